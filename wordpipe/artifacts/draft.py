@@ -1,0 +1,261 @@
+"""A new artifact, written beside its final place and published in one step.
+
+Files go into a sibling folder with a random name, are hashed as they are written, flushed to the disk and closed; then
+the manifest is written and the folder is exchanged with the target. A reader sees the old artifact or the new one, whole,
+whatever happens in between. No library is given a final path: faiss, pyarrow and torch all destroy or truncate the good
+file when the disk is full.
+"""
+
+import io
+import os
+import secrets
+import shutil
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import TracebackType
+
+from blake3 import blake3
+from typing_extensions import Buffer
+
+from wordpipe.artifacts.exchange import exchange
+from wordpipe.artifacts.failpoints import failpoint
+from wordpipe.artifacts.manifest import MANIFEST, Manifest, OutputEntry
+from wordpipe.errors import ArtifactError, StorageError
+
+__all__ = ["Draft", "HashedFile", "clear_leftovers", "recover", "refuse_foreign"]
+
+_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class HashedFile(io.RawIOBase):
+    """A new file that hashes what is written to it. Closing it forces it to the disk.
+
+    Libraries often lose the error of a failed write, so the file keeps it: `error` is raised again at publishing.
+    """
+
+    def __init__(self, path: Path, name: str) -> None:
+        super().__init__()
+        self.name = name
+        self.size = 0
+        self.error: OSError | None = None
+        self._path = path
+        self._hasher = blake3()
+        self._fd = os.open(path, _NEW_FILE, 0o666)
+
+    def writable(self) -> bool:  # noqa: D102
+        return True
+
+    def tell(self) -> int:  # noqa: D102
+        return self.size
+
+    def write(self, data: Buffer, /) -> int:
+        """Write all of `data`."""
+        view = memoryview(data).cast("B")
+        try:
+            failpoint("publish.file_written")
+            left = view
+            while left:
+                left = left[os.write(self._fd, left) :]
+        except OSError as error:
+            self.error = OSError(error.errno, error.strerror, str(self._path))
+            raise self.error from None
+        self._hasher.update(view)
+        self.size += len(view)
+        return len(view)
+
+    def close(self) -> None:
+        """Force the file to the disk and close it; a failed fsync is never tried again, as the pages may be gone."""
+        if self.closed:
+            return
+        try:
+            os.fsync(self._fd)
+        except OSError as error:
+            self.error = OSError(error.errno, error.strerror, str(self._path))
+        finally:
+            os.close(self._fd)
+            super().close()
+        if self.error is not None:
+            raise self.error
+
+    def entry(self, *, rows: int | None = None, log: bool = False) -> OutputEntry:
+        """What the manifest says of this file."""
+        return OutputEntry(path=self.name, bytes=self.size, blake3=self._hasher.hexdigest(), rows=rows, log=log)
+
+
+class Draft:
+    """An artifact being written. Leaving the context without `publish` removes it without a trace."""
+
+    def __init__(self, target: Path) -> None:
+        self.target = target
+        self.path = target.parent / f".{target.name}.{secrets.token_hex(8)}.tmp"
+        self.outputs: list[OutputEntry] = []
+        self._files: list[HashedFile] = []
+
+    def __enter__(self) -> "Draft":
+        self.path.mkdir()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for file in self._files:
+            with suppress(OSError):
+                file.close()
+        shutil.rmtree(self.path, ignore_errors=True)
+
+    @contextmanager
+    def create(self, name: str, *, log: bool = False) -> Iterator[HashedFile]:
+        """Open the new file `name` for writing; it is recorded when the block ends well."""
+        file = self.open(name)
+        yield file
+        self.close(file, log=log)
+
+    def open(self, name: str) -> HashedFile:
+        """Open the new file `name`; give it back to `close`."""
+        path = self.path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = HashedFile(path, name)
+        self._files.append(file)
+        return file
+
+    def close(self, file: HashedFile, *, rows: int | None = None, log: bool = False) -> None:
+        """Close a file of this draft and record it."""
+        file.close()
+        self._files.remove(file)
+        self.outputs.append(file.entry(rows=rows, log=log))
+
+    def write(self, name: str, data: bytes, *, log: bool = False) -> None:
+        """Write a small file at once."""
+        with self.create(name, log=log) as file:
+            file.write(data)
+
+    def publish(self, manifest: Manifest) -> None:
+        """Make the draft the artifact at `target`, replacing what is there in one step.
+
+        Raises:
+            OSError: the disk refused; the old artifact is untouched.
+        """
+        for file in self._files:  # a library may have swallowed the error of its last write
+            if file.error is not None:
+                raise file.error
+        assert not self._files, "a file of the draft is still open"
+        part = self.open(f"{MANIFEST}.part")
+        part.write(manifest.to_bytes())
+        part.close()
+        self._files.remove(part)
+        (self.path / f"{MANIFEST}.part").rename(self.path / MANIFEST)  # its presence says that the folder is whole
+        for folder, _, _ in os.walk(self.path):
+            _sync_folder(Path(folder))
+        with _signals_held():
+            self._put_in_place()
+
+    def _put_in_place(self) -> None:
+        failpoint("publish.before_exchange")
+        if not os.path.lexists(self.target):
+            self.path.rename(self.target)
+        elif not exchange(self.path, self.target):
+            aside = self.path.with_suffix(".old")
+            self.target.rename(aside)
+            failpoint("publish.between_renames")
+            self.path.rename(self.target)
+            shutil.rmtree(aside, ignore_errors=True)
+        failpoint("publish.after_exchange")
+        _sync_folder(self.target.parent)
+
+
+def recover(target: Path) -> None:
+    """Complete a publication that was killed between its two renames (systems without an atomic exchange only).
+
+    There the old folder stands aside as `.NAME.*.old` and nothing is at `target`. The new one is preferred if it is whole.
+    """
+    if os.path.lexists(target):
+        return
+    for aside in sorted(target.parent.glob(f".{_glob_safe(target.name)}.*.old")):
+        new = aside.with_suffix(".tmp")
+        whole = new if (new / MANIFEST).is_file() else aside
+        whole.rename(target)
+        return
+
+
+def clear_leftovers(target: Path) -> None:
+    """Remove what killed runs left beside `target`. Only the holder of the output's lock may call this."""
+    recover(target)
+    for pattern in ("*.tmp", "*.old"):
+        for leftover in target.parent.glob(f".{_glob_safe(target.name)}.{pattern}"):
+            shutil.rmtree(leftover, ignore_errors=True)
+
+
+def refuse_foreign(target: Path, kind: str) -> None:
+    """Refuse to replace anything that is not an artifact of this kind that wordpipe wrote.
+
+    Raises:
+        StorageError: `target` is a file, a link, or a folder with files of someone else.
+        ArtifactError: `target` is an artifact of another kind.
+    """
+    if target.is_symlink():
+        raise StorageError("the output is a symbolic link", where=target, hint="name the folder that it points to")
+    if not target.exists():
+        return
+    elsewhere = "name another output with -o"
+    if not target.is_dir():
+        raise StorageError("the output is a file, and an artifact is a folder", where=target, hint=elsewhere)
+    there = sorted(str(p.relative_to(target)) for p in target.rglob("*") if not p.is_dir() or p.is_symlink())
+    if not there:
+        return
+    if MANIFEST not in there:
+        raise StorageError(
+            f"the folder is not an artifact and holds other files ({there[0]}, …)", where=target, hint=elsewhere
+        )
+    try:
+        manifest = Manifest.from_bytes((target / MANIFEST).read_bytes(), where=str(target / MANIFEST))
+    except ArtifactError:
+        return  # a broken artifact may be made again
+    if manifest.kind != kind:
+        raise ArtifactError(
+            f"the output is a {manifest.kind} artifact, and this would replace it by {kind}",
+            where=target,
+            hint=elsewhere,
+        )
+    ours = {MANIFEST, *(output.path for output in manifest.outputs)}
+    if foreign := [name for name in there if name not in ours]:
+        raise StorageError(
+            f"the artifact holds files that wordpipe did not write ({foreign[0]})",
+            where=target,
+            hint=f"move them away, or {elsewhere}",
+        )
+
+
+def _sync_folder(path: Path) -> None:
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+@contextmanager
+def _signals_held() -> Iterator[None]:
+    """Put off stop signals for the few system calls in which the folders change places.
+
+    Python runs signal handlers in the main thread only, so elsewhere there is nothing to put off.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    seen: list[int] = []
+    stops = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.signal(number, lambda number, _: seen.append(number)) for number in stops}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler if handler is not None else signal.SIG_DFL)
+        for caught in seen:
+            signal.raise_signal(signal.Signals(caught))
+
+
+def _glob_safe(name: str) -> str:
+    return "".join(f"[{c}]" if c in "*?[" else c for c in name)

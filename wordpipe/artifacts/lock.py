@@ -1,0 +1,60 @@
+"""One writer per output: an advisory lock on a file beside the artifact.
+
+The kernel frees the lock when its holder dies, however it dies; the file itself stays, so no two processes can hold locks
+on two different files of the same name.
+"""
+
+import fcntl
+import json
+import os
+import time
+from pathlib import Path
+from types import TracebackType
+
+from wordpipe.errors import LockedError
+
+__all__ = ["OutputLock"]
+
+
+class OutputLock:
+    """Holds the right to write `target` while the context is open.
+
+    Raises:
+        LockedError: another process holds it; nothing was touched.
+    """
+
+    def __init__(self, target: Path) -> None:
+        self._target = target
+        self._path = target.parent / f".{target.name}.lock"
+        self._fd = -1
+
+    def __enter__(self) -> "OutputLock":
+        fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = _read_holder(fd)
+            os.close(fd)
+            raise LockedError(
+                f"another run is writing it{holder}",
+                where=self._target,
+                hint="wait for it, or stop it, then run this again",
+            ) from None
+        os.ftruncate(fd, 0)
+        os.pwrite(fd, json.dumps({"pid": os.getpid(), "since": time.strftime("%Y-%m-%d %H:%M:%S")}).encode(), 0)
+        self._fd = fd
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        os.close(self._fd)
+
+
+def _read_holder(fd: int) -> str:
+    """Who holds the lock, for the message only."""
+    try:
+        holder = json.loads(os.pread(fd, 4096, 0))
+        return f" (process {int(holder['pid'])}, since {holder['since']})"
+    except (ValueError, KeyError, TypeError):
+        return ""

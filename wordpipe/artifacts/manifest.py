@@ -1,0 +1,141 @@
+"""What an artifact says of itself: `manifest.json`, published last.
+
+Its **recipe** hashes what was asked for (kind, format, settings that matter, the inputs' digests); its **digest** hashes
+what came out. Artifacts are chained by digest, so two runs of one recipe that gave different bytes are never confused.
+"""
+
+import json
+import platform
+from collections.abc import Iterable, Mapping
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from wordpipe.artifacts.hashing import hash_bytes
+from wordpipe.errors import ArtifactError
+
+__all__ = [
+    "FORMAT",
+    "KINDS",
+    "InputEntry",
+    "Kind",
+    "Manifest",
+    "OutputEntry",
+    "digest_of",
+    "library_versions",
+    "recipe_of",
+]
+
+FORMAT = 1  # raised when a reader of the old format could not read the new one
+Kind = Literal["corpus", "tokens", "words", "model", "sentences", "index"]
+KINDS: tuple[Kind, ...] = ("corpus", "tokens", "words", "model", "sentences", "index")
+MANIFEST = "manifest.json"
+
+
+class _Entry(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class InputEntry(_Entry):
+    """One input: an artifact, or a source of text at the start of the chain."""
+
+    kind: str  # an artifact's kind, or "source"
+    digest: str
+    recipe: str | None = None
+    path: str | None = None  # relative to the output's parent folder where that is possible
+    bytes: int | None = None
+    verified: bool = True
+
+
+class OutputEntry(_Entry):
+    """One file of the artifact. A log (timings, losses) is checked but does not enter the digest."""
+
+    path: str
+    bytes: int
+    blake3: str
+    rows: int | None = None
+    log: bool = False
+
+
+class Manifest(_Entry):
+    """Everything that is recorded about an artifact: an allow-list, never the command line, environment or user name."""
+
+    format: int = FORMAT
+    kind: Kind
+    command: str
+    wordpipe: str
+    settings: dict[str, Any]
+    inputs: list[InputEntry]
+    outputs: list[OutputEntry]
+    counts: dict[str, int] = Field(default_factory=dict)
+    metrics: dict[str, float] = Field(default_factory=dict)
+    facts: dict[str, Any] = Field(default_factory=dict)  # what a reader needs to know: dim, id type, index type, …
+    warnings: list[str] = Field(default_factory=list)
+    bitwise: bool = True  # the same recipe gives the same bytes
+    device: str = "cpu"
+    threads: int = 1
+    versions: dict[str, str] = Field(default_factory=dict)
+    seconds: float = 0.0
+    peak_memory_bytes: int = 0
+    recipe: str
+    digest: str
+
+    def to_bytes(self) -> bytes:
+        """JSON with a hash of itself, so that a flipped bit in the manifest is found too."""
+        body = self.model_dump(mode="json")
+        return json.dumps({**body, "blake3": _hash_json(body)}, indent=1, ensure_ascii=False).encode() + b"\n"
+
+    @classmethod
+    def from_bytes(cls, data: bytes, *, where: str) -> "Manifest":
+        """Read and check a manifest.
+
+        Raises:
+            ArtifactError: not JSON, changed since it was written, or written by a newer wordpipe.
+        """
+        try:
+            body = json.loads(data)
+            stated = body.pop("blake3")
+            found_format = int(body["format"])
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise ArtifactError("the manifest is damaged", where=where, hint="make the artifact again") from None
+        if found_format > FORMAT:
+            raise ArtifactError(
+                "the artifact was made by a newer wordpipe",
+                where=where,
+                got=f"format {found_format}",
+                expected=f"at most {FORMAT}",
+                hint="pip install --upgrade wordpipe",
+            )
+        try:
+            if _hash_json(body) != stated:
+                raise ValueError
+            return cls(**body)
+        except (ValidationError, ValueError):
+            raise ArtifactError("the manifest was changed", where=where, hint="make the artifact again") from None
+
+
+def recipe_of(kind: str, settings: Mapping[str, Any], inputs: Iterable[InputEntry]) -> str:
+    """Hash of what was asked for: kind, format, the settings that matter and the inputs' digests."""
+    body = {"kind": kind, "format": FORMAT, "settings": settings, "inputs": [[i.kind, i.digest] for i in inputs]}
+    return _hash_json(body)
+
+
+def digest_of(outputs: Iterable[OutputEntry]) -> str:
+    """Hash of what came out: the paths and hashes of all files but logs."""
+    return _hash_json(sorted([o.path, o.blake3] for o in outputs if not o.log))
+
+
+def library_versions(*names: str) -> dict[str, str]:
+    """The Python version and those of the named packages that are installed."""
+    found = {"python": platform.python_version()}
+    for name in names:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def _hash_json(value: Any) -> str:
+    return hash_bytes(json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode())

@@ -1,0 +1,166 @@
+"""Parquet streams: rows in, part files out, and back again, with the schema checked at both ends and memory bounded."""
+
+import re
+from collections.abc import Iterator, Sequence
+from types import TracebackType
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from wordpipe.artifacts.draft import Draft, HashedFile
+from wordpipe.artifacts.reader import Artifact
+from wordpipe.errors import ArtifactError
+
+__all__ = ["TableWriter", "open_part", "part_names", "read_batches", "read_schema", "row_count"]
+
+ROW_GROUP_BYTES = 32 << 20
+PART_BYTES = 1 << 30
+_REPEATED = ("doc_id", "title", "split", "source", "lang")  # columns worth a dictionary; vectors and ids never are
+_BATCH_ROWS = 4096
+
+
+class TableWriter:
+    """Writes record batches as `STEM-00000.parquet`, `STEM-00001.parquet`, … of a draft.
+
+    Batches are gathered into row groups of about 32 MiB. `single=True` writes the one file `STEM.parquet`; `log=True`
+    keeps it out of the digest.
+    """
+
+    def __init__(self, draft: Draft, stem: str, schema: pa.Schema, *, single: bool = False, log: bool = False) -> None:
+        self.rows = 0
+        self._draft, self._stem, self._schema = draft, stem, schema
+        self._single, self._log = single, log
+        self._part = 0
+        self._part_rows = 0
+        self._file: HashedFile | None = None
+        self._writer: pq.ParquetWriter | None = None
+        self._waiting: list[pa.RecordBatch] = []
+        self._waiting_bytes = 0
+
+    def __enter__(self) -> "TableWriter":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.finish()
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Add rows. The batch must have exactly the schema given."""
+        assert batch.schema.equals(self._schema), f"{self._stem}: {batch.schema} is not {self._schema}"
+        for rows in _slices(batch):
+            self._waiting.append(rows)
+            self._waiting_bytes += rows.nbytes
+            if self._waiting_bytes >= ROW_GROUP_BYTES:
+                self._flush()
+
+    def finish(self) -> None:
+        """Write what is waiting and close the last part. A table without rows still has one part."""
+        self._flush()
+        if self._file is None and self._part == 0:
+            self._open_part()
+        self._close_part()
+
+    def _flush(self) -> None:
+        if not self._waiting:
+            return
+        if self._writer is None:
+            self._open_part()
+        assert self._writer is not None
+        assert self._file is not None
+        table = pa.Table.from_batches(self._waiting, self._schema)
+        self._writer.write_table(table, row_group_size=max(1, len(table)))
+        self.rows += len(table)
+        self._part_rows += len(table)
+        self._waiting, self._waiting_bytes = [], 0
+        if self._file.size >= PART_BYTES and not self._single:
+            self._close_part()
+
+    def _open_part(self) -> None:
+        name = f"{self._stem}.parquet" if self._single else f"{self._stem}-{self._part:05d}.parquet"
+        self._file = self._draft.open(name)
+        plain = [f.name for f in self._schema if pa.types.is_fixed_size_list(f.type)]
+        self._writer = pq.ParquetWriter(
+            self._file,
+            self._schema,
+            use_dictionary=[name for name in _REPEATED if name in self._schema.names],
+            compression={f.name: "NONE" if f.name in plain else "ZSTD" for f in self._schema},
+            compression_level={f.name: 1 for f in self._schema if f.name not in plain} or None,
+            write_statistics=False,
+        )
+        self._part_rows = 0
+
+    def _close_part(self) -> None:
+        if self._writer is None or self._file is None:
+            return
+        self._writer.close()
+        self._draft.close(self._file, rows=self._part_rows, log=self._log)
+        self._writer, self._file = None, None
+        self._part += 1
+
+
+def part_names(artifact: Artifact, stem: str) -> list[str]:
+    """The part files of a table, in order."""
+    names = [name for name in artifact.names(stem) if re.fullmatch(r"(-\d{5})?\.parquet", name[len(stem) :])]
+    if not names:
+        raise ArtifactError(f"the artifact has no table {stem!r}", where=artifact.path, hint="make it again")
+    return names
+
+
+def open_part(artifact: Artifact, name: str) -> pq.ParquetFile:
+    """Open one part for reading; streams, never maps, so memory stays flat.
+
+    Raises:
+        ArtifactError: not a Parquet file.
+    """
+    try:
+        return pq.ParquetFile(artifact.open(name), memory_map=False, pre_buffer=False)
+    except pa.ArrowException as error:
+        raise ArtifactError("not a readable Parquet file", where=artifact.path / name, got=error) from None
+
+
+def read_schema(artifact: Artifact, stem: str, expected: pa.Schema | None = None) -> pa.Schema:
+    """The schema of a table, which must begin with the fields of `expected`.
+
+    Raises:
+        ArtifactError: the file holds other columns.
+    """
+    name = part_names(artifact, stem)[0]
+    with open_part(artifact, name) as part:
+        found = part.schema_arrow.remove_metadata()
+    if expected is not None and not pa.schema(list(found)[: len(expected)]).equals(expected):
+        raise ArtifactError(
+            "unexpected columns",
+            where=artifact.path / name,
+            got=found.names,
+            expected=expected.names,
+            hint="make it again",
+        )
+    return found
+
+
+def read_batches(
+    artifact: Artifact, stem: str, columns: Sequence[str] | None = None, *, expected: pa.Schema | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Stream a table's rows in order, a few thousand at a time."""
+    read_schema(artifact, stem, expected)
+    for name in part_names(artifact, stem):
+        with open_part(artifact, name) as part:
+            try:
+                yield from part.iter_batches(_BATCH_ROWS, columns=columns, use_threads=False)
+            except (pa.ArrowException, OSError) as error:
+                raise ArtifactError("damaged Parquet data", where=artifact.path / name, got=error) from None
+
+
+def row_count(artifact: Artifact, stem: str) -> int:
+    """The number of rows of a table, from the manifest."""
+    parts = set(part_names(artifact, stem))
+    return sum(output.rows or 0 for output in artifact.manifest.outputs if output.path in parts)
+
+
+def _slices(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Cut a batch so that no slice fills a row group by itself."""
+    rows = max(1, min(_BATCH_ROWS, len(batch) * (ROW_GROUP_BYTES // 4) // max(1, batch.nbytes)))
+    for start in range(0, len(batch), rows):
+        yield batch.slice(start, rows)

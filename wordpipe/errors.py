@@ -1,0 +1,119 @@
+"""Every error that wordpipe raises on purpose, on one page.
+
+An error says what happened, where, what was found, what was expected and what to do next. Families follow the user's
+next step, and each owns the exit code that the command line returns:
+
+    WordpipeError
+    ├── ConfigError       2   a setting, flag or config file is wrong: change it
+    ├── InputError        3   the text is missing, empty or of the wrong kind: give other input
+    ├── ArtifactError     4   an artifact is missing, corrupt or does not belong: make it again
+    ├── StorageError      5   the disk said no: free space, change permissions
+    ├── BudgetError       6   more memory than allowed: raise the budget or lower a setting
+    ├── LockedError       7   another run writes the same output: wait
+    ├── WorkerError       8   a worker process died: fewer workers
+    └── DivergedError     9   training left the numbers: lower the learning rate
+
+Exit code 1 is left for a bug of ours, which shows as a traceback.
+"""
+
+from pathlib import Path
+
+__all__ = [
+    "WordpipeError",
+    "ConfigError",
+    "InputError",
+    "ArtifactError",
+    "StorageError",
+    "BudgetError",
+    "LockedError",
+    "WorkerError",
+    "DivergedError",
+]
+
+
+class WordpipeError(Exception):
+    """Base of all errors that are shown to the user as one message, without a traceback.
+
+    Args:
+        what: what happened, one sentence without a full stop.
+        where: the file, folder, line or setting concerned.
+        got: the value found.
+        expected: what would have been right.
+        hint: the next step, best a command to run.
+    """
+
+    exit_code = 1
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        where: str | Path | None = None,
+        got: object = None,
+        expected: object = None,
+        hint: str | None = None,
+    ) -> None:
+        self.what = what
+        self.where = None if where is None else str(where)
+        self.got = got
+        self.expected = expected
+        self.hint = hint
+        super().__init__(self.message)
+
+    @property
+    def message(self) -> str:
+        """The message without the hint, on one line."""
+        parts = [self.what if self.where is None else f"{self.where}: {self.what}"]
+        if self.got is not None:
+            parts.append(f"got {self.got}")
+        if self.expected is not None:
+            parts.append(f"expected {self.expected}")
+        return "; ".join(parts)
+
+
+class ConfigError(WordpipeError):
+    """A setting, an argument or a config file is wrong."""
+
+    exit_code = 2
+
+
+class InputError(WordpipeError):
+    """The input text is missing, empty, binary or malformed."""
+
+    exit_code = 3
+
+
+class ArtifactError(WordpipeError):
+    """An artifact is missing, incomplete, corrupt, of another kind, or does not belong to the others."""
+
+    exit_code = 4
+
+
+class StorageError(WordpipeError):
+    """Reading or writing failed: disk full, no permission, too many open files."""
+
+    exit_code = 5
+
+
+class BudgetError(WordpipeError):
+    """The work needs more memory than it was given."""
+
+    exit_code = 6
+
+
+class LockedError(WordpipeError):
+    """Another process is writing the same output."""
+
+    exit_code = 7
+
+
+class WorkerError(WordpipeError):
+    """A worker process died."""
+
+    exit_code = 8
+
+
+class DivergedError(WordpipeError):
+    """Training or embedding produced numbers that are not finite."""
+
+    exit_code = 9

@@ -1,0 +1,157 @@
+"""What a run knows of the machine it runs on: stop signals, threads, device, memory, and how it reports progress.
+
+Nothing here imports torch at import time.
+"""
+
+import os
+import resource
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import TYPE_CHECKING, Literal
+
+from wordpipe.errors import ConfigError
+
+if TYPE_CHECKING:
+    import torch
+
+__all__ = [
+    "Progress",
+    "Report",
+    "Stopped",
+    "Stopwatch",
+    "cpu_count",
+    "peak_memory_bytes",
+    "pick_device",
+    "quiet",
+    "stop_signal",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """One report of long work.
+
+    Attributes:
+        phase: what is being done ("reading", "step", "epoch 2").
+        done: units finished.
+        total: units in all, or None where nobody knows.
+        unit: what is counted ("MB", "steps", "sentences").
+        values: figures worth showing beside the bar, ready to print (loss, lr, tokens/s).
+        note: a line worth keeping on the screen (a warning, "resumed from step 200"), printed once.
+    """
+
+    phase: str
+    done: float = 0
+    total: float | None = None
+    unit: str = ""
+    values: Mapping[str, str] = field(default_factory=dict)
+    note: str | None = None
+
+
+Report = Callable[[Progress], None]
+"""What stages call to say how far they are; the command line draws it."""
+
+
+def quiet(_: Progress) -> None:
+    """The report that says nothing."""
+
+
+class Stopped(Exception):  # noqa: N818  (a request, not an error)
+    """The user asked to stop; what could be saved has been saved. Carries the signal number."""
+
+    def __init__(self, signum: int, saved: str | None = None) -> None:
+        self.signum = signum
+        self.saved = saved
+        super().__init__(f"stopped by {signal.Signals(signum).name}")
+
+
+class StopFlag:
+    """Set once SIGINT, SIGTERM or SIGHUP arrived; long loops look at it between steps."""
+
+    def __init__(self) -> None:
+        self.signum: int | None = None
+
+    def raise_if_set(self, saved: str | None = None) -> None:
+        """Raise `Stopped` when a signal has arrived.
+
+        Args:
+            saved: what was saved, for the message to the user.
+        """
+        if self.signum is not None:
+            raise Stopped(self.signum, saved)
+
+
+@contextmanager
+def stop_signal(on_first: Callable[[int], None] | None = None) -> Iterator[StopFlag]:
+    """Turn the first stop signal into a flag, so that a loop can save and leave; the second one kills at once.
+
+    Only the main thread can own signal handlers; elsewhere the flag simply never rises.
+    """
+    flag = StopFlag()
+    if threading.current_thread() is not threading.main_thread():
+        yield flag
+        return
+
+    def remember(signum: int, _: FrameType | None) -> None:
+        flag.signum = signum
+        signal.signal(signum, signal.SIG_DFL)
+        if on_first is not None:
+            on_first(signum)
+
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    for number, handler in before.items():
+        if handler is not signal.SIG_IGN:  # nohup ignores SIGHUP on purpose
+            signal.signal(number, remember)
+    try:
+        yield flag
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+class Stopwatch:
+    """Seconds since it was made, by the monotonic clock."""
+
+    def __init__(self) -> None:
+        self._start = time.monotonic()
+
+    @property
+    def seconds(self) -> float:
+        """Seconds so far."""
+        return time.monotonic() - self._start
+
+
+def cpu_count() -> int:
+    """Cores this process may use (a container's or taskset's share, not the machine's)."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def peak_memory_bytes() -> int:
+    """The largest resident set of this process so far, in bytes."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024  # Linux counts in KiB, macOS in bytes
+
+
+def pick_device(wanted: Literal["auto", "cpu", "cuda", "mps"]) -> "torch.device":
+    """The torch device that `wanted` means here.
+
+    Raises:
+        ConfigError: the device asked for is not there.
+    """
+    import torch
+
+    found = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    if wanted == "auto":
+        return torch.device(next(name for name in ("cuda", "mps", "cpu") if found[name]))
+    if not found[wanted]:
+        there = ", ".join(name for name, ok in found.items() if ok)
+        raise ConfigError("no such device on this machine", where="device", got=wanted, expected=there)
+    return torch.device(wanted)

@@ -1,0 +1,95 @@
+"""The base of every stage's settings.
+
+A setting is written once, as a pydantic field with its default, its bounds and one line of help. The command line
+option, the TOML key, the manifest entry and the documentation are all made from that field.
+
+    class TokenizeSettings(Settings):
+        vocab_size: int = setting(16_000, "tokens in the vocabulary, special tokens included", ge=16, le=2**31)
+        workers: int = setting(2, "threads", ge=1, recipe=False)      # does not change the result: not in the recipe
+"""
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from wordpipe.errors import ConfigError
+
+__all__ = ["Settings", "setting"]
+
+
+def setting(default: Any, text: str, *, recipe: bool = True, metavar: str | None = None, **bounds: Any) -> Any:
+    """Declare one setting.
+
+    Args:
+        default: its default value; `...` makes it required.
+        text: one line of help, with the unit.
+        recipe: False where the value cannot change the result (threads, progress); such settings are recorded in the
+            manifest but do not make an artifact stale.
+        metavar: the word that stands for the value in help.
+        bounds: `ge`, `gt`, `le`, `lt`, `min_length`, `pattern`, as in pydantic.
+    """
+    extra: dict[str, Any] = {"recipe": recipe}
+    if metavar is not None:
+        extra["metavar"] = metavar
+    return Field(default, description=text, json_schema_extra=extra, **bounds)
+
+
+class Settings(BaseModel):
+    """Frozen, complete and checked settings of one stage. Unknown keys are refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, validate_default=True)
+
+    @classmethod
+    def make(cls, values: Mapping[str, Any], *, where: str | None = None) -> Self:
+        """Check `values` and fill in the defaults.
+
+        Raises:
+            ConfigError: an unknown key, a value of the wrong type or out of bounds; names the setting and the bound.
+        """
+        try:
+            return cls(**values)
+        except ValidationError as error:
+            raise ConfigError(_explain(error, cls), where=where, hint=_hint(error, cls)) from None
+
+    def recipe(self) -> dict[str, Any]:
+        """The settings that decide the result, as JSON values."""
+        kept = {
+            name
+            for name, field in type(self).model_fields.items()
+            if not isinstance(field.json_schema_extra, dict) or field.json_schema_extra.get("recipe", True)
+        }
+        return self.model_dump(mode="json", include=kept)
+
+    def manifest(self) -> dict[str, Any]:
+        """Every resolved setting, as JSON values."""
+        return self.model_dump(mode="json")
+
+
+def _explain(error: ValidationError, cls: type[Settings]) -> str:
+    """One line per wrong setting: its name, the value and the bound."""
+    lines = []
+    for item in error.errors(include_url=False):
+        name = ".".join(str(part) for part in item["loc"])
+        if item["type"] == "extra_forbidden":
+            lines.append(f"unknown setting {name!r}")
+        elif item["type"] == "missing":
+            lines.append(f"setting {name!r} is required")
+        elif not name:
+            lines.append(str(item["msg"]).removeprefix("Value error, "))
+        else:
+            reason = str(item["msg"]).removeprefix("Value error, ").removeprefix("Input should be ")
+            lines.append(f"{name} = {item['input']!r} should be {reason}")
+    return "; ".join(lines)
+
+
+def _hint(error: ValidationError, cls: type[Settings]) -> str | None:
+    """For an unknown key, the settings that are spelled most like it."""
+    from difflib import get_close_matches
+
+    for item in error.errors(include_url=False):
+        if item["type"] == "extra_forbidden":
+            near = get_close_matches(str(item["loc"][-1]), list(cls.model_fields), n=3, cutoff=0.5)
+            known = near or sorted(cls.model_fields)
+            return f"{'did you mean' if near else 'known settings:'} {', '.join(known)}{'?' if near else ''}"
+    return None
