@@ -15,10 +15,18 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from wordpipe.errors import ConfigError
 
-__all__ = ["Settings", "setting"]
+__all__ = ["Settings", "declared", "setting"]
 
 
-def setting(default: Any, text: str, *, recipe: bool = True, metavar: str | None = None, **bounds: Any) -> Any:
+def setting(
+    default: Any,
+    text: str,
+    *,
+    recipe: bool = True,
+    metavar: str | None = None,
+    artifact: tuple[str, ...] = (),
+    **bounds: Any,
+) -> Any:
     """Declare one setting.
 
     Args:
@@ -27,9 +35,10 @@ def setting(default: Any, text: str, *, recipe: bool = True, metavar: str | None
         recipe: False where the value cannot change the result (threads, progress); such settings are recorded in the
             manifest but do not make an artifact stale.
         metavar: the word that stands for the value in help.
+        artifact: the value is the path of an artifact of one of these kinds; it enters the recipe by its digest.
         bounds: `ge`, `gt`, `le`, `lt`, `min_length`, `pattern`, as in pydantic.
     """
-    extra: dict[str, Any] = {"recipe": recipe}
+    extra: dict[str, Any] = {"recipe": recipe and not artifact, "artifact": artifact}
     if metavar is not None:
         extra["metavar"] = metavar
     return Field(default, description=text, json_schema_extra=extra, **bounds)
@@ -54,16 +63,24 @@ class Settings(BaseModel):
 
     def recipe(self) -> dict[str, Any]:
         """The settings that decide the result, as JSON values."""
-        kept = {
-            name
-            for name, field in type(self).model_fields.items()
-            if not isinstance(field.json_schema_extra, dict) or field.json_schema_extra.get("recipe", True)
-        }
+        kept = {name for name in type(self).model_fields if declared(type(self), name).get("recipe", True)}
         return self.model_dump(mode="json", include=kept)
 
+    @classmethod
+    def artifact_fields(cls) -> dict[str, tuple[str, ...]]:
+        """The settings that name an artifact, with the kinds each takes."""
+        kinds = {name: tuple(declared(cls, name).get("artifact", ())) for name in cls.model_fields}
+        return {name: found for name, found in kinds.items() if found}
+
     def manifest(self) -> dict[str, Any]:
-        """Every resolved setting, as JSON values."""
-        return self.model_dump(mode="json")
+        """Every resolved setting, as JSON values; artifacts that settings name are listed as inputs instead."""
+        return self.model_dump(mode="json", exclude=set(self.artifact_fields()))
+
+
+def declared(cls: type[Settings], name: str) -> dict[str, Any]:
+    """What `setting` noted about a field beside its type and bounds."""
+    extra = cls.model_fields[name].json_schema_extra
+    return extra if isinstance(extra, dict) else {}
 
 
 def _explain(error: ValidationError, cls: type[Settings]) -> str:

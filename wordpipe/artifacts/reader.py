@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import BinaryIO
 
 from wordpipe.artifacts.draft import recover
-from wordpipe.artifacts.hashing import HashCache
+from wordpipe.artifacts.hashing import HashCache, hash_fd
 from wordpipe.artifacts.manifest import MANIFEST, InputEntry, Kind, Manifest, OutputEntry
 from wordpipe.errors import ArtifactError
 
@@ -57,7 +57,7 @@ class Artifact:
             self._check_kind(tuple(kinds))
             self._check_sizes()
             if verify:
-                self.check_hashes(on_bytes=on_bytes)
+                self.check_hashes(HashCache(), on_bytes=on_bytes)
         except BaseException:
             self.close()
             raise
@@ -119,18 +119,21 @@ class Artifact:
         fd = os.dup(self._open[name]) if name in self._open else self._open_at(name)
         return io.BufferedReader(_PositionedFile(fd, name))
 
-    def check_hashes(self, *, cache: HashCache | None = None, on_bytes: Callable[[int], None] | None = None) -> None:
+    def check_hashes(self, cache: HashCache | None = None, *, on_bytes: Callable[[int], None] | None = None) -> None:
         """Compare every file with the hash in the manifest.
+
+        Args:
+            cache: hashes of files that were read before; without it every byte is read.
+            on_bytes: told the number of bytes checked so far.
 
         Raises:
             ArtifactError: a file differs; names it, and the command that makes the artifact again.
         """
-        cache = cache or HashCache()
         done = 0
         for entry in self.manifest.outputs:
             fd = self._open[entry.path] if entry.path in self._open else self._open_at(entry.path)
             try:
-                if cache.hash_fd(fd) != entry.blake3:
+                if (cache.hash_fd(fd) if cache is not None else hash_fd(fd)) != entry.blake3:
                     raise self._corrupt(entry.path, "its content has changed since it was written")
             finally:
                 if entry.path not in self._open:
@@ -138,7 +141,8 @@ class Artifact:
             done += entry.bytes
             if on_bytes is not None:
                 on_bytes(done)
-        cache.save()
+        if cache is not None:
+            cache.save()
 
     def _check_sizes(self) -> None:
         for entry in self.manifest.outputs:

@@ -1,0 +1,39 @@
+# make demo    install, run the whole pipeline on the documentation of installed packages, answer questions
+# make test    install, run the tests
+# make check   linters and types
+# make bench   the benchmarks (DATA=folder of text files)
+
+PYTHON ?= python3
+BIN    := .venv/bin
+READY  := .venv/.ready
+# Threads beyond the cores only get in each other's way.
+export TOKENIZERS_PARALLELISM := true
+
+.PHONY: setup demo test test-all check clean
+.DEFAULT_GOAL := setup
+
+setup: $(READY)
+
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "wordpipe needs Python 3.11 or newer; try: make $(MAKECMDGOALS) PYTHON=python3.11"; exit 2; }
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,demo]'
+	@touch $@
+
+demo: setup
+	$(BIN)/wordpipe run configs/demo.toml
+	$(BIN)/python benchmarks/demo.py
+
+test: setup
+	$(BIN)/python -m pytest -q
+
+test-all: setup
+	$(BIN)/python -m pytest -q -m 'not gpu'
+
+check: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+clean:
+	rm -rf .venv demo

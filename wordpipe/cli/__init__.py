@@ -1,0 +1,112 @@
+"""The command line: the only place that knows click and the terminal. `main` is the one catch point for errors."""
+
+import os
+import signal
+import sys
+from types import FrameType
+from typing import NoReturn
+
+__all__ = ["main"]
+
+
+def main() -> NoReturn:
+    """Run the command line and leave with its exit code; signals die by the signal."""
+    import click
+
+    from wordpipe.cli.app import app
+    from wordpipe.cli.output import say
+    from wordpipe.errors import WordpipeError
+
+    _raise_on_stop_signals()
+    try:
+        code = app.main(prog_name="wordpipe", standalone_mode=False)
+        sys.stdout.flush()
+    except click.ClickException as error:
+        error.show()
+        code = error.exit_code
+    except click.Abort:
+        code = _die(signal.SIGINT)
+    except WordpipeError as error:
+        code = _show(error)
+    except BrokenPipeError:
+        code = _die(signal.SIGPIPE)
+    except MemoryError:
+        say(
+            "wordpipe: error: out of memory\n  hint: lower the batch or the vocabulary size, or use a machine with more memory"
+        )
+        code = 6
+    except BaseException as error:  # noqa: BLE001  (the one catch point)
+        code = _unforeseen(error)
+    _leave(code if isinstance(code, int) else 0)
+
+
+def _show(error: Exception) -> int:
+    """Print an error of ours: one line, and the next step."""
+    from wordpipe.cli.output import say
+    from wordpipe.errors import WordpipeError
+
+    assert isinstance(error, WordpipeError)
+    say(f"wordpipe: error: {error.message}" + (f"\n  hint: {error.hint}" if error.hint else ""))
+    return error.exit_code
+
+
+def _unforeseen(error: BaseException) -> int:
+    """Stop requests, refusals of the operating system that no stage translated, and bugs."""
+    from wordpipe.cli.output import say
+
+    if isinstance(error, KeyboardInterrupt):
+        return _die(signal.SIGINT)
+    if isinstance(error, SystemExit):
+        return error.code if isinstance(error.code, int) else 1
+    from wordpipe.runtime import Stopped
+
+    if isinstance(error, Stopped):
+        if error.saved:
+            say(f"stopped; {error.saved}")
+        return _die(signal.Signals(error.signum))
+    if isinstance(error, OSError):
+        from wordpipe.stages.making import storage_error
+
+        return _show(storage_error(error))
+    import traceback
+
+    say("".join(traceback.format_exception(error)))
+    say("wordpipe: this is a bug of ours, not of yours; nothing that was there has been changed")
+    return 1
+
+
+def _raise_on_stop_signals() -> None:
+    """Make SIGTERM and SIGHUP unwind the stack like Ctrl-C, so that drafts are removed; nohup's choice is respected."""
+
+    def stop(signum: int, _: FrameType | None) -> None:
+        from wordpipe.runtime import Stopped
+
+        signal.signal(signum, signal.SIG_DFL)  # a second one kills at once
+        raise Stopped(signum)
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, stop)
+
+
+def _die(signum: signal.Signals) -> int:
+    """End by the signal itself, so that shells and make see what happened."""
+    _silence()
+    signal.signal(signum, signal.SIG_DFL)
+    os.kill(os.getpid(), signum)
+    return 128 + signum
+
+
+def _leave(code: int) -> NoReturn:
+    try:
+        sys.stdout.flush()
+    except OSError:
+        _die(signal.SIGPIPE)
+    sys.exit(code)
+
+
+def _silence() -> None:
+    """Point stdout at nothing: what is left in its buffer has no reader any more."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, 1)
+    os.close(null)

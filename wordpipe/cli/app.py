@@ -1,0 +1,120 @@
+"""The `wordpipe` command and its lazily loaded subcommands.
+
+click asks every subcommand for its help to print the group's, which would import everything; so the one-line helps stand
+in a static table here and a command is built only when it is called.
+"""
+
+from importlib import import_module
+
+import click
+
+from wordpipe import __version__
+from wordpipe.stages.catalog import VERBS
+
+__all__ = ["LazyGroup", "app"]
+
+_USE = {
+    "query": ("wordpipe.cli.query:query", "Find the nearest neighbours of a text or a word."),
+    "show": ("wordpipe.cli.inspect:show", "Say what an artifact is, how it was made and what it holds."),
+    "verify": ("wordpipe.cli.inspect:verify", "Check that artifacts are whole and unchanged."),
+    "export": ("wordpipe.cli.export:export", "Write an artifact in another program's format."),
+}
+_PROJECT = {
+    "init": ("wordpipe.cli.project:init", "Write a commented config and a Makefile to start from."),
+    "run": ("wordpipe.cli.project:run", "Make what is missing or stale in a pipeline, in order."),
+    "status": ("wordpipe.cli.project:status", "Say which stages of a pipeline are stale, and why."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are known by name and help, and imported when called.
+
+    Args:
+        sections: title → command name → (module:attribute or "" for a verb of the catalogue, one-line help).
+        prefix: what stands before a command's name in the catalogue of verbs ("train ").
+    """
+
+    def __init__(self, sections: dict[str, dict[str, tuple[str, str]]], *, prefix: str = "", **attrs: object) -> None:
+        super().__init__(**attrs)  # type: ignore[arg-type]
+        self._sections = sections
+        self._prefix = prefix
+        self._where = {name: where for section in sections.values() for name, (where, _) in section.items()}
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """All names, in the order of the help page."""
+        return list(self._where)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import one command."""
+        if cmd_name not in self._where:
+            return None
+        if where := self._where[cmd_name]:
+            module, _, name = where.partition(":")
+            command: click.Command = getattr(import_module(module), name)
+            return command
+        from wordpipe.cli.stage import stage_command
+
+        return stage_command(VERBS[self._prefix + cmd_name])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command; a misspelled name is answered with the nearest ones."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            from difflib import get_close_matches
+
+            near = get_close_matches(args[0], self._where, n=2)
+            hint = f" Did you mean {' or '.join(near)}?" if near else f" There are: {', '.join(self._where)}."
+            raise click.UsageError(f"No such command {args[0]!r}.{hint}", ctx) from error
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Print the static table."""
+        for title, section in self._sections.items():
+            with formatter.section(title):
+                formatter.write_dl([(name, text) for name, (_, text) in section.items()])
+
+
+def _verbs(prefix: str) -> dict[str, tuple[str, str]]:
+    return {name.removeprefix(prefix): ("", verb.summary) for name, verb in VERBS.items() if name.startswith(prefix)}
+
+
+_CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
+
+_train = LazyGroup(
+    {"Objectives": _verbs("train ")},
+    prefix="train ",
+    name="train",
+    help="Example:  wordpipe train mlm run/tokens -o run/model --preset tiny\n\nTrain word vectors or a transformer.",
+    context_settings=_CONTEXT,
+    subcommand_metavar="OBJECTIVE TOKENS -o OUTPUT [OPTIONS]",
+)
+
+_MAKE = {
+    "ingest": ("", VERBS["ingest"].summary),
+    "tokenize": ("", VERBS["tokenize"].summary),
+    "train": ("wordpipe.cli.app:_train", "Train word vectors (word2vec) or a transformer (mlm, clm)."),
+    "embed": ("", VERBS["embed"].summary),
+    "index": ("", VERBS["index"].summary),
+}
+
+
+@click.command(
+    cls=LazyGroup,
+    sections={"Make artifacts": _MAKE, "Use them": _USE, "Whole pipelines": _PROJECT},
+    context_settings=_CONTEXT,
+    subcommand_metavar="COMMAND …",
+)
+@click.version_option(__version__, message="wordpipe %(version)s")
+def app() -> None:
+    """From your own text to a searchable index, on your own machine.
+
+    \b
+    Example:
+      wordpipe tokenize notes/*.txt -o run/tokens
+      wordpipe train word2vec run/tokens -o run/words
+      wordpipe query run/words king - man + woman
+
+    Every stage reads artifacts (folders) and makes one, named by -o. `wordpipe COMMAND --help` shows an example of each.
+    """

@@ -1,0 +1,65 @@
+"""What reaches the terminal: text that cannot steer it, numbers that read well."""
+
+import re
+import sys
+
+__all__ = ["human_bytes", "human_count", "human_seconds", "safe_text", "say"]
+
+# C0 controls but tab and newline, DEL, C1, bidirectional controls, line and paragraph separators
+_UNSAFE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+
+
+def safe_text(text: str) -> str:
+    r"""Show control characters as escapes, so that text from a corpus cannot move the cursor or set the clipboard.
+
+    >>> safe_text("red \x1b[31m")
+    'red \\x1b[31m'
+    """
+    return _UNSAFE.sub(lambda match: match[0].encode("unicode_escape", "surrogatepass").decode(), text)
+
+
+def say(text: str) -> None:
+    """A line for people, on stderr. A reader that went away is no reason to stop working."""
+    try:
+        sys.stderr.write(safe_text(text) + "\n")
+        sys.stderr.flush()
+    except (OSError, ValueError):
+        pass
+
+
+def human_count(value: float) -> str:
+    """A count in few characters.
+
+    >>> human_count(950), human_count(15_900_000)
+    ('950', '15.9M')
+    """
+    for bound, unit in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
+        if value >= bound:
+            return f"{value / (1e3 if unit == 'k' else bound):.1f}{unit}"
+    return f"{value:,.0f}"
+
+
+def human_bytes(value: float) -> str:
+    """A size in few characters.
+
+    >>> human_bytes(33_554_432)
+    '33.6 MB'
+    """
+    for bound, unit in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if value >= bound:
+            return f"{value / bound:.1f} {unit}"
+    return f"{value:.0f} B"
+
+
+def human_seconds(value: float) -> str:
+    """A duration in few characters.
+
+    >>> human_seconds(4.21), human_seconds(187), human_seconds(7300)
+    ('4.2 s', '3m07s', '2h01m')
+    """
+    if value < 60:
+        return f"{value:.1f} s"
+    minutes, seconds = divmod(int(value), 60)
+    return f"{minutes}m{seconds:02d}s" if minutes < 60 else f"{minutes // 60}h{minutes % 60:02d}m"

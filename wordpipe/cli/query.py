@@ -1,0 +1,133 @@
+"""`wordpipe query`: nearest neighbours from the shell."""
+
+import json
+import shutil
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+import click
+
+from wordpipe.cli.output import safe_text, say
+from wordpipe.cli.stage import ExampleCommand
+
+if TYPE_CHECKING:
+    from wordpipe.stages.query import Answers
+
+__all__ = ["query"]
+
+_AT_ONCE = 256  # queries encoded together
+
+
+@click.command(
+    cls=ExampleCommand,
+    example='wordpipe query run/index "how do bees find their way"\nwordpipe query run/words king - man + woman',
+)
+@click.argument("artifact", metavar="INDEX|WORDS", type=click.Path(path_type=Path))
+@click.argument("text", nargs=-1)
+@click.option("-k", type=click.IntRange(1, 100_000), default=10, help="Answers per query.  [default: 10]")
+@click.option("--queries", type=click.Path(path_type=Path), metavar="FILE", help="Read queries from a file, one per line.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per hit.")
+@click.option("--verify/--no-verify", default=True, help="Check the artifact's hashes before use.  [on]")
+@click.option("-q", "--quiet", is_flag=True, help="Print nothing but the answers and errors.")
+def query(
+    artifact: Path, text: tuple[str, ...], k: int, queries: Path | None, as_json: bool, verify: bool, quiet: bool
+) -> None:
+    """Find the nearest neighbours of a text in an index, or of words in a words artifact.
+
+    All TEXT words are one query. Without TEXT, queries are read from --queries or stdin, one per line; on a terminal
+    there is a prompt. Exit code 3 when nothing was answered.
+    """
+    from wordpipe.errors import ConfigError, InputError
+    from wordpipe.stages.query import open_artifact
+
+    if text and queries:
+        raise ConfigError("give either TEXT or --queries, not both")
+    answered = 0
+    with open_artifact(artifact, verify=verify) as target, _lines(text, queries) as lines:
+        for some in _grouped(lines, 1 if text or _is_prompt(text, queries) else _AT_ONCE):
+            for answer in target.answer(some, k):
+                _complain(answer, quiet=quiet)
+                answered += bool(answer.hits)
+                _print(answer, as_json=as_json, titled=not text)
+    if not answered:
+        raise InputError("nothing was found", hint="ask with other words; wordpipe show lists what the artifact holds")
+
+
+def _is_prompt(text: tuple[str, ...], queries: Path | None) -> bool:
+    return not text and queries is None and sys.stdin.isatty()
+
+
+def _lines(text: tuple[str, ...], queries: Path | None) -> "nullcontext[Iterator[str]]":
+    if text:
+        return nullcontext(iter([" ".join(text)]))
+    if _is_prompt(text, queries):
+        return nullcontext(_prompted())
+    return nullcontext(_read_lines(queries))
+
+
+def _prompted() -> Iterator[str]:
+    """Lines typed at a prompt, until the end of input."""
+    while True:
+        try:
+            line = input("query> ")
+        except EOFError:
+            say("")
+            return
+        if line.strip():
+            yield line.strip()
+
+
+def _read_lines(path: Path | None) -> Iterator[str]:
+    from wordpipe.errors import InputError
+
+    try:
+        file: TextIO
+        with path.open(encoding="utf-8", errors="replace") if path else nullcontext(sys.stdin) as file:
+            for line in file:
+                if line.strip():
+                    yield line.strip()
+    except FileNotFoundError:
+        raise InputError("no such file of queries", where=path) from None
+
+
+def _grouped(lines: Iterable[str], size: int) -> Iterator[list[str]]:
+    iterator = iter(lines)
+    while some := list(islice(iterator, size)):
+        yield some
+
+
+def _complain(answer: "Answers", *, quiet: bool) -> None:
+    """Name the words that have no vector."""
+    if quiet or not answer.unknown:
+        return
+    words = [f"{word} (did you mean {', '.join(near)}?)" if near else word for word, near in answer.unknown.items()]
+    say(f"unknown: {', '.join(words)}")
+
+
+def _print(answer: "Answers", *, as_json: bool, titled: bool) -> None:
+    if as_json:
+        for hit in answer.hits:
+            click.echo(json.dumps({"query": answer.query, **hit}, ensure_ascii=False, default=str))
+        return
+    if titled:
+        click.echo(click.style(f"# {safe_text(answer.query)}", bold=True))
+    for hit in answer.hits:
+        click.echo(_row(hit))
+
+
+def _row(hit: dict[str, object]) -> str:
+    """score, text, place: cut to the width of a terminal, in full and separated by tabs elsewhere."""
+    text = " ".join(str(hit.get("word") or hit.get("text") or "").split())
+    if title := hit.get("title"):
+        text = f"{title} · {text}" if text else str(title)
+    place = f"{hit['source']}:{hit['line']}" if "source" in hit else ""
+    score = f"{hit['score']:.4f}"
+    if not sys.stdout.isatty():
+        return safe_text("\t".join(filter(None, (score, text, place))))
+    room = max(20, shutil.get_terminal_size().columns - len(score) - len(place) - 4)
+    text = text if len(text) <= room else text[: room - 1] + "…"
+    return safe_text(f"{score}  {text:<{room}}  {place}".rstrip())

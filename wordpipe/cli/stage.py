@@ -1,0 +1,122 @@
+"""One command per verb that makes an artifact, built from the catalogue and the verb's settings."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from wordpipe.cli.options import chosen_settings, settings_options
+from wordpipe.cli.output import human_count, human_seconds, say
+from wordpipe.cli.progress import ProgressDrawer
+from wordpipe.stages.catalog import Argument, Verb
+
+__all__ = ["ExampleCommand", "common_options", "print_made", "stage_command"]
+
+
+class ExampleCommand(click.Command):
+    """A command whose help leads with an example that runs."""
+
+    def __init__(self, *args: Any, example: str = "", **attrs: Any) -> None:
+        super().__init__(*args, **attrs)
+        self.example = example
+
+    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Example, usage, what it does, options."""
+        if self.example:
+            formatter.write_text("Example:")
+            for line in self.example.splitlines():
+                formatter.write(f"  {line}\n")
+            formatter.write_paragraph()
+        super().format_help(ctx, formatter)
+
+
+def common_options() -> list[click.Option]:
+    """The options that every command has which makes something."""
+    return [
+        click.Option(["--json", "as_json"], is_flag=True, help="Print one JSON object on stdout."),
+        click.Option(["-q", "--quiet"], is_flag=True, help="Print nothing but errors."),
+        click.Option(["-v", "--verbose"], is_flag=True, help="Say which settings are used and where they come from."),
+    ]
+
+
+def stage_command(verb: Verb) -> click.Command:
+    """The click command of a verb."""
+    settings = verb.load_settings()
+    params: list[click.Parameter] = [_argument(argument) for argument in verb.arguments]
+    output = click.Path(path_type=Path)
+    params.append(
+        click.Option(["-o", "--output"], type=output, required=True, help=f"Folder of the {verb.makes} to make.")
+    )
+    params += settings_options(settings)
+    params.append(
+        click.Option(
+            ["--config"],
+            metavar="FILE[#STAGE]",
+            help="Take settings from a TOML file: flat keys, or the stage of a pipeline. Flags win.",
+        )
+    )
+    params.append(
+        click.Option(["--fresh"], is_flag=True, help="Start over, even where a stopped run could be continued.")
+    )
+    params.append(
+        click.Option(["--verify/--no-verify"], default=True, help="Check the inputs' hashes before use.  [on]")
+    )
+    params += common_options()
+
+    def callback(**given: Any) -> None:
+        _make(verb, given)
+
+    inputs = "\n".join(f"{argument.name}: {argument.text}." for argument in verb.arguments)
+    return ExampleCommand(
+        verb.name.rpartition(" ")[2],
+        params=params,
+        callback=callback,
+        example=verb.example,
+        help=f"{verb.summary}\n\n\b\n{inputs}",
+    )
+
+
+def _argument(argument: Argument) -> click.Argument:
+    name = argument.name.lower().replace("|", "_or_")
+    return click.Argument([name], nargs=-1 if argument.many else 1, required=True, metavar=_metavar(argument))
+
+
+def _metavar(argument: Argument) -> str:
+    return f"{argument.name}..." if argument.many else argument.name
+
+
+def _make(verb: Verb, given: dict[str, Any]) -> None:
+    from wordpipe.pipeline import settings_from_file
+    from wordpipe.stages.making import RunOptions
+
+    settings_class = verb.load_settings()
+    values = settings_from_file(given["config"], verb.name) if given["config"] else {}
+    values |= chosen_settings(settings_class, given)
+    if given["verbose"]:
+        resolved = settings_class.make(values).manifest()
+        for name, value in resolved.items():
+            say(f"  {name} = {value}{'' if name in values else '  (default)'}")
+    inputs = [given[_argument(argument).name or ""] for argument in verb.arguments]
+    with ProgressDrawer(quiet=given["quiet"]) as draw:
+        run = RunOptions(report=draw, fresh=given["fresh"], verify=given["verify"])
+        made = verb.load()(*inputs, output=given["output"], run=run, **values)
+    print_made(verb, made, as_json=given["as_json"], quiet=given["quiet"])
+
+
+def print_made(verb: Verb, made: Any, *, as_json: bool, quiet: bool, hint: bool = True) -> None:
+    """Say what was made: JSON on stdout, or a few lines for people on stderr."""
+    if as_json:
+        click.echo(json.dumps(made.to_json(), ensure_ascii=False))
+    if quiet or as_json:
+        return
+    counts = " · ".join(
+        f"{human_count(count)} {name.replace('_', ' ')}" for name, count in made.counts.items() if count
+    )
+    figures = " · ".join(f"{name} {value:.4g}" for name, value in {**made.metrics, **made.rates}.items())
+    say(f"{made.kind} → {made.path}  in {human_seconds(made.seconds)}")
+    for line in filter(None, (counts, figures)):
+        say(f"  {line}")
+    if verb.next and hint:
+        parent = Path(made.path).parent
+        say(f"next: {verb.next.format(output=made.path, parent=parent)}")

@@ -1,0 +1,1 @@
+"""Text in, corpus rows out: sources, decompression, decoding, formats, docstrings, sentences, splits, duplicates."""

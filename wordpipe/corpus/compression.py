@@ -1,0 +1,181 @@
+"""gzip, bzip2, xz and zstandard streams in small steps: members one after another, never more than a bound at once.
+
+A stream that ends early is an error, never a shorter text; one that grows beyond all reason is refused while it grows.
+"""
+
+import bz2
+import lzma
+import re
+import zlib
+from collections.abc import Callable, Iterator
+from typing import BinaryIO, Literal, Protocol
+
+import zstandard
+
+from wordpipe.errors import InputError, StorageError
+
+__all__ = ["BLOCK", "Compression", "Growth", "compression_of", "decompress", "read_blocks"]
+
+Compression = Literal["none", "gz", "bz2", "xz", "zst"]
+
+BLOCK = 1 << 20  # bytes read or given at a time
+_FREE_BYTES = 64 << 20  # output that is never called a bomb
+_XZ_MEMORY = 256 << 20  # `xz -9` needs 65 MiB; a crafted header may ask for 4 GiB
+_ZST_WINDOW = 128 << 20  # what the zstd command itself accepts by default
+_ZST_STEP = 1 << 10  # zstandard has no bound on its output; 1 KiB says at most 32 MiB (256 blocks of 128 KiB)
+
+_MAGIC: dict[Compression, re.Pattern[bytes]] = {
+    "gz": re.compile(rb"\x1f\x8b"),
+    "bz2": re.compile(rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)"),
+    "xz": re.compile(rb"\xfd7zXZ\0"),
+    "zst": re.compile(rb"\x28\xb5\x2f\xfd"),
+}
+
+
+def compression_of(head: bytes) -> Compression:
+    """The compression that the first bytes of a stream announce."""
+    return next((kind for kind, magic in _MAGIC.items() if magic.match(head)), "none")
+
+
+class Growth:
+    """Refuses a source that grows to more than `max_expand` times its size, beyond the first 64 MiB."""
+
+    def __init__(self, name: str, max_expand: int) -> None:
+        self.name, self.max_expand = name, max_expand
+        self.taken = 0
+        self.given = 0
+
+    def give(self, number: int) -> None:
+        """Note `number` bytes of output.
+
+        Raises:
+            InputError: the ratio is over the bound.
+        """
+        self.given += number
+        if self.given > _FREE_BYTES and self.given > self.max_expand * self.taken:
+            raise InputError(
+                "looks like a decompression bomb",
+                where=self.name,
+                got=f"{self.given >> 20} MiB out of {self.taken} bytes",
+                expected=f"at most {self.max_expand}:1 after {_FREE_BYTES >> 20} MiB",
+                hint="if the source is to be trusted, raise --max-expand",
+            )
+
+
+class _Member(Protocol):
+    """One compressed member: input in, output in pieces of bounded size."""
+
+    @property
+    def eof(self) -> bool: ...
+    @property
+    def unused_data(self) -> bytes: ...
+    def feed(self, data: bytes) -> Iterator[bytes]: ...
+
+
+class _Gzip:
+    def __init__(self) -> None:
+        self._stream = zlib.decompressobj(wbits=31)
+        self.eof, self.unused_data = False, b""
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        while data and not self.eof:
+            yield self._stream.decompress(data, BLOCK)
+            data = self._stream.unconsumed_tail
+            self.eof, self.unused_data = self._stream.eof, self._stream.unused_data
+
+
+class _Bounded:
+    """bz2 and lzma, which keep by themselves what they have not used of the input."""
+
+    def __init__(self, stream: bz2.BZ2Decompressor | lzma.LZMADecompressor) -> None:
+        self._stream = stream
+        self.eof, self.unused_data = False, b""
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        yield self._stream.decompress(data, BLOCK)
+        while not self._stream.needs_input and not self._stream.eof:
+            yield self._stream.decompress(b"", BLOCK)
+        self.eof, self.unused_data = self._stream.eof, self._stream.unused_data
+
+
+class _Zstandard:
+    def __init__(self) -> None:
+        self._stream = zstandard.ZstdDecompressor(max_window_size=_ZST_WINDOW).decompressobj()
+        self.eof, self.unused_data = False, b""
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        for start in range(0, len(data), _ZST_STEP):
+            yield self._stream.decompress(data[start : start + _ZST_STEP])
+            if self._stream.eof:
+                self.eof = True
+                self.unused_data = self._stream.unused_data + data[start + _ZST_STEP :]
+                return
+
+
+_MEMBERS: dict[Compression, Callable[[], _Member]] = {
+    "gz": _Gzip,
+    "bz2": lambda: _Bounded(bz2.BZ2Decompressor()),
+    "xz": lambda: _Bounded(lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_XZ_MEMORY)),
+    "zst": _Zstandard,
+}
+
+
+def decompress(blocks: Iterator[bytes], kind: Compression, growth: Growth) -> Iterator[bytes]:
+    """Decompressed blocks, all members of the stream in order.
+
+    Raises:
+        InputError: the stream is damaged, ends early, or grows beyond the bound.
+    """
+    if kind == "none":
+        yield from blocks
+        return
+    member: _Member | None = None
+    members = 0
+    for block in blocks:
+        growth.taken += len(block)
+        rest = block
+        while True:
+            if member is None and members:
+                rest = rest.lstrip(b"\0")  # xz and tapes pad with zeros between and after members
+            if not rest:
+                break
+            if member is None:
+                member, members = _MEMBERS[kind](), members + 1
+            yield from _feed(member, rest, kind, growth)
+            rest = member.unused_data
+            member = None if member.eof else member
+    if member is not None or not members:
+        raise InputError(f"the {kind} stream ends early", where=growth.name, hint="fetch or make the file again")
+
+
+def _feed(member: _Member, data: bytes, kind: Compression, growth: Growth) -> Iterator[bytes]:
+    pieces = member.feed(data)
+    while True:
+        try:
+            out = next(pieces, None)
+        except (zlib.error, OSError, EOFError, ValueError, lzma.LZMAError, zstandard.ZstdError) as error:
+            raise InputError(f"the {kind} stream is damaged", where=growth.name, got=error) from None
+        if out is None:
+            return
+        growth.give(len(out))
+        if out:
+            yield out
+
+
+def read_blocks(file: BinaryIO, name: str, on_block: Callable[[bytes], None]) -> Iterator[bytes]:
+    """Read a file in blocks of 1 MiB, telling `on_block` of each.
+
+    Raises:
+        StorageError: reading failed; never taken for the end of the file.
+    """
+    offset = 0
+    while True:
+        try:
+            block = file.read(BLOCK)
+        except OSError as error:
+            raise StorageError("reading failed", where=f"{name}, byte {offset}", got=error.strerror or error) from None
+        if not block:
+            return
+        on_block(block)
+        offset += len(block)
+        yield block

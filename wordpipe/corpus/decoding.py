@@ -1,0 +1,171 @@
+"""Bytes to text: UTF-8 with a stated policy for what is not, one kind of line end, no NUL, no lone surrogates.
+
+Whatever is changed or dropped is counted, and the first place of bad bytes is kept with file, line and byte.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Literal
+
+from wordpipe.corpus.compression import BLOCK, compression_of
+from wordpipe.corpus.ledger import Ledger
+from wordpipe.corpus.records import cut_point
+from wordpipe.errors import InputError
+
+__all__ = ["BadBytes", "Decoder", "refuse_binary"]
+
+BadBytes = Literal["replace", "skip", "fail"]
+
+_BOM = b"\xef\xbb\xbf"
+_LINE = re.compile(r"[^\n]*\n|[^\n]+")
+_RAW_LINE = re.compile(rb"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
+_ESCAPED = re.compile(r"[\udc80-\udcff]")  # what surrogateescape makes of bytes that are not UTF-8
+_LONE = re.compile(r"[\ud800-\udfff]")
+_CONTROL = bytes({*range(32), 127} - {*b"\t\n\v\f\r\b\x1b"})
+_HEAD = 1 << 16
+_SIGNATURES = {b"PAR1": "Parquet", b"%PDF": "PDF", b"PK\x03\x04": "zip", b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
+
+
+def refuse_binary(head: bytes, name: str) -> None:
+    """Raise when the beginning of a source is not text: over 1 in 100 bytes are NUL or other control characters.
+
+    Raises:
+        InputError: names what it looks like and how to read it all the same.
+    """
+    packed = compression_of(head)
+    kind = next((kind for magic, kind in _SIGNATURES.items() if head.startswith(magic)), None)
+    kind = kind if packed == "none" else f"{packed} compression"
+    head = head[:_HEAD]
+    if kind is None and len(head) - len(head.translate(None, _CONTROL)) <= len(head) // 100:
+        return
+    hint = "name its --format to read it all the same"
+    if kind == "UTF-16":
+        hint = f"convert it first: iconv -f UTF-16 -t UTF-8 {name}"
+    elif kind is not None:
+        hint = f"if it is {kind}, let its name end so; or {hint}"
+    raise InputError("looks like a binary file, not text", where=name, got=kind, hint=hint)
+
+
+class Decoder:
+    """Decodes one source and counts what it had to change.
+
+    Args:
+        name: the source, for messages.
+        bad_bytes: what to do with invalid UTF-8.
+        ledger: where to count.
+    """
+
+    def __init__(self, name: str, bad_bytes: BadBytes, ledger: Ledger) -> None:
+        self.name, self.bad_bytes, self.ledger = name, bad_bytes, ledger
+
+    def lines(self, blocks: Iterator[bytes], *, longest: int, cut_longer: bool = True) -> Iterator[tuple[int, str]]:
+        """Number (from 1) and text of each line, its "\\n" included; at most about `longest` bytes are held.
+
+        A longer line comes in pieces that share its number, cut at a space where there is one; with
+        `cut_longer=False` it is an error.
+
+        Raises:
+            InputError: invalid UTF-8 under the policy "fail", or a line that is too long.
+        """
+        number, offset = 1, 0
+        for chunk in _chunks(blocks, max(longest, BLOCK)):
+            if not cut_longer and b"\n" not in chunk and len(chunk) > longest:
+                raise InputError(
+                    "the record is too long",
+                    where=f"{self.name}, line {number}",
+                    expected=f"at most {longest} bytes",
+                    hint="raise --max-document-bytes",
+                )
+            for piece in self._pieces(chunk):
+                text = self._decode(piece, number, offset)
+                offset += len(piece)
+                number += text is None and piece.endswith((b"\n", b"\r"))
+                for line in _LINE.findall(self._tidy(text or "")):
+                    yield number, line
+                    number += line[-1] == "\n"
+
+    def value(self, data: bytes, *, line: int) -> str | None:
+        """Text of one field of the record at `line`; None where the policy drops it.
+
+        Raises:
+            InputError: invalid UTF-8 under the policy "fail".
+        """
+        text = self._decode(data, line, None)
+        return None if text is None else self._tidy(text)
+
+    def string(self, text: str) -> str:
+        """A decoded JSON string, which may hold what UTF-8 cannot: half of a surrogate pair becomes U+FFFD."""
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            self.ledger.add("lone_surrogates_replaced", len(_LONE.findall(text)))
+            text = _LONE.sub("\ufffd", text)
+        return self._tidy(text)
+
+    def _pieces(self, chunk: bytes) -> list[bytes]:
+        """What is decoded, and dropped, at once: the chunk; its single lines where bad ones are to be dropped."""
+        if self.bad_bytes != "skip":
+            return [chunk]
+        try:
+            chunk.decode()
+        except UnicodeDecodeError:
+            return _RAW_LINE.findall(chunk)
+        return [chunk]
+
+    def _decode(self, data: bytes, line: int, offset: int | None) -> str | None:
+        """Text of `data`, which begins at `line` and byte `offset` of the source; None where the policy drops it."""
+        if offset == 0 and data.startswith(_BOM):
+            self.ledger.add("bom_removed")
+            data, offset = data[len(_BOM) :], len(_BOM)
+        try:
+            return data.decode()
+        except UnicodeDecodeError:
+            return self._mend(data, line, offset)
+
+    def _mend(self, data: bytes, line: int, offset: int | None) -> str | None:
+        escaped = data.decode(errors="surrogateescape")  # valid UTF-8 never gives a surrogate: each is a bad byte
+        before = escaped[: next(_ESCAPED.finditer(escaped)).start()]
+        place = f"{self.name}, line {line}"
+        if offset is not None:
+            place = f"{self.name}, line {line + before.count(chr(10))}, byte {offset + len(before.encode())}"
+        if self.bad_bytes == "fail":
+            raise InputError("invalid UTF-8", where=place, hint="convert it with iconv, or choose another --bad-bytes")
+        if self.bad_bytes == "skip":
+            self.ledger.warn("bad_bytes", f"dropped a line with invalid UTF-8: {place}")
+            self.ledger.add("lines_skipped_bad_bytes")
+            self.ledger.add("bytes_skipped", len(data))
+            return None
+        self.ledger.warn("bad_bytes", f"replaced invalid UTF-8 by U+FFFD: {place}")
+        self.ledger.add("bytes_replaced", len(_ESCAPED.findall(escaped)))
+        return data.decode(errors="replace")
+
+    def _tidy(self, text: str) -> str:
+        """`text` with "\\n" for CRLF and CR, and U+FFFD for NUL, all counted."""
+        if "\r" in text:
+            crlf = text.count("\r\n")
+            self.ledger.add("crlf_line_ends", crlf)
+            self.ledger.add("cr_line_ends", text.count("\r") - crlf)
+            text = text.replace("\r\n", "\n").replace("\r", "\n")
+        if "\0" in text:
+            self.ledger.add("nul_replaced", text.count("\0"))
+            text = text.replace("\0", "\ufffd")
+        return text
+
+
+def _chunks(blocks: Iterator[bytes], longest: int) -> Iterator[bytes]:
+    """Whole lines, about a block at a time; a line of more than `longest` bytes comes in pieces."""
+    rest = b""
+    for block in blocks:
+        end = block.rfind(b"\n") + 1
+        if end:
+            yield rest + block[:end]
+            rest = block[end:]
+            continue
+        rest += block
+        while len(rest) > longest:
+            cut = cut_point(rest, longest)
+            cut -= rest[cut - 1 : cut + 1] == b"\r\n"
+            yield rest[:cut]
+            rest = rest[cut:]
+    if rest:
+        yield rest

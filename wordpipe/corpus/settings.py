@@ -1,0 +1,77 @@
+"""Settings of `wordpipe ingest`."""
+
+import re
+from typing import Literal
+
+from pydantic import field_validator, model_validator
+
+from wordpipe.settings import Settings, setting
+
+__all__ = ["IngestSettings", "MetadataType"]
+
+MetadataType = Literal["str", "int", "float", "bool"]
+
+_TAKEN = {"doc_id", "sentence_id", "title", "text", "split", "source", "line", "see_also", "id", "vector"}
+_ENTRY = re.compile(r"(?P<name>[^:]+)(?::(?P<type>str|int|float|bool))?")
+
+
+class IngestSettings(Settings):
+    """How sources of text become documents and sentences."""
+
+    documents: Literal["auto", "file", "block", "line"] = setting(
+        "auto", "what one document of a .txt or .md is: the file (auto), a block between blank lines, or a line"
+    )
+    first_line_title: bool = setting(False, "the first line of a file or block is its title, not part of its text")
+    newline: Literal["auto", "paragraph", "space"] = setting(
+        "auto", "what a single newline is; auto judges each document by whether its lines are wrapped at a width"
+    )
+    format: Literal["auto", "txt", "md", "jsonl", "csv", "tsv", "parquet"] = setting(
+        "auto", "read every source as this, whatever its name and even if it looks binary"
+    )
+    text_field: str = setting("text", "field or column that holds the text", metavar="NAME", min_length=1)
+    title_field: str = setting("title", "field or column that holds the title, where there is one", metavar="NAME")
+    metadata: tuple[str, ...] = setting(
+        (), "further fields to keep as columns: NAME, or NAME:int, NAME:float, NAME:bool", metavar="NAME[:TYPE]"
+    )
+    bad_bytes: Literal["replace", "skip", "fail"] = setting(
+        "replace", "invalid UTF-8: put U+FFFD for it, drop the line, or stop"
+    )
+    deduplicate: bool = setting(True, "keep only the first of documents with the same text")
+    valid: float = setting(0.01, "share of the documents kept for validation", ge=0, lt=1)
+    test: float = setting(0.0, "share of the documents kept for tests", ge=0, lt=1)
+    max_document_bytes: int = setting(16 << 20, "longer records are split at a space", ge=1024, le=1 << 30)
+    max_sentence_chars: int = setting(2000, "longer sentences are split at a space", ge=20, le=1 << 20)
+    max_expand: int = setting(
+        200, "a compressed source may grow to at most this many times its size, beyond the first 64 MiB", ge=2
+    )
+
+    @property
+    def metadata_types(self) -> dict[str, MetadataType]:
+        """Name and type of each metadata column, in the order given."""
+        found = [_ENTRY.fullmatch(entry) for entry in self.metadata]
+        return {match["name"]: match["type"] or "str" for match in found if match}  # type: ignore[misc]
+
+    @field_validator("metadata")
+    @classmethod
+    def _entries_are_columns(cls, entries: tuple[str, ...]) -> tuple[str, ...]:
+        names = []
+        for entry in entries:
+            match = _ENTRY.fullmatch(entry)
+            if match is None:
+                raise ValueError(f"NAME or NAME:TYPE with TYPE one of str, int, float, bool, not {entry!r}")
+            names.append(match["name"])
+        if taken := sorted(_TAKEN.intersection(names)):
+            raise ValueError(f"names other than those of the corpus's own columns ({', '.join(taken)})")
+        if len(set(names)) < len(names):
+            raise ValueError("different names")
+        return entries
+
+    @model_validator(mode="after")
+    def _settings_fit_together(self) -> "IngestSettings":
+        if self.valid + self.test >= 1:
+            raise ValueError(f"valid + test = {self.valid} + {self.test} leaves nothing to train on: keep it below 1")
+        if self.first_line_title and self.documents == "line":
+            raise ValueError("first_line_title needs documents of more than a line: documents = file or block")
+        if set(self.metadata_types) & {self.text_field, self.title_field}:
+            raise ValueError("text_field and title_field are kept anyway: leave them out of metadata")
+        return self

@@ -1,0 +1,318 @@
+"""Where text comes from: files, folders, globs, standard input and the docstrings of installed packages."""
+
+import os
+import stat
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from glob import glob, has_magic
+from pathlib import Path
+from typing import BinaryIO, Literal, overload
+
+from blake3 import blake3
+
+from wordpipe.corpus.compression import Compression
+from wordpipe.corpus.formats import Format
+from wordpipe.corpus.packages import find_package
+from wordpipe.errors import InputError, StorageError
+
+__all__ = ["Source", "Sources", "expand", "fingerprint"]
+
+_FORMATS: dict[str, Format] = {
+    ".txt": "txt",
+    ".text": "txt",
+    ".md": "md",
+    ".markdown": "md",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".parquet": "parquet",
+}
+_COMPRESSIONS: dict[str, Compression] = {".gz": "gz", ".bz2": "bz2", ".xz": "xz", ".zst": "zst"}
+_UNPACK = "unpack it and name the folder"
+_MARKUP = "turn it into text first, or read the markup as text with --format txt"
+_NOT_TEXT = {
+    ".json": "make it one object per line: jq -c '.[]' FILE > FILE.jsonl",
+    ".tar": _UNPACK,
+    ".tgz": _UNPACK,
+    ".zip": _UNPACK,
+    ".html": _MARKUP,
+    ".htm": _MARKUP,
+    ".xml": _MARKUP,
+    ".pdf": "turn it into text first: pdftotext FILE",
+    ".docx": "turn it into text first: pandoc FILE -o FILE.txt",
+    ".epub": "turn it into text first: pandoc FILE -o FILE.txt",
+}
+
+
+class _Seen:
+    """What has been read of a stream, which can be read only once and is hashed on the way."""
+
+    def __init__(self) -> None:
+        self.bytes = 0
+        self.is_whole = False
+        self._hash = blake3()
+
+    def note(self, block: bytes) -> None:
+        self.bytes += len(block)
+        self._hash.update(block)
+
+    def digest(self) -> str:
+        return str(self._hash.hexdigest())
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One file, stream or package.
+
+    Attributes:
+        name: what the `source` column shows: the path below the working folder, else as the user gave it; "-" for
+            standard input; "python:PACKAGE".
+        kind: a file, a stream (standard input, a named pipe), or a package.
+        format: how to read it, after decompression.
+        compression: what it is compressed with; "auto" (streams) is seen from the first bytes.
+        path: the file or pipe; None for standard input and packages.
+        bytes: its size on disk; 0 for streams.
+    """
+
+    name: str
+    kind: Literal["file", "stream", "package"]
+    format: Format = "txt"
+    compression: Compression | Literal["auto"] = "none"
+    path: Path | None = None
+    bytes: int = 0
+    seen: _Seen = field(default_factory=_Seen, compare=False, repr=False)
+
+    @contextmanager
+    def open(self) -> Iterator[BinaryIO]:
+        """The raw bytes.
+
+        Raises:
+            InputError: the file is gone, or there is no standard input.
+            StorageError: it may not be read.
+        """
+        if self.path is None:
+            if sys.stdin is None:
+                raise InputError("there is no standard input", where=self.name)
+            yield sys.stdin.buffer
+            return
+        try:
+            file = self.path.open("rb")
+        except FileNotFoundError:
+            raise InputError("the file is gone", where=self.name) from None
+        except OSError as error:
+            raise StorageError("cannot be read", where=self.name, got=error.strerror) from None
+        with file:
+            yield file
+
+
+@dataclass(frozen=True, slots=True)
+class Sources(Sequence[Source]):
+    """The sources of one ingest, sorted by name.
+
+    Attributes:
+        items: the sources.
+        skipped: how many files of folders were left out, by name ending, or by reason ("hidden", "link to a folder",
+            "not a file", "named twice").
+    """
+
+    items: tuple[Source, ...]
+    skipped: dict[str, int] = field(default_factory=dict)
+
+    @overload
+    def __getitem__(self, index: int) -> Source: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Source]: ...
+    def __getitem__(self, index: int | slice) -> Source | Sequence[Source]:
+        return self.items[index]
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    @property
+    def bytes(self) -> int:
+        """Size of all files on disk; streams count nothing."""
+        return sum(source.bytes for source in self.items)
+
+
+def expand(texts: Iterable[str], *, read_as: Format | Literal["auto"] = "auto") -> Sources:
+    """The sources that the user's words name: files, folders, globs, "-", "python:PACKAGE,PACKAGE", "python:stdlib".
+
+    Of a folder, all files whose names end in a known format are taken, those of its subfolders too; hidden ones never.
+
+    Args:
+        texts: the words.
+        read_as: read every file as this; folders then give all their files.
+
+    Raises:
+        InputError: nothing is there, or not in a format that can be read.
+        StorageError: no permission.
+    """
+    finder = _Finder(read_as)
+    for text in texts:
+        finder.add(text)
+    if not finder.found:
+        skipped = ", ".join(f"{number} {kind}" for kind, number in sorted(finder.skipped.items()))
+        raise InputError("no text to read", got=skipped and f"only skipped files ({skipped})", expected=_known())
+    return Sources(
+        tuple(finder.found[key] for key in sorted(finder.found, key=lambda key: finder.found[key].name)),
+        dict(sorted(finder.skipped.items())),
+    )
+
+
+def fingerprint(sources: Iterable[Source], hash_file: Callable[[Path], str]) -> list[dict[str, str | int]]:
+    """Name, bytes and BLAKE3 of each source.
+
+    A package has one hash over the sorted names and hashes of its Python files. A stream has been hashed while it was
+    read: ask after ingest.
+
+    Args:
+        sources: the sources.
+        hash_file: BLAKE3 of a file, in hex; the caller's, who may remember it.
+    """
+    entries: list[dict[str, str | int]] = []
+    for source in sources:
+        size, digest = source.bytes, ""
+        if source.kind == "stream":
+            assert source.seen.is_whole, f"{source.name} is fingerprinted as it is read: ingest it first"
+            size, digest = source.seen.bytes, source.seen.digest()
+        elif source.kind == "package":
+            listing = [(file.relative, hash_file(file.path)) for file in find_package(source.name)]
+            digest = blake3("".join(f"{name}\0{value}\n" for name, value in listing).encode()).hexdigest()
+        elif source.path is not None:
+            digest = hash_file(source.path)
+        entries.append({"name": source.name, "bytes": size, "blake3": digest})
+    return entries
+
+
+class _Finder:
+    """Gathers sources; a file that is named twice counts once."""
+
+    def __init__(self, read_as: Format | Literal["auto"]) -> None:
+        self.read_as = read_as
+        self.found: dict[str, Source] = {}
+        self.skipped: Counter[str] = Counter()
+
+    def add(self, text: str) -> None:
+        if text == "-":
+            self._keep("-", Source("-", "stream", self._format(None), "auto"))
+        elif text.startswith("python:"):
+            for package in text.removeprefix("python:").split(","):
+                self._add_package(package.strip())
+        elif os.path.lexists(text):
+            self._add_path(Path(text))
+        elif has_magic(text):
+            self._add_glob(text)
+        else:
+            raise _missing(text)
+
+    def _add_package(self, package: str) -> None:
+        name = f"python:{package}"
+        self._keep(name, Source(name, "package", bytes=sum(file.path.stat().st_size for file in find_package(name))))
+
+    def _add_glob(self, pattern: str) -> None:
+        matches = sorted(glob(pattern, recursive=True))
+        if not matches:
+            raise InputError("no file matches", where=pattern)
+        for match in matches:
+            self._add_path(Path(match))
+
+    def _add_path(self, path: Path) -> None:
+        """A file or folder that the user named."""
+        if path.is_dir():
+            self._add_folder(path)
+            return
+        known, suffix, _ = _kind(path)
+        if self.read_as == "auto" and known is None and suffix in _NOT_TEXT:
+            raise InputError(f"{suffix} files are not read", where=path, expected=_known(), hint=_NOT_TEXT[suffix])
+        self._add_file(path)
+
+    def _add_folder(self, folder: Path) -> None:
+        for where, folders, files in os.walk(folder, onerror=_cannot_list):
+            for name in sorted(folders):
+                reason = "hidden" if name.startswith(".") else "link to a folder"
+                if name.startswith(".") or Path(where, name).is_symlink():
+                    self.skipped[reason] += 1
+            folders[:] = sorted(name for name in folders if not name.startswith("."))
+            for name in sorted(files):
+                self._add_member(Path(where, name))
+
+    def _add_member(self, path: Path) -> None:
+        """A file that was found in a folder: taken only if its name says that it can be read."""
+        known, suffix, _ = _kind(path)
+        if path.name.startswith("."):
+            self.skipped["hidden"] += 1
+        elif not path.is_file():
+            self.skipped["not a file"] += 1
+        elif known is None and self.read_as == "auto":
+            self.skipped[suffix or "no name ending"] += 1
+        else:
+            self._add_file(path)
+
+    def _add_file(self, path: Path) -> None:
+        try:
+            found = path.stat()
+        except FileNotFoundError:
+            raise InputError("the link leads nowhere", where=path) from None
+        except OSError as error:
+            raise StorageError("cannot be read", where=path, got=error.strerror) from None
+        if not (stat.S_ISREG(found.st_mode) or stat.S_ISFIFO(found.st_mode)):
+            raise InputError("neither a file nor a folder nor a pipe", where=path)
+        if not os.access(path, os.R_OK):
+            raise StorageError("no permission to read it", where=path, hint=f"chmod u+r {path}")
+        self._keep(os.path.realpath(path), self._source(path, found))
+
+    def _source(self, path: Path, found: os.stat_result) -> Source:
+        known, _, compression = _kind(path)
+        if stat.S_ISFIFO(found.st_mode):
+            return Source(_shown(path), "stream", self._format(known), "auto", path)
+        form = self._format(known)
+        if form == "parquet" and compression != "none":
+            raise InputError("Parquet is read from plain files only", where=path, hint="decompress it first")
+        return Source(_shown(path), "file", form, compression, path, found.st_size)
+
+    def _format(self, known: Format | None) -> Format:
+        return (known or "txt") if self.read_as == "auto" else self.read_as
+
+    def _keep(self, key: str, source: Source) -> None:
+        if key in self.found:
+            self.skipped["named twice"] += 1
+        self.found.setdefault(key, source)
+
+
+def _kind(path: Path) -> tuple[Format | None, str, Compression]:
+    """Format by the name's ending (None: unknown), that ending, and the compression by the last one."""
+    compression = _COMPRESSIONS.get(path.suffix.lower(), "none")
+    inner = path if compression == "none" else path.with_suffix("")
+    suffix = inner.suffix.lower()
+    return _FORMATS.get(suffix), suffix, compression
+
+
+def _known() -> str:
+    return f"{' '.join(sorted(_FORMATS))}, each also {' '.join(_COMPRESSIONS)}"
+
+
+def _shown(path: Path) -> str:
+    """The path below the working folder, else as it was given; as text, whatever bytes it is made of."""
+    here = Path.cwd()
+    whole = Path(os.path.abspath(path))  # noqa: PTH100  (resolve() would follow links, and show another name)
+    name = whole.relative_to(here) if whole.is_relative_to(here) else path
+    return os.fsencode(name.as_posix()).decode(errors="replace")
+
+
+def _missing(text: str) -> InputError:
+    path = Path(text)
+    try:
+        near = get_close_matches(path.name, sorted(os.listdir(path.parent)), n=3, cutoff=0.7)  # noqa: PTH208
+    except OSError:
+        near = []
+    hint = f"did you mean {', '.join(str(path.parent / name) for name in near)}?" if near else None
+    return InputError("no such file or folder", where=text, hint=hint)
+
+
+def _cannot_list(error: OSError) -> None:
+    raise StorageError("no permission to list it", where=error.filename, got=error.strerror)

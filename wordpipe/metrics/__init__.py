@@ -1,0 +1,1 @@
+"""Measures of quality: arrays in, numbers out."""

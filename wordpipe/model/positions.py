@@ -1,0 +1,65 @@
+"""Rotary positions: a query and a key are turned by angles that grow with their position, so that their product
+depends on the distance between them alone.
+
+Source: Su et al. 2021 (RoFormer), equation 34, with pairs (i, i + E/2) rather than (2i, 2i + 1): the order of Hugging
+Face's Llama and ModernBERT, whose weights would otherwise need a permutation.
+"""
+
+import torch
+from torch import Tensor, nn
+
+__all__ = ["Rotary", "rotate"]
+
+
+class Rotary(nn.Module):
+    """Angles for every position, made once in float32 and grown where a longer sequence comes.
+
+    Args:
+        head_dim: width E of a head, even.
+        max_len: positions prepared for.
+        theta: base; pair i turns by position · theta^(-2i/E).
+    """
+
+    cos_TE: Tensor
+    sin_TE: Tensor
+
+    def __init__(self, *, head_dim: int, max_len: int, theta: float) -> None:
+        super().__init__()
+        self.head_dim, self.theta = head_dim, theta
+        cos_TE, sin_TE = self._table(max_len)
+        # not persistent: no weight, and no checkpoint of the field has them
+        self.register_buffer("cos_TE", cos_TE, persistent=False)
+        self.register_buffer("sin_TE", sin_TE, persistent=False)
+
+    def forward(self, n_positions: int) -> tuple[Tensor, Tensor]:
+        """Cosines and signed sines of positions 0 to n_positions - 1.
+
+        Returns:
+            cos_TE, sin_TE: float32. The first half of the sines is negated, which spares the rotation a negation.
+        """
+        if n_positions > self.cos_TE.shape[0]:
+            cos_TE, sin_TE = self._table(n_positions)
+            self.cos_TE, self.sin_TE = cos_TE.to(self.cos_TE.device), sin_TE.to(self.sin_TE.device)
+        return self.cos_TE[:n_positions], self.sin_TE[:n_positions]
+
+    def _table(self, n_positions: int) -> tuple[Tensor, Tensor]:
+        half = torch.arange(0, self.head_dim, 2, dtype=torch.float32) / self.head_dim
+        angles_TE2 = torch.outer(torch.arange(n_positions, dtype=torch.float32), 1.0 / self.theta**half)
+        cos, sin = angles_TE2.cos(), angles_TE2.sin()
+        return torch.cat((cos, cos), dim=-1), torch.cat((-sin, sin), dim=-1)
+
+
+def rotate(x_BTHE: Tensor, cos_TE: Tensor, sin_TE: Tensor) -> Tensor:
+    """Turn every head's vector by its position's angles, in float32 whatever the input's type.
+
+    Args:
+        x_BTHE: queries or keys (or both, along H).
+        cos_TE: from `Rotary`.
+        sin_TE: from `Rotary`, its first half negated.
+
+    Returns:
+        A tensor of the input's shape and type.
+    """
+    x = x_BTHE.float()
+    swapped = x.roll(x.shape[-1] // 2, dims=-1)  # (second half, first half)
+    return (x * cos_TE[:, None] + swapped * sin_TE[:, None]).to(x_BTHE.dtype)

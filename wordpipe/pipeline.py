@@ -1,0 +1,262 @@
+"""A config as a list of stages: what is stale, why, and in which order to make it.
+
+    workdir = "run"                      # where the stages' folders go, seen from the config file
+
+    [stage.corpus]
+    command = "ingest"
+    inputs = ["docs/*.md"]               # sources, or names of stages
+
+    [stage.tokens]
+    command = "tokenize"
+    inputs = ["corpus"]
+    vocab_size = 8000                    # any setting of the command
+
+A stage is stale when its recipe (settings that matter and the digests of its inputs) is not the one its artifact was made
+from. Times play no part, so a touched file makes nothing, and an input that came out the same stops the chain there.
+"""
+
+import contextlib
+import tomllib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from wordpipe.artifacts.manifest import InputEntry, Manifest, recipe_of
+from wordpipe.artifacts.reader import Artifact, is_artifact
+from wordpipe.errors import ArtifactError, ConfigError
+from wordpipe.settings import Settings
+from wordpipe.stages.catalog import VERBS, Verb
+from wordpipe.stages.making import Made, RunOptions
+from wordpipe.stages.texts import source_entries
+
+__all__ = ["Pipeline", "Stage", "State", "settings_from_file"]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One stage of a pipeline."""
+
+    name: str
+    verb: Verb
+    inputs: tuple[str, ...]  # as written: stage names or sources
+    settings: dict[str, Any]
+    output: Path  # seen from the config's folder
+
+
+@dataclass(frozen=True)
+class State:
+    """Whether a stage must be made, and why; no reasons means that it is fresh."""
+
+    stage: Stage
+    reasons: tuple[str, ...]
+
+    @property
+    def fresh(self) -> bool:
+        """Nothing to do."""
+        return not self.reasons
+
+
+class Pipeline:
+    """The stages of a config file, in an order in which they can be made.
+
+    Raises:
+        ConfigError: not TOML, an unknown key, command, stage or setting, or stages that need each other in a circle.
+    """
+
+    def __init__(self, config: Path) -> None:
+        self.config = config
+        table = _read_toml(config)
+        if unknown := sorted(set(table) - {"workdir", "stage"}):
+            raise ConfigError(f"unknown key {unknown[0]!r}", where=config, expected="workdir and [stage.NAME] tables")
+        workdir = table.get("workdir", "run")
+        if not isinstance(workdir, str):
+            raise ConfigError("workdir should be a string", where=config, got=workdir)
+        stages = table.get("stage", {})
+        if not isinstance(stages, dict) or not stages:
+            raise ConfigError("the file describes no stages", where=config, hint="add a [stage.NAME] table with a command")
+        self.stages = _in_order([_stage(config, name, body, workdir, set(stages)) for name, body in stages.items()], config)
+
+    def states(self, *, first: str | None = None, last: str | None = None) -> list[State]:
+        """What is stale and why, of the stages from `first` to `last`."""
+        with contextlib.chdir(self.config.absolute().parent):
+            states: dict[str, State] = {}
+            for stage in self.stages:
+                states[stage.name] = self._state(stage, states)
+            return [states[stage.name] for stage in self._chosen(first, last)]
+
+    def run(
+        self, run: RunOptions, *, first: str | None = None, last: str | None = None
+    ) -> Iterator[tuple[State, Made | None]]:
+        """Make what is missing or stale, one stage at a time; yields each stage's state, with what was made of it.
+
+        Each state is yielded twice for a stage that is made: before, with None, and after.
+        """
+        with contextlib.chdir(self.config.absolute().parent):
+            for stage in self._chosen(first, last):
+                state = self._state(stage, {})
+                yield state, None
+                if state.fresh and not run.fresh:
+                    continue
+                paths = [self._resolve(name) for name in stage.inputs]
+                arguments = _by_argument(stage.verb, paths)
+                yield state, stage.verb.load()(*arguments, output=stage.output, run=run, **self._settings(stage))
+
+    def _chosen(self, first: str | None, last: str | None) -> list[Stage]:
+        names = [stage.name for stage in self.stages]
+        for wanted in filter(None, (first, last)):
+            if wanted not in names:
+                raise ConfigError(f"no stage {wanted!r}", where=self.config, expected=", ".join(names))
+        begin = names.index(first) if first else 0
+        end = names.index(last) if last else len(names) - 1
+        return self.stages[begin : end + 1]
+
+    def _state(self, stage: Stage, earlier: dict[str, State]) -> State:
+        waits = [f"{name} will be made" for name in self._needs(stage) if name in earlier and not earlier[name].fresh]
+        if not is_artifact(stage.output):
+            return State(stage, ("missing", *waits))
+        if waits:
+            return State(stage, tuple(waits))
+        try:
+            with Artifact(stage.output, [stage.verb.makes], verify=False) as artifact:  # type: ignore[list-item]
+                manifest = artifact.manifest
+        except ArtifactError as error:
+            return State(stage, (f"unreadable: {error.what}",))
+        settings = stage.verb.load_settings().make(self._settings(stage), where=f"[stage.{stage.name}]")
+        inputs = self._planned_inputs(stage, settings)
+        body = {"command": stage.verb.name, **settings.recipe()}
+        if recipe_of(stage.verb.makes, body, inputs) == manifest.recipe:
+            return State(stage, ())
+        return State(stage, tuple(_differences(stage, settings, inputs, manifest)))
+
+    def _planned_inputs(self, stage: Stage, settings: Settings) -> list[InputEntry]:
+        """The inputs as the stage itself would record them."""
+        paths = [self._resolve(name) for name in stage.inputs]
+        entries: list[InputEntry] = []
+        for argument, given in zip(stage.verb.arguments, _by_argument(stage.verb, paths), strict=True):
+            several = given if isinstance(given, list) else [given]
+            if argument.kinds and len(several) == 1 and is_artifact(Path(several[0])):
+                entries.append(_artifact_entry(several[0]))
+            elif argument.sources:
+                entries += source_entries(several)
+        for name in type(settings).artifact_fields():
+            value = getattr(settings, name)
+            if value is not None:
+                entries.append(_artifact_entry(value) if is_artifact(Path(value)) else source_entries([value])[0])
+        return entries
+
+    def _needs(self, stage: Stage) -> list[str]:
+        names = {other.name for other in self.stages}
+        fields = stage.verb.load_settings().artifact_fields()
+        mentioned = [*stage.inputs, *(str(stage.settings[field]) for field in fields if field in stage.settings)]
+        return [name for name in mentioned if name in names]
+
+    def _settings(self, stage: Stage) -> dict[str, Any]:
+        """The stage's settings, with names of stages replaced by their folders where an artifact is meant."""
+        fields = stage.verb.load_settings().artifact_fields()
+        return {k: self._resolve(str(v)) if k in fields else v for k, v in stage.settings.items()}
+
+    def _resolve(self, name: str) -> str:
+        return next((str(stage.output) for stage in self.stages if stage.name == name), name)
+
+
+def settings_from_file(where: str, command: str) -> dict[str, Any]:
+    """The settings of one command from `FILE` or `FILE#STAGE`: flat keys, or a stage of a pipeline with that command.
+
+    Raises:
+        ConfigError: no such file or stage, or several stages to choose from.
+    """
+    name, _, wanted = where.partition("#")
+    table = _read_toml(Path(name))
+    if "stage" not in table:
+        if wanted:
+            raise ConfigError(f"the file has no stage {wanted!r}", where=name)
+        return table
+    pipeline = Pipeline(Path(name))
+    fitting = [s for s in pipeline.stages if s.verb.name == command and wanted in ("", s.name)]
+    if len(fitting) != 1:
+        names = ", ".join(s.name for s in pipeline.stages if s.verb.name == command) or "none"
+        what = f"stages with the command {command!r}: {names}"
+        raise ConfigError(f"one stage is needed; {what}", where=name, hint=f"choose one: --config {name}#NAME")
+    return fitting[0].settings
+
+
+def _read_toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ConfigError("no such config file", where=path, hint="wordpipe init writes one") from None
+    except (IsADirectoryError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ConfigError(f"not a TOML file: {error}", where=path) from None
+
+
+def _stage(config: Path, name: str, body: Any, workdir: str, names: set[str]) -> Stage:
+    where = f"{config} [stage.{name}]"
+    if not isinstance(body, dict):
+        raise ConfigError("a stage is a table", where=where)
+    body = dict(body)
+    command = body.pop("command", None)
+    if command not in VERBS:
+        raise ConfigError("unknown command", where=where, got=command, expected=", ".join(VERBS))
+    inputs = body.pop("inputs", None)
+    if not isinstance(inputs, list) or not inputs or not all(isinstance(item, str) for item in inputs):
+        raise ConfigError("inputs should be a list of stages or sources", where=where, got=inputs)
+    verb = VERBS[command]
+    verb.load_settings().make(body, where=where)
+    _check_inputs(verb, inputs, names, where)
+    return Stage(name, verb, tuple(inputs), body, Path(workdir) / name)
+
+
+def _check_inputs(verb: Verb, inputs: Sequence[str], names: set[str], where: str) -> None:
+    if len(inputs) < len(verb.arguments) or (len(inputs) > len(verb.arguments) and not verb.arguments[-1].many):
+        expected = " ".join(argument.name for argument in verb.arguments)
+        raise ConfigError(f"{verb.name} takes other inputs", where=where, got=list(inputs), expected=expected)
+    for argument, name in zip(verb.arguments, inputs, strict=False):
+        if not argument.sources and name not in names and not is_artifact(Path(name)):
+            raise ConfigError("no such stage", where=where, got=name, expected=", ".join(sorted(names)))
+
+
+def _by_argument(verb: Verb, paths: list[str]) -> list[str | list[str]]:
+    """Hand the paths to the verb's arguments; the last one may take several."""
+    fixed = len(verb.arguments) - 1
+    last = paths[fixed:] if verb.arguments[-1].many else paths[fixed]
+    return [*paths[:fixed], last]
+
+
+def _in_order(stages: list[Stage], config: Path) -> list[Stage]:
+    """Stages after those they need; otherwise as written."""
+    by_name = {stage.name: stage for stage in stages}
+    done: dict[str, Stage] = {}
+
+    def visit(stage: Stage, path: tuple[str, ...]) -> None:
+        if stage.name in path:
+            raise ConfigError("stages need each other in a circle", where=config, got=" → ".join((*path, stage.name)))
+        fields = stage.verb.load_settings().artifact_fields()
+        for name in (*stage.inputs, *(str(stage.settings.get(field)) for field in fields)):
+            if name in by_name and name not in done:
+                visit(by_name[name], (*path, stage.name))
+        done[stage.name] = stage
+
+    for stage in stages:
+        if stage.name not in done:
+            visit(stage, ())
+    return list(done.values())
+
+
+def _artifact_entry(path: str | Path) -> InputEntry:
+    with Artifact(path, verify=False) as artifact:
+        return InputEntry(kind=artifact.kind, digest=artifact.digest)
+
+
+def _differences(stage: Stage, settings: Settings, inputs: list[InputEntry], manifest: Manifest) -> Iterator[str]:
+    """What changed since the artifact was made, setting by setting and input by input."""
+    before, now = manifest.settings, settings.manifest()
+    for name in settings.recipe():
+        if before.get(name) != now[name]:
+            yield f"{stage.name}.{name} {before.get(name)} → {now[name]}"
+    if manifest.command != stage.verb.name:
+        yield f"{stage.name}.command {manifest.command} → {stage.verb.name}"
+    was, is_now = [(i.kind, i.digest) for i in manifest.inputs], [(i.kind, i.digest) for i in inputs]
+    if was != is_now:
+        changed = [name for name, old, new in zip(stage.inputs, was, is_now, strict=False) if old != new]
+        yield f"input {', '.join(changed) or ', '.join(stage.inputs)} changed"

@@ -1,0 +1,1 @@
+"""Nearest neighbours: kinds of FAISS index, building to a recall target, asking."""

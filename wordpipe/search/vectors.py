@@ -1,0 +1,77 @@
+"""What may enter an index: finite vectors with a direction, made unit length; and how a sample of them is drawn."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+import faiss
+import numpy as np
+import numpy.typing as npt
+
+from wordpipe.errors import ArtifactError, DivergedError, WordpipeError
+from wordpipe.runtime import cpu_count
+
+__all__ = ["Blocks", "checked_blocks", "faiss_threads", "sample_rows", "unit_vectors"]
+
+Blocks = Callable[[], Iterator[npt.NDArray[np.float32]]]
+"""Gives the vectors from the beginning, as (B, D) blocks, every time it is called."""
+
+
+@contextmanager
+def faiss_threads(threads: int) -> Iterator[int]:
+    """Let faiss use `threads` threads (0: one per core) inside; gives the number."""
+    before = faiss.omp_get_max_threads()
+    count = threads or cpu_count()
+    faiss.omp_set_num_threads(count)
+    try:
+        yield count
+    finally:
+        faiss.omp_set_num_threads(before)
+
+
+def unit_vectors(
+    vectors_ND: npt.NDArray[np.float32], *, first: int = 0, error: type[WordpipeError] = DivergedError
+) -> npt.NDArray[np.float32]:
+    """The vectors at length 1, C-contiguous float32; those that have it already keep their bits.
+
+    Args:
+        vectors_ND: any vectors.
+        first: number of the first row, for the message.
+        error: raised for a vector that is not finite or is zero, naming the rows.
+    """
+    norms_N = np.linalg.norm(vectors_ND, axis=1)
+    bad = np.flatnonzero(~np.isfinite(norms_N) | (norms_N == 0))
+    if len(bad):
+        rows = ", ".join(str(first + row) for row in bad[:5])
+        raise error(
+            f"{len(bad)} of {len(vectors_ND)} vectors are zero or not finite",
+            where=f"row {rows}{' …' if len(bad) > 5 else ''}",
+            expected="finite vectors with a direction",
+        )
+    off = np.abs(norms_N - 1) > 1e-5
+    scale_N1 = np.where(off, norms_N, 1)[:, None]
+    return np.ascontiguousarray(vectors_ND / scale_N1, dtype=np.float32)
+
+
+def checked_blocks(blocks: Blocks, n: int) -> Iterator[tuple[int, npt.NDArray[np.float32]]]:
+    """Unit vectors block by block, each with the number of its first row.
+
+    Raises:
+        DivergedError: a vector is zero or not finite.
+        ArtifactError: there are not `n` vectors.
+    """
+    row = 0
+    for block in blocks():
+        yield row, unit_vectors(block, first=row)
+        row += len(block)
+    if row != n:
+        raise ArtifactError("not the promised number of vectors", got=row, expected=n)
+
+
+def sample_rows(blocks: Blocks, n: int, samples: Sequence[npt.NDArray[np.int64]]) -> list[npt.NDArray[np.float32]]:
+    """The unit vectors at several lists of row numbers (each ascending), collected in one pass."""
+    parts: list[list[npt.NDArray[np.float32]]] = [[] for _ in samples]
+    for first, block in checked_blocks(blocks, n):
+        for part, rows in zip(parts, samples, strict=True):
+            inside = rows[np.searchsorted(rows, first) : np.searchsorted(rows, first + len(block))]
+            part.append(block[inside - first])
+    return [np.concatenate(part) for part in parts]

@@ -1,0 +1,1 @@
+"""Texts to unit vectors: pooling, windows, transforms of the space, the encoders."""

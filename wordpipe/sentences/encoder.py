@@ -1,0 +1,79 @@
+"""What every encoder of texts offers, and what it gives."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from wordpipe.sentences.settings import EmbedSettings
+from wordpipe.sentences.transforms import MIN_TEXTS, Transform, TransformKind
+
+__all__ = ["ENCODER_FILE", "EncodedBatch", "Read", "TextEncoder", "Write", "transform_kind"]
+
+ENCODER_FILE = "encoder.json"
+TRANSFORM_FILE = "transform.safetensors"
+
+Read = Callable[[str], bytes]
+Write = Callable[[str, bytes], None]
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedBatch:
+    """N texts as vectors.
+
+    Attributes:
+        vectors: (N, D) float32 of length 1; zero where `empty`.
+        empty: (N,) bool: the text has no token or no known word, or nothing beyond what all texts share.
+        unknown: per text, its words that have no vector, in order.
+        windows: (N,) int64, in how many windows the text was read; 0 for an empty text.
+    """
+
+    vectors: npt.NDArray[np.float32]
+    empty: npt.NDArray[np.bool_]
+    unknown: list[list[str]]
+    windows: npt.NDArray[np.int64]
+
+
+class TextEncoder(Protocol):
+    """Texts to unit vectors; the same text gives the same vector alone or in any batch, to 1e-5.
+
+    Attributes:
+        kind: words or transformer.
+        dim: width of the vectors.
+        window: tokens (or words) of a window.
+        overlap: tokens that windows share.
+        transform: what is applied to every vector.
+    """
+
+    kind: Literal["words", "transformer"]
+    dim: int
+    window: int
+    overlap: int
+    transform: Transform
+
+    def encode(self, texts: Sequence[str]) -> EncodedBatch:
+        """Encode texts.
+
+        Raises:
+            DivergedError: a vector is not finite.
+        """
+        ...
+
+    def lengths(self, texts: Sequence[str]) -> npt.NDArray[np.int64]:
+        """Tokens (or words) of each text, special ones not counted."""
+        ...
+
+    def save(self, write: Write) -> None:
+        """Write everything that is needed to load it again, as named files."""
+        ...
+
+
+def transform_kind(settings: EmbedSettings, encoder: Literal["words", "transformer"], texts: int) -> TransformKind:
+    """What `transform = auto` means for this encoder and number of texts."""
+    if settings.transform != "auto":
+        return settings.transform
+    if texts < MIN_TEXTS:
+        return "none"
+    return "remove-components" if encoder == "words" else "centre"

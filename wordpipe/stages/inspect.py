@@ -1,0 +1,81 @@
+"""What `wordpipe show` and `wordpipe verify` know: an artifact's manifest, first rows, and whether it is whole."""
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from wordpipe.artifacts.reader import Artifact, is_artifact
+from wordpipe.artifacts.tables import open_part, read_batches
+from wordpipe.errors import ArtifactError
+
+__all__ = ["check", "describe"]
+
+_LONG = 8  # numbers of a vector or list that are shown
+
+
+def describe(path: Path, *, rows: int = 0) -> dict[str, Any]:
+    """The manifest, and the first `rows` rows of the artifact's main table.
+
+    Raises:
+        ArtifactError: not an artifact.
+    """
+    with Artifact(path, verify=False) as artifact:
+        found: list[dict[str, Any]] = []
+        if rows and any(name.startswith(f"{artifact.kind}-") for name in artifact.names()):
+            for batch in read_batches(artifact, artifact.kind):
+                found += [_shortened(row) for row in batch.slice(0, rows - len(found)).to_pylist()]
+                if len(found) >= rows:
+                    break
+        return {"path": str(path), "manifest": artifact.manifest.model_dump(mode="json"), "rows": found}
+
+
+def check(path: Path) -> dict[str, Any]:
+    """Read every byte of an artifact and compare it with its hash, and every table with its row count.
+
+    Returns:
+        path, ok, kind, digest, files, bytes and warnings (inputs that have changed since).
+
+    Raises:
+        ArtifactError: the first thing that is wrong.
+    """
+    with Artifact(path, verify=False) as artifact:
+        artifact.check_hashes()
+        for output in artifact.manifest.outputs:
+            if output.rows is not None and _rows(artifact, output.path) != output.rows:
+                raise ArtifactError("the table has another number of rows than it had", where=path / output.path)
+        return {
+            "path": str(path),
+            "ok": True,
+            "kind": artifact.kind,
+            "digest": artifact.digest,
+            "files": len(artifact.manifest.outputs) + 1,
+            "bytes": sum(output.bytes for output in artifact.manifest.outputs),
+            "warnings": list(_changed_inputs(artifact)),
+        }
+
+
+def _rows(artifact: Artifact, name: str) -> int:
+    with open_part(artifact, name) as part:
+        metadata: pq.FileMetaData = part.metadata
+        return int(metadata.num_rows)
+
+
+def _changed_inputs(artifact: Artifact) -> list[str]:
+    """Inputs that stand where they stood but hold something else now."""
+    warnings = []
+    for entry in artifact.manifest.inputs:
+        path = artifact.path.parent / (entry.path or "")
+        if entry.kind == "source" or entry.path is None or not is_artifact(path):
+            continue
+        with Artifact(path, verify=False) as now:
+            if now.digest != entry.digest:
+                warnings.append(f"{path} has changed since: it was {entry.digest[:16]} and is {now.digest[:16]}")
+    return warnings
+
+
+def _shortened(row: dict[str, Any]) -> dict[str, Any]:
+    return {
+        name: [*value[:_LONG], f"… {len(value)} in all"] if isinstance(value, list) and len(value) > _LONG else value
+        for name, value in row.items()
+    }

@@ -1,0 +1,1 @@
+"""Tokenizers and words: training, encoding, and how often each word occurs."""

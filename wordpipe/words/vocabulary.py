@@ -1,0 +1,112 @@
+"""Which words get a vector: counting, cutting at `min_count`, and numbering the rest by frequency.
+
+Three numberings meet here. A word (or token) has the *id* under which the tokens artifact stores it, and, once kept, the
+*row* of its vector: 0 for the commonest. `row_of_id` leads from one to the other; -1 marks what was dropped.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from wordpipe.errors import InputError
+
+__all__ = ["COLUMN_OF_UNIT", "Vocabulary", "count_ids", "rows_of_split"]
+
+COLUMN_OF_UNIT: dict[Literal["word", "token"], str] = {"word": "word_ids", "token": "ids"}
+
+
+@dataclass(frozen=True, slots=True)
+class Vocabulary:
+    """The words that get vectors, the commonest first; words of equal count in the order of their ids.
+
+    Attributes:
+        ids: id of each row's word, (V,) int64.
+        counts: how often it occurs in the training text, (V,) int64.
+        row_of_id: row of every id, int32, -1 where the word was dropped.
+        dropped_kinds: different words dropped for being rare.
+        dropped_tokens: their occurrences.
+    """
+
+    ids: npt.NDArray[np.int64]
+    counts: npt.NDArray[np.int64]
+    row_of_id: npt.NDArray[np.int32]
+    dropped_kinds: int
+    dropped_tokens: int
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def tokens(self) -> int:
+        """Occurrences of the kept words: the words of one epoch."""
+        return int(self.counts.sum())
+
+    @classmethod
+    def keep(cls, counts: npt.NDArray[np.int64], min_count: int) -> "Vocabulary":
+        """The words that occur at least `min_count` times.
+
+        Args:
+            counts: occurrences of every id, 0 where it does not occur.
+            min_count: the least count that is kept.
+
+        Raises:
+            InputError: nothing occurs that often.
+        """
+        kept = np.flatnonzero(counts >= max(min_count, 1))
+        if not len(kept):
+            raise _nothing_kept(counts, min_count)
+        ids_V = kept[np.argsort(-counts[kept], kind="stable")]
+        row_of_id = np.full(len(counts), -1, dtype=np.int32)
+        row_of_id[ids_V] = np.arange(len(ids_V), dtype=np.int32)
+        dropped = (counts > 0) & (row_of_id < 0)
+        return cls(ids_V, counts[ids_V], row_of_id, int(dropped.sum()), int(counts[dropped].sum()))
+
+
+def _nothing_kept(counts: npt.NDArray[np.int64], min_count: int) -> InputError:
+    """The error that says how far below the cut the text is."""
+    kinds = int((counts > 0).sum())
+    if not kinds:
+        return InputError("the training text has no words", hint="give more text, or look at the train split")
+    return InputError(
+        f"0 of {kinds:,} words occur often enough to get a vector",
+        where="min_count",
+        got=min_count,
+        expected=f"at most {int(counts.max())}, the highest count",
+        hint="lower --min-count or give more text",
+    )
+
+
+def rows_of_split(batch: pa.RecordBatch, split: str) -> pa.RecordBatch:
+    """The rows of `batch` that belong to `split`."""
+    return batch.filter(pc.equal(batch.column("split"), split))
+
+
+def count_ids(
+    batches: Iterable[pa.RecordBatch], size: int, *, column: str = "word_ids", split: str = "train"
+) -> npt.NDArray[np.int64]:
+    """Count how often every id occurs in one split of a tokens artifact.
+
+    Args:
+        batches: with columns `split` and `column`.
+        size: how many ids there are.
+        column: list column to count, `word_ids` or `ids`.
+        split: train, valid or test.
+
+    Returns:
+        int64 of length `size`.
+
+    Raises:
+        InputError: an id of `size` or more: the tokens and the vocabulary do not belong together.
+    """
+    counts = np.zeros(size, dtype=np.int64)
+    for batch in batches:
+        ids = rows_of_split(batch, split).column(column).flatten().to_numpy(zero_copy_only=False)
+        if len(ids) and int(ids.max()) >= size:
+            raise InputError(f"column {column!r} holds an unknown id", got=int(ids.max()), expected=f"less than {size}")
+        counts += np.bincount(ids, minlength=size)
+    return counts
