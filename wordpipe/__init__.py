@@ -1,3 +1,68 @@
-"""wordpipe: from your own text to a searchable index, on your own machine."""
+"""wordpipe: from your own text to a searchable index, on your own machine.
+
+    import wordpipe
+
+    wordpipe.ingest(["notes/"], output="run/corpus")
+    wordpipe.tokenize("run/corpus", output="run/tokens", vocab_size=8000)
+    wordpipe.train_word2vec("run/tokens", output="run/words")
+    wordpipe.train_mlm("run/tokens", output="run/model", preset="tiny", steps=200)
+    wordpipe.embed("run/model", "run/corpus", output="run/sentences")
+    wordpipe.index("run/sentences", output="run/index")
+    with wordpipe.open("run/index") as index:
+        hits = index.query("how do bees find their way", k=5)
+
+The functions are loaded when they are first used, so importing the package costs nothing.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from wordpipe.errors import WordpipeError as WordpipeError
+    from wordpipe.pipeline import Pipeline as Pipeline
+    from wordpipe.stages.embed import embed as embed
+    from wordpipe.stages.export import export_words as export_words
+    from wordpipe.stages.index import index as index
+    from wordpipe.stages.ingest import ingest as ingest
+    from wordpipe.stages.inspect import show as show
+    from wordpipe.stages.inspect import verify as verify
+    from wordpipe.stages.making import Made as Made
+    from wordpipe.stages.making import RunOptions as RunOptions
+    from wordpipe.stages.pretrain import train_clm as train_clm
+    from wordpipe.stages.pretrain import train_mlm as train_mlm
+    from wordpipe.stages.query import open_artifact as open  # noqa: A004, F401
+    from wordpipe.stages.tokenize import tokenize as tokenize
+    from wordpipe.stages.word2vec import train_word2vec as train_word2vec
 
 __version__ = "0.1.0"
+
+_PUBLIC = {
+    "ingest": "wordpipe.stages.ingest:ingest",
+    "tokenize": "wordpipe.stages.tokenize:tokenize",
+    "train_word2vec": "wordpipe.stages.word2vec:train_word2vec",
+    "train_mlm": "wordpipe.stages.pretrain:train_mlm",
+    "train_clm": "wordpipe.stages.pretrain:train_clm",
+    "embed": "wordpipe.stages.embed:embed",
+    "index": "wordpipe.stages.index:index",
+    "open": "wordpipe.stages.query:open_artifact",
+    "show": "wordpipe.stages.inspect:show",
+    "verify": "wordpipe.stages.inspect:verify",
+    "export_words": "wordpipe.stages.export:export_words",
+    "Pipeline": "wordpipe.pipeline:Pipeline",
+    "RunOptions": "wordpipe.stages.making:RunOptions",
+    "Made": "wordpipe.stages.making:Made",
+    "WordpipeError": "wordpipe.errors:WordpipeError",
+}
+
+__all__ = ["__version__", *_PUBLIC]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PUBLIC:
+        raise AttributeError(f"module 'wordpipe' has no attribute {name!r}")
+    module, _, attribute = _PUBLIC[name].partition(":")
+    return getattr(import_module(module), attribute)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -24,11 +24,12 @@ from typing import Any
 
 from wordpipe.artifacts.manifest import InputEntry, Manifest, recipe_of
 from wordpipe.artifacts.reader import Artifact, is_artifact
+from wordpipe.corpus.sources import expand
 from wordpipe.errors import ArtifactError, ConfigError
 from wordpipe.settings import Settings
 from wordpipe.stages.catalog import VERBS, Verb
 from wordpipe.stages.making import Made, RunOptions
-from wordpipe.stages.texts import source_entries
+from wordpipe.stages.texts import entries_of, file_entry
 
 __all__ = ["Pipeline", "Stage", "State", "settings_from_file"]
 
@@ -138,11 +139,11 @@ class Pipeline:
             if argument.kinds and len(several) == 1 and is_artifact(Path(several[0])):
                 entries.append(_artifact_entry(several[0]))
             elif argument.sources:
-                entries += source_entries(several)
+                entries += entries_of(expand(several, read_as=getattr(settings, "format", "auto")))
         for name in type(settings).artifact_fields():
             value = getattr(settings, name)
             if value is not None:
-                entries.append(_artifact_entry(value) if is_artifact(Path(value)) else source_entries([value])[0])
+                entries.append(_artifact_entry(value) if is_artifact(Path(value)) else file_entry(Path(value)))
         return entries
 
     def _needs(self, stage: Stage) -> list[str]:

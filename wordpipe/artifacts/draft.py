@@ -22,12 +22,13 @@ from typing_extensions import Buffer
 
 from wordpipe.artifacts.exchange import exchange
 from wordpipe.artifacts.failpoints import failpoint
-from wordpipe.artifacts.manifest import MANIFEST, Manifest, OutputEntry
-from wordpipe.errors import ArtifactError, StorageError
+from wordpipe.artifacts.manifest import MANIFEST, Manifest, OutputEntry, is_plain_path
+from wordpipe.artifacts.target import clear_leftovers, files_at, recover, refuse_foreign
 
 __all__ = ["Draft", "HashedFile", "clear_leftovers", "recover", "refuse_foreign"]
 
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_UNNAMED = f"{MANIFEST}.part"
 
 
 class HashedFile(io.RawIOBase):
@@ -53,7 +54,10 @@ class HashedFile(io.RawIOBase):
 
     def write(self, data: Buffer, /) -> int:
         """Write all of `data`."""
-        view = memoryview(data).cast("B")
+        if self.closed:  # its descriptor may be another file's by now
+            raise ValueError(f"write to the closed file {self._path}")
+        view = memoryview(data)
+        view = view.cast("B") if view.nbytes else memoryview(b"")  # a view without elements cannot be cast
         try:
             failpoint("publish.file_written")
             left = view
@@ -71,12 +75,21 @@ class HashedFile(io.RawIOBase):
         if self.closed:
             return
         try:
+            failpoint("publish.file_synced")
             os.fsync(self._fd)
         except OSError as error:
             self.error = OSError(error.errno, error.strerror, str(self._path))
         finally:
             os.close(self._fd)
             super().close()
+        self.raise_error()
+
+    def raise_error(self) -> None:
+        """Raise the error that a write or the closing met, even if a library has swallowed it since.
+
+        Raises:
+            OSError: the disk refused; names the file.
+        """
         if self.error is not None:
             raise self.error
 
@@ -96,6 +109,7 @@ class Draft:
 
     def __enter__(self) -> "Draft":
         self.path.mkdir()
+        failpoint("publish.folder_made")
         return self
 
     def __exit__(
@@ -115,15 +129,13 @@ class Draft:
 
     def open(self, name: str) -> HashedFile:
         """Open the new file `name`; give it back to `close`."""
-        path = self.path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        file = HashedFile(path, name)
-        self._files.append(file)
-        return file
+        assert is_plain_path(name), name
+        return self._open(name)
 
     def close(self, file: HashedFile, *, rows: int | None = None, log: bool = False) -> None:
         """Close a file of this draft and record it."""
         file.close()
+        file.raise_error()
         self._files.remove(file)
         self.outputs.append(file.entry(rows=rows, log=log))
 
@@ -137,98 +149,62 @@ class Draft:
 
         Raises:
             OSError: the disk refused; the old artifact is untouched.
+            StorageError, ArtifactError: what stands at `target` by now may not be replaced.
         """
         for file in self._files:  # a library may have swallowed the error of its last write
-            if file.error is not None:
-                raise file.error
+            file.raise_error()
         assert not self._files, "a file of the draft is still open"
-        part = self.open(f"{MANIFEST}.part")
+        self._write_manifest(manifest)
+        recorded = sorted([MANIFEST, *(entry.path for entry in manifest.outputs)])
+        assert files_at(self.path) == recorded, f"the manifest lists {recorded}, the draft holds {files_at(self.path)}"
+        for folder, _, _ in os.walk(self.path):
+            _sync_folder(Path(folder))
+        refuse_foreign(self.target, manifest.kind)  # hours may have passed since the stage looked
+        with _signals_held():
+            self._put_in_place()
+
+    def _open(self, name: str) -> HashedFile:
+        path = self.path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = HashedFile(path, name)
+        self._files.append(file)
+        failpoint("publish.file_made")
+        return file
+
+    def _write_manifest(self, manifest: Manifest) -> None:
+        part = self._open(_UNNAMED)
         part.write(manifest.to_bytes())
         part.close()
         self._files.remove(part)
-        (self.path / f"{MANIFEST}.part").rename(self.path / MANIFEST)  # its presence says that the folder is whole
-        for folder, _, _ in os.walk(self.path):
-            _sync_folder(Path(folder))
-        with _signals_held():
-            self._put_in_place()
+        (self.path / _UNNAMED).rename(self.path / MANIFEST)  # its presence says that the folder is whole
+        failpoint("publish.manifest_named")
 
     def _put_in_place(self) -> None:
         failpoint("publish.before_exchange")
         if not os.path.lexists(self.target):
             self.path.rename(self.target)
         elif not exchange(self.path, self.target):
-            aside = self.path.with_suffix(".old")
-            self.target.rename(aside)
-            failpoint("publish.between_renames")
-            self.path.rename(self.target)
-            shutil.rmtree(aside, ignore_errors=True)
+            self._replace_in_two_steps()
         failpoint("publish.after_exchange")
         _sync_folder(self.target.parent)
 
-
-def recover(target: Path) -> None:
-    """Complete a publication that was killed between its two renames (systems without an atomic exchange only).
-
-    There the old folder stands aside as `.NAME.*.old` and nothing is at `target`. The new one is preferred if it is whole.
-    """
-    if os.path.lexists(target):
-        return
-    for aside in sorted(target.parent.glob(f".{_glob_safe(target.name)}.*.old")):
-        new = aside.with_suffix(".tmp")
-        whole = new if (new / MANIFEST).is_file() else aside
-        whole.rename(target)
-        return
-
-
-def clear_leftovers(target: Path) -> None:
-    """Remove what killed runs left beside `target`. Only the holder of the output's lock may call this."""
-    recover(target)
-    for pattern in ("*.tmp", "*.old"):
-        for leftover in target.parent.glob(f".{_glob_safe(target.name)}.{pattern}"):
-            shutil.rmtree(leftover, ignore_errors=True)
-
-
-def refuse_foreign(target: Path, kind: str) -> None:
-    """Refuse to replace anything that is not an artifact of this kind that wordpipe wrote.
-
-    Raises:
-        StorageError: `target` is a file, a link, or a folder with files of someone else.
-        ArtifactError: `target` is an artifact of another kind.
-    """
-    if target.is_symlink():
-        raise StorageError("the output is a symbolic link", where=target, hint="name the folder that it points to")
-    if not target.exists():
-        return
-    elsewhere = "name another output with -o"
-    if not target.is_dir():
-        raise StorageError("the output is a file, and an artifact is a folder", where=target, hint=elsewhere)
-    there = sorted(str(p.relative_to(target)) for p in target.rglob("*") if not p.is_dir() or p.is_symlink())
-    if not there:
-        return
-    if MANIFEST not in there:
-        raise StorageError(
-            f"the folder is not an artifact and holds other files ({there[0]}, …)", where=target, hint=elsewhere
-        )
-    try:
-        manifest = Manifest.from_bytes((target / MANIFEST).read_bytes(), where=str(target / MANIFEST))
-    except ArtifactError:
-        return  # a broken artifact may be made again
-    if manifest.kind != kind:
-        raise ArtifactError(
-            f"the output is a {manifest.kind} artifact, and this would replace it by {kind}",
-            where=target,
-            hint=elsewhere,
-        )
-    ours = {MANIFEST, *(output.path for output in manifest.outputs)}
-    if foreign := [name for name in there if name not in ours]:
-        raise StorageError(
-            f"the artifact holds files that wordpipe did not write ({foreign[0]})",
-            where=target,
-            hint=f"move them away, or {elsewhere}",
-        )
+    def _replace_in_two_steps(self) -> None:
+        """Where folders cannot be exchanged; `recover` completes what a kill between the renames leaves."""
+        aside = self.path.with_suffix(".old")
+        self.target.rename(aside)
+        try:
+            failpoint("publish.between_renames")
+            self.path.rename(self.target)
+        except OSError:
+            aside.rename(self.target)
+            raise
+        failpoint("publish.after_renames")
+        _sync_folder(self.target.parent)
+        shutil.rmtree(aside, ignore_errors=True)
 
 
 def _sync_folder(path: Path) -> None:
+    failpoint("publish.folder_synced")
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(fd)
@@ -255,7 +231,3 @@ def _signals_held() -> Iterator[None]:
             signal.signal(number, handler if handler is not None else signal.SIG_DFL)
         for caught in seen:
             signal.raise_signal(signal.Signals(caught))
-
-
-def _glob_safe(name: str) -> str:
-    return "".join(f"[{c}]" if c in "*?[" else c for c in name)

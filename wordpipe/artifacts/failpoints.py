@@ -2,6 +2,7 @@
 
     WORDPIPE_FAILPOINT=publish.before_exchange:kill     die by SIGKILL there
     WORDPIPE_FAILPOINT=publish.file_written:enospc:3    raise "no space left" at the third passage
+    WORDPIPE_FAILPOINT=*:kill:5                         die at the fifth failpoint, whichever it is
 
 Without the variable a failpoint costs one dictionary look-up.
 """
@@ -27,10 +28,10 @@ def failpoint(name: str) -> None:
         return
     place, _, rest = wanted.partition(":")
     action, _, nth = rest.partition(":")
-    if place != name:
+    if place not in (name, "*"):
         return
-    _passed[name] = _passed.get(name, 0) + 1
-    if _passed[name] != int(nth or 1):
+    _passed[place] = _passed.get(place, 0) + 1
+    if _passed[place] != int(nth or 1):
         return
     if action == "kill":
         os.kill(os.getpid(), signal.SIGKILL)

@@ -3,7 +3,7 @@
 import os
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from wordpipe.artifacts.draft import HashedFile
@@ -20,12 +20,15 @@ def whole_file(path: Path) -> Iterator[HashedFile]:
     try:
         yield file
         file.close()
+        file.raise_error()
         beside.replace(path)
-        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
-    finally:
-        file.close()
+    except BaseException:
+        with suppress(OSError):
+            file.close()
         beside.unlink(missing_ok=True)
+        raise
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

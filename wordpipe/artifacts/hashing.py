@@ -7,7 +7,7 @@ identity (device, inode, size, mtime, ctime) to its hash. It is only a cache: wh
 import os
 import sqlite3
 import time
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 from blake3 import blake3
@@ -39,7 +39,6 @@ class HashCache:
     def __init__(self, path: Path | None = None) -> None:
         root = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")  # noqa: PTH111, PTH118
         self._path = path if path is not None else Path(root) / "wordpipe" / "hashes.sqlite"
-        self._known: dict[tuple[int, ...], str] | None = None
         self._new: dict[tuple[int, ...], str] = {}
 
     def hash_file(self, path: Path) -> str:
@@ -53,17 +52,22 @@ class HashCache:
     def hash_fd(self, fd: int) -> str:
         """BLAKE3 of an open file."""
         key = _identity(os.fstat(fd))
-        known = self._load()
-        if key not in known:
-            known[key] = hash_fd(fd)
-            if _identity(os.fstat(fd)) == key and time.time_ns() - max(key[3], key[4]) > _RACY_NS:
-                self._new[key] = known[key]
-        return known[key]
+        known = self._new.get(key) or self._look_up(key)
+        return known if known is not None else self.read_fd(fd)
+
+    def read_fd(self, fd: int) -> str:
+        """BLAKE3 of an open file, read in any case and remembered."""
+        key = _identity(os.fstat(fd))
+        found = hash_fd(fd)
+        if _identity(os.fstat(fd)) == key and time.time_ns() - max(key[3], key[4]) > _RACY_NS:
+            self._new[key] = found
+        return found
 
     def save(self) -> None:
         """Write what was learned. Never fails: without it the next run only reads more."""
         if not self._new:
             return
+        rows = [(*map(_signed, key), digest) for key, digest in self._new.items()]
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             with closing(sqlite3.connect(self._path, timeout=1.0)) as db, db:
@@ -71,22 +75,23 @@ class HashCache:
                     "CREATE TABLE IF NOT EXISTS files"
                     " (dev, ino, size, mtime, ctime, blake3, PRIMARY KEY (dev, ino)) WITHOUT ROWID"
                 )
-                rows = [(*map(_signed, key), digest) for key, digest in self._new.items()]
                 db.executemany("INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?, ?, ?)", rows)
-        except (sqlite3.Error, OSError):
+        except (sqlite3.OperationalError, OSError):  # locked, full or read-only: perhaps next time
+            return
+        except sqlite3.DatabaseError:  # no database, or a damaged one: the next run begins a new one
+            with suppress(OSError):
+                self._path.unlink()
             return
         self._new.clear()
 
-    def _load(self) -> dict[tuple[int, ...], str]:
-        if self._known is None:
-            self._known = {}
-            try:
-                with closing(sqlite3.connect(f"file:{self._path}?mode=ro", uri=True, timeout=1.0)) as db:
-                    for *key, digest in db.execute("SELECT dev, ino, size, mtime, ctime, blake3 FROM files"):
-                        self._known[tuple(_unsigned(part) for part in key)] = digest
-            except sqlite3.Error:
-                pass
-        return self._known
+    def _look_up(self, key: tuple[int, ...]) -> str | None:
+        query = "SELECT blake3 FROM files WHERE dev = ? AND ino = ? AND size = ? AND mtime = ? AND ctime = ?"
+        try:
+            with closing(sqlite3.connect(f"{self._path.absolute().as_uri()}?mode=ro", uri=True, timeout=1.0)) as db:
+                row = db.execute(query, [*map(_signed, key)]).fetchone()
+        except sqlite3.Error:
+            return None
+        return row[0] if row is not None and isinstance(row[0], str) else None
 
 
 def _identity(stat: os.stat_result) -> tuple[int, ...]:
@@ -96,7 +101,3 @@ def _identity(stat: os.stat_result) -> tuple[int, ...]:
 def _signed(value: int) -> int:
     """SQLite integers are signed 64 bits; inode numbers are unsigned."""
     return value - (1 << 64) if value >= 1 << 63 else value
-
-
-def _unsigned(value: int) -> int:
-    return value + (1 << 64) if value < 0 else value

@@ -8,6 +8,7 @@ import fcntl
 import json
 import os
 import time
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
@@ -31,30 +32,38 @@ class OutputLock:
     def __enter__(self) -> "OutputLock":
         fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            holder = _read_holder(fd)
+            self._take(fd)
+        except BaseException:
             os.close(fd)
-            raise LockedError(
-                f"another run is writing it{holder}",
-                where=self._target,
-                hint="wait for it, or stop it, then run this again",
-            ) from None
-        os.ftruncate(fd, 0)
-        os.pwrite(fd, json.dumps({"pid": os.getpid(), "since": time.strftime("%Y-%m-%d %H:%M:%S")}).encode(), 0)
+            raise
         self._fd = fd
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        fcntl.flock(self._fd, fcntl.LOCK_UN)  # a forked child may still have it open
         os.close(self._fd)
+
+    def _take(self, fd: int) -> None:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise LockedError(
+                f"another run is writing it{_read_holder(fd)}",
+                where=self._target,
+                hint="wait for it, or stop it, then run this again",
+            ) from None
+        with suppress(OSError):  # who holds it is for the message only: a full disk must not matter here
+            os.ftruncate(fd, 0)
+            os.pwrite(fd, json.dumps({"pid": os.getpid(), "since": time.strftime("%Y-%m-%d %H:%M:%S")}).encode(), 0)
 
 
 def _read_holder(fd: int) -> str:
     """Who holds the lock, for the message only."""
     try:
         holder = json.loads(os.pread(fd, 4096, 0))
-        return f" (process {int(holder['pid'])}, since {holder['since']})"
-    except (ValueError, KeyError, TypeError):
+        since = time.strptime(holder["since"], "%Y-%m-%d %H:%M:%S")
+        return f" (process {int(holder['pid'])}, since {time.strftime('%Y-%m-%d %H:%M:%S', since)})"
+    except (ValueError, KeyError, TypeError, RecursionError):
         return ""

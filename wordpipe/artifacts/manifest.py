@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from wordpipe.artifacts.hashing import hash_bytes
 from wordpipe.errors import ArtifactError
@@ -23,6 +23,7 @@ __all__ = [
     "Manifest",
     "OutputEntry",
     "digest_of",
+    "is_plain_path",
     "library_versions",
     "recipe_of",
 ]
@@ -34,7 +35,7 @@ MANIFEST = "manifest.json"
 
 
 class _Entry(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)  # JSON has no NaN
 
 
 class InputEntry(_Entry):
@@ -56,6 +57,13 @@ class OutputEntry(_Entry):
     blake3: str
     rows: int | None = None
     log: bool = False
+
+    @field_validator("path")
+    @classmethod
+    def _stays_inside(cls, path: str) -> str:
+        if not is_plain_path(path):
+            raise ValueError(f"{path!r} is no path of a file inside an artifact")
+        return path
 
 
 class Manifest(_Entry):
@@ -84,7 +92,8 @@ class Manifest(_Entry):
     def to_bytes(self) -> bytes:
         """JSON with a hash of itself, so that a flipped bit in the manifest is found too."""
         body = self.model_dump(mode="json")
-        return json.dumps({**body, "blake3": _hash_json(body)}, indent=1, ensure_ascii=False).encode() + b"\n"
+        text = json.dumps({**body, "blake3": _hash_json(body)}, indent=1, ensure_ascii=False)
+        return text.encode(errors="backslashreplace") + b"\n"  # a lone surrogate (an undecodable file name) as \udcXX
 
     @classmethod
     def from_bytes(cls, data: bytes, *, where: str) -> "Manifest":
@@ -97,7 +106,7 @@ class Manifest(_Entry):
             body = json.loads(data)
             stated = body.pop("blake3")
             found_format = int(body["format"])
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
             raise ArtifactError("the manifest is damaged", where=where, hint="make the artifact again") from None
         if found_format > FORMAT:
             raise ArtifactError(
@@ -126,6 +135,11 @@ def digest_of(outputs: Iterable[OutputEntry]) -> str:
     return _hash_json(sorted([o.path, o.blake3] for o in outputs if not o.log))
 
 
+def is_plain_path(path: str) -> bool:
+    """Whether `path` names a file inside an artifact: relative, with `/`, without `..`, and not the manifest."""
+    return path != MANIFEST and "\0" not in path and not {"", ".", ".."} & set(path.split("/"))
+
+
 def library_versions(*names: str) -> dict[str, str]:
     """The Python version and those of the named packages that are installed."""
     found = {"python": platform.python_version()}
@@ -138,4 +152,4 @@ def library_versions(*names: str) -> dict[str, str]:
 
 
 def _hash_json(value: Any) -> str:
-    return hash_bytes(json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode())
+    return hash_bytes(json.dumps(value, sort_keys=True, separators=(",", ":")).encode())

@@ -4,21 +4,27 @@ The folder is opened once and everything is read through its descriptor, so a re
 newer one is published over it.
 """
 
+import errno
 import io
 import os
-from collections.abc import Callable, Iterable
+import stat
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO
 
-from wordpipe.artifacts.draft import recover
 from wordpipe.artifacts.hashing import HashCache, hash_fd
+from wordpipe.artifacts.lock import OutputLock
 from wordpipe.artifacts.manifest import MANIFEST, InputEntry, Kind, Manifest, OutputEntry
-from wordpipe.errors import ArtifactError
+from wordpipe.artifacts.target import asides, files_under, recover
+from wordpipe.errors import ArtifactError, LockedError
 
 __all__ = ["Artifact", "is_artifact"]
 
 _MAX_MANIFEST = 64 << 20
+_TRIES = 50  # how often to begin again when a writer replaces the artifact while it is being opened
 _KEPT_OPEN = 64  # files opened at once with the folder; more are opened when they are read
 
 
@@ -33,7 +39,8 @@ class Artifact:
     Args:
         path: the artifact's folder.
         kinds: the kinds that will do; none means any.
-        verify: check every file's size and hash first (files unchanged since they were last checked are not read again).
+        verify: check first that there is no file too many and that every file has its hash (files unchanged since they
+            were last checked are not read again). Without it, only the sizes are checked.
         on_bytes: told the number of bytes checked so far.
 
     Raises:
@@ -50,17 +57,18 @@ class Artifact:
     ) -> None:
         self.path = Path(path)
         self.verified = verify
-        self._folder = _open_folder(self.path)
+        self._folder = -1
         self._open: dict[str, int] = {}
-        try:
-            self.manifest = self._read_manifest()
-            self._check_kind(tuple(kinds))
-            self._check_sizes()
-            if verify:
-                self.check_hashes(HashCache(), on_bytes=on_bytes)
-        except BaseException:
-            self.close()
-            raise
+        kinds = tuple(kinds)
+        for left in reversed(range(_TRIES)):
+            try:
+                self._open_all(kinds, verify, on_bytes)
+                return
+            except BaseException as error:
+                again = left > 0 and isinstance(error, ArtifactError) and self._folder >= 0 and self._was_replaced()
+                self.close()
+                if not again:
+                    raise
 
     def __enter__(self) -> "Artifact":
         return self
@@ -115,12 +123,11 @@ class Artifact:
             ArtifactError: the artifact has no such file.
         """
         self._entry(name)
-        # a path through the descriptor table gives a new file position, which dup() would share
         fd = os.dup(self._open[name]) if name in self._open else self._open_at(name)
-        return io.BufferedReader(_PositionedFile(fd, name))
+        return io.BufferedReader(_PositionedFile(fd, self.path / name))
 
     def check_hashes(self, cache: HashCache | None = None, *, on_bytes: Callable[[int], None] | None = None) -> None:
-        """Compare every file with the hash in the manifest.
+        """Compare every file with the hash in the manifest, and see that there is no file too many.
 
         Args:
             cache: hashes of files that were read before; without it every byte is read.
@@ -129,20 +136,45 @@ class Artifact:
         Raises:
             ArtifactError: a file differs; names it, and the command that makes the artifact again.
         """
+        ours = {MANIFEST, *self.names()}
+        if extra := [name for name in files_under(self._folder) if name not in ours]:
+            raise self._corrupt(extra[0], "a file that wordpipe did not write", hint="move it out of the artifact")
         done = 0
         for entry in self.manifest.outputs:
-            fd = self._open[entry.path] if entry.path in self._open else self._open_at(entry.path)
-            try:
-                if (cache.hash_fd(fd) if cache is not None else hash_fd(fd)) != entry.blake3:
-                    raise self._corrupt(entry.path, "its content has changed since it was written")
-            finally:
-                if entry.path not in self._open:
-                    os.close(fd)
+            self._check_hash(entry, cache)
             done += entry.bytes
             if on_bytes is not None:
                 on_bytes(done)
         if cache is not None:
             cache.save()
+
+    def _open_all(self, kinds: tuple[Kind, ...], verify: bool, on_bytes: Callable[[int], None] | None) -> None:
+        self._folder = _open_folder(self.path)
+        self.manifest = self._read_manifest()
+        self._check_kind(kinds)
+        self._check_sizes()
+        if verify:
+            self.check_hashes(HashCache(), on_bytes=on_bytes)
+
+    def _check_hash(self, entry: OutputEntry, cache: HashCache | None) -> None:
+        fd = self._open[entry.path] if entry.path in self._open else self._open_at(entry.path)
+        try:
+            with _naming(self.path / entry.path):
+                good = cache is not None and cache.hash_fd(fd) == entry.blake3
+                if not good:  # the cache may remember wrongly; only the file's bytes can condemn it
+                    good = (cache.read_fd(fd) if cache is not None else hash_fd(fd)) == entry.blake3
+        finally:
+            if entry.path not in self._open:
+                os.close(fd)
+        if not good:
+            raise self._corrupt(entry.path, "its content has changed since it was written")
+
+    def _was_replaced(self) -> bool:
+        """Whether another folder than the open one stands at the path now."""
+        try:
+            return not os.path.samestat(os.fstat(self._folder), self.path.stat())
+        except FileNotFoundError:
+            return True
 
     def _check_sizes(self) -> None:
         for entry in self.manifest.outputs:
@@ -166,21 +198,26 @@ class Artifact:
             )
 
     def _read_manifest(self) -> Manifest:
+        where = self.path / MANIFEST
         try:
-            fd = os.open(MANIFEST, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=self._folder)
+            fd = _open_regular(self._folder, MANIFEST, where)
         except FileNotFoundError:
             raise ArtifactError(
                 "the folder has no manifest, so it is no artifact",
                 where=self.path,
                 hint="if the stage that makes it was stopped, run that stage again",
             ) from None
-        with open(fd, "rb") as file:  # noqa: PTH123  (opened by descriptor)
-            return Manifest.from_bytes(file.read(_MAX_MANIFEST), where=str(self.path / MANIFEST))
+        with io.BufferedReader(_PositionedFile(fd, where)) as file:
+            return Manifest.from_bytes(file.read(_MAX_MANIFEST), where=str(where))
 
     def _open_at(self, name: str) -> int:
         try:
-            return os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=self._folder)
+            return _open_regular(self._folder, name, self.path / name)
         except FileNotFoundError:
+            if self._was_replaced():
+                raise ArtifactError(
+                    "the artifact was replaced while it was being read", where=self.path, hint="run the command again"
+                ) from None
             raise self._corrupt(name, "the file is missing") from None
 
     def _entry(self, name: str) -> OutputEntry:
@@ -189,17 +226,20 @@ class Artifact:
                 return entry
         raise self._corrupt(name, f"the {self.kind} artifact has no such file")
 
-    def _corrupt(self, name: str, what: str, got: object = None, expected: object = None) -> ArtifactError:
-        hint = f"make it again: wordpipe {self.manifest.command} … -o {self.path} --fresh"
+    def _corrupt(
+        self, name: str, what: str, got: object = None, expected: object = None, hint: str | None = None
+    ) -> ArtifactError:
+        hint = hint or f"make it again: wordpipe {self.manifest.command} … -o {self.path} --fresh"
         return ArtifactError(what, where=self.path / name, got=got, expected=expected, hint=hint)
 
 
 class _PositionedFile(io.RawIOBase):
     """Reads a descriptor by position, so that many readers of one open file do not disturb each other."""
 
-    def __init__(self, fd: int, name: str) -> None:
+    def __init__(self, fd: int, path: Path) -> None:
         super().__init__()
-        self.name = name
+        self.name = path.name
+        self._path = path
         self._fd = fd
         self._size = os.fstat(fd).st_size
         self._at = 0
@@ -218,11 +258,14 @@ class _PositionedFile(io.RawIOBase):
 
     def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
         base = {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._size}[whence]
+        if base + offset < 0:
+            raise ValueError(f"negative seek position {base + offset}")
         self._at = base + offset
         return self._at
 
     def readinto(self, buffer: bytearray | memoryview, /) -> int:  # type: ignore[override]
-        got = os.preadv(self._fd, [buffer], self._at) if hasattr(os, "preadv") else self._pread_into(buffer)
+        with _naming(self._path):
+            got = os.preadv(self._fd, [buffer], self._at) if hasattr(os, "preadv") else self._pread_into(buffer)
         self._at += got
         return got
 
@@ -239,16 +282,76 @@ class _PositionedFile(io.RawIOBase):
 
 def relative_path(path: Path, beside: Path) -> str:
     """`path` as seen from the folder `beside`: artifacts that move together keep finding each other."""
-    return os.path.relpath(path.absolute(), beside.absolute())
+    relative = os.path.relpath(path.absolute(), beside.absolute())
+    return relative.encode(errors="backslashreplace").decode()  # JSON cannot hold a name that is not Unicode
 
 
 def _open_folder(path: Path) -> int:
-    recover(path)
+    missed = 0
+    while missed < 2:  # twice in a row, as a writer may have finished between a look at the path and one beside it
+        with suppress(FileNotFoundError):
+            return _open_directory(path)
+        missed = 0 if asides(path) and _complete(path) else missed + 1
+    raise ArtifactError("no such artifact", where=path, hint="check the path, or run the stage that makes it")
+
+
+def _open_directory(path: Path) -> int:
     try:
         return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    except FileNotFoundError:
-        raise ArtifactError(
-            "no such artifact", where=path, hint="check the path, or run the stage that makes it"
-        ) from None
     except NotADirectoryError:
         raise ArtifactError("an artifact is a folder, and this is a file", where=path) from None
+
+
+def _complete(path: Path) -> bool:
+    """Complete a publication that stopped between its two renames, or wait a moment for one that is at work there.
+
+    Returns:
+        False if this process may not write there.
+    """
+    try:
+        with OutputLock(path):
+            recover(path)
+    except LockedError:
+        time.sleep(0.01)
+    except OSError:
+        return False
+    return True
+
+
+def _open_regular(folder: int, name: str, where: Path) -> int:
+    """Open the file `name` below the open folder, following no link on the way.
+
+    Raises:
+        FileNotFoundError: no such file.
+        ArtifactError: a link, a device or a folder stands there.
+    """
+    *folders, last = name.split("/")
+    with ExitStack() as opened:
+        try:
+            for part in folders:
+                folder = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+                opened.callback(os.close, folder)
+            fd = os.open(last, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+        except OSError as error:
+            if error.errno in (errno.ELOOP, errno.ENOTDIR):
+                raise _not_ours(where) from None
+            raise
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise _not_ours(where)
+    return fd
+
+
+def _not_ours(where: Path) -> ArtifactError:
+    return ArtifactError(
+        "a link or a special file stands where wordpipe wrote a file", where=where, hint="make the artifact again"
+    )
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Give errors of calls that take a descriptor the name of the file."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from None

@@ -108,7 +108,7 @@ _MAKE = {
 )
 @click.version_option(__version__, message="wordpipe %(version)s")
 def app() -> None:
-    """From your own text to a searchable index, on your own machine.
+    r"""From your own text to a searchable index, on your own machine.
 
     \b
     Example:

@@ -18,9 +18,9 @@ __all__ = ["show", "verify"]
 @click.option("--json", "as_json", is_flag=True, help="Print the manifest (and the rows) as one JSON object.")
 def show(artifact: Path, rows: int, as_json: bool) -> None:
     """Say what an artifact is, how it was made and what it holds."""
-    from wordpipe.stages.inspect import describe
+    from wordpipe.stages import inspect
 
-    found = describe(artifact, rows=rows)
+    found = inspect.show(artifact, rows=rows)
     if as_json:
         click.echo(json.dumps(found, ensure_ascii=False, default=str))
         return
@@ -40,12 +40,12 @@ def verify(artifacts: tuple[Path, ...], as_json: bool, quiet: bool) -> None:
     Exit code 4 if any is not.
     """
     from wordpipe.errors import ArtifactError
-    from wordpipe.stages.inspect import check
+    from wordpipe.stages import inspect
 
     broken: ArtifactError | None = None
     for path in artifacts:
         try:
-            result = check(path)
+            result = inspect.verify(path)
         except ArtifactError as error:
             if broken is not None:
                 say(f"wordpipe: error: {broken.message}")

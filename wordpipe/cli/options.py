@@ -11,6 +11,8 @@ from wordpipe.settings import Settings, declared
 
 __all__ = ["chosen_settings", "settings_options"]
 
+_ENDLESS = 100_000  # a larger bound says nothing to a reader of help; it is still checked
+
 
 def settings_options(cls: type[Settings]) -> list[click.Option]:
     """One option per setting, in the order of the class."""
@@ -75,11 +77,12 @@ def _bounds(field: FieldInfo) -> str:
     found = {
         name: getattr(item, name) for item in field.metadata for name in ("ge", "gt", "le", "lt") if hasattr(item, name)
     }
-    parts = [f"{sign} {found[name]:g}" for name, sign in (("gt", ">"), ("lt", "<")) if name in found]
-    if "ge" in found and "le" in found:
-        parts.append(f"{found['ge']:g} to {found['le']:g}")
-    elif "ge" in found and found["ge"] > 1:
-        parts.append(f"at least {found['ge']:g}")
-    elif "le" in found:
-        parts.append(f"at most {found['le']:g}")
+    parts = [f"> {found['gt']:g}"] if "gt" in found else []
+    if found.get("lt", _ENDLESS) < _ENDLESS:
+        parts.append(f"< {found['lt']:g}")
+    least, most = found.get("ge", 0), found.get("le", _ENDLESS)
+    if most < _ENDLESS:
+        parts.append(f"{least:g} to {most:g}" if "ge" in found else f"at most {most:g}")
+    elif least > 1:
+        parts.append(f"at least {least:g}")
     return f" ({', '.join(parts)})" if parts else ""

@@ -39,7 +39,14 @@ def init(folder: Path) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per stage made.")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
 def run(
-    config: Path, first: str | None, last: str | None, dry_run: bool, fresh: bool, verify: bool, as_json: bool, quiet: bool
+    config: Path,
+    first: str | None,
+    last: str | None,
+    dry_run: bool,
+    fresh: bool,
+    verify: bool,
+    as_json: bool,
+    quiet: bool,
 ) -> None:
     """Make what is missing or stale in a pipeline, in order, and say why."""
     from wordpipe.pipeline import Pipeline
@@ -60,7 +67,11 @@ def run(
                 why = ", ".join(state.reasons) or ("--fresh" if fresh else "")
                 say(f"── {state.stage.name}: {why}" if why else f"── {state.stage.name}: up to date")
     if not quiet:
-        say(f"{made} made in {human_seconds(clock.seconds)}" if made else f"nothing to do ({human_seconds(clock.seconds)})")
+        say(
+            f"{made} made in {human_seconds(clock.seconds)}"
+            if made
+            else f"nothing to do ({human_seconds(clock.seconds)})"
+        )
 
 
 @click.command(cls=ExampleCommand, example="wordpipe status configs/small.toml")
@@ -80,4 +91,6 @@ def _print_states(states: "list[State]", *, as_json: bool) -> None:
             click.echo(json.dumps({**body, "fresh": state.fresh, "reasons": list(state.reasons)}, ensure_ascii=False))
         else:
             mark = "fresh" if state.fresh else "stale"
-            click.echo(f"{mark}  {state.stage.name:<14} {state.stage.verb.name:<16} {', '.join(state.reasons)}".rstrip())
+            click.echo(
+                f"{mark}  {state.stage.name:<14} {state.stage.verb.name:<16} {', '.join(state.reasons)}".rstrip()
+            )

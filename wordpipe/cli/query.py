@@ -29,7 +29,9 @@ _AT_ONCE = 256  # queries encoded together
 @click.argument("artifact", metavar="INDEX|WORDS", type=click.Path(path_type=Path))
 @click.argument("text", nargs=-1)
 @click.option("-k", type=click.IntRange(1, 100_000), default=10, help="Answers per query.  [default: 10]")
-@click.option("--queries", type=click.Path(path_type=Path), metavar="FILE", help="Read queries from a file, one per line.")
+@click.option(
+    "--queries", type=click.Path(path_type=Path), metavar="FILE", help="Read queries from a file, one per line."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per hit.")
 @click.option("--verify/--no-verify", default=True, help="Check the artifact's hashes before use.  [on]")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but the answers and errors.")

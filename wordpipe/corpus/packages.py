@@ -1,20 +1,19 @@
 """The Python files of an installed package, found on the import path without importing anything."""
 
-import importlib.machinery
-import importlib.util
 import sys
 import sysconfig
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
-from importlib.machinery import ModuleSpec
+from importlib.machinery import ModuleSpec, PathFinder
+from importlib.util import find_spec
 from pathlib import Path
 
 from wordpipe.errors import InputError
 
 __all__ = ["PackageFile", "find_package"]
 
-_TESTS = {"test", "tests", "conftest", "idle_test", "idlelib", "lib2to3", "turtledemo", "pydoc_data", "ensurepip"}
+_TESTS = {"test", "tests", "conftest", "idle_test"}
+_STDLIB_TOOLS = {"ensurepip", "idlelib", "lib2to3", "pydoc_data", "turtledemo"}  # programs, no library
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +23,7 @@ class PackageFile:
     Attributes:
         module: its full module name; a package's `__init__.py` has the package's.
         path: where it is.
-        relative: its path below the folder that is on the import path, with "/".
+        relative: its path below the folder of the import path, with "/".
         is_init: True for an `__init__.py`.
     """
 
@@ -35,41 +34,52 @@ class PackageFile:
 
 
 def find_package(name: str) -> list[PackageFile]:
-    """Files of "python:PACKAGE", "python:PACKAGE.PART" or "python:stdlib" by module name, without their tests.
+    """Files of "PACKAGE", "PACKAGE.PART" or "stdlib" (the whole standard library), by module name, without tests.
 
     Raises:
         InputError: not installed, or without Python source (a compiled or built-in module).
     """
-    return list(_find_package(name.removeprefix("python:")))
-
-
-@lru_cache(maxsize=32)
-def _find_package(name: str) -> tuple[PackageFile, ...]:
-    names = sorted(sys.stdlib_module_names) if name == "stdlib" else [name.partition(".")[0]]
-    files = [file for top in names for file in _top_level(top)]
-    if name not in ("stdlib", names[0]):
+    top = name.partition(".")[0]
+    tops = sorted(sys.stdlib_module_names - _STDLIB_TOOLS) if name == "stdlib" else [top]
+    files = [file for each in tops for file in _top_level(each, stdlib_only=name == "stdlib")]
+    if name not in ("stdlib", top):
         files = [file for file in files if file.module == name or file.module.startswith(f"{name}.")]
     if not files:
-        raise InputError(
-            "no Python source of this package here",
-            where=f"python:{name}",
-            hint=f"pip install {names[0]}, or name one that is installed",
-        )
-    return tuple(sorted(files, key=lambda file: file.module))
+        hint = f"pip install {top}, or name a package that is installed here and written in Python"
+        raise InputError("no Python source of this package", where=f"python:{name}", hint=hint)
+    return sorted(files, key=lambda file: (file.module, file.relative))
 
 
-def _top_level(name: str) -> Iterator[PackageFile]:
-    spec = _find_spec(name)
+def _top_level(name: str, *, stdlib_only: bool) -> Iterator[PackageFile]:
+    spec = _spec(name, stdlib_only=stdlib_only)
     if spec is None:
         return
     if spec.submodule_search_locations is None:
         if spec.origin is not None and spec.origin.endswith(".py"):
-            path = Path(spec.origin)
-            yield PackageFile(name, path, path.name, is_init=False)
+            yield PackageFile(name, Path(spec.origin), Path(spec.origin).name, is_init=False)
         return
-    for location in spec.submodule_search_locations:
-        folder = Path(location)
+    for folder in map(Path, spec.submodule_search_locations):
         for path in folder.rglob("*.py"):
-            file = _member(name, folder, path)
-            if file is not None:
-                yield file
+            parts = (name, *path.relative_to(folder).with_suffix("").parts)
+            if all(part.isidentifier() for part in parts) and not any(map(_is_test, parts[1:])):
+                is_init = parts[-1] == "__init__"
+                yield PackageFile(".".join(parts[:-1] if is_init else parts), path, "/".join(parts) + ".py", is_init)
+
+
+def _spec(name: str, *, stdlib_only: bool) -> ModuleSpec | None:
+    """Where a top-level module is. Finding one imports nothing; the path comes first, as `os` may be frozen."""
+    if not name.isidentifier():
+        return None
+    if stdlib_only:
+        return PathFinder.find_spec(name, [sysconfig.get_path("stdlib")])
+    found = PathFinder.find_spec(name)
+    if found is not None:
+        return found
+    try:
+        return find_spec(name)  # packages installed in place bring finders of their own
+    except (ImportError, ValueError):
+        return None
+
+
+def _is_test(part: str) -> bool:
+    return part in _TESTS or part.startswith("test_") or part.endswith("_test")

@@ -181,7 +181,7 @@ def fingerprint(sources: Iterable[Source], hash_file: Callable[[Path], str]) -> 
             assert source.seen.is_whole, f"{source.name} is fingerprinted as it is read: ingest it first"
             size, digest = source.seen.bytes, source.seen.digest()
         elif source.kind == "package":
-            listing = [(file.relative, hash_file(file.path)) for file in find_package(source.name)]
+            listing = [(file.relative, hash_file(file.path)) for file in find_package(source.name.removeprefix("python:"))]
             digest = blake3("".join(f"{name}\0{value}\n" for name, value in listing).encode()).hexdigest()
         elif source.path is not None:
             digest = hash_file(source.path)
@@ -212,7 +212,7 @@ class _Finder:
 
     def _add_package(self, package: str) -> None:
         name = f"python:{package}"
-        self._keep(name, Source(name, "package", bytes=sum(file.path.stat().st_size for file in find_package(name))))
+        self._keep(name, Source(name, "package", bytes=sum(file.path.stat().st_size for file in find_package(package))))
 
     def _add_glob(self, pattern: str) -> None:
         matches = sorted(glob(pattern, recursive=True))

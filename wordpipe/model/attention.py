@@ -8,9 +8,9 @@ Source: Vaswani et al. 2017, equation 1; heads that share keys and values: Ainsl
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torch.nn.utils import skip_init
 
 from wordpipe.model.config import ModelConfig
+from wordpipe.model.linear import Linear
 from wordpipe.model.positions import rotate
 
 __all__ = ["Attention", "attention_mask"]
@@ -26,8 +26,8 @@ class Attention(nn.Module):
         super().__init__()
         self.n_heads, self.n_kv_heads, self.head_dim = config.n_heads, config.n_kv_heads, config.head_dim
         self.causal = config.causal
-        self.qkv = skip_init(nn.Linear, config.dim, (self.n_heads + 2 * self.n_kv_heads) * self.head_dim, bias=False)
-        self.out = skip_init(nn.Linear, config.dim, config.dim, bias=False)
+        self.qkv = Linear(config.dim, (self.n_heads + 2 * self.n_kv_heads) * self.head_dim)
+        self.out = Linear(config.dim, config.dim)
 
     def forward(self, x_BTD: Tensor, angles: tuple[Tensor, Tensor], mask: Tensor | None) -> Tensor:
         """What each position gathers from those that it sees.
@@ -39,8 +39,8 @@ class Attention(nn.Module):
         """
         B, T, D = x_BTD.shape
         heads = self.qkv(x_BTD).view(B, T, self.n_heads + 2 * self.n_kv_heads, self.head_dim)
-        turned, v_BTGE = heads.split((self.n_heads + self.n_kv_heads, self.n_kv_heads), dim=2)
-        q_BTHE, k_BTGE = rotate(turned, *angles).split((self.n_heads, self.n_kv_heads), dim=2)
+        turned, v_BTGE = torch.split(heads, [self.n_heads + self.n_kv_heads, self.n_kv_heads], dim=2)
+        q_BTHE, k_BTGE = torch.split(rotate(turned, *angles), [self.n_heads, self.n_kv_heads], dim=2)
         mixed_BHTE = F.scaled_dot_product_attention(
             q_BTHE.transpose(1, 2),
             k_BTGE.transpose(1, 2),
@@ -49,7 +49,8 @@ class Attention(nn.Module):
             is_causal=self.causal and mask is None,
             enable_gqa=self.n_kv_heads != self.n_heads,
         )
-        return self.out(mixed_BHTE.transpose(1, 2).reshape(B, T, D))
+        out_BTD: Tensor = self.out(mixed_BHTE.transpose(1, 2).reshape(B, T, D))
+        return out_BTD
 
 
 def attention_mask(mask_BT: Tensor | None, *, causal: bool) -> Tensor | None:

@@ -37,4 +37,5 @@ class Block(nn.Module):
         """The residual stream after this block; `angles` and `mask` as in `Attention`."""
         normed_BTD = x_BTD if self.attention_norm is None else self.attention_norm(x_BTD)
         x_BTD = x_BTD + self.dropout(self.attention(normed_BTD, angles, mask))
-        return x_BTD + self.dropout(self.feedforward(self.feedforward_norm(x_BTD)))
+        out_BTD: Tensor = x_BTD + self.dropout(self.feedforward(self.feedforward_norm(x_BTD)))
+        return out_BTD

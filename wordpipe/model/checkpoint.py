@@ -33,7 +33,7 @@ def save_hf(model: LanguageModel, config: ModelConfig, write: Callable[[str, byt
     ours = {name: weight.detach().to("cpu", torch.float32) for name, weight in model.named_parameters()}
     theirs: dict[str, Tensor] = {}
     for entry in entries(config):
-        parts = ours[entry.ours].split(entry.rows)
+        parts = torch.split(ours[entry.ours], list(entry.rows))
         # clone: parts of one matrix share its memory, which safetensors refuses
         theirs.update((name, part.clone()) for name, part in zip(entry.theirs, parts, strict=True))
     text = json.dumps(config_to_hf(config), indent=2, sort_keys=True)
@@ -103,7 +103,7 @@ def _check_names(theirs: Mapping[str, Tensor], wanted: list[Entry]) -> None:
 
 @torch.no_grad()
 def _fill(weight: Tensor, entry: Entry, theirs: Mapping[str, Tensor]) -> None:
-    for part, name in zip(weight.split(entry.rows), entry.theirs, strict=True):
+    for part, name in zip(torch.split(weight, list(entry.rows)), entry.theirs, strict=True):
         found = theirs[name]
         if found.shape != part.shape or found.dtype != part.dtype:
             raise ArtifactError(

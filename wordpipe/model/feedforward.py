@@ -7,9 +7,9 @@ Source: Shazeer 2020 (GLU Variants Improve Transformer), equation 6.
 
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torch.nn.utils import skip_init
 
 from wordpipe.model.config import ModelConfig
+from wordpipe.model.linear import Linear
 
 __all__ = ["FeedForward"]
 
@@ -20,10 +20,11 @@ class FeedForward(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.activate = F.gelu if config.activation == "gelu" else F.silu
-        self.gate_up = skip_init(nn.Linear, config.dim, 2 * config.ffn_dim, bias=False)
-        self.down = skip_init(nn.Linear, config.ffn_dim, config.dim, bias=False)
+        self.gate_up = Linear(config.dim, 2 * config.ffn_dim)
+        self.down = Linear(config.ffn_dim, config.dim)
 
     def forward(self, x_BTD: Tensor) -> Tensor:
         """Feed-forward of the normed residual stream, shape (B, T, D)."""
         gate_BTF, up_BTF = self.gate_up(x_BTD).chunk(2, dim=-1)
-        return self.down(self.activate(gate_BTF) * up_BTF)
+        out_BTD: Tensor = self.down(self.activate(gate_BTF) * up_BTF)
+        return out_BTD

@@ -43,7 +43,7 @@ def initialise(model: LanguageModel, seed: int) -> None:
 
 
 def _deviation(name: str, config: ModelConfig) -> float:
-    if name in ("embedding.weight", "output"):
+    if name in ("embedding", "output"):
         return EMBEDDING_STD
     deviation = math.sqrt(2.0 / (5.0 * config.dim))
     writes_to_stream = name.endswith(("attention.out.weight", "feedforward.down.weight"))

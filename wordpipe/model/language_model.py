@@ -3,11 +3,11 @@
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torch.nn.utils import skip_init
 
 from wordpipe.model.attention import attention_mask
 from wordpipe.model.block import Block
 from wordpipe.model.config import ModelConfig
+from wordpipe.model.linear import Linear
 from wordpipe.model.norms import Norm
 from wordpipe.model.positions import Rotary
 
@@ -22,7 +22,7 @@ class MaskedHead(nn.Module):
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        self.dense = skip_init(nn.Linear, config.dim, config.dim, bias=False)
+        self.dense = Linear(config.dim, config.dim)
         self.norm = Norm(kind=config.norm, dim=config.dim, eps=config.norm_eps)
 
     def forward(self, hidden_ND: Tensor) -> Tensor:
@@ -42,13 +42,11 @@ class LanguageModel(nn.Module):
         self.config = config
         is_encoder = config.architecture == "encoder"
         norm = {"kind": config.norm, "dim": config.dim, "eps": config.norm_eps}
-        self.embedding = skip_init(nn.Embedding, config.vocab_size, config.dim)
+        self.embedding = nn.Parameter(torch.empty(config.vocab_size, config.dim))
         self.embedding_norm = Norm(**norm) if is_encoder else None  # type: ignore[arg-type]
         self.dropout = nn.Dropout(config.dropout)
         self.rotary = Rotary(head_dim=config.head_dim, max_len=config.max_len, theta=config.rope_theta)
-        self.blocks = nn.ModuleList(
-            Block(config, norm_input=i > 0 or not is_encoder) for i in range(config.n_layers)
-        )
+        self.blocks = nn.ModuleList(Block(config, norm_input=i > 0 or not is_encoder) for i in range(config.n_layers))
         self.final_norm = Norm(**norm)  # type: ignore[arg-type]
         self.head = MaskedHead(config) if is_encoder else None
         self.output = None if config.tied else nn.Parameter(torch.empty(config.vocab_size, config.dim))
@@ -64,7 +62,7 @@ class LanguageModel(nn.Module):
         Returns:
             hidden_BTD: float32. At padding the values mean nothing, but are finite.
         """
-        x_BTD = self.embedding(ids_BT)
+        x_BTD = F.embedding(ids_BT, self.embedding)
         if self.embedding_norm is not None:
             x_BTD = self.embedding_norm(x_BTD)
         x_BTD = self.dropout(x_BTD)
@@ -89,7 +87,7 @@ class LanguageModel(nn.Module):
         """
         if self.head is not None:
             hidden_ND = self.head(hidden_ND)
-        return F.linear(hidden_ND, self.embedding.weight if self.output is None else self.output, self.output_bias)
+        return F.linear(hidden_ND, self.embedding if self.output is None else self.output, self.output_bias)
 
     def forward(self, ids_BT: Tensor, mask_BT: Tensor | None = None) -> Tensor:
         """Logits at every position, shape (B, T, V); arguments as in `encode`."""

@@ -34,7 +34,7 @@ def entries(config: ModelConfig) -> Iterator[Entry]:
 
 def _modernbert(config: ModelConfig) -> Iterator[Entry]:
     dim, vocab = config.dim, config.vocab_size
-    yield _whole("embedding.weight", "model.embeddings.tok_embeddings.weight", vocab)
+    yield _whole("embedding", "model.embeddings.tok_embeddings.weight", vocab)
     yield _whole("embedding_norm.weight", "model.embeddings.norm.weight", dim)
     for i in range(config.n_layers):
         ours, theirs = f"blocks.{i}", f"model.layers.{i}"
@@ -55,7 +55,7 @@ def _modernbert(config: ModelConfig) -> Iterator[Entry]:
 
 def _llama(config: ModelConfig) -> Iterator[Entry]:
     dim, ffn, kv = config.dim, config.ffn_dim, config.n_kv_heads * config.head_dim
-    yield _whole("embedding.weight", "model.embed_tokens.weight", config.vocab_size)
+    yield _whole("embedding", "model.embed_tokens.weight", config.vocab_size)
     for i in range(config.n_layers):
         ours, theirs = f"blocks.{i}", f"model.layers.{i}"
         qkv = tuple(f"{theirs}.self_attn.{part}_proj.weight" for part in "qkv")

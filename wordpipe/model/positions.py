@@ -1,5 +1,6 @@
-"""Rotary positions: a query and a key are turned by angles that grow with their position, so that their product
-depends on the distance between them alone.
+"""Rotary positions: queries and keys are turned by angles that grow with the position.
+
+Their product then depends on the distance between them alone.
 
 Source: Su et al. 2021 (RoFormer), equation 34, with pairs (i, i + E/2) rather than (2i, 2i + 1): the order of Hugging
 Face's Llama and ModernBERT, whose weights would otherwise need a permutation.
@@ -20,16 +21,16 @@ class Rotary(nn.Module):
         theta: base; pair i turns by position · theta^(-2i/E).
     """
 
-    cos_TE: Tensor
-    sin_TE: Tensor
+    cos: Tensor  # (T, E), float32
+    sin: Tensor
 
     def __init__(self, *, head_dim: int, max_len: int, theta: float) -> None:
         super().__init__()
         self.head_dim, self.theta = head_dim, theta
         cos_TE, sin_TE = self._table(max_len)
         # not persistent: no weight, and no checkpoint of the field has them
-        self.register_buffer("cos_TE", cos_TE, persistent=False)
-        self.register_buffer("sin_TE", sin_TE, persistent=False)
+        self.register_buffer("cos", cos_TE, persistent=False)
+        self.register_buffer("sin", sin_TE, persistent=False)
 
     def forward(self, n_positions: int) -> tuple[Tensor, Tensor]:
         """Cosines and signed sines of positions 0 to n_positions - 1.
@@ -37,10 +38,10 @@ class Rotary(nn.Module):
         Returns:
             cos_TE, sin_TE: float32. The first half of the sines is negated, which spares the rotation a negation.
         """
-        if n_positions > self.cos_TE.shape[0]:
+        if n_positions > self.cos.shape[0]:
             cos_TE, sin_TE = self._table(n_positions)
-            self.cos_TE, self.sin_TE = cos_TE.to(self.cos_TE.device), sin_TE.to(self.sin_TE.device)
-        return self.cos_TE[:n_positions], self.sin_TE[:n_positions]
+            self.cos, self.sin = cos_TE.to(self.cos.device), sin_TE.to(self.sin.device)
+        return self.cos[:n_positions], self.sin[:n_positions]
 
     def _table(self, n_positions: int) -> tuple[Tensor, Tensor]:
         half = torch.arange(0, self.head_dim, 2, dtype=torch.float32) / self.head_dim

@@ -40,7 +40,7 @@ def tokenizer_files(tokenizer_json: bytes, config: ModelConfig, *, unk_id: int |
         )
     ids = {role: getattr(config, f"{role}_id") for role in _ROLES} | {"unk": unk_id}
     names = {role: _token(tokenizer, role, token_id) for role, token_id in ids.items() if token_id is not None}
-    tokenizer.post_processor = _framing(tokenizer, config, names)
+    tokenizer.post_processor = _framing(config, names)
     special = {f"{role}_token": name for role, name in names.items()}
     settings = {
         **special,
@@ -64,25 +64,18 @@ def _token(tokenizer: Any, role: str, token_id: int) -> str:
     return str(token)
 
 
-def _framing(tokenizer: Any, config: ModelConfig, names: dict[str, str]) -> Any:
+def _framing(config: ModelConfig, names: dict[str, str]) -> Any:
     from tokenizers import processors
 
     opening, closing = ("bos", None) if config.causal else ("cls", "sep")
     used = [role for role in (opening, closing) if role in names]
     before = f"{names[opening]} " if opening in names else ""
     after, after_pair = (f" {names['sep']}", f" {names['sep']}:1") if closing in used else ("", "")
-    template = processors.TemplateProcessing(
+    return processors.TemplateProcessing(
         single=f"{before}$A{after}",
         pair=f"{before}$A{after} $B:1{after_pair}",
         special_tokens=[(names[role], getattr(config, f"{role}_id")) for role in used],
     )
-    bytewise = processors.ByteLevel(trim_offsets=False)  # what byte-level BPE has; it only touches offsets
-    return processors.Sequence([bytewise, template]) if _is_bytewise(tokenizer) else template
-
-
-def _is_bytewise(tokenizer: Any) -> bool:
-    post = json.loads(tokenizer.to_str()).get("post_processor")
-    return post is not None and post["type"] == "ByteLevel"
 
 
 def _json(values: dict[str, Any]) -> bytes:

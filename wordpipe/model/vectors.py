@@ -35,7 +35,7 @@ def init_embeddings(
         ArtifactError: more rows than the model's vocabulary, or numbers that are not finite.
         InputError: fewer than two rows were found, or all vectors are the same.
     """
-    table_VD = model.embedding.weight
+    table_VD = model.embedding
     rows = np.flatnonzero(found_V)
     if len(found_V) > table_VD.shape[0] or len(vectors_VD) != len(found_V):
         raise ArtifactError(

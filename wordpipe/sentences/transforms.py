@@ -54,9 +54,7 @@ class Transform:
         """The transform that changes nothing."""
         return cls("none", np.zeros(dim, dtype=np.float32), np.zeros((0, dim), dtype=np.float32))
 
-    def apply(
-        self, vectors_ND: npt.NDArray[np.float32]
-    ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.bool_]]:
+    def apply(self, vectors_ND: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.bool_]]:
         """Transform unit vectors.
 
         Returns:
@@ -130,16 +128,16 @@ class Moments:
         if kind == "none":
             return Transform.none(dim)
         if self.count < 2:
-            raise InputError("too few texts to fit a transform", got=self.count, hint="give more text or --transform none")
+            raise InputError(
+                "too few texts to fit a transform", got=self.count, hint="give more text or --transform none"
+            )
         mean_D = self._sum_D / self.count
         if kind == "centre":
             return Transform("centre", mean_D.astype(np.float32), np.zeros((0, dim), dtype=np.float32))
         if components >= dim:
             raise ConfigError("no direction would be left", where="components", got=components, expected=f"below {dim}")
         if components >= self.count:
-            raise InputError(
-                "too few texts for so many components", got=self.count, expected=f"more than {components}"
-            )
+            raise InputError("too few texts for so many components", got=self.count, expected=f"more than {components}")
         covariance_DD = self._products_DD / self.count - np.outer(mean_D, mean_D)
         return Transform(kind, mean_D.astype(np.float32), _leading(covariance_DD, components))
 
@@ -149,4 +147,5 @@ def _leading(covariance_DD: npt.NDArray[np.float64], count: int) -> npt.NDArray[
     _, vectors_DD = np.linalg.eigh(covariance_DD)
     leading_RD = vectors_DD[:, ::-1][:, :count].T
     largest_R1 = np.take_along_axis(leading_RD, np.abs(leading_RD).argmax(axis=1)[:, None], axis=1)
-    return (leading_RD * np.sign(largest_R1)).astype(np.float32)
+    signed_RD: npt.NDArray[np.float32] = (leading_RD * np.sign(largest_R1)).astype(np.float32)
+    return signed_RD

@@ -9,12 +9,12 @@ from wordpipe.artifacts.reader import Artifact, is_artifact
 from wordpipe.artifacts.tables import open_part, read_batches
 from wordpipe.errors import ArtifactError
 
-__all__ = ["check", "describe"]
+__all__ = ["show", "verify"]
 
 _LONG = 8  # numbers of a vector or list that are shown
 
 
-def describe(path: Path, *, rows: int = 0) -> dict[str, Any]:
+def show(path: Path, *, rows: int = 0) -> dict[str, Any]:
     """The manifest, and the first `rows` rows of the artifact's main table.
 
     Raises:
@@ -30,7 +30,7 @@ def describe(path: Path, *, rows: int = 0) -> dict[str, Any]:
         return {"path": str(path), "manifest": artifact.manifest.model_dump(mode="json"), "rows": found}
 
 
-def check(path: Path) -> dict[str, Any]:
+def verify(path: Path) -> dict[str, Any]:
     """Read every byte of an artifact and compare it with its hash, and every table with its row count.
 
     Returns:

@@ -118,6 +118,10 @@ class Job:
         self.inputs.append(artifact.as_input(beside=self.output.parent))
         return artifact
 
+    def keep_open(self, artifact: Artifact) -> Artifact:
+        """Close an artifact with the job, without recording it."""
+        return self._stack.enter_context(artifact)
+
     def table(self, stem: str, schema: "pa.Schema", *, single: bool = False, log: bool = False) -> "TableWriter":
         """A Parquet table of the artifact."""
         from wordpipe.artifacts.tables import TableWriter

@@ -9,14 +9,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from tokenizers import Tokenizer
 
-from wordpipe.artifacts.hashing import hash_bytes
-from wordpipe.artifacts.manifest import InputEntry
 from wordpipe.artifacts.reader import Artifact, is_artifact
 from wordpipe.artifacts.schemas import CORPUS, TOKENS_16, TOKENS_32, VOCABULARY
 from wordpipe.artifacts.tables import read_batches, row_count
-from wordpipe.errors import InputError
 from wordpipe.stages.making import Job, Made, PathLike, RunOptions, making
-from wordpipe.stages.texts import open_corpus
+from wordpipe.stages.texts import file_entry, open_corpus
 from wordpipe.tokens.encoding import encode_batch
 from wordpipe.tokens.settings import TokenizeSettings
 from wordpipe.tokens.trainers import open_tokenizer, piece_splitter, train_tokenizer
@@ -74,10 +71,8 @@ def _given_tokenizer(job: Job, path: Path | None) -> Tokenizer | None:
     if is_artifact(path):
         data = job.open_input(path, ["tokens", "model"]).read("tokenizer.json")
     else:
-        if not path.is_file():
-            raise InputError("no such tokenizer file", where=path, hint="give a tokenizer.json or a tokens artifact")
+        job.inputs.append(file_entry(path))
         data = path.read_bytes()
-        job.inputs.append(InputEntry(kind="source", digest=hash_bytes(data), path=path.name, bytes=len(data)))
     return open_tokenizer(data, where=str(path))
 
 

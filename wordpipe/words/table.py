@@ -12,7 +12,7 @@ from wordpipe.errors import InputError
 from wordpipe.words.expression import parse_expression
 from wordpipe.words.spelling import similar_words
 
-__all__ = ["Answer", "Neighbour", "WordVectors"]
+__all__ = ["Answer", "Neighbour", "Question", "WordVectors"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +40,21 @@ class Answer:
     """
 
     neighbours: list[Neighbour]
+    unknown: Mapping[str, list[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a query of words means.
+
+    Attributes:
+        query: the direction to look in, (D,) float32; zero where a needed word is unknown.
+        rows: the words asked for, which are no answer, int64.
+        unknown: the words that are not in the table, each with words spelled like it.
+    """
+
+    query: npt.NDArray[np.float32]
+    rows: npt.NDArray[np.int64]
     unknown: Mapping[str, list[str]]
 
 
@@ -96,13 +111,22 @@ class WordVectors:
         Raises:
             ConfigError: the expression cannot be read.
         """
+        question = self.understand(text)
+        return Answer(self.nearest(question.query, k, without=question.rows), question.unknown)
+
+    def understand(self, text: str) -> "Question":
+        """Turn a word, several words or an expression into the vector to look for.
+
+        Raises:
+            ConfigError: the expression cannot be read.
+        """
         expression = parse_expression(text)
         asked = (*expression.positive, *expression.negative)
         unknown = {word: self.suggest(word) for word in asked if self.find(word) is None}
         if len(unknown) == len(set(asked)) or (unknown and expression.has_operators):
-            return Answer([], unknown)
+            return Question(np.zeros(self.dim, dtype=np.float32), np.zeros(0, dtype=np.int64), unknown)
         positive = [word for word in expression.positive if word not in unknown]
-        return Answer(self.neighbours(positive, expression.negative, k), unknown)
+        return Question(*self._sum(positive, expression.negative), unknown)
 
     def neighbours(self, positive: Sequence[str], negative: Sequence[str] = (), k: int = 10) -> list[Neighbour]:
         """The words nearest to the sum of unit vectors of `positive` less those of `negative`, the query left out.
@@ -114,10 +138,16 @@ class WordVectors:
 
         Source: Levy and Goldberg 2014, "Linguistic Regularities in Sparse and Explicit Word Representations", 3CosAdd.
         """
+        query_D, rows = self._sum(positive, negative)
+        return self.nearest(query_D, k, without=rows)
+
+    def _sum(
+        self, positive: Sequence[str], negative: Sequence[str]
+    ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
+        """The sum of unit vectors of `positive` less those of `negative`, and the rows of both."""
         rows = np.array([self._row(word) for word in (*positive, *negative)], dtype=np.int64)
         signs = np.repeat([1.0, -1.0], [len(positive), len(negative)]).astype(np.float32)
-        query_D = signs @ _scaled(self.vectors[rows], self._norms[rows])
-        return self.nearest(query_D, k, without=rows)
+        return signs @ _scaled(self.vectors[rows], self._norms[rows]), rows
 
     def nearest(
         self, query_D: npt.NDArray[np.float32], k: int = 10, *, without: npt.NDArray[np.int64] | None = None

@@ -1,0 +1,66 @@
+"""Ask the indexes of `make demo` ten questions, and say honestly which of them found an accepted answer.
+
+    python benchmarks/demo.py [--root demo] [--questions data/demo_questions.tsv] [--json FILE]
+
+A question counts as answered when a function that a person would accept (a pattern over qualified names in the questions
+file) is among the first five hits of the transformer's index or of the word vectors' index.
+"""
+
+import argparse
+import csv
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import wordpipe
+
+SHOWN = 5
+HERE = Path(__file__).resolve().parent.parent
+
+
+def main() -> int:
+    """Ask every question of both indexes; exit code 0 if at least seven of ten are answered."""
+    parser = argparse.ArgumentParser(description="Ask the demo indexes ten questions.")
+    parser.add_argument("--root", type=Path, default=HERE / "demo", help="folder of the demo's artifacts")
+    parser.add_argument("--questions", type=Path, default=HERE / "data" / "demo_questions.tsv")
+    parser.add_argument("--json", type=Path, help="write the result here too")
+    args = parser.parse_args()
+    with args.questions.open(encoding="utf-8", newline="") as file:
+        questions = list(csv.DictReader(file, delimiter="\t"))
+    found: list[dict[str, Any]] = []
+    with wordpipe.open(args.root / "model-index") as model, wordpipe.open(args.root / "word-index") as words:
+        for item in questions:
+            sides = {"transformer": model, "word vectors": words}
+            found.append(ask(item["question"], re.compile(item["accepted"]), sides))
+    return report(found, args.json)
+
+
+def ask(question: str, accepted: re.Pattern[str], sides: dict[str, Any]) -> dict[str, Any]:
+    """The titles that each side lists, and the rank of the first accepted one."""
+    print(f"\n{question}")
+    result: dict[str, Any] = {"question": question}
+    for side, index in sides.items():
+        titles = [hit["title"] or hit["text"][:60] for hit in index.query(question, k=SHOWN)]
+        rank = next((n for n, title in enumerate(titles, start=1) if accepted.search(title)), None)
+        result[side] = {"titles": titles, "rank": rank}
+        mark = f"found at {rank}" if rank else "not found"
+        print(f"  {side:<13} {mark:<11} {' · '.join(titles)}")
+    return result
+
+
+def report(found: list[dict[str, Any]], path: Path | None) -> int:
+    """Print the sums."""
+    sides = [name for name in found[0] if name != "question"]
+    hits = {side: sum(item[side]["rank"] is not None for item in found) for side in sides}
+    either = sum(any(item[side]["rank"] for side in sides) for item in found)
+    print(f"\n{either} of {len(found)} questions answered among the first {SHOWN}: ", end="")
+    print(", ".join(f"{side} {count}" for side, count in hits.items()))
+    if path:
+        path.write_text(json.dumps({"answered": either, **hits, "questions": found}, indent=1, ensure_ascii=False) + "\n")
+    return 0 if either >= 0.7 * len(found) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

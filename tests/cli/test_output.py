@@ -1,0 +1,82 @@
+"""What reaches the terminal."""
+
+import io
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wordpipe.cli.output import human_bytes, human_count, human_seconds, safe_text, say
+from wordpipe.cli.progress import ProgressDrawer
+from wordpipe.runtime import Progress
+
+
+@given(st.text())
+def test_no_control_character_reaches_the_terminal(text):
+    shown = safe_text(text)
+    assert not any(ord(c) < 32 and c not in "\t\n" for c in shown)
+    assert not any(0x7F <= ord(c) <= 0x9F for c in shown)
+    shown.encode("utf-8")
+
+
+def test_plain_text_is_left_alone():
+    assert safe_text("naïve 文章\tand\nmore 😀") == "naïve 文章\tand\nmore 😀"
+
+
+@pytest.mark.parametrize("escape", ["\x1b]52;c;aGk=\x07", "\x9b31m", "\u202e", "\r", "\x00"])
+def test_steering_sequences_are_shown_as_escapes(escape):
+    assert escape[0] not in safe_text(f"a{escape}b")
+
+
+@pytest.mark.parametrize(
+    ("function", "value", "shown"),
+    [
+        (human_count, 0, "0"),
+        (human_count, 9_999, "9,999"),
+        (human_count, 1.5e9, "1.5G"),
+        (human_bytes, 999, "999 B"),
+        (human_bytes, 2e9, "2.0 GB"),
+        (human_seconds, 59.94, "59.9 s"),
+        (human_seconds, 3600, "1h00m"),
+    ],
+)
+def test_numbers_read_well(function, value, shown):
+    assert function(value) == shown
+
+
+def test_a_reader_that_went_away_is_no_reason_to_stop(monkeypatch):
+    class Gone(io.StringIO):
+        def write(self, text: str) -> int:
+            raise BrokenPipeError
+
+    monkeypatch.setattr("sys.stderr", Gone())
+    say("hello")
+
+
+def test_plain_progress_is_a_line_every_few_seconds(monkeypatch):
+    lines: list[str] = []
+    clock = iter(range(0, 1000, 2))
+    monkeypatch.setattr("wordpipe.cli.progress.say", lines.append)
+    monkeypatch.setattr("time.monotonic", lambda: next(clock))
+    with ProgressDrawer() as draw:
+        for done in range(1, 11):
+            draw(Progress("training", done, 10, "steps", {"loss": "2.5"}))
+    assert 2 <= len(lines) <= 5
+    assert "training · " in lines[0]
+    assert "/10 steps · loss 2.5 · eta" in lines[0]
+
+
+def test_quiet_progress_says_nothing(monkeypatch):
+    lines: list[str] = []
+    monkeypatch.setattr("wordpipe.cli.progress.say", lines.append)
+    with ProgressDrawer(quiet=True) as draw:
+        draw(Progress("note", note="warning: x"))
+    assert lines == []
+
+
+def test_notes_are_said_at_once(monkeypatch):
+    lines: list[str] = []
+    monkeypatch.setattr("wordpipe.cli.progress.say", lines.append)
+    with ProgressDrawer() as draw:
+        draw(Progress("note", note="resumed from step 200"))
+    assert lines == ["resumed from step 200"]

@@ -1,0 +1,141 @@
+"""What stands at an artifact's final place and beside it: what may be replaced, and what killed runs left behind.
+
+Everything beside the target begins with a dot and the target's name:
+
+    .NAME.lock                   held by the run that writes NAME; stays
+    .NAME.<16 hex>.tmp           a draft, or the old artifact about to be removed
+    .NAME.<16 hex>.old           the old artifact, set aside (only where folders cannot be exchanged in one step)
+    .NAME.<16 hex>.scratch.tmp   intermediate files of a stage
+"""
+
+import json
+import os
+import re
+import shutil
+import stat
+from pathlib import Path
+
+from wordpipe.artifacts.manifest import MANIFEST
+from wordpipe.errors import ArtifactError, StorageError
+
+__all__ = ["asides", "clear_leftovers", "files_at", "files_under", "recover", "refuse_foreign"]
+
+_LITTER = {".DS_Store", "Thumbs.db", "desktop.ini"}  # file browsers drop these wherever people look
+_ELSEWHERE = "name another output with -o"
+
+
+def refuse_foreign(target: Path, kind: str) -> None:
+    """Refuse to replace anything that is not an artifact of this kind that wordpipe wrote.
+
+    Raises:
+        StorageError: `target` is a file, a link, or a folder with files of someone else.
+        ArtifactError: `target` is an artifact of another kind.
+    """
+    if target.name in ("", ".."):
+        raise StorageError("the output needs a name of its own", where=target, hint=_ELSEWHERE)
+    if target.is_symlink():
+        raise StorageError("the output is a symbolic link", where=target, hint="name the folder that it points to")
+    if not target.exists():
+        return
+    if not target.is_dir():
+        raise StorageError("the output is a file, and an artifact is a folder", where=target, hint=_ELSEWHERE)
+    if there := files_at(target):
+        _refuse_files(target, kind, there)
+
+
+def _refuse_files(target: Path, kind: str, there: list[str]) -> None:
+    if MANIFEST not in there:
+        raise StorageError(
+            f"the folder is not an artifact and holds other files ({there[0]}, …)", where=target, hint=_ELSEWHERE
+        )
+    claims = _claims(target / MANIFEST)
+    if claims is None:  # browser extensions and web pages have a manifest.json too
+        raise StorageError(
+            f"the folder's {MANIFEST} is damaged or not wordpipe's, so nothing here is replaced",
+            where=target,
+            hint=f"if this is a damaged artifact, remove the folder yourself; or {_ELSEWHERE}",
+        )
+    found_kind, ours = claims
+    if found_kind != kind:
+        raise ArtifactError(
+            f"the output is a {found_kind} artifact, and this would replace it by {kind}", where=target, hint=_ELSEWHERE
+        )
+    if foreign := [name for name in there if name not in ours]:
+        raise StorageError(
+            f"the artifact holds files that wordpipe did not write ({foreign[0]})",
+            where=target,
+            hint=f"move them away, or {_ELSEWHERE}",
+        )
+
+
+def recover(target: Path) -> None:
+    """Complete a publication that was killed between its two renames (systems without an atomic exchange only).
+
+    There the old folder stands aside as `.NAME.*.old` and nothing is at `target`. The new one is preferred if it is whole.
+    Only the holder of the output's lock may call this: the writer may be alive, between its renames.
+    """
+    if os.path.lexists(target):
+        return
+    old = asides(target)
+    new = [aside.with_suffix(".tmp") for aside in old]
+    for folder in (*new, *old):
+        if (folder / MANIFEST).is_file():
+            folder.rename(target)
+            return
+
+
+def asides(target: Path) -> list[Path]:
+    """Old artifacts of this name that were set aside and not removed yet."""
+    return _beside(target, r"\.old")
+
+
+def clear_leftovers(target: Path) -> None:
+    """Remove what killed runs left beside `target`. Only the holder of the output's lock may call this."""
+    recover(target)
+    for leftover in _beside(target, r"(\.scratch)?\.(tmp|old)"):
+        if leftover.is_symlink():
+            leftover.unlink()
+        else:
+            shutil.rmtree(leftover, ignore_errors=True)
+
+
+def files_at(path: Path) -> list[str]:
+    """Like `files_under`, of the folder at `path`."""
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        return files_under(fd)
+    finally:
+        os.close(fd)
+
+
+def files_under(folder: int) -> list[str]:
+    """Paths of all that is not a folder below the open folder, links included and not followed, sorted."""
+    found = []
+    for root, folders, files, fd in os.fwalk(".", dir_fd=folder, onerror=_raise):
+        links = [name for name in folders if stat.S_ISLNK(os.stat(name, dir_fd=fd, follow_symlinks=False).st_mode)]
+        found += [os.path.normpath(os.path.join(root, name)) for name in (*files, *links)]  # noqa: PTH118
+    return sorted(path for path in found if os.path.basename(path) not in _LITTER)  # noqa: PTH119
+
+
+def _beside(target: Path, ending: str) -> list[Path]:
+    """Siblings named `.NAME.<16 hex>ENDING`. The pattern is exact: a target `a` must not touch a draft of `a.b`."""
+    pattern = re.compile(rf"\.{re.escape(target.name)}\.[0-9a-f]{{16}}{ending}")
+    try:
+        return sorted(path for path in target.parent.iterdir() if pattern.fullmatch(path.name))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def _claims(manifest: Path) -> tuple[str, set[str]] | None:
+    """The kind and the files that a manifest names, whether or not its hash is right; None if it is not one of ours."""
+    try:
+        body = json.loads(manifest.read_bytes())
+        if not {"wordpipe", "recipe", "digest", "blake3"} <= set(body):
+            return None
+        return str(body["kind"]), {MANIFEST, *(str(output["path"]) for output in body["outputs"])}
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+
+
+def _raise(error: OSError) -> None:
+    raise error

@@ -1,0 +1,46 @@
+"""Loading an encoder of either kind from its files."""
+
+import json
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from wordpipe.errors import ArtifactError
+from wordpipe.sentences.encoder import ENCODER_FILE, Read, TextEncoder
+from wordpipe.sentences.word_encoder import WordEncoder, WordSplit
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+    from wordpipe.sentences.transformer_encoder import HiddenModel
+
+__all__ = ["load_encoder"]
+
+
+def load_encoder(
+    read: Read,
+    *,
+    open_words: Callable[[Mapping[str, Any]], WordSplit],
+    open_model: "Callable[[Mapping[str, Any]], tuple[HiddenModel, Tokenizer]]",
+) -> TextEncoder:
+    """Load what `save` wrote. torch is imported for a transformer only.
+
+    Args:
+        read: gives the bytes of a file by name.
+        open_words: gives the word splitter, from the identity that the encoder was saved with.
+        open_model: gives model and tokenizer, likewise.
+
+    Raises:
+        ArtifactError: encoder.json is not one of ours.
+    """
+    try:
+        about = json.loads(read(ENCODER_FILE))
+        kind, identity = about["kind"], about["identity"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise ArtifactError("not a readable encoder", where=ENCODER_FILE, got=error) from None
+    if kind == "words":
+        return WordEncoder.load(about, read, open_words(identity))
+    if kind == "transformer":
+        from wordpipe.sentences.transformer_encoder import TransformerEncoder
+
+        return TransformerEncoder.load(about, read, *open_model(identity))
+    raise ArtifactError("unknown kind of encoder", where=ENCODER_FILE, got=kind, expected="words or transformer")
