@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import wordpipe
+from wordpipe.cli import main
 
 DATA = Path(__file__).resolve().parent.parent / "data"
 TINY = {"dim": 32, "n_layers": 1, "n_heads": 1, "ffn_dim": 64, "seq_len": 64, "threads": 1, "device": "cpu"}
@@ -65,8 +66,6 @@ def cli(monkeypatch, capfd) -> Callable[..., Result]:
         monkeypatch.setattr(sys, "argv", ["wordpipe", *map(str, args)])
         capfd.readouterr()
         with pytest.raises(SystemExit) as left:
-            from wordpipe.cli import main
-
             main()
         out, err = capfd.readouterr()
         return Result(left.value.code if isinstance(left.value.code, int) else 1, out, err)

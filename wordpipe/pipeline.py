@@ -29,7 +29,7 @@ from wordpipe.errors import ArtifactError, ConfigError
 from wordpipe.settings import Settings
 from wordpipe.stages.catalog import VERBS, Verb
 from wordpipe.stages.making import Made, RunOptions
-from wordpipe.stages.texts import entries_of, file_entry
+from wordpipe.stages.sources import entries_of, file_entry
 
 __all__ = ["Pipeline", "Stage", "State", "settings_from_file"]
 
@@ -75,8 +75,12 @@ class Pipeline:
             raise ConfigError("workdir should be a string", where=config, got=workdir)
         stages = table.get("stage", {})
         if not isinstance(stages, dict) or not stages:
-            raise ConfigError("the file describes no stages", where=config, hint="add a [stage.NAME] table with a command")
-        self.stages = _in_order([_stage(config, name, body, workdir, set(stages)) for name, body in stages.items()], config)
+            raise ConfigError(
+                "the file describes no stages", where=config, hint="add a [stage.NAME] table with a command"
+            )
+        self.stages = _in_order(
+            [_stage(config, name, body, workdir, set(stages)) for name, body in stages.items()], config
+        )
 
     def states(self, *, first: str | None = None, last: str | None = None) -> list[State]:
         """What is stale and why, of the stages from `first` to `last`."""

@@ -88,7 +88,12 @@ def test_a_misspelled_command_is_answered_with_the_right_one(cli):
 
 def test_shell_completion_knows_commands_options_and_values():
     def complete(line: str) -> set[str]:
-        env = {**os.environ, "_WORDPIPE_COMPLETE": "bash_complete", "COMP_WORDS": line, "COMP_CWORD": str(line.count(" "))}
+        env = {
+            **os.environ,
+            "_WORDPIPE_COMPLETE": "bash_complete",
+            "COMP_WORDS": line,
+            "COMP_CWORD": str(line.count(" ")),
+        }
         done = subprocess.run([sys.executable, "-m", "wordpipe"], env=env, capture_output=True, text=True, check=False)
         return {entry.partition(",")[2] for entry in done.stdout.splitlines()}
 

@@ -17,7 +17,9 @@ from wordpipe.tokens.special import SPECIAL_TOKENS
 from wordpipe.tokens.trainers import open_tokenizer, piece_splitter, train_tokenizer
 from wordpipe.tokens.words import Words, WordSplitter
 
-TEXTS = [f"the {a} sat on the {b} and saw {c} {a}s." for a in ("cat", "dog") for b in ("mat", "hat") for c in ("ten", "two")]
+TEXTS = [
+    f"the {a} sat on the {b} and saw {c} {a}s." for a in ("cat", "dog") for b in ("mat", "hat") for c in ("ten", "two")
+]
 
 
 @pytest.fixture(scope="module", params=["bpe", "wordpiece"])
@@ -83,7 +85,7 @@ def test_settings_of_training_are_refused_with_a_given_tokenizer():
 
 @pytest.mark.parametrize("seed", range(3))
 def test_a_batch_encodes_like_the_tokenizer_itself(bpe, seed):
-    rng = random.Random(seed)  # noqa: S311
+    rng = random.Random(seed)
     texts = ["".join(rng.choices("the cat sat ☃ 文章\n", k=rng.randrange(60))) for _ in range(50)]
     split = WordSplitter(piece_splitter(bpe))
     words = Words(Counter(w for t in texts for w in split(t)))

@@ -108,8 +108,8 @@ class Draft:
         self._files: list[HashedFile] = []
 
     def __enter__(self) -> "Draft":
+        failpoint("publish.started")
         self.path.mkdir()
-        failpoint("publish.folder_made")
         return self
 
     def __exit__(
@@ -181,26 +181,33 @@ class Draft:
 
     def _put_in_place(self) -> None:
         failpoint("publish.before_exchange")
-        if not os.path.lexists(self.target):
-            self.path.rename(self.target)
-        elif not exchange(self.path, self.target):
-            self._replace_in_two_steps()
-        failpoint("publish.after_exchange")
-        _sync_folder(self.target.parent)
-
-    def _replace_in_two_steps(self) -> None:
-        """Where folders cannot be exchanged; `recover` completes what a kill between the renames leaves."""
         aside = self.path.with_suffix(".old")
-        self.target.rename(aside)
+        exchanged = os.path.lexists(self.target) and exchange(self.path, self.target)
         try:
-            failpoint("publish.between_renames")
-            self.path.rename(self.target)
+            if not exchanged:
+                self._rename_into_place(aside)
+            failpoint("publish.after_exchange")
+            _sync_folder(self.target.parent)
         except OSError:
-            aside.rename(self.target)
+            self._put_back(aside, exchanged=exchanged)
             raise
-        failpoint("publish.after_renames")
-        _sync_folder(self.target.parent)
         shutil.rmtree(aside, ignore_errors=True)
+
+    def _rename_into_place(self, aside: Path) -> None:
+        """For a new target, or where folders cannot be exchanged; `recover` completes it after a kill between the two."""
+        if os.path.lexists(self.target):
+            self.target.rename(aside)
+            failpoint("publish.between_renames")
+        self.path.rename(self.target)
+
+    def _put_back(self, aside: Path, *, exchanged: bool) -> None:
+        if exchanged:
+            exchange(self.path, self.target)
+            return
+        if not self.path.exists():
+            self.target.rename(self.path)
+        if aside.exists():
+            aside.rename(self.target)
 
 
 def _sync_folder(path: Path) -> None:

@@ -4,13 +4,11 @@ The folder is opened once and everything is read through its descriptor, so a re
 newer one is published over it.
 """
 
-import errno
 import io
 import os
-import stat
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO
@@ -18,6 +16,7 @@ from typing import BinaryIO
 from wordpipe.artifacts.hashing import HashCache, hash_fd
 from wordpipe.artifacts.lock import OutputLock
 from wordpipe.artifacts.manifest import MANIFEST, InputEntry, Kind, Manifest, OutputEntry
+from wordpipe.artifacts.positioned import PositionedFile, naming, open_regular
 from wordpipe.artifacts.target import asides, files_under, recover
 from wordpipe.errors import ArtifactError, LockedError
 
@@ -124,7 +123,7 @@ class Artifact:
         """
         self._entry(name)
         fd = os.dup(self._open[name]) if name in self._open else self._open_at(name)
-        return io.BufferedReader(_PositionedFile(fd, self.path / name))
+        return io.BufferedReader(PositionedFile(fd, self.path / name))
 
     def check_hashes(self, cache: HashCache | None = None, *, on_bytes: Callable[[int], None] | None = None) -> None:
         """Compare every file with the hash in the manifest, and see that there is no file too many.
@@ -159,7 +158,7 @@ class Artifact:
     def _check_hash(self, entry: OutputEntry, cache: HashCache | None) -> None:
         fd = self._open[entry.path] if entry.path in self._open else self._open_at(entry.path)
         try:
-            with _naming(self.path / entry.path):
+            with naming(self.path / entry.path):
                 good = cache is not None and cache.hash_fd(fd) == entry.blake3
                 if not good:  # the cache may remember wrongly; only the file's bytes can condemn it
                     good = (cache.read_fd(fd) if cache is not None else hash_fd(fd)) == entry.blake3
@@ -200,19 +199,19 @@ class Artifact:
     def _read_manifest(self) -> Manifest:
         where = self.path / MANIFEST
         try:
-            fd = _open_regular(self._folder, MANIFEST, where)
+            fd = open_regular(self._folder, MANIFEST, where)
         except FileNotFoundError:
             raise ArtifactError(
                 "the folder has no manifest, so it is no artifact",
                 where=self.path,
                 hint="if the stage that makes it was stopped, run that stage again",
             ) from None
-        with io.BufferedReader(_PositionedFile(fd, where)) as file:
-            return Manifest.from_bytes(file.read(_MAX_MANIFEST), where=str(where))
+        with io.BufferedReader(PositionedFile(fd, where)) as file:
+            return Manifest.from_bytes(file.read(min(_MAX_MANIFEST, os.fstat(fd).st_size)), where=str(where))
 
     def _open_at(self, name: str) -> int:
         try:
-            return _open_regular(self._folder, name, self.path / name)
+            return open_regular(self._folder, name, self.path / name)
         except FileNotFoundError:
             if self._was_replaced():
                 raise ArtifactError(
@@ -233,53 +232,6 @@ class Artifact:
         return ArtifactError(what, where=self.path / name, got=got, expected=expected, hint=hint)
 
 
-class _PositionedFile(io.RawIOBase):
-    """Reads a descriptor by position, so that many readers of one open file do not disturb each other."""
-
-    def __init__(self, fd: int, path: Path) -> None:
-        super().__init__()
-        self.name = path.name
-        self._path = path
-        self._fd = fd
-        self._size = os.fstat(fd).st_size
-        self._at = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def fileno(self) -> int:
-        return self._fd
-
-    def tell(self) -> int:
-        return self._at
-
-    def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
-        base = {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._size}[whence]
-        if base + offset < 0:
-            raise ValueError(f"negative seek position {base + offset}")
-        self._at = base + offset
-        return self._at
-
-    def readinto(self, buffer: bytearray | memoryview, /) -> int:  # type: ignore[override]
-        with _naming(self._path):
-            got = os.preadv(self._fd, [buffer], self._at) if hasattr(os, "preadv") else self._pread_into(buffer)
-        self._at += got
-        return got
-
-    def _pread_into(self, buffer: bytearray | memoryview) -> int:
-        data = os.pread(self._fd, len(buffer), self._at)
-        buffer[: len(data)] = data
-        return len(data)
-
-    def close(self) -> None:
-        if not self.closed:
-            os.close(self._fd)
-            super().close()
-
-
 def relative_path(path: Path, beside: Path) -> str:
     """`path` as seen from the folder `beside`: artifacts that move together keep finding each other."""
     relative = os.path.relpath(path.absolute(), beside.absolute())
@@ -287,11 +239,14 @@ def relative_path(path: Path, beside: Path) -> str:
 
 
 def _open_folder(path: Path) -> int:
+    """Open the folder at `path`; where it was set aside for a moment, wait for its successor or put it back."""
     missed = 0
-    while missed < 2:  # twice in a row, as a writer may have finished between a look at the path and one beside it
+    for _ in range(_TRIES):
         with suppress(FileNotFoundError):
             return _open_directory(path)
         missed = 0 if asides(path) and _complete(path) else missed + 1
+        if missed == 2:  # once may mean that a writer finished between the look at the path and the one beside it
+            break
     raise ArtifactError("no such artifact", where=path, hint="check the path, or run the stage that makes it")
 
 
@@ -303,55 +258,17 @@ def _open_directory(path: Path) -> int:
 
 
 def _complete(path: Path) -> bool:
-    """Complete a publication that stopped between its two renames, or wait a moment for one that is at work there.
+    """Complete a publication that was killed between its two renames, or give one that is at work there a moment.
 
     Returns:
-        False if this process may not write there.
+        Whether it is worth looking again.
     """
     try:
         with OutputLock(path):
             recover(path)
     except LockedError:
-        time.sleep(0.01)
-    except OSError:
+        time.sleep(0.02)
+        return True
+    except OSError:  # this user may not write there
         return False
-    return True
-
-
-def _open_regular(folder: int, name: str, where: Path) -> int:
-    """Open the file `name` below the open folder, following no link on the way.
-
-    Raises:
-        FileNotFoundError: no such file.
-        ArtifactError: a link, a device or a folder stands there.
-    """
-    *folders, last = name.split("/")
-    with ExitStack() as opened:
-        try:
-            for part in folders:
-                folder = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
-                opened.callback(os.close, folder)
-            fd = os.open(last, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
-        except OSError as error:
-            if error.errno in (errno.ELOOP, errno.ENOTDIR):
-                raise _not_ours(where) from None
-            raise
-    if not stat.S_ISREG(os.fstat(fd).st_mode):
-        os.close(fd)
-        raise _not_ours(where)
-    return fd
-
-
-def _not_ours(where: Path) -> ArtifactError:
-    return ArtifactError(
-        "a link or a special file stands where wordpipe wrote a file", where=where, hint="make the artifact again"
-    )
-
-
-@contextmanager
-def _naming(path: Path) -> Iterator[None]:
-    """Give errors of calls that take a descriptor the name of the file."""
-    try:
-        yield
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from None
+    return os.path.lexists(path)

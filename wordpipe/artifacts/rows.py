@@ -2,7 +2,7 @@
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import pyarrow as pa
@@ -24,7 +24,6 @@ class RowReader:
     """
 
     def __init__(self, artifact: Artifact, stem: str, columns: Sequence[str]) -> None:
-        self._columns = list(columns)
         self._groups: list[tuple[pq.ParquetFile, int]] = []
         self._starts: list[int] = []
         rows = 0
@@ -35,7 +34,7 @@ class RowReader:
                 self._starts.append(rows)
                 rows += part.metadata.row_group(group).num_rows
         self.rows = rows
-        self._read = lru_cache(maxsize=4)(self._read_group)
+        self._read = lru_cache(maxsize=4)(partial(_read_group, self._groups, list(columns)))
 
     def fetch(self, rows: Sequence[int]) -> list[dict[str, Any]]:
         """The rows, in the order asked."""
@@ -46,6 +45,7 @@ class RowReader:
             found.append(table.slice(row - self._starts[group], 1).to_pylist()[0])
         return found
 
-    def _read_group(self, number: int) -> pa.Table:
-        part, group = self._groups[number]
-        return part.read_row_group(group, columns=self._columns, use_threads=False)
+
+def _read_group(groups: list[tuple[pq.ParquetFile, int]], columns: list[str], number: int) -> pa.Table:
+    part, group = groups[number]
+    return part.read_row_group(group, columns=columns, use_threads=False)

@@ -2,13 +2,18 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from types import TracebackType
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from wordpipe.artifacts.draft import Draft, HashedFile
 from wordpipe.artifacts.reader import Artifact
+from wordpipe.artifacts.widths import leaf_paths, row_bytes
 from wordpipe.errors import ArtifactError
 
 __all__ = ["TableWriter", "open_part", "part_names", "read_batches", "read_schema", "row_count"]
@@ -22,8 +27,8 @@ _BATCH_ROWS = 4096
 class TableWriter:
     """Writes record batches as `STEM-00000.parquet`, `STEM-00001.parquet`, … of a draft.
 
-    Batches are gathered into row groups of about 32 MiB. `single=True` writes the one file `STEM.parquet`; `log=True`
-    keeps it out of the digest.
+    Rows are gathered into row groups of about 32 MiB. The files' bytes depend on the rows alone, not on how they were cut
+    into batches. `single=True` writes the one file `STEM.parquet`; `log=True` keeps it out of the digest.
     """
 
     def __init__(self, draft: Draft, stem: str, schema: pa.Schema, *, single: bool = False, log: bool = False) -> None:
@@ -45,22 +50,33 @@ class TableWriter:
     ) -> None:
         if kind is None:
             self.finish()
+        else:
+            self._abandon()
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Add rows. The batch must have exactly the schema given."""
         assert batch.schema.equals(self._schema), f"{self._stem}: {batch.schema} is not {self._schema}"
-        for rows in _slices(batch):
-            self._waiting.append(rows)
-            self._waiting_bytes += rows.nbytes
-            if self._waiting_bytes >= ROW_GROUP_BYTES:
-                self._flush()
+        filled = self._waiting_bytes + np.cumsum(row_bytes(batch))
+        start = 0
+        while (last := int(np.searchsorted(filled, ROW_GROUP_BYTES))) < len(batch):
+            self._waiting.append(batch.slice(start, last + 1 - start))
+            self._flush()
+            filled -= filled[last]
+            start = last + 1
+        if start < len(batch):
+            self._waiting.append(batch.slice(start))
+            self._waiting_bytes = int(filled[-1])
 
     def finish(self) -> None:
         """Write what is waiting and close the last part. A table without rows still has one part."""
-        self._flush()
-        if self._file is None and self._part == 0:
-            self._open_part()
-        self._close_part()
+        try:
+            self._flush()
+            if self._file is None and self._part == 0:
+                self._open_part()
+            self._close_part()
+        except BaseException:
+            self._abandon()
+            raise
 
     def _flush(self) -> None:
         if not self._waiting:
@@ -69,8 +85,9 @@ class TableWriter:
             self._open_part()
         assert self._writer is not None
         assert self._file is not None
-        table = pa.Table.from_batches(self._waiting, self._schema)
-        self._writer.write_table(table, row_group_size=max(1, len(table)))
+        # in one piece, as the writer's pages would show where the pieces meet
+        table = pa.Table.from_batches(self._waiting, self._schema).combine_chunks()
+        self._writer.write_table(table, row_group_size=len(table))
         self.rows += len(table)
         self._part_rows += len(table)
         self._waiting, self._waiting_bytes = [], 0
@@ -80,15 +97,7 @@ class TableWriter:
     def _open_part(self) -> None:
         name = f"{self._stem}.parquet" if self._single else f"{self._stem}-{self._part:05d}.parquet"
         self._file = self._draft.open(name)
-        plain = [f.name for f in self._schema if pa.types.is_fixed_size_list(f.type)]
-        self._writer = pq.ParquetWriter(
-            self._file,
-            self._schema,
-            use_dictionary=[name for name in _REPEATED if name in self._schema.names],
-            compression={f.name: "NONE" if f.name in plain else "ZSTD" for f in self._schema},
-            compression_level={f.name: 1 for f in self._schema if f.name not in plain} or None,
-            write_statistics=False,
-        )
+        self._writer = pq.ParquetWriter(self._file, self._schema, **_encodings(self._schema), write_statistics=False)
         self._part_rows = 0
 
     def _close_part(self) -> None:
@@ -98,6 +107,14 @@ class TableWriter:
         self._draft.close(self._file, rows=self._part_rows, log=self._log)
         self._writer, self._file = None, None
         self._part += 1
+
+    def _abandon(self) -> None:
+        """Let go of a part that will never be whole, before the Parquet writer tries to end it at garbage collection."""
+        if self._writer is not None:
+            with suppress(Exception):
+                self._writer.close()
+            self._writer.is_open = False
+            self._writer = None
 
 
 def part_names(artifact: Artifact, stem: str) -> list[str]:
@@ -109,15 +126,13 @@ def part_names(artifact: Artifact, stem: str) -> list[str]:
 
 
 def open_part(artifact: Artifact, name: str) -> pq.ParquetFile:
-    """Open one part for reading; streams, never maps, so memory stays flat.
+    """Open one part for reading; streams, never maps, so memory stays flat. Use as a context, or close it.
 
     Raises:
         ArtifactError: not a Parquet file.
     """
-    try:
-        return pq.ParquetFile(artifact.open(name), memory_map=False, pre_buffer=False)
-    except pa.ArrowException as error:
-        raise ArtifactError("not a readable Parquet file", where=artifact.path / name, got=error) from None
+    with _damage(artifact.path / name):
+        return _Part(artifact.open(name), memory_map=False, pre_buffer=False)
 
 
 def read_schema(artifact: Artifact, stem: str, expected: pa.Schema | None = None) -> pa.Schema:
@@ -146,11 +161,8 @@ def read_batches(
     """Stream a table's rows in order, a few thousand at a time."""
     read_schema(artifact, stem, expected)
     for name in part_names(artifact, stem):
-        with open_part(artifact, name) as part:
-            try:
-                yield from part.iter_batches(_BATCH_ROWS, columns=columns, use_threads=False)
-            except (pa.ArrowException, OSError) as error:
-                raise ArtifactError("damaged Parquet data", where=artifact.path / name, got=error) from None
+        with open_part(artifact, name) as part, _damage(artifact.path / name):
+            yield from part.iter_batches(_BATCH_ROWS, columns=columns, use_threads=False)
 
 
 def row_count(artifact: Artifact, stem: str) -> int:
@@ -159,8 +171,40 @@ def row_count(artifact: Artifact, stem: str) -> int:
     return sum(output.rows or 0 for output in artifact.manifest.outputs if output.path in parts)
 
 
-def _slices(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Cut a batch so that no slice fills a row group by itself."""
-    rows = max(1, min(_BATCH_ROWS, len(batch) * (ROW_GROUP_BYTES // 4) // max(1, batch.nbytes)))
-    for start in range(0, len(batch), rows):
-        yield batch.slice(start, rows)
+class _Part(pq.ParquetFile):  # type: ignore[misc]
+    """A Parquet file that owns the Python file under it: pyarrow leaves that to the garbage collector."""
+
+    def __init__(self, file: Any, **options: Any) -> None:
+        self._file = file
+        try:
+            super().__init__(file, **options)
+        except BaseException:
+            file.close()
+            raise
+
+    def close(self, force: bool = False) -> None:
+        super().close(force=True)
+        self._file.close()
+
+
+@contextmanager
+def _damage(where: Path) -> Iterator[None]:
+    """Tell damaged data, which pyarrow reports as OSError without a number too, from a disk that refuses."""
+    try:
+        yield
+    except (pa.ArrowException, OSError) as error:
+        if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno is not None):
+            raise
+        raise ArtifactError("damaged Parquet data", where=where, got=error, hint="make the artifact again") from None
+
+
+def _encodings(schema: pa.Schema) -> dict[str, Any]:
+    """Vectors plain, as no codec shrinks them; all else by zstd; a dictionary where values repeat."""
+    leaves = {path: field.name for field in schema for path in leaf_paths(field)}
+    vectors = {field.name for field in schema if pa.types.is_fixed_size_list(field.type)}
+    packed = [path for path, name in leaves.items() if name not in vectors]
+    return {
+        "use_dictionary": [path for path, name in leaves.items() if name in _REPEATED],
+        "compression": {path: "ZSTD" if path in packed else "NONE" for path in leaves},
+        "compression_level": dict.fromkeys(packed, 1) or None,
+    }

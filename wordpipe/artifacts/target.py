@@ -111,10 +111,23 @@ def files_at(path: Path) -> list[str]:
 def files_under(folder: int) -> list[str]:
     """Paths of all that is not a folder below the open folder, links included and not followed, sorted."""
     found = []
-    for root, folders, files, fd in os.fwalk(".", dir_fd=folder, onerror=_raise):
-        links = [name for name in folders if stat.S_ISLNK(os.stat(name, dir_fd=fd, follow_symlinks=False).st_mode)]
-        found += [os.path.normpath(os.path.join(root, name)) for name in (*files, *links)]  # noqa: PTH118
+    for root, folders, files, fd in os.fwalk(".", dir_fd=folder, onerror=_unless_gone):
+        names = [*files, *(name for name in folders if _is_link(name, fd))]
+        found += [os.path.normpath(os.path.join(root, name)) for name in names]  # noqa: PTH118
     return sorted(path for path in found if os.path.basename(path) not in _LITTER)  # noqa: PTH119
+
+
+def _is_link(name: str, folder: int) -> bool:
+    try:
+        return stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
+    except FileNotFoundError:
+        return False
+
+
+def _unless_gone(error: OSError) -> None:
+    """A writer may be removing the very folder that a reader has open; other errors must not hide files."""
+    if not isinstance(error, FileNotFoundError):
+        raise error
 
 
 def _beside(target: Path, ending: str) -> list[Path]:
@@ -135,7 +148,3 @@ def _claims(manifest: Path) -> tuple[str, set[str]] | None:
         return str(body["kind"]), {MANIFEST, *(str(output["path"]) for output in body["outputs"])}
     except (ValueError, KeyError, TypeError, RecursionError):
         return None
-
-
-def _raise(error: OSError) -> None:
-    raise error

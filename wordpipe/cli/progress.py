@@ -29,8 +29,8 @@ class ProgressDrawer:
         self._bar: rich.progress.Progress | None = None
         self._task: rich.progress.TaskID | None = None
         self._phase = ""
-        self._began = self._last = time.monotonic()
-        self._pending: Progress | None = None
+        self._last = time.monotonic()
+        self._began = (self._last, 0.0)  # when this phase was first seen, and how far it was then
 
     def __enter__(self) -> "ProgressDrawer":
         if not self._quiet and sys.stderr.isatty() and os.environ.get("TERM", "dumb") not in ("dumb", "unknown"):
@@ -78,22 +78,22 @@ class ProgressDrawer:
         """A plain line when a phase begins to take long, and then every few seconds."""
         now = time.monotonic()
         if progress.phase != self._phase:
-            self._phase, self._began = progress.phase, now
+            self._phase, self._began = progress.phase, (now, progress.done)
         if now - self._last < _INTERVAL_S:
             return
         self._last = now
-        say(f"[{time.strftime('%H:%M:%S')}] {_line(progress, now - self._began)}")
+        say(f"[{time.strftime('%H:%M:%S')}] {_line(progress, *self._began, now)}")
 
 
-def _line(progress: Progress, seconds: float) -> str:
+def _line(progress: Progress, began: float, done_before: float, now: float) -> str:
     parts = [progress.phase]
     if progress.total:
         parts.append(f"{progress.done:,.0f}/{progress.total:,.0f} {progress.unit}".strip())
     elif progress.done:
         parts.append(f"{progress.done:,.0f} {progress.unit}".strip())
     parts += [f"{name} {value}" for name, value in progress.values.items()]
-    if progress.total and progress.done and "eta" not in progress.values:
-        left = seconds * (progress.total - progress.done) / progress.done
+    if progress.total and progress.done > done_before:
+        left = (now - began) * (progress.total - progress.done) / (progress.done - done_before)
         parts.append(f"eta {human_seconds(left)}")
     return " · ".join(parts)
 

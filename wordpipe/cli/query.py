@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["query"]
 
 _AT_ONCE = 256  # queries encoded together
+_PIPED_CHARS = 200  # of a text, where the output is no terminal
 
 
 @click.command(
@@ -122,14 +123,17 @@ def _print(answer: "Answers", *, as_json: bool, titled: bool) -> None:
 
 
 def _row(hit: dict[str, object]) -> str:
-    """score, text, place: cut to the width of a terminal, in full and separated by tabs elsewhere."""
+    """score, text, place: as wide as the terminal, or separated by tabs elsewhere. `--json` has the whole text."""
     text = " ".join(str(hit.get("word") or hit.get("text") or "").split())
     if title := hit.get("title"):
         text = f"{title} · {text}" if text else str(title)
     place = f"{hit['source']}:{hit['line']}" if "source" in hit else ""
     score = f"{hit['score']:.4f}"
     if not sys.stdout.isatty():
-        return safe_text("\t".join(filter(None, (score, text, place))))
+        return safe_text("\t".join(filter(None, (score, _cut(text, _PIPED_CHARS), place))))
     room = max(20, shutil.get_terminal_size().columns - len(score) - len(place) - 4)
-    text = text if len(text) <= room else text[: room - 1] + "…"
-    return safe_text(f"{score}  {text:<{room}}  {place}".rstrip())
+    return safe_text(f"{score}  {_cut(text, room):<{room}}  {place}".rstrip())
+
+
+def _cut(text: str, room: int) -> str:
+    return text if len(text) <= room else text[: room - 1] + "…"

@@ -113,10 +113,17 @@ def print_made(verb: Verb, made: Any, *, as_json: bool, quiet: bool, hint: bool 
     counts = " · ".join(
         f"{human_count(count)} {name.replace('_', ' ')}" for name, count in made.counts.items() if count
     )
-    figures = " · ".join(f"{name} {value:.4g}" for name, value in {**made.metrics, **made.rates}.items())
+    figures = " · ".join(
+        [f"{name} {value:.4g}" for name, value in made.metrics.items()]
+        + [f"{_rate(value)} {name}" for name, value in made.rates.items()]
+    )
     say(f"{made.kind} → {made.path}  in {human_seconds(made.seconds)}")
     for line in filter(None, (counts, figures)):
         say(f"  {line}")
     if verb.next and hint:
         parent = Path(made.path).parent
         say(f"next: {verb.next.format(output=made.path, parent=parent)}")
+
+
+def _rate(value: float) -> str:
+    return human_count(value) if value >= 100 else f"{value:.2f}"

@@ -59,7 +59,7 @@ class Decoder:
         self.name, self.bad_bytes, self.ledger = name, bad_bytes, ledger
 
     def lines(self, blocks: Iterator[bytes], *, longest: int, cut_longer: bool = True) -> Iterator[tuple[int, str]]:
-        """Number (from 1) and text of each line, its "\\n" included; at most about `longest` bytes are held.
+        r"""Number (from 1) and text of each line, its "\n" included; at most about `longest` bytes are held.
 
         A longer line comes in pieces that share its number, cut at a space where there is one; with
         `cut_longer=False` it is an error.
@@ -140,7 +140,7 @@ class Decoder:
         return data.decode(errors="replace")
 
     def _tidy(self, text: str) -> str:
-        """`text` with "\\n" for CRLF and CR, and U+FFFD for NUL, all counted."""
+        r"""`text` with "\n" for CRLF and CR, and U+FFFD for NUL, all counted."""
         if "\r" in text:
             crlf = text.count("\r\n")
             self.ledger.add("crlf_line_ends", crlf)

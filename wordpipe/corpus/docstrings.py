@@ -38,7 +38,9 @@ def package_records(package: str, ledger: Ledger) -> Iterator[Record]:
     for file in files:
         if is_private(file.module) and _is_documenter(file):
             library.module(file.module)
-    titled = [(file, doc, title) for file, doc in _read(files, library, ledger) if (title := _title(doc, library, names))]
+    titled = [
+        (file, doc, title) for file, doc in _read(files, library, ledger) if (title := _title(doc, library, names))
+    ]
     ledger.add("docstrings_not_public", ledger["docstrings_read"] - len(titled))
     titles = {title for _, _, title in titled}
     for file, doc, title in titled:
@@ -47,7 +49,7 @@ def package_records(package: str, ledger: Ledger) -> Iterator[Record]:
             source=f"python:{file.module}",
             line=doc.line,
             title=title,
-            metadata={"see_also": [_full_name(name, title, titles) for name in see_also_names(doc.text)]},
+            metadata={"see_also": _see_also(doc.text, title, titles)},
             newline="space",
             min_words=_MIN_WORDS,
         )
@@ -78,6 +80,12 @@ def _title(doc: Docstring, library: Library, names: Mapping[tuple[str, str], str
     top, dot, rest = name.partition(".")
     name = f"{_SHOWN_AS.get(top, top)}{dot}{rest}"
     return None if is_private(name) else name
+
+
+def _see_also(text: str, title: str, titles: set[str]) -> list[str]:
+    """The full names that a docstring points to, each once, its own left out."""
+    names = dict.fromkeys(_full_name(name, title, titles) for name in see_also_names(text))
+    return [name for name in names if name != title]
 
 
 def _full_name(name: str, title: str, titles: set[str]) -> str:

@@ -60,7 +60,8 @@ class Fields:
         """
         text, title = values.get(self.settings.text_field), values.get(self.settings.title_field)
         if text is None:
-            self.ledger.add("documents_without_text")
+            self.ledger.add("documents_read")
+            self.ledger.add("documents_dropped_no_text")
             self.ledger.warn("no_text", f"records without {self.settings.text_field!r}, first in {self.source}:{line}")
             return None
         if not isinstance(text, str):
@@ -96,7 +97,9 @@ class Fields:
             return {"int": _integer, "float": float, "bool": _boolean}[kind](value)  # type: ignore[operator]
         except (TypeError, ValueError, OverflowError):
             self.ledger.add_named("metadata_not_converted", name)
-            self.ledger.warn(f"convert {name}", f"{name} is not always {kind}, first {str(value)[:40]!r} in {self.source}")
+            self.ledger.warn(
+                f"convert {name}", f"{name} is not always {kind}, first {str(value)[:40]!r} in {self.source}"
+            )
             return None
 
 

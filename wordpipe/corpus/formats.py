@@ -3,7 +3,7 @@
 import csv
 import json
 from collections.abc import Iterable, Iterator
-from typing import IO, Literal
+from typing import IO, TYPE_CHECKING, Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -13,6 +13,9 @@ from wordpipe.corpus.decoding import Decoder
 from wordpipe.corpus.fields import Fields
 from wordpipe.corpus.records import Record
 from wordpipe.errors import InputError, StorageError
+
+if TYPE_CHECKING:
+    import _csv
 
 __all__ = ["Format", "csv_records", "jsonl_records", "parquet_records", "tsv_records"]
 
@@ -79,14 +82,16 @@ def _again(number: int, header: str, rest: Iterator[tuple[int, str]]) -> Iterato
     yield from (line for _, line in rest)
 
 
-def _checked(rows: "csv._reader", source: str) -> Iterator[tuple[int, list[str]]]:
+def _checked(rows: "_csv._reader", source: str) -> Iterator[tuple[int, list[str]]]:
     """Line and cells of each row that is not blank."""
     while True:
         line = rows.line_num + 1
         try:
             cells = next(rows, None)
         except csv.Error as error:
-            raise InputError("bad CSV", where=f"{source}, line {line}", got=error, hint="mend the quotes there") from None
+            raise InputError(
+                "bad CSV", where=f"{source}, line {line}", got=error, hint="mend the quotes there"
+            ) from None
         if cells is None:
             return
         if cells:
@@ -94,7 +99,10 @@ def _checked(rows: "csv._reader", source: str) -> Iterator[tuple[int, list[str]]
 
 
 def _rows(rows: Iterator[tuple[int, list[str]]], fields: Fields) -> Iterator[Record]:
-    names = next(rows, (1, []))[1]
+    header = next(rows, None)
+    if header is None:
+        return
+    names = header[1]
     fields.require_text(names)
     for line, cells in rows:
         if len(cells) > len(names):
@@ -137,7 +145,9 @@ def _parquet_batches(file: IO[bytes], fields: Fields, name: str) -> Iterator[pa.
         wanted = [column for column in names if column in fields.carried]
         yield from table.iter_batches(_PARQUET_ROWS, columns=wanted, use_threads=False)
     except (pa.ArrowException, OSError) as error:
-        if getattr(error, "errno", None):  # the disk's own; pyarrow says OSError of damaged files, too, without a number
+        if getattr(
+            error, "errno", None
+        ):  # the disk's own; pyarrow says OSError of damaged files, too, without a number
             raise StorageError("reading failed", where=name, got=error) from None
         raise InputError("not a sound Parquet file", where=name, got=error) from None
 
@@ -146,6 +156,8 @@ def _decoded(column: pa.Array, decoder: Decoder, before: int) -> list[object]:
     """Values of a column; strings by the policy for bad bytes, because Parquet files are not checked for UTF-8.
 
     Args:
+        column: one column of a batch.
+        decoder: holds the policy.
         before: rows of the file before this column's first.
     """
     kind = column.type

@@ -83,8 +83,8 @@ def _arguments(call: ast.Call, lookup: Lookup, deep: int) -> dict[str, str]:
     for keyword in call.keywords:
         if keyword.arg is None:
             texts |= _texts(keyword.value, lookup, deep)
-        elif (text := string_value(keyword.value, lookup, deep)) is not None:
-            texts[keyword.arg] = text
+        elif (value := string_value(keyword.value, lookup, deep)) is not None:
+            texts[keyword.arg] = value
     return texts
 
 

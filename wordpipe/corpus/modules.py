@@ -104,8 +104,9 @@ def _note_names(module: Module, statement: ast.stmt) -> None:
     match statement:
         case ast.ClassDef(name=name) | ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
             module.defined.add(name)
-        case ast.Assign(targets=[ast.Name(id=name)], value=value) | ast.AnnAssign(
-            target=ast.Name(id=name), value=ast.expr() as value
+        case (
+            ast.Assign(targets=[ast.Name(id=name)], value=value)
+            | ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value)
         ):
             module.defined.add(name)
             _note_value(module, name, value)
@@ -232,7 +233,7 @@ def _text(home: str, name: str, node: ast.expr, lookup: Lookup) -> Iterator[Docs
 
 
 def _add_docstr(module: Module, call: ast.Call, target: str | None, lookup: Lookup) -> Iterator[Docstring]:
-    """`add_docstr(torch.abs, doc)`; `entr = _add_docstr(_special.special_entr, doc)` documents this module's `entr`."""
+    """Read `add_docstr(torch.abs, doc)`; `entr = _add_docstr(_special.special_entr, doc)` documents this module's `entr`."""
     if len(call.args) == 2:
         home = module.name if target else ""
         name = target or _dotted(call.args[0])
@@ -295,4 +296,5 @@ def _dotted(node: ast.expr) -> str | None:
 
 
 def is_private(name: str) -> bool:
+    """Does any part of a dotted name begin with an underscore?"""
     return any(part.startswith("_") for part in name.split("."))

@@ -19,7 +19,7 @@ def text_records(
     newline: Newline,
     max_bytes: int,
 ) -> Iterator[Record]:
-    """Records of numbered lines, each with its "\\n"; a record beyond `max_bytes` is given in parts as it grows.
+    r"""Records of numbered lines, each with its "\n"; a record beyond `max_bytes` is given in parts as it grows.
 
     Args:
         lines: what `Decoder.lines` gives; the pieces of one long line share its number.

@@ -13,10 +13,10 @@ _LOOK_BACK = 1 << 16  # bytes searched for a space before a word is cut
 
 @dataclass(slots=True)
 class Record:
-    """One text of a source, or one part of a text that is too long for one document.
+    r"""One text of a source, or one part of a text that is too long for one document.
 
     Attributes:
-        text: the text as the source has it, with "\\n" for every line end.
+        text: the text as the source has it, with "\n" for every line end.
         source: value of the `source` column.
         line: 1-based line (or record) of the source where the text begins.
         title: its title, or None.

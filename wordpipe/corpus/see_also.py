@@ -12,11 +12,11 @@ _DESCRIPTION = re.compile(r"\s*:(?=\s|\Z)")
 
 
 def see_also_names(docstring: str) -> list[str]:
-    """Names that a docstring points to, as they are written there, each once.
+    r"""Names that a docstring points to, as they are written there, each once.
 
-    >>> see_also_names("Sum.\\n\\nSee Also\\n--------\\nmean : The average.\\ncumsum, numpy.diff\\n")
+    >>> see_also_names("Sum.\n\nSee Also\n--------\nmean : The average.\ncumsum, numpy.diff\n")
     ['mean', 'cumsum', 'numpy.diff']
-    >>> see_also_names("Sum.\\n\\n.. seealso:: :func:`torch.mean` for the average.\\n")
+    >>> see_also_names("Sum.\n\n.. seealso:: :func:`torch.mean` for the average.\n")
     ['torch.mean']
     """
     lines = docstring.split("\n")

@@ -181,7 +181,9 @@ def fingerprint(sources: Iterable[Source], hash_file: Callable[[Path], str]) -> 
             assert source.seen.is_whole, f"{source.name} is fingerprinted as it is read: ingest it first"
             size, digest = source.seen.bytes, source.seen.digest()
         elif source.kind == "package":
-            listing = [(file.relative, hash_file(file.path)) for file in find_package(source.name.removeprefix("python:"))]
+            listing = [
+                (file.relative, hash_file(file.path)) for file in find_package(source.name.removeprefix("python:"))
+            ]
             digest = blake3("".join(f"{name}\0{value}\n" for name, value in listing).encode()).hexdigest()
         elif source.path is not None:
             digest = hash_file(source.path)
@@ -215,7 +217,7 @@ class _Finder:
         self._keep(name, Source(name, "package", bytes=sum(file.path.stat().st_size for file in find_package(package))))
 
     def _add_glob(self, pattern: str) -> None:
-        matches = sorted(glob(pattern, recursive=True))
+        matches = sorted(glob(pattern, recursive=True))  # noqa: PTH207  (Path.glob refuses absolute patterns)
         if not matches:
             raise InputError("no file matches", where=pattern)
         for match in matches:

@@ -71,7 +71,8 @@ class Transform:
 
     def to_bytes(self) -> bytes:
         """As a safetensors file."""
-        tensors = {"mean": self.mean, "components": self.components}
+        # safetensors writes the memory as it lies: of a transposed array it would save the numbers in another order
+        tensors = {"mean": np.ascontiguousarray(self.mean), "components": np.ascontiguousarray(self.components)}
         return safetensors.numpy.save(tensors, metadata={"kind": self.kind})
 
     @classmethod

@@ -3,7 +3,7 @@
 import io
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -91,14 +91,13 @@ class WordEncoder:
 
     def _known_rows(self, text: str, rows: list[int]) -> list[str]:
         """Append the rows of a text's known words to `rows`; give the unknown words."""
-        row_of = self._table.row_of
         words = self._split(text)
-        found = [row_of.get(word, -1) for word in words]
-        if -1 not in found:
-            rows += found
-            return []
-        rows += [row for row in found if row >= 0]
-        return [word for word, row in zip(words, found, strict=True) if row < 0]
+        found = [*map(self._table.row_of.get, words)]
+        if None in found:
+            rows += [row for row in found if row is not None]
+            return [word for word, row in zip(words, found, strict=True) if row is None]
+        rows += cast("list[int]", found)
+        return []
 
     def lengths(self, texts: Sequence[str]) -> npt.NDArray[np.int64]:
         """Words of each text, unknown ones included."""

@@ -7,7 +7,7 @@ from wordpipe.corpus.ingest import Ingest
 from wordpipe.corpus.settings import IngestSettings
 from wordpipe.corpus.sources import expand
 from wordpipe.stages.making import Job, Made, PathLike, RunOptions, making
-from wordpipe.stages.texts import as_list, entries_of, refuse_artifacts
+from wordpipe.stages.sources import as_list, entries_of, refuse_artifacts
 
 __all__ = ["ingest"]
 

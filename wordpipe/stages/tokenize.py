@@ -13,7 +13,8 @@ from wordpipe.artifacts.reader import Artifact, is_artifact
 from wordpipe.artifacts.schemas import CORPUS, TOKENS_16, TOKENS_32, VOCABULARY
 from wordpipe.artifacts.tables import read_batches, row_count
 from wordpipe.stages.making import Job, Made, PathLike, RunOptions, making
-from wordpipe.stages.texts import file_entry, open_corpus
+from wordpipe.stages.sources import file_entry
+from wordpipe.stages.texts import open_corpus
 from wordpipe.tokens.encoding import encode_batch
 from wordpipe.tokens.settings import TokenizeSettings
 from wordpipe.tokens.trainers import open_tokenizer, piece_splitter, train_tokenizer

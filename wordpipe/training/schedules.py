@@ -17,7 +17,14 @@ def warmup_steps(warmup: float, steps: int) -> int:
 
 
 def learning_rate(
-    step: int, *, steps: int, peak: float, warmup: int, min_frac: float, schedule: Literal["cosine", "wsd"], decay: float
+    step: int,
+    *,
+    steps: int,
+    peak: float,
+    warmup: int,
+    min_frac: float,
+    schedule: Literal["cosine", "wsd"],
+    decay: float,
 ) -> float:
     """Learning rate of a step.
 

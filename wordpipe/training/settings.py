@@ -33,7 +33,10 @@ class PretrainSettings(Settings):
     lr: float | None = setting(None, "peak learning rate, else the preset's", gt=0, le=1e3)
     min_lr_frac: float = setting(0.1, "learning rate at the end, as a share of the peak", ge=0, le=1)
     warmup: float = setting(
-        0.06, "steps in which the learning rate rises: a share of all below 1, a number of steps from 1 on", ge=0, le=10**9
+        0.06,
+        "steps in which the learning rate rises: a share of all below 1, a number of steps from 1 on",
+        ge=0,
+        le=10**9,
     )
     schedule: Literal["cosine", "wsd"] = setting(
         "cosine", "after the warm-up: fall along a cosine, or stay and fall at the end (warm-up-stable-decay)"
@@ -49,7 +52,9 @@ class PretrainSettings(Settings):
     dtype: Literal["auto", "float32", "bfloat16"] = setting(
         "auto", "numbers in matrix products; auto: bfloat16 on CUDA, float32 elsewhere (weights stay float32)"
     )
-    threads: int = setting(0, "CPU threads, 0 = one per core; another number gives slightly other weights", ge=0, le=1024)
+    threads: int = setting(
+        0, "CPU threads, 0 = one per core; another number gives slightly other weights", ge=0, le=1024
+    )
     compile: Literal["auto", "on", "off"] = setting("auto", "torch.compile: worth its first minute on CUDA (auto)")
     deterministic: bool = setting(False, "same bytes from every run on a GPU too, slower; a CPU always gives them")
     checkpoint_seconds: float = setting(60, "seconds between checkpoints", gt=0, recipe=False)
@@ -58,7 +63,7 @@ class PretrainSettings(Settings):
     eval_every: int = setting(0, "steps between validations, 0 = five over the run", ge=0, recipe=False)
     valid_tokens: int = setting(32_768, "held-out positions looked at in each validation", ge=1, recipe=False)
     init_embeddings: Path | None = setting(
-        None, "start from the vectors of this words artifact", recipe=False, metavar="WORDS"
+        None, "start from the vectors of this words artifact, trained with --unit token", metavar="WORDS", artifact=("words",)
     )
 
     @model_validator(mode="after")
@@ -73,7 +78,9 @@ class MaskedSettings(PretrainSettings):
 
     mask_rate: float = setting(0.3, "share of the tokens to guess in training", gt=0, le=0.9)
     mask_share: float = setting(0.8, "of these, the share shown as [MASK]", ge=0, le=1)
-    random_share: float = setting(0.1, "of these, the share shown as a random token; the rest is shown as it is", ge=0, le=1)
+    random_share: float = setting(
+        0.1, "of these, the share shown as a random token; the rest is shown as it is", ge=0, le=1
+    )
 
     @model_validator(mode="after")
     def _shares_add_up(self) -> Self:

@@ -33,7 +33,7 @@ class Stream:
         n_documents: documents in it.
         n_sentences: rows that gave at least one id.
         n_empty: rows without any id, which left nothing.
-        counts_V: how often each id occurs in the rows, boundary tokens not counted, int64.
+        counts: how often each id occurs in the rows, boundary tokens not counted, (V,), int64.
     """
 
     path: Path
@@ -42,12 +42,12 @@ class Stream:
     n_documents: int
     n_sentences: int
     n_empty: int
-    counts_V: npt.NDArray[np.int64]
+    counts: npt.NDArray[np.int64]
 
     @property
     def n_tokens(self) -> int:
         """Ids that came from the rows."""
-        return int(self.counts_V.sum())
+        return int(self.counts.sum())
 
     def open(self) -> Ids:
         """The ids, memory-mapped, read-only."""
@@ -122,7 +122,7 @@ class _Writer:
         self._file, self._path, self._dtype = file, path, dtype
         self._before, self._after = np.array(before, dtype=dtype), np.array(after, dtype=dtype)
         self._between = np.concatenate((self._after, self._before))
-        self._counts_V = np.zeros(vocab_size, dtype=np.int64)
+        self._counts = np.zeros(vocab_size, dtype=np.int64)
         self._last: tuple[str, int] | None = None  # doc_id and sentence_id of the last row that had ids
         self._n_ids = self._n_documents = self._n_sentences = self._n_empty = 0
 
@@ -146,19 +146,19 @@ class _Writer:
         if self._last is not None:
             self._write(self._after)
         return Stream(
-            self._path, self._dtype, self._n_ids, self._n_documents, self._n_sentences, self._n_empty, self._counts_V
+            self._path, self._dtype, self._n_ids, self._n_documents, self._n_sentences, self._n_empty, self._counts
         )
 
     def _count(self, ids: npt.NDArray[np.unsignedinteger]) -> None:
-        counts = np.bincount(ids, minlength=len(self._counts_V))
-        if len(counts) > len(self._counts_V):
+        counts = np.bincount(ids, minlength=len(self._counts))
+        if len(counts) > len(self._counts):
             raise ArtifactError(
                 "a token id lies outside the tokenizer's vocabulary",
                 got=len(counts) - 1,
-                expected=f"0 to {len(self._counts_V) - 1}",
+                expected=f"0 to {len(self._counts) - 1}",
                 hint="tokenize the corpus again",
             )
-        self._counts_V += counts
+        self._counts += counts
 
     def _opens_document(self, rows: pa.RecordBatch) -> npt.NDArray[np.bool_]:
         """Which rows begin a document: another doc_id, or the same text once more (its sentences count from 0 again)."""

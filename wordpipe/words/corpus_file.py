@@ -1,9 +1,9 @@
 """The training text as files that gensim trains on in full.
 
-gensim's fast path reads text files, one line after the other, into jobs: it adds lines until a job holds *more than*
-10,000 words, and then trains only the first 10,000 that subsampling left of it. Plain lines therefore lose words without
-a word (two documents of 8,000 words: 6,000 of 16,000 when nothing is subsampled). Here every job is packed with at most
-10,000 words and filled up to 10,001 with a mark that is not in the vocabulary, which gensim skips. All words are trained.
+gensim's fast path reads text files, one line after the other, into jobs: it adds lines until a job has *more than* 10,000
+words, and trains the first 10,000 that subsampling left of it. Of plain lines it therefore loses words in silence (two
+documents of 8,000 words, nothing subsampled: 6,000 of 16,000). Here every job is packed with at most 9,999 words and
+filled up to 10,001 with a mark that is not in the vocabulary, which gensim skips. All words are trained.
 
 It also splits one file among its threads by bytes, so that some ranges are trained twice and others never. Here the text
 is in several files ("parts"), each trained from its first byte to its last by one thread.
@@ -24,7 +24,8 @@ from wordpipe.words.lines import MAX_LINE, Lines
 
 __all__ = ["CorpusFiles", "Part", "part_words", "write_corpus_files"]
 
-_PAD = b"-"
+_MARK = b"-"
+_JOB_READS = 10_001  # gensim adds lines to a job until it has more than 10,000 words
 _SLICE = 2_000_000  # words turned into text at a time: 12 MB
 
 
@@ -152,8 +153,8 @@ class _PartWriter:
 
     def _close_job(self) -> None:
         """Fill the job up, so that gensim takes it as it is; close the file too once it is large enough."""
-        marks = MAX_LINE + 1 - self._job_words
-        self._open_part().write(b" ".join([_PAD] * marks) + b"\n")
+        marks = _JOB_READS - self._job_words
+        self._open_part().write(b" ".join([_MARK] * marks) + b"\n")
         self._part_words += self._job_words
         self._part_marks += marks
         self._job_words = 0

@@ -17,7 +17,7 @@ from wordpipe.words.vocabulary import Vocabulary, rows_of_split
 
 __all__ = ["MAX_LINE", "LineCutter", "Lines", "read_lines"]
 
-MAX_LINE = 10_000  # the longest line gensim trains in full; a cut costs the few pairs across it, no word
+MAX_LINE = 9_999  # what gensim surely trains in full (see corpus_file); a cut costs the few pairs across it, no word
 
 
 @dataclass(frozen=True, slots=True)

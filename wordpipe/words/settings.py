@@ -28,8 +28,8 @@ class Word2VecSettings(Settings):
         1e-3, "words with a larger share of the text are skipped at random; 0 keeps all", ge=0, le=1
     )
     ns_exponent: float = setting(0.75, "noise words are drawn by count to this power", ge=-2, le=2)
-    lr: float = setting(0.025, "learning rate at the start; falls linearly with the words seen", gt=0, le=10)
-    min_lr: float = setting(1e-4, "learning rate at the end", ge=0, le=10)
+    lr: float = setting(0.025, "learning rate at the start; falls linearly with the words seen", gt=0, le=1)
+    min_lr: float = setting(1e-4, "learning rate at the end", ge=0, le=1)
     seed: int = setting(1, "seed of initial vectors, windows, subsampling and noise", ge=0, lt=2**32)
     deterministic: bool = setting(False, "same bytes from every run, on one thread with gensim")
     threads: int = setting(

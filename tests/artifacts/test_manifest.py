@@ -1,0 +1,212 @@
+"""The manifest: what goes in comes out, what was changed is found, recipe and digest depend on what they should."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from tests.artifacts.generations import manifest_for
+from wordpipe.artifacts.hashing import hash_bytes
+from wordpipe.artifacts.manifest import (
+    FORMAT,
+    KINDS,
+    InputEntry,
+    Manifest,
+    OutputEntry,
+    digest_of,
+    is_plain_path,
+    library_versions,
+    recipe_of,
+)
+from wordpipe.errors import ArtifactError
+
+# all of Unicode, with the lone surrogates that stand for undecodable bytes in file names
+TEXTS = st.text(st.characters(exclude_categories=()), max_size=20)
+PLAIN = st.text(max_size=20)
+NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
+COUNTS = st.integers(0, 2**63)
+HASHES = st.binary(min_size=32, max_size=32).map(bytes.hex)
+JSON: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers() | NUMBERS | TEXTS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
+    max_leaves=8,
+)
+SETTINGS = st.dictionaries(st.text("abcdefg", min_size=1, max_size=3), JSON, max_size=4)
+INPUTS = st.builds(
+    InputEntry,
+    kind=st.sampled_from([*KINDS, "source"]),
+    digest=HASHES,
+    recipe=st.none() | HASHES,
+    path=st.none() | PLAIN,
+    bytes=st.none() | COUNTS,
+    verified=st.booleans(),
+)
+OUTPUTS = st.builds(
+    OutputEntry,
+    path=PLAIN.filter(is_plain_path),
+    bytes=COUNTS,
+    blake3=HASHES,
+    rows=st.none() | COUNTS,
+    log=st.booleans(),
+)
+MANIFESTS = st.builds(
+    Manifest,
+    kind=st.sampled_from(KINDS),
+    command=PLAIN,
+    wordpipe=PLAIN,
+    settings=SETTINGS,
+    inputs=st.lists(INPUTS, max_size=3),
+    outputs=st.lists(OUTPUTS, max_size=3),
+    counts=st.dictionaries(PLAIN, COUNTS, max_size=3),
+    metrics=st.dictionaries(PLAIN, NUMBERS, max_size=3),
+    facts=st.dictionaries(PLAIN, JSON, max_size=3),
+    warnings=st.lists(PLAIN, max_size=2),
+    bitwise=st.booleans(),
+    device=PLAIN,
+    threads=st.integers(1, 64),
+    versions=st.dictionaries(PLAIN, PLAIN, max_size=2),
+    seconds=NUMBERS,
+    peak_memory_bytes=COUNTS,
+    recipe=HASHES,
+    digest=HASHES,
+)
+
+
+@given(MANIFESTS)
+def test_round_trip(manifest):
+    data = manifest.to_bytes()
+    data.decode("utf-8")  # also with lone surrogates inside
+    again = Manifest.from_bytes(data, where="manifest.json")
+    assert again.to_bytes() == data
+    known = manifest.model_dump(mode="json", exclude={"settings", "facts"})
+    assert again.model_dump(mode="json", exclude={"settings", "facts"}) == known
+
+
+@given(SETTINGS)
+def test_settings_come_back_as_they_were(settings):
+    manifest = manifest_for([], settings=settings)
+    again = Manifest.from_bytes(manifest.to_bytes(), where="m")
+    # two surrogates that make a pair are one character in JSON
+    assert json.dumps(again.settings) == json.dumps(settings)
+
+
+def test_keys_that_are_no_strings_do_not_look_like_a_change():
+    """Numbers sort otherwise than the strings that JSON makes of them."""
+    manifest = manifest_for([], facts={"by_size": {2: "a", 10: "b"}, "pair": (1, 2)})
+    again = Manifest.from_bytes(manifest.to_bytes(), where="m")
+    assert again.facts == {"by_size": {"2": "a", "10": "b"}, "pair": [1, 2]}
+
+
+@given(MANIFESTS, st.data())
+def test_a_change_anywhere_is_found(manifest, data):
+    """Any field with another value, a field too many, a field too few."""
+    body = json.loads(manifest.to_bytes())
+    name = data.draw(st.sampled_from(sorted(body)))
+    how = data.draw(st.sampled_from(["change", "remove", "add"]))
+    if how == "change":
+        body[name] = data.draw(JSON.filter(lambda value: json.dumps(value) != json.dumps(body[name])))
+    elif how == "remove":
+        del body[name]
+    else:
+        body["one more"] = 1
+    with pytest.raises(ArtifactError) as caught:
+        Manifest.from_bytes(json.dumps(body).encode(), where="run/corpus/manifest.json")
+    assert caught.value.where == "run/corpus/manifest.json"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"", b"{", b"[]", b"null", b"3", b'"x"', b"{}", b"\xff\xfe", b"\x00" * 100, b"[" * 100_000, b'{"format": 1}',
+        b'{"blake3": "", "format": Infinity}', b'{"blake3": "", "format": []}', b'{"blake3": "", "format": "x"}',
+        b'{"blake3": "", "format": 1}', b'{"blake3": 7, "format": -1}', b'{"blake3": "", "format": ' + b"9" * 5000 + b"}",
+    ],
+    ids=lambda data: repr(data[:34]),
+)  # fmt: skip
+def test_what_is_no_manifest(data):
+    with pytest.raises(ArtifactError) as caught:
+        Manifest.from_bytes(data, where="here")
+    assert caught.value.where == "here"
+    assert caught.value.hint
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_at_all(data):
+    with pytest.raises(ArtifactError):
+        Manifest.from_bytes(data, where="here")
+
+
+def test_a_newer_format_says_what_to_do():
+    data = manifest_for([], format=FORMAT + 1).to_bytes()
+    with pytest.raises(ArtifactError, match="newer wordpipe") as caught:
+        Manifest.from_bytes(data, where="here")
+    assert "upgrade" in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
+def test_figures_that_json_cannot_hold_are_refused(value):
+    with pytest.raises(ValidationError):
+        manifest_for([], metrics={"loss": value})
+
+
+@given(SETTINGS, st.lists(INPUTS, max_size=3), st.data())
+def test_the_recipe_changes_with_all_that_matters(settings, inputs, data):
+    recipe = recipe_of("words", settings, inputs)
+    assert recipe == recipe_of("words", dict(reversed(settings.items())), inputs)  # order of settings plays no part
+    assert recipe != recipe_of("model", settings, inputs)
+    assert recipe != recipe_of("words", {**settings, "one more": None}, inputs)
+    for name, value in settings.items():
+        other = data.draw(JSON.filter(lambda new, old=value: json.dumps(new) != json.dumps(old)))
+        assert recipe != recipe_of("words", {**settings, name: other}, inputs)
+        assert recipe != recipe_of("words", {key: settings[key] for key in settings if key != name}, inputs)
+    for place, entry in enumerate(inputs):
+        other_digest = entry.model_copy(update={"digest": hash_bytes(entry.digest.encode())})
+        assert recipe != recipe_of("words", settings, [*inputs[:place], other_digest, *inputs[place + 1 :]])
+        assert recipe != recipe_of("words", settings, [*inputs[:place], *inputs[place + 1 :]])
+        # where an input lies and whether it was checked is recorded, but makes nothing stale
+        moved = entry.model_copy(update={"path": "elsewhere", "verified": False, "bytes": 5, "recipe": None})
+        assert recipe == recipe_of("words", settings, [*inputs[:place], moved, *inputs[place + 1 :]])
+
+
+@given(st.lists(OUTPUTS, max_size=4, unique_by=lambda output: output.path))
+def test_the_digest_is_of_all_files_but_logs(outputs):
+    digest = digest_of(outputs)
+    assert digest == digest_of(reversed(outputs))
+    for place, entry in enumerate(outputs):
+        rest = [*outputs[:place], *outputs[place + 1 :]]
+        changes = [{"blake3": hash_bytes(entry.blake3.encode())}, {"path": entry.path + "x"}]
+        for change in changes:
+            assert (digest == digest_of([*rest, entry.model_copy(update=change)])) == entry.log
+        assert (digest == digest_of(rest)) == entry.log
+
+
+@given(st.lists(OUTPUTS, max_size=4))
+def test_figures_of_the_run_are_outside_the_digest(outputs):
+    one = manifest_for(outputs, seconds=1.0, device="cpu", threads=1)
+    other = manifest_for(outputs, seconds=2.0, device="cuda", threads=8)
+    assert (one.digest, one.recipe) == (other.digest, other.recipe)
+
+
+def test_a_manifest_does_not_change():
+    with pytest.raises(ValidationError):
+        manifest_for([]).kind = "words"
+
+
+@pytest.mark.parametrize(
+    ("path", "plain"),
+    [
+        ("a", True), ("a/b", True), (".a", True), ("a..b", True), ("…/ü", True), ("manifest.json.x", True),
+        ("", False), ("/a", False), ("a/", False), ("a//b", False), (".", False), ("..", False), ("a/../b", False),
+        ("a\0b", False), ("manifest.json", False),
+    ],
+)  # fmt: skip
+def test_plain_paths(path, plain):
+    assert is_plain_path(path) == plain
+
+
+def test_library_versions():
+    found = library_versions("pyarrow", "no-such-package")
+    assert sorted(found) == ["pyarrow", "python"]

@@ -1,0 +1,159 @@
+import dataclasses
+import io
+from collections.abc import Iterator
+from typing import Any
+
+import faiss
+import numpy as np
+import pytest
+
+from tests.search.vectors import Vectors, built, exact, unit
+from wordpipe.errors import ArtifactError, ConfigError, DivergedError, InputError
+from wordpipe.runtime import StopFlag, Stopped
+from wordpipe.search import kinds, recall
+from wordpipe.search.build import IndexBuilder
+from wordpipe.search.files import write_index
+from wordpipe.search.query import search
+from wordpipe.search.settings import IndexSettings
+
+
+def as_bytes(index: Any) -> bytes:
+    file = io.BytesIO()
+    write_index(index, file)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("kind", ["flat", "hnsw", "ivf"])
+@pytest.mark.parametrize("seed", range(2))
+def test_every_kind_reaches_its_recall_by_our_own_count(kind: str, seed: int) -> None:
+    vectors_ND = unit(4_000, 24, seed, clusters=30)
+    result = built(vectors_ND, type=kind, recall=0.97, hnsw_m=8, ef_construction=40)
+    assert result.kind == kind
+    assert result.index.ntotal == 4_000
+    assert result.recall_met
+    queries = np.random.default_rng(seed).choice(4_000, 300, replace=False)
+    hits = search(result.index, vectors_ND[queries], 11, threads=1)
+    found = [
+        len(({*hit.rows.tolist()} - {int(q)}) & {*exact(vectors_ND, vectors_ND[q], 11)}) / 10
+        for q, hit in zip(queries, hits, strict=True)
+    ]
+    assert np.mean(found) == pytest.approx(result.recall_at_10, abs=0.02)
+    assert np.mean(found) >= 0.96
+
+
+@pytest.mark.parametrize("kind", ["hnsw", "ivf"])
+def test_search_widens_until_the_target(kind: str) -> None:
+    vectors_ND = unit(3_000, 24, 5)
+    low = built(vectors_ND, type=kind, recall=0.3, hnsw_m=4, ef_construction=20)
+    high = built(vectors_ND, type=kind, recall=0.95, hnsw_m=4, ef_construction=20)
+    assert low.width < high.width
+    assert low.recall_at_10 < 0.95 <= high.recall_at_10
+    assert [point.width for point in high.curve] == sorted({point.width for point in high.curve})
+    assert high.curve[-1].width == high.width
+    assert (high.index.nprobe if kind == "ivf" else high.index.hnsw.efSearch) == high.width
+
+
+def test_a_given_width_is_kept_and_the_miss_is_said() -> None:
+    vectors_ND = unit(3_000, 24, 6)
+    result = built(vectors_ND, type="ivf", nlist=50, nprobe=1)
+    assert (result.width, result.recall_met, len(result.curve)) == (1, False, 1)
+    assert result.recall_at_10 < 0.95
+
+
+def test_auto_is_exact_below_its_bound_and_falls_back_to_exact_when_a_graph_misses(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    vectors_ND = unit(500, 16, 7)
+    assert built(vectors_ND).kind == "flat"
+    monkeypatch.setattr(kinds, "_FLAT_BELOW", 100)
+    easy = built(vectors_ND)
+    assert (easy.kind, easy.tried) == ("hnsw", ())
+    hard = built(vectors_ND, recall=1.0, ef_search=1, hnsw_m=2, ef_construction=1)
+    assert (hard.kind, hard.tried, hard.recall_met) == ("flat", ("hnsw",), True)
+    monkeypatch.setattr(kinds, "_HNSW_BELOW", 100)
+    assert built(vectors_ND).kind == "ivf"
+
+
+@pytest.mark.parametrize("kind", ["flat", "hnsw", "ivf"])
+def test_one_thread_gives_the_same_bytes_and_the_seed_decides(kind: str) -> None:
+    vectors_ND = unit(1_500, 16, 8)
+    first, again, other = (built(vectors_ND, type=kind, seed=seed) for seed in (3, 3, 4))
+    assert first.bitwise
+    assert as_bytes(first.index) == as_bytes(again.index)
+    assert (as_bytes(first.index) != as_bytes(other.index)) == (kind != "flat")
+    assert built(vectors_ND, type=kind, threads=2).bitwise == (kind == "flat")
+
+
+@pytest.mark.parametrize("kind", ["flat", "hnsw", "ivf"])
+@pytest.mark.parametrize("n", [1, 2, 9, 40])
+def test_small_numbers_of_vectors_work(kind: str, n: int) -> None:
+    vectors_ND = unit(n, 5, n)
+    result = built(vectors_ND, type=kind)
+    assert result.recall_met
+    assert [hit.rows[0] for hit in search(result.index, vectors_ND, 3)] == list(range(n))
+
+
+def test_equal_vectors_do_not_spoil_the_recall() -> None:
+    vectors_ND = np.repeat(unit(40, 8, 1), 50, axis=0)
+    for kind in ("hnsw", "ivf"):
+        assert built(vectors_ND, type=kind).recall_at_10 >= 0.95
+
+
+def test_vectors_are_brought_to_length_one() -> None:
+    vectors_ND = unit(300, 8, 2)
+    result = built(vectors_ND * 7)
+    np.testing.assert_allclose(result.index.reconstruct_n(0, 300), vectors_ND, atol=1e-6)
+    kept = built(vectors_ND)
+    np.testing.assert_array_equal(kept.index.reconstruct_n(0, 300), vectors_ND)
+
+
+@pytest.mark.parametrize("poison", [np.nan, np.inf, 0.0])
+@pytest.mark.parametrize("kind", ["flat", "hnsw", "ivf"])
+def test_vectors_without_a_direction_are_refused_by_row(kind: str, poison: float) -> None:
+    vectors_ND = unit(900, 8, 3)
+    vectors_ND[[750, 801]] = poison
+    with pytest.raises(DivergedError, match="row 750, 801"):
+        built(vectors_ND, type=kind, block=700)
+
+
+def test_nothing_to_index_and_a_wrong_count_are_errors() -> None:
+    with pytest.raises(InputError, match="no vectors"):
+        built(unit(0, 8, 1))
+    for n in (6, 8):
+        builder = IndexBuilder(lambda: iter([unit(7, 8, 1)]), n, 8, IndexSettings(threads=1))
+        with pytest.raises((ArtifactError, ConfigError), match="got 7"):
+            list(builder.steps(StopFlag()))
+    with pytest.raises(ConfigError, match="more lists than vectors"):
+        built(unit(7, 8, 1), type="ivf", nlist=8)
+
+
+def test_a_stop_signal_is_obeyed_between_blocks() -> None:
+    flag = StopFlag()
+
+    def blocks() -> Iterator[Vectors]:
+        yield unit(10, 8, 1)
+        flag.signum = 2
+        yield unit(10, 8, 2)
+
+    threads = faiss.omp_get_max_threads()
+    with pytest.raises(Stopped):
+        list(IndexBuilder(blocks, 20, 8, IndexSettings(threads=1)).steps(flag))
+    assert faiss.omp_get_max_threads() == threads
+
+
+def test_exact_neighbours_over_blocks_are_those_of_brute_force() -> None:
+    vectors_ND = unit(400, 6, 4)
+    rows = np.array([0, 5, 399])
+    truth = recall.ExactNeighbours(vectors_ND[rows], rows)
+    for first in range(0, 400, 90):
+        truth.look_at(first, vectors_ND[first : first + 90])
+    for row, scores in zip(rows, truth.scores, strict=True):
+        others = np.delete(vectors_ND @ vectors_ND[row], row)
+        np.testing.assert_allclose(scores, np.sort(others)[::-1][:10], atol=1e-6)
+
+
+def test_a_result_is_plain_data() -> None:
+    result = built(unit(60, 4, 1), type="ivf")
+    assert dataclasses.asdict(result.curve[0]).keys() == {"width", "recall_at_10", "queries_per_s"}
+    assert result.queries_per_s > 0
+    assert result.exact_queries_per_s > 0

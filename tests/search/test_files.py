@@ -1,0 +1,60 @@
+import io
+
+import faiss
+import numpy as np
+import pytest
+
+from tests.search.vectors import built, unit
+from wordpipe.errors import ArtifactError
+from wordpipe.search.files import read_index, write_index
+from wordpipe.search.query import search
+
+
+@pytest.mark.parametrize("kind", ["flat", "hnsw", "ivf"])
+def test_faiss_and_we_read_back_the_same_index(kind: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+    vectors_ND = unit(800, 12, 1)
+    index = built(vectors_ND, type=kind).index
+    file = io.BytesIO()
+    write_index(index, file)
+    data = file.getvalue()
+    ours = read_index(io.BytesIO(data), size=len(data))
+    path = tmp_path_factory.mktemp("index") / "index.faiss"
+    path.write_bytes(data)
+    theirs = faiss.read_index(str(path))
+    expected = search(index, vectors_ND[:50], 5)
+    for other in (ours, theirs):
+        for hit, wanted in zip(search(other, vectors_ND[:50], 5), expected, strict=True):
+            np.testing.assert_array_equal(hit.rows, wanted.rows)
+            np.testing.assert_array_equal(hit.scores, wanted.scores)
+
+
+def test_an_error_of_the_writer_arrives_as_it_is() -> None:
+    class Full:
+        def write(self, data: bytes, /) -> int:
+            raise OSError(28, "No space left on device")
+
+    with pytest.raises(OSError, match="No space left on device") as error:
+        write_index(built(unit(50, 4, 1)).index, Full())
+    assert error.value.errno == 28
+
+
+@pytest.mark.parametrize("kind", ["flat", "hnsw", "ivf"])
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.999])
+def test_a_truncated_file_is_refused(kind: str, share: float) -> None:
+    file = io.BytesIO()
+    write_index(built(unit(300, 12, 1), type=kind).index, file)
+    data = file.getvalue()[: int(share * file.tell())]
+    with pytest.raises(ArtifactError, match=r"index\.faiss: not a readable FAISS index"):
+        read_index(io.BytesIO(data), size=len(data), where="index.faiss")
+
+
+def test_a_header_that_claims_more_than_the_file_is_refused() -> None:
+    file = io.BytesIO()
+    write_index(built(unit(300, 12, 1)).index, file)
+    data = bytearray(file.getvalue())
+    at = data.index((300 * 12).to_bytes(8, "little"))  # the number of floats that follow
+    data[at : at + 8] = (1 << 33).to_bytes(8, "little")
+    before = faiss.get_deserialization_vector_byte_limit()
+    with pytest.raises(ArtifactError):
+        read_index(io.BytesIO(bytes(data)), size=len(data))
+    assert faiss.get_deserialization_vector_byte_limit() == before

@@ -1,0 +1,65 @@
+import faiss
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.search.vectors import built, exact, unit
+from wordpipe.errors import InputError
+from wordpipe.search.query import search
+
+
+@settings(deadline=None)
+@given(seed=st.integers(0, 9_999), n=st.integers(1, 60), k=st.integers(1, 80))
+def test_flat_answers_are_those_of_brute_force(seed: int, n: int, k: int) -> None:
+    vectors_ND, queries_QD = unit(n, 7, seed), unit(4, 7, seed + 1)
+    index = faiss.IndexFlatIP(7)
+    index.add(vectors_ND)
+    for query_D, hit in zip(queries_QD, search(index, queries_QD * 3, k, threads=1), strict=True):
+        scores = vectors_ND @ query_D
+        assert len(hit) == min(n, k)
+        assert len({*hit.rows.tolist()}) == len(hit)
+        np.testing.assert_allclose(hit.scores, np.sort(scores)[::-1][:k], atol=1e-6)
+        np.testing.assert_allclose(scores[hit.rows], hit.scores, atol=1e-6)
+        best = exact(vectors_ND, query_D, 1)[0]
+        assert scores[hit.rows[0]] == pytest.approx(scores[best], abs=1e-6)
+
+
+def test_ties_come_in_the_order_of_rows_and_cosines_stay_in_their_range() -> None:
+    index = faiss.IndexFlatIP(3)
+    vectors_ND = np.tile(np.float32([0.57735026, 0.57735026, 0.5773503]), (6, 1))
+    index.add(vectors_ND)
+    (hit,) = search(index, vectors_ND[:1] * 5, 6)
+    assert hit.rows.tolist() == [0, 1, 2, 3, 4, 5]
+    assert (np.abs(hit.scores) <= 1).all()
+
+
+def test_what_was_not_found_is_left_out() -> None:
+    vectors_ND = unit(200, 6, 1)
+    index = built(vectors_ND, type="ivf", nlist=50, nprobe=1).index
+    hits = search(index, vectors_ND[:20], 100)
+    assert all(0 < len(hit) < 100 for hit in hits)
+    assert all((hit.rows >= 0).all() and np.isfinite(hit.scores).all() for hit in hits)
+
+
+def test_an_empty_index_and_no_query_give_no_answer() -> None:
+    index = faiss.IndexFlatIP(4)
+    assert [len(hit) for hit in search(index, unit(2, 4, 1), 5)] == [0, 0]
+    index.add(unit(3, 4, 2))
+    assert search(index, np.zeros((0, 4), np.float32), 5) == []
+    assert [len(hit) for hit in search(index, unit(2, 4, 1), 0)] == [0, 0]
+
+
+@pytest.mark.parametrize("poison", [np.nan, np.inf, 0.0])
+def test_a_query_without_a_direction_is_refused_by_row(poison: float) -> None:
+    index = faiss.IndexFlatIP(4)
+    index.add(unit(3, 4, 2))
+    queries_QD = unit(3, 4, 1)
+    queries_QD[1] = poison
+    with pytest.raises(InputError, match="row 1"):
+        search(index, queries_QD, 2)
+
+
+def test_a_query_of_another_width_is_refused() -> None:
+    with pytest.raises(InputError, match="got 5; expected 4"):
+        search(faiss.IndexFlatIP(4), unit(1, 5, 1), 2)

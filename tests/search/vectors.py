@@ -1,0 +1,43 @@
+"""Vectors to search: random ones, and clusters as texts make them."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from wordpipe.runtime import StopFlag
+from wordpipe.search.build import Built, IndexBuilder
+from wordpipe.search.settings import IndexSettings
+
+Vectors = npt.NDArray[np.float32]
+
+
+def unit(n: int, dim: int, seed: int, *, clusters: int = 0) -> Vectors:
+    """Unit vectors, around `clusters` centres where that is not 0."""
+    rng = np.random.default_rng(seed)
+    vectors_ND = rng.standard_normal((n, dim))
+    if clusters:
+        vectors_ND += 1.5 * rng.standard_normal((clusters, dim))[rng.integers(clusters, size=n)]
+    return (vectors_ND / np.linalg.norm(vectors_ND, axis=1, keepdims=True)).astype(np.float32)
+
+
+def built(vectors_ND: Vectors, *, block: int = 700, **values: Any) -> Built:
+    """An index over the vectors, which come in blocks."""
+
+    def blocks() -> Iterator[Vectors]:
+        for first in range(0, len(vectors_ND), block):
+            yield vectors_ND[first : first + block]
+
+    settings = IndexSettings(**({"threads": 1} | values))
+    builder = IndexBuilder(blocks, len(vectors_ND), vectors_ND.shape[1], settings)
+    for _ in builder.steps(StopFlag()):
+        pass
+    assert builder.built is not None
+    return builder.built
+
+
+def exact(vectors_ND: Vectors, query_D: Vectors, k: int) -> list[int]:
+    """Brute force in float64: the k best rows, equal scores in the order of rows."""
+    scores = vectors_ND.astype(np.float64) @ query_D.astype(np.float64)
+    return np.lexsort((np.arange(len(scores)), -scores))[:k].tolist()

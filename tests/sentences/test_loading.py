@@ -1,0 +1,33 @@
+import subprocess
+import sys
+
+import pytest
+
+from wordpipe.errors import ArtifactError
+from wordpipe.sentences.encoder import transform_kind
+from wordpipe.sentences.loading import load_encoder
+from wordpipe.sentences.settings import EmbedSettings
+
+
+@pytest.mark.parametrize("data", [b"", b"{", b"[]", b"{}", b'{"kind": "magic", "identity": {}}', b'{"kind": "words"}'])
+def test_a_file_that_is_no_encoder_is_refused(data: bytes) -> None:
+    with pytest.raises(ArtifactError, match=r"encoder\.json"):
+        load_encoder(lambda _: data, open_words=lambda _: str.split, open_model=lambda _: pytest.fail("not asked"))
+
+
+def test_word_vectors_are_encoded_without_torch_and_settings_without_numpy() -> None:
+    code = (
+        "import sys; import wordpipe.words.settings, wordpipe.search.settings, wordpipe.sentences.settings;"
+        "assert not {'numpy', 'pyarrow', 'torch', 'faiss', 'gensim'} & set(sys.modules), 'settings';"
+        "import wordpipe.sentences.loading, wordpipe.words.gensim_backend, wordpipe.words.formats;"
+        "assert not {'torch', 'faiss', 'gensim'} & set(sys.modules), 'words'"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_auto_transform() -> None:
+    auto = EmbedSettings()
+    assert transform_kind(auto, "transformer", 16) == "centre"
+    assert transform_kind(auto, "transformer", 15) == "none"
+    assert transform_kind(auto, "words", 1_000_000) == "none"
+    assert transform_kind(EmbedSettings(transform="remove-components"), "words", 3) == "remove-components"

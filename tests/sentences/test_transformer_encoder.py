@@ -1,0 +1,144 @@
+import numpy as np
+import pytest
+import torch
+
+from tests.sentences.tiny import CLS, SEP, WORDS, Mixing, encoder, tokenizer
+from wordpipe.errors import ConfigError, DivergedError
+from wordpipe.sentences.settings import EmbedSettings
+from wordpipe.sentences.transformer_encoder import TransformerEncoder
+from wordpipe.sentences.transforms import Moments
+from wordpipe.sentences.windows import token_windows
+
+
+def random_texts(n: int, seed: int, *, longest: int = 40) -> list[str]:
+    rng = np.random.default_rng(seed)
+    return [" ".join(f"w{i}" for i in rng.integers(30, size=rng.integers(1, longest))) for _ in range(n)]
+
+
+def slow_vector(text: str, pooling: str, *, specials: bool = True, size: int = 8, overlap: int = 2) -> np.ndarray:
+    """One text, one window at a time, in numpy, as sentence-transformers pools."""
+    table = Mixing().embedding.weight.detach().numpy().astype(np.float64)
+    ids = [WORDS[word] for word in text.split()]
+    vectors, weights = [], []
+    for start, stop in token_windows(len(ids), size, overlap):
+        window = [CLS, *ids[start:stop], SEP] if specials else ids[start:stop]
+        states = np.tanh(table[window] + table[window].mean(axis=0))
+        vectors.append({"mean": states.mean(axis=0), "cls": states[0], "max": states.max(axis=0)}[pooling])
+        weights.append(stop - start)
+    merged = np.max(vectors, axis=0) if pooling == "max" else np.average(vectors, axis=0, weights=weights)
+    return merged / np.linalg.norm(merged)
+
+
+@pytest.mark.parametrize("pooling", ["mean", "cls", "max"])
+@pytest.mark.parametrize("specials", [True, False])
+def test_vectors_match_the_slow_twin(pooling: str, specials: bool) -> None:
+    texts = random_texts(60, 1)
+    one = encoder(pooling=pooling, specials=specials, batch_tokens=100)
+    size = 8 if specials else 10
+    batch = one.encode(texts)
+    expected = [slow_vector(text, pooling, specials=specials, size=size) for text in texts]
+    np.testing.assert_allclose(batch.vectors, expected, atol=1e-5)
+    assert batch.windows.tolist() == [len(token_windows(len(text.split()), size, 2)) for text in texts]
+    assert batch.windows.max() > 3
+
+
+@pytest.mark.parametrize("batch_tokens", [1, 64, 100_000])
+def test_a_text_has_the_same_vector_alone_and_in_any_batch(batch_tokens: int) -> None:
+    texts = random_texts(50, 2)
+    together = encoder(batch_tokens=batch_tokens).encode(texts).vectors
+    alone = np.vstack([encoder().encode([text]).vectors for text in texts])
+    np.testing.assert_allclose(together, alone, atol=1e-5)
+
+
+def test_texts_that_differ_only_far_behind_the_first_window_differ() -> None:
+    start = " ".join(f"w{i}" for i in range(20))
+    batch = encoder().encode([start + " w3 w4", start + " w20 w21"])
+    assert np.abs(batch.vectors[0] - batch.vectors[1]).max() > 1e-3
+
+
+@pytest.mark.parametrize("architecture", ["encoder", "decoder"])
+def test_our_own_model_gives_the_same_vector_alone_and_in_any_batch(architecture: str) -> None:
+    from wordpipe.model.config import ModelConfig
+    from wordpipe.model.initialise import new_model
+
+    sizes = {"vocab_size": 40, "dim": 32, "n_layers": 2, "n_heads": 2, "n_kv_heads": 2, "ffn_dim": 48, "max_len": 12}
+    model = new_model(ModelConfig(architecture=architecture, **sizes), seed=1)  # type: ignore[arg-type]
+    one = TransformerEncoder(model, tokenizer(), EmbedSettings(device="cpu", threads=1), dim=32, max_len=12)
+    texts = random_texts(30, 5)
+    together = one.encode(texts).vectors
+    np.testing.assert_allclose(together, np.vstack([one.encode([t]).vectors for t in texts]), atol=1e-5)
+    np.testing.assert_allclose(np.linalg.norm(together, axis=1), 1, atol=1e-6)
+
+
+def test_empty_texts_are_said_and_zero() -> None:
+    batch = encoder().encode(["w1", "", "  \n"])
+    assert batch.empty.tolist() == [False, True, True]
+    assert batch.windows.tolist() == [1, 0, 0]
+    assert not batch.vectors[1:].any()
+    assert encoder().encode([]).vectors.shape == (0, 8)
+    assert encoder().encode(["", ""]).empty.all()
+    assert encoder().lengths(["w1 w2 w3 w4 w5 w6", ""]).tolist() == [6, 0]
+
+
+def test_numbers_that_are_not_finite_are_refused_with_the_text() -> None:
+    model = Mixing()
+    with torch.no_grad():
+        model.embedding.weight[WORDS["w7"]] = torch.nan
+    with pytest.raises(DivergedError, match="for 1 of 3 texts") as error:
+        encoder(model=model).encode(["w1", "w7 w2", "w3"])
+    assert error.value.where == "text 1"
+    assert "w7 w2" in str(error.value.got)
+
+
+def test_the_callers_tokenizer_and_threads_are_left_as_they_were() -> None:
+    own = tokenizer()
+    before, threads = own.to_str(), torch.get_num_threads()
+    TransformerEncoder(Mixing(), own, EmbedSettings(device="cpu", threads=1), dim=8, max_len=10).encode(["w1 " * 30])
+    assert own.to_str() == before
+    assert torch.get_num_threads() == threads
+
+
+def test_saved_and_loaded_it_gives_the_same_bytes() -> None:
+    texts = random_texts(40, 3)
+    plain = TransformerEncoder(
+        Mixing(),
+        tokenizer(),
+        EmbedSettings(device="cpu", threads=1, pooling="max", overlap=3),
+        dim=8,
+        max_len=10,
+        model_files={"config.json": b"{}", "model.safetensors": b"weights"}.__getitem__,
+        model_names=("config.json", "model.safetensors"),
+        identity={"model": "abc"},
+    )
+    moments = Moments(8)
+    moments.add(plain.encode(texts).vectors)
+    mended = plain.with_transform(moments.fit("centre", 1))
+    files: dict[str, bytes] = {}
+    mended.save(files.__setitem__)
+    assert sorted(files) == ["config.json", "encoder.json", "model.safetensors", "transform.safetensors"]
+
+    from wordpipe.sentences.loading import load_encoder
+
+    loaded = load_encoder(
+        files.__getitem__, open_words=lambda _: str.split, open_model=lambda about: (Mixing(), tokenizer())
+    )
+    np.testing.assert_array_equal(loaded.encode(texts).vectors, mended.encode(texts).vectors)
+    again: dict[str, bytes] = {}
+    loaded.save(again.__setitem__)
+    assert again == files
+
+
+def test_settings_that_do_not_fit_the_model_are_refused() -> None:
+    with pytest.raises(ConfigError, match="not a pooling of a model"):
+        encoder(pooling="sif")
+    with pytest.raises(ConfigError, match="larger than the model; got 9; expected at most 8"):
+        encoder(window=9)
+    with pytest.raises(ConfigError, match="no room for text"):
+        encoder(max_len=2)
+    assert encoder(window=4, overlap=9).overlap == 2
+
+
+def test_half_precision_stays_near() -> None:
+    texts = random_texts(20, 4)
+    exact, half = (encoder(dtype=dtype).encode(texts).vectors for dtype in ("float32", "bfloat16"))
+    assert (exact * half).sum(axis=1).min() > 0.999

@@ -1,0 +1,102 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from wordpipe.errors import ArtifactError, ConfigError, InputError
+from wordpipe.sentences.transforms import Moments, Transform, unit_rows
+
+
+def crowd(n: int, dim: int, seed: int) -> np.ndarray:
+    """Unit vectors in a narrow cone, stretched along one direction."""
+    rng = np.random.default_rng(seed)
+    vectors_ND = rng.standard_normal((n, dim)) + 4 * rng.standard_normal(dim)
+    vectors_ND += 2 * rng.standard_normal((n, 1)) * rng.standard_normal(dim)
+    return unit_rows(vectors_ND.astype(np.float32))[0]
+
+
+@settings(deadline=None)
+@given(st.integers(0, 9_999), st.integers(20, 60), st.integers(1, 6), st.integers(1, 17))
+def test_streamed_fit_matches_the_textbook(seed: int, n: int, components: int, block: int) -> None:
+    vectors_ND = crowd(n, 8, seed)
+    moments = Moments(8)
+    for first in range(0, n, block):
+        moments.add(vectors_ND[first : first + block])
+    fitted = moments.fit("remove-components", components)
+
+    centred_ND = vectors_ND.astype(np.float64) - vectors_ND.astype(np.float64).mean(axis=0)
+    _, _, directions = np.linalg.svd(centred_ND, full_matrices=False)
+    removed_ND = centred_ND - centred_ND @ directions[:components].T @ directions[:components]
+    expected_ND = removed_ND / np.linalg.norm(removed_ND, axis=1, keepdims=True)
+    np.testing.assert_allclose(fitted.apply(vectors_ND)[0], expected_ND, atol=2e-4)
+    np.testing.assert_allclose(fitted.components @ fitted.components.T, np.eye(components), atol=1e-5)
+
+
+def test_centring_spreads_a_cone() -> None:
+    vectors_ND = crowd(500, 16, 1)
+    moments = Moments(16)
+    moments.add(vectors_ND)
+    before = np.triu(vectors_ND @ vectors_ND.T, 1).sum() / (500 * 499 / 2)
+    for kind in ("centre", "remove-components"):
+        spread_ND, lost_N = moments.fit(kind, 1).apply(vectors_ND)  # type: ignore[arg-type]
+        after = np.triu(spread_ND @ spread_ND.T, 1).sum() / (500 * 499 / 2)
+        assert abs(after) < 0.05 < 0.5 < before
+        assert not lost_N.any()
+        np.testing.assert_allclose(np.linalg.norm(spread_ND, axis=1), 1, atol=1e-6)
+
+
+def test_nothing_is_changed_by_none() -> None:
+    vectors_ND = crowd(30, 8, 2)
+    moments = Moments(8)
+    moments.add(vectors_ND)
+    unchanged_ND, lost_N = moments.fit("none", 5).apply(vectors_ND)
+    np.testing.assert_allclose(unchanged_ND, vectors_ND, atol=1e-7)
+    assert not lost_N.any()
+
+
+def test_zero_rows_are_not_counted_and_stay_zero_and_what_vanishes_is_said() -> None:
+    vectors_ND = np.vstack([crowd(30, 8, 3), np.zeros((5, 8), np.float32)])
+    moments, clean = Moments(8), Moments(8)
+    moments.add(vectors_ND)
+    clean.add(vectors_ND[:30])
+    transform = moments.fit("centre", 1)
+    np.testing.assert_array_equal(transform.mean, clean.fit("centre", 1).mean)
+    mended_ND, lost_N = transform.apply(np.vstack([vectors_ND, transform.mean]))
+    assert np.flatnonzero(lost_N).tolist() == [30, 31, 32, 33, 34, 35]
+    assert not mended_ND[30:].any()
+
+
+def test_bytes_come_back() -> None:
+    moments = Moments(8)
+    moments.add(crowd(50, 8, 4))
+    transform = moments.fit("remove-components", 3)
+    back = Transform.from_bytes(transform.to_bytes(), "remove-components")
+    np.testing.assert_array_equal(back.mean, transform.mean)
+    np.testing.assert_array_equal(back.components, transform.components)
+    assert transform.to_bytes() == back.to_bytes()
+    poisoned = Transform("centre", np.full(8, np.nan, np.float32), transform.components)
+    uneven = Transform("centre", transform.mean[:5], transform.components)
+    for data in (b"", b"nonsense" * 9, transform.to_bytes()[:-9], poisoned.to_bytes(), uneven.to_bytes()):
+        with pytest.raises(ArtifactError):
+            Transform.from_bytes(data, "centre")
+
+
+def test_too_few_texts_and_too_many_components_are_refused() -> None:
+    moments = Moments(8)
+    moments.add(crowd(1, 8, 5))
+    with pytest.raises(InputError, match="too few texts"):
+        moments.fit("centre", 1)
+    moments.add(crowd(4, 8, 6))
+    with pytest.raises(InputError, match="got 5; expected more than 5"):
+        moments.fit("remove-components", 5)
+    with pytest.raises(ConfigError, match="below 8"):
+        moments.fit("remove-components", 8)
+
+
+def test_fit_is_the_same_bytes_again() -> None:
+    fits = []
+    for _ in range(2):
+        moments = Moments(8)
+        moments.add(crowd(50, 8, 7))
+        fits.append(moments.fit("remove-components", 2).to_bytes())
+    assert fits[0] == fits[1]

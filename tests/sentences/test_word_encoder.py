@@ -1,0 +1,93 @@
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from wordpipe.errors import ConfigError, DivergedError
+from wordpipe.sentences.settings import EmbedSettings
+from wordpipe.sentences.transforms import Moments
+from wordpipe.sentences.word_encoder import WordEncoder
+from wordpipe.words.table import WordVectors
+
+
+def table(seed: int = 0, size: int = 20, dim: int = 6) -> WordVectors:
+    rng = np.random.default_rng(seed)
+    counts = np.sort(rng.integers(1, 1000, size=size))[::-1].copy()
+    return WordVectors([f"w{i}" for i in range(size)], counts, rng.standard_normal((size, dim)).astype(np.float32))
+
+
+def encoder(seed: int = 0, **values: object) -> WordEncoder:
+    return WordEncoder(table(seed), str.split, EmbedSettings(**values))  # type: ignore[arg-type]
+
+
+texts = st.lists(st.lists(st.sampled_from([f"w{i}" for i in range(23)]), max_size=9).map(" ".join), max_size=8)
+
+
+@settings(deadline=None)
+@given(texts, st.integers(0, 99), st.sampled_from(["sif", "mean", "auto"]))
+def test_vectors_match_a_loop(some: list[str], seed: int, pooling: str) -> None:
+    words, a = table(seed), 1e-2
+    batch = encoder(seed, pooling=pooling, sif_a=a).encode(some)
+    share = words.counts / words.counts.sum()
+    for number, text in enumerate(some):
+        known = [words.row_of[w] for w in text.split() if w in words.row_of]
+        weights = [1.0 if pooling == "mean" else a / (a + share[row]) for row in known]
+        assert batch.unknown[number] == [w for w in text.split() if w not in words.row_of]
+        assert batch.empty[number] == (not known)
+        assert batch.windows[number] == bool(known)
+        if known:
+            mean = np.average(words.vectors[known].astype(np.float64), axis=0, weights=weights)
+            np.testing.assert_allclose(batch.vectors[number], mean / np.linalg.norm(mean), atol=1e-4)
+        else:
+            assert not batch.vectors[number].any()
+
+
+def test_a_text_has_the_same_vector_alone_and_in_any_batch() -> None:
+    one = encoder()
+    rng = np.random.default_rng(1)
+    some = [" ".join(f"w{i}" for i in rng.integers(20, size=rng.integers(1, 60))) for _ in range(200)]
+    together = one.encode(some).vectors
+    np.testing.assert_array_equal(together[::-1], one.encode(some[::-1]).vectors)
+    np.testing.assert_array_equal(together[:1], one.encode(some[:1]).vectors)
+
+
+def test_a_long_text_and_no_text() -> None:
+    batch = encoder().encode(["w1 " * 100_000, "", " \n"])
+    np.testing.assert_allclose(np.abs(batch.vectors[0] @ encoder().encode(["w1"]).vectors[0]), 1, atol=1e-5)
+    assert batch.empty.tolist() == [False, True, True]
+    assert encoder().encode([]).vectors.shape == (0, 6)
+    assert encoder().lengths(["w1 w2 zz", ""]).tolist() == [3, 0]
+
+
+def test_saved_and_loaded_it_gives_the_same_bytes() -> None:
+    some = [f"w{i} w{i + 1} w{i * 7 % 20}" for i in range(19)]
+    plain = WordEncoder(table(), str.split, EmbedSettings(sif_a=0.01), identity={"words": "abc", "keep_case": False})
+    moments = Moments(6)
+    moments.add(plain.encode(some).vectors)
+    mended = plain.with_transform(moments.fit("remove-components", 2))
+    files: dict[str, bytes] = {}
+    mended.save(files.__setitem__)
+    assert sorted(files) == ["encoder.json", "transform.safetensors", "words.parquet"]
+    about = json.loads(files["encoder.json"])
+    loaded = WordEncoder.load(about, files.__getitem__, str.split)
+    np.testing.assert_array_equal(loaded.encode(some).vectors, mended.encode(some).vectors)
+    assert not np.array_equal(loaded.encode(some).vectors, plain.encode(some).vectors)
+    assert loaded.identity == {"words": "abc", "keep_case": False}
+    again: dict[str, bytes] = {}
+    loaded.save(again.__setitem__)
+    assert again == files
+
+
+@pytest.mark.parametrize("pooling", ["cls", "max"])
+def test_poolings_of_models_are_refused(pooling: str) -> None:
+    with pytest.raises(ConfigError, match="pooling of word vectors"):
+        encoder(pooling=pooling)
+
+
+def test_a_poisoned_table_is_an_error() -> None:
+    words = table()
+    words.vectors[3, 0] = np.nan
+    with pytest.raises(DivergedError):
+        WordEncoder(words, str.split, EmbedSettings()).encode(["w1 w3"])

@@ -1,0 +1,161 @@
+"""Pipelines: what is stale, why, and that only that is made."""
+
+import json
+
+import pytest
+
+from wordpipe.errors import ConfigError
+from wordpipe.pipeline import Pipeline, settings_from_file
+from wordpipe.stages.making import RunOptions
+
+CONFIG = """
+[stage.words]
+command = "train word2vec"
+inputs = ["tokens"]
+dim = 8
+epochs = 1
+min_count = 1
+threads = 1
+
+[stage.corpus]
+command = "ingest"
+inputs = ["texts"]
+valid = 0.0
+
+[stage.tokens]
+command = "tokenize"
+inputs = ["corpus"]
+vocab_size = 400
+"""
+
+
+@pytest.fixture
+def project(tmp_path):
+    (tmp_path / "texts").mkdir()
+    (tmp_path / "texts" / "a.txt").write_text("The tide comes in. The tide goes out. Boats wait for the tide.\n" * 3)
+    (tmp_path / "p.toml").write_text(CONFIG)
+    return tmp_path
+
+
+def make(project, **options):
+    """The names of the stages made."""
+    pipeline = Pipeline(project / "p.toml")
+    return [state.stage.name for state, made in pipeline.run(RunOptions(), **options) if made is not None]
+
+
+def reasons(project):
+    return {state.stage.name: state.reasons for state in Pipeline(project / "p.toml").states()}
+
+
+def edit(project, old, new):
+    text = (project / "p.toml").read_text()
+    assert old in text
+    (project / "p.toml").write_text(text.replace(old, new))
+
+
+def test_stages_are_made_in_order_and_once(project):
+    assert [state.stage.name for state in Pipeline(project / "p.toml").states()] == ["corpus", "tokens", "words"]
+    assert all("missing" in why for why in reasons(project).values())
+    assert make(project) == ["corpus", "tokens", "words"]
+    assert set(reasons(project).values()) == {()}
+    assert make(project) == []
+
+
+def test_a_touched_file_makes_nothing(project):
+    make(project)
+    (project / "texts" / "a.txt").touch()
+    assert make(project) == []
+
+
+def test_a_changed_setting_is_named_and_makes_what_follows(project):
+    make(project)
+    edit(project, "vocab_size = 400", "vocab_size = 300")
+    assert reasons(project) == {
+        "corpus": (),
+        "tokens": ("tokens.vocab_size 400 → 300",),
+        "words": ("tokens will be made",),
+    }
+    assert make(project) == ["tokens", "words"]
+
+
+def test_a_setting_that_changes_no_result_makes_nothing(project):
+    make(project)
+    edit(project, 'command = "train word2vec"', 'command = "train word2vec"\nbackend = "auto"')
+    assert make(project) == []
+
+
+def test_a_changed_source_is_named(project):
+    make(project)
+    with (project / "texts" / "a.txt").open("a") as file:
+        file.write("A new sentence about harbours.\n")
+    assert reasons(project)["corpus"] == ("input texts changed",)
+    assert make(project) == ["corpus", "tokens", "words"]
+
+
+def test_the_chain_stops_where_the_bytes_came_out_the_same(project):
+    make(project)
+    edit(project, "valid = 0.0", "valid = 0.0\nmax_expand = 300")
+    assert reasons(project)["corpus"] == ("corpus.max_expand 200 → 300",)
+    assert make(project) == ["corpus"]
+
+
+def test_from_and_to_choose_a_stretch(project):
+    assert make(project, last="tokens") == ["corpus", "tokens"]
+    assert make(project, first="words") == ["words"]
+    with pytest.raises(ConfigError, match="no stage 'wrods'"):
+        make(project, first="wrods")
+
+
+def test_a_dry_run_makes_nothing(project, cli):
+    result = cli("run", project / "p.toml", "--dry-run")
+    assert result.code == 0
+    assert result.out.count("stale") == 3
+    assert not (project / "run").exists()
+
+
+def test_status_speaks_json(project, cli):
+    make(project)
+    lines = [json.loads(line) for line in cli("status", project / "p.toml", "--json").out.splitlines()]
+    assert [line["fresh"] for line in lines] == [True, True, True]
+
+
+def test_run_says_what_it_does(project, cli):
+    first, second = cli("run", project / "p.toml"), cli("run", project / "p.toml")
+    assert "── tokens: missing" in first.err
+    assert "3 made" in first.err
+    assert "up to date" in second.err
+    assert "nothing to do" in second.err
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('inputs = ["corpus"]', 'inputs = ["words"]', "circle"),
+        ('inputs = ["corpus"]', "inputs = []", "inputs"),
+        ('inputs = ["tokens"]', 'inputs = ["tokans"]', "no such stage"),
+        ('command = "tokenize"', 'command = "tokenise"', "unknown command"),
+        ("vocab_size = 400", "vocab_sise = 400", "unknown setting 'vocab_sise'"),
+        ("[stage.words]", "wrokdir = 3\n[stage.words]", "unknown key 'wrokdir'"),
+    ],
+)
+def test_a_wrong_config_is_refused_before_any_work(project, old, new, message):
+    edit(project, old, new)
+    with pytest.raises(ConfigError, match=message):
+        Pipeline(project / "p.toml")
+
+
+def test_settings_from_a_flat_file_or_a_stage(project):
+    assert settings_from_file(f"{project / 'p.toml'}#tokens", "tokenize") == {"vocab_size": 400}
+    assert settings_from_file(str(project / "p.toml"), "tokenize") == {"vocab_size": 400}
+    (project / "flat.toml").write_text("vocab_size = 500\n")
+    assert settings_from_file(str(project / "flat.toml"), "tokenize") == {"vocab_size": 500}
+    with pytest.raises(ConfigError, match="one stage is needed"):
+        settings_from_file(str(project / "p.toml"), "embed")
+
+
+def test_init_writes_a_pipeline_that_reads(tmp_path, cli):
+    assert cli("init", tmp_path / "new").code == 0
+    assert [s.name for s in Pipeline(tmp_path / "new" / "wordpipe.toml").stages][-1] == "index"
+    (tmp_path / "new" / "Makefile").write_text("mine")
+    cli("init", tmp_path / "new")
+    assert (tmp_path / "new" / "Makefile").read_text() == "mine"

@@ -1,0 +1,108 @@
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from wordpipe.artifacts.schemas import words_schema
+from wordpipe.errors import ConfigError, InputError
+from wordpipe.words.table import WordVectors
+
+
+def table(size: int, seed: int, dim: int = 8, words: Sequence[str] | None = None) -> WordVectors:
+    rng = np.random.default_rng(seed)
+    vectors_VD = rng.standard_normal((size, dim)).astype(np.float32) * rng.uniform(0.1, 5, (size, 1)).astype(np.float32)
+    names = words or [f"w{i}" for i in range(size)]
+    return WordVectors(names, np.arange(size, 0, -1, dtype=np.int64), vectors_VD)
+
+
+def as_gensim(words: WordVectors) -> Any:
+    from gensim.models import KeyedVectors
+
+    vectors = KeyedVectors(words.dim)
+    vectors.add_vectors(list(words.words), words.vectors)
+    return vectors
+
+
+@settings(deadline=None)
+@given(seed=st.integers(0, 10_000), data=st.data())
+def test_neighbours_are_those_of_gensim(seed: int, data: st.DataObject) -> None:
+    words = table(40, seed)
+    asked = data.draw(st.lists(st.integers(0, 39), min_size=1, max_size=4, unique=True))
+    cut = data.draw(st.integers(1, len(asked)))
+    positive, negative = [f"w{i}" for i in asked[:cut]], [f"w{i}" for i in asked[cut:]]
+    expected = as_gensim(words).most_similar(positive=positive, negative=negative, topn=7)
+    found = words.neighbours(positive, negative, k=7)
+    assert [n.word for n in found] == [word for word, _ in expected]
+    np.testing.assert_allclose([n.score for n in found], [score for _, score in expected], atol=1e-5)
+    assert [words.words[n.row] for n in found] == [n.word for n in found]
+
+
+def test_ties_come_in_the_order_of_rows_and_k_is_cut_to_what_there_is() -> None:
+    words = WordVectors(list("abcdef"), np.ones(6, np.int64), np.ones((6, 3), np.float32))
+    assert [n.word for n in words.neighbours(["c"], k=3)] == ["a", "b", "d"]
+    assert [n.word for n in words.neighbours(["c"], k=99)] == ["a", "b", "d", "e", "f"]
+    assert words.neighbours(["c"], k=0) == []
+
+
+def test_vectors_without_a_direction_are_never_an_answer() -> None:
+    words = table(5, 1)
+    words.vectors[1], words.vectors[2, 0] = 0, np.nan
+    found = words.neighbours(["w0"], k=10)
+    assert {n.word for n in found} == {"w3", "w4"}
+    assert all(-1 <= n.score <= 1 for n in found)
+    assert words.neighbours(["w1"], k=3) == []
+    assert words.neighbours(["w0"], ["w0"], k=3) == []
+
+
+def test_unknown_words_are_named_with_suggestions() -> None:
+    words = table(4, 2, words=["king", "queen", "man", "woman"])
+    answer = words.ask("kingg queen")
+    assert answer.unknown == {"kingg": ["king"]}
+    assert "queen" not in [n.word for n in answer.neighbours]
+    assert len(answer.neighbours) == 3
+    assert words.ask("kingg - man").neighbours == []
+    assert words.ask("zzzz").unknown == {"zzzz": []}
+    assert words.ask("KING - man + woman").neighbours[0].word == "queen"
+    with pytest.raises(InputError, match="'kingg' has no vector") as error:
+        words.neighbours(["kingg"])
+    assert error.value.hint == "did you mean king?"
+    with pytest.raises(ConfigError):
+        words.ask("king -")
+
+
+def test_a_question_is_the_direction_that_ask_looks_in() -> None:
+    words = table(6, 4)
+    question = words.understand("w1 - w2 + w5")
+    assert question.rows.tolist() == [1, 5, 2]
+    near = words.nearest(question.query, 3, without=question.rows)
+    assert [n.word for n in near] == [n.word for n in words.ask("w1 - w2 + w5", 3).neighbours]
+    nothing = words.understand("w1 - zzzz")
+    assert not nothing.query.any()
+    assert [*nothing.unknown] == ["zzzz"]
+
+
+def test_an_exact_word_comes_before_its_lower_case() -> None:
+    words = table(3, 3, words=["Polish", "polish", "us"])
+    assert [words.find(w) for w in ("Polish", "polish", "US", "POLISH", "none")] == [0, 1, 2, 1, None]
+
+
+@settings(deadline=None)
+@given(st.integers(1, 30), st.integers(1, 12))
+def test_batches_have_the_schema_and_come_back(size: int, rows: int) -> None:
+    words = table(size, size)
+    batches = list(words.to_batches(rows))
+    assert all(batch.schema == words_schema(words.dim) for batch in batches)
+    back = WordVectors.from_batches(batches)
+    assert list(back.words) == list(words.words)
+    np.testing.assert_array_equal(back.vectors, words.vectors)
+    np.testing.assert_array_equal(back.counts, words.counts)
+    last = WordVectors.from_batches([batches[0].slice(len(batches[0]) - 1)])  # a view into the middle of the buffers
+    np.testing.assert_array_equal(last.vectors, words.vectors[min(rows, size) - 1 :][:1])
+
+
+def test_an_empty_table_is_refused() -> None:
+    with pytest.raises(InputError, match="empty"):
+        WordVectors.from_batches([])

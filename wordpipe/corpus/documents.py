@@ -1,0 +1,106 @@
+"""Records to documents: identity, duplicates, splits, and what is too little to keep."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import accumulate, chain, islice
+
+from blake3 import blake3
+
+from wordpipe.corpus.ledger import Ledger
+from wordpipe.corpus.records import Record
+from wordpipe.corpus.sentences import split_sentences
+from wordpipe.corpus.settings import IngestSettings
+
+__all__ = ["Document", "Documents", "split_of"]
+
+_ID_DIGITS = 20  # hexadecimal: 80 bits
+_LONGEST_TITLE = 1000  # characters; it stands beside every sentence
+_SPLIT_DIGITS = 13  # 52 bits, which a float holds exactly
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A text that is kept.
+
+    Attributes:
+        doc_id: BLAKE3 of the text, first 80 bits, in hex.
+        split: train, valid or test.
+        record: text, title, source, line and metadata, cleaned.
+    """
+
+    doc_id: str
+    split: str
+    record: Record
+
+    def sentences(self, settings: IngestSettings, ledger: Ledger, chunk: int) -> Iterator[tuple[list[str], list[int]]]:
+        """Texts and lines of the next `chunk` sentences, until all were given."""
+        record = self.record
+        newline = record.newline if settings.newline == "auto" else settings.newline
+        pieces = split_sentences(
+            record.text, newline, max_chars=settings.max_sentence_chars, on_cut=lambda: ledger.add("sentences_split")
+        )
+        line = record.line
+        while texts := list(islice(pieces, chunk)):
+            steps = (text.count("\n") if record.lines_follow else 0 for text in texts)
+            *lines, line = accumulate(chain([line], steps))
+            yield texts, lines
+
+
+def split_of(doc_id: str, valid: float, test: float) -> str:
+    """The split of a document: a pure function of its text, so that it never moves when a corpus grows.
+
+    >>> split_of("00000000000000000000", 0.01, 0.0), split_of("ffffffffffffffffffff", 0.01, 0.0)
+    ('valid', 'train')
+    """
+    place = int(doc_id[:_SPLIT_DIGITS], 16) / 16**_SPLIT_DIGITS
+    return "valid" if place < valid else "test" if place < valid + test else "train"
+
+
+class Documents:
+    """Decides which records become documents, and counts the others.
+
+    Remembers 16 bytes of each text's hash to know duplicates: about 90 bytes of memory for each document.
+    """
+
+    def __init__(self, settings: IngestSettings, ledger: Ledger) -> None:
+        self._settings, self._ledger = settings, ledger
+        self._seen: set[bytes] = set()
+
+    def accept(self, record: Record) -> Document | None:
+        """The document that `record` makes, or None (counted) where it is empty, too short or a duplicate."""
+        self._ledger.add("documents_read")
+        self._ledger.add("records_split", record.part == 1)
+        self._clean(record)
+        if not record.text:
+            self._ledger.add("documents_dropped_empty")
+            return None
+        if record.min_words and len(record.text.split(maxsplit=record.min_words)) < record.min_words:
+            self._ledger.add("documents_dropped_short")
+            return None
+        data = record.text.encode()
+        digest = blake3(data).digest(16)
+        if self._settings.deduplicate:
+            if digest in self._seen:
+                self._ledger.add("documents_dropped_duplicate")
+                self._ledger.add("bytes_dropped_duplicate", len(data))
+                return None
+            self._seen.add(digest)
+        doc_id = digest.hex()[:_ID_DIGITS]
+        split = split_of(doc_id, self._settings.valid, self._settings.test)
+        for what, number in (("documents_kept", 1), (f"documents_{split}", 1), ("bytes_kept", len(data))):
+            self._ledger.add(what, number)
+        return Document(doc_id, split, record)
+
+    def _clean(self, record: Record) -> None:
+        """Take the space around the text away, and the title for the text where there is no other."""
+        body = record.text.lstrip()
+        if record.lines_follow:
+            record.line += record.text.count("\n", 0, len(record.text) - len(body))
+        record.text = body.rstrip()
+        if record.title and not record.text:
+            record.text, record.title = record.title.strip(), None
+            record.line -= record.lines_follow  # the line above, which was read as the title
+            self._ledger.add("documents_title_as_text")
+        if record.title and len(record.title) > _LONGEST_TITLE:
+            record.title = record.title[:_LONGEST_TITLE]
+            self._ledger.add("titles_cut")

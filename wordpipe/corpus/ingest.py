@@ -1,0 +1,133 @@
+"""Sources in, corpus rows out: the core of `wordpipe ingest`, as one pass with bounded memory.
+
+ingest = Ingest(expand(["notes/", "python:numpy"]), IngestSettings(valid=0.05))
+for batch in ingest.batches():
+    ...
+ingest.counts["documents_kept"]
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+
+import pyarrow as pa
+
+from wordpipe.artifacts.schemas import CORPUS
+from wordpipe.corpus.documents import Document, Documents
+from wordpipe.corpus.ledger import Ledger
+from wordpipe.corpus.reading import read_records
+from wordpipe.corpus.records import split_record
+from wordpipe.corpus.rows import Rows
+from wordpipe.corpus.settings import IngestSettings, MetadataType
+from wordpipe.corpus.sources import Source, Sources
+from wordpipe.errors import InputError
+
+__all__ = ["Ingest"]
+
+_TYPES: dict[MetadataType, pa.DataType] = {
+    "str": pa.string(),
+    "int": pa.int64(),
+    "float": pa.float64(),
+    "bool": pa.bool_(),
+}
+
+
+class Ingest:
+    """One reading of some sources.
+
+    Rows are the same on every machine: they depend on the sources' bytes, their names and the settings alone. Memory
+    does not grow with the corpus, except by about 90 bytes for each document where duplicates are looked for.
+
+    Args:
+        sources: what to read, in this order.
+        settings: how.
+        on_bytes: told, as reading goes on, how many bytes of all sources on disk have been read.
+
+    Attributes:
+        schema: the corpus schema; then a column for each metadata setting; then `see_also` (list of names; null for
+            other sources) where a source is a package.
+    """
+
+    def __init__(
+        self,
+        sources: Iterable[Source],
+        settings: IngestSettings,
+        *,
+        on_bytes: Callable[[int], object] = lambda done: None,
+    ) -> None:
+        self.sources = tuple(sources)
+        self.settings = settings
+        self.schema = _schema(self.sources, settings)
+        self._ledger = Ledger()
+        self._on_bytes = on_bytes
+        self._done = 0
+        for reason, number in sources.skipped.items() if isinstance(sources, Sources) else ():
+            self._ledger.add_named("files_skipped", reason, number)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """What has happened so far, by name, zeros left out.
+
+        Documents read, kept and dropped (and why), bytes, sentences, everything split, replaced, skipped or not carried.
+        `documents_read` is the sum of `documents_kept` and of all `documents_dropped_…`.
+        """
+        return self._ledger.counts()
+
+    @property
+    def warnings(self) -> list[str]:
+        """Messages worth showing, in the order in which they arose."""
+        return list(self._ledger.warnings)
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The rows, in batches of at most about 4 MiB of text. To be asked for once.
+
+        Raises:
+            InputError: a source is missing, binary, damaged or malformed; or nothing was kept of all.
+            StorageError: reading failed.
+        """
+        documents, rows = Documents(self.settings, self._ledger), Rows(self.schema)
+        for source in self.sources:
+            for record in read_records(source, self.settings, self._ledger, self._progress):
+                for part in split_record(record, self.settings.max_document_bytes):
+                    if (document := documents.accept(part)) is not None:
+                        yield from self._add(document, rows)
+        if len(rows):
+            yield rows.take()
+        self._ledger.add("sources", len(self.sources))
+        self._conclude()
+
+    def _add(self, document: Document, rows: Rows) -> Iterator[pa.RecordBatch]:
+        first = 0
+        for texts, lines in document.sentences(self.settings, self._ledger, rows.chunk(document)):
+            rows.add(document, first, texts, lines)
+            first += len(texts)
+            if rows.is_full:
+                yield rows.take()
+        self._ledger.add("sentences", first)
+
+    def _progress(self, number: int) -> None:
+        self._done += number
+        self._on_bytes(self._done)
+
+    def _conclude(self) -> None:
+        counts = self.counts
+        if not counts.get("documents_kept"):
+            found = ", ".join(f"{name} {number}" for name, number in counts.items())
+            raise InputError("nothing to keep: no source has any text", got=found)
+        left = self._ledger.named("fields_not_carried")
+        if left:
+            listed = ", ".join(f"{name} ({number:,})" for name, number in list(left.items())[:8])
+            self._ledger.warn("fields", f"fields not carried: {listed}; keep them with --metadata NAME")
+        for split, share in (("train", 1.0), ("valid", self.settings.valid), ("test", self.settings.test)):
+            if share and not counts.get(f"documents_{split}"):
+                kept = counts["documents_kept"]
+                self._ledger.warn(
+                    split, f"no document fell into the split {split!r}: {kept} documents are few for that"
+                )
+
+
+def _schema(sources: Iterable[Source], settings: IngestSettings) -> pa.Schema:
+    schema = CORPUS
+    for name, kind in settings.metadata_types.items():
+        schema = schema.append(pa.field(name, _TYPES[kind]))
+    if any(source.kind == "package" for source in sources):
+        schema = schema.append(pa.field("see_also", pa.list_(pa.field("item", pa.string(), nullable=False))))
+    return schema

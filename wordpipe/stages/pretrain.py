@@ -1,0 +1,237 @@
+"""`wordpipe train mlm` and `wordpipe train clm`: tokens → model."""
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from tokenizers import Tokenizer
+
+from wordpipe.artifacts.reader import Artifact
+from wordpipe.artifacts.schemas import STEPS
+from wordpipe.artifacts.tables import read_batches, row_count
+from wordpipe.errors import ArtifactError
+from wordpipe.model.checkpoint import save_hf
+from wordpipe.model.initialise import new_model
+from wordpipe.model.language_model import LanguageModel
+from wordpipe.model.tokenizer_files import tokenizer_files
+from wordpipe.model.vectors import init_embeddings
+from wordpipe.runtime import stop_signal
+from wordpipe.stages.making import Job, Made, PathLike, RunOptions, making
+from wordpipe.tokens import special as tokens
+from wordpipe.tokens.trainers import open_tokenizer
+from wordpipe.training.execution import Execution, make_execution
+from wordpipe.training.loop import Training
+from wordpipe.training.optimisers import make_optimiser
+from wordpipe.training.plan import Plan, SpecialIds, make_plan, model_config
+from wordpipe.training.settings import CausalSettings, MaskedSettings, PretrainSettings
+from wordpipe.training.state import StateDir
+from wordpipe.training.step import Step
+from wordpipe.training.stream import Stream, unigram_entropy, write_streams
+from wordpipe.training.tasks import Task, make_task
+from wordpipe.training.validation import Validation, perplexity
+from wordpipe.words.table import WordVectors
+
+__all__ = ["train_clm", "train_mlm"]
+
+
+def train_mlm(tokens: PathLike, *, output: PathLike, run: RunOptions | None = None, **settings: Any) -> Made:
+    """Train a bidirectional transformer by masked language modelling.
+
+    A run that was stopped is continued by the same call, exactly.
+
+    Args:
+        tokens: a tokens artifact.
+        output: folder of the model artifact, which transformers loads as it is.
+        run: progress, fresh start, verification.
+        settings: fields of `MaskedSettings`.
+
+    Raises:
+        WordpipeError: see wordpipe/errors.py.
+    """
+    return _train("train mlm", tokens, output, MaskedSettings.make(settings), run)
+
+
+def train_clm(tokens: PathLike, *, output: PathLike, run: RunOptions | None = None, **settings: Any) -> Made:
+    """Train a causal transformer by next-token prediction.
+
+    A run that was stopped is continued by the same call, exactly.
+
+    Args:
+        tokens: a tokens artifact.
+        output: folder of the model artifact, which transformers loads as it is.
+        run: progress, fresh start, verification.
+        settings: fields of `CausalSettings`.
+
+    Raises:
+        WordpipeError: see wordpipe/errors.py.
+    """
+    return _train("train clm", tokens, output, CausalSettings.make(settings), run)
+
+
+def _train(command: str, path: PathLike, output: PathLike, settings: PretrainSettings, run: RunOptions | None) -> Made:
+    with making("model", command, output, settings, run) as job:
+        job.libraries = ("torch", "safetensors", "tokenizers", "numpy", "pyarrow")
+        source = job.open_input(path, ["tokens"])
+        words = None if settings.init_embeddings is None else job.open_input(settings.init_embeddings, ["words"])
+        data = source.read("tokenizer.json")
+        tokenizer = open_tokenizer(data, where=str(source.path / "tokenizer.json"))
+        special = _special_ids(tokenizer)
+        task = make_task(settings, n_tokens=tokenizer.get_vocab_size(), special=special)
+        config = model_config(settings, task.architecture, n_tokens=tokenizer.get_vocab_size(), special=special)
+        execution = make_execution(settings)
+        streams = _write_streams(job, source, task, tokenizer.get_vocab_size())
+        model = new_model(config, settings.seed)
+        if words is not None:
+            _start_from_words(job, model, words, tokenizer, data, settings.seed)
+        training = _prepare(job, model, task, execution, streams, settings)
+        _announce(job, model, training, streams, execution)
+        _run(job, training)
+        save_hf(model, config, job.write)
+        for name, content in tokenizer_files(data, config, unk_id=special.unk).items():
+            job.write(name, content)
+        job.facts |= {"dim": config.dim, "architecture": config.architecture, "max_len": config.max_len}
+    return job.made
+
+
+def _special_ids(tokenizer: Tokenizer) -> SpecialIds:
+    names = {"pad": tokens.PAD, "unk": tokens.UNK, "cls": tokens.CLS, "sep": tokens.SEP, "mask": tokens.MASK,
+             "bos": tokens.BOS, "eos": tokens.EOS}  # fmt: skip
+    return SpecialIds(**{role: tokenizer.token_to_id(token) for role, token in names.items()})
+
+
+def _write_streams(job: Job, source: Artifact, task: Task, vocab_size: int) -> dict[str, Stream]:
+    """The training and held-out ids as flat files that are mapped into memory."""
+    paths = {split: job.scratch / f"{split}.ids" for split in ("train", "valid")}
+    streams = write_streams(_rows(job, source), paths, vocab_size=vocab_size, before=task.before, after=task.after)
+    for split, stream in streams.items():
+        job.counts |= {f"tokens_{split}": stream.n_tokens, f"documents_{split}": stream.n_documents}
+    job.counts["sentences_empty"] = sum(stream.n_empty for stream in streams.values())
+    return streams
+
+
+def _rows(job: Job, source: Artifact) -> Iterator[pa.RecordBatch]:
+    total, done = row_count(source, "tokens"), 0
+    for batch in read_batches(source, "tokens", ["doc_id", "sentence_id", "split", "ids"]):
+        yield batch
+        done += len(batch)
+        job.report("preparing", done, total, "sentences")
+
+
+def _start_from_words(
+    job: Job, model: LanguageModel, words: Artifact, tokenizer: Tokenizer, data: bytes, seed: int
+) -> None:
+    """Fill the embedding table with word vectors of the same tokens."""
+    if words.manifest.facts["unit"] != "token":
+        hint = "train them with: wordpipe train word2vec TOKENS --unit token"
+        raise ArtifactError("the vectors are of words, not of tokens", where=words.path, hint=hint)
+    if words.read("tokenizer.json") != data:
+        raise ArtifactError(
+            "the vectors were trained with another tokenizer",
+            where=words.path,
+            got=words.manifest.inputs[0].digest[:16],
+            expected=job.inputs[0].digest[:16],
+            hint="train them on the same tokens artifact",
+        )
+    table = WordVectors.from_batches(read_batches(words, "words"))
+    vectors_VD = np.zeros((tokenizer.get_vocab_size(), table.dim), dtype=np.float32)
+    found_V = np.zeros(len(vectors_VD), dtype=np.bool_)
+    for word, vector in zip(table.words, table.vectors, strict=True):
+        if (number := tokenizer.token_to_id(word)) is not None:
+            vectors_VD[number], found_V[number] = vector, True
+    job.counts["embeddings_from_words"] = init_embeddings(model, vectors_VD, found_V, seed=seed)
+
+
+def _prepare(
+    job: Job,
+    model: LanguageModel,
+    task: Task,
+    execution: Execution,
+    streams: dict[str, Stream],
+    settings: PretrainSettings,
+) -> Training:
+    """Blocks, plan, optimiser and validation; continues a checkpoint of the same recipe."""
+    blocks = task.blocks(streams["train"].open(), model.config.max_len)
+    plan = make_plan(settings, model.config, n_blocks=len(blocks), seq_len=blocks.seq_len, device=execution.device.type)
+    model.to(execution.device)
+    training = Training(
+        model,
+        task.objective(execution.device),
+        blocks,
+        plan,
+        execution,
+        optimiser=make_optimiser(
+            model, lr=plan.lr, weight_decay=settings.weight_decay, beta1=settings.beta1, beta2=settings.beta2
+        ),
+        state=StateDir(job.partial, job.recipe),
+        validation=_validation(task, execution, streams["valid"], model.config.max_len, plan, settings),
+        checkpoint_seconds=settings.checkpoint_seconds,
+        checkpoint_steps=settings.checkpoint_steps,
+    )
+    job.counts |= {"steps": plan.steps, "sequences": len(blocks), "tokens_repeated_to_fill": blocks.n_repeated}
+    job.counts["parameters"] = sum(weight.numel() for weight in model.parameters())
+    return training
+
+
+def _validation(
+    task: Task, execution: Execution, stream: Stream, seq_len: int, plan: Plan, settings: PretrainSettings
+) -> Validation | None:
+    if stream.n_ids < 2:
+        return None
+    blocks = task.blocks(stream.open(), seq_len)
+    objective = task.objective(execution.device, valid=True)
+    return Validation(blocks, objective, execution, n_positions=settings.valid_tokens, micro_batch=plan.micro_batch)
+
+
+def _announce(
+    job: Job, model: LanguageModel, training: Training, streams: dict[str, Stream], execution: Execution
+) -> None:
+    config, plan, weights = model.config, training.plan, job.counts["parameters"] / 1e6
+    job.device, job.threads = str(execution.device), execution.threads
+    entropy = unigram_entropy(streams["train"].counts)
+    job.facts |= {"unigram_entropy": round(entropy, 6), "tokens_per_step": plan.tokens_per_step}
+    job.note(
+        f"{config.architecture} of {config.n_layers} layers, width {config.dim}, {weights:.1f}M weights: "
+        f"{plan.steps:,} steps of {plan.tokens_per_step:,} tokens on {execution.device}"
+    )
+    job.note(f"a model that knows only how frequent each token is has loss {entropy:.3f}")
+    if not streams["valid"].n_ids:
+        job.note("no held-out text: ingest with --valid 0.01 to see a validation loss")
+    for text in training.notes:
+        job.warn(text)
+    if training.resumed_from is not None:
+        job.note(f"continuing a stopped run at step {training.resumed_from:,}")
+
+
+def _run(job: Job, training: Training) -> None:
+    """Train, report, and write the log of all runs that the training took."""
+    with stop_signal(lambda _: job.note("stopping after this step, saving (press again to stop now)")) as flag:
+        for step in training.steps(flag):
+            _report(job, step, training.plan)
+    job.bitwise = training.bitwise
+    with job.table("steps", STEPS, single=True, log=True) as log:
+        rows = [{name: getattr(step, name) for name in STEPS.names} for step in training.history]
+        log.write(pa.RecordBatch.from_pylist(rows, schema=STEPS))
+    _figures(job, training)
+
+
+def _report(job: Job, step: Step, plan: Plan) -> None:
+    if step.split == "valid":
+        job.note(f"step {step.step:,}: validation loss {step.loss:.4f}, perplexity {perplexity(step.loss):.1f}")
+        return
+    figures = {"loss": f"{step.loss:.3f}", "lr": f"{step.lr:.2e}", "tokens/s": f"{step.tokens_per_s:,.0f}"}
+    job.report("training", step.step, plan.steps, "steps", **figures)
+
+
+def _figures(job: Job, training: Training) -> None:
+    """The last losses, and the speed over all."""
+    for split, prefix in (("train", ""), ("valid", "valid_")):
+        losses = [step.loss for step in training.history if step.split == split]
+        if losses:
+            job.metrics[f"{prefix}loss"] = round(losses[-1], 6)
+    if "valid_loss" in job.metrics:
+        ppl = perplexity(job.metrics["valid_loss"])
+        job.metrics["perplexity"] = round(ppl, 3) if math.isfinite(ppl) else 1e308
+    last = training.history[-1]
+    job.rates = {"tokens_per_s": round(last.tokens / max(last.seconds, 1e-9), 1)}

@@ -1,0 +1,125 @@
+"""From a stream of ids to sequences of equal length: packed to 100 %, in an order that is a function of (seed, step)."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from wordpipe.errors import InputError
+from wordpipe.model.seeds import seed_of
+from wordpipe.training.permutation import permute
+from wordpipe.training.stream import Ids
+
+__all__ = ["Blocks", "block_order", "causal_blocks", "masked_blocks", "spread"]
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """The stream cut into blocks.
+
+    Every id is in at least one block. The last block would be short, so it begins earlier and repeats what the block
+    before it ends with; a stream shorter than one block is one shorter block. So there is never any padding.
+
+    Attributes:
+        ids: the stream, usually memory-mapped.
+        width: ids taken for a block.
+        stride: ids from one block's beginning to the next one's.
+        opening: special ids put before each block.
+        closing: special ids put after each block.
+    """
+
+    ids: Ids
+    width: int
+    stride: int
+    opening: tuple[int, ...] = ()
+    closing: tuple[int, ...] = ()
+
+    def __len__(self) -> int:
+        """Blocks in one pass over the stream."""
+        return -(-(len(self.ids) - (self.width - self.stride)) // self.stride)
+
+    @property
+    def seq_len(self) -> int:
+        """Positions that a model sees of a block."""
+        return len(self.opening) + self.stride + len(self.closing)
+
+    @property
+    def n_repeated(self) -> int:
+        """Ids of the last block that the block before it had already."""
+        return len(self) * self.stride + (self.width - self.stride) - len(self.ids)
+
+    def rows(self, index_B: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Blocks by their number.
+
+        Args:
+            index_B: numbers from 0 to len - 1.
+
+        Returns:
+            ids: int64, one row per block, `opening` and `closing` included.
+        """
+        starts_B = np.minimum(index_B * self.stride, len(self.ids) - self.width)
+        first, last = len(self.opening), len(self.opening) + self.width
+        out = np.empty((len(index_B), last + len(self.closing)), dtype=np.int64)
+        out[:, :first], out[:, last:] = self.opening, self.closing
+        out[:, first:last] = self.ids[starts_B[:, None] + np.arange(self.width)]
+        return out
+
+
+def masked_blocks(ids: Ids, *, seq_len: int, cls_id: int, sep_id: int) -> Blocks:
+    """Sequences of `seq_len` positions for an encoder: [CLS], seq_len - 2 ids, [SEP].
+
+    Raises:
+        InputError: the stream is empty.
+    """
+    _refuse_short(len(ids), 1)
+    width = min(seq_len - 2, len(ids))
+    return Blocks(ids, width=width, stride=width, opening=(cls_id,), closing=(sep_id,))
+
+
+def causal_blocks(ids: Ids, *, seq_len: int) -> Blocks:
+    """Sequences of `seq_len` inputs for a decoder, and the one id more that is the last one's target.
+
+    The last id of a block is the first of the next one, so every id but the stream's first is a target once.
+
+    Raises:
+        InputError: the stream has no id to predict.
+    """
+    _refuse_short(len(ids), 2)
+    stride = min(seq_len, len(ids) - 1)
+    return Blocks(ids, width=stride + 1, stride=stride)
+
+
+def block_order(step: int, *, batch_size: int, n_blocks: int, seed: int) -> npt.NDArray[np.int64]:
+    """The numbers of the blocks in a step's batch.
+
+    Batches follow each other through epoch after epoch, each in an order of its own; one batch may end an epoch and begin
+    the next.
+
+    Args:
+        step: from 0.
+        batch_size: blocks in every batch.
+        n_blocks: blocks in an epoch.
+        seed: of the order.
+
+    Returns:
+        index_B: int64, from 0 to n_blocks - 1.
+    """
+    place_B = np.arange(step * batch_size, (step + 1) * batch_size, dtype=np.int64)
+    epoch_B, index_B = np.divmod(place_B, n_blocks)
+    for epoch in np.unique(epoch_B):
+        here = epoch_B == epoch
+        index_B[here] = permute(index_B[here], n_blocks, seed_of(seed, "order", int(epoch)))
+    return index_B
+
+
+def spread(n_blocks: int, wanted: int) -> npt.NDArray[np.int64]:
+    """At most `wanted` of the blocks, evenly spread over all: always the same ones, to compare losses on."""
+    count = max(1, min(n_blocks, wanted))
+    return np.arange(count, dtype=np.int64) * n_blocks // count
+
+
+def _refuse_short(n_ids: int, least: int) -> None:
+    if n_ids < least:
+        raise InputError(
+            "no text to train on", got=f"{n_ids} tokens", hint="look at the corpus: wordpipe show, or give more text"
+        )

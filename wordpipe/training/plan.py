@@ -1,0 +1,183 @@
+"""What the settings come to for one model and one corpus: flag > config file > preset > default."""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from wordpipe.model.config import Architecture, ModelConfig, pad_vocab
+from wordpipe.model.presets import PRESETS, Preset
+from wordpipe.training.schedules import learning_rate, warmup_steps
+from wordpipe.training.settings import MaskedSettings, PretrainSettings
+
+__all__ = ["Plan", "SpecialIds", "make_plan", "model_config"]
+
+_EPOCHS = 3
+_LEAST_STEPS = 200
+_LOGITS_AT_ONCE = {"cpu": 1 << 25, "mps": 1 << 27, "cuda": 1 << 30}  # 128 MiB, 512 MiB and 4 GiB of float32
+_POSITIONS_AT_ONCE = {"cpu": 1 << 12, "mps": 1 << 14, "cuda": 1 << 16}
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpecialIds:
+    """The tokenizer's special ids; None for what it lacks."""
+
+    pad: int | None = None
+    unk: int | None = None
+    cls: int | None = None
+    sep: int | None = None
+    mask: int | None = None
+    bos: int | None = None
+    eos: int | None = None
+
+    def present(self) -> tuple[int, ...]:
+        """All that there are, in order."""
+        ids = (self.pad, self.unk, self.cls, self.sep, self.mask, self.bos, self.eos)
+        return tuple(sorted({token_id for token_id in ids if token_id is not None}))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """Everything that decides the steps of a training.
+
+    Attributes:
+        steps: of the optimiser.
+        batch_size: sequences per step.
+        micro_batch: sequences computed at once.
+        seq_len: positions per sequence.
+        lr: peak learning rate.
+        warmup: steps of its rise.
+        min_lr_frac: the last learning rate as a share of the peak.
+        schedule: its shape.
+        decay: share of the steps in which a `wsd` schedule falls.
+        seed: of order, masks and dropout.
+        clip: largest gradient, 0 = any.
+        report_every: steps between two lines of the log.
+        eval_every: steps between two validations.
+    """
+
+    steps: int
+    batch_size: int
+    micro_batch: int
+    seq_len: int
+    lr: float
+    warmup: int
+    min_lr_frac: float
+    schedule: Literal["cosine", "wsd"]
+    decay: float
+    seed: int
+    clip: float
+    report_every: int
+    eval_every: int
+
+    def lr_at(self, step: int) -> float:
+        """Learning rate of a step, from 0."""
+        return learning_rate(
+            step,
+            steps=self.steps,
+            peak=self.lr,
+            warmup=self.warmup,
+            min_frac=self.min_lr_frac,
+            schedule=self.schedule,
+            decay=self.decay,
+        )
+
+    @property
+    def tokens_per_step(self) -> int:
+        """Positions per step."""
+        return self.batch_size * self.seq_len
+
+
+def model_config(
+    settings: PretrainSettings, architecture: Architecture, *, n_tokens: int, special: SpecialIds
+) -> ModelConfig:
+    """The model that the settings describe.
+
+    Args:
+        settings: the preset and what overrides it.
+        architecture: encoder for masked, decoder for causal language modelling.
+        n_tokens: ids of the tokenizer.
+        special: its special ids.
+
+    Raises:
+        ConfigError: sizes that do not go together.
+    """
+    preset = PRESETS[settings.preset]
+    dim, n_heads = settings.dim or preset.dim, settings.n_heads or _heads(settings, preset)
+    return ModelConfig(
+        architecture=architecture,
+        vocab_size=pad_vocab(n_tokens),
+        dim=dim,
+        n_layers=settings.n_layers or preset.n_layers,
+        n_heads=n_heads,
+        n_kv_heads=n_heads,
+        ffn_dim=settings.ffn_dim or _ffn_dim(settings, preset),
+        max_len=settings.seq_len or preset.max_len,
+        dropout=settings.dropout,
+        pad_id=special.pad,
+        bos_id=special.bos,
+        eos_id=special.eos,
+        cls_id=special.cls,
+        sep_id=special.sep,
+        mask_id=special.mask,
+    )
+
+
+def make_plan(settings: PretrainSettings, config: ModelConfig, *, n_blocks: int, seq_len: int, device: str) -> Plan:
+    """Numbers of steps and sizes of batches.
+
+    Args:
+        settings: the preset and what overrides it.
+        config: the model.
+        n_blocks: sequences in one pass over the training text.
+        seq_len: their length (shorter than `config.max_len` only where the text is).
+        device: cpu, cuda or mps.
+    """
+    preset = PRESETS[settings.preset]
+    batch_size = settings.batch_size or preset.batch_size
+    steps = settings.steps or _steps(settings, n_blocks, batch_size)
+    rate = settings.mask_rate if isinstance(settings, MaskedSettings) else 1.0
+    return Plan(
+        steps=steps,
+        batch_size=batch_size,
+        micro_batch=min(batch_size, settings.micro_batch or _micro_batch(config, batch_size, seq_len, rate, device)),
+        seq_len=seq_len,
+        lr=settings.lr or preset.lr,
+        warmup=warmup_steps(settings.warmup, steps),
+        min_lr_frac=settings.min_lr_frac,
+        schedule=settings.schedule,
+        decay=settings.decay,
+        seed=settings.seed,
+        clip=settings.clip,
+        report_every=settings.report_every,
+        eval_every=settings.eval_every or max(1, math.ceil(steps / 5)),
+    )
+
+
+def _heads(settings: PretrainSettings, preset: Preset) -> int:
+    """Heads of the preset's width, where the width divides into them."""
+    head_dim = preset.dim // preset.n_heads
+    return settings.dim // head_dim if settings.dim and settings.dim % head_dim == 0 else preset.n_heads
+
+
+def _ffn_dim(settings: PretrainSettings, preset: Preset) -> int:
+    """The preset's proportion, rounded up to whole tiles of 64."""
+    wanted = (settings.dim or preset.dim) * preset.ffn_dim / preset.dim
+    return math.ceil(wanted / 64) * 64
+
+
+def _steps(settings: PretrainSettings, n_blocks: int, batch_size: int) -> int:
+    if settings.epochs is not None:
+        return max(1, math.ceil(settings.epochs * n_blocks / batch_size))
+    return max(_LEAST_STEPS, math.ceil(_EPOCHS * n_blocks / batch_size))
+
+
+def _micro_batch(config: ModelConfig, batch_size: int, seq_len: int, rate: float, device: str) -> int:
+    """The largest divisor of the batch whose activations and logits stay in bounds.
+
+    A pure function of the settings and the kind of device, not of the memory that happens to be free: the order of
+    summation shows in the last bits of the weights.
+    """
+    by_logits = _LOGITS_AT_ONCE[device] // max(1, round(config.vocab_size * seq_len * rate))
+    by_positions = _POSITIONS_AT_ONCE[device] // seq_len
+    bound = max(1, min(by_logits, by_positions, batch_size))
+    return next(size for size in range(bound, 0, -1) if batch_size % size == 0)
