@@ -69,10 +69,10 @@ def test_a_touched_file_makes_nothing(project):
 
 def test_a_changed_setting_is_named_and_makes_what_follows(project):
     make(project)
-    edit(project, "vocab_size = 400", "vocab_size = 300")
+    edit(project, "vocab_size = 400", "vocab_size = 400\nlowercase = true")
     assert reasons(project) == {
         "corpus": (),
-        "tokens": ("tokens.vocab_size 400 → 300",),
+        "tokens": ("tokens.lowercase False → True",),
         "words": ("tokens will be made",),
     }
     assert make(project) == ["tokens", "words"]

@@ -1,6 +1,6 @@
 """An artifact in two generations that a reader can tell apart, and the job that publishes one: as a function and a program.
 
-    python -m tests.artifacts.generations TARGET GENERATION [--two-renames]
+python -m tests.artifacts.generations TARGET GENERATION [--two-renames]
 """
 
 import errno
@@ -70,7 +70,9 @@ def generation_of(target: Path) -> int:
 
 def beside(target: Path) -> list[str]:
     """Names of what stands beside the target, but for its lock."""
-    return sorted(path.name for path in target.parent.iterdir() if path.name not in (target.name, f".{target.name}.lock"))
+    return sorted(
+        path.name for path in target.parent.iterdir() if path.name not in (target.name, f".{target.name}.lock")
+    )
 
 
 def one_rename_impossible(*_: Path) -> bool:

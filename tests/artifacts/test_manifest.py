@@ -1,6 +1,7 @@
 """The manifest: what goes in comes out, what was changed is found, recipe and digest depend on what they should."""
 
 import json
+import os
 from typing import Any
 
 import pytest
@@ -31,7 +32,7 @@ COUNTS = st.integers(0, 2**63)
 HASHES = st.binary(min_size=32, max_size=32).map(bytes.hex)
 JSON: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers() | NUMBERS | TEXTS,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(PLAIN, inner, max_size=3),
     max_leaves=8,
 )
 SETTINGS = st.dictionaries(st.text("abcdefg", min_size=1, max_size=3), JSON, max_size=4)
@@ -188,6 +189,13 @@ def test_figures_of_the_run_are_outside_the_digest(outputs):
     one = manifest_for(outputs, seconds=1.0, device="cpu", threads=1)
     other = manifest_for(outputs, seconds=2.0, device="cuda", threads=8)
     assert (one.digest, one.recipe) == (other.digest, other.recipe)
+
+
+def test_an_input_whose_name_is_not_unicode():
+    entry = InputEntry(kind="source", digest="0" * 64, path=os.fsdecode(b"caf\xe9.txt"))
+    assert entry.path == "caf\\udce9.txt"
+    again = Manifest.from_bytes(manifest_for([], inputs=[entry]).to_bytes(), where="m")
+    assert again.inputs == [entry]
 
 
 def test_a_manifest_does_not_change():

@@ -86,8 +86,7 @@ def test_numbers_that_are_not_finite_are_refused_with_the_text() -> None:
         model.embedding.weight[WORDS["w7"]] = torch.nan
     with pytest.raises(DivergedError, match="for 1 of 3 texts") as error:
         encoder(model=model).encode(["w1", "w7 w2", "w3"])
-    assert error.value.where == "text 1"
-    assert "w7 w2" in str(error.value.got)
+    assert error.value.where == "'w7 w2'"
 
 
 def test_the_callers_tokenizer_and_threads_are_left_as_they_were() -> None:

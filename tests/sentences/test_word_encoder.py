@@ -1,4 +1,5 @@
 import json
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -6,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wordpipe.errors import ConfigError, DivergedError
+from wordpipe.sentences.encoder import EncodedBatch, in_pieces
 from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.sentences.transforms import Moments
 from wordpipe.sentences.word_encoder import WordEncoder
@@ -51,6 +53,24 @@ def test_a_text_has_the_same_vector_alone_and_in_any_batch() -> None:
     together = one.encode(some).vectors
     np.testing.assert_array_equal(together[::-1], one.encode(some[::-1]).vectors)
     np.testing.assert_array_equal(together[:1], one.encode(some[:1]).vectors)
+
+
+@settings(deadline=None)
+@given(texts, st.integers(1, 40))
+def test_pieces_change_nothing_and_stay_within_their_size(some: list[str], characters: int) -> None:
+    sizes = []
+
+    def encode(piece: Sequence[str]) -> EncodedBatch:
+        sizes.append([len(text) for text in piece])
+        return encoder().encode(piece)
+
+    whole, parts = encoder().encode(some), in_pieces(some, encode, characters=characters)
+    np.testing.assert_array_equal(parts.vectors, whole.vectors)
+    np.testing.assert_array_equal(parts.empty, whole.empty)
+    np.testing.assert_array_equal(parts.windows, whole.windows)
+    assert parts.unknown == whole.unknown
+    assert [size for piece in sizes for size in piece] == [len(text) for text in some]
+    assert all(sum(piece) <= characters or sum(size > 0 for size in piece) == 1 for piece in sizes)
 
 
 def test_a_long_text_and_no_text() -> None:

@@ -174,10 +174,19 @@ def test_the_short_chain_takes_plain_files(tmp_path, handbook):
 
 
 def test_text_comes_through_a_pipe(tmp_path, handbook, built):
-    done = subprocess.run(
-        [sys.executable, "-m", "wordpipe", "ingest", "-", "-o", str(tmp_path / "c"), "--documents", "block", "--json"],
-        stdin=handbook.open("rb"), capture_output=True, text=True, check=True,
-    )  # fmt: skip
+    command = [
+        sys.executable,
+        "-m",
+        "wordpipe",
+        "ingest",
+        "-",
+        "-o",
+        str(tmp_path / "c"),
+        "--documents",
+        "block",
+        "--json",
+    ]
+    done = subprocess.run(command, input=handbook.read_text(), capture_output=True, text=True, check=True)
     made = json.loads(done.stdout)
     assert made["counts"]["documents_kept"] > 100
     assert wordpipe.verify(tmp_path / "c")["ok"]
@@ -186,7 +195,7 @@ def test_text_comes_through_a_pipe(tmp_path, handbook, built):
 def test_queries_come_through_a_pipe_and_from_a_file(built, tmp_path, cli):
     (tmp_path / "q.txt").write_text("bees\n\nbridges and ropes\n")
     command = [sys.executable, "-m", "wordpipe", "query", str(built / "index"), "--json", "-k", "2"]
-    piped = subprocess.run(command, stdin=(tmp_path / "q.txt").open(), capture_output=True, text=True, check=True)
+    piped = subprocess.run(command, input=(tmp_path / "q.txt").read_text(), capture_output=True, text=True, check=True)
     from_file = cli("query", built / "index", "--queries", tmp_path / "q.txt", "--json", "-k", 2)
     assert piped.stdout == from_file.out
     hits = [json.loads(line) for line in piped.stdout.splitlines()]

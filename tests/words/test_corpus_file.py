@@ -63,7 +63,7 @@ def test_every_word_is_in_a_job_that_gensim_trains_in_full(
 
 @pytest.mark.parametrize("sizes", [[30_000], [8_000, 8_000, 8_000], [9_998, 2, 9_999, 1, 10_000], [20] * 2_000])
 def test_gensim_trains_all_words_of_long_texts(tmp_path: Path, sizes: list[int]) -> None:
-    from gensim.models import Word2Vec
+    models = pytest.importorskip("gensim.models")
 
     from wordpipe.words.lines import LineCutter
 
@@ -74,7 +74,7 @@ def test_gensim_trains_all_words_of_long_texts(tmp_path: Path, sizes: list[int])
         [cutter.feed(rows, np.cumsum([0, *sizes[:-1]])), cutter.finish()], tmp_path, vocab_size=50
     )
     (part,) = text.parts
-    model = Word2Vec(vector_size=4, min_count=1, sample=0, workers=1)
+    model = models.Word2Vec(vector_size=4, min_count=1, sample=0, workers=1)
     model.build_vocab_from_freq({str(row): 1000 for row in range(50)})
     trained, seen = model.train(corpus_file=str(part.path), total_words=part.words + part.marks, epochs=1)
     assert trained == part.words == sum(sizes)

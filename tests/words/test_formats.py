@@ -12,7 +12,7 @@ ODD = ["the", "isn't", "sea-bed", "3.5", "Ġthe", "漢字", "😀", "a\u00a0b", 
 
 @pytest.mark.parametrize("binary", [True, False])
 def test_gensim_reads_back_the_same_words_and_numbers(tmp_path: Path, binary: bool) -> None:
-    from gensim.models import KeyedVectors
+    models = pytest.importorskip("gensim.models")
 
     rng = np.random.default_rng(11)
     words = ODD + [f"w{i}" for i in range(5_000)]
@@ -23,7 +23,7 @@ def test_gensim_reads_back_the_same_words_and_numbers(tmp_path: Path, binary: bo
     table = WordVectors(words, np.arange(len(words))[::-1], vectors_VD)
     path = tmp_path / "vectors"
     path.write_bytes(b"".join((word2vec_binary if binary else word2vec_text)(table)))
-    read = KeyedVectors.load_word2vec_format(str(path), binary=binary)
+    read = models.KeyedVectors.load_word2vec_format(str(path), binary=binary)
     assert read.index_to_key == words
     np.testing.assert_array_equal(read.vectors, vectors_VD)
 

@@ -20,6 +20,8 @@ from wordpipe.words.settings import Word2VecSettings
 from wordpipe.words.table import WordVectors
 from wordpipe.words.vocabulary import Vocabulary, count_ids
 
+pytest.importorskip("gensim", reason="gensim has no wheel for this Python")
+
 
 def training(folder: Path, *, words: int = 12_000, words_per_part: int = 1_000_000, **values: Any) -> GensimTraining:
     """A training on text of two topics."""

@@ -49,7 +49,8 @@ def test_cutter_matches_the_slow_twin(texts: list[list[int]], size: int, random:
 def test_lines_are_the_kept_words_of_each_text(context: str, docs: list[Doc], rows: int, dropped: set[int]) -> None:
     counts = np.array([0 if i in dropped else 20 - i for i in range(12)])
     vocabulary = Vocabulary.keep(counts, 1)
-    lines = read_lines(batches(docs, rows=rows), vocabulary, column="word_ids", context=context, split="train")  # type: ignore[arg-type]
+    rows_of_text = batches(docs, rows=rows)
+    lines = read_lines(rows_of_text, vocabulary, column="word_ids", context=context, split="train")  # type: ignore[arg-type]
     texts = [[w for s in doc for w in s] for doc in docs] if context == "document" else [s for doc in docs for s in doc]
     expected = [[int(vocabulary.row_of_id[w]) for w in text if w not in dropped] for text in texts]
     assert as_lists(list(lines)) == [line for line in expected if line]

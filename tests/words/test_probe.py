@@ -83,10 +83,10 @@ def test_cbow_windows_are_the_neighbours_and_nothing_else() -> None:
 
 
 def test_probabilities_match_gensim() -> None:
-    from gensim.models import Word2Vec
+    models = pytest.importorskip("gensim.models")
 
     words = vocabulary(300, 5)
-    model = Word2Vec(sample=1e-3, min_count=1, ns_exponent=0.75, sorted_vocab=0)
+    model = models.Word2Vec(sample=1e-3, min_count=1, ns_exponent=0.75, sorted_vocab=0)
     model.build_vocab_from_freq({str(i): int(c) for i, c in enumerate(words.counts)})
     kept = np.array(model.wv.expandos["sample_int"]) / (2**32 - 1)
     np.testing.assert_allclose(keep_probabilities(words.counts, 1e-3), kept, rtol=1e-6)

@@ -19,9 +19,9 @@ def table(size: int, seed: int, dim: int = 8, words: Sequence[str] | None = None
 
 
 def as_gensim(words: WordVectors) -> Any:
-    from gensim.models import KeyedVectors
+    models = pytest.importorskip("gensim.models")
 
-    vectors = KeyedVectors(words.dim)
+    vectors = models.KeyedVectors(words.dim)
     vectors.add_vectors(list(words.words), words.vectors)
     return vectors
 

@@ -48,6 +48,12 @@ class InputEntry(_Entry):
     bytes: int | None = None
     verified: bool = True
 
+    @field_validator("path", mode="before")
+    @classmethod
+    def _as_unicode(cls, path: object) -> object:
+        """Linux allows any bytes in names; JSON does not."""
+        return path.encode(errors="backslashreplace").decode() if isinstance(path, str) else path
+
 
 class OutputEntry(_Entry):
     """One file of the artifact. A log (timings, losses) is checked but does not enter the digest."""

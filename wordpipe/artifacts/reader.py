@@ -234,8 +234,7 @@ class Artifact:
 
 def relative_path(path: Path, beside: Path) -> str:
     """`path` as seen from the folder `beside`: artifacts that move together keep finding each other."""
-    relative = os.path.relpath(path.absolute(), beside.absolute())
-    return relative.encode(errors="backslashreplace").decode()  # JSON cannot hold a name that is not Unicode
+    return os.path.relpath(path.absolute(), beside.absolute())
 
 
 def _open_folder(path: Path) -> int:

@@ -56,6 +56,9 @@ class TableWriter:
     def write(self, batch: pa.RecordBatch) -> None:
         """Add rows. The batch must have exactly the schema given."""
         assert batch.schema.equals(self._schema), f"{self._stem}: {batch.schema} is not {self._schema}"
+        for field, column in zip(self._schema, batch.columns, strict=True):
+            # pyarrow would write a missing list as an empty one
+            assert field.nullable or not column.null_count, f"{self._stem}.{field.name} has nulls"
         filled = self._waiting_bytes + np.cumsum(row_bytes(batch))
         start = 0
         while (last := int(np.searchsorted(filled, ROW_GROUP_BYTES))) < len(batch):

@@ -17,6 +17,9 @@ def main() -> NoReturn:
     from wordpipe.cli.output import say
     from wordpipe.errors import WordpipeError
 
+    # OpenMP threads that wait by spinning starve each other when another process wants a core: training on two cores
+    # beside one busy process ran at 7,300 tokens/s with libgomp's default and at 11,700 with this, and no slower alone
+    os.environ.setdefault("GOMP_SPINCOUNT", "1000")
     _raise_on_stop_signals()
     try:
         code = app.main(prog_name="wordpipe", standalone_mode=False)

@@ -4,7 +4,11 @@ click asks every subcommand for its help to print the group's, which would impor
 in a static table here and a command is built only when it is called.
 """
 
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
+from typing import Any
 
 import click
 
@@ -40,6 +44,16 @@ class LazyGroup(click.Group):
         self._prefix = prefix
         self._where = {name: where for section in sections.values() for name, (where, _) in section.items()}
 
+    def make_context(self, *args: Any, **extra: Any) -> click.Context:
+        """Parse; the reader of a help page may go away."""
+        with _dying_by_sigpipe():
+            return super().make_context(*args, **extra)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; the reader of its output may go away."""
+        with _dying_by_sigpipe():
+            return super().invoke(ctx)
+
     def list_commands(self, ctx: click.Context) -> list[str]:
         """All names, in the order of the help page."""
         return list(self._where)
@@ -74,6 +88,17 @@ class LazyGroup(click.Group):
         for title, section in self._sections.items():
             with formatter.section(title):
                 formatter.write_dl([(name, text) for name, (_, text) in section.items()])
+
+
+@contextmanager
+def _dying_by_sigpipe() -> Iterator[None]:
+    """Take a closed pipe for what it is before click turns it into exit code 1."""
+    try:
+        yield
+    except BrokenPipeError:
+        from wordpipe.runtime import Stopped
+
+        raise Stopped(signal.SIGPIPE) from None
 
 
 def _verbs(prefix: str) -> dict[str, tuple[str, str]]:

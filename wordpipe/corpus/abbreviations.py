@@ -12,9 +12,9 @@ def _words(text: str) -> frozenset[str]:
 
 
 TITLES = _words("""
-    Mr Mrs Ms Messrs Dr Drs Prof Profs Rev Revd Fr Hon Gen Col Maj Capt Cpt Cmdr Lt Sgt Cpl Pvt Gov Sen Sens Rep Reps Det Pres Supt
+    Mr Mrs Ms Messrs Dr Drs Prof Profs Rev Revd Fr Hon Gen Col Maj Capt Cpt Cmdr Lt Sgt Cpl Pvt Gov Sen Sens Rep Reps Det
     Mme Mmes Mlle Mlles Mgr Msgr Mons Sr Sra Srta Sres Dra D.ª Dña Ud Uds Sta Ste Sto Sig Sigg Dott Dott.ssa Ing Avv Exmo
-    Dhr Mevr Hr Hrn Frl Dipl Doç Yrd Sn Av
+    Dhr Mevr Hr Hrn Frl Dipl Doç Yrd Sn Av Pres Supt
 """)
 """A name follows: "Mr. Smith". Only as written here: Swedish sentences end in "hon"."""
 

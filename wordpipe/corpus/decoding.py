@@ -67,15 +67,16 @@ class Decoder:
         Raises:
             InputError: invalid UTF-8 under the policy "fail", or a line that is too long.
         """
-        number, offset = 1, 0
+        number, offset, is_cut = 1, 0, False
         for chunk in _chunks(blocks, max(longest, BLOCK)):
-            if not cut_longer and b"\n" not in chunk and len(chunk) > longest:
+            if is_cut and not cut_longer:
                 raise InputError(
                     "the record is too long",
                     where=f"{self.name}, line {number}",
-                    expected=f"at most {longest} bytes",
+                    expected=f"at most {max(longest, BLOCK)} bytes",
                     hint="raise --max-document-bytes",
                 )
+            is_cut = not chunk.endswith(b"\n")
             for piece in self._pieces(chunk):
                 text = self._decode(piece, number, offset)
                 offset += len(piece)

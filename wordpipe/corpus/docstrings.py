@@ -38,10 +38,12 @@ def package_records(package: str, ledger: Ledger) -> Iterator[Record]:
     for file in files:
         if is_private(file.module) and _is_documenter(file):
             library.module(file.module)
-    titled = [
-        (file, doc, title) for file, doc in _read(files, library, ledger) if (title := _title(doc, library, names))
-    ]
-    ledger.add("docstrings_not_public", ledger["docstrings_read"] - len(titled))
+    titled: list[tuple[PackageFile, Docstring, str]] = []
+    for file, doc in _read(files, library, ledger):
+        if title := _title(doc, library, names):
+            titled.append((file, doc, title))
+        else:
+            ledger.add("docstrings_not_public")
     titles = {title for _, _, title in titled}
     for file, doc, title in titled:
         yield Record(

@@ -6,6 +6,7 @@ from itertools import accumulate, chain, islice
 
 from blake3 import blake3
 
+from wordpipe.corpus.duplicates import Digests
 from wordpipe.corpus.ledger import Ledger
 from wordpipe.corpus.records import Record
 from wordpipe.corpus.sentences import split_sentences
@@ -13,7 +14,7 @@ from wordpipe.corpus.settings import IngestSettings
 
 __all__ = ["Document", "Documents", "split_of"]
 
-_ID_DIGITS = 20  # hexadecimal: 80 bits
+_ID_BYTES = 10
 _LONGEST_TITLE = 1000  # characters; it stands beside every sentence
 _SPLIT_DIGITS = 13  # 52 bits, which a float holds exactly
 
@@ -59,12 +60,12 @@ def split_of(doc_id: str, valid: float, test: float) -> str:
 class Documents:
     """Decides which records become documents, and counts the others.
 
-    Remembers 16 bytes of each text's hash to know duplicates: about 90 bytes of memory for each document.
+    Remembers the id of each document to know duplicates: 16 to 32 bytes of memory for each.
     """
 
     def __init__(self, settings: IngestSettings, ledger: Ledger) -> None:
         self._settings, self._ledger = settings, ledger
-        self._seen: set[bytes] = set()
+        self._seen = Digests()
 
     def accept(self, record: Record) -> Document | None:
         """The document that `record` makes, or None (counted) where it is empty, too short or a duplicate."""
@@ -78,14 +79,12 @@ class Documents:
             self._ledger.add("documents_dropped_short")
             return None
         data = record.text.encode()
-        digest = blake3(data).digest(16)
-        if self._settings.deduplicate:
-            if digest in self._seen:
-                self._ledger.add("documents_dropped_duplicate")
-                self._ledger.add("bytes_dropped_duplicate", len(data))
-                return None
-            self._seen.add(digest)
-        doc_id = digest.hex()[:_ID_DIGITS]
+        digest = blake3(data).digest(_ID_BYTES)
+        if self._settings.deduplicate and not self._seen.add(digest):
+            self._ledger.add("documents_dropped_duplicate")
+            self._ledger.add("bytes_dropped_duplicate", len(data))
+            return None
+        doc_id = digest.hex()
         split = split_of(doc_id, self._settings.valid, self._settings.test)
         for what, number in (("documents_kept", 1), (f"documents_{split}", 1), ("bytes_kept", len(data))):
             self._ledger.add(what, number)
@@ -94,13 +93,13 @@ class Documents:
     def _clean(self, record: Record) -> None:
         """Take the space around the text away, and the title for the text where there is no other."""
         body = record.text.lstrip()
-        if record.lines_follow:
-            record.line += record.text.count("\n", 0, len(record.text) - len(body))
-        record.text = body.rstrip()
-        if record.title and not record.text:
-            record.text, record.title = record.title.strip(), None
-            record.line -= record.lines_follow  # the line above, which was read as the title
-            self._ledger.add("documents_title_as_text")
+        if body:
+            record.line += record.text.count("\n", 0, len(record.text) - len(body)) if record.lines_follow else 0
+            record.text = body.rstrip()
+        else:
+            record.text, record.title = record.title or "", None
+            record.line -= bool(record.text) and record.lines_follow  # the line above, which was read as the title
+            self._ledger.add("documents_title_as_text", bool(record.text))
         if record.title and len(record.title) > _LONGEST_TITLE:
             record.title = record.title[:_LONGEST_TITLE]
             self._ledger.add("titles_cut")

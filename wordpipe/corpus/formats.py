@@ -3,7 +3,7 @@
 import csv
 import json
 from collections.abc import Iterable, Iterator
-from typing import IO, TYPE_CHECKING, Literal
+from typing import IO, Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -13,9 +13,6 @@ from wordpipe.corpus.decoding import Decoder
 from wordpipe.corpus.fields import Fields
 from wordpipe.corpus.records import Record
 from wordpipe.errors import InputError, StorageError
-
-if TYPE_CHECKING:
-    import _csv
 
 __all__ = ["Format", "csv_records", "jsonl_records", "parquet_records", "tsv_records"]
 
@@ -60,12 +57,11 @@ def csv_records(lines: Iterable[tuple[int, str]], fields: Fields, *, longest: in
         InputError: bad quoting, more cells than the header has, or no text column.
     """
     numbered = iter(lines)
-    number, header = next(numbered, (1, ""))
+    _, header = next(numbered, (1, ""))
     delimiter = max(",;\t|", key=header.count)  # the first of them where none occurs
     # the csv module has one bound for the whole process, 128 KiB unless raised
     csv.field_size_limit(max(csv.field_size_limit(), longest))
-    rows = csv.reader(_again(number, header, numbered), delimiter=delimiter, strict=True)
-    return _rows(_checked(rows, fields.source), fields)
+    return _rows(_csv_rows(_again(header, numbered), delimiter, fields.source), fields)
 
 
 def tsv_records(lines: Iterable[tuple[int, str]], fields: Fields) -> Iterator[Record]:
@@ -77,13 +73,14 @@ def tsv_records(lines: Iterable[tuple[int, str]], fields: Fields) -> Iterator[Re
     return _rows(((number, line.rstrip("\n").split("\t")) for number, line in lines if not line.isspace()), fields)
 
 
-def _again(number: int, header: str, rest: Iterator[tuple[int, str]]) -> Iterator[str]:
+def _again(header: str, rest: Iterator[tuple[int, str]]) -> Iterator[str]:
     yield header
     yield from (line for _, line in rest)
 
 
-def _checked(rows: "_csv._reader", source: str) -> Iterator[tuple[int, list[str]]]:
+def _csv_rows(lines: Iterator[str], delimiter: str, source: str) -> Iterator[tuple[int, list[str]]]:
     """Line and cells of each row that is not blank."""
+    rows = csv.reader(lines, delimiter=delimiter, strict=True)
     while True:
         line = rows.line_num + 1
         try:
@@ -149,7 +146,7 @@ def _parquet_batches(file: IO[bytes], fields: Fields, name: str) -> Iterator[pa.
             error, "errno", None
         ):  # the disk's own; pyarrow says OSError of damaged files, too, without a number
             raise StorageError("reading failed", where=name, got=error) from None
-        raise InputError("not a sound Parquet file", where=name, got=error) from None
+        raise InputError("not a sound Parquet file", where=name, got=" ".join(str(error).split())) from None
 
 
 def _decoded(column: pa.Array, decoder: Decoder, before: int) -> list[object]:

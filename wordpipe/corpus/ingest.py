@@ -34,7 +34,7 @@ class Ingest:
     """One reading of some sources.
 
     Rows are the same on every machine: they depend on the sources' bytes, their names and the settings alone. Memory
-    does not grow with the corpus, except by about 90 bytes for each document where duplicates are looked for.
+    does not grow with the corpus, except by 16 to 32 bytes for each document where duplicates are looked for.
 
     Args:
         sources: what to read, in this order.

@@ -79,12 +79,12 @@ def _called(call: ast.Call, lookup: Lookup, deep: int) -> str | None:
 def _arguments(call: ast.Call, lookup: Lookup, deep: int) -> dict[str, str]:
     """The arguments of a `.format` that are known, by name or position."""
     found = {str(place): string_value(node, lookup, deep) for place, node in enumerate(call.args)}
-    texts = {name: text for name, text in found.items() if text is not None}
+    texts = {name: value for name, value in found.items() if value is not None}
     for keyword in call.keywords:
         if keyword.arg is None:
             texts |= _texts(keyword.value, lookup, deep)
-        elif (value := string_value(keyword.value, lookup, deep)) is not None:
-            texts[keyword.arg] = value
+        elif (text := string_value(keyword.value, lookup, deep)) is not None:
+            texts[keyword.arg] = text
     return texts
 
 
@@ -102,8 +102,8 @@ def _texts(node: ast.expr, lookup: Lookup, deep: int) -> dict[str, str]:
             for key, value in zip(keys, values, strict=True):
                 if key is None:
                     texts |= _texts(value, lookup, deep)
-                elif (name := string_value(key, lookup, deep)) and (text := string_value(value, lookup, deep)):
-                    texts[name] = text
+                elif (term := string_value(key, lookup, deep)) and (text := string_value(value, lookup, deep)):
+                    texts[term] = text
         case ast.Call(func=ast.Name(id="dict")):
             texts = _arguments(node, lookup, deep)
         case ast.Call(func=ast.Name(id="merge_dicts"), args=parts):

@@ -233,7 +233,7 @@ def _text(home: str, name: str, node: ast.expr, lookup: Lookup) -> Iterator[Docs
 
 
 def _add_docstr(module: Module, call: ast.Call, target: str | None, lookup: Lookup) -> Iterator[Docstring]:
-    """Read `add_docstr(torch.abs, doc)`; `entr = _add_docstr(_special.special_entr, doc)` documents this module's `entr`."""
+    """A call on a function, `add_docstr(torch.abs, doc)`; where it is assigned to a name, that is documented."""
     if len(call.args) == 2:
         home = module.name if target else ""
         name = target or _dotted(call.args[0])

@@ -8,6 +8,7 @@ __all__ = ["Rows"]
 
 _CHARS = 4 << 20  # text in one batch
 _ROWS = 1 << 14
+_CHUNK = 512  # sentences added at a time
 
 
 class Rows:
@@ -30,7 +31,7 @@ class Rows:
     @staticmethod
     def chunk(document: Document) -> int:
         """How many of its sentences to add at once: few, where a long title or metadata stands beside each."""
-        return max(1, min(_ROWS // 4, _CHARS // _beside(document)))
+        return max(1, min(_CHUNK, _CHARS // _beside(document)))
 
     def add(self, document: Document, first: int, texts: list[str], lines: list[int]) -> None:
         """Add sentences of one document, numbered from `first`."""

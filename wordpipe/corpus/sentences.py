@@ -113,11 +113,14 @@ def _is_end(text: str, begin: int, stop: int, after: int) -> bool:
 
 
 def _is_hard_end(text: str, begin: int, stop: int, after: int) -> bool:
-    """Stops of scripts without spaces: not inside brackets of their own, nor at a quotation's end within a sentence."""
-    if stop > begin and text[stop - 1] in "（([「『〈":
-        return False
-    closed = text[after - 1] in _HARD_CLOSE
-    return not (closed and text[after] in "とってのがはをにでも、，,と说說道")
+    """Stops of scripts without spaces: not inside brackets or at the end of a quotation when the sentence goes on."""
+    closing = text[after - 1]
+    if closing in ")）」』”’\"":
+        if text[after] in "とってのがはをにでも、，,と说說道":
+            return False
+        opened = max(text.rfind(mark, max(begin, stop - 500), stop) for mark in "(（")
+        return closing not in ")）" or opened <= begin
+    return True
 
 
 def _before_quote(text: str, begin: int, stop: int, after: int) -> int:

@@ -251,7 +251,7 @@ class _Finder:
         elif not path.is_file():
             self.skipped["not a file"] += 1
         elif known is None and self.read_as == "auto":
-            self.skipped[suffix or "no name ending"] += 1
+            self.skipped[suffix.lstrip(".") or "no name ending"] += 1
         else:
             self._add_file(path)
 

@@ -76,18 +76,25 @@ class LanguageModel(nn.Module):
     def logits_at(self, hidden_ND: Tensor) -> Tensor:
         """Logits over the vocabulary for some hidden states.
 
-        In training only the positions that are guessed come here: with a vocabulary of 16,000 the head costs more than
-        all blocks of a small model.
-
         Args:
             hidden_ND: rows of `encode`'s result, any leading shape.
 
         Returns:
             logits_NV: of the same leading shape.
         """
-        if self.head is not None:
-            hidden_ND = self.head(hidden_ND)
-        return F.linear(hidden_ND, self.embedding if self.output is None else self.output, self.output_bias)
+        return F.linear(self.features_at(hidden_ND), self.output_matrix, self.output_bias)
+
+    def features_at(self, hidden_ND: Tensor) -> Tensor:
+        """What the output matrix is applied to: the hidden states themselves in a decoder, transformed in an encoder."""
+        if self.head is None:
+            return hidden_ND
+        features_ND: Tensor = self.head(hidden_ND)
+        return features_ND
+
+    @property
+    def output_matrix(self) -> Tensor:
+        """The output matrix (V, D): the embedding table where the two are tied."""
+        return self.embedding if self.output is None else self.output
 
     def forward(self, ids_BT: Tensor, mask_BT: Tensor | None = None) -> Tensor:
         """Logits at every position, shape (B, T, V); arguments as in `encode`."""

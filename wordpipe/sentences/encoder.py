@@ -10,7 +10,16 @@ import numpy.typing as npt
 from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.sentences.transforms import MIN_TEXTS, Transform, TransformKind
 
-__all__ = ["ENCODER_FILE", "EncodedBatch", "Read", "TextEncoder", "Write", "transform_kind"]
+__all__ = [
+    "ENCODER_FILE",
+    "TRANSFORM_FILE",
+    "EncodedBatch",
+    "Read",
+    "TextEncoder",
+    "Write",
+    "in_pieces",
+    "transform_kind",
+]
 
 ENCODER_FILE = "encoder.json"
 TRANSFORM_FILE = "transform.safetensors"
@@ -34,6 +43,33 @@ class EncodedBatch:
     empty: npt.NDArray[np.bool_]
     unknown: list[list[str]]
     windows: npt.NDArray[np.int64]
+
+
+def in_pieces(
+    texts: Sequence[str], encode: Callable[[Sequence[str]], EncodedBatch], *, characters: int = 4_000_000
+) -> EncodedBatch:
+    """Encode texts a few megabytes at a time, so that four thousand books need no more memory than one.
+
+    Args:
+        texts: all texts.
+        encode: encodes some.
+        characters: of a piece, unless a single text has more.
+    """
+    pieces, first, size = [], 0, 0
+    for number, text in enumerate(texts):
+        if size and size + len(text) > characters:
+            pieces.append(encode(texts[first:number]))
+            first, size = number, 0
+        size += len(text)
+    pieces.append(encode(texts[first:]))
+    if len(pieces) == 1:
+        return pieces[0]
+    return EncodedBatch(
+        np.concatenate([piece.vectors for piece in pieces]),
+        np.concatenate([piece.empty for piece in pieces]),
+        [words for piece in pieces for words in piece.unknown],
+        np.concatenate([piece.windows for piece in pieces]),
+    )
 
 
 class TextEncoder(Protocol):

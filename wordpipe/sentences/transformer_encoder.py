@@ -13,7 +13,7 @@ from tokenizers import Tokenizer
 from wordpipe.errors import ConfigError, DivergedError
 from wordpipe.runtime import cpu_count, pick_device
 from wordpipe.sentences.batches import padded, token_batches
-from wordpipe.sentences.encoder import ENCODER_FILE, TRANSFORM_FILE, EncodedBatch, Read, Write
+from wordpipe.sentences.encoder import ENCODER_FILE, TRANSFORM_FILE, EncodedBatch, Read, Write, in_pieces
 from wordpipe.sentences.pooling import Pooling, merge_windows, pool_hidden
 from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.sentences.transforms import Transform, unit_rows
@@ -99,6 +99,9 @@ class TransformerEncoder:
         Raises:
             DivergedError: a vector is not finite; names the texts.
         """
+        return in_pieces(texts, self._encode)
+
+    def _encode(self, texts: Sequence[str]) -> EncodedBatch:
         ids_of_text = self._ids(texts)
         spans = [token_windows(len(ids), self.window, self.overlap) for ids in ids_of_text]
         windows = [
@@ -145,7 +148,7 @@ class TransformerEncoder:
             "dim": self.dim,
             "max_len": self.max_len,
             "transform": self.transform.kind,
-            "settings": self._settings.manifest(),
+            "settings": self._settings.model_dump(mode="json", exclude={"device", "threads"}),  # of the machine asked
             "model_names": list(self._model_names),
             "identity": self.identity,
         }
@@ -205,8 +208,7 @@ def _check_finite(pooled_ND: npt.NDArray[np.float32], texts: Sequence[str]) -> N
     if len(bad):
         raise DivergedError(
             f"the model gave vectors that are not finite for {len(bad)} of {len(texts)} texts",
-            where=f"text {', '.join(map(str, bad[:5]))}",
-            got=repr(texts[bad[0]][:60]),
+            where="; ".join(repr(texts[number][:60]) for number in bad[:3]),
             hint="its weights may have diverged in training; try --dtype float32",
         )
 

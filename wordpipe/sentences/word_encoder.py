@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from wordpipe.errors import ConfigError, DivergedError
-from wordpipe.sentences.encoder import ENCODER_FILE, TRANSFORM_FILE, EncodedBatch, Read, Write
+from wordpipe.sentences.encoder import ENCODER_FILE, TRANSFORM_FILE, EncodedBatch, Read, Write, in_pieces
 from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.sentences.sif import sif_weights, sum_segments
 from wordpipe.sentences.transforms import Transform, unit_rows
@@ -75,6 +75,9 @@ class WordEncoder:
         Raises:
             DivergedError: a word vector is not finite.
         """
+        return in_pieces(texts, self._encode)
+
+    def _encode(self, texts: Sequence[str]) -> EncodedBatch:
         unknown: list[list[str]] = []
         rows: list[int] = []
         lengths_N = np.zeros(len(texts), dtype=np.int64)
@@ -110,7 +113,7 @@ class WordEncoder:
             "pooling": self.pooling,
             "dim": self.dim,
             "transform": self.transform.kind,
-            "settings": self._settings.manifest(),
+            "settings": self._settings.model_dump(mode="json", exclude={"device", "threads"}),
             "identity": self.identity,
         }
         write(ENCODER_FILE, json.dumps(about, indent=2, sort_keys=True).encode())

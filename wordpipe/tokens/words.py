@@ -54,7 +54,7 @@ class WordSplitter:
             text = text.lower()
         if text.isascii():
             return _ASCII_WORD.findall(text)
-        words = _WORD.findall(text)
+        words: list[str] = _WORD.findall(text)
         if not any(_UNSPACED_START.match(word) for word in words):
             return words
         return [part for word in words for part in (self._pieces(word) if _UNSPACED_START.match(word) else (word,))]

@@ -13,8 +13,8 @@ __all__ = ["Plan", "SpecialIds", "make_plan", "model_config"]
 
 _EPOCHS = 3
 _LEAST_STEPS = 200
-_LOGITS_AT_ONCE = {"cpu": 1 << 25, "mps": 1 << 27, "cuda": 1 << 30}  # 128 MiB, 512 MiB and 4 GiB of float32
 _POSITIONS_AT_ONCE = {"cpu": 1 << 12, "mps": 1 << 14, "cuda": 1 << 16}
+_LOGITS_AT_ONCE = {"mps": 1 << 27, "cuda": 1 << 30}  # 512 MiB and 4 GiB of float32; on a CPU they never are all there
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,7 +177,7 @@ def _micro_batch(config: ModelConfig, batch_size: int, seq_len: int, rate: float
     A pure function of the settings and the kind of device, not of the memory that happens to be free: the order of
     summation shows in the last bits of the weights.
     """
-    by_logits = _LOGITS_AT_ONCE[device] // max(1, round(config.vocab_size * seq_len * rate))
-    by_positions = _POSITIONS_AT_ONCE[device] // seq_len
-    bound = max(1, min(by_logits, by_positions, batch_size))
-    return next(size for size in range(bound, 0, -1) if batch_size % size == 0)
+    bound = min(batch_size, _POSITIONS_AT_ONCE[device] // seq_len)
+    if device in _LOGITS_AT_ONCE:
+        bound = min(bound, _LOGITS_AT_ONCE[device] // round(config.vocab_size * seq_len * rate))
+    return next(size for size in range(max(1, bound), 0, -1) if batch_size % size == 0)

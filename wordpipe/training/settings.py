@@ -63,7 +63,10 @@ class PretrainSettings(Settings):
     eval_every: int = setting(0, "steps between validations, 0 = five over the run", ge=0, recipe=False)
     valid_tokens: int = setting(32_768, "held-out positions looked at in each validation", ge=1, recipe=False)
     init_embeddings: Path | None = setting(
-        None, "start from the vectors of this words artifact, trained with --unit token", metavar="WORDS", artifact=("words",)
+        None,
+        "start from the vectors of this words artifact, trained with --unit token",
+        metavar="WORDS",
+        artifact=("words",),
     )
 
     @model_validator(mode="after")

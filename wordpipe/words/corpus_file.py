@@ -1,9 +1,10 @@
 """The training text as files that gensim trains on in full.
 
 gensim's fast path reads text files, one line after the other, into jobs: it adds lines until a job has *more than* 10,000
-words, and trains the first 10,000 that subsampling left of it. Of plain lines it therefore loses words in silence (two
-documents of 8,000 words, nothing subsampled: 6,000 of 16,000). Here every job is packed with at most 9,999 words and
-filled up to 10,001 with a mark that is not in the vocabulary, which gensim skips. All words are trained.
+words, and trains the first 10,000 that subsampling left of it. Of plain lines it therefore loses words in silence: of
+20 MB of Wikipedia, a document per line, 4.5 % at subsample = 1e-3 and 19 % when nothing is subsampled. Here every job is
+packed with at most 9,999 words and filled up to 10,001 with a mark that is not in the vocabulary, which gensim skips. All
+words are trained.
 
 It also splits one file among its threads by bytes, so that some ranges are trained twice and others never. Here the text
 is in several files ("parts"), each trained from its first byte to its last by one thread.

@@ -1,0 +1,290 @@
+"""A draft: new files only, hashed as written, their errors kept, gone without a trace unless it is published."""
+
+import errno
+import os
+import shutil
+import signal
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.artifacts.generations import FILES, beside, content, generation_of, manifest_for, publish
+from wordpipe.artifacts import draft as draft_module
+from wordpipe.artifacts.draft import Draft, HashedFile
+from wordpipe.artifacts.exchange import exchange
+from wordpipe.artifacts.hashing import hash_bytes
+from wordpipe.artifacts.manifest import MANIFEST
+from wordpipe.artifacts.reader import Artifact
+
+
+@given(st.lists(st.binary(max_size=100), max_size=10))
+def test_what_is_hashed_is_what_is_written(tmp_path_factory, pieces):
+    path = tmp_path_factory.getbasetemp() / "written"
+    path.unlink(missing_ok=True)
+    with HashedFile(path, "written") as file:
+        for piece in pieces:
+            assert file.write(piece) == len(piece)
+        assert file.tell() == sum(map(len, pieces))
+    data = b"".join(pieces)
+    assert path.read_bytes() == data
+    entry = file.entry(rows=3, log=True)
+    assert (entry.path, entry.bytes, entry.blake3, entry.rows, entry.log) == (
+        "written", len(data), hash_bytes(data), 3, True,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "data",
+    [bytearray(b"ab"), memoryview(b"abcd")[1:3], np.arange(6, dtype=np.float32).reshape(2, 3), np.empty((0, 3)), b""],
+    ids=["bytearray", "view", "array", "empty array", "empty"],
+)
+def test_anything_with_a_buffer_can_be_written(tmp_path, data):
+    with HashedFile(tmp_path / "file", "file") as file:
+        size = file.write(data)
+    expected = bytes(memoryview(data)) if memoryview(data).nbytes else b""
+    assert (tmp_path / "file").read_bytes() == expected
+    assert size == len(expected)
+
+
+def test_short_writes_are_completed(tmp_path, monkeypatch):
+    """The system may take less than it is given."""
+    write = os.write
+    monkeypatch.setattr(os, "write", lambda fd, data: write(fd, bytes(data)[:7]))
+    with HashedFile(tmp_path / "file", "file") as file:
+        assert file.write(b"0123456789" * 10) == 100
+    assert (tmp_path / "file").read_bytes() == b"0123456789" * 10
+    assert file.entry().blake3 == hash_bytes(b"0123456789" * 10)
+
+
+def test_a_closed_file_takes_no_more(tmp_path):
+    """Its descriptor may belong to another file by then."""
+    file = HashedFile(tmp_path / "file", "file")
+    file.close()
+    with (tmp_path / "other").open("wb"):
+        with pytest.raises(ValueError, match="closed file"):
+            file.write(b"x")
+        file.close()
+    assert (tmp_path / "other").read_bytes() == b""
+
+
+def refuse(number: int):
+    def refusing(*_):
+        raise OSError(number, os.strerror(number))
+
+    return refusing
+
+
+@pytest.mark.parametrize("call", ["write", "fsync"])
+def test_an_error_that_a_library_swallowed_comes_back(tmp_path, monkeypatch, call):
+    """faiss, for one, prints it and goes on."""
+    with Draft(tmp_path / "corpus") as draft:
+        file = draft.open("index.faiss")
+        with monkeypatch.context() as patch:
+            patch.setattr(os, call, refuse(errno.ENOSPC))
+            for step in (lambda: file.write(b"x"), file.close):
+                try:
+                    step()
+                except OSError:
+                    continue
+        with pytest.raises(OSError, match="No space left") as caught:
+            draft.close(file)
+        assert caught.value.filename.endswith("index.faiss")
+        with pytest.raises(OSError, match="No space left"):
+            draft.publish(manifest_for(draft.outputs))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_failed_fsync_is_not_tried_again(tmp_path, monkeypatch):
+    tried = []
+    file = HashedFile(tmp_path / "file", "file")
+    monkeypatch.setattr(os, "fsync", lambda fd: (tried.append(fd), refuse(errno.EIO)())[0])
+    with pytest.raises(OSError, match="Input/output"):
+        file.close()
+    file.close()
+    assert len(tried) == 1
+
+
+@pytest.mark.parametrize("plant", ["file", "link", "dangling link", "folder"])
+def test_nothing_that_is_there_is_opened(tmp_path, plant):
+    precious = tmp_path / "precious"
+    precious.write_bytes(b"thesis")
+    with Draft(tmp_path / "corpus") as draft:
+        path = draft.path / "table.parquet"
+        if plant == "file":
+            path.write_bytes(b"planted")
+        elif plant == "folder":
+            path.mkdir()
+        else:
+            path.symlink_to(precious if plant == "link" else tmp_path / "would be made")
+        with pytest.raises(OSError, match="File exists"):
+            draft.write("table.parquet", b"x")
+    assert precious.read_bytes() == b"thesis"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["precious"]
+
+
+@pytest.mark.parametrize("name", ["../outside", "/tmp/outside", MANIFEST, "", "a/../../b"])
+def test_names_that_leave_the_draft(tmp_path, name):
+    with Draft(tmp_path / "corpus") as draft, pytest.raises(AssertionError):
+        draft.open(name)
+    assert list(tmp_path.iterdir()) == []
+
+
+def give_up(target: Path) -> None:
+    """A stage that fails half way."""
+    with Draft(target) as draft:
+        draft.write("whole", b"x")
+        draft.open("open").write(b"half")
+        raise RuntimeError
+
+
+def test_gone_without_a_trace(tmp_path):
+    with pytest.raises(RuntimeError):
+        give_up(tmp_path / "corpus")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_files_still_open_are_a_mistake(tmp_path):
+    with Draft(tmp_path / "corpus") as draft:
+        draft.open("open")
+        with pytest.raises(AssertionError, match="still open"):
+            draft.publish(manifest_for([]))
+
+
+def test_files_outside_the_record_are_a_mistake(tmp_path):
+    """A library that was given a path inside the draft."""
+    with Draft(tmp_path / "corpus") as draft:
+        draft.write("a", b"x")
+        (draft.path / "b").write_bytes(b"x")
+        with pytest.raises(AssertionError, match="the draft holds"):
+            draft.publish(manifest_for(draft.outputs))
+    assert not (tmp_path / "corpus").exists()
+
+
+def test_an_empty_folder_is_replaced(tmp_path):
+    (tmp_path / "corpus").mkdir()
+    publish(tmp_path / "corpus", 1)
+    assert generation_of(tmp_path / "corpus") == 1
+
+
+def test_modes_follow_the_umask(tmp_path):
+    before = os.umask(0o027)
+    try:
+        publish(tmp_path / "corpus", 1)
+    finally:
+        os.umask(before)
+    assert (tmp_path / "corpus").stat().st_mode & 0o777 == 0o750
+    assert {(tmp_path / "corpus" / name).stat().st_mode & 0o777 for name in FILES} == {0o640}
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_stop_signal_waits_for_the_exchange(tmp_path, monkeypatch, number):
+    target = tmp_path / "corpus"
+    publish(target, 1)
+    caught = []
+    states = []
+
+    def note(*_: object) -> None:
+        caught.append(number)
+        states.append(generation_of(target))
+
+    def interrupted(one: Path, other: Path) -> bool:
+        signal.raise_signal(number)
+        assert not caught
+        return exchange(one, other)
+
+    monkeypatch.setattr(draft_module, "exchange", interrupted)
+    before = signal.signal(number, note)
+    try:
+        publish(target, 2)
+        assert signal.getsignal(number) is note
+    finally:
+        signal.signal(number, before)
+    assert caught == [number]
+    assert states == [2]
+    assert beside(target) == []
+
+
+def test_a_thread_can_publish(tmp_path):
+    thread = threading.Thread(target=publish, args=(tmp_path / "corpus", 1))
+    thread.start()
+    thread.join()
+    assert generation_of(tmp_path / "corpus") == 1
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs /proc, to know which file a descriptor is")
+@pytest.mark.parametrize("two_renames", [False, True], ids=["exchange", "two renames"])
+def test_all_is_on_the_disk_before_anything_changes_place(tmp_path, monkeypatch, two_renames):
+    """A loss of power keeps only what was forced to the disk, in any order otherwise."""
+    target = tmp_path / "corpus"
+    publish(target, 1)
+    happened: list[tuple[str, str]] = []
+
+    def noted(name: str, call, subject=lambda one, *_: str(one)):
+        def replacement(*args, **options):
+            happened.append((name, subject(*args)))
+            return call(*args, **options)
+
+        return replacement
+
+    def of_fd(fd: int, *_: object) -> str:
+        return os.readlink(f"/proc/self/fd/{fd}")  # noqa: PTH115
+
+    monkeypatch.setattr(os, "write", noted("write", os.write, of_fd))
+    monkeypatch.setattr(os, "fsync", noted("fsync", os.fsync, of_fd))
+    monkeypatch.setattr(Path, "rename", noted("move", Path.rename))
+    monkeypatch.setattr(draft_module, "exchange", noted("move", lambda *_: False if two_renames else exchange(*_)))
+    monkeypatch.setattr(draft_module.shutil, "rmtree", noted("remove", shutil.rmtree))
+    publish(target, 2)
+
+    draft = next(subject for event, subject in happened if event == "write").removesuffix("/corpus-00000.parquet")
+    moves = [
+        place for place, (event, subject) in enumerate(happened) if event == "move" and subject in (draft, str(target))
+    ]
+    for name in [*FILES, f"{MANIFEST}.part"]:
+        last_write = max(place for place, entry in enumerate(happened) if entry == ("write", f"{draft}/{name}"))
+        assert last_write < happened.index(("fsync", f"{draft}/{name}")) < moves[0]
+    named = happened.index(("move", f"{draft}/{MANIFEST}.part"))
+    assert named > happened.index(("fsync", f"{draft}/{MANIFEST}.part"))
+    assert named < happened.index(("fsync", draft)) < moves[0]
+    assert happened.index(("fsync", f"{draft}/parts")) < moves[0]
+    removed = next(place for place, (event, _) in enumerate(happened) if event == "remove" and place > moves[0])
+    assert moves[-1] < happened.index(("fsync", str(tmp_path))) < removed
+
+
+def test_exchange(tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / name).touch()
+    if not exchange(tmp_path / "a", tmp_path / "b"):
+        pytest.skip("this file system cannot exchange folders")
+    assert (tmp_path / "a" / "b").exists()
+    assert (tmp_path / "b" / "a").exists()
+    with pytest.raises(FileNotFoundError):
+        exchange(tmp_path / "a", tmp_path / "nothing")
+    assert (tmp_path / "a" / "b").exists()
+
+
+def test_no_descriptors_leak(tmp_path):
+    target = tmp_path / "corpus"
+
+    def cycle(generation: int) -> None:
+        publish(target, generation)
+        with Artifact(target) as artifact:
+            for name in FILES:
+                with artifact.open(name) as file:
+                    assert file.read(4) == content(name, generation)[:4]
+        (target / "corpus-00000.parquet").write_bytes(b"x")
+        with pytest.raises(Exception, match="wrong size"):
+            Artifact(target)
+        with pytest.raises(RuntimeError):
+            give_up(target)
+
+    cycle(1)
+    before = sorted(path.name for path in Path("/dev/fd").iterdir())
+    for generation in range(2, 12):
+        cycle(generation)
+    assert sorted(path.name for path in Path("/dev/fd").iterdir()) == before

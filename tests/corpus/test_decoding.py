@@ -1,0 +1,152 @@
+"""Bytes to lines: Python's own decoder is the oracle for what is valid and what is not."""
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from wordpipe.corpus import decoding
+from wordpipe.corpus.decoding import Decoder, refuse_binary
+from wordpipe.corpus.ledger import Ledger
+from wordpipe.errors import InputError
+
+MESSY = st.lists(
+    st.one_of(
+        st.binary(max_size=6),
+        st.text(max_size=6).map(lambda text: text.encode(errors="replace")),
+        st.sampled_from(
+            [b"\n", b"\r\n", b"\r", b"\0", b"\xff", b"\xe2\x82", b"\xed\xa0\x80", b"\xf0\x9f\x98\x80", b" "]
+        ),
+    ),
+    max_size=30,
+).map(b"".join)
+
+
+def lines_of(data, bad_bytes="replace", size=7, longest=1 << 20, ledger=None):
+    decoder = Decoder("f.txt", bad_bytes, ledger if ledger is not None else Ledger())
+    blocks = (data[start : start + size] for start in range(0, len(data), size))
+    return list(decoder.lines(blocks, longest=longest))
+
+
+def tidy(text):
+    return text.replace("\r\n", "\n").replace("\r", "\n").replace("\0", "\ufffd")
+
+
+@given(MESSY, st.integers(1, 20))
+@example(b"\xef\xbb\xbfa\n", 1)
+@example(b"a\r\nb\rc", 1)
+def test_replace_is_what_python_replaces_in_any_blocks(data, size):
+    ledger = Ledger()
+    lines = lines_of(data, size=size, ledger=ledger)
+    body = data.removeprefix(b"\xef\xbb\xbf")
+    assert "".join(text for _, text in lines) == tidy(body.decode(errors="replace"))
+    assert [number for number, _ in lines] == list(range(1, len(lines) + 1))
+    assert all(text.find("\n") in (-1, len(text) - 1) for _, text in lines)
+    escaped = body.decode(errors="surrogateescape")
+    assert ledger["bytes_replaced"] == sum("\udc80" <= c <= "\udcff" for c in escaped)
+    assert ledger["nul_replaced"] == body.count(b"\0")
+    assert ledger["crlf_line_ends"] == body.count(b"\r\n")
+    assert ledger["cr_line_ends"] == body.count(b"\r") - body.count(b"\r\n")
+    assert ledger["bom_removed"] == (body != data)
+
+
+@given(MESSY, st.integers(1, 20))
+def test_skip_drops_whole_lines_and_keeps_the_others_numbers(data, size):
+    data = data.removeprefix(b"\xef\xbb\xbf").replace(b"\r", b"")
+    ledger = Ledger()
+    twin, dropped = [], 0
+    for number, raw in enumerate(data.splitlines(keepends=True) if b"\n" in data else [data] * bool(data), 1):
+        pass
+    for number, raw in enumerate([line + b"\n" for line in data.split(b"\n")[:-1]] + [data.split(b"\n")[-1]], 1):
+        try:
+            twin += [(number, tidy(raw.decode()))] * bool(raw)
+        except UnicodeDecodeError:
+            dropped += 1
+    assert lines_of(data, "skip", size, ledger=ledger) == twin
+    assert ledger["lines_skipped_bad_bytes"] == dropped
+
+
+@given(MESSY, st.integers(1, 20))
+def test_fail_names_the_line_and_the_byte(data, size):
+    body = data.removeprefix(b"\xef\xbb\xbf")
+    try:
+        body.decode()
+    except UnicodeDecodeError as error:
+        before = body[: error.start]
+        line = 1 + before.count(b"\n")
+        with pytest.raises(InputError, match="invalid UTF-8") as caught:
+            lines_of(data, "fail", size)
+        assert caught.value.where == f"f.txt, line {line}, byte {error.start + len(data) - len(body)}"
+    else:
+        assert lines_of(data, "fail", size) == lines_of(data, "replace", size)
+
+
+def test_the_first_bad_byte_is_warned_of_once():
+    ledger = Ledger()
+    lines_of(b"good\nb\xffd\nb\xfed\n", size=100, ledger=ledger)
+    assert ledger.warnings == ["replaced invalid UTF-8 by U+FFFD: f.txt, line 2, byte 6"]
+    assert ledger["bytes_replaced"] == 2
+
+
+@given(st.lists(st.text(st.sampled_from("aé😀 \n"), max_size=40), max_size=8).map("".join), st.integers(8, 30))
+def test_long_lines_come_in_pieces_that_share_their_number(text, longest):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(decoding, "BLOCK", 1)
+        lines = lines_of(text.encode(), size=5, longest=longest)
+    assert "".join(piece for _, piece in lines) == text
+    for number, piece in lines:
+        assert piece in [line + "\n" for line in text.split("\n")][number - 1]
+        assert len(piece.encode()) <= longest + 5
+
+
+def test_a_record_must_fit_where_lines_are_records(monkeypatch):
+    monkeypatch.setattr(decoding, "BLOCK", 1)
+    decoder = Decoder("f.jsonl", "replace", Ledger())
+    assert len(list(decoder.lines(iter([b"x" * 20, b"\n"]), longest=20, cut_longer=False))) == 1
+    with pytest.raises(InputError, match="too long") as caught:
+        list(decoder.lines(iter([b"\n", b"x" * 21, b"\n"]), longest=20, cut_longer=False))
+    assert caught.value.where == "f.jsonl, line 2"
+
+
+@given(st.text(st.characters()))
+def test_strings_of_json_lose_only_lone_surrogates(text):
+    ledger = Ledger()
+    found = Decoder("f", "replace", ledger).string(text)
+    found.encode()
+    lone = sum("\ud800" <= c <= "\udfff" for c in text)
+    assert ledger["lone_surrogates_replaced"] == lone
+    assert len(found) == len(text) - text.count("\r\n")
+
+
+@pytest.mark.parametrize(("policy", "found"), [("replace", "a\ufffd"), ("skip", None)])
+def test_a_bad_value_is_mended_or_dropped(policy, found):
+    assert Decoder("f", policy, Ledger()).value(b"a\xff", line=3) == found
+
+
+def test_a_bad_value_can_fail():
+    with pytest.raises(InputError, match="f, line 3: invalid UTF-8"):
+        Decoder("f", "fail", Ledger()).value(b"a\xff", line=3)
+
+
+@pytest.mark.parametrize(
+    ("head", "kind"),
+    [
+        (b"\x1f\x8b\x08\0\0", "gz"),
+        (b"PAR1 and so on", "Parquet"),
+        (b"%PDF-1.7", "PDF"),
+        (b"\xff\xfeh\0i\0", "UTF-16"),
+        (b"\x7fELF\x02\x01\x01" + bytes(50), None),
+        (b"text" * 10 + bytes(1), None),
+    ],
+)
+def test_binary_files_are_refused_with_what_they_look_like(head, kind):
+    with pytest.raises(InputError, match="binary") as caught:
+        refuse_binary(head, "f.txt")
+    assert kind is None or kind in str(caught.value)
+    assert "--format" in caught.value.hint or "iconv" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "head", [b"", b"text\twith\x1b[0m colours\f\r\n", "Grüße 你好".encode(), b"caf\xe9", b"x" * 200 + b"\0"]
+)
+def test_text_is_not_refused(head):
+    refuse_binary(head, "f.txt")

@@ -1,0 +1,48 @@
+"""Cutting what is too long."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wordpipe.corpus.records import Record, cut_point, split_oversize, split_record
+
+TEXT = st.text(st.sampled_from(list("aé你😀 \n\t")), max_size=120)
+
+
+def slow_split(text, limit):
+    """Characters one by one; back to the last space when the next does not fit."""
+    pieces, piece = [], ""
+    for char in text:
+        if len((piece + char).encode()) > limit:
+            space = max(piece.rfind(mark) for mark in " \n\t")
+            cut = space + 1 if space >= 0 else len(piece)
+            pieces.append(piece[:cut])
+            piece = piece[cut:]
+        piece += char
+    return [*pieces, piece]
+
+
+@given(TEXT, st.integers(4, 40))
+def test_pieces_are_those_of_the_slow_twin(text, limit):
+    pieces = split_oversize(text, limit)
+    assert pieces == slow_split(text, limit)
+    assert "".join(pieces) == text
+    assert all(len(piece.encode()) <= limit for piece in pieces)
+
+
+def test_bytes_that_are_no_utf8_are_cut_near_the_limit():
+    assert 5 <= cut_point(b"\x80" * 50, 8) <= 8
+
+
+@pytest.mark.parametrize(("lines_follow", "lines"), [(True, [5, 6, 7]), (False, [5, 5, 5])])
+def test_parts_are_numbered_and_know_their_line(lines_follow, lines):
+    record = Record("abcdefgh\nabcdefgh\nabc", "f", 5, title="t", lines_follow=lines_follow)
+    parts = list(split_record(record, 9))
+    assert [part.part for part in parts] == [0, 1, 2]
+    assert [part.line for part in parts] == lines
+    assert {part.title for part in parts} == {"t"}
+
+
+def test_a_short_record_is_itself():
+    record = Record("short", "f", 1)
+    assert list(split_record(record, 1000)) == [record]

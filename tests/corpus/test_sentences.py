@@ -1,0 +1,193 @@
+"""The sentence splitter: known sentences recovered from random mixtures, properties on any text, linear time."""
+
+import random
+import textwrap
+import time
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from wordpipe.corpus.sentences import split_sentences
+
+# Each is one sentence, with something inside that looks like an end.
+SENTENCES = {
+    "en": [
+        "Dr. A. B. Smith of St. Louis, Mo. joined Acme Inc. in Jan. 1998.",
+        "It costs $3.50, i.e. 1.2 percent more than in the U.S. market.",
+        "“Why now?” she asked.",
+        "He said, 'Stop, it is too late!'",
+        "The case Caparo v. Dickman is cited on pp. 45 and in Fig. 3 of vol. 2.",
+        "Visit www.example.org or write to j.doe@example.com (ext. 12).",
+        "Wait... what happened?",
+        "This is the end!!!",
+        "He arrived at 5 p.m. on Monday, No. 7 in the list.",
+        "Version 2.0.1 came out in 2021.",
+    ],
+    "de": [
+        "Am 3. Oktober 1990 kam z. B. Prof. Müller, d.h. der Chef, ca. 5 km weit.",
+        "Das war im 2. Weltkrieg so, vgl. Abb. 4 bzw. Kap. 5.",
+        "„Komm her!“, rief er.",
+    ],
+    "fr": ["M. Dupont et Mme. Martin ont payé 3,50 € à J.-C. Durand.", "« Pourquoi ? » demanda-t-il."],
+    "es": ["El Sr. García y la Dra. López viven en la Av. Central núm. 5.", "¿Qué dijo usted?"],
+    "ru": ["В 1998 г. Иванов А. С. жил на ул. Ленина, д. 5, в г. Москве.", "Это было в XX в. до н. э. или позже."],
+    "ar": ["هل وصل د. محمد اليوم؟", "ذهب الولد إلى المدرسة."],
+    "hi": ["वह घर गया।", "क्या तुम आओगे?"],
+    "ko": ["그는 3.5킬로미터를 걸었다."],
+}
+UNSPACED = ["我去了北京（真的！）很好。", "他说：「你好吗？」", "今日は寒いですね！", "彼は「行く。」と言った。"]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_known_sentences_are_recovered_from_a_random_mixture(seed):
+    rng = random.Random(seed)
+    pool = [sentence for group in SENTENCES.values() for sentence in group]
+    chosen = [rng.choice(pool) + rng.choice([" ", "  ", "\n\n", "\n \n"]) for _ in range(60)]
+    chosen[-1] = chosen[-1].strip()
+    assert list(split_sentences("".join(chosen), "space")) == chosen
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_known_sentences_of_scripts_without_spaces_are_recovered(seed):
+    chosen = random.Random(seed).choices(UNSPACED, k=40)
+    assert list(split_sentences("".join(chosen), "space")) == chosen
+
+
+@pytest.mark.parametrize(
+    ("text", "ends"),
+    [
+        ("He lives in the U.S. The rest left.", 2),
+        ("So did I. However, no one saw.", 2),
+        ("I said no. Then I left.", 2),
+        ("See no. 5 of it.", 1),
+        ("It was Mr. Smith.", 1),
+        ("sa hon. Han gick.", 2),  # "hon" is a word in Swedish, "Hon." a title
+        ("1. Install it. 2. Run it.", 2),
+        ("A. Lind came. B. Lund went.", 2),
+        ("(It rained.) We stayed.", 2),
+        ("It ended.[12] Another began.", 2),
+        ("the film . the end .", 2),  # tokenised text
+        ("He saw the sun. Bob came in the year 1998. It was hot.", 3),
+        ("« Oui. » Il partit.", 2),
+        ("Elizabeth II. Regina came.", 1),
+        ("... And so it went.", 1),
+        ("No stop at all", 1),
+        ("", 0),
+    ],
+)
+def test_how_many_sentences(text, ends):
+    assert len(list(split_sentences(text, "space"))) == ends
+
+
+def test_a_straight_quote_after_a_cjk_stop_opens_the_next_quotation_or_closes_the_open_one():
+    assert list(split_sentences('他走了。"你好。"她说了。', "space")) == ["他走了。", '"你好。"', "她说了。"]
+
+
+def test_headings_lists_definitions_and_code_are_parted_in_wrapped_text():
+    text = textwrap.dedent("""\
+        Return the value of it, or of the
+        thing beside it.
+
+        Parameters
+        ----------
+        a : array_like
+            The first. It is long,
+            and goes on.
+        b : int, optional
+            The second
+        * an item that goes
+          on here
+        * another. With two
+
+        Note:
+            An indented block.
+
+        >>> f("A. B. See? Yes.")
+        [1. 2. 3.]
+        >>> g()
+        """)
+    assert [s.strip() for s in split_sentences(text, "space")] == [
+        "Return the value of it, or of the\nthing beside it.",
+        "Parameters\n----------",
+        "a : array_like",
+        "The first.",
+        "It is long,\n    and goes on.",
+        "b : int, optional",
+        "The second",
+        "* an item that goes\n  on here",
+        "* another.",
+        "With two",
+        "Note:",
+        "An indented block.",
+        '>>> f("A. B. See? Yes.")\n[1. 2. 3.]\n>>> g()',
+    ]
+
+
+def test_a_fenced_block_is_one_piece_with_its_blank_lines():
+    text = "Run it.\n\n```\nx = 1. Y\n\nz = 2. W\n```\n\nDone. Bye."
+    assert list(split_sentences(text, "space")) == [
+        "Run it.\n\n",
+        "```\nx = 1. Y\n\nz = 2. W\n```\n\n",
+        "Done. ",
+        "Bye.",
+    ]
+
+
+def test_thai_is_parted_at_spaces_between_long_phrases_but_not_before_a_conjunction():
+    phrase = "ก" * 45
+    text = f"{phrase} {phrase} และ{phrase} {phrase}"
+    assert list(split_sentences(text, "paragraph")) == [f"{phrase} ", f"{phrase} และ{phrase} ", phrase]
+
+
+MARKS = st.sampled_from(list(".!?…。！？।؟\"'“”«»‹›()[]「」\n\n  \t-*#>`|:=1aAbZzÄéяЖ的は가กا\u0301\u200d\u00a0😀"))
+
+
+@settings(max_examples=300)
+@given(
+    st.one_of(st.text(MARKS, max_size=200), st.text(max_size=80)),
+    st.sampled_from(["auto", "paragraph", "space"]),
+    st.integers(20, 60),
+)
+@example("```\nnever closed\n\nA. B", "space", 20)
+@example(" \n \n", "space", 20)
+def test_sentences_concatenate_to_the_text_within_the_bound(text, newline, max_chars):
+    cuts = []
+    sentences = list(split_sentences(text, newline, max_chars=max_chars, on_cut=lambda: cuts.append(1)))
+    assert "".join(sentences) == text
+    assert all(0 < len(sentence) <= max_chars for sentence in sentences)
+    if not cuts:
+        assert sentences == list(split_sentences(text, newline, max_chars=10_000))
+
+
+@given(st.text(MARKS, max_size=200))
+def test_every_newline_ends_a_sentence_where_it_is_a_paragraph(text):
+    for sentence in split_sentences(text, "paragraph"):
+        assert "\n" not in sentence.strip()
+
+
+def test_a_cut_goes_after_a_space_and_not_before_a_combining_mark():
+    assert list(split_sentences("word " * 30, max_chars=22)) == ["word word word word "] * 7 + ["word word "]
+    accented = "e\u0301" * 100
+    pieces = list(split_sentences(accented, max_chars=21))
+    assert "".join(pieces) == accented
+    assert not any(piece.startswith("\u0301") for piece in pieces)
+
+
+@pytest.mark.parametrize(
+    "unit",
+    ["a", ".", ".)", "A.", '。"', "（。", "a. b. ", "1. ", "\t\n", "| a\n", ">>> a\n", "e\u0301", "ก ", "`", "- "],
+)
+def test_time_is_linear_in_the_length(unit):
+    def seconds(size):
+        text = "x" + unit * (size // len(unit))
+        best = float("inf")
+        for _ in range(3):
+            start = time.perf_counter()
+            for _ in split_sentences(text, "auto"):
+                pass
+            best = min(best, time.perf_counter() - start)
+        return best
+
+    small, large = seconds(20_000), seconds(200_000)
+    assert large < 40 * small + 0.05, f"10 times the text took {large / small:.0f} times as long"

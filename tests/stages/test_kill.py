@@ -1,0 +1,215 @@
+"""kill -9 in every stage, then the same command again: it ends well, with the bytes of an undisturbed run."""
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import wordpipe
+from tests.conftest import TINY
+from wordpipe.artifacts.reader import Artifact
+
+TINY_FLAGS = [part for name, value in TINY.items() for part in (f"--{name.replace('_', '-')}", str(value))]
+
+COMMANDS = {
+    "corpus": ["ingest", "{text}", "--documents", "block", "--first-line-title", "--valid", "0.1"],
+    "tokens": ["tokenize", "{built}/corpus", "--vocab-size", "1000"],
+    "words": [
+        "train",
+        "word2vec",
+        "{built}/tokens",
+        "--min-count",
+        "2",
+        "--dim",
+        "24",
+        "--epochs",
+        "3",
+        "--threads",
+        "1",
+    ],
+    "model": ["train", "mlm", "{built}/tokens", "--steps", "4", *TINY_FLAGS],
+    "sentences": [
+        "embed",
+        "{built}/model",
+        "{built}/corpus",
+        "--unit",
+        "document",
+        "--device",
+        "cpu",
+        "--threads",
+        "1",
+    ],
+    "index": ["index", "{built}/sentences"],
+}
+
+
+@pytest.fixture
+def command(built, handbook, tmp_path):
+    def make(kind: str) -> list[str]:
+        args = [part.format(built=built, text=handbook) for part in COMMANDS[kind]]
+        return [sys.executable, "-m", "wordpipe", *args, "-o", str(tmp_path / kind)]
+
+    return make
+
+
+def run(command: list[str], **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, **env})
+
+
+def assert_as_undisturbed(path: Path, built: Path) -> None:
+    assert wordpipe.verify(path)["ok"]
+    with Artifact(path) as made, Artifact(built / path.name) as expected:
+        assert made.digest == expected.digest
+    leftovers = [
+        p.name for p in path.parent.iterdir() if p.name.startswith(f".{path.name}.") and not p.name.endswith(".lock")
+    ]
+    assert leftovers == []
+
+
+@pytest.mark.parametrize("kind", COMMANDS)
+@pytest.mark.parametrize("older", [False, True], ids=["nothing before", "an older one"])
+def test_killed_before_publishing(kind, older, command, built, tmp_path):
+    if older:
+        shutil.copytree(built / kind, tmp_path / kind)
+    killed = run(command(kind), WORDPIPE_FAILPOINT="publish.before_exchange:kill")
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    if older:
+        assert wordpipe.verify(tmp_path / kind)["ok"]
+    else:
+        assert not (tmp_path / kind).exists()
+    again = run(command(kind))
+    assert again.returncode == 0, again.stderr
+    assert_as_undisturbed(tmp_path / kind, built)
+
+
+def test_killed_training_goes_on_from_its_checkpoint(command, built, tmp_path):
+    args = [*command("model"), "--checkpoint-steps", "1"]
+    for nth in (1, 2):  # twice in a row
+        killed = run(args, WORDPIPE_FAILPOINT=f"checkpoint.after_pointer:kill:{nth}")
+        assert killed.returncode == -signal.SIGKILL, killed.stderr
+    again = run(args)
+    assert again.returncode == 0, again.stderr
+    assert "continuing a stopped run at step 3" in again.stderr
+    assert_as_undisturbed(tmp_path / "model", built)
+
+
+def test_fresh_starts_over(command, built, tmp_path):
+    args = [*command("model"), "--checkpoint-steps", "1"]
+    run(args, WORDPIPE_FAILPOINT="checkpoint.after_pointer:kill:2")
+    again = run([*args, "--fresh"])
+    assert again.returncode == 0
+    assert "continuing" not in again.stderr
+    assert_as_undisturbed(tmp_path / "model", built)
+
+
+def test_a_damaged_checkpoint_is_named_and_the_one_before_is_used(command, built, tmp_path):
+    args = [*command("model"), "--checkpoint-steps", "1"]
+    run(args, WORDPIPE_FAILPOINT="checkpoint.after_pointer:kill:3")
+    newest = max((tmp_path / ".model.partial").glob("step-*"))
+    with (newest / "model.safetensors").open("r+b") as file:
+        file.truncate(1000)
+    again = run(args)
+    assert again.returncode == 0, again.stderr
+    assert newest.name in again.stderr
+    assert "continuing a stopped run at step 2" in again.stderr
+    assert_as_undisturbed(tmp_path / "model", built)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_stop_signal_saves_and_dies_by_the_signal(number, command, tmp_path):
+    args = [*command("model"), "--report-every", "1"]
+    args[args.index("--steps") + 1] = "100000"
+    child = subprocess.Popen(args, stderr=subprocess.PIPE, text=True)
+    assert child.stderr is not None
+    for line in child.stderr:
+        if "loss" in line:
+            break
+    time.sleep(0.5)
+    child.send_signal(number)
+    _, err = child.communicate(timeout=60)
+    assert child.returncode == -number, err
+    assert "stopped" in err
+    assert not (tmp_path / "model").exists()
+    assert (tmp_path / ".model.partial" / "LATEST.json").is_file()
+    assert not list(tmp_path.glob(".model.*.tmp"))
+
+
+def test_a_stop_signal_leaves_nothing_of_other_stages(command, tmp_path):
+    args = [*command("words"), "--epochs", "100000"]
+    child = subprocess.Popen(args, stderr=subprocess.PIPE, text=True)
+    while not list(tmp_path.glob(".words.*.scratch.tmp/text/*")):
+        assert child.poll() is None
+        time.sleep(0.05)
+    time.sleep(0.5)
+    child.send_signal(signal.SIGTERM)
+    _, err = child.communicate(timeout=60)
+    assert child.returncode == -signal.SIGTERM, err
+    assert [p.name for p in tmp_path.iterdir()] == [".words.lock"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", COMMANDS)
+@pytest.mark.parametrize("seed", range(4))
+def test_killed_at_any_moment(kind, seed, command, built, tmp_path):
+    args = command(kind) + (["--checkpoint-steps", "1"] if kind == "model" else [])
+    start = time.monotonic()
+    assert run(args).returncode == 0
+    whole = time.monotonic() - start
+    rng = random.Random(f"{kind}{seed}")
+    for _ in range(2):
+        child = subprocess.Popen(args, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(rng.random() * whole)
+        child.kill()
+        child.wait()
+        assert wordpipe.verify(tmp_path / kind)["ok"]
+    assert run(args).returncode == 0
+    assert_as_undisturbed(tmp_path / kind, built)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("strace") is None, reason="needs strace")
+@pytest.mark.parametrize("call", ["write", "pwrite64", "fsync", "rename,renameat2", "mkdir", "unlink,unlinkat,rmdir"])
+def test_killed_at_every_mutating_system_call_of_a_stage(call, command, built, tmp_path):
+    args = command("tokens")
+    assert run(args).returncode == 0
+    fired = 0
+    for nth in range(1, 400):
+        strace = [
+            "strace",
+            "-f",
+            "-qq",
+            "-o",
+            os.devnull,
+            "-e",
+            f"trace={call}",
+            "-e",
+            f"inject={call}:signal=KILL:when={nth}",
+        ]
+        done = run([*strace, *args])
+        assert wordpipe.verify(tmp_path / "tokens")["ok"], (call, nth)
+        if done.returncode == 0:
+            break
+        fired += 1
+    assert fired or call in ("pwrite64",), f"{call} was never called"
+    assert run(args).returncode == 0
+    assert_as_undisturbed(tmp_path / "tokens", built)
+
+
+def test_two_writers_of_one_output(command, tmp_path):
+    both = [
+        subprocess.Popen(command("words"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(2)
+    ]
+    codes = sorted((child.communicate()[1] and child.returncode) or child.returncode for child in both)
+    assert codes in (
+        [0, 7],
+        [0, 0],
+    )  # the second waits for nothing: it either came too early, or after the first was done
+    assert wordpipe.verify(tmp_path / "words")["ok"]
+    assert json.loads((tmp_path / "words" / "manifest.json").read_text())["kind"] == "words"

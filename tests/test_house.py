@@ -1,0 +1,280 @@
+"""The house keeps its rules: imports run down the floors, no data becomes code, files are small and say what they are."""
+
+import ast
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = ROOT / "wordpipe"
+FILES = sorted(PACKAGE.rglob("*.py"))
+
+FLOORS = {
+    "errors": 1,
+    "settings": 2, "runtime": 2, "artifacts": 2, "metrics": 2,
+    "corpus": 3, "tokens": 3, "words": 3, "model": 3, "search": 3,
+    "sentences": 4,
+    "training": 5,
+    "stages": 6, "report": 6, "web": 6,
+    "pipeline": 7,
+    "cli": 8,
+    "__main__": 9,
+    "__init__": 9,  # the public functions, loaded on first use
+}  # fmt: skip
+CORES = {room for room, floor in FLOORS.items() if floor in (3, 4, 5)}
+HEAVY = ("numpy", "pyarrow", "torch", "faiss", "gensim", "tokenizers", "numba", "scipy", "safetensors", "rich")
+
+
+WHOLE_ARTIFACTS = tuple(
+    f"wordpipe.artifacts.{name}" for name in ("reader", "tables", "rows", "manifest", "lock", "target", "draft.Draft")
+)
+TERMINAL_CALLS = {"print", "input", "sys.exit", "exit", "quit", "os._exit", "breakpoint"}
+
+
+def shown(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def room_of(path: Path) -> str:
+    """The room that a file is in: the first part of its path below the package."""
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+@cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"), str(path))
+
+
+def is_for_types(node: ast.AST) -> bool:
+    """Whether this is `if TYPE_CHECKING:`."""
+    return isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING")
+
+
+def running_nodes(node: ast.AST) -> Iterator[ast.AST]:
+    """All nodes below, but for what only type checkers see."""
+    for child in ast.iter_child_nodes(node):
+        if is_for_types(child):
+            assert isinstance(child, ast.If)
+            for other in child.orelse:
+                yield other
+                yield from running_nodes(other)
+            continue
+        yield child
+        yield from running_nodes(child)
+
+
+def imported_modules(tree: ast.Module, package: tuple[str, ...] = ()) -> Iterator[tuple[int, str]]:
+    """Line and full name of every import, wherever it stands, and of what is named `wordpipe.room:thing` in a string."""
+    for node in running_nodes(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield node.lineno, alias.name
+        elif isinstance(node, ast.ImportFrom):
+            above = package[: len(package) - node.level + 1] if node.level else ()
+            module = ".".join([*above, *([node.module] if node.module else [])])
+            for alias in node.names:
+                yield node.lineno, f"{module}.{alias.name}"
+
+
+def our_imports(path: Path) -> Iterator[tuple[int, str, str]]:
+    """Line, room and full name of every import of our own modules."""
+    package = path.relative_to(ROOT).parent.parts
+    for line, name in imported_modules(tree_of(path), package):
+        parts = name.split(".")
+        if parts[0] != "wordpipe":
+            continue
+        if parts[1:] == ["__version__"]:
+            continue  # one line of the package's own, and everybody may know it
+        yield line, parts[1] if len(parts) > 1 and parts[1] in FLOORS else "__init__", name
+
+
+def test_every_room_has_a_floor():
+    rooms = {room_of(path) for path in FILES}
+    assert rooms <= set(FLOORS), sorted(rooms - set(FLOORS))
+    assert {"errors", "artifacts", "stages", "cli"} <= rooms
+
+
+def test_imports_run_down_the_floors():
+    wrong = [
+        f"{shown(path)}:{line} {room_of(path)} (floor {FLOORS[room_of(path)]}) imports {name} (floor {FLOORS[other]})"
+        for path in FILES
+        for line, other, name in our_imports(path)
+        if other != room_of(path) and FLOORS[other] >= FLOORS[room_of(path)]
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_cores_open_and_publish_no_artifacts():
+    """They take and give batches, arrays and iterators; they may know how tables look and how a file is written safely."""
+    wrong = [
+        f"{shown(path)}:{line} {name}"
+        for path in FILES
+        for line, _, name in our_imports(path)
+        if room_of(path) in CORES and name.startswith(WHOLE_ARTIFACTS)
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_only_the_command_line_knows_the_terminal():
+    wrong = []
+    for path in FILES:
+        if room_of(path) in ("cli", "__main__"):
+            continue
+        names = {name.split(".")[0] for _, name in imported_modules(tree_of(path))}
+        calls = {ast.unparse(node.func) for node in ast.walk(tree_of(path)) if isinstance(node, ast.Call)}
+        wrong += [f"{shown(path)}: {name}" for name in sorted((names & {"click", "rich"}) | (calls & TERMINAL_CALLS))]
+    assert not wrong, "\n".join(wrong)
+
+
+BANNED_MODULES = {"pickle", "cPickle", "_pickle", "dill", "cloudpickle", "joblib", "shelve", "marshal", "copyreg"}
+BANNED_CALLS = {"eval", "exec", "__import__", "compile", "builtins.eval", "builtins.exec", "os.system", "os.popen"}
+LOADERS = {"torch.load", "torch.save", "yaml.load", "yaml.unsafe_load", "yaml.full_load", "pa.deserialize"}
+ARRAY_CALLS = {"load", "save", "savez", "savez_compressed"}
+
+
+def what_runs_data(tree: ast.Module) -> list[str]:
+    """Everything that could turn data into code: `line: call`."""
+    names = dict(_names(tree))
+    found = [
+        f"{line}: import {name}" for line, name in imported_modules(tree) if set(name.split(".")[:1]) & BANNED_MODULES
+    ]
+    uses_gensim = any(name.split(".")[0] == "gensim" for name in names.values())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            called = _full_name(node.func, names)
+            own_format = uses_gensim and isinstance(node.func, ast.Attribute) and node.func.attr in ("load", "save")
+            if own_format or called in BANNED_CALLS | LOADERS or _takes_objects(called, node):
+                found.append(f"{node.lineno}: {ast.unparse(node)}")
+    return found
+
+
+def _names(tree: ast.Module) -> Iterator[tuple[str, str]]:
+    """What each imported name stands for: `np` is `numpy`, `load` may be `torch.load`."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield alias.asname or alias.name.split(".")[0], alias.name if alias.asname else alias.name.split(".")[0]
+        elif isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                yield alias.asname or alias.name, f"{node.module}.{alias.name}"
+
+
+def _full_name(node: ast.expr, names: dict[str, str]) -> str:
+    first, _, rest = ast.unparse(node).partition(".")
+    first = names.get(first, first)
+    return f"{first}.{rest}" if rest else first
+
+
+def _takes_objects(called: str, node: ast.Call) -> bool:
+    """numpy pickles objects unless it is told not to, in so many words."""
+    allowed = [ast.unparse(keyword.value) for keyword in node.keywords if keyword.arg == "allow_pickle"]
+    if called.startswith("numpy.") and called.split(".")[-1] in ARRAY_CALLS:
+        return allowed != ["False"]
+    return allowed not in ([], ["False"])
+
+
+def test_data_never_becomes_code():
+    wrong = [f"{shown(path)}:{found}" for path in FILES for found in what_runs_data(tree_of(path))]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import pickle", "from pickle import loads", "import joblib", "def f():\n    import dill", "import shelve as s",
+        "eval('1')", "exec(x)", "__import__(x)", "import torch\ntorch.load(f)", "from torch import load\nload(f)",
+        "import torch as t\nt.load(f, weights_only=True)", "import torch\ntorch.save(x, f)",
+        "import numpy as np\nnp.load(f)", "import numpy as np\nnp.load(f, allow_pickle=True)",
+        "import numpy as np\nnp.load(f, allow_pickle=flag)", "from numpy import load\nload(f)",
+        "import numpy\nnumpy.save(f, x)", "something.read(f, allow_pickle=True)", "import yaml\nyaml.load(f)",
+        "from gensim.models import Word2Vec\nWord2Vec.load(f)", "from gensim.models import KeyedVectors as K\nvectors.save(f)",
+        "def f():\n    from gensim.models import Word2Vec\n    model = Word2Vec()\n    model.save(p)",
+        "import os\nos.system(x)",
+    ],
+)  # fmt: skip
+def test_the_search_for_it_finds_it(code):
+    assert what_runs_data(ast.parse(code))
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import json\njson.loads(x)", "import tomllib\ntomllib.load(f)", "cache.save()", "import re\nre.compile(x)",
+        "import numpy as np\nnp.load(f, allow_pickle=False)", "from safetensors.torch import load\nload(data)",
+        "import yaml\nyaml.safe_load(f)", "model.eval()", "from gensim.models import K\nv.save_word2vec_format(f)",
+        "evaluate(x)", "import ast\nast.literal_eval(x)",
+    ],
+)  # fmt: skip
+def test_the_search_for_it_finds_nothing_else(code):
+    assert what_runs_data(ast.parse(code)) == []
+
+
+def test_the_search_for_imports():
+    """Imports in functions count, imports for types do not, and relative ones mean what they mean."""
+    code = """
+from typing import TYPE_CHECKING
+if TYPE_CHECKING:
+    import wordpipe.cli.a
+else:
+    import wordpipe.cli.b
+def f():
+    from wordpipe.cli import c
+    try:
+        from ..cli.d import e
+    except ImportError:
+        from . import g
+"""
+    found = [name for _, name in imported_modules(ast.parse(code), ("wordpipe", "words"))]
+    assert sorted(found) == [
+        "typing.TYPE_CHECKING", "wordpipe.cli.b", "wordpipe.cli.c", "wordpipe.cli.d.e", "wordpipe.words.g",
+    ]  # fmt: skip
+
+
+def test_every_file_says_what_it_is_and_is_small():
+    wrong = [f"{shown(path)}: no docstring" for path in FILES if not ast.get_docstring(tree_of(path))]
+    for path in FILES:
+        lines = len(path.read_text(encoding="utf-8").splitlines())
+        wrong += [f"{shown(path)}: {lines} lines"] * (lines >= 400)
+    assert not wrong, "\n".join(wrong)
+
+
+def test_no_file_has_a_name_that_says_nothing():
+    names = {part.removesuffix(".py") for path in FILES for part in path.relative_to(PACKAGE).parts}
+    assert not names & {"utils", "util", "helpers", "helper", "common", "misc", "manager", "core", "base"}
+
+
+def test_the_door_of_a_room_only_says_what_is_behind_it():
+    """So that a settings module imports light."""
+    doors = [path for path in PACKAGE.glob("*/__init__.py") if room_of(path) != "cli"]
+    wrong = [shown(path) for path in doors if len(tree_of(path).body) != 1]
+    assert not wrong, wrong
+
+
+def loaded_by(code: str) -> set[str]:
+    """The heavy packages that a fresh interpreter has loaded after running this."""
+    report = f"\nimport sys, json\njson.dump([name for name in {HEAVY!r} if name in sys.modules], sys.stdout)"
+    done = subprocess.run(
+        [sys.executable, "-c", code + report], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return set(ast.literal_eval(done.stdout))
+
+
+def test_the_package_and_all_settings_import_light():
+    modules = [
+        ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        for path in FILES
+        if path.name == "settings.py" or (path.parent == PACKAGE and path.name == "runtime.py")
+    ]
+    assert len(modules) > 3
+    assert loaded_by("import wordpipe\n" + "\n".join(f"import {module}" for module in modules)) == set()
+
+
+def test_heavy_imports_would_be_seen():
+    assert loaded_by("import numpy") == {"numpy"}
