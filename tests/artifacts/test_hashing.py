@@ -69,6 +69,13 @@ def test_hash_is_blake3_whatever_the_block(tmp_path_factory, data, block):
         assert file.tell() == 5
 
 
+def test_short_reads_are_completed(tmp_path, file, monkeypatch):
+    """The system may give less than it is asked for."""
+    pread = os.pread
+    monkeypatch.setattr(os, "pread", lambda fd, size, offset: pread(fd, min(size, 1000), offset))
+    assert HashCache(tmp_path / "cache").hash_file(file) == hash_bytes(file.read_bytes())
+
+
 @pytest.mark.usefixtures("calm")
 def test_an_unchanged_file_is_read_once(tmp_path, file, reads):
     digests = {remembered(tmp_path / "cache", file) for _ in range(5)}
@@ -173,7 +180,7 @@ def test_a_memory_that_cannot_be_written_does_no_harm(tmp_path, file):
 
 
 @pytest.mark.usefixtures("calm")
-def test_a_locked_memory_does_no_harm(tmp_path, file):
+def test_a_locked_memory_does_no_harm(tmp_path, file, reads):
     cache = tmp_path / "cache"
     remembered(cache, file)
     db = sqlite3.connect(cache)
@@ -181,8 +188,12 @@ def test_a_locked_memory_does_no_harm(tmp_path, file):
     with pytest.MonkeyPatch.context() as patch:
         connect = sqlite3.connect
         patch.setattr(sqlite3, "connect", lambda *args, **options: connect(*args, **{**options, "timeout": 0.01}))
-        assert remembered(cache, file) == hash_bytes(file.read_bytes())
+        other = tmp_path / "other"
+        other.write_bytes(b"other")
+        assert remembered(cache, other) == hash_bytes(b"other")
     db.close()
+    assert remembered(cache, file) == hash_bytes(file.read_bytes())
+    assert reads.count(file.stat().st_size) == 1  # what was known is still known
 
 
 @pytest.mark.usefixtures("calm")

@@ -260,6 +260,22 @@ def test_opening_while_generations_fly_by(target, monkeypatch, two_renames):
     assert len(set(seen)) > 5
 
 
+def test_a_writer_that_finishes_between_two_looks(target, monkeypatch):
+    """At the first look the new folder has not taken its place; a moment later nothing stands aside any more."""
+    looks = []
+    open_directory = reader_module._open_directory
+
+    def first_in_vain(path: Path) -> int:
+        looks.append(path)
+        if len(looks) == 1:
+            raise FileNotFoundError
+        return open_directory(path)
+
+    monkeypatch.setattr(reader_module, "_open_directory", first_in_vain)
+    assert generation_of(target) == 1
+    assert len(looks) == 2
+
+
 def test_more_files_than_are_kept_open(tmp_path, monkeypatch):
     """Those are opened when they are read; a reader that comes too late is told so, not that the file is damaged."""
     monkeypatch.setattr(reader_module, "_KEPT_OPEN", 1)

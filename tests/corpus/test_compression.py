@@ -60,14 +60,13 @@ def test_damage_and_garbage_are_refused(kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_bomb_is_refused_while_it_grows(kind):
-    packed = PACK[kind](bytes(100 << 20))
+    packed = PACK[kind](bytes(70 << 20))
     growth = Growth("a.txt", 200)
-    sizes = []
+    sizes: list[int] = []
     with pytest.raises(InputError, match="bomb") as caught:
-        for block in decompress(iter([packed]), kind, growth):
-            sizes.append(len(block))
+        sizes.extend(len(block) for block in decompress(iter([packed]), kind, growth))
     assert "--max-expand" in caught.value.hint
-    assert sum(sizes) <= (64 << 20) + (32 << 20)
+    assert 0 < sum(sizes) <= 64 << 20
     assert max(sizes) <= 32 << 20
     assert growth.given <= 97 << 20
 
@@ -109,5 +108,5 @@ def test_a_read_error_names_the_file_and_the_byte():
 
     blocks = read_blocks(Broken(b"x" * 10), "f.txt", lambda block: None)
     assert next(blocks) == b"x" * 10
-    with pytest.raises(StorageError, match="f.txt, byte 10"):
+    with pytest.raises(StorageError, match=r"f\.txt, byte 10"):
         next(blocks)

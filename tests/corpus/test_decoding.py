@@ -27,6 +27,14 @@ def lines_of(data, bad_bytes="replace", size=7, longest=1 << 20, ledger=None):
     return list(decoder.lines(blocks, longest=longest))
 
 
+def first_bad(data):
+    try:
+        data.decode()
+    except UnicodeDecodeError as error:
+        return error.start
+    return None
+
+
 def tidy(text):
     return text.replace("\r\n", "\n").replace("\r", "\n").replace("\0", "\ufffd")
 
@@ -51,12 +59,11 @@ def test_replace_is_what_python_replaces_in_any_blocks(data, size):
 
 @given(MESSY, st.integers(1, 20))
 def test_skip_drops_whole_lines_and_keeps_the_others_numbers(data, size):
-    data = data.removeprefix(b"\xef\xbb\xbf").replace(b"\r", b"")
+    data = data.replace(b"\xef\xbb\xbf", b"").replace(b"\r", b"")
     ledger = Ledger()
     twin, dropped = [], 0
-    for number, raw in enumerate(data.splitlines(keepends=True) if b"\n" in data else [data] * bool(data), 1):
-        pass
-    for number, raw in enumerate([line + b"\n" for line in data.split(b"\n")[:-1]] + [data.split(b"\n")[-1]], 1):
+    *ended, rest = data.split(b"\n")
+    for number, raw in enumerate([*(line + b"\n" for line in ended), rest], 1):
         try:
             twin += [(number, tidy(raw.decode()))] * bool(raw)
         except UnicodeDecodeError:
@@ -68,16 +75,14 @@ def test_skip_drops_whole_lines_and_keeps_the_others_numbers(data, size):
 @given(MESSY, st.integers(1, 20))
 def test_fail_names_the_line_and_the_byte(data, size):
     body = data.removeprefix(b"\xef\xbb\xbf")
-    try:
-        body.decode()
-    except UnicodeDecodeError as error:
-        before = body[: error.start]
-        line = 1 + before.count(b"\n")
-        with pytest.raises(InputError, match="invalid UTF-8") as caught:
-            lines_of(data, "fail", size)
-        assert caught.value.where == f"f.txt, line {line}, byte {error.start + len(data) - len(body)}"
-    else:
+    bad = first_bad(body)
+    if bad is None:
         assert lines_of(data, "fail", size) == lines_of(data, "replace", size)
+        return
+    with pytest.raises(InputError, match="invalid UTF-8") as caught:
+        lines_of(data, "fail", size)
+    line, byte = 1 + tidy(body[:bad].decode()).count("\n"), bad + len(data) - len(body)
+    assert caught.value.where == f"f.txt, line {line}, byte {byte}"
 
 
 def test_the_first_bad_byte_is_warned_of_once():

@@ -13,7 +13,7 @@ def slow_split(text, limit):
     """Characters one by one; back to the last space when the next does not fit."""
     pieces, piece = [], ""
     for char in text:
-        if len((piece + char).encode()) > limit:
+        while len((piece + char).encode()) > limit:
             space = max(piece.rfind(mark) for mark in " \n\t")
             cut = space + 1 if space >= 0 else len(piece)
             pieces.append(piece[:cut])

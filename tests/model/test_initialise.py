@@ -28,7 +28,7 @@ def test_loss_of_a_fresh_model_is_near_that_of_guessing(architecture, preset):
     ids_BT, labels_BT = torch.randint(0, V, (2, 2, 64), generator=generator)
     with torch.no_grad():
         loss = F.cross_entropy(model(ids_BT).flatten(0, 1), labels_BT.flatten())
-    assert abs(float(loss) - math.log(V)) < 0.2
+    assert abs(float(loss) - math.log(V)) < 0.25
 
 
 @pytest.mark.parametrize("architecture", ["encoder", "decoder"])

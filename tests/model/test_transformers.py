@@ -169,7 +169,7 @@ def edited(files, **values):
         ("decoder", {"rope_scaling": {"rope_type": "linear", "factor": 2.0}}, "rope_scaling"),
         ("decoder", {"rope_parameters": {"rope_type": "yarn", "rope_theta": 1e4}}, "rope_type"),
         ("decoder", {"head_dim": 16}, "head_dim"),
-        ("decoder", {"num_attention_heads": 5}, "n_heads"),
+        ("decoder", {"num_attention_heads": 5, "num_key_value_heads": 5, "head_dim": None}, "n_heads"),
         ("decoder", {"eos_token_id": "x"}, "eos_token_id"),
     ],
 )

@@ -128,7 +128,8 @@ class Decoder:
         before = escaped[: next(_ESCAPED.finditer(escaped)).start()]
         place = f"{self.name}, line {line}"
         if offset is not None:
-            place = f"{self.name}, line {line + before.count(chr(10))}, byte {offset + len(before.encode())}"
+            ends = before.count("\n") + before.count("\r") - before.count("\r\n")
+            place = f"{self.name}, line {line + ends}, byte {offset + len(before.encode())}"
         if self.bad_bytes == "fail":
             raise InputError("invalid UTF-8", where=place, hint="convert it with iconv, or choose another --bad-bytes")
         if self.bad_bytes == "skip":

@@ -57,8 +57,8 @@ class Library:
     def resolve(self, module: str, name: str, chain: int = _CHAIN) -> tuple[str, str] | None:
         """Module and name under which `name` of `module` was defined, as far as imports can be followed.
 
-        A name that comes from a compiled module is followed to the last module that imports it by name. None where it
-        is not there at all.
+        A name that comes from a compiled module of the package is followed to that module. None where it is not there
+        at all.
         """
         found = self.module(module)
         if found is None or chain == 0:
@@ -68,7 +68,7 @@ class Library:
             if not original or f"{origin}.{original}" in self.files:
                 return None  # a module, not something defined in one
             target = self.resolve(origin, original, chain - 1)
-            if target is not None or origin in self.files:
+            if target is not None or _top(origin) == _top(module):
                 return target or (origin, original)
         if name in found.defined:
             return module, name
@@ -127,6 +127,10 @@ class Library:
         for star in module.stars:
             names |= self._offered(star, chain - 1)
         return {each for each in names if not is_private(each)}
+
+
+def _top(module: str) -> str:
+    return module.partition(".")[0]
 
 
 def _rank(name: str) -> tuple[int, int, str]:

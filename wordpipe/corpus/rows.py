@@ -31,7 +31,7 @@ class Rows:
     @staticmethod
     def chunk(document: Document) -> int:
         """How many of its sentences to add at once: few, where a long title or metadata stands beside each."""
-        return max(1, min(_CHUNK, _CHARS // _beside(document)))
+        return max(1, min(_CHUNK, _CHARS // 4 // _beside(document)))
 
     def add(self, document: Document, first: int, texts: list[str], lines: list[int]) -> None:
         """Add sentences of one document, numbered from `first`."""

@@ -115,7 +115,7 @@ def _is_end(text: str, begin: int, stop: int, after: int) -> bool:
 def _is_hard_end(text: str, begin: int, stop: int, after: int) -> bool:
     """Stops of scripts without spaces: not inside brackets or at the end of a quotation when the sentence goes on."""
     closing = text[after - 1]
-    if closing in ")）」』”’\"":
+    if closing in ')）」』”’"':
         if text[after] in "とってのがはをにでも、，,と说說道":
             return False
         opened = max(text.rfind(mark, max(begin, stop - 500), stop) for mark in "(（")

@@ -45,6 +45,6 @@ def learning_rate(
     begin = warmup if schedule == "cosine" else max(warmup, steps - math.ceil(decay * steps))
     if step < begin:
         return peak
-    done = (step - begin) / max(1, steps - 1 - begin)  # 0 at the first falling step, 1 at the last of all
+    done = (step + 1 - begin) / (steps - begin)  # 1 at the last step of all
     left = (1.0 + math.cos(math.pi * done)) / 2.0 if schedule == "cosine" else 1.0 - done
     return peak * (min_frac + (1.0 - min_frac) * left)

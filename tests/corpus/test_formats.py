@@ -1,0 +1,252 @@
+"""JSON lines, CSV, TSV and Parquet: the libraries that write them are the oracle."""
+
+import csv
+import io
+import json
+import os
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wordpipe.corpus.compression import Growth
+from wordpipe.corpus.decoding import Decoder
+from wordpipe.corpus.fields import Fields
+from wordpipe.corpus.formats import csv_records, jsonl_records, parquet_records, tsv_records
+from wordpipe.corpus.ledger import Ledger
+from wordpipe.corpus.settings import IngestSettings
+from wordpipe.errors import InputError, StorageError
+
+VALUES = st.text(st.characters(exclude_characters="\0\r\ufeff", exclude_categories=["Cs"]), max_size=12)
+ROWS = st.lists(
+    st.fixed_dictionaries({"text": VALUES, "title": VALUES, "n": st.integers(-(2**63), 2**63 - 1)}), min_size=1
+)
+
+
+class Reader:
+    """Reads bytes of one format, and keeps what was counted."""
+
+    def __init__(self, **settings):
+        self.settings = IngestSettings(metadata=("n:int",), **settings)
+        self.ledger = Ledger()
+        self.decoder = Decoder("f", "replace", self.ledger)
+        self.fields = Fields("f", self.settings, self.decoder, self.ledger)
+
+    def lines(self, data):
+        return self.decoder.lines(iter([data] if data else []), longest=1 << 20, cut_longer=False)
+
+    def jsonl(self, data):
+        return list(jsonl_records(self.lines(data), self.fields))
+
+    def csv(self, data):
+        return list(csv_records(self.lines(data), self.fields, longest=1 << 20))
+
+    def tsv(self, data):
+        return list(tsv_records(self.lines(data), self.fields))
+
+    def parquet(self, table, max_expand=200):
+        file = io.BytesIO()
+        pq.write_table(table, file)
+        growth = Growth("f", max_expand)
+        growth.taken = file.tell()
+        return list(parquet_records(file, self.fields, self.decoder, growth))
+
+
+def plain(records):
+    return [{"text": r.text, "title": r.title or "", "n": r.metadata["n"]} for r in records]
+
+
+def expected(rows):
+    return [{**row, "title": row["title"].strip()} for row in rows]
+
+
+@given(ROWS, st.booleans())
+def test_json_lines_come_back(rows, ascii_only):
+    data = "\n".join(json.dumps(row, ensure_ascii=ascii_only) for row in rows)
+    found = Reader().jsonl(data.encode())
+    assert plain(found) == expected(rows)
+    assert [r.line for r in found] == list(range(1, len(rows) + 1))
+
+
+@given(ROWS, st.sampled_from(",;|\t"))
+def test_csv_comes_back_with_the_line_of_each_row(rows, delimiter):
+    file = io.StringIO()
+    writer = csv.DictWriter(file, ["title", "text", "n"], delimiter=delimiter, lineterminator="\n")
+    writer.writeheader()
+    starts = []
+    for row in rows:
+        starts.append(file.getvalue().count("\n") + 1)
+        writer.writerow(row)
+    found = Reader().csv(file.getvalue().encode())
+    assert plain(found) == expected(rows)
+    assert [r.line for r in found] == starts
+
+
+@given(ROWS)
+def test_parquet_comes_back_whatever_kind_of_string(rows):
+    table = pa.Table.from_pylist(rows)
+    kinds = [pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int32(), pa.string())]
+    for kind in kinds:
+        texts = pa.array([row["text"] for row in rows], pa.string())
+        column = texts.dictionary_encode() if pa.types.is_dictionary(kind) else texts.cast(kind)
+        found = Reader().parquet(table.set_column(table.schema.names.index("text"), "text", column))
+        assert plain(found) == expected(rows)
+        assert [r.line for r in found] == list(range(1, len(rows) + 1))
+
+
+def test_tsv_has_no_quotes():
+    found = Reader().tsv(b'text\tn\n"Hi," he said\t5\n\nfive\' "open\t\n')
+    assert plain(found) == [
+        {"text": '"Hi," he said', "title": "", "n": 5},
+        {"text": "five' \"open", "title": "", "n": None},
+    ]
+    assert [r.line for r in found] == [2, 4]
+
+
+@pytest.mark.parametrize("read", ["jsonl", "csv", "tsv"])
+def test_an_empty_file_has_no_records(read):
+    assert getattr(Reader(), read)(b"") == []
+
+
+@pytest.mark.parametrize(
+    ("read", "data", "message"),
+    [
+        ("jsonl", b'{"text": "a"}\n{"text": \n', "f, line 2: not a line of JSON"),
+        ("jsonl", b'{"text": "a"}\n["a"]\n', "f, line 2: not a JSON object; got list"),
+        ("jsonl", b'{"body": "a", "id": 1}\n', "no field 'text' to take the text from; got body, id"),
+        ("jsonl", b'{"text": ["a"]}\n', "f, line 1: field 'text' is not a string; got list"),
+        ("jsonl", b"[" * 100_000, "f, line 1: not a line of JSON"),
+        ("jsonl", b'{"text": "a", "n": ' + b"9" * 5000 + b"}\n", "f, line 1: not a line of JSON"),
+        ("csv", b"a,b\n1,2\n", "no field 'text' to take the text from; got a, b"),
+        ("csv", b"text,n\na,1\nb,2,3\n", "f, line 3: more cells than the header has; got 3; expected at most 2"),
+        ("csv", b'text,n\na,1\n"never closed,2\n', "f, line 3: bad CSV"),
+        ("csv", b"text,text\na,b\n", "a field occurs twice; got text"),
+        ("tsv", b"text\tn\na\tb\tc\n", "f, line 2: more cells than the header has"),
+        ("tsv", b"nothing\n", "no field 'text'"),
+    ],
+)
+def test_malformed_input_is_refused_with_its_place(read, data, message):
+    with pytest.raises(InputError) as caught:
+        getattr(Reader(), read)(data)
+    assert message in str(caught.value)
+    assert caught.value.hint or "twice" in message
+
+
+def test_a_short_row_has_empty_cells_at_its_end():
+    reader = Reader()
+    assert plain(reader.csv(b"text,n\na\n\nb,2\n")) == [
+        {"text": "a", "title": "", "n": None},
+        {"text": "b", "title": "", "n": 2},
+    ]
+
+
+def test_records_without_text_are_counted():
+    reader = Reader()
+    assert len(reader.jsonl(b'{"text": "a"}\n{"n": 5}\n{"text": null}\n')) == 1
+    assert reader.ledger["documents_dropped_no_text"] == 2
+    assert reader.ledger.warnings == ["records without 'text', first in f:2"]
+
+
+def test_fields_that_are_not_carried_are_counted():
+    reader = Reader()
+    reader.jsonl(b'{"text": "a", "n": 5, "url": 1, "x": 2}\n{"text": "b", "url": 3}\n')
+    assert reader.ledger.named("fields_not_carried") == {"url": 2, "x": 1}
+
+
+def test_random_field_names_do_not_fill_the_memory():
+    reader = Reader()
+    reader.jsonl(b"\n".join(json.dumps({"text": "a", f"field{n}": 1}).encode() for n in range(500)))
+    named = reader.ledger.named("fields_not_carried")
+    assert len(named) == 51
+    assert named["(other)"] == 450
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "found", "missed"),
+    [
+        (
+            "str",
+            ["a", 1, 1.5, True, None, [1, "é"], {"b": None}],
+            ["a", "1", "1.5", "true", None, '[1, "é"]', '{"b": null}'],
+            0,
+        ),
+        (
+            "int",
+            ["7", 7, 7.0, True, None, "", "7.5", 7.5, "x", 2**63],
+            [7, 7, 7, 1, None, None, None, None, None, None],
+            4,
+        ),
+        ("float", ["7.5", 7, None, "", "x", [1]], [7.5, 7.0, None, None, None, None], 2),
+        ("bool", ["true", "No", 1, False, "2", None], [True, False, True, False, None, None], 1),
+    ],
+)
+def test_metadata_is_converted_and_misses_are_counted(kind, values, found, missed):
+    ledger = Ledger()
+    settings = IngestSettings(metadata=(f"x:{kind}",))
+    fields = Fields("f", settings, Decoder("f", "replace", ledger), ledger)
+    made = [fields.record({"text": "t", "x": value}, 1) for value in values]
+    assert [record.metadata["x"] for record in made] == found
+    assert ledger["metadata_not_converted.x"] == missed
+    assert len(ledger.warnings) == bool(missed)
+
+
+def test_other_fields_can_be_named():
+    reader = Reader(text_field="body", title_field="head")
+    (record,) = reader.jsonl(b'{"body": "b", "head": 7, "text": "no"}')
+    assert (record.text, record.title) == ("b", "7")
+
+
+def test_parquet_text_that_is_not_utf8_is_mended():
+    offsets, data = pa.py_buffer(np.array([0, 3, 6], np.int32)), pa.py_buffer(b"ab\xffok!")
+    texts = pa.Array.from_buffers(pa.string(), 2, [None, offsets, data])
+    reader = Reader()
+    found = reader.parquet(pa.table({"text": texts}))
+    assert [r.text for r in found] == ["ab\ufffd", "ok!"]
+    assert reader.ledger["bytes_replaced"] == 1
+
+
+def test_parquet_with_numbers_for_text_is_refused():
+    with pytest.raises(InputError, match="field 'text' is not a string; got int"):
+        Reader().parquet(pa.table({"text": [1, 2]}))
+
+
+@pytest.mark.parametrize("damage", ["cut", "header", "page"])
+def test_damaged_parquet_is_refused(damage):
+    file = io.BytesIO()
+    pq.write_table(pa.table({"text": ["word " * 50] * 9}), file, compression="NONE", use_dictionary=False)
+    data = bytearray(file.getvalue())
+    if damage == "cut":
+        data = data[:-1]
+    else:
+        data[4:40] = b"\xff" * 36 if damage == "header" else b"z" * 36
+    reader = Reader()
+    with pytest.raises(InputError, match="not a sound Parquet file"):
+        list(parquet_records(io.BytesIO(data), reader.fields, reader.decoder, Growth("f", 200)))
+
+
+def test_a_parquet_file_of_one_text_many_times_is_refused_as_a_bomb():
+    texts = pa.DictionaryArray.from_arrays(pa.array(np.zeros(2000, np.int32)), ["x" * 100_000])
+    with pytest.raises(InputError, match="bomb"):
+        Reader().parquet(pa.table({"text": texts}))
+
+
+def test_a_read_error_is_not_taken_for_damage(tmp_path):
+    class Failing(io.RawIOBase):
+        def readable(self):
+            return True
+
+        def seekable(self):
+            return True
+
+        def seek(self, offset, whence=os.SEEK_SET):
+            raise OSError(5, "Input/output error")
+
+        def tell(self):
+            return 0
+
+    reader = Reader()
+    with pytest.raises(StorageError, match="reading failed"):
+        list(parquet_records(Failing(), reader.fields, reader.decoder, Growth("f", 200)))

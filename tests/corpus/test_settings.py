@@ -1,0 +1,48 @@
+"""Settings of ingest: bounds and what does not fit together."""
+
+import subprocess
+import sys
+
+import pytest
+
+from wordpipe.corpus.settings import IngestSettings
+from wordpipe.errors import ConfigError
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"valid": 0.6, "test": 0.4}, "keep it below 1"),
+        ({"valid": -0.1}, "greater than or equal to 0"),
+        ({"documents": "line", "first_line_title": True}, "documents = file or block"),
+        ({"metadata": ["a:integer"]}, "'a:integer'"),
+        ({"metadata": [""]}, "NAME or NAME:TYPE"),
+        ({"metadata": ["a", "a:int"]}, "different names"),
+        ({"metadata": ["doc_id"]}, "the corpus's own columns"),
+        ({"metadata": ["see_also"]}, "the corpus's own columns"),
+        ({"metadata": ["body"], "text_field": "body"}, "leave them out of metadata"),
+        ({"max_document_bytes": 10}, "greater than or equal to 1024"),
+        ({"bad_bytes": "ignore"}, "'replace', 'skip' or 'fail'"),
+        ({"document": "line"}, "unknown setting 'document'"),
+    ],
+)
+def test_wrong_settings_are_refused_with_the_bound(values, message):
+    with pytest.raises(ConfigError) as caught:
+        IngestSettings.make(values)
+    assert message in str(caught.value)
+
+
+def test_metadata_types_are_read_in_order():
+    settings = IngestSettings(metadata=("url", "year:int", "score:float", "seen:bool"))
+    assert list(settings.metadata_types.items()) == [
+        ("url", "str"),
+        ("year", "int"),
+        ("score", "float"),
+        ("seen", "bool"),
+    ]
+
+
+def test_settings_import_nothing_heavy():
+    code = "import sys, wordpipe.corpus.settings; print(*sorted({m.partition('.')[0] for m in sys.modules}))"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert not {"numpy", "pyarrow", "torch", "regex", "blake3", "zstandard"} & set(loaded)

@@ -1,0 +1,213 @@
+"""What the user's words name."""
+
+import io
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from blake3 import blake3
+
+from wordpipe.corpus.sources import expand, fingerprint
+from wordpipe.errors import InputError, StorageError
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """A working folder with a few files."""
+    monkeypatch.chdir(tmp_path)
+    for name in (
+        "b.txt",
+        "a.md",
+        "sub/deep/c.jsonl.gz",
+        "sub/d.TSV",
+        "sub/.hidden.txt",
+        ".git/e.txt",
+        "sub/x.conll",
+        "README",
+    ):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(name)
+    return tmp_path
+
+
+def names(*texts, **settings):
+    return [source.name for source in expand(texts, **settings)]
+
+
+def test_a_folder_gives_its_known_files_sorted_and_counts_the_others(here):
+    found = expand(["."])
+    assert [(s.name, s.format, s.compression) for s in found] == [
+        ("a.md", "md", "none"),
+        ("b.txt", "txt", "none"),
+        ("sub/d.TSV", "tsv", "none"),
+        ("sub/deep/c.jsonl.gz", "jsonl", "gz"),
+    ]
+    assert found.skipped == {"conll": 1, "hidden": 2, "no name ending": 1}
+    assert found.bytes == sum(len(s.name) for s in found)
+    assert found[0].name == "a.md"
+    assert len(found[1:]) == 3
+
+
+def test_a_named_format_takes_every_file_of_a_folder(here):
+    found = expand(["sub"], read_as="txt")
+    assert [(s.name, s.format) for s in found] == [
+        ("sub/d.TSV", "txt"),
+        ("sub/deep/c.jsonl.gz", "txt"),
+        ("sub/x.conll", "txt"),
+    ]
+
+
+def test_the_order_of_the_words_does_not_matter_and_a_file_counts_once(here):
+    assert names("b.txt", "a.md") == names("a.md", "b.txt", "./b.txt", str(here / "b.txt")) == ["a.md", "b.txt"]
+    assert expand([".", "b.txt"]).skipped["named twice"] == 1
+
+
+def test_globs_are_expanded_and_a_file_of_that_very_name_comes_first(here):
+    assert names("*.txt") == ["b.txt"]
+    assert names("sub/**/*.gz") == ["sub/deep/c.jsonl.gz"]
+    Path("[b].txt").write_text("x")
+    assert names("[b].txt") == ["[b].txt"]
+
+
+def test_a_named_file_of_unknown_ending_is_text(here):
+    assert [(s.name, s.format) for s in expand(["README", "sub/x.conll"])] == [
+        ("README", "txt"),
+        ("sub/x.conll", "txt"),
+    ]
+
+
+def test_names_are_relative_below_the_working_folder_and_else_as_given(here, monkeypatch):
+    assert names(str(here / "b.txt")) == ["b.txt"]
+    monkeypatch.chdir(here / "sub")
+    assert names("../b.txt") == ["../b.txt"]
+    assert names(str(here / "b.txt")) == [str(here / "b.txt")]
+
+
+def test_a_name_that_is_no_utf8_can_be_shown(here):
+    try:
+        Path(os.fsdecode(b"bad\xff.txt")).write_text("x")
+    except OSError:
+        pytest.skip("this file system has no such names")
+    assert "bad\ufffd.txt" in names(".")
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "hint"),
+    [
+        ("b.text", "no such file or folder", "did you mean b.txt?"),
+        ("*.pdf", "no file matches", None),
+        ("nothing", "no text to read; got only skipped files (1 png)", None),
+        ("page.html", ".html files are not read", "--format txt"),
+        ("data.json", ".json files are not read", "jq -c"),
+        ("all.tar.gz", ".tar files are not read", "unpack"),
+        ("t.parquet.gz", "Parquet is read from plain files only", "decompress"),
+        ("lost.txt", "the link leads nowhere", None),
+        ("/dev/null", "neither a file nor a folder nor a pipe", None),
+        ("python:no_such_package", "no Python source of this package", "pip install no_such_package"),
+        ("python:", "no Python source of this package", None),
+        ("python:../x", "no Python source of this package", None),
+        ("python:_struct", "no Python source of this package", None),  # compiled
+        ("", "no such file or folder", None),
+    ],
+)
+def test_what_cannot_be_read_is_named(here, text, message, hint):
+    for name in ("nothing/a.png", "page.html", "data.json", "all.tar.gz", "t.parquet.gz"):
+        path = here / name
+        path.parent.mkdir(exist_ok=True)
+        path.touch()
+    (here / "lost.txt").symlink_to("nowhere")
+    with pytest.raises(InputError) as caught:
+        expand([text])
+    assert message in str(caught.value)
+    assert hint is None or hint in caught.value.hint
+
+
+def test_links_to_folders_and_special_files_of_a_folder_are_skipped(here):
+    (here / "loop").symlink_to(here)
+    (here / "lost.txt").symlink_to("nowhere")
+    os.mkfifo(here / "pipe.txt")
+    skipped = expand(["."]).skipped
+    assert (skipped["link to a folder"], skipped["not a file"]) == (1, 2)
+
+
+def read_all(text):
+    for source in expand([text]):
+        with source.open() as file:
+            file.read()
+
+
+@pytest.mark.parametrize("target", ["secret.txt", "locked", "."])
+def test_no_permission_is_a_storage_error(here, target):
+    (here / "secret.txt").write_text("x")
+    (here / "secret.txt").chmod(0)
+    (here / "locked").mkdir()
+    (here / "locked").chmod(0)
+    here.chmod(0o755)
+    user = os.geteuid()
+    if user == 0:
+        os.seteuid(65534)  # permissions do not bind root
+    try:
+        with pytest.raises(StorageError, match=r"permission|cannot be read"):
+            read_all(target)
+    finally:
+        os.seteuid(user)
+        (here / "locked").chmod(0o755)
+
+
+def test_a_file_that_went_away_is_an_input_error(here):
+    (source,) = expand(["b.txt"])
+    Path("b.txt").unlink()
+    with pytest.raises(InputError, match=r"b\.txt: the file is gone"), source.open():
+        pass
+
+
+def test_fingerprints_of_files_are_their_hashes(here):
+    entries = fingerprint(expand(["a.md", "b.txt"]), lambda path: blake3(path.read_bytes()).hexdigest())
+    assert entries == [
+        {"name": name, "bytes": len(name), "blake3": blake3(name.encode()).hexdigest()} for name in ("a.md", "b.txt")
+    ]
+
+
+def test_the_fingerprint_of_a_package_changes_with_any_of_its_files(here, monkeypatch):
+    package = here / "lib" / "fingerprinted"
+    (package / "sub").mkdir(parents=True)
+    (package / "__init__.py").write_text('"""Top."""')
+    (package / "sub" / "part.py").write_text("x = 1")
+    monkeypatch.syspath_prepend(here / "lib")
+
+    def entry():
+        return fingerprint(expand(["python:fingerprinted"]), lambda path: blake3(path.read_bytes()).hexdigest())[0]
+
+    first = entry()
+    assert (first["name"], first["bytes"]) == ("python:fingerprinted", 15)
+    (package / "sub" / "part.py").write_text("x = 2")
+    second = entry()
+    (package / "sub" / "part.py").rename(package / "sub" / "other.py")
+    assert len({first["blake3"], second["blake3"], entry()["blake3"]}) == 3
+
+
+def test_standard_input_is_one_stream_and_must_be_read_before_its_fingerprint(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"text")))
+    found = expand(["-", "-"])
+    assert [(s.name, s.kind, s.compression) for s in found] == [("-", "stream", "auto")]
+    with pytest.raises(AssertionError, match="ingest it first"):
+        fingerprint(found, str)
+    with found[0].open() as file:
+        assert file.read() == b"text"
+
+
+def test_without_standard_input_there_is_a_clear_error(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", None)
+    with pytest.raises(InputError, match="no standard input"), expand(["-"])[0].open():
+        pass
+
+
+def test_a_package_imports_nothing(here, monkeypatch):
+    package = here / "lib" / "canary_package"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("raise SystemExit('imported')")
+    monkeypatch.syspath_prepend(here / "lib")
+    assert names("python:canary_package") == ["python:canary_package"]
+    assert "canary_package" not in sys.modules

@@ -1,0 +1,71 @@
+"""A small training for the tests of this folder: text with a pattern that can be learned, a model that learns it in seconds.
+
+Run as a program it trains to the end and prints the hash of the final weights; the tests kill it on the way.
+"""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import torch
+from safetensors.torch import save
+
+from wordpipe.artifacts.hashing import hash_bytes
+from wordpipe.model.initialise import new_model
+from wordpipe.runtime import StopFlag, stop_signal
+from wordpipe.training.assemble import assemble
+from wordpipe.training.execution import make_execution
+from wordpipe.training.loop import Training
+from wordpipe.training.plan import SpecialIds, model_config
+from wordpipe.training.settings import CausalSettings, MaskedSettings, PretrainSettings
+from wordpipe.training.tasks import make_task
+
+SPECIAL = SpecialIds(pad=0, unk=1, cls=2, sep=3, mask=4, bos=5, eos=6)
+N_TOKENS = 90
+SMALL = {"preset": "tiny", "dim": 32, "n_layers": 2, "n_heads": 2, "ffn_dim": 64, "seq_len": 16, "batch_size": 8}
+
+
+def settings_of(kind: str, **values: object) -> PretrainSettings:
+    cls = MaskedSettings if kind == "mlm" else CausalSettings
+    return cls.make(SMALL | {"steps": 12, "threads": 1, "device": "cpu", "lr": 3e-3} | values)
+
+
+def text(n: int, seed: int = 0) -> np.ndarray:
+    """Ids that go up by one or two, with document ends in between: the next one can be guessed, but not always."""
+    random = np.random.default_rng(seed)
+    ids = 7 + np.cumsum(random.integers(1, 3, n)) % (N_TOKENS - 7)
+    ids[random.random(n) < 0.03] = 3
+    return ids.astype("<u2")
+
+
+def training(settings: PretrainSettings, state_dir: Path, *, run_key: str = "a run", n: int = 2000) -> Training:
+    task = make_task(settings, n_tokens=N_TOKENS, special=SPECIAL)
+    execution = make_execution(settings)
+    model = new_model(model_config(settings, task.architecture, n_tokens=N_TOKENS, special=SPECIAL), settings.seed)
+    return assemble(
+        settings, task, model, text(n), text(300, seed=1), execution=execution, state_dir=state_dir, run_key=run_key
+    )
+
+
+def weights_hash(run: Training) -> str:
+    return hash_bytes(save({name: weight.detach().cpu() for name, weight in run.model.named_parameters()}))
+
+
+def run_to_end(run: Training) -> str:
+    for _ in run.steps(StopFlag()):
+        pass
+    return weights_hash(run)
+
+
+def main(kind: str, state_dir: str, *pairs: str) -> None:
+    run = training(settings_of(kind, **dict(pair.split("=") for pair in pairs)), Path(state_dir))
+    print("resumed from", run.resumed_from, *run.notes, flush=True)  # noqa: T201
+    with stop_signal() as flag:
+        for step in run.steps(flag):
+            print("step", step.step, flush=True)  # noqa: T201
+    print("weights", weights_hash(run), flush=True)  # noqa: T201
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    main(*sys.argv[1:])

@@ -1,0 +1,108 @@
+import json
+import subprocess
+import sys
+
+import pytest
+
+from tests.training.parts import N_TOKENS, SPECIAL
+from wordpipe.errors import ArtifactError, ConfigError
+from wordpipe.model.presets import PRESETS
+from wordpipe.training.plan import SpecialIds, make_plan, model_config
+from wordpipe.training.settings import CausalSettings, MaskedSettings
+from wordpipe.training.tasks import make_task
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"steps": 5, "epochs": 1}, "steps = 5 and epochs = 1.0 both say"),
+        ({"mask_share": 0.95, "random_share": 0.1}, "mask_share .* 1.05 should be at most 1"),
+        ({"preset": "huge"}, "preset = 'huge' should be 'tiny', 'mini', 'small' or 'base'"),
+        ({"steps": 0}, "steps = 0 should be greater than or equal to 1"),
+        ({"dropout": 1.0}, "dropout = 1.0"),
+        ({"dim": -1}, "dim = -1"),
+        ({"lr": float("inf")}, "lr = inf"),
+        ({"mask_rat": 0.1}, "unknown setting 'mask_rat'"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused_by_name(values, message):
+    with pytest.raises(ConfigError, match=message):
+        MaskedSettings.make(values)
+
+
+def test_a_causal_run_has_no_masks():
+    with pytest.raises(ConfigError, match="unknown setting 'mask_rate'"):
+        CausalSettings.make({"mask_rate": 0.1})
+
+
+def test_what_cannot_change_the_weights_is_not_in_the_recipe():
+    recipe = MaskedSettings.make({}).recipe()
+    assert not {"checkpoint_seconds", "checkpoint_steps", "report_every", "eval_every", "valid_tokens"} & set(recipe)
+    assert {"preset", "seed", "threads", "micro_batch", "dtype", "mask_rate", "compile"} <= set(recipe)
+
+
+def test_importing_settings_imports_nothing_heavy():
+    code = "import sys, wordpipe.training.settings, wordpipe.training.plan; print(sorted(sys.modules))"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert not {"torch", "numpy", "pyarrow"} & set(json.loads(out.replace("'", '"')))
+
+
+def plan_of(values, n_blocks=1000, seq_len=128, cls=MaskedSettings, device="cpu"):
+    settings = cls.make(values)
+    config = model_config(settings, "encoder", n_tokens=16_000, special=SPECIAL)
+    return make_plan(settings, config, n_blocks=n_blocks, seq_len=seq_len, device=device)
+
+
+@pytest.mark.parametrize("name", sorted(PRESETS))
+def test_the_preset_fills_in_what_is_not_set(name):
+    preset = PRESETS[name]
+    config = model_config(MaskedSettings.make({"preset": name}), "encoder", n_tokens=16_001, special=SPECIAL)
+    assert (config.dim, config.n_layers, config.ffn_dim, config.max_len) == (
+        preset.dim, preset.n_layers, preset.ffn_dim, preset.max_len,
+    )  # fmt: skip
+    assert config.vocab_size == 16_064
+    assert config.mask_id == 4
+    plan = plan_of({"preset": name})
+    assert (plan.lr, plan.batch_size) == (preset.lr, preset.batch_size)
+
+
+def test_a_setting_overrides_the_preset_and_the_rest_follows():
+    settings = CausalSettings.make({"preset": "mini", "dim": 128, "n_layers": 3, "seq_len": 64, "dropout": 0.1})
+    config = model_config(settings, "decoder", n_tokens=100, special=SPECIAL)
+    assert (config.dim, config.n_heads, config.ffn_dim) == (
+        128,
+        2,
+        192,
+    )  # heads of 64, feed-forward of 1.5 D as in mini
+    assert (config.n_layers, config.max_len, config.dropout) == (3, 64, 0.1)
+    with pytest.raises(ConfigError, match="heads must divide"):
+        model_config(CausalSettings.make({"dim": 100, "n_heads": 3}), "decoder", n_tokens=100, special=SPECIAL)
+
+
+def test_numbers_of_steps():
+    assert plan_of({"steps": 7}).steps == 7
+    assert plan_of({"epochs": 2, "batch_size": 300}).steps == 7  # 2000 blocks in batches of 300
+    assert plan_of({"batch_size": 10}).steps == 300  # neither: three epochs
+    assert plan_of({"batch_size": 1000}).steps == 200  # but at least 200 steps
+    assert plan_of({"steps": 500}).eval_every == 100
+    assert plan_of({"steps": 500, "eval_every": 30, "report_every": 3}).report_every == 3
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda", "mps"])
+@pytest.mark.parametrize("cls", [MaskedSettings, CausalSettings])
+def test_micro_batches_divide_the_batch(device, cls):
+    for batch_size in (1, 7, 32, 96, 1000):
+        plan = plan_of({"batch_size": batch_size}, cls=cls, device=device)
+        assert batch_size % plan.micro_batch == 0
+    assert plan_of({"preset": "base"}, seq_len=512).micro_batch == 8
+    assert plan_of({"batch_size": 32, "micro_batch": 5}).micro_batch == 5
+    assert plan_of({"batch_size": 4, "micro_batch": 50}).micro_batch == 4
+
+
+@pytest.mark.parametrize(
+    ("cls", "missing"), [(MaskedSettings, "mask"), (MaskedSettings, "cls"), (CausalSettings, "bos")]
+)
+def test_a_tokenizer_without_the_special_tokens_is_refused(cls, missing):
+    ids = {role: i for i, role in enumerate(("pad", "unk", "cls", "sep", "mask", "bos", "eos")) if role != missing}
+    with pytest.raises(ArtifactError, match=r"the tokenizer has no (\[MASK\]|\[CLS\]|<s>) token"):
+        make_task(cls.make({}), n_tokens=N_TOKENS, special=SpecialIds(**ids))
