@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -127,6 +128,20 @@ def test_round_trip_whatever_the_batches(tmp_path_factory, schema, data):
     with Artifact(folder / "one") as artifact:
         assert row_count(artifact, "corpus") == len(rows)
         assert read_schema(artifact, "corpus", schema).equals(schema)
+
+
+@pytest.mark.parametrize("rows_per_batch", [777, 1024, 20_011])
+def test_columns_of_several_pages_whatever_the_batches(tmp_path, rows_per_batch):
+    """Handed over in pieces, a list column of more than a page comes out with other pages for other pieces."""
+    rng = np.random.default_rng(0)
+    lengths = rng.integers(0, 30, 40_000)
+    ids = pa.array(rng.integers(0, 60_000, lengths.sum()), pa.uint16())
+    lists = pa.ListArray.from_arrays(pa.array(np.concatenate(([0], np.cumsum(lengths))), pa.int32()), ids)
+    whole = pa.record_batch({"ids": lists})
+    pieces = [whole.slice(start, rows_per_batch) for start in range(0, len(whole), rows_per_batch)]
+    publish_table(tmp_path / "one", whole.schema, [whole])
+    publish_table(tmp_path / "two", whole.schema, pieces)
+    assert files_in(tmp_path / "one") == files_in(tmp_path / "two")
 
 
 @pytest.mark.parametrize("schema", SCHEMAS.values(), ids=SCHEMAS)

@@ -116,7 +116,6 @@ class TableWriter:
         if self._writer is not None:
             with suppress(Exception):
                 self._writer.close()
-            self._writer.is_open = False
             self._writer = None
 
 
@@ -134,8 +133,13 @@ def open_part(artifact: Artifact, name: str) -> pq.ParquetFile:
     Raises:
         ArtifactError: not a Parquet file.
     """
-    with _damage(artifact.path / name):
-        return _Part(artifact.open(name), memory_map=False, pre_buffer=False)
+    file = artifact.open(name)
+    try:
+        with _damage(artifact.path / name):
+            return _Part(file, memory_map=False, pre_buffer=False)
+    except BaseException:
+        file.close()
+        raise
 
 
 def read_schema(artifact: Artifact, stem: str, expected: pa.Schema | None = None) -> pa.Schema:
@@ -175,19 +179,10 @@ def row_count(artifact: Artifact, stem: str) -> int:
 
 
 class _Part(pq.ParquetFile):  # type: ignore[misc]
-    """A Parquet file that owns the Python file under it: pyarrow leaves that to the garbage collector."""
+    """A Parquet file that closes the Python file under it: pyarrow leaves that to the garbage collector."""
 
-    def __init__(self, file: Any, **options: Any) -> None:
-        self._file = file
-        try:
-            super().__init__(file, **options)
-        except BaseException:
-            file.close()
-            raise
-
-    def close(self, force: bool = False) -> None:
-        super().close(force=True)
-        self._file.close()
+    def close(self, force: bool = True) -> None:
+        super().close(force=force)
 
 
 @contextmanager

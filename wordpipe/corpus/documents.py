@@ -27,11 +27,13 @@ class Document:
         doc_id: BLAKE3 of the text, first 80 bits, in hex.
         split: train, valid or test.
         record: text, title, source, line and metadata, cleaned.
+        width: characters that stand beside each of its sentences, roughly.
     """
 
     doc_id: str
     split: str
     record: Record
+    width: int
 
     def sentences(self, settings: IngestSettings, ledger: Ledger, chunk: int) -> Iterator[tuple[list[str], list[int]]]:
         """Texts and lines of the next `chunk` sentences, until all were given."""
@@ -86,9 +88,11 @@ class Documents:
             return None
         doc_id = digest.hex()
         split = split_of(doc_id, self._settings.valid, self._settings.test)
-        for what, number in (("documents_kept", 1), (f"documents_{split}", 1), ("bytes_kept", len(data))):
-            self._ledger.add(what, number)
-        return Document(doc_id, split, record)
+        self._ledger.add("documents_kept")
+        self._ledger.add(f"documents_{split}")
+        self._ledger.add("bytes_kept", len(data))
+        width = 100 + len(record.title or "") + sum(len(str(value)) for value in record.metadata.values())
+        return Document(doc_id, split, record, width)
 
     def _clean(self, record: Record) -> None:
         """Take the space around the text away, and the title for the text where there is no other."""

@@ -151,7 +151,10 @@ class _Exports:
 
     def note(self, statement: ast.stmt) -> None:
         match statement:
-            case ast.Assign(targets=[ast.Name(id="__all__")], value=value):
+            case (
+                ast.Assign(targets=[ast.Name(id="__all__")], value=value)
+                | ast.AnnAssign(target=ast.Name(id="__all__"), value=ast.expr() as value)
+            ):
                 self.is_known = True
                 self._add(value)
             case ast.AugAssign(target=ast.Name(id="__all__"), value=value):

@@ -144,6 +144,8 @@ def is_hard_wrapped(text: str) -> bool:
     >>> is_hard_wrapped("One sentence a line.\nAnother one, which is a little longer than that.\nThe third.")
     False
     """
+    if "\n" not in text:
+        return False
     sample = text[:_SAMPLE].split("\n")
     if len(text) > _SAMPLE:
         sample.pop()

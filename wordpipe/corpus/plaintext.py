@@ -36,6 +36,9 @@ def text_records(
                 yield from growing.finish()
             if not growing.is_open:
                 continue
+        elif documents == "line" and not growing.is_open and line[-1] == "\n" and 4 * len(line) <= max_bytes:
+            yield Record(line, source, number, newline=newline)  # nearly every line: no need to gather anything
+            continue
         growing.add(number, line)
         if growing.size > max_bytes:
             yield from growing.full_parts()

@@ -30,7 +30,7 @@ def ingest(
     names = as_list(sources)
     refuse_artifacts(names)
     with making("corpus", "ingest", output, chosen, run) as job:
-        job.libraries = ("pyarrow", "regex")
+        job.libraries = ("pyarrow", "zstandard")
         found = expand(names, read_as=chosen.format)
         reader = Ingest(found, chosen)
         known = all(source.kind != "stream" for source in found)

@@ -39,7 +39,7 @@ def tokenize(
     """
     chosen = TokenizeSettings.make(settings)
     with making("tokens", "tokenize", output, chosen, run) as job:
-        job.libraries = ("tokenizers", "pyarrow")
+        job.libraries = ("tokenizers", "regex", "pyarrow")
         source = open_corpus(job, corpus)
         given = _given_tokenizer(job, chosen.tokenizer)
         runs: Counter[str] = Counter()

@@ -128,10 +128,10 @@ def _train(job: Job, training: GensimTraining) -> None:
             log.write(_row(step))
             measured = step if step.loss is not None else measured
             speed = step.tokens / max(step.seconds, 1e-9)
-            figures = {"lr": f"{step.lr:.4f}", "words/s": f"{speed:,.0f}"}
+            figures = {"epoch": str(step.epoch), "lr": f"{step.lr:.4f}", "words/s": f"{speed:,.0f}"}
             if measured is not None:
                 figures["loss"] = f"{measured.loss:.4f}"
-            job.report(f"epoch {step.epoch}", step.tokens, step.total, "words", **figures)
+            job.report("training", step.tokens, step.total, "words", **figures)
             job.rates = {"words_per_s": round(speed, 1)}
     if measured is not None and measured.loss is not None:
         job.metrics = {"loss": round(measured.loss, 6)}

@@ -43,6 +43,7 @@ class Training:
         resumed_from: the step of the checkpoint that was continued, or None.
         history: every report so far, those of the runs before included.
         notes: what the user should know of the checkpoints found.
+        threads: CPU threads that it runs on; those of the checkpoint where one is continued.
         bitwise: whether an undisturbed run on the same kind of machine would give the same bytes.
     """
 
@@ -60,13 +61,14 @@ class Training:
         checkpoint_seconds: float = 60.0,
         checkpoint_steps: int = 0,
     ) -> None:
-        self.model, self.plan = model, plan
+        self.model, self.blocks, self.plan = model, blocks, plan
         self.step = 0
         self.resumed_from: int | None = None
         self.history: list[Step] = []
         self.notes = state.notes
+        self.threads = execution.threads
         self.bitwise = execution.bitwise
-        self._objective, self._blocks, self._execution = objective, blocks, execution
+        self._objective, self._execution = objective, execution
         self._optimiser, self._state, self._validation = optimiser, state, validation
         self._checkpoint_seconds, self._checkpoint_steps = checkpoint_seconds, checkpoint_steps
         self._loss_sum = execution.loss_function()
@@ -131,8 +133,8 @@ class Training:
 
     def _batch(self, step: int) -> Targets:
         """The inputs and targets of a step: a function of (seed, step) alone."""
-        order_B = block_order(step, batch_size=self.plan.batch_size, n_blocks=len(self._blocks), seed=self.plan.seed)
-        rows = torch.from_numpy(self._blocks.rows(order_B))
+        order_B = block_order(step, batch_size=self.plan.batch_size, n_blocks=len(self.blocks), seed=self.plan.seed)
+        rows = torch.from_numpy(self.blocks.rows(order_B))
         device = self._execution.device
         if device.type == "cuda":  # from pinned memory the copy does not wait for the step before
             rows = rows.pin_memory()
@@ -215,13 +217,14 @@ class Training:
             "device": execution.device.type,
             "dtype": str(execution.dtype).removeprefix("torch."),
             "compiled": execution.compiled,
-            "threads": torch.get_num_threads(),
+            "threads": self.threads,
             "torch": torch.__version__,
         }
 
     def _continue_on(self, before: dict[str, Any]) -> None:
         """Take the number of threads of the checkpoint; say so where anything else is not as it was."""
-        torch.set_num_threads(before["threads"])
+        self.threads = before["threads"]
+        torch.set_num_threads(self.threads)
         now = self._machine()
         changed = [f"{key} {before[key]} → {now[key]}" for key in sorted(now) if before.get(key) != now[key]]
         if changed:
