@@ -14,6 +14,7 @@ bandwidth followed each other: 3.4 million tokens/s for 6 layers of width 384 (f
 import argparse
 import json
 import math
+import os
 import platform
 import sys
 import tempfile
@@ -102,29 +103,29 @@ def check_learning(base: dict[str, Any], steps: int) -> Iterator[dict[str, Any]]
             with tempfile.TemporaryDirectory() as folder:
                 part = training(task_name, values, folder, n_tokens=90, n=20_000)
                 losses[dtype] = run(part)[-1].loss
-        ok = losses["auto"] < math.log(90) - 0.5 and abs(losses["auto"] - losses["float32"]) < 0.3
+        ok = losses["auto"] < math.log(90) - 0.4 and abs(losses["auto"] - losses["float32"]) < 0.3
         yield {"check": f"{task_name} learns", "ok": ok, "guessing": math.log(90), "losses": losses}
 
 
-def check_resume(base: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def check_resume(base: dict[str, Any], steps: int) -> Iterator[dict[str, Any]]:
     """Stopped half-way and continued: the same weights bit by bit with --deterministic, nearly the same without."""
     for task_name in ("mlm", "clm"):
         for deterministic in (True, False):
-            values = base | {"steps": 20, "report_every": 1, "dropout": 0.1, "deterministic": deterministic}
+            values = base | {"steps": steps, "report_every": 1, "dropout": 0.1, "deterministic": deterministic}
             with tempfile.TemporaryDirectory() as folder:
                 parts = [
                     training(task_name, values, f"{folder}/{name}", n_tokens=90, n=20_000)
                     for name in ("whole", "halves")
                 ]
                 run(parts[0])
-                run(parts[1], stop_at=10)
+                run(parts[1], stop_at=steps // 2)
                 again = training(task_name, values, f"{folder}/halves", n_tokens=90, n=20_000)
                 run(again)
             pairs = list(zip(parts[0].model.parameters(), again.model.parameters(), strict=True))
             same = all(torch.equal(a, b) for a, b in pairs)
             farthest = max(float((a - b).detach().abs().max()) for a, b in pairs)
             loss_gap = abs(parts[0].history[-1].loss - again.history[-1].loss)
-            ok = again.resumed_from == 10 and (same if deterministic else loss_gap < 0.02)
+            ok = again.resumed_from == steps // 2 and (same if deterministic else loss_gap < 0.02)
             yield {
                 "check": f"{task_name} resumes, deterministic {deterministic}", "ok": ok, "same_bytes": same,
                 "farthest_weight": farthest, "loss_gap": loss_gap, "resumed_from": again.resumed_from,
@@ -217,11 +218,12 @@ def main() -> int:
     if arguments.device == "cuda" and not torch.cuda.is_available():
         print("gpu_check: this machine has no CUDA device (--device cpu exercises the script)", file=sys.stderr)
         return 2
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read once, and the first part does not ask for it
     is_cuda, device = arguments.device == "cuda", torch.device(arguments.device)
     base = (SMALL if is_cuda else TINY) | {"device": arguments.device}
     parts = {
-        "learn": check_learning(base, 300 if is_cuda else 150),
-        "resume": check_resume(base),
+        "learn": check_learning(base, 300 if is_cuda else 110),
+        "resume": check_resume(base, 20 if is_cuda else 6),
         "encode": check_encode(device, base),
         "speed": speeds(is_cuda),
     }

@@ -259,3 +259,25 @@ def test_json_has_what_the_readme_says(built, tmp_path, cli):
     }
     assert result.err == ""
     assert cli("index", built / "sentences", "-o", tmp_path / "i", "-q").err == ""
+
+
+@pytest.mark.slow
+def test_ten_times_the_text_needs_no_more_memory_to_ingest(tmp_path, handbook):
+    text, peaks = handbook.read_text(), []
+    for copies in (90, 900):  # 10 and 100 MB
+        with (tmp_path / "big.txt").open("w") as file:
+            for number in range(copies):
+                file.write(text.replace("\n\n", f" {number}\n\n"))
+        command = [
+            sys.executable,
+            "-m",
+            "wordpipe",
+            "ingest",
+            str(tmp_path / "big.txt"),
+            "-o",
+            str(tmp_path / "c"),
+            "--json",
+        ]
+        done = subprocess.run([*command, "--documents", "block"], capture_output=True, text=True, check=True)
+        peaks.append(json.loads(done.stdout)["peak_memory_bytes"])
+    assert peaks[1] <= 1.3 * peaks[0]

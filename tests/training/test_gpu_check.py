@@ -1,26 +1,30 @@
 """The script for machines with a GPU runs from end to end, here with tiny sizes on the CPU."""
 
+import importlib.util
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
+import pytest
 import torch
 
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "gpu_check.py"
 
 
-def call(*arguments):
-    return subprocess.run(
-        [sys.executable, "-W", "error", SCRIPT, *arguments], env={**os.environ, "OMP_NUM_THREADS": "1"},
-        capture_output=True, text=True, timeout=250, check=False,
-    )  # fmt: skip
+@pytest.fixture
+def call(monkeypatch):
+    spec = importlib.util.spec_from_file_location("gpu_check", SCRIPT)
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+
+    def run(*arguments):
+        monkeypatch.setattr("sys.argv", ["gpu_check", *map(str, arguments)])
+        return script.main()
+
+    return run
 
 
-def test_it_runs_on_a_cpu_and_every_check_holds(tmp_path):
-    done = call("--out", tmp_path / "out.json", "--device", "cpu")
-    assert done.returncode == 0, done.stdout + done.stderr
+def test_it_runs_on_a_cpu_and_every_check_holds(call, tmp_path, capsys):
+    assert call("--out", tmp_path / "out.json", "--device", "cpu") == 0, capsys.readouterr().out
     found = json.loads((tmp_path / "out.json").read_text())
     assert found["ok"]
     assert found["machine"]["device"] == "cpu"
@@ -37,10 +41,14 @@ def test_it_runs_on_a_cpu_and_every_check_holds(tmp_path):
     assert all(line["tokens_per_s"] > 0 for line in found["lines"] if "speed" in line)
 
 
-def test_without_cuda_it_says_so(tmp_path):
-    if torch.cuda.is_available():
-        return
-    done = call("--out", tmp_path / "out.json")
-    assert done.returncode == 2
-    assert "no CUDA device" in done.stderr
+@pytest.mark.skipif(torch.cuda.is_available(), reason="has CUDA")
+def test_without_cuda_it_says_so(call, tmp_path, capsys):
+    assert call("--out", tmp_path / "out.json") == 2
+    assert "no CUDA device" in capsys.readouterr().err
     assert not (tmp_path / "out.json").exists()
+
+
+def test_one_part_alone(call, tmp_path):
+    assert call("--out", tmp_path / "out.json", "--device", "cpu", "--only", "encode") == 0
+    checks = [line["check"] for line in json.loads((tmp_path / "out.json").read_text())["lines"]]
+    assert checks == ["encoder encodes", "decoder encodes"]

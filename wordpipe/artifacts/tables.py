@@ -18,7 +18,7 @@ from wordpipe.errors import ArtifactError
 
 __all__ = ["TableWriter", "open_part", "part_names", "read_batches", "read_schema", "row_count"]
 
-ROW_GROUP_BYTES = 32 << 20
+ROW_GROUP_BYTES = 16 << 20
 PART_BYTES = 1 << 30
 _REPEATED = ("doc_id", "title", "split", "source", "lang")  # columns worth a dictionary; vectors and ids never are
 _BATCH_ROWS = 4096
