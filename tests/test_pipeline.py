@@ -153,6 +153,17 @@ def test_settings_from_a_flat_file_or_a_stage(project):
         settings_from_file(str(project / "p.toml"), "embed")
 
 
+def test_a_stage_that_names_another_in_a_setting_finds_it_from_anywhere(project, tmp_path_factory, monkeypatch):
+    with (project / "p.toml").open("a") as file:
+        file.write('[stage.again]\ncommand = "tokenize"\ninputs = ["corpus"]\ntokenizer = "tokens"\n')
+    assert make(project) == ["corpus", "tokens", "words", "again"]
+    assert set(reasons(project).values()) == {()}
+    monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
+    found = settings_from_file(f"{project / 'p.toml'}#again", "tokenize")
+    assert found == {"tokenizer": str(project / "run" / "tokens")}
+    assert set(reasons(project).values()) == {()}
+
+
 def test_init_writes_a_pipeline_that_reads(tmp_path, cli):
     assert cli("init", tmp_path / "new").code == 0
     assert [s.name for s in Pipeline(tmp_path / "new" / "wordpipe.toml").stages][-1] == "index"

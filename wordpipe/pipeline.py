@@ -16,6 +16,7 @@ from. Times play no part, so a touched file makes nothing, and an input that cam
 """
 
 import contextlib
+import os
 import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -84,7 +85,7 @@ class Pipeline:
 
     def states(self, *, first: str | None = None, last: str | None = None) -> list[State]:
         """What is stale and why, of the stages from `first` to `last`."""
-        with contextlib.chdir(self.config.absolute().parent):
+        with self._at_home():
             states: dict[str, State] = {}
             for stage in self.stages:
                 states[stage.name] = self._state(stage, states)
@@ -97,15 +98,21 @@ class Pipeline:
 
         Each state is yielded twice for a stage that is made: before, with None, and after.
         """
-        with contextlib.chdir(self.config.absolute().parent):
-            for stage in self._chosen(first, last):
+        for stage in self._chosen(first, last):
+            with self._at_home():
                 state = self._state(stage, {})
-                yield state, None
-                if state.fresh and not run.fresh:
-                    continue
-                paths = [self._resolve(name) for name in stage.inputs]
-                arguments = _by_argument(stage.verb, paths)
-                yield state, stage.verb.load()(*arguments, output=stage.output, run=run, **self._settings(stage))
+            yield state, None
+            if state.fresh and not run.fresh:
+                continue
+            with self._at_home():
+                arguments = _by_argument(stage.verb, [self._resolve(name) for name in stage.inputs])
+                made = stage.verb.load()(*arguments, output=stage.output, run=run, **self._settings(stage))
+            made.path = os.path.relpath(self.config.absolute().parent / stage.output)
+            yield state, made
+
+    def _at_home(self) -> contextlib.AbstractContextManager[None]:
+        """Work in the config's folder: inputs, outputs and the names of sources are seen from there."""
+        return contextlib.chdir(self.config.absolute().parent)
 
     def _chosen(self, first: str | None, last: str | None) -> list[Stage]:
         names = [stage.name for stage in self.stages]
@@ -161,6 +168,11 @@ class Pipeline:
         fields = stage.verb.load_settings().artifact_fields()
         return {k: self._resolve(str(v)) if k in fields else v for k, v in stage.settings.items()}
 
+    def settings_from_here(self, stage: Stage) -> dict[str, Any]:
+        """The stage's settings for a command that runs in the current folder."""
+        fields = stage.verb.load_settings().artifact_fields()
+        return {k: str(self.config.parent / v) if k in fields else v for k, v in self._settings(stage).items()}
+
     def _resolve(self, name: str) -> str:
         return next((str(stage.output) for stage in self.stages if stage.name == name), name)
 
@@ -183,7 +195,7 @@ def settings_from_file(where: str, command: str) -> dict[str, Any]:
         names = ", ".join(s.name for s in pipeline.stages if s.verb.name == command) or "none"
         what = f"stages with the command {command!r}: {names}"
         raise ConfigError(f"one stage is needed; {what}", where=name, hint=f"choose one: --config {name}#NAME")
-    return fitting[0].settings
+    return pipeline.settings_from_here(fitting[0])
 
 
 def _read_toml(path: Path) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from types import FrameType
 from typing import TYPE_CHECKING, Literal
@@ -26,6 +26,7 @@ __all__ = [
     "Stopped",
     "Stopwatch",
     "cpu_count",
+    "forget_peak_memory",
     "peak_memory_bytes",
     "pick_device",
     "quiet",
@@ -138,6 +139,12 @@ def peak_memory_bytes() -> int:
     """The largest resident set of this process so far, in bytes."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024  # Linux counts in KiB, macOS in bytes
+
+
+def forget_peak_memory() -> None:
+    """Measure the peak from here on, where the system can (Linux): several stages may run in one process."""
+    with suppress(OSError), open("/proc/self/clear_refs", "w") as file:  # noqa: PTH123  (no file of a user's)
+        file.write("5")
 
 
 def pick_device(wanted: Literal["auto", "cpu", "cuda", "mps"]) -> "torch.device":

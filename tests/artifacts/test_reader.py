@@ -26,12 +26,6 @@ def target(tmp_path) -> Path:
     return tmp_path / "corpus"
 
 
-@pytest.fixture
-def _no_waiting(monkeypatch):
-    """What readers see does not depend on what has reached the disk."""
-    monkeypatch.setattr(os, "fsync", lambda _: None)
-
-
 def refused(target: Path, **options) -> ArtifactError:
     with pytest.raises(ArtifactError) as caught:
         Artifact(target, **options)
@@ -216,7 +210,6 @@ def test_an_artifact_moves_as_one(target, tmp_path):
     assert generation_of(tmp_path / "elsewhere") == 1
 
 
-@pytest.mark.usefixtures("_no_waiting")
 @pytest.mark.parametrize("two_renames", [False, True], ids=["exchange", "two renames"])
 def test_a_reader_stays_with_its_generation(target, monkeypatch, two_renames):
     if two_renames:
@@ -231,7 +224,6 @@ def test_a_reader_stays_with_its_generation(target, monkeypatch, two_renames):
     assert generation_of(target) == 101
 
 
-@pytest.mark.usefixtures("_no_waiting")
 @pytest.mark.parametrize("two_renames", [False, True], ids=["exchange", "two renames"])
 def test_opening_while_generations_fly_by(target, monkeypatch, two_renames):
     """Every opening finds one generation, whole, and there is one at any moment."""

@@ -1,9 +1,9 @@
 """Parquet streams: rows come back as they went in, the bytes depend on the rows alone, memory stays flat."""
 
 import gc
-import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -105,10 +105,9 @@ def files_in(target: Path) -> dict[str, bytes]:
 
 @pytest.fixture
 def small(monkeypatch) -> None:
-    """Row groups and parts so small that a few rows make several; they need not reach the disk."""
+    """Row groups and parts so small that a few rows make several."""
     monkeypatch.setattr(tables, "ROW_GROUP_BYTES", 200)
     monkeypatch.setattr(tables, "PART_BYTES", 1500)
-    monkeypatch.setattr(os, "fsync", lambda _: None)
 
 
 @pytest.mark.usefixtures("small")
@@ -354,6 +353,20 @@ def test_the_disk_refuses_somewhere_in_a_table(tmp_path, monkeypatch, place, act
     assert len(rows_in(target)) == 400
 
 
+@pytest.mark.usefixtures("small")
+def test_a_stage_that_fails_half_way_is_not_heard_of_again(tmp_path):
+    """A Parquet writer that is left alone tries to end its file when it is collected, long after that is gone."""
+
+    def half() -> Iterator[pa.RecordBatch]:
+        yield numbers(0, 100)
+        raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        publish_table(tmp_path / "a", NUMBERS, half())
+    gc.collect()  # what goes wrong there is a warning, and warnings are errors
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_no_descriptors_leak(tmp_path):
     publish_table(tmp_path / "a", NUMBERS, [numbers(0, 10_000)])
 
@@ -374,6 +387,17 @@ def test_no_descriptors_leak(tmp_path):
         assert sorted(path.name for path in Path("/dev/fd").iterdir()) == before
     finally:
         gc.enable()
+
+
+def test_a_closed_part_holds_nothing(tmp_path):
+    """Even while somebody still refers to it."""
+    publish_table(tmp_path / "a", NUMBERS, [numbers(0, 10)])
+    with Artifact(tmp_path / "a", verify=False) as artifact:
+        before = sorted(path.name for path in Path("/dev/fd").iterdir())
+        with open_part(artifact, "corpus-00000.parquet") as part:
+            assert part.metadata.num_rows == 10
+        assert sorted(path.name for path in Path("/dev/fd").iterdir()) == before
+        del part
 
 
 MEMORY = """

@@ -72,14 +72,10 @@ class TableWriter:
 
     def finish(self) -> None:
         """Write what is waiting and close the last part. A table without rows still has one part."""
-        try:
-            self._flush()
-            if self._file is None and self._part == 0:
-                self._open_part()
-            self._close_part()
-        except BaseException:
-            self._abandon()
-            raise
+        self._flush()
+        if self._file is None and self._part == 0:
+            self._open_part()
+        self._close_part()
 
     def _flush(self) -> None:
         if not self._waiting:

@@ -312,7 +312,11 @@ def _missing(text: str) -> InputError:
         near = get_close_matches(path.name, sorted(os.listdir(path.parent)), n=3, cutoff=0.7)  # noqa: PTH208
     except OSError:
         near = []
-    hint = f"did you mean {', '.join(str(path.parent / name) for name in near)}?" if near else None
+    hint = (
+        f"did you mean {', '.join(str(path.parent / name) for name in near)}?"
+        if near
+        else "name files, folders or globs; - is standard input, python:NAME a package"
+    )
     return InputError("no such file or folder", where=text, hint=hint)
 
 

@@ -25,7 +25,7 @@ from wordpipe.artifacts.lock import OutputLock
 from wordpipe.artifacts.manifest import InputEntry, Kind, Manifest, digest_of, library_versions, recipe_of
 from wordpipe.artifacts.reader import Artifact, is_artifact
 from wordpipe.errors import ConfigError, StorageError
-from wordpipe.runtime import Progress, Report, Stopwatch, peak_memory_bytes, quiet
+from wordpipe.runtime import Progress, Report, Stopwatch, forget_peak_memory, peak_memory_bytes, quiet
 from wordpipe.settings import Settings
 
 if TYPE_CHECKING:
@@ -90,6 +90,7 @@ class Job:
         self.device = "cpu"
         self.threads = 1
         self.libraries: tuple[str, ...] = ("pyarrow",)
+        forget_peak_memory()
         self.clock = Stopwatch()
         self._stack = stack
         self.draft = stack.enter_context(Draft(output))
