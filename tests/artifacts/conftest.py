@@ -4,6 +4,8 @@ import os
 
 import pytest
 
+from wordpipe.artifacts import tables
+
 
 @pytest.fixture(autouse=True, scope="module")
 def _no_waiting():
@@ -14,3 +16,10 @@ def _no_waiting():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda _: None)
         yield
+
+
+@pytest.fixture
+def small(monkeypatch) -> None:
+    """Row groups and parts so small that a few rows make several."""
+    monkeypatch.setattr(tables, "ROW_GROUP_BYTES", 200)
+    monkeypatch.setattr(tables, "PART_BYTES", 1500)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.artifacts.test_tables import publish_table
+from tests.artifacts.made_tables import publish_table
 from wordpipe.artifacts import tables
 from wordpipe.artifacts.reader import Artifact
 from wordpipe.artifacts.rows import RowReader

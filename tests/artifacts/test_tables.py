@@ -1,10 +1,4 @@
-"""Parquet streams: rows come back as they went in, the bytes depend on the rows alone, memory stays flat."""
-
-import gc
-import subprocess
-import sys
-from collections.abc import Iterator
-from pathlib import Path
+"""Parquet streams: rows come back as they went in, packed as they should, and the bytes depend on the rows alone."""
 
 import numpy as np
 import pyarrow as pa
@@ -13,13 +7,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.artifacts.generations import beside, manifest_for
-from tests.artifacts.tracing import ROOT
-from wordpipe.artifacts import failpoints, tables
+from tests.artifacts.generations import manifest_for
+from tests.artifacts.made_tables import NUMBERS, files_in, numbers, publish_table, rows_in
+from wordpipe.artifacts import tables
 from wordpipe.artifacts.draft import Draft
 from wordpipe.artifacts.reader import Artifact
 from wordpipe.artifacts.schemas import CORPUS, STEPS, TOKENS_16, TOKENS_32, VOCABULARY, sentences_schema, words_schema
-from wordpipe.artifacts.tables import TableWriter, open_part, part_names, read_batches, read_schema, row_count
+from wordpipe.artifacts.tables import TableWriter, open_part, part_names, read_schema, row_count
 from wordpipe.artifacts.widths import leaf_paths, row_bytes
 from wordpipe.errors import ArtifactError
 
@@ -82,32 +76,6 @@ def batches_of(rows: list[dict], schema: pa.Schema, cuts: list[int]) -> list[pa.
         piece = whole.slice(start, end - start)
         found.append(piece if number % 2 else pa.RecordBatch.from_pylist(rows[start:end], schema))
     return found
-
-
-def publish_table(target: Path, schema: pa.Schema, batches, stem: str = "corpus", **options) -> TableWriter:
-    """An artifact that holds one table."""
-    with Draft(target) as draft:
-        with TableWriter(draft, stem, schema, **options) as table:
-            for batch in batches:
-                table.write(batch)
-        draft.publish(manifest_for(draft.outputs))
-    return table
-
-
-def rows_in(target: Path, stem: str = "corpus", **options) -> list[dict]:
-    with Artifact(target) as artifact:
-        return [row for batch in read_batches(artifact, stem, **options) for row in batch.to_pylist()]
-
-
-def files_in(target: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in target.glob("*.parquet")}
-
-
-@pytest.fixture
-def small(monkeypatch) -> None:
-    """Row groups and parts so small that a few rows make several."""
-    monkeypatch.setattr(tables, "ROW_GROUP_BYTES", 200)
-    monkeypatch.setattr(tables, "PART_BYTES", 1500)
 
 
 @pytest.mark.usefixtures("small")
@@ -187,13 +155,6 @@ def _example(kind: pa.DataType):
     return (
         None if pa.types.is_decimal(kind) else b"x" if pa.types.is_binary(kind) else "x" if kind == pa.string() else 1
     )
-
-
-def numbers(start: int, stop: int) -> pa.RecordBatch:
-    return pa.record_batch({"n": pa.array(range(start, stop), pa.int64())})
-
-
-NUMBERS = numbers(0, 0).schema
 
 
 def test_a_table_without_rows(tmp_path):
@@ -293,147 +254,3 @@ def test_a_null_where_none_may_be_is_never_written(tmp_path, column, value):
     with pytest.raises((AssertionError, pa.ArrowInvalid), match=r"has nulls|non-nullable"):
         publish_table(tmp_path / "a", TOKENS_16, [batch])
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_damaged_table_is_named_even_unchecked(tmp_path):
-    """Whoever turns checking off still gets a message, not a number of wrong rows or a traceback."""
-    publish_table(tmp_path / "a", NUMBERS, [numbers(0, 50_000)])
-    path = tmp_path / "a" / "corpus-00000.parquet"
-    good = path.read_bytes()
-    named = 0
-    for place in [*range(40), *range(len(good) // 2, len(good) // 2 + 40), *range(len(good) - 300, len(good))]:
-        path.write_bytes(good[:place] + bytes([good[place] ^ 0xFF]) + good[place + 1 :])
-        with Artifact(tmp_path / "a", verify=False) as artifact:
-            try:
-                list(read_batches(artifact, "corpus"))
-            except ArtifactError as error:
-                assert error.where == str(path)  # noqa: PT017
-                named += 1
-        with pytest.raises(ArtifactError, match="has changed"):
-            Artifact(tmp_path / "a")
-    assert named > 50
-
-
-def test_an_unreadable_disk_is_not_called_damage(tmp_path, monkeypatch):
-    publish_table(tmp_path / "a", NUMBERS, [numbers(0, 10)])
-
-    def broken(*_):
-        raise OSError(5, "Input/output error")
-
-    with Artifact(tmp_path / "a") as artifact:
-        monkeypatch.setattr("os.preadv", broken)
-        with pytest.raises(OSError, match="Input/output error") as caught:
-            list(read_batches(artifact, "corpus"))
-    assert caught.value.filename == str(tmp_path / "a" / "corpus-00000.parquet")
-
-
-@pytest.mark.usefixtures("small")
-@pytest.mark.parametrize("action", ["enospc", "eio"])
-@pytest.mark.parametrize("place", ["publish.file_written", "publish.file_synced"])
-def test_the_disk_refuses_somewhere_in_a_table(tmp_path, monkeypatch, place, action):
-    """Whatever pyarrow makes of the error, and whenever it collects its garbage: an OSError, and nothing is left."""
-    target = tmp_path / "a"
-    publish_table(target, NUMBERS, [numbers(0, 3)])
-    before = files_in(target)
-    failed = 0
-    for nth in range(1, 1000, 4):
-        monkeypatch.setattr(failpoints, "_passed", {})
-        monkeypatch.setenv("WORDPIPE_FAILPOINT", f"{place}:{action}:{nth}")
-        try:
-            publish_table(target, NUMBERS, [numbers(0, 200), numbers(200, 400)])
-        except OSError as error:
-            assert error.filename.startswith(str(tmp_path))  # noqa: PT017
-        else:
-            break
-        failed += 1
-        gc.collect()
-        assert files_in(target) == before
-        assert beside(target) == []
-    assert failed > 0
-    assert len(rows_in(target)) == 400
-
-
-@pytest.mark.usefixtures("small")
-def test_a_stage_that_fails_half_way_is_not_heard_of_again(tmp_path):
-    """A Parquet writer that is left alone tries to end its file when it is collected, long after that is gone."""
-
-    def half() -> Iterator[pa.RecordBatch]:
-        yield numbers(0, 100)
-        raise RuntimeError
-
-    with pytest.raises(RuntimeError):
-        publish_table(tmp_path / "a", NUMBERS, half())
-    gc.collect()  # what goes wrong there is a warning, and warnings are errors
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_no_descriptors_leak(tmp_path):
-    publish_table(tmp_path / "a", NUMBERS, [numbers(0, 10_000)])
-
-    def cycle() -> None:
-        with Artifact(tmp_path / "a") as artifact:
-            for _ in read_batches(artifact, "corpus"):
-                break  # a reader that leaves early
-            list(read_batches(artifact, "corpus"))
-        (tmp_path / "b").mkdir(exist_ok=True)
-        publish_table(tmp_path / "b", NUMBERS, [numbers(0, 10)])
-
-    gc.disable()  # nothing may wait for the garbage collector
-    try:
-        cycle()
-        before = sorted(path.name for path in Path("/dev/fd").iterdir())
-        for _ in range(5):
-            cycle()
-        assert sorted(path.name for path in Path("/dev/fd").iterdir()) == before
-    finally:
-        gc.enable()
-
-
-def test_a_closed_part_holds_nothing(tmp_path):
-    """Even while somebody still refers to it."""
-    publish_table(tmp_path / "a", NUMBERS, [numbers(0, 10)])
-    with Artifact(tmp_path / "a", verify=False) as artifact:
-        before = sorted(path.name for path in Path("/dev/fd").iterdir())
-        with open_part(artifact, "corpus-00000.parquet") as part:
-            assert part.metadata.num_rows == 10
-        assert sorted(path.name for path in Path("/dev/fd").iterdir()) == before
-        del part
-
-
-MEMORY = """
-import resource, sys
-from pathlib import Path
-import numpy as np
-import pyarrow as pa
-from tests.artifacts.generations import manifest_for
-from wordpipe.artifacts import tables
-from wordpipe.artifacts.draft import Draft
-from wordpipe.artifacts.reader import Artifact
-from wordpipe.artifacts.schemas import words_schema
-tables.ROW_GROUP_BYTES, tables.PART_BYTES = 1 << 20, 8 << 20
-schema = words_schema(256)
-rows = 1024
-vectors = pa.FixedSizeListArray.from_arrays(np.zeros(rows * 256, np.float32), type=schema.field("vector").type)
-batch = pa.RecordBatch.from_arrays([pa.array(["w"] * rows), pa.array([1] * rows, pa.int64()), vectors], schema=schema)
-with Draft(Path(sys.argv[1])) as draft:
-    with tables.TableWriter(draft, "corpus", schema) as table:
-        for _ in range(int(sys.argv[2])):
-            table.write(batch)
-    draft.publish(manifest_for(draft.outputs))
-with Artifact(sys.argv[1]) as artifact:
-    assert sum(map(len, tables.read_batches(artifact, "corpus"))) == table.rows == rows * int(sys.argv[2])
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // (1 if sys.platform != "darwin" else 1024))
-"""
-
-
-def test_memory_does_not_grow_with_the_rows(tmp_path):
-    """Ten times the rows (160 MB instead of 16), written and read: the peak stays within 10 MB."""
-
-    def peak_kib(batches: int) -> int:
-        command = [sys.executable, "-c", MEMORY, str(tmp_path / str(batches)), str(batches)]
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
-        assert done.returncode == 0, done.stderr
-        return int(done.stdout)
-
-    small, large = peak_kib(16), peak_kib(160)
-    assert large < small + 10 * 1024, (small, large)

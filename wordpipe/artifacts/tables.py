@@ -27,7 +27,7 @@ _BATCH_ROWS = 4096
 class TableWriter:
     """Writes record batches as `STEM-00000.parquet`, `STEM-00001.parquet`, … of a draft.
 
-    Rows are gathered into row groups of about 32 MiB. The files' bytes depend on the rows alone, not on how they were cut
+    Rows are gathered into row groups of about 16 MiB. The files' bytes depend on the rows alone, not on how they were cut
     into batches. `single=True` writes the one file `STEM.parquet`; `log=True` keeps it out of the digest.
     """
 

@@ -38,7 +38,7 @@ class Preset:
 
 
 PRESETS: dict[PresetName, Preset] = {
-    "tiny": Preset(dim=128, n_layers=2, n_heads=4, n_kv_heads=4, ffn_dim=320, max_len=128, batch_size=32, lr=2e-3),
+    "tiny": Preset(dim=128, n_layers=2, n_heads=4, n_kv_heads=4, ffn_dim=320, max_len=128, batch_size=16, lr=2e-3),
     "mini": Preset(dim=256, n_layers=4, n_heads=4, n_kv_heads=4, ffn_dim=384, max_len=128, batch_size=32, lr=1e-3),
     "small": Preset(dim=384, n_layers=6, n_heads=6, n_kv_heads=6, ffn_dim=1024, max_len=256, batch_size=256, lr=1e-3),
     "base": Preset(dim=768, n_layers=12, n_heads=12, n_kv_heads=12, ffn_dim=2048, max_len=512, batch_size=512, lr=6e-4),

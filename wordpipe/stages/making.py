@@ -188,6 +188,7 @@ def making(kind: Kind, command: str, output: PathLike, settings: Settings, run: 
     target, run = Path(output), run or RunOptions()
     with storage_errors(), ExitStack() as stack:
         _refuse_inside_artifact(target)
+        refuse_foreign(target, kind)  # before anything is touched, and again under the lock
         target.parent.mkdir(parents=True, exist_ok=True)
         stack.enter_context(OutputLock(target))
         clear_leftovers(target)
