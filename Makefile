@@ -1,14 +1,10 @@
 # make demo    install, run the whole pipeline on the documentation of installed packages, answer questions
 # make test    install, run the tests
 # make check   linters and types
-# make bench   the benchmarks (DATA=folder of text files)
 
 PYTHON ?= python3
 BIN    := .venv/bin
 READY  := .venv/.ready
-# Threads beyond the cores only get in each other's way.
-export TOKENIZERS_PARALLELISM := true
-
 .PHONY: setup demo test test-all check clean
 .DEFAULT_GOAL := setup
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import wordpipe
-from wordpipe.cli import main
+from wordpipe.cli import run
 
 DATA = Path(__file__).resolve().parent.parent / "data"
 TINY = {"dim": 32, "n_layers": 1, "n_heads": 1, "ffn_dim": 64, "seq_len": 64, "threads": 1, "device": "cpu"}
@@ -65,9 +65,7 @@ def cli(monkeypatch, capfd) -> Callable[..., Result]:
     def call(*args: object) -> Result:
         monkeypatch.setattr(sys, "argv", ["wordpipe", *map(str, args)])
         capfd.readouterr()
-        with pytest.raises(SystemExit) as left:
-            main()
-        out, err = capfd.readouterr()
-        return Result(left.value.code if isinstance(left.value.code, int) else 1, out, err)
+        code = run()
+        return Result(code, *capfd.readouterr())
 
     return call

@@ -164,6 +164,48 @@ def test_a_stage_that_names_another_in_a_setting_finds_it_from_anywhere(project,
     assert set(reasons(project).values()) == {()}
 
 
+def test_a_renamed_source_is_stale(project):
+    make(project)
+    (project / "texts" / "a.txt").rename(project / "texts" / "b.txt")
+    assert reasons(project)["corpus"] == ("input texts changed",)
+
+
+def test_a_recipe_of_another_format_is_stale_though_no_setting_differs(project, monkeypatch):
+    make(project)
+    monkeypatch.setattr("wordpipe.artifacts.manifest.FORMAT", 2)
+    assert reasons(project)["corpus"] == ("made by another version",)
+
+
+def test_a_missing_file_is_a_reason_and_no_error(project):
+    make(project)
+    (project / "texts" / "a.txt").unlink()
+    assert "input unreadable" in reasons(project)["corpus"][0]
+
+
+def test_a_tokenizer_file_is_an_input(project):
+    make(project)
+    data = (project / "run" / "tokens" / "tokenizer.json").read_bytes()
+    (project / "own.json").write_bytes(data)
+    edit(project, "vocab_size = 400", 'tokenizer = "own.json"')
+    assert make(project, last="tokens") == ["tokens"]
+    assert make(project, last="tokens") == []
+    (project / "own.json").write_bytes(data + b" ")
+    assert make(project, last="tokens") == ["tokens"]
+
+
+def test_a_pipeline_cannot_read_standard_input(project):
+    edit(project, 'inputs = ["texts"]', 'inputs = ["-"]')
+    with pytest.raises(ConfigError, match="standard input"):
+        Pipeline(project / "p.toml")
+
+
+def test_a_dry_run_agrees_with_the_run(project, cli):
+    make(project)
+    edit(project, "vocab_size = 400", "vocab_size = 400\nlowercase = true")
+    assert "stale  words" not in cli("run", project / "p.toml", "--dry-run", "--from", "words").out
+    assert cli("run", project / "p.toml", "--dry-run", "--fresh").out.count("stale") == 3
+
+
 def test_init_writes_a_pipeline_that_reads(tmp_path, cli):
     assert cli("init", tmp_path / "new").code == 0
     assert [s.name for s in Pipeline(tmp_path / "new" / "wordpipe.toml").stages][-1] == "index"

@@ -10,10 +10,9 @@ next step, and each owns the exit code that the command line returns:
     ├── StorageError      5   the disk said no: free space, change permissions
     ├── BudgetError       6   more memory than allowed: raise the budget or lower a setting
     ├── LockedError       7   another run writes the same output: wait
-    ├── WorkerError       8   a worker process died: fewer workers
     └── DivergedError     9   training left the numbers: lower the learning rate
 
-Exit code 1 is left for a bug of ours, which shows as a traceback.
+Exit code 1 is left for a bug of ours, which shows as a traceback; 8 is kept for worker processes that die.
 """
 
 from pathlib import Path
@@ -26,7 +25,6 @@ __all__ = [
     "StorageError",
     "BudgetError",
     "LockedError",
-    "WorkerError",
     "DivergedError",
 ]
 
@@ -105,12 +103,6 @@ class LockedError(WordpipeError):
     """Another process is writing the same output."""
 
     exit_code = 7
-
-
-class WorkerError(WordpipeError):
-    """A worker process died."""
-
-    exit_code = 8
 
 
 class DivergedError(WordpipeError):

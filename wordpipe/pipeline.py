@@ -26,10 +26,10 @@ from typing import Any
 from wordpipe.artifacts.manifest import InputEntry, Manifest, recipe_of
 from wordpipe.artifacts.reader import Artifact, is_artifact
 from wordpipe.corpus.sources import expand
-from wordpipe.errors import ArtifactError, ConfigError
+from wordpipe.errors import ArtifactError, ConfigError, InputError, StorageError
 from wordpipe.settings import Settings
 from wordpipe.stages.catalog import VERBS, Verb
-from wordpipe.stages.making import Made, RunOptions
+from wordpipe.stages.making import Made, PathLike, RunOptions
 from wordpipe.stages.sources import entries_of, file_entry
 
 __all__ = ["Pipeline", "Stage", "State", "settings_from_file"]
@@ -66,8 +66,8 @@ class Pipeline:
         ConfigError: not TOML, an unknown key, command, stage or setting, or stages that need each other in a circle.
     """
 
-    def __init__(self, config: Path) -> None:
-        self.config = config
+    def __init__(self, config: PathLike) -> None:
+        config = self.config = Path(config)
         table = _read_toml(config)
         if unknown := sorted(set(table) - {"workdir", "stage"}):
             raise ConfigError(f"unknown key {unknown[0]!r}", where=config, expected="workdir and [stage.NAME] tables")
@@ -83,13 +83,14 @@ class Pipeline:
             [_stage(config, name, body, workdir, set(stages)) for name, body in stages.items()], config
         )
 
-    def states(self, *, first: str | None = None, last: str | None = None) -> list[State]:
-        """What is stale and why, of the stages from `first` to `last`."""
+    def states(self, *, first: str | None = None, last: str | None = None, fresh: bool = False) -> list[State]:
+        """What would be made of the stages from `first` to `last`, and why; `fresh` means all of them."""
         with self._at_home():
             states: dict[str, State] = {}
-            for stage in self.stages:
-                states[stage.name] = self._state(stage, states)
-            return [states[stage.name] for stage in self._chosen(first, last)]
+            for stage in self._chosen(first, last):
+                state = self._state(stage, states)
+                states[stage.name] = State(stage, ("--fresh",)) if fresh and state.fresh else state
+            return list(states.values())
 
     def run(
         self, run: RunOptions, *, first: str | None = None, last: str | None = None
@@ -107,7 +108,7 @@ class Pipeline:
             with self._at_home():
                 arguments = _by_argument(stage.verb, [self._resolve(name) for name in stage.inputs])
                 made = stage.verb.load()(*arguments, output=stage.output, run=run, **self._settings(stage))
-            made.path = os.path.relpath(self.config.absolute().parent / stage.output)
+            made.path = str(self.from_here(stage.output))
             yield state, made
 
     def _at_home(self) -> contextlib.AbstractContextManager[None]:
@@ -135,11 +136,14 @@ class Pipeline:
         except ArtifactError as error:
             return State(stage, (f"unreadable: {error.what}",))
         settings = stage.verb.load_settings().make(self._settings(stage), where=f"[stage.{stage.name}]")
-        inputs = self._planned_inputs(stage, settings)
+        try:
+            inputs = self._planned_inputs(stage, settings)
+        except (InputError, ArtifactError, StorageError) as error:
+            return State(stage, (f"input unreadable: {error.message}",))
         body = {"command": stage.verb.name, **settings.recipe()}
         if recipe_of(stage.verb.makes, body, inputs) == manifest.recipe:
             return State(stage, ())
-        return State(stage, tuple(_differences(stage, settings, inputs, manifest)))
+        return State(stage, tuple(_differences(stage, settings, inputs, manifest)) or ("made by another version",))
 
     def _planned_inputs(self, stage: Stage, settings: Settings) -> list[InputEntry]:
         """The inputs as the stage itself would record them."""
@@ -167,6 +171,10 @@ class Pipeline:
         """The stage's settings, with names of stages replaced by their folders where an artifact is meant."""
         fields = stage.verb.load_settings().artifact_fields()
         return {k: self._resolve(str(v)) if k in fields else v for k, v in stage.settings.items()}
+
+    def from_here(self, path: Path) -> Path:
+        """A path of the config as seen from the current folder."""
+        return Path(os.path.relpath(self.config.absolute().parent / path))
 
     def settings_from_here(self, stage: Stage) -> dict[str, Any]:
         """The stage's settings for a command that runs in the current folder."""
@@ -220,16 +228,19 @@ def _stage(config: Path, name: str, body: Any, workdir: str, names: set[str]) ->
         raise ConfigError("inputs should be a list of stages or sources", where=where, got=inputs)
     verb = VERBS[command]
     verb.load_settings().make(body, where=where)
-    _check_inputs(verb, inputs, names, where)
+    _check_inputs(verb, inputs, names, where, config.absolute().parent)
     return Stage(name, verb, tuple(inputs), body, Path(workdir) / name)
 
 
-def _check_inputs(verb: Verb, inputs: Sequence[str], names: set[str], where: str) -> None:
+def _check_inputs(verb: Verb, inputs: Sequence[str], names: set[str], where: str, home: Path) -> None:
+    if "-" in inputs:
+        hint = "write it to a file first: what was read once cannot be compared again"
+        raise ConfigError("a pipeline cannot read standard input", where=where, hint=hint)
     if len(inputs) < len(verb.arguments) or (len(inputs) > len(verb.arguments) and not verb.arguments[-1].many):
         expected = " ".join(argument.name for argument in verb.arguments)
         raise ConfigError(f"{verb.name} takes other inputs", where=where, got=list(inputs), expected=expected)
     for argument, name in zip(verb.arguments, inputs, strict=False):
-        if not argument.sources and name not in names and not is_artifact(Path(name)):
+        if not argument.sources and name not in names and not is_artifact(home / name):
             raise ConfigError("no such stage", where=where, got=name, expected=", ".join(sorted(names)))
 
 
@@ -273,7 +284,9 @@ def _differences(stage: Stage, settings: Settings, inputs: list[InputEntry], man
             yield f"{stage.name}.{name} {before.get(name)} → {now[name]}"
     if manifest.command != stage.verb.name:
         yield f"{stage.name}.command {manifest.command} → {stage.verb.name}"
-    was, is_now = [(i.kind, i.digest) for i in manifest.inputs], [(i.kind, i.digest) for i in inputs]
+    was, is_now = (
+        [(i.kind, i.digest, i.path if i.kind == "source" else None) for i in side] for side in (manifest.inputs, inputs)
+    )
     if was != is_now:
         changed = [name for name, old, new in zip(stage.inputs, was, is_now, strict=False) if old != new]
         yield f"input {', '.join(changed) or ', '.join(stage.inputs)} changed"

@@ -9,7 +9,7 @@ option, the TOML key, the manifest entry and the documentation are all made from
 """
 
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -47,6 +47,9 @@ def setting(
 class Settings(BaseModel):
     """Frozen, complete and checked settings of one stage. Unknown keys are refused."""
 
+    displaces: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    """Setting → those that cannot stand beside it; given later (a flag after a file), it takes their place."""
+
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, validate_default=True)
 
     @classmethod
@@ -60,6 +63,12 @@ class Settings(BaseModel):
             return cls(**values)
         except ValidationError as error:
             raise ConfigError(_explain(error, cls), where=where, hint=_hint(error, cls)) from None
+
+    @classmethod
+    def merge(cls, earlier: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, Any]:
+        """Values of a file and of flags: the later win, also over what cannot stand beside them."""
+        gone = {name for given in later for name in cls.displaces.get(given, ())} - set(later)
+        return {name: value for name, value in earlier.items() if name not in gone} | dict(later)
 
     def recipe(self) -> dict[str, Any]:
         """The settings that decide the result, as JSON values."""

@@ -167,9 +167,12 @@ def test_the_recipe_changes_with_all_that_matters(settings, inputs, data):
         other_digest = entry.model_copy(update={"digest": hash_bytes(entry.digest.encode())})
         assert recipe != recipe_of("words", settings, [*inputs[:place], other_digest, *inputs[place + 1 :]])
         assert recipe != recipe_of("words", settings, [*inputs[:place], *inputs[place + 1 :]])
-        # where an input lies and whether it was checked is recorded, but makes nothing stale
-        moved = entry.model_copy(update={"path": "elsewhere", "verified": False, "bytes": 5, "recipe": None})
-        assert recipe == recipe_of("words", settings, [*inputs[:place], moved, *inputs[place + 1 :]])
+        # where an input lies and whether it was checked is recorded, but makes nothing stale; a source's name does
+        checked = entry.model_copy(update={"verified": False, "bytes": 5, "recipe": None})
+        assert recipe == recipe_of("words", settings, [*inputs[:place], checked, *inputs[place + 1 :]])
+        moved = entry.model_copy(update={"path": f"{entry.path}, elsewhere"})
+        same = recipe == recipe_of("words", settings, [*inputs[:place], moved, *inputs[place + 1 :]])
+        assert same == (entry.kind != "source")
 
 
 @given(st.lists(OUTPUTS, max_size=4, unique_by=lambda output: output.path))

@@ -69,7 +69,7 @@ def test_a_binary_file(fails, tmp_path):
 def test_a_folder_without_text(fails, tmp_path):
     (tmp_path / "pictures").mkdir()
     (tmp_path / "pictures" / "a.png").write_bytes(b"\x89PNG")
-    fails(3, "ingest", "pictures", "-o", "out", words=("no text to read", "png"))
+    fails(3, "ingest", "pictures", "-o", "out", words=("pictures", "no text to read", "png"))
 
 
 def test_a_damaged_json_line_is_named(fails, tmp_path):
@@ -138,7 +138,7 @@ def test_a_file_where_an_artifact_is_needed(fails, tmp_path):
     ],
 )
 def test_the_wrong_kind_of_artifact(fails, args):
-    fails(4, *args, "-o", "out", words=("wrong kind", "it was made by"))
+    fails(4, *args, "-o", "out", words=("wrong kind", "make one with"))
 
 
 def test_asking_a_model(fails):
@@ -214,6 +214,9 @@ def test_an_artifact_is_no_source_of_text(fails):
         (("embed", "run/words", "run/corpus", "-o", "out", "--pooling", "cls"), ("cls", "sif")),
         (("query", "run/words", "bridge", "-k", "0"), ("-k",)),
         (("query", "run/words", "bridge", "-"), ("query",)),
+        (("query", "run/words", " "), ("empty",)),
+        (("export", "run/words", "--to", "word2vec-text", "-o", "run"), ("file",)),
+        (("ingest", "x.txt", "-o", "out", "--metadata", "score"), ("score",)),
         (("query", "run/words", "bridge", "--queries", "x.txt"), ("TEXT",)),
         (("run", "nowhere.toml"), ("nowhere.toml", "init")),
         (("tokenize", "run/corpus", "-o", "run/corpus/tokens"), ("inside another artifact",)),
@@ -296,6 +299,14 @@ def test_no_permission(chain, tmp_path):
 def test_a_second_writer(fails, tmp_path):
     with OutputLock(tmp_path / "run" / "tokens"):
         fails(7, "tokenize", "run/corpus", "-o", "run/tokens", words=("another run", str(os.getpid())))
+
+
+def test_not_enough_memory(fails, monkeypatch):
+    def greedy(*_: object, **__: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("wordpipe.stages.tokenize.train_tokenizer", greedy)
+    fails(6, "tokenize", "run/corpus", "-o", "run/tokens", words=("out of memory", "lower"))
 
 
 # ---- odd but answerable

@@ -33,9 +33,9 @@ def commands(group: click.Group = app, prefix: str = "") -> dict[str, click.Comm
 def test_the_group_pages_import_nothing_heavy(args):
     code = (
         "import sys; sys.argv = ['wordpipe', *sys.argv[1:]]\n"
-        "from wordpipe.cli import main\n"
-        "try: main()\n"
-        f"finally: print(sorted(set(sys.modules) & set({HEAVY})), file=sys.stderr)"
+        "from wordpipe.cli import run\n"
+        "run()\n"
+        f"print(sorted(set(sys.modules) & set({HEAVY})), file=sys.stderr)"
     )
     done = subprocess.run([sys.executable, "-c", code, *args], capture_output=True, text=True, check=True)
     assert done.stderr.strip() == "[]"

@@ -137,10 +137,12 @@ def test_splits_depend_on_the_text_alone_and_have_the_shares_asked_for(here):
     assert all(r["split"] == split_of(r["doc_id"], 0.2, 0.1) for r in rows)
 
 
-def test_an_empty_split_is_warned_of(here):
-    (here / "a.txt").write_text("Only one.")
-    _, ingest = read("a.txt", valid=0.01)
-    assert ingest.warnings == ["no document fell into the split 'valid': 1 documents are few for that"]
+def test_an_empty_split_is_warned_of_where_it_is_no_wonder_it_is_not(here, monkeypatch):
+    (here / "a.txt").write_text("Only one.\n\nNo, two.")
+    assert read("a.txt", documents="block", valid=0.01)[1].warnings == []
+    monkeypatch.setattr("wordpipe.corpus.documents.split_of", lambda *_: "train")
+    _, ingest = read("a.txt", documents="block", valid=0.5)
+    assert ingest.warnings == ["no document fell into the split 'valid': 2 documents are few for that"]
     assert read("a.txt", valid=0.0)[1].warnings == []
 
 

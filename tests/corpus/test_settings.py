@@ -33,11 +33,11 @@ def test_wrong_settings_are_refused_with_the_bound(values, message):
 
 
 def test_metadata_types_are_read_in_order():
-    settings = IngestSettings(metadata=("url", "year:int", "score:float", "seen:bool"))
+    settings = IngestSettings(metadata=("url", "year:int", "rating:float", "seen:bool"))
     assert list(settings.metadata_types.items()) == [
         ("url", "str"),
         ("year", "int"),
-        ("score", "float"),
+        ("rating", "float"),
         ("seen", "bool"),
     ]
 

@@ -261,6 +261,66 @@ def test_json_has_what_the_readme_says(built, tmp_path, cli):
     assert cli("index", built / "sentences", "-o", tmp_path / "i", "-q").err == ""
 
 
+def test_what_came_out_of_a_folder_is_not_read_again(tmp_path, handbook, monkeypatch):
+    shutil.copy(handbook, tmp_path / "handbook.txt")
+    monkeypatch.chdir(tmp_path)
+    first = wordpipe.ingest(".", output="run/corpus")
+    second = wordpipe.ingest(".", output="run/corpus")
+    assert (first.recipe, first.digest) == (second.recipe, second.digest)
+
+
+def test_equal_documents_are_not_merged(tmp_path):
+    for name in "ab":
+        (tmp_path / f"{name}.txt").write_text("Tides rise and fall. Boats wait for the tide.\n")
+    wordpipe.ingest([tmp_path / "a.txt", tmp_path / "b.txt"], output=tmp_path / "c", deduplicate=False, valid=0.0)
+    wordpipe.tokenize(tmp_path / "c", output=tmp_path / "t", vocab_size=300)
+    made = wordpipe.train_word2vec(tmp_path / "t", output=tmp_path / "w", min_count=1, dim=8, epochs=1, threads=1)
+    assert made.counts["texts"] == 2
+    made = wordpipe.embed(tmp_path / "w", tmp_path / "c", output=tmp_path / "s", unit="document")
+    assert made.counts["sentences"] == 2
+
+
+def test_flags_win_over_a_file_also_where_two_cannot_stand_together(built, tmp_path, cli):
+    (tmp_path / "x.toml").write_text("epochs = 3.0\npreset = 'tiny'\n")
+    small = [part for name, value in TINY.items() for part in (f"--{name.replace('_', '-')}", value)]
+    args = (
+        "train",
+        "mlm",
+        built / "tokens",
+        "-o",
+        tmp_path / "m",
+        "--config",
+        tmp_path / "x.toml",
+        "--steps",
+        2,
+        *small,
+    )
+    result = cli(*args, "--json")
+    assert result.code == 0, result.err
+    assert json.loads(result.out)["counts"]["steps"] == 2
+
+
+def test_one_bad_line_ends_no_batch_of_queries(built, tmp_path, cli):
+    (tmp_path / "q.txt").write_text("water\n+ +\nbread\n")
+    result = cli("query", built / "words", "--queries", tmp_path / "q.txt", "-k", 1, "--json")
+    assert result.code == 0
+    assert [json.loads(line)["query"] for line in result.out.splitlines()] == ["water", "bread"]
+    assert "skipped" in result.err
+
+
+def test_an_unknown_word_asked_of_an_index_is_answered_with_its_spelling(built, tmp_path, cli):
+    wordpipe.embed(built / "words", built / "corpus", output=tmp_path / "s")
+    wordpipe.index(tmp_path / "s", output=tmp_path / "i")
+    assert "bread" in cli("query", tmp_path / "i", "the breadd", "-k", 1).err
+
+
+def test_verify_is_about_the_artifact_and_warns_of_its_inputs(chain, cli):
+    (chain / "corpus" / "manifest.json").write_text("{}")
+    result = cli("verify", chain / "tokens")
+    assert result.code == 0
+    assert "corpus is not whole" in result.err
+
+
 @pytest.mark.slow
 def test_ten_times_the_text_needs_no_more_memory_to_ingest(tmp_path, handbook):
     text, peaks = handbook.read_text(), []

@@ -104,13 +104,15 @@ def test_a_broken_pointer_is_reported_and_overwritten(pointer, tmp_path):
     assert restored(tmp_path)[0].step == 5
 
 
-def test_checkpoints_of_another_run_are_removed_and_nothing_else(tmp_path):
+def test_checkpoints_of_another_run_stay_until_this_one_has_its_own(tmp_path):
     saved(tmp_path, 1, 2, run_key="another")
     (tmp_path / "train.ids").write_bytes(b"ids")
     found, state = restored(tmp_path)
     assert found is None
     assert "other settings or other data" in state.notes[0]
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["train.ids"]
+    assert restored(tmp_path, run_key="another")[0].step == 2  # a mistyped setting costs nothing
+    state.save(snapshot(7))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["LATEST.json", "step-00000007", "train.ids"]
 
 
 def test_a_full_disk_leaves_the_checkpoints_before(tmp_path, monkeypatch):

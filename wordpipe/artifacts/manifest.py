@@ -41,7 +41,7 @@ class _Entry(BaseModel):
 class InputEntry(_Entry):
     """One input: an artifact, or a source of text at the start of the chain."""
 
-    kind: str  # an artifact's kind, or "source"
+    kind: str  # an artifact's kind, "source" (text), or "file" (named by a setting)
     digest: str
     recipe: str | None = None
     path: str | None = None  # relative to the output's parent folder where that is possible
@@ -131,8 +131,12 @@ class Manifest(_Entry):
 
 
 def recipe_of(kind: str, settings: Mapping[str, Any], inputs: Iterable[InputEntry]) -> str:
-    """Hash of what was asked for: kind, format, the settings that matter and the inputs' digests."""
-    body = {"kind": kind, "format": FORMAT, "settings": settings, "inputs": [[i.kind, i.digest] for i in inputs]}
+    """Hash of what was asked for: kind, format, the settings that matter and the inputs' digests.
+
+    A source's name counts too: it stands in the rows, and its ending says how it is read.
+    """
+    named = [[i.kind, i.digest, i.path if i.kind == "source" else None] for i in inputs]
+    body = {"kind": kind, "format": FORMAT, "settings": settings, "inputs": named}
     return _hash_json(body)
 
 

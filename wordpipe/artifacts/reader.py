@@ -26,6 +26,15 @@ _MAX_MANIFEST = 64 << 20
 _TRIES = 50  # how often to begin again when a writer replaces the artifact while it is being opened
 _KEPT_OPEN = 64  # files opened at once with the folder; more are opened when they are read
 
+_MAKERS: dict[Kind, str] = {
+    "corpus": "ingest",
+    "tokens": "tokenize",
+    "words": "train word2vec",
+    "model": "train mlm",
+    "sentences": "embed",
+    "index": "index",
+}
+
 
 def is_artifact(path: Path) -> bool:
     """Whether `path` is a folder with a manifest."""
@@ -193,7 +202,7 @@ class Artifact:
                 where=self.path,
                 got=self.kind,
                 expected=" or ".join(kinds),
-                hint=f"it was made by: wordpipe {self.manifest.command}",
+                hint=f"make one with: wordpipe {_MAKERS[kinds[0]]}",
             )
 
     def _read_manifest(self) -> Manifest:

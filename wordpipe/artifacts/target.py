@@ -46,7 +46,9 @@ def refuse_foreign(target: Path, kind: str) -> None:
 def _refuse_files(target: Path, kind: str, there: list[str]) -> None:
     if MANIFEST not in there:
         raise StorageError(
-            f"the folder is not an artifact and holds other files ({there[0]}, …)", where=target, hint=_ELSEWHERE
+            f"the folder is not an artifact and holds other files ({there[0]}, …)",
+            where=target,
+            hint=f"{_ELSEWHERE}; if it is what is left of an artifact, remove it",
         )
     claims = _claims(target / MANIFEST)
     if claims is None:  # browser extensions and web pages have a manifest.json too

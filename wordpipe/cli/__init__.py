@@ -6,11 +6,22 @@ import sys
 from types import FrameType
 from typing import NoReturn
 
-__all__ = ["main"]
+__all__ = ["main", "run"]
 
 
 def main() -> NoReturn:
-    """Run the command line and leave with its exit code; signals die by the signal."""
+    """Run the command line and leave with its exit code; signals die by the signal.
+
+    The process leaves without tearing down the interpreter: everything of ours is closed by then, and native thread pools
+    have been seen to abort when their libraries are unloaded under them.
+    """
+    code = run()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+def run() -> int:
+    """Run the command line; the exit code."""
     import click
 
     from wordpipe.cli.app import app
@@ -40,7 +51,7 @@ def main() -> NoReturn:
         code = 6
     except BaseException as error:  # noqa: BLE001  (the one catch point)
         code = _unforeseen(error)
-    _leave(code if isinstance(code, int) else 0)
+    return _flushed(code if isinstance(code, int) else 0)
 
 
 def _show(error: Exception) -> int:
@@ -65,7 +76,7 @@ def _unforeseen(error: BaseException) -> int:
 
     if isinstance(error, Stopped):
         if error.saved:
-            say(f"stopped; {error.saved}")
+            say(f"stopped; run the same command again to continue from {error.saved}")
         return _die(signal.Signals(error.signum))
     if isinstance(error, OSError):
         from wordpipe.stages.making import storage_error
@@ -100,12 +111,13 @@ def _die(signum: signal.Signals) -> int:
     return 128 + signum
 
 
-def _leave(code: int) -> NoReturn:
+def _flushed(code: int) -> int:
+    """What is left in the buffer of stdout is written now, or its reader is gone."""
     try:
         sys.stdout.flush()
     except OSError:
-        _die(signal.SIGPIPE)
-    sys.exit(code)
+        return _die(signal.SIGPIPE)
+    return code
 
 
 def _silence() -> None:

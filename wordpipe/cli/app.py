@@ -125,21 +125,25 @@ _MAKE = {
 }
 
 
+_HELP = """From your own text to a searchable index, on your own machine.
+
+\b
+Example:
+  wordpipe tokenize notes/*.txt -o run/tokens
+  wordpipe train word2vec run/tokens -o run/words
+  wordpipe query run/words king - man + woman
+
+Every stage reads artifacts (folders) and makes one, named by -o. `wordpipe COMMAND --help` shows an example of each.
+"""
+
+
 @click.command(
     cls=LazyGroup,
     sections={"Make artifacts": _MAKE, "Use them": _USE, "Whole pipelines": _PROJECT},
     context_settings=_CONTEXT,
     subcommand_metavar="COMMAND …",
+    help=_HELP,
 )
 @click.version_option(__version__, message="wordpipe %(version)s")
 def app() -> None:
-    r"""From your own text to a searchable index, on your own machine.
-
-    \b
-    Example:
-      wordpipe tokenize notes/*.txt -o run/tokens
-      wordpipe train word2vec run/tokens -o run/words
-      wordpipe query run/words king - man + woman
-
-    Every stage reads artifacts (folders) and makes one, named by -o. `wordpipe COMMAND --help` shows an example of each.
-    """
+    """The `wordpipe` command."""

@@ -11,7 +11,7 @@ from wordpipe.cli.progress import ProgressDrawer
 from wordpipe.cli.stage import ExampleCommand, print_made
 
 if TYPE_CHECKING:
-    from wordpipe.pipeline import State
+    from wordpipe.pipeline import Pipeline, State
 
 __all__ = ["init", "run", "status"]
 
@@ -55,7 +55,7 @@ def run(
 
     pipeline = Pipeline(config)
     if dry_run:
-        _print_states(pipeline.states(first=first, last=last), as_json=as_json)
+        _print_states(pipeline, pipeline.states(first=first, last=last, fresh=fresh), as_json=as_json)
         return
     made, clock = 0, Stopwatch()
     with ProgressDrawer(quiet=quiet) as draw:
@@ -81,13 +81,15 @@ def status(config: Path, as_json: bool) -> None:
     """Say which stages of a pipeline are stale, and why. Makes nothing."""
     from wordpipe.pipeline import Pipeline
 
-    _print_states(Pipeline(config).states(), as_json=as_json)
+    pipeline = Pipeline(config)
+    _print_states(pipeline, pipeline.states(), as_json=as_json)
 
 
-def _print_states(states: "list[State]", *, as_json: bool) -> None:
+def _print_states(pipeline: "Pipeline", states: "list[State]", *, as_json: bool) -> None:
     for state in states:
         if as_json:
-            body = {"stage": state.stage.name, "command": state.stage.verb.name, "output": str(state.stage.output)}
+            output = str(pipeline.from_here(state.stage.output))
+            body = {"stage": state.stage.name, "command": state.stage.verb.name, "output": output}
             click.echo(json.dumps({**body, "fresh": state.fresh, "reasons": list(state.reasons)}, ensure_ascii=False))
         else:
             mark = "fresh" if state.fresh else "stale"

@@ -47,21 +47,37 @@ def query(
     from wordpipe.errors import ConfigError, InputError
     from wordpipe.stages.query import open_artifact
 
+    if sys.stdin is not None and hasattr(sys.stdin, "reconfigure"):
+        sys.stdin.reconfigure(encoding="utf-8", errors="replace")
+
     if text and queries:
         raise ConfigError("give either TEXT or --queries, not both")
-    answered = 0
+    if text and not " ".join(text).strip():
+        raise ConfigError("the query is empty", hint="give words, or a file with --queries")
+    answered = asked = 0
     with open_artifact(artifact, verify=verify) as target, _lines(text, queries) as lines:
-        for some in _grouped(lines, 1 if text or _is_prompt(text, queries) else _AT_ONCE):
-            for answer in target.answer(some, k):
+        at_once = _AT_ONCE if target.batches and not _is_prompt(text, queries) else 1
+        for some in _grouped(lines, at_once):
+            asked += len(some)
+            try:
+                answers = target.answer(some, k)
+            except ConfigError as error:
+                if text:
+                    raise
+                say(f"skipped: {error.message}")  # one bad line ends no batch
+                continue
+            for answer in answers:
                 _complain(answer, quiet=quiet)
                 answered += bool(answer.hits)
                 _print(answer, as_json=as_json, titled=not text)
+    if not asked:
+        raise InputError("there is no query", hint="give TEXT, --queries FILE, or lines on standard input")
     if not answered:
         raise InputError("nothing was found", hint="ask with other words; wordpipe show lists what the artifact holds")
 
 
 def _is_prompt(text: tuple[str, ...], queries: Path | None) -> bool:
-    return not text and queries is None and sys.stdin.isatty()
+    return not text and queries is None and sys.stdin is not None and sys.stdin.isatty()
 
 
 def _lines(text: tuple[str, ...], queries: Path | None) -> "nullcontext[Iterator[str]]":
@@ -87,6 +103,8 @@ def _prompted() -> Iterator[str]:
 def _read_lines(path: Path | None) -> Iterator[str]:
     from wordpipe.errors import InputError
 
+    if path is None and sys.stdin is None:
+        raise InputError("there is no query", hint="give TEXT, --queries FILE, or lines on standard input")
     try:
         file: TextIO
         with path.open(encoding="utf-8", errors="replace") if path else nullcontext(sys.stdin) as file:

@@ -1,6 +1,7 @@
 """One command per verb that makes an artifact, built from the catalogue and the verb's settings."""
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -91,12 +92,13 @@ def _make(verb: Verb, given: dict[str, Any]) -> None:
     from wordpipe.stages.making import RunOptions
 
     settings_class = verb.load_settings()
-    values = settings_from_file(given["config"], verb.name) if given["config"] else {}
-    values |= chosen_settings(settings_class, given)
+    from_file = settings_from_file(given["config"], verb.name) if given["config"] else {}
+    flags = chosen_settings(settings_class, given)
+    values = settings_class.merge(from_file, flags)
     if given["verbose"]:
-        resolved = settings_class.make(values).manifest()
-        for name, value in resolved.items():
-            say(f"  {name} = {value}{'' if name in values else '  (default)'}")
+        for name, value in settings_class.make(values).manifest().items():
+            origin = "flag" if name in flags else given["config"] if name in values else "default"
+            say(f"  {name} = {value}  ({origin})")
     inputs = [given[_argument(argument).name or ""] for argument in verb.arguments]
     with ProgressDrawer(quiet=given["quiet"]) as draw:
         run = RunOptions(report=draw, fresh=given["fresh"], verify=given["verify"])
@@ -115,14 +117,18 @@ def print_made(verb: Verb, made: Any, *, as_json: bool, quiet: bool, hint: bool 
     )
     figures = " · ".join(
         [f"{name} {value:.4g}" for name, value in made.metrics.items()]
-        + [f"{_rate(value)} {name}" for name, value in made.rates.items()]
+        + [f"{_rate(value)} {_spoken(name)}" for name, value in made.rates.items()]
     )
     say(f"{made.kind} → {made.path}  in {human_seconds(made.seconds)}")
     for line in filter(None, (counts, figures)):
         say(f"  {line}")
     if verb.next and hint:
         parent = Path(made.path).parent
-        say(f"next: {verb.next.format(output=made.path, parent=parent)}")
+        say(f"next: {verb.next.format(output=shlex.quote(made.path), parent=shlex.quote(str(parent)))}")
+
+
+def _spoken(name: str) -> str:
+    return name.replace("mb_per_s", "MB/s").replace("_per_s", "/s").replace("_", " ")
 
 
 def _rate(value: float) -> str:

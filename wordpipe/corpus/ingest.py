@@ -117,8 +117,8 @@ class Ingest:
             listed = ", ".join(f"{name} ({number:,})" for name, number in list(left.items())[:8])
             self._ledger.warn("fields", f"fields not carried: {listed}; keep them with --metadata NAME")
         for split, share in (("train", 1.0), ("valid", self.settings.valid), ("test", self.settings.test)):
-            if share and not counts.get(f"documents_{split}"):
-                kept = counts["documents_kept"]
+            kept = counts["documents_kept"]
+            if share * kept >= 1 and not counts.get(f"documents_{split}"):
                 self._ledger.warn(
                     split, f"no document fell into the split {split!r}: {kept} documents are few for that"
                 )

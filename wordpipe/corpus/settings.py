@@ -11,7 +11,11 @@ __all__ = ["IngestSettings", "MetadataType"]
 
 MetadataType = Literal["str", "int", "float", "bool"]
 
-_TAKEN = {"doc_id", "sentence_id", "title", "text", "split", "source", "line", "see_also", "id", "vector"}
+_TAKEN = {
+    "doc_id", "sentence_id", "title", "text", "split", "source", "line", "see_also", "id", "vector",
+    "rank", "score", "query", "word", "count",  # of answers
+    "text_b", "label", "tags", "spans",  # kept for later stages
+}  # fmt: skip
 _ENTRY = re.compile(r"(?P<name>[^:]+)(?::(?P<type>str|int|float|bool))?")
 
 

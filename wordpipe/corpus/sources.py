@@ -1,5 +1,6 @@
 """Where text comes from: files, folders, globs, standard input and the docstrings of installed packages."""
 
+import json
 import os
 import stat
 import sys
@@ -152,12 +153,18 @@ def expand(texts: Iterable[str], *, read_as: Format | Literal["auto"] = "auto") 
         InputError: nothing is there, or not in a format that can be read.
         StorageError: no permission.
     """
-    finder = _Finder(read_as)
+    finder, texts = _Finder(read_as), list(texts)
     for text in texts:
         finder.add(text)
     if not finder.found:
         skipped = ", ".join(f"{number} {kind}" for kind, number in sorted(finder.skipped.items()))
-        raise InputError("no text to read", got=skipped and f"only skipped files ({skipped})", expected=_known())
+        raise InputError(
+            "no text to read",
+            where=", ".join(texts),
+            got=f"only skipped files ({skipped})" if skipped else "no files",
+            expected=_known(),
+            hint="put text files there, or name others",
+        )
     return Sources(
         tuple(finder.found[key] for key in sorted(finder.found, key=lambda key: finder.found[key].name)),
         dict(sorted(finder.skipped.items())),
@@ -236,10 +243,12 @@ class _Finder:
     def _add_folder(self, folder: Path) -> None:
         for where, folders, files in os.walk(folder, onerror=_cannot_list):
             for name in sorted(folders):
-                reason = "hidden" if name.startswith(".") else "link to a folder"
+                reason = "hidden" if name.startswith(".") else "link to a folder"  # neither is entered
                 if name.startswith(".") or Path(where, name).is_symlink():
                     self.skipped[reason] += 1
-            folders[:] = sorted(name for name in folders if not name.startswith("."))
+                elif _is_artifact(Path(where, name)):
+                    self.skipped["artifact"] += 1
+            folders[:] = sorted(n for n in folders if not n.startswith(".") and not _is_artifact(Path(where, n)))
             for name in sorted(files):
                 self._add_member(Path(where, name))
 
@@ -318,6 +327,15 @@ def _missing(text: str) -> InputError:
         else "name files, folders or globs; - is standard input, python:NAME a package"
     )
     return InputError("no such file or folder", where=text, hint=hint)
+
+
+def _is_artifact(folder: Path) -> bool:
+    """Whether wordpipe made this folder: what came out of a text is no text to read again."""
+    try:
+        about = json.loads((folder / "manifest.json").read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(about, dict) and {"wordpipe", "kind", "digest"} <= about.keys()
 
 
 def _cannot_list(error: OSError) -> None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import groupby
 from typing import Any
 
 import pyarrow as pa
@@ -54,14 +53,26 @@ def read_units(batches: Iterable[pa.RecordBatch], settings: EmbedSettings, encod
         for row in rows:
             yield _unit([row], row["text"], title=False, rows=1)
         return
-    for _, group in groupby(rows, key=lambda row: row["doc_id"]):
-        document = list(group)
+    for document in _documents(rows):
         if settings.unit == "document":
             yield _unit(
                 document, "".join(row["text"] for row in document), title=settings.with_title, rows=len(document)
             )
         else:
             yield from _windows(document, settings, encoder)
+
+
+def _documents(rows: Iterable[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+    """Rows of one document at a time. The same text once more has the same id, but counts its sentences from 0 again."""
+    document: list[dict[str, Any]] = []
+    for row in rows:
+        last = document[-1] if document else row
+        if document and (row["doc_id"] != last["doc_id"] or row["sentence_id"] <= last["sentence_id"]):
+            yield document
+            document = []
+        document.append(row)
+    if document:
+        yield document
 
 
 def _windows(document: list[dict[str, Any]], settings: EmbedSettings, encoder: TextEncoder) -> Iterator[Unit]:

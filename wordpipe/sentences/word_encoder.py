@@ -102,6 +102,10 @@ class WordEncoder:
         rows += cast("list[int]", found)
         return []
 
+    def suggest(self, word: str) -> list[str]:
+        """Known words that are spelled most like `word`."""
+        return self._table.suggest(word)
+
     def lengths(self, texts: Sequence[str]) -> npt.NDArray[np.int64]:
         """Words of each text, unknown ones included."""
         return np.array([len(self._split(text)) for text in texts], dtype=np.int64)

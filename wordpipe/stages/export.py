@@ -7,6 +7,7 @@ from typing import Any
 from wordpipe.artifacts.files import whole_file
 from wordpipe.artifacts.reader import Artifact
 from wordpipe.artifacts.tables import read_batches
+from wordpipe.errors import ConfigError
 from wordpipe.stages.making import PathLike, storage_errors
 from wordpipe.words.formats import word2vec_binary, word2vec_text
 from wordpipe.words.table import WordVectors
@@ -30,6 +31,10 @@ def export_words(words: PathLike, form: str, output: PathLike) -> dict[str, Any]
     Returns:
         path, words, dim and bytes.
     """
+    if form not in _WRITERS:
+        raise ConfigError("unknown format", where="form", got=form, expected=", ".join(_WRITERS))
+    if Path(output).is_dir() or str(output) == "-":
+        raise ConfigError("export writes a file", where="output", got=output, hint="name a file with -o")
     with storage_errors(), Artifact(words, ["words"]) as artifact:
         table = WordVectors.from_batches(read_batches(artifact, "words"))
         with whole_file(Path(output)) as file:

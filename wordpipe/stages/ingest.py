@@ -32,8 +32,8 @@ def ingest(
     with making("corpus", "ingest", output, chosen, run) as job:
         job.libraries = ("pyarrow", "zstandard")
         found = expand(names, read_as=chosen.format)
-        reader = Ingest(found, chosen)
         known = all(source.kind != "stream" for source in found)
+        reader = Ingest(found, chosen, on_bytes=lambda done: _report(job, done, found.bytes if known else 0))
         if known:  # a stream is hashed while it is read
             job.inputs = entries_of(found)
         _write(job, reader)
@@ -50,5 +50,9 @@ def _write(job: Job, reader: Ingest) -> None:
     with job.table("corpus", reader.schema) as table:
         for batch in reader.batches():
             table.write(batch)
-            mb = reader.counts.get("bytes_read", 0) / 1e6
-            job.report("reading", round(mb, 1), None, "MB", **{"MB/s": f"{mb / max(job.clock.seconds, 1e-9):.1f}"})
+
+
+def _report(job: Job, done: int, total: int) -> None:
+    """Bytes read of all on disk, as far as anyone knows how many there are."""
+    speed = done / 1e6 / max(job.clock.seconds, 1e-9)
+    job.report("reading", round(done / 1e6, 1), round(total / 1e6, 1) or None, "MB", **{"MB/s": f"{speed:.1f}"})

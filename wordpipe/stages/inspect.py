@@ -8,13 +8,14 @@ import pyarrow.parquet as pq
 from wordpipe.artifacts.reader import Artifact, is_artifact
 from wordpipe.artifacts.tables import open_part, read_batches
 from wordpipe.errors import ArtifactError
+from wordpipe.stages.making import PathLike
 
 __all__ = ["show", "verify"]
 
 _LONG = 8  # numbers of a vector or list that are shown
 
 
-def show(path: Path, *, rows: int = 0) -> dict[str, Any]:
+def show(path: PathLike, *, rows: int = 0) -> dict[str, Any]:
     """The manifest, and the first `rows` rows of the artifact's main table.
 
     Raises:
@@ -30,7 +31,7 @@ def show(path: Path, *, rows: int = 0) -> dict[str, Any]:
         return {"path": str(path), "manifest": artifact.manifest.model_dump(mode="json"), "rows": found}
 
 
-def verify(path: Path) -> dict[str, Any]:
+def verify(path: PathLike) -> dict[str, Any]:
     """Read every byte of an artifact and compare it with its hash, and every table with its row count.
 
     Returns:
@@ -39,6 +40,7 @@ def verify(path: Path) -> dict[str, Any]:
     Raises:
         ArtifactError: the first thing that is wrong.
     """
+    path = Path(path)
     with Artifact(path, verify=False) as artifact:
         artifact.check_hashes()
         for output in artifact.manifest.outputs:
@@ -66,11 +68,16 @@ def _changed_inputs(artifact: Artifact) -> list[str]:
     warnings = []
     for entry in artifact.manifest.inputs:
         path = artifact.path.parent / (entry.path or "")
-        if entry.kind == "source" or entry.path is None or not is_artifact(path):
+        if entry.kind in ("source", "file") or entry.path is None or not is_artifact(path):
             continue
-        with Artifact(path, verify=False) as now:
-            if now.digest != entry.digest:
-                warnings.append(f"{path} has changed since: it was {entry.digest[:16]} and is {now.digest[:16]}")
+        try:
+            with Artifact(path, verify=False) as now:
+                found = now.digest
+        except ArtifactError as error:
+            warnings.append(f"its input {path} is not whole: {error.what}")
+            continue
+        if found != entry.digest:
+            warnings.append(f"{path} has changed since: it was {entry.digest[:16]} and is {found[:16]}")
     return warnings
 
 

@@ -24,7 +24,7 @@ from wordpipe.artifacts.draft import Draft, clear_leftovers, refuse_foreign
 from wordpipe.artifacts.lock import OutputLock
 from wordpipe.artifacts.manifest import InputEntry, Kind, Manifest, digest_of, library_versions, recipe_of
 from wordpipe.artifacts.reader import Artifact, is_artifact
-from wordpipe.errors import ConfigError, StorageError
+from wordpipe.errors import BudgetError, ConfigError, StorageError
 from wordpipe.runtime import Progress, Report, Stopwatch, forget_peak_memory, peak_memory_bytes, quiet
 from wordpipe.settings import Settings
 
@@ -202,11 +202,20 @@ def making(kind: Kind, command: str, output: PathLike, settings: Settings, run: 
 
 @contextmanager
 def storage_errors() -> Iterator[None]:
-    """Turn the operating system's refusals into errors that say what to do."""
+    """Turn refusals of the operating system, and of memory, into errors that say what to do."""
     try:
         yield
     except OSError as error:
         raise storage_error(error) from error
+    except (MemoryError, RuntimeError) as error:
+        if (
+            isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
+        ):  # torch's, torch not imported here
+            hint = "lower --micro-batch, --batch-tokens or the size of the model"
+            raise BudgetError(
+                "out of memory", got=str(error).splitlines()[0] if str(error) else None, hint=hint
+            ) from error
+        raise
 
 
 _HINTS = {

@@ -197,7 +197,9 @@ def _announce(
     )
     job.note(f"a model that knows only how frequent each token is has loss {entropy:.3f}")
     if not streams["valid"].n_ids:
-        job.note("no held-out text: ingest with --valid 0.01 to see a validation loss")
+        job.note(
+            "no document is held out, so there is no validation loss; ingest more documents, or with a larger --valid"
+        )
     for text in training.notes:
         job.warn(text)
     if training.resumed_from is not None:

@@ -1,10 +1,10 @@
 """`wordpipe query`: asking an index or a table of words."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -35,24 +35,15 @@ class Answers:
     unknown: dict[str, list[str]] = field(default_factory=dict)
 
 
-class Target(Protocol):
-    """What can be asked."""
-
-    def answer(self, texts: Sequence[str], k: int) -> list[Answers]:
-        """Answer several queries."""
-        ...
-
-    def query(self, text: str, k: int = 10) -> list[dict[str, Any]]:
-        """The k best hits for one query."""
-        ...
-
-    def __enter__(self) -> "Target": ...
-
-    def __exit__(self, *_: object) -> None: ...
-
-
 class _Opened:
-    """What both kinds share: an open artifact, and a query of one text."""
+    """What both kinds share: an open artifact, and a query of one text.
+
+    Attributes:
+        artifact: what was opened.
+        batches: whether many queries at once are answered faster than one by one.
+    """
+
+    batches = False
 
     def __init__(self, artifact: Artifact) -> None:
         self.artifact = artifact
@@ -112,6 +103,8 @@ class OpenWords(_Opened):
 class OpenIndex(_Opened):
     """An index artifact: free text, encoded as its rows were."""
 
+    batches = True
+
     @cached_property
     def index(self) -> Any:
         """The faiss index."""
@@ -150,11 +143,14 @@ class OpenIndex(_Opened):
 
     def _encode(self, texts: Sequence[str]) -> tuple[Any, list[dict[str, list[str]]]]:
         encoded = self.encoder.encode(texts)
-        return encoded.vectors, [{word: [] for word in words} for words in encoded.unknown]
+        suggest: Callable[[str], list[str]] = getattr(self.encoder, "suggest", lambda _: [])
+        return encoded.vectors, [{word: suggest(word) for word in words} for words in encoded.unknown]
 
 
 class OpenWordIndex(OpenIndex):
     """An index over words: an expression of words, looked up and searched without the words asked for."""
+
+    batches = False
 
     @cached_property
     def table(self) -> WordVectors:

@@ -46,7 +46,7 @@ def file_entry(path: Path) -> InputEntry:
     if not path.is_file():
         raise InputError("no such file", where=path)
     data = path.read_bytes()
-    return InputEntry(kind="source", digest=hash_bytes(data), path=path.name, bytes=len(data))
+    return InputEntry(kind="file", digest=hash_bytes(data), path=path.name, bytes=len(data))
 
 
 def refuse_artifacts(sources: Iterable[str]) -> None:

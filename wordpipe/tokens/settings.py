@@ -13,6 +13,14 @@ __all__ = ["TokenizeSettings"]
 class TokenizeSettings(Settings):
     """How to train a tokenizer and encode a corpus with it."""
 
+    displaces = {  # noqa: RUF012  (declared in the base)
+        "tokenizer": ("algorithm", "vocab_size", "min_frequency", "lowercase"),
+        "algorithm": ("tokenizer",),
+        "vocab_size": ("tokenizer",),
+        "min_frequency": ("tokenizer",),
+        "lowercase": ("tokenizer",),
+    }
+
     algorithm: Literal["bpe", "wordpiece"] = setting("bpe", "byte-level BPE, or WordPiece as BERT has it")
     vocab_size: int = setting(16_000, "tokens in the vocabulary, special tokens included", ge=300, le=4_000_000)
     min_frequency: int = setting(2, "a pair of tokens seen less often is not merged", ge=1)
@@ -26,7 +34,7 @@ class TokenizeSettings(Settings):
     keep_case: bool = setting(False, "count words as written, not in lower case")
 
     @model_validator(mode="after")
-    def _wordpiece_needs_letters(self) -> "TokenizeSettings":
+    def _given_or_trained(self) -> "TokenizeSettings":
         if self.tokenizer is not None and self.model_fields_set & {
             "algorithm",
             "vocab_size",

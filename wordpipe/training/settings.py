@@ -14,6 +14,8 @@ __all__ = ["CausalSettings", "MaskedSettings", "PretrainSettings"]
 class PretrainSettings(Settings):
     """How to train a transformer, whatever it learns to predict."""
 
+    displaces = {"steps": ("epochs",), "epochs": ("steps",)}  # noqa: RUF012  (declared in the base)
+
     preset: PresetName = setting("mini", "size of the model, with a batch and a learning rate that suit it")
     steps: int | None = setting(None, "optimiser steps", ge=1, le=10**9)
     epochs: float | None = setting(

@@ -55,7 +55,8 @@ class StateDir:
 
     Attributes:
         path: the folder; made with the first checkpoint.
-        run_key: what is trained, with which settings, on which data. Checkpoints of anything else are removed.
+        run_key: what is trained, with which settings, on which data. Checkpoints of anything
+            else are left alone until this run has one of its own.
         notes: what was found on restoring that the user should know.
     """
 
@@ -96,8 +97,9 @@ class StateDir:
         if pointer is None:
             return None
         if pointer["run"] != self.run_key:
-            self.notes.append("a stopped run with other settings or other data was here: its checkpoints are removed")
-            self.clear()
+            self.notes.append(
+                "a stopped run with other settings or other data was here: the first checkpoint of this one replaces its own"
+            )
             return None
         for entry in pointer["checkpoints"]:
             try:
@@ -109,12 +111,6 @@ class StateDir:
             return snapshot
         self.notes.append("no checkpoint can be used: starting from the first step")
         return None
-
-    def clear(self) -> None:
-        """Remove every checkpoint."""
-        self._known = []
-        (self.path / _POINTER).unlink(missing_ok=True)
-        self._prune()
 
     def _folder(self, entry: Mapping[str, Any]) -> Path:
         return self.path / f"step-{entry['step']:08d}"

@@ -86,33 +86,36 @@ def read_lines(
     """Read the lines of one split of a tokens artifact, in order, in memory bounded by a batch.
 
     Args:
-        batches: with columns `doc_id`, `split` and `column`, the sentences of a document together and in order.
+        batches: with columns `doc_id`, `sentence_id`, `split` and `column`, the sentences of a document together and in order.
         vocabulary: which ids are kept, and their rows.
         column: `word_ids` or `ids`.
         context: what is one text.
         split: train, valid or test.
     """
     cutter = LineCutter()
-    last_doc: str | None = None
+    last: tuple[str, int] | None = None
     for whole_batch in batches:
         batch = rows_of_split(whole_batch, split)
         if not batch.num_rows:
             continue
-        begins = _text_begins(batch.column("doc_id"), last_doc, context)
-        last_doc = batch.column("doc_id")[-1].as_py()
+        begins = _text_begins(batch, last, context)
+        last = (batch.column("doc_id")[-1].as_py(), batch.column("sentence_id")[-1].as_py())
         yield cutter.feed(*_kept_words(batch.column(column), begins, vocabulary))
     yield cutter.finish()
 
 
 def _text_begins(
-    doc_ids: pa.Array, last_doc: str | None, context: Literal["sentence", "document"]
+    batch: pa.RecordBatch, last: tuple[str, int] | None, context: Literal["sentence", "document"]
 ) -> npt.NDArray[np.bool_]:
-    """For every sentence, whether a new text begins with it."""
+    """For every sentence, whether a new text begins with it: another document, or the same text once more."""
+    begins = np.ones(len(batch), dtype=np.bool_)
     if context == "sentence":
-        return np.ones(len(doc_ids), dtype=np.bool_)
-    begins = np.empty(len(doc_ids), dtype=np.bool_)
-    begins[0] = doc_ids[0].as_py() != last_doc
-    begins[1:] = pc.not_equal(doc_ids[1:], doc_ids[:-1]).to_numpy(zero_copy_only=False)
+        return begins
+    doc_ids, numbers = batch.column("doc_id"), batch.column("sentence_id").to_numpy(zero_copy_only=False)
+    changed = pc.not_equal(doc_ids[1:], doc_ids[:-1]).to_numpy(zero_copy_only=False)
+    begins[1:] = changed | (numbers[1:] <= numbers[:-1])
+    if last is not None:
+        begins[0] = doc_ids[0].as_py() != last[0] or numbers[0] <= last[1]
     return begins
 
 
