@@ -132,7 +132,7 @@ def test_paths_that_leave_the_artifact_are_refused(target, tmp_path):
 def test_wrong_kind(target):
     error = refused(target, kinds=["words", "model"])
     assert (error.got, error.expected) == ("corpus", "words or model")
-    assert "wordpipe ingest" in (error.hint or "")
+    assert error.hint == "make one with: wordpipe train word2vec"
 
 
 def test_no_artifact_at_all(tmp_path):
