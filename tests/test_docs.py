@@ -27,6 +27,21 @@ def test_every_command_of_the_readme_parses(line):
     known[name].make_context(name, args[len(name.split()) :])
 
 
+@pytest.mark.slow
+def test_the_session_of_the_readme_gives_what_it_shows(tmp_path, monkeypatch, cli):
+    (tmp_path / "data").symlink_to(ROOT / "data")
+    monkeypatch.chdir(tmp_path)
+    session = README[README.index("## A session") : README.index("Twenty thousand words")]
+    shown = [line.strip() for line in session.splitlines() if line.startswith("    ")]
+    for line in (line for line in shown if line.startswith("$ ")):
+        result = cli(*shlex.split(line)[2:])
+        assert result.code == 0, result.err
+    expected = [line.split("  ") for line in shown[-3:]]
+    for (score, text, place), found in zip(expected, result.out.splitlines(), strict=True):
+        assert found.startswith(f"{score}\t{text[:-1]}")
+        assert found.endswith(place)
+
+
 def test_every_command_is_in_the_readme():
     for name in commands():
         assert f"wordpipe {name}" in README, name
