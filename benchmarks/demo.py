@@ -64,7 +64,9 @@ def report(found: list[dict[str, Any]], path: Path | None) -> int:
     print(f"\n{either} of {len(found)} questions answered among the first {SHOWN}: ", end="")
     print(", ".join(f"{side} {count}" for side, count in hits.items()))
     if path:
-        path.write_text(json.dumps({"answered": either, **hits, "questions": found}, indent=1, ensure_ascii=False) + "\n")
+        path.write_text(
+            json.dumps({"answered": either, **hits, "questions": found}, indent=1, ensure_ascii=False) + "\n"
+        )
     return 0 if either >= 0.7 * len(found) else 1
 
 
