@@ -52,3 +52,9 @@ def test_one_part_alone(call, tmp_path):
     assert call("--out", tmp_path / "out.json", "--device", "cpu", "--only", "encode") == 0
     checks = [line["check"] for line in json.loads((tmp_path / "out.json").read_text())["lines"]]
     assert checks == ["encoder encodes", "decoder encodes"]
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("part", ["learn", "resume", "encode"])
+def test_every_check_holds_on_a_gpu(call, part, tmp_path, capsys):
+    assert call("--out", tmp_path / "out.json", "--only", part) == 0, capsys.readouterr().out

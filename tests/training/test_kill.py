@@ -71,3 +71,26 @@ def test_a_termination_signal_saves_and_stops(nursery, undisturbed, tmp_path):
     assert child.wait() == 0
     assert child.lines()[0] == f"resumed from {int(saved.name.removeprefix('step-'))}"
     assert child.lines()[-1] == undisturbed["clm"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["mlm", "clm"])
+def test_killed_with_two_threads_and_matrices_large_enough_for_both(nursery, kind, tmp_path):
+    size = ["dim=128", "n_heads=4", "ffn_dim=320", "seq_len=128", "batch_size=16", "threads=2", "steps=8"]
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    for folder in (whole, killed):
+        folder.mkdir()
+
+    def start_large(folder):
+        arguments = [*size, "checkpoint_steps=2", "report_every=1"]
+        return nursery.start(kind, str(folder / "state"), *arguments, log=folder / "log")
+
+    undisturbed = start_large(whole)
+    assert undisturbed.wait() == 0
+    for reports in (3, 2):
+        child = start_large(killed)
+        child.wait_for_reports(reports)
+        assert child.kill() in (-signal.SIGKILL, 0)
+    again = start_large(killed)
+    assert again.wait() == 0
+    assert again.lines()[-1] == undisturbed.lines()[-1]

@@ -1,5 +1,6 @@
 import copy
 import math
+import shutil
 import signal
 
 import numpy as np
@@ -199,12 +200,27 @@ def test_other_conditions_are_reported(tmp_path):
 def test_bfloat16_learns_too_and_keeps_float32_weights(kind, tmp_path):
     losses = []
     for dtype in ("float32", "bfloat16"):
-        run = training(settings_of(kind, steps=30, dtype=dtype, lr=1e-2), tmp_path / dtype)
+        run = training(settings_of(kind, steps=80, dtype=dtype, lr=1e-2), tmp_path / dtype)
         run_to_end(run)
         losses.append(run.history[-1].loss)
         assert all(weight.dtype is torch.float32 for weight in run.model.parameters())
     assert losses[1] == pytest.approx(losses[0], rel=0.05)
     assert losses[1] < math.log(N_TOKENS)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:`torch.jit.script_method` is deprecated:DeprecationWarning")  # torch's own import
+@pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler on a CPU")
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_compiled_loss_is_the_same_and_resumes_exactly(kind, tmp_path):
+    runs = [training(settings_of(kind, compile=compiled), tmp_path / compiled) for compiled in ("off", "on")]
+    want = [run_to_end(run) for run in runs][1]
+    for eager, compiled in zip(runs[0].history, runs[1].history, strict=True):
+        assert compiled.loss == pytest.approx(eager.loss, rel=1e-5)
+    flag = StopFlag()
+    with pytest.raises(Stopped):
+        list(_stopping(training(settings_of(kind, compile="on"), tmp_path / "two"), flag, 5))
+    assert run_to_end(training(settings_of(kind, compile="on"), tmp_path / "two")) == want
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -30,7 +30,9 @@ def initialise(model: LanguageModel, seed: int) -> None:
 
     Matrices get a truncated normal of deviation sqrt(2 / 5D), so that the size of their products does not depend on the
     width; those that write to the residual stream a further 1 / sqrt(2L), as 2L of them are added up. Norms start at 1,
-    biases at 0.
+    biases at 0. (Starting the output bias at the log frequencies of the tokens saves the first steps and then learns more
+    slowly: tiny, 600 steps of 16 sequences of 20 MB of Wikipedia, held-out masked loss 7.18 and 7.22 for two seeds, from 0
+    7.00 and 6.84.)
 
     Source: Nguyen & Salazar 2019, section 2.2 (deviation); Radford et al. 2019, section 2.3 (residual factor).
     """

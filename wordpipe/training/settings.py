@@ -34,8 +34,10 @@ class PretrainSettings(Settings):
     )
     lr: float | None = setting(None, "peak learning rate, else the preset's", gt=0, le=1e3)
     min_lr_frac: float = setting(0.1, "learning rate at the end, as a share of the peak", ge=0, le=1)
+    # 0.2 and not the usual 0.06: a masked model sits at the unigram entropy until it learns to look around, and leaves it
+    # sooner. tiny, 600 steps, held-out loss of two seeds 6.47 and 6.42 against 7.00 and 6.84; causal the same (6.93, 6.95)
     warmup: float = setting(
-        0.06,
+        0.2,
         "steps in which the learning rate rises: a share of all below 1, a number of steps from 1 on",
         ge=0,
         le=10**9,
