@@ -21,16 +21,15 @@ from wordpipe.runtime import stop_signal
 from wordpipe.stages.making import Job, Made, PathLike, RunOptions, making
 from wordpipe.tokens import special as tokens
 from wordpipe.tokens.trainers import open_tokenizer
+from wordpipe.training.assemble import assemble
 from wordpipe.training.execution import Execution, make_execution
 from wordpipe.training.loop import Training
-from wordpipe.training.optimisers import make_optimiser
-from wordpipe.training.plan import Plan, SpecialIds, make_plan, model_config
+from wordpipe.training.plan import Plan, SpecialIds, model_config
 from wordpipe.training.settings import CausalSettings, MaskedSettings, PretrainSettings
-from wordpipe.training.state import StateDir
 from wordpipe.training.step import Step
 from wordpipe.training.stream import Stream, unigram_entropy, write_streams
 from wordpipe.training.tasks import Task, make_task
-from wordpipe.training.validation import Validation, perplexity
+from wordpipe.training.validation import perplexity
 from wordpipe.words.table import WordVectors
 
 __all__ = ["train_clm", "train_mlm"]
@@ -85,7 +84,16 @@ def _train(command: str, path: PathLike, output: PathLike, settings: PretrainSet
         model = new_model(config, settings.seed)
         if words is not None:
             _start_from_words(job, model, words, tokenizer, data, settings.seed)
-        training = _prepare(job, model, task, execution, streams, settings)
+        training = assemble(
+            settings,
+            task,
+            model,
+            streams["train"].open(),
+            streams["valid"].open(),
+            execution=execution,
+            state_dir=job.partial,
+            run_key=job.recipe,
+        )
         _announce(job, model, training, streams, execution)
         _run(job, training)
         save_hf(model, config, job.write)
@@ -143,56 +151,18 @@ def _start_from_words(
     job.counts["embeddings_from_words"] = init_embeddings(model, vectors_VD, found_V, seed=seed)
 
 
-def _prepare(
-    job: Job,
-    model: LanguageModel,
-    task: Task,
-    execution: Execution,
-    streams: dict[str, Stream],
-    settings: PretrainSettings,
-) -> Training:
-    """Blocks, plan, optimiser and validation; continues a checkpoint of the same recipe."""
-    blocks = task.blocks(streams["train"].open(), model.config.max_len)
-    plan = make_plan(settings, model.config, n_blocks=len(blocks), seq_len=blocks.seq_len, device=execution.device.type)
-    model.to(execution.device)
-    training = Training(
-        model,
-        task.objective(execution.device),
-        blocks,
-        plan,
-        execution,
-        optimiser=make_optimiser(
-            model, lr=plan.lr, weight_decay=settings.weight_decay, beta1=settings.beta1, beta2=settings.beta2
-        ),
-        state=StateDir(job.partial, job.recipe),
-        validation=_validation(task, execution, streams["valid"], model.config.max_len, plan, settings),
-        checkpoint_seconds=settings.checkpoint_seconds,
-        checkpoint_steps=settings.checkpoint_steps,
-    )
-    job.counts |= {"steps": plan.steps, "sequences": len(blocks), "tokens_repeated_to_fill": blocks.n_repeated}
-    job.counts["parameters"] = sum(weight.numel() for weight in model.parameters())
-    return training
-
-
-def _validation(
-    task: Task, execution: Execution, stream: Stream, seq_len: int, plan: Plan, settings: PretrainSettings
-) -> Validation | None:
-    if stream.n_ids < 2:
-        return None
-    blocks = task.blocks(stream.open(), seq_len)
-    objective = task.objective(execution.device, valid=True)
-    return Validation(blocks, objective, execution, n_positions=settings.valid_tokens, micro_batch=plan.micro_batch)
-
-
 def _announce(
     job: Job, model: LanguageModel, training: Training, streams: dict[str, Stream], execution: Execution
 ) -> None:
-    config, plan, weights = model.config, training.plan, job.counts["parameters"] / 1e6
-    job.device, job.threads = str(execution.device), execution.threads
+    config, plan = model.config, training.plan
+    weights = sum(weight.numel() for weight in model.parameters())
+    job.counts |= {"steps": plan.steps, "sequences": len(training.blocks), "parameters": weights}
+    job.counts["tokens_repeated_to_fill"] = training.blocks.n_repeated
+    job.device, job.threads = str(execution.device), training.threads
     entropy = unigram_entropy(streams["train"].counts)
     job.facts |= {"unigram_entropy": round(entropy, 6), "tokens_per_step": plan.tokens_per_step}
     job.note(
-        f"{config.architecture} of {config.n_layers} layers, width {config.dim}, {weights:.1f}M weights: "
+        f"{config.architecture} of {config.n_layers} layers, width {config.dim}, {weights / 1e6:.1f}M weights: "
         f"{plan.steps:,} steps of {plan.tokens_per_step:,} tokens on {execution.device}"
     )
     job.note(f"a model that knows only how frequent each token is has loss {entropy:.3f}")
