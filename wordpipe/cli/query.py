@@ -25,7 +25,7 @@ _PIPED_CHARS = 200  # of a text, where the output is no terminal
 
 @click.command(
     cls=ExampleCommand,
-    example='wordpipe query run/index "how do bees find their way"\nwordpipe query run/words king - man + woman',
+    example='wordpipe query run/index "how do bees find their way"\nwordpipe query run/words water - salt + sugar',
 )
 @click.argument("artifact", metavar="INDEX|WORDS", type=click.Path(path_type=Path))
 @click.argument("text", nargs=-1)
