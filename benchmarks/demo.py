@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import wordpipe
+from wordpipe.artifacts.manifest import library_versions
+from wordpipe.runtime import cpu_count
 
 SHOWN = 5
 HERE = Path(__file__).resolve().parent.parent
@@ -64,9 +66,12 @@ def report(found: list[dict[str, Any]], path: Path | None) -> int:
     print(f"\n{either} of {len(found)} questions answered among the first {SHOWN}: ", end="")
     print(", ".join(f"{side} {count}" for side, count in hits.items()))
     if path:
-        path.write_text(
-            json.dumps({"answered": either, **hits, "questions": found}, indent=1, ensure_ascii=False) + "\n"
-        )
+        machine = {
+            "cores": cpu_count(),
+            **library_versions("torch", "faiss-cpu", "gensim", "tokenizers", "numpy", "scipy"),
+        }
+        result = {"answered": either, **hits, "machine": machine, "questions": found}
+        path.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     return 0 if either >= 0.7 * len(found) else 1
 
 
