@@ -314,3 +314,10 @@ def test_memory_is_flat(here, documents):
     (_, small, few), (_, large, many) = run(here, documents, "small.txt"), run(here, documents, "large.txt")
     assert many > 9 * few
     assert large < 1.3 * small
+
+
+def test_a_metadata_field_that_no_record_has_is_warned_of(here):
+    (here / "a.jsonl").write_text('{"text": "One sentence.", "year": 1999}\n{"text": "Two sentences."}\n')
+    assert read("a.jsonl", metadata=("year:int",))[1].warnings == []
+    _, ingest = read("a.jsonl", metadata=("year:int", "yaer:int"))
+    assert ingest.warnings == ["no record has the metadata field yaer: the column is empty"]

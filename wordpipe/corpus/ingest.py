@@ -57,6 +57,7 @@ class Ingest:
         self.settings = settings
         self.schema = _schema(self.sources, settings)
         self._ledger = Ledger()
+        self._never_found = set(settings.metadata_types)
         self._on_bytes = on_bytes
         self._done = 0
         for reason, number in sources.skipped.items() if isinstance(sources, Sources) else ():
@@ -95,6 +96,7 @@ class Ingest:
         self._conclude()
 
     def _add(self, document: Document, rows: Rows) -> Iterator[pa.RecordBatch]:
+        self._never_found -= {name for name, value in document.record.metadata.items() if value is not None}
         first = 0
         for texts, lines in document.sentences(self.settings, self._ledger, rows.chunk(document)):
             rows.add(document, first, texts, lines)
@@ -112,6 +114,9 @@ class Ingest:
         if not counts.get("documents_kept"):
             found = ", ".join(f"{name} {number}" for name, number in counts.items())
             raise InputError("nothing to keep: no source has any text", got=found)
+        if self._never_found:
+            names = ", ".join(sorted(self._never_found))
+            self._ledger.warn("metadata", f"no record has the metadata field {names}: the column is empty")
         left = self._ledger.named("fields_not_carried")
         if left:
             listed = ", ".join(f"{name} ({number:,})" for name, number in list(left.items())[:8])
