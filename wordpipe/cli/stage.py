@@ -12,7 +12,7 @@ from wordpipe.cli.output import human_count, human_seconds, say
 from wordpipe.cli.progress import ProgressDrawer
 from wordpipe.stages.catalog import Argument, Verb
 
-__all__ = ["ExampleCommand", "common_options", "print_made", "stage_command"]
+__all__ = ["ExampleCommand", "print_made", "stage_command"]
 
 
 class ExampleCommand(click.Command):
@@ -32,7 +32,7 @@ class ExampleCommand(click.Command):
         super().format_help(ctx, formatter)
 
 
-def common_options() -> list[click.Option]:
+def _common_options() -> list[click.Option]:
     """The options that every command has which makes something."""
     return [
         click.Option(["--json", "as_json"], is_flag=True, help="Print one JSON object on stdout."),
@@ -63,7 +63,7 @@ def stage_command(verb: Verb) -> click.Command:
     params.append(
         click.Option(["--verify/--no-verify"], default=True, help="Check the inputs' hashes before use.  [on]")
     )
-    params += common_options()
+    params += _common_options()
 
     def callback(**given: Any) -> None:
         _make(verb, given)

@@ -130,21 +130,22 @@ class OpenIndex(_Opened):
         from wordpipe.search.query import search
 
         texts = [_printable(text) for text in texts]
-        vectors, unknown = self._encode(texts)
-        there = np.flatnonzero(np.linalg.norm(vectors, axis=1) > 0)
+        encoded = self.encoder.encode(texts)
+        there = np.flatnonzero(~encoded.empty)
         hits: list[list[dict[str, Any]]] = [[] for _ in texts]
-        for number, found in zip(there, search(self.index, vectors[there], k), strict=True):
-            rows = self.rows.fetch([int(row) for row in found.rows])
-            hits[number] = [
-                {"rank": rank, "score": float(score), "id": int(row), **columns}
-                for rank, (score, row, columns) in enumerate(zip(found.scores, found.rows, rows, strict=True), start=1)
-            ]
+        for number, found in zip(there, search(self.index, encoded.vectors[there], k), strict=True):
+            hits[number] = self._hits(found.rows.tolist(), found.scores.tolist())
+        suggest: Callable[[str], list[str]] = getattr(self.encoder, "suggest", lambda _: [])
+        unknown = [{word: suggest(word) for word in words} for words in encoded.unknown]
         return [Answers(*both) for both in zip(texts, hits, unknown, strict=True)]
 
-    def _encode(self, texts: Sequence[str]) -> tuple[Any, list[dict[str, list[str]]]]:
-        encoded = self.encoder.encode(texts)
-        suggest: Callable[[str], list[str]] = getattr(self.encoder, "suggest", lambda _: [])
-        return encoded.vectors, [{word: suggest(word) for word in words} for words in encoded.unknown]
+    def _hits(self, rows: Sequence[int], scores: Sequence[float]) -> list[dict[str, Any]]:
+        """Rows of the index as an answer, with their columns."""
+        found = zip(rows, scores, self.rows.fetch(rows), strict=True)
+        return [
+            {"rank": rank, "score": score, "id": row, **columns}
+            for rank, (row, score, columns) in enumerate(found, start=1)
+        ]
 
 
 class OpenWordIndex(OpenIndex):
@@ -168,11 +169,8 @@ class OpenWordIndex(OpenIndex):
         if not question.query.any():
             return Answers(text, [], dict(question.unknown))
         found = search(self.index, question.query[None], k + len(question.rows))[0]
-        near = [pair for pair in zip(found.rows, found.scores, strict=True) if pair[0] not in question.rows][:k]
-        hits = [
-            {"rank": rank, "score": float(score), "id": int(row), **self.rows.fetch([int(row)])[0]}
-            for rank, (row, score) in enumerate(near, start=1)
-        ]
+        keep = np.flatnonzero(~np.isin(found.rows, question.rows))[:k]
+        hits = self._hits(found.rows[keep].tolist(), found.scores[keep].tolist())
         return Answers(text, hits, dict(question.unknown))
 
 
