@@ -53,7 +53,7 @@ def test_a_missing_file(fails):
 
 def test_an_empty_file(fails, tmp_path):
     (tmp_path / "empty.txt").touch()
-    fails(3, "ingest", "empty.txt", "-o", "out")
+    fails(3, "ingest", "empty.txt", "-o", "out", words=("empty.txt", "hold text"))
 
 
 def test_a_file_of_blanks_replaces_no_corpus(fails, tmp_path):

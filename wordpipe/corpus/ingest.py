@@ -113,7 +113,10 @@ class Ingest:
         counts = self.counts
         if not counts.get("documents_kept"):
             found = ", ".join(f"{name} {number}" for name, number in counts.items())
-            raise InputError("nothing to keep: no source has any text", got=found)
+            names = ", ".join(source.name for source in self.sources[:3])
+            where = names if len(self.sources) <= 3 else f"{names} and {len(self.sources) - 3} more"
+            hint = "name files that hold text; the counts say what was dropped"
+            raise InputError("nothing to keep: no source has any text", where=where, got=found, hint=hint)
         if self._never_found:
             names = ", ".join(sorted(self._never_found))
             self._ledger.warn("metadata", f"no record has the metadata field {names}: the column is empty")
