@@ -7,41 +7,71 @@ from pydantic import model_validator
 
 from wordpipe.settings import Settings, setting
 
-__all__ = ["TokenizeSettings"]
+__all__ = ["TRAINING", "TokenizeSettings", "size_in_bytes"]
+
+SIZE = r"^[0-9]+(\.[0-9]+)?(KB|MB|GB|TB)$"
+TRAINING = (
+    "algorithm", "vocab_size", "min_frequency", "pretokenizer", "normalization", "lowercase", "strip_accents", "sample",
+    "counts",
+)  # fmt: skip
+_UNITS = {"KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+
+
+def size_in_bytes(size: str) -> int:
+    """Bytes of a size written as `500MB` or `1.5GB`."""
+    return int(float(size[:-2]) * _UNITS[size[-2:]])
 
 
 class TokenizeSettings(Settings):
     """How to train a tokenizer and encode a corpus with it."""
 
     displaces = {  # noqa: RUF012  (declared in the base)
-        "tokenizer": ("algorithm", "vocab_size", "min_frequency", "lowercase"),
-        "algorithm": ("tokenizer",),
-        "vocab_size": ("tokenizer",),
-        "min_frequency": ("tokenizer",),
-        "lowercase": ("tokenizer",),
+        "tokenizer": TRAINING,
+        **dict.fromkeys(TRAINING, ("tokenizer",)),
     }
 
-    algorithm: Literal["bpe", "wordpiece"] = setting("bpe", "byte-level BPE, or WordPiece as BERT has it")
+    algorithm: Literal["bpe", "wordpiece", "unigram", "word", "char"] = setting(
+        "bpe", "BPE, WordPiece as BERT has it, a unigram language model, whole words, or single characters"
+    )
     vocab_size: int = setting(16_000, "tokens in the vocabulary, special tokens included", ge=300, le=4_000_000)
-    min_frequency: int = setting(2, "a pair of tokens seen less often is not merged", ge=1)
+    min_frequency: int = setting(2, "a pair of tokens (or a word) seen less often gets no token of its own", ge=1)
+    pretokenizer: Literal["auto", "gpt2", "digits", "bert", "whitespace", "metaspace"] = setting(
+        "auto",
+        "where text is cut before the algorithm sees it: gpt2 and digits (at most three digits together) are byte-level; auto "
+        "takes gpt2 for bpe, bert for wordpiece, metaspace for unigram, whitespace for word, and looks at the scripts",
+    )
+    normalization: Literal["none", "nfc", "nfkc"] = setting("none", "Unicode normal form of the text that is tokenized")
     lowercase: bool = setting(False, "fold case before the tokenizer sees the text (words are always folded)")
+    strip_accents: bool = setting(False, "take accents off letters before the tokenizer sees them")
+    sample: float = setting(1.0, "share of the documents that the tokenizer is trained on", gt=0, le=1)
+    memory: str = setting(
+        "1GB",
+        "memory for counting and training: above it counts go to disk, and the rarest pre-tokens are left out of training",
+        metavar="SIZE",
+        pattern=SIZE,
+    )
+    counts: Path | None = setting(
+        None,
+        "train from the pre-token counts of this artifact instead of counting again",
+        metavar="TOKENS",
+        artifact=("tokens",),
+    )
     tokenizer: Path | None = setting(
         None,
-        "use this tokenizer.json, or the tokenizer of this artifact, instead of training one",
+        "use this tokenizer instead of training one: a tokenizer.json, a transformers folder, a sentencepiece .model, a "
+        ".tiktoken file, or an artifact",
         metavar="FILE",
         artifact=("tokens", "model"),
     )
     keep_case: bool = setting(False, "count words as written, not in lower case")
 
+    @property
+    def memory_bytes(self) -> int:
+        """The memory budget in bytes."""
+        return size_in_bytes(self.memory)
+
     @model_validator(mode="after")
     def _given_or_trained(self) -> "TokenizeSettings":
-        if self.tokenizer is not None and self.model_fields_set & {
-            "algorithm",
-            "vocab_size",
-            "min_frequency",
-            "lowercase",
-        }:
-            raise ValueError(
-                "a given tokenizer is used as it is: leave out algorithm, vocab_size, min_frequency, lowercase"
-            )
+        if self.tokenizer is not None and (extra := self.model_fields_set.intersection(TRAINING)):
+            raise ValueError(f"a given tokenizer is used as it is: leave out {', '.join(sorted(extra))}")
         return self
