@@ -7,9 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 import wordpipe
 from wordpipe.cli import run
+
+settings.register_profile("compiling", deadline=None)  # the first example may wait for the compiler
+settings.load_profile("compiling")
 
 DATA = Path(__file__).resolve().parent.parent / "data"
 TINY = {"dim": 32, "n_layers": 1, "n_heads": 1, "ffn_dim": 64, "seq_len": 64, "threads": 1, "device": "cpu"}

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from wordpipe.errors import WordpipeError as WordpipeError
     from wordpipe.pipeline import Pipeline as Pipeline
     from wordpipe.stages.embed import embed as embed
+    from wordpipe.stages.evaluate import evaluate_tokenizer as evaluate_tokenizer
+    from wordpipe.stages.export import export as export
     from wordpipe.stages.export import export_words as export_words
     from wordpipe.stages.index import index as index
     from wordpipe.stages.ingest import ingest as ingest
@@ -43,10 +45,12 @@ _PUBLIC = {
     "train_mlm": "wordpipe.stages.pretrain:train_mlm",
     "train_clm": "wordpipe.stages.pretrain:train_clm",
     "embed": "wordpipe.stages.embed:embed",
+    "evaluate_tokenizer": "wordpipe.stages.evaluate:evaluate_tokenizer",
     "index": "wordpipe.stages.index:index",
     "open": "wordpipe.stages.query:open_artifact",
     "show": "wordpipe.stages.inspect:show",
     "verify": "wordpipe.stages.inspect:verify",
+    "export": "wordpipe.stages.export:export",
     "export_words": "wordpipe.stages.export:export_words",
     "Pipeline": "wordpipe.pipeline:Pipeline",
     "RunOptions": "wordpipe.stages.making:RunOptions",

@@ -144,6 +144,18 @@ class Draft:
         with self.create(name, log=log) as file:
             file.write(data)
 
+    def adopt(self, path: Path, entry: OutputEntry) -> None:
+        """Take a finished file on the same disk, whose hash is known, as a file of this draft.
+
+        It gets a second name here and keeps its first, so that it survives if this draft is never published.
+        """
+        assert is_plain_path(entry.path), entry.path
+        try:
+            (self.path / entry.path).hardlink_to(path)
+        except OSError:  # some file systems have no links
+            path.rename(self.path / entry.path)
+        self.outputs.append(entry)
+
     def publish(self, manifest: Manifest) -> None:
         """Make the draft the artifact at `target`, replacing what is there in one step.
 

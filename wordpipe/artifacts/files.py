@@ -1,14 +1,18 @@
-"""A single file that is whole or absent, for what leaves the artifacts: exports, configs."""
+"""A file, or a folder of small files, that is whole or absent, for what leaves the artifacts: exports, configs."""
 
 import os
 import secrets
-from collections.abc import Iterator
+import shutil
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from wordpipe.artifacts.draft import HashedFile
+from wordpipe.artifacts.exchange import exchange
+from wordpipe.artifacts.target import files_at
+from wordpipe.errors import StorageError
 
-__all__ = ["whole_file"]
+__all__ = ["whole_file", "whole_folder"]
 
 
 @contextmanager
@@ -27,7 +31,53 @@ def whole_file(path: Path) -> Iterator[HashedFile]:
             file.close()
         beside.unlink(missing_ok=True)
         raise
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    _sync_folder(path.parent)
+
+
+def whole_folder(path: Path, files: Mapping[str, bytes]) -> None:
+    """Write a folder of these files beside `path`, force it to the disk, and put it in place in one step.
+
+    An older folder that holds only files of these names is replaced; nothing else is.
+
+    Raises:
+        StorageError: something else stands at `path`.
+        OSError: the disk refused; what was there is untouched.
+    """
+    _refuse_other(path, set(files))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.parent / f".{path.name}.{secrets.token_hex(8)}.tmp"
+    aside = beside.with_suffix(".old")
+    beside.mkdir()
+    try:
+        for name, data in files.items():
+            with HashedFile(beside / name, name) as file:
+                file.write(data)
+            file.raise_error()
+        _sync_folder(beside)
+        if not (path.exists() and exchange(beside, path)):
+            if path.exists():
+                path.rename(aside)
+            beside.rename(path)
+        _sync_folder(path.parent)
+    finally:
+        if aside.exists() and not path.exists():
+            aside.rename(path)
+        for left in (beside, aside):
+            shutil.rmtree(left, ignore_errors=True)
+
+
+def _refuse_other(path: Path, names: set[str]) -> None:
+    hint = "name another output with -o"
+    if path.name in ("", ".."):
+        raise StorageError("the output needs a name of its own", where=path, hint=hint)
+    if path.is_symlink() or (path.exists() and not path.is_dir()):
+        raise StorageError("a file or a link is there, and a folder is to be written", where=path, hint=hint)
+    if path.exists() and (other := [name for name in files_at(path) if name not in names]):
+        raise StorageError(f"the folder holds other files ({other[0]})", where=path, hint=hint)
+
+
+def _sync_folder(path: Path) -> None:
+    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(folder)
     finally:

@@ -7,6 +7,7 @@ import pyarrow as pa
 
 __all__ = [
     "CORPUS",
+    "COUNTS",
     "STEPS",
     "TOKENS_16",
     "TOKENS_32",
@@ -47,6 +48,10 @@ TOKENS_32 = tokens_schema(pa.uint32())
 
 VOCABULARY = pa.schema(  # words.parquet beside the tokens: the row number is the word id, the commonest word first
     [pa.field("word", pa.string(), nullable=False), pa.field("count", pa.int64(), nullable=False)]
+)
+
+COUNTS = pa.schema(  # counts.parquet beside the tokens: what the tokenizer was trained from, the commonest first
+    [pa.field("pretoken", pa.string(), nullable=False), pa.field("count", pa.int64(), nullable=False)]
 )
 
 STEPS = pa.schema(  # one row per report of any training; a log, outside the digest

@@ -5,23 +5,45 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from wordpipe.artifacts.draft import Draft, HashedFile
+from wordpipe.artifacts.draft import HashedFile
 from wordpipe.artifacts.reader import Artifact
 from wordpipe.artifacts.widths import leaf_paths, row_bytes
 from wordpipe.errors import ArtifactError
 
-__all__ = ["TableWriter", "open_part", "part_names", "read_batches", "read_schema", "row_count"]
+__all__ = [
+    "BATCH_ROWS",
+    "PartFiles",
+    "TableWriter",
+    "damage_named",
+    "open_part",
+    "part_names",
+    "read_batches",
+    "read_schema",
+    "row_count",
+]
 
 ROW_GROUP_BYTES = 16 << 20
 PART_BYTES = 1 << 30
 _REPEATED = ("doc_id", "title", "split", "source", "lang")  # columns worth a dictionary; vectors and ids never are
-_BATCH_ROWS = 4096
+BATCH_ROWS = 4096
+
+
+class PartFiles(Protocol):
+    """Gives a table writer its files: a draft, or whatever keeps one file."""
+
+    def open(self, name: str) -> HashedFile:
+        """A new file."""
+        ...
+
+    def close(self, file: HashedFile, *, rows: int | None = None, log: bool = False) -> None:
+        """Take back a finished file."""
+        ...
 
 
 class TableWriter:
@@ -31,9 +53,11 @@ class TableWriter:
     into batches. `single=True` writes the one file `STEM.parquet`; `log=True` keeps it out of the digest.
     """
 
-    def __init__(self, draft: Draft, stem: str, schema: pa.Schema, *, single: bool = False, log: bool = False) -> None:
+    def __init__(
+        self, files: PartFiles, stem: str, schema: pa.Schema, *, single: bool = False, log: bool = False
+    ) -> None:
         self.rows = 0
-        self._draft, self._stem, self._schema = draft, stem, schema
+        self._files, self._stem, self._schema = files, stem, schema
         self._single, self._log = single, log
         self._part = 0
         self._part_rows = 0
@@ -95,7 +119,7 @@ class TableWriter:
 
     def _open_part(self) -> None:
         name = f"{self._stem}.parquet" if self._single else f"{self._stem}-{self._part:05d}.parquet"
-        self._file = self._draft.open(name)
+        self._file = self._files.open(name)
         self._writer = pq.ParquetWriter(self._file, self._schema, **_encodings(self._schema), write_statistics=False)
         self._part_rows = 0
 
@@ -103,7 +127,7 @@ class TableWriter:
         if self._writer is None or self._file is None:
             return
         self._writer.close()
-        self._draft.close(self._file, rows=self._part_rows, log=self._log)
+        self._files.close(self._file, rows=self._part_rows, log=self._log)
         self._writer, self._file = None, None
         self._part += 1
 
@@ -131,7 +155,7 @@ def open_part(artifact: Artifact, name: str) -> pq.ParquetFile:
     """
     file = artifact.open(name)
     try:
-        with _damage(artifact.path / name):
+        with damage_named(artifact.path / name):
             return _Part(file, memory_map=False, pre_buffer=False)
     except BaseException:
         file.close()
@@ -164,8 +188,8 @@ def read_batches(
     """Stream a table's rows in order, a few thousand at a time."""
     read_schema(artifact, stem, expected)
     for name in part_names(artifact, stem):
-        with open_part(artifact, name) as part, _damage(artifact.path / name):
-            yield from part.iter_batches(_BATCH_ROWS, columns=columns, use_threads=False)
+        with open_part(artifact, name) as part, damage_named(artifact.path / name):
+            yield from part.iter_batches(BATCH_ROWS, columns=columns, use_threads=False)
 
 
 def row_count(artifact: Artifact, stem: str) -> int:
@@ -182,7 +206,7 @@ class _Part(pq.ParquetFile):  # type: ignore[misc]
 
 
 @contextmanager
-def _damage(where: Path) -> Iterator[None]:
+def damage_named(where: Path) -> Iterator[None]:
     """Tell damaged data, which pyarrow reports as OSError without a number too, from a disk that refuses."""
     try:
         yield
@@ -193,12 +217,17 @@ def _damage(where: Path) -> Iterator[None]:
 
 
 def _encodings(schema: pa.Schema) -> dict[str, Any]:
-    """Vectors plain, as no codec shrinks them; all else by zstd; a dictionary where values repeat."""
-    leaves = {path: field.name for field in schema for path in leaf_paths(field)}
-    vectors = {field.name for field in schema if pa.types.is_fixed_size_list(field.type)}
-    packed = [path for path, name in leaves.items() if name not in vectors]
+    """Vectors plain, as no codec shrinks them; ids by LZ4, as zstd took longer than tokenizing; all else by zstd."""
+    leaves = {path: field for field in schema for path in leaf_paths(field)}
+    codecs = {path: _codec(field.type) for path, field in leaves.items()}
     return {
-        "use_dictionary": [path for path, name in leaves.items() if name in _REPEATED],
-        "compression": {path: "ZSTD" if path in packed else "NONE" for path in leaves},
-        "compression_level": dict.fromkeys(packed, 1) or None,
+        "use_dictionary": [path for path, field in leaves.items() if field.name in _REPEATED],
+        "compression": codecs,
+        "compression_level": {path: 1 for path, codec in codecs.items() if codec == "ZSTD"} or None,
     }
+
+
+def _codec(kind: pa.DataType) -> str:
+    if pa.types.is_fixed_size_list(kind):
+        return "NONE"
+    return "LZ4" if pa.types.is_list(kind) and pa.types.is_integer(kind.value_type) else "ZSTD"

@@ -19,6 +19,7 @@ __all__ = ["LazyGroup", "app"]
 
 _USE = {
     "query": ("wordpipe.cli.query:query", "Find the nearest neighbours of a text or a word."),
+    "evaluate": ("wordpipe.cli.app:_evaluate", "Measure how good a tokenizer is."),
     "show": ("wordpipe.cli.inspect:show", "Say what an artifact is, how it was made and what it holds."),
     "verify": ("wordpipe.cli.inspect:verify", "Check that artifacts are whole and unchanged."),
     "export": ("wordpipe.cli.export:export", "Write an artifact in another program's format."),
@@ -114,6 +115,14 @@ _train = LazyGroup(
     help="Example:  wordpipe train mlm run/tokens -o run/model --preset tiny\n\nTrain word vectors or a transformer.",
     context_settings=_CONTEXT,
     subcommand_metavar="OBJECTIVE TOKENS -o OUTPUT [OPTIONS]",
+)
+
+_evaluate = LazyGroup(
+    {"What is judged": {"tokenizer": ("wordpipe.cli.evaluate:tokenizer", "Judge tokenizers on a text, side by side.")}},
+    name="evaluate",
+    help="Example:  wordpipe evaluate tokenizer run/tokens --data run/corpus\n\nMeasure how good something is. Makes nothing.",
+    context_settings=_CONTEXT,
+    subcommand_metavar="WHAT … --data CORPUS [OPTIONS]",
 )
 
 _MAKE = {

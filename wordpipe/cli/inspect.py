@@ -12,14 +12,21 @@ from wordpipe.cli.stage import ExampleCommand
 __all__ = ["show", "verify"]
 
 
-@click.command(cls=ExampleCommand, example="wordpipe show run/tokens --rows 3")
+@click.command(
+    cls=ExampleCommand,
+    example='wordpipe show run/tokens --rows 3\nwordpipe show run/tokens --text "The sea-bed is muddy."',
+)
 @click.argument("artifact", type=click.Path(path_type=Path))
 @click.option("--rows", type=click.IntRange(0), default=0, metavar="N", help="Print the first N rows of its table too.")
-@click.option("--json", "as_json", is_flag=True, help="Print the manifest (and the rows) as one JSON object.")
-def show(artifact: Path, rows: int, as_json: bool) -> None:
-    """Say what an artifact is, how it was made and what it holds."""
+@click.option("--text", metavar="TEXT", help="Show instead how its tokenizer cuts this text, with the ids.")
+@click.option("--json", "as_json", is_flag=True, help="Print the manifest (and the rows), or the cut text, as JSON.")
+def show(artifact: Path, rows: int, text: str | None, as_json: bool) -> None:
+    """Say what an artifact is, how it was made and what it holds; or how its tokenizer cuts a text."""
     from wordpipe.stages import inspect
 
+    if text is not None:
+        _show_text(artifact, text, rows, as_json=as_json)
+        return
     found = inspect.show(artifact, rows=rows)
     if as_json:
         click.echo(json.dumps(found, ensure_ascii=False, default=str))
@@ -61,6 +68,20 @@ def verify(artifacts: tuple[Path, ...], as_json: bool, quiet: bool) -> None:
                 say(f"warning: {warning}")
     if broken is not None:
         raise broken
+
+
+def _show_text(artifact: Path, text: str, rows: int, *, as_json: bool) -> None:
+    from wordpipe.cli.segmentation import print_segmentation
+    from wordpipe.errors import ConfigError
+    from wordpipe.stages.segment import segment
+
+    if rows:
+        raise ConfigError("give either --rows or --text, not both")
+    found = segment(artifact, text)
+    if as_json:
+        click.echo(json.dumps(found, ensure_ascii=False))
+    else:
+        print_segmentation(found)
 
 
 def _sections(found: dict[str, Any]) -> list[tuple[str, list[tuple[str, Any]]]]:

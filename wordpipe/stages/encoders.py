@@ -12,8 +12,8 @@ from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.sentences.word_encoder import WordEncoder
 from wordpipe.stages.index import ENCODER
 from wordpipe.stages.making import Job
-from wordpipe.tokens.trainers import open_tokenizer, piece_splitter
-from wordpipe.tokens.words import WordSplitter
+from wordpipe.tokens.reading import open_tokenizer
+from wordpipe.tokens.words import WordSplitter, piece_splitter
 from wordpipe.words.table import WordVectors
 
 if TYPE_CHECKING:

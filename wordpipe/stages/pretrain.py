@@ -13,14 +13,16 @@ from wordpipe.artifacts.schemas import STEPS
 from wordpipe.artifacts.tables import read_batches, row_count
 from wordpipe.errors import ArtifactError
 from wordpipe.model.checkpoint import save_hf
+from wordpipe.model.config import ModelConfig
 from wordpipe.model.initialise import new_model
 from wordpipe.model.language_model import LanguageModel
-from wordpipe.model.tokenizer_files import tokenizer_files
 from wordpipe.model.vectors import init_embeddings
 from wordpipe.runtime import stop_signal
 from wordpipe.stages.making import Job, Made, PathLike, RunOptions, making
 from wordpipe.tokens import special as tokens
-from wordpipe.tokens.trainers import open_tokenizer
+from wordpipe.tokens.reading import open_tokenizer
+from wordpipe.tokens.transformers_files import framed_tokenizer, transformers_files
+from wordpipe.tokens.vocabulary import number_of_ids
 from wordpipe.training.assemble import assemble
 from wordpipe.training.execution import Execution, make_execution
 from wordpipe.training.loop import Training
@@ -77,10 +79,10 @@ def _train(command: str, path: PathLike, output: PathLike, settings: PretrainSet
         data = source.read("tokenizer.json")
         tokenizer = open_tokenizer(data, where=str(source.path / "tokenizer.json"))
         special = _special_ids(tokenizer)
-        task = make_task(settings, n_tokens=tokenizer.get_vocab_size(), special=special)
-        config = model_config(settings, task.architecture, n_tokens=tokenizer.get_vocab_size(), special=special)
+        task = make_task(settings, n_tokens=number_of_ids(tokenizer), special=special)
+        config = model_config(settings, task.architecture, n_tokens=number_of_ids(tokenizer), special=special)
         execution = make_execution(settings)
-        streams = _write_streams(job, source, task, tokenizer.get_vocab_size())
+        streams = _write_streams(job, source, task, number_of_ids(tokenizer))
         model = new_model(config, settings.seed)
         if words is not None:
             _start_from_words(job, model, words, tokenizer, data, settings.seed)
@@ -97,7 +99,7 @@ def _train(command: str, path: PathLike, output: PathLike, settings: PretrainSet
         _announce(job, model, training, streams, execution)
         _run(job, training)
         save_hf(model, config, job.write)
-        for name, content in tokenizer_files(data, config, unk_id=special.unk).items():
+        for name, content in _tokenizer_files(data, config, special.unk).items():
             job.write(name, content)
         job.facts |= {"dim": config.dim, "architecture": config.architecture, "max_len": config.max_len}
     return job.made
@@ -107,6 +109,15 @@ def _special_ids(tokenizer: Tokenizer) -> SpecialIds:
     names = {"pad": tokens.PAD, "unk": tokens.UNK, "cls": tokens.CLS, "sep": tokens.SEP, "mask": tokens.MASK,
              "bos": tokens.BOS, "eos": tokens.EOS}  # fmt: skip
     return SpecialIds(**{role: tokenizer.token_to_id(token) for role, token in names.items()})
+
+
+def _tokenizer_files(data: bytes, config: ModelConfig, unk_id: int | None) -> dict[str, bytes]:
+    """The tokenizer for the model's folder, which adds what each training sequence had."""
+    roles = ("pad", "bos", "eos", "cls", "sep", "mask")
+    ids = {role: getattr(config, f"{role}_id") for role in roles} | {"unk": unk_id}
+    tokenizer, names = framed_tokenizer(data, ids, causal=config.causal, vocab_size=config.vocab_size)
+    side = "left" if config.causal else "right"  # a decoder goes on from the last position
+    return transformers_files(tokenizer, names, max_len=config.max_len, padding_side=side)
 
 
 def _write_streams(job: Job, source: Artifact, task: Task, vocab_size: int) -> dict[str, Stream]:
@@ -143,7 +154,7 @@ def _start_from_words(
             hint="train them on the same tokens artifact",
         )
     table = WordVectors.from_batches(read_batches(words, "words"))
-    vectors_VD = np.zeros((tokenizer.get_vocab_size(), table.dim), dtype=np.float32)
+    vectors_VD = np.zeros((number_of_ids(tokenizer), table.dim), dtype=np.float32)
     found_V = np.zeros(len(vectors_VD), dtype=np.bool_)
     for word, vector in zip(table.words, table.vectors, strict=True):
         if (number := tokenizer.token_to_id(word)) is not None:

@@ -13,6 +13,7 @@ from wordpipe.stages.making import PathLike
 __all__ = ["as_list", "entries_of", "file_entry", "refuse_artifacts"]
 
 _LISTED = 1000
+_SMALL = (".json", ".txt", ".model", ".tiktoken")
 
 
 def as_list(paths: PathLike | Iterable[PathLike]) -> list[str]:
@@ -38,15 +39,23 @@ def entries_of(sources: Sources) -> list[InputEntry]:
 
 
 def file_entry(path: Path) -> InputEntry:
-    """A single file that a setting names.
+    """A file that a setting names, with the file beside it that belongs to it; or a folder of small files (a tokenizer's).
 
     Raises:
-        InputError: no such file.
+        InputError: nothing there.
     """
-    if not path.is_file():
+    beside = path.with_name(f"{path.name}.json")
+    if path.is_dir():
+        files = sorted(one for one in path.iterdir() if one.suffix in _SMALL and one.is_file())
+    else:
+        files = [one for one in (path, beside) if one.is_file()]
+    if not files or not path.exists():
         raise InputError("no such file", where=path)
-    data = path.read_bytes()
-    return InputEntry(kind="file", digest=hash_bytes(data), path=path.name, bytes=len(data))
+    size = sum(one.stat().st_size for one in files)
+    if len(files) == 1 and files[0] == path:
+        return InputEntry(kind="file", digest=hash_bytes(path.read_bytes()), path=path.name, bytes=size)
+    digest = hash_bytes("\n".join(f"{one.name}\t{hash_bytes(one.read_bytes())}" for one in files).encode())
+    return InputEntry(kind="file", digest=digest, path=path.name, bytes=size)
 
 
 def refuse_artifacts(sources: Iterable[str]) -> None:

@@ -12,7 +12,8 @@ from wordpipe.artifacts.schemas import STEPS, VOCABULARY, words_schema
 from wordpipe.artifacts.tables import read_batches, read_schema, row_count
 from wordpipe.runtime import stop_signal
 from wordpipe.stages.making import Job, Made, PathLike, RunOptions, making
-from wordpipe.tokens.trainers import open_tokenizer
+from wordpipe.tokens.reading import open_tokenizer
+from wordpipe.tokens.vocabulary import number_of_ids
 from wordpipe.words.corpus_file import CorpusFiles, part_words, write_corpus_files
 from wordpipe.words.gensim_backend import GensimTraining, require_gensim, threads_of
 from wordpipe.words.lines import Lines, read_lines
@@ -61,7 +62,7 @@ def _spellings(source: Artifact, unit: Literal["word", "token"]) -> list[str]:
     """The word (or token) of every id."""
     if unit == "token":
         tokenizer = open_tokenizer(source.read("tokenizer.json"), where=str(source.path / "tokenizer.json"))
-        return [tokenizer.id_to_token(number) or f"<{number}>" for number in range(tokenizer.get_vocab_size())]
+        return [tokenizer.id_to_token(number) or f"<{number}>" for number in range(number_of_ids(tokenizer))]
     batches = read_batches(source, "words", ["word"], expected=VOCABULARY)
     return [word for batch in batches for word in batch.column("word").to_pylist()]
 

@@ -1,21 +1,25 @@
-"""What a word is, and how often each occurs.
+"""What a word is.
 
 A word is a run of letters with inner apostrophes or hyphens, or a number, in lower case unless asked otherwise, whatever
-the subword algorithm. Scripts written without spaces (Chinese, Japanese, Thai, Lao, Khmer, Burmese) have no such runs;
-there the tokenizer's pieces stand in for words.
+the subword algorithm. Case is folded word by word. Scripts written without spaces (Chinese, Japanese, Thai, Lao, Khmer,
+Burmese) have no such runs; there the tokenizer's pieces stand in for words.
 
 >>> WordSplitter()("The sea-bed isn't at 3.5 km.")
 ['the', 'sea-bed', "isn't", 'at', '3.5', 'km']
 """
 
 import re
-from collections import Counter
 from collections.abc import Callable
 from functools import lru_cache
+from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import regex
 
-__all__ = ["WordSplitter", "Words", "regroup"]
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+__all__ = ["Pieces", "WordSplitter", "piece_splitter"]
 
 _UNSPACED = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
 _LETTERS = rf"[[\p{{L}}\p{{M}}\p{{N}}]--[{_UNSPACED}]]"
@@ -50,33 +54,22 @@ class WordSplitter:
 
     def __call__(self, text: str) -> list[str]:
         """The words of `text` in order."""
-        if not self._keep_case:
-            text = text.lower()
         if text.isascii():
-            return _ASCII_WORD.findall(text)
-        words: list[str] = _WORD.findall(text)
-        if not any(_UNSPACED_START.match(word) for word in words):
-            return words
-        return [part for word in words for part in (self._pieces(word) if _UNSPACED_START.match(word) else (word,))]
+            return _ASCII_WORD.findall(text if self._keep_case else text.lower())
+        return [word for run in _WORD.findall(text) for word in self.of_run(run)]
+
+    def of_run(self, run: str) -> list[str]:
+        """The words of one run that the word pattern has found: itself, or its pieces; in lower case unless told otherwise."""
+        run = run if self._keep_case else run.lower()
+        return self._pieces(run) if _UNSPACED_START.match(run) else [run]
 
 
-class Words:
-    """The words of a corpus, the commonest first, numbered in that order; equal counts in the order of code points."""
+def piece_splitter(tokenizer: "Tokenizer") -> Pieces:
+    """A function that cuts a run of text at the tokenizer's piece boundaries, never inside a character."""
 
-    def __init__(self, counts: Counter[str]) -> None:
-        ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-        self.words = [word for word, _ in ordered]
-        self.counts = [count for _, count in ordered]
-        self.number = {word: number for number, word in enumerate(self.words)}
+    def pieces(run: str) -> list[str]:
+        ends = {end for _, end in tokenizer.encode(run, add_special_tokens=False).offsets}
+        cuts = sorted({0, len(run), *ends})
+        return [run[start:end] for start, end in pairwise(cuts)]
 
-
-def regroup(counts: Counter[str], split: WordSplitter) -> Counter[str]:
-    """Counts of words out of counts of whole runs: once a tokenizer is there, its pieces divide the unspaced runs."""
-    words: Counter[str] = Counter()
-    for run, count in counts.items():
-        if run.isascii():
-            words[run] += count
-        else:
-            for word in split(run):
-                words[word] += count
-    return words
+    return pieces

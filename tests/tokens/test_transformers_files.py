@@ -4,21 +4,19 @@ import pytest
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from transformers import AutoTokenizer
 
-from tests.model.shapes import small_config
 from wordpipe.errors import ArtifactError
-from wordpipe.model.checkpoint import save_hf
-from wordpipe.model.initialise import new_model
-from wordpipe.model.tokenizer_files import tokenizer_files
+from wordpipe.tokens.special import SPECIAL_TOKENS
+from wordpipe.tokens.transformers_files import framed_tokenizer, transformers_files
 
-SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "<s>", "</s>"]
 TEXT = "the cat sat on the mat"
+IDS = {"pad": 0, "unk": 1, "cls": 2, "sep": 3, "mask": 4, "bos": 5, "eos": 6}
 
 
 def tokenizer_json(post_processor=None):
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(vocab_size=60, special_tokens=SPECIAL, show_progress=False)
+    trainer = trainers.BpeTrainer(vocab_size=60, special_tokens=list(SPECIAL_TOKENS), show_progress=False)
     tokenizer.train_from_iterator([TEXT] * 20, trainer)
     if post_processor is not None:
         tokenizer.post_processor = post_processor
@@ -27,14 +25,12 @@ def tokenizer_json(post_processor=None):
 
 @pytest.mark.parametrize("post_processor", [None, processors.ByteLevel(trim_offsets=True)])
 @pytest.mark.parametrize(
-    ("architecture", "first", "last", "side"),
-    [("encoder", "[CLS]", "[SEP]", "right"), ("decoder", "<s>", None, "left")],
+    ("causal", "first", "last", "side"), [(False, "[CLS]", "[SEP]", "right"), (True, "<s>", None, "left")]
 )
-def test_auto_tokenizer_adds_what_training_had(architecture, first, last, side, post_processor, tmp_path):
-    model = new_model(small_config(architecture), 0)
+def test_auto_tokenizer_adds_what_training_had(causal, first, last, side, post_processor, tmp_path):
     data = tokenizer_json(post_processor)
-    save_hf(model, model.config, lambda name, content: (tmp_path / name).write_bytes(content) and None)
-    for name, content in tokenizer_files(data, model.config, unk_id=1).items():
+    tokenizer, names = framed_tokenizer(data, IDS, causal=causal, vocab_size=60)
+    for name, content in transformers_files(tokenizer, names, max_len=24, padding_side=side).items():
         (tmp_path / name).write_bytes(content)
     loaded = AutoTokenizer.from_pretrained(tmp_path)
     plain = Tokenizer.from_str(data.decode()).encode(TEXT, add_special_tokens=False).ids
@@ -50,25 +46,23 @@ def test_auto_tokenizer_adds_what_training_had(architecture, first, last, side, 
 
 
 def test_pairs_are_parted():
-    files = tokenizer_files(tokenizer_json(), small_config("encoder"))
-    encoded = Tokenizer.from_str(files["tokenizer.json"].decode()).encode("the cat", "the mat")
-    assert [token for token in encoded.tokens if token in SPECIAL] == ["[CLS]", "[SEP]", "[SEP]"]
+    tokenizer, _ = framed_tokenizer(tokenizer_json(), IDS, causal=False, vocab_size=60)
+    encoded = tokenizer.encode("the cat", "the mat")
+    assert [token for token in encoded.tokens if token in SPECIAL_TOKENS] == ["[CLS]", "[SEP]", "[SEP]"]
     assert encoded.type_ids[0] == 0
     assert encoded.type_ids[-1] == 1
 
 
 def test_a_tokenizer_that_does_not_belong_is_refused():
     with pytest.raises(ArtifactError, match="more tokens"):
-        tokenizer_files(tokenizer_json(), small_config("encoder", vocab_size=16))
+        framed_tokenizer(tokenizer_json(), IDS, causal=False, vocab_size=16)
     with pytest.raises(ArtifactError, match="no mask token"):
-        tokenizer_files(tokenizer_json(), small_config("encoder", mask_id=90))
+        framed_tokenizer(tokenizer_json(), IDS | {"mask": 90}, causal=False, vocab_size=100)
     with pytest.raises(ArtifactError, match="not a tokenizer"):
-        tokenizer_files(b"{}", small_config("encoder"))
+        framed_tokenizer(b"{}", IDS, causal=False, vocab_size=60)
 
 
 def test_unknown_ids_are_left_out():
-    settings = json.loads(
-        tokenizer_files(tokenizer_json(), small_config("decoder", pad_id=None))["tokenizer_config.json"]
-    )
-    assert "pad_token" not in settings
-    assert "unk_token" not in settings
+    tokenizer, names = framed_tokenizer(tokenizer_json(), IDS | {"pad": None, "unk": None}, causal=True, vocab_size=60)
+    settings = json.loads(transformers_files(tokenizer, names)["tokenizer_config.json"])
+    assert not {"pad_token", "unk_token", "model_max_length"} & set(settings)

@@ -1,0 +1,59 @@
+"""One measurement in its own process: `python -m peers.measure TASK.json` does a task and writes what it took.
+
+The clock stands for the work alone; importing and loading go before it. Peak memory is of the whole process up to the end of
+the work, imports included.
+"""
+
+import importlib.metadata
+import json
+import resource
+import sys
+import time
+from pathlib import Path
+from types import TracebackType
+
+from peers.engines import ENGINES
+
+
+class Clock:
+    """Seconds inside the block, and the process's peak memory at its end."""
+
+    seconds = 0.0
+    peak_memory_bytes = 0
+
+    def __enter__(self) -> "Clock":
+        self._begun = time.monotonic()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.seconds = time.monotonic() - self._begun
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        self.peak_memory_bytes = peak if sys.platform == "darwin" else peak * 1024
+
+
+def versions(names: list[str]) -> dict[str, str]:
+    """The libraries' versions in this environment."""
+    return {name: importlib.metadata.version(name) for name in names}
+
+
+def main() -> None:
+    """Do the task."""
+    task = json.loads(Path(sys.argv[1]).read_text())
+    found: dict[str, object] = {}
+    if task["work"] == "digest":
+        from peers.rows import digest_of
+
+        found = digest_of(Path(task["out"]))
+    elif task["work"] == "versions":
+        found = versions(task["libraries"])
+    else:
+        clock = Clock()
+        ENGINES[task["peer"], task["work"]](task, clock)
+        found = {"seconds": clock.seconds, "peak_memory_bytes": clock.peak_memory_bytes}
+    Path(task["result"]).write_text(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,180 @@
+"""`wordpipe evaluate tokenizer` and `wordpipe show --text`: tables, colours, JSON."""
+
+import json
+import re
+
+import pytest
+from rich.console import Console
+
+from wordpipe.cli import evaluate, segmentation, tables
+from wordpipe.cli.evaluate import _number
+from wordpipe.cli.segmentation import print_segmentation
+
+METRICS = dict.fromkeys(evaluate._MEASURES, 0.5)
+COUNTS = {"texts": 12, "bytes": 3456, "words": 78, "unspaced_runs": 0, "round_trip_failures": 0}
+
+
+def judged(name="run/tokens", made="as it is", size=1000, **more):
+    return {
+        "name": name,
+        "made": made,
+        "vocab_size": size,
+        "metrics": METRICS,
+        "counts": COUNTS,
+        "failures": [],
+        **more,
+    }
+
+
+@pytest.fixture
+def screen(monkeypatch):
+    """A terminal of a width of ours."""
+
+    def open_screen(width: int, **how: object) -> Console:
+        made = Console(width=width, highlight=False, markup=False, emoji=False, **how)  # type: ignore[arg-type]
+        monkeypatch.setattr(tables, "console", lambda: made)
+        monkeypatch.setenv("COLUMNS", str(width))
+        return made
+
+    return open_screen
+
+
+def rows_of(out: str) -> dict[str, list[str]]:
+    """The lines of a table: name → cells."""
+    lines = [re.split(r"\s{2,}", line.strip()) for line in out.splitlines() if line.strip()]
+    return {cells[0]: cells[1:] for cells in lines}
+
+
+def test_a_table_and_its_json_say_the_same(cli, built):
+    args = ["evaluate", "tokenizer", built / "tokens", "--data", built / "corpus", "--sizes", "500", "--by", "source"]
+    table, found = cli(*args), json.loads(cli(*args, "--json").out)
+    assert table.code == 0
+    assert [one["vocab_size"] for one in found["tokenizers"]] == [500, 1000]
+    assert found["metrics"] == found["tokenizers"][0]["metrics"]
+    rows = rows_of(table.out)
+    assert rows["vocabulary"] == ["500", "1,000"]
+    for name, (label, form) in evaluate._MEASURES.items():
+        assert rows[label.strip()] == [_number(one["metrics"][name], form) for one in found["tokenizers"]]
+    assert "cut to 500" in table.out
+    assert "handbook.txt" in table.out
+    assert "\x1b" not in table.out
+    assert "texts," in table.err
+
+
+def test_quiet_leaves_the_table_alone(cli, built):
+    result = cli("evaluate", "tokenizer", built / "tokens", "--data", built / "corpus", "-q")
+    assert (result.code, result.err) == (0, "")
+    assert "bytes per token" in result.out
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "word"),
+    [
+        (("--sizes", "many"), 2, "4000,8000"),
+        (("--sizes", "0,500"), 2, "no size"),
+        (("--sizes", "500,"), 2, "4000,8000"),
+        (("--by", "lang"), 2, "lang"),
+        (("--split", "test"), 3, "split test"),
+        (("--split", "dev"), 2, "valid"),
+    ],
+)
+def test_wrong_wishes(cli, built, args, code, word):
+    result = cli("evaluate", "tokenizer", built / "tokens", "--data", built / "corpus", *args)
+    assert (result.code, result.out) == (code, "")
+    assert word in result.err
+
+
+def test_an_unknown_thing_to_evaluate(cli):
+    result = cli("evaluate", "tokeniser")
+    assert result.code == 2
+    assert "Did you mean tokenizer?" in result.err
+
+
+@pytest.mark.parametrize("width", [44, 60, 80, 120, 200])
+def test_tables_fit_the_terminal(screen, capsys, width):
+    screen(width)
+    several = [judged(f"a/rather/long/path/to/tokens-{n}", groups={"a" * 50: judged()}) for n in range(5)]
+    evaluate._print(several, "source")
+    out = capsys.readouterr().out
+    assert max(map(len, out.splitlines())) <= width
+    assert out.count("bytes per token") == {44: 5, 60: 5, 80: 5, 120: 2, 200: 1}[width]
+    assert " ".join(out.split()).count("columns do not fit") == (5 if width < 80 else 0)
+    assert out.count("tokens/") == 5
+
+
+def test_many_groups_are_cut_and_said_so(screen, capsys):
+    screen(100)
+    evaluate._print([judged(groups={f"file-{n}": judged() for n in range(33)})], "source")
+    out = capsys.readouterr().out
+    assert "file-19" in out
+    assert "file-20" not in out
+    assert "… 13 more" in out
+
+
+def test_names_and_failures_cannot_steer_the_terminal(screen, capsys):
+    screen(100)
+    failures = [{"text": "\x1b[31mred\n", "decoded": "\u202e", "group": ""}]
+    one = judged("evil\x1b]0;x\x07", failures=failures, groups={"g\x1b[2J": judged()})
+    evaluate._print([one], "source")
+    shown = capsys.readouterr().out
+    for line in evaluate._remarks([one]):
+        evaluate.say(line)
+    shown += capsys.readouterr().err
+    assert not set(shown) & {"\x1b", "\x07", "\u202e"}
+    assert "\\x1b[31mred⏎" in shown
+
+
+def test_little_is_not_nothing():
+    shown = [_number(value, "{:.2%}") for value in (None, 0, 0.00001, 0.0001, 0.5, 1)]
+    assert shown == ["–", "0", "<0.01%", "0.01%", "50.00%", "100.00%"]
+    assert _number(0.0001, "{:.1%}") == "<0.1%"
+    assert _number(2.34567, "{:.3f}") == "2.346"
+
+
+FOUND = {
+    "text": "The 東 [MASK]", "pieces": ["The", " 東", "\x1b\n", "[MASK]", "\u202e"], "ids": [12345, 7, 8, 4, 5],
+    "special": [False, False, False, True, False], "unknown": [False, True, False, False, False],
+}  # fmt: skip
+
+
+def test_a_segmentation_reads_without_colour(screen, capsys):
+    screen(80)
+    print_segmentation(FOUND)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "The  │␣東│\\x1b⏎│[MASK]│\\u202e"
+    assert lines[1] == "12345│7? │8    │4*    │5"
+    assert "5 tokens" in lines[3]
+    assert "1 unknown (?) · 1 special (*)" in lines[3]
+
+
+def test_a_segmentation_has_alternating_colours(screen, capsys, monkeypatch):
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    screen(80, force_terminal=True, color_system="standard")
+    print_segmentation({**FOUND, "unknown": [False] * 5, "special": [False] * 5})
+    first = capsys.readouterr().out.splitlines()[0]
+    styles = re.findall(r"\x1b\[([0-9;]+)m[^\x1b│]+\x1b\[0m", first)
+    assert len(styles) == 5
+    assert styles[0] == styles[2] == styles[4] != styles[1] == styles[3]
+
+
+@pytest.mark.parametrize("width", [12, 30])
+def test_a_segmentation_is_as_wide_as_the_terminal(screen, capsys, width):
+    screen(width)
+    many = {name: values * 9 for name, values in FOUND.items() if name != "text"}
+    print_segmentation({**many, "text": FOUND["text"]})
+    lines = capsys.readouterr().out.splitlines()[:-1]
+    assert max(map(segmentation._display_width, lines)) <= width
+    ids = [number for line in lines[1::3] for number in re.findall(r"\d+", line)]
+    assert ids == [str(number) for number in many["ids"]]
+
+
+def test_show_text(cli, built):
+    shown = cli("show", built / "tokens", "--text", "The mud\x1b")
+    assert shown.code == 0
+    assert "␣" in shown.out
+    assert "\x1b" not in shown.out
+    found = json.loads(cli("show", built / "model", "--text", "The mud", "--json").out)
+    assert "".join(found["pieces"]) == found["text"] == "The mud"
+    assert len(found["ids"]) == len(found["offsets"]) == len(found["tokens"])
+    assert cli("show", built / "corpus", "--text", "x").code == 4
+    assert cli("show", built / "tokens", "--text", "x", "--rows", 1).code == 2

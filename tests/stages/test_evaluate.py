@@ -1,0 +1,165 @@
+"""Judging tokenizers on a corpus or on sources, at several sizes, by group; and cutting one text."""
+
+import json
+import tempfile
+from collections import Counter
+
+import pyarrow as pa
+import pytest
+from tokenizers import Tokenizer
+
+import wordpipe
+from wordpipe.artifacts.reader import Artifact
+from wordpipe.artifacts.tables import read_batches
+from wordpipe.errors import ArtifactError, ConfigError, InputError
+from wordpipe.stages.evaluate import evaluate_tokenizer
+from wordpipe.stages.segment import segment
+from wordpipe.tokens.judging import Judge
+
+RECORDS = [
+    {"text": "The sea-bed is muddy.", "lang": "en", "year": 1999},
+    {"text": "Das Boot ist klein.", "lang": "de", "year": None},
+    {"text": "The mud isn't deep here.", "lang": "en", "year": 2001},
+]
+
+
+@pytest.fixture
+def judged(monkeypatch, tmp_path):
+    """`evaluate_tokenizer`, which leaves nothing in the folder for temporary files."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "scratch"))
+    (tmp_path / "scratch").mkdir()
+    yield evaluate_tokenizer
+    assert not list((tmp_path / "scratch").iterdir())
+
+
+@pytest.fixture
+def records(tmp_path):
+    (tmp_path / "records.jsonl").write_text("".join(json.dumps(record) + "\n" for record in RECORDS))
+    return tmp_path / "records.jsonl"
+
+
+@pytest.fixture(scope="module")
+def wordpiece(built, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("wordpiece") / "tokens"
+    wordpipe.tokenize(built / "corpus", output=folder, algorithm="wordpiece", vocab_size=700)
+    return folder
+
+
+def test_a_corpus_is_judged_as_its_rows_are(judged, built):
+    found = judged(built / "tokens", built / "corpus")
+    with Artifact(built / "tokens") as tokens, Artifact(built / "corpus") as corpus:
+        tokenizer = Tokenizer.from_str(tokens.read("tokenizer.json").decode())
+        ids = sum(len(batch.column("ids").values) for batch in read_batches(tokens, "tokens"))
+        texts = [text for batch in read_batches(corpus, "corpus") for text in batch.column("text").to_pylist()]
+    judge = Judge(tokenizer)
+    judge.add(pa.array(texts))
+    assert found["metrics"] == judge.total.metrics
+    (only,) = found["tokenizers"]
+    assert (only["made"], only["vocab_size"], only["counts"]) == ("as it is", 1000, judge.total.counts)
+    assert only["counts"]["tokens"] == ids
+    assert only["counts"]["round_trip_failures"] == 0
+    assert only["never_used"]["count"] + only["counts"]["vocabulary_used"] == 1000 - 7
+
+
+def test_splits_add_up(judged, built):
+    parts = [judged(built / "tokens", built / "corpus", split=name) for name in ("train", "valid")]
+    counts = Counter()
+    for part in parts:
+        counts.update(part["tokenizers"][0]["counts"])
+    whole = judged(built / "tokens", built / "corpus")["tokenizers"][0]["counts"]
+    used = counts.pop("vocabulary_used")
+    assert used >= whole.pop("vocabulary_used")
+    assert dict(counts) == whole
+
+
+def test_sources_are_judged_and_leave_nothing(judged, built, records, tmp_path):
+    before = sorted(tmp_path.rglob("*"))
+    found = judged([built / "tokens", built / "tokens" / "tokenizer.json"], records, by="source")
+    assert sorted(tmp_path.rglob("*")) == before
+    one, other = found["tokenizers"]
+    assert one["metrics"] == other["metrics"]
+    assert one["counts"]["texts"] == 3
+    assert list(one["groups"].values()) == [{"metrics": one["metrics"], "counts": one["counts"]}]
+
+
+@pytest.mark.parametrize(("column", "names"), [("lang", {"en", "de"}), ("year", {"1999", "2001", "(none)"})])
+def test_groups_are_the_values_of_a_column(judged, built, records, tmp_path, column, names):
+    wordpipe.ingest(records, output=tmp_path / "corpus", metadata=["lang", "year"])
+    (only,) = judged(built / "tokens", tmp_path / "corpus", by=column)["tokenizers"]
+    assert set(only["groups"]) == names
+    assert sum(group["counts"]["words"] for group in only["groups"].values()) == only["counts"]["words"]
+
+
+def test_the_ladder_of_a_bpe_is_that_of_training(judged, built, tmp_path):
+    found = judged(built / "tokens", built / "corpus", sizes=(500, 1200, 1000, 500))["tokenizers"]
+    assert [(one["vocab_size"], one["made"]) for one in found] == [(500, "cut"), (1000, "as it is"), (1200, "trained")]
+    assert found[0]["metrics"]["bytes_per_token"] < found[2]["metrics"]["bytes_per_token"]
+    for one in (found[0], found[2]):
+        wordpipe.tokenize(built / "corpus", output=tmp_path / "tokens", vocab_size=one["vocab_size"])
+        again = judged(tmp_path / "tokens", built / "corpus")
+        assert again["metrics"] == one["metrics"]
+
+
+def test_the_ladder_of_another_algorithm_is_trained(judged, built, wordpiece):
+    found = judged(wordpiece, built / "corpus", sizes=(500, 900))["tokenizers"]
+    assert [(one["vocab_size"], one["made"]) for one in found] == [
+        (500, "trained"),
+        (700, "as it is"),
+        (900, "trained"),
+    ]
+    fertility = [one["metrics"]["tokens_per_word"] for one in found]
+    assert fertility == sorted(fertility, reverse=True)
+
+
+def test_what_cannot_be_judged(judged, built, wordpiece, records):
+    tokens, corpus = built / "tokens", built / "corpus"
+    with pytest.raises(ConfigError, match=r"lang.*doc_id.*source"):
+        judged(tokens, corpus, by="lang")
+    with pytest.raises(InputError, match="test"):
+        judged(tokens, corpus, split="test")
+    with pytest.raises(ConfigError, match=r"2000.*less than 1000"):
+        judged(tokens / "tokenizer.json", corpus, sizes=[2000])
+    with pytest.raises(ConfigError, match=r"500.*expected 700"):
+        judged(wordpiece / "tokenizer.json", corpus, sizes=[500])
+    with pytest.raises(ConfigError, match="20"):
+        judged(tokens, corpus, sizes=[20])
+    with pytest.raises(ArtifactError, match="wrong kind"):
+        judged(corpus, corpus)
+    with pytest.raises(ArtifactError, match="wrong kind"):
+        judged(tokens, tokens)
+    with pytest.raises(InputError, match="nowhere"):
+        judged("nowhere", corpus)
+
+
+TEXT = "The sea-bed isn't muddy: 東京 😀\x1b[MASK]\n"
+
+
+def test_a_text_is_cut_as_the_tokenizer_cuts_it(built, wordpiece):
+    for folder in (built / "tokens", built / "model", wordpiece):
+        found = segment(folder, TEXT)
+        encoding = Tokenizer.from_file(str(folder / "tokenizer.json")).encode(TEXT, add_special_tokens=False)
+        assert (found["ids"], found["tokens"]) == (encoding.ids, encoding.tokens)
+        assert found["offsets"] == [list(pair) for pair in encoding.offsets]
+        assert found["special"][found["tokens"].index("[MASK]")]
+        assert sum(found["special"]) == 1
+
+
+def test_the_pieces_of_a_byte_level_tokenizer_are_the_text(built):
+    found = segment(built / "tokens", TEXT)
+    data = b"".join(
+        bytes.fromhex(piece.replace("<", "").replace(">", "")) if piece.startswith("<") else piece.encode()
+        for piece in found["pieces"]
+    )
+    assert data.decode() == TEXT
+    assert not any(found["unknown"])
+
+
+def test_what_is_unknown_is_shown_as_it_stands(wordpiece):
+    found = segment(wordpiece, "the 東 mud")
+    assert [piece for piece, unknown in zip(found["pieces"], found["unknown"], strict=True) if unknown] == ["東"]
+    assert not any(found["special"])
+
+
+def test_an_artifact_without_tokenizer(built):
+    with pytest.raises(ArtifactError, match="corpus artifact has no tokenizer"):
+        segment(built / "corpus", "text")

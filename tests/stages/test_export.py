@@ -1,0 +1,136 @@
+import json
+import os
+
+import pytest
+from click.testing import CliRunner
+from tokenizers import Tokenizer
+
+from tests.tokens.test_writing import PROBES, ids_of, trained
+from wordpipe.artifacts.files import whole_folder
+from wordpipe.cli.app import app
+from wordpipe.cli.export import FORMATS
+from wordpipe.errors import ArtifactError, ConfigError, StorageError
+from wordpipe.settings import Settings
+from wordpipe.stages import export as stage
+from wordpipe.stages.making import making
+from wordpipe.tokens import writing
+from wordpipe.tokens.reading import read_tokenizer
+
+OWN = b'{"model_max_length": 24}\n'
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def artifact(folder, kind, tokenizer):
+    with making(kind, "made", folder / kind, Settings(), None) as job:
+        job.write("tokenizer.json", tokenizer.to_str().encode())
+        if kind == "model":
+            job.write("tokenizer_config.json", OWN)
+            job.write("special_tokens_map.json", b"{}\n")
+    return folder / kind
+
+
+@pytest.fixture
+def tokens(tmp_path):
+    return artifact(tmp_path, "tokens", trained("bpe"))
+
+
+def test_the_command_line_offers_every_format():
+    assert set(FORMATS) == {*stage._WRITERS, *writing.FORMATS}
+    shown = CliRunner().invoke(app, ["export", "--help"]).output
+    assert all(form in shown.split("Options:")[0] for form in FORMATS)
+
+
+@pytest.mark.parametrize("form", ["tokenizer-json", "transformers", "tiktoken"])
+@pytest.mark.parametrize("kind", ["tokens", "model"])
+def test_what_is_written_is_read_back(form, kind, tmp_path):
+    tokenizer = trained("bpe")
+    name = {"tokenizer-json": "x.json", "tiktoken": "x.tiktoken"}.get(form, "x")
+    args = [
+        "export",
+        str(artifact(tmp_path, kind, tokenizer)),
+        "--to",
+        form,
+        "-o",
+        str(tmp_path / "out" / name),
+        "--json",
+    ]
+    for _ in range(2):  # the second time over the first
+        done = CliRunner().invoke(app, args)
+        assert done.exit_code == 0, done.output
+    written = json.loads(done.stdout)
+    assert written["tokens"] == tokenizer.get_vocab_size()
+    back = read_tokenizer(tmp_path / "out" / name)
+    same = dict(json.loads((tmp_path / "out" / "x.tiktoken.json").read_bytes())["ids"]) if form == "tiktoken" else None
+    for text in PROBES:
+        ids = ids_of(tokenizer, text)
+        assert ids_of(back, text) == ([same[number] for number in ids] if same else ids)
+    left = names(tmp_path / "out")
+    assert left == sorted(written["files"]) if form != "transformers" else left == ["x"]
+
+
+def test_a_models_own_files_are_kept(tmp_path):
+    stage.export(artifact(tmp_path, "model", trained("bpe")), "transformers", tmp_path / "out")
+    assert (tmp_path / "out" / "tokenizer_config.json").read_bytes() == OWN
+
+
+def test_notes_are_told(tokens, tmp_path):
+    done = CliRunner().invoke(app, ["export", str(tokens), "--to", "vocab-merges", "-o", str(tmp_path / "out")])
+    assert "note: " in done.stderr
+
+
+def test_a_refused_export_leaves_nothing(tokens, tmp_path):
+    before = names(tmp_path)
+    with pytest.raises(ConfigError, match="WordPiece"):
+        stage.export(tokens, "vocab-txt", tmp_path / "vocab.txt")
+    with pytest.raises(ConfigError, match="morse"):
+        stage.export(tokens, "morse", tmp_path / "x")
+    with pytest.raises(ArtifactError, match="wrong kind"):
+        stage.export(tokens, "word2vec-text", tmp_path / "x")
+    with pytest.raises(ConfigError, match="is a file"):
+        stage.export(tokens, "tiktoken", tmp_path)
+    assert names(tmp_path) == before
+
+
+def test_other_files_are_never_replaced(tokens, tmp_path):
+    with pytest.raises(StorageError, match="other files"):
+        stage.export(tokens, "transformers", tokens)
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(StorageError, match="file or a link"):
+        stage.export(tokens, "transformers", tmp_path / "file")
+    (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(StorageError, match="file or a link"):
+        stage.export(tokens, "vocab-merges", tmp_path / "link")
+    assert Tokenizer.from_file(str(tokens / "tokenizer.json"))
+
+
+def test_a_folder_is_old_or_new_when_the_disk_refuses(tmp_path, monkeypatch):
+    whole_folder(tmp_path / "out", {"a": b"old", "b": b"old"})
+    real, left = os.fsync, []
+
+    def full(fd):
+        if not left:
+            raise OSError(28, "No space left on device")
+        left.pop()
+        real(fd)
+
+    monkeypatch.setattr(os, "fsync", full)
+    for good in range(3):
+        left[:] = ["good"] * good
+        with pytest.raises(OSError, match="No space"):
+            whole_folder(tmp_path / "out", {"a": b"new", "b": b"new"})
+        assert {(tmp_path / "out" / name).read_bytes() for name in "ab"} == {b"old"}
+        assert names(tmp_path) == ["out"]
+    monkeypatch.undo()
+    whole_folder(tmp_path / "out", {"a": b"new", "b": b"new", "c": b""})
+    assert names(tmp_path / "out") == ["a", "b", "c"]
+
+
+def test_without_an_atomic_exchange_the_folder_is_replaced_too(tmp_path, monkeypatch):
+    monkeypatch.setattr("wordpipe.artifacts.files.exchange", lambda one, other: False)
+    for content in (b"old", b"new"):
+        whole_folder(tmp_path / "out", {"a": content})
+    assert (tmp_path / "out" / "a").read_bytes() == b"new"
+    assert names(tmp_path) == ["out"]

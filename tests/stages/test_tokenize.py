@@ -1,0 +1,174 @@
+"""`tokenize` in shards: the same bytes whatever the threads, the memory and the kills; what was finished stays finished."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from tokenizers import Tokenizer
+
+import wordpipe
+from wordpipe.artifacts import shards, tables
+from wordpipe.errors import ConfigError, InputError
+from wordpipe.tokens.words import WordSplitter, piece_splitter
+
+SETTINGS = {"vocab_size": 600}
+KINDS = ("pretokens", "words")
+SMALL = 8_000  # bytes of a row group and of a shard in these tests
+
+RUN = """
+import sys
+from wordpipe.artifacts import shards
+shards.SHARD_BYTES = {small}
+import wordpipe
+wordpipe.tokenize({corpus!r}, output={output!r}, **{settings!r})
+"""
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory, handbook):
+    """The handbook and some text in other scripts, in many row groups."""
+    root = tmp_path_factory.mktemp("corpus")
+    other = root / "other.txt"
+    other.write_text(
+        "Быстрая лиса прыгает через ленивую собаку. Собака спит.\n\n东京は日本の首都です。人口が多い。\n\n"
+        "The [MASK] and the [PAD] stand here as text. naïve café, ﬁne ①\n\nภาษาไทยไม่มีช่องว่างระหว่างคำ\n"
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tables, "ROW_GROUP_BYTES", SMALL)
+        wordpipe.ingest([handbook, other], output=root / "corpus", documents="block")
+    return root / "corpus"
+
+
+@pytest.fixture
+def in_shards(monkeypatch):
+    monkeypatch.setattr(shards, "SHARD_BYTES", SMALL)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(corpus, tmp_path_factory):
+    root = tmp_path_factory.mktemp("undisturbed")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(shards, "SHARD_BYTES", SMALL)
+        wordpipe.tokenize(corpus, output=root / "tokens", **SETTINGS)
+    return root / "tokens"
+
+
+def digest_of(folder):
+    assert wordpipe.verify(folder)["ok"]
+    return json.loads((folder / "manifest.json").read_bytes())["digest"]
+
+
+def rows_of(folder, table="tokens"):
+    return pq.read_table(sorted(folder.glob(f"{table}*.parquet"))).to_pylist()
+
+
+def test_ids_are_those_of_the_tokenizer_file_and_words_those_of_the_splitter(corpus, undisturbed):
+    tokenizer = Tokenizer.from_file(str(undisturbed / "tokenizer.json"))
+    split = WordSplitter(piece_splitter(tokenizer))
+    words = [row["word"] for row in rows_of(undisturbed, "words")]
+    texts, rows = rows_of(corpus, "corpus"), rows_of(undisturbed)
+    assert len(list(undisturbed.glob("tokens-*.parquet"))) > 3
+    assert len(rows) == len(texts)
+    for text, row in zip(texts, rows, strict=True):
+        assert row["ids"] == tokenizer.encode(text["text"], add_special_tokens=False).ids
+        assert [words[number] for number in row["word_ids"]] == split(text["text"])
+        assert (row["doc_id"], row["sentence_id"]) == (text["doc_id"], text["sentence_id"])
+
+
+def test_words_are_counted(undisturbed):
+    counts = np.bincount([number for row in rows_of(undisturbed) for number in row["word_ids"]])
+    assert [row["count"] for row in rows_of(undisturbed, "words")] == counts.tolist()
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("memory", ["1GB", "70MB"])
+def test_the_bytes_do_not_depend_on_threads_or_memory(
+    corpus, undisturbed, in_shards, tmp_path, monkeypatch, threads, memory
+):
+    monkeypatch.setattr("wordpipe.stages.tokenize.cpu_count", lambda: threads)
+    wordpipe.tokenize(corpus, output=tmp_path / "tokens", memory=memory, **SETTINGS)
+    assert digest_of(tmp_path / "tokens") == digest_of(undisturbed)
+
+
+@pytest.mark.parametrize("algorithm", ["bpe", "wordpiece", "unigram", "word", "char"])
+def test_every_algorithm_gives_the_same_bytes_twice(corpus, tmp_path, algorithm):
+    digests = {
+        wordpipe.tokenize(corpus, output=tmp_path / name, algorithm=algorithm, vocab_size=700).digest for name in "ab"
+    }
+    assert len(digests) == 1
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_killed_runs_continue_and_finished_shards_are_not_done_twice(corpus, undisturbed, tmp_path, seed):
+    rng = random.Random(seed)
+    output, partial = tmp_path / "tokens", tmp_path / ".tokens.partial"
+    code = RUN.format(small=SMALL, corpus=str(corpus), output=str(output), settings=SETTINGS)
+
+    def attempt(failpoint: str) -> int:
+        env = {**os.environ, "WORDPIPE_FAILPOINT": failpoint}
+        return subprocess.run([sys.executable, "-c", code], env=env, check=False, capture_output=True).returncode
+
+    finished: dict[str, int] = {}
+    for _ in range(3):
+        assert attempt(f"shelf.piece_finished:kill:{rng.randint(1, 6)}") == -signal.SIGKILL
+        counted = tuple(f"{kind}-{path.stem[-5:]}" for path in partial.glob("counted-*.json") for kind in KINDS)
+        whole = [path for path in partial.glob("*.parquet") if path.name.startswith((*counted, "tokens-"))]
+        now = {path.name: path.stat().st_ino for path in whole if Path(f"{path}.json").exists()}
+        assert finished.items() <= now.items(), "what was finished was written again"
+        finished = now
+    assert attempt("nowhere:kill") == 0
+    assert digest_of(output) == digest_of(undisturbed)
+    assert not partial.exists()
+    for name in finished.keys() & {path.name for path in output.iterdir()}:
+        assert (output / name).stat().st_ino == finished[name]
+
+
+def test_training_another_size_from_the_counts_gives_what_counting_again_gives(corpus, undisturbed, tmp_path):
+    wordpipe.tokenize(corpus, output=tmp_path / "a", vocab_size=400, counts=undisturbed)
+    wordpipe.tokenize(corpus, output=tmp_path / "b", vocab_size=400)
+    assert (tmp_path / "a/tokenizer.json").read_bytes() == (tmp_path / "b/tokenizer.json").read_bytes()
+    assert rows_of(tmp_path / "a") == rows_of(tmp_path / "b")
+    with pytest.raises(ConfigError, match="lowercase"):
+        wordpipe.tokenize(corpus, output=tmp_path / "c", counts=undisturbed, lowercase=True)
+
+
+def test_a_sample_trains_on_some_documents_and_encodes_all(corpus, tmp_path):
+    made = wordpipe.tokenize(corpus, output=tmp_path / "t", sample=0.5, **SETTINGS)
+    assert 0 < made.counts["sentences_trained_on"] < made.counts["sentences"] == len(rows_of(corpus, "corpus"))
+
+
+def test_little_memory_leaves_out_the_rarest_and_says_so(corpus, tmp_path, monkeypatch):
+    monkeypatch.setattr("wordpipe.stages.tokenizers.training_bytes", lambda chosen, size, number: number)
+    made = wordpipe.tokenize(corpus, output=tmp_path / "t", memory="1KB", **SETTINGS)
+    assert made.counts["distinct_pretokens_left_out"] > 0
+    assert len(rows_of(tmp_path / "t", "counts")) <= 1000
+    assert any("--memory" in warning for warning in made.warnings)
+    assert made.counts["pretokens_left_out"] == made.counts["pretokens"] - sum(
+        row["count"] for row in rows_of(tmp_path / "t", "counts")
+    )
+
+
+def test_words_that_do_not_fit_get_no_number(corpus, tmp_path):
+    made = wordpipe.tokenize(corpus, output=tmp_path / "t", memory="64KB", tokenizer=_tokenizer(corpus, tmp_path))
+    listed = rows_of(tmp_path / "t", "words")
+    numbers = [number for row in rows_of(tmp_path / "t") for number in row["word_ids"]]
+    assert made.counts["distinct_words_left_out"] > 0
+    assert len(numbers) == sum(row["count"] for row in listed) == made.counts["words"] - made.counts["words_left_out"]
+
+
+def _tokenizer(corpus, tmp_path):
+    wordpipe.tokenize(corpus, output=tmp_path / "given", **SETTINGS)
+    return tmp_path / "given" / "tokenizer.json"
+
+
+def test_text_without_anything_to_train_on_is_refused(tmp_path):
+    (tmp_path / "blank.txt").write_text(" \n \n")
+    with pytest.raises(InputError):
+        wordpipe.tokenize(tmp_path / "blank.txt", output=tmp_path / "t")

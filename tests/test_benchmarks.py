@@ -1,0 +1,158 @@
+"""The benchmark of the tokens stage: it reads, writes and compares rightly, and runs from end to end on a tiny text."""
+
+import json
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tokenizers import pre_tokenizers
+
+BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+SAMPLE = "".join(f"The {n}th bee finds her way home, and {n * n} bees don't.\n" for n in range(1500))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def benchmarks_on_path():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(BENCHMARKS)
+        yield
+
+
+def benchmark(name):
+    return import_module(name)
+
+
+@given(
+    text=st.text(st.characters(exclude_categories=["Cs"]) | st.sampled_from("\n\r ab")).filter(bool),
+    size=st.integers(1, 30),
+)
+def test_arrow_and_python_read_the_same_lines(tmp_path_factory, text, size):
+    path = tmp_path_factory.mktemp("text") / "text.txt"
+    path.write_bytes(text.encode())
+    wanted = text.removesuffix("\n").split("\n") if text != "\n" else [""]
+    as_lists = [line for lines in benchmark("peers.text").line_lists(path, size) for line in lines]
+    as_arrays = [line for lines in benchmark("peers.rows").line_arrays(path, size) for line in lines.to_pylist()]
+    assert as_lists == wanted
+    assert as_arrays == wanted
+
+
+def test_rows_are_written_in_fixed_row_groups_and_digested_whatever_the_batches(tmp_path):
+    rows = benchmark("peers.rows")
+    random = np.random.default_rng(0)
+    lists = [random.integers(0, 60_000, n).tolist() for n in random.integers(0, 5, 70_000)]
+    digests = []
+    for width, kind in ((7_000, pa.uint16()), (69_999, pa.uint32())):
+        path = tmp_path / f"{width}.parquet"
+        batches = (pa.array(lists[at : at + width], pa.list_(kind)) for at in range(0, len(lists), width))
+        rows.write_ids(batches, path)
+        digests.append(rows.digest_of(path))
+        groups = pq.ParquetFile(path).metadata
+        assert [groups.row_group(n).num_rows for n in range(groups.num_row_groups)] == [65_536, 70_000 - 65_536]
+        assert pq.read_table(path).column("ids").to_pylist() == lists
+    assert digests[0] == digests[1]
+    assert digests[0]["rows"] == 70_000
+    changed = [*lists[:-1], [*lists[-1], 1]]
+    rows.write_ids([pa.array(changed, pa.list_(pa.uint16()))], tmp_path / "changed.parquet")
+    assert rows.digest_of(tmp_path / "changed.parquet") != digests[0]
+
+
+def test_the_same_ids_in_other_rows_have_another_digest():
+    rows = benchmark("peers.rows")
+    found = []
+    for lists in ([[1, 2], [3]], [[1], [2, 3]]):
+        digest = rows.Digest()
+        digest.add(rows.from_lists(lists))
+        found.append(digest.found()["ids"])
+    assert found[0] != found[1]
+
+
+def test_the_letters_of_bytes_are_those_of_tokenizers():
+    letters = benchmark("peers.text").letters_of_bytes()
+    assert sorted(letters) == sorted(pre_tokenizers.ByteLevel.alphabet())
+    for byte, char in ((0xC3, "é"), (0x20, " "), (0x00, "\0")):
+        ((word, _),) = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False).pre_tokenize_str(char)
+        assert letters[word[0]] == byte
+
+
+def test_agreement_sees_another_order_of_merges():
+    agreement = benchmark("peers.agreement").agreement
+    first = {"merges": [("61", "62"), ("62", "63")]}
+    assert agreement(first, first, "bpe") == {"same_merges": True, "shared_tokens": 1.0}
+    swapped = {"merges": first["merges"][::-1]}
+    assert agreement(swapped, first, "bpe") == {"same_merges": False, "shared_tokens": 1.0}
+    assert agreement({"tokens": [*["00"] * 256, "6162"]}, first, "bpe") == {"same_merges": False, "shared_tokens": 0.5}
+    assert agreement({"vocab": {"a": 0}}, {"vocab": {"a": 0, "b": 1}}, "wordpiece") == {"shared_tokens": 0.5}
+
+
+def test_figures_of_ours_stand_against_each_peer_and_a_tenth_of_the_text():
+    figures = benchmark("peers.figures")
+
+    def line(engine, mb, seconds, peak, part="train"):
+        runs = [{"seconds": seconds * way, "peak_memory_bytes": peak * 1e6} for way in (0.5, 1, 3)]
+        return {"part": part, "algorithm": "bpe", "mb": mb, **figures.summary(engine, runs, mb)}
+
+    lines = [line("wordpipe", 1, 1, 100), line("wordpipe", 10, 2, 120), line("hf", 1, 4, 200), line("hf", 10, 20, 600)]
+    assert [(row["mb"], row["times_as_fast"], row["share_of_memory"]) for row in figures.ratios(lines)] == [
+        (1, 4.0, 0.5),
+        (10, 10.0, 0.2),
+    ]
+    assert {row["engine"]: row["times_the_memory"] for row in figures.scaling(lines)} == {"wordpipe": 1.2, "hf": 3.0}
+    rows = list(figures.table(lines, {"hf": "tokenizers 0.23.3"}))
+    assert "| train | bpe | 10 | tokenizers 0.23.3 | 20.00 (10.00–60.00) | 0.5 | 600 MB |  | 10.0 × as fast" in rows[-1]
+
+
+def test_a_result_that_is_not_that_of_tokenizers_is_a_fault():
+    script = benchmark("tokens")
+    bench = script.Bench(Path(), Path(), 1, 400, 1.0)
+    right = {"part": "encode", "algorithm": "bpe", "mb": 1.0, "engine": "wordpipe", "same_ids": True}
+    assert script.faults([right, right | {"engine": "tiktoken", "same_ids": False}], bench) == []
+    assert script.faults([right | {"same_ids": False}], bench) == ["encode bpe 1 MB: not what tokenizers gives"]
+
+
+def run_script(tmp_path, *options):
+    (tmp_path / "sample.txt").write_text(SAMPLE)
+    command = [
+        sys.executable,
+        BENCHMARKS / "tokens.py",
+        "--data",
+        tmp_path / "sample.txt",
+        "--scratch",
+        tmp_path,
+        *options,
+    ]
+    return subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
+
+
+def test_it_runs_from_end_to_end(tmp_path):
+    out = tmp_path / "out.json"
+    options = ["--only", "train,encode", "--algorithms", "bpe", "--peers", "hf", "--repeat", "1", "--vocab-size", "400"]
+    done = run_script(tmp_path, "--sizes", "0.05", "--out", out, *options)
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = json.loads(out.read_text())
+    assert found["ok"]
+    assert [(line["part"], line["engine"]) for line in found["lines"]] == [
+        ("train", "wordpipe"),
+        ("train", "hf"),
+        ("encode", "wordpipe"),
+        ("encode", "hf"),
+    ]
+    assert all(line["seconds"] > 0 and line["peak_memory_mb"] > 5 for line in found["lines"])
+    assert all(line["same_merges"] for line in found["lines"][:2])
+    assert all(line["same_ids"] for line in found["lines"][2:])
+    assert found["skipped"] == found["failed"] == []
+    assert str(tmp_path) not in out.read_text()
+    assert "| train | bpe | 0.05 | tokenizers " in done.stdout
+    assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == []
+
+
+def test_a_text_that_is_too_short_is_refused(tmp_path):
+    done = run_script(tmp_path, "--sizes", "50", "--peers", "hf")
+    assert done.returncode != 0
+    assert "less than the 50 asked for" in done.stderr

@@ -1,0 +1,166 @@
+"""Tokenizers are built as the settings say, and recognised where the compiled code does the same."""
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
+
+from wordpipe.tokens.added import AddedTokens, added_token_patterns
+from wordpipe.tokens.schemes import CHARACTERS, DIGITS, Scheme, build_tokenizer, empty_tokenizer, scheme_of
+from wordpipe.tokens.settings import TokenizeSettings
+from wordpipe.tokens.special import SPECIAL_TOKENS, UNK
+from wordpipe.tokens.unit_model import byte_letters
+
+NAMES = ["gpt2", "digits", "marks", "bert", "whitespace", "metaspace", "characters"]
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
+BYTES = {letter: row for row, letter in enumerate([*SPECIAL_TOKENS, *map(chr, byte_letters())])}
+
+
+def chosen(pretokenizer: str, **options: object) -> TokenizeSettings:
+    return TokenizeSettings.model_construct(
+        **{**TokenizeSettings().model_dump(), "pretokenizer": pretokenizer, **options}
+    )
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("form", ["none", "nfc", "nfkc"])
+def test_every_tokenizer_of_ours_is_recognised_after_saving(name: str, form: str) -> None:
+    for lowercase, strip in ((False, False), (True, False), (False, True), (True, True)):
+        made = empty_tokenizer(chosen(name, normalization=form, lowercase=lowercase, strip_accents=strip))
+        scheme = scheme_of(Tokenizer.from_str(made.to_str()))
+        assert scheme is not None
+        assert (scheme.pretokenizer, scheme.byte_level) == (name, name in ("gpt2", "digits", "marks"))
+
+
+@pytest.mark.parametrize("name", ["gpt2", "digits", "marks"])
+@pytest.mark.parametrize("form", ["none", "nfc", "nfkc"])
+@settings(deadline=None, max_examples=60)
+@given(text=TEXTS, lowercase=st.booleans(), strip=st.booleans())
+def test_bytes_never_lose_a_character(name: str, form: str, text: str, lowercase: bool, strip: bool) -> None:
+    made = build_tokenizer(
+        models.BPE(vocab=BYTES, merges=[]), chosen(name, normalization=form, lowercase=lowercase, strip_accents=strip)
+    )
+    normal = text if made.normalizer is None else made.normalizer.normalize_str(text)
+    ids = made.encode(text, add_special_tokens=False).ids
+    assert made.decode(ids, skip_special_tokens=False) == normal
+
+
+@settings(deadline=None)
+@given(text=TEXTS)
+def test_characters_come_back(text: str) -> None:
+    vocab = {token: row for row, token in enumerate(dict.fromkeys([*SPECIAL_TOKENS, *text]))}
+    made = build_tokenizer(models.BPE(vocab=vocab, merges=[], unk_token=UNK), chosen("characters", algorithm="char"))
+    assert made.decode(made.encode(text, add_special_tokens=False).ids) == text
+
+
+def test_wordpiece_and_metaspace_come_back() -> None:
+    vocab = {token: row for row, token in enumerate([*SPECIAL_TOKENS, "▁red", "##der", "▁hot", "red", "##hot"])}
+    model = models.WordPiece(vocab=vocab, unk_token=UNK)
+    made = build_tokenizer(model, chosen("metaspace"))
+    assert made.decode(made.encode("redder hot").ids) == "redder hot"
+    made = build_tokenizer(model, chosen("bert"))
+    assert made.decode(made.encode("redhot red").ids) == "redhot red"
+
+
+def test_template_puts_special_tokens_and_segments() -> None:
+    made = build_tokenizer(models.BPE(vocab=BYTES, merges=[]), chosen("gpt2"))
+    pair = made.encode("a", "b")
+    assert pair.tokens == ["[CLS]", "a", "[SEP]", "b", "[SEP]"]
+    assert pair.type_ids == [0, 0, 0, 1, 1]
+    assert [made.token_to_id(token) for token in SPECIAL_TOKENS] == list(range(len(SPECIAL_TOKENS)))
+
+
+@pytest.mark.parametrize(
+    ("options", "text", "normal"),
+    [
+        ({"lowercase": True}, "ÉCOLE İ", "école i\u0307"),  # folding case leaves accents
+        ({"strip_accents": True}, "École 각", "Ecole 각"),  # syllables are put together again
+        ({"normalization": "nfc", "lowercase": True}, "J\u030c e\u0301", "ǰ é"),
+        ({"normalization": "nfkc"}, "ﬁ ①", "fi 1"),
+        ({}, "ﬁ e\u0301", "ﬁ e\u0301"),
+    ],
+)
+@pytest.mark.parametrize("name", ["gpt2", "bert", "metaspace"])
+def test_settings_mean_what_they_say(name: str, options: dict[str, object], text: str, normal: str) -> None:
+    made = empty_tokenizer(chosen(name, **options))
+    assert (made.normalizer.normalize_str(text) if made.normalizer is not None else text) == normal
+
+
+BYTE_LEVEL = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+PUBLIC = {
+    "gpt2": (None, pre_tokenizers.ByteLevel(add_prefix_space=False), Scheme("gpt2", True)),
+    "roberta": (None, pre_tokenizers.ByteLevel(add_prefix_space=True), Scheme("gpt2", True, prefix=" ")),
+    "modernbert": (normalizers.NFC(), pre_tokenizers.ByteLevel(add_prefix_space=False), Scheme("gpt2", True)),
+    "llama 3": (
+        None,
+        pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(DIGITS), "isolated"), BYTE_LEVEL]),
+        Scheme("digits", True),
+    ),
+    "uncased": (normalizers.BertNormalizer(), pre_tokenizers.BertPreTokenizer(), Scheme("bert", False)),
+    "metaspace": (None, pre_tokenizers.Metaspace(prepend_scheme="never"), Scheme("metaspace", False, "▁")),
+    "first": (None, pre_tokenizers.Metaspace(prepend_scheme="first"), Scheme("metaspace", False, "▁", "▁")),
+    "unknown normalizer": (normalizers.Replace("a", "b"), pre_tokenizers.BertPreTokenizer(), None),
+    "nothing cut": (None, None, None),
+    "first, after a normalizer": (normalizers.BertNormalizer(), pre_tokenizers.Metaspace(prepend_scheme="first"), None),
+    "another mark": (None, pre_tokenizers.Metaspace(replacement="_"), None),
+    "not split": (None, pre_tokenizers.Metaspace(split=False), None),
+    "no pattern": (None, BYTE_LEVEL, None),
+    "another pattern": (
+        None,
+        pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(DIGITS + "|x"), "isolated"), BYTE_LEVEL]),
+        None,
+    ),
+    "the other part": (None, pre_tokenizers.Split(Regex(CHARACTERS), "isolated", invert=True), None),
+    "two at work": (
+        None,
+        pre_tokenizers.Sequence([pre_tokenizers.Whitespace(), pre_tokenizers.Digits()]),
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_public_tokenizers_are_recognised_and_others_are_not(name: str) -> None:
+    normalizer, pre_tokenizer, scheme = PUBLIC[name]
+    made = Tokenizer(models.BPE())
+    if normalizer is not None:
+        made.normalizer = normalizer
+    if pre_tokenizer is not None:
+        made.pre_tokenizer = pre_tokenizer
+    assert scheme_of(made) == scheme
+
+
+def test_letters_are_those_of_the_byte_level_pre_tokenizer() -> None:
+    text = "a é\x00漢"
+    letters = "".join(piece for piece, _ in pre_tokenizers.ByteLevel(add_prefix_space=False).pre_tokenize_str(text))
+    assert Scheme("gpt2", True).letters(text.encode()) == letters
+    assert Scheme("bert", False).letters(text.encode()) == text
+    assert decoders.ByteLevel().decode([letters]) == text
+
+
+def test_added_tokens_are_known_unless_the_normalizer_may_make_them() -> None:
+    made = empty_tokenizer(chosen("gpt2", lowercase=True))
+    assert added_token_patterns(made) == sorted(token.encode() for token in SPECIAL_TOKENS)
+    made.add_tokens([AddedToken("<url>", normalized=True)])
+    assert added_token_patterns(made) is None
+    plain = empty_tokenizer(chosen("gpt2"))
+    plain.add_tokens([AddedToken("<url>", normalized=True)])
+    assert b"<url>" in (added_token_patterns(plain) or [])
+    assert json.loads(plain.to_str())["normalizer"] is None
+
+
+@settings(deadline=None)
+@given(
+    rows=st.lists(st.text("ab[é", max_size=12), max_size=8),
+    patterns=st.lists(st.text("ab[é", min_size=1, max_size=3), max_size=4),
+)
+def test_rows_with_a_pattern_are_marked(rows: list[str], patterns: list[str]) -> None:
+    encoded = [row.encode() for row in rows]
+    offsets = np.cumsum([0, *map(len, encoded)]).astype(np.int64)
+    marked = AddedTokens([pattern.encode() for pattern in patterns]).marked(
+        np.frombuffer(b"".join(encoded), np.uint8), offsets
+    )
+    assert marked.tolist() == [any(pattern in row for pattern in patterns) for row in rows]

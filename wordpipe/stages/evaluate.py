@@ -1,0 +1,146 @@
+"""`wordpipe evaluate`: how good a thing is, by measures; nothing is made."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from wordpipe.artifacts.reader import Artifact, is_artifact
+from wordpipe.artifacts.tables import read_batches, read_schema, row_count
+from wordpipe.errors import ConfigError, InputError
+from wordpipe.runtime import Progress
+from wordpipe.stages.candidates import Candidate, candidates
+from wordpipe.stages.ingest import ingest
+from wordpipe.stages.making import PathLike, RunOptions, storage_errors
+from wordpipe.stages.sources import as_list, refuse_artifacts
+from wordpipe.tokens.judging import Figures, Judge
+
+__all__ = ["evaluate_tokenizer"]
+
+_UNUSED_SHOWN = 20
+
+
+def evaluate_tokenizer(
+    tokens: PathLike | Sequence[PathLike],
+    data: PathLike | Iterable[PathLike],
+    *,
+    sizes: Sequence[int] = (),
+    by: str | None = None,
+    split: str | None = None,
+    run: RunOptions | None = None,
+) -> dict[str, Any]:
+    """Judge tokenizers on a text.
+
+    Args:
+        tokens: tokens or model artifacts, or tokenizer files (whatever `tokenize --tokenizer` takes).
+        data: a corpus artifact, or sources of text, which are ingested with the default settings and left nowhere.
+        sizes: judge each tokenizer at these vocabulary sizes too: a smaller BPE is cut from its merges, any other is trained
+            from the counts of the artifact.
+        by: a column of the corpus (source, or metadata such as lang): figures for each of its values too.
+        split: train, valid or test: judge this part of the corpus only.
+        run: progress, verification.
+
+    Returns:
+        evaluated ("tokenizer"), data, split, by, metrics (of the first tokenizer; see `Figures.metrics`), and tokenizers: a
+        list of name, made ("as it is", "cut", "trained"), vocab_size, metrics, counts, failures, never_used, groups.
+
+    Raises:
+        WordpipeError: see wordpipe/errors.py.
+    """
+    run = run or RunOptions()
+    with storage_errors(), ExitStack() as stack:
+        corpus = stack.enter_context(_open_corpus(data, run))
+        _check_column(corpus, by)
+        found = [one for path in as_list(tokens) for one in candidates(path, sizes, run)]
+        judges = [Judge(one.tokenizer) for one in found]
+        _judge_all(judges, corpus, by, split, run)
+    judged = [_result(one, judge, grouped=by is not None) for one, judge in zip(found, judges, strict=True)]
+    where = [str(path) for path in as_list(data)]
+    return {
+        "evaluated": "tokenizer",
+        "data": where[0] if len(where) == 1 else where,
+        "split": split,
+        "by": by,
+        "metrics": judged[0]["metrics"],
+        "tokenizers": judged,
+    }
+
+
+@contextmanager
+def _open_corpus(data: PathLike | Iterable[PathLike], run: RunOptions) -> Iterator[Artifact]:
+    """A corpus artifact; sources become one in a temporary folder that is gone afterwards."""
+    paths = as_list(data)
+    if len(paths) == 1 and is_artifact(Path(paths[0])):
+        with Artifact(paths[0], ["corpus"], verify=run.verify) as artifact:
+            yield artifact
+        return
+    refuse_artifacts(paths)
+    with TemporaryDirectory(prefix="wordpipe-") as folder:
+        made = ingest(paths, output=Path(folder) / "corpus", run=RunOptions(report=run.report))
+        with Artifact(made.path, ["corpus"], verify=False) as artifact:
+            yield artifact
+
+
+def _check_column(corpus: Artifact, by: str | None) -> None:
+    names = [name for name in read_schema(corpus, "corpus").names if name not in ("text", "sentence_id", "line")]
+    if by is not None and by not in names:
+        raise ConfigError(
+            "the corpus has no such column to group by",
+            where="by",
+            got=by,
+            expected=", ".join(names),
+            hint="wordpipe ingest --metadata carries columns of the source",
+        )
+
+
+def _judge_all(judges: list[Judge], corpus: Artifact, by: str | None, split: str | None, run: RunOptions) -> None:
+    """One pass over the corpus for all of them."""
+    columns = list(dict.fromkeys(["text", "split", *([by] if by else [])]))
+    total, done, kept = row_count(corpus, "corpus"), 0, 0
+    for batch in read_batches(corpus, "corpus", columns):
+        done += len(batch)
+        if split is not None:
+            batch = batch.filter(pc.equal(batch.column("split"), split))
+        kept += len(batch)
+        groups = _as_names(batch.column(by)) if by else None
+        for judge in judges:
+            judge.add(batch.column("text"), groups)
+        run.report(Progress("judging", done, total, "sentences"))
+    if not kept:
+        raise InputError(
+            "there is no text to judge on",
+            where=corpus.path,
+            got=f"nothing in the split {split}" if split else None,
+            hint="leave out --split, or ingest with --valid 0.1" if split else None,
+        )
+
+
+def _as_names(column: pa.Array) -> pa.Array:
+    """The values of a column as names of groups."""
+    if pa.types.is_nested(column.type):
+        return pa.array([None if value is None else str(value) for value in column.to_pylist()], pa.string())
+    return column.cast(pa.string())
+
+
+def _result(one: Candidate, judge: Judge, *, grouped: bool) -> dict[str, Any]:
+    unused = judge.never_used()
+    result: dict[str, Any] = {
+        "name": one.name,
+        "made": one.made,
+        "vocab_size": one.tokenizer.get_vocab_size(),
+        **_shown(judge.total),
+        "failures": judge.failures,
+        "never_used": {"count": len(unused), "first": unused[:_UNUSED_SHOWN]},
+    }
+    if grouped:
+        result["groups"] = {name: _shown(figures) for name, figures in judge.groups.items()}
+        result["texts_in_merged_groups"] = judge.merged_groups
+    return result
+
+
+def _shown(figures: Figures) -> dict[str, Any]:
+    return {"metrics": figures.metrics, "counts": figures.counts}

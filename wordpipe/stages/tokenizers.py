@@ -1,0 +1,169 @@
+"""Where the tokenizer of `wordpipe tokenize` comes from: given, or trained from counts."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from tokenizers import Tokenizer
+
+from wordpipe.artifacts.reader import Artifact, is_artifact
+from wordpipe.artifacts.schemas import COUNTS
+from wordpipe.artifacts.shelf import Shelf
+from wordpipe.artifacts.tables import read_batches
+from wordpipe.errors import ArtifactError, ConfigError, InputError
+from wordpipe.stages.counting import Counted
+from wordpipe.stages.making import Job
+from wordpipe.stages.sources import file_entry
+from wordpipe.tokens.pretokens import Pretokens
+from wordpipe.tokens.reading import open_tokenizer, read_tokenizer
+from wordpipe.tokens.settings import TokenizeSettings
+from wordpipe.tokens.spill import Kept, added_up, keep_commonest
+from wordpipe.tokens.training import train_tokenizer, training_bytes
+
+__all__ = [
+    "batches_of",
+    "counts_of",
+    "given_tokenizer",
+    "keep_pretokens",
+    "tell_left_out",
+    "trained_tokenizer",
+    "with_counts_of",
+]
+
+TOKENIZER = "tokenizer.json"
+_COUNTS = "counts.parquet"
+_CUTTING = ("pretokenizer", "normalization", "lowercase", "strip_accents")  # settings that decide what is counted
+
+
+def given_tokenizer(job: Job, path: Path | None) -> Tokenizer | None:
+    """The tokenizer named by the user, recorded as an input by its content, and written to the artifact."""
+    if path is None:
+        return None
+    if is_artifact(path):
+        data = job.open_input(path, ["tokens", "model"]).read(TOKENIZER)
+    else:
+        job.inputs.append(file_entry(path))
+        data = read_tokenizer(path, warn=job.warn).to_str(pretty=True).encode()
+    job.write(TOKENIZER, data)
+    return open_tokenizer(data, where=str(path))  # as whoever reads the artifact will have it
+
+
+def with_counts_of(artifact: Artifact, chosen: TokenizeSettings) -> TokenizeSettings:
+    """The settings with what was decided when the pre-tokens of another artifact were counted.
+
+    Raises:
+        ConfigError: another way of cutting or normalising the text was asked for.
+        ArtifactError: the artifact has no counts.
+    """
+    if _COUNTS not in artifact.names():
+        raise ArtifactError(
+            "the artifact has no counts: its tokenizer was given, not trained",
+            where=artifact.path,
+            hint="name a tokens artifact with a tokenizer trained by wordpipe, or leave out --counts",
+        )
+    facts, settings = artifact.manifest.facts, artifact.manifest.settings
+    decided = {name: facts.get(name, settings.get(name)) for name in _CUTTING}
+    for name in _CUTTING:
+        if name in chosen.model_fields_set and getattr(chosen, name) != decided[name]:
+            raise ConfigError(
+                "the counts were made with another setting",
+                where=name,
+                got=getattr(chosen, name),
+                expected=f"{decided[name]}, as in {artifact.path}",
+                hint="leave out --counts to count again",
+            )
+    return chosen.model_copy(update=decided)
+
+
+def counts_of(artifact: Artifact) -> Pretokens:
+    """The counts that a tokenizer was trained from."""
+    texts, counts = [], []
+    for batch in read_batches(artifact, "counts", expected=COUNTS):
+        texts.append(batch.column("pretoken").cast(pa.large_string()))
+        counts.append(batch.column("count").to_numpy())
+    joined = pa.concat_arrays(texts) if texts else pa.array([], pa.large_string())
+    _, ends, data = joined.buffers()
+    return Pretokens(
+        np.frombuffer(data or b"", np.uint8),
+        np.frombuffer(ends, np.int64)[: len(joined) + 1] if len(joined) else np.zeros(1, np.int64),
+        np.concatenate(counts) if counts else np.zeros(0, np.int64),
+    )
+
+
+def keep_pretokens(job: Job, counted: Counted, chosen: TokenizeSettings) -> Pretokens:
+    """The counted pre-tokens, as many as the memory allows to train on."""
+    job.report("adding up")
+    kept = keep_commonest(
+        added_up(counted.pretokens), lambda size, number: training_bytes(chosen, size, number) <= chosen.memory_bytes
+    )
+    total = int(kept.units.counts.sum()) + kept.left_out_total
+    job.counts |= {"pretokens": total, "distinct_pretokens": len(kept.units) + kept.left_out}
+    tell_left_out(job, kept, "pretokens", "are not trained on")
+    return kept.units
+
+
+def trained_tokenizer(
+    job: Job, shelf: Shelf, chosen: TokenizeSettings, pretokens: Callable[[], Pretokens]
+) -> Tokenizer:
+    """A tokenizer trained from counts, unless a stopped run has done it; it and the counts become files of the artifact."""
+    done = shelf.figures(TOKENIZER)
+    if done is None or shelf.figures(_COUNTS) is None:
+        done = _train(job, shelf, chosen, pretokens)
+    else:
+        job.note("continuing a stopped run: the tokenizer was trained before")
+    job.counts |= done["counts"]
+    job.facts["pretokenizer"] = chosen.pretokenizer
+    for text in done["warnings"]:
+        job.warn(text)
+    data = (shelf.path / TOKENIZER).read_bytes()
+    shelf.adopt(_COUNTS, job.draft)
+    shelf.adopt(TOKENIZER, job.draft)
+    return open_tokenizer(data, where=str(shelf.path / TOKENIZER))
+
+
+def _train(job: Job, shelf: Shelf, chosen: TokenizeSettings, pretokens: Callable[[], Pretokens]) -> dict[str, Any]:
+    counts, warnings = dict(job.counts), list(job.warnings)
+    units = pretokens()
+    if not len(units):
+        raise InputError("no text to train a tokenizer on")
+    with shelf.table(_COUNTS, COUNTS, {}) as table:
+        for batch in batches_of(units, COUNTS):
+            table.write(batch)
+    trained = train_tokenizer(
+        units, chosen, report=lambda done, total: job.report("training the tokenizer", done, total, "tokens")
+    )
+    job.counts |= trained.counts
+    figures = {
+        "counts": {name: value for name, value in job.counts.items() if name not in counts},
+        "warnings": job.warnings[len(warnings) :] + trained.warnings,
+    }
+    del job.warnings[len(warnings) :]
+    shelf.put(TOKENIZER, trained.tokenizer.to_str(pretty=True).encode(), figures)
+    return figures
+
+
+def tell_left_out(job: Job, kept: Kept, what: str, fate: str) -> None:
+    """Count and say what did not fit in the memory."""
+    if not kept.left_out:
+        return
+    job.counts |= {f"distinct_{what}_left_out": kept.left_out, f"{what}_left_out": kept.left_out_total}
+    job.warn(
+        f"{kept.left_out:,} distinct {what} seen fewer than {kept.least_count} times do not fit in the memory allowed and "
+        f"{fate}; allow more with --memory"
+    )
+
+
+def batches_of(units: Pretokens, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Units and counts as record batches."""
+    for start in range(0, len(units), 65_536):
+        stop = min(len(units), start + 65_536)
+        offsets = units.offsets[start : stop + 1]
+        data = units.data[offsets[0] : offsets[-1]]
+        texts = pa.StringArray.from_buffers(
+            stop - start,
+            pa.py_buffer((offsets - offsets[0]).astype(np.int32)),
+            pa.py_buffer(np.ascontiguousarray(data)),
+        )
+        yield pa.RecordBatch.from_arrays([texts, pa.array(units.counts[start:stop])], schema=schema)

@@ -1,0 +1,258 @@
+"""Counts that do not fit in memory: runs on disk, parted by hash, added up one part at a time.
+
+A run is a Parquet file of distinct units and their counts, in row groups by the top bits of the unit's hash. A unit is in
+the same part of every run, so the parts are added up one after the other and only one of them is in memory: linear time
+whatever the number of units (the partitioned aggregation of Graefe 1993, "Query evaluation techniques for large
+databases", section 4.2).
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from io import RawIOBase
+from typing import IO, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from wordpipe.compiled import kernel, read_only
+from wordpipe.tokens.pretokens import Pretokens
+from wordpipe.tokens.units import UnitTable
+
+__all__ = ["Kept", "SpillingTable", "added_up", "in_order", "keep_commonest"]
+
+_BITS = 5  # of a unit's hash: its part
+PARTS = 1 << _BITS
+_RUN = pa.schema([pa.field("unit", pa.large_binary(), nullable=False), pa.field("count", pa.int64(), nullable=False)])
+
+
+class SpillingTable:
+    """Counts units in a table of bounded size; when it is full, it goes to disk as a run and begins again.
+
+    Args:
+        max_bytes: memory for the table.
+        new_run: opens a new run's file, as a context.
+    """
+
+    def __init__(self, max_bytes: int, new_run: Callable[[], AbstractContextManager[IO[bytes] | RawIOBase]]) -> None:
+        self._table = UnitTable(max_bytes)
+        self._numbers = np.empty(0, np.int32)
+        self._new_run = new_run
+
+    def add(
+        self,
+        data: NDArray[np.uint8],
+        starts: NDArray[np.int32],
+        ends: NDArray[np.int32],
+        weights: NDArray[np.int64] | None = None,
+    ) -> None:
+        """Count spans of a text; as often as `weights` says, or once each."""
+        if len(self._numbers) < len(starts):
+            self._numbers = np.empty(len(starts), np.int32)
+        done = 0
+        while (done := self._table.look_up(data, starts, ends, self._numbers, done, weights)) < len(starts):
+            self.spill()
+
+    def take(self, other: "SpillingTable") -> None:
+        """Add what another table holds, which is empty afterwards."""
+        units = contents(other._table)
+        if len(units):
+            offsets = units.offsets.astype(np.int32)
+            self.add(units.data, offsets[:-1], offsets[1:], units.counts)
+        other._table = UnitTable()
+
+    def spill(self) -> None:
+        """Write what is there as a run, and forget it."""
+        with self._new_run() as file:
+            _write_run(self._table, file)
+        self._table.clear()
+
+
+def _write_run(table: UnitTable, file: IO[bytes] | RawIOBase) -> None:
+    """Write all units of a table and their counts as one run."""
+    parts = table.parts(_BITS)
+    order, units = np.argsort(parts, kind="stable"), contents(table)
+    limits = np.searchsorted(parts[order], np.arange(PARTS + 1))
+    with pq.ParquetWriter(file, _RUN, compression="LZ4", use_dictionary=False, write_statistics=False) as writer:
+        for part in range(PARTS):
+            chosen = order[limits[part] : limits[part + 1]]
+            data, offsets = take_units(units.data, units.offsets, chosen)
+            writer.write_batch(_batch(data, offsets, units.counts[chosen]))
+
+
+def added_up(runs: Sequence[Callable[[], Any]]) -> Iterator[Pretokens]:
+    """The units of all runs with their counts added up, one part after the other, each unit once, in no order.
+
+    Args:
+        runs: opens each run for reading.
+    """
+    files = [pq.ParquetFile(run(), memory_map=False, pre_buffer=False) for run in runs]
+    try:
+        for part in range(PARTS):
+            yield _add_up([file.read_row_group(part, use_threads=False) for file in files])
+    finally:
+        for file in files:
+            file.close(force=True)
+
+
+def contents(table: UnitTable) -> Pretokens:
+    """What a table holds, in the order in which it was seen."""
+    offsets = table.offsets.copy()
+    return Pretokens(table.data[: offsets[-1]], offsets, table.counts.copy())
+
+
+@dataclass(frozen=True)
+class Kept:
+    """The commonest units, as many as fit.
+
+    Attributes:
+        units: in order.
+        least_count: units seen less often were left out; 1 where all were kept.
+        left_out: how many distinct units were left out.
+        left_out_total: how often they occur together.
+    """
+
+    units: Pretokens
+    least_count: int
+    left_out: int
+    left_out_total: int
+
+
+def keep_commonest(parts: Iterator[Pretokens], fits: Callable[[int, int], bool]) -> Kept:
+    """Keep the units seen at least c times, for the smallest c with which they fit.
+
+    The result depends on the units and counts alone, not on how they are parted: the bar only rises, to the least height
+    that what has come so far needs.
+
+    Args:
+        parts: disjoint tables of units with their whole counts.
+        fits: whether units of so many bytes in all, and so many of them, fit.
+    """
+    kept: list[Pretokens] = []
+    least, left_out, left_out_total = 1, 0, 0
+    for part in parts:
+        kept.append(_at_least(part, least))
+        left_out += len(part) - len(kept[-1])
+        left_out_total += int(part.counts.sum() - kept[-1].counts.sum())
+        while any(kept) and not fits(sum(len(one.data) for one in kept), sum(len(one) for one in kept)):
+            least = min(int(one.counts.min()) for one in kept if len(one)) + 1
+            before, total = sum(len(one) for one in kept), sum(int(one.counts.sum()) for one in kept)
+            kept = [_at_least(one, least) for one in kept]
+            left_out += before - sum(len(one) for one in kept)
+            left_out_total += total - sum(int(one.counts.sum()) for one in kept)
+    return Kept(in_order(_joined(kept)), least, left_out, left_out_total)
+
+
+def in_order(units: Pretokens) -> Pretokens:
+    """The commonest first, equal counts in the order of their bytes."""
+    lengths = np.diff(units.offsets)
+    heads = _heads(units.data, units.offsets)
+    order = np.lexsort((lengths, heads[1], heads[0], -units.counts))
+    # what agrees in count and in the first 16 bytes is compared whole; there is little of it
+    same = np.flatnonzero(
+        (np.diff(units.counts[order]) == 0) & (np.diff(heads[0][order]) == 0) & (np.diff(heads[1][order]) == 0)
+    )
+    for group in np.split(same, np.flatnonzero(np.diff(same) > 1) + 1) if len(same) else []:
+        if lengths[order[group[-1] + 1]] <= _HEAD:  # the longest of them
+            continue  # they differ in trailing NULs only, and the shorter one is first already
+        rows = order[group[0] : group[-1] + 2]
+        order[group[0] : group[-1] + 2] = sorted(
+            rows, key=lambda row: units.data[units.offsets[row] : units.offsets[row + 1]].tobytes()
+        )
+    data, offsets = take_units(units.data, units.offsets, order)
+    return Pretokens(data, offsets, units.counts[order])
+
+
+def take_units(
+    data: NDArray[np.uint8], offsets: NDArray[np.int64], chosen: NDArray[np.int64]
+) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """The bytes and offsets of some units, in the order asked."""
+    taken = np.zeros(len(chosen) + 1, np.int64)
+    np.cumsum(offsets[chosen + 1] - offsets[chosen], out=taken[1:])
+    out = np.empty(int(taken[-1]), np.uint8)
+    _take(read_only(data), read_only(offsets), chosen, taken, out)
+    return out, taken
+
+
+_HEAD = 16
+
+
+def _add_up(tables: list[pa.Table]) -> Pretokens:
+    total = UnitTable()
+    for table in tables:
+        for batch in table.to_batches():
+            units = batch.column("unit")
+            _, ends, data = units.buffers()
+            if len(units) == 0:
+                continue
+            offsets = np.frombuffer(ends, np.int64)[units.offset : units.offset + len(units) + 1]
+            text = np.frombuffer(data, np.uint8) if data is not None else np.zeros(0, np.uint8)
+            numbers = np.empty(len(units), np.int32)
+            total.look_up(
+                text, offsets[:-1].astype(np.int32), offsets[1:].astype(np.int32), numbers,
+                weights=batch.column("count").to_numpy(),
+            )  # fmt: skip
+    return contents(total)
+
+
+def _at_least(units: Pretokens, least: int) -> Pretokens:
+    if least <= 1 or not len(units):
+        return units
+    chosen = np.flatnonzero(units.counts >= least)
+    data, offsets = take_units(units.data, units.offsets, chosen)
+    return Pretokens(data, offsets, units.counts[chosen])
+
+
+def _joined(parts: list[Pretokens]) -> Pretokens:
+    if len(parts) == 1:
+        return parts[0]
+    shifts = np.cumsum([0, *(len(part.data) for part in parts)])
+    ends = [part.offsets[1:] + shift for part, shift in zip(parts, shifts[:-1], strict=True)]
+    offsets = np.concatenate([np.zeros(1, np.int64), *ends])
+    return Pretokens(
+        np.concatenate([part.data for part in parts]), offsets, np.concatenate([part.counts for part in parts])
+    )
+
+
+def _batch(data: NDArray[np.uint8], offsets: NDArray[np.int64], counts: NDArray[np.int64]) -> pa.RecordBatch:
+    units = pa.LargeBinaryArray.from_buffers(
+        pa.large_binary(), len(counts), [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+    )
+    return pa.RecordBatch.from_arrays([units, pa.array(counts)], schema=_RUN)
+
+
+def _heads(data: NDArray[np.uint8], offsets: NDArray[np.int64]) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+    """The first 8 and the next 8 bytes of each unit as numbers that sort like them."""
+    first, second = np.zeros(len(offsets) - 1, np.uint64), np.zeros(len(offsets) - 1, np.uint64)
+    _write_heads(read_only(data), read_only(offsets), first, second)
+    return first, second
+
+
+@kernel
+def _write_heads(
+    data: NDArray[np.uint8], offsets: NDArray[np.int64], first: NDArray[np.uint64], second: NDArray[np.uint64]
+) -> None:
+    for row in range(len(first)):
+        for place in range(16):
+            at = offsets[row] + place
+            byte = np.uint64(data[at]) if at < offsets[row + 1] else np.uint64(0)
+            if place < 8:
+                first[row] = (first[row] << np.uint64(8)) | byte
+            else:
+                second[row] = (second[row] << np.uint64(8)) | byte
+
+
+@kernel
+def _take(
+    data: NDArray[np.uint8],
+    offsets: NDArray[np.int64],
+    chosen: NDArray[np.int64],
+    taken: NDArray[np.int64],
+    out: NDArray[np.uint8],
+) -> None:
+    for row in range(len(chosen)):
+        start = offsets[chosen[row]]
+        for at in range(taken[row + 1] - taken[row]):
+            out[taken[row] + at] = data[start + at]

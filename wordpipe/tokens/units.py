@@ -1,0 +1,279 @@
+"""A table of distinct strings of bytes: each gets a number when it is first seen, and a count.
+
+Open addressing with linear probing over flat arrays, so that a compiled loop can look up a hundred million strings a minute
+without making an object of any. What is looked up are spans of a text: the pre-tokens or words that a scanner has found.
+A look-up touches three places in memory: a slot (half of the hash, so that few strangers are compared, and the unit's
+number), the unit's record (where its bytes are, how often it was seen), and its bytes.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wordpipe.compiled import inlined, kernel, load_eight, read_only
+
+__all__ = ["UnitTable"]
+
+_FIRST_UNITS = 1 << 12
+_UNIT_BYTES = 8  # text bytes reserved for each unit; more are taken when they are needed
+_MAX_UNITS = 1 << 30
+
+
+class UnitTable:
+    """Distinct units, numbered from 0 in the order in which they were first seen.
+
+    Args:
+        max_bytes: the memory the table may grow to; when it is full, `look_up` stops short.
+
+    Attributes:
+        data: uint8, the units' bytes, joined.
+        size: number of units.
+    """
+
+    def __init__(self, max_bytes: int = 1 << 40) -> None:
+        self._max_bytes = max_bytes
+        self.size = 0
+        self.data = np.empty(0, np.uint8)
+        self._records = np.zeros((1, 2), np.int64)
+        self._recent = np.zeros((1 << _RECENT, 2), np.uint64)
+        self._allot(_FIRST_UNITS, _FIRST_UNITS * _UNIT_BYTES)
+
+    @property
+    def offsets(self) -> NDArray[np.int64]:
+        """int64 [units + 1], where each unit's bytes begin and end in `data`."""
+        return self._records[: self.size + 1, 0]
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        """int64 [units], how often each was looked up."""
+        return self._records[: self.size, 1]
+
+    def clear(self) -> None:
+        """Forget all units; the memory stays."""
+        self.size = 0
+        self._slots.fill(0)
+        self._recent.fill(0)
+
+    def look_up(
+        self,
+        data: NDArray[np.uint8],
+        starts: NDArray[np.int32],
+        ends: NDArray[np.int32],
+        numbers: NDArray[np.int32],
+        first: int = 0,
+        weights: NDArray[np.int64] | None = None,
+    ) -> int:
+        """Number the spans of a text and count them.
+
+        Args:
+            data: uint8, the text.
+            starts: int32 [spans], where each begins in `data`.
+            ends: int32 [spans], where each ends.
+            numbers: int32 [spans], out: the number of each span's unit.
+            first: the span to begin with.
+            weights: int64 [spans], how often each span counts; once where it is not given.
+
+        Returns:
+            The number of spans done: less than there are when the table is full. Call `clear` and go on from there; one
+            unit always fits.
+        """
+        data, total = read_only(data), len(starts)
+        weights = _ONCE if weights is None else weights
+        while True:
+            first, self.size = _look_up(
+                data,
+                starts,
+                ends,
+                weights,
+                first,
+                self.size,
+                self._slots,
+                self._records,
+                self.data,
+                self._recent,
+                numbers,
+            )
+            if first == total or not self._grow(int(ends[first] - starts[first])):
+                return first
+
+    def find(
+        self,
+        data: NDArray[np.uint8],
+        starts: NDArray[np.int32],
+        ends: NDArray[np.int32],
+        numbers: NDArray[np.int32],
+    ) -> None:
+        """Write the number of each span's unit, or -1 where the table does not have it."""
+        _find(read_only(data), starts, ends, self._slots, self._records, self.data, numbers)
+
+    def parts(self, bits: int) -> NDArray[np.int64]:
+        """int64 [units]: the top `bits` bits of each unit's hash."""
+        parts = np.empty(self.size, np.int64)
+        _write_parts(self.data, self._records, bits, parts)
+        return parts
+
+    def _grow(self, unit_bytes: int) -> bool:
+        """Make room for one more unit, and then some; False when the budget does not allow it."""
+        units, text, used = len(self._records) - 1, len(self.data), int(self._records[self.size, 0])
+        if self.size == units:
+            units *= 2
+        if used + unit_bytes > text:
+            text = max(2 * text, used + unit_bytes)
+        allowed = _table_bytes(units, text) <= self._max_bytes and units <= _MAX_UNITS
+        if not allowed and self.size:
+            return False
+        self._allot(units, text)
+        return True
+
+    def _allot(self, units: int, text: int) -> None:
+        records, data = np.zeros((units + 1, 2), np.int64), np.empty(text, np.uint8)
+        if self.size:
+            used = int(self._records[self.size, 0])
+            records[: self.size + 1], data[:used] = self._records[: self.size + 1], self.data[:used]
+        self._records, self.data = records, data
+        self._slots = np.zeros(2 * units, np.uint64)
+        _place(self.data, self._records, self.size, self._slots)
+
+
+def _table_bytes(units: int, text: int) -> int:
+    return units * (2 * 8 + 2 * 8) + text
+
+
+_RECENT = 13
+_RECENT_SHIFT = np.uint64(64 - _RECENT)
+_ONCE = np.zeros(0, np.int64)
+_TAG = np.uint64(0xFFFFFFFF00000000)  # the half of a slot that is the hash's; the other is the unit's number and one
+_NUMBER = np.uint64(0x00000000FFFFFFFF)
+
+
+@inlined
+def _eight(data: NDArray[np.uint8], at: int, end: int) -> np.uint64:
+    """Up to eight bytes from `at` on as one number; what lies behind `end` is zero."""
+    if at + 8 <= len(data):
+        number = load_eight(data, at)
+        return number if at + 8 <= end else number & (~np.uint64(0) >> np.uint64(8 * (at + 8 - end)))
+    number = np.uint64(0)
+    for place in range(end - at if end - at < 8 else 8):
+        number |= np.uint64(data[at + place]) << np.uint64(8 * place)
+    return number
+
+
+@inlined
+def _hash(data: NDArray[np.uint8], start: int, end: int) -> np.uint64:
+    """Multiply and mix, eight bytes at a time; the low bits choose the slot, the high ones the tag and the part."""
+    value = np.uint64(end - start) * np.uint64(0x9E3779B97F4A7C15)
+    for at in range(start, end, 8):
+        value = (value ^ _eight(data, at, end)) * np.uint64(0xD6E8FEB86659FD93)
+        value ^= value >> np.uint64(32)
+    value *= np.uint64(0x9E3779B97F4A7C15)
+    return value ^ (value >> np.uint64(29))
+
+
+@inlined
+def _probe(
+    data: NDArray[np.uint8],
+    start: int,
+    end: int,
+    hashed: np.uint64,
+    slots: NDArray[np.uint64],
+    records: NDArray[np.int64],
+    stored: NDArray[np.uint8],
+) -> int:
+    """The slot in which the span's unit is, or the empty one in which it belongs."""
+    mask = np.uint64(len(slots) - 1)
+    slot = hashed & mask
+    length = end - start
+    while slots[slot] != 0:
+        if slots[slot] & _TAG == hashed & _TAG:
+            unit = (slots[slot] & _NUMBER) - np.uint64(1)
+            begin = records[unit, 0]
+            if records[unit + np.uint64(1), 0] - begin == length:
+                same = True
+                for done in range(0, length, 8):
+                    if _eight(stored, begin + done, begin + length) != _eight(data, start + done, end):
+                        same = False
+                        break
+                if same:
+                    break
+        slot = (slot + np.uint64(1)) & mask
+    return np.int64(slot)  # type: ignore[return-value]
+
+
+@kernel
+def _look_up(
+    data: NDArray[np.uint8],
+    starts: NDArray[np.int32],
+    ends: NDArray[np.int32],
+    weights: NDArray[np.int64],
+    first: int,
+    size: int,
+    slots: NDArray[np.uint64],
+    records: NDArray[np.int64],
+    stored: NDArray[np.uint8],
+    recent: NDArray[np.uint64],
+    numbers: NDArray[np.int32],
+) -> tuple[int, int]:
+    """See `UnitTable.look_up`. Units of up to seven bytes are looked for among those seen last first: one line of memory."""
+    weighted = len(weights) > 0
+    for span in range(first, len(starts)):
+        start, end = starts[span], ends[span]
+        key = place = np.uint64(0)
+        if end - start < 8:
+            key = _eight(data, start, end) | np.uint64(end - start + 1) << np.uint64(56)
+            place = (key * np.uint64(0x9E3779B97F4A7C15)) >> _RECENT_SHIFT
+            if recent[place, 0] == key:
+                unit = np.int64(recent[place, 1])
+                records[unit, 1] += weights[span] if weighted else 1
+                numbers[span] = unit
+                continue
+        hashed = _hash(data, start, end)
+        slot = _probe(data, start, end, hashed, slots, records, stored)
+        if slots[slot] == 0:
+            top = records[size, 0] if size else 0
+            if size == len(records) - 1 or top + (end - start) > len(stored):
+                return span, size
+            records[size, 0], records[size, 1] = top, 0
+            records[size + 1, 0] = top + (end - start)
+            for at in range(end - start):
+                stored[top + at] = data[start + at]
+            size += 1
+            slots[slot] = hashed & _TAG | np.uint64(size)
+        unit = np.int64(slots[slot] & _NUMBER) - 1
+        records[unit, 1] += weights[span] if weighted else 1
+        numbers[span] = unit
+        if key:
+            recent[place, 0], recent[place, 1] = key, np.uint64(unit)
+    return len(starts), size
+
+
+@kernel
+def _find(
+    data: NDArray[np.uint8],
+    starts: NDArray[np.int32],
+    ends: NDArray[np.int32],
+    slots: NDArray[np.uint64],
+    records: NDArray[np.int64],
+    stored: NDArray[np.uint8],
+    numbers: NDArray[np.int32],
+) -> None:
+    for span in range(len(starts)):
+        hashed = _hash(data, starts[span], ends[span])
+        slot = _probe(data, starts[span], ends[span], hashed, slots, records, stored)
+        numbers[span] = np.int64(slots[slot] & _NUMBER) - 1
+
+
+@kernel
+def _write_parts(stored: NDArray[np.uint8], records: NDArray[np.int64], bits: int, parts: NDArray[np.int64]) -> None:
+    for unit in range(len(parts)):
+        parts[unit] = np.int64(_hash(stored, records[unit, 0], records[unit + 1, 0]) >> np.uint64(64 - bits))
+
+
+@kernel
+def _place(stored: NDArray[np.uint8], records: NDArray[np.int64], size: int, slots: NDArray[np.uint64]) -> None:
+    """Put all units into a larger table of slots."""
+    mask = len(slots) - 1
+    for unit in range(size):
+        hashed = _hash(stored, records[unit, 0], records[unit + 1, 0])
+        slot = np.int64(hashed) & mask
+        while slots[slot] != 0:
+            slot = (slot + 1) & mask
+        slots[slot] = hashed & _TAG | np.uint64(unit + 1)

@@ -1,0 +1,70 @@
+"""What the ids of a tokenizer stand for: its tokens, which of them are special, and which mean that something is unknown."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+
+__all__ = ["Vocabulary", "is_byte_level", "unknown_token", "vocabulary_of"]
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """The tokens of a tokenizer by their ids.
+
+    Attributes:
+        tokens: token of each id; None where an id is not taken.
+        special: bool [ids], special tokens ([PAD], </s>, …), which no text is made of.
+        ordinary: bool [ids], all others.
+        unknown: uint32 [0 or 1], the id that stands for what the vocabulary cannot spell.
+    """
+
+    tokens: list[str | None]
+    special: NDArray[np.bool_]
+    ordinary: NDArray[np.bool_]
+    unknown: NDArray[np.uint32]
+
+
+def vocabulary_of(tokenizer: Tokenizer) -> Vocabulary:
+    """Read the vocabulary, added tokens included."""
+    ids = tokenizer.get_vocab(with_added_tokens=True)
+    tokens: list[str | None] = [None] * (max(ids.values(), default=-1) + 1)
+    for token, number in ids.items():
+        tokens[number] = token
+    special = np.zeros(len(tokens), np.bool_)
+    special[[number for number, added in tokenizer.get_added_tokens_decoder().items() if added.special]] = True
+    unknown = unknown_token(tokenizer)
+    if unknown is not None:
+        special[unknown] = True
+    taken = np.array([token is not None for token in tokens], np.bool_)
+    return Vocabulary(tokens, special, taken & ~special, np.array([] if unknown is None else [unknown], np.uint32))
+
+
+def unknown_token(tokenizer: Tokenizer) -> int | None:
+    """The id that stands for the unknown; None where the model has none, as byte-level BPE needs none."""
+    model = json.loads(tokenizer.to_str())["model"]
+    if (number := model.get("unk_id")) is not None:  # Unigram
+        return int(number)
+    token = model.get("unk_token")
+    found: int | None = None if token is None else tokenizer.token_to_id(token)
+    return found
+
+
+def is_byte_level(tokenizer: Tokenizer) -> bool:
+    """Whether tokens are spelled in GPT-2's letters for bytes."""
+    parts = json.loads(tokenizer.to_str())
+    return any("ByteLevel" in _types(parts.get(name)) for name in ("pre_tokenizer", "normalizer"))
+
+
+def _types(part: Any) -> set[str]:
+    if isinstance(part, dict):
+        return {str(part.get("type")), *(kind for value in part.values() for kind in _types(value))}
+    return {kind for value in part for kind in _types(value)} if isinstance(part, list) else set()
+
+
+def number_of_ids(tokenizer: Tokenizer) -> int:
+    """How many rows a table of all ids has: one more than the largest id, as foreign files may leave numbers out."""
+    return max(tokenizer.get_vocab().values(), default=-1) + 1
