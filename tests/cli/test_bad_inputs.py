@@ -15,12 +15,19 @@ from wordpipe.artifacts.lock import OutputLock
 
 
 def snapshot(root: Path) -> dict[str, str]:
-    """Every file's content, but for the lock files, which stay on purpose."""
+    """Every file's content, but for what stays on purpose: locks, and finished pieces that the next run continues from."""
     return {
         str(path.relative_to(root)): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted(root.rglob("*"))
-        if path.is_file() and not path.name.endswith(".lock")
+        if path.is_file() and not path.name.endswith(".lock") and not _continued(path)
     }
+
+
+def _continued(path: Path) -> bool:
+    """Whether a file is a piece that was finished: none of another kind may stay."""
+    if not path.parent.name.endswith(".partial") or path.suffix == ".part":
+        return False
+    return any(path.parent.glob("*.json"))
 
 
 @pytest.fixture
@@ -305,7 +312,7 @@ def test_not_enough_memory(fails, monkeypatch):
     def greedy(*_: object, **__: object) -> None:
         raise MemoryError
 
-    monkeypatch.setattr("wordpipe.stages.tokenize.train_tokenizer", greedy)
+    monkeypatch.setattr("wordpipe.stages.tokenizers.train_tokenizer", greedy)
     fails(6, "tokenize", "run/corpus", "-o", "run/tokens", words=("out of memory", "lower"))
 
 

@@ -19,6 +19,9 @@ CL100K = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
     r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
+MARKS = CL100K.replace(r"[^\r\n\p{L}\p{N}]?\p{L}+", r"[^\r\n\p{L}\p{M}\p{N}]?[\p{L}\p{M}]+").replace(
+    r" ?[^\s\p{L}\p{N}]+", r" ?[^\s\p{L}\p{M}\p{N}]+"
+)
 TWINS = {
     "gpt2": pre_tokenizers.ByteLevel(add_prefix_space=False),
     "digits": pre_tokenizers.Sequence(
@@ -31,6 +34,10 @@ TWINS = {
     "whitespace": pre_tokenizers.Whitespace(),
     "whitespace-split": pre_tokenizers.WhitespaceSplit(),
     "metaspace": pre_tokenizers.Metaspace(prepend_scheme="never"),
+    "characters": pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated"),
+    "marks": pre_tokenizers.Sequence(
+        [pre_tokenizers.Split(Regex(MARKS), "isolated"), pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
+    ),
 }
 NASTY = [
     *" \t\n\r\v\f\x00\x1c\x85\xa0\u1680\u180e\u2000\u2009\u200b\u2028\u2029\u202f\u205f\u3000\ufeff",  # space, or nearly
@@ -126,7 +133,7 @@ def test_long_rows_of_one_thing_take_linear_time(name: str) -> None:
     """A scan that begins anew at each place would take hours here."""
     rows = [unit * (200_000 // len(unit)) + "x" for unit in HOSTILE]
     for row, spans in zip(rows, scan(name, rows), strict=True):
-        if name in {"gpt2", "digits", "metaspace"}:
+        if name in {"gpt2", "digits", "metaspace", "marks", "characters"}:
             assert "".join(spans) == row
         elif name != "words":
             assert "".join(spans) == "".join(row.split())
@@ -144,7 +151,8 @@ def test_rows_are_cut_apart_and_nothing_is_written_behind_the_spans() -> None:
 def test_rows_of_letters_that_touch_are_cut_apart(name: str) -> None:
     """Eight letters are read at once, across the end of a row and up to the end of the data."""
     rows = [["a" * length, "b" * other] for length in range(1, 20) for other in range(1, 20)]
-    assert [scan(name, pair) for pair in rows] == [[[first], [second]] for first, second in rows]
+    whole = list if name == "characters" else lambda text: [text]
+    assert [scan(name, pair) for pair in rows] == [[whole(first), whole(second)] for first, second in rows]
 
 
 def test_the_table_says_what_the_libraries_say() -> None:

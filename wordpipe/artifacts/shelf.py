@@ -82,20 +82,24 @@ class Shelf:
             name: its file name.
             figures: noted beside it; may be filled in within the block. `rows`, where given, is its number of rows.
         """
-        self._make()
-        for old in (self._note(name), self.path / name):
-            old.unlink(missing_ok=True)
-        part = self.path / f"{name}.part"
-        part.unlink(missing_ok=True)
-        file = HashedFile(part, name)
         try:
-            yield file
-        finally:
-            file.close()
-        file.raise_error()
-        part.rename(self.path / name)
-        note = {"entry": file.entry(rows=figures.get("rows")).model_dump(), "figures": figures}
-        self._write_small(f"{name}.json", json.dumps(note, sort_keys=True).encode())
+            self._make()
+            for old in (self._note(name), self.path / name):
+                old.unlink(missing_ok=True)
+            part = self.path / f"{name}.part"
+            part.unlink(missing_ok=True)
+            file = HashedFile(part, name)
+            try:
+                yield file
+            finally:
+                file.close()
+            file.raise_error()
+            part.rename(self.path / name)
+            note = {"entry": file.entry(rows=figures.get("rows")).model_dump(), "figures": figures}
+            self._write_small(f"{name}.json", json.dumps(note, sort_keys=True).encode())
+        except BaseException:
+            self._tidy()
+            raise
         failpoint("shelf.piece_finished")
 
     @contextmanager
@@ -122,6 +126,14 @@ class Shelf:
         entry = OutputEntry(**json.loads(self._note(name).read_bytes())["entry"])
         entry = entry.model_copy(update={"path": as_name or name})
         draft.adopt(self.path / name, entry)
+
+    def _tidy(self) -> None:
+        """Leave nothing behind that the next run has no use for: unfinished files, or a shelf without a piece."""
+        if not any(self.path.glob("*.json")):
+            shutil.rmtree(self.path, ignore_errors=True)
+            return
+        for part in self.path.glob("*.part"):
+            part.unlink(missing_ok=True)
 
     def _is_ours(self) -> bool:
         try:

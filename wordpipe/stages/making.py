@@ -211,7 +211,7 @@ def storage_errors() -> Iterator[None]:
         if (
             isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
         ):  # torch's, torch not imported here
-            hint = "lower --micro-batch, --batch-tokens or the size of the model"
+            hint = "lower --micro-batch, --batch-tokens, --memory or the size of the model"
             raise BudgetError(
                 "out of memory", got=str(error).splitlines()[0] if str(error) else None, hint=hint
             ) from error

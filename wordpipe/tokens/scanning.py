@@ -15,6 +15,7 @@ whatever it holds. A scanner is compiled once if all callers pass it `compiled.r
 from collections.abc import Callable
 
 from wordpipe.tokens.characters import scan_characters
+from wordpipe.tokens.scan_marks import scan_marks
 from wordpipe.tokens.scan_patterns import digits, gpt2
 from wordpipe.tokens.scan_spaces import bert, metaspace, whitespace, whitespace_split
 from wordpipe.tokens.scan_steps import Bytes, Counts, Positions
@@ -32,5 +33,6 @@ SCANNERS: dict[str, Scanner] = {
     "whitespace-split": whitespace_split,
     "metaspace": metaspace,
     "characters": scan_characters,
+    "marks": scan_marks,
     "words": words,
 }

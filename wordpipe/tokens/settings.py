@@ -35,10 +35,11 @@ class TokenizeSettings(Settings):
     )
     vocab_size: int = setting(16_000, "tokens in the vocabulary, special tokens included", ge=300, le=4_000_000)
     min_frequency: int = setting(2, "a pair of tokens (or a word) seen less often gets no token of its own", ge=1)
-    pretokenizer: Literal["auto", "gpt2", "digits", "bert", "whitespace", "metaspace"] = setting(
+    pretokenizer: Literal["auto", "gpt2", "digits", "marks", "bert", "whitespace", "metaspace", "characters"] = setting(
         "auto",
-        "where text is cut before the algorithm sees it: gpt2 and digits (at most three digits together) are byte-level; auto "
-        "takes gpt2 for bpe, bert for wordpiece, metaspace for unigram, whitespace for word, and looks at the scripts",
+        "where text is cut before the algorithm sees it: gpt2, digits (at most three together) and marks (digits, with vowel signs "
+        "as letters) are byte-level; auto goes by the algorithm and the scripts: gpt2 or marks for bpe, bert or gpt2 for "
+        "wordpiece, metaspace for unigram, whitespace for word, characters for char",
     )
     normalization: Literal["none", "nfc", "nfkc"] = setting("none", "Unicode normal form of the text that is tokenized")
     lowercase: bool = setting(False, "fold case before the tokenizer sees the text (words are always folded)")
