@@ -22,11 +22,11 @@ from tokenizers import Tokenizer
 
 from wordpipe.tokens.cutting import cut_pretokens
 from wordpipe.tokens.encoding import Encoder
+from wordpipe.tokens.normal.schemes import empty_tokenizer, scheme_of
 from wordpipe.tokens.pretokens import Pretokens
-from wordpipe.tokens.schemes import empty_tokenizer, scheme_of
 from wordpipe.tokens.settings import TokenizeSettings
 from wordpipe.tokens.spill import contents, in_order
-from wordpipe.tokens.training import train_tokenizer
+from wordpipe.tokens.train.training import train_tokenizer
 from wordpipe.tokens.units import UnitTable
 
 BATCH = 4096

@@ -63,13 +63,12 @@ def count_ours(task: Task, settings: Any) -> Any:
     from functools import partial
     from itertools import count
 
-    from wordpipe.tokens.schemes import empty_tokenizer, scheme_of
-
     from peers.rows import line_arrays
     from wordpipe.tokens.cutting import cut_pretokens
+    from wordpipe.tokens.normal.schemes import empty_tokenizer, scheme_of
     from wordpipe.tokens.spill import SpillingTable, added_up, keep_commonest
     from wordpipe.tokens.threads import in_order
-    from wordpipe.tokens.training import training_bytes
+    from wordpipe.tokens.train.training import training_bytes
 
     empty, runs, numbers = empty_tokenizer(settings), [], count()
     cut = cut_pretokens(empty, scheme_of(empty))
@@ -99,7 +98,7 @@ def count_ours(task: Task, settings: Any) -> Any:
 @engine("wordpipe train")
 def train_ours(task: Task, clock: Clock) -> None:
     """From the text file to tokenizer.json."""
-    from wordpipe.tokens.training import train_tokenizer
+    from wordpipe.tokens.train.training import train_tokenizer
 
     settings = settings_of(task)
     with clock:

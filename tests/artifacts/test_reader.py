@@ -240,12 +240,14 @@ def test_opening_while_generations_fly_by(target, monkeypatch, two_renames):
         except BaseException as error:  # noqa: BLE001
             failed.append(error)
 
-    readers = [threading.Thread(target=read) for _ in range(3)]
+    readers = [threading.Thread(target=read, daemon=True) for _ in range(3)]
     for thread in readers:
         thread.start()
-    for generation in range(2, 202):
-        publish(target, generation)
-    done.set()
+    try:
+        for generation in range(2, 202):
+            publish(target, generation)
+    finally:
+        done.set()
     for thread in readers:
         thread.join()
     assert not failed, failed

@@ -14,7 +14,7 @@ from wordpipe.artifacts.tables import read_batches
 from wordpipe.errors import ArtifactError, ConfigError, InputError
 from wordpipe.stages.evaluate import evaluate_tokenizer
 from wordpipe.stages.segment import segment
-from wordpipe.tokens.judging import Judge
+from wordpipe.tokens.judge.judging import Judge
 
 RECORDS = [
     {"text": "The sea-bed is muddy.", "lang": "en", "year": 1999},

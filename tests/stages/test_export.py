@@ -13,8 +13,8 @@ from wordpipe.errors import ArtifactError, ConfigError, StorageError
 from wordpipe.settings import Settings
 from wordpipe.stages import export as stage
 from wordpipe.stages.making import making
-from wordpipe.tokens import writing
-from wordpipe.tokens.reading import read_tokenizer
+from wordpipe.tokens.formats import writing
+from wordpipe.tokens.formats.reading import read_tokenizer
 
 OWN = b'{"model_max_length": 24}\n'
 

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
-from wordpipe.tokens import judging
-from wordpipe.tokens.judging import OTHERS, Judge
+from wordpipe.tokens.judge import judging
+from wordpipe.tokens.judge.judging import OTHERS, Judge
+from wordpipe.tokens.judge.word_pieces import WordPieces
 from wordpipe.tokens.vocabulary import is_byte_level, unknown_token, vocabulary_of
-from wordpipe.tokens.word_pieces import WordPieces
 from wordpipe.tokens.words import WordSplitter
 
 TEXT = ["the sea-bed is muddy and the mud isn't deep", "3.5 km of mud, mud, mud", "Straße und Boot", "東京 the"] * 3
@@ -216,7 +216,7 @@ def test_a_word_is_encoded_with_the_space_before_it_in_its_row():
 def test_words_are_remembered_within_bounds(monkeypatch):
     rows = pa.array([" ".join(f"w{number}" for number in range(5000)), "the mud the mud"])
     free = [column.tolist() for column in WordPieces(MADE["byte_level"]).count(rows)]
-    monkeypatch.setattr("wordpipe.tokens.word_pieces._REMEMBERED", 1)
+    monkeypatch.setattr("wordpipe.tokens.judge.word_pieces._REMEMBERED", 1)
     tight = [column.tolist() for column in WordPieces(MADE["byte_level"]).count(rows)]
     assert tight == free
     assert free[0] == [5000, 4]

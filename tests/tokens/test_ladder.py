@@ -7,7 +7,7 @@ import pytest
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
 from wordpipe.errors import ConfigError
-from wordpipe.tokens.ladder import cut_merges, is_bpe
+from wordpipe.tokens.judge.ladder import cut_merges, is_bpe
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
 

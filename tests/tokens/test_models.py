@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
-from wordpipe.tokens.bpe_merges import SHORT
-from wordpipe.tokens.models import UnitModel, model_of
-from wordpipe.tokens.unit_model import byte_letters
+from wordpipe.tokens.letters import byte_letters
+from wordpipe.tokens.models.bpe_merges import SHORT
+from wordpipe.tokens.models.models import UnitModel, model_of
 
 SAMPLE = Path(__file__).parents[2] / "data" / "sample"
-LETTERS = [chr(code) for code in byte_letters()]
+LETTERS = byte_letters()
 BYTES = [f"<0x{byte:02X}>" for byte in range(256)]
 ALL = [*map(chr, [*range(0xD800), *range(0xE000, 0x110000, 97)])]
 ODD = "aabbcd▁#<>unk0x41 \t\n\0\x7f\x85é́ß中文字\u200d👩🏽\u00ad\ufeffĠĊ\U0010ffff"

@@ -28,8 +28,8 @@ from tests.tokens.made_files import (
     tiktoken_ids,
 )  # fmt: skip
 from wordpipe.errors import InputError
+from wordpipe.tokens.formats.reading import open_tokenizer, read_tokenizer
 from wordpipe.tokens.patterns import CL100K, GPT2
-from wordpipe.tokens.reading import open_tokenizer, read_tokenizer
 
 LETTERS = "abc▁é語"
 TEXTS = st.text(alphabet="abcé語xy ▁\n", max_size=24)

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from tokenizers import Regex, pre_tokenizers
 
 from tests.tokens import code_point_probe
-from wordpipe.tokens.codepoints import COUNTED, SPACE, SPOKEN, UNSPACED, code_point_classes
-from wordpipe.tokens.scanning import SCANNERS
+from wordpipe.tokens.scan.codepoints import COUNTED, SPACE, SPOKEN, UNSPACED, code_point_classes
+from wordpipe.tokens.scan.scanning import SCANNERS
 from wordpipe.tokens.words import _WORD
 
 CL100K = (
@@ -36,7 +36,10 @@ TWINS = {
     "metaspace": pre_tokenizers.Metaspace(prepend_scheme="never"),
     "characters": pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated"),
     "marks": pre_tokenizers.Sequence(
-        [pre_tokenizers.Split(Regex(MARKS), "isolated"), pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
+        [
+            pre_tokenizers.Split(Regex(MARKS), "isolated"),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
     ),
 }
 NASTY = [

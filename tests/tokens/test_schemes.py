@@ -8,15 +8,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
-from wordpipe.tokens.added import AddedTokens, added_token_patterns
-from wordpipe.tokens.schemes import CHARACTERS, DIGITS, Scheme, build_tokenizer, empty_tokenizer, scheme_of
+from wordpipe.tokens.letters import byte_letters
+from wordpipe.tokens.normal.added import AddedTokens, added_token_patterns
+from wordpipe.tokens.normal.schemes import Scheme, build_tokenizer, empty_tokenizer, scheme_of
+from wordpipe.tokens.patterns import CHARACTERS, CL100K
 from wordpipe.tokens.settings import TokenizeSettings
 from wordpipe.tokens.special import SPECIAL_TOKENS, UNK
-from wordpipe.tokens.unit_model import byte_letters
 
 NAMES = ["gpt2", "digits", "marks", "bert", "whitespace", "metaspace", "characters"]
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
-BYTES = {letter: row for row, letter in enumerate([*SPECIAL_TOKENS, *map(chr, byte_letters())])}
+BYTES = {letter: row for row, letter in enumerate([*SPECIAL_TOKENS, *byte_letters()])}
 
 
 def chosen(pretokenizer: str, **options: object) -> TokenizeSettings:
@@ -96,7 +97,7 @@ PUBLIC = {
     "modernbert": (normalizers.NFC(), pre_tokenizers.ByteLevel(add_prefix_space=False), Scheme("gpt2", True)),
     "llama 3": (
         None,
-        pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(DIGITS), "isolated"), BYTE_LEVEL]),
+        pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(CL100K), "isolated"), BYTE_LEVEL]),
         Scheme("digits", True),
     ),
     "uncased": (normalizers.BertNormalizer(), pre_tokenizers.BertPreTokenizer(), Scheme("bert", False)),
@@ -110,7 +111,7 @@ PUBLIC = {
     "no pattern": (None, BYTE_LEVEL, None),
     "another pattern": (
         None,
-        pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(DIGITS + "|x"), "isolated"), BYTE_LEVEL]),
+        pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(CL100K + "|x"), "isolated"), BYTE_LEVEL]),
         None,
     ),
     "the other part": (None, pre_tokenizers.Split(Regex(CHARACTERS), "isolated", invert=True), None),

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wordpipe.tokens.codepoints import code_point_classes
-from wordpipe.tokens.scan_marks import scan_marks
-from wordpipe.tokens.schemes import empty_tokenizer, scheme_of
-from wordpipe.tokens.scripts import MARKS, resolve, script_shares
+from wordpipe.tokens.normal.schemes import empty_tokenizer, scheme_of
+from wordpipe.tokens.normal.scripts import MARKS, resolve, script_shares
+from wordpipe.tokens.scan.codepoints import code_point_classes
+from wordpipe.tokens.scan.scan_marks import scan_marks
 from wordpipe.tokens.settings import TokenizeSettings
 
 TEXTS = {

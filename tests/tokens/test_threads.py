@@ -29,9 +29,10 @@ def test_no_more_items_are_taken_than_are_worked_on():
 
     results = in_order(lambda _, item: item, items(), [None, None])
     assert next(results) == 0
-    assert len(taken) < 10
+    begun = len(taken)
+    assert begun < 50
     results.close()
-    assert len(taken) < 10
+    assert len(taken) == begun
 
 
 def test_an_error_comes_out_and_ends_the_work():

@@ -217,17 +217,22 @@ def damage_named(where: Path) -> Iterator[None]:
 
 
 def _encodings(schema: pa.Schema) -> dict[str, Any]:
-    """Vectors plain, as no codec shrinks them; ids by LZ4, as zstd took longer than tokenizing; all else by zstd."""
+    """Vectors plain, as no codec shrinks them; a dictionary where values repeat; all else by zstd.
+
+    Bytes of ids are parted first, all low bytes and then all high ones: 6.2 MB instead of 6.9 for 10 MB of text, in half of
+    the time, which counts as it is more than tokenizing takes.
+    """
     leaves = {path: field for field in schema for path in leaf_paths(field)}
-    codecs = {path: _codec(field.type) for path, field in leaves.items()}
+    vectors = {path for path, field in leaves.items() if pa.types.is_fixed_size_list(field.type)}
+    packed = [path for path in leaves if path not in vectors]
+    ids = [
+        path
+        for path, field in leaves.items()
+        if pa.types.is_list(field.type) and pa.types.is_integer(field.type.value_type)
+    ]
     return {
         "use_dictionary": [path for path, field in leaves.items() if field.name in _REPEATED],
-        "compression": codecs,
-        "compression_level": {path: 1 for path, codec in codecs.items() if codec == "ZSTD"} or None,
+        "use_byte_stream_split": ids,
+        "compression": {path: "NONE" if path in vectors else "ZSTD" for path in leaves},
+        "compression_level": dict.fromkeys(packed, 1) or None,
     }
-
-
-def _codec(kind: pa.DataType) -> str:
-    if pa.types.is_fixed_size_list(kind):
-        return "NONE"
-    return "LZ4" if pa.types.is_list(kind) and pa.types.is_integer(kind.value_type) else "ZSTD"

@@ -12,10 +12,10 @@ from wordpipe.errors import ConfigError
 from wordpipe.runtime import Progress
 from wordpipe.stages.making import RunOptions
 from wordpipe.stages.tokenizers import TOKENIZER, counts_of, with_counts_of
-from wordpipe.tokens.ladder import cut_merges, is_bpe
-from wordpipe.tokens.reading import open_tokenizer, read_tokenizer
+from wordpipe.tokens.formats.reading import open_tokenizer, read_tokenizer
+from wordpipe.tokens.judge.ladder import cut_merges, is_bpe
 from wordpipe.tokens.settings import TokenizeSettings
-from wordpipe.tokens.training import train_tokenizer
+from wordpipe.tokens.train.training import train_tokenizer
 
 __all__ = ["Candidate", "candidates"]
 

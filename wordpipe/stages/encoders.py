@@ -12,7 +12,7 @@ from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.sentences.word_encoder import WordEncoder
 from wordpipe.stages.index import ENCODER
 from wordpipe.stages.making import Job
-from wordpipe.tokens.reading import open_tokenizer
+from wordpipe.tokens.formats.reading import open_tokenizer
 from wordpipe.tokens.words import WordSplitter, piece_splitter
 from wordpipe.words.table import WordVectors
 

@@ -17,7 +17,7 @@ from wordpipe.stages.candidates import Candidate, candidates
 from wordpipe.stages.ingest import ingest
 from wordpipe.stages.making import PathLike, RunOptions, storage_errors
 from wordpipe.stages.sources import as_list, refuse_artifacts
-from wordpipe.tokens.judging import Figures, Judge
+from wordpipe.tokens.judge.judging import Figures, Judge
 
 __all__ = ["evaluate_tokenizer"]
 

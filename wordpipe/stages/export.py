@@ -9,7 +9,7 @@ from wordpipe.artifacts.reader import Artifact
 from wordpipe.artifacts.tables import read_batches
 from wordpipe.errors import ConfigError
 from wordpipe.stages.making import PathLike, storage_errors
-from wordpipe.tokens.writing import FOLDERS, FORMATS, Export, export_tokenizer
+from wordpipe.tokens.formats.writing import FOLDERS, FORMATS, Export, export_tokenizer
 from wordpipe.words.formats import word2vec_binary, word2vec_text
 from wordpipe.words.table import WordVectors
 

@@ -20,8 +20,8 @@ from wordpipe.model.vectors import init_embeddings
 from wordpipe.runtime import stop_signal
 from wordpipe.stages.making import Job, Made, PathLike, RunOptions, making
 from wordpipe.tokens import special as tokens
-from wordpipe.tokens.reading import open_tokenizer
-from wordpipe.tokens.transformers_files import framed_tokenizer, transformers_files
+from wordpipe.tokens.formats.reading import open_tokenizer
+from wordpipe.tokens.formats.transformers_files import framed_tokenizer, transformers_files
 from wordpipe.tokens.vocabulary import number_of_ids
 from wordpipe.training.assemble import assemble
 from wordpipe.training.execution import Execution, make_execution

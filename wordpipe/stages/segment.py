@@ -8,8 +8,8 @@ from tokenizers import Encoding, Tokenizer
 from wordpipe.artifacts.reader import Artifact
 from wordpipe.errors import ArtifactError
 from wordpipe.stages.making import PathLike
-from wordpipe.tokens.alphabet import byte_letters
-from wordpipe.tokens.reading import open_tokenizer
+from wordpipe.tokens.formats.reading import open_tokenizer
+from wordpipe.tokens.letters import byte_letters
 from wordpipe.tokens.vocabulary import is_byte_level, unknown_token, vocabulary_of
 
 __all__ = ["segment"]

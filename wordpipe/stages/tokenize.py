@@ -23,8 +23,8 @@ from wordpipe.stages.making import Job, Made, PathLike, RunOptions, making
 from wordpipe.stages.texts import open_corpus
 from wordpipe.stages.tokenizers import counts_of, given_tokenizer, keep_pretokens, trained_tokenizer, with_counts_of
 from wordpipe.tokens.cutting import Cut, cut_pretokens, cut_words
-from wordpipe.tokens.schemes import empty_tokenizer, resolve, scheme_of
-from wordpipe.tokens.scripts import script_shares
+from wordpipe.tokens.normal.schemes import empty_tokenizer, resolve, scheme_of
+from wordpipe.tokens.normal.scripts import script_shares
 from wordpipe.tokens.settings import TokenizeSettings
 
 __all__ = ["tokenize"]
@@ -89,10 +89,10 @@ def _resolved(job: Job, source: Artifact, chosen: TokenizeSettings) -> TokenizeS
 
 
 def _some_texts(source: Artifact) -> Iterator[pa.Array]:
-    """A few thousand sentences of the corpus, from sixteen places."""
+    """Some sentences of the corpus, from about sixteen places."""
     groups = shards_of(source, "corpus", shard_bytes=1)
     for group in groups[:: max(1, len(groups) // 16)]:
-        yield next(batch.column("text") for batch in read_shard(source, group, ["text"]))
+        yield next(batch.column("text").slice(0, 256) for batch in read_shard(source, group, ["text"]))
 
 
 def _cut(chosen: TokenizeSettings) -> Cut:

@@ -16,11 +16,11 @@ from wordpipe.errors import ArtifactError, ConfigError, InputError
 from wordpipe.stages.counting import Counted
 from wordpipe.stages.making import Job
 from wordpipe.stages.sources import file_entry
+from wordpipe.tokens.formats.reading import open_tokenizer, read_tokenizer
 from wordpipe.tokens.pretokens import Pretokens
-from wordpipe.tokens.reading import open_tokenizer, read_tokenizer
 from wordpipe.tokens.settings import TokenizeSettings
 from wordpipe.tokens.spill import Kept, added_up, keep_commonest
-from wordpipe.tokens.training import train_tokenizer, training_bytes
+from wordpipe.tokens.train.training import train_tokenizer, training_bytes
 
 __all__ = [
     "batches_of",

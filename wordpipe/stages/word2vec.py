@@ -12,7 +12,7 @@ from wordpipe.artifacts.schemas import STEPS, VOCABULARY, words_schema
 from wordpipe.artifacts.tables import read_batches, read_schema, row_count
 from wordpipe.runtime import stop_signal
 from wordpipe.stages.making import Job, Made, PathLike, RunOptions, making
-from wordpipe.tokens.reading import open_tokenizer
+from wordpipe.tokens.formats.reading import open_tokenizer
 from wordpipe.tokens.vocabulary import number_of_ids
 from wordpipe.words.corpus_file import CorpusFiles, part_words, write_corpus_files
 from wordpipe.words.gensim_backend import GensimTraining, require_gensim, threads_of

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from wordpipe.compiled import kernel, read_only
-from wordpipe.tokens.codepoints import code_point_classes
-from wordpipe.tokens.normalising import Normaliser
-from wordpipe.tokens.scanning import SCANNERS
-from wordpipe.tokens.schemes import Scheme
+from wordpipe.tokens.normal.normalising import Normaliser
+from wordpipe.tokens.normal.schemes import Scheme
+from wordpipe.tokens.scan.codepoints import code_point_classes
+from wordpipe.tokens.scan.scanning import SCANNERS
 
 __all__ = ["Cut", "Spans", "cut_pretokens", "cut_words", "row_buffers", "split_long"]
 

@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from wordpipe.errors import InputError
-from wordpipe.tokens.added import AddedTokens, added_token_patterns
 from wordpipe.tokens.cutting import cut_pretokens, row_buffers
 from wordpipe.tokens.gathering import EncodeUnits, Gatherer
-from wordpipe.tokens.models import UnitModel, model_of
-from wordpipe.tokens.schemes import Scheme, scheme_of
+from wordpipe.tokens.models.models import UnitModel, model_of
+from wordpipe.tokens.normal.added import AddedTokens, added_token_patterns
+from wordpipe.tokens.normal.schemes import Scheme, scheme_of
 from wordpipe.tokens.threads import in_order
 
 __all__ = ["Encoder", "RowEncoder", "id_type", "list_array"]

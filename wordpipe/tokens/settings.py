@@ -37,9 +37,9 @@ class TokenizeSettings(Settings):
     min_frequency: int = setting(2, "a pair of tokens (or a word) seen less often gets no token of its own", ge=1)
     pretokenizer: Literal["auto", "gpt2", "digits", "marks", "bert", "whitespace", "metaspace", "characters"] = setting(
         "auto",
-        "where text is cut before the algorithm sees it: gpt2, digits (at most three together) and marks (digits, with vowel signs "
-        "as letters) are byte-level; auto goes by the algorithm and the scripts: gpt2 or marks for bpe, bert or gpt2 for "
-        "wordpiece, metaspace for unigram, whitespace for word, characters for char",
+        "where text is cut before the algorithm sees it: gpt2, digits (at most three together) and marks (as digits, with "
+        "vowel signs as letters) are byte-level; auto goes by the algorithm and the scripts: gpt2 or marks for bpe, bert or "
+        "gpt2 for wordpiece, metaspace for unigram, whitespace for word, characters for char",
     )
     normalization: Literal["none", "nfc", "nfkc"] = setting("none", "Unicode normal form of the text that is tokenized")
     lowercase: bool = setting(False, "fold case before the tokenizer sees the text (words are always folded)")

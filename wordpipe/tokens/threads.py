@@ -12,7 +12,7 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 State = TypeVar("State")
 
-_AHEAD = 2  # items under way or finished for each thread: memory stays bounded, and no thread waits for the reader
+_AHEAD = 8  # items under way or finished for each thread: memory stays bounded, and no thread waits for the reader
 
 
 def in_order(work: Callable[[State, Item], Result], items: Iterable[Item], states: Sequence[State]) -> Iterator[Result]:

@@ -1,0 +1,1 @@
+"""Tokenizers in other programs' formats, read and written."""

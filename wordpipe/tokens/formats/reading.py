@@ -1,0 +1,114 @@
+"""Opening a tokenizer that exists, whatever program made it.
+
+A `tokenizer.json`, a folder of transformers, a sentencepiece `.model` and a `.tiktoken` file all become one
+`tokenizers.Tokenizer`. What cannot be converted so that the ids stay the same is refused, with the reason.
+"""
+
+import base64
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from tokenizers import Tokenizer
+
+from wordpipe.errors import InputError
+from wordpipe.tokens.formats.charsmap import charsmap_fault
+from wordpipe.tokens.formats.foreign import open_tokenizer, read_file
+from wordpipe.tokens.formats.sentencepiece_file import read_sentencepiece
+from wordpipe.tokens.formats.tiktoken_file import read_tiktoken
+from wordpipe.tokens.formats.transformers_folder import read_folder
+from wordpipe.tokens.patterns import KNOWN_PATTERNS
+
+__all__ = ["open_tokenizer", "read_tokenizer"]
+
+_TAKEN = "a tokenizer.json, a transformers folder, a sentencepiece .model or a .tiktoken file"
+
+
+def read_tokenizer(path: Path, *, warn: Callable[[str], None] | None = None) -> Tokenizer:
+    """Read a tokenizer, with truncation and padding switched off: nothing is cut in silence.
+
+    Args:
+        path: a tokenizer.json, a transformers folder, a sentencepiece .model or a .tiktoken file.
+        warn: told what was assumed, one line each.
+
+    Raises:
+        InputError: missing, damaged, or not to be converted exactly.
+    """
+    warn = warn or _silent
+    if path.is_dir():
+        return _checked(read_folder(path, warn), path, warn)
+    if not path.is_file():
+        raise InputError("no such tokenizer", where=path, expected=_TAKEN)
+    data = read_file(path)
+    if path.suffix == ".tiktoken":
+        beside = path.with_name(f"{path.name}.json")
+        return _checked(
+            read_tiktoken(data, str(path), read_file(beside) if beside.is_file() else None, warn), path, warn
+        )
+    if data.lstrip()[:1] == b"{":
+        return _checked(open_tokenizer(data, where=str(path)), path, warn)
+    if path.suffix in (".model", ".spm"):
+        return _checked(read_sentencepiece(data, str(path)), path, warn)
+    raise InputError("not a kind of tokenizer that is known", where=path, expected=_TAKEN, hint=_hint(path))
+
+
+def _hint(path: Path) -> str | None:
+    if path.name in ("vocab.txt", "vocab.json", "merges.txt"):
+        return f"name the folder: {path.parent}"
+    return None
+
+
+def _silent(_: str) -> None:
+    """Nobody wants to know."""
+
+
+def _checked(tokenizer: Tokenizer, path: Path, warn: Callable[[str], None]) -> Tokenizer:
+    """Refuse an empty vocabulary, ids that no table can hold and damaged tables; warn of patterns that may run very long."""
+    vocabulary = tokenizer.get_vocab(with_added_tokens=True)
+    if not vocabulary:
+        raise InputError("the tokenizer has no tokens", where=path)
+    if (top := max(vocabulary.values())) >= 2 * len(vocabulary) + 1024:
+        raise InputError(
+            "the ids are too far apart for a table of them",
+            where=path,
+            got=f"{len(vocabulary)} tokens, the last id is {top}",
+        )
+    parts = json.loads(tokenizer.to_str())
+    _check_tables(parts, str(path))
+    for pattern in _strange_patterns(parts):
+        warn(
+            f"{path}: its pattern {pattern!r} is not one that is known to take time in proportion to the text; on text "
+            "made for it, it may run very long"
+        )
+    return tokenizer
+
+
+def _check_tables(parts: dict[str, Any], where: str) -> None:
+    """Refuse normalisation tables that tokenizers would walk out of."""
+    for table in _values(parts.get("normalizer"), "precompiled_charsmap"):
+        if (fault := charsmap_fault(base64.b64decode(table))) is not None:
+            raise InputError("the normalisation table is damaged", where=where, got=fault)
+
+
+def _strange_patterns(parts: dict[str, Any]) -> list[str]:
+    found = [*_values(parts.get("pre_tokenizer"), "Regex"), *_values(parts.get("normalizer"), "Regex")]
+    return sorted({pattern for pattern in found if _may_explode(pattern)})
+
+
+def _may_explode(pattern: str) -> bool:
+    """Whether anything in it repeats, unless it is known: without repetition the time is bounded by its length."""
+    return pattern not in KNOWN_PATTERNS and re.search(r"[*+{]", re.sub(r"\\.", "", pattern)) is not None
+
+
+def _values(part: Any, key: str) -> Iterator[str]:
+    """Every text that stands under this key in a tokenizer's JSON."""
+    if isinstance(part, dict):
+        if isinstance(part.get(key), str):
+            yield part[key]
+        for value in part.values():
+            yield from _values(value, key)
+    elif isinstance(part, list):
+        for value in part:
+            yield from _values(value, key)

@@ -1,0 +1,242 @@
+"""Writing a tokenizer in the formats of other programs. A format that cannot hold it is refused, with those that can."""
+
+import base64
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from wordpipe.errors import ConfigError
+from wordpipe.tokens.formats.foreign import open_tokenizer
+from wordpipe.tokens.formats.tiktoken_file import BYTE_LETTERS, last_merge
+from wordpipe.tokens.formats.transformers_files import special_names, transformers_files
+from wordpipe.tokens.patterns import GPT2
+
+__all__ = ["FOLDERS", "FORMATS", "Export", "export_tokenizer"]
+
+FOLDERS = ("vocab-merges", "transformers")  # these are folders, the others files
+_LETTER_BYTES = {letter: byte for byte, letter in enumerate(BYTE_LETTERS)}
+
+
+@dataclass
+class Export:
+    """What to write: file name → content, the number of tokens, and what the format leaves out, in words."""
+
+    files: dict[str, bytes]
+    tokens: int
+    notes: list[str] = field(default_factory=list)
+
+
+class _CannotHoldError(Exception):
+    """The format cannot hold the tokenizer; says why."""
+
+
+def export_tokenizer(data: bytes, form: str, name: str, *, where: str) -> Export:
+    """A tokenizer in one of `FORMATS`.
+
+    Args:
+        data: a tokenizer.json.
+        form: the format.
+        name: name of the file to write; folders have names of their own inside.
+        where: where the tokenizer comes from, for errors.
+
+    Raises:
+        ConfigError: no such format, or one that cannot hold this tokenizer.
+        InputError: not a tokenizer.
+    """
+    if form not in FORMATS:
+        raise ConfigError("unknown format", where="form", got=form, expected=", ".join(FORMATS))
+    try:
+        return FORMATS[form](data, name, where)
+    except _CannotHoldError as reason:
+        raise ConfigError(
+            f"{form} cannot hold this tokenizer: {reason}",
+            where=where,
+            hint=f"formats that can: {', '.join(_fitting(data, where))}",
+        ) from None
+
+
+def _fitting(data: bytes, where: str) -> list[str]:
+    found = []
+    for form, make in FORMATS.items():
+        try:
+            make(data, form, where)
+            found.append(form)
+        except _CannotHoldError:
+            continue
+    return found
+
+
+def _tokenizer_json(data: bytes, name: str, where: str) -> Export:
+    tokenizer = open_tokenizer(data, where=where)
+    return Export({name: tokenizer.to_str(pretty=True).encode()}, tokenizer.get_vocab_size())
+
+
+def _transformers(data: bytes, name: str, where: str) -> Export:
+    tokenizer = open_tokenizer(data, where=where)
+    return Export(transformers_files(tokenizer, special_names(tokenizer)), tokenizer.get_vocab_size())
+
+
+def _vocab_txt(data: bytes, name: str, where: str) -> Export:
+    parts, vocabulary = _parts(data, where)
+    model = parts["model"]
+    if model["type"] != "WordPiece":
+        raise _CannotHoldError(f"it is for WordPiece, and the model is {model['type']}")
+    if model["continuing_subword_prefix"] != "##":
+        raise _CannotHoldError(f"pieces within a word begin with {model['continuing_subword_prefix']!r}, not with ##")
+    tokens = sorted(vocabulary, key=vocabulary.__getitem__)
+    if [vocabulary[token] for token in tokens] != list(range(len(tokens))):
+        raise _CannotHoldError("its ids are not 0, 1, 2, …")
+    if broken := [token for token in tokens if "\n" in token or "\r" in token]:
+        raise _CannotHoldError(f"the token {broken[0]!r} would break its line")
+    note = f"the file holds tokens alone; read it with {_bert_options(parts)}"
+    return Export({name: "".join(f"{token}\n" for token in tokens).encode()}, len(tokens), [note])
+
+
+def _bert_options(parts: Mapping[str, Any]) -> str:
+    normalizer = parts["normalizer"] or {}
+    if normalizer.get("type") != "BertNormalizer" or (parts["pre_tokenizer"] or {}).get("type") != "BertPreTokenizer":
+        return "the normalizer and the pre-tokenizer of tokenizer.json: BERT's own cut text otherwise"
+    return f"do_lower_case={bool(normalizer['lowercase'])}"
+
+
+def _vocab_merges(data: bytes, name: str, where: str) -> Export:
+    parts, _ = _parts(data, where)
+    model = _bpe(parts)
+    merges = _merges(model)
+    if broken := [pair for pair in merges if any(not part or part != "".join(part.split()) for part in pair)]:
+        raise _CannotHoldError(f"white space within the merge {broken[0]!r}")
+    listed = "#version: 0.2\n" + "".join(f"{left} {right}\n" for left, right in merges)
+    added = {token["content"]: token["id"] for token in parts["added_tokens"] if token["content"] not in model["vocab"]}
+    vocabulary = dict(sorted((model["vocab"] | added).items(), key=lambda entry: entry[1]))
+    files = {"vocab.json": json.dumps(vocabulary, ensure_ascii=False).encode(), "merges.txt": listed.encode()}
+    note = "the files hold tokens and merges alone, not how text is cut and which tokens are special"
+    return Export(files, len(vocabulary), [note])
+
+
+def _tiktoken(data: bytes, name: str, where: str) -> Export:
+    """Ranks are dense from 0, so the special tokens move to the end; the JSON beside the file says where each id went."""
+    parts, vocabulary = _parts(data, where)
+    pattern = _pattern(parts)
+    order = _in_order_of_ranks(parts)
+    special = sorted({token["content"] for token in parts["added_tokens"]}, key=vocabulary.__getitem__)
+    lines = b"".join(b"%s %d\n" % (base64.b64encode(token), rank) for rank, (_, token) in enumerate(order))
+    new_ids = {number: rank for rank, (number, _) in enumerate(order)}
+    at_the_end = {token: len(order) + place for place, token in enumerate(special)}
+    new_ids |= {vocabulary[token]: number for token, number in at_the_end.items()}
+    facts = {
+        "name": name,
+        "sha256": hashlib.sha256(lines).hexdigest(),
+        "pattern": pattern,
+        "special_tokens": at_the_end,
+        "ids": [[old, new_ids[old]] for old in sorted(new_ids)],
+        "about": "tiktoken.Encoding(name, pat_str=pattern, mergeable_ranks=…, special_tokens=special_tokens); "
+        "ids: pairs of an id in tokenizer.json and the id in tiktoken",
+    }
+    notes = [f"special tokens have other ids there; pattern, special tokens and ids are in {name}.json"]
+    return Export(
+        {f"{name}.json": json.dumps(facts, ensure_ascii=False).encode() + b"\n", name: lines}, len(new_ids), notes
+    )
+
+
+def _pattern(parts: Mapping[str, Any]) -> str:
+    """The one pattern that cuts text before the bytes are joined."""
+    if parts["normalizer"] is not None:
+        raise _CannotHoldError(
+            f"tiktoken does not normalise text, and this tokenizer does ({parts['normalizer']['type']})"
+        )
+    outer = parts["pre_tokenizer"] or {}
+    steps = outer["pretokenizers"] if outer.get("type") == "Sequence" else [outer]
+    *before, last = steps
+    if last.get("type") != "ByteLevel":
+        raise _CannotHoldError("tiktoken is for byte-level BPE, and this tokenizer is not byte-level")
+    if last["add_prefix_space"]:
+        raise _CannotHoldError("tiktoken does not put a space before the text, and this tokenizer does")
+    if not before and last["use_regex"]:
+        return GPT2
+    if len(before) == 1 and not last["use_regex"] and before[0]["type"] == "Split":
+        split = before[0]
+        if split["behavior"] == "Isolated" and not split["invert"] and "Regex" in split["pattern"]:
+            return str(split["pattern"]["Regex"])
+    raise _CannotHoldError("tiktoken cuts text by one pattern, and this tokenizer does it in other ways")
+
+
+def _in_order_of_ranks(parts: Mapping[str, Any]) -> list[tuple[int, bytes]]:
+    """Id and bytes of every regular token, in an order in which joining the lowest rank first gives the same ids."""
+    model = _bpe(parts)
+    if model.get("dropout") or model.get("unk_token") or model.get("byte_fallback"):
+        raise _CannotHoldError("its model has dropout, an unknown token or byte fallback")
+    special = {token["content"] for token in parts["added_tokens"]}
+    places = {pair: place for place, pair in enumerate(_merges(model))}
+    first: dict[str, int] = {}
+    for (left, right), place in places.items():
+        first.setdefault(left + right, place)
+    regular = [
+        (first.get(token, -1), number, token) for token, number in model["vocab"].items() if token not in special
+    ]
+    order = [(number, _bytes_of(token)) for _, number, token in sorted(regular)]
+    if lost := set(range(256)) - {token[0] for _, token in order if len(token) == 1}:
+        raise _CannotHoldError(f"it has no token for the byte {min(lost):#04x}")
+    _check_merges([token for _, token in order], places, ignore_merges=bool(model.get("ignore_merges")))
+    return order
+
+
+def _check_merges(order: list[bytes], places: Mapping[tuple[str, str], int], *, ignore_merges: bool) -> None:
+    """See that joining any two neighbours that are a token, as tiktoken does, joins what the merges join, in their order.
+
+    Two neighbours whose joined bytes are a token can only be its last merge, because nothing was joined across its edges
+    before. So it is enough that every token's last merge is among the merges, and that they are in the order of the ranks.
+    """
+    ranks = {token: rank for rank, token in enumerate(order)}
+    before = -1
+    for token in order:
+        if len(token) == 1:
+            continue
+        pair = last_merge([token[at : at + 1] for at in range(len(token))], ranks)
+        if pair is None and ignore_merges:
+            continue  # taken only where a whole pre-token is this token, by both
+        place = -1 if pair is None else places.get((_letters(pair[0]), _letters(pair[1])), -1)
+        if place <= before:
+            raise _CannotHoldError(f"no order of ranks makes the token {_letters(token)!r} as the merges do")
+        before = place
+
+
+def _bytes_of(token: str) -> bytes:
+    try:
+        return bytes(_LETTER_BYTES[letter] for letter in token)
+    except KeyError:
+        raise _CannotHoldError(f"the token {token!r} is not made of bytes") from None
+
+
+def _letters(token: bytes) -> str:
+    return "".join(BYTE_LETTERS[byte] for byte in token)
+
+
+def _parts(data: bytes, where: str) -> tuple[dict[str, Any], dict[str, int]]:
+    """A tokenizer as JSON, and all its tokens with their ids."""
+    tokenizer = open_tokenizer(data, where=where)
+    return json.loads(tokenizer.to_str()), tokenizer.get_vocab(with_added_tokens=True)
+
+
+def _bpe(parts: Mapping[str, Any]) -> dict[str, Any]:
+    model: dict[str, Any] = parts["model"]
+    if model["type"] != "BPE":
+        raise _CannotHoldError(f"it is for BPE, and the model is {model['type']}")
+    if model.get("continuing_subword_prefix") or model.get("end_of_word_suffix"):
+        raise _CannotHoldError("its tokens are marked as parts or ends of words")
+    return model
+
+
+def _merges(model: Mapping[str, Any]) -> list[tuple[str, str]]:
+    pairs = (pair.split(" ", 1) if isinstance(pair, str) else pair for pair in model["merges"])
+    return [(left, right) for left, right in pairs]
+
+
+FORMATS: dict[str, Callable[[bytes, str, str], Export]] = {
+    "tokenizer-json": _tokenizer_json,
+    "vocab-txt": _vocab_txt,
+    "vocab-merges": _vocab_merges,
+    "transformers": _transformers,
+    "tiktoken": _tiktoken,
+}

@@ -1,0 +1,1 @@
+"""Judging a tokenizer on text."""

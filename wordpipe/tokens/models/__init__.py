@@ -1,0 +1,1 @@
+"""Ids of single pre-tokens, as the models of tokenizers give them."""

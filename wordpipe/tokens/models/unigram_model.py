@@ -1,0 +1,192 @@
+"""A unigram language model of single pre-tokens, compiled: the likeliest way to cut a unit into tokens.
+
+Kudo 2018 (Subword Regularization), section 3.2: tokens are independent, so the best cut is found by Viterbi's algorithm. The
+order in which candidates are met and compared is that of tokenizers, so that ties end alike.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wordpipe.compiled import kernel
+from wordpipe.tokens.models.trie import Trie, build_trie, find, step
+from wordpipe.tokens.models.unit_model import Bytes, UnitModel, fallback_ids, letter_codes, token_bytes
+
+__all__ = ["UnigramModel"]
+
+_UNKNOWN_PENALTY = 10.0  # how much worse than the worst token a character that no token covers is
+
+
+class UnigramModel(UnitModel):
+    """Viterbi decoding.
+
+    Args:
+        pieces: tokens and their log probabilities, in the order of their ids; of equal tokens the last one counts.
+        unknown: id of the unknown token; -1 if there is none: then a unit that needs it is left unsure.
+        byte_fallback: unknown text becomes the tokens `<0xNN>` of its UTF-8, if they are all there.
+        byte_level: the vocabulary is written in byte letters.
+    """
+
+    def __init__(
+        self, pieces: Sequence[tuple[str, float]], *, unknown: int, byte_fallback: bool, byte_level: bool
+    ) -> None:
+        if byte_level and byte_fallback:
+            self.ids_per_byte = 2  # a byte's letter has up to two bytes of its own
+        vocabulary = {token: number for number, (token, _) in enumerate(pieces)}
+        self._bytes = Bytes(byte_level, letter_codes(), fallback_ids(vocabulary, wanted=byte_fallback))
+        self._scores = np.array([score for _, score in pieces], np.float64)
+        self._unknown = unknown
+        self._unknown_score = float(self._scores.min(initial=np.inf)) - _UNKNOWN_PENALTY
+        texts = ((token_bytes(token, byte_level=byte_level), number) for token, number in vocabulary.items())
+        self._trie = build_trie((text, number) for text, number in texts if text)
+
+    def _encode(
+        self,
+        data: NDArray[np.uint8],
+        starts: NDArray[np.int64],
+        ends: NDArray[np.int64],
+        ids: NDArray[np.uint32],
+        offsets: NDArray[np.int64],
+        unsure: NDArray[np.bool_],
+    ) -> None:
+        _encode_unigram(
+            data, starts, ends, self._trie, self._scores, self._unknown, self._unknown_score, self._bytes,
+            ids, offsets, unsure,
+        )  # fmt: skip
+
+
+@kernel
+def _letter_length(data: NDArray[np.uint8], at: int, end: int) -> int:
+    first = data[at]
+    length = 1 if first < 0xC0 else 2 if first < 0xE0 else 3 if first < 0xF0 else 4
+    return min(length, end - at)
+
+
+@kernel
+def _best_cut(
+    data: NDArray[np.uint8],
+    start: int,
+    end: int,
+    trie: Trie,
+    scores: NDArray[np.float64],
+    unknown: int,
+    unknown_score: float,
+    byte_level: bool,
+    best: NDArray[np.float64],
+    lengths: NDArray[np.int32],
+    tokens: NDArray[np.int32],
+) -> bool:
+    """Fill, for each position of a unit, the best score up to it and the token that ends there. False: no answer."""
+    lengths[: end - start + 1] = 0
+    best[0] = 0.0
+    at = start
+    while at < end:
+        letter = 1 if byte_level else _letter_length(data, at, end)
+        so_far = best[at - start]
+        covered = False
+        node = 0
+        for last in range(at, end):
+            node = step(trie.edges, node, int(data[last]))
+            if node == 0:
+                break
+            token = trie.ids[node]
+            if token < 0:
+                continue
+            target, length = last + 1 - start, last + 1 - at
+            score = scores[token] + so_far
+            if lengths[target] == 0 or score > best[target]:
+                best[target], lengths[target], tokens[target] = score, length, token
+            covered = covered or length == letter
+        if not covered:
+            target = at - start + letter
+            score = unknown_score + so_far
+            if lengths[target] == 0 or score > best[target]:
+                if unknown < 0:
+                    return False
+                best[target], lengths[target], tokens[target] = score, letter, unknown
+        at += letter
+    return True
+
+
+@kernel
+def _fall_back(
+    data: NDArray[np.uint8], start: int, end: int, source: Bytes, ids: NDArray[np.uint32], written: int
+) -> int:
+    """Add the byte tokens of unknown text; returns how many there are: 0 if one is missing."""
+    count = 0
+    for at in range(start, end):
+        code = int(data[at])
+        if source.byte_level:
+            code = int(source.letters[code])
+            if code >= 0x80:
+                lead = source.fallback[0xC0 | (code >> 6)]
+                if lead < 0:
+                    return 0
+                ids[written + count] = lead
+                count += 1
+                code = 0x80 | (code & 0x3F)
+        token = source.fallback[code]
+        if token < 0:
+            return 0
+        ids[written + count] = token
+        count += 1
+    return count
+
+
+@kernel
+def _encode_unigram(
+    data: NDArray[np.uint8],
+    starts: NDArray[np.int64],
+    ends: NDArray[np.int64],
+    trie: Trie,
+    scores: NDArray[np.float64],
+    unknown: int,
+    unknown_score: float,
+    source: Bytes,
+    ids: NDArray[np.uint32],
+    offsets: NDArray[np.int64],
+    unsure: NDArray[np.bool_],
+) -> None:
+    longest = 0
+    for unit in range(len(starts)):
+        longest = max(longest, ends[unit] - starts[unit])
+    best = np.empty(longest + 1, np.float64)
+    lengths = np.empty(longest + 1, np.int32)
+    tokens = np.empty(longest + 1, np.int32)
+    written = 0
+    for unit in range(len(starts)):
+        start, end = starts[unit], ends[unit]
+        size = end - start
+        if not _best_cut(
+            data, start, end, trie, scores, unknown, unknown_score, source.byte_level, best, lengths, tokens
+        ):
+            unsure[unit] = True
+            offsets[unit + 1] = written
+            continue
+        # The cut is known from its end. Turn it round in place: a position is to hold what begins there.
+        at, length, token = size, 0, np.int32(0)
+        while at > 0:
+            length, lengths[at] = int(lengths[at]), length
+            token, tokens[at] = tokens[at], token
+            at -= length
+        lengths[0], tokens[0] = length, token
+        at = 0
+        while at < size:
+            token, after = tokens[at], at + lengths[at]
+            if token == unknown:
+                while after < size and tokens[after] == unknown:
+                    after += lengths[after]
+                # Unknown text side by side is one piece, and looked up once more as a whole.
+                token = np.int32(find(trie, data, start + at, start + after))
+                if token < 0:
+                    count = _fall_back(data, start + at, start + after, source, ids, written)
+                    written += count
+                    at = after
+                    if count > 0:
+                        continue
+                    token = np.int32(unknown)
+            ids[written] = token
+            written += 1
+            at = after
+        offsets[unit + 1] = written

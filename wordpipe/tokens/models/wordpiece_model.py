@@ -1,0 +1,167 @@
+"""WordPiece and word-level models of single pre-tokens, compiled.
+
+WordPiece (Schuster and Nakajima 2012; Devlin et al. 2019) takes the longest token that a word begins with, then the longest
+marked one (`##`) that the rest begins with, and so on; a word that cannot be cut like this, or has too many characters, is
+the unknown token.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wordpipe.compiled import kernel
+from wordpipe.tokens.models.trie import Trie, build_trie, find, step
+from wordpipe.tokens.models.unit_model import UnitModel, token_bytes
+
+__all__ = ["WordLevelModel", "WordPieceModel"]
+
+
+class WordPieceModel(UnitModel):
+    """Greedy longest match.
+
+    Args:
+        vocabulary: token to id.
+        unknown: id of the unknown token; -1 if there is none: then words that need it are left unsure.
+        prefix: what marks a token that continues a word.
+        max_characters: words of more characters are unknown.
+        byte_level: the vocabulary is written in byte letters.
+    """
+
+    def __init__(
+        self, vocabulary: Mapping[str, int], *, unknown: int, prefix: str, max_characters: int, byte_level: bool
+    ) -> None:
+        self._unknown, self._byte_level = unknown, byte_level
+        self._max_characters = min(max_characters, 1 << 62)
+        continuing = {token[len(prefix) :]: number for token, number in vocabulary.items() if token.startswith(prefix)}
+        self._first = _trie(vocabulary, byte_level=byte_level)
+        self._next = _trie(continuing, byte_level=byte_level)
+
+    def _encode(
+        self,
+        data: NDArray[np.uint8],
+        starts: NDArray[np.int64],
+        ends: NDArray[np.int64],
+        ids: NDArray[np.uint32],
+        offsets: NDArray[np.int64],
+        unsure: NDArray[np.bool_],
+    ) -> None:
+        _encode_wordpiece(
+            data, starts, ends, self._first, self._next, self._unknown, self._max_characters, self._byte_level,
+            ids, offsets, unsure,
+        )  # fmt: skip
+
+
+class WordLevelModel(UnitModel):
+    """Whole words.
+
+    Args:
+        vocabulary: word to id.
+        unknown: id of the unknown token; -1 if there is none: then unknown words are left unsure.
+        byte_level: the vocabulary is written in byte letters.
+    """
+
+    def __init__(self, vocabulary: Mapping[str, int], *, unknown: int, byte_level: bool) -> None:
+        self._unknown = unknown
+        self._words = _trie(vocabulary, byte_level=byte_level)
+
+    def _encode(
+        self,
+        data: NDArray[np.uint8],
+        starts: NDArray[np.int64],
+        ends: NDArray[np.int64],
+        ids: NDArray[np.uint32],
+        offsets: NDArray[np.int64],
+        unsure: NDArray[np.bool_],
+    ) -> None:
+        _encode_words(data, starts, ends, self._words, self._unknown, ids, offsets, unsure)
+
+
+def _trie(vocabulary: Mapping[str, int], *, byte_level: bool) -> Trie:
+    texts = ((token_bytes(token, byte_level=byte_level), number) for token, number in vocabulary.items())
+    return build_trie((text, number) for text, number in texts if text is not None)
+
+
+@kernel
+def _longest(trie: Trie, data: NDArray[np.uint8], start: int, end: int) -> tuple[int, int]:
+    """The id of the longest token that the span begins with, and where it ends; (-1, start) if there is none."""
+    best, best_end = -1, start
+    node = 0
+    for at in range(start, end):
+        node = step(trie.edges, node, int(data[at]))
+        if node == 0:
+            break
+        if trie.ids[node] >= 0:
+            best, best_end = int(trie.ids[node]), at + 1
+    return best, best_end
+
+
+@kernel
+def _too_long(data: NDArray[np.uint8], start: int, end: int, max_characters: int, byte_level: bool) -> bool:
+    if end - start <= max_characters:
+        return False
+    if byte_level:
+        return True
+    characters = 0
+    for at in range(start, end):
+        characters += (data[at] & 0xC0) != 0x80
+    return characters > max_characters
+
+
+@kernel
+def _encode_wordpiece(
+    data: NDArray[np.uint8],
+    starts: NDArray[np.int64],
+    ends: NDArray[np.int64],
+    first: Trie,
+    following: Trie,
+    unknown: int,
+    max_characters: int,
+    byte_level: bool,
+    ids: NDArray[np.uint32],
+    offsets: NDArray[np.int64],
+    unsure: NDArray[np.bool_],
+) -> None:
+    written = 0
+    for unit in range(len(starts)):
+        start, end = starts[unit], ends[unit]
+        at, count = start, written
+        bad = _too_long(data, start, end, max_characters, byte_level)
+        while at < end and not bad:
+            token, at = _longest(first if at == start else following, data, at, end)
+            if token < 0:
+                bad = True
+            else:
+                ids[count] = token
+                count += 1
+        if bad:
+            count = written
+            unsure[unit] = unknown < 0
+            if unknown >= 0:
+                ids[count] = unknown
+                count += 1
+        written = count
+        offsets[unit + 1] = written
+
+
+@kernel
+def _encode_words(
+    data: NDArray[np.uint8],
+    starts: NDArray[np.int64],
+    ends: NDArray[np.int64],
+    words: Trie,
+    unknown: int,
+    ids: NDArray[np.uint32],
+    offsets: NDArray[np.int64],
+    unsure: NDArray[np.bool_],
+) -> None:
+    written = 0
+    for unit in range(len(starts)):
+        token = find(words, data, starts[unit], ends[unit])
+        token = unknown if token < 0 else token
+        if token < 0:
+            unsure[unit] = True
+        else:
+            ids[written] = token
+            written += 1
+        offsets[unit + 1] = written

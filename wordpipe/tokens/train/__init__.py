@@ -1,0 +1,1 @@
+"""Training a tokenizer from counted pre-tokens."""

@@ -1,0 +1,168 @@
+"""Pre-tokens as symbols in one array, and the table of their pairs: what merge training starts from.
+
+**Slots.** All pre-tokens lie in one int32 array, a separator `END` before, between and after them. A token of one
+symbol is its id. A token of L >= 2 symbols is its id, then L - 1 negative slots of which the first and the last hold
+-L, so that both neighbours of a token are found in one step and a merge rewrites three slots, however long the
+pre-token is. One bit per slot says where separators are; counting bits gives the pre-token of a slot, and so its count.
+
+**Records.** A record is what Hugging Face's queue holds: a pair and the places where one step of training made it
+(`positions[start[r] : start[r + 1]]`). The count of a pair (`pairs[r, 1]`; `pairs[r, 0]` is the pair, left id << 32 | right
+id) is kept by its first record, its `owner`, which a hash table finds by pair.
+"""
+
+from enum import IntEnum
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wordpipe.compiled import kernel
+from wordpipe.tokens.train.alphabet import code_point
+
+__all__ = ["END", "State", "count_pairs", "fill_positions", "find", "lay_out", "mark_ends", "rehash"]
+
+END = np.int32(2**31 - 1)
+ONE = np.uint64(1)
+Bytes: TypeAlias = NDArray[np.uint8]
+Ints: TypeAlias = NDArray[np.int32]
+Longs: TypeAlias = NDArray[np.int64]
+Bits: TypeAlias = NDArray[np.uint64]
+
+
+class State(IntEnum):
+    """Places of the numbers that a paused training continues from, in one int64 array."""
+
+    RECORDS = 0  # records made so far
+    HEAP = 1  # entries of the heap
+    POSITIONS = 2  # positions in use
+    TOKENS = 3  # size of the vocabulary
+    MERGES = 4  # merges made so far
+    VOCAB_SIZE = 5  # stop at this vocabulary
+    MIN_FREQUENCY = 6  # stop at pairs rarer than this
+    PREFIX = 7  # bytes of the continuing prefix, which the spellings begin with
+    NEED = 8  # occurrences that the next merge may touch, when it does not fit
+    AT = 9  # slot, and
+    WORD = 10  # pre-token, where counting pairs goes on
+    TICKS = 11  # entries queued so far
+
+
+@kernel
+def lay_out(
+    data: Bytes, offsets: Longs, counts: Longs, letters: Ints, first_ids: Ints, next_ids: Ints, slots: Ints, kept: Longs
+) -> tuple[int, int]:
+    """Write the symbols of all pre-tokens with at least two symbols; returns (slots used, pre-tokens kept).
+
+    `slots` has room for a symbol per byte and a separator per pre-token and one; `kept` receives the counts.
+    """
+    slots[0] = END
+    used, words = 1, 0
+    for row in range(len(counts)):
+        at, end, begin = int(offsets[row]), int(offsets[row + 1]), used
+        first = True
+        while at < end:
+            if len(letters) > 0:
+                point = np.int64(letters[data[at]])
+                at += 1
+            else:
+                point, at = code_point(data, at, end)
+            symbol = first_ids[point] if first else next_ids[point]
+            first = False
+            if symbol >= 0:
+                slots[used] = symbol
+                used += 1
+        if used - begin < 2:
+            used = begin
+            continue
+        slots[used] = END
+        used += 1
+        kept[words] = counts[row]
+        words += 1
+    return used, words
+
+
+@kernel
+def mark_ends(slots: Ints, used: int, bits: Bits, before: Ints) -> None:
+    """Set one bit per separator, and for each 64 slots the number of separators in front of them."""
+    ends = 0
+    for block in range(len(bits)):
+        before[block] = ends
+        word = np.uint64(0)
+        for i in range(block * 64, min(block * 64 + 64, used)):
+            if slots[i] == END:
+                word |= ONE << np.uint64(i & 63)
+                ends += 1
+        bits[block] = word
+
+
+@kernel
+def hash_of(key: int, mask: int) -> np.int64:
+    """Where a pair's search begins in the table."""
+    x = np.uint64(key)
+    x = (x ^ (x >> np.uint64(32))) * np.uint64(0x9E3779B97F4A7C15)
+    return np.int64(x >> np.uint64(32)) & mask
+
+
+@kernel
+def find(table: Ints, pairs: Longs, key: int) -> np.int64:
+    """The slot of the table that holds a pair's owner, or the empty one (-1) where it belongs."""
+    mask = len(table) - 1
+    at = hash_of(key, mask)
+    while table[at] >= 0 and pairs[table[at], 0] != key:
+        at = (at + 1) & mask
+    return at
+
+
+@kernel
+def rehash(table: Ints, pairs: Longs, owner: Ints, records: int) -> None:
+    """Fill a table with the owners among the records."""
+    table[:] = -1
+    for record in range(records):
+        if owner[record] == record:
+            table[find(table, pairs, pairs[record, 0])] = record
+
+
+@kernel
+def count_pairs(
+    slots: Ints, used: int, counts: Longs, table: Ints, pairs: Longs, owner: Ints, found: Longs, state: Longs
+) -> bool:
+    """Count the pairs of untouched symbols; False when records ran out: make room and call again.
+
+    `found` receives how many places each pair has.
+    """
+    at, word, records = int(state[State.AT]), int(state[State.WORD]), int(state[State.RECORDS])
+    done = True
+    while at < used - 2:
+        left, right = int(slots[at]), int(slots[at + 1])
+        if right == END:
+            at += 2
+            word += 1
+            continue
+        key = (left << 32) | right
+        place = find(table, pairs, key)
+        record = table[place]
+        if record < 0:
+            if records == len(owner):
+                done = False
+                break
+            record = records
+            records += 1
+            table[place] = record
+            owner[record] = record
+            pairs[record, 0] = key
+            pairs[record, 1] = 0
+            found[record] = 0
+        pairs[record, 1] += counts[word]
+        found[record] += 1
+        at += 1
+    state[State.AT], state[State.WORD], state[State.RECORDS] = at, word, records
+    return done
+
+
+@kernel
+def fill_positions(slots: Ints, used: int, table: Ints, pairs: Longs, cursor: Longs, positions: Ints) -> None:
+    """Write the places of each initial pair, ascending, from where its cursor stands."""
+    for at in range(1, used - 1):
+        if slots[at] != END and slots[at + 1] != END:
+            record = table[find(table, pairs, (int(slots[at]) << 32) | int(slots[at + 1]))]
+            positions[cursor[record]] = at
+            cursor[record] += 1
