@@ -4,17 +4,19 @@ A kernel takes and gives NumPy arrays and plain numbers. The machine code is kep
 numba's own cache where that folder cannot be written), so only the first run after an installation waits for the compiler.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, ParamSpec, TypeVar
 
 import numba
 import numpy as np
 from llvmlite import ir
 from numba import types
+from numba.core import event
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-__all__ = ["inlined", "kernel", "load_eight", "read_only"]
+__all__ = ["inlined", "kernel", "load_eight", "read_only", "telling_of_compilation"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -34,6 +36,27 @@ def inlined(function: Callable[P, R]) -> Callable[P, R]:
     """
     piece: Callable[P, R] = numba.njit(nogil=True, inline="always")(function)
     return piece
+
+
+@contextmanager
+def telling_of_compilation(tell: Callable[[], None]) -> Iterator[None]:
+    """Call `tell` once if anything is compiled in the block, which takes seconds; what is found compiled is not told."""
+    listener = _Listener(tell)
+    with event.install_listener("numba:compile", listener):
+        yield
+
+
+class _Listener(event.Listener):
+    def __init__(self, tell: Callable[[], None]) -> None:
+        self._tell: Callable[[], None] | None = tell
+
+    def on_start(self, _: object) -> None:
+        tell, self._tell = self._tell, None
+        if tell is not None:
+            tell()
+
+    def on_end(self, _: object) -> None:
+        pass
 
 
 def read_only(array: NDArray[T]) -> NDArray[T]:

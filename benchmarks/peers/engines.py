@@ -66,7 +66,7 @@ def count_ours(task: Task, settings: Any) -> Any:
     from peers.rows import line_arrays
     from wordpipe.tokens.cutting import cut_pretokens
     from wordpipe.tokens.normal.schemes import empty_tokenizer, scheme_of
-    from wordpipe.tokens.spill import SpillingTable, added_up, keep_commonest
+    from wordpipe.tokens.spill import TABLE_BYTES, SpillingTable, added_up, keep_commonest
     from wordpipe.tokens.threads import in_order
     from wordpipe.tokens.train.training import training_bytes
 
@@ -81,7 +81,7 @@ def count_ours(task: Task, settings: Any) -> Any:
         spans = cut(lines)
         table.add(spans.data, spans.starts, spans.ends)
 
-    budget = settings.memory_bytes // (4 * task["threads"])
+    budget = min(settings.memory_bytes // (4 * task["threads"]), TABLE_BYTES)
     tables = [SpillingTable(budget, new_run) for _ in range(task["threads"])]
     for _ in in_order(add, line_arrays(Path(task["text"])), tables):
         pass
@@ -98,8 +98,10 @@ def count_ours(task: Task, settings: Any) -> Any:
 @engine("wordpipe train")
 def train_ours(task: Task, clock: Clock) -> None:
     """From the text file to tokenizer.json."""
+    from wordpipe.runtime import return_freed_memory
     from wordpipe.tokens.train.training import train_tokenizer
 
+    return_freed_memory()  # as the command line does
     settings = settings_of(task)
     with clock:
         train_tokenizer(count_ours(task, settings), settings).tokenizer.save(task["out"])
@@ -109,8 +111,10 @@ def our_encoder(task: Task) -> Any:
     """Wordpipe's encoder for the task's tokenizer."""
     from tokenizers import Tokenizer
 
+    from wordpipe.runtime import return_freed_memory
     from wordpipe.tokens.encoding import Encoder
 
+    return_freed_memory()  # as the command line does
     return Encoder(Tokenizer.from_file(task["tokenizer"]))
 
 

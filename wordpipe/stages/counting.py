@@ -21,13 +21,12 @@ from wordpipe.artifacts.shards import Shard, read_shard
 from wordpipe.artifacts.shelf import Shelf
 from wordpipe.stages.making import Job
 from wordpipe.tokens.cutting import Cut, split_long
-from wordpipe.tokens.spill import SpillingTable
+from wordpipe.tokens.spill import TABLE_BYTES, SpillingTable
 from wordpipe.tokens.threads import in_order
 
 __all__ = ["Counted", "count_shards"]
 
 MAX_PRETOKEN_BYTES = 1024  # longer ones (no word of any language is) are counted in pieces
-TABLE_BYTES = 16 << 20  # larger tables are no faster: a run costs little, and the common words are soon known again
 _COLUMNS = ("doc_id", "text")
 
 

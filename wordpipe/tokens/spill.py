@@ -21,8 +21,9 @@ from wordpipe.compiled import kernel, read_only
 from wordpipe.tokens.pretokens import Pretokens
 from wordpipe.tokens.units import UnitTable
 
-__all__ = ["Kept", "SpillingTable", "added_up", "in_order", "keep_commonest"]
+__all__ = ["TABLE_BYTES", "Kept", "SpillingTable", "added_up", "in_order", "keep_commonest"]
 
+TABLE_BYTES = 16 << 20  # larger tables are no faster: a run costs little, and the common units are soon known again
 _BITS = 5  # of a unit's hash: its part
 PARTS = 1 << _BITS
 _RUN = pa.schema([pa.field("unit", pa.large_binary(), nullable=False), pa.field("count", pa.int64(), nullable=False)])
