@@ -25,7 +25,7 @@ from wordpipe.tokens.encoding import Encoder
 from wordpipe.tokens.normal.schemes import empty_tokenizer, scheme_of
 from wordpipe.tokens.pretokens import Pretokens
 from wordpipe.tokens.settings import TokenizeSettings
-from wordpipe.tokens.spill import contents, in_order
+from wordpipe.tokens.spill import contents, sorted_units
 from wordpipe.tokens.train.training import train_tokenizer
 from wordpipe.tokens.units import UnitTable
 
@@ -56,7 +56,7 @@ def count(files: list[Path], settings: TokenizeSettings, limit: int) -> Pretoken
     for rows in batches(files, limit):
         spans = cut(rows)
         table.look_up(spans.data, spans.starts, spans.ends, np.empty(len(spans.starts), np.int32))
-    return in_order(contents(table))
+    return sorted_units(contents(table))
 
 
 def compare(tokenizer: Tokenizer, files: list[Path], limit: int) -> dict[str, float]:

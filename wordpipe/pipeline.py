@@ -279,7 +279,7 @@ def _artifact_entry(path: str | Path) -> InputEntry:
 def _differences(stage: Stage, settings: Settings, inputs: list[InputEntry], manifest: Manifest) -> Iterator[str]:
     """What changed since the artifact was made, setting by setting and input by input."""
     before, now = manifest.settings, settings.manifest()
-    for name in settings.recipe():
+    for name in settings.recipe().keys() & now.keys():
         if before.get(name) != now[name]:
             yield f"{stage.name}.{name} {before.get(name)} → {now[name]}"
     if manifest.command != stage.verb.name:
@@ -288,5 +288,7 @@ def _differences(stage: Stage, settings: Settings, inputs: list[InputEntry], man
         [(i.kind, i.digest, i.path if i.kind == "source" else None) for i in side] for side in (manifest.inputs, inputs)
     )
     if was != is_now:
-        changed = [name for name, old, new in zip(stage.inputs, was, is_now, strict=False) if old != new]
+        named = [name for name in settings.artifact_fields() if getattr(settings, name) is not None]
+        names = [*stage.inputs, *(f"{name} {getattr(settings, name)}" for name in named)]
+        changed = [name for name, old, new in zip(names, was, is_now, strict=False) if old != new]
         yield f"input {', '.join(changed) or ', '.join(stage.inputs)} changed"

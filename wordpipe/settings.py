@@ -73,7 +73,8 @@ class Settings(BaseModel):
     def recipe(self) -> dict[str, Any]:
         """The settings that decide the result, as JSON values."""
         kept = {name for name in type(self).model_fields if declared(type(self), name).get("recipe", True)}
-        return self.model_dump(mode="json", include=kept)
+        named = {f"{name} is given": True for name in self.artifact_fields() if getattr(self, name) is not None}
+        return {**self.model_dump(mode="json", include=kept), **named}  # an input's digest does not say what it is for
 
     @classmethod
     def artifact_fields(cls) -> dict[str, tuple[str, ...]]:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wordpipe.tokens.pretokens import Pretokens
-from wordpipe.tokens.spill import PARTS, SpillingTable, added_up, in_order, keep_commonest
+from wordpipe.tokens.spill import PARTS, SpillingTable, added_up, keep_commonest, sorted_units
 from wordpipe.tokens.units import UnitTable
 
 
@@ -122,4 +122,4 @@ def test_equal_counts_are_ordered_by_all_their_bytes(drawn):
     shuffled = sorted(counts.items(), key=lambda item: item[0][::-1])
     units = Pretokens.from_sorted([text for text, _ in shuffled], [count for _, count in shuffled])
     expected = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    assert list(as_counter(in_order(units)).items()) == expected
+    assert list(as_counter(sorted_units(units)).items()) == expected

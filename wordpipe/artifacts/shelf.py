@@ -12,6 +12,7 @@ it. Pieces of another recipe are thrown away.
 import json
 import os
 import shutil
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -47,7 +48,7 @@ class _OneFile:
 
 
 class Shelf:
-    """The folder of one job's finished pieces.
+    """The folder of one job's finished pieces. Threads may share it, each with pieces of its own.
 
     Args:
         path: the folder; made when the first piece is put there.
@@ -57,6 +58,8 @@ class Shelf:
     def __init__(self, path: Path, recipe: str) -> None:
         self.path = path
         self._recipe = recipe
+        self._lock = threading.Lock()
+        self._under_way = 0
         if path.exists() and not self._is_ours():
             shutil.rmtree(path, ignore_errors=True)
 
@@ -82,6 +85,8 @@ class Shelf:
             name: its file name.
             figures: noted beside it; may be filled in within the block. `rows`, where given, is its number of rows.
         """
+        with self._lock:
+            self._under_way += 1
         try:
             self._make()
             for old in (self._note(name), self.path / name):
@@ -98,8 +103,11 @@ class Shelf:
             note = {"entry": file.entry(rows=figures.get("rows")).model_dump(), "figures": figures}
             self._write_small(f"{name}.json", json.dumps(note, sort_keys=True).encode())
         except BaseException:
-            self._tidy()
+            self._give_up(name)
             raise
+        finally:
+            with self._lock:
+                self._under_way -= 1
         failpoint("shelf.piece_finished")
 
     @contextmanager
@@ -127,13 +135,13 @@ class Shelf:
         entry = entry.model_copy(update={"path": as_name or name})
         draft.adopt(self.path / name, entry)
 
-    def _tidy(self) -> None:
-        """Leave nothing behind that the next run has no use for: unfinished files, or a shelf without a piece."""
-        if not any(self.path.glob("*.json")):
-            shutil.rmtree(self.path, ignore_errors=True)
-            return
-        for part in self.path.glob("*.part"):
-            part.unlink(missing_ok=True)
+    def _give_up(self, name: str) -> None:
+        """Leave nothing behind that the next run has no use for: an unfinished file, or a shelf without a piece."""
+        for left in (f"{name}.part", f"{name}.json.part"):
+            (self.path / left).unlink(missing_ok=True)
+        with self._lock:
+            if self._under_way == 1 and not any(self.path.glob("*.json")):
+                shutil.rmtree(self.path, ignore_errors=True)
 
     def _is_ours(self) -> bool:
         try:
@@ -142,10 +150,10 @@ class Shelf:
             return False
 
     def _make(self) -> None:
-        if self.path.exists():
-            return
-        self.path.mkdir(parents=True)
-        self._write_small(_RECIPE, self._recipe.encode())
+        with self._lock:
+            self.path.mkdir(parents=True, exist_ok=True)
+            if not (self.path / _RECIPE).exists():
+                self._write_small(_RECIPE, self._recipe.encode())
 
     def _write_small(self, name: str, data: bytes) -> None:
         part = self.path / f"{name}.part"

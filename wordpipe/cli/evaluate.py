@@ -36,7 +36,7 @@ _MEASURES = {  # the name in metrics → its line in the table, and how it is wr
     "split_words": ("words split", "{:.1%}"),
     "unknown_rate": ("unknown tokens", "{:.2%}"),
     "vocabulary_used": ("vocabulary used", "{:.1%}"),
-    "round_trip_failures": ("round trips failed", "{:.2%}"),
+    "round_trip_failures": ("texts changed", "{:.2%}"),
     "text_failures": ("  beyond spaces", "{:.2%}"),
 }
 

@@ -16,6 +16,7 @@ from wordpipe.tokens.formats.reading import open_tokenizer, read_tokenizer
 from wordpipe.tokens.judge.ladder import cut_merges, is_bpe
 from wordpipe.tokens.settings import TokenizeSettings
 from wordpipe.tokens.train.training import train_tokenizer
+from wordpipe.tokens.vocabulary import is_byte_level
 
 __all__ = ["Candidate", "candidates"]
 
@@ -40,7 +41,8 @@ def candidates(path: str, sizes: Sequence[int], run: RunOptions) -> Iterator[Can
 
     Args:
         path: a tokens or model artifact, or whatever `read_tokenizer` takes.
-        sizes: of the vocabulary. A smaller BPE is cut from its merges; any other is trained from the artifact's counts.
+        sizes: of the vocabulary. A smaller byte-level BPE is cut from its merges, and gives what training it would; any
+            other is trained from the artifact's counts, whose alphabet depends on the size.
         run: progress, verification.
 
     Raises:
@@ -63,7 +65,8 @@ def _at_size(path: str, artifact: Artifact | None, tokenizer: Tokenizer, size: i
     own = tokenizer.get_vocab_size()
     if size == own:
         return Candidate(path, "as it is", tokenizer)
-    if size < own and is_bpe(tokenizer):
+    has_counts = artifact is not None and "counts.parquet" in artifact.names()
+    if size < own and is_bpe(tokenizer) and (is_byte_level(tokenizer) or not has_counts):
         return Candidate(path, "cut", cut_merges(tokenizer, size))
     if artifact is None or artifact.kind != "tokens":
         raise ConfigError(

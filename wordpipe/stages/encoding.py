@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from wordpipe.artifacts.reader import Artifact
@@ -18,12 +19,13 @@ from wordpipe.tokens.cutting import Cut, cut_words, row_buffers
 from wordpipe.tokens.encoding import Encoder, RowEncoder, list_array
 from wordpipe.tokens.gathering import Gatherer
 from wordpipe.tokens.threads import in_order
-from wordpipe.tokens.vocabulary import unknown_token
+from wordpipe.tokens.vocabulary import vocabulary_of
 from wordpipe.tokens.wordlist import WordNumbers
 
 __all__ = ["encode_shards"]
 
 _COLUMNS = ("doc_id", "sentence_id", "split", "text")
+_FIGURES = ("sentences", "tokens", "tokens_unknown", "tokens_special", "bytes")
 _REMEMBERED_WORDS = 12 << 20  # bytes for the runs each thread remembers
 
 
@@ -33,26 +35,32 @@ def encode_shards(
     """Encode a corpus: every shard becomes a part of the table of tokens."""
     encoder = Encoder(tokenizer)
     job.facts["exact_by"] = encoder.exact_by
-    unknown, cut = unknown_token(tokenizer), cut_words()
+    special, cut = SpecialIds.of(tokenizer), cut_words()
     workers = [
-        _Worker(encoder.for_thread(), cut, Gatherer(numbers.encode, _REMEMBERED_WORDS), unknown)
+        _Worker(encoder.for_thread(), cut, Gatherer(numbers.encode, _REMEMBERED_WORDS), special)
         for _ in range(job.threads)
     ]
     schema, total, done = tokens_schema(encoder.id_type), sum(shard.rows for shard in shards), 0
-    figures = {"sentences": 0, "tokens": 0, "tokens_unknown": 0, "bytes": 0}
+    counts, encoded = dict.fromkeys(_FIGURES, 0), 0
     finished = [shelf.figures(_part(shard)) for shard in shards]
     if before := sum(one is not None for one in finished):
         job.note(f"continuing a stopped run: {before} of {len(shards)} shards were encoded before")
-    for shard, part in zip(shards, finished, strict=True):
-        part = part or _encode(shelf, source, shard, schema, workers, partial(_report, job, done, total))
+    for shard, earlier in zip(shards, finished, strict=True):
+        figures = earlier or _encode(shelf, source, shard, schema, workers, partial(_report, job, done, total))
+        encoded += 0 if earlier else figures["bytes"]
         shelf.adopt(_part(shard), job.draft)
         done += shard.rows
-        for name in figures:
-            figures[name] += part[name]
-    size = figures.pop("bytes")
-    job.counts |= figures
-    job.rates = {"mb_per_s": round(size / 1e6 / job.clock.seconds, 3)}
-    job.metrics = {"bytes_per_token": round(size / max(1, figures["tokens"]), 4)}
+        for name in counts:
+            counts[name] += figures[name]
+    size = counts.pop("bytes")
+    job.counts |= counts
+    if counts["tokens_special"]:
+        job.warn(
+            f"{counts['tokens_special']:,} tokens are special tokens, because the text spells them out (such as "
+            f"{special.example}); tokenizers reads them so, too"
+        )
+    job.rates = {"mb_per_s": round(encoded / 1e6 / job.clock.seconds, 3)}
+    job.metrics = {"bytes_per_token": round(size / max(1, counts["tokens"]), 4)}
 
 
 def _report(job: Job, done: int, total: int, rows: int) -> None:
@@ -71,17 +79,41 @@ def _encode(
     workers: list["_Worker"],
     report: Callable[[int], None],
 ) -> dict[str, Any]:
-    figures = {"sentences": 0, "tokens": 0, "tokens_unknown": 0, "bytes": 0}
+    figures = dict.fromkeys(_FIGURES, 0)
     with shelf.table(_part(shard), schema, figures) as table:
         batches = read_shard(source, shard, _COLUMNS)
-        for encoded, unknown, size in in_order(lambda worker, batch: worker.encode(batch, schema), batches, workers):
+        for encoded, found in in_order(lambda worker, batch: worker.encode(batch, schema), batches, workers):
             table.write(encoded)
-            figures["sentences"] += len(encoded)
-            figures["tokens"] += len(encoded.column("ids").values)
-            figures["tokens_unknown"] += unknown
-            figures["bytes"] += size
+            for name, value in zip(_FIGURES, found, strict=True):
+                figures[name] += value
             report(figures["sentences"])
     return figures
+
+
+@dataclass(frozen=True)
+class SpecialIds:
+    """Which ids stand for the unknown, and which for special tokens.
+
+    Attributes:
+        kinds: uint8 [ids], 1 for the unknown token, 2 for the other special tokens, 0 for all else.
+        example: a special token.
+    """
+
+    kinds: NDArray[np.uint8]
+    example: str
+
+    @classmethod
+    def of(cls, tokenizer: Tokenizer) -> "SpecialIds":
+        vocabulary = vocabulary_of(tokenizer)
+        kinds = 2 * vocabulary.special.astype(np.uint8)
+        kinds[vocabulary.unknown] = 1
+        example = next((vocabulary.tokens[number] for number in np.flatnonzero(kinds == 2)), None)
+        return cls(kinds, example or "")
+
+    def count(self, ids: NDArray[np.uint32]) -> tuple[int, int]:
+        """How many ids are unknown, and how many special."""
+        of_kind = np.bincount(self.kinds[ids], minlength=3)
+        return int(of_kind[1]), int(of_kind[2])
 
 
 @dataclass
@@ -91,10 +123,10 @@ class _Worker:
     tokens: RowEncoder
     cut_words: Cut
     words: Gatherer
-    unknown: int | None
+    special: SpecialIds
 
-    def encode(self, batch: pa.RecordBatch, schema: pa.Schema) -> tuple[pa.RecordBatch, int, int]:
-        """Rows of the tokens table, how many tokens are unknown, and the bytes of text."""
+    def encode(self, batch: pa.RecordBatch, schema: pa.Schema) -> tuple[pa.RecordBatch, tuple[int, ...]]:
+        """Rows of the tokens table, and the figures of `_FIGURES`."""
         texts = batch.column("text")
         ids, offsets = self.tokens.encode(texts)
         words, word_offsets = self.words.gather(self.cut_words(texts))
@@ -103,5 +135,5 @@ class _Worker:
             list_array(ids, offsets, schema.field("ids").type),
             list_array(words, word_offsets, schema.field("word_ids").type),
         ]
-        missed = 0 if self.unknown is None else int(np.count_nonzero(ids == self.unknown))
-        return pa.RecordBatch.from_arrays(columns, schema=schema), missed, len(row_buffers(texts)[0])
+        figures = (len(batch), len(ids), *self.special.count(ids), len(row_buffers(texts)[0]))
+        return pa.RecordBatch.from_arrays(columns, schema=schema), figures

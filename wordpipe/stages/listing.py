@@ -11,7 +11,7 @@ from tokenizers import Tokenizer
 from wordpipe.artifacts.schemas import VOCABULARY
 from wordpipe.stages.counting import Counted
 from wordpipe.stages.making import Job
-from wordpipe.stages.tokenizers import batches_of, tell_left_out
+from wordpipe.stages.tokenizers import about_left_out, batches_of
 from wordpipe.tokens.settings import TokenizeSettings
 from wordpipe.tokens.spill import SpillingTable, added_up, keep_commonest
 from wordpipe.tokens.wordlist import WordNumbers, fold_counts
@@ -41,7 +41,8 @@ def list_words(job: Job, counted: Counted, tokenizer: Tokenizer, chosen: Tokeniz
         "words": int(kept.units.counts.sum()) + kept.left_out_total,
         "distinct_words": len(kept.units) + kept.left_out,
     }
-    tell_left_out(job, kept, "words", "get no number")
+    for text in about_left_out(job, kept, "words", "get no number"):
+        job.warn(text)
     return WordNumbers(kept.units, split, keep_case=chosen.keep_case)
 
 

@@ -13,7 +13,10 @@ from wordpipe.stages.making import PathLike
 __all__ = ["as_list", "entries_of", "file_entry", "refuse_artifacts"]
 
 _LISTED = 1000
-_SMALL = (".json", ".txt", ".model", ".tiktoken")
+_TOKENIZER_FILES = (
+    "added_tokens.json", "merges.txt", "special_tokens_map.json", "tokenizer.json", "tokenizer_config.json", "vocab.json",
+    "vocab.txt",
+)  # fmt: skip
 
 
 def as_list(paths: PathLike | Iterable[PathLike]) -> list[str]:
@@ -44,18 +47,17 @@ def file_entry(path: Path) -> InputEntry:
     Raises:
         InputError: nothing there.
     """
-    beside = path.with_name(f"{path.name}.json")
     if path.is_dir():
-        files = sorted(one for one in path.iterdir() if one.suffix in _SMALL and one.is_file())
+        files = [path / name for name in _TOKENIZER_FILES if (path / name).is_file()]
     else:
-        files = [one for one in (path, beside) if one.is_file()]
-    if not files or not path.exists():
+        files = [one for one in (path, Path(f"{path}.json")) if one.is_file()]
+    if not path.exists():
         raise InputError("no such file", where=path)
     size = sum(one.stat().st_size for one in files)
-    if len(files) == 1 and files[0] == path:
+    if files == [path]:
         return InputEntry(kind="file", digest=hash_bytes(path.read_bytes()), path=path.name, bytes=size)
     digest = hash_bytes("\n".join(f"{one.name}\t{hash_bytes(one.read_bytes())}" for one in files).encode())
-    return InputEntry(kind="file", digest=digest, path=path.name, bytes=size)
+    return InputEntry(kind="file", digest=digest, path=path.name or ".", bytes=size)
 
 
 def refuse_artifacts(sources: Iterable[str]) -> None:

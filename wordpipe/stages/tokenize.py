@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from wordpipe.artifacts.manifest import library_versions
 from wordpipe.artifacts.reader import Artifact
 from wordpipe.artifacts.schemas import CORPUS
 from wordpipe.artifacts.shards import read_shard, shards_of
@@ -22,7 +23,13 @@ from wordpipe.stages.encoding import encode_shards
 from wordpipe.stages.listing import list_words
 from wordpipe.stages.making import Job, Made, PathLike, RunOptions, making
 from wordpipe.stages.texts import open_corpus
-from wordpipe.stages.tokenizers import counts_of, given_tokenizer, keep_pretokens, trained_tokenizer, with_counts_of
+from wordpipe.stages.tokenizers import (
+    counts_that_fit,
+    given_tokenizer,
+    keep_pretokens,
+    trained_tokenizer,
+    with_counts_of,
+)
 from wordpipe.tokens.cutting import Cut, cut_pretokens, cut_words
 from wordpipe.tokens.normal.schemes import empty_tokenizer, resolve, scheme_of
 from wordpipe.tokens.normal.scripts import script_shares
@@ -53,7 +60,9 @@ def tokenize(
         read_schema(source, "corpus", CORPUS)
         given = given_tokenizer(job, chosen.tokenizer)
         counts = None if chosen.counts is None else job.open_input(chosen.counts, ["tokens"])
-        shelf = Shelf(job.partial, job.recipe)  # all inputs are known now, and so is the recipe
+        shelf = Shelf(
+            job.partial, f"{job.recipe} {library_versions(*job.libraries)}"
+        )  # all inputs are known now, and so is the recipe
         to_count = given is None and counts is None
         if counts is not None:
             chosen = with_counts_of(counts, chosen)
@@ -69,7 +78,11 @@ def tokenize(
         if given is not None:
             tokenizer = given
         else:
-            units = partial(keep_pretokens, job, counted, chosen) if counts is None else partial(counts_of, counts)
+            units = (
+                partial(keep_pretokens, job, counted, chosen)
+                if counts is None
+                else partial(counts_that_fit, job, counts, chosen)
+            )
             tokenizer = trained_tokenizer(job, shelf, chosen, units)
         numbers = list_words(job, counted, tokenizer, chosen)
         encode_shards(job, shelf, source, shards, tokenizer, numbers)
@@ -94,10 +107,13 @@ def _resolved(job: Job, source: Artifact, chosen: TokenizeSettings) -> TokenizeS
 
 
 def _some_texts(source: Artifact) -> Iterator[pa.Array]:
-    """Some sentences of the corpus, from about sixteen places."""
+    """About four thousand sentences of the corpus, evenly from the row groups in sixteen places."""
     groups = shards_of(source, "corpus", shard_bytes=1)
-    for group in groups[:: max(1, len(groups) // 16)]:
-        yield next(batch.column("text").slice(0, 256) for batch in read_shard(source, group, ["text"]))
+    chosen = groups[:: -(-len(groups) // 16)]
+    step = max(1, sum(group.rows for group in chosen) // 4096)
+    for group in chosen:
+        for batch in read_shard(source, group, ["text"]):
+            yield batch.column("text").take(pa.array(range(0, len(batch), step), pa.int64()))
 
 
 def _cut(chosen: TokenizeSettings) -> Cut:

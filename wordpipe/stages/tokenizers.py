@@ -12,22 +12,25 @@ from wordpipe.artifacts.reader import Artifact, is_artifact
 from wordpipe.artifacts.schemas import COUNTS
 from wordpipe.artifacts.shelf import Shelf
 from wordpipe.artifacts.tables import read_batches
-from wordpipe.errors import ArtifactError, ConfigError, InputError
+from wordpipe.errors import ArtifactError, BudgetError, ConfigError, InputError
 from wordpipe.stages.counting import Counted
 from wordpipe.stages.making import Job
 from wordpipe.stages.sources import file_entry
 from wordpipe.tokens.formats.reading import open_tokenizer, read_tokenizer
 from wordpipe.tokens.pretokens import Pretokens
 from wordpipe.tokens.settings import TokenizeSettings
+from wordpipe.tokens.special import SPECIAL_TOKENS
 from wordpipe.tokens.spill import Kept, added_up, keep_commonest
 from wordpipe.tokens.train.training import train_tokenizer, training_bytes
+from wordpipe.tokens.vocabulary import loses_letters
 
 __all__ = [
     "batches_of",
     "counts_of",
+    "counts_that_fit",
     "given_tokenizer",
     "keep_pretokens",
-    "tell_left_out",
+    "about_left_out",
     "trained_tokenizer",
     "with_counts_of",
 ]
@@ -47,7 +50,18 @@ def given_tokenizer(job: Job, path: Path | None) -> Tokenizer | None:
         job.inputs.append(file_entry(path))
         data = read_tokenizer(path, warn=job.warn).to_str(pretty=True).encode()
     job.write(TOKENIZER, data)
-    return open_tokenizer(data, where=str(path))  # as whoever reads the artifact will have it
+    tokenizer = open_tokenizer(data, where=str(path))  # as whoever reads the artifact will have it
+    missing = [token for token in SPECIAL_TOKENS if tokenizer.token_to_id(token) is None]
+    if missing:
+        job.warn(
+            f"{path.name} lacks {', '.join(missing)}: train mlm needs [CLS], [SEP], [MASK] and [PAD], train clm <s>"
+        )
+    if loses_letters(tokenizer):
+        job.warn(
+            f"{path.name} has no token for the unknown: characters that it cannot spell vanish from the text, as they do in "
+            "tokenizers; `wordpipe evaluate tokenizer` counts the texts that suffer"
+        )
+    return tokenizer
 
 
 def with_counts_of(artifact: Artifact, chosen: TokenizeSettings) -> TokenizeSettings:
@@ -66,7 +80,7 @@ def with_counts_of(artifact: Artifact, chosen: TokenizeSettings) -> TokenizeSett
     facts, settings = artifact.manifest.facts, artifact.manifest.settings
     decided = {name: facts.get(name, settings.get(name)) for name in _CUTTING}
     for name in _CUTTING:
-        if name in chosen.model_fields_set and getattr(chosen, name) != decided[name]:
+        if name in chosen.model_fields_set and getattr(chosen, name) not in (decided[name], "auto"):
             raise ConfigError(
                 "the counts were made with another setting",
                 where=name,
@@ -75,6 +89,11 @@ def with_counts_of(artifact: Artifact, chosen: TokenizeSettings) -> TokenizeSett
                 hint="leave out --counts to count again",
             )
     return chosen.model_copy(update=decided)
+
+
+def counts_that_fit(job: Job, artifact: Artifact, chosen: TokenizeSettings) -> tuple[Pretokens, list[str]]:
+    """The counts of another artifact, as many as the memory allows to train on."""
+    return _that_fit(job, iter([counts_of(artifact)]), chosen)
 
 
 def counts_of(artifact: Artifact) -> Pretokens:
@@ -92,20 +111,37 @@ def counts_of(artifact: Artifact) -> Pretokens:
     )
 
 
-def keep_pretokens(job: Job, counted: Counted, chosen: TokenizeSettings) -> Pretokens:
-    """The counted pre-tokens, as many as the memory allows to train on."""
+def keep_pretokens(job: Job, counted: Counted, chosen: TokenizeSettings) -> tuple[Pretokens, list[str]]:
+    """The counted pre-tokens, as many as the memory allows to train on, and what to say about the others."""
     job.report("adding up")
-    kept = keep_commonest(
-        added_up(counted.pretokens), lambda size, number: training_bytes(chosen, size, number) <= chosen.memory_bytes
-    )
+    return _that_fit(job, added_up(counted.pretokens), chosen)
+
+
+def _that_fit(job: Job, parts: Iterator[Pretokens], chosen: TokenizeSettings) -> tuple[Pretokens, list[str]]:
+    kept = keep_commonest(parts, lambda size, number: training_bytes(chosen, size, number) <= chosen.memory_bytes)
+    if not len(kept.units):
+        _refuse_nothing(kept, chosen)
     total = int(kept.units.counts.sum()) + kept.left_out_total
     job.counts |= {"pretokens": total, "distinct_pretokens": len(kept.units) + kept.left_out}
-    tell_left_out(job, kept, "pretokens", "are not trained on")
-    return kept.units
+    return kept.units, about_left_out(job, kept, "pretokens", "are not trained on")
+
+
+def _refuse_nothing(kept: Kept, chosen: TokenizeSettings) -> None:
+    if kept.left_out:
+        least = training_bytes(chosen, 1 << 20, 1 << 17) // 10**6 + 1
+        raise BudgetError(
+            "the memory allowed is too little to train a tokenizer in",
+            where="memory",
+            got=chosen.memory,
+            expected=f"at least {least}MB",
+            hint=f"--memory {least}MB or more",
+        )
+    hint = "take a larger --sample" if chosen.sample < 1 else None
+    raise InputError("no text to train a tokenizer on", hint=hint)
 
 
 def trained_tokenizer(
-    job: Job, shelf: Shelf, chosen: TokenizeSettings, pretokens: Callable[[], Pretokens]
+    job: Job, shelf: Shelf, chosen: TokenizeSettings, pretokens: Callable[[], tuple[Pretokens, list[str]]]
 ) -> Tokenizer:
     """A tokenizer trained from counts, unless a stopped run has done it; it and the counts become files of the artifact."""
     done = shelf.figures(TOKENIZER)
@@ -114,7 +150,7 @@ def trained_tokenizer(
     else:
         job.note("continuing a stopped run: the tokenizer was trained before")
     job.counts |= done["counts"]
-    job.facts["pretokenizer"] = chosen.pretokenizer
+    job.facts |= {name: getattr(chosen, name) for name in _CUTTING}
     for text in done["warnings"]:
         job.warn(text)
     data = (shelf.path / TOKENIZER).read_bytes()
@@ -123,11 +159,11 @@ def trained_tokenizer(
     return open_tokenizer(data, where=str(shelf.path / TOKENIZER))
 
 
-def _train(job: Job, shelf: Shelf, chosen: TokenizeSettings, pretokens: Callable[[], Pretokens]) -> dict[str, Any]:
-    counts, warnings = dict(job.counts), list(job.warnings)
-    units = pretokens()
-    if not len(units):
-        raise InputError("no text to train a tokenizer on")
+def _train(
+    job: Job, shelf: Shelf, chosen: TokenizeSettings, pretokens: Callable[[], tuple[Pretokens, list[str]]]
+) -> dict[str, Any]:
+    before = set(job.counts)
+    units, warnings = pretokens()
     with shelf.table(_COUNTS, COUNTS, {}) as table:
         for batch in batches_of(units, COUNTS):
             table.write(batch)
@@ -136,23 +172,22 @@ def _train(job: Job, shelf: Shelf, chosen: TokenizeSettings, pretokens: Callable
     )
     job.counts |= trained.counts
     figures = {
-        "counts": {name: value for name, value in job.counts.items() if name not in counts},
-        "warnings": job.warnings[len(warnings) :] + trained.warnings,
+        "counts": {name: value for name, value in job.counts.items() if name not in before},
+        "warnings": warnings + trained.warnings,
     }
-    del job.warnings[len(warnings) :]
     shelf.put(TOKENIZER, trained.tokenizer.to_str(pretty=True).encode(), figures)
     return figures
 
 
-def tell_left_out(job: Job, kept: Kept, what: str, fate: str) -> None:
-    """Count and say what did not fit in the memory."""
+def about_left_out(job: Job, kept: Kept, what: str, fate: str) -> list[str]:
+    """Count what did not fit in the memory; the warning about it."""
     if not kept.left_out:
-        return
+        return []
     job.counts |= {f"distinct_{what}_left_out": kept.left_out, f"{what}_left_out": kept.left_out_total}
-    job.warn(
-        f"{kept.left_out:,} distinct {what} seen fewer than {kept.least_count} times do not fit in the memory allowed and "
-        f"{fate}; allow more with --memory"
-    )
+    return [
+        f"{kept.left_out:,} distinct {what}, none of them seen more than {kept.left_out_count:,} times, do not fit in the "
+        f"memory allowed and {fate}; allow more with --memory"
+    ]
 
 
 def batches_of(units: Pretokens, schema: pa.Schema) -> Iterator[pa.RecordBatch]:

@@ -14,6 +14,7 @@ from tokenizers import Tokenizer
 
 from wordpipe.errors import InputError
 from wordpipe.tokens.cutting import cut_pretokens, row_buffers
+from wordpipe.tokens.formats.foreign import Foreign
 from wordpipe.tokens.gathering import EncodeUnits, Gatherer
 from wordpipe.tokens.models.models import UnitModel, model_of
 from wordpipe.tokens.normal.added import AddedTokens, added_token_patterns
@@ -75,9 +76,8 @@ class _ByTokenizers:
         self._tokenizer = tokenizer
 
     def encode(self, rows: pa.Array) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-        found = [
-            encoding.ids for encoding in self._tokenizer.encode_batch_fast(rows.to_pylist(), add_special_tokens=False)
-        ]
+        with Foreign("the tokenizer cannot encode the text", "tokenizer.json"):
+            found = [one.ids for one in self._tokenizer.encode_batch_fast(rows.to_pylist(), add_special_tokens=False)]
         offsets = np.zeros(len(found) + 1, np.int64)
         np.cumsum([len(ids) for ids in found], out=offsets[1:])
         return np.fromiter((token for ids in found for token in ids), np.uint32, int(offsets[-1])), offsets

@@ -1,9 +1,10 @@
 """Settings of `wordpipe tokenize`."""
 
+import re
 from pathlib import Path
 from typing import Literal
 
-from pydantic import model_validator
+from pydantic import field_validator, model_validator
 
 from wordpipe.settings import Settings, setting
 
@@ -26,15 +27,21 @@ class TokenizeSettings(Settings):
     """How to train a tokenizer and encode a corpus with it."""
 
     displaces = {  # noqa: RUF012  (declared in the base)
-        "tokenizer": TRAINING,
         **dict.fromkeys(TRAINING, ("tokenizer",)),
+        "tokenizer": TRAINING,
+        "counts": ("tokenizer", "sample"),
+        "sample": ("tokenizer", "counts"),
     }
 
     algorithm: Literal["bpe", "wordpiece", "unigram", "word", "char"] = setting(
         "bpe", "BPE, WordPiece as BERT has it, a unigram language model, whole words, or single characters"
     )
     vocab_size: int = setting(16_000, "tokens in the vocabulary, special tokens included", ge=300, le=4_000_000)
-    min_frequency: int = setting(2, "a pair of tokens (or a word) seen less often gets no token of its own", ge=1)
+    min_frequency: int = setting(
+        2,
+        "a pair of tokens (or a word, or a character) seen less often gets no token of its own; not for unigram",
+        ge=1,
+    )
     pretokenizer: Literal["auto", "gpt2", "digits", "marks", "bert", "whitespace", "metaspace", "characters"] = setting(
         "auto",
         "where text is cut before the algorithm sees it: gpt2, digits (at most three together) and marks (as digits, with "
@@ -42,14 +49,15 @@ class TokenizeSettings(Settings):
         "gpt2 for wordpiece, metaspace for unigram, whitespace for word, characters for char",
     )
     normalization: Literal["none", "nfc", "nfkc"] = setting("none", "Unicode normal form of the text that is tokenized")
-    lowercase: bool = setting(False, "fold case before the tokenizer sees the text (words are always folded)")
+    lowercase: bool = setting(
+        False, "fold case before the tokenizer sees the text (the list of words is folded anyway)"
+    )
     strip_accents: bool = setting(False, "take accents off letters before the tokenizer sees them")
     sample: float = setting(1.0, "share of the documents that the tokenizer is trained on", gt=0, le=1)
     memory: str = setting(
         "1GB",
         "memory for counting and training: above it counts go to disk, and the rarest pre-tokens are left out of training",
         metavar="SIZE",
-        pattern=SIZE,
     )
     counts: Path | None = setting(
         None,
@@ -70,6 +78,23 @@ class TokenizeSettings(Settings):
     def memory_bytes(self) -> int:
         """The memory budget in bytes."""
         return size_in_bytes(self.memory)
+
+    @field_validator("memory")
+    @classmethod
+    def _is_a_size(cls, value: str) -> str:
+        if not re.fullmatch(SIZE, value):
+            raise ValueError("a size such as 500MB or 1.5GB")
+        return value
+
+    @model_validator(mode="after")
+    def _fit_together(self) -> "TokenizeSettings":
+        if self.counts is not None and "sample" in self.model_fields_set:
+            raise ValueError(
+                "counts are of the documents they were counted in: leave out sample, or count again without counts"
+            )
+        if self.algorithm == "unigram" and "min_frequency" in self.model_fields_set:
+            raise ValueError("unigram prunes by likelihood and not by min_frequency: leave it out")
+        return self
 
     @model_validator(mode="after")
     def _given_or_trained(self) -> "TokenizeSettings":

@@ -6,7 +6,8 @@ whatever the number of units (the partitioned aggregation of Graefe 1993, "Query
 databases", section 4.2).
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from io import RawIOBase
@@ -19,13 +20,14 @@ from numpy.typing import NDArray
 
 from wordpipe.compiled import kernel, read_only
 from wordpipe.tokens.pretokens import Pretokens
-from wordpipe.tokens.units import UnitTable
+from wordpipe.tokens.units import UnitTable, hashes_of
 
-__all__ = ["TABLE_BYTES", "Kept", "SpillingTable", "added_up", "in_order", "keep_commonest"]
+__all__ = ["TABLE_BYTES", "Kept", "SpillingTable", "added_up", "keep_commonest", "sorted_units"]
 
 TABLE_BYTES = 16 << 20  # larger tables are no faster: a run costs little, and the common units are soon known again
 _BITS = 5  # of a unit's hash: its part
 PARTS = 1 << _BITS
+_KEPT_OPEN = 64
 _RUN = pa.schema([pa.field("unit", pa.large_binary(), nullable=False), pa.field("count", pa.int64(), nullable=False)])
 
 
@@ -89,13 +91,22 @@ def added_up(runs: Sequence[Callable[[], Any]]) -> Iterator[Pretokens]:
     Args:
         runs: opens each run for reading.
     """
-    files = [pq.ParquetFile(run(), memory_map=False, pre_buffer=False) for run in runs]
+    files = [pq.ParquetFile(run(), memory_map=False, pre_buffer=False) for run in runs[:_KEPT_OPEN]]
     try:
         for part in range(PARTS):
-            yield _add_up([file.read_row_group(part, use_threads=False) for file in files])
+            yield _add_up(_tables(files, runs[_KEPT_OPEN:], part))
     finally:
         for file in files:
             file.close(force=True)
+
+
+def _tables(files: list[pq.ParquetFile], more: Sequence[Callable[[], Any]], part: int) -> Iterator[pa.Table]:
+    """One part of every run. So many runs are kept open; the others are opened when they are read."""
+    for file in files:
+        yield file.read_row_group(part, use_threads=False)
+    for run in more:
+        with run() as opened:
+            yield pq.ParquetFile(opened, memory_map=False, pre_buffer=False).read_row_group(part, use_threads=False)
 
 
 def contents(table: UnitTable) -> Pretokens:
@@ -110,43 +121,45 @@ class Kept:
 
     Attributes:
         units: in order.
-        least_count: units seen less often were left out; 1 where all were kept.
         left_out: how many distinct units were left out.
         left_out_total: how often they occur together.
+        left_out_count: how often the commonest of them occurs; 0 where all were kept.
     """
 
     units: Pretokens
-    least_count: int
     left_out: int
     left_out_total: int
+    left_out_count: int
 
 
 def keep_commonest(parts: Iterator[Pretokens], fits: Callable[[int, int], bool]) -> Kept:
-    """Keep the units seen at least c times, for the smallest c with which they fit.
+    """Keep as many units as fit, the commonest first; of equally common ones those with the lowest hashes, a fair sample.
 
     The result depends on the units and counts alone, not on how they are parted: the bar only rises, to the least height
     that what has come so far needs.
 
     Args:
         parts: disjoint tables of units with their whole counts.
-        fits: whether units of so many bytes in all, and so many of them, fit.
+        fits: whether units of so many bytes in all, and so many of them, fit; fewer and shorter ones always do.
     """
     kept: list[Pretokens] = []
-    least, left_out, left_out_total = 1, 0, 0
+    left_out = total = most = 0
     for part in parts:
-        kept.append(_at_least(part, least))
-        left_out += len(part) - len(kept[-1])
-        left_out_total += int(part.counts.sum() - kept[-1].counts.sum())
-        while any(kept) and not fits(sum(len(one.data) for one in kept), sum(len(one) for one in kept)):
-            least = min(int(one.counts.min()) for one in kept if len(one)) + 1
-            before, total = sum(len(one) for one in kept), sum(int(one.counts.sum()) for one in kept)
-            kept = [_at_least(one, least) for one in kept]
-            left_out += before - sum(len(one) for one in kept)
-            left_out_total += total - sum(int(one.counts.sum()) for one in kept)
-    return Kept(in_order(_joined(kept)), least, left_out, left_out_total)
+        kept.append(part)
+        if fits(sum(len(one.data) for one in kept), sum(len(one) for one in kept)):
+            continue
+        whole = _joined(kept)
+        order = np.lexsort((hashes_of(whole.data, whole.offsets), -whole.counts))
+        sizes = np.cumsum(np.diff(whole.offsets)[order])
+        number = bisect_left(range(1, len(order) + 1), True, key=lambda n: not fits(int(sizes[n - 1]), n))
+        dropped = whole.counts[order[number:]]
+        left_out, total, most = left_out + len(dropped), total + int(dropped.sum()), max(most, int(dropped[0]))
+        data, offsets = take_units(whole.data, whole.offsets, np.sort(order[:number]))
+        kept = [Pretokens(data, offsets, whole.counts[np.sort(order[:number])])]
+    return Kept(sorted_units(_joined(kept)), left_out, total, most)
 
 
-def in_order(units: Pretokens) -> Pretokens:
+def sorted_units(units: Pretokens) -> Pretokens:
     """The commonest first, equal counts in the order of their bytes."""
     lengths = np.diff(units.offsets)
     heads = _heads(units.data, units.offsets)
@@ -180,7 +193,7 @@ def take_units(
 _HEAD = 16
 
 
-def _add_up(tables: list[pa.Table]) -> Pretokens:
+def _add_up(tables: Iterable[pa.Table]) -> Pretokens:
     total = UnitTable()
     for table in tables:
         for batch in table.to_batches():
@@ -198,15 +211,9 @@ def _add_up(tables: list[pa.Table]) -> Pretokens:
     return contents(total)
 
 
-def _at_least(units: Pretokens, least: int) -> Pretokens:
-    if least <= 1 or not len(units):
-        return units
-    chosen = np.flatnonzero(units.counts >= least)
-    data, offsets = take_units(units.data, units.offsets, chosen)
-    return Pretokens(data, offsets, units.counts[chosen])
-
-
 def _joined(parts: list[Pretokens]) -> Pretokens:
+    if not parts:
+        return Pretokens.from_sorted([], [])
     if len(parts) == 1:
         return parts[0]
     shifts = np.cumsum([0, *(len(part.data) for part in parts)])

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from wordpipe.compiled import inlined, kernel, load_eight, read_only
 
-__all__ = ["UnitTable"]
+__all__ = ["UnitTable", "hashes_of"]
 
 _FIRST_UNITS = 1 << 12
 _UNIT_BYTES = 8  # text bytes reserved for each unit; more are taken when they are needed
@@ -132,6 +132,13 @@ class UnitTable:
         self._records, self.data = records, data
         self._slots = np.zeros(2 * units, np.uint64)
         _place(self.data, self._records, self.size, self._slots)
+
+
+def hashes_of(data: NDArray[np.uint8], offsets: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """uint64 [units]: the hashes of units that lie one after the other in `data`."""
+    hashes = np.empty(len(offsets) - 1, np.uint64)
+    _write_hashes(read_only(data), read_only(offsets), hashes)
+    return hashes
 
 
 def _table_bytes(units: int, text: int) -> int:
@@ -265,6 +272,12 @@ def _find(
 def _write_parts(stored: NDArray[np.uint8], records: NDArray[np.int64], bits: int, parts: NDArray[np.int64]) -> None:
     for unit in range(len(parts)):
         parts[unit] = np.int64(_hash(stored, records[unit, 0], records[unit + 1, 0]) >> np.uint64(64 - bits))
+
+
+@kernel
+def _write_hashes(data: NDArray[np.uint8], offsets: NDArray[np.int64], hashes: NDArray[np.uint64]) -> None:
+    for unit in range(len(hashes)):
+        hashes[unit] = _hash(data, offsets[unit], offsets[unit + 1])
 
 
 @kernel

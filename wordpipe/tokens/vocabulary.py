@@ -8,6 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
+from wordpipe.tokens.letters import byte_letters
+
 __all__ = ["Vocabulary", "is_byte_level", "unknown_token", "vocabulary_of"]
 
 
@@ -51,6 +53,17 @@ def unknown_token(tokenizer: Tokenizer) -> int | None:
     token = model.get("unk_token")
     found: int | None = None if token is None else tokenizer.token_to_id(token)
     return found
+
+
+def loses_letters(tokenizer: Tokenizer) -> bool:
+    """Whether letters without a token vanish: a BPE that has no token for the unknown, and not one for every byte."""
+    parts = json.loads(tokenizer.to_str())
+    model = parts["model"]
+    if model.get("type") != "BPE" or model.get("unk_token") is not None:
+        return False
+    if is_byte_level(tokenizer):
+        return not set(byte_letters()) <= set(model["vocab"])
+    return not (model.get("byte_fallback") and all(f"<0x{byte:02X}>" in model["vocab"] for byte in range(256)))
 
 
 def is_byte_level(tokenizer: Tokenizer) -> bool:

@@ -22,6 +22,9 @@ _LOWER = np.arange(256, dtype=np.uint8)
 _LOWER[ord("A") : ord("Z") + 1] += 32
 
 
+_AT_ONCE = 1 << 14  # runs folded at a time: those that are not ASCII become Python strings
+
+
 @dataclass(frozen=True)
 class Folded:
     """The words of many runs.
@@ -78,11 +81,12 @@ def fold_counts(parts: Iterable[Pretokens], split: WordSplitter, *, keep_case: b
         table: out: the words are counted here.
     """
     for part in parts:
-        if not len(part):
-            continue
-        folded = fold_runs(part.data, part.offsets, split, keep_case=keep_case)
-        offsets = folded.offsets.astype(np.int32)
-        table.add(folded.data, offsets[:-1], offsets[1:], np.repeat(part.counts, np.diff(folded.run_offsets)))
+        for start in range(0, len(part), _AT_ONCE):
+            stop = min(len(part), start + _AT_ONCE)
+            folded = fold_runs(part.data, part.offsets[start : stop + 1], split, keep_case=keep_case)
+            offsets = folded.offsets.astype(np.int32)
+            weights = np.repeat(part.counts[start:stop], np.diff(folded.run_offsets))
+            table.add(folded.data, offsets[:-1], offsets[1:], weights)
 
 
 class WordNumbers:

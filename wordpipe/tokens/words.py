@@ -33,6 +33,8 @@ _WORD = regex.compile(
 _ASCII_WORD = re.compile(r"[0-9]+(?:[.,][0-9]+)+|[A-Za-z0-9]+(?:['\-][A-Za-z0-9]+)*")  # the same, five times as fast
 _UNSPACED_START = regex.compile(rf"[{_UNSPACED}]")
 
+_SHORT = 32  # longer runs seldom come again
+
 Pieces = Callable[[str], list[str]]
 
 
@@ -49,7 +51,8 @@ class WordSplitter:
     """
 
     def __init__(self, pieces: Pieces = _whole, *, keep_case: bool = False) -> None:
-        self._pieces = lru_cache(1 << 16)(pieces)
+        self._pieces = pieces
+        self._remembered = lru_cache(1 << 16)(pieces)
         self._keep_case = keep_case
 
     def __call__(self, text: str) -> list[str]:
@@ -61,14 +64,18 @@ class WordSplitter:
     def of_run(self, run: str) -> list[str]:
         """The words of one run that the word pattern has found: itself, or its pieces; in lower case unless told otherwise."""
         run = run if self._keep_case else run.lower()
-        return self._pieces(run) if _UNSPACED_START.match(run) else [run]
+        if not _UNSPACED_START.match(run):
+            return [run]
+        return (self._remembered if len(run) <= _SHORT else self._pieces)(run)
 
 
 def piece_splitter(tokenizer: "Tokenizer") -> Pieces:
     """A function that cuts a run of text at the tokenizer's piece boundaries, never inside a character."""
+    from wordpipe.tokens.formats.foreign import Foreign
 
     def pieces(run: str) -> list[str]:
-        ends = {end for _, end in tokenizer.encode(run, add_special_tokens=False).offsets}
+        with Foreign("the tokenizer cannot encode the text", "tokenizer.json"):
+            ends = {end for _, end in tokenizer.encode(run, add_special_tokens=False).offsets}
         cuts = sorted({0, len(run), *ends})
         return [run[start:end] for start, end in pairwise(cuts)]
 

@@ -39,10 +39,10 @@ def read_tiktoken(data: bytes, where: str, beside: bytes | None, warn: Callable[
         InputError: a line that is no token, a rank or token twice, a byte without a token, or a JSON of another file.
     """
     ranks = _ranks(data, where)
-    pattern, special = _pattern(where, warn), dict[str, int]()
     if beside is not None:
-        pattern, special = _beside(beside, f"{where}.json", data)
-    elif len(missing := sorted(set(range(max(ranks.values()))) - set(ranks.values()))):
+        return _tokenizer(ranks, *_beside(beside, f"{where}.json", data), where)
+    pattern, special = _pattern(where, warn), dict[str, int]()
+    if len(missing := sorted(set(range(max(ranks.values()))) - set(ranks.values()))):
         special = {f"<|unused_{rank}|>": rank for rank in missing}  # every id needs a token, or tables have holes
         warn(f"{where}: no token has the ranks {missing[0]} … {missing[-1]}; {len(missing)} unused tokens stand there")
     return _tokenizer(ranks, pattern, special, where)

@@ -78,7 +78,8 @@ def transformers_files(
     settings = {
         **special,
         "tokenizer_class": "PreTrainedTokenizerFast",
-        "model_input_names": ["input_ids", "attention_mask"],
+        # a tokenizer of its own gives the segments of its template; our models have none
+        "model_input_names": ["input_ids", *(["token_type_ids"] if max_len is None else []), "attention_mask"],
         "clean_up_tokenization_spaces": False,
         "padding_side": padding_side,
         **({} if max_len is None else {"model_max_length": max_len}),

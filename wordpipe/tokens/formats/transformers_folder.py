@@ -77,9 +77,8 @@ def _bert(path: Path, config: Mapping[str, Any], warn: Callable[[str], None]) ->
         lowercase = all(
             token == token.lower() for token in vocabulary if token not in special and token[:7] != "[unused"
         )
-        warn(
-            f"{where}: nothing says whether text is lower-cased; it is {'' if lowercase else 'not '}, as in the vocabulary"
-        )
+        fate = "lower-cased" if lowercase else "left as it is"
+        warn(f"{where}: nothing says whether text is lower-cased; it is {fate}, as in the vocabulary")
     with Foreign("tokenizers cannot use these files", str(path)):
         tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token=names["unk"], max_input_chars_per_word=100))
         tokenizer.normalizer = normalizers.BertNormalizer(

@@ -27,7 +27,7 @@ MARKS = "marks"
 _VOWEL_SIGNS = ("Thai", "Lao", "Khmer", "Burmese")
 _EACH = {name: regex.compile(pattern) for name, pattern in (SCRIPTS | {MARKS: r"\p{M}"}).items()}
 _LETTERS = regex.compile(r"[\p{L}\p{M}]")
-_ENOUGH = 1 << 19  # characters
+_ENOUGH = 1 << 22  # characters
 _NOTICEABLE = 0.02
 _USUAL = {"bpe": "gpt2", "wordpiece": "bert", "unigram": "metaspace", "word": "whitespace", "char": "characters"}
 
@@ -36,7 +36,7 @@ def script_shares(texts: Iterable[pa.Array]) -> dict[str, float]:
     """The share of letters and marks in each script without spaces, and of marks (`MARKS`) in any script.
 
     Args:
-        texts: arrays of strings, of which the first half million characters are looked at. Chinese characters among kana
+        texts: arrays of strings, of which the first four million characters are looked at. Chinese characters among kana
             count as Japanese.
     """
     counts, letters, seen = dict.fromkeys(_EACH, 0), 0, 0
@@ -65,7 +65,7 @@ def resolve(settings: TokenizeSettings, shares: Mapping[str, float]) -> tuple[st
     name = _chosen(settings.algorithm, shares) if auto else settings.pretokenizer
     warnings = []
     unspaced = [script for script in SCRIPTS if shares.get(script, 0) >= _NOTICEABLE]
-    if unspaced:
+    if unspaced and settings.algorithm != "char":
         warnings.append(_about_words(settings.algorithm, name, unspaced))
     if shares.get(MARKS, 0) >= _NOTICEABLE:
         if name in ("gpt2", "digits") and settings.algorithm in ("bpe", "unigram"):
@@ -94,8 +94,8 @@ def _about_words(algorithm: str, name: str, scripts: list[str]) -> str:
         fate = (
             "words are cut at vowel signs, so that no clause is unknown as a whole; bpe and unigram give longer tokens"
         )
+    elif algorithm == "wordpiece" and scripts == ["Chinese"]:
+        fate = "every Chinese character is a word of its own, and a token; bpe and unigram find longer ones"
     elif algorithm == "wordpiece":
         fate = "clauses of more than 100 characters become unknown; bpe and unigram know all of them"
-    elif algorithm == "char":
-        fate = "characters are the tokens all the same"
     return f"no spaces mark words in {', '.join(scripts)}; with {algorithm} and {name}, {fate}"

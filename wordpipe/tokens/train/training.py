@@ -39,8 +39,9 @@ class Trained:
 
 def training_bytes(settings: TokenizeSettings, size: int, number: int) -> int:
     """Memory that training takes for so many bytes of pre-tokens and so many of them."""
-    predict = {"bpe": bpe_bytes, "wordpiece": bpe_bytes, "unigram": unigram_bytes}.get(settings.algorithm)
-    return predict(size, number) if predict is not None else 64 * number + size
+    if settings.algorithm in ("bpe", "wordpiece"):
+        return bpe_bytes(size, number, settings.vocab_size)
+    return unigram_bytes(size, number) if settings.algorithm == "unigram" else 64 * number + size
 
 
 def train_tokenizer(pretokens: Pretokens, settings: TokenizeSettings, report: Report | None = None) -> Trained:
@@ -54,9 +55,14 @@ def train_tokenizer(pretokens: Pretokens, settings: TokenizeSettings, report: Re
     train = {"bpe": _bpe, "wordpiece": _wordpiece, "unigram": _unigram, "word": _words, "char": _chars}
     model, counts, warnings = train[settings.algorithm](pretokens, settings, report)
     tokenizer = build_tokenizer(model, settings)
-    if settings.algorithm != "char" and (size := tokenizer.get_vocab_size()) < settings.vocab_size:
+    if settings.pretokenizer != "characters" and (size := tokenizer.get_vocab_size()) < settings.vocab_size:
         warnings.append(
-            f"the text gave {size:,} tokens and not {settings.vocab_size:,}: too little of it, or --min-frequency is too high"
+            f"the text gave {size:,} tokens and not {settings.vocab_size:,}: "
+            + (
+                "too little of it"
+                if settings.algorithm == "unigram"
+                else "too little of it, or --min-frequency is too high"
+            )
         )
     return Trained(tokenizer, counts, warnings)
 
@@ -150,7 +156,11 @@ def _words(pretokens: Pretokens, settings: TokenizeSettings, _: Report | None) -
 
 def _chars(pretokens: Pretokens, settings: TokenizeSettings, _: Report | None) -> Made:
     trained = train_chars(
-        pretokens, vocab_size=settings.vocab_size, special_tokens=SPECIAL_TOKENS, byte_level=is_byte_level(settings)
+        pretokens,
+        vocab_size=settings.vocab_size,
+        min_frequency=settings.min_frequency if "min_frequency" in settings.model_fields_set else 1,
+        special_tokens=SPECIAL_TOKENS,
+        byte_level=is_byte_level(settings),
     )
     model = models.BPE(vocab=trained.vocab, merges=[], unk_token=UNK)
     return model, *_dropped(trained.dropped, trained.dropped_occurrences)
