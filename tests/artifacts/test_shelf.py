@@ -1,5 +1,7 @@
 """Pieces of unfinished work: whole or absent, and of one recipe."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -52,6 +54,23 @@ def test_a_piece_that_was_not_finished_does_not_count(shelf):
     with shelf.piece("a", {"n": 1}) as file:
         file.write(b"whole")
     assert shelf.figures("a") == {"n": 1}
+
+
+def test_threads_share_a_shelf(tmp_path):
+    for turn in range(50):
+        shelf = Shelf(tmp_path / f".{turn}.partial", "recipe")
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(lambda name, shelf=shelf: shelf.put(name, name.encode()), ["a", "b", "c", "d"]))
+        assert all(shelf.figures(name) == {} for name in "abcd")
+
+
+def test_a_piece_that_fails_does_not_take_those_of_other_threads_along(shelf):
+    with shelf.piece("a", {}) as file:
+        with pytest.raises(ZeroDivisionError), shelf.piece("b", {}):
+            1 // 0  # noqa: B018
+        file.write(b"whole")
+    assert shelf.figures("a") == {}
+    assert shelf.figures("b") is None
 
 
 def test_a_table_is_a_piece_and_becomes_a_file_of_an_artifact(shelf, tmp_path):

@@ -11,11 +11,11 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from tokenizers import Tokenizer
+from tokenizers import Tokenizer, models, pre_tokenizers
 
 import wordpipe
 from wordpipe.artifacts import shards, tables
-from wordpipe.errors import ConfigError, InputError
+from wordpipe.errors import BudgetError, ConfigError, InputError
 from wordpipe.tokens.words import WordSplitter, piece_splitter
 
 SETTINGS = {"vocab_size": 600}
@@ -137,6 +137,80 @@ def test_training_another_size_from_the_counts_gives_what_counting_again_gives(c
     assert rows_of(tmp_path / "a") == rows_of(tmp_path / "b")
     with pytest.raises(ConfigError, match="lowercase"):
         wordpipe.tokenize(corpus, output=tmp_path / "c", counts=undisturbed, lowercase=True)
+
+
+def test_counts_of_counts_keep_how_the_text_was_made_ready(corpus, tmp_path):
+    options = {"normalization": "nfkc", "lowercase": True, "pretokenizer": "digits"}
+    wordpipe.tokenize(corpus, output=tmp_path / "a", vocab_size=400, **options)
+    wordpipe.tokenize(corpus, output=tmp_path / "b", vocab_size=300, counts=tmp_path / "a")
+    wordpipe.tokenize(corpus, output=tmp_path / "c", vocab_size=400, counts=tmp_path / "b", pretokenizer="auto")
+    assert (tmp_path / "c/tokenizer.json").read_bytes() == (tmp_path / "a/tokenizer.json").read_bytes()
+
+
+def test_an_artifact_for_its_counts_is_another_recipe_than_the_same_one_for_its_tokenizer(
+    corpus, undisturbed, tmp_path
+):
+    one = wordpipe.tokenize(corpus, output=tmp_path / "a", counts=undisturbed)
+    other = wordpipe.tokenize(corpus, output=tmp_path / "b", tokenizer=undisturbed)
+    assert one.recipe != other.recipe
+
+
+def test_what_would_do_nothing_is_refused(corpus, undisturbed, tmp_path):
+    with pytest.raises(ConfigError, match="sample"):
+        wordpipe.tokenize(corpus, output=tmp_path / "t", counts=undisturbed, sample=0.5)
+    with pytest.raises(ConfigError, match="min_frequency"):
+        wordpipe.tokenize(corpus, output=tmp_path / "t", algorithm="unigram", min_frequency=5)
+
+
+def test_too_little_memory_names_the_least(corpus, tmp_path):
+    with pytest.raises(BudgetError, match=r"at least \d+MB"):
+        wordpipe.tokenize(corpus, output=tmp_path / "t", memory="1MB", **SETTINGS)
+
+
+def test_too_small_a_sample_is_named(corpus, tmp_path):
+    with pytest.raises(InputError, match="no text") as error:
+        wordpipe.tokenize(corpus, output=tmp_path / "t", sample=1e-9, **SETTINGS)
+    assert "--sample" in error.value.hint
+
+
+def test_a_warning_is_said_once(corpus, tmp_path, monkeypatch):
+    monkeypatch.setattr("wordpipe.stages.tokenizers.training_bytes", lambda chosen, size, number: number)
+    said = []
+    run = wordpipe.RunOptions(report=lambda progress: said.append(progress.note) if progress.note else None)
+    wordpipe.tokenize(corpus, output=tmp_path / "t", memory="1KB", run=run, **SETTINGS)
+    assert sum("distinct pretokens" in line for line in said) == 1
+
+
+def test_special_tokens_that_the_text_spells_out_are_counted(corpus, tmp_path):
+    made = wordpipe.tokenize(corpus, output=tmp_path / "t", **SETTINGS)
+    assert made.counts["tokens_special"] == 2
+    assert any("[MASK]" in warning or "[PAD]" in warning for warning in made.warnings)
+
+
+def test_a_folder_or_the_current_one_may_hold_the_tokenizer(corpus, undisturbed, tmp_path, monkeypatch):
+    wordpipe.export(undisturbed, "transformers", tmp_path / "hf")
+    monkeypatch.chdir(tmp_path / "hf")
+    wordpipe.tokenize(corpus, output=tmp_path / "t", tokenizer=".")
+    assert rows_of(tmp_path / "t") == rows_of(undisturbed)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match="holds no tokenizer"):
+        wordpipe.tokenize(corpus, output=tmp_path / "u", tokenizer=tmp_path / "empty")
+
+
+def test_a_tokenizer_that_raises_is_the_users_matter(corpus, tmp_path):
+    broken = Tokenizer(models.WordLevel({"the": 0}, unk_token="[NONE]"))
+    for number, cutter in enumerate([pre_tokenizers.Whitespace(), pre_tokenizers.Punctuation()]):
+        broken.pre_tokenizer = cutter
+        broken.save(str(tmp_path / f"{number}.json"))
+        with pytest.raises(InputError):
+            wordpipe.tokenize(corpus, output=tmp_path / "t", tokenizer=tmp_path / f"{number}.json")
+
+
+def test_the_scripts_of_all_of_the_text_are_looked_at(tmp_path):
+    (tmp_path / "a.txt").write_text("The sea is wide and the hill is high.\n" * 3000)
+    (tmp_path / "b.txt").write_text("ภาษาไทยไม่มีช่องว่างระหว่างคำ\n" * 1000)
+    made = wordpipe.tokenize([tmp_path / "a.txt", tmp_path / "b.txt"], output=tmp_path / "t", vocab_size=400)
+    assert any("Thai" in warning for warning in made.warnings)
 
 
 def test_a_sample_trains_on_some_documents_and_encodes_all(corpus, tmp_path):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from wordpipe.tokens.pretokens import Pretokens
 from wordpipe.tokens.spill import PARTS, SpillingTable, added_up, keep_commonest, sorted_units
-from wordpipe.tokens.units import UnitTable
+from wordpipe.tokens.units import UnitTable, hashes_of
 
 
 def spans_of(texts: list[bytes]):
@@ -105,14 +105,18 @@ def test_the_commonest_that_fit_are_kept_however_they_are_parted(counts, room, p
     def fits(size: int, number: int) -> bool:
         return size + number <= room
 
-    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    least = next(c for c in range(1, 7) if sum(len(text) + 1 for text, count in ordered if count >= c) <= room)
-    expected = [(text, count) for text, count in ordered if count >= least]
+    whole = Pretokens.of({}) if not counts else Pretokens.from_sorted(counts.keys(), counts.values())
+    hashes = dict(zip(counts, hashes_of(whole.data, whole.offsets).tolist(), strict=True))
+    by_worth = sorted(counts, key=lambda text: (-counts[text], hashes[text]))
+    sizes = [sum(len(text) + 1 for text in by_worth[:n]) for n in range(len(by_worth) + 1)]
+    number = max(n for n, size in enumerate(sizes) if size <= room)
+    expected = sorted(((text, counts[text]) for text in by_worth[:number]), key=lambda item: (-item[1], item[0]))
     cut = [Pretokens.from_sorted(*zip(*part, strict=True)) if (part := list(counts.items())[i::parts]) else
            Pretokens.from_sorted([], []) for i in range(parts)]  # fmt: skip
     kept = keep_commonest(iter(cut), fits)
     assert list(as_counter(kept.units).items()) == expected
     assert kept.left_out == len(counts) - len(expected)
+    assert kept.left_out_count == (counts[by_worth[number]] if number < len(counts) else 0)
     assert kept.left_out_total == sum(counts.values()) - sum(count for _, count in expected)
 
 
