@@ -40,7 +40,13 @@ def write_ids(batches: Iterable[pa.ListArray], path: Path) -> None:
     """One column of ids, in row groups of 65,536 lines, zstd level 1, without dictionary or statistics."""
     waiting: list[pa.Array] = []
     n_waiting = 0
-    options = {"compression": "zstd", "compression_level": 1, "use_dictionary": False, "write_statistics": False}
+    options = {
+        "compression": "zstd",
+        "compression_level": 1,
+        "use_byte_stream_split": True,
+        "use_dictionary": False,
+        "write_statistics": False,
+    }  # fmt: skip  (as wordpipe writes its tables; the fastest of the small ones)
     with pq.ParquetWriter(path, IDS, **options) as writer:
 
         def write(rows: pa.Array) -> None:
