@@ -99,7 +99,7 @@ def test_counts_of_any_size_of_memory_are_the_same(tmp_path, seed):
     assert sum((as_counter(part) for part in parts), Counter()) == expected
 
 
-@settings(max_examples=50)
+@settings(max_examples=200)
 @given(st.dictionaries(st.binary(min_size=1, max_size=20), st.integers(1, 5)), st.integers(0, 400), st.integers(1, 5))
 def test_the_commonest_that_fit_are_kept_however_they_are_parted(counts, room, parts):
     def fits(size: int, number: int) -> bool:

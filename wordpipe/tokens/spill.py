@@ -143,20 +143,35 @@ def keep_commonest(parts: Iterator[Pretokens], fits: Callable[[int, int], bool])
         fits: whether units of so many bytes in all, and so many of them, fit; fewer and shorter ones always do.
     """
     kept: list[Pretokens] = []
-    left_out = total = most = 0
+    bar: tuple[int, int] | None = None  # count and hash of the first unit, by worth, that does not fit
+    left_out = total = 0
     for part in parts:
         kept.append(part)
-        if fits(sum(len(one.data) for one in kept), sum(len(one) for one in kept)):
+        if bar is None and fits(sum(len(one.data) for one in kept), sum(len(one) for one in kept)):
             continue
         whole = _joined(kept)
-        order = np.lexsort((hashes_of(whole.data, whole.offsets), -whole.counts))
-        sizes = np.cumsum(np.diff(whole.offsets)[order])
-        number = bisect_left(range(1, len(order) + 1), True, key=lambda n: not fits(int(sizes[n - 1]), n))
-        dropped = whole.counts[order[number:]]
-        left_out, total, most = left_out + len(dropped), total + int(dropped.sum()), max(most, int(dropped[0]))
-        data, offsets = take_units(whole.data, whole.offsets, np.sort(order[:number]))
-        kept = [Pretokens(data, offsets, whole.counts[np.sort(order[:number])])]
-    return Kept(sorted_units(_joined(kept)), left_out, total, most)
+        if not len(whole):
+            continue
+        hashes, sizes = hashes_of(whole.data, whole.offsets), np.diff(whole.offsets)
+        order = np.lexsort((hashes, -whole.counts))
+        room = len(order) if bar is None else _worth_more(whole.counts[order], hashes[order], *bar)
+        filled = np.cumsum(sizes[order])
+        number = bisect_left(range(1, room + 1), True, key=lambda n: not fits(int(filled[n - 1]), n))
+        if number < room or bar is None:
+            bar = int(whole.counts[order[number]]), int(hashes[order[number]])
+        left_out, total = left_out + len(order) - number, total + int(whole.counts[order[number:]].sum())
+        kept = [_chosen(whole, np.sort(order[:number]))]
+    return Kept(sorted_units(_joined(kept)), left_out, total, bar[0] if bar is not None else 0)
+
+
+def _worth_more(counts: NDArray[np.int64], hashes: NDArray[np.uint64], count: int, hashed: int) -> int:
+    """How many of the units, which are in the order of their worth, come before one of that count and hash."""
+    return int(np.count_nonzero((counts > count) | ((counts == count) & (hashes < np.uint64(hashed)))))
+
+
+def _chosen(units: Pretokens, rows: NDArray[np.int64]) -> Pretokens:
+    data, offsets = take_units(units.data, units.offsets, rows)
+    return Pretokens(data, offsets, units.counts[rows])
 
 
 def sorted_units(units: Pretokens) -> Pretokens:
