@@ -32,7 +32,8 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
 def inlined(function: Callable[P, R]) -> Callable[P, R]:
     """A piece of a kernel that is compiled into those which call it.
 
-    A call that passes arrays counts references to each of them, atomically: five arrays made a hash table half as fast.
+    A call that passes arrays counts references to each of them, atomically: a table looked up 190 MB of text a second with
+    its calls, and 240 without.
     """
     piece: Callable[P, R] = numba.njit(nogil=True, inline="always")(function)
     return piece
@@ -71,7 +72,7 @@ def read_only(array: NDArray[T]) -> NDArray[T]:
 def _load_eight(_: Any, array: Any, at: Any) -> Any:
     """Inside kernels: bytes `at` to `at + 7` of a uint8 array as one number, the first byte lowest. Nothing is checked.
 
-    Eight bytes at a time hash and compare four times as fast as one by one, and NumPy has no view that begins anywhere.
+    Hashing and comparing eight bytes at a time took look-ups from 130 to 150 MB/s, and NumPy has no view that begins anywhere.
     """
 
     def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:

@@ -279,8 +279,8 @@ def _artifact_entry(path: str | Path) -> InputEntry:
 def _differences(stage: Stage, settings: Settings, inputs: list[InputEntry], manifest: Manifest) -> Iterator[str]:
     """What changed since the artifact was made, setting by setting and input by input."""
     before, now = manifest.settings, settings.manifest()
-    for name in settings.recipe().keys() & now.keys():
-        if before.get(name) != now[name]:
+    for name in settings.recipe():
+        if name in now and before.get(name) != now[name]:
             yield f"{stage.name}.{name} {before.get(name)} → {now[name]}"
     if manifest.command != stage.verb.name:
         yield f"{stage.name}.command {manifest.command} → {stage.verb.name}"

@@ -219,8 +219,8 @@ def damage_named(where: Path) -> Iterator[None]:
 def _encodings(schema: pa.Schema) -> dict[str, Any]:
     """Vectors plain, as no codec shrinks them; a dictionary where values repeat; all else by zstd.
 
-    Bytes of ids are parted first, all low bytes and then all high ones: 6.2 MB instead of 6.9 for 10 MB of text, in half of
-    the time, which counts as it is more than tokenizing takes.
+    Bytes of ids are parted first, all low bytes and then all high ones: 6.2 MB instead of 6.9 for 10 MB of text, in 64 ms
+    instead of 105, which counts, as tokenizing takes no longer.
     """
     leaves = {path: field for field in schema for path in leaf_paths(field)}
     vectors = {path for path, field in leaves.items() if pa.types.is_fixed_size_list(field.type)}

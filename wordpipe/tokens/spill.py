@@ -24,7 +24,7 @@ from wordpipe.tokens.units import UnitTable, hashes_of
 
 __all__ = ["TABLE_BYTES", "Kept", "SpillingTable", "added_up", "keep_commonest", "sorted_units"]
 
-TABLE_BYTES = 16 << 20  # larger tables are no faster: a run costs little, and the common units are soon known again
+TABLE_BYTES = 16 << 20  # a full table goes to disk as a run of a few MB, and the common units are soon known again
 _BITS = 5  # of a unit's hash: its part
 PARTS = 1 << _BITS
 _KEPT_OPEN = 64
