@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from wordpipe.artifacts.draft import Draft, HashedFile
 from wordpipe.artifacts.failpoints import failpoint
+from wordpipe.artifacts.files import whole_file
 from wordpipe.artifacts.hashing import hash_fd
 from wordpipe.artifacts.manifest import OutputEntry
 
@@ -62,6 +63,8 @@ class Shelf:
         self._under_way = 0
         if path.exists() and not self._is_ours():
             shutil.rmtree(path, ignore_errors=True)
+        for left in path.glob(".*.tmp"):  # of a run that was killed while it wrote
+            left.unlink()
 
     def figures(self, name: str) -> dict[str, Any] | None:
         """What was noted of a finished piece; None where there is none, or where its bytes have changed since."""
@@ -91,19 +94,12 @@ class Shelf:
             self._make()
             for old in (self._note(name), self.path / name):
                 old.unlink(missing_ok=True)
-            part = self.path / f"{name}.part"
-            part.unlink(missing_ok=True)
-            file = HashedFile(part, name)
-            try:
+            with whole_file(self.path / name) as file:
                 yield file
-            finally:
-                file.close()
-            file.raise_error()
-            part.rename(self.path / name)
             note = {"entry": file.entry(rows=figures.get("rows")).model_dump(), "figures": figures}
-            self._write_small(f"{name}.json", json.dumps(note, sort_keys=True).encode())
+            _write_small(self._note(name), json.dumps(note, sort_keys=True).encode())
         except BaseException:
-            self._give_up(name)
+            self._give_up()
             raise
         finally:
             with self._lock:
@@ -129,16 +125,12 @@ class Shelf:
         """Open a finished piece for reading."""
         return (self.path / name).open("rb")
 
-    def adopt(self, name: str, draft: Draft, as_name: str | None = None) -> None:
+    def adopt(self, name: str, draft: Draft) -> None:
         """Make a finished piece a file of an artifact that is about to be published; it stays here until then."""
-        entry = OutputEntry(**json.loads(self._note(name).read_bytes())["entry"])
-        entry = entry.model_copy(update={"path": as_name or name})
-        draft.adopt(self.path / name, entry)
+        draft.adopt(self.path / name, OutputEntry(**json.loads(self._note(name).read_bytes())["entry"]))
 
-    def _give_up(self, name: str) -> None:
-        """Leave nothing behind that the next run has no use for: an unfinished file, or a shelf without a piece."""
-        for left in (f"{name}.part", f"{name}.json.part"):
-            (self.path / left).unlink(missing_ok=True)
+    def _give_up(self) -> None:
+        """Leave no shelf without a piece."""
         with self._lock:
             if self._under_way == 1 and not any(self.path.glob("*.json")):
                 shutil.rmtree(self.path, ignore_errors=True)
@@ -153,15 +145,12 @@ class Shelf:
         with self._lock:
             self.path.mkdir(parents=True, exist_ok=True)
             if not (self.path / _RECIPE).exists():
-                self._write_small(_RECIPE, self._recipe.encode())
-
-    def _write_small(self, name: str, data: bytes) -> None:
-        part = self.path / f"{name}.part"
-        part.unlink(missing_ok=True)
-        with HashedFile(part, name) as file:
-            file.write(data)
-        file.raise_error()
-        part.rename(self.path / name)
+                _write_small(self.path / _RECIPE, self._recipe.encode())
 
     def _note(self, name: str) -> Path:
         return self.path / f"{name}.json"
+
+
+def _write_small(path: Path, data: bytes) -> None:
+    with whole_file(path) as file:
+        file.write(data)

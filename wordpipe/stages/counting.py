@@ -68,7 +68,7 @@ def count_shards(
     for shard, figures in zip(shards, finished, strict=True):
         if figures is None or any(shelf.figures(name) is None for name in [*figures["pretokens"], *figures["words"]]):
             worker = _ShardCounter(shelf, shard, pretokens, words, sample, memory, threads)
-            figures = worker.count(source, partial(_report, job, done, total))
+            figures = worker.count(source, job.reporter("counting", done, total, "sentences"))
             shelf.put(_marker(shard), b"", figures)
         done += shard.rows
         counted.pretokens += [partial(shelf.open, name) for name in figures["pretokens"]]
@@ -76,10 +76,6 @@ def count_shards(
         for name, value in figures["counts"].items():
             counted.figures[name] = counted.figures.get(name, 0) + value
     return counted
-
-
-def _report(job: Job, done: int, total: int, rows: int) -> None:
-    job.report("counting", done + rows, total, "sentences")
 
 
 def _marker(shard: Shard) -> str:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -46,7 +45,9 @@ def encode_shards(
     if before := sum(one is not None for one in finished):
         job.note(f"continuing a stopped run: {before} of {len(shards)} shards were encoded before")
     for shard, earlier in zip(shards, finished, strict=True):
-        figures = earlier or _encode(shelf, source, shard, schema, workers, partial(_report, job, done, total))
+        figures = earlier or _encode(
+            shelf, source, shard, schema, workers, job.reporter("encoding", done, total, "sentences")
+        )
         encoded += 0 if earlier else figures["bytes"]
         shelf.adopt(_part(shard), job.draft)
         done += shard.rows
@@ -61,10 +62,6 @@ def encode_shards(
         )
     job.rates = {"mb_per_s": round(encoded / 1e6 / job.clock.seconds, 3)}
     job.metrics = {"bytes_per_token": round(size / max(1, counts["tokens"]), 4)}
-
-
-def _report(job: Job, done: int, total: int, rows: int) -> None:
-    job.report("encoding", done + rows, total, "sentences")
 
 
 def _part(shard: Shard) -> str:

@@ -12,7 +12,7 @@ import errno
 import os
 import secrets
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
@@ -136,6 +136,10 @@ class Job:
     def report(self, phase: str, done: float = 0, total: float | None = None, unit: str = "", **values: str) -> None:
         """Say how far the work is."""
         self.run.report(Progress(phase, done, total, unit, values))
+
+    def reporter(self, phase: str, before: int, total: int, unit: str) -> Callable[[int], None]:
+        """A function that reports how much of one part of the work is done; `before` units lie in the parts before it."""
+        return lambda done: self.report(phase, before + done, total, unit)
 
     def note(self, text: str) -> None:
         """A line for the screen only."""

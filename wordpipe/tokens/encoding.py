@@ -19,6 +19,7 @@ from wordpipe.tokens.gathering import EncodeUnits, Gatherer
 from wordpipe.tokens.models.models import UnitModel, model_of
 from wordpipe.tokens.normal.added import AddedTokens, added_token_patterns
 from wordpipe.tokens.normal.schemes import Scheme, scheme_of
+from wordpipe.tokens.ragged import offsets_of
 from wordpipe.tokens.threads import in_order
 
 __all__ = ["Encoder", "RowEncoder", "id_type", "list_array"]
@@ -78,8 +79,7 @@ class _ByTokenizers:
     def encode(self, rows: pa.Array) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
         with Foreign("the tokenizer cannot encode the text", "tokenizer.json"):
             found = [one.ids for one in self._tokenizer.encode_batch_fast(rows.to_pylist(), add_special_tokens=False)]
-        offsets = np.zeros(len(found) + 1, np.int64)
-        np.cumsum([len(ids) for ids in found], out=offsets[1:])
+        offsets = offsets_of([len(ids) for ids in found])
         return np.fromiter((token for ids in found for token in ids), np.uint32, int(offsets[-1])), offsets
 
 
@@ -127,8 +127,7 @@ def _interleaved(marked: NDArray[np.bool_], there: Ragged, elsewhere: Ragged) ->
     """Rows in their order again: the marked ones from `there`, the others from `elsewhere`."""
     lengths = np.empty(len(marked), np.int64)
     lengths[marked], lengths[~marked] = np.diff(there[1]), np.diff(elsewhere[1])
-    offsets = np.zeros(len(marked) + 1, np.int64)
-    np.cumsum(lengths, out=offsets[1:])
+    offsets = offsets_of(lengths)
     ids = np.empty(int(offsets[-1]), np.uint32)
     belongs = np.repeat(marked, lengths)
     ids[belongs], ids[~belongs] = there[0], elsewhere[0]

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from wordpipe.tokens.ragged import offsets_of
+
 __all__ = ["Pretokens"]
 
 
@@ -39,8 +41,7 @@ class Pretokens:
     def from_sorted(cls, texts: Iterable[bytes], counts: Iterable[int]) -> "Pretokens":
         """From rows that are in order already."""
         texts = list(texts)
-        offsets = np.zeros(len(texts) + 1, np.int64)
-        np.cumsum([len(text) for text in texts], out=offsets[1:])
+        offsets = offsets_of([len(text) for text in texts])
         return cls(np.frombuffer(b"".join(texts), np.uint8), offsets, np.fromiter(counts, np.int64, len(texts)))
 
     def text(self, row: int) -> str:

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from wordpipe.compiled import kernel, read_only
 from wordpipe.tokens.pretokens import Pretokens
+from wordpipe.tokens.ragged import offsets_of
 from wordpipe.tokens.units import UnitTable, hashes_of
 
 __all__ = ["TABLE_BYTES", "Kept", "SpillingTable", "added_up", "keep_commonest", "sorted_units"]
@@ -198,8 +199,7 @@ def take_units(
     data: NDArray[np.uint8], offsets: NDArray[np.int64], chosen: NDArray[np.int64]
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """The bytes and offsets of some units, in the order asked."""
-    taken = np.zeros(len(chosen) + 1, np.int64)
-    np.cumsum(offsets[chosen + 1] - offsets[chosen], out=taken[1:])
+    taken = offsets_of(offsets[chosen + 1] - offsets[chosen])
     out = np.empty(int(taken[-1]), np.uint8)
     _take(read_only(data), read_only(offsets), chosen, taken, out)
     return out, taken

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from wordpipe.compiled import kernel, read_only
 from wordpipe.tokens.pretokens import Pretokens
+from wordpipe.tokens.ragged import offsets_of
 from wordpipe.tokens.spill import SpillingTable
 from wordpipe.tokens.units import UnitTable
 from wordpipe.tokens.words import WordSplitter
@@ -68,7 +69,7 @@ def fold_runs(data: NDArray[np.uint8], offsets: NDArray[np.int64], split: WordSp
     belongs = np.repeat(is_wide, word_lengths)
     out[belongs] = np.frombuffer(b"".join(encoded), np.uint8)
     out[~belongs] = plain[np.repeat(~wide, lengths)]
-    return Folded(out, _limits(word_lengths), _limits(per_run))
+    return Folded(out, offsets_of(word_lengths), offsets_of(per_run))
 
 
 def fold_counts(parts: Iterable[Pretokens], split: WordSplitter, *, keep_case: bool, table: SpillingTable) -> None:
@@ -118,13 +119,7 @@ class WordNumbers:
         offsets = folded.offsets.astype(np.int32)
         self._table.find(folded.data, offsets[:-1], offsets[1:], numbers)
         listed = numbers >= 0
-        return numbers[listed].astype(np.uint32), _limits(listed)[folded.run_offsets]
-
-
-def _limits(lengths: NDArray[np.int64] | NDArray[np.bool_]) -> NDArray[np.int64]:
-    limits = np.zeros(len(lengths) + 1, np.int64)
-    np.cumsum(lengths, out=limits[1:])
-    return limits
+        return numbers[listed].astype(np.uint32), offsets_of(listed)[folded.run_offsets]
 
 
 @kernel

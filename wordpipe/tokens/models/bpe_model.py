@@ -71,27 +71,15 @@ class BpeModel(UnitModel):
         if byte_level and byte_fallback:
             self.ids_per_byte = 2  # a byte's letter has up to two bytes of its own
         source = Bytes(byte_level, letter_codes(), fallback_ids(vocabulary, wanted=byte_fallback))
-        self._spelling = Spelling(source, _letter_ids(vocabulary, prefix, suffix), unknown, fuse_unknown)
-        self._merges = build_merges(_numbered(vocabulary, merges, len(prefix.encode())))
+        spelling = Spelling(source, _letter_ids(vocabulary, prefix, suffix), unknown, fuse_unknown)
+        table = build_merges(_numbered(vocabulary, merges, len(prefix.encode())))
         # tokenizers takes an outdated entry of its heap for good if the pair that stands there now makes the same token. That
         # cannot be where every merge makes a longer token: then its order is plainly that of the ranks, and a scan finds it.
-        self._scan_up_to = SHORT if not prefix and "" not in vocabulary else 1
-        words = vocabulary.items() if whole_words else ()
-        texts = ((token_bytes(token, byte_level=byte_level), number) for token, number in words)
-        self._words = build_trie((text, number) for text, number in texts if text)
-
-    def _encode(
-        self,
-        data: NDArray[np.uint8],
-        starts: NDArray[np.int64],
-        ends: NDArray[np.int64],
-        ids: NDArray[np.uint32],
-        offsets: NDArray[np.int64],
-        unsure: NDArray[np.bool_],
-    ) -> None:
-        _encode_bpe(
-            data, starts, ends, self._spelling, self._merges, self._words, self._scan_up_to, ids, offsets, unsure
-        )
+        scan_up_to = SHORT if not prefix and "" not in vocabulary else 1
+        whole = vocabulary.items() if whole_words else ()
+        texts = ((token_bytes(token, byte_level=byte_level), number) for token, number in whole)
+        words = build_trie((text, number) for text, number in texts if text)
+        super().__init__(_encode_bpe, spelling, table, words, scan_up_to)
 
 
 def _letter_ids(vocabulary: Mapping[str, int], prefix: str, suffix: str) -> NDArray[np.int32]:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wordpipe.compiled import kernel
+from wordpipe.tokens.ragged import offsets_of
 
 __all__ = ["MAX_BYTES", "Trie", "build_trie", "find", "step"]
 
@@ -42,8 +43,7 @@ def build_trie(tokens: Iterable[tuple[bytes, int]]) -> Trie:
     for text, number in tokens:
         texts.append(text)
         ids.append(number)
-    offsets = np.zeros(len(texts) + 1, np.int64)
-    np.cumsum([len(text) for text in texts], out=offsets[1:])
+    offsets = offsets_of([len(text) for text in texts])
     data = np.frombuffer(b"".join(texts), np.uint8)
     return Trie(*_build(data, offsets, np.array(ids, np.int32)))
 

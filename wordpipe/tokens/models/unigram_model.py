@@ -34,26 +34,12 @@ class UnigramModel(UnitModel):
         if byte_level and byte_fallback:
             self.ids_per_byte = 2  # a byte's letter has up to two bytes of its own
         vocabulary = {token: number for number, (token, _) in enumerate(pieces)}
-        self._bytes = Bytes(byte_level, letter_codes(), fallback_ids(vocabulary, wanted=byte_fallback))
-        self._scores = np.array([score for _, score in pieces], np.float64)
-        self._unknown = unknown
-        self._unknown_score = float(self._scores.min(initial=np.inf)) - _UNKNOWN_PENALTY
+        source = Bytes(byte_level, letter_codes(), fallback_ids(vocabulary, wanted=byte_fallback))
+        scores = np.array([score for _, score in pieces], np.float64)
+        unknown_score = float(scores.min(initial=np.inf)) - _UNKNOWN_PENALTY
         texts = ((token_bytes(token, byte_level=byte_level), number) for token, number in vocabulary.items())
-        self._trie = build_trie((text, number) for text, number in texts if text)
-
-    def _encode(
-        self,
-        data: NDArray[np.uint8],
-        starts: NDArray[np.int64],
-        ends: NDArray[np.int64],
-        ids: NDArray[np.uint32],
-        offsets: NDArray[np.int64],
-        unsure: NDArray[np.bool_],
-    ) -> None:
-        _encode_unigram(
-            data, starts, ends, self._trie, self._scores, self._unknown, self._unknown_score, self._bytes,
-            ids, offsets, unsure,
-        )  # fmt: skip
+        trie = build_trie((text, number) for text, number in texts if text)
+        super().__init__(_encode_unigram, trie, scores, unknown, unknown_score, source)
 
 
 @kernel

@@ -4,8 +4,7 @@ A byte-level vocabulary is written in 256 printable letters, one for each byte (
 compiled for raw text has its vocabulary turned back into bytes instead, so that no text is ever turned into letters.
 """
 
-from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -34,14 +33,21 @@ class Bytes(NamedTuple):
     fallback: NDArray[np.int32]
 
 
-class UnitModel(ABC):
+class UnitModel:
     """Encodes pre-tokens, each by itself, to the ids that Hugging Face tokenizers gives them. Threads may share it.
+
+    Args:
+        kernel: called with data, starts, ends, the parts, and the arrays to fill: ids, offsets and unsure of `encode`.
+        parts: the model, as the kernel takes it.
 
     Attributes:
         ids_per_byte: a unit of n bytes has at most max(1, n * ids_per_byte) ids.
     """
 
     ids_per_byte = 1
+
+    def __init__(self, kernel: Callable[..., None], *parts: object) -> None:
+        self._kernel, self._parts = kernel, parts
 
     def encode(
         self, data: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArray[np.int64]
@@ -63,20 +69,8 @@ class UnitModel(ABC):
         ids = np.empty(capacity, np.uint32)
         offsets = np.zeros(units + 1, np.int64)
         unsure = np.zeros(units, np.bool_)
-        self._encode(read_only(data), read_only(starts), read_only(ends), ids, offsets, unsure)
+        self._kernel(read_only(data), read_only(starts), read_only(ends), *self._parts, ids, offsets, unsure)
         return ids[: offsets[units]].copy(), offsets, unsure
-
-    @abstractmethod
-    def _encode(
-        self,
-        data: NDArray[np.uint8],
-        starts: NDArray[np.int64],
-        ends: NDArray[np.int64],
-        ids: NDArray[np.uint32],
-        offsets: NDArray[np.int64],
-        unsure: NDArray[np.bool_],
-    ) -> None:
-        """Fill `ids`, `offsets` and `unsure`."""
 
 
 def letter_codes() -> NDArray[np.int32]:

@@ -31,25 +31,9 @@ class WordPieceModel(UnitModel):
     def __init__(
         self, vocabulary: Mapping[str, int], *, unknown: int, prefix: str, max_characters: int, byte_level: bool
     ) -> None:
-        self._unknown, self._byte_level = unknown, byte_level
-        self._max_characters = min(max_characters, 1 << 62)
         continuing = {token[len(prefix) :]: number for token, number in vocabulary.items() if token.startswith(prefix)}
-        self._first = _trie(vocabulary, byte_level=byte_level)
-        self._next = _trie(continuing, byte_level=byte_level)
-
-    def _encode(
-        self,
-        data: NDArray[np.uint8],
-        starts: NDArray[np.int64],
-        ends: NDArray[np.int64],
-        ids: NDArray[np.uint32],
-        offsets: NDArray[np.int64],
-        unsure: NDArray[np.bool_],
-    ) -> None:
-        _encode_wordpiece(
-            data, starts, ends, self._first, self._next, self._unknown, self._max_characters, self._byte_level,
-            ids, offsets, unsure,
-        )  # fmt: skip
+        first, following = _trie(vocabulary, byte_level=byte_level), _trie(continuing, byte_level=byte_level)
+        super().__init__(_encode_wordpiece, first, following, unknown, min(max_characters, 1 << 62), byte_level)
 
 
 class WordLevelModel(UnitModel):
@@ -62,19 +46,7 @@ class WordLevelModel(UnitModel):
     """
 
     def __init__(self, vocabulary: Mapping[str, int], *, unknown: int, byte_level: bool) -> None:
-        self._unknown = unknown
-        self._words = _trie(vocabulary, byte_level=byte_level)
-
-    def _encode(
-        self,
-        data: NDArray[np.uint8],
-        starts: NDArray[np.int64],
-        ends: NDArray[np.int64],
-        ids: NDArray[np.uint32],
-        offsets: NDArray[np.int64],
-        unsure: NDArray[np.bool_],
-    ) -> None:
-        _encode_words(data, starts, ends, self._words, self._unknown, ids, offsets, unsure)
+        super().__init__(_encode_words, _trie(vocabulary, byte_level=byte_level), unknown)
 
 
 def _trie(vocabulary: Mapping[str, int], *, byte_level: bool) -> Trie:

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from wordpipe.compiled import kernel, read_only
+from wordpipe.tokens.ragged import offsets_of
 
 __all__ = ["AddedTokens", "added_token_patterns", "mark_rows"]
 
@@ -35,8 +36,7 @@ class AddedTokens:
 
     def __init__(self, patterns: Sequence[bytes]) -> None:
         flat = np.frombuffer(b"".join(patterns), np.uint8)
-        offsets = np.zeros(len(patterns) + 1, np.int64)
-        np.cumsum([len(pattern) for pattern in patterns], out=offsets[1:])
+        offsets = offsets_of([len(pattern) for pattern in patterns])
         first = np.zeros(256, np.uint8)
         first[[pattern[0] for pattern in patterns]] = 1
         self._patterns = (read_only(first), read_only(flat), offsets)

@@ -11,6 +11,7 @@ from tokenizers import Tokenizer
 from wordpipe.compiled import kernel, read_only
 from wordpipe.tokens.normal.normal_points import ANCHOR, HEAD, LONGEST, UNSURE, NormalPoints
 from wordpipe.tokens.normal.schemes import Scheme
+from wordpipe.tokens.ragged import offsets_of
 
 __all__ = ["Normaliser"]
 
@@ -84,8 +85,7 @@ class Normaliser:
         """The rows with the stretches that were left out."""
         bounds = zip(stretches[0].tolist(), stretches[1].tolist(), strict=True)
         texts = [self._stretch(points, data[start:end].tobytes()) for start, end in bounds]
-        limits = np.zeros(len(texts) + 1, np.int64)
-        np.cumsum([len(text) for text in texts], out=limits[1:])
+        limits = offsets_of([len(text) for text in texts])
         filled, new_offsets = np.empty(len(out) + int(limits[-1]), np.uint8), np.zeros(len(offsets), np.int64)
         flat = np.frombuffer(b"".join(texts), np.uint8)
         _fill(read_only(out), offsets, np.ascontiguousarray(stretches), flat, limits, filled, new_offsets)

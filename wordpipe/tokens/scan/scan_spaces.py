@@ -7,9 +7,23 @@ from wordpipe.tokens.scan.scan_steps import Bytes, Counts, Positions, letters_en
 __all__ = ["bert", "whitespace", "whitespace_split", "metaspace"]
 
 
-@kernel
 def bert(data: Bytes, offsets: Counts, classes: Bytes, starts: Positions, ends: Positions, row_ends: Counts) -> int:
     """Runs between white space, every punctuation mark alone."""
+    return _between_spaces(data, offsets, classes, PUNCTUATION, starts, ends, row_ends)
+
+
+def whitespace_split(
+    data: Bytes, offsets: Counts, classes: Bytes, starts: Positions, ends: Positions, row_ends: Counts
+) -> int:
+    """Runs between white space."""
+    return _between_spaces(data, offsets, classes, 0, starts, ends, row_ends)
+
+
+@kernel
+def _between_spaces(
+    data: Bytes, offsets: Counts, classes: Bytes, alone: int, starts: Positions, ends: Positions, row_ends: Counts
+) -> int:
+    """Runs between white space; code points of the class `alone` are each by themselves."""
     spans = 0
     for row in range(len(offsets) - 1):
         at, stop = offsets[row], offsets[row + 1]
@@ -18,8 +32,8 @@ def bert(data: Bytes, offsets: Counts, classes: Bytes, starts: Positions, ends: 
             seen, at = step(data, at, classes)
             if seen & SPACE:
                 continue
-            if not seen & PUNCTUATION:
-                at = worded_end(data, at, stop, classes, SPACE | PUNCTUATION, 0)
+            if not seen & alone:
+                at = worded_end(data, at, stop, classes, SPACE | alone, 0)
             starts[spans] = begin
             ends[spans] = at
             spans += 1
@@ -44,27 +58,6 @@ def whitespace(
                 at = worded_end(data, at, stop, classes, WORD, WORD)
             else:
                 at = run_end(data, at, stop, classes, SPACE | WORD, 0)
-            starts[spans] = begin
-            ends[spans] = at
-            spans += 1
-        row_ends[row] = spans
-    return spans
-
-
-@kernel
-def whitespace_split(
-    data: Bytes, offsets: Counts, classes: Bytes, starts: Positions, ends: Positions, row_ends: Counts
-) -> int:
-    """Runs between white space."""
-    spans = 0
-    for row in range(len(offsets) - 1):
-        at, stop = offsets[row], offsets[row + 1]
-        while at < stop:
-            begin = at
-            seen, at = step(data, at, classes)
-            if seen & SPACE:
-                continue
-            at = worded_end(data, at, stop, classes, SPACE, 0)
             starts[spans] = begin
             ends[spans] = at
             spans += 1
