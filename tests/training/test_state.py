@@ -1,7 +1,11 @@
+"""The state of a transformer's training as a checkpoint; how checkpoints are kept is tested with the artifacts."""
+
 import json
 
 import pytest
 import torch
+from blake3 import blake3
+from safetensors.torch import save
 
 from wordpipe.training.state import Snapshot, StateDir
 
@@ -40,19 +44,6 @@ def test_what_is_saved_comes_back_exactly(tmp_path):
     assert again.notes == []
 
 
-def test_two_checkpoints_are_kept_and_the_newest_is_used(tmp_path):
-    saved(tmp_path, 1, 2, 3, 3)
-    assert folders(tmp_path) == ["step-00000002", "step-00000003"]
-    assert restored(tmp_path)[0].step == 3
-
-
-def test_nothing_there_is_nothing_restored(tmp_path):
-    found, state = restored(tmp_path / "none")
-    assert found is None
-    assert state.newest is None
-    assert state.notes == []
-
-
 @pytest.mark.parametrize("file", ["model.safetensors", "optimiser.safetensors", "log.json"])
 @pytest.mark.parametrize("damage", ["cut", "flipped", "empty", "gone"])
 def test_a_damaged_checkpoint_is_refused_by_name_and_the_one_before_is_used(file, damage, tmp_path):
@@ -80,59 +71,32 @@ def test_a_damaged_checkpoint_is_refused_by_name_and_the_one_before_is_used(file
     assert restored(tmp_path)[0].step == 3
 
 
-def test_when_all_are_damaged_training_starts_again_and_says_so(tmp_path):
-    saved(tmp_path, 1, 2)
-    for step in (1, 2):
-        (tmp_path / f"step-0000000{step}" / "log.json").write_bytes(b"{}")
-    found, state = restored(tmp_path)
-    assert found is None
-    assert [note.split()[1] for note in state.notes] == ["step-00000002", "step-00000001", "checkpoint"]
-    assert state.notes[-1] == "no checkpoint can be used: starting from the first step"
+def test_the_files_are_those_of_every_version_before(tmp_path):
+    """What an older wordpipe left behind is continued, and the other way round."""
+    saved(tmp_path, 4)
+    snap = snapshot(4)
+    contents = {
+        "model.safetensors": save(snap.model),
+        "optimiser.safetensors": save(snap.optimiser),
+        "log.json": json.dumps(snap.log, sort_keys=True).encode(),
+    }
+    files = {name: {"blake3": blake3(data).hexdigest(), "bytes": len(data)} for name, data in contents.items()}
+    pointer = {"checkpoints": [{"files": files, "step": 4}], "run": "run"}
+    assert {file.name: file.read_bytes() for file in (tmp_path / "step-00000004").iterdir()} == contents
+    assert (tmp_path / "LATEST.json").read_text() == json.dumps(pointer, indent=1, sort_keys=True) + "\n"
 
 
 @pytest.mark.parametrize(
-    "pointer", [b"", b"{", b"[]", b'{"run": "run"}', b'{"run": "run", "checkpoints": [{"step": "x"}]}']
+    ("file", "data"),
+    [("model.safetensors", b""), ("optimiser.safetensors", b"\xff" * 40), ("log.json", b"{"), ("log.json", b"\xff")],
 )
-def test_a_broken_pointer_is_reported_and_overwritten(pointer, tmp_path):
-    saved(tmp_path, 1)
-    (tmp_path / "LATEST.json").write_bytes(pointer)
+def test_a_file_with_the_right_hash_that_is_no_such_file_is_passed_over(file, data, tmp_path):
+    saved(tmp_path, 1, 2)
+    (tmp_path / "step-00000002" / file).write_bytes(data)
+    pointer = json.loads((tmp_path / "LATEST.json").read_bytes())
+    pointer["checkpoints"][0]["files"][file] = {"bytes": len(data), "blake3": blake3(data).hexdigest()}
+    (tmp_path / "LATEST.json").write_text(json.dumps(pointer))
     found, state = restored(tmp_path)
-    assert found is None
-    assert "LATEST.json cannot be read" in state.notes[0]
-    state.save(snapshot(5))
-    assert folders(tmp_path) == ["step-00000005"]
-    assert restored(tmp_path)[0].step == 5
-
-
-def test_checkpoints_of_another_run_stay_until_this_one_has_its_own(tmp_path):
-    saved(tmp_path, 1, 2, run_key="another")
-    (tmp_path / "train.ids").write_bytes(b"ids")
-    found, state = restored(tmp_path)
-    assert found is None
-    assert "other settings or other data" in state.notes[0]
-    assert restored(tmp_path, run_key="another")[0].step == 2  # a mistyped setting costs nothing
-    state.save(snapshot(7))
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["LATEST.json", "step-00000007", "train.ids"]
-
-
-def test_a_full_disk_leaves_the_checkpoints_before(tmp_path, monkeypatch):
-    state = saved(tmp_path, 1)
-    monkeypatch.setenv("WORDPIPE_FAILPOINT", "publish.file_written:enospc")
-    monkeypatch.setattr("wordpipe.artifacts.failpoints._passed", {})
-    with pytest.raises(OSError, match="No space left"):
-        state.save(snapshot(2))
-    assert folders(tmp_path) == ["step-00000001"]
-    monkeypatch.delenv("WORDPIPE_FAILPOINT")
-    assert restored(tmp_path)[0].step == 1
-    state.save(snapshot(2))
-    assert restored(tmp_path)[0].step == 2
-
-
-def test_the_pointer_records_every_file(tmp_path):
-    saved(tmp_path, 4)
-    pointer = json.loads((tmp_path / "LATEST.json").read_text())
-    files = pointer["checkpoints"][0]["files"]
-    assert {name: entry["bytes"] for name, entry in files.items()} == {
-        name: (tmp_path / "step-00000004" / name).stat().st_size for name in files
-    }
-    assert pointer["run"] == "run"
+    assert found.step == 1
+    assert len(state.notes) == 1
+    assert "step-00000002 refused" in state.notes[0]
