@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from wordpipe.cli import evaluate, segmentation, tables
-from wordpipe.cli.evaluate import _number
+from wordpipe.cli.columns import figure
 from wordpipe.cli.segmentation import print_segmentation
 
 METRICS = dict.fromkeys(evaluate._MEASURES, 0.5)
@@ -54,7 +54,7 @@ def test_a_table_and_its_json_say_the_same(cli, built):
     rows = rows_of(table.out)
     assert rows["vocabulary"] == ["500", "1,000"]
     for name, (label, form) in evaluate._MEASURES.items():
-        assert rows[label.strip()] == [_number(one["metrics"][name], form) for one in found["tokenizers"]]
+        assert rows[label.strip()] == [figure(one["metrics"][name], form) for one in found["tokenizers"]]
     assert "cut to 500" in table.out
     assert "handbook.txt" in table.out
     assert "\x1b" not in table.out
@@ -122,13 +122,6 @@ def test_names_and_failures_cannot_steer_the_terminal(screen, capsys):
     shown += capsys.readouterr().err
     assert not set(shown) & {"\x1b", "\x07", "\u202e"}
     assert "\\x1b[31mred⏎" in shown
-
-
-def test_little_is_not_nothing():
-    shown = [_number(value, "{:.2%}") for value in (None, 0, 0.00001, 0.0001, 0.5, 1)]
-    assert shown == ["–", "0", "<0.01%", "0.01%", "50.00%", "100.00%"]
-    assert _number(0.0001, "{:.1%}") == "<0.1%"
-    assert _number(2.34567, "{:.3f}") == "2.346"
 
 
 FOUND = {

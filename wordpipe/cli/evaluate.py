@@ -1,12 +1,14 @@
 """`wordpipe evaluate`: measures in tables for people, or as JSON."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from wordpipe.cli.output import human_bytes, human_count, safe_text, say
+from wordpipe.cli.columns import figure, short_name, side_by_side
+from wordpipe.cli.output import human_bytes, human_count, say
 from wordpipe.cli.progress import ProgressDrawer
 from wordpipe.cli.stage import ExampleCommand
 
@@ -17,7 +19,6 @@ __all__ = ["tokenizer"]
 
 _GROUPS_SHOWN = 20
 _NAME_WIDTH = 28
-_LABELS_WIDTH = 25  # of the column of measures
 _BETWEEN = 2  # blanks between two columns
 _LEAST_NAME = 10
 _GROUP_COLUMN_WIDTH = 10
@@ -108,34 +109,20 @@ def _print(judged: list[dict[str, Any]], by: str | None) -> None:
     from wordpipe.cli.tables import console
 
     screen = console()
-    for some in _side_by_side(judged, screen.width):
-        screen.print(_totals(some))
+    for table in side_by_side(judged, _totals, screen):
+        screen.print(table)
     for one in judged if by is not None else ():
         screen.print(_groups(one, by or "", screen.width))
 
 
-def _side_by_side(judged: list[dict[str, Any]], width: int) -> list[list[dict[str, Any]]]:
-    """As many tokenizers in one table as there is room for."""
-    blocks: list[list[dict[str, Any]]] = []
-    used = width
-    for one in judged:
-        needed = max(len(line) for line in _title(one).splitlines()) + _BETWEEN
-        if not blocks or used + needed > width:
-            blocks.append([])
-            used = _LABELS_WIDTH
-        blocks[-1].append(one)
-        used += needed
-    return blocks
-
-
-def _totals(judged: list[dict[str, Any]]) -> "Table":
+def _totals(judged: Sequence[dict[str, Any]]) -> "Table":
     """One line per measure, one column per tokenizer."""
     from wordpipe.cli.tables import new_table
 
     table = new_table("", *(_title(one) for one in judged))
     table.add_row("vocabulary", *(f"{one['vocab_size']:,}" for one in judged))
     for name, (label, form) in _MEASURES.items():
-        table.add_row(label, *(_number(one["metrics"][name], form) for one in judged))
+        table.add_row(label, *(figure(one["metrics"][name], form) for one in judged))
     return table
 
 
@@ -147,9 +134,9 @@ def _groups(one: dict[str, Any], by: str, width: int) -> "Table":
     room = min(_NAME_WIDTH, max(_LEAST_NAME, width - _BETWEEN - len(columns) * _GROUP_COLUMN_WIDTH))
     left_out = len(_GROUP_COLUMNS) - len(columns)
     title = _title(one).replace("\n", ", ") + (f" ({left_out} columns do not fit)" if left_out else "")
-    table = new_table(_short(by, room), *(head for _, head in columns), title=title)
+    table = new_table(short_name(by, room), *(head for _, head in columns), title=title)
     for name, group in list(one["groups"].items())[:_GROUPS_SHOWN]:
-        table.add_row(_short(name, room), *(_group_cell(group, column) for column, _ in columns))
+        table.add_row(short_name(name, room), *(_group_cell(group, column) for column, _ in columns))
     if (more := len(one["groups"]) - _GROUPS_SHOWN) > 0:
         table.add_row(f"… {more:,} more", *[""] * len(columns))
     return table
@@ -158,26 +145,12 @@ def _groups(one: dict[str, Any], by: str, width: int) -> "Table":
 def _group_cell(group: dict[str, Any], column: str) -> str:
     if column == "bytes":
         return human_bytes(group["counts"]["bytes"])
-    return _number(group["metrics"][column], _MEASURES[column][1])
+    return figure(group["metrics"][column], _MEASURES[column][1])
 
 
 def _title(one: dict[str, Any]) -> str:
-    name = _short(one["name"])
+    name = short_name(one["name"], _NAME_WIDTH)
     return name if one["made"] == "as it is" else f"{name}\n{one['made']} to {human_count(one['vocab_size'])}"
-
-
-def _number(value: float | None, form: str) -> str:
-    """A figure; what is not there as a dash, and a little as less than the least that can be written."""
-    if not value:
-        return "–" if value is None else "0"
-    shown = form.format(value)
-    return f"<{shown[:-2]}1%" if shown.endswith("%") and not float(shown[:-1]) else shown
-
-
-def _short(name: str, room: int = _NAME_WIDTH) -> str:
-    """The end of a long name says most."""
-    name = safe_text(" ".join(name.split()))
-    return name if len(name) <= room else "…" + name[1 - room :]
 
 
 def _remarks(judged: list[dict[str, Any]]) -> list[str]:

@@ -1,0 +1,44 @@
+"""Figures side by side."""
+
+import re
+from itertools import chain, pairwise
+
+import pytest
+from rich.console import Console
+
+from wordpipe.cli.columns import figure, short_name, side_by_side
+from wordpipe.cli.tables import new_table
+
+
+def test_little_is_not_nothing():
+    shown = [figure(value, "{:.2%}") for value in (None, 0, 0.00001, 0.0001, 0.5, 1, -0.25)]
+    assert shown == ["–", "0", "<0.01%", "0.01%", "50.00%", "100.00%", "-25.00%"]
+    assert figure(-2.34567, "{:.3f}") == "-2.346"
+
+
+def test_the_end_of_a_long_name_says_most():
+    assert short_name("run/words", 10) == "run/words"
+    assert short_name("a/long\npath/to/words", 10) == "…/to/words"
+    assert short_name("evil\x1b", 20) == "evil\\x1b"
+
+
+@pytest.mark.parametrize("width", [20, 30, 47, 80, 200])
+def test_tables_are_as_few_as_fit(width, capsys):
+    screen = Console(width=width)
+    columns = ["x" * length for length in (3, 14, 1, 9, 20, 5, 2)]
+    shown = []
+
+    def build(some):
+        table = new_table("", *some)
+        table.add_row("n", *(str(columns.index(one)) for one in some))
+        return table
+
+    for table in side_by_side(columns, build, screen):
+        screen.print(table)
+        out = capsys.readouterr().out
+        assert max(map(len, out.splitlines())) <= width
+        shown.append([int(number) for number in re.search(r"\bn (.*)", out)[1].split()])
+    assert list(chain(*shown)) == [*range(len(columns))]
+    for one, other in pairwise(shown):  # one more would not have fitted
+        free = Console(width=1000).measure(build([columns[number] for number in [*one, other[0]]])).maximum
+        assert free > width

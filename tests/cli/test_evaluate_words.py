@@ -1,0 +1,124 @@
+"""`wordpipe evaluate words`: tables and JSON."""
+
+import json
+import re
+
+import pytest
+from rich.console import Console
+
+from wordpipe.cli import evaluate_words, tables
+
+
+@pytest.fixture(scope="module")
+def sets(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("sets")
+    (folder / "near.txt").write_text("sea water 9\nThe mud 3\nsea XYZZY 1\nof sand 1\nwater mud 2\n")
+    (folder / "far.csv").write_text("one,two,score\nsea,the,1\nwater,sand,4\nthe,of,9\n")
+    (folder / "asked.txt").write_text(": family\nsea water the of\nsea water the xyzzy\n: gram1\nthe of sea water\n")
+    (folder / "notes.md").write_text("notes\n")
+    return folder
+
+
+def rows_of(out: str) -> dict[str, list[str]]:
+    """The lines of a table: name → cells."""
+    lines = [re.split(r"\s{2,}", line.strip()) for line in out.splitlines() if line.strip()]
+    return {cells[0]: cells[1:] for cells in lines}
+
+
+def test_a_table_and_its_json_say_the_same(cli, built, sets):
+    args = ["evaluate", "words", built / "words", built / "words", "--data", sets, "--sections"]
+    table, found = cli(*args), json.loads(cli(*args, "--json").out)
+    assert table.code == 0
+    asked, far, near = found["words"][0]["sets"]
+    assert found["metrics"] == found["words"][1]["metrics"]
+    assert (near["pairs"], far["pairs"], asked["asked"]) == (5, 3, 3)
+    rows = rows_of(table.out)
+    assert rows["words"] == [f"{found['words'][0]['distinct']:,}"] * 2
+    assert rows["near"] == [f"{near['spearman']:.3f}"] * 2
+    assert rows["asked"] == [f"{asked['accuracy']:.1%}" if asked["accuracy"] else "0"] * 2
+    assert rows["questions seen"] == [f"{asked['seen']} of 3"] * 2
+    assert rows["gram1"][0].endswith(f" of {asked['sections'][1]['seen']}")
+    assert rows["mean spearman"] == [f"{found['metrics']['spearman']:.3f}"] * 2
+    assert "mean accuracy" not in rows
+    assert "3CosAdd among the 30,000 commonest words. Unknown words: left out." in table.out
+    assert "\x1b" not in table.out
+    assert "1 words of near are unknown: XYZZY" in table.err
+    assert "files passed over: 1 .md" in table.err
+    assert "different" not in table.err
+
+
+def test_the_norms_are_said_whatever_they_are(cli, built, sets):
+    wishes = ["--restrict-vocab", 0, "--analogy", "cosmul", "--unknown", "zero", "--sections"]
+    result = cli("evaluate", "words", built / "words", "--data", sets / "asked.txt", "-q", *wishes)
+    assert (result.code, result.err) == (0, "")
+    assert result.out.startswith("Analogies: 3CosMul among all words. Unknown words: counted as")
+    rows = rows_of(result.out)
+    assert rows["family"][0].endswith(" of 2")
+    assert "Similarity" not in result.out
+    cut = cli("evaluate", "words", built / "words", "--data", sets / "asked.txt", "--restrict-vocab", 2)
+    assert rows_of(cut.out)["among words"] == ["2"]
+    assert rows_of(cut.out)["questions seen"] == ["0 of 3"]
+    assert rows_of(cut.out)["asked"] == ["–"]
+    assert "not among the 2 commonest" in cut.err
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "word"),
+    [
+        (("--data", "nowhere"), 3, "nowhere"),
+        ((), 2, "--data"),
+        (("--data", "nowhere", "--analogy", "cosine"), 2, "cosmul"),
+        (("--data", "nowhere", "--restrict-vocab", "-1"), 2, "-1"),
+    ],
+)
+def test_wrong_wishes(cli, built, args, code, word):
+    result = cli("evaluate", "words", built / "words", *args)
+    assert (result.code, result.out) == (code, "")
+    assert word in result.err
+
+
+def similarity(known: int = 5, **more):
+    words = {"count": 9, "first": ["\x1b[2J", *"bcdefgh"]}
+    one = {"name": "near\x1b[31m", "kind": "similarity", "spearman": -0.5, "pairs": 9, "known": known}
+    return {**one, "unknown_words": words, **more}
+
+
+def judged(name: str, *sets, unit: str = "word"):
+    metrics = {"spearman": 0.25, "accuracy": None, "spearman/near": -0.5}
+    return {"name": name, "distinct": 123_456, "dim": 300, "unit": unit, "metrics": metrics, "sets": [*sets]}
+
+
+def found(*words, unknown: str = "drop"):
+    return {"restrict_vocab": 30_000, "analogy": "cosadd", "unknown": unknown, "words": words, "skipped": {}}
+
+
+@pytest.mark.parametrize("width", [44, 80, 120, 200])
+def test_tables_fit_the_terminal(monkeypatch, capsys, width):
+    monkeypatch.setattr(tables, "console", lambda: Console(width=width, highlight=False, markup=False, emoji=False))
+    evaluate_words._print(
+        found(*(judged(f"a/rather/long/path/to/words-{n}", similarity()) for n in range(5))), sections=False
+    )
+    out = capsys.readouterr().out
+    assert max(map(len, out.splitlines())) <= width
+    assert out.count("dimensions") == {44: 5, 80: 3, 120: 2, 200: 1}[width]
+    assert width == 44 or out.count("words-") == 5  # a single column may be folded
+
+
+def test_names_and_words_cannot_steer_the_terminal(monkeypatch, capsys):
+    monkeypatch.setattr(tables, "console", lambda: Console(width=100, highlight=False, markup=False, emoji=False))
+    evil = found(judged("evil\x1b]0;x\x07", similarity()))
+    evaluate_words._print(evil, sections=False)
+    for line in evaluate_words._remarks(evil):
+        evaluate_words.say(line)
+    shown = capsys.readouterr()
+    assert not set(shown.out + shown.err) & {"\x1b", "\x07"}
+    assert "9 words of near\\x1b[31m are unknown: \\x1b[2J, b, c, d, e, …" in shown.err
+
+
+def test_what_makes_columns_differ_is_said():
+    two = judged("one", similarity(5)), judged("other", similarity(4))
+    assert "--unknown zero" in evaluate_words._remarks(found(*two))[-1]
+    assert not any("--unknown" in line for line in evaluate_words._remarks(found(*two, unknown="zero")))
+    tokens = evaluate_words._remarks(found(judged("one", unit="token")))
+    assert len(tokens) == 1
+    assert "tokens" in tokens[0]

@@ -1,0 +1,181 @@
+"""`wordpipe evaluate words`: figures in tables for people, or as JSON."""
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from wordpipe.cli.columns import figure, short_name, side_by_side
+from wordpipe.cli.output import say
+from wordpipe.cli.progress import ProgressDrawer
+from wordpipe.cli.stage import ExampleCommand
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+__all__ = ["words"]
+
+_NAME_WIDTH = 28
+_UNKNOWN_SHOWN = 5
+_METHODS = {"cosadd": "3CosAdd", "cosmul": "3CosMul"}
+
+
+@click.command(
+    cls=ExampleCommand,
+    example="wordpipe evaluate words run/words --data wordsim353.txt --data questions-words.txt\n"
+    "wordpipe evaluate words run/words run/small --data sets/ --sections",
+)
+@click.argument("words", nargs=-1, required=True, metavar="WORDS...", type=click.Path(path_type=Path))
+@click.option(
+    "--data", required=True, multiple=True, metavar="PATH", help="A set, or a folder of .txt, .tsv and .csv sets."
+)
+@click.option(
+    "--restrict-vocab",
+    type=click.IntRange(min=0),
+    default=30_000,
+    metavar="N",
+    help="Ask and answer analogies with the N commonest words; 0 takes all.  [default: 30000]",
+)
+@click.option(
+    "--analogy",
+    type=click.Choice([*_METHODS]),
+    default="cosadd",
+    help="Add the cosines of a question, or multiply them.  [default: cosadd]",
+)
+@click.option(
+    "--unknown",
+    type=click.Choice(["drop", "zero"]),
+    default="drop",
+    help="Leave out pairs and questions with unknown words, or count them as cosine 0 and as wrong.  [default: drop]",
+)
+@click.option("--sections", is_flag=True, help="Figures for each section of the analogies.")
+@click.option("--verify/--no-verify", default=True, help="Check the artifacts' hashes before use.  [on]")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON object, with all sections and the first unknown words."
+)
+@click.option("-q", "--quiet", is_flag=True, help="Print nothing but the table and errors.")
+def words(
+    words: tuple[Path, ...],
+    data: tuple[str, ...],
+    restrict_vocab: int,
+    analogy: Any,
+    unknown: Any,
+    sections: bool,
+    verify: bool,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Judge word vectors on word similarity and analogies, side by side.
+
+    A similarity set has two words and a score a line; the figure is Spearman's correlation of the scores with the cosines.
+    An analogy set has lines of four words below lines such as ": family"; the figure is the share of questions whose
+    fourth word is found from the other three.
+
+    Figures depend on which pairs and questions are known, and those of analogies on --restrict-vocab, so both are printed;
+    only figures of equal ones can be compared.
+    """
+    from wordpipe.stages.evaluate_words import evaluate_words
+    from wordpipe.stages.making import RunOptions
+
+    with ProgressDrawer(quiet=quiet) as draw:
+        run = RunOptions(report=draw, verify=verify)
+        found = evaluate_words(words, data, restrict_vocab=restrict_vocab, analogy=analogy, unknown=unknown, run=run)
+    if as_json:
+        click.echo(json.dumps(found, ensure_ascii=False))
+        return
+    _print(found, sections=sections)
+    if not quiet:
+        for line in _remarks(found):
+            say(line)
+
+
+def _print(found: dict[str, Any], *, sections: bool) -> None:
+    from wordpipe.cli.tables import console
+
+    screen, whole = console(), "asked" if found["unknown"] == "zero" else "seen"
+    screen.print(_norms(found))
+
+    def build(some: Sequence[dict[str, Any]]) -> "Table":
+        return _table(some, sections=sections, whole=whole)
+
+    for table in side_by_side(found["words"], build, screen):
+        screen.print(table)
+
+
+def _norms(found: dict[str, Any]) -> str:
+    """What the figures are, in one sentence each."""
+    kinds = {one["kind"] for one in found["words"][0]["sets"]}
+    cut = f"the {found['restrict_vocab']:,} commonest words" if found["restrict_vocab"] else "all words"
+    said = {
+        "similarity": "Similarity: Spearman's correlation with the cosines.",
+        "analogies": f"Analogies: {_METHODS[found['analogy']]} among {cut}.",
+    }
+    unknown = "left out" if found["unknown"] == "drop" else "counted as cosine 0 and as wrong"
+    return " ".join([*(said[kind] for kind in said if kind in kinds), f"Unknown words: {unknown}."])
+
+
+def _table(judged: Sequence[dict[str, Any]], *, sections: bool, whole: str) -> "Table":
+    """One line per figure, one column per table of words."""
+    from wordpipe.cli.tables import new_table
+
+    table = new_table("", *(short_name(one["name"], _NAME_WIDTH) for one in judged))
+    table.add_row("words", *(f"{one['distinct']:,}" for one in judged))
+    table.add_row("dimensions", *(f"{one['dim']:,}" for one in judged))
+    for same in zip(*(one["sets"] for one in judged), strict=True):
+        similar = same[0]["kind"] == "similarity"
+        for label, cells in _similarity(same) if similar else _analogies(same, sections=sections, whole=whole):
+            table.add_row(label, *cells)
+    for measure, form in (("spearman", "{:.3f}"), ("accuracy", "{:.1%}")):
+        if sum(name.startswith(f"{measure}/") for name in judged[0]["metrics"]) > 1:
+            table.add_row(f"mean {measure}", *(figure(one["metrics"][measure], form) for one in judged))
+    return table
+
+
+def _similarity(same: Sequence[dict[str, Any]]) -> Iterator[tuple[str, list[str]]]:
+    """The lines of one similarity set: its figure for every table of words."""
+    yield short_name(same[0]["name"], _NAME_WIDTH), [figure(one["spearman"], "{:.3f}") for one in same]
+    yield "  pairs known", [f"{one['known']:,} of {one['pairs']:,}" for one in same]
+
+
+def _analogies(same: Sequence[dict[str, Any]], *, sections: bool, whole: str) -> Iterator[tuple[str, list[str]]]:
+    """The lines of one analogy set; sections with the number of questions that their share is of (`whole`)."""
+    yield short_name(same[0]["name"], _NAME_WIDTH), [figure(one["accuracy"], "{:.1%}") for one in same]
+    for part in ("semantic", "syntactic"):
+        if same[0][part] is not None:
+            yield f"  {part}", [figure(one[part]["accuracy"], "{:.1%}") for one in same]
+    yield "  questions seen", [f"{one['seen']:,} of {one['asked']:,}" for one in same]
+    yield "  among words", [f"{one['among']:,}" for one in same]
+    for section in zip(*(one["sections"] for one in same), strict=True) if sections else ():
+        label = "  " + short_name(section[0]["name"], _NAME_WIDTH)
+        yield label, [f"{figure(one['accuracy'], '{:.1%}')} of {one[whole]:,}" for one in section]
+
+
+def _remarks(found: dict[str, Any]) -> list[str]:
+    """What the table does not say: which words are unknown, whether columns compare, which files were passed over."""
+    lines = []
+    for one in found["words"]:
+        name = short_name(one["name"], _NAME_WIDTH)
+        if one["unit"] == "token":
+            lines.append(f"{name}: its rows are tokens, so a word of several tokens is unknown")
+        lines += [f"{name}: {_unknown(judged)}" for judged in one["sets"] if judged["unknown_words"]["count"]]
+    if found["unknown"] == "drop" and not _is_same_for_all(found["words"]):
+        lines.append("the columns know different pairs or questions; --unknown zero counts all of them")
+    if found["skipped"]:
+        skipped = ", ".join(f"{count:,} {ending}" for ending, count in found["skipped"].items())
+        lines.append(f"files passed over: {skipped}")
+    return lines
+
+
+def _unknown(judged: dict[str, Any]) -> str:
+    count, first = judged["unknown_words"]["count"], judged["unknown_words"]["first"]
+    what = f"not among the {judged['among']:,} commonest" if "among" in judged else "unknown"
+    some = ", ".join([*first[:_UNKNOWN_SHOWN], *["…"] * (count > _UNKNOWN_SHOWN)])
+    return f"{count:,} words of {judged['name']} are {what}: {some}"
+
+
+def _is_same_for_all(judged: list[dict[str, Any]]) -> bool:
+    """Whether every table of words knows as many pairs and questions of each set as the first."""
+    known = [[one.get("known", one.get("seen")) for one in table["sets"]] for table in judged]
+    return all(one == known[0] for one in known)

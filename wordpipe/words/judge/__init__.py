@@ -1,0 +1,1 @@
+"""Judging word vectors on word similarity and analogies."""
