@@ -1,0 +1,83 @@
+"""`wordpipe diff`: lines, table, JSON."""
+
+import json
+
+import pytest
+
+from tests.stages.test_diff import pair, write  # noqa: F401
+from wordpipe.cli import diff as command
+from wordpipe.cli import tables
+
+
+def test_a_line_per_word_in_a_pipe(cli, pair):  # noqa: F811
+    result = cli("diff", *pair, "-n", 2, "-k", 5)
+    found = json.loads(cli("diff", *pair, "-n", 2, "-k", 5, "--json").out)
+    assert result.code == 0
+    rows = [line.split("\t") for line in result.out.splitlines()]
+    for cells, one in zip(rows, found["words"], strict=True):
+        before, after = one["neighbours_a"], one["neighbours_b"]
+        assert cells[:4] == [f"{one['surprise']:.2f}", one["word"], f"{one['moved']:.2f}", f"{one['kept']:.2f}"]
+        assert cells[4] == ", ".join(near for near in before if near not in after)
+        assert cells[5] == ", ".join(near for near in after if near not in before)
+    assert "300 words compared\n" in result.err
+    assert f"only in {pair[1]}: 3 words: q, r" in result.err
+    assert cli("diff", *pair, "-q").err == ""
+
+
+def test_what_is_left_out_is_told(cli, pair):  # noqa: F811
+    told = cli("diff", *pair, "--words", 100, "--min-count", 800).err
+    assert "100 words compared of 300 shared (left out: 99 rarer than --min-count, 101 beyond --words)" in told
+    assert "no word moved more than others" in cli("diff", pair[0], pair[0]).err
+
+
+def test_other_dimensions_are_told(cli, pair, tmp_path):  # noqa: F811
+    import numpy as np
+
+    words = [f"word{row}" for row in range(300)]
+    other = write(tmp_path / "c", words, np.ones(300), np.random.default_rng(1).standard_normal((300, 5)))
+    result = cli("diff", pair[0], other, "--word", "word1")
+    assert result.code == 0
+    assert result.out.split("\t")[2] == ""
+    assert "dimensions differ" in result.err
+
+
+def test_unknown_words_are_named(cli, pair):  # noqa: F811
+    result = cli("diff", *pair, "--word", "x", "--word", "wurd7", "--word", "word9")
+    assert (result.code, result.out.split("\t")[1]) == (0, "word9")
+    assert f"x: only in {pair[0]}" in result.err
+    assert "unknown: wurd7 (did you mean word7" in result.err
+    result = cli("diff", *pair, "--word", "x")
+    assert (result.code, result.out) == (3, "")
+    assert cli("diff", *pair, "-k", 0).code == 2
+    assert cli("diff", pair[0], pair[0].parent).code == 4
+
+
+WORDS = [
+    {
+        "word": f"{name}\x1b[2J",
+        "moved": 0.5,
+        "kept": 0.25,
+        "surprise": 12.345,
+        "neighbours_a": [f"left{n}-{name}" for n in range(10)],
+        "neighbours_b": [f"gained{n}" for n in range(10)],
+    }
+    for name in ("one", "incomprehensibility")
+]
+
+
+@pytest.mark.parametrize("width", [48, 60, 80, 120, 200])
+def test_the_table_fits_the_terminal_and_nothing_steers_it(monkeypatch, capsys, width):
+    from rich.console import Console
+
+    plain = Console(width=width, force_terminal=False, highlight=False, markup=False, emoji=False)
+    monkeypatch.setattr(tables, "console", lambda: plain)
+    monkeypatch.setattr(command.sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", str(width))
+    command._print(WORDS)
+    out = capsys.readouterr().out
+    assert max(map(len, out.splitlines())) <= width
+    assert "\x1b" not in out
+    assert ("kept" in out) == (width >= 76)
+    assert "left0" in out
+    assert "gained0" in out
+    assert "12.35" in out or "12.34" in out

@@ -1,0 +1,178 @@
+"""`wordpipe diff`: the words that moved, as a table for people, as lines for a pipe, or as JSON."""
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from wordpipe.cli.output import safe_text, say
+from wordpipe.cli.progress import ProgressDrawer
+from wordpipe.cli.stage import ExampleCommand
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+__all__ = ["diff"]
+
+_NUMBERS_WIDTH = 76  # a narrower table leaves out how far and how many: the surprise says both
+_LIST_WIDTH = 10  # of neighbours, at least
+_WORD_SHARE = 5  # a word takes at most one part in so many of the width; a longer one is folded
+_NAMED = 10  # new or gone words named in a line
+
+
+@click.command(
+    cls=ExampleCommand,
+    example="wordpipe diff run/1990 run/2020\nwordpipe diff run/1990 run/2020 --word cloud --word web",
+)
+@click.argument("old", metavar="A", type=click.Path(path_type=Path))
+@click.argument("new", metavar="B", type=click.Path(path_type=Path))
+@click.option("-n", type=click.IntRange(1, 100_000), default=20, help="Words to show.  [default: 20]")
+@click.option("-k", type=click.IntRange(1, 1_000), default=10, help="Neighbours compared of each word.  [default: 10]")
+@click.option(
+    "--words",
+    type=click.IntRange(2, 1_000_000),
+    default=20_000,
+    metavar="N",
+    help="Compare so many of the commonest shared words; the time grows with the square.  [default: 20000]",
+)
+@click.option(
+    "--min-count",
+    type=click.IntRange(1),
+    default=1,
+    metavar="N",
+    help="Leave out words that occur fewer times in A or B.",
+)
+@click.option(
+    "--anchors",
+    type=click.IntRange(1),
+    default=5_000,
+    metavar="N",
+    help="Align the tables by so many of the commonest shared words.  [default: 5000]",
+)
+@click.option("--word", "only", multiple=True, metavar="WORD", help="Show just this word; may be repeated.")
+@click.option("--verify/--no-verify", default=True, help="Check the artifacts' hashes before use.  [on]")
+@click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Print one JSON object: totals, words with all neighbours, new and gone words.",
+)
+@click.option("-q", "--quiet", is_flag=True, help="Print nothing but the words and errors.")
+def diff(
+    old: Path,
+    new: Path,
+    n: int,
+    k: int,
+    words: int,
+    min_count: int,
+    anchors: int,
+    only: tuple[str, ...],
+    verify: bool,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Show which words moved between two tables of word vectors.
+
+    A and B are words artifacts of two years, two domains or two runs. A word moved when it is far from itself after the tables
+    are aligned, and when its neighbours are others; both more than for words as rare as it is, by `surprise` standard
+    deviations. In a pipe, there is one line per word, parted by tabs: surprise, word, moved (1 - cosine), kept (share of its
+    neighbours), neighbours lost, neighbours gained.
+    """
+    from wordpipe.errors import InputError
+    from wordpipe.stages.diff import diff as compare
+    from wordpipe.stages.making import RunOptions
+
+    with ProgressDrawer(quiet=quiet) as draw:
+        run = RunOptions(report=draw, verify=verify)
+        found = compare(old, new, n=n, k=k, words=words, anchors=anchors, min_count=min_count, only=only, run=run)
+    if as_json:
+        click.echo(json.dumps(found, ensure_ascii=False))
+    else:
+        _print(found["words"])
+    if not quiet:
+        for line in _remarks(found, old, new, k):
+            say(line)
+    if only and not found["words"]:
+        raise InputError("none of the words can be compared", hint="wordpipe query shows the words of one table")
+
+
+def _print(words: list[dict[str, Any]]) -> None:
+    if sys.stdout.isatty():
+        from wordpipe.cli.tables import console
+
+        screen = console()
+        screen.print(_table(words, screen.width))
+        return
+    for word in words:
+        click.echo(safe_text("\t".join(_cells(word))))
+
+
+def _cells(word: dict[str, Any]) -> list[str]:
+    """surprise, word, moved, kept, lost, gained."""
+    before, after = word["neighbours_a"], word["neighbours_b"]
+    return [
+        f"{word['surprise']:.2f}",
+        " ".join(word["word"].split()),
+        "" if word["moved"] is None else f"{word['moved']:.2f}",
+        f"{word['kept']:.2f}",
+        ", ".join(near for near in before if near not in set(after)),
+        ", ".join(near for near in after if near not in set(before)),
+    ]
+
+
+def _table(words: list[dict[str, Any]], width: int) -> "Table":
+    """One line per word; lists of neighbours are cut to the room there is."""
+    from rich.text import Text
+
+    from wordpipe.cli.tables import new_table
+
+    numbers = ("surprise", "moved", "kept") if width >= _NUMBERS_WIDTH else ("surprise",)
+    table = new_table("word", *numbers)
+    table.expand = True
+    table.columns[0].max_width = max(_LIST_WIDTH, width // _WORD_SHARE)
+    for head in ("lost", "gained"):
+        table.add_column(Text(head), no_wrap=True, overflow="ellipsis", ratio=1, min_width=_LIST_WIDTH)
+    for word in words:
+        surprise, name, moved, kept, *lists = (Text(safe_text(cell)) for cell in _cells(word))
+        table.add_row(name, *(surprise, moved, kept)[: len(numbers)], *lists)
+    return table
+
+
+def _remarks(found: dict[str, Any], old: Path, new: Path, k: int) -> list[str]:
+    """On how many words the answer stands, what was left out, and the words of one table only."""
+    lines = [f"{found['compared']:,} words compared{_left_out(found)}"]
+    kept = f"{found['neighbours_kept']:.0%} of {k} neighbours kept on average"
+    if found["alignment_cosine"] is None:
+        lines.append(f"{kept}; the dimensions differ, so nothing is aligned and neighbours alone decide")
+    else:
+        lines.append(f"{kept}; cosine after alignment {found['alignment_cosine']:.2f}")
+    lines += _one_sided(f"only in {old}", found["only_in_a"], found["gone"])
+    lines += _one_sided(f"only in {new}", found["only_in_b"], found["new"])
+    lines += [_unknown(word, about, old, new) for word, about in found["unknown"].items()]
+    if not found["words"] and not found["unknown"]:
+        lines.append("no word moved more than others of its count")
+    return lines
+
+
+def _left_out(found: dict[str, Any]) -> str:
+    why = {
+        "left_out_rare": "rarer than --min-count",
+        "left_out_beyond": "beyond --words",
+        "left_out_zero": "without a direction",
+    }
+    parts = [f"{found[name]:,} {text}" for name, text in why.items() if found[name]]
+    return f" of {found['shared']:,} shared (left out: {', '.join(parts)})" if parts else ""
+
+
+def _one_sided(where: str, count: int, words: list[dict[str, Any]]) -> list[str]:
+    named = ", ".join(one["word"] for one in words[:_NAMED]) + (", …" if count > _NAMED else "")
+    return [f"{where}: {count:,} words: {named}"] if words else []
+
+
+def _unknown(word: str, about: dict[str, Any], old: Path, new: Path) -> str:
+    if about["only_in"]:
+        return f"{word}: only in {old if about['only_in'] == 'a' else new}"
+    near = f" (did you mean {', '.join(about['near'])}?)" if about["near"] else ""
+    return f"unknown: {word}{near}"
