@@ -1,11 +1,9 @@
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.words.texts import Doc, batches, documents
-from wordpipe.words.lines import LineCutter, Lines, read_lines
-from wordpipe.words.vocabulary import Vocabulary
+from wordpipe.words.lines import LineCutter, Lines, cut_lines
+from wordpipe.words.text import Words
 
 
 def as_lists(pieces: list[Lines]) -> list[list[int]]:
@@ -43,21 +41,6 @@ def test_cutter_matches_the_slow_twin(texts: list[list[int]], size: int, random:
     assert cutter.finish().texts == 0
 
 
-@pytest.mark.parametrize("context", ["sentence", "document"])
-@settings(deadline=None)
-@given(docs=documents(), rows=st.integers(1, 4), dropped=st.sets(st.integers(1, 11)))
-def test_lines_are_the_kept_words_of_each_text(context: str, docs: list[Doc], rows: int, dropped: set[int]) -> None:
-    counts = np.array([0 if i in dropped else 20 - i for i in range(12)])
-    vocabulary = Vocabulary.keep(counts, 1)
-    rows_of_text = batches(docs, rows=rows)
-    lines = read_lines(rows_of_text, vocabulary, column="word_ids", context=context, split="train")  # type: ignore[arg-type]
-    texts = [[w for s in doc for w in s] for doc in docs] if context == "document" else [s for doc in docs for s in doc]
-    expected = [[int(vocabulary.row_of_id[w]) for w in text if w not in dropped] for text in texts]
-    assert as_lists(list(lines)) == [line for line in expected if line]
-
-
-def test_only_the_split_asked_for_is_read() -> None:
-    docs, splits = [[[0, 1]], [[2]], [[3, 4]]], ["train", "valid", "train"]
-    vocabulary = Vocabulary.keep(np.array([9, 8, 7, 6, 5]), 1)
-    read = read_lines(batches(docs, splits=splits), vocabulary, column="word_ids", context="document", split="valid")
-    assert as_lists(list(read)) == [[2]]
+def test_lines_of_a_text_in_blocks() -> None:
+    blocks = [Words(np.arange(3, dtype=np.int32), np.array([0])), Words(np.arange(3, 6, dtype=np.int32), np.array([1]))]
+    assert as_lists(list(cut_lines(blocks))) == [[0, 1, 2, 3], [4, 5]]

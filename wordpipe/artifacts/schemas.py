@@ -12,8 +12,10 @@ __all__ = [
     "TOKENS_16",
     "TOKENS_32",
     "VOCABULARY",
+    "ngrams_schema",
     "sentences_schema",
     "tokens_schema",
+    "vectors_schema",
     "words_schema",
 ]
 
@@ -69,6 +71,16 @@ STEPS = pa.schema(  # one row per report of any training; a log, outside the dig
 def words_schema(dim: int) -> pa.Schema:
     """One row per word, the commonest first."""
     return pa.schema([*VOCABULARY, _vector(dim)])
+
+
+def ngrams_schema(dim: int) -> pa.Schema:
+    """One row per character n-gram of the words beside them, `<` and `>` for their ends, the commonest first."""
+    return pa.schema([pa.field("ngram", pa.string(), nullable=False), _vector(dim)])
+
+
+def vectors_schema(dim: int) -> pa.Schema:
+    """Vectors alone: output vectors, a row for each of the words beside them."""
+    return pa.schema([_vector(dim)])
 
 
 def sentences_schema(dim: int, metadata: pa.Schema | None = None) -> pa.Schema:

@@ -1,33 +1,34 @@
 """`wordpipe train word2vec`: tokens → words."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
 
 from wordpipe.artifacts.reader import Artifact
-from wordpipe.artifacts.schemas import STEPS, VOCABULARY, words_schema
-from wordpipe.artifacts.tables import read_batches, read_schema, row_count
-from wordpipe.runtime import stop_signal
 from wordpipe.stages.making import Job, Made, PathLike, RunOptions, making
-from wordpipe.tokens.formats.reading import open_tokenizer
-from wordpipe.tokens.vocabulary import number_of_ids
-from wordpipe.words.corpus_file import CorpusFiles, part_words, write_corpus_files
-from wordpipe.words.gensim_backend import GensimTraining, require_gensim, threads_of
-from wordpipe.words.lines import Lines, read_lines
+from wordpipe.stages.training_text import SourceText
+from wordpipe.stages.word_tables import start_from, write_tables
+from wordpipe.stages.word_training import TrainingRun
+from wordpipe.words.ngrams import NGrams
 from wordpipe.words.probe import Probe
-from wordpipe.words.settings import Word2VecSettings
-from wordpipe.words.step import Step
-from wordpipe.words.table import WordVectors
-from wordpipe.words.vocabulary import COLUMN_OF_UNIT, Vocabulary, count_ids
+from wordpipe.words.settings import Word2VecPlan, Word2VecSettings
+from wordpipe.words.step import Training
+from wordpipe.words.text import TrainingText, write_text
+
+if TYPE_CHECKING:
+    from wordpipe.words.corpus_file import CorpusFiles
 
 __all__ = ["train_word2vec"]
+
+_LIBRARIES = {"native": "numba", "gensim": "gensim", "torch": "torch"}
 
 
 def train_word2vec(tokens: PathLike, *, output: PathLike, run: RunOptions | None = None, **settings: Any) -> Made:
     """Train word vectors on a tokens artifact.
+
+    A run that was stopped is continued by the same call, exactly where `deterministic` is set.
 
     Args:
         tokens: a tokens artifact.
@@ -39,114 +40,113 @@ def train_word2vec(tokens: PathLike, *, output: PathLike, run: RunOptions | None
         WordpipeError: see wordpipe/errors.py.
     """
     chosen = Word2VecSettings.make(settings)
-    require_gensim()
+    backend = "native" if chosen.backend == "auto" else chosen.backend
+    if backend == "gensim":
+        from wordpipe.words.gensim_backend import require_gensim
+
+        require_gensim()
     with making("words", "train word2vec", output, chosen, run) as job:
-        job.libraries = ("gensim", "numpy", "pyarrow")
+        job.libraries = (_LIBRARIES[backend], "numpy", "pyarrow")
         source = job.open_input(tokens, ["tokens"])
-        spelled = _spellings(source, chosen.unit)
-        vocabulary = _vocabulary(job, source, len(spelled), chosen)
-        text = _write_text(job, source, vocabulary, chosen)
-        probe = _probe(source, vocabulary, chosen)
-        training = GensimTraining(text, vocabulary, chosen, probe)
-        job.threads, job.bitwise = training.threads, training.bitwise
-        _train(job, training)
-        table = WordVectors([spelled[i] for i in vocabulary.ids], vocabulary.counts, training.vectors)
-        _write_words(job, table)
+        before = None if chosen.init is None else job.open_input(chosen.init, ["words"])
+        text = SourceText(job, source, chosen)
+        plan, words = text.plan, text.spelled()
+        _say_defaults(job, chosen, plan)
+        ngrams = _ngrams(job, text, words)
+        begin = _beginning(job, backend, text, ngrams)
+
+        def begin_from() -> Training:
+            training = begin()
+            if before is not None:
+                start_from(job, training, before, words, ngrams)
+            return training
+
+        training = _train(job, begin_from, plan)
+        write_tables(job, training, words, text.vocabulary, ngrams, plan)
         job.write("tokenizer.json", source.read("tokenizer.json"))  # queries and embed cut unspaced scripts with it
-        facts = source.manifest.facts
-        job.facts |= {"dim": chosen.dim, "unit": chosen.unit, "keep_case": facts["keep_case"]}
+        job.facts |= _facts(source, plan)
     return job.made
 
 
-def _spellings(source: Artifact, unit: Literal["word", "token"]) -> list[str]:
-    """The word (or token) of every id."""
-    if unit == "token":
-        tokenizer = open_tokenizer(source.read("tokenizer.json"), where=str(source.path / "tokenizer.json"))
-        return [tokenizer.id_to_token(number) or f"<{number}>" for number in range(number_of_ids(tokenizer))]
-    batches = read_batches(source, "words", ["word"], expected=VOCABULARY)
-    return [word for batch in batches for word in batch.column("word").to_pylist()]
+def _say_defaults(job: Job, chosen: Word2VecSettings, plan: Word2VecPlan) -> None:
+    """What the size of the text decided."""
+    names = [name for name in ("window", "epochs", "min_count") if getattr(chosen, name) is None]
+    if names:
+        words = job.counts["words_kept"] + job.counts["words_dropped_rare"]
+        job.note(f"for {words:,} words: {', '.join(f'{name} {getattr(plan, name)}' for name in names)}")
 
 
-def _vocabulary(job: Job, source: Artifact, size: int, settings: Word2VecSettings) -> Vocabulary:
-    column = COLUMN_OF_UNIT[settings.unit]
-    counts = count_ids(_rows(job, source, column, "counting"), size, column=column)
-    vocabulary = Vocabulary.keep(counts, settings.min_count)
-    job.counts |= {
-        "words_kept": vocabulary.tokens,
-        "words_dropped_rare": vocabulary.dropped_tokens,
-        "distinct_kept": len(vocabulary),
-        "distinct_dropped_rare": vocabulary.dropped_kinds,
-    }
-    return vocabulary
+def _ngrams(job: Job, text: SourceText, words: pa.StringArray) -> NGrams | None:
+    plan = text.plan
+    if not plan.max_n:
+        return None
+    job.report("finding n-grams")
+    ngrams = NGrams.of(words, text.vocabulary.counts, plan.min_n, plan.max_n, plan.max_ngrams)
+    job.counts |= {"ngrams": len(ngrams.spelled), "ngrams_dropped": ngrams.dropped}
+    return ngrams
 
 
-def _write_text(job: Job, source: Artifact, vocabulary: Vocabulary, settings: Word2VecSettings) -> CorpusFiles:
-    """The training text where gensim can read it: a scratch folder beside the output."""
+def _beginning(job: Job, backend: str, text: SourceText, ngrams: NGrams | None) -> Callable[[], Training]:
+    """What gives the training as it is before its first step."""
+    plan, vocabulary, probe = text.plan, text.vocabulary, _probe(text)
+    if backend == "gensim":
+        from wordpipe.words.gensim_backend import GensimTraining
+
+        files = _write_for_gensim(job, text)
+        return lambda: GensimTraining(files, vocabulary, plan, probe)
+    written = _write_text(job, text)
+    if backend == "torch":
+        from wordpipe.words.torch_backend.training import TorchTraining
+
+        return lambda: TorchTraining(written, vocabulary, plan, probe, plan.device)
+    from wordpipe.words.native.training import NativeTraining, Parts
+
+    parts = [] if ngrams is None else [Parts(ngrams.part_starts, ngrams.parts, len(ngrams.spelled))]
+    return lambda: NativeTraining(written, vocabulary, plan, probe, *parts)
+
+
+def _write_for_gensim(job: Job, text: SourceText) -> "CorpusFiles":
+    from wordpipe.words.corpus_file import part_words, write_corpus_files
+    from wordpipe.words.gensim_backend import threads_of
+    from wordpipe.words.lines import cut_lines
+
     folder = Path(job.scratch) / "text"
     folder.mkdir()
-    text = write_corpus_files(
-        _lines(source, vocabulary, settings, "train", job),
+    files = write_corpus_files(
+        cut_lines(text.rows("train", "preparing")),
         folder,
-        vocab_size=len(vocabulary),
-        words_per_part=part_words(vocabulary.tokens, threads_of(settings)),
+        vocab_size=len(text.vocabulary),
+        words_per_part=part_words(text.vocabulary.tokens, threads_of(text.plan)),
     )
-    job.counts |= {"texts": text.texts, "texts_cut_for_length": text.cuts}
-    return text
+    job.counts |= {"texts": files.texts, "texts_cut_for_length": files.cuts}
+    return files
 
 
-def _probe(source: Artifact, vocabulary: Vocabulary, settings: Word2VecSettings) -> Probe | None:
-    """What the loss is measured on: held-out text where there is some."""
-    for split in ("valid", "train"):
-        probe = Probe.sample(_lines(source, vocabulary, settings, split), vocabulary, settings, split=split)
-        if probe is not None:
-            return probe
-    return None
+def _write_text(job: Job, text: SourceText) -> TrainingText:
+    written = write_text(text.rows("train", "preparing"), Path(job.scratch) / "text.rows")
+    job.counts["texts"] = written.texts
+    return written
 
 
-def _lines(
-    source: Artifact, vocabulary: Vocabulary, settings: Word2VecSettings, split: str, job: Job | None = None
-) -> Iterator[Lines]:
-    column = COLUMN_OF_UNIT[settings.unit]
-    rows = _rows(job, source, column, "preparing")
-    return read_lines(rows, vocabulary, column=column, split=split, context=settings.context)
+def _probe(text: SourceText) -> Probe | None:
+    """What the held-out loss is measured on, where text is held out."""
+    return Probe.sample(text.rows("valid"), text.vocabulary, text.plan, split="valid")
 
 
-def _rows(job: Job | None, source: Artifact, column: str, phase: str) -> Iterator[pa.RecordBatch]:
-    read_schema(source, "tokens")
-    total, done = row_count(source, "tokens"), 0
-    for batch in read_batches(source, "tokens", ["doc_id", "sentence_id", "split", column]):
-        yield batch
-        done += len(batch)
-        if job is not None:
-            job.report(phase, done, total, "sentences")
+def _train(job: Job, begin: Callable[[], Training], plan: Word2VecPlan) -> Training:
+    run = TrainingRun(job, begin, plan)
+    run.resume()
+    job.threads, job.bitwise = run.training.threads, run.training.bitwise
+    run.run()
+    return run.training
 
 
-def _train(job: Job, training: GensimTraining) -> None:
-    """Train, log every step, and leave at once when a stop signal arrives: there is nothing to continue from."""
-    measured: Step | None = None  # the last step that knows its loss
-    with stop_signal() as flag, job.table("steps", STEPS, single=True, log=True) as log:
-        for step in training.steps(flag):
-            log.write(_row(step))
-            measured = step if step.loss is not None else measured
-            speed = step.tokens / max(step.seconds, 1e-9)
-            figures = {"epoch": str(step.epoch), "lr": f"{step.lr:.4f}", "words/s": f"{speed:,.0f}"}
-            if measured is not None:
-                figures["loss"] = f"{measured.loss:.4f}"
-            job.report("training", step.tokens, step.total, "words", **figures)
-            job.rates = {"words_per_s": round(speed, 1)}
-    if measured is not None and measured.loss is not None:
-        job.metrics = {"loss": round(measured.loss, 6)}
-        job.facts = {"loss_split": measured.split}
-
-
-def _row(step: Step) -> pa.RecordBatch:
-    values: Iterable[Any] = (step.step, step.tokens, step.split, step.loss, step.lr, step.seconds)
-    return pa.record_batch([pa.array([v], f.type) for v, f in zip(values, STEPS, strict=True)], schema=STEPS)
-
-
-def _write_words(job: Job, table: WordVectors) -> None:
-    norms = np.linalg.norm(table.vectors, axis=1)
-    assert np.isfinite(norms).all(), "the trainer let a non-finite vector through"
-    with job.table("words", words_schema(table.dim)) as writer:
-        for batch in table.to_batches():
-            writer.write(batch)
+def _facts(source: Artifact, plan: Word2VecPlan) -> dict[str, Any]:
+    """What readers of the artifact need to know."""
+    return {
+        "dim": plan.dim, "unit": plan.unit, "keep_case": source.manifest.facts["keep_case"],
+        "window": plan.window, "epochs": plan.epochs, "min_count": plan.min_count, "lr": plan.lr,
+        "min_n": plan.min_n if plan.max_n else 0, "max_n": plan.max_n, "phrases": plan.phrases,
+        "vectors": plan.vectors, "remove_components": plan.remove_components,
+        "outputs": plan.keep_outputs and plan.loss != "hs",
+    }  # fmt: skip

@@ -8,7 +8,7 @@ each epoch, and cannot be interrupted. With one thread and one part the numbers 
 import copy
 import importlib.util
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -19,7 +19,7 @@ from wordpipe.errors import ConfigError, DivergedError
 from wordpipe.runtime import StopFlag, cpu_count
 from wordpipe.words.corpus_file import CorpusFiles, Part
 from wordpipe.words.probe import Probe
-from wordpipe.words.settings import Word2VecSettings
+from wordpipe.words.settings import Word2VecPlan
 from wordpipe.words.step import Step
 from wordpipe.words.vocabulary import Vocabulary
 
@@ -41,7 +41,7 @@ def require_gensim() -> None:
         )
 
 
-def threads_of(settings: Word2VecSettings) -> int:
+def threads_of(settings: Word2VecPlan) -> int:
     """How many threads the gensim backend trains with."""
     if settings.deterministic:
         return 1
@@ -63,7 +63,7 @@ class GensimTraining:
     """
 
     def __init__(
-        self, text: CorpusFiles, vocabulary: Vocabulary, settings: Word2VecSettings, probe: Probe | None = None
+        self, text: CorpusFiles, vocabulary: Vocabulary, settings: Word2VecPlan, probe: Probe | None = None
     ) -> None:
         require_gensim()
         self.threads = threads_of(settings)
@@ -71,6 +71,7 @@ class GensimTraining:
         self._text = text
         self._settings = settings
         self._probe = probe
+        self.progress: dict[str, float] = {}
         self._model = _untrained(vocabulary, settings)
 
     @property
@@ -85,8 +86,12 @@ class GensimTraining:
         outputs: npt.NDArray[np.float32] = self._model.syn1neg
         return outputs
 
-    def steps(self, flag: StopFlag) -> Iterator[Step]:
-        """Train; a report after every part, with the loss at the end of each epoch.
+    def arrays(self) -> Mapping[str, npt.NDArray[np.float32]]:
+        """Nothing: gensim's training cannot be continued."""
+        return {}
+
+    def steps(self, flag: StopFlag, due: Callable[[], bool] = lambda: False) -> Iterator[Step]:
+        """Train; a report after every part, with the loss of the probe at the end of each epoch. It never rests.
 
         Raises:
             Stopped: the flag rose; the vectors are then unfinished.
@@ -96,16 +101,18 @@ class GensimTraining:
 
         start = time.monotonic()
         words = CythonVocab(self._model.wv)
-        total = self._text.words * self._settings.epochs
-        step = tokens = 0
+        total, tokens = self._total, 0
         for epoch in range(1, self._settings.epochs + 1):
             for part in self._train_epoch(words, tokens, total, flag):
                 tokens += part.words
-                step += 1
                 at_end = tokens == epoch * self._text.words
                 loss = self._measure(epoch) if at_end else None
                 split = self._probe.split if self._probe is not None and at_end else "train"
-                yield Step(step, epoch, tokens, total, split, loss, self._lr(tokens / total), time.monotonic() - start)
+                yield Step(epoch, tokens, total, split, loss, self._lr(tokens / total), time.monotonic() - start)
+
+    @property
+    def _total(self) -> int:
+        return self._text.words * self._settings.epochs
 
     def _train_epoch(self, words: Any, tokens: int, total: int, flag: StopFlag) -> Iterator[Part]:
         """Train every part once, several at a time; gives each as soon as it and all before it are done."""
@@ -126,7 +133,7 @@ class GensimTraining:
         """Train one part; `progress` is the share of the whole training that lies before it."""
         if flag.signum is not None:
             return
-        total = self._text.words * self._settings.epochs
+        total = self._total
         model = copy.copy(self._model)  # shares the matrices; its own learning rate
         model.alpha, model.min_alpha = self._lr(progress), self._lr(progress + part.words / total)
         expected = part.words + part.marks
@@ -149,7 +156,7 @@ class GensimTraining:
         return None if self._probe is None else self._probe.loss(self.vectors, self.outputs)
 
 
-def _untrained(vocabulary: Vocabulary, settings: Word2VecSettings) -> Any:
+def _untrained(vocabulary: Vocabulary, settings: Word2VecPlan) -> Any:
     """A gensim model with this vocabulary, its rows in our order, and its initial vectors."""
     from gensim.models import Word2Vec
 

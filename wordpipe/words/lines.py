@@ -1,4 +1,4 @@
-"""The training text as lines of vocabulary rows; a window never reaches beyond its line.
+"""The training text as lines of vocabulary rows, for gensim; a window never reaches beyond its line.
 
 A line is a sentence or a whole document, without the words that were dropped as rare (the window closes over them, as in
 word2vec). A text longer than `MAX_LINE` words becomes several lines; nothing is cut off.
@@ -6,16 +6,13 @@ word2vec). A text longer than `MAX_LINE` words becomes several lines; nothing is
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.compute as pc
 
-from wordpipe.words.vocabulary import Vocabulary, rows_of_split
+from wordpipe.words.text import Words
 
-__all__ = ["MAX_LINE", "LineCutter", "Lines", "read_lines"]
+__all__ = ["MAX_LINE", "LineCutter", "Lines", "cut_lines"]
 
 MAX_LINE = 9_999  # what gensim surely trains in full (see corpus_file); a cut costs the few pairs across it, no word
 
@@ -75,56 +72,13 @@ def _line_lengths(sizes: npt.NDArray[np.int64], max_line: int) -> npt.NDArray[np
     return lengths
 
 
-def read_lines(
-    batches: Iterable[pa.RecordBatch],
-    vocabulary: Vocabulary,
-    *,
-    column: str,
-    context: Literal["sentence", "document"],
-    split: str,
-) -> Iterator[Lines]:
-    """Read the lines of one split of a tokens artifact, in order, in memory bounded by a batch.
+def cut_lines(blocks: Iterable[Words]) -> Iterator[Lines]:
+    """Cut a text into lines, in memory bounded by a block.
 
     Args:
-        batches: with columns `doc_id`, `sentence_id`, `split` and `column`, the sentences of a document together and in order.
-        vocabulary: which ids are kept, and their rows.
-        column: `word_ids` or `ids`.
-        context: what is one text.
-        split: train, valid or test.
+        blocks: rows of the vocabulary.
     """
     cutter = LineCutter()
-    last: tuple[str, int] | None = None
-    for whole_batch in batches:
-        batch = rows_of_split(whole_batch, split)
-        if not batch.num_rows:
-            continue
-        begins = _text_begins(batch, last, context)
-        last = (batch.column("doc_id")[-1].as_py(), batch.column("sentence_id")[-1].as_py())
-        yield cutter.feed(*_kept_words(batch.column(column), begins, vocabulary))
+    for block in blocks:
+        yield cutter.feed(block.ids, block.starts)
     yield cutter.finish()
-
-
-def _text_begins(
-    batch: pa.RecordBatch, last: tuple[str, int] | None, context: Literal["sentence", "document"]
-) -> npt.NDArray[np.bool_]:
-    """For every sentence, whether a new text begins with it: another document, or the same text once more."""
-    begins = np.ones(len(batch), dtype=np.bool_)
-    if context == "sentence":
-        return begins
-    doc_ids, numbers = batch.column("doc_id"), batch.column("sentence_id").to_numpy(zero_copy_only=False)
-    changed = pc.not_equal(doc_ids[1:], doc_ids[:-1]).to_numpy(zero_copy_only=False)
-    begins[1:] = changed | (numbers[1:] <= numbers[:-1])
-    if last is not None:
-        begins[0] = doc_ids[0].as_py() != last[0] or numbers[0] <= last[1]
-    return begins
-
-
-def _kept_words(
-    sentences: pa.ListArray, begins: npt.NDArray[np.bool_], vocabulary: Vocabulary
-) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
-    """The rows of a column's kept words, and where among them the marked sentences begin."""
-    rows = vocabulary.row_of_id[sentences.flatten().to_numpy(zero_copy_only=False)]
-    kept_before = np.concatenate([[0], np.cumsum(rows >= 0)])
-    ends = np.cumsum(sentences.value_lengths().to_numpy(zero_copy_only=False))
-    sentence_starts = np.concatenate([[0], ends[:-1]]).astype(np.int64)
-    return rows[rows >= 0], kept_before[sentence_starts[begins]]

@@ -4,14 +4,16 @@ gensim's own figure is a cumulative float32 sum that depends on the number of th
 their noise words are drawn once, from text that is best held out, with the same distributions as in training.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from wordpipe.words.lines import Lines
-from wordpipe.words.settings import Word2VecSettings
+from wordpipe.words.native.tree import Tree
+from wordpipe.words.settings import Word2VecPlan
+from wordpipe.words.text import Words
 from wordpipe.words.vocabulary import Vocabulary
 
 __all__ = ["Probe", "keep_probabilities", "noise_distribution"]
@@ -19,7 +21,13 @@ __all__ = ["Probe", "keep_probabilities", "noise_distribution"]
 _MAX_WORDS = 2_000_000  # text looked at
 _TARGETS = 50_000  # standard error of the mean about 0.01 nats
 _BLOCK = 4_096  # targets scored at a time
+_NUMBERS = 4_000_000  # of vectors or scores held at a time, 16 MB
 _STREAM = 0x9B0E  # separates these draws from every other use of the seed
+
+Rows: TypeAlias = npt.NDArray[np.int32]
+Floats: TypeAlias = npt.NDArray[np.float32]
+_Losses: TypeAlias = Callable[[Floats, Floats, Rows, Rows], npt.NDArray[np.floating]]
+"""From hidden vectors (P, D), output vectors, targets (P,) and noise (P, K) to losses in nats."""
 
 
 def keep_probabilities(counts_V: npt.NDArray[np.int64], subsample: float) -> npt.NDArray[np.float64]:
@@ -48,134 +56,198 @@ class Probe:
     Attributes:
         inputs: rows that predict, (P, C) int32: C is 1 for skip-gram; for CBOW the window, filled up with -1.
         targets: rows to predict, (P,) int32.
-        noise: noise rows, (P, K) int32.
+        noise: noise rows, (P, K) int32; K is 0 where the loss is not that of negative sampling.
         split: where the text came from, train or valid.
+        objective: what is scored: ns (negative sampling), hs (hierarchical softmax) or softmax.
     """
 
-    inputs: npt.NDArray[np.int32]
-    targets: npt.NDArray[np.int32]
-    noise: npt.NDArray[np.int32]
+    inputs: Rows
+    targets: Rows
+    noise: Rows
     split: str
+    objective: Literal["ns", "hs", "softmax"] = "ns"
 
     @classmethod
     def sample(
         cls,
-        lines: Iterable[Lines],
+        blocks: Iterable[Words],
         vocabulary: Vocabulary,
-        settings: Word2VecSettings,
+        settings: Word2VecPlan,
         *,
         split: str,
         targets: int = _TARGETS,
     ) -> "Probe | None":
-        """Draw targets from the beginning (two million words) of `lines`; None where the text has no pair."""
+        """Draw targets from the beginning (two million words) of the text; None where it has no pair.
+
+        Args:
+            blocks: the text as rows of the vocabulary; a text may go on over blocks.
+            vocabulary: its counts decide what is skipped and what is noise.
+            settings: architecture, window, subsampling, noise, loss and seed are looked at.
+            split: where the text is from.
+            targets: how many, at most.
+        """
         rng = np.random.default_rng([settings.seed, _STREAM])
-        rows, line_of = _subsampled(_head(lines), keep_probabilities(vocabulary.counts, settings.subsample), rng)
+        rows, text_of = _subsampled(_head(blocks), keep_probabilities(vocabulary.counts, settings.subsample), rng)
         draw = _skipgram_pairs if settings.architecture == "skipgram" else _cbow_windows
-        inputs_PC, targets_P = draw(rows, line_of, settings.window, targets, rng)
+        inputs_PC, targets_P = draw(rows, text_of, settings, targets, rng)
         if not len(targets_P):
             return None
-        noise = noise_distribution(vocabulary.counts, settings.ns_exponent)
-        noise_PK = _draw(noise, (len(targets_P), settings.negatives), rng)
-        return cls(inputs_PC, targets_P, noise_PK, split)
+        noise_PK = np.zeros((len(targets_P), 0), dtype=np.int32)
+        if settings.loss == "ns":
+            noise = noise_distribution(vocabulary.counts, settings.ns_exponent)
+            noise_PK = _draw(noise, (len(targets_P), settings.negatives), rng)
+        return cls(inputs_PC, targets_P, noise_PK, split, settings.loss)
 
-    def loss(self, vectors_VD: npt.NDArray[np.float32], outputs_VD: npt.NDArray[np.float32]) -> float:
-        """Mean negative-sampling loss per target, in nats.
+    def loss(self, vectors_VD: Floats, outputs_VD: Floats, tree: Tree | None = None) -> float:
+        """Mean loss per target, in nats.
 
-        -log s(u_t . h) - sum_k log s(-u_k . h), where h is the mean of the inputs' vectors, u the output vectors, and
-        a noise word that is the target itself is left out.
+        With h the mean of the inputs' vectors, u the output vectors and s the logistic function it is, for a target t,
+        -log s(u_t . h) - sum_k log s(-u_k . h) with negative sampling, where a noise word k that is the target itself is left
+        out; the sum of -log s(sign * u_n . h) over the nodes n of the target's path with hierarchical softmax; and
+        -u_t . h + log sum_v exp(u_v . h) over all words v with the full softmax.
 
-        Source: Mikolov et al. 2013, "Distributed Representations of Words and Phrases", equation 4.
+        Args:
+            vectors_VD: the words' vectors, of words made of parts those that were put together.
+            outputs_VD: the words' output vectors; of the tree's nodes, (V - 1, D) or more, for hierarchical softmax.
+            tree: the tree, for hierarchical softmax.
+
+        Source: Mikolov et al. 2013, "Distributed Representations of Words and Phrases", equations 4, 3 and 2.
         """
+        score: _Losses = _sampled_losses
+        if self.objective == "hs":
+            assert tree is not None, "hierarchical softmax has a tree"
+            score = _tree_losses(tree)
+        elif self.objective == "softmax":
+            score = _softmax_losses
+        size = self._at_once(*outputs_VD.shape)
         total = 0.0
-        for first in range(0, len(self.targets), _BLOCK):
-            part = slice(first, first + _BLOCK)
-            inputs_PC, targets_P, noise_PK = self.inputs[part], self.targets[part], self.noise[part]
-            known_PC = (inputs_PC >= 0)[..., None]
-            hidden_PD = (vectors_VD[inputs_PC] * known_PC).sum(axis=1) / known_PC.sum(axis=1)
-            true_P = np.einsum("pd,pd->p", hidden_PD, outputs_VD[targets_P])
-            noise_score_PK = np.einsum("pd,pkd->pk", hidden_PD, outputs_VD[noise_PK])
-            noise_loss_PK = np.where(noise_PK == targets_P[:, None], 0.0, np.logaddexp(0.0, noise_score_PK))
-            total += float(np.logaddexp(0.0, -true_P).sum() + noise_loss_PK.sum())
+        for first in range(0, len(self.targets), size):
+            part = slice(first, first + size)
+            hidden_PD = _hidden(vectors_VD, self.inputs[part])
+            total += float(score(hidden_PD, outputs_VD, self.targets[part], self.noise[part]).sum(dtype=np.float64))
         return total / len(self.targets)
 
+    def _at_once(self, n_outputs: int, dim: int) -> int:
+        """How many targets are scored at a time."""
+        noise, inputs = int(self.noise.shape[1]), int(self.inputs.shape[1])
+        others = {"ns": noise * dim, "hs": 32 * dim, "softmax": n_outputs}[self.objective]
+        return max(1, min(_BLOCK, _NUMBERS // max(others, inputs * dim, 1)))
 
-def _head(lines: Iterable[Lines]) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
-    """The first words, and the number of each word's line."""
-    rows: list[npt.NDArray[np.int32]] = []
-    lengths: list[npt.NDArray[np.int64]] = []
-    words = 0
-    for some in lines:
-        rows.append(some.rows)
-        lengths.append(some.lengths)
-        words += len(some.rows)
+
+def _hidden(vectors_VD: Floats, inputs_PC: Rows) -> Floats:
+    """The mean of the inputs' vectors, (P, D)."""
+    known_PC = (inputs_PC >= 0)[..., None]
+    hidden_PD: Floats = (vectors_VD[inputs_PC] * known_PC).sum(axis=1) / known_PC.sum(axis=1, dtype=np.float32)
+    return hidden_PD
+
+
+def _sampled_losses(hidden_PD: Floats, outputs_VD: Floats, targets_P: Rows, noise_PK: Rows) -> npt.NDArray[np.floating]:
+    true_P = np.einsum("pd,pd->p", hidden_PD, outputs_VD[targets_P])
+    noise_score_PK = np.einsum("pd,pkd->pk", hidden_PD, outputs_VD[noise_PK])
+    noise_loss_PK = np.where(noise_PK == targets_P[:, None], 0.0, np.logaddexp(0.0, noise_score_PK))
+    losses_P: npt.NDArray[np.floating] = np.logaddexp(0.0, -true_P) + noise_loss_PK.sum(axis=1)
+    return losses_P
+
+
+def _tree_losses(tree: Tree) -> _Losses:
+    def losses(hidden_PD: Floats, nodes_ND: Floats, targets_P: Rows, _: Rows) -> npt.NDArray[np.floating]:
+        """One loss for every turn of every target."""
+        starts_P = tree.path_starts[targets_P]
+        lengths_P = tree.path_starts[targets_P + 1] - starts_P
+        of_turn = np.repeat(np.arange(len(targets_P)), lengths_P)
+        turns = np.arange(len(of_turn)) + np.repeat(starts_P - (np.cumsum(lengths_P) - lengths_P), lengths_P)
+        scores = np.einsum("td,td->t", hidden_PD[of_turn], nodes_ND[tree.path_nodes[turns]])
+        turn_losses: npt.NDArray[np.floating] = np.logaddexp(0.0, -tree.path_signs[turns] * scores)
+        return turn_losses
+
+    return losses
+
+
+def _softmax_losses(hidden_PD: Floats, outputs_VD: Floats, targets_P: Rows, _: Rows) -> npt.NDArray[np.floating]:
+    scores_PV = hidden_PD @ outputs_VD.T
+    true_P = scores_PV[np.arange(len(targets_P)), targets_P]
+    largest_P = scores_PV.max(axis=1)
+    np.exp(np.subtract(scores_PV, largest_P[:, None], out=scores_PV), out=scores_PV)
+    losses_P: npt.NDArray[np.floating] = largest_P - true_P + np.log(scores_PV.sum(axis=1))
+    return losses_P
+
+
+def _head(blocks: Iterable[Words]) -> tuple[Rows, npt.NDArray[np.int64]]:
+    """The first words, and the number of the text that each is from."""
+    rows = [np.zeros(0, dtype=np.int32)]
+    texts = [np.zeros(0, dtype=np.int64)]
+    words = begun = 0
+    for block in blocks:
+        rows.append(block.ids)
+        texts.append(begun + np.searchsorted(block.starts, np.arange(len(block.ids)), side="right"))
+        words += len(block.ids)
+        begun += len(block.starts)
         if words >= _MAX_WORDS:
             break
-    if not words:
-        return np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.int64)
-    all_lengths = np.concatenate(lengths)
-    return np.concatenate(rows)[:_MAX_WORDS], np.repeat(np.arange(len(all_lengths)), all_lengths)[:_MAX_WORDS]
+    return np.concatenate(rows)[:_MAX_WORDS], np.concatenate(texts)[:_MAX_WORDS]
 
 
 def _subsampled(
-    text: tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]],
+    text: tuple[Rows, npt.NDArray[np.int64]],
     keep_V: npt.NDArray[np.float64],
     rng: np.random.Generator,
-) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
-    """The words that survive subsampling, and their lines."""
-    rows, line_of = text
+) -> tuple[Rows, npt.NDArray[np.int64]]:
+    """The words that survive subsampling, and their texts."""
+    rows, text_of = text
     kept = rng.random(len(rows)) < keep_V[rows]
-    return rows[kept], line_of[kept]
+    return rows[kept], text_of[kept]
 
 
 def _skipgram_pairs(
-    rows: npt.NDArray[np.int32],
-    line_of: npt.NDArray[np.int64],
-    window: int,
+    rows: Rows,
+    text_of: npt.NDArray[np.int64],
+    settings: Word2VecPlan,
     targets: int,
     rng: np.random.Generator,
-) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+) -> tuple[Rows, Rows]:
     """(P, 1) inputs and (P,) targets, uniform over the pairs of one epoch.
 
-    A centre draws its reach from 1 to `window`, so a distance d occurs in a share (window - d + 1) / window of windows.
-    Positions and distances are drawn freely, and pairs that leave their line are thrown away.
+    Where a centre draws its reach from 1 to the window, a distance d occurs in a share (window - d + 1) / window of windows;
+    otherwise in all of them. Positions and distances are drawn freely, and pairs that leave their text are thrown away.
     """
     if not len(rows):
         return np.zeros((0, 1), dtype=np.int32), np.zeros(0, dtype=np.int32)
-    shares = np.arange(window, 0, -1, dtype=np.float64)
+    shares = np.arange(settings.window, 0, -1, dtype=np.float64)
+    if not settings.dynamic_window:
+        shares[:] = 1
     distance = 1 + _draw(shares / shares.sum(), (2 * targets,), rng)
     centre = rng.integers(len(rows), size=2 * targets)
     other = centre + distance * rng.choice([-1, 1], size=2 * targets)
     inside = (other >= 0) & (other < len(rows))
-    inside[inside] = line_of[other[inside]] == line_of[centre[inside]]
+    inside[inside] = text_of[other[inside]] == text_of[centre[inside]]
     return rows[centre[inside]][:targets, None], rows[other[inside]][:targets]
 
 
 def _cbow_windows(
-    rows: npt.NDArray[np.int32],
-    line_of: npt.NDArray[np.int64],
-    window: int,
+    rows: Rows,
+    text_of: npt.NDArray[np.int64],
+    settings: Word2VecPlan,
     targets: int,
     rng: np.random.Generator,
-) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+) -> tuple[Rows, Rows]:
     """(P, 2 * window) inputs, -1 where there is none, and (P,) targets, uniform over positions."""
+    window = settings.window
     if not len(rows):
         return np.zeros((0, 2 * window), dtype=np.int32), np.zeros(0, dtype=np.int32)
     centre = rng.integers(len(rows), size=targets)
-    reach = rng.integers(1, window + 1, size=targets)
+    reach = rng.integers(1 if settings.dynamic_window else window, window + 1, size=targets)
     offset_C = np.concatenate([np.arange(-window, 0), np.arange(1, window + 1)])
     other_PC = centre[:, None] + offset_C
     inside_PC = (other_PC >= 0) & (other_PC < len(rows)) & (abs(offset_C) <= reach[:, None])
     other_PC = other_PC.clip(0, len(rows) - 1)
-    inside_PC &= line_of[other_PC] == line_of[centre][:, None]
+    inside_PC &= text_of[other_PC] == text_of[centre][:, None]
     filled = inside_PC.any(axis=1)
     return np.where(inside_PC, rows[other_PC], np.int32(-1))[filled], rows[centre[filled]]
 
 
-def _draw(
-    probabilities: npt.NDArray[np.float64], shape: tuple[int, ...], rng: np.random.Generator
-) -> npt.NDArray[np.int32]:
+def _draw(probabilities: npt.NDArray[np.float64], shape: tuple[int, ...], rng: np.random.Generator) -> Rows:
     """Independent draws from a distribution over 0, 1 and so on."""
     edges = np.cumsum(probabilities)
     drawn = np.searchsorted(edges, rng.random(shape) * edges[-1], side="right")
-    rows: npt.NDArray[np.int32] = np.minimum(drawn, len(edges) - 1).astype(np.int32)
+    rows: Rows = np.minimum(drawn, len(edges) - 1).astype(np.int32)
     return rows

@@ -1,44 +1,127 @@
-"""Settings of `wordpipe train word2vec`."""
+"""Settings of `wordpipe train word2vec`. Imports nothing heavy."""
 
+from pathlib import Path
 from typing import Literal, Self
 
 from pydantic import model_validator
 
 from wordpipe.settings import Settings, setting
+from wordpipe.words.sizes import defaults_for
 
-__all__ = ["Word2VecSettings"]
+__all__ = ["Word2VecPlan", "Word2VecSettings"]
 
 
 class Word2VecSettings(Settings):
-    """What decides the word vectors. The defaults are word2vec's own, but for skip-gram as the architecture."""
+    """What decides the word vectors. Those that are not given follow the size of the text (see `words.sizes`)."""
 
     architecture: Literal["skipgram", "cbow"] = setting(
         "skipgram", "skipgram: a word predicts its neighbours; cbow: the neighbours' mean predicts the word"
     )
+    loss: Literal["ns", "hs", "softmax"] = setting(
+        "ns", "what is predicted: the word among noise words (negative sampling), its path in a Huffman tree (hierarchical"
+        " softmax), or the word among all words (softmax, for small vocabularies)"
+    )  # fmt: skip
     unit: Literal["word", "token"] = setting(
         "word", "what gets a vector: words, or the tokenizer's tokens (to initialise a transformer)"
     )
     context: Literal["sentence", "document"] = setting("document", "what a window may not reach beyond")
     dim: int = setting(100, "numbers per vector", ge=1, le=4096)
-    window: int = setting(5, "words looked at on each side; each centre draws its own from 1 to this", ge=1, le=1000)
-    negatives: int = setting(5, "noise words per true pair", ge=1, le=1000)
-    epochs: int = setting(5, "passes over the text", ge=1, le=100_000)
-    min_count: int = setting(5, "rarer words get no vector", ge=1)
+    window: int | None = setting(None, "words looked at on each side, else by the size of the text", ge=1, le=1000)
+    dynamic_window: bool = setting(
+        True, "each centre draws its own reach from 1 to the window, so near words count more"
+    )
+    negatives: int = setting(5, "noise words per true pair, for ns", ge=1, le=1000)
+    ns_exponent: float = setting(0.75, "noise words are drawn by count to this power", ge=-2, le=2)
+    epochs: int | None = setting(None, "passes over the text, else by its size", ge=1, le=100_000)
+    min_count: int | None = setting(None, "rarer words get no vector, else by the size of the text", ge=1)
     subsample: float = setting(
         1e-3, "words with a larger share of the text are skipped at random; 0 keeps all", ge=0, le=1
     )
-    ns_exponent: float = setting(0.75, "noise words are drawn by count to this power", ge=-2, le=2)
-    lr: float = setting(0.025, "learning rate at the start; falls linearly with the words seen", gt=0, le=1)
-    min_lr: float = setting(1e-4, "learning rate at the end", ge=0, le=1)
-    seed: int = setting(1, "seed of initial vectors, windows, subsampling and noise", ge=0, lt=2**32)
-    deterministic: bool = setting(False, "same bytes from every run, on one thread with gensim")
-    threads: int = setting(
-        0, "training threads, 0 = one per core; more than one updates without locks, so runs differ slightly", ge=0
+    phrases: int = setting(
+        0,
+        "passes that join words which stand together more often than by chance (new_york); each doubles the length",
+        ge=0,
+        le=8,
     )
-    backend: Literal["auto", "gensim"] = setting("auto", "what trains: gensim, the only one so far")
+    phrase_threshold: float = setting(
+        100.0, "how many times as often as by chance words must stand together to be joined; higher gives fewer phrases", gt=0
+    )  # fmt: skip
+    min_n: int = setting(3, "shortest character n-gram, where max_n is given", ge=1, le=50)
+    max_n: int = setting(
+        0, "longest character n-gram; words are then made of theirs, and unknown words get vectors; 0 = none", ge=0, le=50
+    )  # fmt: skip
+    max_ngrams: int = setting(2_000_000, "character n-grams kept, the commonest", ge=1, le=2**31 - 1)
+    lr: float | None = setting(
+        None,
+        "learning rate at the start, else 0.025 for skipgram, 0.05 for cbow; falls linearly with the words seen",
+        gt=0,
+        le=1,
+    )
+    min_lr: float = setting(1e-4, "learning rate at the end", ge=0, le=1)
+    vectors: Literal["inputs", "outputs", "sum"] = setting(
+        "inputs", "which vectors the words get: those that predict (skip-gram's centre, CBOW's context vectors), those that"
+        " are predicted, or the sum of both"
+    )  # fmt: skip
+    remove_components: int = setting(
+        0, "all-but-the-top: take away the mean of all vectors and this many of their principal components", ge=0, le=1000
+    )  # fmt: skip
+    keep_outputs: bool = setting(True, "keep the output vectors too, which --init goes on from; doubles the artifact")
+    init: Path | None = setting(
+        None, "go on from the vectors of this words artifact: more epochs, or more text", metavar="WORDS", artifact=("words",)
+    )  # fmt: skip
+    seed: int = setting(1, "seed of initial vectors, windows, subsampling and noise", ge=0, lt=2**32)
+    deterministic: bool = setting(False, "same bytes from every run, whatever the threads: one of them trains")
+    threads: int = setting(
+        0, "training threads, 0 = one per core; more than one updates without locks, so runs differ slightly", ge=0, le=1024
+    )  # fmt: skip
+    backend: Literal["auto", "native", "gensim", "torch"] = setting(
+        "auto", "what trains: native (compiled, on the CPU), torch (on a GPU), gensim; auto: torch where there is a GPU"
+    )
+    device: Literal["auto", "cpu", "cuda"] = setting("auto", "where torch trains; auto: on a GPU where there is one")
+    checkpoint_seconds: float = setting(
+        60, "seconds between checkpoints, which a stopped run goes on from", gt=0, recipe=False
+    )
 
     @model_validator(mode="after")
-    def _lr_falls(self) -> Self:
-        if self.min_lr > self.lr:
+    def _fit_together(self) -> Self:
+        if self.lr is not None and self.min_lr > self.lr:
             raise ValueError(f"min_lr = {self.min_lr} should be at most lr = {self.lr}")
+        if 0 < self.max_n < self.min_n:
+            raise ValueError(f"max_n = {self.max_n} should be at least min_n = {self.min_n}, or 0 for no n-grams")
+        if self.max_n and self.unit == "token":
+            raise ValueError("max_n: tokens are parts of words already; n-grams go with unit = word")
+        if self.phrases and self.unit == "token":
+            raise ValueError("phrases: tokens are not joined; phrases go with unit = word")
+        if self.vectors != "inputs" and self.loss == "hs":
+            raise ValueError(
+                f"vectors = {self.vectors}: hierarchical softmax has no output vectors of words, only of its tree"
+            )
+        if self.vectors != "inputs" and self.max_n:
+            raise ValueError(f"vectors = {self.vectors}: words made of n-grams have theirs among the inputs")
+        self._check_backend()
         return self
+
+    def _check_backend(self) -> None:
+        """Refuse what only the native backend can do."""
+        only_native = {
+            "loss": self.loss != "ns", "max_n": self.max_n > 0,
+            "dynamic_window": self.backend == "gensim" and not self.dynamic_window,
+        }  # fmt: skip
+        for name, asked in only_native.items():
+            if asked and self.backend in ("gensim", "torch"):
+                raise ValueError(f"{name} = {getattr(self, name)} goes with backend = native, not {self.backend}")
+
+    def plan(self, words: int) -> "Word2VecPlan":
+        """The same with nothing left open, for a training text of so many words."""
+        chosen = {**defaults_for(words), "lr": {"skipgram": 0.025, "cbow": 0.05}[self.architecture]}
+        given = {name: value for name, value in self.model_dump().items() if value is not None}
+        return Word2VecPlan(**{**chosen, **given})
+
+
+class Word2VecPlan(Word2VecSettings):
+    """Settings with nothing left open: what a trainer takes."""
+
+    window: int = 5
+    epochs: int = 5
+    min_count: int = 5
+    lr: float = 0.025

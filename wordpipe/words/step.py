@@ -1,6 +1,6 @@
 """What every word2vec trainer reports and offers."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -17,17 +17,17 @@ class Step:
     """One report of the training.
 
     Attributes:
-        step: reports so far, from 1.
         epoch: the epoch it belongs to, from 1.
         tokens: words seen so far, over all epochs.
         total: words that will have been seen at the end.
         split: what `loss` was measured on, `train` or `valid`; `train` where there is none.
-        loss: mean loss of a fixed sample of targets in nats, at the end of each epoch; None in between.
+        loss: at the end of each epoch, nats: for `train` the mean over all predictions of the epoch, as each was made, where
+            the backend counts them; for `valid` the mean over a fixed sample of held-out text. None in between.
         lr: learning rate reached.
-        seconds: since the start of the training.
+        seconds: since the start, or since this training was taken up again.
+        resting: nothing is being trained: the weights and the position belong together, and may be kept.
     """
 
-    step: int
     epoch: int
     tokens: int
     total: int
@@ -35,6 +35,7 @@ class Step:
     loss: float | None
     lr: float
     seconds: float
+    resting: bool = False
 
 
 class Training(Protocol):
@@ -43,13 +44,23 @@ class Training(Protocol):
     Attributes:
         threads: threads that it trains with.
         bitwise: whether another run would give the same bytes.
+        progress: how far it is, as JSON values; set together with what is in `arrays`, before `steps`, to go on from there.
     """
 
     threads: int
     bitwise: bool
+    progress: dict[str, float]
 
-    def steps(self, flag: StopFlag) -> Iterator[Step]:
-        """Train, reporting as it goes; looks at `flag` between the reports."""
+    def steps(self, flag: StopFlag, due: Callable[[], bool] = ...) -> Iterator[Step]:
+        """Train, reporting as it goes, until the flag rises.
+
+        Where `due` says so, or the flag has risen, and at the end of an epoch, the threads come to rest and a report with
+        `resting` follows. A training that cannot be continued never rests, and raises Stopped instead.
+        """
+        ...
+
+    def arrays(self) -> Mapping[str, npt.NDArray[np.float32]]:
+        """What training changes, by name, C-contiguous; empty where it cannot be continued."""
         ...
 
     @property
@@ -59,5 +70,5 @@ class Training(Protocol):
 
     @property
     def outputs(self) -> npt.NDArray[np.float32]:
-        """The output (context) vectors (V, D), in the order of the vocabulary."""
+        """The output vectors (V, D), in the order of the vocabulary."""
         ...

@@ -1,0 +1,82 @@
+"""The training text: read from a tokens artifact, written to disk, read back in pieces."""
+
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.words.texts import Doc, batches, documents
+from wordpipe.errors import InputError
+from wordpipe.words.reading import kept_rows, read_words
+from wordpipe.words.text import TrainingText, Words, write_text
+from wordpipe.words.vocabulary import Vocabulary
+
+
+def texts_of(marked: np.ndarray) -> list[list[int]]:  # type: ignore[type-arg]
+    """The texts of a piece that begins with one."""
+    texts: list[list[int]] = []
+    for row in marked.tolist():
+        if row < 0:
+            texts.append([])
+        texts[-1].append(~row if row < 0 else row)
+    return texts
+
+
+@pytest.mark.parametrize("context", ["sentence", "document"])
+@given(docs=documents(), rows=st.integers(1, 4), dropped=st.sets(st.integers(1, 11)))
+def test_text_is_the_kept_words_of_each_text(
+    tmp_path_factory: pytest.TempPathFactory, context: str, docs: list[Doc], rows: int, dropped: set[int]
+) -> None:
+    vocabulary = Vocabulary.keep(np.array([0 if i in dropped else 20 - i for i in range(12)]), 1)
+    words = read_words(batches(docs, rows=rows), column="word_ids", context=context, split="train")  # type: ignore[arg-type]
+    path = tmp_path_factory.mktemp("text") / "rows"
+    texts = [[w for s in doc for w in s] for doc in docs] if context == "document" else [s for doc in docs for s in doc]
+    kept = [[int(vocabulary.row_of_id[w]) for w in text if w not in dropped] for text in texts]
+    expected = [text for text in kept if text]
+    if not expected:
+        with pytest.raises(InputError, match="no words"):
+            write_text(kept_rows(words, vocabulary.row_of_id), path)
+        return
+    text = write_text(kept_rows(words, vocabulary.row_of_id), path)
+    assert text == TrainingText(path, sum(map(len, expected)), len(expected))
+    assert texts_of(text.read(0, text.words)) == expected
+
+
+@given(
+    st.lists(st.integers(0, 9), min_size=1, max_size=40),
+    st.sets(st.integers(0, 40)),
+    st.lists(st.integers(0, 40), max_size=5),
+)
+def test_blocks_may_end_anywhere(
+    tmp_path_factory: pytest.TempPathFactory, ids: list[int], starts: set[int], cuts: list[int]
+) -> None:
+    folder = tmp_path_factory.mktemp("text")
+    firsts = sorted({start for start in starts if start <= len(ids)})
+    edges = sorted({0, *(cut for cut in cuts if cut < len(ids)), len(ids)})
+
+    def block(first: int, last: int) -> Words:
+        here = [s - first for s in firsts if first <= s < last or s == last == len(ids)]
+        return Words(np.array(ids[first:last], dtype=np.int32), np.array(here, dtype=np.int64))
+
+    whole = write_text([block(0, len(ids))], folder / "whole")
+    pieces = write_text([block(a, b) for a, b in pairwise(edges)], folder / "pieces")
+    assert (whole.words, whole.texts) == (pieces.words, pieces.texts)
+    assert whole.path.read_bytes() == pieces.path.read_bytes()
+
+
+def test_a_text_may_go_on_in_the_next_block(tmp_path: Path) -> None:
+    none = np.zeros(0, dtype=np.int64)
+    blocks = [Words(np.array([1, 2], dtype=np.int32), np.array([0])), Words(np.array([3], dtype=np.int32), none)]
+    text = write_text(blocks, tmp_path / "rows")
+    assert text.texts == 1
+    assert text.read(-5, 99).tolist() == [~1, 2, 3]
+    assert text.read(1, 2).tolist() == [2]
+
+
+def test_only_the_split_asked_for_is_read() -> None:
+    docs, splits = [[[0, 1]], [[2]], [[3, 4]]], ["train", "valid", "train"]
+    read = list(read_words(batches(docs, splits=splits), column="word_ids", context="document", split="valid"))
+    assert [block.ids.tolist() for block in read] == [[2]]

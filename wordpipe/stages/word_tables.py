@@ -1,0 +1,134 @@
+"""The tables of a words artifact: written after training, and read back to go on from."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from wordpipe.artifacts.reader import Artifact
+from wordpipe.artifacts.schemas import ngrams_schema, vectors_schema, words_schema
+from wordpipe.artifacts.tables import read_batches
+from wordpipe.errors import ArtifactError
+from wordpipe.stages.making import Job
+from wordpipe.words.all_but_the_top import CommonPart
+from wordpipe.words.native.training import NativeTraining
+from wordpipe.words.ngrams import NGrams
+from wordpipe.words.settings import Word2VecPlan
+from wordpipe.words.step import Training
+from wordpipe.words.vocabulary import Vocabulary
+
+__all__ = ["start_from", "write_tables"]
+
+_ROWS = 16_384  # of a batch
+
+Floats = npt.NDArray[np.float32]
+
+
+def write_tables(
+    job: Job, training: Training, words: pa.StringArray, vocabulary: Vocabulary, ngrams: NGrams | None, plan: Word2VecPlan
+) -> None:  # fmt: skip
+    """Write the words with their vectors, the n-grams with theirs, and what `--init` needs to go on."""
+    vectors_VD = _chosen(training, plan)
+    ngrams_GD = training.ngrams if isinstance(training, NativeTraining) else np.zeros((0, plan.dim), dtype=np.float32)
+    if plan.remove_components:
+        common = CommonPart.of(vectors_VD, plan.remove_components)
+        vectors_VD, ngrams_GD = common.removed_from(vectors_VD), common.removed_from(ngrams_GD)
+    _write(job, "words", words_schema(plan.dim), vectors_VD, words, pa.array(vocabulary.counts))
+    if ngrams is not None:
+        _write(job, "ngrams", ngrams_schema(plan.dim), ngrams_GD, ngrams.spelled)
+    if plan.keep_outputs and plan.loss != "hs":
+        _write(job, "outputs", vectors_schema(plan.dim), training.outputs)
+
+
+def start_from(job: Job, training: Training, old: Artifact, words: pa.StringArray, ngrams: NGrams | None) -> None:
+    """Fill a fresh training with the vectors of another words artifact, where it has them.
+
+    Raises:
+        ArtifactError: its vectors cannot be trained further, or are of another kind.
+    """
+    arrays = training.arrays()
+    _refuse_misfit(job, old, arrays["inputs"].shape[1])
+    dim = int(old.manifest.facts["dim"])
+    found = _copy(old, "words", "word", words, arrays["inputs"][:, :dim])
+    has_outputs = bool(old.manifest.facts.get("outputs"))
+    if has_outputs and job.settings.model_dump()["loss"] != "hs":
+        _copy_outputs(old, words, arrays["outputs"][:, :dim])
+    else:
+        job.warn("the output vectors were not kept: they start at zero, so the first epoch learns them anew")
+    if ngrams is not None and isinstance(training, NativeTraining):
+        _copy(old, "ngrams", "ngram", ngrams.spelled, arrays["ngrams"][:, :dim])
+        training.take_parts_away(found)
+    job.counts |= {"words_from_init": int(found.sum()), "words_new": len(words) - int(found.sum())}
+    lost = sum(len(batch) for batch in read_batches(old, "words", ["word"])) - int(found.sum())
+    if lost:
+        job.counts["words_of_init_left_out"] = lost
+
+
+def _chosen(training: Training, plan: Word2VecPlan) -> Floats:
+    if plan.vectors == "inputs":
+        return training.vectors
+    return training.outputs if plan.vectors == "outputs" else training.vectors + training.outputs
+
+
+def _write(job: Job, stem: str, schema: pa.Schema, vectors_VD: Floats, *columns: pa.Array) -> None:
+    with job.table(stem, schema) as table:
+        for first in range(0, len(vectors_VD), _ROWS):
+            values = np.ascontiguousarray(vectors_VD[first : first + _ROWS])
+            vectors = pa.FixedSizeListArray.from_arrays(pa.array(values.ravel()), type=schema.field("vector").type)
+            arrays = [*(column.slice(first, _ROWS) for column in columns), vectors]
+            table.write(pa.RecordBatch.from_arrays(arrays, schema=schema))
+
+
+def _refuse_misfit(job: Job, old: Artifact, width: int) -> None:
+    facts, settings = old.manifest.facts, job.settings.model_dump()
+    wanted = {
+        "dim": settings["dim"], "unit": settings["unit"], "vectors": "inputs", "remove_components": 0,
+        "max_n": settings["max_n"], "min_n": settings["min_n"] if settings["max_n"] else 0,
+    }  # fmt: skip
+    found = {"vectors": "inputs", "remove_components": 0, "max_n": 0, "min_n": 0} | dict(facts)
+    for name, value in wanted.items():
+        if found.get(name) != value:
+            raise ArtifactError(
+                f"training cannot go on from these vectors: {name} differs",
+                where=old.path,
+                got=f"{name} = {found.get(name)}",
+                expected=f"{name} = {value}",
+                hint="give the settings that they were trained with, or leave out --init",
+            )
+
+
+def _rows_of(
+    batches: Iterator[pa.RecordBatch], column: str, spelled: pa.StringArray
+) -> Iterator[tuple[Floats, npt.NDArray[np.int64]]]:
+    """Vectors of a table and the rows of `spelled` they belong to, -1 for none."""
+    for batch in batches:
+        rows = pc.fill_null(pc.index_in(batch.column(column), value_set=spelled), -1).to_numpy(zero_copy_only=False)
+        yield _matrix(batch), rows.astype(np.int64)
+
+
+def _matrix(batch: pa.RecordBatch) -> Floats:
+    vector = batch.column("vector")
+    matrix: Floats = vector.flatten().to_numpy(zero_copy_only=False).reshape(-1, vector.type.list_size)
+    return matrix
+
+
+def _copy(old: Artifact, stem: str, column: str, spelled: pa.StringArray, target_VD: Floats) -> npt.NDArray[np.bool_]:
+    """Fill the rows of what is spelled alike; which those are."""
+    found = np.zeros(len(spelled), dtype=np.bool_)
+    for vectors, rows in _rows_of(read_batches(old, stem), column, spelled):
+        target_VD[rows[rows >= 0]] = vectors[rows >= 0]
+        found[rows[rows >= 0]] = True
+    return found
+
+
+def _copy_outputs(old: Artifact, words: pa.StringArray, target_VD: Floats) -> None:
+    """Fill the output vectors; their table has a row for each of the words', in the same order."""
+    all_rows = [rows for _, rows in _rows_of(read_batches(old, "words"), "word", words)]
+    rows = np.concatenate(all_rows) if all_rows else np.zeros(0, dtype=np.int64)
+    done = 0
+    for batch in read_batches(old, "outputs"):
+        here = rows[done : done + len(batch)]
+        target_VD[here[here >= 0]] = _matrix(batch)[here >= 0]
+        done += len(batch)

@@ -1,0 +1,120 @@
+"""The training of word vectors: which backend, where it goes on from, its checkpoints and its log."""
+
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+
+from wordpipe.artifacts.arrays import array_blocks
+from wordpipe.artifacts.checkpoints import Checkpoint, Checkpoints
+from wordpipe.artifacts.schemas import STEPS
+from wordpipe.runtime import stop_signal
+from wordpipe.stages.making import Job
+from wordpipe.words.settings import Word2VecPlan
+from wordpipe.words.step import Step, Training
+
+__all__ = ["TrainingRun"]
+
+_STATE = "state.json"
+
+
+class TrainingRun:
+    """Runs a training to its end, or to a stop signal, keeping its state beside the output.
+
+    Args:
+        job: whose recipe says which checkpoints are of this training, and which is told how far it is.
+        begin: gives the training as it is before its first step.
+        plan: the settings.
+
+    Attributes:
+        training: what is trained.
+    """
+
+    def __init__(self, job: Job, begin: Callable[[], Training], plan: Word2VecPlan) -> None:
+        self.training = begin()
+        self._job, self._begin, self._plan = job, begin, plan
+        self._checkpoints = Checkpoints(job.partial, job.recipe)
+        self._log: list[dict[str, Any]] = []
+        self._seconds_before = 0.0
+        self._kept_at = time.monotonic()
+
+    def resume(self) -> bool:
+        """Fill the training with the newest checkpoint of the same recipe, if there is one."""
+        state = self._checkpoints.restore(self._load) if self.training.arrays() else None
+        for note in self._checkpoints.notes:
+            self._job.warn(note)
+        if state is None:
+            if self._checkpoints.notes:  # a refused checkpoint may have left anything in the arrays
+                self.training = self._begin()
+            return False
+        self.training.progress = state["progress"]
+        self._log, self._seconds_before = state["log"], state["seconds"]
+        if state["threads"] != self.training.threads:
+            self.training.bitwise = False
+        self._job.note(f"continuing a stopped run at {int(state['progress']['words']):,} words")
+        return True
+
+    def run(self) -> None:
+        """Train.
+
+        Raises:
+            Stopped: a stop signal came; what was learned is kept where the backend can go on from it.
+            DivergedError: the loss or the vectors are no longer finite.
+        """
+        told = "stopping, saving (press again to stop now)" if self.training.arrays() else "stopping"
+        with stop_signal(lambda _: self._job.note(told)) as flag:
+            for step in self.training.steps(flag, self._due):
+                if step.loss is not None:
+                    self._add_to_log(step)
+                if step.resting and (flag.signum is not None or (self._due() and step.tokens < step.total)):
+                    self._keep(step)
+                    flag.raise_if_set(saved=str(self._checkpoints.newest))
+                self._report(step)
+            flag.raise_if_set()
+        self._figures(step)
+        with self._job.table("steps", STEPS, single=True, log=True) as log:
+            log.write(pa.RecordBatch.from_pylist(self._log, schema=STEPS))
+
+    def _due(self) -> bool:
+        return time.monotonic() - self._kept_at >= self._plan.checkpoint_seconds
+
+    def _keep(self, step: Step) -> None:
+        """Save the state."""
+        state = {
+            "progress": self.training.progress, "log": self._log, "threads": self.training.threads,
+            "seconds": self._seconds_before + step.seconds,
+        }  # fmt: skip
+        arrays = self.training.arrays()
+        files = [(f"{name}.f32", array_blocks(array)) for name, array in arrays.items()]
+        self._checkpoints.save(step.tokens, [*files, (_STATE, [json.dumps(state).encode()])])
+        self._kept_at = time.monotonic()
+
+    def _load(self, checkpoint: Checkpoint) -> dict[str, Any]:
+        for name, array in self.training.arrays().items():
+            checkpoint.read_into(f"{name}.f32", array)
+        state: dict[str, Any] = json.loads(checkpoint.read_bytes(_STATE))
+        return state
+
+    def _add_to_log(self, step: Step) -> None:
+        self._log.append(
+            {"step": step.epoch, "tokens": step.tokens, "split": step.split, "loss": step.loss, "lr": step.lr,
+             "seconds": self._seconds_before + step.seconds}
+        )  # fmt: skip
+
+    def _report(self, step: Step) -> None:
+        """The progress line, with the last losses that were measured."""
+        speed = step.tokens / max(self._seconds_before + step.seconds, 1e-9)
+        figures = {"epoch": str(step.epoch), "lr": f"{step.lr:.4f}", "words/s": f"{speed:,.0f}"}
+        figures |= {f"{split} loss": f"{loss:.4f}" for split, loss in self._losses().items()}
+        self._job.report("training", step.tokens, step.total, "words", **figures)
+
+    def _losses(self) -> dict[str, float]:
+        """The last loss of each split."""
+        return {row["split"]: row["loss"] for row in self._log}
+
+    def _figures(self, last: Step) -> None:
+        self._job.rates = {"words_per_s": round(last.tokens / max(self._seconds_before + last.seconds, 1e-9), 1)}
+        names = {"train": "loss", "valid": "valid_loss"}
+        self._job.metrics = {names[split]: round(loss, 6) for split, loss in self._losses().items()}

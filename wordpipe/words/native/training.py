@@ -1,0 +1,225 @@
+"""The native word2vec training: threads that train pieces of the text side by side on shared vectors, without locks.
+
+Two threads that change one vector at the same time may lose a part of one change; that costs nothing measurable (Recht et al.
+2011, "Hogwild!"), but makes runs differ. With one thread a run is a pure function of text, settings and seed, and goes on
+exactly from any job.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from wordpipe.errors import DivergedError
+from wordpipe.runtime import StopFlag, cpu_count
+from wordpipe.words.native.draws import Noise, key_of
+from wordpipe.words.native.jobs import done_in_order, piece_size
+from wordpipe.words.native.piece import NEGATIVE, SOFTMAX, TREE, Objective, Rows, Windows, scratch_size, train_piece
+from wordpipe.words.native.survivors import keep_limits
+from wordpipe.words.native.tree import Tree
+from wordpipe.words.native.weights import Floats, Weights
+from wordpipe.words.probe import Probe, keep_probabilities, noise_distribution
+from wordpipe.words.settings import Word2VecPlan
+from wordpipe.words.step import Step
+from wordpipe.words.text import TrainingText
+from wordpipe.words.vocabulary import Vocabulary
+
+__all__ = ["NativeTraining", "Parts"]
+
+_SHOW_SECONDS = 0.2
+_SKIPPING, _REACH, _NOISE = range(3)  # what random numbers are for
+
+Ints = npt.NDArray[np.int32]
+Offsets = npt.NDArray[np.int64]
+
+
+class Parts(NamedTuple):
+    """What words are made of beside themselves: those of row r are `numbers[starts[r] : starts[r + 1]]`, below `total`."""
+
+    starts: Offsets
+    numbers: Ints
+    total: int
+
+
+_WHOLE = Parts(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int32), 0)
+
+_NO_TREE = Tree(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.float32))
+
+
+@dataclass
+class _Position:
+    """How far a training is.
+
+    Attributes:
+        words: words trained, over all epochs.
+        loss: sum of the losses of this epoch's predictions so far, nats.
+        predictions: how many there were.
+    """
+
+    words: int = 0
+    loss: float = 0.0
+    predictions: float = 0.0
+
+
+class NativeTraining:
+    """One training: fresh weights, and the steps that train them.
+
+    Args:
+        text: the training text.
+        vocabulary: its rows and counts.
+        settings: the settings, none of them open.
+        probe: what the held-out loss is measured on, or None for none.
+        parts: n-grams of the words.
+
+    Attributes:
+        threads: threads that train.
+        bitwise: True for one thread: the same input then gives the same bytes.
+        weights: what is trained; may be filled with others before `steps`.
+    """
+
+    def __init__(
+        self,
+        text: TrainingText,
+        vocabulary: Vocabulary,
+        settings: Word2VecPlan,
+        probe: Probe | None = None,
+        parts: Parts = _WHOLE,
+    ) -> None:
+        self.threads = 1 if settings.deterministic else settings.threads or cpu_count()
+        self.bitwise = self.threads == 1
+        self._at = _Position()
+        self._text, self._settings, self._probe, self._parts = text, settings, probe, parts
+        keep = keep_probabilities(vocabulary.counts, settings.subsample)
+        self._keep = keep_limits(keep)
+        self.tree = Tree.of(vocabulary.counts) if settings.loss == "hs" else _NO_TREE
+        self._objective = _objective(settings, vocabulary, self.tree)
+        n_outputs = max(len(vocabulary) - 1, 1) if settings.loss == "hs" else len(vocabulary)
+        self.weights = Weights.initial(settings.dim, len(vocabulary), n_outputs, parts.total, settings.seed)
+        self._piece = piece_size(text.words)
+        survive = float((keep * vocabulary.counts).sum() / vocabulary.counts.sum())
+        self._margin = 64 + int(
+            4 * settings.window / survive
+        )  # words beyond a piece that hold the window of its last one
+
+    @property
+    def vectors(self) -> Floats:
+        """The words' vectors (V, D), in the order of the vocabulary."""
+        return self.weights.words(self._parts.starts, self._parts.numbers)
+
+    @property
+    def outputs(self) -> Floats:
+        """The output vectors (V, D), in the order of the vocabulary; of the tree's nodes for hierarchical softmax."""
+        return self.weights.outputs[:, : self._settings.dim]
+
+    @property
+    def ngrams(self) -> Floats:
+        """The n-grams' vectors (G, D)."""
+        return self.weights.ngrams[:, : self._settings.dim]
+
+    @property
+    def progress(self) -> dict[str, float]:
+        """How far the training is."""
+        return asdict(self._at)
+
+    @progress.setter
+    def progress(self, values: Mapping[str, float]) -> None:
+        self._at = _Position(int(values["words"]), float(values["loss"]), float(values["predictions"]))
+
+    def arrays(self) -> Mapping[str, Floats]:
+        """The weights by name."""
+        return self.weights.arrays()
+
+    def take_parts_away(self, found: npt.NDArray[np.bool_]) -> None:
+        """Take those words' vectors in `inputs` for whole ones, as in `vectors`, and leave the words' own rows there."""
+        self.weights.take_parts_away(found, self._parts.starts, self._parts.numbers)
+
+    @property
+    def total(self) -> int:
+        """Words that will have been trained at the end."""
+        return self._text.words * self._settings.epochs
+
+    def steps(self, flag: StopFlag, due: Callable[[], bool] = lambda: False) -> Iterator[Step]:
+        """Train; a report now and then, and at the end of each epoch the mean losses; see `Training.steps`.
+
+        Raises:
+            DivergedError: the loss or the vectors are no longer finite.
+        """
+        start = shown = time.monotonic()
+        while self._at.words < self.total:
+            epoch = self._at.words // self._text.words
+            before = epoch * self._text.words
+            begins = range(self._at.words - before, self._text.words, self._piece)
+            jobs = done_in_order(self._work_of(epoch), begins, self.threads, lambda: flag.signum is None and not due())
+            for begin, (loss, predictions) in jobs:
+                self._at.words += min(self._piece, self._text.words - begin)
+                self._at.loss += loss
+                self._at.predictions += predictions
+                if time.monotonic() - shown > _SHOW_SECONDS:
+                    shown = time.monotonic()
+                    yield self._step(start)
+            self._refuse_infinite(epoch + 1)
+            if self._at.words == before + self._text.words:
+                yield from self._epoch_end(start)
+            yield self._step(start, resting=True)
+            if flag.signum is not None:
+                return
+
+    def _epoch_end(self, start: float) -> Iterator[Step]:
+        """The true mean over the epoch's predictions, then the mean over the held-out sample."""
+        if self._at.predictions:
+            yield self._step(start, loss=self._at.loss / self._at.predictions)
+        if self._probe is not None:
+            held_out = self._probe.loss(self.vectors, self.outputs, self.tree)
+            yield self._step(start, split=self._probe.split, loss=held_out)
+        self._at.loss = self._at.predictions = 0.0
+
+    def _step(self, start: float, split: str = "train", loss: float | None = None, resting: bool = False) -> Step:
+        words = self._at.words
+        epoch = max(1, -(-words // self._text.words))
+        return Step(epoch, words, self.total, split, loss, self._lr(words), time.monotonic() - start, resting)
+
+    def _work_of(self, epoch: int) -> Callable[[int], tuple[float, float]]:
+        """What trains a piece of an epoch, given where it begins; returns the sum of losses and how many there were."""
+        s, weights = self._settings, self.weights
+        keys = np.array([key_of(s.seed, epoch, use) for use in (_SKIPPING, _REACH, _NOISE)], dtype=np.uint64)
+        windows = Windows(s.architecture == "skipgram", s.window, s.dynamic_window, self._keep, keys)
+        rows = Rows(weights.inputs, weights.outputs, self._parts.starts, self._parts.numbers, weights.ngrams)
+        done = epoch * self._text.words
+
+        def work(begin: int) -> tuple[float, float]:
+            end = min(begin + self._piece, self._text.words)
+            first = max(begin - self._margin, 0)
+            piece = self._text.read(first, end + self._margin)
+            lr = (self._lr(done + begin), self._lr(done + end))
+            scratch = np.empty(scratch_size(s.window, weights.inputs.shape[1]), dtype=np.float32)
+            sums = np.zeros(3)
+            train_piece(piece, first, begin, end, lr, windows, self._objective, rows, scratch, sums)
+            return float(sums[0]), float(sums[1])
+
+        return work
+
+    def _lr(self, words: int) -> float:
+        """Linear decay from `lr` to `min_lr` over the whole training."""
+        return self._settings.lr - (self._settings.lr - self._settings.min_lr) * words / self.total
+
+    def _refuse_infinite(self, epoch: int) -> None:
+        if not (np.isfinite(self._at.loss) and self.weights.finite()):
+            raise DivergedError(
+                "the word vectors are no longer finite",
+                where=f"epoch {epoch}",
+                hint=f"lower --lr (it was {self._settings.lr})",
+            )
+
+
+def _objective(settings: Word2VecPlan, vocabulary: Vocabulary, tree: Tree) -> Objective:
+    """What the kernel needs to know of what is predicted."""
+    noise = Noise.of(noise_distribution(vocabulary.counts, settings.ns_exponent))
+    kind = {"ns": NEGATIVE, "hs": TREE, "softmax": SOFTMAX}[settings.loss]
+    longest = int(np.diff(tree.path_starts).max(initial=1))
+    most = {NEGATIVE: 1 + settings.negatives, TREE: longest, SOFTMAX: len(vocabulary)}[kind]
+    return Objective(
+        kind, settings.negatives, noise.limits, noise.others, tree.path_starts, tree.path_nodes, tree.path_signs, most
+    )
