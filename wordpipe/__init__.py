@@ -20,16 +20,20 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from wordpipe.errors import WordpipeError as WordpipeError
     from wordpipe.pipeline import Pipeline as Pipeline
+    from wordpipe.stages.diff import diff as diff
     from wordpipe.stages.embed import embed as embed
     from wordpipe.stages.evaluate import evaluate_tokenizer as evaluate_tokenizer
+    from wordpipe.stages.evaluate_words import evaluate_words as evaluate_words
     from wordpipe.stages.export import export as export
     from wordpipe.stages.export import export_words as export_words
+    from wordpipe.stages.import_words import import_words as import_words
     from wordpipe.stages.index import index as index
     from wordpipe.stages.ingest import ingest as ingest
     from wordpipe.stages.inspect import show as show
     from wordpipe.stages.inspect import verify as verify
     from wordpipe.stages.making import Made as Made
     from wordpipe.stages.making import RunOptions as RunOptions
+    from wordpipe.stages.map import map_words as map_words
     from wordpipe.stages.pretrain import train_clm as train_clm
     from wordpipe.stages.pretrain import train_mlm as train_mlm
     from wordpipe.stages.query import open_artifact as open  # noqa: A004, F401
@@ -46,12 +50,16 @@ _PUBLIC = {
     "train_clm": "wordpipe.stages.pretrain:train_clm",
     "embed": "wordpipe.stages.embed:embed",
     "evaluate_tokenizer": "wordpipe.stages.evaluate:evaluate_tokenizer",
+    "evaluate_words": "wordpipe.stages.evaluate_words:evaluate_words",
+    "import_words": "wordpipe.stages.import_words:import_words",
     "index": "wordpipe.stages.index:index",
     "open": "wordpipe.stages.query:open_artifact",
+    "diff": "wordpipe.stages.diff:diff",
     "show": "wordpipe.stages.inspect:show",
     "verify": "wordpipe.stages.inspect:verify",
     "export": "wordpipe.stages.export:export",
     "export_words": "wordpipe.stages.export:export_words",
+    "map_words": "wordpipe.stages.map:map_words",
     "Pipeline": "wordpipe.pipeline:Pipeline",
     "RunOptions": "wordpipe.stages.making:RunOptions",
     "Made": "wordpipe.stages.making:Made",

@@ -153,6 +153,8 @@ class Pipeline:
             several = given if isinstance(given, list) else [given]
             if argument.kinds and len(several) == 1 and is_artifact(Path(several[0])):
                 entries.append(_artifact_entry(several[0]))
+            elif argument.entry:
+                entries.append(argument.load_entry()(several[0]))
             elif argument.sources:
                 entries += entries_of(expand(several, read_as=getattr(settings, "format", "auto")))
         for name in type(settings).artifact_fields():
@@ -240,7 +242,7 @@ def _check_inputs(verb: Verb, inputs: Sequence[str], names: set[str], where: str
         expected = " ".join(argument.name for argument in verb.arguments)
         raise ConfigError(f"{verb.name} takes other inputs", where=where, got=list(inputs), expected=expected)
     for argument, name in zip(verb.arguments, inputs, strict=False):
-        if not argument.sources and name not in names and not is_artifact(home / name):
+        if not (argument.sources or argument.entry) and name not in names and not is_artifact(home / name):
             raise ConfigError("no such stage", where=where, got=name, expected=", ".join(sorted(names)))
 
 

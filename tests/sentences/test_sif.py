@@ -26,3 +26,9 @@ def test_sums_match_a_loop_and_keep_their_bits_in_any_company(lengths: list[int]
 def test_weights_are_equation_3() -> None:
     counts = np.array([90, 9, 1])
     np.testing.assert_allclose(sif_weights(counts, 1e-3), [1e-3 / (1e-3 + p) for p in (0.9, 0.09, 0.01)], rtol=1e-6)
+
+
+def test_uncounted_words_are_as_common_as_zipfs_law_says() -> None:
+    harmonic = 1 + 1 / 2 + 1 / 3
+    expected = [1e-3 / (1e-3 + 1 / rank / harmonic) for rank in (1, 2, 3)]
+    np.testing.assert_allclose(sif_weights(np.zeros(3, np.int64), 1e-3), expected, rtol=1e-6)

@@ -11,6 +11,8 @@ from wordpipe.sentences.encoder import EncodedBatch, in_pieces
 from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.sentences.transforms import Moments
 from wordpipe.sentences.word_encoder import WordEncoder
+from wordpipe.words.ngram_vectors import NGramVectors
+from wordpipe.words.ngrams import NGrams
 from wordpipe.words.table import WordVectors
 
 
@@ -31,12 +33,13 @@ texts = st.lists(st.lists(st.sampled_from([f"w{i}" for i in range(23)]), max_siz
 @given(texts, st.integers(0, 99), st.sampled_from(["sif", "mean", "auto"]))
 def test_vectors_match_a_loop(some: list[str], seed: int, pooling: str) -> None:
     words, a = table(seed), 1e-2
+    row_of = {word: row for row, word in enumerate(words.words)}
     batch = encoder(seed, pooling=pooling, sif_a=a).encode(some)
     share = words.counts / words.counts.sum()
     for number, text in enumerate(some):
-        known = [words.row_of[w] for w in text.split() if w in words.row_of]
+        known = [row_of[w] for w in text.split() if w in row_of]
         weights = [1.0 if pooling == "mean" else a / (a + share[row]) for row in known]
-        assert batch.unknown[number] == [w for w in text.split() if w not in words.row_of]
+        assert batch.unknown[number] == [w for w in text.split() if w not in row_of]
         assert batch.empty[number] == (not known)
         assert batch.windows[number] == bool(known)
         if known:
@@ -111,3 +114,59 @@ def test_a_poisoned_table_is_an_error() -> None:
     words.vectors[3, 0] = np.nan
     with pytest.raises(DivergedError):
         WordEncoder(words, str.split, EmbedSettings()).encode(["w1 w3"])
+
+
+def with_ngrams(**values: object) -> WordEncoder:
+    """Words and n-grams of two characters, and of words that are not in the table only their n-grams."""
+    found = NGrams.of(["aba", "abba", "bab"], np.array([9, 5, 2]), 2, 2)
+    rng = np.random.default_rng(7)
+    vectors_GD = rng.standard_normal((len(found.spelled), 6)).astype(np.float32)
+    ngrams = NGramVectors(found.rows, vectors_GD)
+    words = WordVectors(
+        ["aba", "abba", "bab"], np.array([9, 5, 2]), rng.standard_normal((3, 6)).astype(np.float32), ngrams
+    )
+    return WordEncoder(words, str.split, EmbedSettings(**values))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("pooling", ["sif", "mean"])
+def test_unknown_words_are_guessed_from_their_ngrams(pooling: str) -> None:
+    one = with_ngrams(pooling=pooling, sif_a=0.1)
+    words = one._table
+    guess = words.vector_of("abbb")
+    assert guess is not None
+    weights = (
+        dict.fromkeys(range(3), 1.0)
+        if pooling == "mean"
+        else {r: 0.1 / (0.1 + c / 16) for r, c in enumerate((9, 5, 2))}
+    )
+    some = ["aba abbb xyz bab abbb", "abbb", "xyz", "", "abba"]
+    batch = one.encode(some)
+    expected = [
+        weights[0] * words.vectors[0] + weights[2] * (words.vectors[2] + 2 * guess),  # as the rarest word is weighted
+        guess,
+        None,
+        None,
+        words.vectors[1],
+    ]
+    for vector, sum_D in zip(batch.vectors, expected, strict=True):
+        if sum_D is None:
+            assert not vector.any()
+        else:
+            np.testing.assert_allclose(vector, sum_D / np.linalg.norm(sum_D), atol=1e-5)
+    assert batch.unknown == [["xyz"], [], ["xyz"], [], []]
+    assert batch.empty.tolist() == [False, False, True, True, False]
+    assert batch.windows.tolist() == [1, 1, 0, 0, 1]
+    for number, text in enumerate(some):
+        np.testing.assert_array_equal(one.encode([text]).vectors[0], batch.vectors[number])
+
+
+def test_an_encoder_with_ngrams_is_saved_and_loaded() -> None:
+    one, files = with_ngrams(), dict[str, bytes]()
+    one.save(files.__setitem__)
+    assert sorted(files) == ["encoder.json", "ngrams.parquet", "transform.safetensors", "words.parquet"]
+    loaded = WordEncoder.load(json.loads(files["encoder.json"]), files.__getitem__, str.split)
+    some = ["aba abbb", "baba", "xyz"]
+    np.testing.assert_array_equal(loaded.encode(some).vectors, one.encode(some).vectors)
+    again: dict[str, bytes] = {}
+    loaded.save(again.__setitem__)
+    assert again == files

@@ -100,6 +100,33 @@ def test_killed_training_goes_on_from_its_checkpoint(command, built, tmp_path):
     assert_as_undisturbed(tmp_path / "model", built)
 
 
+@pytest.mark.parametrize("where", ["checkpoint.before_pointer", "checkpoint.after_pointer"])
+def test_killed_word_training_goes_on_to_the_same_bytes_with_any_threads(where, command, built, tmp_path):
+    args = [*command("words"), "--deterministic", "--checkpoint-seconds", "0.001"]
+    for nth, threads in ((2, "2"), (3, "3"), (1, "1")):
+        args[args.index("--threads") + 1] = threads
+        killed = run(args, WORDPIPE_FAILPOINT=f"{where}:kill:{nth}")
+        assert killed.returncode == -signal.SIGKILL, killed.stderr
+        assert ("continuing a stopped run at" in killed.stderr) == (threads != "2")
+    again = run(args)
+    assert again.returncode == 0, again.stderr
+    assert "continuing a stopped run at" in again.stderr
+    assert_as_undisturbed(tmp_path / "words", built)
+
+
+def test_a_damaged_checkpoint_of_words_is_named_and_not_used(command, built, tmp_path):
+    args = [*command("words"), "--checkpoint-seconds", "0.001"]
+    run(args, WORDPIPE_FAILPOINT="checkpoint.after_pointer:kill:2")
+    for folder in (tmp_path / ".words.partial").glob("step-*"):
+        with (folder / "outputs.f32").open("r+b") as file:
+            file.write(b"damage")
+    again = run(args)
+    assert again.returncode == 0, again.stderr
+    assert "outputs.f32 has changed" in again.stderr
+    assert "starting from the first step" in again.stderr
+    assert_as_undisturbed(tmp_path / "words", built)
+
+
 def test_fresh_starts_over(command, built, tmp_path):
     args = [*command("model"), "--checkpoint-steps", "1"]
     run(args, WORDPIPE_FAILPOINT="checkpoint.after_pointer:kill:2")
@@ -141,8 +168,27 @@ def test_a_stop_signal_saves_and_dies_by_the_signal(number, command, tmp_path):
     assert not list(tmp_path.glob(".model.*.tmp"))
 
 
-def test_a_stop_signal_leaves_nothing_of_other_stages(command, tmp_path):
+def test_a_stop_signal_saves_the_words(command, tmp_path):
     args = [*command("words"), "--epochs", "100000"]
+    child = subprocess.Popen(args, stderr=subprocess.PIPE, text=True)
+    assert child.stderr is not None
+    for line in child.stderr:
+        if "training" in line:
+            break
+    child.send_signal(signal.SIGTERM)
+    _, err = child.communicate(timeout=60)
+    assert child.returncode == -signal.SIGTERM, err
+    assert "stopped" in err
+    assert sorted(p.name for p in tmp_path.iterdir()) == [".words.lock", ".words.partial"]
+    again = subprocess.Popen(args, stderr=subprocess.PIPE, text=True)
+    assert again.stderr is not None
+    assert any("continuing a stopped run at" in line for line in again.stderr)
+    again.kill()
+    again.communicate()
+
+
+def test_a_stop_signal_leaves_nothing_of_what_cannot_be_continued(command, tmp_path):
+    args = [*command("words"), "--epochs", "100000", "--backend", "gensim"]
     child = subprocess.Popen(args, stderr=subprocess.PIPE, text=True)
     while not list(tmp_path.glob(".words.*.scratch.tmp/text/*")):
         assert child.poll() is None

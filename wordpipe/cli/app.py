@@ -19,9 +19,11 @@ __all__ = ["LazyGroup", "app"]
 
 _USE = {
     "query": ("wordpipe.cli.query:query", "Find the nearest neighbours of a text or a word."),
-    "evaluate": ("wordpipe.cli.app:_evaluate", "Measure how good a tokenizer is."),
+    "diff": ("wordpipe.cli.diff:diff", "Show which words moved between two tables of word vectors."),
+    "evaluate": ("wordpipe.cli.app:_evaluate", "Measure how good a tokenizer or word vectors are."),
     "show": ("wordpipe.cli.inspect:show", "Say what an artifact is, how it was made and what it holds."),
     "verify": ("wordpipe.cli.inspect:verify", "Check that artifacts are whole and unchanged."),
+    "map": ("wordpipe.cli.map:map_", "Draw a map of word vectors as one HTML page."),
     "export": ("wordpipe.cli.export:export", "Write an artifact in another program's format."),
 }
 _PROJECT = {
@@ -118,15 +120,24 @@ _train = LazyGroup(
 )
 
 _evaluate = LazyGroup(
-    {"What is judged": {"tokenizer": ("wordpipe.cli.evaluate:tokenizer", "Judge tokenizers on a text, side by side.")}},
+    {
+        "What is judged": {
+            "tokenizer": ("wordpipe.cli.evaluate:tokenizer", "Judge tokenizers on a text, side by side."),
+            "words": (
+                "wordpipe.cli.evaluate_words:words",
+                "Judge word vectors on similarity and analogies, side by side.",
+            ),
+        }
+    },
     name="evaluate",
     help="Example:  wordpipe evaluate tokenizer run/tokens --data run/corpus\n\nMeasure how good something is. Makes nothing.",
     context_settings=_CONTEXT,
-    subcommand_metavar="WHAT … --data CORPUS [OPTIONS]",
+    subcommand_metavar="WHAT … --data PATH [OPTIONS]",
 )
 
 _MAKE = {
     "ingest": ("", VERBS["ingest"].summary),
+    "import": ("", VERBS["import"].summary),
     "tokenize": ("", VERBS["tokenize"].summary),
     "train": ("wordpipe.cli.app:_train", "Train word vectors (word2vec) or a transformer (mlm, clm)."),
     "embed": ("", VERBS["embed"].summary),

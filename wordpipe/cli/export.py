@@ -11,7 +11,8 @@ from wordpipe.cli.stage import ExampleCommand
 __all__ = ["export"]
 
 FORMATS = (
-    "word2vec-text", "word2vec-binary", "tokenizer-json", "vocab-txt", "vocab-merges", "transformers", "tiktoken",
+    "word2vec-text", "word2vec-binary", "glove", "numpy", "projector",
+    "tokenizer-json", "vocab-txt", "vocab-merges", "transformers", "tiktoken",
 )  # fmt: skip
 EXAMPLE = """wordpipe export run/words --to word2vec-text -o words.txt
 wordpipe export run/tokens --to tiktoken -o vocab.tiktoken"""
@@ -21,6 +22,9 @@ HELP = """Write word vectors or a tokenizer in the format of another program.
 words:
   word2vec-text    a file, read by gensim, fastText and many others
   word2vec-binary  a file, the same in binary
+  glove            a file, the text without its first line
+  numpy            a folder with vectors.npy, words.txt and counts.npy
+  projector        a folder with vectors.tsv and metadata.tsv, for TensorFlow's embedding projector
 tokens, or a model (its tokenizer):
   tokenizer-json   a file, for Hugging Face tokenizers
   transformers     a folder, for AutoTokenizer

@@ -122,8 +122,12 @@ def _grouped(lines: Iterable[str], size: int) -> Iterator[list[str]]:
 
 
 def _complain(answer: "Answers", *, quiet: bool) -> None:
-    """Name the words that have no vector."""
-    if quiet or not answer.unknown:
+    """Name the words that have no vector, and those whose vector was guessed."""
+    if quiet:
+        return
+    if answer.guessed:
+        say(f"guessed from {'its' if len(answer.guessed) == 1 else 'their'} letters: {', '.join(answer.guessed)}")
+    if not answer.unknown:
         return
     words = [f"{word} (did you mean {', '.join(near)}?)" if near else word for word, near in answer.unknown.items()]
     say(f"unknown: {', '.join(words)}")

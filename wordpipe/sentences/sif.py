@@ -11,9 +11,15 @@ _BLOCK = 4_096  # rows gathered at a time; at 65,536 they fall out of the cache 
 def sif_weights(counts_V: npt.NDArray[np.int64], a: float) -> npt.NDArray[np.float32]:
     """Smooth inverse frequency: a / (a + p), with p a word's share of the text.
 
+    Args:
+        counts_V: how often each word occurs, the commonest first. Where all are 0 nobody counted, and p follows Zipf's law:
+            it falls as 1 / rank.
+        a: smoothing.
+
     Source: Arora et al. 2017, "A Simple but Tough-to-Beat Baseline for Sentence Embeddings", equation 3.
     """
-    weights: npt.NDArray[np.float32] = (a / (a + counts_V / counts_V.sum())).astype(np.float32)
+    falling_V = counts_V if counts_V.any() else 1 / np.arange(1, len(counts_V) + 1)
+    weights: npt.NDArray[np.float32] = (a / (a + falling_V / falling_V.sum())).astype(np.float32)
     return weights
 
 

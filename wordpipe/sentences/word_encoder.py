@@ -2,8 +2,9 @@
 
 import io
 import json
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, cast
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -15,11 +16,13 @@ from wordpipe.sentences.encoder import ENCODER_FILE, TRANSFORM_FILE, EncodedBatc
 from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.sentences.sif import sif_weights, sum_segments
 from wordpipe.sentences.transforms import Transform, unit_rows
+from wordpipe.words.phrases.known import KnownPhrases
 from wordpipe.words.table import WordVectors
 
-__all__ = ["WORDS_FILE", "WordEncoder", "WordSplit"]
+__all__ = ["NGRAMS_FILE", "WORDS_FILE", "WordEncoder", "WordSplit"]
 
 WORDS_FILE = "words.parquet"
+NGRAMS_FILE = "ngrams.parquet"
 _WINDOW = 128  # words per passage where none is asked for
 
 WordSplit = Callable[[str], list[str]]
@@ -29,8 +32,10 @@ WordSplit = Callable[[str], list[str]]
 class WordEncoder:
     """The weighted mean of a text's word vectors, transformed. Words without a vector are left out and named.
 
+    Where the table has n-grams, a word that is not in it gets the vector that they say, weighted as the rarest word is.
+
     Args:
-        table: the word vectors and counts.
+        table: the word vectors and counts; without counts, sif takes the words to be as common as Zipf's law says.
         split: text to words.
         settings: pooling (sif or mean), sif_a, window and overlap are looked at.
         transform: what is applied to every vector; nothing where None.
@@ -61,9 +66,17 @@ class WordEncoder:
         self.transform = transform or Transform.none(self.dim)
         self.identity = dict(identity or {})
         self._table, self._split, self._settings = table, split, settings
-        self._weighted_VD = table.vectors
+        # a token with an underscore in it is no phrase
+        self._phrases = table.phrases if self.identity.get("unit") != "token" else KnownPhrases(())
+        self._weighted_VD, self._guess_weight = table.vectors, np.float32(1)
         if self.pooling == "sif":
-            self._weighted_VD = table.vectors * sif_weights(table.counts, settings.sif_a)[:, None]
+            weights_V = sif_weights(table.counts, settings.sif_a)
+            self._weighted_VD, self._guess_weight = table.vectors * weights_V[:, None], weights_V.max()
+
+    @property
+    def assumes_zipf(self) -> bool:
+        """Whether the words are weighted by how common they are, and nobody counted them."""
+        return self.pooling == "sif" and not self._table.counts.any()
 
     def with_transform(self, transform: Transform) -> "WordEncoder":
         """The same encoder with another transform."""
@@ -78,29 +91,42 @@ class WordEncoder:
         return in_pieces(texts, self._encode)
 
     def _encode(self, texts: Sequence[str]) -> EncodedBatch:
-        unknown: list[list[str]] = []
-        rows: list[int] = []
-        lengths_N = np.zeros(len(texts), dtype=np.int64)
-        for number, text in enumerate(texts):
-            before = len(rows)
-            unknown.append(self._known_rows(text, rows))
-            lengths_N[number] = len(rows) - before
-        sums_ND = sum_segments(self._weighted_VD, np.array(rows, dtype=np.int64), lengths_N)
+        words = [self._words(text) for text in texts]
+        text_of = np.repeat(np.arange(len(texts)), [len(some) for some in words])
+        flat = [*chain.from_iterable(words)]
+        rows = self._table.words.rows_of(flat)
+        there = rows >= 0
+        lengths_N = np.bincount(text_of[there], minlength=len(texts))
+        sums_ND = sum_segments(self._weighted_VD, rows[there].astype(np.int64), lengths_N)
+        unknown: list[list[str]] = [[] for _ in texts]
+        absent = np.flatnonzero(~there)
+        guessed = self._add_guesses(sums_ND, [flat[at] for at in absent], text_of[absent])
+        for at in absent[~guessed]:
+            unknown[text_of[at]].append(flat[at])
         if not np.isfinite(sums_ND).all():
             raise DivergedError("a text's vector is not finite", where="word vectors", hint="train the words again")
         # the mean and the sum have the same direction, which is all that is kept
         vectors_ND, empty_N = self.transform.apply(unit_rows(sums_ND)[0])
-        return EncodedBatch(vectors_ND, empty_N, unknown, (lengths_N > 0).astype(np.int64))
+        filled_N = lengths_N + np.bincount(text_of[absent[guessed]], minlength=len(texts)) > 0
+        return EncodedBatch(vectors_ND, empty_N, unknown, filled_N.astype(np.int64))
 
-    def _known_rows(self, text: str, rows: list[int]) -> list[str]:
-        """Append the rows of a text's known words to `rows`; give the unknown words."""
+    def _add_guesses(
+        self, sums_ND: npt.NDArray[np.float32], words: Sequence[str], text_of: npt.NDArray[np.int64]
+    ) -> npt.NDArray[np.bool_]:
+        """Add what n-grams say of words that are not in the table to the sums of their texts; for which words they say any."""
+        if self._table.ngrams is None or not words:
+            return np.zeros(len(words), dtype=np.bool_)
+        number_of = {word: number for number, word in enumerate(dict.fromkeys(words))}
+        vectors_UD, known_U = self._table.ngrams.vectors_of([*number_of])
+        numbers = np.array([number_of[word] for word in words])
+        known: npt.NDArray[np.bool_] = known_U[numbers]
+        np.add.at(sums_ND, text_of[known], self._guess_weight * vectors_UD[numbers[known]])
+        return known
+
+    def _words(self, text: str) -> list[str]:
+        """The words of a text, those of phrases that have a vector joined."""
         words = self._split(text)
-        found = [*map(self._table.row_of.get, words)]
-        if None in found:
-            rows += [row for row in found if row is not None]
-            return [word for word, row in zip(words, found, strict=True) if row is None]
-        rows += cast("list[int]", found)
-        return []
+        return self._phrases.join(words) if len(self._phrases) else words
 
     def suggest(self, word: str) -> list[str]:
         """Known words that are spelled most like `word`."""
@@ -108,10 +134,10 @@ class WordEncoder:
 
     def lengths(self, texts: Sequence[str]) -> npt.NDArray[np.int64]:
         """Words of each text, unknown ones included."""
-        return np.array([len(self._split(text)) for text in texts], dtype=np.int64)
+        return np.array([len(self._words(text)) for text in texts], dtype=np.int64)
 
     def save(self, write: Write) -> None:
-        """Write encoder.json, words.parquet and transform.safetensors."""
+        """Write encoder.json, words.parquet, ngrams.parquet where there are n-grams, and transform.safetensors."""
         about = {
             "kind": self.kind,
             "pooling": self.pooling,
@@ -120,16 +146,31 @@ class WordEncoder:
             "settings": self._settings.model_dump(mode="json", exclude={"device", "threads"}),
             "identity": self.identity,
         }
+        ngrams = self._table.ngrams
+        if ngrams is not None:
+            about["ngrams"] = {"min_n": ngrams.rows.min_n, "max_n": ngrams.rows.max_n}
+            write(NGRAMS_FILE, _parquet(ngrams.to_batches()))
         write(ENCODER_FILE, json.dumps(about, indent=2, sort_keys=True).encode())
         write(TRANSFORM_FILE, self.transform.to_bytes())
-        buffer = io.BytesIO()
-        table = pa.Table.from_batches(self._table.to_batches())
-        pq.write_table(table, buffer, compression="zstd", use_dictionary=False)
-        write(WORDS_FILE, buffer.getvalue())
+        write(WORDS_FILE, _parquet(self._table.to_batches()))
 
     @classmethod
     def load(cls, about: Mapping[str, Any], read: Read, split: WordSplit) -> "WordEncoder":
         """Load what `save` wrote; `about` is the content of its encoder.json."""
-        table = WordVectors.from_batches(pq.read_table(io.BytesIO(read(WORDS_FILE))).to_batches())
+        sizes = about.get("ngrams")
+        table = WordVectors.from_batches(
+            _batches(read(WORDS_FILE)), _batches(read(NGRAMS_FILE)) if sizes else None, **(sizes or {})
+        )
         transform = Transform.from_bytes(read(TRANSFORM_FILE), about["transform"], where=TRANSFORM_FILE)
         return cls(table, split, EmbedSettings.make(about["settings"]), transform, about["identity"])
+
+
+def _parquet(batches: Iterable[pa.RecordBatch]) -> bytes:
+    buffer = io.BytesIO()
+    pq.write_table(pa.Table.from_batches(batches), buffer, compression="zstd", use_dictionary=False)
+    return buffer.getvalue()
+
+
+def _batches(parquet: bytes) -> list[pa.RecordBatch]:
+    batches: list[pa.RecordBatch] = pq.read_table(io.BytesIO(parquet)).to_batches()
+    return batches

@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from wordpipe.artifacts.manifest import InputEntry
     from wordpipe.settings import Settings
     from wordpipe.stages.making import Made
 
@@ -23,7 +24,13 @@ class Argument:
     kinds: tuple[str, ...]  # the artifacts it takes
     text: str
     sources: bool = False  # files, folders, globs, "-" and python:PACKAGE are taken too
+    entry: str = ""  # a file of another program is taken: module:function that gives its entry in a manifest
     many: bool = False
+
+    def load_entry(self) -> "Callable[[str], InputEntry]":
+        """The function that says what a manifest records of such a file."""
+        function: Callable[[str], InputEntry] = _load(self.entry)
+        return function
 
 
 @dataclass(frozen=True)
@@ -59,6 +66,12 @@ _SOURCES = Argument(
 )
 _CORPUS = Argument("CORPUS", ("corpus",), "a corpus artifact, or any source of text", sources=True, many=True)
 _TOKENS = Argument("TOKENS", ("tokens",), "a tokens artifact")
+_VECTORS = Argument(
+    "FILE",
+    (),
+    "a file of word vectors, also .gz .bz2 .xz .zst, or a folder with vectors.npy and words.txt",
+    entry="wordpipe.stages.import_words:vectors_entry",
+)
 _ENCODER = Argument("MODEL|WORDS", ("model", "words"), "a model or words artifact")
 
 VERBS: dict[str, Verb] = {
@@ -73,6 +86,16 @@ VERBS: dict[str, Verb] = {
             settings="wordpipe.corpus.settings:IngestSettings",
             example="wordpipe ingest data/sample -o run/corpus",
             next="wordpipe tokenize {output} -o {parent}/tokens",
+        ),
+        Verb(
+            name="import",
+            makes="words",
+            summary="Read word vectors of another program: word2vec, fastText, GloVe, NumPy.",
+            arguments=(_VECTORS,),
+            function="wordpipe.stages.import_words:import_words",
+            settings="wordpipe.words.formats.settings:ImportSettings",
+            example="wordpipe import glove.6B.100d.txt -o run/words",
+            next="wordpipe query {output} WORD",
         ),
         Verb(
             name="tokenize",

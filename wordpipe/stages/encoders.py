@@ -36,6 +36,7 @@ def open_encoder(origin: Artifact, settings: EmbedSettings) -> Encoder:
     if origin.kind == "words":
         table = WordVectors.from_batches(read_batches(origin, "words"))
         identity = {name: facts.get(name) for name in ("kind", "digest", "unit", "keep_case")}
+        identity["tokenizer"] = TOKENIZER in origin.names()
         return WordEncoder(table, word_splitter(origin.read, identity), settings, identity=identity)
     from wordpipe.sentences.transformer_encoder import TransformerEncoder
 
@@ -55,8 +56,13 @@ def open_encoder(origin: Artifact, settings: EmbedSettings) -> Encoder:
 def carry_encoder(job: Job, encoder: Encoder, origin: Artifact) -> None:
     """Put the encoder's files into the artifact, so that what is made of it can be asked wherever it is moved."""
     encoder.save(lambda name, data: job.write(ENCODER + name, data))
-    if origin.kind == "words":
+    if TOKENIZER in origin.names() and origin.kind == "words":
         job.write(ENCODER + TOKENIZER, origin.read(TOKENIZER))
+    if getattr(encoder, "assumes_zipf", False):
+        job.note(
+            "these words were imported without counts: sif takes them to be as common as their rank says (Zipf's law); "
+            "--pooling mean weighs all alike"
+        )
 
 
 def carried_encoder(index: Artifact) -> TextEncoder:
@@ -73,7 +79,12 @@ def carried_encoder(index: Artifact) -> TextEncoder:
 
 
 def word_splitter(read: Callable[[str], bytes], facts: Mapping[str, Any]) -> Callable[[str], list[str]]:
-    """Text to the words (or tokens) that the table of word vectors was made of."""
+    """Text to the words (or tokens) that the table of word vectors was made of.
+
+    Words that were imported without a tokenizer are what the Unicode pattern finds; scripts without spaces stay uncut.
+    """
+    if not facts.get("tokenizer", True):
+        return WordSplitter(keep_case=bool(facts["keep_case"]))
     tokenizer = open_tokenizer(read(TOKENIZER), where=TOKENIZER)
     if facts["unit"] == "token":
         return lambda text: list(tokenizer.encode(text, add_special_tokens=False).tokens)

@@ -1,25 +1,23 @@
 """`wordpipe export`: words and tokenizers → the formats of other programs."""
 
-from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from wordpipe.artifacts.files import whole_file, whole_folder
 from wordpipe.artifacts.reader import Artifact
-from wordpipe.artifacts.tables import read_batches
+from wordpipe.artifacts.tables import read_batches, row_count
 from wordpipe.errors import ConfigError
 from wordpipe.stages.making import PathLike, storage_errors
-from wordpipe.tokens.formats.writing import FOLDERS, FORMATS, Export, export_tokenizer
-from wordpipe.words.formats import word2vec_binary, word2vec_text
-from wordpipe.words.table import WordVectors
+from wordpipe.stages.streamed_folder import streamed_folder
+from wordpipe.tokens.formats.writing import FOLDERS as TOKENIZER_FOLDERS
+from wordpipe.tokens.formats.writing import FORMATS, Export, export_tokenizer
+from wordpipe.words.formats.writing import FILES, FOLDER_NAMES, FOLDERS, WordTable, check_words
 
-__all__ = ["export", "export_words"]
+__all__ = ["WORD_FORMATS", "export", "export_words"]
 
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
-_WRITERS: dict[str, Callable[[WordVectors], Iterator[bytes]]] = {
-    "word2vec-text": word2vec_text,
-    "word2vec-binary": word2vec_binary,
-}
+WORD_FORMATS = (*FILES, *FOLDERS)
 
 
 def export(artifact: PathLike, form: str, output: PathLike) -> dict[str, Any]:
@@ -27,9 +25,10 @@ def export(artifact: PathLike, form: str, output: PathLike) -> dict[str, Any]:
 
     Args:
         artifact: words; or tokens or a model, of which the tokenizer is written.
-        form: word2vec-text or word2vec-binary for words; tokenizer-json, vocab-txt, vocab-merges, transformers or tiktoken
-            for a tokenizer.
-        output: the file (or, for vocab-merges and transformers, the folder) to write; an older one is replaced in one step.
+        form: word2vec-text, word2vec-binary, glove, numpy or projector for words; tokenizer-json, vocab-txt, vocab-merges,
+            transformers or tiktoken for a tokenizer.
+        output: the file (or, for numpy, projector, vocab-merges and transformers, the folder) to write; an older one is
+            replaced in one step.
 
     Returns:
         path and bytes; words and dim, or tokens and notes (what the format leaves out).
@@ -38,34 +37,53 @@ def export(artifact: PathLike, form: str, output: PathLike) -> dict[str, Any]:
         ConfigError: no such format, one for other artifacts, or one that cannot hold this tokenizer.
         WordpipeError: see wordpipe/errors.py.
     """
-    if form in _WRITERS:
+    if form in WORD_FORMATS:
         return export_words(artifact, form, output)
     if form not in FORMATS:
-        raise ConfigError("unknown format", where="form", got=form, expected=", ".join((*_WRITERS, *FORMATS)))
+        raise ConfigError("unknown format", where="form", got=form, expected=", ".join((*WORD_FORMATS, *FORMATS)))
     return _export_tokenizer(artifact, form, Path(output))
 
 
 def export_words(words: PathLike, form: str, output: PathLike) -> dict[str, Any]:
-    """Write a words artifact as one file, whole or not at all.
+    """Write a words artifact in another program's format, whole or not at all, in memory that does not grow with it.
 
     Args:
         words: a words artifact.
-        form: word2vec-text or word2vec-binary.
-        output: the file to write; an older one is replaced in one step.
+        form: word2vec-text, word2vec-binary or glove, which are files; numpy or projector, which are folders.
+        output: the file or folder to write; an older one is replaced in one step.
 
     Returns:
-        path, words, dim and bytes.
+        path, words, dim and bytes; files, where it is a folder.
+
+    Raises:
+        ConfigError: no such format, or one that is a file and a folder is named.
+        InputError: the format cannot hold one of the words.
+        WordpipeError: see wordpipe/errors.py.
     """
-    if form not in _WRITERS:
-        raise ConfigError("unknown format", where="form", got=form, expected=", ".join(_WRITERS))
-    _refuse_folder(output)
+    if form not in WORD_FORMATS:
+        raise ConfigError("unknown format", where="form", got=form, expected=", ".join(WORD_FORMATS))
+    if form in FILES:
+        _refuse_folder(output)
     with storage_errors(), Artifact(words, ["words"]) as artifact:
-        table = WordVectors.from_batches(read_batches(artifact, "words"))
-        with whole_file(Path(output)) as file:
-            for chunk in _WRITERS[form](table):
-                file.write(chunk)
-            size = file.size
-        return {"path": str(output), "words": len(table), "dim": table.dim, "bytes": size}
+        table = _word_table(artifact)
+        check_words(table, form)
+        written: dict[str, Any] = {"path": str(output), "words": table.size, "dim": table.dim}
+        if form in FILES:
+            with whole_file(Path(output)) as file:
+                for chunk in FILES[form](table):
+                    file.write(chunk)
+                return {**written, "bytes": file.size}
+        sizes = streamed_folder(Path(output), FOLDERS[form](table), may_replace=FOLDER_NAMES[form])
+        return {**written, "bytes": sum(sizes.values()), "files": sorted(sizes)}
+
+
+def _word_table(artifact: Artifact) -> WordTable:
+    return WordTable(
+        size=row_count(artifact, "words"),
+        dim=int(artifact.manifest.facts["dim"]),
+        counts_known=artifact.manifest.facts.get("counts") != "unknown",
+        batches=partial(read_batches, artifact, "words"),
+    )
 
 
 def _export_tokenizer(path: PathLike, form: str, output: Path) -> dict[str, Any]:
@@ -74,7 +92,7 @@ def _export_tokenizer(path: PathLike, form: str, output: Path) -> dict[str, Any]
         made = export_tokenizer(data, form, output.name, where=str(artifact.path / "tokenizer.json"))
         if form == "transformers" and artifact.kind == "model":  # it has these files, with the model's own settings
             made = Export({name: artifact.read(name) for name in _TOKENIZER_FILES}, made.tokens)
-        if form in FOLDERS:
+        if form in TOKENIZER_FOLDERS:
             whole_folder(output, made.files)
         else:
             _refuse_folder(output)

@@ -10,9 +10,10 @@ import numpy as np
 
 from wordpipe.artifacts.reader import Artifact
 from wordpipe.artifacts.rows import RowReader
-from wordpipe.artifacts.tables import read_batches, read_schema
+from wordpipe.artifacts.tables import read_schema
 from wordpipe.stages.encoders import carried_encoder
 from wordpipe.stages.making import PathLike
+from wordpipe.stages.word_vectors import read_word_vectors
 from wordpipe.words.table import WordVectors
 
 __all__ = ["Answers", "OpenIndex", "OpenWords", "open_artifact"]
@@ -28,11 +29,13 @@ class Answers:
         query: the query.
         hits: the best first: rank, score and the row's columns (id, text or word, source, line, …).
         unknown: words that have no vector, with words spelled like them where the encoder is a table of words.
+        guessed: words that are not in the table, whose vectors were guessed from their letters (character n-grams).
     """
 
     query: str
     hits: list[dict[str, Any]]
     unknown: dict[str, list[str]] = field(default_factory=dict)
+    guessed: list[str] = field(default_factory=list)
 
 
 class _Opened:
@@ -75,7 +78,7 @@ class OpenWords(_Opened):
     @cached_property
     def table(self) -> WordVectors:
         """The word vectors."""
-        return WordVectors.from_batches(read_batches(self.artifact, "words"))
+        return read_word_vectors(self.artifact)
 
     def answer(self, texts: Sequence[str], k: int) -> list[Answers]:
         """Answer several queries.
@@ -88,16 +91,18 @@ class OpenWords(_Opened):
     def _answer(self, text: str, k: int) -> Answers:
         found = self.table.ask(text, k)
         hits = [
-            {
-                "rank": rank,
-                "score": near.score,
-                "id": near.row,
-                "word": near.word,
-                "count": int(self.table.counts[near.row]),
-            }
+            _without_no_count(
+                {
+                    "rank": rank,
+                    "score": near.score,
+                    "id": near.row,
+                    "word": near.word,
+                    "count": int(self.table.counts[near.row]),
+                }
+            )
             for rank, near in enumerate(found.neighbours, start=1)
         ]
-        return Answers(text, hits, dict(found.unknown))
+        return Answers(text, hits, dict(found.unknown), [*found.guessed])
 
 
 class OpenIndex(_Opened):
@@ -156,7 +161,7 @@ class OpenWordIndex(OpenIndex):
     @cached_property
     def table(self) -> WordVectors:
         """The words and their vectors, in index order."""
-        return WordVectors.from_batches(read_batches(self.artifact, "index"))
+        return read_word_vectors(self.artifact)
 
     def answer(self, texts: Sequence[str], k: int) -> list[Answers]:
         """Answer several queries."""
@@ -171,7 +176,7 @@ class OpenWordIndex(OpenIndex):
         found = search(self.index, question.query[None], k + len(question.rows))[0]
         keep = np.flatnonzero(~np.isin(found.rows, question.rows))[:k]
         hits = self._hits(found.rows[keep].tolist(), found.scores[keep].tolist())
-        return Answers(text, hits, dict(question.unknown))
+        return Answers(text, [_without_no_count(hit) for hit in hits], dict(question.unknown), [*question.guessed])
 
 
 def open_artifact(path: PathLike, *, verify: bool = True) -> "OpenIndex | OpenWords":
@@ -188,6 +193,11 @@ def open_artifact(path: PathLike, *, verify: bool = True) -> "OpenIndex | OpenWo
     if artifact.kind == "words":
         return OpenWords(artifact)
     return OpenWordIndex(artifact) if artifact.manifest.facts["of"] == "words" else OpenIndex(artifact)
+
+
+def _without_no_count(hit: dict[str, Any]) -> dict[str, Any]:
+    """The hit; without its count where that is 0, which means that nobody counted: the words were imported."""
+    return {name: value for name, value in hit.items() if name != "count" or value}
 
 
 def _printable(text: str) -> str:

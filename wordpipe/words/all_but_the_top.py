@@ -18,12 +18,12 @@ class CommonPart:
     """What vectors have in common.
 
     Attributes:
-        mean_D: their mean, float32.
-        directions_ND: their principal components after it is taken away, orthonormal, the largest first, float32.
+        mean: their mean, float32.
+        directions: their principal components after it is taken away, orthonormal, the largest first, float32.
     """
 
-    mean_D: npt.NDArray[np.float32]
-    directions_ND: npt.NDArray[np.float32]
+    mean: npt.NDArray[np.float32]
+    directions: npt.NDArray[np.float32]
 
     @classmethod
     def of(cls, vectors_VD: npt.NDArray[np.float32], components: int) -> "CommonPart":
@@ -34,17 +34,17 @@ class CommonPart:
             some = vectors_VD[first : first + _BLOCK].astype(np.float64)
             sum_D += some.sum(axis=0)
             squares_DD += some.T @ some
-        mean_D = sum_D / len(vectors_VD)
-        covariance_DD = squares_DD / len(vectors_VD) - np.outer(mean_D, mean_D)
+        mean = sum_D / len(vectors_VD)
+        covariance_DD = squares_DD / len(vectors_VD) - np.outer(mean, mean)
         _, directions_DD = np.linalg.eigh(covariance_DD)  # ascending
         largest_ND = directions_DD.T[::-1][: min(components, dim)]
         signs_N = np.sign(largest_ND[np.arange(len(largest_ND)), np.abs(largest_ND).argmax(axis=1)])
-        return cls(mean_D.astype(np.float32), (largest_ND * signs_N[:, None]).astype(np.float32))
+        return cls(mean.astype(np.float32), (largest_ND * signs_N[:, None]).astype(np.float32))
 
     def removed_from(self, vectors_VD: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
         """The vectors without it, (V, D). Linear: the mean of some vectors loses the same as each of them."""
         left_VD = np.empty_like(vectors_VD)
         for first in range(0, len(vectors_VD), _BLOCK):
-            some = vectors_VD[first : first + _BLOCK] - self.mean_D
-            left_VD[first : first + _BLOCK] = some - (some @ self.directions_ND.T) @ self.directions_ND
+            some = vectors_VD[first : first + _BLOCK] - self.mean
+            left_VD[first : first + _BLOCK] = some - (some @ self.directions.T) @ self.directions
         return left_VD

@@ -4,6 +4,7 @@ A plus or minus counts as an operator only where it stands alone, so `well-known
 are added: `paris france` asks for what is near both.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from wordpipe.errors import ConfigError
@@ -28,28 +29,37 @@ class Expression:
     has_operators: bool
 
 
-def parse_expression(text: str) -> Expression:
+def parse_expression(text: str, join: Callable[[list[str]], list[str]] = list) -> Expression:
     """Read an expression.
+
+    Args:
+        text: words and operators.
+        join: makes one word of words side by side that are a phrase; words on two sides of an operator stay apart.
 
     Raises:
         ConfigError: no word, or an operator without a word after it.
     """
-    words: dict[int, list[str]] = {1: [], -1: []}
-    sign, pending = 1, None
+    terms: list[tuple[int, list[str]]] = [(1, [])]  # the sign of the first of some words side by side, and these words
+    pending = None
     parts = text.split()
     for part in parts:
-        if part in _SIGNS:
-            if pending is not None:
-                raise _no_word_after(pending, text)
-            sign, pending = _SIGNS[part], part
+        if part not in _SIGNS:
+            terms[-1][1].append(part)
+            pending = None
+        elif pending is not None:
+            raise _no_word_after(pending, text)
         else:
-            words[sign].append(part)
-            sign, pending = 1, None
+            terms.append((_SIGNS[part], []))
+            pending = part
     if pending is not None:
         raise _no_word_after(pending, text)
     if not parts:
         raise ConfigError("the query has no words", hint="give words, such as: king - man + woman")
-    return Expression(tuple(words[1]), tuple(words[-1]), any(part in _SIGNS for part in parts))
+    words: dict[int, list[str]] = {1: [], -1: []}
+    for sign, run in terms:
+        for place, word in enumerate(join(run)):
+            words[1 if place else sign].append(word)
+    return Expression(tuple(words[1]), tuple(words[-1]), len(terms) > 1)
 
 
 def _no_word_after(operator: str, text: str) -> ConfigError:

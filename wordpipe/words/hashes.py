@@ -11,8 +11,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from wordpipe.compiled import inlined, kernel, read_only
+from wordpipe.words.arrow_words import arrow_words
 
-__all__ = ["HASH_OF_NOTHING", "HashRows", "arrow_words", "code_points", "hashed", "hashes_of", "text_of"]
+__all__ = ["HASH_OF_NOTHING", "HashRows", "code_points", "hashed", "hashes_of", "text_of"]
 
 HASH_OF_NOTHING = np.uint64(0x9E3779B97F4A7C15)
 """Where every hash begins."""
@@ -131,19 +132,6 @@ class HashRows:
     def row_of(self, word: str) -> int:
         """The row of one string, -1 where it is not there: in two microseconds."""
         return int(_row(np.frombuffer(word.encode("utf-8", "surrogatepass"), np.uint8), self._hashes, self._slots))
-
-
-def arrow_words(words: "pa.Array | Sequence[str]") -> pa.Array:
-    """Words as an Arrow array of UTF-8 in one piece. A lone surrogate, which is no character, is kept as it is encoded."""
-    if isinstance(words, pa.ChunkedArray):
-        words = words.combine_chunks()
-    if isinstance(words, pa.Array):
-        return words if words.type == pa.string() else words.cast(pa.string())
-    some = list(words)
-    try:
-        return pa.array(some, pa.string())
-    except UnicodeEncodeError:
-        return pa.array([word.encode("utf-8", "surrogatepass") for word in some], pa.binary())
 
 
 def text_of(words: pa.Array) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int32]]:

@@ -16,7 +16,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from wordpipe.compiled import kernel
-from wordpipe.words.hashes import HashRows, arrow_words, hashes_of, text_of
+from wordpipe.words.arrow_words import arrow_words
+from wordpipe.words.hashes import HashRows, hashes_of, text_of
 from wordpipe.words.ngram_counts import BEGIN, END, Block, blocks, commonest, is_part, occurrences_at_most
 
 __all__ = ["NGramRows", "NGrams"]

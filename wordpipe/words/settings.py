@@ -72,8 +72,12 @@ class Word2VecSettings(Settings):
     seed: int = setting(1, "seed of initial vectors, windows, subsampling and noise", ge=0, lt=2**32)
     deterministic: bool = setting(False, "same bytes from every run, whatever the threads: one of them trains")
     threads: int = setting(
-        0, "training threads, 0 = one per core; more than one updates without locks, so runs differ slightly", ge=0, le=1024
-    )  # fmt: skip
+        0,
+        "training threads, 0 = one per core; more than one updates without locks, so runs differ slightly",
+        ge=0,
+        le=1024,
+        recipe=False,
+    )
     backend: Literal["auto", "native", "gensim", "torch"] = setting(
         "auto", "what trains: native (compiled, on the CPU), torch (on a GPU), gensim; auto: torch where there is a GPU"
     )

@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -10,9 +12,17 @@ import pyarrow as pa
 
 from wordpipe.errors import InputError
 from wordpipe.words.expression import parse_expression
+from wordpipe.words.phrases.known import KnownPhrases
 from wordpipe.words.spelling import similar_words
+from wordpipe.words.stacking import stacked_vectors
+from wordpipe.words.word_list import WordList
+
+if TYPE_CHECKING:
+    from wordpipe.words.ngram_vectors import NGramVectors
 
 __all__ = ["Answer", "Neighbour", "Question", "WordVectors"]
+
+_BLOCK = 65_536  # rows measured at a time
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +46,13 @@ class Answer:
 
     Attributes:
         neighbours: the nearest first; empty where a needed word is unknown.
-        unknown: the words that are not in the table, each with words spelled like it.
+        unknown: the words that have no vector, each with words spelled like it.
+        guessed: the words that are not in the table and got a vector from their n-grams.
     """
 
     neighbours: list[Neighbour]
     unknown: Mapping[str, list[str]]
+    guessed: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,30 +62,38 @@ class Question:
     Attributes:
         query: the direction to look in, (D,) float32; zero where a needed word is unknown.
         rows: the words asked for, which are no answer, int64.
-        unknown: the words that are not in the table, each with words spelled like it.
+        unknown: the words that have no vector, each with words spelled like it.
+        guessed: the words that are not in the table and got a vector from their n-grams.
     """
 
     query: npt.NDArray[np.float32]
     rows: npt.NDArray[np.int64]
     unknown: Mapping[str, list[str]]
+    guessed: Sequence[str] = ()
 
 
 class WordVectors:
     """V words with their counts and vectors, the commonest first.
 
     Args:
-        words: V different words.
+        words: V different words, strings or an Arrow array.
         counts: how often each occurs, int64.
         vectors_VD: float32.
+        ngrams: character n-grams, from which words that are not in the table get a vector.
     """
 
     def __init__(
-        self, words: Sequence[str], counts: npt.NDArray[np.int64], vectors_VD: npt.NDArray[np.float32]
+        self,
+        words: "pa.Array | Sequence[str]",
+        counts: npt.NDArray[np.int64],
+        vectors_VD: npt.NDArray[np.float32],
+        ngrams: "NGramVectors | None" = None,
     ) -> None:
         assert len(words) == len(counts) == len(vectors_VD), (len(words), len(counts), len(vectors_VD))
-        self.words = words
+        self.words = WordList(words)
         self.counts = counts
         self.vectors = vectors_VD
+        self.ngrams = ngrams
 
     def __len__(self) -> int:
         return len(self.words)
@@ -84,35 +104,57 @@ class WordVectors:
         return int(self.vectors.shape[1])
 
     @cached_property
-    def row_of(self) -> Mapping[str, int]:
-        """The row of every word."""
-        return {word: row for row, word in enumerate(self.words)}
-
-    @cached_property
     def _norms(self) -> npt.NDArray[np.float32]:
         """Length of every vector, V."""
-        norms: npt.NDArray[np.float32] = np.linalg.norm(self.vectors, axis=1)
+        norms = np.empty(len(self), dtype=np.float32)
+        for first in range(0, len(self), _BLOCK):  # the norms of all at once need their squares in memory
+            norms[first : first + _BLOCK] = np.linalg.norm(self.vectors[first : first + _BLOCK], axis=1)
         return norms
 
     def find(self, word: str) -> int | None:
         """The row of `word`, or else of its lower-case form; None where neither is known."""
-        row = self.row_of.get(word)
-        return self.row_of.get(word.lower()) if row is None else row
+        row = self.words.row_of(word)
+        return self.words.row_of(word.lower()) if row is None else row
+
+    def vector_of(self, word: str) -> npt.NDArray[np.float32] | None:
+        """The vector of `word`, or of its lower-case form, or what its n-grams say, (D,); None where none of them is known."""
+        row = self.find(word)
+        return self.guess(word) if row is None else self.vectors[row]
+
+    def guess(self, word: str) -> npt.NDArray[np.float32] | None:
+        """The mean of the n-grams of `word`, or of its lower-case form where more of those are known; None where none is."""
+        if self.ngrams is None:
+            return None
+        known = {form: len(self.ngrams.rows.parts_of(form)) for form in (word, word.lower())}
+        return self.ngrams.vector_of(max(known, key=lambda form: known[form]))
+
+    @cached_property
+    def phrases(self) -> KnownPhrases:
+        """The phrases among the words."""
+        return KnownPhrases(self.words)
+
+    def _joined(self, words: list[str]) -> list[str]:
+        """The words with known phrases joined, as they are written or else in lower case."""
+        joined = self.phrases.join(words)
+        if len(joined) == len(words):
+            joined = self.phrases.join([word.lower() for word in words])
+        return joined if len(joined) < len(words) else words
 
     def suggest(self, word: str, n: int = 3) -> list[str]:
-        """Known words that are spelled most like `word`."""
-        return similar_words(word.lower(), self.words, n=n)
+        """Known phrases that have `word` in them, then known words that are spelled most like it."""
+        word = word.lower()
+        return [*self.phrases.having(word), *similar_words(word, self.words, n=n)][:n]
 
     def ask(self, text: str, k: int = 10) -> Answer:
         """Answer a word, several words, or an expression such as `king - man + woman`.
 
-        Unknown words are left out of a plain list of words; an expression with operators needs them all.
+        Words without a vector are left out of a plain list of words; an expression with operators needs them all.
 
         Raises:
             ConfigError: the expression cannot be read.
         """
         question = self.understand(text)
-        return Answer(self.nearest(question.query, k, without=question.rows), question.unknown)
+        return Answer(self.nearest(question.query, k, without=question.rows), question.unknown, question.guessed)
 
     def understand(self, text: str) -> "Question":
         """Turn a word, several words or an expression into the vector to look for.
@@ -120,13 +162,15 @@ class WordVectors:
         Raises:
             ConfigError: the expression cannot be read.
         """
-        expression = parse_expression(text)
-        asked = (*expression.positive, *expression.negative)
-        unknown = {word: self.suggest(word) for word in asked if self.find(word) is None}
-        if len(unknown) == len(set(asked)) or (unknown and expression.has_operators):
+        expression = parse_expression(text, self._joined)
+        asked = dict.fromkeys((*expression.positive, *expression.negative))
+        absent = [word for word in asked if self.find(word) is None]
+        vectors = {word: vector for word in absent if (vector := self.guess(word)) is not None}
+        unknown = {word: self.suggest(word) for word in absent if word not in vectors}
+        if len(unknown) == len(asked) or (unknown and expression.has_operators):
             return Question(np.zeros(self.dim, dtype=np.float32), np.zeros(0, dtype=np.int64), unknown)
         positive = [word for word in expression.positive if word not in unknown]
-        return Question(*self._sum(positive, expression.negative), unknown)
+        return Question(*self._sum(positive, expression.negative, vectors), unknown, [*vectors])
 
     def neighbours(self, positive: Sequence[str], negative: Sequence[str] = (), k: int = 10) -> list[Neighbour]:
         """The words nearest to the sum of unit vectors of `positive` less those of `negative`, the query left out.
@@ -142,12 +186,18 @@ class WordVectors:
         return self.nearest(query_D, k, without=rows)
 
     def _sum(
-        self, positive: Sequence[str], negative: Sequence[str]
+        self,
+        positive: Sequence[str],
+        negative: Sequence[str],
+        guessed: Mapping[str, npt.NDArray[np.float32]] = MappingProxyType({}),
     ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
-        """The sum of unit vectors of `positive` less those of `negative`, and the rows of both."""
-        rows = np.array([self._row(word) for word in (*positive, *negative)], dtype=np.int64)
+        """The sum of unit vectors of `positive` less those of `negative`, and the rows of those that are not `guessed`."""
+        words = (*positive, *negative)
+        row_of = {word: self._row(word) for word in words if word not in guessed}
+        vectors_ND = np.stack([self.vectors[row_of[word]] if word in row_of else guessed[word] for word in words])
         signs = np.repeat([1.0, -1.0], [len(positive), len(negative)]).astype(np.float32)
-        return signs @ _scaled(self.vectors[rows], self._norms[rows]), rows
+        rows = np.array([row_of[word] for word in words if word in row_of], dtype=np.int64)
+        return signs @ _scaled(vectors_ND, np.linalg.norm(vectors_ND, axis=1)), rows
 
     def nearest(
         self, query_D: npt.NDArray[np.float32], k: int = 10, *, without: npt.NDArray[np.int64] | None = None
@@ -184,7 +234,7 @@ class WordVectors:
             values = pa.array(np.ascontiguousarray(self.vectors[part], dtype=np.float32).ravel())
             item = pa.field("item", pa.float32(), nullable=False)
             vectors = pa.FixedSizeListArray.from_arrays(values, type=pa.list_(item, self.dim))
-            columns = [pa.array(self.words[part], pa.string()), pa.array(self.counts[part], pa.int64()), vectors]
+            columns = [self.words[part].array, pa.array(self.counts[part], pa.int64()), vectors]
             names = ["word", "count", "vector"]
             yield pa.RecordBatch.from_arrays(
                 columns,
@@ -192,23 +242,41 @@ class WordVectors:
             )
 
     @classmethod
-    def from_batches(cls, batches: Iterable[pa.RecordBatch]) -> "WordVectors":
-        """The table from batches of the `words` schema.
+    def from_batches(
+        cls,
+        batches: Iterable[pa.RecordBatch],
+        ngram_batches: Iterable[pa.RecordBatch] | None = None,
+        *,
+        min_n: int = 0,
+        max_n: int = 0,
+    ) -> "WordVectors":
+        """The table from batches of the `words` schema, and of the `ngrams` schema where words are made of n-grams.
+
+        Args:
+            batches: the words.
+            ngram_batches: the n-grams, if any.
+            min_n: characters of the shortest n-gram.
+            max_n: characters of the longest.
 
         Raises:
             InputError: there is no word.
         """
-        words: list[str] = []
+        words: list[pa.StringArray] = []
         counts: list[npt.NDArray[np.int64]] = []
-        vectors: list[npt.NDArray[np.float32]] = []
-        for batch in batches:
-            words += batch.column("word").to_pylist()
+
+        def see(batch: pa.RecordBatch) -> None:
+            words.append(batch.column("word"))
             counts.append(batch.column("count").to_numpy(zero_copy_only=False))
-            vector = batch.column("vector")
-            vectors.append(vector.flatten().to_numpy(zero_copy_only=False).reshape(-1, vector.type.list_size))
-        if not words:
+
+        vectors_VD = stacked_vectors(batches, see)
+        if not len(vectors_VD):
             raise InputError("the table of words is empty")
-        return cls(words, np.concatenate(counts), np.concatenate(vectors))
+        table = cls(pa.concat_arrays(words), np.concatenate(counts), vectors_VD)
+        if ngram_batches is not None:
+            from wordpipe.words.ngram_vectors import NGramVectors  # and numba, which others do without
+
+            table.ngrams = NGramVectors.from_batches(ngram_batches, min_n, max_n)
+        return table
 
 
 def _scaled(vectors_ND: npt.NDArray[np.float32], norms_N: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:

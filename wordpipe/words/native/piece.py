@@ -99,7 +99,7 @@ def _noise_columns(
     target: int, place: int, key: np.uint64, negatives: int, limits: npt.NDArray[np.uint32], others: Ints, first: int,
     chosen: Ints, counts: Floats,
 ) -> int:  # fmt: skip
-    """The target and the noise of its window, each row once with how often it was drawn; noise that is the target is not there."""
+    """The target and the noise of its window, each row once with how often it was drawn, without noise that is the target."""
     chosen[first], counts[first] = target, 1
     n = 1
     for draw in range(negatives):

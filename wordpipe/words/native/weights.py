@@ -35,7 +35,11 @@ class Weights:
 
     @classmethod
     def initial(cls, dim: int, n_words: int, n_outputs: int, n_ngrams: int, seed: int) -> "Weights":
-        """Inputs uniform within 1 / 2D of zero, outputs zero, as in word2vec.c."""
+        """Inputs uniform within 1 / D of zero as in gensim, outputs zero.
+
+        word2vec.c takes half of that, which CBOW grows out of more slowly: 2.579 nats held out after two epochs of 10 MB
+        instead of 2.566.
+        """
         return cls(
             dim,
             _random_rows(n_words, dim, np.random.default_rng([seed, _INPUTS])),
@@ -74,7 +78,7 @@ def _random_rows(n: int, dim: int, rng: np.random.Generator) -> Floats:
     rows = np.zeros((n, padded(dim)), dtype=np.float32)
     for first in range(0, n, _BLOCK):
         some = rows[first : first + _BLOCK, :dim]
-        some[:] = (rng.random(some.shape, dtype=np.float32) - np.float32(0.5)) / np.float32(dim)
+        some[:] = (2 * rng.random(some.shape, dtype=np.float32) - 1) / np.float32(dim)
     return rows
 
 

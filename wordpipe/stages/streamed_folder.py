@@ -1,0 +1,77 @@
+"""A folder of large files that is whole or absent, for exports that do not fit into memory."""
+
+import os
+import secrets
+import shutil
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from pathlib import Path
+
+from wordpipe.artifacts.exchange import exchange
+from wordpipe.artifacts.files import whole_file
+from wordpipe.artifacts.target import files_at
+from wordpipe.errors import StorageError
+
+__all__ = ["streamed_folder"]
+
+
+def streamed_folder(
+    path: Path, files: Mapping[str, Iterable[bytes]], *, may_replace: AbstractSet[str]
+) -> dict[str, int]:
+    """Write a folder of these files beside `path`, chunk by chunk, and put it in place in one step.
+
+    Args:
+        path: the folder.
+        files: name → content.
+        may_replace: an older folder is replaced if it holds only files of these names.
+
+    Returns:
+        Name → bytes.
+
+    Raises:
+        StorageError: something else stands at `path`.
+        OSError: the disk refused; what was there is untouched.
+    """
+    _refuse_other(path, may_replace)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.parent / f".{path.name}.{secrets.token_hex(8)}.tmp"
+    aside = beside.with_suffix(".old")
+    beside.mkdir()
+    try:
+        sizes = {name: _write(beside / name, chunks) for name, chunks in files.items()}
+        if not (path.exists() and exchange(beside, path)):
+            if path.exists():
+                path.rename(aside)
+            beside.rename(path)
+        _sync_folder(path.parent)
+        return sizes
+    finally:
+        if aside.exists() and not path.exists():
+            aside.rename(path)
+        for left in (beside, aside):
+            shutil.rmtree(left, ignore_errors=True)
+
+
+def _write(path: Path, chunks: Iterable[bytes]) -> int:
+    with whole_file(path) as file:
+        for chunk in chunks:
+            file.write(chunk)
+    return file.size
+
+
+def _sync_folder(path: Path) -> None:
+    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def _refuse_other(path: Path, names: AbstractSet[str]) -> None:
+    hint = "name another output with -o"
+    if path.name in ("", ".."):
+        raise StorageError("the output needs a name of its own", where=path, hint=hint)
+    if path.is_symlink() or (path.exists() and not path.is_dir()):
+        raise StorageError("a file or a link is there, and a folder is to be written", where=path, hint=hint)
+    if path.exists() and (other := [name for name in files_at(path) if name not in names]):
+        raise StorageError(f"the folder holds other files ({other[0]})", where=path, hint=hint)

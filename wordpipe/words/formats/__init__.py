@@ -1,0 +1,1 @@
+"""Word vectors as other programs write and read them."""
