@@ -107,7 +107,7 @@ def test_other_files_are_never_replaced(tokens, tmp_path):
 
 
 def test_a_folder_is_old_or_new_when_the_disk_refuses(tmp_path, monkeypatch):
-    whole_folder(tmp_path / "out", {"a": b"old", "b": b"old"})
+    whole_folder(tmp_path / "out", {"a": [b"old"], "b": [b"old"]})
     real, left = os.fsync, []
 
     def full(fd):
@@ -120,17 +120,17 @@ def test_a_folder_is_old_or_new_when_the_disk_refuses(tmp_path, monkeypatch):
     for good in range(3):
         left[:] = ["good"] * good
         with pytest.raises(OSError, match="No space"):
-            whole_folder(tmp_path / "out", {"a": b"new", "b": b"new"})
+            whole_folder(tmp_path / "out", {"a": [b"new"], "b": [b"new"]})
         assert {(tmp_path / "out" / name).read_bytes() for name in "ab"} == {b"old"}
         assert names(tmp_path) == ["out"]
     monkeypatch.undo()
-    whole_folder(tmp_path / "out", {"a": b"new", "b": b"new", "c": b""})
+    whole_folder(tmp_path / "out", {"a": [b"new"], "b": [b"new"], "c": []})
     assert names(tmp_path / "out") == ["a", "b", "c"]
 
 
 def test_without_an_atomic_exchange_the_folder_is_replaced_too(tmp_path, monkeypatch):
     monkeypatch.setattr("wordpipe.artifacts.files.exchange", lambda one, other: False)
     for content in (b"old", b"new"):
-        whole_folder(tmp_path / "out", {"a": content})
+        whole_folder(tmp_path / "out", {"a": [content]})
     assert (tmp_path / "out" / "a").read_bytes() == b"new"
     assert names(tmp_path) == ["out"]

@@ -13,11 +13,11 @@ import zstandard
 
 import wordpipe
 from tests.conftest import TINY
+from wordpipe.artifacts.files import whole_folder
 from wordpipe.artifacts.manifest import Manifest
 from wordpipe.errors import ArtifactError, ConfigError, InputError
 from wordpipe.pipeline import Pipeline
 from wordpipe.stages.making import RunOptions
-from wordpipe.stages.streamed_folder import streamed_folder
 
 LINES = b"the 0.5 1 0\ncat 1 0.25 0\nDog 1 0.5 0.125\nfish -1 2 0.5\n"
 
@@ -233,19 +233,19 @@ def test_a_word_that_cannot_be_written_leaves_the_old_file(tmp_path):
     assert (tmp_path / "out.txt").read_bytes() == b"the 1 2\n. . . 1 2\n"
 
 
-def test_a_streamed_folder_is_old_or_new(tmp_path, monkeypatch):
-    streamed_folder(tmp_path / "out", {"a": [b"old", b"er"], "b": []}, may_replace={"a", "b"})
+def test_a_folder_is_old_or_new(tmp_path, monkeypatch):
+    whole_folder(tmp_path / "out", {"a": [b"old", b"er"], "b": []}, may_replace={"a", "b"})
 
     def broken():
         yield b"new"
         raise OSError(28, "No space left on device")
 
     with pytest.raises(OSError, match="No space"):
-        streamed_folder(tmp_path / "out", {"a": [b"new"], "b": broken()}, may_replace={"a", "b"})
+        whole_folder(tmp_path / "out", {"a": [b"new"], "b": broken()}, may_replace={"a", "b"})
     assert {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()} == {"a": b"older", "b": b""}
-    monkeypatch.setattr("wordpipe.stages.streamed_folder.exchange", lambda one, other: False)
-    assert streamed_folder(tmp_path / "out", {"a": [b"new"]}, may_replace={"a", "b"}) == {"a": 3}
+    monkeypatch.setattr("wordpipe.artifacts.files.exchange", lambda one, other: False)
+    assert whole_folder(tmp_path / "out", {"a": [b"new"]}, may_replace={"a", "b"}) == {"a": 3}
     assert {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()} == {"a": b"new"}
     with pytest.raises(wordpipe.WordpipeError, match="other files"):
-        streamed_folder(tmp_path / "out", {"c": []}, may_replace={"c"})
+        whole_folder(tmp_path / "out", {"c": []}, may_replace={"c"})
     assert [path.name for path in tmp_path.iterdir()] == ["out"]

@@ -1,9 +1,10 @@
-"""A file, or a folder of small files, that is whole or absent, for what leaves the artifacts: exports, configs."""
+"""A file, or a folder of files, that is whole or absent, for what leaves the artifacts: exports, configs."""
 
 import os
 import secrets
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -34,31 +35,37 @@ def whole_file(path: Path) -> Iterator[HashedFile]:
     _sync_folder(path.parent)
 
 
-def whole_folder(path: Path, files: Mapping[str, bytes]) -> None:
+def whole_folder(
+    path: Path, files: Mapping[str, Iterable[bytes]], *, may_replace: AbstractSet[str] = frozenset()
+) -> dict[str, int]:
     """Write a folder of these files beside `path`, force it to the disk, and put it in place in one step.
 
-    An older folder that holds only files of these names is replaced; nothing else is.
+    Args:
+        path: the folder.
+        files: name → content, chunk by chunk.
+        may_replace: an older folder that holds only files of these names and of those in `files` is replaced; nothing else is.
+
+    Returns:
+        Name → bytes.
 
     Raises:
         StorageError: something else stands at `path`.
         OSError: the disk refused; what was there is untouched.
     """
-    _refuse_other(path, set(files))
+    _refuse_other(path, may_replace | set(files))
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.parent / f".{path.name}.{secrets.token_hex(8)}.tmp"
     aside = beside.with_suffix(".old")
     beside.mkdir()
     try:
-        for name, data in files.items():
-            with HashedFile(beside / name, name) as file:
-                file.write(data)
-            file.raise_error()
+        sizes = {name: _write(beside / name, chunks) for name, chunks in files.items()}
         _sync_folder(beside)
         if not (path.exists() and exchange(beside, path)):
             if path.exists():
                 path.rename(aside)
             beside.rename(path)
         _sync_folder(path.parent)
+        return sizes
     finally:
         if aside.exists() and not path.exists():
             aside.rename(path)
@@ -66,7 +73,15 @@ def whole_folder(path: Path, files: Mapping[str, bytes]) -> None:
             shutil.rmtree(left, ignore_errors=True)
 
 
-def _refuse_other(path: Path, names: set[str]) -> None:
+def _write(path: Path, chunks: Iterable[bytes]) -> int:
+    with HashedFile(path, path.name) as file:
+        for chunk in chunks:
+            file.write(chunk)
+    file.raise_error()
+    return file.size
+
+
+def _refuse_other(path: Path, names: AbstractSet[str]) -> None:
     hint = "name another output with -o"
     if path.name in ("", ".."):
         raise StorageError("the output needs a name of its own", where=path, hint=hint)

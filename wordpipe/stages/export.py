@@ -9,7 +9,6 @@ from wordpipe.artifacts.reader import Artifact
 from wordpipe.artifacts.tables import read_batches, row_count
 from wordpipe.errors import ConfigError
 from wordpipe.stages.making import PathLike, storage_errors
-from wordpipe.stages.streamed_folder import streamed_folder
 from wordpipe.tokens.formats.writing import FOLDERS as TOKENIZER_FOLDERS
 from wordpipe.tokens.formats.writing import FORMATS, Export, export_tokenizer
 from wordpipe.words.formats.writing import FILES, FOLDER_NAMES, FOLDERS, WordTable, check_words
@@ -73,7 +72,7 @@ def export_words(words: PathLike, form: str, output: PathLike) -> dict[str, Any]
                 for chunk in FILES[form](table):
                     file.write(chunk)
                 return {**written, "bytes": file.size}
-        sizes = streamed_folder(Path(output), FOLDERS[form](table), may_replace=FOLDER_NAMES[form])
+        sizes = whole_folder(Path(output), FOLDERS[form](table), may_replace=FOLDER_NAMES[form])
         return {**written, "bytes": sum(sizes.values()), "files": sorted(sizes)}
 
 
@@ -93,7 +92,7 @@ def _export_tokenizer(path: PathLike, form: str, output: Path) -> dict[str, Any]
         if form == "transformers" and artifact.kind == "model":  # it has these files, with the model's own settings
             made = Export({name: artifact.read(name) for name in _TOKENIZER_FILES}, made.tokens)
         if form in TOKENIZER_FOLDERS:
-            whole_folder(output, made.files)
+            whole_folder(output, {name: [content] for name, content in made.files.items()})
         else:
             _refuse_folder(output)
             for name, content in made.files.items():

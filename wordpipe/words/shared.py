@@ -36,6 +36,11 @@ class Listing:
     def __len__(self) -> int:
         return len(self.counts)
 
+    def often(self, min_count: int) -> npt.NDArray[np.bool_]:
+        """Which words occur `min_count` times or more: all of them, where nobody counted and every count is 0, (V,)."""
+        enough: npt.NDArray[np.bool_] = (self.counts >= min_count) | ~self.counts.any()
+        return enough
+
     def row(self, word: str) -> int | None:
         """The row of `word`; None where there is none."""
         found = int(pc.index(self.words, pa.scalar(word, pa.string())).as_py())
@@ -76,7 +81,7 @@ def shared_words(a: Listing, b: Listing, *, most: int, min_count: int, asked: Se
     rows_b = found[rows_a].astype(np.int64)
     counts_a, counts_b = a.counts[rows_a], b.counts[rows_b]
     order = np.argsort(-joint_counts(counts_a, counts_b), kind="stable")
-    common = np.minimum(counts_a, counts_b)[order] >= min_count
+    common = (a.often(min_count)[rows_a] & b.often(min_count)[rows_b])[order]
     rank = np.cumsum(common)
     kept = (common & (rank <= most)) | np.isin(rows_a[order], np.array(asked, dtype=np.int64))
     picked = order[kept]
@@ -89,7 +94,7 @@ def unshared_words(
 ) -> tuple[int, list[dict[str, str | int]]]:
     """How many of the words that occur `min_count` times or more the others lack, and the `most` commonest: word, count."""
     lacking = ~pc.is_in(these.words, value_set=others.words.combine_chunks()).to_numpy()
-    rows = np.flatnonzero(lacking & (these.counts >= min_count))
+    rows = np.flatnonzero(lacking & these.often(min_count))
     first = rows[np.argsort(-these.counts[rows], kind="stable")][:most]
     words = these.words.take(pa.array(first)).to_pylist()
     counts = these.counts[first].tolist()

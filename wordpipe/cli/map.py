@@ -1,0 +1,72 @@
+"""`wordpipe map`: word vectors as a page to look at."""
+
+import json
+from pathlib import Path
+
+import click
+
+from wordpipe.cli.output import human_bytes, say
+from wordpipe.cli.progress import ProgressDrawer
+from wordpipe.cli.stage import ExampleCommand
+
+__all__ = ["map_"]
+
+
+@click.command(
+    "map",
+    cls=ExampleCommand,
+    example="wordpipe map run/words -o map.html\nwordpipe map run/words --near bread --words 300 -o bread.html",
+)
+@click.argument("words", metavar="WORDS", type=click.Path(path_type=Path))
+@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The HTML file to write.")
+@click.option(
+    "--words",
+    "n_words",
+    type=int,
+    metavar="N",
+    help="Show the N commonest words, 3 to 50000.  [default: 5000; with --near: the 500 nearest; with --only: all]",
+)
+@click.option(
+    "--only", type=click.Path(path_type=Path), metavar="FILE", help="Show only the words in FILE, one per line."
+)
+@click.option("--near", metavar="WORD", help="Show WORD and the words nearest to it.")
+@click.option(
+    "--layout",
+    type=click.Choice(["auto", "umap", "pca"]),
+    default="auto",
+    help="How words get their places; auto is umap where umap-learn is installed, else pca.  [default: auto]",
+)
+@click.option("--groups", type=int, default=10, metavar="N", help="Colours, 1 to 12.  [default: 10]")
+@click.option("--verify/--no-verify", default=True, help="Check the artifact's hashes before use.  [on]")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
+@click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
+def map_(
+    words: Path,
+    output: Path,
+    n_words: int | None,
+    only: Path | None,
+    near: str | None,
+    layout: str,
+    groups: int,
+    verify: bool,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Draw a map of word vectors as one HTML page.
+
+    The page needs no network and nothing beside it: zoom, search, and choose a word to see its true nearest neighbours.
+    UMAP keeps neighbours together, and compiles itself first, which takes some twenty seconds.
+    """
+    from wordpipe.stages.making import RunOptions
+    from wordpipe.stages.map import map_words
+
+    with ProgressDrawer(quiet=quiet) as draw:
+        run = RunOptions(report=draw, verify=verify)
+        made = map_words(words, output, n_words=n_words, only=only, near=near, layout=layout, groups=groups, run=run)
+    if as_json:
+        click.echo(json.dumps(made, ensure_ascii=False))
+    elif not quiet:
+        say(f"{made['words']:,} words → {output}  ({human_bytes(made['bytes'])})")
+        say(
+            f"{made['layout'].upper()} keeps {made['neighbours_kept']:.2f} of the 10 nearest neighbours of a word near it"
+        )

@@ -1,0 +1,42 @@
+// The words of the map, one entry each, the commonest first. Arrays come as base64 of little-endian numbers.
+const DATA = JSON.parse(document.getElementById("data").textContent);
+const WORDS = DATA.words;
+const COUNTS = DATA.counts;
+const RANKS = DATA.ranks; // among all words of the table, from 0
+const N = WORDS.length;
+const K = DATA.k; // neighbours known of each word
+const PLACES = new Uint16Array(bytesOf(DATA.places).buffer); // x, y of each word on a grid of 65,536 steps
+const NEIGHBOURS = new Uint16Array(bytesOf(DATA.neighbours).buffer); // K numbers of words, the nearest first
+const COSINES = new Int8Array(bytesOf(DATA.cosines).buffer); // K hundredths of the cosine
+const GROUPS = bytesOf(DATA.groups); // the number of the colour
+const NAMES = DATA.names; // [colour, words] of each group, the largest group first
+
+function bytesOf(text) {
+  return Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+}
+
+// Maps are wide; on an upright screen they are turned, as a map's directions mean nothing.
+let turned = false;
+
+function placeX(word) {
+  return turned ? 65535 - PLACES[2 * word + 1] : PLACES[2 * word];
+}
+
+function placeY(word) {
+  return PLACES[2 * word + (turned ? 0 : 1)];
+}
+
+function neighboursOf(word) {
+  return NEIGHBOURS.subarray(K * word, K * (word + 1));
+}
+
+// What is being looked at; -1 is nothing. `draw` in drawing.js shows it.
+const state = { hovered: -1, chosen: -1, hoveredGroup: -1, litGroup: -1 };
+
+function wordInFocus() {
+  return state.chosen >= 0 ? state.chosen : state.hovered;
+}
+
+function groupInFocus() {
+  return state.hoveredGroup >= 0 ? state.hoveredGroup : state.litGroup;
+}

@@ -1,0 +1,37 @@
+// The legend: each group by a few of its words. Pointing at one lights it up, a click keeps it lit.
+const legend = document.getElementById("legend");
+
+function startLegend() {
+  if (NAMES.length < 2) return;
+  const sizes = new Map();
+  for (const group of GROUPS) sizes.set(group, (sizes.get(group) ?? 0) + 1);
+  legend.append(...NAMES.map(([group, words]) => legendEntry(group, words, sizes.get(group) ?? 0)));
+}
+
+function legendEntry(group, words, size) {
+  const button = element("button");
+  button.type = "button";
+  button.dataset.group = group;
+  button.style.color = `var(--c${group})`;
+  button.setAttribute("aria-pressed", "false");
+  button.title = `${size.toLocaleString("en")} words`;
+  const name = element("span");
+  words.forEach((word, place) => name.append(place ? ", " : "", element("bdi", word)));
+  button.append(element("i"), name, element("span", size.toLocaleString("en"), "count"));
+  button.addEventListener("pointerenter", (event) => {
+    if (event.pointerType === "mouse") light(group, state.litGroup);
+  });
+  button.addEventListener("pointerleave", () => light(-1, state.litGroup));
+  button.addEventListener("click", () => light(-1, state.litGroup === group ? -1 : group));
+  return button;
+}
+
+function light(hovered, lit) {
+  const before = groupInFocus();
+  state.hoveredGroup = hovered;
+  state.litGroup = lit;
+  legend.classList.toggle("lit", groupInFocus() >= 0);
+  for (const button of legend.children) button.setAttribute("aria-pressed", String(Number(button.dataset.group) === lit));
+  if (groupInFocus() !== before) prefer(groupInFocus());
+  draw();
+}

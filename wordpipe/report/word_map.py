@@ -1,0 +1,139 @@
+"""A map of words as one page: nothing is fetched, nothing but the page's own script can run, and every word is data.
+
+The page is put together from the files in `page/`. Arrays travel as base64 of little-endian numbers, which for
+neighbours takes half of what JSON lists do.
+"""
+
+import json
+import re
+from base64 import b64encode
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from html import escape
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["COLOURS", "WordMap", "word_map_page"]
+
+COLOURS = 12  # in page/page.css
+_SCRIPTS = ("data", "camera", "labels", "drawing", "card", "search", "legend", "pointer", "main")
+_LAYOUTS = {
+    "umap": "UMAP draws neighbours together; long distances, and the sizes of gaps and clumps, mean little.",
+    "pca": "PCA shows the two directions in which the vectors vary most; all others are flattened.",
+}
+
+
+@dataclass(frozen=True)
+class WordMap:
+    """What a map shows: N words, the commonest first, K neighbours each, G groups.
+
+    Attributes:
+        title: what the map is of.
+        words: N.
+        counts: N, how often each occurs in the text.
+        ranks: N, each word's place among all words of the table, from 0.
+        places: (N, 2) uint16, to the right and downwards.
+        neighbours: (N, K), the words of the map with the largest cosines, by number, the nearest first.
+        cosines: (N, K).
+        groups: N, the colour of each word, below `COLOURS`.
+        group_names: colour → a few words that stand for the group, the largest group first.
+        dim: numbers per vector.
+        layout: umap or pca.
+        neighbours_kept: share of the K neighbours that are among the K nearest on the map, from 0 to 1.
+        chosen: the number of the word that is chosen when the page opens.
+    """
+
+    title: str
+    words: Sequence[str]
+    counts: npt.NDArray[np.int64]
+    ranks: npt.NDArray[np.int64]
+    places: npt.NDArray[np.uint16]
+    neighbours: npt.NDArray[np.int64]
+    cosines: npt.NDArray[np.float32]
+    groups: npt.NDArray[np.int64]
+    group_names: dict[int, list[str]]
+    dim: int
+    layout: str
+    neighbours_kept: float
+    chosen: int | None = None
+
+
+def word_map_page(shown: WordMap) -> bytes:
+    """The page, UTF-8. The same map gives the same bytes.
+
+    A policy in its head lets exactly its own style and script through, by hash, so that no word could run even if it got out
+    of the data.
+    """
+    style = _part("page.css")
+    script = '"use strict";\n' + "".join(_part(f"{name}.js") for name in _SCRIPTS)
+    policy = f"default-src 'none'; img-src data:; style-src {_hash(style)}; script-src {_hash(script)}"
+    fills = {
+        "policy": policy,
+        "title": escape(shown.title),
+        "figures": escape(_figures(shown)),
+        "meaning": escape(_meaning(shown)),
+        "style": style,
+        "data": json_for_script(_data(shown)),
+        "script": script,
+    }
+    # one pass, so that what is filled in is not looked at again
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: fills[match[1]], _part("page.html")).encode()
+
+
+def json_for_script(value: object) -> str:
+    r"""JSON that may stand in a script element: no `<`, `>` or `&`, and no line separator that a script would trip over.
+
+    >>> json_for_script(["</script>"])
+    '["\\u003c/script\\u003e"]'
+    """
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return re.sub("[<>&\u2028\u2029]", lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+def _data(shown: WordMap) -> dict[str, Any]:
+    """What the script reads; see page/data.js."""
+    return {
+        "words": list(shown.words),
+        "counts": shown.counts.tolist(),
+        "ranks": shown.ranks.tolist(),
+        "places": _base64(shown.places, "<u2"),
+        "k": shown.neighbours.shape[1],
+        "neighbours": _base64(shown.neighbours, "<u2"),
+        "cosines": _base64(np.rint(shown.cosines * 100), "i1"),
+        "groups": _base64(shown.groups, "u1"),
+        "names": [[colour, names] for colour, names in shown.group_names.items()],
+        "chosen": shown.chosen,
+    }
+
+
+def _base64(array: npt.NDArray[Any], dtype: str) -> str:
+    """Base64 of the numbers, row by row."""
+    return b64encode(np.ascontiguousarray(array, dtype=dtype).tobytes()).decode()
+
+
+def _figures(shown: WordMap) -> str:
+    return f"{shown.dim} dimensions, laid out by {shown.layout.upper()}"
+
+
+def _meaning(shown: WordMap) -> str:
+    """What distances on this map mean, with what was measured."""
+    k, chance = shown.neighbours.shape[1], shown.neighbours.shape[1] / max(1, len(shown.words) - 1)
+    how = "mostly" if shown.neighbours_kept >= 0.5 else "sometimes" if shown.neighbours_kept >= 0.1 else "seldom"
+    return (
+        f"What is near here is {how} near in all {shown.dim} dimensions: of each word’s {k} true nearest neighbours, "
+        f"a share of {shown.neighbours_kept:.2f} is among its {k} nearest on this page (by chance {chance:.2g}). "
+        f"{_LAYOUTS[shown.layout]}"
+    )
+
+
+def _part(name: str) -> str:
+    return files("wordpipe.report").joinpath("page", name).read_text(encoding="utf-8")
+
+
+def _hash(text: str) -> str:
+    """How a content security policy names a script or a style."""
+    return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
