@@ -7,6 +7,7 @@ import pytest
 from rich.console import Console
 
 from wordpipe.cli import evaluate_words, tables
+from wordpipe.cli.columns import figure
 
 
 @pytest.fixture(scope="module")
@@ -34,11 +35,11 @@ def test_a_table_and_its_json_say_the_same(cli, built, sets):
     assert (near["pairs"], far["pairs"], asked["asked"]) == (5, 3, 3)
     rows = rows_of(table.out)
     assert rows["words"] == [f"{found['words'][0]['distinct']:,}"] * 2
-    assert rows["near"] == [f"{near['spearman']:.3f}"] * 2
+    assert rows["near"] == [figure(near["spearman"], "{:.3f}")] * 2
     assert rows["asked"] == [f"{asked['accuracy']:.1%}" if asked["accuracy"] else "0"] * 2
     assert rows["questions seen"] == [f"{asked['seen']} of 3"] * 2
     assert rows["gram1"][0].endswith(f" of {asked['sections'][1]['seen']}")
-    assert rows["mean spearman"] == [f"{found['metrics']['spearman']:.3f}"] * 2
+    assert rows["mean spearman"] == [figure(found["metrics"]["spearman"], "{:.3f}")] * 2
     assert "mean accuracy" not in rows
     assert "3CosAdd among the 30,000 commonest words. Unknown words: left out." in table.out
     assert "\x1b" not in table.out

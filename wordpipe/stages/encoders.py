@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from wordpipe.artifacts.reader import Artifact
-from wordpipe.artifacts.tables import read_batches
 from wordpipe.runtime import cpu_count
 from wordpipe.sentences.encoder import TextEncoder
 from wordpipe.sentences.loading import load_encoder
@@ -12,9 +11,9 @@ from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.sentences.word_encoder import WordEncoder
 from wordpipe.stages.index import ENCODER
 from wordpipe.stages.making import Job
+from wordpipe.stages.word_vectors import read_word_vectors
 from wordpipe.tokens.formats.reading import open_tokenizer
 from wordpipe.tokens.words import WordSplitter, piece_splitter
-from wordpipe.words.table import WordVectors
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -34,7 +33,7 @@ def open_encoder(origin: Artifact, settings: EmbedSettings) -> Encoder:
     """The encoder in a model or words artifact, with no transform yet."""
     facts = {**origin.manifest.facts, "kind": origin.kind, "digest": origin.digest}
     if origin.kind == "words":
-        table = WordVectors.from_batches(read_batches(origin, "words"))
+        table = read_word_vectors(origin)
         identity = {name: facts.get(name) for name in ("kind", "digest", "unit", "keep_case")}
         identity["tokenizer"] = TOKENIZER in origin.names()
         return WordEncoder(table, word_splitter(origin.read, identity), settings, identity=identity)

@@ -5,12 +5,12 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
 from wordpipe.artifacts.reader import Artifact
-from wordpipe.artifacts.tables import read_batches
 from wordpipe.errors import ConfigError
 from wordpipe.runtime import Progress
 from wordpipe.stages.making import PathLike, RunOptions, storage_errors
 from wordpipe.stages.sources import as_list
 from wordpipe.stages.word_sets import WordSet, read_word_sets
+from wordpipe.stages.word_vectors import read_word_vectors
 from wordpipe.words.judge.analogies import Analogies, Method, Tally, judge_analogies
 from wordpipe.words.judge.sets import Pairs
 from wordpipe.words.judge.similarity import Similarity, judge_similarity
@@ -94,7 +94,7 @@ def _judge(path: str, sets: list[WordSet], norms: _Norms, run: RunOptions) -> di
     """One table on all sets; it is out of memory before the next one is read."""
     run.report(Progress(f"reading {path}"))
     with Artifact(path, ["words"], verify=run.verify) as artifact:
-        table = WordVectors.from_batches(read_batches(artifact, "words"))
+        table = read_word_vectors(artifact)
         unit = artifact.manifest.facts.get("unit", "word")
     found = [
         {"name": one.name, "path": str(one.path), **_judge_set(table, one, norms, run, f"judging {path} on {one.name}")}

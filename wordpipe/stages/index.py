@@ -75,8 +75,10 @@ def _copy_rows(job: Job, source: Artifact, rows: int) -> None:
 
 
 def _encoder_files(source: Artifact) -> list[str]:
-    """What a query needs: the encoder of the sentences, or the tokenizer that cuts words."""
-    return source.names(ENCODER) if source.kind == "sentences" else source.names("tokenizer.json")
+    """What a query needs: the encoder of the sentences, or the tokenizer that cuts words, and their n-grams."""
+    if source.kind == "sentences":
+        return source.names(ENCODER)
+    return [*source.names("tokenizer.json"), *source.names("ngrams-")]
 
 
 def _record(job: Job, source: Artifact, built: Built, rows: int, dim: int) -> None:
@@ -97,6 +99,7 @@ def _record(job: Job, source: Artifact, built: Built, rows: int, dim: int) -> No
         "tried": list(built.tried),
         "encoder": source.manifest.facts.get("encoder"),
         "keep_case": source.manifest.facts.get("keep_case", False),
+        **{name: source.manifest.facts[name] for name in ("min_n", "max_n") if name in source.manifest.facts},
     }
     if not built.recall_met:
         wanted = getattr(job.settings, "recall", None)

@@ -82,7 +82,11 @@ def _ngrams(job: Job, text: SourceText, words: pa.StringArray) -> NGrams | None:
         return None
     job.report("finding n-grams")
     ngrams = NGrams.of(words, text.vocabulary.counts, plan.min_n, plan.max_n, plan.max_ngrams)
-    job.counts |= {"ngrams": len(ngrams.spelled), "ngrams_dropped": ngrams.dropped}
+    job.counts |= {
+        "ngrams": len(ngrams.spelled),
+        "ngrams_dropped": ngrams.dropped,
+        "ngrams_of_one_word": ngrams.of_one_word,
+    }
     return ngrams
 
 

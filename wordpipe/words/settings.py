@@ -50,7 +50,7 @@ class Word2VecSettings(Settings):
     max_n: int = setting(
         0, "longest character n-gram; words are then made of theirs, and unknown words get vectors; 0 = none", ge=0, le=50
     )  # fmt: skip
-    max_ngrams: int = setting(2_000_000, "character n-grams kept, the commonest", ge=1, le=2**31 - 1)
+    max_ngrams: int = setting(2_000_000, "character n-grams kept, the commonest", ge=1, le=100_000_000)
     lr: float | None = setting(
         None,
         "learning rate at the start, else 0.025 for skipgram, 0.05 for cbow; falls linearly with the words seen",

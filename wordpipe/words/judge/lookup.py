@@ -9,9 +9,12 @@ __all__ = ["row_of", "unit_vectors", "vector_of"]
 
 
 def vector_of(table: WordVectors, word: str) -> npt.NDArray[np.float32] | None:
-    """The vector of `word`, (D,), or else of its lower-case form; None for a word without vector or direction."""
-    row = row_of(table, word)
-    return None if row is None else table.vectors[row]
+    """The vector of `word` as `WordVectors.vector_of` gives it, (D,); None for a word without vector or direction."""
+    vector_D = table.vector_of(word)
+    if vector_D is None:
+        return None
+    length = float(np.linalg.norm(vector_D))
+    return vector_D if np.isfinite(length) and length > 0 else None
 
 
 def row_of(table: WordVectors, word: str, among: int | None = None) -> int | None:
