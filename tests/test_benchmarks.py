@@ -156,3 +156,144 @@ def test_a_text_that_is_too_short_is_refused(tmp_path):
     done = run_script(tmp_path, "--sizes", "50", "--peers", "hf")
     assert done.returncode != 0
     assert "less than the 50 asked for" in done.stderr
+
+
+# words
+
+
+def line_of_words(engine, seconds, peak, mb=1.0, **more):
+    case = {
+        "part": "speed", "mb": mb, "architecture": "cbow", "loss": "ns", "threads": 2, "epochs": 2, "words": 500,
+        "matrices_bytes": 40e6 * mb, **more,
+    }  # fmt: skip
+    runs = [
+        {"seconds": seconds * way, "process_seconds": 2 * seconds, "process_peak_memory_bytes": peak * 1e6}
+        for way in (0.5, 1, 2)
+    ]
+    return benchmark("peers.word_figures").summary(case, engine, runs)
+
+
+def test_words_per_second_stand_against_each_peer_and_memory_beside_the_matrices():
+    figures = benchmark("peers.word_figures")
+    ours, theirs = line_of_words("wordpipe", 1, 100), line_of_words("gensim-file", 4, 50)
+    assert (ours["words_per_s"], ours["words_per_s_least"], ours["words_per_s_most"]) == (1000, 500, 2000)
+    assert ours["memory_beside_matrices_mb"] == 60
+    (ratio,) = figures.ratios([ours, theirs])
+    assert (ratio["against"], ratio["times_as_fast"], ratio["share_of_memory"]) == ("gensim-file", 4.0, 2.0)
+    assert ratio["times_as_fast_whole_command"] == 4.0
+    rows = list(figures.table([ours, theirs], {"gensim-file": "gensim 4.4"}))
+    assert "| 100 MB (60 beside the matrices) |  |" in rows[-2]
+    assert "| gensim 4.4 | 250 (125–500) |  | 8.0 s | 50 MB | 4.0 × as fast, 2.00 × the memory |" in rows[-1]
+    larger = line_of_words("wordpipe", 1, 500, mb=10.0)
+    one = line_of_words("wordpipe", 1.5, 100, threads=1, part="scaling")
+    found = list(figures.scaling([ours, one, theirs, larger]))
+    assert [row["times_one_thread"] for row in found if "threads" in row] == [1.5]
+    assert [row["more_memory_beside_matrices_mb"] for row in found if "against_mb" in row] == [40.0]
+
+
+def test_words_that_a_library_says_it_read_count_instead_of_those_of_the_text():
+    case = {"mb": 1, "epochs": 3, "words": 100, "matrices_bytes": 0}
+    run = {"seconds": 2.0, "process_seconds": 3.0, "process_peak_memory_bytes": 1, "words_read": 400}
+    summary = benchmark("peers.word_figures").summary
+    assert summary(case, "gensim-file", [run | {"share_read": 4 / 3, "share_trained": 1.2}])["words_per_s"] == 200
+    del run["words_read"]
+    assert summary(case, "wordpipe", [run])["words_per_s"] == 150
+
+
+def test_quality_is_a_mean_and_a_spread_over_the_seeds_with_what_was_known():
+    figures = benchmark("peers.word_figures")
+    runs = [
+        {
+            "architecture": "cbow",
+            "engine": "wordpipe",
+            "ws353": value,
+            "ws353_known": 9,
+            "ws353_pairs": 10,
+            "loss": None,
+        }
+        for value in (0.5, 0.7)
+    ]
+    (line,) = figures.spreads(runs, ["ws353", "loss"])
+    assert line["ws353"] == {"mean": 0.6, "spread": 0.1414, "known": 9, "of": 10}
+    assert "loss" not in line
+    *_, row = figures.quality_table([line], ["ws353", "loss"], {})
+    assert row == "| cbow | wordpipe | 2 | 0.6000 ± 0.1414 (9 of 10) | – |"
+
+
+def test_the_last_speed_that_fasttext_writes_is_read():
+    speed = benchmark("peers.word_engines").fasttext_speed
+    said = "\rProgress:  50.0% words/sec/thread:   10 lr:  0.01\rProgress: 100.0% words/sec/thread: 1234 lr:  0.0 avg.loss: 2"
+    assert speed(said) == 1234
+    with pytest.raises(ValueError, match="did not say"):
+        speed("Read 0M words\n")
+
+
+def test_a_library_that_cannot_be_imported_is_skipped_and_said(tmp_path, monkeypatch, capsys):
+    bench_of = benchmark("peers.word_bench")
+    bench = bench_of.WordBench(tmp_path, tmp_path / "venvs", 1, 0, 60.0)
+    monkeypatch.setitem(bench_of.LIBRARIES, "nobody", "no_such_library")
+    assert bench_of.prepare_peers(bench, ["nobody"]) == []
+    assert "skipped nobody: exit code 1" in capsys.readouterr().err
+    assert "ModuleNotFoundError" in bench.skipped[0]["why"]
+
+
+def test_a_last_word_that_is_not_trained_is_a_fault():
+    script = benchmark("words")
+    bench = script.WordBench(Path(), Path(), 1, 0, 1.0)
+    found = {"long_line": [{"engine": "gensim-file", "last_word_changed": False}]}
+    assert script.faults(bench, found) == []
+    found["long_line"].append({"engine": "wordpipe", "last_word_changed": False})
+    assert script.faults(bench, found) == ["the last word of a line of 30,000 was not trained"]
+
+
+def words_folder(tmp_path):
+    """A text of a hundred documents, and sets of the words in it."""
+    random = np.random.default_rng(3)
+    known = [f"{a}{b}n" for a in "bdgklmprst" for b in "aeiou"]
+    texts = ["\n".join(" ".join(random.choice(known, 30)) for _ in range(4)) for _ in range(100)]
+    files = {
+        "wiki/train.txt": "\n\n".join(texts),
+        "words/EN-WS-353-ALL.txt": "".join(f"{known[n]}\t{known[-n - 1]}\t{n}\n" for n in range(20)),
+        "words/EN-SIMLEX-999.txt": "".join(f"{known[n]} {known[n + 20]} {n}\n" for n in range(20)) + "missing word 3\n",
+        "words/questions-words.txt": f": family\n{' '.join(known[:4])}\n{' '.join(known[4:8])}\n",
+    }
+    for name, text in files.items():
+        (tmp_path / "data" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "data" / name).write_text(text)
+    return tmp_path / "data", sum(len(text.split()) for text in texts)
+
+
+def test_words_run_from_end_to_end(tmp_path):
+    data, words = words_folder(tmp_path)
+    out, scratch = tmp_path / "out.json", tmp_path / "scratch"
+    scratch.mkdir()
+    size = (data / "wiki" / "train.txt").stat().st_size / 1e6
+    options = [
+        "--only", "speed,losses,quality,long-line", "--sizes", f"{size}", "--slice-mb", f"{size}", "--seeds", "1",
+        "--peers", "gensim-file", "--threads", "1", "--min-count", "1", "--huge", "2000", "--out", out, "--scratch", scratch,
+    ]  # fmt: skip
+    command = [sys.executable, BENCHMARKS / "words.py", "--data", data, *options]
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = json.loads(out.read_text())
+    assert found["ok"]
+    assert found["skipped"] == found["failed"] == []
+    wanted = [
+        (part, way, loss, engine)
+        for way in ("skipgram", "cbow")
+        for part, loss in (("speed", "ns"), ("losses", "ns"), ("losses", "hs"), ("losses", "softmax"))
+        for engine in (("wordpipe",) if loss == "softmax" else ("wordpipe", "gensim-file"))
+    ]
+    assert [(line["part"], line["architecture"], line["loss"], line["engine"]) for line in found["lines"]] == wanted
+    assert all(line["words_per_s"] > 0 and line["process_seconds"] >= line["seconds"] > 0 for line in found["lines"])
+    assert found["texts"][0]["words"] < words  # some documents are held out
+    assert found["texts"][0]["words"] > 0.9 * words
+    assert {line["share_read"] for line in found["lines"] if line["engine"] == "gensim-file"} == {1.0}  # of one thread
+    assert [line["ws353"]["of"] for line in found["quality"]] == [20] * 4
+    assert [line["simlex"]["known"] for line in found["quality"]] == [20] * 4
+    assert all(1 < line["held_out_loss"]["mean"] < 6 for line in found["quality"])
+    assert found["long_line"][0] == {"engine": "wordpipe", "last_word_changed": True}
+    assert found["long_line"][1]["share_trained"] < 0.7  # gensim's corpus_file loses a third of such a line
+    assert found["huge"]["words"] == 4000
+    assert str(tmp_path) not in out.read_text()
+    assert list(scratch.iterdir()) == []

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="needs make
 SMALL = {
     "vocab_size = 8000": "vocab_size = 600",
     "dim = 100": "dim = 16\nmin_count = 1\nthreads = 1",
-    "epochs = 5 ": "epochs = 1 ",
+    "# epochs = 20 ": "epochs = 1 ",
     'preset = "tiny"': 'preset = "tiny"\ndim = 32\nn_heads = 1\nn_layers = 1\nseq_len = 64\nsteps = 2\nthreads = 1 #',
     "epochs = 3": "",
 }

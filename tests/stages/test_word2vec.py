@@ -1,0 +1,194 @@
+"""`train word2vec`: what its options do to the artifact, and going on from one."""
+
+import json
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+import wordpipe
+from wordpipe.artifacts.reader import Artifact
+from wordpipe.artifacts.tables import read_batches
+from wordpipe.errors import ArtifactError, ConfigError
+from wordpipe.words.all_but_the_top import CommonPart
+
+SMALL = {"dim": 12, "window": 3, "epochs": 2, "min_count": 2, "threads": 1}
+
+
+def train(built, output, **settings):
+    return wordpipe.train_word2vec(built / "tokens", output=output, **(SMALL | settings))
+
+
+def column(path, name, stem="words"):
+    return pq.read_table(sorted(path.glob(f"{stem}-*.parquet")))[name]
+
+
+def vectors(path, stem="words"):
+    return np.stack(column(path, "vector", stem).to_numpy())
+
+
+def manifest(path):
+    return json.loads((path / "manifest.json").read_text())
+
+
+def test_every_objective_and_architecture_makes_words(built, tmp_path):
+    tokens = pq.read_table(sorted((built / "tokens").glob("tokens-*")), columns=["split", "word_ids"]).to_pylist()
+    in_text = sum(len(row["word_ids"]) for row in tokens if row["split"] == "train")
+    for architecture in ("skipgram", "cbow"):
+        for loss in ("ns", "hs", "softmax"):
+            made = train(built, tmp_path / loss, architecture=architecture, loss=loss, epochs=3)
+            assert (
+                made.metrics["loss"]
+                < {"ns": 6 * np.log(2), "hs": 12, "softmax": np.log(made.counts["distinct_kept"])}[loss]
+            )
+            assert made.counts["words_kept"] + made.counts["words_dropped_rare"] == in_text
+
+
+def test_the_log_has_the_mean_loss_of_every_epoch_and_split(cli, handbook, tmp_path):
+    wordpipe.ingest([handbook], output=tmp_path / "c", documents="block", valid=0.2)
+    wordpipe.tokenize(tmp_path / "c", output=tmp_path / "t", vocab_size=1000)
+    wordpipe.train_word2vec(tmp_path / "t", output=tmp_path / "w", **SMALL)
+    steps = pq.read_table(tmp_path / "w" / "steps.parquet").to_pylist()
+    assert [(row["step"], row["split"]) for row in steps] == [(1, "train"), (1, "valid"), (2, "train"), (2, "valid")]
+    assert steps[0]["tokens"] * 2 == steps[2]["tokens"]
+    assert all(0 < row["loss"] < 10 for row in steps)
+
+
+def test_open_settings_follow_the_size_of_the_text_and_are_said(built, tmp_path):
+    notes = []
+    run = wordpipe.RunOptions(report=lambda progress: notes.append(progress.note) if progress.phase == "note" else None)
+    wordpipe.train_word2vec(built / "tokens", output=tmp_path / "w", dim=4, epochs=1, threads=1, run=run)
+    facts = manifest(tmp_path / "w")["facts"]
+    assert any(f"window {facts['window']}" in note and f"min_count {facts['min_count']}" in note for note in notes)
+    assert not any("epochs" in note for note in notes)
+    assert facts["epochs"] == 1
+
+
+def test_vectors_may_be_inputs_outputs_or_their_sum(built, tmp_path):
+    for which in ("inputs", "outputs", "sum"):
+        train(built, tmp_path / which, vectors=which)
+    inputs, outputs, total = (vectors(tmp_path / which) for which in ("inputs", "outputs", "sum"))
+    np.testing.assert_array_equal(inputs + outputs, total)
+    np.testing.assert_array_equal(vectors(tmp_path / "inputs", "outputs"), outputs)
+    assert (inputs != outputs).any()
+
+
+def test_output_vectors_are_left_out_on_request(built, tmp_path):
+    train(built, tmp_path / "w", keep_outputs=False)
+    assert not list((tmp_path / "w").glob("outputs-*"))
+    assert manifest(tmp_path / "w")["facts"]["outputs"] is False
+
+
+def test_components_are_removed(built, tmp_path):
+    train(built, tmp_path / "plain")
+    train(built, tmp_path / "less", remove_components=2)
+    plain, less = vectors(tmp_path / "plain"), vectors(tmp_path / "less")
+    np.testing.assert_allclose(less, CommonPart.of(plain, 2).removed_from(plain), atol=1e-6)
+    np.testing.assert_allclose(less.mean(axis=0), 0, atol=1e-5)
+
+
+def test_ngrams_are_parts_of_the_words_and_answer_for_unknown_ones(built, tmp_path):
+    made = train(built, tmp_path / "w", max_n=5, remove_components=1)
+    spelled = column(tmp_path / "w", "ngram", "ngrams").to_pylist()
+    assert made.counts["ngrams"] == len(spelled) > 100
+    assert all(3 <= len(ngram) <= 5 for ngram in spelled)
+    with wordpipe.open(tmp_path / "w") as words:
+        known = set(words.table.words)
+        hits = words.query("breadmakers", k=3)
+    assert "breadmakers" not in known
+    assert len(hits) == 3
+
+
+def test_phrases_become_words(built, tmp_path):
+    made = train(built, tmp_path / "w", phrases=2, phrase_threshold=20.0)
+    joined = [word for word in column(tmp_path / "w", "word").to_pylist() if "_" in word]
+    assert 0 < len(joined) <= made.counts["phrases"]
+    assert made.counts["words_joined_into_phrases"] > 0
+    with wordpipe.open(tmp_path / "w") as words:
+        asked = joined[0].replace("_", " ")
+        assert words.query(asked, k=1)[0]["word"] != joined[0]
+        assert joined[0] not in [hit["word"] for hit in words.query(asked, k=50)]
+
+
+def test_tokens_may_have_vectors(built, tmp_path):
+    train(built, tmp_path / "w", unit="token", min_count=1)
+    assert len(column(tmp_path / "w", "word")) > 500
+
+
+def test_going_on_keeps_what_was_learned(built, tmp_path):
+    train(built, tmp_path / "first", epochs=8)
+    made = train(built, tmp_path / "more", epochs=1, lr=1e-4, init=tmp_path / "first")
+    before, after = vectors(tmp_path / "first"), vectors(tmp_path / "more")
+    assert np.abs(after - before).max() < 0.01
+    assert (after != before).any()
+    assert made.counts["words_from_init"] == len(before)
+    assert manifest(tmp_path / "more")["inputs"][1]["kind"] == "words"
+    fresh = train(built, tmp_path / "fresh", epochs=1, lr=1e-4)
+    assert made.metrics["loss"] < fresh.metrics["loss"]
+
+
+def test_going_on_with_more_text_keeps_the_words_of_both(built, tmp_path):
+    (tmp_path / "more.txt").write_text("the bread of zanzibar is zanzibar bread\n" * 50)
+    wordpipe.tokenize(tmp_path / "more.txt", output=tmp_path / "t", tokenizer=built / "tokens" / "tokenizer.json")
+    train(built, tmp_path / "first")
+    made = wordpipe.train_word2vec(tmp_path / "t", output=tmp_path / "w", init=tmp_path / "first", **SMALL)
+    words = column(tmp_path / "w", "word").to_pylist()
+    assert "zanzibar" in words
+    assert made.counts["words_new"] >= 1
+    assert made.counts["words_from_init"] == len(words) - made.counts["words_new"]
+    assert made.counts["words_of_init_left_out"] > 0
+
+
+def test_going_on_with_ngrams_begins_at_the_same_vectors(built, tmp_path):
+    train(built, tmp_path / "first", max_n=5)
+    train(built, tmp_path / "more", max_n=5, lr=1e-9, min_lr=1e-9, epochs=1, init=tmp_path / "first")
+    np.testing.assert_allclose(vectors(tmp_path / "more"), vectors(tmp_path / "first"), atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("first", "named"),
+    [
+        ({"dim": 8}, "dim"),
+        ({"max_n": 5}, "max_n"),
+        ({"remove_components": 1}, "remove_components"),
+        ({"vectors": "sum"}, "vectors"),
+    ],
+)
+def test_what_cannot_go_on_is_refused(built, tmp_path, first, named):
+    train(built, tmp_path / "first", **first)
+    with pytest.raises(ArtifactError, match=f"{named} differs") as caught:
+        train(built, tmp_path / "more", init=tmp_path / "first")
+    assert "--init" in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        ({"max_n": 2}, "max_n = 2 should be at least min_n"),
+        ({"max_n": 5, "unit": "token"}, "unit = word"),
+        ({"phrases": 1, "unit": "token"}, "unit = word"),
+        ({"loss": "hs", "vectors": "sum"}, "hierarchical softmax"),
+        ({"loss": "hs", "backend": "gensim"}, "backend = native"),
+        ({"max_n": 5, "vectors": "sum"}, "n-grams"),
+        ({"lr": 1e-5}, "min_lr"),
+    ],
+)
+def test_settings_that_do_not_fit_together_are_named(built, tmp_path, settings, named):
+    with pytest.raises(ConfigError, match=named):
+        train(built, tmp_path / "w", **settings)
+    assert not (tmp_path / "w").exists()
+
+
+def test_threads_do_not_make_an_artifact_stale(built, tmp_path):
+    one = train(built, tmp_path / "one", threads=1)
+    two = train(built, tmp_path / "two", threads=2)
+    assert one.recipe == two.recipe
+    assert not manifest(tmp_path / "two")["bitwise"]
+
+
+def test_words_are_in_the_order_of_their_counts(built, tmp_path):
+    train(built, tmp_path / "w")
+    with Artifact(tmp_path / "w") as made:
+        counts = np.concatenate([batch.column("count").to_numpy() for batch in read_batches(made, "words")])
+    assert (np.diff(counts) <= 0).all()
+    assert counts.min() >= 2
