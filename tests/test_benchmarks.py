@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from importlib import import_module
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -263,37 +264,87 @@ def words_folder(tmp_path):
     return tmp_path / "data", sum(len(text.split()) for text in texts)
 
 
-def test_words_run_from_end_to_end(tmp_path):
+def run_words(tmp_path, *options):
+    """The script on a small text: what it wrote, and how many words the text has."""
     data, words = words_folder(tmp_path)
     out, scratch = tmp_path / "out.json", tmp_path / "scratch"
     scratch.mkdir()
     size = (data / "wiki" / "train.txt").stat().st_size / 1e6
-    options = [
-        "--only", "speed,losses,quality,long-line", "--sizes", f"{size}", "--slice-mb", f"{size}", "--seeds", "1",
-        "--peers", "gensim-file", "--threads", "1", "--min-count", "1", "--huge", "2000", "--out", out, "--scratch", scratch,
-    ]  # fmt: skip
-    command = [sys.executable, BENCHMARKS / "words.py", "--data", data, *options]
-    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
+    sizes = ["--sizes", size, "--slice-mb", size, "--seeds", 1, "--min-count", 1, "--threads", 1]
+    command = [sys.executable, BENCHMARKS / "words.py", "--data", data, "--out", out, "--scratch", scratch, *sizes]
+    done = subprocess.run(list(map(str, [*command, *options])), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    found = json.loads(out.read_text())
+    assert str(tmp_path) not in out.read_text()
+    assert list(scratch.iterdir()) == []
+    return json.loads(out.read_text()), words
+
+
+def test_words_are_timed_from_end_to_end(tmp_path):
+    found, words = run_words(tmp_path, "--only", "speed", "--architectures", "skipgram", "--peers", "gensim-file")
     assert found["ok"]
     assert found["skipped"] == found["failed"] == []
+    ours, theirs = found["lines"]
+    assert (ours["engine"], theirs["engine"], theirs["share_read"]) == ("wordpipe", "gensim-file", 1.0)  # of one thread
+    assert all(line["words_per_s"] > 0 and line["process_seconds"] >= line["seconds"] > 0 for line in found["lines"])
+    assert 0.9 * words < found["texts"][0]["words"] < words  # some documents are held out
+    assert [row["against"] for row in found["ratios"]] == ["gensim-file"]
+
+
+@pytest.mark.slow
+def test_all_parts_run_from_end_to_end(tmp_path):
+    only = ["--only", "losses,quality,long-line", "--peers", "gensim-file", "--huge", 2000]
+    found, _ = run_words(tmp_path, *only)
+    assert found["failed"] == []
     wanted = [
-        (part, way, loss, engine)
+        (way, loss, engine)
         for way in ("skipgram", "cbow")
-        for part, loss in (("speed", "ns"), ("losses", "ns"), ("losses", "hs"), ("losses", "softmax"))
+        for loss in ("ns", "hs", "softmax")
         for engine in (("wordpipe",) if loss == "softmax" else ("wordpipe", "gensim-file"))
     ]
-    assert [(line["part"], line["architecture"], line["loss"], line["engine"]) for line in found["lines"]] == wanted
-    assert all(line["words_per_s"] > 0 and line["process_seconds"] >= line["seconds"] > 0 for line in found["lines"])
-    assert found["texts"][0]["words"] < words  # some documents are held out
-    assert found["texts"][0]["words"] > 0.9 * words
-    assert {line["share_read"] for line in found["lines"] if line["engine"] == "gensim-file"} == {1.0}  # of one thread
+    assert [(line["architecture"], line["loss"], line["engine"]) for line in found["lines"]] == wanted
     assert [line["ws353"]["of"] for line in found["quality"]] == [20] * 4
-    assert [line["simlex"]["known"] for line in found["quality"]] == [20] * 4
     assert all(1 < line["held_out_loss"]["mean"] < 6 for line in found["quality"])
     assert found["long_line"][0] == {"engine": "wordpipe", "last_word_changed": True}
     assert found["long_line"][1]["share_trained"] < 0.7  # gensim's corpus_file loses a third of such a line
     assert found["huge"]["words"] == 4000
-    assert str(tmp_path) not in out.read_text()
-    assert list(scratch.iterdir()) == []
+
+
+def test_the_judges_see_the_same_words_whoever_trained(tmp_path):
+    """One table as an artifact and as plain files in another order gets the same figures."""
+    import wordpipe
+
+    readings, engines = benchmark("peers.word_readings"), benchmark("peers.word_engines")
+    data, _ = words_folder(tmp_path)
+    wordpipe.ingest([data / "wiki" / "train.txt"], output=tmp_path / "corpus", documents="block", valid=0.1)
+    wordpipe.tokenize(tmp_path / "corpus", output=tmp_path / "tokens", algorithm="char")
+    settings = {"dim": 6, "window": 2, "epochs": 1, "min_count": 1, "threads": 1}
+    wordpipe.train_word2vec(tmp_path / "tokens", output=tmp_path / "words", backend="native", **settings)
+    table = pq.read_table(tmp_path / "words" / "words-00000.parquet")
+    outputs = pq.read_table(tmp_path / "words" / "outputs-00000.parquet")
+    order = np.random.default_rng(0).permutation(len(table))
+    task = {
+        "tokens": str(tmp_path / "tokens"), "min_count": 1, "settings": settings,
+        "sets": {"ws353": str(data / "words/EN-WS-353-ALL.txt"), "analogies": str(data / "words/questions-words.txt")},
+    }  # fmt: skip
+    ours = readings.judge(task | {"engine": "wordpipe", "vectors": str(tmp_path / "words")})
+    shuffled = [part.take(pa.array(order)) for part in (table, outputs)]
+    vectors = [np.array(part["vector"].to_pylist(), dtype=np.float32) for part in shuffled]
+    engines.keep_vectors({"keep": str(tmp_path / "plain")}, shuffled[0]["word"].to_pylist(), *vectors)
+    assert readings.judge(task | {"engine": "gensim-file", "vectors": str(tmp_path / "plain")}) == ours
+    assert ours["ws353_known"] == 20
+    assert ours["analogies_pairs"] == 2
+    assert 0.5 < ours["held_out_loss"] < 6
+
+
+def test_lines_for_the_others_are_the_texts_whatever_the_blocks():
+    lines_of = benchmark("peers.word_readings").lines_of
+    words = import_module("wordpipe.words.text").Words
+    random = np.random.default_rng(5)
+    for _ in range(50):
+        texts = [random.integers(0, 9, n).astype(np.int32) for n in random.integers(0, 6, 12)]
+        rows, starts = np.concatenate(texts), np.cumsum([0, *map(len, texts[:-1])])
+        cuts = [0, *sorted(random.integers(0, len(rows) + 1, 3)), len(rows)]
+        blocks = [
+            words(rows[a:b], starts[(starts >= a) & ((starts < b) | (b == len(rows)))] - a) for a, b in pairwise(cuts)
+        ]
+        assert list(lines_of(iter(blocks))) == [text.tolist() for text in texts if len(text)]

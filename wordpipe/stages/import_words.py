@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from contextlib import ExitStack
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,6 @@ from wordpipe.artifacts.hashing import HashCache, hash_bytes
 from wordpipe.artifacts.manifest import InputEntry
 from wordpipe.artifacts.reader import is_artifact
 from wordpipe.artifacts.schemas import words_schema
-from wordpipe.compiled import telling_of_compilation
 from wordpipe.corpus.compression import Growth, compression_of, decompress, read_blocks
 from wordpipe.errors import ArtifactError, ConfigError, InputError
 from wordpipe.stages.making import Job, Made, PathLike, RunOptions, making
@@ -39,7 +37,7 @@ def import_words(file: PathLike, *, output: PathLike, run: RunOptions | None = N
     """
     chosen = ImportSettings.make(settings)
     path = Path(file)
-    with making("words", "import", output, chosen, run) as job, telling_of_compilation(partial(_told, job)):
+    with making("words", "import", output, chosen, run) as job, job.telling_of_compilation():
         job.libraries = ("numba", "numpy", "pyarrow", "zstandard")
         job.inputs.append(vectors_entry(path))
         if chosen.tokenizer is not None:
@@ -126,7 +124,3 @@ def _record(job: Job, screen: Screen, found: WordFile, settings: ImportSettings)
         job.warn(f"words that are not UTF-8 are left out: {screen.bad_bytes:,}")
     if not screen.falls:
         job.warn("the counts do not fall from word to word: commoner words are taken to come first all the same")
-
-
-def _told(job: Job) -> None:
-    job.note("compiling the loops for this machine: only the first run waits for it")

@@ -13,7 +13,7 @@ import os
 import secrets
 import shutil
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -149,6 +149,14 @@ class Job:
         """A line for the screen and for the manifest."""
         self.warnings.append(text)
         self.note(f"warning: {text}")
+
+    def telling_of_compilation(self) -> AbstractContextManager[None]:
+        """Say so if kernels are compiled in the block, which takes seconds, once per machine."""
+        from wordpipe.compiled import telling_of_compilation  # numba, which many stages do without
+
+        return telling_of_compilation(
+            lambda: self.note("compiling the loops for this machine: only the first run waits for it")
+        )
 
     def publish(self) -> None:
         """Write the manifest and put the artifact in place."""

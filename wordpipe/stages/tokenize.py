@@ -16,7 +16,6 @@ from wordpipe.artifacts.schemas import CORPUS
 from wordpipe.artifacts.shards import read_shard, shards_of
 from wordpipe.artifacts.shelf import Shelf
 from wordpipe.artifacts.tables import read_schema
-from wordpipe.compiled import telling_of_compilation
 from wordpipe.runtime import cpu_count
 from wordpipe.stages.counting import count_shards
 from wordpipe.stages.encoding import encode_shards
@@ -53,7 +52,7 @@ def tokenize(
         WordpipeError: see wordpipe/errors.py.
     """
     chosen = TokenizeSettings.make(settings)
-    with making("tokens", "tokenize", output, chosen, run) as job, telling_of_compilation(partial(_told, job)):
+    with making("tokens", "tokenize", output, chosen, run) as job, job.telling_of_compilation():
         job.libraries = ("tokenizers", "regex", "pyarrow", "numba")
         job.threads = cpu_count()
         source = open_corpus(job, corpus)
@@ -92,10 +91,6 @@ def tokenize(
             "keep_case": chosen.keep_case,
         }
     return job.made
-
-
-def _told(job: Job) -> None:
-    job.note("compiling the loops for this machine: only the first run waits for it")
 
 
 def _resolved(job: Job, source: Artifact, chosen: TokenizeSettings) -> TokenizeSettings:

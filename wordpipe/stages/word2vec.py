@@ -45,7 +45,7 @@ def train_word2vec(tokens: PathLike, *, output: PathLike, run: RunOptions | None
         from wordpipe.words.gensim_backend import require_gensim
 
         require_gensim()
-    with making("words", "train word2vec", output, chosen, run) as job:
+    with making("words", "train word2vec", output, chosen, run) as job, job.telling_of_compilation():
         job.libraries = (_LIBRARIES[backend], "numpy", "pyarrow")
         source = job.open_input(tokens, ["tokens"])
         before = None if chosen.init is None else job.open_input(chosen.init, ["words"])

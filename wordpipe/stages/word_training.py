@@ -18,6 +18,7 @@ from wordpipe.words.step import Step, Training
 __all__ = ["TrainingRun"]
 
 _STATE = "state.json"
+_WORTH = 20  # a checkpoint may cost a twentieth of the time
 
 
 class TrainingRun:
@@ -39,6 +40,7 @@ class TrainingRun:
         self._log: list[dict[str, Any]] = []
         self._seconds_before = 0.0
         self._kept_at = time.monotonic()
+        self._between = plan.checkpoint_seconds
 
     def resume(self) -> bool:
         """Fill the training with the newest checkpoint of the same recipe, if there is one."""
@@ -63,6 +65,7 @@ class TrainingRun:
             Stopped: a stop signal came; what was learned is kept where the backend can go on from it.
             DivergedError: the loss or the vectors are no longer finite.
         """
+        last: Step | None = None  # stays None where only the end of a run was left to do
         told = "stopping, saving (press again to stop now)" if self.training.arrays() else "stopping"
         with stop_signal(lambda _: self._job.note(told)) as flag:
             for step in self.training.steps(flag, self._due):
@@ -72,16 +75,18 @@ class TrainingRun:
                     self._keep(step)
                     flag.raise_if_set(saved=str(self._checkpoints.newest))
                 self._report(step)
+                last = step
             flag.raise_if_set()
-        self._figures(step)
+        self._figures(last)
         with self._job.table("steps", STEPS, single=True, log=True) as log:
             log.write(pa.RecordBatch.from_pylist(self._log, schema=STEPS))
 
     def _due(self) -> bool:
-        return time.monotonic() - self._kept_at >= self._plan.checkpoint_seconds
+        return time.monotonic() - self._kept_at >= self._between
 
     def _keep(self, step: Step) -> None:
-        """Save the state."""
+        """Save the state; how long that takes decides when it is worth doing again."""
+        start = time.monotonic()
         state = {
             "progress": self.training.progress, "log": self._log, "threads": self.training.threads,
             "seconds": self._seconds_before + step.seconds,
@@ -90,6 +95,7 @@ class TrainingRun:
         files = [(f"{name}.f32", array_blocks(array)) for name, array in arrays.items()]
         self._checkpoints.save(step.tokens, [*files, (_STATE, [json.dumps(state).encode()])])
         self._kept_at = time.monotonic()
+        self._between = max(self._plan.checkpoint_seconds, _WORTH * (self._kept_at - start))
 
     def _load(self, checkpoint: Checkpoint) -> dict[str, Any]:
         for name, array in self.training.arrays().items():
@@ -114,7 +120,8 @@ class TrainingRun:
         """The last loss of each split."""
         return {row["split"]: row["loss"] for row in self._log}
 
-    def _figures(self, last: Step) -> None:
-        self._job.rates = {"words_per_s": round(last.tokens / max(self._seconds_before + last.seconds, 1e-9), 1)}
+    def _figures(self, last: Step | None) -> None:
+        if last is not None:
+            self._job.rates = {"words_per_s": round(last.tokens / max(self._seconds_before + last.seconds, 1e-9), 1)}
         names = {"train": "loss", "valid": "valid_loss"}
         self._job.metrics = {names[split]: round(loss, 6) for split, loss in self._losses().items()}
