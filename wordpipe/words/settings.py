@@ -70,7 +70,7 @@ class Word2VecSettings(Settings):
         None, "go on from the vectors of this words artifact: more epochs, or more text", metavar="WORDS", artifact=("words",)
     )  # fmt: skip
     seed: int = setting(1, "seed of initial vectors, windows, subsampling and noise", ge=0, lt=2**32)
-    deterministic: bool = setting(False, "same bytes from every run, whatever the threads: one of them trains")
+    deterministic: bool = setting(False, "same bytes from every run, whatever the threads: native and gensim then train on one")
     threads: int = setting(
         0,
         "training threads, 0 = one per core; more than one updates without locks, so runs differ slightly",
@@ -79,7 +79,7 @@ class Word2VecSettings(Settings):
         recipe=False,
     )
     backend: Literal["auto", "native", "gensim", "torch"] = setting(
-        "auto", "what trains: native (compiled, on the CPU), torch (on a GPU), gensim; auto: torch where there is a GPU"
+        "auto", "what trains: native (compiled, on the CPU), torch (for GPUs), gensim; auto: native"
     )
     device: Literal["auto", "cpu", "cuda"] = setting("auto", "where torch trains; auto: on a GPU where there is one")
     checkpoint_seconds: float = setting(
