@@ -38,6 +38,9 @@ class Vocabulary:
     dropped_kinds: int
     dropped_tokens: int
 
+    def __post_init__(self) -> None:
+        assert len(self.ids) == len(self.counts), (len(self.ids), len(self.counts))  # kernels check no bounds
+
     def __len__(self) -> int:
         return len(self.ids)
 
