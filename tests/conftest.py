@@ -1,5 +1,6 @@
 """What the tests of several rooms share: a small corpus, the whole chain made from it, and the command line in process."""
 
+import re
 import shutil
 import sys
 from collections.abc import Callable
@@ -17,6 +18,16 @@ settings.load_profile("compiling")
 
 DATA = Path(__file__).resolve().parent.parent / "data"
 TINY = {"dim": 32, "n_layers": 1, "n_heads": 1, "ffn_dim": 64, "seq_len": 64, "threads": 1, "device": "cpu"}
+
+
+def pytest_configure() -> None:
+    """Remove compiled kernels that are older than a piece that may be inlined into them: numba looks at their own file only."""
+    package = Path(wordpipe.__file__).parent
+    pieces = [path for path in package.rglob("*.py") if re.search(r"@inlined|intrinsic\(", path.read_text())]
+    newest = max(path.stat().st_mtime for path in pieces)
+    for index in package.rglob("__pycache__/*.nbi"):
+        if index.stat().st_mtime < newest:
+            index.unlink(missing_ok=True)
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -32,6 +32,9 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
 def inlined(function: Callable[P, R]) -> Callable[P, R]:
     """A piece of a kernel that is compiled into those which call it.
 
+    The machine code that is kept is that of the kernel's file as it is: who edits a piece in another file has to remove
+    `__pycache__/*.nbi` (the tests do).
+
     A call that passes arrays counts references to each of them, atomically: a table looked up 190 MB of text a second with
     its calls, and 240 without.
     """

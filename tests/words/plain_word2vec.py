@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wordpipe.words.native.draws import Noise
+from wordpipe.words.native.piece import LINES
 from wordpipe.words.native.tree import Tree
 from wordpipe.words.native.vectors import WIDE
 
@@ -92,7 +93,13 @@ class Plain:
     ) -> tuple[float, int]:
         """Train in place, window after window; returns the sum of losses and the number of predictions."""
         loss, predictions = 0.0, 0
-        for window in self.windows(begin, end):
+        size = LINES if self.skipgram else 2 * self.window
+        parts = [
+            (place, target, whole[first : first + size])
+            for place, target, whole in self.windows(begin, end)
+            for first in range(0, len(whole), size)
+        ]
+        for window in parts:
             place, target, context = window
             rate = lr[0] + (lr[1] - lr[0]) * (place - begin) / (end - begin)
             loss += self.window_loss(window, inputs, outputs, grams)

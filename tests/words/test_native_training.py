@@ -7,11 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.words.plain_word2vec import Plain
 from tests.words.texts import batches, topics
 from wordpipe.errors import DivergedError
 from wordpipe.runtime import StopFlag
+from wordpipe.words.native.draws import Noise, key_of
 from wordpipe.words.native.jobs import done_in_order, piece_size
 from wordpipe.words.native.training import NativeTraining, Parts
+from wordpipe.words.native.tree import Tree
 from wordpipe.words.native.weights import Weights
 from wordpipe.words.probe import Probe
 from wordpipe.words.reading import kept_rows, read_words
@@ -68,7 +71,7 @@ def test_deterministic_gives_the_same_bytes_whatever_the_threads(tmp_path: Path,
     runs = [
         finished(training(tmp_path, deterministic=True, threads=threads, epochs=2, **values)) for threads in (1, 2, 3)
     ]
-    assert all(run.bitwise for run in runs)
+    assert all(run.bitwise and run.threads == 1 for run in runs)
     for run in runs[1:]:
         np.testing.assert_array_equal(run.vectors, runs[0].vectors)
         np.testing.assert_array_equal(run.outputs, runs[0].outputs)
@@ -76,14 +79,19 @@ def test_deterministic_gives_the_same_bytes_whatever_the_threads(tmp_path: Path,
     assert (other.vectors != runs[0].vectors).any()
 
 
-def test_a_stopped_run_goes_on_exactly(tmp_path: Path) -> None:
-    whole = finished(training(tmp_path, epochs=3))
-    losses = [step.loss for step in training(tmp_path, epochs=3).steps(StopFlag()) if step.loss is not None]
+@pytest.mark.parametrize(
+    "values",
+    [{}, {"subsample": 0.01}, {"architecture": "cbow"}, {"loss": "hs", "subsample": 0.01}, {"loss": "softmax"}],
+)
+def test_a_stopped_run_goes_on_exactly(tmp_path: Path, values: dict[str, Any]) -> None:
+    values = {"epochs": 3, **values}
+    whole = finished(training(tmp_path, **values))
+    losses = [step.loss for step in training(tmp_path, **values).steps(StopFlag()) if step.loss is not None]
     state: tuple[dict[str, float], dict[str, Any]] | None = None
     seen: list[float] = []
     legs = 0
     while state is None or state[0]["words"] < whole.total:
-        run = training(tmp_path, epochs=3)
+        run = training(tmp_path, **values)
         if state is not None:
             run.progress = state[0]
             for name, array in run.arrays().items():
@@ -133,8 +141,8 @@ def test_tiny_vocabularies_work(tmp_path: Path, kinds: int, values: dict[str, st
     assert np.isfinite(run.vectors).all()
 
 
-def test_a_wild_learning_rate_is_named(tmp_path: Path) -> None:
-    run = training(tmp_path, lr=1.0, epochs=1)
+def test_vectors_that_are_not_finite_end_the_training(tmp_path: Path) -> None:
+    run = training(tmp_path, epochs=1)
     run.weights.inputs[:] = np.nan
     with pytest.raises(DivergedError, match="finite"):
         finished(run)
@@ -174,6 +182,37 @@ def test_jobs_are_taken_in_order_and_those_begun_are_finished(threads: int) -> N
     assert 30 <= len(done) < 30 + threads
 
 
+def test_pieces_of_a_text_are_trained_as_one(tmp_path: Path) -> None:
+    """The whole way to the kernel, with several pieces and what lies around each, against the plain twin."""
+    rng = np.random.default_rng()
+    rows = (20 * rng.random(1_300) ** 2).astype(np.int32)
+    starts = np.flatnonzero(rng.random(len(rows)) < 0.01)
+    vocabulary = Vocabulary.keep(np.bincount(rows, minlength=20), 1)
+    text = write_text([Words(vocabulary.row_of_id[rows], starts)], tmp_path / "rows")
+    plan = Word2VecPlan(dim=4, epochs=2, window=4, min_count=1, subsample=0.1, threads=1, lr=0.05)
+    run = NativeTraining(text, vocabulary, plan)
+    run._piece = 400
+    weights = [array.astype(np.float64)[:, :4].copy() for array in run.weights.arrays().values()]
+    marked = text.read(0, text.words).tolist()
+    losses = []
+    for epoch in range(2):
+        plain = Plain(
+            [(row if row >= 0 else ~row, row < 0) for row in marked],
+            tuple(int(key_of(1, epoch, use)) for use in range(3)),  # type: ignore[arg-type]
+            run._keep,
+            Noise(run._objective.limits, run._objective.others),
+            window=4,
+            negatives=5,
+            tree=Tree.of(vocabulary.counts),
+        )
+        lr = [run._lr(epoch * text.words), run._lr((epoch + 1) * text.words)]
+        total, predictions = plain.train(0, text.words, (lr[0], lr[1]), *weights)
+        losses.append(total / predictions)
+    assert [step.loss for step in run.steps(StopFlag()) if step.loss is not None] == pytest.approx(losses, rel=1e-4)
+    np.testing.assert_allclose(run.vectors, weights[0], atol=1e-4)
+    np.testing.assert_allclose(run.outputs, weights[1], atol=1e-4)
+
+
 def test_a_failing_job_ends_all() -> None:
     def work(begin: int) -> int:
         if begin == 40:
@@ -194,6 +233,11 @@ def test_jobs_stop_when_nobody_listens() -> None:
 
 
 def test_small_texts_have_jobs_for_several_threads() -> None:
-    assert piece_size(100) == 1_024
-    assert piece_size(100_000) == 6_250
-    assert piece_size(10**9) == 16_384
+    assert piece_size(100, 600) == 1_024
+    assert piece_size(100_000, 3_000) == 6_250
+    assert piece_size(10**9, 5 * 6 * 300) == 16_384
+
+
+def test_jobs_of_a_large_softmax_last_no_longer() -> None:
+    assert piece_size(10**9, 10 * 50_000 * 100) == 200
+    assert piece_size(10**9, 10**12) == 64

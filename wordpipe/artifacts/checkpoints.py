@@ -104,11 +104,13 @@ class Checkpoints:
         run_key: what is trained, with which settings, on which data. Checkpoints of anything
             else are left alone until this run has one of its own.
         notes: what was found on restoring that the user should know.
+        tried: whether `restore` began to load anything, so that arrays it fills may hold anything.
     """
 
     path: Path
     run_key: str
     notes: list[str] = field(default_factory=list)
+    tried: bool = field(default=False, init=False)
     _known: list[dict[str, Any]] = field(default_factory=list, init=False)
 
     @property
@@ -166,6 +168,7 @@ class Checkpoints:
             )
             return None
         for entry in pointer["checkpoints"]:
+            self.tried = True
             try:
                 loaded = load(Checkpoint(entry["step"], self._folder(entry), entry["files"]))
             except _UNUSABLE as error:

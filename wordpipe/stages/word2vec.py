@@ -138,9 +138,10 @@ def _probe(text: SourceText) -> Probe | None:
 
 
 def _train(job: Job, begin: Callable[[], Training], plan: Word2VecPlan) -> Training:
-    run = TrainingRun(job, begin, plan)
+    run = TrainingRun(job, begin, plan, job.counts["distinct_kept"])
     run.resume()
-    job.threads, job.bitwise = run.training.threads, run.training.bitwise
+    training = run.training
+    job.threads, job.bitwise, job.device = training.threads, training.bitwise, training.device
     run.run()
     return run.training
 

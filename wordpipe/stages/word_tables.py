@@ -1,7 +1,5 @@
 """The tables of a words artifact: written after training, and read back to go on from."""
 
-from collections.abc import Iterator
-
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -46,24 +44,29 @@ def start_from(job: Job, training: Training, old: Artifact, words: pa.StringArra
     """Fill a fresh training with the vectors of another words artifact, where it has them.
 
     Raises:
-        ArtifactError: its vectors cannot be trained further, or are of another kind.
+        ArtifactError: its vectors cannot be trained further, are of another kind, or of other words.
     """
-    arrays = training.arrays()
-    _refuse_misfit(job, old, arrays["inputs"].shape[1])
-    dim = int(old.manifest.facts["dim"])
-    found = _copy(old, "words", "word", words, arrays["inputs"][:, :dim])
-    has_outputs = bool(old.manifest.facts.get("outputs"))
-    if has_outputs and job.settings.model_dump()["loss"] != "hs":
-        _copy_outputs(old, words, arrays["outputs"][:, :dim])
+    _refuse_misfit(job, old)
+    arrays, dim = training.arrays(), int(old.manifest.facts["dim"])
+    rows = _rows_in(old, "words", "word", words)
+    found = np.zeros(len(words), dtype=np.bool_)
+    found[rows[rows >= 0]] = True
+    if not found.any():
+        raise ArtifactError(
+            "none of its words is in this text",
+            where=old.path,
+            hint="leave out --init, or give the tokens it was made of",
+        )
+    _copy(old, "words", rows, arrays["inputs"][:, :dim])
+    if old.manifest.facts.get("outputs") and job.settings.model_dump()["loss"] != "hs":
+        _copy(old, "outputs", rows, arrays["outputs"][:, :dim])
     else:
         job.warn("the output vectors were not kept: they start at zero, so the first epoch learns them anew")
     if ngrams is not None and isinstance(training, NativeTraining):
-        _copy(old, "ngrams", "ngram", ngrams.spelled, arrays["ngrams"][:, :dim])
+        _copy(old, "ngrams", _rows_in(old, "ngrams", "ngram", ngrams.spelled), arrays["ngrams"][:, :dim])
         training.take_parts_away(found)
     job.counts |= {"words_from_init": int(found.sum()), "words_new": len(words) - int(found.sum())}
-    lost = sum(len(batch) for batch in read_batches(old, "words", ["word"])) - int(found.sum())
-    if lost:
-        job.counts["words_of_init_left_out"] = lost
+    job.counts["words_of_init_left_out"] = int((rows < 0).sum())
 
 
 def _chosen(training: Training, plan: Word2VecPlan) -> Floats:
@@ -81,7 +84,7 @@ def _write(job: Job, stem: str, schema: pa.Schema, vectors_VD: Floats, *columns:
             table.write(pa.RecordBatch.from_arrays(arrays, schema=schema))
 
 
-def _refuse_misfit(job: Job, old: Artifact, width: int) -> None:
+def _refuse_misfit(job: Job, old: Artifact) -> None:
     facts, settings = old.manifest.facts, job.settings.model_dump()
     wanted = {
         "dim": settings["dim"], "unit": settings["unit"], "vectors": "inputs", "remove_components": 0,
@@ -99,36 +102,23 @@ def _refuse_misfit(job: Job, old: Artifact, width: int) -> None:
             )
 
 
-def _rows_of(
-    batches: Iterator[pa.RecordBatch], column: str, spelled: pa.StringArray
-) -> Iterator[tuple[Floats, npt.NDArray[np.int64]]]:
-    """Vectors of a table and the rows of `spelled` they belong to, -1 for none."""
-    for batch in batches:
-        rows = pc.fill_null(pc.index_in(batch.column(column), value_set=spelled), -1).to_numpy(zero_copy_only=False)
-        yield _matrix(batch), rows.astype(np.int64)
+def _rows_in(old: Artifact, stem: str, column: str, spelled: pa.StringArray) -> npt.NDArray[np.int64]:
+    """For every row of a table the row of `spelled` that says the same, (N,), -1 for none.
+
+    All at once: each look-up builds a table of all that is spelled first, 30 ms for 400,000 words.
+    """
+    there = [batch.column(column) for batch in read_batches(old, stem, [column])]
+    found = pc.index_in(pa.chunked_array(there, pa.string()), value_set=spelled)
+    rows: npt.NDArray[np.int64] = pc.fill_null(found, -1).to_numpy().astype(np.int64)
+    return rows
 
 
-def _matrix(batch: pa.RecordBatch) -> Floats:
-    vector = batch.column("vector")
-    matrix: Floats = vector.flatten().to_numpy(zero_copy_only=False).reshape(-1, vector.type.list_size)
-    return matrix
-
-
-def _copy(old: Artifact, stem: str, column: str, spelled: pa.StringArray, target_VD: Floats) -> npt.NDArray[np.bool_]:
-    """Fill the rows of what is spelled alike; which those are."""
-    found = np.zeros(len(spelled), dtype=np.bool_)
-    for vectors, rows in _rows_of(read_batches(old, stem), column, spelled):
-        target_VD[rows[rows >= 0]] = vectors[rows >= 0]
-        found[rows[rows >= 0]] = True
-    return found
-
-
-def _copy_outputs(old: Artifact, words: pa.StringArray, target_VD: Floats) -> None:
-    """Fill the output vectors; their table has a row for each of the words', in the same order."""
-    all_rows = [rows for _, rows in _rows_of(read_batches(old, "words"), "word", words)]
-    rows = np.concatenate(all_rows) if all_rows else np.zeros(0, dtype=np.int64)
+def _copy(old: Artifact, stem: str, rows: npt.NDArray[np.int64], target_VD: Floats) -> None:
+    """Copy the vectors of a table to these rows, those at -1 to nowhere."""
     done = 0
-    for batch in read_batches(old, "outputs"):
+    for batch in read_batches(old, stem, ["vector"]):
         here = rows[done : done + len(batch)]
-        target_VD[here[here >= 0]] = _matrix(batch)[here >= 0]
+        vector = batch.column("vector")
+        vectors = vector.flatten().to_numpy(zero_copy_only=False).reshape(-1, vector.type.list_size)
+        target_VD[here[here >= 0]] = vectors[here >= 0]
         done += len(batch)

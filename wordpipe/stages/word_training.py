@@ -1,6 +1,7 @@
-"""The training of word vectors: which backend, where it goes on from, its checkpoints and its log."""
+"""The training of word vectors: where it goes on from, its checkpoints and its log."""
 
 import json
+import math
 import time
 from collections.abc import Callable
 from typing import Any
@@ -10,6 +11,7 @@ import pyarrow as pa
 from wordpipe.artifacts.arrays import array_blocks
 from wordpipe.artifacts.checkpoints import Checkpoint, Checkpoints
 from wordpipe.artifacts.schemas import STEPS
+from wordpipe.errors import DivergedError, InputError
 from wordpipe.runtime import stop_signal
 from wordpipe.stages.making import Job
 from wordpipe.words.settings import Word2VecPlan
@@ -28,15 +30,17 @@ class TrainingRun:
         job: whose recipe says which checkpoints are of this training, and which is told how far it is.
         begin: gives the training as it is before its first step.
         plan: the settings.
+        distinct: words of the vocabulary.
 
     Attributes:
         training: what is trained.
     """
 
-    def __init__(self, job: Job, begin: Callable[[], Training], plan: Word2VecPlan) -> None:
+    def __init__(self, job: Job, begin: Callable[[], Training], plan: Word2VecPlan, distinct: int) -> None:
         self.training = begin()
         self._job, self._begin, self._plan = job, begin, plan
         self._checkpoints = Checkpoints(job.partial, job.recipe)
+        self._chance = math.log(2) * (1 + plan.negatives) if plan.loss == "ns" else math.log(max(distinct, 2))
         self._log: list[dict[str, Any]] = []
         self._seconds_before = 0.0
         self._kept_at = time.monotonic()
@@ -48,13 +52,14 @@ class TrainingRun:
         for note in self._checkpoints.notes:
             self._job.warn(note)
         if state is None:
-            if self._checkpoints.notes:  # a refused checkpoint may have left anything in the arrays
+            if self._checkpoints.tried:  # a refused checkpoint may have left anything in the arrays
+                del self.training  # before there is another as large
                 self.training = self._begin()
             return False
         self.training.progress = state["progress"]
         self._log, self._seconds_before = state["log"], state["seconds"]
-        if state["threads"] != self.training.threads:
-            self.training.bitwise = False
+        same = (state["threads"], state["device"]) == (self.training.threads, self.training.device)
+        self.training.bitwise = self.training.bitwise and state["bitwise"] and same
         self._job.note(f"continuing a stopped run at {int(state['progress']['words']):,} words")
         return True
 
@@ -63,7 +68,8 @@ class TrainingRun:
 
         Raises:
             Stopped: a stop signal came; what was learned is kept where the backend can go on from it.
-            DivergedError: the loss or the vectors are no longer finite.
+            DivergedError: the loss is far above that of guessing, or the vectors are no longer finite.
+            InputError: nothing predicted anything.
         """
         last: Step | None = None  # stays None where only the end of a run was left to do
         told = "stopping, saving (press again to stop now)" if self.training.arrays() else "stopping"
@@ -73,13 +79,21 @@ class TrainingRun:
                     self._add_to_log(step)
                 if step.resting and (flag.signum is not None or (self._due() and step.tokens < step.total)):
                     self._keep(step)
-                    flag.raise_if_set(saved=str(self._checkpoints.newest))
+                    flag.raise_if_set(saved=self._saved)
                 self._report(step)
                 last = step
-            flag.raise_if_set()
+            if flag.signum is not None and last is not None and last.resting:
+                self._keep(last)
+            flag.raise_if_set(saved=self._saved)
+        self._refuse_untrained()
         self._figures(last)
         with self._job.table("steps", STEPS, single=True, log=True) as log:
             log.write(pa.RecordBatch.from_pylist(self._log, schema=STEPS))
+
+    @property
+    def _saved(self) -> str | None:
+        """Where the newest checkpoint is."""
+        return None if self._checkpoints.newest is None else str(self._checkpoints.newest)
 
     def _due(self) -> bool:
         return time.monotonic() - self._kept_at >= self._between
@@ -89,7 +103,7 @@ class TrainingRun:
         start = time.monotonic()
         state = {
             "progress": self.training.progress, "log": self._log, "threads": self.training.threads,
-            "seconds": self._seconds_before + step.seconds,
+            "device": self.training.device, "bitwise": self.training.bitwise, "seconds": self._seconds_before + step.seconds,
         }  # fmt: skip
         arrays = self.training.arrays()
         files = [(f"{name}.f32", array_blocks(array)) for name, array in arrays.items()]
@@ -103,7 +117,23 @@ class TrainingRun:
         state: dict[str, Any] = json.loads(checkpoint.read_bytes(_STATE))
         return state
 
+    def _refuse_untrained(self) -> None:
+        if self.training.arrays() and "train" not in self._losses():
+            raise InputError(
+                "no word has a neighbour to learn from",
+                hint="raise --subsample (0 keeps all words), lower --min-count, or give --context document",
+            )
+
     def _add_to_log(self, step: Step) -> None:
+        """A loss; one far above that of guessing is none to go on with."""
+        if step.loss is not None and step.loss > 2 * self._chance:
+            raise DivergedError(
+                "the loss is far above that of guessing",
+                where=f"epoch {step.epoch}",
+                got=f"{step.loss:.4g} nats",
+                expected=f"less than {self._chance:.4g}",
+                hint=f"lower --lr (it was {self._plan.lr})",
+            )
         self._log.append(
             {"step": step.epoch, "tokens": step.tokens, "split": step.split, "loss": step.loss, "lr": step.lr,
              "seconds": self._seconds_before + step.seconds}

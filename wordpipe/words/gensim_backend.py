@@ -71,6 +71,7 @@ class GensimTraining:
         self._text = text
         self._settings = settings
         self._probe = probe
+        self.device = "cpu"
         self.progress: dict[str, float] = {}
         self._model = _untrained(vocabulary, settings)
 

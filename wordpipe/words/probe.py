@@ -19,6 +19,7 @@ from wordpipe.words.vocabulary import Vocabulary
 __all__ = ["Probe", "keep_probabilities", "noise_distribution"]
 
 _MAX_WORDS = 2_000_000  # text looked at
+_NUMBERS = 8_000_000  # inputs and noise that a sample holds, so that wide windows and much noise stay in memory
 _TARGETS = 50_000  # standard error of the mean about 0.01 nats
 _BLOCK = 4_096  # targets scored at a time
 _NUMBERS = 4_000_000  # of vectors or scores held at a time, 16 MB
@@ -89,6 +90,7 @@ class Probe:
         rng = np.random.default_rng([settings.seed, _STREAM])
         rows, text_of = _subsampled(_head(blocks), keep_probabilities(vocabulary.counts, settings.subsample), rng)
         draw = _skipgram_pairs if settings.architecture == "skipgram" else _cbow_windows
+        targets = min(targets, max(1_000, _NUMBERS // _numbers_of(settings)))
         inputs_PC, targets_P = draw(rows, text_of, settings, targets, rng)
         if not len(targets_P):
             return None
@@ -170,6 +172,12 @@ def _softmax_losses(hidden_PD: Floats, outputs_VD: Floats, targets_P: Rows, _: R
     np.exp(np.subtract(scores_PV, largest_P[:, None], out=scores_PV), out=scores_PV)
     losses_P: npt.NDArray[np.floating] = largest_P - true_P + np.log(scores_PV.sum(axis=1))
     return losses_P
+
+
+def _numbers_of(settings: Word2VecPlan) -> int:
+    """Inputs, or noise words, of a target: whichever are more."""
+    inputs = 1 if settings.architecture == "skipgram" else 2 * settings.window
+    return max(inputs, settings.negatives if settings.loss == "ns" else 1)
 
 
 def _head(blocks: Iterable[Words]) -> tuple[Rows, npt.NDArray[np.int64]]:

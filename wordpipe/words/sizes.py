@@ -1,7 +1,8 @@
 """Defaults that follow the size of the text.
 
-Few words need many passes and every word they have; many words need neither. Measured on the first N MB of WikiText-103's
-training split, documents = blocks, skip-gram, everything else as it is by default; one seed, at 0.3 MB mostly three:
+Few words need many passes and every word they have; many words need neither. Measured on the first N MB of a cleaned
+English Wikipedia, blank lines parting documents, skip-gram, everything else as it is by default; one seed, at 0.3 MB
+mostly three:
 
     wordpipe ingest first-N-MB.txt -o corpus --documents block --valid 0.01 && wordpipe tokenize corpus -o tokens
     wordpipe train word2vec tokens -o words --window W --epochs E --min-count M

@@ -22,7 +22,8 @@ class Step:
         total: words that will have been seen at the end.
         split: what `loss` was measured on, `train` or `valid`; `train` where there is none.
         loss: at the end of each epoch, nats: for `train` the mean over all predictions of the epoch, as each was made, where
-            the backend counts them; for `valid` the mean over a fixed sample of held-out text. None in between.
+            the backend counts them (native: no score counts as beyond 30); for `valid` the mean over a fixed sample of
+            held-out text. None in between.
         lr: learning rate reached.
         seconds: since the start, or since this training was taken up again.
         resting: nothing is being trained: the weights and the position belong together, and may be kept.
@@ -44,11 +45,13 @@ class Training(Protocol):
     Attributes:
         threads: threads that it trains with.
         bitwise: whether another run would give the same bytes.
+        device: where it trains: cpu or cuda.
         progress: how far it is, as JSON values; set together with what is in `arrays`, before `steps`, to go on from there.
     """
 
     threads: int
     bitwise: bool
+    device: str
     progress: dict[str, float]
 
     def steps(self, flag: StopFlag, due: Callable[[], bool] = ...) -> Iterator[Step]:

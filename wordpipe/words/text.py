@@ -5,6 +5,7 @@ negative, so a piece from anywhere knows where texts begin in it; a window never
 long as it likes.
 """
 
+import errno
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,9 +47,16 @@ class TrainingText:
     texts: int
 
     def read(self, begin: int, end: int) -> npt.NDArray[np.int32]:
-        """Words `begin` to `end`, int32, the first of each text as `~row`; what lies outside the text is left out."""
+        """Words `begin` to `end`, int32, the first of each text as `~row`; what lies outside the text is left out.
+
+        Raises:
+            OSError: the file is shorter than it was.
+        """
         begin, end = max(begin, 0), min(end, self.words)
-        return np.fromfile(self.path, dtype="<i4", count=max(end - begin, 0), offset=4 * begin)
+        found = np.fromfile(self.path, dtype="<i4", count=max(end - begin, 0), offset=4 * begin)
+        if len(found) < end - begin:
+            raise OSError(errno.EIO, "the training text was cut", str(self.path))
+        return found
 
 
 def write_text(blocks: Iterable[Words], path: Path) -> TrainingText:
@@ -70,7 +78,7 @@ def write_text(blocks: Iterable[Words], path: Path) -> TrainingText:
             if not begun and len(rows) and not (len(begins) and begins[0] == 0):
                 begins = np.concatenate([[0], begins])
             rows[begins] = ~rows[begins]
-            rows.tofile(file)
+            file.write(rows.data)  # tofile says nothing when the disk is full
             words += len(rows)
             texts += len(begins)
             begun = begun or len(rows) > 0

@@ -69,7 +69,7 @@ class Noise:
 
     @property
     def probabilities(self) -> npt.NDArray[np.float64]:
-        """What the cells really draw, (V,): differs from what was asked for by less than 2**-32 in each."""
+        """What the cells draw, (V,), but for the rounding of 32-bit draws: by at most V / 2**32 of each."""
         low = self.limits.astype(np.float64) / 2**32
         drawn: npt.NDArray[np.float64] = low + np.bincount(self.others, weights=1 - low, minlength=len(low))
         return drawn / len(low)

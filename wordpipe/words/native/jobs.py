@@ -8,15 +8,21 @@ from typing import TypeVar
 
 __all__ = ["done_in_order", "piece_size"]
 
+_MULTIPLIED = 10**10
+
 T = TypeVar("T")
 
 
-def piece_size(words: int) -> int:
+def piece_size(words: int, cost: int) -> int:
     """Words of one job: large enough to be worth a start, small enough that several threads share a small text.
 
     It does not follow the number of threads, so a run can be continued with more of them.
+
+    Args:
+        words: of the text.
+        cost: numbers multiplied for each word; where they are many (softmax) a job has fewer words, to last seconds at most.
     """
-    return max(1_024, min(16_384, words // 16))
+    return max(64, min(16_384, max(1_024, words // 16), _MULTIPLIED // max(cost, 1)))
 
 
 def done_in_order(

@@ -25,9 +25,11 @@ from wordpipe.words.native.ring import enter, leave
 from wordpipe.words.native.survivors import survivors
 from wordpipe.words.native.vectors import WIDE, add_row, dots, fetch, mean_row, update
 
-__all__ = ["NEGATIVE", "SOFTMAX", "TREE", "Objective", "Rows", "Windows", "scratch_size", "train_piece"]
+__all__ = ["LINES", "NEGATIVE", "SOFTMAX", "TREE", "Objective", "Rows", "Windows", "scratch_size", "train_piece"]
 
 NEGATIVE, TREE, SOFTMAX = 0, 1, 2
+LINES = 32
+"""Words of a skip-gram window that push the columns together, an even number: the sum of the pushes of hundreds overshoots."""
 
 Ints = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float32]
@@ -91,7 +93,7 @@ class Rows(NamedTuple):
 
 def scratch_size(window: int, dim: int) -> int:
     """Numbers `train_piece` needs room for: slots twice, the hidden layer, a row for nobody, and the changes of a window."""
-    return (2 * (2 * window + 1) + 2 + 2 * window + 1) * dim
+    return (2 * (2 * window + 1) + 2 + min(2 * window + 1, LINES)) * dim
 
 
 @inlined
@@ -196,7 +198,7 @@ def train_piece(  # noqa: C901  (one thought: a window after the other)
         weights: changed.
         scratch: room of `scratch_size` numbers. The caller's, as an array of the kernel's own is freed after its last use by
             name, and these are used by their addresses.
-        sums: to which the loss in nats, the number of predictions, and the number of centres are added.
+        sums: to which the loss in nats and the number of predictions are added.
     """
     inputs, outputs, part_starts, parts, part_vectors = weights
     skipgram, size, dynamic, keep, keys = windows
@@ -235,8 +237,8 @@ def train_piece(  # noqa: C901  (one thought: a window after the other)
         for row in range(most):
             columns[row] = out_vectors + 4 * row * dim
 
-    # one line of scores for each word of the window, or for their mean
-    n_lines = 2 * size + 1 if skipgram else 2
+    # lines of scores, for words of the window or for their mean
+    n_lines = min(2 * size + 1, LINES) if skipgram else 2
     near = np.full(n_slots + 1, now, dtype=np.int64)
     mean = np.full(2, hidden, dtype=np.int64)
     scores = np.zeros(n_lines * stride, dtype=np.float32)
@@ -252,7 +254,7 @@ def train_piece(  # noqa: C901  (one thought: a window after the other)
         n_next = _noise_columns(
             rows[centre], places[centre], keys[2], negatives, limits, others, stride, chosen, counts
         )
-    loss, predictions, centres = 0.0, 0, 0
+    loss, predictions = 0.0, 0
     slope = (lr[1] - lr[0]) / max(end - begin, 1)
     while centre < kept and places[centre] < end:
         while left < centre - size:
@@ -291,10 +293,10 @@ def train_piece(  # noqa: C901  (one thought: a window after the other)
                 for column in range(n_next):
                     fetch(out_vectors + 4 * np.int64(chosen[stride - flip + column]) * dim, dim)
         elif kind == TREE:
-            first = path_starts[target]
-            n_chosen = path_starts[target + 1] - first
+            turn = path_starts[target]
+            n_chosen = path_starts[target + 1] - turn
             for column in range(n_chosen):
-                chosen[column], signs[column] = path_nodes[first + column], path_signs[first + column]
+                chosen[column], signs[column] = path_nodes[turn + column], path_signs[turn + column]
         used = (n_chosen + WIDE - 1) // WIDE * WIDE
         if kind != SOFTMAX:
             for column in range(used):
@@ -305,36 +307,35 @@ def train_piece(  # noqa: C901  (one thought: a window after the other)
         centre += 1
         if not n:
             continue
-        centres += 1
 
         # the scores, their gradients, and the update of both sides
-        lines, n_rows = near, n
-        if skipgram:
-            near[n] = now  # lines are scored two by two
-        else:
-            lines, n_rows = mean, 1
+        near[n] = now  # lines are scored two by two
+        n_predictions = n if skipgram else 1
+        if not skipgram:
             mean_row(hidden, near.ctypes.data, n, np.float32(1 / n), dim)
-        predictions += n_rows
-        dots(lines.ctypes.data, n_rows, columns.ctypes.data, used, dim, scores.ctypes.data, stride)
-        if kind == SOFTMAX:
-            loss += _softmax_gradients(scores, n_rows, stride, n_chosen, target, rate)
-        else:
-            gradients(scores, n_rows, stride, used, signs, rates, likelihoods)
-            loss += _score_losses(likelihoods, n_rows, stride, n_chosen, counts, flip)
-        if in_place:
-            update(lines.ctypes.data, lines.ctypes.data, n_rows, columns.ctypes.data, scores.ctypes.data, stride, dim)
-            continue
-        scratch[(2 * n_slots + 2) * dim : (2 * n_slots + 2 + n_rows) * dim] = 0
-        for column in range(0, used, WIDE):
-            update(
-                lines.ctypes.data, change_of.ctypes.data, n_rows,
-                columns.ctypes.data + 8 * column, scores.ctypes.data + 4 * column, stride, dim,
-            )  # fmt: skip
-        for line in range(n):
-            add_row(near[line], change_of[line if skipgram else 0], np.float32(1), dim)
+        for first in range(0, n_predictions, LINES):
+            n_rows = min(n_predictions - first, LINES)
+            lines = (near.ctypes.data if skipgram else mean.ctypes.data) + 8 * first
+            dots(lines, n_rows, columns.ctypes.data, used, dim, scores.ctypes.data, stride)
+            if kind == SOFTMAX:
+                loss += _softmax_gradients(scores, n_rows, stride, n_chosen, target, rate)
+            else:
+                gradients(scores, n_rows, stride, used, signs, rates, likelihoods)
+                loss += _score_losses(likelihoods, n_rows, stride, n_chosen, counts, flip)
+            if in_place:
+                update(lines, lines, n_rows, columns.ctypes.data, scores.ctypes.data, stride, dim)
+                continue
+            scratch[(2 * n_slots + 2) * dim : (2 * n_slots + 2 + n_rows) * dim] = 0
+            for column in range(0, used, WIDE):
+                update(
+                    lines, change_of.ctypes.data, n_rows,
+                    columns.ctypes.data + 8 * column, scores.ctypes.data + 4 * column, stride, dim,
+                )  # fmt: skip
+            for line in range(n_rows if skipgram else n):
+                add_row(near[first + line], change_of[line if skipgram else 0], np.float32(1), dim)
+        predictions += n_predictions
     while left < entered:
         leave(held[left % n_slots], slots, users, now, before, in_vectors, dim, part_starts, parts, gram_vectors)
         left += 1
     sums[0] += loss
     sums[1] += predictions
-    sums[2] += centres

@@ -30,6 +30,7 @@ from wordpipe.words.vocabulary import Vocabulary
 __all__ = ["NativeTraining", "Parts"]
 
 _SHOW_SECONDS = 0.2
+_FURTHEST = 65_536  # words looked at beyond a piece, enough to hold the window of its last word nearly always
 _SKIPPING, _REACH, _NOISE = range(3)  # what random numbers are for
 
 Ints = npt.NDArray[np.int32]
@@ -77,6 +78,8 @@ class NativeTraining:
     Attributes:
         threads: threads that train.
         bitwise: True for one thread: the same input then gives the same bytes.
+        device: cpu.
+        tree: of hierarchical softmax; empty for the others.
         weights: what is trained; may be filled with others before `steps`.
     """
 
@@ -90,19 +93,20 @@ class NativeTraining:
     ) -> None:
         self.threads = 1 if settings.deterministic else settings.threads or cpu_count()
         self.bitwise = self.threads == 1
+        self.device = "cpu"
         self._at = _Position()
         self._text, self._settings, self._probe, self._parts = text, settings, probe, parts
+        assert len(parts.starts) in (0, len(vocabulary) + 1), "parts of other words"  # kernels check no bounds
+        assert parts.numbers.max(initial=-1) < parts.total, "a part that is not there"
         keep = keep_probabilities(vocabulary.counts, settings.subsample)
         self._keep = keep_limits(keep)
         self.tree = Tree.of(vocabulary.counts) if settings.loss == "hs" else _NO_TREE
         self._objective = _objective(settings, vocabulary, self.tree)
         n_outputs = max(len(vocabulary) - 1, 1) if settings.loss == "hs" else len(vocabulary)
         self.weights = Weights.initial(settings.dim, len(vocabulary), n_outputs, parts.total, settings.seed)
-        self._piece = piece_size(text.words)
+        self._piece = piece_size(text.words, settings.window * self._objective.most * settings.dim)
         survive = float((keep * vocabulary.counts).sum() / vocabulary.counts.sum())
-        self._margin = 64 + int(
-            4 * settings.window / survive
-        )  # words beyond a piece that hold the window of its last one
+        self._margin = min(64 + int(4 * settings.window / survive), _FURTHEST)
 
     @property
     def vectors(self) -> Floats:
@@ -163,8 +167,9 @@ class NativeTraining:
             self._refuse_infinite(epoch + 1)
             if self._at.words == before + self._text.words:
                 yield from self._epoch_end(start)
+            stopping = flag.signum is not None
             yield self._step(start, resting=True)
-            if flag.signum is not None:
+            if stopping:
                 return
 
     def _epoch_end(self, start: float) -> Iterator[Step]:
@@ -195,7 +200,7 @@ class NativeTraining:
             piece = self._text.read(first, end + self._margin)
             lr = (self._lr(done + begin), self._lr(done + end))
             scratch = np.empty(scratch_size(s.window, weights.inputs.shape[1]), dtype=np.float32)
-            sums = np.zeros(3)
+            sums = np.zeros(2)
             train_piece(piece, first, begin, end, lr, windows, self._objective, rows, scratch, sums)
             return float(sums[0]), float(sums[1])
 

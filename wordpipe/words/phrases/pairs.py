@@ -91,8 +91,8 @@ class PairCounts:
         """Write what is there as a run, and forget it."""
         keys, counts = self._take()
         with self._path(self.runs).open("xb") as file:
-            keys.tofile(file)
-            counts.tofile(file)
+            file.write(keys.data)
+            file.write(counts.data)
         fences = np.arange(1 << _FENCE_BITS, dtype=np.uint64) << np.uint64(64 - _FENCE_BITS)
         self._fences.append(np.append(np.searchsorted(keys, fences), len(keys)))
         self.runs += 1

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from wordpipe.errors import ConfigError, DivergedError
+from wordpipe.errors import DivergedError
 from wordpipe.runtime import StopFlag, Stopwatch, cpu_count, pick_device
 from wordpipe.words.probe import Probe
 from wordpipe.words.settings import Word2VecPlan
@@ -57,7 +57,7 @@ class TorchTraining:
             together with what is in `arrays`, before `steps`, to go on from there.
 
     Raises:
-        ConfigError: something that only the native backend can do, or a device that is not there.
+        ConfigError: a device that is not there.
         BudgetError: the matrices do not fit on the device.
     """
 
@@ -69,8 +69,8 @@ class TorchTraining:
         probe: Probe | None = None,
         device: str = "auto",
     ) -> None:
-        _refuse_others(settings)
         self._device = _pick(device)
+        self.device = self._device.type
         self.threads = _make_ready(settings)
         self.bitwise = self._device.type == "cpu" or settings.deterministic
         self._text, self._settings, self._probe = text, settings, probe
@@ -206,19 +206,6 @@ class TorchTraining:
         rows = 4 * (GROUP + words_X) * self._settings.dim
         scores = 6 * GROUP * words_X + words_X * NOISE
         return 4 * (self._largest // GROUP) * (rows + scores) + (1 << 30)
-
-
-def _refuse_others(settings: Word2VecPlan) -> None:
-    """Refuse what only the native backend can do."""
-    for name, plain in (("loss", "ns"), ("max_n", 0)):
-        if getattr(settings, name) != plain:
-            raise ConfigError(
-                "the torch backend trains whole words with negative sampling only",
-                where=name,
-                got=getattr(settings, name),
-                expected=plain,
-                hint="--backend native can do it",
-            )
 
 
 def _pick(device: str) -> torch.device:
