@@ -21,7 +21,7 @@ TINY = {"dim": 32, "n_layers": 1, "n_heads": 1, "ffn_dim": 64, "seq_len": 64, "t
 
 
 def pytest_configure() -> None:
-    """Remove compiled kernels that are older than a piece that may be inlined into them: numba looks at their own file only."""
+    """Remove kernels compiled before a piece that may be in them was edited: numba looks at their own file only."""
     package = Path(wordpipe.__file__).parent
     pieces = [path for path in package.rglob("*.py") if re.search(r"@inlined|intrinsic\(", path.read_text())]
     newest = max(path.stat().st_mtime for path in pieces)

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from wordpipe.errors import ConfigError
+from wordpipe.metrics.neighbours import kept_shares, nearest_rows
 from wordpipe.report.layout import GRID, close_gaps, on_grid, pca_layout, umap_layout
-from wordpipe.report.neighbours import nearest_by_cosine, nearest_on_plane, share_kept
+from wordpipe.report.neighbours import nearest_on_plane
 
 PLACES = arrays(np.float64, st.tuples(st.integers(3, 60), st.just(2)), elements=st.floats(-1e6, 1e6, width=32))
 
@@ -81,21 +82,22 @@ def test_without_umap_the_error_says_how_to_get_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "umap", None)
     unit = clusters(20)
     with pytest.raises(ConfigError, match="not installed") as caught:
-        umap_layout(unit, *nearest_by_cosine(unit, 5))
+        umap_layout(unit, *nearest_rows(unit, 5))
     assert "pip install" in str(caught.value.hint)
 
 
 @pytest.mark.slow
 def test_umap_is_the_same_twice_and_keeps_more_neighbours_than_pca():
     unit = clusters()
-    rows, cosines = nearest_by_cosine(unit, 14)
+    rows, cosines = nearest_rows(unit, 14)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         places = umap_layout(unit, rows, cosines)
         assert (places == umap_layout(unit, rows, cosines)).all()
     everyone = np.arange(len(unit))
     kept = [
-        share_kept(rows[:, :10], nearest_on_plane(on_grid(some), everyone, 10)) for some in (places, pca_layout(unit))
+        kept_shares(rows[:, :10], nearest_on_plane(on_grid(some), everyone, 10)).mean()
+        for some in (places, pca_layout(unit))
     ]
     assert kept[0] > kept[1] + 0.1
     assert np.ptp(places[:, 0]) > 0
@@ -106,4 +108,4 @@ def test_umap_is_the_same_twice_and_keeps_more_neighbours_than_pca():
 @pytest.mark.parametrize("n", [3, 4, 15, 16])
 def test_umap_lays_out_few_points_too(n):
     unit = clusters(n, seed=n)
-    assert np.isfinite(umap_layout(unit, *nearest_by_cosine(unit, min(14, n - 1)))).all()
+    assert np.isfinite(umap_layout(unit, *nearest_rows(unit, min(14, n - 1)))).all()

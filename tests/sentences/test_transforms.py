@@ -4,7 +4,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wordpipe.errors import ArtifactError, ConfigError, InputError
-from wordpipe.sentences.transforms import Moments, Transform, unit_rows
+from wordpipe.metrics.directions import unit_rows
+from wordpipe.sentences.transforms import Moments, Transform
 
 
 def crowd(n: int, dim: int, seed: int) -> np.ndarray:

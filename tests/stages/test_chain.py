@@ -274,7 +274,7 @@ def test_equal_documents_are_not_merged(tmp_path):
         (tmp_path / f"{name}.txt").write_text("Tides rise and fall. Boats wait for the tide.\n")
     wordpipe.ingest([tmp_path / "a.txt", tmp_path / "b.txt"], output=tmp_path / "c", deduplicate=False, valid=0.0)
     wordpipe.tokenize(tmp_path / "c", output=tmp_path / "t", vocab_size=300)
-    made = wordpipe.train_word2vec(tmp_path / "t", output=tmp_path / "w", min_count=1, dim=8, epochs=1, threads=1)
+    made = wordpipe.train_word2vec(tmp_path / "t", output=tmp_path / "w", min_count=1, dim=8, epochs=1, subsample=0)
     assert made.counts["texts"] == 2
     made = wordpipe.embed(tmp_path / "w", tmp_path / "c", output=tmp_path / "s", unit="document")
     assert made.counts["sentences"] == 2

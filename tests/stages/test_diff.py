@@ -138,5 +138,5 @@ def test_another_case_is_told(pair: tuple[Path, Path], tmp_path: Path) -> None:
     cased = write(tmp_path / "cased", names(), np.ones(N), clustered(N, DIM, 6), keep_case=True)
     diff(pair[0], cased, run=RunOptions(report=lambda progress: notes.append(progress.note)))
     assert [note for note in notes if note] == [
-        f"only {cased} was made with --keep-case: its words with capitals are in no other"
+        f"only {cased} keeps capitals: its words that have them are not in the other table"
     ]

@@ -85,14 +85,14 @@ def test_compressed_files(pack, tmp_path):
 
 
 def test_what_is_left_out_is_counted_and_told(tmp_path, cli):
-    (tmp_path / "v.vec").write_bytes(b"5 1\nthe 1 \nThe 2 \nthe 3 \nb\xff 4 \nx 5 \n")
-    result = cli("import", tmp_path / "v.vec", "-o", tmp_path / "words", "--bad-bytes", "skip", "--limit", "4")
+    (tmp_path / "v.vec").write_bytes(b"6 1\n<pad> 0 \nthe 1 \nThe 2 \nthe 3 \nb\xff 4 \nx 5 \n")
+    result = cli("import", tmp_path / "v.vec", "-o", tmp_path / "words", "--bad-bytes", "skip", "--limit", "5")
     assert result.code == 0, result.err
     assert rows_of(tmp_path / "words")[0] == ["the", "The"]
     manifest = Manifest.from_bytes((tmp_path / "words" / "manifest.json").read_bytes(), where="m")
-    assert manifest.counts == {"words": 2, "dropped_repeated": 1, "dropped_bad_bytes": 1}
-    assert len(manifest.warnings) == 2
-    assert result.err.count("warning: ") == 2
+    assert manifest.counts == {"words": 2, "dropped_repeated": 1, "dropped_bad_bytes": 1, "dropped_zero": 1}
+    assert len(manifest.warnings) == 3
+    assert result.err.count("warning: ") == 3
 
 
 def test_bad_files_leave_nothing(tmp_path, cli, imported):

@@ -3,7 +3,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wordpipe.words.alignment import centred_rows, distances, rotation, unit_rows
+from wordpipe.metrics import directions
+from wordpipe.words.alignment import centred_rows, distances, rotation
+
+
+def unit_rows(vectors):
+    return directions.unit_rows(vectors)[0]
 
 
 def table(n: int, dim: int, seed: int) -> np.ndarray:

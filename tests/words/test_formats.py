@@ -55,8 +55,8 @@ def table_of(
 def hard_vectors(rows: int, dim: int, seed: int = 11) -> np.ndarray:
     """Numbers of all sizes that float32 has, and its corners."""
     rng = np.random.default_rng(seed)
-    vectors_VD = (rng.standard_normal((rows, dim)) * 10.0 ** rng.integers(-44, 38, (rows, 1))).astype(np.float32)
-    corners = np.array([0, -0.0, 1, -1, 1e-45, 3.4028235e38, 0.1, 16777216], np.float32)
+    vectors_VD = (rng.standard_normal((rows, dim)) * 10.0 ** rng.integers(-40, 38, (rows, 1))).astype(np.float32)
+    corners = np.array([1, 0, -0.0, -1, 1e-45, 3.4028235e38, 0.1, 16777216], np.float32)
     vectors_VD[0] = np.resize(corners, dim)
     return vectors_VD
 

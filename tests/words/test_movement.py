@@ -4,9 +4,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.words.test_alignment import table, turn
-from wordpipe.words import movement as room
-from wordpipe.words.alignment import unit_rows
-from wordpipe.words.movement import excess, joint_counts, kept_share, movement, nearest_rows
+from wordpipe.metrics import directions
+from wordpipe.metrics import neighbours as room
+from wordpipe.metrics.neighbours import kept_shares
+from wordpipe.words.movement import excess, joint_counts, movement
+
+
+def unit_rows(vectors):
+    return directions.unit_rows(vectors)[0]
+
+
+def nearest_rows(*given):
+    return room.nearest_rows(*given)[0]
 
 
 def slow_nearest(rows: np.ndarray, k: int) -> list[list[int]]:
@@ -24,13 +33,13 @@ def test_neighbours_and_what_was_kept_are_those_of_the_slow_twin(seed: int, n: i
     assert near_a.tolist() == slow_a
     assert near_b.tolist() == slow_b
     expected = [len(set(one) & set(other)) / k for one, other in zip(slow_a, slow_b, strict=True)]
-    np.testing.assert_allclose(kept_share(near_a, near_b), expected)
+    np.testing.assert_allclose(kept_shares(near_a, near_b), expected)
 
 
 def test_blocks_change_nothing_and_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     rows, told = unit_rows(table(50, 6, 1)), []
     whole = nearest_rows(rows, 4)
-    monkeypatch.setattr(room, "_BLOCK_SCORES", 50 * 7)
+    monkeypatch.setattr(room, "SCORES_AT_ONCE", 50 * 7)
     np.testing.assert_array_equal(nearest_rows(rows, 4, told.append), whole)
     assert told == [7, 14, 21, 28, 35, 42, 49, 50]
 

@@ -49,7 +49,7 @@ def test_words_of_one_table_only(a: dict[str, int], b: dict[str, int], most: int
 
 def test_a_word_is_found_as_it_is_spelled() -> None:
     some = listed({"king": 3, "King": 2, "ü": 1}, rows=1)
-    assert [some.row(word) for word in ("king", "King", "ü", "KING", "")] == [0, 1, 2, None, None]
+    assert [some.words.row_of(word) for word in ("king", "King", "ü", "KING", "")] == [0, 1, 2, None, None]
     assert len(some) == 3
 
 

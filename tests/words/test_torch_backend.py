@@ -11,7 +11,7 @@ from tests.words.texts import topics
 from wordpipe.errors import BudgetError, ConfigError, DivergedError
 from wordpipe.runtime import StopFlag
 from wordpipe.words.probe import noise_distribution
-from wordpipe.words.settings import Word2VecPlan
+from wordpipe.words.settings import Word2VecPlan, Word2VecSettings
 from wordpipe.words.step import Step
 from wordpipe.words.text import TrainingText
 from wordpipe.words.torch_backend import shards
@@ -455,10 +455,10 @@ def test_vectors_that_are_not_finite_end_the_training(tmp_path):
         finish(run)
 
 
-def test_other_losses_are_left_to_the_native_backend(tmp_path):
-    with pytest.raises(ConfigError, match="negative sampling only") as error:
-        training(tmp_path, [[0, 1]], 2, backend="auto", loss="hs")
-    assert "native" in (error.value.hint or "")
+@pytest.mark.parametrize("values", [{"loss": "hs"}, {"max_n": 4}])
+def test_what_only_the_native_backend_does_is_refused(values):
+    with pytest.raises(ConfigError, match="backend = native, not torch"):
+        Word2VecSettings.make({"backend": "torch", **values})
 
 
 @pytest.mark.gpu

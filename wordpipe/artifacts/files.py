@@ -18,7 +18,16 @@ __all__ = ["whole_file", "whole_folder"]
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[HashedFile]:
-    """Write beside `path`, force it to the disk, and rename it into place when the block ends well."""
+    """Write beside `path`, force it to the disk, and rename it into place when the block ends well.
+
+    Where `path` is a link, what it leads to is replaced, and the link stays.
+
+    Raises:
+        StorageError: something stands there that is no file: a device, a pipe, a folder.
+    """
+    if path.exists() and not path.is_file():
+        raise StorageError("this is no file, and would be replaced", where=path, hint="name another output with -o")
+    path = path.resolve()
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.parent / f".{path.name}.{secrets.token_hex(8)}.tmp"
     file = HashedFile(beside, path.name)

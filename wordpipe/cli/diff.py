@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from wordpipe.cli.output import safe_text, say
+from wordpipe.cli.output import one_line, safe_text, say
 from wordpipe.cli.progress import ProgressDrawer
 from wordpipe.cli.stage import ExampleCommand
 
@@ -92,7 +92,7 @@ def diff(
     else:
         _print(found["words"])
     if not quiet:
-        for line in _remarks(found, old, new, k):
+        for line in _remarks(found, old, new):
             say(line)
     if only and not found["words"]:
         raise InputError("none of the words can be compared", hint="wordpipe query shows the words of one table")
@@ -114,11 +114,11 @@ def _cells(word: dict[str, Any]) -> list[str]:
     before, after = word["neighbours_a"], word["neighbours_b"]
     return [
         f"{word['surprise']:.2f}",
-        " ".join(word["word"].split()),
+        one_line(word["word"]),
         "" if word["moved"] is None else f"{word['moved']:.2f}",
         f"{word['kept']:.2f}",
-        ", ".join(near for near in before if near not in set(after)),
-        ", ".join(near for near in after if near not in set(before)),
+        ", ".join(one_line(near) for near in before if near not in set(after)),
+        ", ".join(one_line(near) for near in after if near not in set(before)),
     ]
 
 
@@ -140,10 +140,10 @@ def _table(words: list[dict[str, Any]], width: int) -> "Table":
     return table
 
 
-def _remarks(found: dict[str, Any], old: Path, new: Path, k: int) -> list[str]:
+def _remarks(found: dict[str, Any], old: Path, new: Path) -> list[str]:
     """On how many words the answer stands, what was left out, and the words of one table only."""
     lines = [f"{found['compared']:,} words compared{_left_out(found)}"]
-    kept = f"{found['neighbours_kept']:.0%} of {k} neighbours kept on average"
+    kept = f"{found['neighbours_kept']:.0%} of {found['k']} neighbours kept on average"
     if found["alignment_cosine"] is None:
         lines.append(f"{kept}; the dimensions differ, so nothing is aligned and neighbours alone decide")
     else:

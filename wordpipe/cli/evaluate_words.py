@@ -76,6 +76,7 @@ def words(
     Figures depend on which pairs and questions are known, and those of analogies on --restrict-vocab, so both are printed;
     only figures of equal ones can be compared.
     """
+    from wordpipe.errors import InputError
     from wordpipe.stages.evaluate_words import evaluate_words
     from wordpipe.stages.making import RunOptions
 
@@ -84,11 +85,14 @@ def words(
         found = evaluate_words(words, data, restrict_vocab=restrict_vocab, analogy=analogy, unknown=unknown, run=run)
     if as_json:
         click.echo(json.dumps(found, ensure_ascii=False))
-        return
-    _print(found, sections=sections)
-    if not quiet:
+    else:
+        _print(found, sections=sections)
+    if not quiet and not as_json:
         for line in _remarks(found):
             say(line)
+    if all(figure is None for one in found["words"] for figure in one["metrics"].values()):
+        hint = "look at the case and the language of the sets, or raise --restrict-vocab"
+        raise InputError("nothing could be judged: the tables know too few words of the sets", hint=hint)
 
 
 def _print(found: dict[str, Any], *, sections: bool) -> None:

@@ -3,7 +3,7 @@
 import re
 import sys
 
-__all__ = ["human_bytes", "human_count", "human_seconds", "safe_text", "say"]
+__all__ = ["human_bytes", "human_count", "human_seconds", "one_line", "safe_text", "say"]
 
 # C0 controls but tab and newline, DEL, C1, bidirectional controls, line and paragraph separators
 _UNSAFE = re.compile(
@@ -18,6 +18,15 @@ def safe_text(text: str) -> str:
     'red \\x1b[31m'
     """
     return _UNSAFE.sub(lambda match: match[0].encode("unicode_escape", "surrogatepass").decode(), text)
+
+
+def one_line(text: str) -> str:
+    r"""The text with every gap as one space: a word of a table may hold tabs and line ends.
+
+    >>> one_line(" a\tb\n")
+    'a b'
+    """
+    return " ".join(text.split())
 
 
 def say(text: str) -> None:

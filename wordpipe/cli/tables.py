@@ -16,7 +16,12 @@ def console() -> "Console":
     """The screen to print on. NO_COLOR and TERM=dumb are obeyed."""
     from rich.console import Console
 
-    return Console(width=None if sys.stdout.isatty() else _PIPED_WIDTH, highlight=False, markup=False, emoji=False)
+    class Screen(Console):
+        def on_broken_pipe(self) -> None:
+            """Let the closed pipe through; rich would exit with 1."""
+            raise BrokenPipeError
+
+    return Screen(width=None if sys.stdout.isatty() else _PIPED_WIDTH, highlight=False, markup=False, emoji=False)
 
 
 def new_table(first: str, *heads: str, title: str | None = None) -> "Table":

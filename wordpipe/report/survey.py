@@ -8,9 +8,11 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from wordpipe.metrics.directions import unit_rows
+from wordpipe.metrics.neighbours import kept_shares, nearest_rows
 from wordpipe.report.groups import colour_order, group_by_direction, group_names
 from wordpipe.report.layout import close_gaps, on_grid, pca_layout, umap_layout
-from wordpipe.report.neighbours import nearest_by_cosine, nearest_on_plane, share_kept
+from wordpipe.report.neighbours import nearest_on_plane
 from wordpipe.report.word_map import COLOURS, WordMap
 
 __all__ = ["survey"]
@@ -49,9 +51,10 @@ def survey(
     Raises:
         ConfigError: umap-learn is not installed.
     """
-    unit = vectors_ND / np.linalg.norm(vectors_ND, axis=1, keepdims=True)
+    unit, _ = unit_rows(vectors_ND)
     k = min(_LAYOUT_NEIGHBOURS, len(words) - 1)
-    neighbours, cosines = nearest_by_cosine(unit, k, lambda done: tell("neighbours", done))
+    rows, cosines = nearest_rows(unit, k, lambda done: tell("neighbours", done))
+    neighbours = rows.astype(np.int64)
     tell(f"layout by {layout}", 0)
     places = on_grid(pca_layout(unit) if layout == "pca" else close_gaps(umap_layout(unit, neighbours, cosines)))
     groups = group_by_direction(unit, max(1, min(n_groups, len(words) // _WORDS_PER_GROUP)))
@@ -78,4 +81,6 @@ def _kept(places_N2: npt.NDArray[np.uint16], neighbours_NK: npt.NDArray[np.int64
     """The share of neighbours kept, over all words or over 5000 spread evenly over the ranks."""
     n = len(places_N2)
     measured = np.unique(np.linspace(0, n - 1, min(n, _MEASURED_WORDS)).astype(np.int64))
-    return share_kept(neighbours_NK[measured], nearest_on_plane(places_N2, measured, neighbours_NK.shape[1]))
+    return float(
+        kept_shares(neighbours_NK[measured], nearest_on_plane(places_N2, measured, neighbours_NK.shape[1])).mean()
+    )

@@ -11,12 +11,13 @@ import torch
 from tokenizers import Tokenizer
 
 from wordpipe.errors import ConfigError, DivergedError
+from wordpipe.metrics.directions import unit_rows
 from wordpipe.runtime import cpu_count, pick_device
 from wordpipe.sentences.batches import padded, token_batches
 from wordpipe.sentences.encoder import ENCODER_FILE, TRANSFORM_FILE, EncodedBatch, Read, Write, in_pieces
 from wordpipe.sentences.pooling import Pooling, merge_windows, pool_hidden
 from wordpipe.sentences.settings import EmbedSettings
-from wordpipe.sentences.transforms import Transform, unit_rows
+from wordpipe.sentences.transforms import Transform
 from wordpipe.sentences.windows import token_windows
 
 __all__ = ["HiddenModel", "TransformerEncoder"]

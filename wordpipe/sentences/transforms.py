@@ -13,23 +13,13 @@ import numpy.typing as npt
 import safetensors.numpy
 
 from wordpipe.errors import ArtifactError, ConfigError, InputError
+from wordpipe.metrics.directions import unit_rows
 
-__all__ = ["Moments", "Transform", "TransformKind", "unit_rows"]
+__all__ = ["Moments", "Transform", "TransformKind"]
 
 TransformKind = Literal["none", "centre", "remove-components"]
 MIN_TEXTS = 16  # below this the mean is mostly the text itself
 _VANISHED = 1e-4  # a unit vector shortened to this is rounding error
-
-
-def unit_rows(
-    vectors_ND: npt.NDArray[np.float32], *, least: float = 0.0
-) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.bool_]]:
-    """The rows at length 1, zero where a row is no longer than `least`; and which rows those are."""
-    norms_N1 = np.linalg.norm(vectors_ND, axis=1, keepdims=True)
-    lost_N1 = norms_N1 <= least
-    unit_ND: npt.NDArray[np.float32] = np.zeros_like(vectors_ND, dtype=np.float32)
-    np.divide(vectors_ND, norms_N1, out=unit_ND, where=~lost_N1)
-    return unit_ND, lost_N1[:, 0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +52,14 @@ class Transform:
             zero before, and those that were nothing but what all texts share.
         """
         if self.kind == "none":
-            return unit_rows(vectors_ND)
+            unit_ND, valid_N = unit_rows(vectors_ND)
+            return unit_ND, ~valid_N
         centred_ND = vectors_ND - self.mean
         if len(self.components):
             centred_ND -= (centred_ND @ self.components.T) @ self.components
         centred_ND[~vectors_ND.any(axis=1)] = 0
-        return unit_rows(centred_ND, least=_VANISHED)
+        unit_ND, valid_N = unit_rows(centred_ND, least=_VANISHED)
+        return unit_ND, ~valid_N
 
     def to_bytes(self) -> bytes:
         """As a safetensors file."""

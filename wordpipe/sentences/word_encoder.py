@@ -12,10 +12,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from wordpipe.errors import ConfigError, DivergedError
+from wordpipe.metrics.directions import unit_rows
 from wordpipe.sentences.encoder import ENCODER_FILE, TRANSFORM_FILE, EncodedBatch, Read, Write, in_pieces
 from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.sentences.sif import sif_weights, sum_segments
-from wordpipe.sentences.transforms import Transform, unit_rows
+from wordpipe.sentences.transforms import Transform
 from wordpipe.words.phrases.known import KnownPhrases
 from wordpipe.words.table import WordVectors
 

@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wordpipe.errors import InputError
+from wordpipe.metrics.directions import has_direction
 from wordpipe.words.table import WordVectors
 
 __all__ = ["commonest", "listed", "nearest_to", "with_direction"]
@@ -24,9 +25,11 @@ def nearest_to(table: WordVectors, word: str, n: int) -> npt.NDArray[np.int64]:
     """Rows of a word and of the `n` - 1 words nearest to it, ascending.
 
     Raises:
-        InputError: the word has no vector.
+        InputError: the word has no vector, or one without a direction.
     """
     near = table.neighbours([word], k=n - 1)
+    if not near:
+        raise InputError(f"the vector of {word!r} has no direction, so nothing is near it", hint="name another word")
     return np.sort(np.array([table.find(word), *(one.row for one in near)], dtype=np.int64))
 
 
@@ -51,8 +54,7 @@ def listed(table: WordVectors, path: Path, most: int, left_out: LeftOut) -> npt.
 
 def with_direction(table: WordVectors, rows: npt.NDArray[np.int64], left_out: LeftOut) -> npt.NDArray[np.int64]:
     """Those of the rows whose vector is finite and not zero."""
-    lengths = np.linalg.norm(table.vectors[rows], axis=1)
-    valid = np.isfinite(lengths) & (lengths > 0)
+    valid = has_direction(table.vectors[rows])
     left_out["no_direction"] = int((~valid).sum())
     kept: npt.NDArray[np.int64] = rows[valid]
     return kept

@@ -11,9 +11,9 @@ from wordpipe.artifacts.reader import Artifact
 from wordpipe.artifacts.schemas import VOCABULARY
 from wordpipe.artifacts.tables import read_batches
 from wordpipe.errors import ArtifactError, ConfigError, InputError
+from wordpipe.metrics.directions import unit_rows
 from wordpipe.runtime import Progress
 from wordpipe.stages.making import PathLike, RunOptions, storage_errors
-from wordpipe.words.alignment import unit_rows
 from wordpipe.words.movement import Movement, joint_counts, movement
 from wordpipe.words.shared import Listing, Shared, shared_words, unshared_words, vectors_of
 from wordpipe.words.spelling import similar_words
@@ -50,6 +50,7 @@ def diff(
         run: progress, verification.
 
     Returns:
+        k: neighbours that were compared; fewer than asked for where there are no more words;
         compared, shared, left_out_rare, left_out_beyond, left_out_zero, only_in_a, only_in_b: numbers of words;
         alignment_cosine: the mean cosine of a word with itself, None where the dimensions differ;
         neighbours_kept: the mean share of neighbours;
@@ -79,6 +80,7 @@ def diff(
     rows = compared.rows_of(list(asked.values())) if asked or only_in else compared.moved_most(n)
     return {
         **compared.figures(),
+        "k": min(k, len(compared.words) - 1),
         "shared": shared.all,
         "left_out_rare": shared.rare,
         "left_out_beyond": shared.beyond,
@@ -171,7 +173,7 @@ def _note_other_case(a: Artifact, b: Artifact, run: RunOptions) -> None:
     """A word with a capital is in one table only where the other has lower-case words."""
     keeping = [table for table in (a, b) if table.manifest.facts.get("keep_case")]
     if len(keeping) == 1:
-        text = f"only {keeping[0].path} was made with --keep-case: its words with capitals are in no other"
+        text = f"only {keeping[0].path} keeps capitals: its words that have them are not in the other table"
         run.report(Progress("reading", note=text))
 
 
@@ -185,11 +187,11 @@ def _look_up(a: Listing, b: Listing, words: Iterable[str]) -> tuple[dict[str, in
     only_in: dict[str, str | None] = {}
     for word in words:
         forms = [word, word.lower()]
-        both = next((row for form in forms if (row := a.row(form)) is not None and b.row(form) is not None), None)
+        both = next((row for form in forms if (row := a.words.row_of(form)) is not None and form in b.words), None)
         if both is not None:
             asked[word] = both
         else:
-            there = [name for name, table in (("a", a), ("b", b)) if any(table.row(form) is not None for form in forms)]
+            there = [name for name, table in (("a", a), ("b", b)) if any(form in table.words for form in forms)]
             only_in[word] = there[0] if len(there) == 1 else None
     return asked, only_in
 
@@ -209,7 +211,7 @@ def _compare(
     """
     rows = shared.rows_a, shared.rows_b
     units = [
-        unit_rows(vectors_of(read_batches(table, "words", ["vector"]), some))
+        unit_rows(vectors_of(read_batches(table, "words", ["vector"]), some))[0]
         for table, some in zip(tables, rows, strict=True)
     ]
     there = np.flatnonzero(units[0].any(axis=1) & units[1].any(axis=1))
@@ -230,7 +232,7 @@ def _compare(
         anchors=anchors,
         report=lambda done: run.report(Progress("comparing neighbours", done, 2 * len(there), "words")),
     )
-    words: list[str] = listings[0].words.take(shared.rows_a[there]).to_pylist()
+    words: list[str] = listings[0].words.array.take(shared.rows_a[there]).to_pylist()
     return _Compared(words, shared.rows_a[there], counts_a, counts_b, found)
 
 

@@ -110,6 +110,7 @@ def _record(job: Job, screen: Screen, found: WordFile, settings: ImportSettings)
         "words": screen.kept,
         "dropped_repeated": screen.repeated,
         "dropped_bad_bytes": screen.bad_bytes,
+        "dropped_zero": screen.zero,
     }
     job.facts |= {
         "dim": found.dim,
@@ -122,5 +123,7 @@ def _record(job: Job, screen: Screen, found: WordFile, settings: ImportSettings)
         job.warn(f"words that come again are left out, the first vector of each is kept: {screen.repeated:,}")
     if screen.bad_bytes:
         job.warn(f"words that are not UTF-8 are left out: {screen.bad_bytes:,}")
+    if screen.zero:
+        job.warn(f"words whose vectors are zero are left out: {screen.zero:,}")
     if not screen.falls:
         job.warn("the counts do not fall from word to word: commoner words are taken to come first all the same")

@@ -1,11 +1,14 @@
 """`wordpipe map`: words → one page that shows them on a plane."""
 
+import sys
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from wordpipe.artifacts.files import whole_file
 from wordpipe.artifacts.reader import Artifact
@@ -68,7 +71,7 @@ def map_words(
     left_out: Counter[str] = Counter()
     with storage_errors():
         with Artifact(words, ["words"], verify=run.verify) as artifact:
-            table = WordVectors.from_batches(read_batches(artifact, "words"))
+            table = WordVectors.from_batches(_needed(read_batches(artifact, "words"), n_words, only, near))
         rows = _choose(table, n_words, only, near, left_out)
         _say_left_out(+left_out, run)
         if len(rows) < _LEAST_WORDS:
@@ -115,6 +118,18 @@ def _pick_layout(layout: str, run: RunOptions) -> str:
         return "umap"
     run.report(Progress("map", note=f"laid out by PCA; UMAP keeps many more neighbours together: {INSTALL_UMAP}"))
     return "pca"
+
+
+def _needed(
+    batches: Iterator[pa.RecordBatch], n_words: int | None, only: PathLike | None, near: str | None
+) -> Iterator[pa.RecordBatch]:
+    """As much of the table as is looked at: the first words, or all of it to look words up in."""
+    left = (n_words or _WORDS) if only is None and near is None else sys.maxsize
+    for batch in batches:
+        yield batch.slice(0, left)
+        left -= len(batch)
+        if left <= 0:
+            return
 
 
 def _choose(

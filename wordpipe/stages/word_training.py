@@ -20,7 +20,7 @@ from wordpipe.words.step import Step, Training
 __all__ = ["TrainingRun"]
 
 _STATE = "state.json"
-_WORTH = 20  # a checkpoint may cost a twentieth of the time
+_WORTH = 20  # a checkpoint that takes longer than a second may cost a twentieth of the time
 
 
 class TrainingRun:
@@ -109,7 +109,8 @@ class TrainingRun:
         files = [(f"{name}.f32", array_blocks(array)) for name, array in arrays.items()]
         self._checkpoints.save(step.tokens, [*files, (_STATE, [json.dumps(state).encode()])])
         self._kept_at = time.monotonic()
-        self._between = max(self._plan.checkpoint_seconds, _WORTH * (self._kept_at - start))
+        took = self._kept_at - start
+        self._between = max(self._plan.checkpoint_seconds, _WORTH * took if took > 1 else 0)
 
     def _load(self, checkpoint: Checkpoint) -> dict[str, Any]:
         for name, array in self.training.arrays().items():

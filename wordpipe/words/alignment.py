@@ -6,15 +6,9 @@ Legend: N words, row i the same word in both tables; D numbers per vector.
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["centred_rows", "distances", "rotation", "unit_rows"]
+from wordpipe.metrics.directions import unit_rows
 
-
-def unit_rows(vectors_ND: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    """Every vector at length 1; one without a direction (zero, not finite) becomes zero. (N, D) float32."""
-    norms_N = np.linalg.norm(vectors_ND, axis=1)
-    unit_ND = np.zeros_like(vectors_ND, dtype=np.float32)
-    np.divide(vectors_ND, norms_N[:, None], out=unit_ND, where=(np.isfinite(norms_N) & (norms_N > 0))[:, None])
-    return unit_ND
+__all__ = ["centred_rows", "distances", "rotation"]
 
 
 def centred_rows(unit_ND: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
@@ -26,7 +20,7 @@ def centred_rows(unit_ND: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
     Source: Artetxe et al. 2016, "Learning principled bilingual mappings of word embeddings while preserving monolingual
     invariance", section 2.3.
     """
-    return unit_rows(unit_ND - unit_ND.mean(axis=0))
+    return unit_rows(unit_ND - unit_ND.mean(axis=0))[0]
 
 
 def rotation(from_ND: npt.NDArray[np.float32], to_ND: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:

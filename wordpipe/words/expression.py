@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from wordpipe.errors import ConfigError
 
-__all__ = ["Expression", "parse_expression"]
+__all__ = ["SIGNS", "Expression", "parse_expression"]
 
-_SIGNS = {"+": 1, "-": -1, "−": -1, "–": -1}  # editors turn a lone hyphen into a minus sign or a dash
+SIGNS = {"+": 1, "-": -1, "−": -1, "–": -1}  # editors turn a lone hyphen into a minus sign or a dash
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +43,13 @@ def parse_expression(text: str, join: Callable[[list[str]], list[str]] = list) -
     pending = None
     parts = text.split()
     for part in parts:
-        if part not in _SIGNS:
+        if part not in SIGNS:
             terms[-1][1].append(part)
             pending = None
         elif pending is not None:
             raise _no_word_after(pending, text)
         else:
-            terms.append((_SIGNS[part], []))
+            terms.append((SIGNS[part], []))
             pending = part
     if pending is not None:
         raise _no_word_after(pending, text)

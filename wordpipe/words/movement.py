@@ -11,12 +11,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from wordpipe.metrics.neighbours import kept_shares, nearest_rows
 from wordpipe.words.alignment import centred_rows, distances
 
-__all__ = ["Movement", "excess", "joint_counts", "kept_share", "movement", "nearest_rows"]
+__all__ = ["Movement", "excess", "joint_counts", "movement"]
 
 _PEERS = 250  # words of the next lower and of the next higher counts that a word is compared with
-_BLOCK_SCORES = 1 << 24  # of words against all words held at a time: 64 MiB
 _NORMAL = 1.4826  # the median deviation of a normal distribution times this is its standard deviation
 _LEAST_DISTANCE_SPREAD = 0.01
 _LEAST_LOSS_SPREAD = 0.05
@@ -65,49 +65,15 @@ def movement(
     were chosen by, 25, 16 and 17 % in others; centred distance without excess found 1 %. Where both texts are the same but for
     these words, which no two years are, distance alone finds 95 % and surprise 91.
     """
-    near_a_NK = nearest_rows(a_ND, k, report)
-    near_b_NK = nearest_rows(b_ND, k, lambda done: report(len(a_ND) + done))
-    kept_N = kept_share(near_a_NK, near_b_NK)
+    near_a_NK, _ = nearest_rows(a_ND, k, report)
+    near_b_NK, _ = nearest_rows(b_ND, k, lambda done: report(len(a_ND) + done))
+    kept_N = kept_shares(near_a_NK, near_b_NK)
     surprise_N = excess(1 - kept_N, joint_counts_N, least_spread=_LEAST_LOSS_SPREAD)
     moved_N = None
     if a_ND.shape == b_ND.shape:
         moved_N = distances(centred_rows(a_ND), centred_rows(b_ND), anchors)
         surprise_N = (surprise_N + excess(moved_N, joint_counts_N, least_spread=_LEAST_DISTANCE_SPREAD)) / 2
     return Movement(moved_N, kept_N, surprise_N, near_a_NK, near_b_NK)
-
-
-def nearest_rows(
-    unit_ND: npt.NDArray[np.float32], k: int, report: Callable[[int], None] = lambda _: None
-) -> npt.NDArray[np.int32]:
-    """The k rows of the largest cosine with each row, without itself, the nearest first. (N, k) int32.
-
-    Every pair is looked at, a block of words at a time.
-    """
-    n = len(unit_ND)
-    assert 0 < k < n, (k, n)
-    near_NK = np.empty((n, k), dtype=np.int32)
-    rows_per_block = max(1, _BLOCK_SCORES // n)
-    for first in range(0, n, rows_per_block):
-        block_BD = unit_ND[first : first + rows_per_block]
-        scores_BN = block_BD @ unit_ND.T
-        here_B = np.arange(len(block_BD))
-        scores_BN[here_B, first + here_B] = -np.inf
-        best_BK = np.sort(np.argpartition(scores_BN, n - k, axis=1)[:, n - k :], axis=1)
-        order_BK = np.argsort(-np.take_along_axis(scores_BN, best_BK, axis=1), axis=1, kind="stable")
-        near_NK[first : first + len(block_BD)] = np.take_along_axis(best_BK, order_BK, axis=1)
-        report(first + len(block_BD))
-    return near_NK
-
-
-def kept_share(a_NK: npt.NDArray[np.int32], b_NK: npt.NDArray[np.int32]) -> npt.NDArray[np.float64]:
-    """The share of the entries of each row of one array that are in the same row of the other. (N,) float64, 0 to 1.
-
-    Source: Gonen et al. 2020, "Simple, Interpretable and Stable Method for Detecting Words with Usage Change across Corpora",
-    section 3.2, divided by K.
-    """
-    both_N2K = np.sort(np.concatenate([a_NK, b_NK], axis=1), axis=1)
-    same_N: npt.NDArray[np.float64] = (both_N2K[:, 1:] == both_N2K[:, :-1]).sum(axis=1) / a_NK.shape[1]
-    return same_N
 
 
 def joint_counts(counts_a: npt.NDArray[np.int64], counts_b: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:

@@ -93,7 +93,7 @@ class Word2VecSettings(Settings):
     device: Literal["auto", "cpu", "cuda"] = setting("auto", "where torch trains; auto: on a GPU where there is one")
     checkpoint_seconds: float = setting(
         60,
-        "seconds between checkpoints, which a stopped run goes on from; each is as large as all vectors, and three may be there",
+        "seconds between checkpoints, which a stopped run goes on from; each is as large as all vectors, and three may exist",
         gt=0,
         recipe=False,
     )

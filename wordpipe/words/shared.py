@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from wordpipe.words.movement import joint_counts
+from wordpipe.words.word_list import WordList
 
 __all__ = ["Listing", "Shared", "shared_words", "unshared_words", "vectors_of"]
 
@@ -22,7 +23,7 @@ class Listing:
         counts: (V,) int64.
     """
 
-    words: pa.ChunkedArray
+    words: WordList
     counts: npt.NDArray[np.int64]
 
     @classmethod
@@ -31,7 +32,7 @@ class Listing:
         some = list(batches)
         words = pa.chunked_array([batch.column("word") for batch in some], pa.string())
         counts = [batch.column("count").to_numpy(zero_copy_only=False) for batch in some]
-        return cls(words, np.concatenate([np.zeros(0, np.int64), *counts]))
+        return cls(WordList(words), np.concatenate([np.zeros(0, np.int64), *counts]))
 
     def __len__(self) -> int:
         return len(self.counts)
@@ -40,11 +41,6 @@ class Listing:
         """Which words occur `min_count` times or more: all of them, where nobody counted and every count is 0, (V,)."""
         enough: npt.NDArray[np.bool_] = (self.counts >= min_count) | ~self.counts.any()
         return enough
-
-    def row(self, word: str) -> int | None:
-        """The row of `word`; None where there is none."""
-        found = int(pc.index(self.words, pa.scalar(word, pa.string())).as_py())
-        return found if found >= 0 else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +72,7 @@ def shared_words(a: Listing, b: Listing, *, most: int, min_count: int, asked: Se
         min_count: words that occur fewer times in either text are left out.
         asked: rows of `a` that are not left out where `b` has the word, for whichever reason.
     """
-    found = pc.index_in(a.words, value_set=b.words.combine_chunks()).to_numpy()
+    found = pc.index_in(a.words.array, value_set=b.words.array).to_numpy(zero_copy_only=False)
     rows_a = np.flatnonzero(~np.isnan(found))
     rows_b = found[rows_a].astype(np.int64)
     counts_a, counts_b = a.counts[rows_a], b.counts[rows_b]
@@ -93,10 +89,10 @@ def unshared_words(
     these: Listing, others: Listing, *, most: int, min_count: int
 ) -> tuple[int, list[dict[str, str | int]]]:
     """How many of the words that occur `min_count` times or more the others lack, and the `most` commonest: word, count."""
-    lacking = ~pc.is_in(these.words, value_set=others.words.combine_chunks()).to_numpy()
+    lacking = ~pc.is_in(these.words.array, value_set=others.words.array).to_numpy(zero_copy_only=False)
     rows = np.flatnonzero(lacking & these.often(min_count))
     first = rows[np.argsort(-these.counts[rows], kind="stable")][:most]
-    words = these.words.take(pa.array(first)).to_pylist()
+    words = these.words.array.take(pa.array(first)).to_pylist()
     counts = these.counts[first].tolist()
     return len(rows), [{"word": word, "count": count} for word, count in zip(words, counts, strict=True)]
 

@@ -11,7 +11,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from wordpipe.errors import InputError
-from wordpipe.words.expression import parse_expression
+from wordpipe.metrics.directions import unit_rows
+from wordpipe.words.expression import SIGNS, Expression, parse_expression
 from wordpipe.words.phrases.known import KnownPhrases
 from wordpipe.words.spelling import similar_words
 from wordpipe.words.stacking import stacked_vectors
@@ -162,7 +163,7 @@ class WordVectors:
         Raises:
             ConfigError: the expression cannot be read.
         """
-        expression = parse_expression(text, self._joined)
+        expression = self._expression(text)
         asked = dict.fromkeys((*expression.positive, *expression.negative))
         absent = [word for word in asked if self.find(word) is None]
         vectors = {word: vector for word in absent if (vector := self.guess(word)) is not None}
@@ -171,6 +172,13 @@ class WordVectors:
             return Question(np.zeros(self.dim, dtype=np.float32), np.zeros(0, dtype=np.int64), unknown)
         positive = [word for word in expression.positive if word not in unknown]
         return Question(*self._sum(positive, expression.negative, vectors), unknown, [*vectors])
+
+    def _expression(self, text: str) -> Expression:
+        """What is asked for: a word of the table that is written just so (". . .", "+"), or else an expression."""
+        word = text.strip()
+        if (" " in word or word in SIGNS) and self.words.row_of(word) is not None:
+            return Expression((word,), (), False)
+        return parse_expression(text, self._joined)
 
     def neighbours(self, positive: Sequence[str], negative: Sequence[str] = (), k: int = 10) -> list[Neighbour]:
         """The words nearest to the sum of unit vectors of `positive` less those of `negative`, the query left out.
@@ -197,7 +205,7 @@ class WordVectors:
         vectors_ND = np.stack([self.vectors[row_of[word]] if word in row_of else guessed[word] for word in words])
         signs = np.repeat([1.0, -1.0], [len(positive), len(negative)]).astype(np.float32)
         rows = np.array([row_of[word] for word in words if word in row_of], dtype=np.int64)
-        return signs @ _scaled(vectors_ND, np.linalg.norm(vectors_ND, axis=1)), rows
+        return signs @ unit_rows(vectors_ND)[0], rows
 
     def nearest(
         self, query_D: npt.NDArray[np.float32], k: int = 10, *, without: npt.NDArray[np.int64] | None = None
@@ -277,14 +285,6 @@ class WordVectors:
 
             table.ngrams = NGramVectors.from_batches(ngram_batches, min_n, max_n)
         return table
-
-
-def _scaled(vectors_ND: npt.NDArray[np.float32], norms_N: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    """Vectors of length 1; those without a direction become zero."""
-    valid = np.isfinite(norms_N) & (norms_N > 0)
-    unit_ND = np.zeros_like(vectors_ND)
-    np.divide(vectors_ND, norms_N[:, None], out=unit_ND, where=valid[:, None])
-    return unit_ND
 
 
 def _largest(scores: npt.NDArray[np.float32], k: int) -> npt.NDArray[np.int64]:

@@ -26,7 +26,8 @@ function title(word) {
 }
 
 function frequency(word) {
-  return element("p", `${COUNTS[word].toLocaleString("en")} times, no. ${(RANKS[word] + 1).toLocaleString("en")}`);
+  const times = COUNTS[word] ? `${COUNTS[word].toLocaleString("en")} times, ` : ""; // 0: nobody counted
+  return element("p", `${times}no. ${(RANKS[word] + 1).toLocaleString("en")}`);
 }
 
 function neighbourList(word) {

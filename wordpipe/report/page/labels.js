@@ -18,9 +18,11 @@ let letters = ""; // the fonts, as CSS has them
 function measureWords() {
   letters = getComputedStyle(document.documentElement).getPropertyValue("--sans");
   const small = stage.width < 600 ? 10.5 : 11, range = stage.width < 600 ? 4.5 : 7;
-  const [least, most] = [Math.log(COUNTS[N - 1] + 1), Math.log(COUNTS[0] + 1)];
+  // where nobody counted, a word is taken to be as common as its rank says (Zipf's law)
+  const commonness = COUNTS[0] ? (word) => Math.log(COUNTS[word] + 1) : (word) => -Math.log(RANKS[word] + 1);
+  const [least, most] = [commonness(N - 1), commonness(0)];
   for (let word = 0; word < N; word++) {
-    const share = most > least ? (Math.log(COUNTS[word] + 1) - least) / (most - least) : 0.5;
+    const share = most > least ? Math.min(1, Math.max(0, (commonness(word) - least) / (most - least))) : 0.5;
     sizes[word] = Math.round(2 * (small + range * share)) / 2;
   }
   widths.fill(0);

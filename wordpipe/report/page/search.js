@@ -35,7 +35,7 @@ function foundItem(word, place) {
   item.setAttribute("aria-selected", String(place === active));
   const name = element("bdi", WORDS[word]);
   name.style.color = `var(--c${GROUPS[word]})`;
-  item.append(name, element("span", COUNTS[word].toLocaleString("en"), "count"));
+  item.append(name, element("span", COUNTS[word] ? COUNTS[word].toLocaleString("en") : "", "count"));
   item.addEventListener("pointerdown", (event) => {
     event.preventDefault(); // the box keeps the focus
     take(word);

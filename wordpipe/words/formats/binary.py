@@ -1,11 +1,12 @@
 """Word vectors in word2vec's binary format: two sizes in a line, then each word, a space, and its numbers as bytes."""
 
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 
 from wordpipe.errors import InputError
-from wordpipe.words.formats.rows import WordRows, refuse_other_number
+from wordpipe.words.formats.rows import WordRows, refuse_other_number, up_to_bad
 
 __all__ = ["read_binary"]
 
@@ -31,7 +32,7 @@ def read_binary(blocks: Iterator[bytes], dim: int, *, size: int, name: str) -> I
         rows, used = _read_chunk(data, dim, found, size, name)
         data = data[used:]
         found += len(rows.words)
-        yield rows
+        yield from up_to_bad(rows, partial(_not_finite, rows, name))
     if data.strip(b"\n") and found < size:
         raise InputError(
             "the file ends in the middle of a word or its numbers",
@@ -73,9 +74,10 @@ def _read_chunk(data: bytes, dim: int, before: int, size: int, name: str) -> tup
         numbers.append(data[space + 1 : end])
         used = end
     vectors_RD = np.frombuffer(b"".join(numbers), "<f4").astype(np.float32).reshape(-1, dim)
-    places_R = before + 1 + np.arange(len(words))
-    for row in np.flatnonzero(~np.isfinite(vectors_RD).all(axis=1))[:1]:
-        shown = words[row][:40].decode(errors="backslashreplace")
-        hint = "a word with a space in it, or another width than the header says, looks like this too"
-        raise InputError("a number is not finite", where=f"{name}, word {places_R[row]}", got=repr(shown), hint=hint)
-    return WordRows(words, vectors_RD, places_R), used
+    return WordRows(words, vectors_RD, before + 1 + np.arange(len(words))), used
+
+
+def _not_finite(rows: WordRows, name: str, row: int) -> InputError:
+    shown = rows.words[row][:40].decode(errors="backslashreplace")
+    hint = "a word with a space in it, or another width than the header says, looks like this too"
+    return InputError("a number is not finite", where=f"{name}, word {rows.places[row]}", got=repr(shown), hint=hint)

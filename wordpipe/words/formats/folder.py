@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import ExitStack
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
@@ -11,7 +12,7 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from wordpipe.errors import InputError
-from wordpipe.words.formats.rows import WordFile, WordRows, checked_dim
+from wordpipe.words.formats.rows import WordFile, WordRows, checked_dim, up_to_bad
 
 __all__ = ["COUNTS_NPY", "VECTORS_NPY", "WORDS_TXT", "folder_files", "open_folder"]
 
@@ -88,13 +89,15 @@ def _rows(
         if len(found) < n:
             got, where = first + len(found), f"{name}/{WORDS_TXT}, line {first + len(found) + 1}"
             raise InputError("fewer words than vectors", where=where, got=f"{got:,}", expected=f"{size:,}")
-        places_R = first + 1 + np.arange(n)
-        for row in np.flatnonzero(~np.isfinite(vectors_RD).all(axis=1))[:1]:
-            raise InputError("a number is not finite", where=f"{name}/{VECTORS_NPY}, row {first + row}")
         number = None if counts is None else _counts(*counts, n, name, first)
-        yield WordRows(found, vectors_RD, places_R, number)
+        rows = WordRows(found, vectors_RD, first + 1 + np.arange(n), number)
+        yield from up_to_bad(rows, partial(_not_finite, name, first))
     if words.read(1):
         raise InputError("more words than vectors", where=f"{name}/{WORDS_TXT}, line {size + 1}", expected=f"{size:,}")
+
+
+def _not_finite(name: str, first: int, row: int) -> InputError:
+    return InputError("a number is not finite", where=f"{name}/{VECTORS_NPY}, row {first + row}")
 
 
 def _counts(file: BinaryIO, dtype: np.dtype[np.generic], n: int, name: str, first: int) -> NDArray[np.int64]:

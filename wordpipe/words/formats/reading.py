@@ -3,17 +3,14 @@
 import re
 from collections.abc import Iterator
 from itertools import chain
-from typing import Literal
 
 from wordpipe.errors import ConfigError, InputError
 from wordpipe.words.formats.binary import read_binary
 from wordpipe.words.formats.rows import WordFile, checked_dim
+from wordpipe.words.formats.settings import Format
 from wordpipe.words.formats.text import dim_of_line, read_text
 
-__all__ = ["FORMATS", "Format", "open_stream"]
-
-Format = Literal["auto", "word2vec-text", "word2vec-binary", "glove", "numpy"]
-FORMATS: tuple[Format, ...] = ("auto", "word2vec-text", "word2vec-binary", "glove", "numpy")
+__all__ = ["open_stream"]
 
 _HEAD = 4 << 20  # bytes in which the first two lines must end to be judged; 65,536 numbers in full take 1.6 MB
 _HEADER = re.compile(rb"(?:\xef\xbb\xbf)?[ \t]*(\d{1,15})[ \t]+(\d{1,9})[ \t\r]*")  # some editors put a mark before it

@@ -1,6 +1,6 @@
 """What every reader gives: some words at a time, as the file has them; and how a reading is checked on its way."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from wordpipe.errors import InputError
 
-__all__ = ["MAX_DIM", "WordFile", "WordRows", "checked_dim", "refuse_other_number"]
+__all__ = ["MAX_DIM", "WordFile", "WordRows", "checked_dim", "refuse_other_number", "up_to_bad"]
 
 MAX_DIM = 65_536
 
@@ -29,6 +29,11 @@ class WordRows:
     places: NDArray[np.int64]
     counts: NDArray[np.int64] | None = None
 
+    def first(self, n: int) -> "WordRows":
+        """The first `n`."""
+        counts = None if self.counts is None else self.counts[:n]
+        return WordRows(self.words[:n], self.vectors[:n], self.places[:n], counts)
+
 
 @dataclass(frozen=True, slots=True)
 class WordFile:
@@ -47,6 +52,18 @@ class WordFile:
     size: int | None
     place: str
     rows: Iterator[WordRows]
+
+
+def up_to_bad(rows: WordRows, error: Callable[[int], InputError]) -> Iterator[WordRows]:
+    """The rows before the first that has a number which is not finite; then its error, if more are asked for.
+
+    Raises:
+        InputError: what `error` says of that row, once the rows before it were taken.
+    """
+    bad = np.flatnonzero(~np.isfinite(rows.vectors).all(axis=1))[:1]
+    yield rows.first(int(bad[0])) if len(bad) else rows
+    for row in bad:
+        raise error(int(row))
 
 
 def checked_dim(dim: int, where: str) -> int:

@@ -27,17 +27,23 @@ class Screen:
         kept: words given so far.
         repeated: words left out as they had come before.
         bad_bytes: words left out as they are not UTF-8.
-        keep_case: whether any word has an upper-case letter.
+        zero: words left out as their vector is zero, which has no direction: no neighbours, and no place in an index.
+        capitals: words given that have an upper-case letter.
         counts_known: whether the file says how often its words occur.
         falls: whether no word so far was commoner than one before it.
     """
 
     def __init__(self, file: WordFile, *, limit: int = 0, skip_bad_bytes: bool = False, name: str) -> None:
-        self.kept = self.repeated = self.bad_bytes = 0
-        self.keep_case, self.counts_known, self.falls = False, False, True
+        self.kept = self.repeated = self.bad_bytes = self.zero = 0
+        self.capitals, self.counts_known, self.falls = 0, False, True
         self._file, self._limit, self._skip, self._name = file, limit, skip_bad_bytes, name
         self._seen: set[str] = set()
         self._least: int | None = None  # the smallest count so far
+
+    @property
+    def keep_case(self) -> bool:
+        """Whether the words keep their case: one in a hundred has a capital. A few odd ones do not tell of the others."""
+        return 100 * self.capitals >= max(self.kept, 1)
 
     def tables(self) -> Iterator[WordVectors]:
         """The words kept, in the file's order, some thousand at a time; their counts are 0 where the file has none.
@@ -47,7 +53,7 @@ class Screen:
         """
         left = self._limit
         for rows in self._file.rows:
-            table = self._table(_first(rows, left) if self._limit else rows)
+            table = self._table(rows.first(left) if self._limit else rows)
             if len(table):
                 yield table
             left -= len(rows.words)
@@ -59,13 +65,17 @@ class Screen:
     def _table(self, rows: WordRows) -> WordVectors:
         words: list[str] = []
         kept: list[int] = []
+        directed: list[bool] = np.any(rows.vectors, axis=1).tolist()
         for row, data in enumerate(rows.words):
             word = self._decoded(data, int(rows.places[row]))
             if word is None or word in self._seen:
                 self.repeated += word is not None
                 continue
+            if not directed[row]:
+                self.zero += 1
+                continue
             self._seen.add(word)
-            self.keep_case = self.keep_case or word != word.lower()
+            self.capitals += word != word.lower()
             words.append(word)
             kept.append(row)
         self.kept += len(words)
@@ -97,8 +107,3 @@ class Screen:
         if len(counts):
             self._least = int(line.min())
         return counts
-
-
-def _first(rows: WordRows, n: int) -> WordRows:
-    counts = None if rows.counts is None else rows.counts[:n]
-    return WordRows(rows.words[:n], rows.vectors[:n], rows.places[:n], counts)

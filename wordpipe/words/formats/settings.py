@@ -7,13 +7,15 @@ from pydantic import model_validator
 
 from wordpipe.settings import Settings, setting
 
-__all__ = ["ImportSettings"]
+__all__ = ["Format", "ImportSettings"]
+
+Format = Literal["auto", "word2vec-text", "word2vec-binary", "glove", "numpy"]
 
 
 class ImportSettings(Settings):
     """How a file of word vectors is read."""
 
-    format: Literal["auto", "word2vec-text", "word2vec-binary", "glove", "numpy"] = setting(
+    format: Format = setting(
         "auto", "how FILE is written; auto: judged by what is in it. fastText's .vec is word2vec-text"
     )
     limit: int = setting(0, "take the first so many words of the file, 0 = all", ge=0)

@@ -6,6 +6,7 @@ stands before them is the word.
 
 import re
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 
 from wordpipe.errors import InputError
 from wordpipe.words.formats.numbers import read_lines
-from wordpipe.words.formats.rows import WordRows, refuse_other_number
+from wordpipe.words.formats.rows import WordRows, refuse_other_number, up_to_bad
 
 __all__ = ["NUMBER", "dim_of_line", "is_number", "read_text"]
 
@@ -59,9 +60,10 @@ def read_text(
     found, line = 0, first_line
     for text in _whole_lines(blocks, name, dim):
         for rows, lines in _read_chunk(text, dim, line, name):
+            if size is not None and found + len(rows.words) > size:
+                yield rows.first(size - found)
+                refuse_other_number(found + len(rows.words), size, f"{name}, line {rows.places[size - found]}")
             found += len(rows.words)
-            if size is not None and found > size:
-                refuse_other_number(found, size, f"{name}, line {rows.places[size - found]}")
             line += lines
             yield rows
     if size is not None:
@@ -95,26 +97,25 @@ def _read_chunk(text: bytes, dim: int, first_line: int, name: str) -> Iterator[t
         slow_S3 = np.empty((max(_SLOW, dim), 3), np.int64)
         n, lines, slow, at, is_good = read_lines(data, at, vectors_RD, words_R2, lines_R, slow_S3)
         places_R = first_line + lines_R[:n]
-        _read_slow(text, slow_S3[:slow], vectors_RD, places_R, name)
+        _read_slow(text, slow_S3[:slow], vectors_RD)
         words = _words(text, words_R2[:n], places_R, dim, name)
-        if words or is_good:
-            yield WordRows(words, vectors_RD[:n], places_R), lines
+        for rows in up_to_bad(WordRows(words, vectors_RD[:n], places_R), partial(_too_large, places_R, name)):
+            if rows.words or is_good:
+                yield rows, lines
         first_line += lines
         if not is_good:
             line = text[at : text.index(b"\n", at)]
             raise _malformed(line, dim, f"{name}, line {first_line}")
 
 
-def _read_slow(
-    text: bytes, slow_S3: NDArray[np.int64], vectors_RD: NDArray[np.float32], places_R: NDArray[np.int64], name: str
-) -> None:
+def _read_slow(text: bytes, slow_S3: NDArray[np.int64], vectors_RD: NDArray[np.float32]) -> None:
     """Read the numbers that were left out, by Arrow's parser, which rounds every number right."""
     numbers = pa.array([text[begin:end].decode() for _, begin, end in slow_S3.tolist()], pa.string())
-    values_S = numbers.cast(pa.float32()).to_numpy(zero_copy_only=False)
-    vectors_RD.reshape(-1)[slow_S3[:, 0]] = values_S
-    for row in np.flatnonzero(~np.isfinite(values_S))[:1]:
-        place = places_R[slow_S3[row, 0] // vectors_RD.shape[1]]
-        raise InputError("a number is too large for float32", where=f"{name}, line {place}", got=numbers[row])
+    vectors_RD.reshape(-1)[slow_S3[:, 0]] = numbers.cast(pa.float32()).to_numpy(zero_copy_only=False)
+
+
+def _too_large(places_R: NDArray[np.int64], name: str, row: int) -> InputError:
+    return InputError("a number is too large for float32", where=f"{name}, line {places_R[row]}")
 
 
 def _words(text: bytes, words_R2: NDArray[np.int64], places_R: NDArray[np.int64], dim: int, name: str) -> list[bytes]:

@@ -11,7 +11,8 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from wordpipe.words.judge.lookup import row_of, unit_vectors
+from wordpipe.metrics.directions import unit_rows
+from wordpipe.words.judge.lookup import row_of
 from wordpipe.words.judge.sets import Questions
 from wordpipe.words.table import WordVectors
 
@@ -122,12 +123,12 @@ def _answers(
     """
     words_U, place_Q3 = np.unique(asked_Q3, return_inverse=True)
     place_Q3 = place_Q3.reshape(asked_Q3.shape)
-    units_UD, _ = unit_vectors(vectors_VD[words_U])
+    units_UD, _ = unit_rows(vectors_VD[words_U])
     best_Q = np.full(len(asked_Q3), -np.inf, dtype=np.float32)
     answer_Q = np.full(len(asked_Q3), -1, dtype=np.int64)
     step = int(np.clip(_SIMILARITY_BYTES // (8 * max(1, len(words_U))), _LEAST_WORDS, _MOST_WORDS))
     for first in range(0, len(vectors_VD) if len(asked_Q3) else 0, step):
-        units_WD, valid_W = unit_vectors(vectors_VD[first : first + step])
+        units_WD, valid_W = unit_rows(vectors_VD[first : first + step])
         block = _Block(units_UD @ units_WD.T, valid_W, method)
         for start in range(0, len(asked_Q3), _QUESTIONS):
             part = slice(start, start + _QUESTIONS)

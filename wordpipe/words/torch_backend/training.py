@@ -15,6 +15,7 @@ been measured: benchmarks/words_gpu.py does.
 
 import os
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 
 import numpy as np
 import numpy.typing as npt
@@ -114,7 +115,7 @@ class TorchTraining:
         Raises:
             DivergedError: the loss or the vectors are no longer finite.
         """
-        with self._matrices.on_device():
+        with self._matrices.on_device(), _deterministic(self._settings.deterministic):
             yield from self._reports(flag, due)
 
     def _reports(self, flag: StopFlag, due: Callable[[], bool]) -> Iterator[Step]:
@@ -220,5 +221,15 @@ def _make_ready(settings: Word2VecPlan) -> int:
     torch.set_num_threads(threads)
     if settings.deterministic:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS reads it when CUDA starts
-    torch.use_deterministic_algorithms(settings.deterministic)
     return threads
+
+
+@contextmanager
+def _deterministic(wanted: bool) -> Iterator[None]:
+    """Let torch take slower, repeatable kernels inside; what the caller chose for himself comes back."""
+    before = torch.are_deterministic_algorithms_enabled()
+    torch.use_deterministic_algorithms(wanted or before)
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(before)
