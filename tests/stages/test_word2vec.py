@@ -1,6 +1,7 @@
 """`train word2vec`: what its options do to the artifact, and going on from one."""
 
 import json
+from contextlib import suppress
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -9,8 +10,13 @@ import pytest
 import wordpipe
 from wordpipe.artifacts.reader import Artifact
 from wordpipe.artifacts.tables import read_batches
-from wordpipe.errors import ArtifactError, ConfigError
+from wordpipe.errors import ArtifactError, ConfigError, DivergedError, InputError
+from wordpipe.runtime import Stopped
+from wordpipe.stages.making import making
+from wordpipe.stages.word_training import TrainingRun
 from wordpipe.words.all_but_the_top import CommonPart
+from wordpipe.words.settings import Word2VecSettings
+from wordpipe.words.step import Step
 
 SMALL = {"dim": 12, "window": 3, "epochs": 2, "min_count": 2, "threads": 1}
 
@@ -171,6 +177,11 @@ def test_what_cannot_go_on_is_refused(built, tmp_path, first, named):
         ({"loss": "hs", "backend": "gensim"}, "backend = native"),
         ({"max_n": 5, "vectors": "sum"}, "n-grams"),
         ({"lr": 1e-5}, "min_lr"),
+        ({"min_lr": 0.03}, "min_lr = 0.03 should be at most lr = 0.025"),
+        ({"remove_components": 12}, "less than dim = 12"),
+        ({"device": "cpu"}, "backend = torch"),
+        ({"backend": "gensim", "init": "somewhere"}, "init = somewhere goes with backend = native"),
+        ({"backend": "torch", "max_n": 4}, "max_n = 4 goes with backend = native"),
     ],
 )
 def test_settings_that_do_not_fit_together_are_named(built, tmp_path, settings, named):
@@ -192,3 +203,76 @@ def test_words_are_in_the_order_of_their_counts(built, tmp_path):
         counts = np.concatenate([batch.column("count").to_numpy() for batch in read_batches(made, "words")])
     assert (np.diff(counts) <= 0).all()
     assert counts.min() >= 2
+
+
+@pytest.mark.parametrize(
+    "settings", [{"subsample": 1e-12}, {"context": "sentence", "min_count": 60, "subsample": 1e-9}]
+)
+def test_vectors_that_nothing_trained_are_not_published(built, tmp_path, settings):
+    with pytest.raises(InputError, match="no word has a neighbour") as caught:
+        train(built, tmp_path / "w", **settings)
+    assert "--subsample" in (caught.value.hint or "")
+    assert not (tmp_path / "w").exists()
+
+
+def test_a_wild_learning_rate_is_named(built, tmp_path):
+    with pytest.raises(DivergedError, match="guessing|finite") as caught:
+        train(built, tmp_path / "w", architecture="cbow", lr=1.0, epochs=20, window=10, min_count=1, negatives=20)
+    assert "--lr" in (caught.value.hint or "")
+
+
+def test_a_table_of_other_words_cannot_be_gone_on_from(built, tmp_path):
+    (tmp_path / "v.txt").write_text("qqq " + "1 " * 12 + "\nzzz " + "2 " * 12 + "\n")
+    wordpipe.import_words(tmp_path / "v.txt", output=tmp_path / "other")
+    with pytest.raises(ArtifactError, match="none of its words"):
+        train(built, tmp_path / "w", init=tmp_path / "other")
+
+
+def test_auto_and_native_are_one_recipe(built, tmp_path):
+    recipes = {train(built, tmp_path / name, backend=name, epochs=1).recipe for name in ("auto", "native")}
+    assert len(recipes) == 1
+
+
+class _Stopping:
+    """A training that is stopped after its last step."""
+
+    threads, bitwise, device = 1, True, "cpu"
+
+    def __init__(self):
+        self.progress = {"words": 0}
+        self.state = np.zeros((2, 8), dtype=np.float32)
+        self.vectors = self.outputs = self.state
+
+    def arrays(self):
+        return {"state": self.state}
+
+    def steps(self, flag, due=lambda: False):
+        self.progress = {"words": 10}
+        yield Step(1, 10, 10, "train", 1.0, 0.01, 0.1)
+        yield Step(1, 10, 10, "train", None, 0.01, 0.1, resting=True)
+        flag.signum = 15
+
+
+def test_a_stop_after_the_last_step_keeps_what_was_learned(tmp_path):
+    plan = Word2VecSettings.make({}).plan(10)
+    with pytest.raises(Stopped) as caught, making("words", "train word2vec", tmp_path / "w", plan, None) as job:
+        TrainingRun(job, _Stopping, plan, 10).run()
+    assert "step-00000010" in str(caught.value.saved)
+    assert (tmp_path / ".w.partial" / "LATEST.json").is_file()
+
+
+def test_what_racing_threads_made_is_never_called_bitwise_again(tmp_path):
+    plan = Word2VecSettings.make({}).plan(10)
+
+    def bitwise(threads):
+        """Whether a training that goes on with so many threads still is, before it is stopped again."""
+        training = _Stopping()
+        training.threads, training.bitwise = threads, threads == 1
+        with suppress(Stopped), making("words", "train word2vec", tmp_path / "w", plan, None) as job:
+            run = TrainingRun(job, lambda: training, plan, 10)
+            run.resume()
+            found = training.bitwise
+            run.run()
+        return found
+
+    assert [bitwise(threads) for threads in (2, 1, 1)] == [False, False, False]

@@ -80,3 +80,18 @@ def test_only_the_split_asked_for_is_read() -> None:
     docs, splits = [[[0, 1]], [[2]], [[3, 4]]], ["train", "valid", "train"]
     read = list(read_words(batches(docs, splits=splits), column="word_ids", context="document", split="valid"))
     assert [block.ids.tolist() for block in read] == [[2]]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_disk_is_told(tmp_path: Path) -> None:
+    (tmp_path / "rows").symlink_to("/dev/full")
+    with pytest.raises(OSError, match="No space left"):
+        write_text([Words(np.arange(100_000, dtype=np.int32), np.zeros(1, dtype=np.int64))], tmp_path / "rows")
+
+
+def test_a_text_that_was_cut_is_told(tmp_path: Path) -> None:
+    text = write_text([Words(np.arange(100, dtype=np.int32), np.zeros(1, dtype=np.int64))], tmp_path / "rows")
+    with text.path.open("r+b") as file:
+        file.truncate(90)
+    with pytest.raises(OSError, match="was cut"):
+        text.read(0, 100)
