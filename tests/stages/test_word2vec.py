@@ -216,7 +216,7 @@ def test_vectors_that_nothing_trained_are_not_published(built, tmp_path, setting
 
 
 def test_a_wild_learning_rate_is_named(built, tmp_path):
-    with pytest.raises(DivergedError, match="guessing|finite") as caught:
+    with pytest.raises(DivergedError, match=r"guessing|finite") as caught:
         train(built, tmp_path / "w", architecture="cbow", lr=1.0, epochs=20, window=10, min_count=1, negatives=20)
     assert "--lr" in (caught.value.hint or "")
 

@@ -164,6 +164,9 @@ def _remarks(found: dict[str, Any]) -> list[str]:
         if one["unit"] == "token":
             lines.append(f"{name}: its rows are tokens, so a word of several tokens is unknown")
         lines += [f"{name}: {_unknown(judged)}" for judged in one["sets"] if judged["unknown_words"]["count"]]
+        lines += [
+            f"{name}: {_guessed(judged)}" for judged in one["sets"] if judged.get("guessed_words", {}).get("count")
+        ]
     if found["unknown"] == "drop" and not _is_same_for_all(found["words"]):
         lines.append("the columns know different pairs or questions; --unknown zero counts all of them")
     if found["skipped"]:
@@ -177,6 +180,12 @@ def _unknown(judged: dict[str, Any]) -> str:
     what = f"not among the {judged['among']:,} commonest" if "among" in judged else "unknown"
     some = ", ".join([*first[:_UNKNOWN_SHOWN], *["…"] * (count > _UNKNOWN_SHOWN)])
     return f"{count:,} words of {judged['name']} are {what}: {some}"
+
+
+def _guessed(judged: dict[str, Any]) -> str:
+    count, first = judged["guessed_words"]["count"], judged["guessed_words"]["first"]
+    some = ", ".join([*first[:_UNKNOWN_SHOWN], *["…"] * (count > _UNKNOWN_SHOWN)])
+    return f"{count:,} words of {judged['name']} are not in the table and guessed from their letters: {some}"
 
 
 def _is_same_for_all(judged: list[dict[str, Any]]) -> bool:

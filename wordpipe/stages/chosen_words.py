@@ -62,7 +62,7 @@ def with_direction(table: WordVectors, rows: npt.NDArray[np.int64], left_out: Le
 
 def _lines(path: Path) -> list[str]:
     try:
-        return path.read_text(encoding="utf-8-sig").splitlines()
+        return path.read_text(encoding="utf-8-sig").split("\n")  # and at no other mark, which may be a part of a word
     except (FileNotFoundError, IsADirectoryError):
         raise InputError("no such file of words", where=path) from None
     except UnicodeDecodeError as error:

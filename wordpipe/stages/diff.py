@@ -20,6 +20,7 @@ from wordpipe.words.spelling import similar_words
 
 __all__ = ["diff"]
 
+_MOST_NEIGHBOURS = 200_000_000
 _LEAST_SURPRISE = 0.005  # what is shown as 0.00 is no movement
 
 
@@ -156,6 +157,9 @@ def _check_bounds(**numbers: int) -> None:
         least = 2 if name == "words" else 1
         if value < least:
             raise ConfigError("too small", where=name, got=value, expected=f"{least} or more")
+    if numbers["words"] * numbers["k"] > _MOST_NEIGHBOURS:
+        expected = f"at most {_MOST_NEIGHBOURS:,} neighbours of all words, which are held in memory"
+        raise ConfigError("too many", where="words × k", got=f"{numbers['words'] * numbers['k']:,}", expected=expected)
 
 
 def _refuse_other_units(a: Artifact, b: Artifact) -> None:

@@ -122,6 +122,7 @@ def _similarity(found: Similarity) -> dict[str, Any]:
         "pairs": found.pairs,
         "known": found.known,
         "unknown_words": _shown(found.unknown_words),
+        "guessed_words": _shown(found.guessed_words),
     }
 
 

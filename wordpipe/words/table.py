@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from wordpipe.errors import InputError
 from wordpipe.metrics.directions import unit_rows
 from wordpipe.words.expression import SIGNS, Expression, parse_expression
-from wordpipe.words.phrases.known import KnownPhrases
+from wordpipe.words.phrases.known import JOINT, KnownPhrases
 from wordpipe.words.spelling import similar_words
 from wordpipe.words.stacking import stacked_vectors
 from wordpipe.words.word_list import WordList
@@ -132,7 +133,7 @@ class WordVectors:
     @cached_property
     def phrases(self) -> KnownPhrases:
         """The phrases among the words."""
-        return KnownPhrases(self.words)
+        return KnownPhrases(self.words.array.filter(pc.match_substring(self.words.array, JOINT)).to_pylist())
 
     def _joined(self, words: list[str]) -> list[str]:
         """The words with known phrases joined, as they are written or else in lower case."""

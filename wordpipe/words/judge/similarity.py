@@ -23,12 +23,14 @@ class Similarity:
         pairs: pairs in the set.
         known: those of which both words have a vector.
         unknown_words: the words that have none, in the order of the set.
+        guessed_words: those whose vector is put together from their n-grams, as they are not in the table.
     """
 
     spearman: float | None
     pairs: int
     known: int
     unknown_words: list[str]
+    guessed_words: list[str]
 
 
 def judge_similarity(table: WordVectors, pairs: Pairs, *, unknown: Literal["drop", "zero"] = "drop") -> Similarity:
@@ -52,6 +54,7 @@ def judge_similarity(table: WordVectors, pairs: Pairs, *, unknown: Literal["drop
         len(found),
         int(known_P.sum()),
         [word for word, vector in vectors.items() if vector is None],
+        [word for word, vector in vectors.items() if vector is not None and table.find(word) is None],
     )
 
 
