@@ -45,7 +45,7 @@ class Case:
         self.weights = [rng.normal(size=(n, DIM)) / 2 for n in (V, n_outputs, 2 * V)]
 
     def natively(
-        self, begin: int, end: int, lr: tuple[float, float]
+        self, begin: int, end: int, lr: tuple[float, float], hot: int = 0
     ) -> tuple[list[npt.NDArray[np.float32]], npt.NDArray[np.float64]]:
         """The weights after the kernel, and its sums."""
         plain, tree = self.plain, self.plain.tree
@@ -63,8 +63,8 @@ class Case:
             Windows(plain.skipgram, plain.window, plain.dynamic, plain.keep, np.array(plain.keys, dtype=np.uint64)),
             Objective(OBJECTIVES[plain.loss], plain.negatives, plain.noise.limits, plain.noise.others,
                       tree.path_starts, tree.path_nodes, tree.path_signs, most),
-            Rows(inputs, outputs, starts, np.array([part for one in lists for part in one], dtype=np.int32), grams),
-            np.empty(scratch_size(plain.window, padded(DIM)), dtype=np.float32), sums,
+            Rows(inputs, outputs, starts, np.array([part for one in lists for part in one], dtype=np.int32), grams, hot),
+            np.empty(scratch_size(plain.window, padded(DIM), hot), dtype=np.float32), sums,
         )  # fmt: skip
         assert not any(w[:, DIM:].any() for w in padded_weights), "the padding was written to"
         return [w[:, :DIM] for w in padded_weights], sums
@@ -132,6 +132,16 @@ def test_gradients_match_finite_differences(loss: str, skipgram: bool) -> None:
         if which == 0 and not skipgram:
             descent /= len(window[2])  # each word of the window gets the whole gradient of their mean, as in word2vec
         np.testing.assert_allclose(descent, numeric, atol=2e-3)
+
+
+@pytest.mark.parametrize("loss", ["ns", "hs"])
+@pytest.mark.parametrize("hot", [1, 5, 13])
+def test_hot_rows_are_added_back(loss: str, hot: int) -> None:
+    case = Case(loss=loss)
+    plainly, hotly = case.natively(0, 120, (0.05, 0.01)), case.natively(0, 120, (0.05, 0.01), hot)
+    for one, other in zip(plainly[0], hotly[0], strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-6)
+    np.testing.assert_allclose(plainly[1], hotly[1])
 
 
 def test_pieces_add_up_to_the_whole() -> None:

@@ -23,7 +23,7 @@ from wordpipe.words.native.draws import draw_noise, mixed
 from wordpipe.words.native.logistic import exponential, gradients
 from wordpipe.words.native.ring import enter, leave
 from wordpipe.words.native.survivors import survivors
-from wordpipe.words.native.vectors import WIDE, add_row, dots, fetch, mean_row, update
+from wordpipe.words.native.vectors import WIDE, add_difference, add_row, copy_row, dots, fetch, mean_row, update
 
 __all__ = ["LINES", "NEGATIVE", "SOFTMAX", "TREE", "Objective", "Rows", "Windows", "scratch_size", "train_piece"]
 
@@ -82,6 +82,8 @@ class Rows(NamedTuple):
         inputs: (V, D) the words' vectors.
         outputs: (V, D) or (nodes, D).
         part_starts, parts, part_vectors: n-grams of the words, see `ring.enter`.
+        hot: of `outputs`, the first so many rows, the commonest, are changed in a copy that is added back at the end of the
+            piece, as threads that change the same rows wait for each other's caches; 0 for none.
     """
 
     inputs: Floats
@@ -89,11 +91,12 @@ class Rows(NamedTuple):
     part_starts: Offsets
     parts: Ints
     part_vectors: Floats
+    hot: int
 
 
-def scratch_size(window: int, dim: int) -> int:
-    """Numbers `train_piece` needs room for: slots twice, the hidden layer, a row for nobody, and the changes of a window."""
-    return (2 * (2 * window + 1) + 2 + min(2 * window + 1, LINES)) * dim
+def scratch_size(window: int, dim: int, hot: int) -> int:
+    """Numbers `train_piece` needs: slots twice, the hidden layer, a row for nobody, a window's changes, hot rows twice."""
+    return (2 * (2 * window + 1) + 2 + min(2 * window + 1, LINES) + 2 * hot) * dim
 
 
 @inlined
@@ -200,7 +203,7 @@ def train_piece(  # noqa: C901  (one thought: a window after the other)
             name, and these are used by their addresses.
         sums: to which the loss in nats and the number of predictions are added.
     """
-    inputs, outputs, part_starts, parts, part_vectors = weights
+    inputs, outputs, part_starts, parts, part_vectors, hot = weights
     skipgram, size, dynamic, keep, keys = windows
     kind, negatives, limits, others, path_starts, path_nodes, path_signs, most = objective
     dim = inputs.shape[1]
@@ -224,6 +227,10 @@ def train_piece(  # noqa: C901  (one thought: a window after the other)
     changes = unused + 4 * dim
     scratch[(2 * n_slots + 1) * dim : (2 * n_slots + 2) * dim] = 0
     in_vectors, out_vectors, gram_vectors = inputs.ctypes.data, outputs.ctypes.data, part_vectors.ctypes.data
+    hot_now = changes + 4 * min(n_slots, LINES) * dim
+    hot_before = hot_now + 4 * hot * dim
+    copy_row(hot_now, out_vectors, hot * dim)
+    copy_row(hot_before, hot_now, hot * dim)
 
     # what is predicted; noise for this window and for the next, whose vectors are already on their way
     stride = (most + WIDE - 1) // WIDE * WIDE
@@ -291,7 +298,9 @@ def train_piece(  # noqa: C901  (one thought: a window after the other)
                     counts,
                 )
                 for column in range(n_next):
-                    fetch(out_vectors + 4 * np.int64(chosen[stride - flip + column]) * dim, dim)
+                    row = np.int64(chosen[stride - flip + column])
+                    if row >= hot:
+                        fetch(out_vectors + 4 * row * dim, dim)
         elif kind == TREE:
             turn = path_starts[target]
             n_chosen = path_starts[target + 1] - turn
@@ -302,7 +311,8 @@ def train_piece(  # noqa: C901  (one thought: a window after the other)
             for column in range(used):
                 columns[column], rates[column] = unused, 0
                 if column < n_chosen:
-                    columns[column] = out_vectors + 4 * np.int64(chosen[flip + column]) * dim
+                    row = np.int64(chosen[flip + column])
+                    columns[column] = (hot_now if row < hot else out_vectors) + 4 * row * dim
                     rates[column] = rate * counts[flip + column]
         centre += 1
         if not n:
@@ -337,5 +347,6 @@ def train_piece(  # noqa: C901  (one thought: a window after the other)
     while left < entered:
         leave(held[left % n_slots], slots, users, now, before, in_vectors, dim, part_starts, parts, gram_vectors)
         left += 1
+    add_difference(out_vectors, hot_now, hot_before, hot * dim)
     sums[0] += loss
     sums[1] += predictions
