@@ -154,17 +154,17 @@ def test_going_on_with_ngrams_begins_at_the_same_vectors(built, tmp_path):
 @pytest.mark.parametrize(
     ("first", "named"),
     [
-        ({"dim": 8}, "dim"),
-        ({"max_n": 5}, "max_n"),
-        ({"remove_components": 1}, "remove_components"),
-        ({"vectors": "sum"}, "vectors"),
+        ({"dim": 8}, "dim differs"),
+        ({"max_n": 5}, "max_n differs"),
+        ({"remove_components": 1}, "changed after"),
+        ({"vectors": "sum"}, "changed after"),
     ],
 )
 def test_what_cannot_go_on_is_refused(built, tmp_path, first, named):
     train(built, tmp_path / "first", **first)
-    with pytest.raises(ArtifactError, match=f"{named} differs") as caught:
+    with pytest.raises(ArtifactError, match=named) as caught:
         train(built, tmp_path / "more", init=tmp_path / "first")
-    assert "--init" in (caught.value.hint or "")
+    assert caught.value.hint
 
 
 @pytest.mark.parametrize(

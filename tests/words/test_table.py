@@ -106,3 +106,10 @@ def test_batches_have_the_schema_and_come_back(size: int, rows: int) -> None:
 def test_an_empty_table_is_refused() -> None:
     with pytest.raises(InputError, match="empty"):
         WordVectors.from_batches([])
+
+
+def test_a_sign_that_sticks_to_a_known_word_is_an_operator() -> None:
+    table = WordVectors(["king", "man", "woman", "-x"], np.ones(4, dtype=np.int64), np.eye(4, dtype=np.float32))
+    glued, parted = table.understand("king -man +woman"), table.understand("king - man + woman")
+    np.testing.assert_array_equal(glued.query, parted.query)
+    assert table.understand("-x").rows.tolist() == [3]

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from wordpipe.artifacts.draft import HashedFile
 from wordpipe.artifacts.exchange import exchange
+from wordpipe.artifacts.reader import refuse_inside_artifact
 from wordpipe.artifacts.target import files_at
 from wordpipe.errors import StorageError
 
@@ -24,10 +25,12 @@ def whole_file(path: Path) -> Iterator[HashedFile]:
 
     Raises:
         StorageError: something stands there that is no file: a device, a pipe, a folder.
+        ConfigError: it would lie in an artifact.
     """
     if path.exists() and not path.is_file():
         raise StorageError("this is no file, and would be replaced", where=path, hint="name another output with -o")
     path = path.resolve()
+    refuse_inside_artifact(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.parent / f".{path.name}.{secrets.token_hex(8)}.tmp"
     file = HashedFile(beside, path.name)
@@ -59,8 +62,10 @@ def whole_folder(
 
     Raises:
         StorageError: something else stands at `path`.
+        ConfigError: it would lie in an artifact.
         OSError: the disk refused; what was there is untouched.
     """
+    refuse_inside_artifact(path)
     _refuse_other(path, may_replace | set(files))
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.parent / f".{path.name}.{secrets.token_hex(8)}.tmp"

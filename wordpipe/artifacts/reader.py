@@ -18,9 +18,9 @@ from wordpipe.artifacts.lock import OutputLock
 from wordpipe.artifacts.manifest import MANIFEST, InputEntry, Kind, Manifest, OutputEntry
 from wordpipe.artifacts.positioned import PositionedFile, naming, open_regular
 from wordpipe.artifacts.target import asides, files_under, recover
-from wordpipe.errors import ArtifactError, LockedError
+from wordpipe.errors import ArtifactError, ConfigError, LockedError
 
-__all__ = ["Artifact", "is_artifact"]
+__all__ = ["Artifact", "is_artifact", "refuse_inside_artifact"]
 
 _MAX_MANIFEST = 64 << 20
 _TRIES = 50  # how often to begin again when a writer replaces the artifact while it is being opened
@@ -39,6 +39,21 @@ _MAKERS: dict[Kind, str] = {
 def is_artifact(path: Path) -> bool:
     """Whether `path` is a folder with a manifest."""
     return (path / MANIFEST).is_file()
+
+
+def refuse_inside_artifact(target: Path) -> None:
+    """Refuse to write into the folder of an artifact.
+
+    Raises:
+        ConfigError: `target` lies in one.
+    """
+    for folder in target.absolute().parents:
+        if (
+            is_artifact(folder) and b'"wordpipe"' in (folder / MANIFEST).read_bytes()
+        ):  # others have files of this name too
+            raise ConfigError(
+                "the output lies inside another artifact", where=target, got=folder, hint="name another output with -o"
+            )
 
 
 class Artifact:

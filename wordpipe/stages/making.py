@@ -23,8 +23,8 @@ from wordpipe import __version__
 from wordpipe.artifacts.draft import Draft, clear_leftovers, refuse_foreign
 from wordpipe.artifacts.lock import OutputLock
 from wordpipe.artifacts.manifest import InputEntry, Kind, Manifest, digest_of, library_versions, recipe_of
-from wordpipe.artifacts.reader import Artifact, is_artifact
-from wordpipe.errors import BudgetError, ConfigError, StorageError
+from wordpipe.artifacts.reader import Artifact, refuse_inside_artifact
+from wordpipe.errors import BudgetError, StorageError
 from wordpipe.runtime import Progress, Report, Stopwatch, forget_peak_memory, peak_memory_bytes, quiet
 from wordpipe.settings import Settings
 
@@ -199,7 +199,7 @@ def making(kind: Kind, command: str, output: PathLike, settings: Settings, run: 
     """
     target, run = Path(output), run or RunOptions()
     with storage_errors(), ExitStack() as stack:
-        _refuse_inside_artifact(target)
+        refuse_inside_artifact(target)
         refuse_foreign(target, kind)  # before anything is touched, and again under the lock
         target.parent.mkdir(parents=True, exist_ok=True)
         stack.enter_context(OutputLock(target))
@@ -245,11 +245,3 @@ def storage_error(error: OSError) -> StorageError:
     """The user's version of an OSError."""
     what = (error.strerror or str(error) or "input or output failed").lower()
     return StorageError(what, where=error.filename, hint=_HINTS.get(error.errno or 0))
-
-
-def _refuse_inside_artifact(target: Path) -> None:
-    for folder in target.absolute().parents:
-        if is_artifact(folder):
-            raise ConfigError(
-                "the output lies inside another artifact", where=target, got=folder, hint="name another output with -o"
-            )

@@ -95,6 +95,15 @@ def map_words(
 def _check_output(output: PathLike) -> None:
     if Path(output).is_dir() or str(output) == "-":
         raise ConfigError("a map is a file", where="output", got=output, hint="name a file with -o, such as map.html")
+    if Path(output).is_file() and not _is_page(Path(output)):
+        raise ConfigError(
+            "a file is there that is no page", where="output", got=output, hint="name another file with -o"
+        )
+
+
+def _is_page(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(15).lower() in (b"<!doctype html>", b"")
 
 
 def _check_settings(n_words: int | None, only: PathLike | None, near: str | None, groups: int) -> None:

@@ -61,12 +61,14 @@ def start_from(job: Job, training: Training, old: Artifact, words: pa.StringArra
     if old.manifest.facts.get("outputs") and job.settings.model_dump()["loss"] != "hs":
         _copy(old, "outputs", rows, arrays["outputs"][:, :dim])
     else:
-        job.warn("the output vectors were not kept: they start at zero, so the first epoch learns them anew")
+        job.warn("output vectors are not carried over (none were kept, or of another loss): they start at zero")
     if ngrams is not None and isinstance(training, NativeTraining):
         _copy(old, "ngrams", _rows_in(old, "ngrams", "ngram", ngrams.spelled), arrays["ngrams"][:, :dim])
         training.take_parts_away(found)
     job.counts |= {"words_from_init": int(found.sum()), "words_new": len(words) - int(found.sum())}
-    job.counts["words_of_init_left_out"] = int((rows < 0).sum())
+    job.counts["words_of_init_left_out"] = left_out = int((rows < 0).sum())
+    if left_out:
+        job.warn(f"{left_out:,} of its {len(rows):,} words are too rare in this text, or not there, and are left out")
 
 
 def _chosen(training: Training, plan: Word2VecPlan) -> Floats:
@@ -91,6 +93,14 @@ def _refuse_misfit(job: Job, old: Artifact) -> None:
         "max_n": settings["max_n"], "min_n": settings["min_n"] if settings["max_n"] else 0,
     }  # fmt: skip
     found = {"vectors": "inputs", "remove_components": 0, "max_n": 0, "min_n": 0} | dict(facts)
+    for name in ("vectors", "remove_components"):
+        if found[name] != wanted[name]:
+            raise ArtifactError(
+                "these vectors were changed after their training, which cannot go on from there",
+                where=old.path,
+                got=f"{name} = {found[name]}",
+                hint=f"train them without --{name.replace('_', '-')}, go on from those, and change the result",
+            )
     for name, value in wanted.items():
         if found.get(name) != value:
             raise ArtifactError(

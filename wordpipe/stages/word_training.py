@@ -72,7 +72,9 @@ class TrainingRun:
             InputError: nothing predicted anything.
         """
         last: Step | None = None  # stays None where only the end of a run was left to do
-        told = "stopping, saving (press again to stop now)" if self.training.arrays() else "stopping"
+        told = "stopping, saving (press again to stop now)"
+        if not self.training.arrays():
+            told = "stopping: this backend cannot go on later, so nothing is kept"
         with stop_signal(lambda _: self._job.note(told)) as flag:
             for step in self.training.steps(flag, self._due):
                 if step.loss is not None:

@@ -179,7 +179,12 @@ class WordVectors:
         word = text.strip()
         if (" " in word or word in SIGNS) and self.words.row_of(word) is not None:
             return Expression((word,), (), False)
-        return parse_expression(text, self._joined)
+        return parse_expression(" ".join(map(self._parted, text.split())), self._joined)
+
+    def _parted(self, part: str) -> str:
+        """`-man` as `- man` where only the second is known."""
+        glued = len(part) > 1 and part[0] in SIGNS and self.find(part) is None and self.find(part[1:]) is not None
+        return f"{part[0]} {part[1:]}" if glued else part
 
     def neighbours(self, positive: Sequence[str], negative: Sequence[str] = (), k: int = 10) -> list[Neighbour]:
         """The words nearest to the sum of unit vectors of `positive` less those of `negative`, the query left out.

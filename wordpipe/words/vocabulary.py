@@ -74,7 +74,8 @@ def _nothing_kept(counts: npt.NDArray[np.int64], min_count: int) -> InputError:
     """The error that says how far below the cut the text is."""
     kinds = int((counts > 0).sum())
     if not kinds:
-        return InputError("the training text has no words", hint="give more text, or look at the train split")
+        hint = "give more text; where all of it was held out: wordpipe ingest --valid 0"
+        return InputError("the training text has no words", hint=hint)
     return InputError(
         f"0 of {kinds:,} words occur often enough to get a vector",
         where="min_count",

@@ -298,9 +298,9 @@ def train_piece(  # noqa: C901  (one thought: a window after the other)
                     counts,
                 )
                 for column in range(n_next):
-                    row = np.int64(chosen[stride - flip + column])
-                    if row >= hot:
-                        fetch(out_vectors + 4 * row * dim, dim)
+                    output = np.int64(chosen[stride - flip + column])
+                    if output >= hot:
+                        fetch(out_vectors + 4 * output * dim, dim)
         elif kind == TREE:
             turn = path_starts[target]
             n_chosen = path_starts[target + 1] - turn
@@ -311,8 +311,8 @@ def train_piece(  # noqa: C901  (one thought: a window after the other)
             for column in range(used):
                 columns[column], rates[column] = unused, 0
                 if column < n_chosen:
-                    row = np.int64(chosen[flip + column])
-                    columns[column] = (hot_now if row < hot else out_vectors) + 4 * row * dim
+                    output = np.int64(chosen[flip + column])
+                    columns[column] = (hot_now if output < hot else out_vectors) + 4 * output * dim
                     rates[column] = rate * counts[flip + column]
         centre += 1
         if not n:
