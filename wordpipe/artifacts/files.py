@@ -21,15 +21,14 @@ __all__ = ["whole_file", "whole_folder"]
 def whole_file(path: Path) -> Iterator[HashedFile]:
     """Write beside `path`, force it to the disk, and rename it into place when the block ends well.
 
-    Where `path` is a link, what it leads to is replaced, and the link stays.
+    A link is replaced, and what it leads to stays as it is.
 
     Raises:
         StorageError: something stands there that is no file: a device, a pipe, a folder.
         ConfigError: it would lie in an artifact.
     """
-    if path.exists() and not path.is_file():
+    if path.exists() and (not path.is_file() or path.absolute().is_relative_to("/dev")):  # /dev/stdout may lead to a file
         raise StorageError("this is no file, and would be replaced", where=path, hint="name another output with -o")
-    path = path.resolve()
     refuse_inside_artifact(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.parent / f".{path.name}.{secrets.token_hex(8)}.tmp"
