@@ -2,12 +2,14 @@
 
 import signal
 import sys
+from pathlib import Path
 
 import pytest
 
 from tests.artifacts.tracing import run
 from wordpipe.artifacts import failpoints
 from wordpipe.artifacts.files import whole_file
+from wordpipe.errors import ConfigError, StorageError
 
 
 def write(path, *pieces: bytes) -> None:
@@ -79,9 +81,21 @@ def test_a_link_is_replaced_not_followed(tmp_path):
 
 def test_a_folder_is_not_replaced(tmp_path):
     (tmp_path / "words.txt").mkdir()
-    with pytest.raises(OSError, match=r"words\.txt"):
+    with pytest.raises(StorageError, match=r"words\.txt"):
         write(tmp_path / "words.txt", b"new")
     assert [path.name for path in tmp_path.iterdir()] == ["words.txt"]
+
+
+def test_nothing_is_written_into_an_artifact(tmp_path, built):
+    with pytest.raises(ConfigError, match="inside another artifact"):
+        write(built / "words" / "extra.txt", b"new")
+    (tmp_path / "manifest.json").write_text('{"name": "a web page"}')
+    write(tmp_path / "words.txt", b"new")
+
+
+def test_a_device_is_not_replaced():
+    with pytest.raises(StorageError, match="no file"):
+        write(Path("/dev/null"), b"new")
 
 
 @pytest.mark.parametrize("place", ["publish.file_written:kill:2", "publish.file_synced:kill"])
