@@ -27,7 +27,8 @@ def whole_file(path: Path) -> Iterator[HashedFile]:
         StorageError: something stands there that is no file: a device, a pipe, a folder.
         ConfigError: it would lie in an artifact.
     """
-    if path.exists() and (not path.is_file() or path.absolute().is_relative_to("/dev")):  # /dev/stdout may lead to a file
+    device = path.absolute().is_relative_to("/dev")  # /dev/stdout may lead to a file
+    if path.exists() and (device or not path.is_file()):
         raise StorageError("this is no file, and would be replaced", where=path, hint="name another output with -o")
     refuse_inside_artifact(path)
     path.parent.mkdir(parents=True, exist_ok=True)
