@@ -10,6 +10,7 @@ import pyarrow as pa
 from wordpipe.artifacts.reader import Artifact
 from wordpipe.artifacts.schemas import CORPUS, sentences_schema
 from wordpipe.artifacts.tables import read_batches, read_schema, row_count
+from wordpipe.artifacts.vectors import vector_column
 from wordpipe.errors import InputError
 from wordpipe.sentences.encoder import transform_kind
 from wordpipe.sentences.settings import EmbedSettings
@@ -146,7 +147,7 @@ def _rows(units: list[Unit], vectors_ND: npt.NDArray[np.float32], first: int, sc
         "text": [unit.text for unit in units],
         "source": [unit.source for unit in units],
         "line": [unit.line for unit in units],
-        "vector": pa.FixedSizeListArray.from_arrays(pa.array(vectors_ND.ravel()), type=schema.field("vector").type),
+        "vector": vector_column(vectors_ND),
     }
     for name in schema.names[len(columns) :]:
         columns[name] = [unit.metadata[name] for unit in units]

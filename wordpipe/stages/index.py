@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from wordpipe.artifacts.reader import Artifact
 from wordpipe.artifacts.tables import read_batches, read_schema, row_count
+from wordpipe.artifacts.vectors import matrix_of
 from wordpipe.runtime import StopFlag
 from wordpipe.search.build import Built, IndexBuilder
 from wordpipe.search.files import write_index
@@ -50,14 +51,14 @@ def index(vectors: PathLike, *, output: PathLike, run: RunOptions | None = None,
     return job.made
 
 
-def vector_blocks(source: Artifact, dim: int) -> Iterator[npt.NDArray[np.float32]]:
+def vector_blocks(source: Artifact) -> Iterator[npt.NDArray[np.float32]]:
     """The `vector` column of an artifact's main table, as (B, D) float32 blocks."""
     for batch in read_batches(source, source.kind, ["vector"]):
-        yield batch.column("vector").flatten().to_numpy(zero_copy_only=False).reshape(-1, dim)
+        yield matrix_of(batch.column("vector"))
 
 
 def _build(job: Job, source: Artifact, rows: int, dim: int, settings: IndexSettings) -> Built:
-    builder = IndexBuilder(lambda: vector_blocks(source, dim), rows, dim, settings)
+    builder = IndexBuilder(lambda: vector_blocks(source), rows, dim, settings)
     for step in builder.steps(StopFlag()):  # a stop signal unwinds: there is nothing to save
         job.report(step.phase, step.done, step.total, step.unit)
     assert builder.built is not None

@@ -8,6 +8,7 @@ import pyarrow.compute as pc
 from wordpipe.artifacts.reader import Artifact
 from wordpipe.artifacts.schemas import ngrams_schema, vectors_schema, words_schema
 from wordpipe.artifacts.tables import read_batches
+from wordpipe.artifacts.vectors import matrix_of, vector_column
 from wordpipe.errors import ArtifactError
 from wordpipe.stages.making import Job
 from wordpipe.words.all_but_the_top import CommonPart
@@ -80,8 +81,7 @@ def _chosen(training: Training, plan: Word2VecPlan) -> Floats:
 def _write(job: Job, stem: str, schema: pa.Schema, vectors_VD: Floats, *columns: pa.Array) -> None:
     with job.table(stem, schema) as table:
         for first in range(0, len(vectors_VD), _ROWS):
-            values = np.ascontiguousarray(vectors_VD[first : first + _ROWS])
-            vectors = pa.FixedSizeListArray.from_arrays(pa.array(values.ravel()), type=schema.field("vector").type)
+            vectors = vector_column(vectors_VD[first : first + _ROWS])
             arrays = [*(column.slice(first, _ROWS) for column in columns), vectors]
             table.write(pa.RecordBatch.from_arrays(arrays, schema=schema))
 
@@ -128,7 +128,5 @@ def _copy(old: Artifact, stem: str, rows: npt.NDArray[np.int64], target_VD: Floa
     done = 0
     for batch in read_batches(old, stem, ["vector"]):
         here = rows[done : done + len(batch)]
-        vector = batch.column("vector")
-        vectors = vector.flatten().to_numpy(zero_copy_only=False).reshape(-1, vector.type.list_size)
-        target_VD[here[here >= 0]] = vectors[here >= 0]
+        target_VD[here[here >= 0]] = matrix_of(batch.column("vector"))[here >= 0]
         done += len(batch)

@@ -9,6 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from wordpipe.artifacts.schemas import ngrams_schema
+from wordpipe.artifacts.vectors import vector_column
 from wordpipe.words.ngrams import NGramRows
 from wordpipe.words.stacking import stacked_vectors
 
@@ -50,12 +52,9 @@ class NGramVectors:
 
     def to_batches(self, rows_per_batch: int = 16_384) -> Iterator[pa.RecordBatch]:
         """The n-grams as batches of the `ngrams` schema: ngram, vector."""
-        item = pa.field("item", pa.float32(), nullable=False)
-        kind = pa.list_(item, self.vectors.shape[1])
-        schema = pa.schema([pa.field("ngram", pa.string(), nullable=False), pa.field("vector", kind, nullable=False)])
+        schema = ngrams_schema(self.vectors.shape[1])
         for first in range(0, len(self.vectors), rows_per_batch):
-            values = np.ascontiguousarray(self.vectors[first : first + rows_per_batch], dtype=np.float32)
-            vectors = pa.FixedSizeListArray.from_arrays(pa.array(values.ravel()), type=kind)
+            vectors = vector_column(self.vectors[first : first + rows_per_batch])
             columns = [self.rows.spelled.slice(first, rows_per_batch), vectors]
             yield pa.RecordBatch.from_arrays(columns, schema=schema)
 

@@ -8,6 +8,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from wordpipe.artifacts.vectors import matrix_of
 from wordpipe.words.movement import joint_counts
 from wordpipe.words.word_list import WordList
 
@@ -113,7 +114,7 @@ def vectors_of(batches: Iterable[pa.RecordBatch], rows_N: npt.NDArray[np.int64])
         if vectors_ND is None:
             vectors_ND = np.empty((len(rows_N), column.type.list_size), dtype=np.float32)
         low, high = np.searchsorted(sorted_N, [first, first + len(batch)])
-        block_BD = column.flatten().to_numpy(zero_copy_only=False).reshape(len(batch), -1)
+        block_BD = matrix_of(column)
         vectors_ND[order_N[low:high]] = block_BD[sorted_N[low:high] - first]
         first += len(batch)
     assert vectors_ND is not None

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from wordpipe.artifacts.vectors import vector_column
 from wordpipe.errors import InputError
 from wordpipe.metrics.directions import unit_rows
 from wordpipe.words.expression import SIGNS, Expression, parse_expression
@@ -245,9 +246,7 @@ class WordVectors:
         """The table as batches of the `words` schema: word, count, vector."""
         for first in range(0, len(self), rows_per_batch):
             part = slice(first, first + rows_per_batch)
-            values = pa.array(np.ascontiguousarray(self.vectors[part], dtype=np.float32).ravel())
-            item = pa.field("item", pa.float32(), nullable=False)
-            vectors = pa.FixedSizeListArray.from_arrays(values, type=pa.list_(item, self.dim))
+            vectors = vector_column(self.vectors[part])
             columns = [self.words[part].array, pa.array(self.counts[part], pa.int64()), vectors]
             names = ["word", "count", "vector"]
             yield pa.RecordBatch.from_arrays(

@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.lib import format as npy
-from numpy.typing import NDArray
 
+from wordpipe.artifacts.vectors import matrix_of
 from wordpipe.errors import InputError
 from wordpipe.words.formats.folder import COUNTS_NPY, VECTORS_NPY, WORDS_TXT
 from wordpipe.words.formats.text import NUMBER
@@ -94,7 +94,7 @@ def _glove(table: WordTable) -> Iterator[bytes]:
 def _word2vec_binary(table: WordTable) -> Iterator[bytes]:
     yield _header(table)
     for batch in table.batches(["word", "vector"]):
-        vectors_RD = _matrix(batch.column("vector")).astype("<f4")
+        vectors_RD = matrix_of(batch.column("vector")).astype("<f4")
         words = batch.column("word").to_pylist()
         rows = zip(words, vectors_RD, strict=True)
         yield b"".join(b"%s %s\n" % (word.encode(), vector.tobytes()) for word, vector in rows)
@@ -109,7 +109,7 @@ def _numpy(table: WordTable) -> Mapping[str, Iterator[bytes]]:
 def _vectors_npy(table: WordTable) -> Iterator[bytes]:
     yield _npy_header((table.size, table.dim), "<f4")
     for batch in table.batches(["vector"]):
-        yield _matrix(batch.column("vector")).astype("<f4").tobytes()
+        yield matrix_of(batch.column("vector")).astype("<f4").tobytes()
 
 
 def _words_txt(table: WordTable) -> Iterator[bytes]:
@@ -171,13 +171,6 @@ def _npy_header(shape: tuple[int, ...], dtype: str) -> bytes:
     file = io.BytesIO()
     npy.write_array_header_1_0(file, {"descr": dtype, "fortran_order": False, "shape": shape})
     return file.getvalue()
-
-
-def _matrix(vectors: pa.FixedSizeListArray) -> NDArray[np.float32]:
-    matrix_RD: NDArray[np.float32] = (
-        vectors.flatten().to_numpy(zero_copy_only=False).reshape(-1, vectors.type.list_size)
-    )
-    return matrix_RD
 
 
 def _joined(vectors: pa.FixedSizeListArray, gap: str) -> pa.Array:
