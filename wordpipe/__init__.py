@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from wordpipe.stages.evaluate_words import evaluate_words as evaluate_words
     from wordpipe.stages.export import export as export
     from wordpipe.stages.export import export_words as export_words
+    from wordpipe.stages.fill import fill as fill
+    from wordpipe.stages.generate import generate as generate
     from wordpipe.stages.import_words import import_words as import_words
     from wordpipe.stages.index import index as index
     from wordpipe.stages.ingest import ingest as ingest
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from wordpipe.stages.making import Made as Made
     from wordpipe.stages.making import RunOptions as RunOptions
     from wordpipe.stages.map import map_words as map_words
+    from wordpipe.stages.models import open_model as open_model
     from wordpipe.stages.pretrain import train_clm as train_clm
     from wordpipe.stages.pretrain import train_mlm as train_mlm
     from wordpipe.stages.query import open_artifact as open  # noqa: A004, F401
@@ -51,6 +54,9 @@ _PUBLIC = {
     "embed": "wordpipe.stages.embed:embed",
     "evaluate_tokenizer": "wordpipe.stages.evaluate:evaluate_tokenizer",
     "evaluate_words": "wordpipe.stages.evaluate_words:evaluate_words",
+    "generate": "wordpipe.stages.generate:generate",
+    "fill": "wordpipe.stages.fill:fill",
+    "open_model": "wordpipe.stages.models:open_model",
     "import_words": "wordpipe.stages.import_words:import_words",
     "index": "wordpipe.stages.index:index",
     "open": "wordpipe.stages.query:open_artifact",

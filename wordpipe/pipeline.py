@@ -30,7 +30,7 @@ from wordpipe.errors import ArtifactError, ConfigError, InputError, StorageError
 from wordpipe.settings import Settings
 from wordpipe.stages.catalog import VERBS, Verb
 from wordpipe.stages.making import Made, PathLike, RunOptions
-from wordpipe.stages.sources import entries_of, file_entry
+from wordpipe.stages.sources import entries_of, file_entry, model_entry
 
 __all__ = ["Pipeline", "Stage", "State", "settings_from_file"]
 
@@ -157,10 +157,11 @@ class Pipeline:
                 entries.append(argument.load_entry()(several[0]))
             elif argument.sources:
                 entries += entries_of(expand(several, read_as=getattr(settings, "format", "auto")))
-        for name in type(settings).artifact_fields():
+        for name, kinds in type(settings).artifact_fields().items():
             value = getattr(settings, name)
             if value is not None:
-                entries.append(_artifact_entry(value) if is_artifact(Path(value)) else file_entry(Path(value)))
+                foreign = model_entry if kinds == ("model",) else file_entry  # what it is where it is no artifact
+                entries.append(_artifact_entry(value) if is_artifact(Path(value)) else foreign(Path(value)))
         return entries
 
     def _needs(self, stage: Stage) -> list[str]:

@@ -1,9 +1,10 @@
 """Small models for the tests of this folder."""
 
 from wordpipe.model.config import ModelConfig
+from wordpipe.model.styles import STYLES
 
 
-def small_config(architecture: str, **changes: object) -> ModelConfig:
+def small_config(architecture: str, style: str = "modern", **changes: object) -> ModelConfig:
     values: dict[str, object] = {
         "architecture": architecture,
         "vocab_size": 96,
@@ -20,4 +21,38 @@ def small_config(architecture: str, **changes: object) -> ModelConfig:
         "sep_id": 3,
         "mask_id": 4,
     }
-    return ModelConfig(**(values | changes))  # type: ignore[arg-type]
+    return ModelConfig(**(values | STYLES[architecture, style] | changes))  # type: ignore[arg-type, index]
+
+
+# Every kind of position, attention, norm and feed-forward at least once in each architecture.
+KINDS: dict[str, tuple[str, str, dict[str, object]]] = {
+    f"{architecture} {name}": (architecture, style, changes)
+    for architecture in ("encoder", "decoder")
+    for name, style, changes in [
+        ("modern", "modern", {}),
+        ("classic", "classic", {}),
+        ("grouped queries", "modern", {"n_kv_heads": 2}),
+        ("one key head", "classic", {"n_kv_heads": 1}),
+        ("wide heads", "modern", {"head_dim": 12}),
+        ("sinusoidal", "classic", {"positions": "sinusoidal"}),
+        ("alibi", "modern", {"positions": "alibi"}),
+        ("alibi, six heads", "classic", {"positions": "alibi", "dim": 48, "n_heads": 6, "n_kv_heads": 6}),
+        ("t5", "modern", {"positions": "t5"}),
+        ("windows", "modern", {"windows": (0, 3, 3), "local_rope_theta": 100.0}),
+        ("windows with t5", "classic", {"windows": (2, 0, 5), "positions": "t5"}),
+        ("global tokens", "modern", {"windows": (0, 2, 2), "global_tokens": 2}),
+        ("additive", "modern", {"attention": "additive"}),
+        ("additive with alibi", "classic", {"attention": "additive", "positions": "alibi"}),
+        ("linear", "modern", {"attention": "linear"}),
+        ("linear, learned positions", "classic", {"attention": "linear", "n_kv_heads": 2}),
+        ("relu after rms", "classic", {"norm": "rms", "feedforward": "relu"}),
+        ("gated in the classic", "classic", {"feedforward": "swiglu", "norm_place": "pre"}),
+        ("norm after", "modern", {"norm_place": "post"}),
+        ("untied", "modern", {"tied": False}),
+    ]
+}
+
+
+def kind_config(name: str, **changes: object) -> ModelConfig:
+    architecture, style, own = KINDS[name]
+    return small_config(architecture, style, **(own | changes))

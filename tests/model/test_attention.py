@@ -1,172 +1,169 @@
-"""Attention, rotary positions and norms against a slow twin in numpy that loops over heads and positions."""
-
-import math
+"""Every kind of attention, position, norm and feed-forward against the slow twin, and what holds for all of them."""
 
 import numpy as np
 import pytest
 import torch
+from torch.nn import functional as F
 
-from tests.model.shapes import small_config
-from wordpipe.model.attention import Attention, attention_mask
+from tests.model.shapes import KINDS, kind_config, small_config
+from tests.model.slow_model import SlowModel
+from wordpipe.errors import ConfigError
+from wordpipe.model import additive, views
+from wordpipe.model.cache import Cache
 from wordpipe.model.initialise import new_model
-from wordpipe.model.positions import Rotary, rotate
+
+DECODERS = [name for name in KINDS if name.startswith("decoder")]
 
 
-def turn(vector, position, theta):
-    """RoFormer's rotation, pair by pair: (i, i + E/2) turn by position / theta^(2i/E)."""
-    half = len(vector) // 2
-    out = np.empty_like(vector)
-    for i in range(half):
-        angle = position / theta ** (2 * i / len(vector))
-        out[i] = vector[i] * np.cos(angle) - vector[half + i] * np.sin(angle)
-        out[half + i] = vector[i] * np.sin(angle) + vector[half + i] * np.cos(angle)
-    return out
-
-
-def slow_attention(x_TD, qkv, out, n_heads, n_kv_heads, seen_TT, theta):
-    T, E = len(x_TD), qkv.shape[1] // n_heads
-    projected = x_TD @ qkv.T
-    gathered = np.zeros((T, n_heads * E))
-    for head in range(n_heads):
-        kv = head // (n_heads // n_kv_heads)
-        k_at, v_at = (n_heads + kv) * E, (n_heads + n_kv_heads + kv) * E
-        for t in range(T):
-            q = turn(projected[t, head * E : (head + 1) * E], t, theta)
-            keys = [s for s in range(T) if seen_TT[t, s]]
-            scores = np.array([q @ turn(projected[s, k_at : k_at + E], s, theta) for s in keys]) / np.sqrt(E)
-            weights = np.exp(scores - scores.max())
-            weights /= weights.sum()
-            gathered[t, head * E : (head + 1) * E] = sum(
-                w * projected[s, v_at : v_at + E] for w, s in zip(weights, keys, strict=True)
-            )
-    return gathered @ out.T
-
-
-@pytest.mark.parametrize("seed", [0, 1])
-@pytest.mark.parametrize(
-    ("architecture", "n_kv_heads"), [("encoder", 4), ("decoder", 4), ("decoder", 2), ("decoder", 1)]
-)
-@pytest.mark.parametrize("padded", [False, True])
-def test_attention_equals_the_slow_twin(architecture, n_kv_heads, padded, seed):
-    config = small_config(architecture, n_kv_heads=n_kv_heads, rope_theta=100.0)
-    attention = Attention(config)
+def shaken(model, seed):
+    """A model whose norms, biases and small tables are not where a missing one would not show."""
     generator = torch.Generator().manual_seed(seed)
-    for weight in attention.parameters():
-        torch.nn.init.normal_(weight, std=0.3, generator=generator)
-    x_BTD = torch.randn(2, 7, config.dim, generator=generator)
-    mask_BT = torch.ones(2, 7, dtype=torch.bool)
-    if padded:
-        mask_BT[1, 4:] = False
-    angles = Rotary(head_dim=config.head_dim, max_len=24, theta=100.0)(7)
-    mask = attention_mask(mask_BT if padded else None, causal=config.causal)
-    got = attention(x_BTD, angles, mask).detach().double().numpy()
-    order = np.tri(7, dtype=bool) if config.causal else np.ones((7, 7), dtype=bool)
-    qkv, out = attention.qkv.weight.detach().double().numpy(), attention.out.weight.detach().double().numpy()
-    for b in range(2):
-        real = mask_BT[b].numpy()
-        seen = order & real
-        want = slow_attention(x_BTD[b].double().numpy()[: real.sum()], qkv, out, 4, n_kv_heads, seen, 100.0)
-        np.testing.assert_allclose(got[b][real], want, atol=1e-5)
-
-
-def test_rotation_keeps_lengths_and_depends_on_distance_only():
-    generator = torch.Generator().manual_seed(3)
-    cos, sin = Rotary(head_dim=16, max_len=40, theta=10_000.0)(40)
-    q, k = torch.randn(2, 16, generator=generator)
-    turned_q, turned_k = (rotate(x.expand(1, 40, 1, 16), cos, sin)[0, :, 0] for x in (q, k))
-    torch.testing.assert_close(turned_q.norm(dim=1), q.norm().expand(40))
-    for distance in (0, 1, 9):
-        products = (turned_q[distance:] * turned_k[: 40 - distance]).sum(dim=1)
-        torch.testing.assert_close(products, products[0].expand_as(products), atol=1e-5, rtol=1e-5)
-
-
-def test_rotation_is_computed_in_float32():
-    rotary = Rotary(head_dim=8, max_len=4096, theta=10_000.0)
-    x = torch.ones(1, 4096, 1, 8)
-    exact = rotate(x, *rotary(4096))
-    assert rotate(x.bfloat16(), *rotary(4096)).dtype is torch.bfloat16
-    assert (rotate(x.bfloat16(), *rotary(4096)).float() - exact).abs().max() < 0.01
-
-
-def test_positions_beyond_the_prepared_ones_are_added():
-    short, long = (Rotary(head_dim=8, max_len=n, theta=10_000.0) for n in (4, 32))
-    for a, b in zip(short(32), long(32), strict=True):
-        torch.testing.assert_close(a, b)
-
-
-@pytest.mark.parametrize("architecture", ["encoder", "decoder"])
-def test_padding_changes_nothing_for_real_tokens(architecture):
-    model = new_model(small_config(architecture), 0).eval()
-    ids_BT = torch.randint(7, 96, (3, 10), generator=torch.Generator().manual_seed(0))
-    mask_BT = torch.zeros(3, 15, dtype=torch.long)
-    mask_BT[:, :10] = 1
-    padded_BT = torch.nn.functional.pad(ids_BT, (0, 5), value=0)
-    with torch.no_grad():
-        torch.testing.assert_close(model.encode(padded_BT, mask_BT)[:, :10], model.encode(ids_BT), atol=1e-5, rtol=1e-5)
-
-
-@pytest.mark.parametrize("architecture", ["encoder", "decoder"])
-def test_a_row_of_padding_alone_is_finite_forwards_and_backwards(architecture):
-    model = new_model(small_config(architecture), 0)
-    ids_BT, mask_BT = torch.zeros(2, 6, dtype=torch.long), torch.tensor([[1] * 6, [0] * 6])
-    hidden = model.encode(ids_BT, mask_BT)
-    hidden.sum().backward()
-    assert torch.isfinite(hidden).all()
-    assert all(torch.isfinite(w.grad).all() for w in model.parameters() if w.grad is not None)
-
-
-def test_a_decoder_does_not_see_ahead_and_an_encoder_does():
-    for architecture, sees in (("decoder", False), ("encoder", True)):
-        model = new_model(small_config(architecture), 0).eval()
-        ids_BT = torch.randint(7, 96, (1, 12), generator=torch.Generator().manual_seed(1))
-        changed_BT = ids_BT.clone()
-        changed_BT[0, 8] = (ids_BT[0, 8] + 1 - 7) % 89 + 7
-        with torch.no_grad():
-            difference = (model(ids_BT) - model(changed_BT))[0, :8].abs().max()
-        assert (difference > 0) == sees
-
-
-def slow_layer(x, weight, kind, eps):
-    if kind == "layer":
-        x = x - x.mean(-1, keepdims=True)
-    return weight * x / np.sqrt((x**2).mean(-1, keepdims=True) + eps)
-
-
-@pytest.mark.parametrize("architecture", ["encoder", "decoder"])
-def test_the_whole_model_equals_the_slow_twin(architecture):
-    """One pass of every part in numpy: embedding, norms, attention, gated feed-forward, head."""
-    config = small_config(architecture, n_layers=2)
-    model = new_model(config, 4).eval()
     with torch.no_grad():
         for name, weight in model.named_parameters():
-            if weight.dim() == 1:  # norms at 1 and biases at 0 would hide a missing one
-                torch.nn.init.normal_(weight, 0.0 if "bias" in name else 1.0, 0.2)
-    weights = {name: weight.detach().double().numpy() for name, weight in model.named_parameters()}
-    ids = np.array([2, 50, 60, 70, 51, 3])
-    gelu = np.vectorize(lambda x: x * (1 + math.erf(x / math.sqrt(2))) / 2)
-    activate = gelu if architecture == "encoder" else lambda x: x / (1 + np.exp(-x))
+            centre = 1.0 if weight.dim() == 1 and not name.endswith("bias") else 0.0
+            weight.copy_(centre + 0.25 * torch.randn(weight.shape, generator=generator))
+    return model.eval()
 
-    def norm(x, name):
-        return slow_layer(x, weights[f"{name}.weight"], config.norm, config.norm_eps)
 
-    x = weights["embedding"][ids]
-    if architecture == "encoder":
-        x = norm(x, "embedding_norm")
-    seen = np.tri(6, dtype=bool) if config.causal else np.ones((6, 6), dtype=bool)
-    for i in range(2):
-        block = f"blocks.{i}"
-        normed = x if architecture == "encoder" and i == 0 else norm(x, f"{block}.attention_norm")
-        qkv, out = weights[f"{block}.attention.qkv.weight"], weights[f"{block}.attention.out.weight"]
-        x = x + slow_attention(normed, qkv, out, 4, 4, seen, config.rope_theta)
-        both = norm(x, f"{block}.feedforward_norm") @ weights[f"{block}.feedforward.gate_up.weight"].T
-        gated = activate(both[:, : config.ffn_dim]) * both[:, config.ffn_dim :]
-        x = x + gated @ weights[f"{block}.feedforward.down.weight"].T
-    hidden = norm(x, "final_norm")
-    features = hidden
-    if architecture == "encoder":
-        features = norm(gelu(hidden @ weights["head.dense.weight"].T), "head.norm")
-    logits = features @ weights["embedding"].T + (weights["output_bias"] if architecture == "encoder" else 0.0)
+def slow(model):
+    return SlowModel(model.config, {name: w.detach().double().numpy() for name, w in model.named_parameters()})
+
+
+def some_ids(n, seed):
+    return torch.randint(7, 96, (1, n), generator=torch.Generator().manual_seed(seed))
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_the_model_equals_the_slow_twin(name):
+    seed = sum(map(ord, name))
+    model = shaken(new_model(kind_config(name), 1), seed)
+    ids_BT = some_ids(11, seed)
     with torch.no_grad():
-        got_hidden, got_logits = model.encode(torch.from_numpy(ids)[None]), model(torch.from_numpy(ids)[None])
-    np.testing.assert_allclose(got_hidden[0].numpy(), hidden, atol=2e-5)
-    np.testing.assert_allclose(got_logits[0].numpy(), logits, atol=2e-5)
+        hidden, logits = model.encode(ids_BT)[0].numpy(), model(ids_BT)[0].numpy()
+    np.testing.assert_allclose(hidden, slow(model).hidden(ids_BT[0].numpy()), atol=2e-4, rtol=2e-4)
+    np.testing.assert_allclose(logits, slow(model).logits(ids_BT[0].numpy()), atol=2e-3, rtol=2e-4)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_padding_is_not_seen(name):
+    model = shaken(new_model(kind_config(name), 1), 5)
+    ids_BT, mask_BT = some_ids(9, 3).repeat(2, 1), torch.ones(2, 9, dtype=torch.long)
+    mask_BT[1, 6:] = 0
+    with torch.no_grad():
+        got = model.encode(ids_BT, mask_BT)
+    torch.testing.assert_close(got[0], model.encode(ids_BT[:1])[0], atol=1e-5, rtol=1e-5)
+    want = slow(model).hidden(ids_BT[1].numpy(), mask_BT[1].bool().numpy())
+    np.testing.assert_allclose(got[1, :6].detach().numpy(), want[:6], atol=2e-4, rtol=2e-4)
+
+
+@pytest.mark.parametrize("name", DECODERS)
+@pytest.mark.parametrize("cuts", [(1,) * 20, (7, 1, 1, 5, 6), (20,)])
+def test_with_a_cache_the_logits_are_those_without(name, cuts):
+    model = shaken(new_model(kind_config(name), 1), 6)
+    ids_BT = torch.cat((some_ids(20, 1), some_ids(20, 2)))
+    cache, parts = Cache(model.config, 2, 20, torch.device("cpu")), []
+    with torch.no_grad():
+        for first, n in zip(np.cumsum((0, *cuts[:-1])), cuts, strict=True):
+            assert cache.length == first
+            parts.append(model.encode(ids_BT[:, first : first + n], cache=cache))
+        torch.testing.assert_close(torch.cat(parts, dim=1), model.encode(ids_BT), atol=1e-4, rtol=1e-4)
+        with pytest.raises(ConfigError, match=r"longer than its cache.*21"):
+            model.encode(ids_BT[:, :1], cache=cache)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_gradients_reach_every_weight_and_padding_alone_is_finite(name):
+    model = new_model(kind_config(name), 1)
+    ids_BT = torch.cat((some_ids(12, 1), some_ids(12, 2)))
+    F.cross_entropy(model(ids_BT)[:, :-1].flatten(0, 1), ids_BT[:, 1:].flatten()).backward()
+    for weight_name, weight in model.named_parameters():
+        assert weight.grad is not None, weight_name
+        assert float(weight.grad.abs().max()) > 0, weight_name
+    model.zero_grad()
+    hidden = model.encode(ids_BT, torch.tensor([[1] * 12, [0] * 12]))
+    hidden.sum().backward()
+    assert bool(torch.isfinite(hidden).all())
+    assert all(bool(torch.isfinite(weight.grad).all()) for weight in model.parameters() if weight.grad is not None)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_decoder_does_not_see_ahead_and_an_encoder_does(name):
+    model = shaken(new_model(kind_config(name, windows=()), 1), 7)
+    ids_BT = some_ids(12, 4)
+    changed_BT = ids_BT.clone()
+    changed_BT[0, 8] = (ids_BT[0, 8] + 1 - 7) % 89 + 7
+    with torch.no_grad():
+        difference = (model(ids_BT) - model(changed_BT))[0, :8].abs().max()
+    assert (difference > 0) == (not model.config.causal)
+
+
+@pytest.mark.parametrize("name", ["encoder modern", "decoder classic", "encoder windows", "decoder additive"])
+@pytest.mark.parametrize("dropout", [0.0, 0.3])
+def test_computing_blocks_again_changes_neither_loss_nor_gradients(name, dropout):
+    ids_BT = some_ids(12, 1)
+    found = []
+    for recompute in (False, True):
+        model = new_model(kind_config(name, dropout=dropout), 1).train()
+        model.recompute = recompute
+        torch.manual_seed(3)
+        loss = model(ids_BT).square().mean()
+        loss.backward()
+        found.append([loss.detach(), *(weight.grad for weight in model.parameters())])
+    assert all(torch.equal(a, b) for a, b in zip(*found, strict=True))
+
+
+def test_additive_attention_in_parts_is_the_whole(monkeypatch):
+    model = shaken(new_model(kind_config("decoder additive with alibi"), 1), 8)
+    ids_BT = some_ids(13, 5)
+    with torch.no_grad():
+        whole = model(ids_BT)
+        monkeypatch.setattr(additive, "_NUMBERS_AT_ONCE", 1000)
+        torch.testing.assert_close(model(ids_BT), whole)
+
+
+def test_linear_attention_crosses_its_chunks():
+    model = shaken(new_model(kind_config("decoder linear", max_len=80, n_layers=1), 1), 9)
+    ids_BT = some_ids(70, 6)
+    with torch.no_grad():
+        got = model.encode(ids_BT)[0].numpy()
+    np.testing.assert_allclose(got, slow(model).hidden(ids_BT[0].numpy()), atol=2e-4, rtol=2e-4)
+
+
+def test_segments_are_told_apart():
+    model = shaken(new_model(small_config("encoder", "classic"), 1), 1)
+    ids_BT, segments_BT = some_ids(6, 1), torch.tensor([[0, 0, 0, 1, 1, 1]])
+    with torch.no_grad():
+        torch.testing.assert_close(model.encode(ids_BT), model.encode(ids_BT, segments_BT=torch.zeros_like(ids_BT)))
+        assert not torch.allclose(model.encode(ids_BT), model.encode(ids_BT, segments_BT=segments_BT), atol=1e-3)
+
+
+@pytest.mark.parametrize("positions", ["learned", "sinusoidal"])
+def test_more_positions_than_the_table_has_are_refused(positions):
+    model = new_model(small_config("encoder", "classic", positions=positions), 1)
+    with pytest.raises(ConfigError, match=r"longer than the model's positions.*25.*24"):
+        model(some_ids(25, 1))
+
+
+@pytest.mark.parametrize("positions", ["rope", "alibi", "t5"])
+@pytest.mark.parametrize("padded", [False, True])
+@pytest.mark.parametrize("global_tokens", [0, 3])
+@pytest.mark.parametrize("architecture", ["encoder", "decoder"])
+def test_a_window_in_blocks_is_a_window_by_mask(architecture, global_tokens, padded, positions, monkeypatch):
+    config = small_config(
+        architecture, windows=(4, 7, 0), global_tokens=global_tokens, positions=positions, n_kv_heads=2, max_len=50
+    )
+    model = shaken(new_model(config, 1), 10)
+    ids_BT, mask_BT = some_ids(43, 7).repeat(2, 1), torch.ones(2, 43, dtype=torch.long)
+    mask_BT[1, 17:] = 0
+    found = []
+    for blocks in (False, True):
+        monkeypatch.setattr(views, "pays", lambda *_, pays=blocks: pays)
+        model.zero_grad()
+        hidden = model.encode(ids_BT, mask_BT if padded else None)
+        real = hidden[mask_BT.bool()] if padded else hidden
+        real.square().sum().backward()
+        found.append(
+            [real.detach(), *(weight.grad.clone() for weight in model.parameters() if weight.grad is not None)]
+        )
+    for a, b in zip(*found, strict=True):
+        torch.testing.assert_close(a, b, atol=2e-3, rtol=2e-4)

@@ -22,9 +22,26 @@ def test_sizes_that_do_not_fit_are_refused_by_name(changes, where):
     assert caught.value.where == where
 
 
-def test_an_encoder_shares_no_keys():
-    with pytest.raises(ConfigError, match="keys and values of their own"):
-        small_config("encoder", n_kv_heads=2)
+@pytest.mark.parametrize(
+    ("changes", "where"),
+    [
+        ({"windows": (0, 2)}, "windows"),
+        ({"windows": (0, -1, 2)}, "windows"),
+        ({"attention": "linear", "positions": "alibi"}, "attention"),
+        ({"attention": "linear", "windows": (0, 2, 2)}, "attention"),
+        ({"attention": "additive", "n_kv_heads": 2}, "n_kv_heads"),
+    ],
+)
+def test_parts_that_do_not_go_together_are_refused_by_name(changes, where):
+    with pytest.raises(ConfigError) as caught:
+        small_config("decoder", **changes)
+    assert caught.value.where == where
+
+
+def test_rotary_bases_of_local_and_global_layers():
+    config = small_config("encoder", windows=(0, 4, 4), rope_theta=1e5, local_rope_theta=1e4)
+    assert [config.theta_of(layer) for layer in range(3)] == [1e5, 1e4, 1e4]
+    assert small_config("encoder", windows=(0, 4, 4)).theta_of(1) == 10_000.0
 
 
 @pytest.mark.parametrize("name", sorted(PRESETS))

@@ -9,19 +9,21 @@ from wordpipe.model.config import ModelConfig
 from wordpipe.model.initialise import new_model
 from wordpipe.model.presets import PRESETS
 from wordpipe.model.seeds import seed_of
+from wordpipe.model.styles import STYLES
 
 
+@pytest.mark.parametrize("style", ["modern", "classic"])
 @pytest.mark.parametrize("architecture", ["encoder", "decoder"])
 @pytest.mark.parametrize(
     "preset",
     ["tiny", "mini", pytest.param("small", marks=pytest.mark.slow), pytest.param("base", marks=pytest.mark.slow)],
 )
-def test_loss_of_a_fresh_model_is_near_that_of_guessing(architecture, preset):
+def test_loss_of_a_fresh_model_is_near_that_of_guessing(architecture, preset, style):
     size = PRESETS[preset]
     V = 4000
     config = ModelConfig(
         architecture=architecture, vocab_size=V, dim=size.dim, n_layers=size.n_layers, n_heads=size.n_heads,
-        n_kv_heads=size.n_kv_heads, ffn_dim=size.ffn_dim, max_len=64,
+        n_kv_heads=size.n_kv_heads, ffn_dim=size.ffn_dim, max_len=64, **STYLES[architecture, style],
     )  # fmt: skip
     model = new_model(config, 0).eval()
     generator = torch.Generator().manual_seed(1)
@@ -29,17 +31,6 @@ def test_loss_of_a_fresh_model_is_near_that_of_guessing(architecture, preset):
     with torch.no_grad():
         loss = F.cross_entropy(model(ids_BT).flatten(0, 1), labels_BT.flatten())
     assert abs(float(loss) - math.log(V)) < 0.25
-
-
-@pytest.mark.parametrize("architecture", ["encoder", "decoder"])
-@pytest.mark.parametrize("tied", [True, False])
-def test_gradients_reach_every_weight(architecture, tied):
-    model = new_model(small_config(architecture, tied=tied), 0)
-    ids_BT = torch.randint(0, 96, (4, 12), generator=torch.Generator().manual_seed(0))
-    F.cross_entropy(model(ids_BT)[:, :-1].flatten(0, 1), ids_BT[:, 1:].flatten()).backward()
-    for name, weight in model.named_parameters():
-        assert weight.grad is not None, name
-        assert float(weight.grad.abs().max()) > 0, name
 
 
 def test_weights_depend_on_the_seed_and_the_name_alone():
@@ -60,7 +51,7 @@ def test_deviations_and_cut_off():
     expected = {
         "embedding": 0.02,
         "blocks.0.attention.qkv.weight": inner,
-        "blocks.1.feedforward.gate_up.weight": inner,
+        "blocks.1.feedforward.up.weight": inner,
         "blocks.0.attention.out.weight": inner / math.sqrt(6),
         "blocks.2.feedforward.down.weight": inner / math.sqrt(6),
     }

@@ -1,44 +1,116 @@
 """The oracle: `transformers` loads our folders and computes what we compute, and the other way round."""
 
-import json
+from random import Random
 
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load, save
-from transformers import (
-    AutoModel,
-    AutoModelForCausalLM,
-    AutoModelForMaskedLM,
-    LlamaConfig,
-    LlamaForCausalLM,
-    ModernBertConfig,
-    ModernBertForMaskedLM,
-)
+import transformers
+from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, AutoModelForMaskedLM
 
+from tests.model.folders import files_of, shaken
 from tests.model.shapes import small_config
-from wordpipe.errors import ArtifactError
-from wordpipe.model.checkpoint import load_hf, save_hf
+from wordpipe.errors import ConfigError
+from wordpipe.model.formats.families import native_class, why_not
+from wordpipe.model.formats.folder import load_hf
 from wordpipe.model.initialise import new_model
 
-SHAPES = [
-    ("encoder", {}),
-    ("encoder", {"tied": False}),
-    ("encoder", {"n_layers": 1, "rope_theta": 160_000.0, "norm_eps": 1e-3}),
-    ("decoder", {}),
-    ("decoder", {"n_kv_heads": 2}),
-    ("decoder", {"n_kv_heads": 1, "tied": False}),
-    ("decoder", {"bos_id": None, "pad_id": None, "rope_theta": 500.0, "norm_eps": 1e-3}),
+PLAIN = {"norm": "rms", "feedforward": "swiglu", "embedding_norm": False, "head": False, "output_bias": False}
+ALIBI = {"positions": "alibi", "norm": "layer", "feedforward": "gelu", "ffn_dim": 128}
+
+# class → (architecture, style, what is changed)
+SHAPES = {
+    "ModernBertForMaskedLM": [
+        ("encoder", "modern", {}),
+        ("encoder", "modern", {"tied": False}),
+        ("encoder", "modern", {"n_layers": 1, "rope_theta": 160_000.0, "norm_eps": 1e-3}),
+        ("encoder", "modern", {"n_layers": 4, "windows": (0, 3, 3, 0), "rope_theta": 900.0, "local_rope_theta": 40.0}),
+        ("encoder", "modern", {"windows": (2, 2, 2)}),
+        ("encoder", "modern", {"feedforward": "swiglu", "norm_bias": True, "bias": True}),
+        ("encoder", "modern", {"output_bias": False}),
+    ],
+    "BertForMaskedLM": [
+        ("encoder", "classic", {}),
+        ("encoder", "classic", {"tied": False, "segments": 1, "feedforward": "relu"}),
+        ("encoder", "classic", {"positions": "sinusoidal", "norm_eps": 1e-3, "feedforward": "gelu_tanh"}),
+    ],
+    "EuroBertForMaskedLM": [
+        ("encoder", "modern", PLAIN),
+        ("encoder", "modern", PLAIN | {"n_kv_heads": 2, "head_dim": 16, "tied": False}),
+        ("encoder", "modern", PLAIN | {"bias": True, "output_bias": True, "feedforward": "geglu"}),
+    ],
+    "LlamaForCausalLM": [
+        ("decoder", "modern", {}),
+        ("decoder", "modern", {"n_kv_heads": 2, "head_dim": 16}),
+        ("decoder", "modern", {"n_kv_heads": 1, "tied": False, "feedforward": "geglu"}),
+        ("decoder", "modern", {"bos_id": None, "pad_id": None, "rope_theta": 500.0, "norm_eps": 1e-3, "bias": True}),
+    ],
+    "MistralForCausalLM": [
+        ("decoder", "modern", {"windows": (3, 3, 3), "n_kv_heads": 2}),
+        ("decoder", "modern", {"windows": (7, 7, 7), "tied": False}),
+        ("decoder", "modern", {"dim": 36, "n_heads": 8, "n_kv_heads": 4, "head_dim": 8}),  # a Llama is not allowed this
+    ],
+    "MinistralForCausalLM": [
+        ("decoder", "modern", {"windows": (0, 3, 3), "n_kv_heads": 2, "head_dim": 16}),
+        ("decoder", "modern", {"windows": (4, 0, 4), "rope_theta": 500.0}),
+    ],
+    "GPT2LMHeadModel": [
+        ("decoder", "classic", {}),
+        ("decoder", "classic", {"tied": False, "feedforward": "relu"}),
+        ("decoder", "classic", {"positions": "sinusoidal", "feedforward": "gelu", "norm_eps": 1e-3}),
+    ],
+    "MptForCausalLM": [
+        ("decoder", "modern", ALIBI),
+        ("decoder", "modern", ALIBI | {"dim": 36, "n_heads": 6, "n_kv_heads": 6, "ffn_dim": 144, "tied": False}),
+    ],
+}
+ALL = [
+    pytest.param(name, *shape, id=f"{name}-{i}") for name, shapes in SHAPES.items() for i, shape in enumerate(shapes)
 ]
 
+THEIR_SIZES = {
+    "vocab_size": 96, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 3, "num_attention_heads": 4,
+    "max_position_embeddings": 24, "pad_token_id": 0, "bos_token_id": 5, "eos_token_id": 6,
+}  # fmt: skip
+GPT2_SIZES = {
+    "vocab_size": 96,
+    "n_embd": 32,
+    "n_layer": 3,
+    "n_head": 4,
+    "n_positions": 24,
+    "bos_token_id": 5,
+    "eos_token_id": 6,
+}
+MPT_SIZES = {"vocab_size": 96, "d_model": 32, "n_layers": 3, "n_heads": 4, "max_seq_len": 24}
+RMS = {"rms_norm_eps": 1e-4}
 
-def shaken(model):
-    """A model whose norms and biases are not at 1 and 0, where a missing one would not show."""
-    with torch.no_grad():
-        for name, weight in model.named_parameters():
-            spread = 0.5 if weight.dim() == 1 else float(weight.std())
-            weight.add_(torch.randn(weight.shape, generator=torch.Generator().manual_seed(len(name))) * spread)
-    return model.eval()
+# what it is → class, config
+THEIRS = {
+    "modernbert": ("ModernBertForMaskedLM", THEIR_SIZES | {"norm_eps": 1e-4, "cls_token_id": 2, "sep_token_id": 3}
+                   | {"layer_types": ["full_attention"] * 3}),
+    "modernbert, local": ("ModernBertForMaskedLM", THEIR_SIZES | {"norm_eps": 1e-4, "cls_token_id": 2, "sep_token_id": 3}
+                          | {"local_attention": 6, "global_attn_every_n_layers": 2}),
+    "modernbert, offsets, untied": (
+        "ModernBertForMaskedLM", THEIR_SIZES | {"norm_eps": 1e-4, "cls_token_id": 2, "sep_token_id": 3, "norm_bias": True}
+        | {"attention_bias": True, "mlp_bias": True, "classifier_bias": True, "tie_word_embeddings": False}),
+    "bert": ("BertForMaskedLM", THEIR_SIZES | {"layer_norm_eps": 1e-4}),
+    "bert, by tanh": ("BertForMaskedLM", THEIR_SIZES | {"layer_norm_eps": 1e-4, "hidden_act": "gelu_pytorch_tanh"}),
+    "bert, untied": ("BertForMaskedLM", THEIR_SIZES | {"layer_norm_eps": 1e-4, "tie_word_embeddings": False}),
+    "eurobert": ("EuroBertForMaskedLM", THEIR_SIZES | RMS | {"num_key_value_heads": 2, "mask_token_id": 4}),
+    "eurobert, offsets": ("EuroBertForMaskedLM", THEIR_SIZES | RMS | {"attention_bias": True, "mlp_bias": True}
+                          | {"tie_word_embeddings": True, "mask_token_id": 4}),
+    "llama": ("LlamaForCausalLM", THEIR_SIZES | RMS | {"num_key_value_heads": 4}),
+    "llama, shared keys, tied": ("LlamaForCausalLM", THEIR_SIZES | RMS | {"num_key_value_heads": 2, "head_dim": 12}
+                                 | {"tie_word_embeddings": True}),
+    "mistral": ("MistralForCausalLM", THEIR_SIZES | RMS | {"num_key_value_heads": 2, "sliding_window": 5}),
+    "mistral, no window": ("MistralForCausalLM", THEIR_SIZES | RMS | {"num_key_value_heads": 2, "sliding_window": None}),
+    "ministral": ("MinistralForCausalLM", THEIR_SIZES | RMS | {"num_key_value_heads": 2, "sliding_window": 4, "head_dim": 8}
+                  | {"layer_types": ["sliding_attention", "full_attention", "sliding_attention"]}),
+    "gpt2": ("GPT2LMHeadModel", GPT2_SIZES | {"layer_norm_epsilon": 1e-4}),
+    "gpt2, untied, relu": ("GPT2LMHeadModel", GPT2_SIZES | {"layer_norm_epsilon": 1e-4, "activation_function": "relu"}
+                           | {"n_inner": 48, "tie_word_embeddings": False}),
+    "mpt": ("MptForCausalLM", MPT_SIZES | {"layer_norm_epsilon": 1e-4}),
+}  # fmt: skip
 
 
 def batch(seed, padded):
@@ -51,38 +123,55 @@ def batch(seed, padded):
     return ids_BT, mask_BT
 
 
-def assert_equal_outputs(ours, theirs, *, padded):
-    ids_BT, mask_BT = batch(11, padded)
-    real = mask_BT.bool()
-    with torch.no_grad():
-        want = theirs(input_ids=ids_BT, attention_mask=mask_BT, output_hidden_states=True)
+@torch.no_grad()
+def assert_equal_outputs(ours, theirs):
+    """The same logits and hidden states, without and with padding."""
+    for padded in (False, True):
+        ids_BT, mask_BT = batch(11, padded)
+        real = mask_BT.bool()
+        want = theirs(input_ids=ids_BT, attention_mask=mask_BT)
         hidden = theirs.base_model(input_ids=ids_BT, attention_mask=mask_BT).last_hidden_state
         logits = ours(ids_BT, mask_BT if padded else None)
         torch.testing.assert_close(logits[real], want.logits[real], atol=1e-4, rtol=1e-4)
         got_hidden = ours.encode(ids_BT, mask_BT if padded else None)
         torch.testing.assert_close(got_hidden[real], hidden[real], atol=1e-4, rtol=1e-4)
+        assert logits[real].std() > 0.05  # of numbers that are all near 0, any two are close
 
 
 def folder_of(model, path):
-    save_hf(model, model.config, lambda name, data: (path / name).write_bytes(data) and None)
+    path.mkdir(exist_ok=True)
+    for name, data in files_of(model).items():
+        (path / name).write_bytes(data)
     return path
 
 
-@pytest.mark.parametrize("padded", [False, True])
-@pytest.mark.parametrize(("architecture", "changes"), SHAPES)
-def test_transformers_loads_our_folder(architecture, changes, padded, tmp_path):
-    model = shaken(new_model(small_config(architecture, **changes), 5))
+def load_from(path):
+    return load_hf(lambda file: (path / file).read_bytes())
+
+
+def ours_of(architecture, style, changes):
+    return shaken(new_model(small_config(architecture, style, **changes), 5))
+
+
+@pytest.mark.parametrize(("name", "architecture", "style", "changes"), ALL)
+def test_transformers_loads_our_folder(name, architecture, style, changes, tmp_path):
+    model = ours_of(architecture, style, changes)
+    assert native_class(model.config) == name
     auto = AutoModelForMaskedLM if architecture == "encoder" else AutoModelForCausalLM
     theirs, report = auto.from_pretrained(folder_of(model, tmp_path), output_loading_info=True)
+    assert type(theirs).__name__ == name
     assert not any(report[key] for key in ("missing_keys", "unexpected_keys", "mismatched_keys"))
     assert theirs.dtype is torch.float32
     assert theirs.config.vocab_size == 96
-    assert_equal_outputs(model, theirs.eval(), padded=padded)
+    assert_equal_outputs(model, theirs.eval())
 
 
-@pytest.mark.parametrize("architecture", ["encoder", "decoder"])
-def test_the_bare_auto_model_gives_our_hidden_states(architecture, tmp_path):
-    model = shaken(new_model(small_config(architecture), 5))
+@pytest.mark.parametrize("name", sorted(SHAPES))
+def test_the_bare_auto_model_gives_our_hidden_states(name, tmp_path):
+    """And takes a model without any special token: some classes have default ids far above a small vocabulary."""
+    architecture, style, changes = SHAPES[name][0]
+    no_ids = dict.fromkeys(("pad_id", "bos_id", "eos_id", "cls_id", "sep_id", "mask_id"))
+    model = ours_of(architecture, style, changes | no_ids)
     theirs = AutoModel.from_pretrained(folder_of(model, tmp_path)).eval()
     ids_BT, _ = batch(2, padded=False)
     with torch.no_grad():
@@ -90,130 +179,109 @@ def test_the_bare_auto_model_gives_our_hidden_states(architecture, tmp_path):
         torch.testing.assert_close(model.encode(ids_BT), want, atol=1e-4, rtol=1e-4)
 
 
-def their_encoder():
-    return ModernBertForMaskedLM(
-        ModernBertConfig(
-            vocab_size=96, hidden_size=32, intermediate_size=48, num_hidden_layers=3, num_attention_heads=4,
-            max_position_embeddings=24, layer_types=["full_attention"] * 3, pad_token_id=0, bos_token_id=5,
-            eos_token_id=6, cls_token_id=2, sep_token_id=3, norm_eps=1e-4,
-        )
-    )  # fmt: skip
+def their_model(name):
+    kind, values = THEIRS[name]
+    model = getattr(transformers, kind)
+    torch.manual_seed(13)
+    return shaken(model(model.config_class(**values)))
 
 
-def their_decoder(**changes):
-    return LlamaForCausalLM(
-        LlamaConfig(
-            vocab_size=96, hidden_size=32, intermediate_size=48, num_hidden_layers=3, num_attention_heads=4,
-            max_position_embeddings=24, rms_norm_eps=1e-4, bos_token_id=5, eos_token_id=6, **changes,
-        )
-    )  # fmt: skip
+@pytest.mark.parametrize("name", sorted(THEIRS))
+def test_we_load_their_folder(name, tmp_path):
+    theirs = their_model(name)
+    theirs.save_pretrained(tmp_path)
+    loaded = load_from(tmp_path)
+    assert loaded.notes == ()
+    assert loaded.config.norm_eps == 1e-4
+    assert loaded.config.tied == theirs.config.tie_word_embeddings
+    assert_equal_outputs(loaded.model, theirs)
 
 
-THEIRS = {
-    "modernbert": their_encoder,
-    "llama": lambda: their_decoder(num_key_value_heads=4),
-    "llama, shared keys, tied": lambda: their_decoder(num_key_value_heads=2, tie_word_embeddings=True),
+def test_the_second_segment_is_theirs(tmp_path):
+    theirs = their_model("bert")
+    theirs.save_pretrained(tmp_path)
+    ours = load_from(tmp_path).model
+    ids_BT, _ = batch(3, padded=False)
+    segments_BT = (torch.arange(20) > 8).long().expand(4, 20)
+    with torch.no_grad():
+        want = theirs.base_model(input_ids=ids_BT, token_type_ids=segments_BT).last_hidden_state
+        torch.testing.assert_close(ours.encode(ids_BT, segments_BT=segments_BT), want, atol=1e-4, rtol=1e-4)
+        assert not torch.allclose(ours.encode(ids_BT), want, atol=1e-2)
+
+
+@pytest.mark.parametrize(("name", "architecture", "style", "changes"), ALL)
+def test_our_folder_comes_back_bit_by_bit(name, architecture, style, changes):
+    model = ours_of(architecture, style, changes)
+    files = files_of(model)
+    loaded = load_hf(files.__getitem__)
+    assert loaded.config == model.config
+    assert loaded.notes == ()
+    assert files_of(loaded.model) == files
+    for (key, a), (_, b) in zip(model.named_parameters(), loaded.model.named_parameters(), strict=True):
+        np.testing.assert_array_equal(a.detach().numpy(), b.detach().numpy(), err_msg=key)
+
+
+PARTS = {
+    "positions": ["rope", "learned", "sinusoidal", "alibi", "t5"],
+    "windows": [(), (0, 3, 3), (3, 3, 3), (2, 0, 5), (3, 0, 3)],
+    "attention": ["dot", "additive", "linear"],
+    "norm": ["layer", "rms"],
+    "norm_place": ["pre", "post"],
+    "feedforward": ["relu", "gelu", "gelu_tanh", "geglu", "swiglu"],
+    "ffn_dim": [48, 128],
+    "n_kv_heads": [1, 2, 4],
+    "head_dim": [0, 4, 12],
+    "local_rope_theta": [0.0, 20.0],
+    "global_tokens": [0, 2],
+    "segments": [0, 1, 3],
+    "max_len": [24, 40],
+    "pad_id": [None, 0, 7],
+    "mask_id": [None, 4],
+    **{name: [False, True] for name in ("norm_bias", "bias", "embedding_norm", "head", "output_bias", "tied")},
 }
 
 
-@pytest.mark.parametrize("padded", [False, True])
-@pytest.mark.parametrize("name", sorted(THEIRS))
-def test_we_load_their_folder(name, padded, tmp_path):
-    torch.manual_seed(13)
-    theirs = shaken(THEIRS[name]())
-    theirs.save_pretrained(tmp_path)
-    ours, config = load_hf(lambda file: (tmp_path / file).read_bytes())
-    assert config.norm_eps == 1e-4
-    assert config.tied == theirs.config.tie_word_embeddings
-    assert_equal_outputs(ours, theirs, padded=padded)
+@pytest.mark.parametrize("seed", range(24))
+def test_a_mixture_that_is_said_to_have_a_class_has_it(seed, tmp_path):
+    """Some of a known shape's parts are exchanged; most mixtures have no class, and none may claim one wrongly."""
+    random = Random(seed)
+    architecture, style, changes = random.choice([shape for shapes in SHAPES.values() for shape in shapes])
+    names = random.sample(sorted(PARTS), random.randint(1, 3))
+    try:
+        config = small_config(architecture, style, **(changes | {"n_layers": 3, "windows": ()})
+                              | {name: random.choice(PARTS[name]) for name in names})  # fmt: skip
+    except ConfigError:
+        return
+    model = shaken(new_model(config, 5))
+    files = files_of(model)
+    assert files_of(load_hf(files.__getitem__).model) == files
+    if native_class(config) is None:
+        assert why_not(config)
+        return
+    auto = AutoModelForMaskedLM if config.architecture == "encoder" else AutoModelForCausalLM
+    theirs, report = auto.from_pretrained(folder_of(model, tmp_path), output_loading_info=True)
+    assert not any(report[key] for key in ("missing_keys", "unexpected_keys", "mismatched_keys"))
+    assert_equal_outputs(model, theirs.eval())
 
 
-@pytest.mark.parametrize(("architecture", "changes"), SHAPES)
-def test_our_folder_comes_back_bit_by_bit(architecture, changes, tmp_path):
-    model = shaken(new_model(small_config(architecture, **changes), 5))
-    first: dict[str, bytes] = {}
-    save_hf(model, model.config, first.__setitem__)
-    loaded, config = load_hf(first.__getitem__)
-    second: dict[str, bytes] = {}
-    save_hf(loaded, config, second.__setitem__)
-    assert config == model.config
-    assert first == second
-    for (name, a), (_, b) in zip(model.named_parameters(), loaded.named_parameters(), strict=True):
-        np.testing.assert_array_equal(a.detach().numpy(), b.detach().numpy(), err_msg=name)
+def test_a_folder_that_went_through_transformers_is_still_ours(tmp_path):
+    """Sinusoidal positions: their table is learned, and the note in the config survives their hands."""
+    model = ours_of("encoder", "classic", {"positions": "sinusoidal"})
+    theirs = AutoModelForMaskedLM.from_pretrained(folder_of(model, tmp_path / "ours"))
+    theirs.save_pretrained(tmp_path / "theirs")
+    loaded = load_from(tmp_path / "theirs")
+    assert loaded.config.positions == "sinusoidal"
+    assert loaded.notes == ()
+    with torch.no_grad():
+        theirs.bert.embeddings.position_embeddings.weight[3] += 0.01  # as training would
+    theirs.save_pretrained(tmp_path / "trained")
+    trained = load_from(tmp_path / "trained")
+    assert trained.config.positions == "learned"
+    assert "sinusoidal positions were trained on" in trained.notes[0]
+    assert_equal_outputs(trained.model, theirs.eval())
 
 
-def saved(architecture, **changes):
-    files: dict[str, bytes] = {}
-    model = new_model(small_config(architecture, **changes), 1)
-    save_hf(model, model.config, files.__setitem__)
-    return files
-
-
-def edited(files, **values):
-    config = json.loads(files["config.json"]) | values
-    return files | {"config.json": json.dumps(config).encode()}
-
-
-@pytest.mark.parametrize(
-    ("architecture", "values", "named"),
-    [
-        ("encoder", {"model_type": "bert"}, "model_type"),
-        ("encoder", {"hidden_activation": "relu"}, "hidden_activation"),
-        ("encoder", {"norm_bias": True}, "norm_bias"),
-        ("encoder", {"layer_types": ["full_attention", "sliding_attention", "full_attention"]}, "layer_types"),
-        ("encoder", {"hidden_size": "32"}, "hidden_size"),
-        ("encoder", {"vocab_size": None}, "vocab_size"),
-        ("encoder", {"cls_token_id": 4096}, "cls_id"),
-        ("decoder", {"hidden_act": "gelu"}, "hidden_act"),
-        ("decoder", {"attention_bias": True}, "attention_bias"),
-        ("decoder", {"rope_scaling": {"rope_type": "linear", "factor": 2.0}}, "rope_scaling"),
-        ("decoder", {"rope_parameters": {"rope_type": "yarn", "rope_theta": 1e4}}, "rope_type"),
-        ("decoder", {"head_dim": 16}, "head_dim"),
-        ("decoder", {"num_attention_heads": 5, "num_key_value_heads": 5, "head_dim": None}, "n_heads"),
-        ("decoder", {"eos_token_id": "x"}, "eos_token_id"),
-    ],
-)
-def test_a_config_that_we_do_not_compute_is_refused_by_name(architecture, values, named):
-    files = edited(saved(architecture), **values)
-    with pytest.raises(ArtifactError, match=named):
-        load_hf(files.__getitem__)
-
-
-def with_weights(files, change):
-    weights = load(files["model.safetensors"])
-    change(weights)
-    return files | {"model.safetensors": save(weights)}
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda w: w.pop("model.norm.weight"), "1 weights are missing, model.norm.weight first"),
-        (lambda w: w.update(extra=torch.ones(1)), "1 weights are unknown, extra first"),
-        (lambda w: w.update({"model.norm.weight": torch.ones(31)}), r"model.norm.weight does not fit.*\(31,\)"),
-        (lambda w: w.update({"model.norm.weight": torch.ones(32).half()}), "float16.*float32"),
-        (lambda w: w["model.embed_tokens.weight"][3].fill_(float("nan")), "embed_tokens.weight is not finite"),
-        (lambda w: w.update({"lm_head.weight": torch.ones(96, 32)}), "lm_head.weight differs from the embedding"),
-    ],
-)
-def test_weights_that_do_not_fit_are_refused_by_name(change, message):
-    files = with_weights(saved("decoder"), change)
-    with pytest.raises(ArtifactError, match=message):
-        load_hf(files.__getitem__)
-
-
-@pytest.mark.parametrize("cut", [0, 4, 200, -1])
-def test_a_cut_file_is_refused(cut):
-    files = saved("encoder")
-    with pytest.raises(ArtifactError, match="safetensors"):
-        load_hf((files | {"model.safetensors": files["model.safetensors"][:cut]}).__getitem__)
-    with pytest.raises(ArtifactError, match="JSON"):
-        load_hf((files | {"config.json": files["config.json"][:-5]}).__getitem__)
-    with pytest.raises(ArtifactError, match="JSON object"):
-        load_hf((files | {"config.json": b"[]"}).__getitem__)
-
-
-def test_a_tied_copy_of_the_output_matrix_is_accepted():
-    files = saved("decoder")
-    with_copy = with_weights(files, lambda w: w.update({"lm_head.weight": w["model.embed_tokens.weight"].clone()}))
-    assert load_hf(with_copy.__getitem__)[1].tied
+def test_what_transformers_has_no_class_for_is_refused_there(tmp_path):
+    model = ours_of("encoder", "modern", {"positions": "alibi"})
+    with pytest.raises(ValueError, match="wordpipe"):
+        AutoConfig.from_pretrained(folder_of(model, tmp_path))

@@ -60,7 +60,7 @@ def test_transformers_loads_the_model_folder_with_the_same_logits(built, tmp_pat
     import torch
     from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, AutoTokenizer
 
-    from wordpipe.model.checkpoint import load_hf
+    from wordpipe.model.formats.folder import load_hf
 
     folder = built / "model"
     if objective == "clm":
@@ -70,7 +70,7 @@ def test_transformers_loads_the_model_folder_with_the_same_logits(built, tmp_pat
     tokenizer = AutoTokenizer.from_pretrained(folder)
     batch = tokenizer(["Bees find their way home.", "Bridges hold."], return_tensors="pt", padding=True)
     with Artifact(folder) as artifact:
-        ours, _ = load_hf(artifact.read)
+        ours = load_hf(artifact.read).model
     mask = batch["attention_mask"].bool()
     with torch.inference_mode():
         expected, found = theirs(**batch).logits, ours(batch["input_ids"], mask)

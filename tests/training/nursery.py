@@ -1,7 +1,7 @@
 """Trainings in processes of their own that start in milliseconds: forked from one that has imported torch and done nothing.
 
-The server reads one JSON request per line: {"start": {"arguments", "log", "failpoint"}} answers a process id, {"wait": pid}
-its exit code (negative: the signal that killed it).
+The server reads one JSON request per line: {"start": {"call", "arguments", "log", "environment"}} answers
+a process id, {"wait": pid} its exit code (negative: the signal that killed it).
 """
 
 import json
@@ -11,11 +11,13 @@ import subprocess
 import sys
 import time
 import traceback
+from collections.abc import Mapping
 from pathlib import Path
 
 import torch._dynamo  # noqa: F401  (torch's optimisers import it when first used, which takes a second)
 
 from tests.training import parts
+from wordpipe.training import reachable
 
 
 class Nursery:
@@ -37,9 +39,17 @@ class Nursery:
         self._server.stdin.flush()
         return int(self._server.stdout.readline())
 
-    def start(self, *arguments: str, log: Path, failpoint: str = "") -> "Child":
+    def start(
+        self,
+        *arguments: str,
+        log: Path,
+        call: str = "main",
+        failpoint: str = "",
+        environment: Mapping[str, str] | None = None,
+    ) -> "Child":
         log.unlink(missing_ok=True)
-        request = {"arguments": arguments, "log": str(log), "failpoint": failpoint}
+        variables = dict(environment or {}) | ({"WORDPIPE_FAILPOINT": failpoint} if failpoint else {})
+        request = {"call": call, "arguments": arguments, "log": str(log), "environment": variables}
         return Child(self, self.ask(start=request), log)
 
 
@@ -80,14 +90,14 @@ def serve() -> None:
         sys.stdout.flush()
 
 
-def _child(arguments: list[str], log: str, failpoint: str) -> int:
+def _child(call: str, arguments: list[str], log: str, environment: dict[str, str]) -> int:
     fd = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     os.dup2(fd, 1)
     os.dup2(fd, 2)
-    if failpoint:
-        os.environ["WORDPIPE_FAILPOINT"] = failpoint
+    os.environ.update(environment)
+    reachable._SECONDS = 0.0  # the machine's speed is of no interest here
     try:
-        parts.main(*arguments)
+        getattr(parts, call)(*arguments)
     except Exception:  # noqa: BLE001  (the child must not go on as a second server)
         traceback.print_exc()
         return 1

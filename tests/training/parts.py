@@ -5,17 +5,19 @@ Run as a program it trains to the end and prints the hash of the final weights; 
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-import torch
 from safetensors.torch import save
 
 from wordpipe.artifacts.hashing import hash_bytes
+from wordpipe.errors import InputError
 from wordpipe.model.initialise import new_model
 from wordpipe.runtime import StopFlag, stop_signal
 from wordpipe.training.assemble import assemble
 from wordpipe.training.execution import make_execution
 from wordpipe.training.loop import Training
+from wordpipe.training.parallel import World, join_world
 from wordpipe.training.plan import SpecialIds, model_config
 from wordpipe.training.settings import CausalSettings, MaskedSettings, PretrainSettings
 from wordpipe.training.tasks import make_task
@@ -27,7 +29,7 @@ SMALL = {"preset": "tiny", "dim": 32, "n_layers": 2, "n_heads": 2, "ffn_dim": 64
 
 def settings_of(kind: str, **values: object) -> PretrainSettings:
     cls = MaskedSettings if kind == "mlm" else CausalSettings
-    return cls.make(SMALL | {"steps": 12, "threads": 1, "device": "cpu", "lr": 3e-3} | values)
+    return cls.make(SMALL | {"steps": 12, "threads": 1, "device": "cpu", "dtype": "float32", "lr": 3e-3} | values)
 
 
 def text(n: int, seed: int = 0) -> np.ndarray:
@@ -38,13 +40,17 @@ def text(n: int, seed: int = 0) -> np.ndarray:
     return ids.astype("<u2")
 
 
-def training(settings: PretrainSettings, state_dir: Path, *, run_key: str = "a run", n: int = 2000) -> Training:
+def training(
+    settings: PretrainSettings, state_dir: Path, *, run_key: str = "a run", n: int = 2000, world: World | None = None,
+    **others: Any,
+) -> Training:  # fmt: skip
     task = make_task(settings, n_tokens=N_TOKENS, special=SPECIAL)
-    execution = make_execution(settings)
+    execution = make_execution(settings, world)
     model = new_model(model_config(settings, task.architecture, n_tokens=N_TOKENS, special=SPECIAL), settings.seed)
     return assemble(
-        settings, task, model, text(n), text(300, seed=1), execution=execution, state_dir=state_dir, run_key=run_key
-    )
+        settings, task, model, text(n), text(300, seed=1), execution=execution, state_dir=state_dir, run_key=run_key,
+        world=world, **others,
+    )  # fmt: skip
 
 
 def weights_hash(run: Training) -> str:
@@ -58,14 +64,26 @@ def run_to_end(run: Training) -> str:
 
 
 def main(kind: str, state_dir: str, *pairs: str) -> None:
-    run = training(settings_of(kind, **dict(pair.split("=") for pair in pairs)), Path(state_dir))
-    print("resumed from", run.resumed_from, *run.notes, flush=True)  # noqa: T201
-    with stop_signal() as flag:
-        for step in run.steps(flag):
-            print("step", step.step, flush=True)  # noqa: T201
-    print("weights", weights_hash(run), flush=True)  # noqa: T201
+    settings = settings_of(kind, **dict(pair.split("=") for pair in pairs))
+    with join_world(settings.device) as world:
+        run = training(settings, Path(state_dir), world=world)
+        print("resumed from", run.resumed_from, *run.notes, flush=True)  # noqa: T201
+        with stop_signal() as flag:
+            for step in run.steps(flag):
+                print("step", step.step, step.split, step.loss, flush=True)  # noqa: T201
+        print("weights", weights_hash(run), flush=True)  # noqa: T201
+
+
+def fail_first() -> None:
+    """What the first process cannot do, the others hear of."""
+
+    def work() -> None:
+        raise InputError("no text to train on")
+
+    with join_world("cpu") as world:
+        print("shared", world.share({"from": world.rank}), flush=True)  # noqa: T201
+        world.first_does(work)
 
 
 if __name__ == "__main__":
-    torch.set_num_threads(1)
     main(*sys.argv[1:])

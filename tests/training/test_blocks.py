@@ -1,10 +1,11 @@
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from wordpipe.errors import InputError
-from wordpipe.training.blocks import block_order, causal_blocks, masked_blocks, spread
+from wordpipe.training.blocks import Rows, block_order, causal_blocks, masked_blocks, spread
 from wordpipe.training.permutation import permute
 
 lengths = st.tuples(st.integers(1, 300), st.integers(3, 40))
@@ -15,7 +16,7 @@ def test_every_id_is_in_a_masked_block_and_all_blocks_are_full(case):
     n, seq_len = case
     ids = np.arange(100, 100 + n, dtype="<u2")
     blocks = masked_blocks(ids, seq_len=seq_len, cls_id=2, sep_id=3)
-    rows = blocks.rows(np.arange(len(blocks)))
+    rows = blocks.rows(np.arange(len(blocks))).ids_BT.numpy()
     assert rows.shape == (len(blocks), min(seq_len, n + 2))
     assert blocks.seq_len == rows.shape[1]
     assert set(rows[:, 0]) == {2}
@@ -36,13 +37,34 @@ def test_every_id_but_the_first_is_a_causal_target(case):
         return
     ids = np.arange(100, 100 + n, dtype="<u2")
     blocks = causal_blocks(ids, seq_len=seq_len)
-    rows = blocks.rows(np.arange(len(blocks)))
+    rows = blocks.rows(np.arange(len(blocks))).ids_BT.numpy()
     assert rows.shape == (len(blocks), min(seq_len, n - 1) + 1)
     assert blocks.seq_len == rows.shape[1] - 1
     assert (np.diff(rows, axis=1) == 1).all()
     targets = rows[:, 1:].ravel()
     assert sorted(set(targets)) == ids[1:].tolist()
     assert len(targets) - (n - 1) == blocks.n_repeated < blocks.seq_len
+
+
+@given(lengths)
+def test_word_starts_go_with_their_ids(case):
+    n, seq_len = case
+    ids, starts = np.arange(100, 100 + n, dtype="<u2"), np.random.default_rng(n).random(n) < 0.5
+    blocks = masked_blocks(ids, seq_len=seq_len, cls_id=2, sep_id=3, word_starts=starts)
+    rows = blocks.rows(np.arange(len(blocks)))
+    assert rows.ids_BT.dtype is torch.int64
+    assert rows.word_starts_BT.dtype is torch.bool
+    begins = rows.word_starts_BT.numpy()
+    assert begins[:, [0, 1, -1]].all()  # [CLS], whatever stands first, [SEP]
+    inside = rows.ids_BT.numpy()[:, 2:-1]
+    assert (begins[:, 2:-1] == starts[inside - 100]).all()
+
+
+def test_rows_are_sent_to_a_device_with_their_word_starts():
+    rows = Rows(torch.arange(6).reshape(2, 3), torch.ones(2, 3, dtype=torch.bool))
+    sent = rows.to(torch.device("meta"))
+    assert sent.ids_BT.device.type == sent.word_starts_BT.device.type == "meta"
+    assert Rows(rows.ids_BT).to(torch.device("meta")).word_starts_BT is None
 
 
 def test_an_empty_stream_is_refused():

@@ -7,15 +7,7 @@ import time
 
 import pytest
 
-from tests.training.nursery import Nursery
-
-ARGUMENTS = ["steps=40", "checkpoint_steps=5", "report_every=4", "eval_every=9", "dropout=0.2"]
-
-
-@pytest.fixture(scope="module")
-def nursery():
-    with Nursery() as nursery:
-        yield nursery
+ARGUMENTS = ["steps=25", "checkpoint_steps=5", "report_every=4", "eval_every=9", "dropout=0.2"]
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +49,7 @@ def test_killed_at_every_write_of_a_checkpoint(nursery, failpoint, undisturbed, 
         assert child.wait() == -signal.SIGKILL
         assert to_the_end(nursery, "mlm", folder) == undisturbed["mlm"], nth
         assert sorted(path.name for path in (folder / "state").iterdir()) == [
-            "LATEST.json", "step-00000035", "step-00000040",
+            "LATEST.json", "step-00000020", "step-00000025",
         ]  # fmt: skip
 
 

@@ -2,16 +2,19 @@ import copy
 import math
 import shutil
 import signal
+import time
+from itertools import pairwise
 
 import numpy as np
 import pytest
 import torch
 
 from tests.training.parts import N_TOKENS, run_to_end, settings_of, training, weights_hash
-from wordpipe.errors import DivergedError, InputError
+from wordpipe.errors import ConfigError, DivergedError, InputError
 from wordpipe.runtime import StopFlag, Stopped
 from wordpipe.training.objectives import loss_sum
 from wordpipe.training.optimisers import clip_gradients, make_optimiser
+from wordpipe.training.state import snapshot_files, snapshot_from
 from wordpipe.training.validation import perplexity
 
 KINDS = ["mlm", "clm"]
@@ -20,8 +23,8 @@ KINDS = ["mlm", "clm"]
 @pytest.mark.parametrize("kind", KINDS)
 def test_one_batch_is_overfitted(kind, tmp_path):
     run = training(settings_of(kind, batch_size=4), tmp_path)
-    targets = run._batch(0)
-    optimiser = make_optimiser(run.model, lr=1e-2, weight_decay=0.0, beta1=0.9, beta2=0.98)
+    targets = run._batches.targets(0)
+    optimiser = make_optimiser(run.model, kind="adamw", lr=1e-2, weight_decay=0.0, beta1=0.9, beta2=0.98, momentum=0.95)
     losses = []
     for _ in range(100):
         loss = loss_sum(run.model, targets)
@@ -56,6 +59,105 @@ def test_reports_say_what_happened(tmp_path):
     assert steps[-1].lr == pytest.approx(3e-4)
     assert all(step.tokens_per_s > 0 for step in steps)
     assert [step.seconds for step in steps] == sorted(step.seconds for step in steps)
+    for step in steps:
+        if step.split == "train":
+            assert step.reachable > 0.0
+            assert 0.0 < step.waiting < 1.0
+        else:
+            assert step.reachable is step.waiting is None
+
+
+def test_the_time_left_is_known_after_the_second_report_and_ends_at_none(tmp_path):
+    run = training(settings_of("clm", steps=10, report_every=2, eval_every=100), tmp_path)
+    left = [run.eta for _ in run.steps(StopFlag())]
+    assert left[0] is None
+    assert all(before > after >= 0.0 for before, after in pairwise(left[1:-1]))
+    assert left[-2:] == [0.0, 0.0]  # the last training loss, the last validation
+
+
+def test_time_spent_on_batches_is_said(tmp_path):
+    run = training(settings_of("mlm", steps=4, report_every=2, eval_every=100), tmp_path)
+    rows = run._batches._blocks.rows
+
+    def slow(index_B):
+        time.sleep(0.2)
+        return rows(index_B)
+
+    object.__setattr__(run._batches._blocks, "rows", slow)
+    waiting = [step.waiting for step in run.steps(StopFlag()) if step.split == "train"]
+    assert all(0.6 < share < 1.0 for share in waiting)
+
+
+@pytest.mark.parametrize(
+    ("values", "entropy", "at"),
+    [
+        ({"lr": 1e-7}, 4.4, 6),  # half of the steps
+        ({"lr": 1e-7, "patience": 9}, 4.4, 10),  # at the first report after that many
+        ({"lr": 1e-7, "patience": 13}, 4.4, None),
+        ({"lr": 1e-2}, 4.6, None),  # it learns
+        ({"lr": 1e-7}, None, None),
+        ({"lr": 1e-7, "label_smoothing": 0.2}, 4.4, None),  # another loss, which cannot be compared
+    ],
+)
+def test_no_progress_is_a_warning_once_also_over_two_runs(values, entropy, at, tmp_path):
+    settings, told = settings_of("clm", report_every=2, **values), []
+    for until in (8, None):
+        list(training(settings, tmp_path, unigram_entropy=entropy, warn=told.append).steps(StopFlag(), until=until))
+    assert [text.split(" the loss is ")[0] for text in told] == ([] if at is None else [f"after {at} steps"])
+    assert all("(4.400): give it more --steps, a higher --lr" in text for text in told)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_recomputing_the_blocks_changes_nothing(kind, tmp_path):
+    runs = {}
+    for recompute in (False, True):
+        settings = settings_of(kind, dropout=0.3, micro_batch=4, recompute=recompute)
+        runs[recompute] = training(settings, tmp_path / str(recompute))
+        assert runs[recompute].model.recompute is recompute
+    assert run_to_end(runs[True]) == run_to_end(runs[False])
+    assert [step.loss for step in runs[True].history] == [step.loss for step in runs[False].history]
+    assert runs[True].history[0].loss > 0
+
+
+@pytest.mark.parametrize("schedule", ["constant", "cosine"])
+def test_a_finished_run_is_extended(schedule, tmp_path):
+    """With a rate that does not depend on the length it is the longer run, bit by bit; else it says what it is."""
+    values = {"schedule": schedule, "warmup": 3, "dropout": 0.2, "report_every": 3, "eval_every": 6}
+    want = run_to_end(training(settings_of("mlm", **values, steps=18), tmp_path / "long"))
+    short = training(settings_of("mlm", **values), tmp_path / "short")
+    run_to_end(short)
+    files = {name: b"".join(data) for name, data in snapshot_files(short.snapshot())}
+    begin = snapshot_from(files.__getitem__)
+    longer = training(settings_of("mlm", **values, steps=18), tmp_path / "state", run_key="longer", begin=begin)
+    assert (longer.step, longer.extended_from, longer.resumed_from) == (12, 12, None)
+    assert longer.history == short.history
+    old, new = short.plan.lr_at(11), longer.plan.lr_at(12)
+    assert f"going on after step 12 of now 18: the learning rate goes from {old:.2e} to {new:.2e}" in longer.notes[0]
+    list(longer.steps(StopFlag(), until=15))
+    again = training(settings_of("mlm", **values, steps=18), tmp_path / "state", run_key="longer", begin=begin)
+    assert (again.step, again.extended_from, again.resumed_from) == (15, None, 15)
+    assert (run_to_end(again) == want) is (schedule == "constant")
+    assert [step.step for step in again.history if step.split == "train"] == [3, 6, 9, 12, 15, 18]
+
+
+def test_a_run_is_not_extended_to_fewer_steps(tmp_path):
+    short = training(settings_of("mlm"), tmp_path / "short")
+    run_to_end(short)
+    with pytest.raises(ConfigError, match="trained for that long already"):
+        training(settings_of("mlm", steps=12), tmp_path / "other", begin=short.snapshot())
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_step_on_a_gpu_never_waits_for_it(kind, tmp_path):
+    run = training(settings_of(kind, device="cuda", dtype="auto", compile="off", dropout=0.1), tmp_path)
+    list(run.steps(StopFlag(), until=3))
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        for _ in range(3):
+            run._advance()
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -2,29 +2,55 @@ import copy
 
 import pytest
 import torch
+from safetensors.torch import load, save
 
-from tests.model.shapes import small_config
+from tests.model.shapes import KINDS, kind_config, small_config
+from wordpipe.errors import ArtifactError
 from wordpipe.model.initialise import new_model
+from wordpipe.training.blocks import Rows
+from wordpipe.training.muon import Muon
 from wordpipe.training.objectives import Causal, Masked, loss_sum
 from wordpipe.training.optimisers import clip_gradients, load_optimiser, make_optimiser, optimiser_tensors
 
+OPTIMISERS = ["muon", "adamw"]
 
-def gradients(kind, micro_batch, clip=0.0):
-    """Gradients of one step of eight sequences with very unequal numbers of targets, computed `micro_batch` at a time."""
-    model = new_model(small_config("encoder" if kind == "mlm" else "decoder"), 0)
+
+def optimiser_of(model, kind, **changes):
+    values = {"lr": 0.01, "weight_decay": 0.5, "beta1": 0.9, "beta2": 0.99, "momentum": 0.95}
+    return make_optimiser(model, kind=kind, **(values | changes))
+
+
+def targets_of(kind):
+    """One step of eight sequences with very unequal numbers of targets."""
     ids_BT = torch.randint(7, 90, (8, 18), generator=torch.Generator().manual_seed(1))
     ids_BT[:3, 4:] = 3
     objective = Causal(bos_id=3)
     if kind == "mlm":
         objective = Masked(
-            rate=0.5, mask_share=0.8, random_share=0.1, mask_id=4, special_ids=(0, 1, 2, 3, 4), n_tokens=90,
-            device=torch.device("cpu"),
+            rate=0.5, unit="token", mask_share=0.8, random_share=0.1, mask_id=4, special_ids=(0, 1, 2, 3, 4),
+            n_tokens=90, device=torch.device("cpu"),
         )  # fmt: skip
-    targets = objective.targets(ids_BT, torch.Generator().manual_seed(2))
+    return objective.targets(Rows(ids_BT, None), torch.Generator().manual_seed(2), 0.0)
+
+
+def gradients_of(model):
+    return {name: weight.grad for name, weight in model.named_parameters()}
+
+
+def gradients(kind, micro_batch, clip=0.0):
+    """Gradients of one step, computed `micro_batch` sequences at a time."""
+    model = new_model(small_config("encoder" if kind == "mlm" else "decoder"), 0)
+    targets = targets_of(kind)
     for first in range(0, 8, micro_batch):
         loss_sum(model, targets.rows(first, first + micro_batch)).backward()
     norm = clip_gradients(model.parameters(), targets.weights.sum(), clip)
-    return {name: weight.grad for name, weight in model.named_parameters()}, norm
+    return gradients_of(model), norm
+
+
+def give_gradients(model, seed, without=()):
+    for i, (name, weight) in enumerate(model.named_parameters()):
+        generator = torch.Generator().manual_seed(1000 * seed + i)
+        weight.grad = None if name in without else torch.randn(weight.shape, generator=generator)
 
 
 @pytest.mark.parametrize("kind", ["mlm", "clm"])
@@ -60,31 +86,162 @@ def test_clipping_shortens_long_gradients_and_leaves_short_ones():
         torch.testing.assert_close(same[name], free[name])
 
 
-def test_only_matrices_of_blocks_and_head_decay():
-    model = new_model(small_config("encoder"), 0)
-    optimiser = make_optimiser(model, lr=0.1, weight_decay=0.5, beta1=0.9, beta2=0.99)
+def test_a_scaled_loss_gives_the_same_gradients():
+    """As in float16, where the loss is scaled before the backward pass; a power of two loses no bit."""
+    free, norm = gradients("clm", 8, clip=0.01)
+    model = new_model(small_config("decoder"), 0)
+    targets = targets_of("clm")
+    (loss_sum(model, targets) * 1024.0).backward()
+    norm_of_scaled = clip_gradients(model.parameters(), targets.weights.sum() * 1024.0, 0.01)
+    assert torch.equal(norm_of_scaled, norm)
+    assert all(torch.equal(gradient, free[name]) for name, gradient in gradients_of(model).items())
+
+
+def test_gradients_added_up_over_processes_are_those_of_one():
+    whole, norm = gradients("mlm", 8, clip=0.01)
+    targets = targets_of("mlm")
+    models = [new_model(small_config("encoder"), 0) for _ in range(2)]
+    for rank, model in enumerate(models):
+        loss_sum(model, targets.rows(4 * rank, 4 * rank + 4)).backward()
+    for weight, other in zip(models[0].parameters(), models[1].parameters(), strict=True):
+        weight.grad += other.grad
+    norm_of_sum = clip_gradients(models[0].parameters(), targets.weights.sum(), 0.01)
+    torch.testing.assert_close(norm_of_sum, norm, rtol=1e-5, atol=1e-6)
+    for name, gradient in gradients_of(models[0]).items():
+        torch.testing.assert_close(gradient, whole[name], rtol=1e-4, atol=1e-7)
+
+
+@pytest.mark.parametrize("value", [float("inf"), float("nan")])
+def test_the_norm_tells_of_a_gradient_that_is_no_number(value):
+    model = new_model(small_config("decoder"), 0)
+    give_gradients(model, 0)
+    model.blocks[1].attention.out.weight.grad[3, 5] = value
+    assert not torch.isfinite(clip_gradients(model.parameters(), torch.tensor(7.0), 1.0))
+
+
+@pytest.mark.parametrize("kind", OPTIMISERS)
+@pytest.mark.parametrize("name", KINDS)
+def test_every_weight_is_moved_and_only_matrices_decay(name, kind):
+    model = new_model(kind_config(name), 0)
+    optimiser = optimiser_of(model, kind)
+    listed = [id(weight) for group in optimiser.param_groups for weight in group["params"]]
+    assert sorted(listed) == sorted(id(weight) for weight in model.parameters())
     before = copy.deepcopy(dict(model.named_parameters()))
     for weight in model.parameters():
         weight.grad = torch.zeros_like(weight)
     optimiser.step()
-    moved = {name for name, weight in model.named_parameters() if not torch.equal(weight, before[name])}
-    assert moved == {name for name, weight in before.items() if weight.dim() == 2 and name != "embedding"}
+    moved = {each for each, weight in model.named_parameters() if not torch.equal(weight, before[each])}
+    assert moved == {each for each in before if each.startswith(("blocks.", "head.")) and before[each].dim() == 2} - {
+        f"blocks.{i}.attention.score" for i in range(3)
+    }
+    give_gradients(model, 1)
+    before = copy.deepcopy(dict(model.named_parameters()))
+    optimiser.step()
+    assert not [each for each, weight in model.named_parameters() if torch.equal(weight, before[each])]
 
 
-def test_the_optimisers_memory_comes_back():
-    model = new_model(small_config("decoder"), 0)
-    arguments = {"lr": 0.1, "weight_decay": 0.5, "beta1": 0.9, "beta2": 0.99}
-    optimiser = make_optimiser(model, **arguments)
+def test_muon_knows_what_is_stacked():
+    config = small_config("decoder", n_kv_heads=2)
+    model = new_model(config, 0)
+    matrices = optimiser_of(model, "muon").param_groups[0]
+    names = {id(weight): name for name, weight in model.named_parameters()}
+    rows = {names[id(weight)]: rows for weight, rows in zip(matrices["params"], matrices["rows"], strict=True)}
+    assert rows["blocks.1.attention.qkv.weight"] == (32, 16, 16)
+    assert rows["blocks.1.feedforward.up.weight"] == (48, 48)
+    assert rows["blocks.1.feedforward.down.weight"] == rows["blocks.1.attention.out.weight"] == (32,)
+    classic = optimiser_of(new_model(small_config("encoder", "classic"), 0), "muon").param_groups[0]
+    assert (48,) in classic["rows"]  # not gated: one matrix
+    assert all(sum(rows) == len(weight) for weight, rows in zip(classic["params"], classic["rows"], strict=True))
+
+
+def test_with_adamw_all_weights_move_by_it():
+    mine, theirs = (new_model(small_config("encoder", "classic"), 0) for _ in range(2))
+    optimiser = optimiser_of(mine, "adamw", weight_decay=0.0)
+    reference = torch.optim.AdamW(theirs.parameters(), lr=0.01, betas=(0.9, 0.99), weight_decay=0.0, fused=True)
     for seed in range(3):
-        generator = torch.Generator().manual_seed(seed)
-        for weight in model.parameters():
-            weight.grad = torch.randn(weight.shape, generator=generator)
+        give_gradients(mine, seed)
+        give_gradients(theirs, seed)
         optimiser.step()
-    tensors = {name: value.clone() for name, value in optimiser_tensors(model, optimiser).items()}
-    fresh = make_optimiser(model, **arguments)
-    load_optimiser(model, fresh, tensors)
-    again = optimiser_tensors(model, fresh)
-    assert tensors.keys() == again.keys()
-    assert all(torch.equal(tensors[name], again[name]) for name in tensors)
-    assert float(tensors["embedding/step"]) == 3
-    assert [group["weight_decay"] for group in fresh.param_groups] == [0.5, 0.0]
+        reference.step()
+    for weight, expected in zip(mine.parameters(), theirs.parameters(), strict=True):
+        assert torch.equal(weight, expected)
+
+
+def test_with_muon_what_is_no_matrix_moves_as_with_adamw_alone():
+    mine, theirs = (new_model(small_config("encoder"), 0) for _ in range(2))
+    optimisers = optimiser_of(mine, "muon"), optimiser_of(theirs, "adamw")
+    for seed in range(3):
+        for model, optimiser in zip((mine, theirs), optimisers, strict=True):
+            give_gradients(model, seed)
+            optimiser.step()
+    same = {
+        name
+        for (name, weight), other in zip(mine.named_parameters(), theirs.parameters(), strict=True)
+        if torch.equal(weight, other)
+    }
+    assert same == {name for name, weight in mine.named_parameters() if weight.dim() == 1 or name == "embedding"}
+
+
+@pytest.mark.parametrize("kind", OPTIMISERS)
+def test_a_resumed_optimiser_goes_on_to_the_bit(kind):
+    """Also where weights never had a gradient before the checkpoint, or never have one."""
+    late, never = "blocks.0.attention.out.weight", ("blocks.1.feedforward.down.weight", "output_bias")
+    model = new_model(small_config("encoder"), 0)
+    optimiser = optimiser_of(model, kind)
+    for seed in range(3):
+        give_gradients(model, seed, without=(late, *never))
+        optimiser.step()
+    weights = copy.deepcopy(model.state_dict())
+    data = save(optimiser_tensors(model, optimiser))
+    resumed = new_model(small_config("encoder"), 1)
+    resumed.load_state_dict(weights)
+    fresh = optimiser_of(resumed, kind)
+    tensors = load(data)
+    load_optimiser(resumed, fresh, tensors)
+    assert not [name for name in tensors if name.startswith((late, *never))]
+    for seed in range(3, 6):
+        for each, its_optimiser in ((model, optimiser), (resumed, fresh)):
+            give_gradients(each, seed, without=never)
+            its_optimiser.step()
+    for name, weight in model.named_parameters():
+        assert torch.equal(dict(resumed.named_parameters())[name], weight), name
+    again, expected = optimiser_tensors(resumed, fresh), optimiser_tensors(model, optimiser)
+    assert again.keys() == expected.keys()
+    assert all(torch.equal(again[name], expected[name]) for name in expected)
+    assert float(expected["embedding/step"]) == 6
+    assert all(
+        torch.equal(tensors[name], value) for name, value in load(data).items()
+    )  # what was given is not written to
+
+
+def test_the_state_of_another_optimiser_is_refused():
+    model = new_model(small_config("decoder"), 0)
+    muon, adamw = optimiser_of(model, "muon"), optimiser_of(model, "adamw")
+    give_gradients(model, 0)
+    muon.step()
+    tensors = optimiser_tensors(model, muon)
+    with pytest.raises(ArtifactError, match="another optimiser") as caught:
+        load_optimiser(model, adamw, tensors)
+    assert "blocks.0.attention.qkv.weight" in str(caught.value)
+    assert not adamw.state
+    with pytest.raises(ArtifactError, match="another model"):
+        load_optimiser(model, optimiser_of(model, "muon"), {"blocks.9.attention.out.weight/momentum": torch.zeros(2)})
+
+
+def test_the_optimiser_is_one_of_torchs():
+    """So that what torch offers for optimisers, a loss scaler for float16 for one, can be used with it."""
+    model = new_model(small_config("decoder"), 0)
+    optimiser = optimiser_of(model, "muon")
+    assert isinstance(optimiser, Muon)
+    before = copy.deepcopy(model.state_dict())
+    scaler = torch.amp.GradScaler("cpu", init_scale=8.0)
+    for overflows in (True, False):
+        scaler.scale(model(torch.tensor([[5, 8, 9]])).sum()).backward()
+        if overflows:
+            model.embedding.grad[0, 0] = float("inf")
+        scaler.unscale_(optimiser)
+        scaler.step(optimiser)
+        scaler.update()
+        optimiser.zero_grad(set_to_none=True)
+        same = all(torch.equal(before[name], value) for name, value in model.state_dict().items())
+        assert same is overflows

@@ -70,6 +70,44 @@ def test_documents_are_joined_in_order_whatever_the_batches(documents, size, bou
     assert sorted(path.name for path in folder.iterdir()) == ["train.ids", "valid.ids"]
 
 
+def even_starts(ids, lengths):
+    """A stand-in for words: an even id begins one, and so does the first id of a row."""
+    first = np.concatenate(([0], np.cumsum(lengths)[:-1]))
+    starts = ids % 2 == 0
+    starts[first] = True
+    return starts
+
+
+@given(documents=rows, size=st.integers(1, 6), boundaries=st.sampled_from([((), (3,)), ((5,), (6,)), ((), ())]))
+def test_word_starts_lie_beside_the_ids(documents, size, boundaries, tmp_path_factory):
+    before, after = boundaries
+    folder = tmp_path_factory.mktemp("stream")
+    streams = write_streams(
+        record_batches(documents, size),
+        {"train": folder / "train.ids", "valid": folder / "valid.ids"},
+        vocab_size=100, before=before, after=after, find_starts=even_starts,
+    )  # fmt: skip
+    for split, stream in streams.items():
+        want = []
+        for name, sentences in documents:
+            flags = [t == 0 or i % 2 == 0 for sentence in sentences for t, i in enumerate(sentence)]
+            if name == split and flags:
+                want += [True] * len(before) + flags + [True] * len(after)
+        starts = stream.open_starts()
+        assert starts.dtype == np.bool_
+        assert starts.tolist() == want
+        assert len(starts) == stream.n_ids == len(stream.open())
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "train.ids", "train.ids.starts", "valid.ids", "valid.ids.starts",
+    ]  # fmt: skip
+
+
+def test_nobody_asks_for_word_starts_in_vain(tmp_path):
+    stream = write_streams(record_batches([("train", [[7]])], 9), {"train": tmp_path / "ids"}, vocab_size=50)["train"]
+    assert stream.open_starts() is None
+    assert [path.name for path in tmp_path.iterdir()] == ["ids"]
+
+
 @pytest.mark.parametrize(
     ("schema", "vocab_size", "dtype"), [(TOKENS_16, 1 << 16, "<u2"), (TOKENS_32, (1 << 16) + 1, "<u4")]
 )

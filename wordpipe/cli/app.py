@@ -19,6 +19,8 @@ __all__ = ["LazyGroup", "app"]
 
 _USE = {
     "query": ("wordpipe.cli.query:query", "Find the nearest neighbours of a text or a word."),
+    "generate": ("wordpipe.cli.generate:generate", "Continue a text with a causal model."),
+    "fill": ("wordpipe.cli.fill:fill", "Guess the missing words of a text with a masked model."),
     "diff": ("wordpipe.cli.diff:diff", "Show which words moved between two tables of word vectors."),
     "evaluate": ("wordpipe.cli.app:_evaluate", "Measure how good a tokenizer or word vectors are."),
     "show": ("wordpipe.cli.inspect:show", "Say what an artifact is, how it was made and what it holds."),

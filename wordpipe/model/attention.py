@@ -1,76 +1,83 @@
-"""Scaled dot-product attention with several heads.
+"""Attention with several heads: every position gathers from those that it sees, weighed by how well they match.
 
     attention(Q, K, V) = softmax(Q Kᵀ / sqrt(E)) V
 
-Source: Vaswani et al. 2017, equation 1; heads that share keys and values: Ainslie et al. 2023.
+Source: Vaswani et al. 2017, equation 1 and section 3.2.2; heads that share keys and values: Ainslie et al. 2023. The other
+kinds of matching are in `additive` and `linear_attention`, who sees whom in `masks`.
 """
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from wordpipe.model.additive import additive_attention
+from wordpipe.model.bands import banded_attention
+from wordpipe.model.cache import KeysValues, Sums
 from wordpipe.model.config import ModelConfig
 from wordpipe.model.linear import Linear
+from wordpipe.model.linear_attention import linear_attention
 from wordpipe.model.positions import rotate
+from wordpipe.model.views import View
 
-__all__ = ["Attention", "attention_mask"]
+__all__ = ["Attention"]
 
 
 class Attention(nn.Module):
-    """Attention of every position over the positions that it may see.
+    """One layer's attention.
 
     One matrix makes queries, keys and values, stacked in that order: one large product instead of three small ones.
     """
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
+        self.kind = config.attention
         self.n_heads, self.n_kv_heads, self.head_dim = config.n_heads, config.n_kv_heads, config.head_dim
-        self.causal = config.causal
-        self.qkv = Linear(config.dim, (self.n_heads + 2 * self.n_kv_heads) * self.head_dim)
-        self.out = Linear(config.dim, config.dim)
+        self.qkv = Linear(config.dim, (self.n_heads + 2 * self.n_kv_heads) * self.head_dim, bias=config.bias)
+        self.score = nn.Parameter(torch.empty(self.n_heads, self.head_dim)) if self.kind == "additive" else None
+        self.out = Linear(self.n_heads * self.head_dim, config.dim, bias=config.bias)
 
-    def forward(self, x_BTD: Tensor, angles: tuple[Tensor, Tensor], mask: Tensor | None) -> Tensor:
-        """What each position gathers from those that it sees.
+    def forward(self, x_BTD: Tensor, view: View, memory: KeysValues | Sums | None = None, first: int = 0) -> Tensor:
+        """What each position gathers from those that it sees, shape (B, T, D).
 
         Args:
-            x_BTD: normed residual stream.
-            angles: cosines and sines from `Rotary`.
-            mask: from `attention_mask`, true where a query (axis -2) sees a key (axis -1); None: no padding.
+            x_BTD: residual stream.
+            view: angles, and who sees whom.
+            memory: this layer's part of a `Cache`, brought up to date, or None.
+            first: positions that the memory holds already.
         """
-        B, T, D = x_BTD.shape
+        B, T, _ = x_BTD.shape
         heads = self.qkv(x_BTD).view(B, T, self.n_heads + 2 * self.n_kv_heads, self.head_dim)
-        turned, v_BTGE = torch.split(heads, [self.n_heads + self.n_kv_heads, self.n_kv_heads], dim=2)
-        q_BTHE, k_BTGE = torch.split(rotate(turned, *angles), [self.n_heads, self.n_kv_heads], dim=2)
-        mixed_BHTE = F.scaled_dot_product_attention(
-            q_BTHE.transpose(1, 2),
-            k_BTGE.transpose(1, 2),
-            v_BTGE.transpose(1, 2),
-            attn_mask=mask,
-            is_causal=self.causal and mask is None,
-            enable_gqa=self.n_kv_heads != self.n_heads,
-        )
-        out_BTD: Tensor = self.out(mixed_BHTE.transpose(1, 2).reshape(B, T, D))
+        if self.kind == "linear":
+            assert not isinstance(memory, KeysValues)
+            mixed_BTHE = self._linear(heads, view, memory)
+        else:
+            assert not isinstance(memory, Sums)
+            mixed_BTHE = self._softmax(heads, view, memory, first)
+        out_BTD: Tensor = self.out(mixed_BTHE.reshape(B, T, self.n_heads * self.head_dim))
         return out_BTD
 
+    def _softmax(self, heads: Tensor, view: View, memory: KeysValues | None, first: int) -> Tensor:
+        turned, v_BTGE = torch.split(heads, [self.n_heads + self.n_kv_heads, self.n_kv_heads], dim=2)
+        if view.angles is not None:
+            turned = rotate(turned, *view.angles)
+        q_BTHE, k_BTGE = torch.split(turned, [self.n_heads, self.n_kv_heads], dim=2)
+        q, k, v = (part.transpose(1, 2) for part in (q_BTHE, k_BTGE, v_BTGE))
+        if memory is not None:
+            k, v = memory.extend(first, k, v)
+        if self.score is not None:
+            return additive_attention(q, k, v, self.score, view.mask).transpose(1, 2)
+        if view.band is not None:
+            return banded_attention(q, k, v, view.band).transpose(1, 2)
+        mask = view.mask if view.mask is None or view.mask.dtype is torch.bool else view.mask.to(q.dtype)
+        mixed_BHTE = F.scaled_dot_product_attention(
+            q, k, v, attn_mask=mask, is_causal=view.causal, enable_gqa=self.n_kv_heads != self.n_heads
+        )
+        return mixed_BHTE.transpose(1, 2)
 
-def attention_mask(mask_BT: Tensor | None, *, causal: bool) -> Tensor | None:
-    """Who sees whom, for a batch with padding.
-
-    A position that would see nothing (all padding) is let see: its output is never used, but a softmax over nothing is
-    NaN, and NaN spreads through the gradient.
-
-    Args:
-        mask_BT: true at real tokens; None where there is no padding.
-        causal: a position sees only itself and what came before.
-
-    Returns:
-        A bool tensor that broadcasts to (B, H, T queries, T keys), or None where the kernel needs no mask.
-    """
-    if mask_BT is None:
-        return None
-    keys_B11T = mask_BT.bool()[:, None, None, :]
-    if not causal:
-        return keys_B11T | ~keys_B11T.any(dim=-1, keepdim=True)
-    T = mask_BT.shape[1]
-    itself_TT = torch.eye(T, dtype=torch.bool, device=mask_BT.device)
-    return keys_B11T & itself_TT.new_ones(T, T).tril() | itself_TT
+    def _linear(self, heads: Tensor, view: View, memory: Sums | None) -> Tensor:
+        q, k, v = torch.split(heads, [self.n_heads, self.n_kv_heads, self.n_kv_heads], dim=2)
+        if self.n_kv_heads != self.n_heads:
+            shared = self.n_heads // self.n_kv_heads
+            k, v = k.repeat_interleave(shared, dim=2), v.repeat_interleave(shared, dim=2)
+        mixed_BTHE = linear_attention(q, k, v, angles=view.angles, real_BT=view.real, causal=view.causal, sums=memory)
+        return mixed_BTHE.to(heads.dtype)

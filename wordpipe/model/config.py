@@ -1,32 +1,67 @@
-"""The numbers that make a model: its shape, its vocabulary and its special ids. Imports nothing heavy."""
+"""The numbers and kinds that make a model: its shape, its parts, its vocabulary and its special ids. Imports nothing heavy."""
 
 from dataclasses import dataclass
 from typing import Literal
 
 from wordpipe.errors import ConfigError
 
-__all__ = ["Activation", "Architecture", "ModelConfig", "NormKind", "pad_vocab"]
+__all__ = [
+    "EMBEDDING_STD",
+    "Architecture",
+    "AttentionKind",
+    "FeedForwardKind",
+    "ModelConfig",
+    "NormKind",
+    "NormPlace",
+    "Positions",
+    "pad_vocab",
+]
 
 Architecture = Literal["encoder", "decoder"]
+Positions = Literal["rope", "learned", "sinusoidal", "alibi", "t5"]
+AttentionKind = Literal["dot", "additive", "linear"]
 NormKind = Literal["layer", "rms"]
-Activation = Literal["gelu", "silu"]
+NormPlace = Literal["pre", "post"]
+FeedForwardKind = Literal["relu", "gelu", "gelu_tanh", "geglu", "swiglu"]
+
+EMBEDDING_STD = 0.02
+"""Deviation of fresh embeddings: small, as they are the output matrix too; logits start near 0 and the loss near ln V."""
+
+_SIZES = ("vocab_size", "dim", "n_layers", "n_heads", "n_kv_heads", "ffn_dim", "max_len")
+_IDS = ("pad_id", "bos_id", "eos_id", "cls_id", "sep_id", "mask_id")
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelConfig:
-    """A model's shape.
+    """A model's shape and parts. `styles.STYLES` has the parts that go together in the field's usual models.
 
     Attributes:
-        architecture: `encoder` sees both sides (ModernBERT's mathematics), `decoder` only the left one (Llama's).
+        architecture: `encoder` sees both sides, `decoder` only the left one.
         vocab_size: rows of the embedding table; may be padded above the tokenizer's size (see `pad_vocab`).
         dim: width of the residual stream.
         n_layers: blocks.
-        n_heads: query heads; `dim` is divided among them.
+        n_heads: query heads.
         n_kv_heads: key and value heads, each shared by n_heads / n_kv_heads query heads.
-        ffn_dim: width between the two halves of the gated feed-forward.
+        ffn_dim: inner width of the feed-forward.
         max_len: positions the model was made for, special tokens included.
+        head_dim: width of a head; 0: `dim` is divided among the heads.
+        positions: how a position is known (see positions.py).
         rope_theta: base of the rotary angles.
+        local_rope_theta: the same in layers with a window; 0: `rope_theta`.
+        attention: how a query is compared with a key (see attention.py).
+        windows: one number per layer: how far a position sees to either side (a decoder: to the left), 0 = everything.
+            Empty: every layer sees everything.
+        global_tokens: the first positions of a sequence, which in layers with a window see all and are seen by all.
+        norm: kind of the norms.
+        norm_place: before each half of a block (`pre`) or after it (`post`).
+        norm_bias: norms have an offset.
         norm_eps: added to the variance in norms.
+        feedforward: activation of the feed-forward; `geglu` and `swiglu` are gated.
+        bias: the matrices of the blocks and of the head have offsets.
+        segments: segment embeddings, 0 = none.
+        embedding_norm: a norm follows the embeddings.
+        head: a dense layer, an activation and a norm stand before the output matrix.
+        output_bias: the logits have an offset.
         dropout: share of the embedding's and each block's output zeroed in training. How one trains, not what the model
             is: it is not kept in the folder.
         tied: the output matrix is the embedding table.
@@ -46,8 +81,23 @@ class ModelConfig:
     n_kv_heads: int
     ffn_dim: int
     max_len: int
+    head_dim: int = 0
+    positions: Positions = "rope"
     rope_theta: float = 10_000.0
+    local_rope_theta: float = 0.0
+    attention: AttentionKind = "dot"
+    windows: tuple[int, ...] = ()
+    global_tokens: int = 0
+    norm: NormKind = "layer"
+    norm_place: NormPlace = "pre"
+    norm_bias: bool = False
     norm_eps: float = 1e-5
+    feedforward: FeedForwardKind = "geglu"
+    bias: bool = False
+    segments: int = 0
+    embedding_norm: bool = False
+    head: bool = False
+    output_bias: bool = False
     dropout: float = 0.0
     tied: bool = True
     pad_id: int | None = None
@@ -58,21 +108,17 @@ class ModelConfig:
     mask_id: int | None = None
 
     def __post_init__(self) -> None:
-        """Check the sizes against each other.
+        """Fill in the width of a head and the windows, and check the parts against each other.
 
         Raises:
-            ConfigError: a size below 1, a width that the heads do not divide, or a special id outside the vocabulary.
+            ConfigError: a size below 1, a width that the heads do not divide, parts that do not go together, or a special id
+                outside the vocabulary.
         """
-        for name in ("vocab_size", "dim", "n_layers", "n_heads", "n_kv_heads", "ffn_dim", "max_len"):
+        for name in _SIZES:
             if getattr(self, name) < 1:
                 raise ConfigError("a model's sizes start at 1", where=name, got=getattr(self, name))
-        if self.dim % self.n_heads or (self.dim // self.n_heads) % 2:
-            raise ConfigError(
-                "the heads must divide the width into even parts",
-                where="n_heads",
-                got=f"dim {self.dim} / n_heads {self.n_heads}",
-                expected="an even number per head, best 32 or 64",
-            )
+        if not self.head_dim:
+            self._divide_width()
         if self.n_heads % self.n_kv_heads:
             raise ConfigError(
                 "n_heads must be a multiple of n_kv_heads",
@@ -80,14 +126,8 @@ class ModelConfig:
                 got=self.n_kv_heads,
                 expected=f"a divisor of {self.n_heads}",
             )
-        if self.architecture == "encoder" and self.n_kv_heads != self.n_heads:
-            raise ConfigError(
-                "the heads of an encoder have keys and values of their own",
-                where="n_kv_heads",
-                got=self.n_kv_heads,
-                expected=self.n_heads,
-            )
-        for name in ("pad_id", "bos_id", "eos_id", "cls_id", "sep_id", "mask_id"):
+        self._check_attention()
+        for name in _IDS:
             value = getattr(self, name)
             if value is not None and not 0 <= value < self.vocab_size:
                 raise ConfigError(
@@ -97,10 +137,37 @@ class ModelConfig:
                     expected=f"0 to {self.vocab_size - 1}",
                 )
 
-    @property
-    def head_dim(self) -> int:
-        """Width of one head."""
-        return self.dim // self.n_heads
+    def _divide_width(self) -> None:
+        if self.dim % self.n_heads or (self.dim // self.n_heads) % 2:
+            raise ConfigError(
+                "the heads must divide the width into even parts",
+                where="n_heads",
+                got=f"dim {self.dim} / n_heads {self.n_heads}",
+                expected="an even number per head, best 32 or 64",
+            )
+        object.__setattr__(self, "head_dim", self.dim // self.n_heads)
+
+    def _check_attention(self) -> None:
+        if not self.windows:
+            object.__setattr__(self, "windows", (0,) * self.n_layers)
+        if len(self.windows) != self.n_layers or min(self.windows) < 0:
+            raise ConfigError(
+                "one window per layer", where="windows", got=self.windows, expected=f"{self.n_layers} numbers"
+            )
+        if self.attention == "linear" and (any(self.windows) or self.biases_scores):
+            raise ConfigError(
+                "linear attention never forms the scores that a window or a distance bias would change",
+                where="attention",
+                got=f"{self.attention} with positions {self.positions}, windows {self.windows}",
+                expected="no window, and rope, learned or sinusoidal positions",
+            )
+        if self.attention == "additive" and self.n_kv_heads != self.n_heads:
+            raise ConfigError(
+                "additive attention has keys of its own for every head",
+                where="n_kv_heads",
+                got=self.n_kv_heads,
+                expected=self.n_heads,
+            )
 
     @property
     def causal(self) -> bool:
@@ -108,14 +175,18 @@ class ModelConfig:
         return self.architecture == "decoder"
 
     @property
-    def norm(self) -> NormKind:
-        """The norm of every block."""
-        return "rms" if self.causal else "layer"
+    def gated(self) -> bool:
+        """Whether one half of the feed-forward opens and closes the other."""
+        return self.feedforward in ("geglu", "swiglu")
 
     @property
-    def activation(self) -> Activation:
-        """What gates the feed-forward."""
-        return "silu" if self.causal else "gelu"
+    def biases_scores(self) -> bool:
+        """Whether positions are known by a bias on the scores of attention."""
+        return self.positions in ("alibi", "t5")
+
+    def theta_of(self, layer: int) -> float:
+        """Base of the rotary angles in a layer."""
+        return self.local_rope_theta or self.rope_theta if self.windows[layer] else self.rope_theta
 
 
 def pad_vocab(n_tokens: int, multiple: int = 64) -> int:

@@ -5,14 +5,11 @@ import math
 import torch
 from torch import Tensor, nn
 
-from wordpipe.model.config import ModelConfig
+from wordpipe.model.config import EMBEDDING_STD, ModelConfig
 from wordpipe.model.language_model import LanguageModel
 from wordpipe.model.seeds import seed_of
 
-__all__ = ["EMBEDDING_STD", "initialise", "new_model"]
-
-EMBEDDING_STD = 0.02
-"""Small, because the embedding is the output matrix too: logits start near 0 and the loss near ln V."""
+__all__ = ["initialise", "new_model"]
 
 _CUTOFF = 3.0  # standard deviations; a rare far-out weight would only have to be unlearned
 
@@ -45,8 +42,10 @@ def initialise(model: LanguageModel, seed: int) -> None:
 
 
 def _deviation(name: str, config: ModelConfig) -> float:
-    if name in ("embedding", "output"):
+    if name in ("embedding", "output", "position_embedding", "segment_embedding", "position_bias"):
         return EMBEDDING_STD
+    if name.endswith("attention.score"):
+        return 1.0 / math.sqrt(config.head_dim)
     deviation = math.sqrt(2.0 / (5.0 * config.dim))
     writes_to_stream = name.endswith(("attention.out.weight", "feedforward.down.weight"))
     return deviation / math.sqrt(2.0 * config.n_layers) if writes_to_stream else deviation

@@ -3,75 +3,166 @@
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
 
-from wordpipe.model.attention import attention_mask
+from wordpipe.errors import ConfigError
 from wordpipe.model.block import Block
+from wordpipe.model.cache import Cache
 from wordpipe.model.config import ModelConfig
+from wordpipe.model.distances import N_BUCKETS, alibi_bias, alibi_slopes, t5_bias
+from wordpipe.model.feedforward import ACTIVATIONS
 from wordpipe.model.linear import Linear
 from wordpipe.model.norms import Norm
-from wordpipe.model.positions import Rotary
+from wordpipe.model.positions import Rotary, sinusoidal_table
+from wordpipe.model.views import View, make_view
 
 __all__ = ["LanguageModel", "MaskedHead"]
 
 
 class MaskedHead(nn.Module):
-    """What an encoder does to a hidden state before the output matrix: norm(GELU(dense(h))).
+    """What an encoder does to a hidden state before the output matrix: norm(act(dense(h))).
 
-    Source: Devlin et al. 2019 (in their code, `get_masked_lm_output`), without biases as in ModernBERT.
+    The activation is that of a plain feed-forward, as in BERT, and GELU beside a gated one, as in ModernBERT.
+
+    Source: Devlin et al. 2019 (in their code, `get_masked_lm_output`).
     """
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        self.dense = Linear(config.dim, config.dim)
-        self.norm = Norm(kind=config.norm, dim=config.dim, eps=config.norm_eps)
+        self.dense = Linear(config.dim, config.dim, bias=config.bias)
+        self.activate = ACTIVATIONS["gelu" if config.gated else config.feedforward]
+        self.norm = Norm(config)
 
     def forward(self, hidden_ND: Tensor) -> Tensor:
         """Transformed hidden states of the same shape."""
-        normed_ND: Tensor = self.norm(F.gelu(self.dense(hidden_ND)))
+        normed_ND: Tensor = self.norm(self.activate(self.dense(hidden_ND)))
         return normed_ND
 
 
 class LanguageModel(nn.Module):
-    """A bidirectional encoder or a causal decoder, by `config.architecture`.
+    """A bidirectional encoder or a causal decoder, made of the parts that `config` names.
 
-    The weights are uninitialised memory: fill them with `initialise` or `read_folder`.
+    The weights are uninitialised memory: fill them with `initialise` or `load_hf`.
+
+    Attributes:
+        recompute: while training, keep only what goes into each block and compute the rest again for the gradient
+            (Chen et al. 2016): a third more work for a fraction of the memory.
     """
+
+    slopes: Tensor  # of ALiBi, (H,)
+    fixed_table: Tensor  # sinusoidal positions, (T, D)
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        self.config = config
-        is_encoder = config.architecture == "encoder"
-        norm = {"kind": config.norm, "dim": config.dim, "eps": config.norm_eps}
+        self.config, self.recompute = config, False
         self.embedding = nn.Parameter(torch.empty(config.vocab_size, config.dim))
-        self.embedding_norm = Norm(**norm) if is_encoder else None  # type: ignore[arg-type]
+        self._make_positions(config)
+        self.segment_embedding = nn.Parameter(torch.empty(config.segments, config.dim)) if config.segments else None
+        self.embedding_norm = Norm(config) if config.embedding_norm else None
         self.dropout = nn.Dropout(config.dropout)
-        self.rotary = Rotary(head_dim=config.head_dim, max_len=config.max_len, theta=config.rope_theta)
-        self.blocks = nn.ModuleList(Block(config, norm_input=i > 0 or not is_encoder) for i in range(config.n_layers))
-        self.final_norm = Norm(**norm)  # type: ignore[arg-type]
-        self.head = MaskedHead(config) if is_encoder else None
+        normed_input = config.embedding_norm and config.norm_place == "pre"
+        self.blocks = nn.ModuleList(
+            Block(config, norm_input=layer > 0 or not normed_input) for layer in range(config.n_layers)
+        )
+        self.final_norm = Norm(config) if config.norm_place == "pre" else None
+        self.head = MaskedHead(config) if config.head else None
         self.output = None if config.tied else nn.Parameter(torch.empty(config.vocab_size, config.dim))
-        self.output_bias = nn.Parameter(torch.empty(config.vocab_size)) if is_encoder else None
+        self.output_bias = nn.Parameter(torch.empty(config.vocab_size)) if config.output_bias else None
 
-    def encode(self, ids_BT: Tensor, mask_BT: Tensor | None = None) -> Tensor:
-        """Hidden states after the final norm: what `transformers` calls `last_hidden_state`.
+    def _make_positions(self, config: ModelConfig) -> None:
+        kind = config.positions
+        thetas = dict.fromkeys(config.theta_of(layer) for layer in range(config.n_layers)) if kind == "rope" else {}
+        self.rotaries = nn.ModuleDict(
+            {_key(theta): Rotary(head_dim=config.head_dim, max_len=config.max_len, theta=theta) for theta in thetas}
+        )
+        shape = (config.max_len, config.dim)
+        self.position_embedding = nn.Parameter(torch.empty(shape)) if kind == "learned" else None
+        self.position_bias = nn.Parameter(torch.empty(N_BUCKETS, config.n_heads)) if kind == "t5" else None
+        if kind == "sinusoidal":
+            self.register_buffer("fixed_table", sinusoidal_table(*shape), persistent=False)
+        if kind == "alibi":
+            self.register_buffer("slopes", alibi_slopes(config.n_heads), persistent=False)
+
+    def encode(
+        self,
+        ids_BT: Tensor,
+        mask_BT: Tensor | None = None,
+        *,
+        cache: Cache | None = None,
+        segments_BT: Tensor | None = None,
+    ) -> Tensor:
+        """Hidden states after the last norm: what `transformers` calls `last_hidden_state`.
 
         Args:
             ids_BT: token ids, int32 or int64, special tokens included.
             mask_BT: true (or 1) at real tokens, false at padding; None where there is no padding.
+            cache: of a decoder: what came before these positions; they are added to it. None: they are the first.
+            segments_BT: which segment each token belongs to, for a model with segment embeddings; None: the first one.
 
         Returns:
-            hidden_BTD: float32. At padding the values mean nothing, but are finite.
+            hidden_BTD: float32, of the given positions. At padding the values mean nothing, but are finite.
+
+        Raises:
+            ConfigError: more positions than the model (with a table of positions) or the cache has.
         """
+        first = 0
+        if cache is not None:
+            assert self.config.causal
+            assert mask_BT is None
+            cache.check_room(ids_BT.shape[1])
+            first = cache.length
+        x_BTD = self._embed(ids_BT, segments_BT, first)
+        views = self._views(ids_BT.shape[1], mask_BT, first)
+        for layer, block in enumerate(self.blocks):
+            view = views[self.config.windows[layer]]
+            if cache is not None:
+                x_BTD = block(x_BTD, view, cache.layers[layer], first)
+            elif self.recompute and self.training:
+                x_BTD = checkpoint(block, x_BTD, view, use_reentrant=False)
+            else:
+                x_BTD = block(x_BTD, view)
+        if cache is not None:
+            cache.length += ids_BT.shape[1]
+        if self.final_norm is not None:
+            x_BTD = self.final_norm(x_BTD)
+        return x_BTD
+
+    def _embed(self, ids_BT: Tensor, segments_BT: Tensor | None, first: int) -> Tensor:
         x_BTD = F.embedding(ids_BT, self.embedding)
+        table_TD = self.fixed_table if self.config.positions == "sinusoidal" else self.position_embedding
+        if table_TD is not None:
+            last = first + ids_BT.shape[1]
+            if last > len(table_TD):
+                raise ConfigError("the sequence is longer than the model's positions", got=last, expected=len(table_TD))
+            x_BTD = x_BTD + table_TD[first:last]
+        if self.segment_embedding is not None:
+            segment = self.segment_embedding[0] if segments_BT is None else self.segment_embedding[segments_BT]
+            x_BTD = x_BTD + segment
         if self.embedding_norm is not None:
             x_BTD = self.embedding_norm(x_BTD)
-        x_BTD = self.dropout(x_BTD)
-        angles = self.rotary(ids_BT.shape[1])
-        mask = attention_mask(mask_BT, causal=self.config.causal)
-        for block in self.blocks:
-            x_BTD = block(x_BTD, angles, mask)
-        hidden_BTD: Tensor = self.final_norm(x_BTD)
-        return hidden_BTD
+        dropped_BTD: Tensor = self.dropout(x_BTD)
+        return dropped_BTD
+
+    def _views(self, n_new: int, mask_BT: Tensor | None, first: int) -> dict[int, View]:
+        """What each kind of layer is told of positions, by its window."""
+        last, views = first + n_new, {}
+        for layer, window in enumerate(self.config.windows):
+            if window in views:
+                continue
+            angles = self.rotaries[_key(self.config.theta_of(layer))](first, last) if self.rotaries else None
+            views[window] = make_view(
+                self.config, window, angles, self._distance_bias,
+                first=first, last=last, real=mask_BT, device=self.embedding.device,
+            )  # fmt: skip
+        return views
+
+    def _distance_bias(self, distance_TS: Tensor) -> Tensor | None:
+        """Bias on the scores, (1, H, …), for distances of shape (…); None where positions are known otherwise."""
+        if self.position_bias is not None:
+            return t5_bias(self.position_bias, distance_TS, causal=self.config.causal)[None]
+        if self.config.positions == "alibi":
+            return alibi_bias(self.slopes, distance_TS)[None]
+        return None
 
     def logits_at(self, hidden_ND: Tensor) -> Tensor:
         """Logits over the vocabulary for some hidden states.
@@ -85,7 +176,7 @@ class LanguageModel(nn.Module):
         return F.linear(self.features_at(hidden_ND), self.output_matrix, self.output_bias)
 
     def features_at(self, hidden_ND: Tensor) -> Tensor:
-        """What the output matrix is applied to: the hidden states themselves in a decoder, transformed in an encoder."""
+        """What the output matrix is applied to: the hidden states themselves, or what the head makes of them."""
         if self.head is None:
             return hidden_ND
         features_ND: Tensor = self.head(hidden_ND)
@@ -99,3 +190,8 @@ class LanguageModel(nn.Module):
     def forward(self, ids_BT: Tensor, mask_BT: Tensor | None = None) -> Tensor:
         """Logits at every position, shape (B, T, V); arguments as in `encode`."""
         return self.logits_at(self.encode(ids_BT, mask_BT))
+
+
+def _key(theta: float) -> str:
+    """A name for a module; torch allows no full stop in it."""
+    return f"theta {theta!r}".replace(".", ",")

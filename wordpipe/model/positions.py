@@ -1,15 +1,22 @@
-"""Rotary positions: queries and keys are turned by angles that grow with the position.
+"""Where a token stands: rotary angles, and tables that are added to the embeddings.
 
-Their product then depends on the distance between them alone.
+`rope`        queries and keys are turned by angles that grow with the position; their product then depends on the distance
+              alone. Su et al. 2021 (RoFormer), equation 34, with pairs (i, i + E/2) rather than (2i, 2i + 1): the order of
+              Hugging Face's Llama and ModernBERT, whose weights would otherwise need a permutation.
+`learned`     a table of weights, one row per position. Devlin et al. 2019, figure 2.
+`sinusoidal`  a fixed table of sines and cosines. Vaswani et al. 2017, section 3.5.
 
-Source: Su et al. 2021 (RoFormer), equation 34, with pairs (i, i + E/2) rather than (2i, 2i + 1): the order of Hugging
-Face's Llama and ModernBERT, whose weights would otherwise need a permutation.
+Positions that are known as distances (ALiBi, T5) are in `distances`.
 """
+
+import math
 
 import torch
 from torch import Tensor, nn
 
-__all__ = ["Rotary", "rotate"]
+from wordpipe.model.config import EMBEDDING_STD
+
+__all__ = ["Rotary", "rotate", "sinusoidal_table"]
 
 
 class Rotary(nn.Module):
@@ -32,16 +39,16 @@ class Rotary(nn.Module):
         self.register_buffer("cos", cos_TE, persistent=False)
         self.register_buffer("sin", sin_TE, persistent=False)
 
-    def forward(self, n_positions: int) -> tuple[Tensor, Tensor]:
-        """Cosines and signed sines of positions 0 to n_positions - 1.
+    def forward(self, first: int, last: int) -> tuple[Tensor, Tensor]:
+        """Cosines and signed sines of positions `first` to `last` - 1.
 
         Returns:
             cos_TE, sin_TE: float32. The first half of the sines is negated, which spares the rotation a negation.
         """
-        if n_positions > self.cos.shape[0]:
-            cos_TE, sin_TE = self._table(n_positions)
+        if last > self.cos.shape[0]:
+            cos_TE, sin_TE = self._table(last)
             self.cos, self.sin = cos_TE.to(self.cos.device), sin_TE.to(self.sin.device)
-        return self.cos[:n_positions], self.sin[:n_positions]
+        return self.cos[first:last], self.sin[first:last]
 
     def _table(self, n_positions: int) -> tuple[Tensor, Tensor]:
         half = torch.arange(0, self.head_dim, 2, dtype=torch.float32) / self.head_dim
@@ -64,3 +71,15 @@ def rotate(x_BTHE: Tensor, cos_TE: Tensor, sin_TE: Tensor) -> Tensor:
     x = x_BTHE.float()
     swapped = x.roll(x.shape[-1] // 2, dims=-1)  # (second half, first half)
     return (x * cos_TE[:, None] + swapped * sin_TE[:, None]).to(x_BTHE.dtype)
+
+
+def sinusoidal_table(max_len: int, dim: int) -> Tensor:
+    """Sines of the position in the first half of the columns, cosines in the second, (T, D), float32.
+
+    Vaswani's columns alternate; the halves are the order of Hugging Face's Marian, and no weight can tell the two apart.
+    Where Vaswani multiplies the embeddings by sqrt(D), to bring them to the size of the sines, the sines are brought to the
+    size of fresh embeddings here: the same proportion, and the output matrix may be the embedding table.
+    """
+    frequency_D2 = 10_000.0 ** (-torch.arange(0, dim, 2, dtype=torch.float32) / dim)
+    angles_TD2 = torch.outer(torch.arange(max_len, dtype=torch.float32), frequency_D2)
+    return torch.cat((angles_TD2.sin(), angles_TD2.cos()), dim=-1)[:, :dim] * (math.sqrt(2.0) * EMBEDDING_STD)

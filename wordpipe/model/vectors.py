@@ -5,7 +5,7 @@ import numpy.typing as npt
 import torch
 
 from wordpipe.errors import ArtifactError, InputError
-from wordpipe.model.initialise import EMBEDDING_STD
+from wordpipe.model.config import EMBEDDING_STD
 from wordpipe.model.language_model import LanguageModel
 from wordpipe.model.seeds import seed_of
 

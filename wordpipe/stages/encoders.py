@@ -97,7 +97,7 @@ def device_and_threads(encoder: Encoder, settings: EmbedSettings) -> tuple[str, 
 
 def _open_model(read: Callable[[str], bytes]) -> "tuple[HiddenModel, Tokenizer, int]":
     """Model, tokenizer and the model's length. Imports torch."""
-    from wordpipe.model.checkpoint import load_hf
+    from wordpipe.model.formats.folder import load_hf
 
-    model, config = load_hf(read)
-    return model, open_tokenizer(read(TOKENIZER), where=TOKENIZER), config.max_len
+    loaded = load_hf(read)
+    return loaded.model, open_tokenizer(read(TOKENIZER), where=TOKENIZER), loaded.config.max_len

@@ -1,22 +1,20 @@
 """`wordpipe evaluate`: how good a thing is, by measures; nothing is made."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from pathlib import Path
-from tempfile import TemporaryDirectory
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wordpipe.artifacts.reader import Artifact, is_artifact
+from wordpipe.artifacts.reader import Artifact
 from wordpipe.artifacts.tables import read_batches, read_schema, row_count
 from wordpipe.errors import ConfigError, InputError
 from wordpipe.runtime import Progress
 from wordpipe.stages.candidates import Candidate, candidates
-from wordpipe.stages.ingest import ingest
 from wordpipe.stages.making import PathLike, RunOptions, storage_errors
-from wordpipe.stages.sources import as_list, refuse_artifacts
+from wordpipe.stages.sources import as_list
+from wordpipe.stages.texts import corpus_to_judge
 from wordpipe.tokens.judge.judging import Figures, Judge
 
 __all__ = ["evaluate_tokenizer"]
@@ -53,7 +51,7 @@ def evaluate_tokenizer(
     """
     run = run or RunOptions()
     with storage_errors(), ExitStack() as stack:
-        corpus = stack.enter_context(_open_corpus(data, run))
+        corpus, _ = stack.enter_context(corpus_to_judge(data, run))
         _check_column(corpus, by)
         found = [one for path in as_list(tokens) for one in candidates(path, sizes, run)]
         judges = [Judge(one.tokenizer) for one in found]
@@ -68,21 +66,6 @@ def evaluate_tokenizer(
         "metrics": judged[0]["metrics"],
         "tokenizers": judged,
     }
-
-
-@contextmanager
-def _open_corpus(data: PathLike | Iterable[PathLike], run: RunOptions) -> Iterator[Artifact]:
-    """A corpus artifact; sources become one in a temporary folder that is gone afterwards."""
-    paths = as_list(data)
-    if len(paths) == 1 and is_artifact(Path(paths[0])):
-        with Artifact(paths[0], ["corpus"], verify=run.verify) as artifact:
-            yield artifact
-        return
-    refuse_artifacts(paths)
-    with TemporaryDirectory(prefix="wordpipe-") as folder:
-        made = ingest(paths, output=Path(folder) / "corpus", run=RunOptions(report=run.report))
-        with Artifact(made.path, ["corpus"], verify=False) as artifact:
-            yield artifact
 
 
 def _check_column(corpus: Artifact, by: str | None) -> None:

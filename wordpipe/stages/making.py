@@ -129,9 +129,9 @@ class Job:
 
         return TableWriter(self.draft, stem, schema, single=single, log=log)
 
-    def write(self, name: str, data: bytes) -> None:
-        """A small file of the artifact."""
-        self.draft.write(name, data)
+    def write(self, name: str, data: bytes, *, log: bool = False) -> None:
+        """A file of the artifact; a log is outside its digest."""
+        self.draft.write(name, data, log=log)
 
     def report(self, phase: str, done: float = 0, total: float | None = None, unit: str = "", **values: str) -> None:
         """Say how far the work is."""

@@ -10,13 +10,15 @@ from wordpipe.corpus.sources import Sources, fingerprint
 from wordpipe.errors import ArtifactError, InputError
 from wordpipe.stages.making import PathLike
 
-__all__ = ["as_list", "entries_of", "file_entry", "refuse_artifacts"]
+__all__ = ["as_list", "entries_of", "file_entry", "model_entry", "refuse_artifacts"]
 
 _LISTED = 1000
 _TOKENIZER_FILES = (
     "added_tokens.json", "merges.txt", "special_tokens_map.json", "tokenizer.json", "tokenizer_config.json", "vocab.json",
     "vocab.txt",
 )  # fmt: skip
+
+_MODEL_FILES = ("config.json", "model.safetensors.index.json", "tokenizer.json")
 
 
 def as_list(paths: PathLike | Iterable[PathLike]) -> list[str]:
@@ -58,6 +60,24 @@ def file_entry(path: Path) -> InputEntry:
         return InputEntry(kind="file", digest=hash_bytes(path.read_bytes()), path=path.name, bytes=size)
     digest = hash_bytes("\n".join(f"{one.name}\t{hash_bytes(one.read_bytes())}" for one in files).encode())
     return InputEntry(kind="file", digest=digest, path=path.name or ".", bytes=size)
+
+
+def model_entry(path: Path) -> InputEntry:
+    """A folder of transformers that a setting names: its config, its weights and its tokenizer, by their content.
+
+    Raises:
+        InputError: no such folder, or one without a config or weights.
+    """
+    files = sorted(one for one in path.glob("*") if one.name in _MODEL_FILES or one.suffix == ".safetensors")
+    if not path.is_dir() or not any(one.name == "config.json" for one in files):
+        raise InputError(
+            "not a model", where=path, expected="a model artifact, or a folder with config.json and *.safetensors"
+        )
+    cache = HashCache()
+    listed = "\n".join(f"{one.name}\t{cache.hash_file(one)}" for one in files)
+    cache.save()
+    size = sum(one.stat().st_size for one in files)
+    return InputEntry(kind="file", digest=hash_bytes(listed.encode()), path=path.name or ".", bytes=size)
 
 
 def refuse_artifacts(sources: Iterable[str]) -> None:

@@ -4,13 +4,35 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+import torch
+from torch import Tensor
 
 from wordpipe.errors import InputError
 from wordpipe.model.seeds import seed_of
 from wordpipe.training.permutation import permute
-from wordpipe.training.stream import Ids
+from wordpipe.training.stream import Flags, Ids
 
-__all__ = ["Blocks", "block_order", "causal_blocks", "masked_blocks", "spread"]
+__all__ = ["Blocks", "Rows", "block_order", "causal_blocks", "masked_blocks", "spread"]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Some blocks, as an objective takes them.
+
+    Attributes:
+        ids_BT: int64, special ids of the block included.
+        word_starts_BT: whether a word begins here, bool; None where nobody wants to know. Special ids are words of their
+            own, and what a block begins with begins a word, even if the block before it ended inside that word.
+    """
+
+    ids_BT: Tensor  # noqa: N815
+    word_starts_BT: Tensor | None = None  # noqa: N815
+
+    def to(self, device: torch.device) -> "Rows":
+        """The same on a device; a copy to a GPU does not wait for the step before."""
+        return Rows(
+            _sent(self.ids_BT, device), None if self.word_starts_BT is None else _sent(self.word_starts_BT, device)
+        )
 
 
 @dataclass(frozen=True)
@@ -26,6 +48,7 @@ class Blocks:
         stride: ids from one block's beginning to the next one's.
         opening: special ids put before each block.
         closing: special ids put after each block.
+        word_starts: whether a word begins at each id, if that is wanted.
     """
 
     ids: Ids
@@ -33,6 +56,7 @@ class Blocks:
     stride: int
     opening: tuple[int, ...] = ()
     closing: tuple[int, ...] = ()
+    word_starts: Flags | None = None
 
     def __len__(self) -> int:
         """Blocks in one pass over the stream."""
@@ -48,24 +72,26 @@ class Blocks:
         """Ids of the last block that the block before it had already."""
         return len(self) * self.stride + (self.width - self.stride) - len(self.ids)
 
-    def rows(self, index_B: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    def rows(self, index_B: npt.NDArray[np.int64]) -> Rows:
         """Blocks by their number.
 
         Args:
             index_B: numbers from 0 to len - 1.
-
-        Returns:
-            ids: int64, one row per block, `opening` and `closing` included.
         """
-        starts_B = np.minimum(index_B * self.stride, len(self.ids) - self.width)
+        begins_B = np.minimum(index_B * self.stride, len(self.ids) - self.width)
+        place_BT = begins_B[:, None] + np.arange(self.width)
         first, last = len(self.opening), len(self.opening) + self.width
-        out = np.empty((len(index_B), last + len(self.closing)), dtype=np.int64)
-        out[:, :first], out[:, last:] = self.opening, self.closing
-        out[:, first:last] = self.ids[starts_B[:, None] + np.arange(self.width)]
-        return out
+        ids_BT = np.empty((len(index_B), last + len(self.closing)), dtype=np.int64)
+        ids_BT[:, :first], ids_BT[:, last:] = self.opening, self.closing
+        ids_BT[:, first:last] = self.ids[place_BT]
+        if self.word_starts is None:
+            return Rows(torch.from_numpy(ids_BT))
+        starts_BT = np.ones(ids_BT.shape, dtype=np.bool_)
+        starts_BT[:, first + 1 : last] = self.word_starts[place_BT[:, 1:]]
+        return Rows(torch.from_numpy(ids_BT), torch.from_numpy(starts_BT))
 
 
-def masked_blocks(ids: Ids, *, seq_len: int, cls_id: int, sep_id: int) -> Blocks:
+def masked_blocks(ids: Ids, *, seq_len: int, cls_id: int, sep_id: int, word_starts: Flags | None = None) -> Blocks:
     """Sequences of `seq_len` positions for an encoder: [CLS], seq_len - 2 ids, [SEP].
 
     Raises:
@@ -73,7 +99,7 @@ def masked_blocks(ids: Ids, *, seq_len: int, cls_id: int, sep_id: int) -> Blocks
     """
     _refuse_short(len(ids), 1)
     width = min(seq_len - 2, len(ids))
-    return Blocks(ids, width=width, stride=width, opening=(cls_id,), closing=(sep_id,))
+    return Blocks(ids, width=width, stride=width, opening=(cls_id,), closing=(sep_id,), word_starts=word_starts)
 
 
 def causal_blocks(ids: Ids, *, seq_len: int) -> Blocks:
@@ -116,6 +142,12 @@ def spread(n_blocks: int, wanted: int) -> npt.NDArray[np.int64]:
     """At most `wanted` of the blocks, evenly spread over all: always the same ones, to compare losses on."""
     count = max(1, min(n_blocks, wanted))
     return np.arange(count, dtype=np.int64) * n_blocks // count
+
+
+def _sent(tensor: Tensor, device: torch.device) -> Tensor:
+    if device.type == "cuda":  # only from pinned memory can it be copied while the GPU works
+        tensor = tensor.pin_memory()
+    return tensor.to(device, non_blocking=True)
 
 
 def _refuse_short(n_ids: int, least: int) -> None:

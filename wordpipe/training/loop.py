@@ -1,21 +1,26 @@
 """The training loop: batch, loss, gradient, step; a report now and then, a checkpoint every minute, exact on resuming."""
 
 import time
-from collections.abc import Iterator
-from dataclasses import astuple
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 
-from wordpipe.errors import DivergedError
+from wordpipe.errors import ConfigError, DivergedError
 from wordpipe.model.language_model import LanguageModel
-from wordpipe.model.seeds import seed_of
-from wordpipe.runtime import StopFlag
-from wordpipe.training.blocks import Blocks, block_order
+from wordpipe.runtime import StopFlag, Stopped
+from wordpipe.training.batches import Batches
+from wordpipe.training.blocks import Blocks
 from wordpipe.training.execution import Execution
-from wordpipe.training.objectives import Objective, Targets
-from wordpipe.training.optimisers import clip_gradients, load_optimiser, optimiser_tensors
+from wordpipe.training.gradient_step import GradientStep
+from wordpipe.training.objectives import Objective
+from wordpipe.training.optimisers import load_optimiser, optimiser_tensors
+from wordpipe.training.parallel import PeerError, World
 from wordpipe.training.plan import Plan
+from wordpipe.training.precision import LossScaler
+from wordpipe.training.probe import too_large
+from wordpipe.training.reachable import Reachable
+from wordpipe.training.reports import Reports
 from wordpipe.training.state import Snapshot, StateDir
 from wordpipe.training.step import Step
 from wordpipe.training.validation import Validation
@@ -24,26 +29,32 @@ __all__ = ["Training"]
 
 
 class Training:
-    """One training, from its first step or from its last checkpoint.
+    """One training, from its first step, from its last checkpoint, or from the end of a finished one.
 
     Args:
-        model: with its first weights; moved to the execution's device, and trained in place.
+        model: with its first weights, on the execution's device; trained in place.
         objective: what to predict.
         blocks: the training stream.
         plan: numbers of steps and sizes of batches.
         execution: device, precision, threads.
-        optimiser: over the model's parameters, already on the device.
-        state: where checkpoints are; one that is found there is continued.
+        optimiser: over the model's parameters.
+        state: where checkpoints are written.
+        found: the checkpoint of this very training that is continued, if there is one.
+        begin: the end of a finished training that this one goes on from; not used where `found` is.
+        world: the processes that train together.
         validation: held-out text, if there is any.
         checkpoint_seconds: time between checkpoints. What is learned does not depend on when they are made.
         checkpoint_steps: also one every this many steps; 0: by time only.
+        unigram_entropy: what the loss should fall below, in nats; None: not compared.
+        patience: steps after which it should have, 0 = half of all.
+        warn: told, at most once, that it has not.
 
     Attributes:
         step: steps done.
         resumed_from: the step of the checkpoint that was continued, or None.
-        history: every report so far, those of the runs before included.
-        notes: what the user should know of the checkpoints found.
-        threads: CPU threads that it runs on; those of the checkpoint where one is continued.
+        extended_from: the step that the finished training ended with, or None.
+        notes: what the user should know of what was found.
+        threads: CPU threads that it runs on; those of the run before where one is continued.
         bitwise: whether an undisturbed run on the same kind of machine would give the same bytes.
     """
 
@@ -57,176 +68,216 @@ class Training:
         *,
         optimiser: torch.optim.Optimizer,
         state: StateDir,
+        found: Snapshot | None = None,
+        begin: Snapshot | None = None,
+        world: World | None = None,
         validation: Validation | None = None,
         checkpoint_seconds: float = 60.0,
         checkpoint_steps: int = 0,
+        unigram_entropy: float | None = None,
+        patience: int = 0,
+        warn: Callable[[str], None] | None = None,
     ) -> None:
-        self.model, self.blocks, self.plan = model, blocks, plan
+        self.model, self.blocks, self.plan, self.execution = model, blocks, plan, execution
+        self.world = world or World(execution.device)
         self.step = 0
         self.resumed_from: int | None = None
-        self.history: list[Step] = []
+        self.extended_from: int | None = None
         self.notes = state.notes
         self.threads = execution.threads
         self.bitwise = execution.bitwise
-        self._objective, self._execution = objective, execution
         self._optimiser, self._state, self._validation = optimiser, state, validation
         self._checkpoint_seconds, self._checkpoint_steps = checkpoint_seconds, checkpoint_steps
         self._loss_sum = execution.loss_function()
-        self._weights = dict(model.named_parameters())
-        self._sums = torch.zeros(3, device=execution.device)  # loss, targets and gradient norms since the last report
-        self._seconds_before = 0.0
-        self._begun = self._checkpointed = self._mark = time.monotonic()
-        self._marked_step = 0
-        self._resume()
+        self._gradient_step = GradientStep(model, self._loss_sum, optimiser, plan, execution, self.world)
+        self._batches = Batches(blocks, objective, plan, execution.device)
+        reachable = Reachable(model.config, plan.seq_len, execution.device, execution.dtype, self.world.size)
+        self._reports = Reports(plan, reachable, unigram_entropy=unigram_entropy, patience=patience, warn=warn)
+        self._predicted = 1.0  # share of the positions, known with the first batch
+        self._checkpointed = time.monotonic()
+        self._flag, self._end = StopFlag(), plan.steps
+        self._signum: int | None = None  # what the processes agreed on in this step
+        self.world.broadcast([weight.detach() for weight in model.parameters()])
+        if found is not None:
+            self._continue(found)
+            self.resumed_from = found.step
+        elif begin is not None:
+            self._extend(begin)
 
-    def steps(self, flag: StopFlag) -> Iterator[Step]:
-        """Train to the last step, reporting as it goes.
-
-        Args:
-            flag: looked at after every step; when it rises, the state is saved first.
-
-        Raises:
-            DivergedError: the loss or a gradient is not finite; names the last good checkpoint.
-            Stopped: a stop signal came; what was learned is saved.
-            OSError: a checkpoint could not be written; the one before it is whole.
-        """
-        self.model.train()
-        self._mark, self._marked_step = time.monotonic(), self.step
-        while self.step < self.plan.steps:
-            self._advance()
-            last = self.step == self.plan.steps
-            if last or self.step % self.plan.report_every == 0:
-                yield self._report()
-            if self._validation and (last or self.step % self.plan.eval_every == 0):
-                yield self._validate(self._validation)
-            if last or flag.signum is not None or self._checkpoint_is_due():
-                self._save()
-            flag.raise_if_set(saved=str(self._state.newest))
+    @property
+    def history(self) -> list[Step]:
+        """Every report so far, those of the runs before included."""
+        return self._reports.history
 
     @property
     def seconds(self) -> float:
         """Seconds of work so far, over all runs."""
-        return self._seconds_before + time.monotonic() - self._begun
+        return self._reports.seconds
+
+    @property
+    def eta(self) -> float | None:
+        """Seconds to the end at the pace of this run; None while nobody knows."""
+        return self._reports.eta
+
+    @property
+    def skipped(self) -> int:
+        """Steps of a float16 training that changed nothing, because their gradient overflowed."""
+        scaler = self._gradient_step.scaler
+        return 0 if scaler is None else scaler.skipped
+
+    def steps(self, flag: StopFlag, until: int | None = None) -> Iterator[Step]:
+        """Train to the last step, reporting as it goes; only the first of several processes reports.
+
+        Args:
+            flag: looked at after every step; when it rises in any process, the state is saved first.
+            until: save the state and return after this step of the same plan; None: the last one.
+
+        Raises:
+            DivergedError: the loss or a gradient is not finite; names the last good checkpoint.
+            BudgetError: the device's memory does not hold a step.
+            Stopped: a stop signal came; what was learned is saved.
+            OSError: a checkpoint could not be written; the one before it is whole.
+            PeerError: another process failed.
+        """
+        self._flag, self._end = flag, self.plan.steps if until is None else min(until, self.plan.steps)
+        try:
+            yield from self._steps()
+        except (Stopped, PeerError):
+            raise
+        except BaseException:
+            self.world.fail()
+            raise
+
+    def snapshot(self) -> Snapshot:
+        """The training as it is now, on the CPU: where it trains there, its own tensors, which the next step changes."""
+        weights, scaler = self._gradient_step.weights, self._gradient_step.scaler
+        log: dict[str, Any] = {
+            "step": self.step,
+            "history": self._reports.rows(),
+            "sums": self._gradient_step.sums.tolist(),
+            "seconds": self.seconds,
+            "machine": self._machine(),
+            "micro_batch": self.plan.micro_batch,
+            "scaler": None if scaler is None else scaler.state(),
+        }
+        on_cpu = {name: weight.detach().cpu() for name, weight in weights.items()}
+        return Snapshot(self.step, on_cpu, optimiser_tensors(self.model, self._optimiser), log)
+
+    def _steps(self) -> Iterator[Step]:
+        self.model.train()
+        if self.step < self._end:
+            self._reports.start(self.step)
+        while self.step < self._end:
+            self._advance()
+            if self.world.leads:
+                yield from self._reports_due()
+            if (
+                self.world.is_alone
+            ):  # several processes have agreed before, so that all of them stop after the same step
+                self._signum = self._flag.signum
+            if self.world.leads and self._checkpoint_is_due():
+                self._refuse_divergence()
+                self._state.save(self.snapshot())
+                self._checkpointed = time.monotonic()
+            if self._signum is not None:
+                self.world.agree(self._signum)  # the first process has saved
+                raise Stopped(self._signum, saved=str(self._state.newest))
+        self.world.agree(None)
+
+    def _reports_due(self) -> Iterator[Step]:
+        last = self.step == self.plan.steps
+        if last or self.step % self.plan.report_every == 0:
+            yield self._report()
+        if self._validation and (last or self.step % self.plan.eval_every == 0):
+            yield self._validate(self._validation)
 
     def _advance(self) -> None:
         """One optimiser step."""
-        targets = self._batch(self.step)
-        n_targets = targets.weights.sum()
-        lr = self.plan.lr_at(self.step)
-        if self.model.config.dropout > 0.0:
-            torch.manual_seed(seed_of(self.plan.seed, "dropout", self.step))
-        loss = torch.zeros((), device=self._execution.device)
-        for first in range(0, self.plan.batch_size, self.plan.micro_batch):
-            with self._execution.autocast():
-                part = self._loss_sum(self.model, targets.rows(first, first + self.plan.micro_batch))
-            part.backward()  # type: ignore[no-untyped-call]
-            loss += part.detach()
-        norm = clip_gradients(self._weights.values(), n_targets, self.plan.clip)
-        for group in self._optimiser.param_groups:
-            group["lr"] = lr
-        self._optimiser.step()
-        self._optimiser.zero_grad(set_to_none=True)
-        self._sums += torch.stack((loss, n_targets, norm))
+        targets = self._batches.targets(self.step)
+        self._predicted = targets.labels.numel() / targets.inputs.numel()
+        try:
+            loss = self._gradient_step.gradients(self.step, targets)
+            self._signum = self.world.agree(self._flag.signum)
+            self._gradient_step.take(self.step, targets, loss)
+        except torch.OutOfMemoryError as error:
+            raise too_large(self.plan.micro_batch) from error
         self.step += 1
-        if self._execution.device.type == "cpu":  # elsewhere looking would make the host wait; there reports look
+        if self.step < self.plan.steps:
+            self._batches.prefetch(self.step)
+        if self.execution.device.type == "cpu":  # elsewhere looking would make the host wait; there reports look
             self._refuse_divergence()
 
-    def _batch(self, step: int) -> Targets:
-        """The inputs and targets of a step: a function of (seed, step) alone."""
-        order_B = block_order(step, batch_size=self.plan.batch_size, n_blocks=len(self.blocks), seed=self.plan.seed)
-        rows = torch.from_numpy(self.blocks.rows(order_B))
-        device = self._execution.device
-        if device.type == "cuda":  # from pinned memory the copy does not wait for the step before
-            rows = rows.pin_memory()
-        rows = rows.to(device, non_blocking=True)
-        generator = torch.Generator(device).manual_seed(seed_of(self.plan.seed, "masks", step))
-        return self._objective.targets(rows, generator)
-
     def _refuse_divergence(self) -> None:
-        if bool(torch.isfinite(self._sums).all()):
+        if self._gradient_step.is_finite():
             return
+        loss, _, norm = self._gradient_step.sums.tolist()
         newest = self._state.newest
         good = f"the last good checkpoint is {newest}" if newest else "there is no checkpoint yet"
         raise DivergedError(
             "the loss or its gradient is no longer a number",
             where=f"step {self.step}",
-            got=f"loss {float(self._sums[0])}, gradient norm {float(self._sums[2])}",
+            got=f"loss {loss}, gradient norm {norm}",
             hint=f"lower the learning rate, for example --lr {self.plan.lr / 3:.2g}; {good}",
         )
 
     def _report(self) -> Step:
         self._refuse_divergence()
-        loss = float(self._sums[0] / self._sums[1])
-        report = self._log("train", loss, (self.step - self._marked_step) * self.plan.tokens_per_step)
-        self._sums.zero_()
+        loss, waited = self._gradient_step.mean_loss(), self._batches.waited
+        report = self._reports.train(self.step, loss, predicted=self._predicted, waited=waited)
+        self._gradient_step.sums.zero_()
+        self._batches.waited = 0.0
         return report
 
     def _validate(self, validation: Validation) -> Step:
         self._refuse_divergence()
-        self._mark = time.monotonic()
-        loss = validation.loss(self.model, self._loss_sum)
-        return self._log("valid", loss, validation.n_positions)
-
-    def _log(self, split: str, loss: float, n_positions: int) -> Step:
-        now = time.monotonic()
-        report = Step(
-            step=self.step,
-            tokens=self.step * self.plan.tokens_per_step,
-            split=split,
-            loss=loss,
-            lr=self.plan.lr_at(self.step - 1),
-            seconds=self.seconds,
-            tokens_per_s=n_positions / max(now - self._mark, 1e-9),
-        )
-        self.history.append(report)
-        self._mark, self._marked_step = now, self.step
-        return report
+        self._reports.begin_validation()
+        with self.execution.attention_kernels():
+            loss = validation.loss(self.model, self._loss_sum)
+        return self._reports.valid(self.step, loss, validation.n_positions)
 
     def _checkpoint_is_due(self) -> bool:
+        must = self.step == self._end or self._signum is not None
         by_steps = self._checkpoint_steps > 0 and self.step % self._checkpoint_steps == 0
-        return by_steps or time.monotonic() - self._checkpointed >= self._checkpoint_seconds
+        return must or by_steps or time.monotonic() - self._checkpointed >= self._checkpoint_seconds
 
-    def _save(self) -> None:
-        self._refuse_divergence()
-        log: dict[str, Any] = {
-            "history": [astuple(report) for report in self.history],
-            "sums": self._sums.tolist(),
-            "seconds": self.seconds,
-            "machine": self._machine(),
-        }
-        weights = {name: weight.detach().cpu() for name, weight in self._weights.items()}
-        self._state.save(Snapshot(self.step, weights, optimiser_tensors(self.model, self._optimiser), log))
-        self._checkpointed = time.monotonic()
-
-    def _resume(self) -> None:
-        snapshot = self._state.restore()
-        if snapshot is None:
-            return
-        self.step = self.resumed_from = snapshot.step
+    def _continue(self, snapshot: Snapshot) -> None:
+        """Be where the snapshot was."""
+        self.step = snapshot.step
         self.model.load_state_dict(dict(snapshot.model))
         load_optimiser(self.model, self._optimiser, snapshot.optimiser)
-        self.history = [Step(*row) for row in snapshot.log["history"]]
-        self._sums = torch.tensor(snapshot.log["sums"], device=self._execution.device)
-        self._seconds_before = snapshot.log["seconds"]
+        self._gradient_step.sums.copy_(torch.tensor(snapshot.log["sums"]))
+        self._reports.restore(snapshot.log["history"], snapshot.log["seconds"])
+        if self._gradient_step.scaler is not None and snapshot.log.get("scaler"):
+            self._gradient_step.scaler = LossScaler(**snapshot.log["scaler"])
         self._continue_on(snapshot.log["machine"])
+
+    def _extend(self, begin: Snapshot) -> None:
+        """Go on from a finished training, whose learning rate had come to its end."""
+        if begin.step >= self.plan.steps:
+            raise ConfigError(
+                "the model has been trained for that long already",
+                where="steps",
+                got=self.plan.steps,
+                expected=f"more than the {begin.step:,} it has",
+            )
+        self._continue(begin)
+        self.extended_from = begin.step
+        before = self.history[-1].lr if self.history else 0.0
+        self.notes.append(
+            f"going on after step {begin.step:,} of now {self.plan.steps:,}: the learning rate goes from {before:.2e} to "
+            f"{self.plan.lr_at(begin.step):.2e}, as in the longer schedule; what was learned so far followed the shorter one"
+        )
 
     def _machine(self) -> dict[str, Any]:
         """What the last bits of the result depend on."""
-        execution = self._execution
-        return {
-            "device": execution.device.type,
-            "dtype": str(execution.dtype).removeprefix("torch."),
-            "compiled": execution.compiled,
-            "threads": self.threads,
-            "torch": torch.__version__,
-        }
+        return {**self.execution.facts(), "threads": self.threads, "processes": self.world.size}
 
     def _continue_on(self, before: dict[str, Any]) -> None:
-        """Take the number of threads of the checkpoint; say so where anything else is not as it was."""
+        """Take the number of threads of the run before; say so where anything else is not as it was."""
         self.threads = before["threads"]
         torch.set_num_threads(self.threads)
         now = self._machine()
-        changed = [f"{key} {before[key]} → {now[key]}" for key in sorted(now) if before.get(key) != now[key]]
+        changed = [f"{key} {before[key]} → {now[key]}" for key in sorted(now) if before.get(key, now[key]) != now[key]]
         if changed:
             self.bitwise = False
             self.notes.append(f"the run was begun under other conditions ({', '.join(changed)}): last bits may differ")

@@ -13,9 +13,14 @@ import torch
 from torch import Tensor
 
 from wordpipe.model.language_model import LanguageModel
+from wordpipe.training.blocks import Rows
 from wordpipe.training.cross_entropy import cross_entropy_sum
+from wordpipe.training.masking import MaskUnit, choose
 
-__all__ = ["Causal", "Masked", "Objective", "Targets", "loss_sum"]
+__all__ = ["RATE_STEPS", "Causal", "Masked", "Objective", "Targets", "loss_sum"]
+
+RATE_STEPS = 8
+"""Values that a moving mask rate takes: each is a shape of its own, for which a compiled model is compiled again."""
 
 
 @dataclass(frozen=True)
@@ -27,28 +32,36 @@ class Targets:
         positions: positions to predict at, (B, K), int64; None for all of them, in order.
         labels: the ids to predict, (B, K), int64.
         weights: 1 where the label counts, 0 where it does not, (B, K), float32.
+        segments: which text of a pair each input belongs to, (B, T), int64; None where there are no pairs.
     """
 
     inputs: Tensor
     positions: Tensor | None
     labels: Tensor
     weights: Tensor
+    segments: Tensor | None = None
 
     def rows(self, first: int, last: int) -> "Targets":
         """Sequences `first` to `last` - 1."""
-        positions = None if self.positions is None else self.positions[first:last]
-        return Targets(self.inputs[first:last], positions, self.labels[first:last], self.weights[first:last])
+        return Targets(
+            self.inputs[first:last],
+            None if self.positions is None else self.positions[first:last],
+            self.labels[first:last],
+            self.weights[first:last],
+            None if self.segments is None else self.segments[first:last],
+        )
 
 
 class Objective(Protocol):
     """A training task."""
 
-    def targets(self, ids_BT: Tensor, generator: torch.Generator) -> Targets:
+    def targets(self, rows: Rows, generator: torch.Generator, progress: float) -> Targets:
         """Inputs and targets of a batch.
 
         Args:
-            ids_BT: rows of `Blocks`, int64.
+            rows: of `Blocks`, on the device.
             generator: on the same device; what is drawn depends on it alone.
+            progress: share of the training's steps that are done, from 0 to 1.
         """
         ...
 
@@ -62,6 +75,8 @@ class Masked:
 
     Args:
         rate: share of a sequence's positions between [CLS] and [SEP] that is chosen, at least one.
+        rate_end: the same at the end of the training, see `rate_at`; None: `rate`.
+        unit: what is chosen together (see masking.py); words and spans fill the share up to their last whole word.
         mask_share: share of the chosen shown as [MASK].
         random_share: share of the chosen shown as a random token.
         mask_id: id of [MASK].
@@ -76,6 +91,8 @@ class Masked:
         self,
         *,
         rate: float,
+        rate_end: float | None = None,
+        unit: MaskUnit = "token",
         mask_share: float,
         random_share: float,
         mask_id: int,
@@ -83,30 +100,36 @@ class Masked:
         n_tokens: int,
         device: torch.device,
     ) -> None:
-        self.rate, self.mask_share, self.random_share, self.mask_id = rate, mask_share, random_share, mask_id
+        self.rate, self.rate_end, self.unit = rate, rate if rate_end is None else rate_end, unit
+        self.mask_share, self.random_share, self.mask_id = mask_share, random_share, mask_id
         is_special_V = torch.zeros(n_tokens, dtype=torch.bool)
         is_special_V[list(special_ids)] = True
         self._is_special_V = is_special_V.to(device)
         self._ordinary_ids = torch.nonzero(~is_special_V).flatten().to(device)
 
-    def targets(self, ids_BT: Tensor, generator: torch.Generator) -> Targets:
-        """Choose and hide; the arguments are those of `Objective.targets`."""
-        n_chosen = max(1, round(self.rate * (ids_BT.shape[1] - 2)))
-        score_BT = _uniform(ids_BT.shape, generator).masked_fill(self._is_special_V[ids_BT], -1.0)
-        top = score_BT.topk(n_chosen, dim=1, sorted=False)
-        positions_BK = top.indices
-        labels_BK = ids_BT.gather(1, positions_BK)
-        shown_BK = self._hide(labels_BK, generator)
-        is_ordinary_BK = (
-            top.values >= 0.0
-        )  # a block of many short documents may have fewer ordinary tokens than n_chosen
-        inputs_BT = ids_BT.scatter(1, positions_BK, torch.where(is_ordinary_BK, shown_BK, labels_BK))
-        return Targets(inputs_BT, positions_BK, labels_BK, is_ordinary_BK.float())
+    def rate_at(self, progress: float) -> float:
+        """The rate when this share of the steps is done.
 
-    def _hide(self, labels_BK: Tensor, generator: torch.Generator) -> Tensor:
-        draw_BK = _uniform(labels_BK.shape, generator)
-        which_BK = (_uniform(labels_BK.shape, generator) * len(self._ordinary_ids)).long()
-        random_BK = self._ordinary_ids[which_BK.clamp_max(len(self._ordinary_ids) - 1)]
+        It goes from `rate` to `rate_end` in a staircase of `RATE_STEPS` equally long stairs, the first and the last of
+        which have the two rates themselves; over the whole training the mean is (rate + rate_end) / 2.
+        """
+        stair = min(int(progress * RATE_STEPS), RATE_STEPS - 1)
+        return self.rate + (self.rate_end - self.rate) * stair / (RATE_STEPS - 1)
+
+    def targets(self, rows: Rows, generator: torch.Generator, progress: float) -> Targets:
+        """Choose and hide; the arguments are those of `Objective.targets`."""
+        ids_BT = rows.ids_BT
+        n_chosen = max(1, round(self.rate_at(progress) * (ids_BT.shape[1] - 2)))
+        choice = choose(self.unit, self._is_special_V[ids_BT], rows.word_starts_BT, n_chosen, generator)
+        labels_BK = ids_BT.gather(1, choice.positions)
+        shown_BK = torch.where(choice.counted, self._hide(labels_BK, choice.draw, generator), labels_BK)
+        inputs_BT = ids_BT.scatter(1, choice.positions, shown_BK)
+        return Targets(inputs_BT, choice.positions, labels_BK, choice.counted.float())
+
+    def _hide(self, labels_BK: Tensor, draw_BK: Tensor, generator: torch.Generator) -> Tensor:
+        uniform_BK = torch.rand(labels_BK.shape, generator=generator, device=generator.device)
+        which_BK = (uniform_BK * len(self._ordinary_ids)).long().clamp_max(len(self._ordinary_ids) - 1)
+        random_BK = self._ordinary_ids[which_BK]
         kept_or_random_BK = torch.where(draw_BK < self.mask_share + self.random_share, random_BK, labels_BK)
         return kept_or_random_BK.masked_fill(draw_BK < self.mask_share, self.mask_id)
 
@@ -121,18 +144,25 @@ class Causal:
     def __init__(self, *, bos_id: int) -> None:
         self.bos_id = bos_id
 
-    def targets(self, ids_BT: Tensor, generator: torch.Generator) -> Targets:
+    def targets(self, rows: Rows, generator: torch.Generator, progress: float) -> Targets:
         """Shift once: rows of T + 1 ids give T inputs and T labels. Nothing is drawn."""
-        labels_BT = ids_BT[:, 1:]
-        return Targets(ids_BT[:, :-1], None, labels_BT, (labels_BT != self.bos_id).float())
+        labels_BT = rows.ids_BT[:, 1:]
+        return Targets(rows.ids_BT[:, :-1], None, labels_BT, (labels_BT != self.bos_id).float())
 
 
-def loss_sum(model: LanguageModel, targets: Targets) -> Tensor:
+def loss_sum(model: LanguageModel, targets: Targets, label_smoothing: float = 0.0) -> Tensor:
     """Cross-entropy summed over the targets, in nats, float32.
 
     Only the positions to predict reach the head: with a vocabulary of 16,000 it costs more than all blocks of a small model.
+
+    Args:
+        model: on the device of the targets.
+        targets: what it sees and should predict.
+        label_smoothing: ε: the label's probability is 1 - ε + ε/V, that of every other row of the output matrix ε/V
+            (Szegedy et al. 2016, section 7; torch's definition. The Annotated Transformer spreads ε over V - 2 ids).
+            For training only: a held-out loss with ε has no perplexity.
     """
-    hidden_BTD = model.encode(targets.inputs)
+    hidden_BTD = model.encode(targets.inputs, segments_BT=targets.segments)
     B, T, _ = hidden_BTD.shape
     hidden_ND = hidden_BTD.flatten(0, 1)
     if targets.positions is not None:
@@ -144,8 +174,5 @@ def loss_sum(model: LanguageModel, targets: Targets) -> Tensor:
         model.output_bias,
         targets.labels.flatten(),
         targets.weights.flatten(),
+        label_smoothing,
     )
-
-
-def _uniform(shape: torch.Size, generator: torch.Generator) -> Tensor:
-    return torch.rand(shape, generator=generator, device=generator.device)

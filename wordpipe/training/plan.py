@@ -2,15 +2,19 @@
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from wordpipe.model.config import Architecture, ModelConfig, pad_vocab
 from wordpipe.model.presets import PRESETS, Preset
+from wordpipe.model.styles import STYLES
 from wordpipe.training.schedules import learning_rate, warmup_steps
 from wordpipe.training.settings import MaskedSettings, PretrainSettings
 
 __all__ = ["Plan", "SpecialIds", "make_plan", "model_config"]
 
+# an encoder of Llama's blocks: transformers has a class for it, which has no head and no norm of the embeddings
+_EUROBERT = {"positions": "rope", "norm": "rms", "norm_place": "pre", "feedforward": "swiglu", "bias": False}
+_GATED = ("geglu", "swiglu")
 _EPOCHS = 3
 _LEAST_STEPS = 200
 _POSITIONS_AT_ONCE = {"cpu": 1 << 12, "mps": 1 << 14, "cuda": 1 << 16}
@@ -51,6 +55,7 @@ class Plan:
         decay: share of the steps in which a `wsd` schedule falls.
         seed: of order, masks and dropout.
         clip: largest gradient, 0 = any.
+        label_smoothing: share of each target spread over all tokens; in training only.
         report_every: steps between two lines of the log.
         eval_every: steps between two validations.
     """
@@ -62,10 +67,11 @@ class Plan:
     lr: float
     warmup: int
     min_lr_frac: float
-    schedule: Literal["cosine", "wsd"]
+    schedule: Literal["cosine", "linear", "wsd", "noam", "constant"]
     decay: float
     seed: int
     clip: float
+    label_smoothing: float
     report_every: int
     eval_every: int
 
@@ -90,7 +96,7 @@ class Plan:
 def model_config(
     settings: PretrainSettings, architecture: Architecture, *, n_tokens: int, special: SpecialIds
 ) -> ModelConfig:
-    """The model that the settings describe.
+    """The model that the settings describe: its sizes by the preset, its parts by the style, unless they are set.
 
     Args:
         settings: the preset and what overrides it.
@@ -101,18 +107,23 @@ def model_config(
     Raises:
         ConfigError: sizes that do not go together.
     """
-    preset = PRESETS[settings.preset]
-    dim, n_heads = settings.dim or preset.dim, settings.n_heads or _heads(settings, preset)
+    preset, parts = PRESETS[settings.preset], _parts(settings, architecture)
+    n_layers, n_heads = settings.n_layers or preset.n_layers, settings.n_heads or _heads(settings, preset)
     return ModelConfig(
         architecture=architecture,
         vocab_size=pad_vocab(n_tokens),
-        dim=dim,
-        n_layers=settings.n_layers or preset.n_layers,
+        dim=settings.dim or preset.dim,
+        n_layers=n_layers,
         n_heads=n_heads,
-        n_kv_heads=n_heads,
-        ffn_dim=settings.ffn_dim or _ffn_dim(settings, preset),
+        n_kv_heads=settings.n_kv_heads or n_heads,
+        ffn_dim=settings.ffn_dim or _ffn_dim(settings, preset, gated=parts["feedforward"] in _GATED),
         max_len=settings.seq_len or preset.max_len,
+        attention=settings.attention,
+        windows=_windows(settings, n_layers),
+        global_tokens=settings.global_tokens,
         dropout=settings.dropout,
+        tied=settings.tied,
+        **parts,
         pad_id=special.pad,
         bos_id=special.bos,
         eos_id=special.eos,
@@ -135,7 +146,7 @@ def make_plan(settings: PretrainSettings, config: ModelConfig, *, n_blocks: int,
     preset = PRESETS[settings.preset]
     batch_size = settings.batch_size or preset.batch_size
     steps = settings.steps or _steps(settings, n_blocks, batch_size)
-    rate = settings.mask_rate if isinstance(settings, MaskedSettings) else 1.0
+    rate = max(settings.mask_rate, settings.mask_rate_end or 0.0) if isinstance(settings, MaskedSettings) else 1.0
     return Plan(
         steps=steps,
         batch_size=batch_size,
@@ -148,6 +159,7 @@ def make_plan(settings: PretrainSettings, config: ModelConfig, *, n_blocks: int,
         decay=settings.decay,
         seed=settings.seed,
         clip=settings.clip,
+        label_smoothing=settings.label_smoothing,
         report_every=settings.report_every,
         eval_every=settings.eval_every or max(1, math.ceil(steps / 5)),
     )
@@ -159,10 +171,32 @@ def _heads(settings: PretrainSettings, preset: Preset) -> int:
     return settings.dim // head_dim if settings.dim and settings.dim % head_dim == 0 else preset.n_heads
 
 
-def _ffn_dim(settings: PretrainSettings, preset: Preset) -> int:
-    """The preset's proportion, rounded up to whole tiles of 64."""
+def _ffn_dim(settings: PretrainSettings, preset: Preset, *, gated: bool) -> int:
+    """The preset's proportion, rounded up to whole tiles of 64.
+
+    A gated feed-forward has three matrices, a plain one two: with 3/2 of the width it has as many weights.
+    """
     wanted = (settings.dim or preset.dim) * preset.ffn_dim / preset.dim
-    return math.ceil(wanted / 64) * 64
+    width = math.ceil(wanted / 64) * 64
+    return width if gated else width * 3 // 2
+
+
+def _parts(settings: PretrainSettings, architecture: Architecture) -> dict[str, Any]:
+    """The fields of `ModelConfig` that the style decides, with those that are set in their place."""
+    names = ("positions", "norm", "norm_place", "feedforward")
+    chosen = {name: getattr(settings, name) for name in names if getattr(settings, name) is not None}
+    parts = STYLES[architecture, settings.style] | chosen
+    if parts["norm"] == "rms":
+        parts["norm_bias"] = False  # RMSNorm has no offset, in any library
+    if architecture == "encoder" and all(parts[name] == value for name, value in _EUROBERT.items()):
+        parts |= {"embedding_norm": False, "head": False, "output_bias": False}
+    return parts
+
+
+def _windows(settings: PretrainSettings, n_layers: int) -> tuple[int, ...]:
+    """How far each layer sees, 0 = everything."""
+    every = settings.global_every
+    return tuple(0 if every and layer % every == 0 else settings.window for layer in range(n_layers))
 
 
 def _steps(settings: PretrainSettings, n_blocks: int, batch_size: int) -> int:

@@ -3,7 +3,9 @@
 import math
 from typing import Literal
 
-__all__ = ["learning_rate", "warmup_steps"]
+__all__ = ["Schedule", "learning_rate", "same_so_far", "warmup_steps"]
+
+Schedule = Literal["cosine", "linear", "wsd", "noam", "constant"]
 
 
 def warmup_steps(warmup: float, steps: int) -> int:
@@ -23,28 +25,76 @@ def learning_rate(
     peak: float,
     warmup: int,
     min_frac: float,
-    schedule: Literal["cosine", "wsd"],
+    schedule: Schedule,
     decay: float,
 ) -> float:
     """Learning rate of a step.
 
-    It rises linearly over `warmup` steps, the first of which is already above 0, and ends at `min_frac` · `peak`.
+    It rises linearly over `warmup` steps, the first of which is already above 0 and the last of which has the peak. Then
+
+        cosine      falls along half a cosine to min_frac · peak (Loshchilov & Hutter 2017, equation 5)
+        linear      falls along a line to min_frac · peak
+        wsd         stays at the peak, and falls along a line in the last `decay` of all steps (Hu et al. 2024, section 4)
+        noam        falls as peak · sqrt(warmup / (step + 1)), never below min_frac · peak (Vaswani et al. 2017, equation 3,
+                    where the peak is factor / sqrt(width · warmup); without warm-up it falls from the first step on)
+        constant    stays at the peak
+
+    What `noam`, `constant` and the phases of `wsd` before its fall give a step does not depend on `steps`.
 
     Args:
         step: from 0 to steps - 1.
         steps: of the whole run.
         peak: the highest rate.
         warmup: steps of the rise.
-        min_frac: the last rate as a share of the peak.
-        schedule: `cosine` falls along half a cosine (Loshchilov & Hutter 2017, equation 5); `wsd` stays at the peak and
-            falls along a line in the last `decay` of all steps (Hu et al. 2024, section 4).
+        min_frac: the lowest rate after the rise as a share of the peak.
+        schedule: the shape.
         decay: share of the steps in which `wsd` falls.
     """
     if step < warmup:
         return peak * (step + 1) / warmup
-    begin = warmup if schedule == "cosine" else max(warmup, steps - math.ceil(decay * steps))
+    if schedule == "constant":
+        return peak
+    if schedule == "noam":
+        return peak * max(min_frac, math.sqrt(max(1, warmup) / (step + 1)))
+    begin = max(warmup, steps - math.ceil(decay * steps)) if schedule == "wsd" else warmup
     if step < begin:
         return peak
     done = (step + 1 - begin) / (steps - begin)  # 1 at the last step of all
     left = (1.0 + math.cos(math.pi * done)) / 2.0 if schedule == "cosine" else 1.0 - done
     return peak * (min_frac + (1.0 - min_frac) * left)
+
+
+def same_so_far(
+    schedule: Schedule,
+    *,
+    steps_before: int,
+    steps_after: int,
+    warmup: float,
+    min_frac: float,
+    decay: float,
+    done: int,
+) -> bool:
+    """Whether steps 0 to done - 1 have the same learning rates in runs of two lengths.
+
+    If so, a run that is made longer is what it would have been, had it been that long from the beginning. It is so for
+    `noam` and `constant`, and for `wsd` before its fall, if the warm-up is a number of steps: a share of the steps is
+    another number in a longer run.
+
+    Args:
+        schedule: the shape.
+        steps_before: of the one run.
+        steps_after: of the other run.
+        warmup: as in the settings, for `warmup_steps`.
+        min_frac: as in `learning_rate`.
+        decay: as in `learning_rate`.
+        done: steps compared, at most the shorter run's.
+    """
+    lengths = [(steps, warmup_steps(warmup, steps)) for steps in (steps_before, steps_after)]
+    for step in range(done):
+        before, after = (
+            learning_rate(step, steps=steps, peak=1.0, warmup=rise, min_frac=min_frac, schedule=schedule, decay=decay)
+            for steps, rise in lengths
+        )
+        if before != after:
+            return False
+    return True

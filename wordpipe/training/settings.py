@@ -5,32 +5,77 @@ from typing import Literal, Self
 
 from pydantic import model_validator
 
+from wordpipe.model.config import AttentionKind, FeedForwardKind, NormKind, NormPlace, Positions
 from wordpipe.model.presets import PresetName
+from wordpipe.model.styles import Style
 from wordpipe.settings import Settings, setting
 
-__all__ = ["CausalSettings", "MaskedSettings", "PretrainSettings"]
+__all__ = ["LENGTH", "SHAPE", "CausalSettings", "MaskedSettings", "PretrainSettings"]
+
+
+SHAPE = (
+    "style", "dim", "n_layers", "n_heads", "n_kv_heads", "ffn_dim", "positions", "attention", "window", "global_every",
+    "global_tokens", "norm", "norm_place", "feedforward", "tied",
+)  # fmt: skip
+"""The settings that say what the model is; a model that one starts from has its own."""
+
+LENGTH = ("steps", "epochs", "lr", "min_lr_frac", "warmup", "schedule", "decay", "extend", "init", "init_embeddings")
+"""The settings that an extended training may have otherwise than the one it extends."""
 
 
 class PretrainSettings(Settings):
     """How to train a transformer, whatever it learns to predict."""
 
-    displaces = {"steps": ("epochs",), "epochs": ("steps",)}  # noqa: RUF012  (declared in the base)
+    displaces = {"steps": ("epochs",), "epochs": ("steps",), "init": ("extend",), "extend": ("init",)}  # noqa: RUF012
 
     preset: PresetName = setting("mini", "size of the model, with a batch and a learning rate that suit it")
     steps: int | None = setting(None, "optimiser steps", ge=1, le=10**9)
     epochs: float | None = setting(
         None, "passes over the training text, instead of steps; with neither: 3, and at least 200 steps", gt=0, le=10**6
     )
+
+    # the model
+    style: Style = setting("modern", "parts of the model: modern as ModernBERT and Llama, classic as BERT and GPT-2")
     dim: int | None = setting(None, "width of the model, else the preset's", ge=2, le=16_384)
     n_layers: int | None = setting(None, "blocks, else the preset's", ge=1, le=256)
     n_heads: int | None = setting(None, "attention heads, else the preset's", ge=1, le=256)
-    ffn_dim: int | None = setting(None, "width of the gated feed-forward, else the preset's", ge=1, le=65_536)
+    n_kv_heads: int | None = setting(
+        None, "key and value heads, shared by the query heads (grouped-query attention), else one each", ge=1, le=256
+    )
+    ffn_dim: int | None = setting(None, "inner width of the feed-forward, else the preset's", ge=1, le=65_536)
+    positions: Positions | None = setting(None, "how positions are known, else the style's")
+    attention: AttentionKind = setting(
+        "dot", "how queries and keys are compared; additive and linear have no class in transformers"
+    )
+    window: int = setting(
+        0, "how far a local layer sees to either side (a decoder: to the left), 0 = all layers see everything", ge=0, le=65_536
+    )
+    global_every: int = setting(
+        3, "with a window: every this many layers one sees everything, the first included; 0 = none does", ge=0, le=256
+    )
+    global_tokens: int = setting(
+        0, "with a window: the first positions of a sequence see all and are seen by all", ge=0, le=65_536
+    )
+    norm: NormKind | None = setting(None, "LayerNorm or RMSNorm, else the style's")
+    norm_place: NormPlace | None = setting(None, "norms before or after each half of a block, else the style's")
+    feedforward: FeedForwardKind | None = setting(
+        None, "activation of the feed-forward (geglu, swiglu: gated), else the style's"
+    )
+    tied: bool = setting(True, "the output matrix is the embedding table")
+    dropout: float = setting(0.0, "share of each block's output zeroed in training", ge=0, lt=1)
+
+    # the sequences
     seq_len: int | None = setting(
         None, "positions of a sequence, special tokens included, else the preset's", ge=8, le=65_536
     )
     batch_size: int | None = setting(None, "sequences per step, else the preset's", ge=1, le=1_000_000)
     micro_batch: int = setting(
         0, "sequences computed at once (gradients add up over the step), 0 = what the device takes", ge=0, le=1_000_000
+    )
+
+    # the optimiser
+    optimiser: Literal["muon", "adamw"] = setting(
+        "muon", "muon for the matrices of the blocks, with AdamW for the rest; or AdamW for all"
     )
     lr: float | None = setting(None, "peak learning rate, else the preset's", gt=0, le=1e3)
     min_lr_frac: float = setting(0.1, "learning rate at the end, as a share of the peak", ge=0, le=1)
@@ -42,30 +87,63 @@ class PretrainSettings(Settings):
         ge=0,
         le=10**9,
     )
-    schedule: Literal["cosine", "wsd"] = setting(
-        "cosine", "after the warm-up: fall along a cosine, or stay and fall at the end (warm-up-stable-decay)"
+    schedule: Literal["cosine", "linear", "wsd", "noam", "constant"] = setting(
+        "cosine",
+        "after the warm-up: fall along a cosine or a line, stay and fall at the end (wsd: warm-up-stable-decay), "
+        "fall with one over the root of the step (noam), or stay",
     )
     decay: float = setting(0.2, "share of the steps in which a wsd schedule falls", gt=0, le=1)
-    weight_decay: float = setting(0.05, "AdamW's weight decay, on matrices only", ge=0, le=10)
+    weight_decay: float = setting(0.05, "decoupled weight decay, on matrices only", ge=0, le=10)
     beta1: float = setting(0.9, "AdamW's memory of gradients", ge=0, lt=1)
     beta2: float = setting(0.98, "AdamW's memory of squared gradients", ge=0, lt=1)
+    momentum: float = setting(0.95, "Muon's memory of gradients", ge=0, lt=1)
     clip: float = setting(1.0, "largest norm of a step's gradient, 0 = no limit", ge=0)
-    dropout: float = setting(0.0, "share of each block's output zeroed in training", ge=0, lt=1)
+    label_smoothing: float = setting(0.0, "share of the target spread over all tokens", ge=0, lt=1)
+
+    # where and how it runs
     seed: int = setting(1, "seed of weights, order, masks and dropout", ge=0, lt=2**32)
     device: Literal["auto", "cpu", "cuda", "mps"] = setting("auto", "where to train; auto takes the fastest there is")
-    dtype: Literal["auto", "float32", "bfloat16"] = setting(
-        "auto", "numbers in matrix products; auto: bfloat16 on CUDA, float32 elsewhere (weights stay float32)"
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = setting(
+        "auto",
+        "numbers in matrix products (weights, norms and losses stay float32); auto: bfloat16 where the device has units for "
+        "it (CUDA, CPUs with AMX), float16 on older GPUs, float32 elsewhere",
     )
     threads: int = setting(
         0, "CPU threads, 0 = one per core; another number gives slightly other weights", ge=0, le=1024
     )
     compile: Literal["auto", "on", "off"] = setting("auto", "torch.compile: worth its first minute on CUDA (auto)")
+    recompute: bool = setting(
+        False, "gradient checkpointing: keep only each block's input and compute the rest again; slower, far less memory"
+    )
     deterministic: bool = setting(False, "same bytes from every run on a GPU too, slower; a CPU always gives them")
     checkpoint_seconds: float = setting(60, "seconds between checkpoints", gt=0, recipe=False)
     checkpoint_steps: int = setting(0, "also a checkpoint every this many steps, 0 = by time only", ge=0, recipe=False)
     report_every: int = setting(10, "steps between two lines of the log", ge=1, recipe=False)
     eval_every: int = setting(0, "steps between validations, 0 = five over the run", ge=0, recipe=False)
     valid_tokens: int = setting(32_768, "held-out positions looked at in each validation", ge=1, recipe=False)
+    patience: int = setting(
+        0, "warn when the loss has not fallen below the unigram entropy after this many steps, 0 = half of all", ge=0, recipe=False
+    )
+    keep_state: bool = setting(
+        True, "keep the optimiser's state in the model's folder, so that --extend can go on from it; one or two sizes of the weights"
+    )
+    verify_resume: bool = setting(
+        False, "first prove on this text and machine that a stopped run ends with the same bytes", recipe=False
+    )
+
+    # what it starts from
+    init: Path | None = setting(
+        None,
+        "start from the weights of this model: an artifact, or a folder of transformers with the same tokenizer",
+        metavar="MODEL",
+        artifact=("model",),
+    )
+    extend: Path | None = setting(
+        None,
+        "go on where this finished model stopped, with its optimiser and its order of the text, to more steps",
+        metavar="MODEL",
+        artifact=("model",),
+    )
     init_embeddings: Path | None = setting(
         None,
         "start from the vectors of this words artifact, trained with --unit token",
@@ -79,12 +157,38 @@ class PretrainSettings(Settings):
             raise ValueError(f"steps = {self.steps} and epochs = {self.epochs} both say how long to train: give one")
         return self
 
+    @model_validator(mode="after")
+    def _one_start(self) -> Self:
+        given = [name for name in ("init", "extend", "init_embeddings") if getattr(self, name) is not None]
+        if len(given) > 1:
+            raise ValueError(f"{' and '.join(given)} both say what to start from: give one")
+        return self
+
+    @model_validator(mode="after")
+    def _shape_is_given_once(self) -> Self:
+        given = sorted(self.model_fields_set.intersection(SHAPE))
+        if self.init is not None and given:
+            raise ValueError(f"{', '.join(given)} cannot be chosen here: the model of init has its own")
+        return self
+
+    @model_validator(mode="after")
+    def _window_is_used(self) -> Self:
+        if self.global_tokens and not self.window:
+            raise ValueError(f"global_tokens = {self.global_tokens} means nothing without a window")
+        return self
+
 
 class MaskedSettings(PretrainSettings):
     """Masked language modelling: guess hidden tokens from both sides."""
 
     mask_rate: float = setting(0.3, "share of the tokens to guess in training", gt=0, le=0.9)
-    mask_share: float = setting(0.8, "of these, the share shown as [MASK]", ge=0, le=1)
+    mask_rate_end: float | None = setting(
+        None, "the same share at the end of the training, reached along a line, else the same all along", gt=0, le=0.9
+    )
+    mask_unit: Literal["token", "word", "span"] = setting(
+        "token", "what is hidden together: single tokens, whole words, or spans of whole words"
+    )
+    mask_share: float = setting(0.8, "of these, the share shown as [MASK]; 1 = all of them", ge=0, le=1)
     random_share: float = setting(
         0.1, "of these, the share shown as a random token; the rest is shown as it is", ge=0, le=1
     )

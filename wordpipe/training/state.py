@@ -7,7 +7,7 @@ nothing random depends on more than (seed, step).
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from torch import Tensor
 
 from wordpipe.artifacts.checkpoints import Checkpoint, Checkpoints
 
-__all__ = ["Snapshot", "StateDir"]
+__all__ = ["Snapshot", "StateDir", "snapshot_files", "snapshot_from"]
 
 _MODEL, _OPTIMISER, _LOG = "model.safetensors", "optimiser.safetensors", "log.json"
 
@@ -31,7 +31,7 @@ class Snapshot:
         step: optimiser steps done.
         model: the model's weights by name.
         optimiser: the optimiser's tensors, named `WEIGHT/KEY`.
-        log: what was reported so far and what the next report adds to, as JSON values.
+        log: what was reported so far, what the next report adds to, and under which conditions it ran, as JSON values.
     """
 
     step: int
@@ -67,17 +67,35 @@ class StateDir:
         Raises:
             OSError: the disk refused; the checkpoints before are untouched.
         """
-        return self._checkpoints.save(snapshot.step, _files(snapshot))
+        return self._checkpoints.save(snapshot.step, snapshot_files(snapshot))
 
     def restore(self) -> Snapshot | None:
         """The newest whole checkpoint of this run, or None; why one was passed over is in `notes`."""
         return self._checkpoints.restore(_load)
 
 
-def _files(snapshot: Snapshot) -> list[tuple[str, Iterator[bytes]]]:
-    """The files, each made when it is written, so that only one is in memory."""
+def snapshot_files(snapshot: Snapshot) -> list[tuple[str, Iterator[bytes]]]:
+    """Name and content of the three files, each made when it is written, so that only one is in memory."""
     log = json.dumps(snapshot.log, sort_keys=True).encode()
     return [(_MODEL, _tensors(snapshot.model)), (_OPTIMISER, _tensors(snapshot.optimiser)), (_LOG, iter([log]))]
+
+
+def snapshot_from(read: Callable[[str], bytes], *, step: int | None = None) -> Snapshot:
+    """Read the files back, one after the other.
+
+    Args:
+        read: the content of a file by its name.
+        step: steps done; None: as the log says.
+
+    Raises:
+        OSError, ValueError, KeyError, TypeError: any fault of theirs.
+    """
+    try:
+        model, optimiser = load(read(_MODEL)), load(read(_OPTIMISER))
+    except SafetensorError as error:
+        raise ValueError(str(error)) from None
+    log = json.loads(read(_LOG))
+    return Snapshot(log["step"] if step is None else step, model, optimiser, log)
 
 
 def _tensors(tensors: Mapping[str, Tensor]) -> Iterator[bytes]:
@@ -85,13 +103,4 @@ def _tensors(tensors: Mapping[str, Tensor]) -> Iterator[bytes]:
 
 
 def _load(checkpoint: Checkpoint) -> Snapshot:
-    """Read the files back, one after the other; any fault of theirs is an OSError, ValueError, KeyError or TypeError."""
-    try:
-        return Snapshot(
-            step=checkpoint.step,
-            model=load(checkpoint.read_bytes(_MODEL)),
-            optimiser=load(checkpoint.read_bytes(_OPTIMISER)),
-            log=json.loads(checkpoint.read_bytes(_LOG)),
-        )
-    except SafetensorError as error:
-        raise ValueError(str(error)) from None
+    return snapshot_from(checkpoint.read_bytes, step=checkpoint.step)

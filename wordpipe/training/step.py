@@ -17,6 +17,8 @@ class Step:
         lr: learning rate of the last step.
         seconds: of work so far, over all runs that a continued training took.
         tokens_per_s: positions per second since the last report; of the held-out sequences for `valid`.
+        reachable: `tokens_per_s` as a share of what the device could reach (see reachable.py); None for `valid`.
+        waiting: share of the time since the last report in which the device waited for a batch; None for `valid`.
     """
 
     step: int
@@ -26,3 +28,5 @@ class Step:
     lr: float
     seconds: float
     tokens_per_s: float
+    reachable: float | None = None
+    waiting: float | None = None

@@ -1,14 +1,15 @@
 """From the rows of a tokens artifact to one flat file of ids per split: documents joined, nothing padded, nothing cut.
 
-The file is raw little-endian uint16 or uint32 and is read through a memory map, so a corpus need not fit in memory.
+The file is raw little-endian uint16 or uint32 and is read through a memory map, so a corpus need not fit in memory. Where
+words are to be known, a second file has one byte for each id: 1 where a word begins.
 """
 
 import contextlib
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,9 +18,13 @@ import pyarrow.compute as pc
 
 from wordpipe.errors import ArtifactError
 
-__all__ = ["Stream", "unigram_entropy", "write_streams"]
+__all__ = ["FindStarts", "Flags", "Ids", "Stream", "unigram_entropy", "write_streams"]
 
+T = TypeVar("T", bound=np.generic)
 Ids = npt.NDArray[np.uint16] | npt.NDArray[np.uint32]
+Flags = npt.NDArray[np.bool_]
+FindStarts = Callable[[npt.NDArray[np.unsignedinteger], npt.NDArray[np.int64]], Flags]
+"""Ids of rows and the rows' lengths → which ids begin a word; see `word_starts.WordStarts`."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +39,7 @@ class Stream:
         n_sentences: rows that gave at least one id.
         n_empty: rows without any id, which left nothing.
         counts: how often each id occurs in the rows, boundary tokens not counted, (V,), int64.
+        starts_path: the file of word starts, if they were wanted.
     """
 
     path: Path
@@ -43,6 +49,7 @@ class Stream:
     n_sentences: int
     n_empty: int
     counts: npt.NDArray[np.int64]
+    starts_path: Path | None = None
 
     @property
     def n_tokens(self) -> int:
@@ -55,6 +62,14 @@ class Stream:
             return np.zeros(0, dtype=self.dtype)
         return np.memmap(self.path, dtype=self.dtype, mode="r", shape=(self.n_ids,))
 
+    def open_starts(self) -> Flags | None:
+        """Whether a word begins at each id, memory-mapped, read-only; boundary tokens are words of their own."""
+        if self.starts_path is None:
+            return None
+        if self.n_ids == 0:
+            return np.zeros(0, dtype=np.bool_)
+        return np.memmap(self.starts_path, dtype=np.bool_, mode="r", shape=(self.n_ids,))
+
 
 def write_streams(
     batches: Iterable[pa.RecordBatch],
@@ -63,10 +78,11 @@ def write_streams(
     vocab_size: int,
     before: Sequence[int] = (),
     after: Sequence[int] = (),
+    find_starts: FindStarts | None = None,
 ) -> dict[str, Stream]:
     """Write the ids of each wanted split to its file, in one pass over the rows.
 
-    A file appears whole or not at all; one that is there is replaced.
+    A file appears whole or not at all; one that is there is replaced. Word starts go to `PATH.starts`.
 
     Args:
         batches: rows of the `tokens` schema, in order.
@@ -74,16 +90,14 @@ def write_streams(
         vocab_size: tokens of the tokenizer; every id must be below.
         before: boundary ids put before each document.
         after: boundary ids put after each document.
+        find_starts: which ids begin a word; None: nobody wants to know.
 
     Raises:
         ArtifactError: an id outside the vocabulary.
     """
-    dtype = "<u2" if vocab_size <= 1 << 16 else "<u4"
+    frame = _Frame("<u2" if vocab_size <= 1 << 16 else "<u4", vocab_size, before, after, find_starts)
     with contextlib.ExitStack() as stack:
-        writers = {
-            split: stack.enter_context(_writing(path, dtype, vocab_size, before, after))
-            for split, path in sorted(paths.items())
-        }
+        writers = {split: stack.enter_context(_writing(path, frame)) for split, path in sorted(paths.items())}
         for batch in batches:
             for split, writer in writers.items():
                 writer.add(batch.filter(pc.equal(batch["split"], split)))
@@ -102,27 +116,39 @@ def unigram_entropy(counts_V: npt.NDArray[np.int64]) -> float:
     return float(-(share * np.log(share)).sum())
 
 
+class _Frame:
+    """What all splits have in common: the type of their ids, and what stands between documents."""
+
+    def __init__(
+        self,
+        dtype: str,
+        vocab_size: int,
+        before: Sequence[int],
+        after: Sequence[int],
+        find_starts: FindStarts | None,
+    ) -> None:
+        self.dtype, self.vocab_size, self.find_starts = dtype, vocab_size, find_starts
+        self.after = np.array(after, dtype=dtype)
+        self.between = np.array([*after, *before], dtype=dtype)
+
+
 @contextlib.contextmanager
-def _writing(
-    path: Path, dtype: str, vocab_size: int, before: Sequence[int], after: Sequence[int]
-) -> Iterator["_Writer"]:
-    part = path.with_name(f"{path.name}.part")
-    with part.open("wb") as file:
-        writer = _Writer(file, path, dtype, vocab_size, before, after)
-        yield writer
-    os.replace(part, path)  # noqa: PTH105
+def _writing(path: Path, frame: _Frame) -> Iterator["_Writer"]:
+    wanted = [path] if frame.find_starts is None else [path, path.with_name(f"{path.name}.starts")]
+    parts = [one.with_name(f"{one.name}.part") for one in wanted]
+    with contextlib.ExitStack() as stack:
+        files = [stack.enter_context(part.open("wb")) for part in parts]
+        yield _Writer(files, wanted, frame)
+    for part, one in zip(parts, wanted, strict=True):
+        os.replace(part, one)  # noqa: PTH105
 
 
 class _Writer:
-    """One split's file, and where in its documents it is."""
+    """One split's files, and where in its documents it is."""
 
-    def __init__(
-        self, file: IO[bytes], path: Path, dtype: str, vocab_size: int, before: Sequence[int], after: Sequence[int]
-    ) -> None:
-        self._file, self._path, self._dtype = file, path, dtype
-        self._before, self._after = np.array(before, dtype=dtype), np.array(after, dtype=dtype)
-        self._between = np.concatenate((self._after, self._before))
-        self._counts = np.zeros(vocab_size, dtype=np.int64)
+    def __init__(self, files: Sequence[IO[bytes]], paths: Sequence[Path], frame: _Frame) -> None:
+        self._files, self._paths, self._frame = files, paths, frame
+        self._counts = np.zeros(frame.vocab_size, dtype=np.int64)
         self._last: tuple[str, int] | None = None  # doc_id and sentence_id of the last row that had ids
         self._n_ids = self._n_documents = self._n_sentences = self._n_empty = 0
 
@@ -135,18 +161,30 @@ class _Writer:
             return
         ids = rows["ids"].flatten().to_numpy(zero_copy_only=False)
         self._count(ids)
-        starts = np.concatenate(([0], np.cumsum(lengths[lengths > 0])[:-1]))
+        lengths, find, between = lengths[lengths > 0].astype(np.int64), self._frame.find_starts, self._frame.between
         opens = self._opens_document(rows)
         self._n_documents += int(opens.sum())
         self._n_sentences += rows.num_rows
-        self._write(_insert(ids.astype(self._dtype), starts[opens], self._between))
+        at = np.concatenate(([0], np.cumsum(lengths)[:-1]))[opens]
+        columns = [_insert(ids.astype(self._frame.dtype), at, between)]
+        if find is not None:
+            columns.append(_insert(find(ids, lengths), at, np.ones(len(between), dtype=np.bool_)))
+        self._write(columns)
 
     def finish(self) -> Stream:
         """Close the last document."""
         if self._last is not None:
-            self._write(self._after)
+            after = self._frame.after
+            self._write([after, np.ones(len(after), dtype=np.bool_)][: len(self._files)])
         return Stream(
-            self._path, self._dtype, self._n_ids, self._n_documents, self._n_sentences, self._n_empty, self._counts
+            path=self._paths[0],
+            dtype=self._frame.dtype,
+            n_ids=self._n_ids,
+            n_documents=self._n_documents,
+            n_sentences=self._n_sentences,
+            n_empty=self._n_empty,
+            counts=self._counts,
+            starts_path=None if len(self._paths) == 1 else self._paths[1],
         )
 
     def _count(self, ids: npt.NDArray[np.unsignedinteger]) -> None:
@@ -171,19 +209,19 @@ class _Writer:
         self._last = (doc_ids[-1].as_py(), int(sentence_ids[-1]))
         return opens
 
-    def _write(self, ids: Ids) -> None:
-        if self._n_ids == 0:  # nothing ends before the first document
-            ids = ids[len(self._after) :]
-        self._file.write(ids.tobytes())
-        self._n_ids += len(ids)
+    def _write(self, columns: Sequence[npt.NDArray[Any]]) -> None:
+        unopened = len(self._frame.after) if self._n_ids == 0 else 0  # nothing ends before the first document
+        for file, column in zip(self._files, columns, strict=True):
+            file.write(column[unopened:].tobytes())
+        self._n_ids += len(columns[0]) - unopened
 
 
-def _insert(ids: Ids, at: npt.NDArray[np.int64], between: Ids) -> Ids:
-    """`ids` with `between` put in before each position in `at`."""
-    out = np.empty(len(ids) + len(at) * len(between), dtype=ids.dtype)
+def _insert(values: npt.NDArray[T], at: npt.NDArray[np.int64], between: npt.NDArray[T]) -> npt.NDArray[T]:
+    """`values` with `between` put in before each position in `at`."""
+    out = np.empty(len(values) + len(at) * len(between), dtype=values.dtype)
     places = at + np.arange(len(at)) * len(between)
     is_boundary = np.zeros(len(out), dtype=bool)
     is_boundary[(places[:, None] + np.arange(len(between))).ravel()] = True
     out[is_boundary] = np.tile(between, len(at))
-    out[~is_boundary] = ids
+    out[~is_boundary] = values
     return out

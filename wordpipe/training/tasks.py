@@ -10,12 +10,12 @@ from wordpipe.training.blocks import Blocks, causal_blocks, masked_blocks
 from wordpipe.training.objectives import Causal, Masked, Objective
 from wordpipe.training.plan import SpecialIds
 from wordpipe.training.settings import MaskedSettings, PretrainSettings
-from wordpipe.training.stream import Ids
+from wordpipe.training.stream import Flags, Ids
 
-__all__ = ["VALID_MASK_RATE", "Task", "make_task"]
+__all__ = ["VALID_MASKS", "Task", "make_task"]
 
-VALID_MASK_RATE = 0.15
-"""Held-out loss is always measured at BERT's rate, so that runs with different rates compare."""
+VALID_MASKS = {"mask_rate": 0.15, "mask_unit": "token", "mask_share": 0.8, "random_share": 0.1}
+"""Held-out loss is always measured with BERT's masks, so that runs with different ones compare."""
 
 
 class Task(Protocol):
@@ -25,14 +25,22 @@ class Task(Protocol):
         architecture: of the model.
         before: ids put before each document of the stream.
         after: ids put after each document.
+        needs_word_starts: whether `blocks` wants to know where words begin.
     """
 
     architecture: Architecture
     before: tuple[int, ...]
     after: tuple[int, ...]
+    needs_word_starts: bool
 
-    def blocks(self, ids: Ids, seq_len: int) -> Blocks:
-        """The stream as sequences of `seq_len` positions."""
+    def blocks(self, ids: Ids, seq_len: int, word_starts: Flags | None = None) -> Blocks:
+        """The stream as sequences of `seq_len` positions.
+
+        Args:
+            ids: the stream.
+            seq_len: positions that the model sees.
+            word_starts: whether a word begins at each id; only training needs it, not validation.
+        """
         ...
 
     def objective(self, device: torch.device, *, valid: bool = False) -> Objective:
@@ -66,15 +74,19 @@ class _MaskedTask:
         self._mask_id = _needed(special.mask, "[MASK]")
         self.before: tuple[int, ...] = ()
         self.after: tuple[int, ...] = (self._sep_id,)
+        self.needs_word_starts = settings.mask_unit != "token"
 
-    def blocks(self, ids: Ids, seq_len: int) -> Blocks:
-        return masked_blocks(ids, seq_len=seq_len, cls_id=self._cls_id, sep_id=self._sep_id)
+    def blocks(self, ids: Ids, seq_len: int, word_starts: Flags | None = None) -> Blocks:
+        return masked_blocks(ids, seq_len=seq_len, cls_id=self._cls_id, sep_id=self._sep_id, word_starts=word_starts)
 
     def objective(self, device: torch.device, *, valid: bool = False) -> Masked:
+        settings = MaskedSettings.make(VALID_MASKS) if valid else self._settings
         return Masked(
-            rate=VALID_MASK_RATE if valid else self._settings.mask_rate,
-            mask_share=self._settings.mask_share,
-            random_share=self._settings.random_share,
+            rate=settings.mask_rate,
+            rate_end=settings.mask_rate_end,
+            unit=settings.mask_unit,
+            mask_share=settings.mask_share,
+            random_share=settings.random_share,
             mask_id=self._mask_id,
             special_ids=self._special.present(),
             n_tokens=self._n_tokens,
@@ -90,8 +102,9 @@ class _CausalTask:
         self._bos_id = _needed(special.bos, "<s>")
         self.before: tuple[int, ...] = (self._bos_id,)
         self.after: tuple[int, ...] = (_needed(special.eos, "</s>"),)
+        self.needs_word_starts = False
 
-    def blocks(self, ids: Ids, seq_len: int) -> Blocks:
+    def blocks(self, ids: Ids, seq_len: int, word_starts: Flags | None = None) -> Blocks:
         return causal_blocks(ids, seq_len=seq_len)
 
     def objective(self, device: torch.device, *, valid: bool = False) -> Causal:

@@ -1,0 +1,206 @@
+"""Continuing sequences: the cache changes nothing, transformers goes on the same way, windows slide, seeds repeat."""
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM
+
+from tests.model.shapes import KINDS, kind_config, small_config
+from wordpipe.errors import ConfigError, DivergedError
+from wordpipe.model.cache import Cache
+from wordpipe.model.filling import likeliest, span_of_masks
+from wordpipe.model.formats.folder import save_hf
+from wordpipe.model.generation import Generation
+from wordpipe.model.initialise import new_model
+from wordpipe.model.settings import GenerateSettings
+
+DECODERS = sorted(name for name in KINDS if name.startswith("decoder"))
+PROMPT = [5, 20, 31, 7, 44]
+
+
+def lively(config, seed=3, spread=0.3):
+    """A model with weights large enough that its tokens depend on what came before."""
+    model = new_model(config, seed).eval()
+    with torch.no_grad():
+        for number, weight in enumerate(model.parameters()):
+            noise = torch.randn(weight.shape, generator=torch.Generator().manual_seed(number))
+            weight.add_(noise * (spread if weight.dim() > 1 else 0.1))
+    return model
+
+
+def generation(model, prompt=PROMPT, *, stop_id=None, forbidden=(), **settings):
+    allowed_V = torch.ones(model.config.vocab_size, dtype=torch.bool)
+    allowed_V[list(forbidden)] = False
+    chosen = GenerateSettings(**({"threads": 1, "device": "cpu"} | settings))
+    return Generation(model, prompt, chosen, allowed_V=allowed_V, stop_id=stop_id)
+
+
+def drawn(made):
+    """The token ids of each sample."""
+    samples = [[] for _ in made.finished]
+    for step in made.steps():
+        for draw in step:
+            samples[draw.sample].append(draw.token_id)
+    return samples
+
+
+@pytest.mark.parametrize("name", DECODERS)
+def test_a_cache_changes_no_logit(name):
+    """Read in pieces of every size: a prompt at once, one by one, several at once behind others."""
+    model = lively(kind_config(name), spread=0.1)
+    ids_BT = torch.randint(7, 96, (2, 20), generator=torch.Generator().manual_seed(1))
+    with torch.inference_mode():
+        want = model(ids_BT)
+        for pieces in ([20], [1] * 20, [7, 1, 1, 5, 1, 3, 2]):
+            cache = Cache(model.config, 2, 20, torch.device("cpu"))
+            parts = [model.logits_at(model.encode(part, cache=cache)) for part in ids_BT.split(pieces, dim=1)]
+            torch.testing.assert_close(torch.cat(parts, dim=1), want, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["decoder modern", "decoder classic", "decoder windows", "decoder linear"])
+def test_greedy_text_is_what_reading_everything_again_gives(name):
+    """With the logarithms of the probabilities, up to the model's length and beyond it."""
+    model = lively(kind_config(name))
+    made = generation(model, temperature=0.0, max_tokens=40)
+    ids, window = list(PROMPT), 0
+    for (draw,) in made.steps():
+        if len(ids) - window > 24:
+            window = len(ids) - 12  # the window slides to its last half
+        with torch.inference_mode():
+            logits_V = model(torch.tensor([ids[window:]]))[0, -1]
+        assert draw.token_id == int(logits_V.argmax())
+        assert draw.logprob == pytest.approx(float(logits_V.log_softmax(-1)[draw.token_id]), abs=1e-4)
+        ids.append(draw.token_id)
+    assert len(ids) == 45
+    assert made.n_slides == 2
+    assert made.n_cut == 0
+
+
+@pytest.mark.parametrize(
+    ("style", "changes"), [("modern", {}), ("modern", {"n_kv_heads": 2, "tied": False}), ("classic", {})]
+)
+def test_greedy_is_what_transformers_generates(style, changes, tmp_path):
+    model = lively(small_config("decoder", style, **changes))
+    save_hf(model, model.config, lambda name, data: (tmp_path / name).write_bytes(data) and None)
+    theirs = AutoModelForCausalLM.from_pretrained(tmp_path).eval()
+    prompt = torch.tensor([PROMPT])
+    for forced in ({}, {"repetition_penalty": 1.3}, {"no_repeat_ngram": 2}):
+        their_names = {"no_repeat_ngram_size" if name == "no_repeat_ngram" else name: n for name, n in forced.items()}
+        want = theirs.generate(
+            prompt, attention_mask=torch.ones_like(prompt), do_sample=False, max_new_tokens=19, min_new_tokens=19,
+            eos_token_id=6, pad_token_id=0, **their_names,
+        )  # fmt: skip
+        made = generation(model, temperature=0.0, max_tokens=19, forbidden=[6], **forced)
+        assert drawn(made) == [want[0, 5:].tolist()]
+
+
+def test_a_long_prompt_is_read_from_its_end_and_what_was_cut_is_counted():
+    model = lively(small_config("decoder"))
+    long = torch.randint(7, 96, (60,), generator=torch.Generator().manual_seed(2)).tolist()
+    made = generation(model, long, temperature=0.0, max_tokens=3)
+    assert made.n_cut == 36
+    assert drawn(made) == drawn(generation(model, long[-24:], temperature=0.0, max_tokens=3))
+    assert made.n_slides == 1
+
+
+@pytest.mark.parametrize("style", ["modern", "classic"])
+@pytest.mark.parametrize("max_len", [1, 2, 3])
+def test_the_shortest_models_go_on(style, max_len):
+    made = generation(lively(small_config("decoder", style, max_len=max_len)), max_tokens=9)
+    assert len(drawn(made)[0]) == 9
+    assert made.n_cut == 5 - max_len
+
+
+def test_the_seed_repeats_the_text_and_another_one_does_not():
+    model = lively(small_config("decoder"))
+    first, again, other = (drawn(generation(model, seed=seed, max_tokens=30)) for seed in (1, 1, 2))
+    assert first == again
+    assert first != other
+
+
+def test_a_sample_depends_on_its_number_and_not_on_how_many_there_are():
+    model = lively(small_config("decoder"))
+    five, two = (drawn(generation(model, samples=n, max_tokens=12)) for n in (5, 2))
+    assert five[:2] == two
+    assert len({tuple(sample) for sample in five}) == 5
+
+
+def test_forbidden_ids_never_come_and_the_stop_id_ends_its_sample_alone():
+    model = new_model(small_config("decoder"), 1).eval()  # nearly uniform: anything comes
+    forbidden = [0, 1, 2, 3, 4, 5, *range(90, 96)]
+    made = generation(
+        model, samples=40, max_tokens=200, temperature=1.0, top_p=1.0, stop_id=6, forbidden=forbidden, seed=4
+    )
+    samples = drawn(made)
+    assert not {token for sample in samples for token in sample} & set(forbidden)
+    lengths = {len(sample) for sample in samples}
+    assert len(lengths) > 5
+    for sample, finished in zip(samples, made.finished, strict=True):
+        assert finished == (sample[-1] == 6)
+        assert finished or len(sample) == 200
+        assert sample.count(6) == finished
+
+
+def test_a_reader_can_finish_a_sample():
+    made = generation(lively(small_config("decoder")), samples=2, max_tokens=10)
+    counts = [0, 0]
+    for step in made.steps():
+        for draw in step:
+            counts[draw.sample] += 1
+        if counts[0] == 3:
+            made.finish(0)
+    assert counts == [3, 10]
+
+
+def test_no_run_of_tokens_comes_twice():
+    model = new_model(small_config("decoder"), 1).eval()
+    greedy = PROMPT + drawn(generation(model, temperature=0.0, max_tokens=60))[0]
+    assert len({tuple(greedy[i : i + 3]) for i in range(len(greedy) - 2)}) < len(greedy) - 2  # it would repeat
+    ids = PROMPT + drawn(generation(model, temperature=0.0, no_repeat_ngram=3, max_tokens=60))[0]
+    assert len({tuple(ids[i : i + 3]) for i in range(len(ids) - 2)}) == len(ids) - 2
+
+
+def test_what_cannot_be_continued_is_refused():
+    with pytest.raises(ConfigError, match="needs a decoder"):
+        generation(lively(small_config("encoder")))
+    with pytest.raises(ConfigError, match="decoder, 0 tokens"):
+        generation(lively(small_config("decoder")), [])
+    broken = lively(small_config("decoder"))
+    with torch.no_grad():
+        broken.embedding[50] = torch.nan
+    with pytest.raises(DivergedError, match="not finite"):
+        drawn(generation(broken))
+    with pytest.raises(DivergedError, match="not finite"):
+        likeliest(broken, [2, 4, 50, 3], [1], torch.ones(96, dtype=torch.bool), 3)
+
+
+@pytest.mark.parametrize("name", ["encoder modern", "encoder classic"])
+def test_candidates_are_the_softmax_over_the_allowed_tokens(name):
+    model = lively(kind_config(name))
+    ids, places = [2, 20, 4, 31, 4, 44, 3], [2, 4]
+    allowed_V = torch.ones(96, dtype=torch.bool)
+    allowed_V[[0, 1, 2, 3, 4, 5, 6, 90, 91, 92, 93, 94, 95]] = False
+    best, shares = likeliest(model, ids, places, allowed_V, 500)
+    with torch.inference_mode():
+        logits_KV = model(torch.tensor([ids]))[0, places]
+    for row in range(2):
+        want = logits_KV[row, allowed_V].double().exp() / logits_KV[row, allowed_V].double().exp().sum()
+        torch.testing.assert_close(shares[row].double(), want.sort(descending=True).values)
+        assert best[row, 0] == torch.arange(96)[allowed_V][int(want.argmax())]
+    assert best.shape == (2, 83)
+    few, _ = likeliest(model, ids, places, allowed_V, 4)
+    assert torch.equal(few, best[:, :4])
+
+
+def test_the_part_that_is_read_holds_all_masks():
+    generator = torch.Generator().manual_seed(1)
+    for _ in range(300):
+        n_ids, room = torch.randint(1, 40, (2,), generator=generator).tolist()
+        places = sorted({int(place) for place in torch.randint(n_ids, (3,), generator=generator)})
+        span = span_of_masks(places, n_ids, room)
+        if places[-1] - places[0] >= room:
+            assert span is None
+            continue
+        start, end = span
+        assert 0 <= start <= places[0]
+        assert places[-1] < end <= n_ids
+        assert end - start == min(room, n_ids)

@@ -1,0 +1,60 @@
+"""Small models with fresh weights and a tokenizer of the handbook, as artifacts and as folders of transformers."""
+
+from pathlib import Path
+
+import torch
+from tokenizers import Tokenizer
+
+import wordpipe
+from wordpipe.model.config import Architecture, ModelConfig
+from wordpipe.model.formats.folder import save_hf
+from wordpipe.model.initialise import new_model
+from wordpipe.model.settings import FillSettings
+from wordpipe.model.styles import STYLES, Style
+from wordpipe.stages.making import making
+from wordpipe.tokens.formats.transformers_files import framed_tokenizer, transformers_files
+
+ROLES = {"pad": "[PAD]", "bos": "<s>", "eos": "</s>", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"}
+
+
+def tokenizer_file(handbook: Path, folder: Path, **settings: object) -> bytes:
+    """A tokenizer.json trained on the handbook."""
+    wordpipe.tokenize(handbook, output=folder, **{"vocab_size": 400} | settings)
+    return (folder / "tokenizer.json").read_bytes()
+
+
+def model_files(
+    data: bytes, architecture: Architecture, style: Style = "modern", *, max_len: int = 48, spread: float = 0.15
+) -> dict[str, bytes]:
+    """The files of a model whose tokens depend on what stands around them, as `train` would write them."""
+    tokenizer = Tokenizer.from_str(data.decode())
+    ids = {role: tokenizer.token_to_id(token) for role, token in ROLES.items()}
+    config = ModelConfig(
+        architecture=architecture, vocab_size=448, dim=32, n_layers=2, n_heads=2, n_kv_heads=2, ffn_dim=48,
+        max_len=max_len, **{f"{role}_id": number for role, number in ids.items()}, **STYLES[architecture, style],
+    )  # fmt: skip
+    model = new_model(config, 1)
+    with torch.no_grad():
+        for number, weight in enumerate(model.parameters()):
+            noise = torch.randn(weight.shape, generator=torch.Generator().manual_seed(number))
+            weight.add_(noise * spread)
+    files: dict[str, bytes] = {}
+    save_hf(model, config, files.__setitem__)
+    framed, names = framed_tokenizer(data, ids | {"unk": 1}, causal=config.causal, vocab_size=config.vocab_size)
+    return files | transformers_files(framed, names, max_len=max_len)
+
+
+def folder_of(files: dict[str, bytes], path: Path) -> Path:
+    """A folder of transformers."""
+    path.mkdir(parents=True, exist_ok=True)
+    for name, data in files.items():
+        (path / name).write_bytes(data)
+    return path
+
+
+def artifact_of(files: dict[str, bytes], path: Path) -> Path:
+    """A model artifact."""
+    with making("model", "train clm", path, FillSettings(), None) as job:
+        for name, data in files.items():
+            job.write(name, data)
+    return path

@@ -1,0 +1,161 @@
+import numpy as np
+import pyarrow as pa
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from tokenizers import Tokenizer, models
+
+from tests.tokens.test_training import trained
+from wordpipe.artifacts.schemas import TOKENS_16
+from wordpipe.errors import ArtifactError
+from wordpipe.tokens.letters import byte_letters
+from wordpipe.tokens.words import _UNSPACED_START, _WORD, WordSplitter
+from wordpipe.training.plan import SpecialIds
+from wordpipe.training.settings import MaskedSettings
+from wordpipe.training.stream import write_streams
+from wordpipe.training.tasks import make_task
+from wordpipe.training.word_starts import WordStarts
+
+BYTES = {letter: byte for byte, letter in enumerate(byte_letters())}
+TEXT = "The sea-bed isn't at 3.5 km, 1,000 m; Grüße! Thecatsat"
+some_text = st.text(st.sampled_from("abthe sat'-’‐.,1é😀漢字かー一ก\n"), max_size=40) | st.text(max_size=20)
+
+
+@pytest.fixture(scope="module")
+def byte_level():
+    return trained(vocab_size=320)
+
+
+def starts_of(tokenizer, texts):
+    """Ids of all rows, the rows' lengths, and the starts found."""
+    rows = [tokenizer.encode(text, add_special_tokens=False).ids for text in texts]
+    lengths = np.array([len(row) for row in rows], dtype=np.int64)
+    ids = np.array([i for row in rows for i in row], dtype=np.uint16)
+    return rows, WordStarts(tokenizer)(ids, lengths)
+
+
+def grouped(tokenizer, text):
+    """The tokens of a text, those of a word joined."""
+    (row,), starts = starts_of(tokenizer, [text])
+    out = []
+    for token_id, start in zip(row, starts, strict=True):
+        token = tokenizer.id_to_token(token_id)
+        out = [*out, token] if start else [*out[:-1], out[-1] + token]
+    return out
+
+
+def slow_starts(pieces):
+    """Twin: the regular expression over the text of one row, token by token."""
+    text, want, at = b"".join(pieces).decode(), [], 0
+    words = []
+    for match in _WORD.finditer(text):
+        begin, end = (len(text[:place].encode()) for place in match.span())
+        words.append((begin, end, bool(_UNSPACED_START.match(match.group()) or match.group()[0] in "ー々")))
+    for piece in pieces:
+        inside = [unspaced for begin, end, unspaced in words if begin < at < end]
+        in_character = text.encode()[at] & 0xC0 == 0x80
+        want.append(not inside or (inside[0] and not in_character))
+        at += len(piece)
+    return want
+
+
+@given(texts=st.lists(some_text, min_size=1, max_size=4))
+def test_words_are_those_of_the_pattern_in_every_script(texts, byte_level):
+    rows, starts = starts_of(byte_level, texts)
+    want = []
+    for row in rows:
+        want += slow_starts([bytes(BYTES[c] for c in byte_level.id_to_token(i)) for i in row])
+    assert starts.tolist() == want
+    assert starts.dtype == np.bool_
+
+
+@given(text=st.text(st.sampled_from("abthe sat'-’‐.,1é😀\n"), max_size=40))
+def test_no_word_is_cut_and_none_are_joined(text, byte_level):
+    split = WordSplitter(keep_case=True)
+    groups = [bytes(BYTES[c] for c in group).decode(errors="replace") for group in grouped(byte_level, text)]
+    assert [word for group in groups for word in split(group)] == split(text)
+
+
+def test_a_word_keeps_its_hyphens_and_apostrophes_and_its_number_its_point(byte_level):
+    groups = [bytes(BYTES[c] for c in group).decode() for group in grouped(byte_level, TEXT)]
+    assert "".join(groups) == TEXT
+    words = [group.strip() for group in groups if group.strip(" ,;!")]
+    assert words == ["The", "sea-bed", "isn't", "at", "3.5", "km", "1,000", "m", "Grüße", "Thecatsat"]
+
+
+def test_marks_of_spaces_tell_words_apart():
+    tokenizer = trained(algorithm="unigram", pretokenizer="metaspace")
+    groups = grouped(tokenizer, "the cats sat on the-mats.")
+    assert [group.strip("▁.") for group in groups if group.strip("▁.")] == [
+        "the", "cats", "sat", "on", "the", "[UNK]", "mats",
+    ]  # fmt: skip
+
+
+def test_a_wordpiece_word_is_what_its_marks_hold_together():
+    tokenizer = trained(algorithm="wordpiece")
+    text = "the hatcat sat ontwo cats. t"
+    (row,), starts = starts_of(tokenizer, [text])
+    tokens = [tokenizer.id_to_token(i) for i in row]
+    assert any(token.startswith("##") for token in tokens)
+    assert starts.tolist() == [not token.startswith("##") for token in tokens]
+
+
+def test_whole_words_and_ends_of_words_count_too():
+    words = trained(algorithm="word", pretokenizer="whitespace")
+    assert starts_of(words, ["the cat sat"])[1].all()
+    ending = Tokenizer(models.BPE({"a": 0, "b</w>": 1, "b": 2}, [], end_of_word_suffix="</w>"))
+    assert WordStarts(ending)(np.array([0, 1, 0, 2, 1], dtype=np.uint16), np.array([5])).tolist() == [
+        True, False, True, False, False,
+    ]  # fmt: skip
+
+
+def test_special_tokens_and_rows_end_words(byte_level):
+    special = byte_level.token_to_id("[MASK]")
+    a, b = byte_level.token_to_id("a"), byte_level.token_to_id("b")
+    ids = np.array([a, b, special, b, a, b], dtype=np.uint32)
+    assert WordStarts(byte_level)(ids, np.array([4, 2])).tolist() == [True, False, True, True, True, False]
+    assert WordStarts(byte_level)(ids[:0], np.zeros(0, dtype=np.int64)).tolist() == []
+
+
+def test_broken_text_is_read_without_harm(byte_level):
+    """What no text has: a row that ends inside a character, and bytes that are none."""
+    letters = [byte_letters()[byte] for byte in (0xE6, 0xBC, 0xFF, 0xF4, 0xBF, 0xBF, 0xBF, 0xF7)]
+    ids = np.array([byte_level.token_to_id(letter) for letter in letters], dtype=np.uint16)
+    assert WordStarts(byte_level)(ids, np.array([2, 5, 1])).shape == (8,)
+
+
+def test_tokens_that_do_not_tell_where_words_begin_are_refused():
+    with pytest.raises(ArtifactError, match="do not tell where words begin") as caught:
+        WordStarts(trained(algorithm="unigram", pretokenizer="whitespace"))
+    assert "--mask-unit token" in caught.value.hint
+
+
+def test_words_of_a_text_are_hidden_whole(byte_level, tmp_path):
+    """From rows of text to masked sequences: in every block a word is all [MASK] or all there."""
+    texts = [
+        "the sea-bed isn't at 3.5 km, is it? ",
+        "Thecatsat and thedog sat on mats; ",
+        "wherever onomatopoeia's heard.",
+    ]
+    ids = [byte_level.encode(text, add_special_tokens=False).ids for text in texts * 20]
+    columns = [["d"] * 60, list(range(60)), ["train"] * 60, ids, [[]] * 60]
+    batch = pa.record_batch([pa.array(c, f.type) for c, f in zip(columns, TOKENS_16, strict=True)], schema=TOKENS_16)
+    special = SpecialIds(**{name: i for i, name in enumerate(("pad", "unk", "cls", "sep", "mask", "bos", "eos"))})
+    settings = MaskedSettings.make({"mask_unit": "word", "mask_share": 1.0, "random_share": 0.0})
+    task = make_task(settings, n_tokens=byte_level.get_vocab_size(), special=special)
+    stream = write_streams(
+        [batch], {"train": tmp_path / "ids"}, vocab_size=400, after=task.after, find_starts=WordStarts(byte_level)
+    )["train"]
+    assert task.needs_word_starts
+    blocks = task.blocks(stream.open(), 64, stream.open_starts())  # 19 of 62: more than any word has
+    rows = blocks.rows(np.arange(len(blocks)))
+    targets = task.objective(torch.device("cpu")).targets(rows, torch.Generator().manual_seed(1), 0.0)
+    for before, after in zip(rows.ids_BT.tolist(), targets.inputs.tolist(), strict=True):
+        pieces = [bytes(BYTES[c] for c in byte_level.id_to_token(i)) if i > 6 else b"\n" for i in before]
+        groups: list[set[bool]] = []
+        for start, is_hidden in zip(slow_starts(pieces), (i == special.mask for i in after), strict=True):
+            groups = [*groups, {is_hidden}] if start else [*groups[:-1], groups[-1] | {is_hidden}]
+        assert all(len(group) == 1 for group in groups)
+        assert {True} in groups
+        assert len(groups) < len(pieces)

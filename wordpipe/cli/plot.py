@@ -1,0 +1,114 @@
+"""`wordpipe plot`: curves of trainings as a picture, or as lines of blocks on the terminal."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from wordpipe.cli.output import human_bytes, human_count, human_seconds, safe_text, say
+from wordpipe.cli.progress import ProgressDrawer
+from wordpipe.cli.stage import ExampleCommand
+
+__all__ = ["plot"]
+
+_SPARKS = 40
+
+
+@click.command(
+    cls=ExampleCommand,
+    example="wordpipe plot run/model -o curve.png\nwordpipe plot run/adamw run/muon --axis steps --log -o both.svg\n"
+    "wordpipe plot run/model",
+)
+@click.argument("trained", nargs=-1, required=True, metavar="MODEL|WORDS...", type=click.Path(path_type=Path))
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), help="The .png or .svg to write; without it, lines of text."
+)
+@click.option(
+    "--axis",
+    type=click.Choice(["tokens", "steps", "seconds"]),
+    default="tokens",
+    help="What the curves run along.  [default: tokens]",
+)
+@click.option("--log", is_flag=True, help="A logarithmic axis: what came first takes as much room as what came last.")
+@click.option(
+    "--start",
+    type=click.FloatRange(min=0),
+    default=0,
+    metavar="N",
+    help="Draw nothing before N tokens, steps or seconds.",
+)
+@click.option("--verify/--no-verify", default=True, help="Check the artifacts' hashes before use.  [on]")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout, with all that was logged.")
+@click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors (and the lines of text).")
+def plot(
+    trained: tuple[Path, ...],
+    output: Path | None,
+    axis: str,
+    log: bool,
+    start: float,
+    verify: bool,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Draw loss and learning rate of trainings, side by side.
+
+    A training that still runs, or was stopped, is drawn from its last checkpoint: name the folder that it will make.
+    The dotted line is the loss of a model that knows how frequent each token is and nothing else.
+    """
+    from wordpipe.stages.making import RunOptions
+    from wordpipe.stages.plot import plot as draw_plot
+
+    with ProgressDrawer(quiet=quiet) as draw:
+        run = RunOptions(report=draw, verify=verify)
+        found = draw_plot(trained, output, axis=axis, log=log, start=start, run=run)
+    if as_json:
+        click.echo(json.dumps(found, ensure_ascii=False))
+    elif output is None:
+        for one in found["runs"]:
+            for line in _lines(one, ascii_only=not _has_blocks()):
+                click.echo(safe_text(line))
+    elif not quiet:
+        for one in found["runs"]:
+            say(f"{one['name']}: {_how_far(one)}")
+        say(f"curves → {output}  ({human_bytes(found['bytes'])})")
+
+
+def _lines(one: dict[str, Any], *, ascii_only: bool) -> list[str]:
+    """A run in a few lines: how far it came, and the course of each figure."""
+    from wordpipe.report.sparkline import trend
+
+    lines = [f"{one['name']}: {_how_far(one)}"]
+    train = [row for row in one["log"] if row["split"] == "train"]
+    valid = [row for row in one["log"] if row["split"] == "valid"]
+    figures = {
+        "training loss": (train, "loss"),
+        "held-out loss": (valid, "loss"),
+        "learning rate": (train or valid, "lr"),
+    }
+    for name, (rows, column) in figures.items():
+        values = [row[column] for row in rows]
+        form = ".3g" if column == "lr" else ".3f"
+        if any(value is not None for value in values):
+            lines.append("  " + trend(f"{name:15}", values, _SPARKS, form=form, ascii_only=ascii_only))
+    if one["unigram_entropy"] is not None:
+        lines.append(
+            f"  {'unigram entropy':15} {one['unigram_entropy']:.3f}  (the loss of knowing frequencies and nothing else)"
+        )
+    return lines
+
+
+def _how_far(one: dict[str, Any]) -> str:
+    unit = "steps" if one["kind"] == "model" else "epochs"
+    said = f"{one['steps']:,} {unit}, {human_count(one['tokens'])} tokens, {human_seconds(one['seconds'])}"
+    return said if one["finished"] else f"{said}, not finished"
+
+
+def _has_blocks() -> bool:
+    """Whether stdout can be given what stands above ASCII."""
+    try:
+        "▁█".encode(sys.stdout.encoding or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True

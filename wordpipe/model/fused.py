@@ -1,0 +1,202 @@
+"""The same mathematics in fewer passes over memory: what the layers do on a CPU, where nothing compiles them.
+
+A small model's step on a CPU spends a third of its time not in matrix products but in moving activations: each operation of
+torch reads and writes them once, and its gradient does so again, into memory that is fresh and zeroed. A function here does
+several operations at a time and writes its gradients where they are needed. Every one has a plain twin in the tests; a GPU
+uses the plain operations, which a compiled program fuses by itself.
+"""
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+__all__ = ["attend", "attends", "fuses", "gated", "look_up"]
+
+_aten = torch.ops.aten
+_LONGEST = {torch.float32: 256, torch.bfloat16: 512}  # keys; beyond, torch's kernel, which holds no scores, is faster
+
+
+def fuses(x: Tensor) -> bool:
+    """Whether this is the place for this file's functions: a CPU, and no program being compiled."""
+    return x.device.type == "cpu" and not torch.compiler.is_compiling()
+
+
+def attends(heads: Tensor) -> bool:
+    """Whether `attend` is the faster way for these (…, T, heads, E) queries, keys and values: a CPU, T not too long.
+
+    One core, 4,096 positions, 4 heads of 64, forward and backward, ms, torch's kernel → `attend`: float32 T = 128 36 → 26,
+    256 54 → 41, 512 72 → 130; bfloat16 128 80 → 9, 256 50 → 25, 512 72 → 38, 1024 76 → 240 (its backward is slow there).
+    """
+    return fuses(heads) and heads.shape[-3] <= _LONGEST.get(heads.dtype, 0)
+
+
+def attend(
+    heads_BTRE: Tensor, angles: tuple[Tensor, Tensor] | None, *, n_heads: int, n_kv_heads: int, causal: bool
+) -> Tensor:
+    """Rotary positions and scaled dot-product attention of whole sequences, without padding.
+
+    Args:
+        heads_BTRE: R = H queries, G keys and G values of every position, in that order.
+        angles: cosines and signed sines (T, E) of `Rotary`, float32; None: nothing is turned.
+        n_heads: H.
+        n_kv_heads: G, a divisor of H.
+        causal: a position sees only itself and what came before.
+
+    Returns:
+        mixed_BTD: what every head gathered, D = H · E, of the type of `heads_BTRE`.
+    """
+    mixed_BTD: Tensor = _Attend.apply(heads_BTRE, angles, n_heads, n_kv_heads, causal)  # type: ignore[no-untyped-call]
+    return mixed_BTD
+
+
+def gated(both_BTF: Tensor, kind: str) -> Tensor:
+    """act(first half) · second half, as in GeGLU and SwiGLU.
+
+    Args:
+        both_BTF: (…, 2F), the activated half first.
+        kind: `geglu` (GELU, by erf) or `swiglu` (SiLU).
+
+    Returns:
+        A tensor of shape (…, F) and the same type.
+    """
+    out_BTF: Tensor = _Gated.apply(both_BTF, kind)  # type: ignore[no-untyped-call]
+    return out_BTF
+
+
+def look_up(table_VD: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
+    """Rows of an embedding table, and the table itself for another use of it in the same graph: a tied output matrix.
+
+    The gradient of the rows is added into that of the other use. Apart they are two matrices of V · D numbers, nearly all of
+    the first one zero, and a third one, their sum.
+
+    Args:
+        table_VD: the weights.
+        ids: int64, any shape.
+
+    Returns:
+        (rows (…, D), table_VD). The other use must take the table from here, or it is merely added up as ever.
+    """
+    rows, table_VD = _LookUp.apply(table_VD, ids)  # type: ignore[no-untyped-call]
+    return rows, table_VD
+
+
+class _Attend(torch.autograd.Function):
+    """softmax(Q Kᵀ / sqrt(E)) V with all scores held, which are few where sequences are short."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, heads_BTRE: Tensor, angles: tuple[Tensor, Tensor] | None, n_heads: int, n_kv_heads: int, causal: bool
+    ) -> Tensor:
+        B, T, _, E = heads_BTRE.shape
+        H, G = n_heads, n_kv_heads
+        scale = 1.0 / math.sqrt(E)
+        q_BTHE, k_BTGE, v_BTGE = torch.split(heads_BTRE, [H, G, G], dim=2)
+        q = _turned(q_BTHE, angles, scale).view(B * G, -1, E)  # the H / G heads that share a key stand side by side
+        k = _turned(k_BTGE, angles, 1.0).view(B * G, T, E)
+        v = v_BTGE.transpose(1, 2).contiguous().view(B * G, T, E)
+        scores = torch.bmm(q, k.transpose(1, 2))
+        if causal:
+            later_TT = torch.full((T, T), -math.inf, dtype=scores.dtype).triu(1)
+            scores.view(B * H, T, T).add_(later_TT)
+        shares = _aten._softmax.out(scores, -1, False, out=scores)
+        ctx.save_for_backward(q, k, v, shares)
+        ctx.angles, ctx.sizes = angles, (B, T, H, G, E)
+        return torch.bmm(shares, v).view(B, H, T, E).transpose(1, 2).reshape(B, T, H * E)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        q, k, v, shares = ctx.saved_tensors
+        B, T, H, G, E = ctx.sizes
+        mixed = grads[0].reshape(B, T, H, E).transpose(1, 2).reshape(B * G, -1, E)
+        heads_BTRE = torch.empty(B, T, H + 2 * G, E, dtype=mixed.dtype)
+        q_BTHE, k_BTGE, v_BTGE = torch.split(heads_BTRE, [H, G, G], dim=2)
+        v_BTGE.copy_(torch.bmm(shares.transpose(1, 2), mixed).view(B, G, T, E).transpose(1, 2))
+        scores = torch.bmm(mixed, v.transpose(1, 2))
+        _aten._softmax_backward_data.out(scores, shares, -1, scores.dtype, grad_input=scores)
+        _turn_back(torch.bmm(scores, k).view(B, H, T, E), ctx.angles, 1.0 / math.sqrt(E), q_BTHE)
+        _turn_back(torch.bmm(scores.transpose(1, 2), q).view(B, G, T, E), ctx.angles, 1.0, k_BTGE)
+        return heads_BTRE, None, None, None, None
+
+
+def _turned(x_BTHE: Tensor, angles: tuple[Tensor, Tensor] | None, scale: float) -> Tensor:
+    """Vectors turned by their positions' angles and scaled, in float32, then contiguous as (B, H, T, E) in their own type."""
+    x_BHTE = x_BTHE.transpose(1, 2)
+    if angles is None:
+        return (x_BHTE * scale).contiguous()
+    wide = _wide(x_BHTE)
+    out_BHTE = torch.empty(x_BHTE.shape, dtype=wide.dtype)
+    _turn(wide, angles[0] * scale, angles[1] * scale, out_BHTE)
+    return out_BHTE.to(x_BTHE.dtype)
+
+
+def _turn_back(x_BHTE: Tensor, angles: tuple[Tensor, Tensor] | None, scale: float, out_BTHE: Tensor) -> None:
+    """The gradient of `_turned`: the opposite angles."""
+    out_BHTE = out_BTHE.transpose(1, 2)
+    if angles is None:
+        out_BHTE.copy_(x_BHTE * scale)
+        return
+    wide = _wide(x_BHTE)
+    turned = out_BHTE if wide.dtype is out_BHTE.dtype else torch.empty_like(wide)
+    _turn(wide, angles[0] * scale, angles[1] * -scale, turned)
+    if turned is not out_BHTE:
+        out_BHTE.copy_(turned)
+
+
+def _turn(x: Tensor, cos_TE: Tensor, sin_TE: Tensor, out: Tensor) -> None:
+    """x · cos + (second half of x, first half) · sin, without making the swapped vector. All (…, T, E)."""
+    half = x.shape[-1] // 2
+    torch.mul(x, cos_TE, out=out)
+    out[..., :half].addcmul_(x[..., half:], sin_TE[..., :half])
+    out[..., half:].addcmul_(x[..., :half], sin_TE[..., half:])
+
+
+def _wide(x: Tensor) -> Tensor:
+    return x.float() if x.dtype is torch.bfloat16 else x
+
+
+class _Gated(torch.autograd.Function):
+    """Writes both halves' gradients into one matrix; kept apart, they would be joined by another pass."""
+
+    @staticmethod
+    def forward(ctx: Any, both: Tensor, kind: str) -> Tensor:
+        gate, up = both.chunk(2, dim=-1)
+        active = _aten.gelu(gate) if kind == "geglu" else _aten.silu(gate)
+        ctx.save_for_backward(both, active)
+        ctx.kind = kind
+        return active * up
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        both, active = ctx.saved_tensors
+        (grad,) = grads
+        gate, up = both.chunk(2, dim=-1)
+        out = torch.empty_like(both)
+        gate_out, up_out = out.chunk(2, dim=-1)
+        torch.mul(grad, active, out=up_out)
+        backward = _aten.gelu_backward if ctx.kind == "geglu" else _aten.silu_backward
+        backward.grad_input(grad * up, gate, grad_input=gate_out)
+        return out, None
+
+
+class _LookUp(torch.autograd.Function):
+    """Its backward meets the gradients of both uses, as it is the last one of the graph to run."""
+
+    @staticmethod
+    def forward(ctx: Any, table_VD: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
+        ctx.save_for_backward(ids)
+        ctx.set_materialize_grads(False)  # where the table has no other use, no zeros are made for it twice
+        ctx.shape, ctx.dtype = table_VD.shape, table_VD.dtype
+        rows_ND = table_VD.index_select(0, ids.flatten())
+        return rows_ND.view(*ids.shape, -1), table_VD.view_as(table_VD)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
+        rows, table_VD = grads
+        (ids,) = ctx.saved_tensors
+        if table_VD is None:
+            table_VD = torch.zeros(ctx.shape, dtype=ctx.dtype)
+        if rows is not None:
+            table_VD.index_add_(0, ids.flatten(), rows.reshape(-1, ctx.shape[1]))
+        return table_VD, None

@@ -1,0 +1,78 @@
+"""Linear attention: the softmax is replaced by a product of features, so the sum over keys is made once for all queries.
+
+    attention(q) = φ(q)ᵀ Σ φ(k) vᵀ / φ(q)ᵀ Σ φ(k)        φ(x) = elu(x) + 1
+
+The cost grows with T, not with T². A causal layer needs the sums up to each position: within chunks they are made as a
+masked product, between chunks the sum so far is carried on. With a cache these sums are all that there is to keep.
+
+Source: Katharopoulos et al. 2020, equations 4 to 7 and 11; rotary positions turn the features above the fraction line alone:
+Su et al. 2021, equation 19. Sums are made in float32.
+"""
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from wordpipe.model.cache import Sums
+from wordpipe.model.positions import rotate
+
+__all__ = ["linear_attention"]
+
+_CHUNK = 64
+_EPS = 1e-6  # a query whose keys are all padding divides by nothing
+
+
+def linear_attention(
+    q_BTHE: Tensor,
+    k_BTHE: Tensor,
+    v_BTHE: Tensor,
+    *,
+    angles: tuple[Tensor, Tensor] | None,
+    real_BT: Tensor | None,
+    causal: bool,
+    sums: Sums | None = None,
+) -> Tensor:
+    """What each query gathers, shape (B, T, H, E), float32.
+
+    Args:
+        q_BTHE: queries, not rotated.
+        k_BTHE: keys, not rotated, one head for every query head.
+        v_BTHE: values.
+        angles: rotary angles of the positions, or None.
+        real_BT: true where a key is no padding, or None.
+        causal: a query sees its own position and those before it.
+        sums: what came before (causal only); brought up to date in place.
+    """
+    with torch.autocast(q_BTHE.device.type, enabled=False):
+        q, k, v = F.elu(q_BTHE.float()) + 1.0, F.elu(k_BTHE.float()) + 1.0, v_BTHE.float()
+        if real_BT is not None:
+            k = k * real_BT.to(k.dtype)[:, :, None, None]
+        turned_q, turned_k = (q, k) if angles is None else (rotate(q, *angles), rotate(k, *angles))
+        if causal:
+            return _causal(turned_q, turned_k, q, k, v, sums)
+        weighed_BHEE = torch.einsum("bthe,bthf->bhef", turned_k, v)
+        above = torch.einsum("bthe,bhef->bthf", turned_q, weighed_BHEE)
+        below = torch.einsum("bthe,bhe->bth", q, k.sum(dim=1))
+        return above / (below[..., None] + _EPS)
+
+
+def _causal(turned_q: Tensor, turned_k: Tensor, q: Tensor, k: Tensor, v: Tensor, sums: Sums | None) -> Tensor:
+    B, T, H, E = q.shape
+    weighed_BHEE = q.new_zeros(B, H, E, E) if sums is None else sums.weighed
+    total_BHE = q.new_zeros(B, H, E) if sums is None else sums.total
+    earlier_CC = torch.ones(_CHUNK, _CHUNK, dtype=torch.bool, device=q.device).tril()
+    parts = []
+    for first in range(0, T, _CHUNK):
+        here = slice(first, first + _CHUNK)
+        n = min(_CHUNK, T - first)
+        products = torch.einsum("bche,bdhe->bhcd", turned_q[:, here], turned_k[:, here]) * earlier_CC[:n, :n]
+        above = torch.einsum("bhcd,bdhf->bchf", products, v[:, here])
+        above = above + torch.einsum("bche,bhef->bchf", turned_q[:, here], weighed_BHEE)
+        totals_BCHE = total_BHE[:, None] + k[:, here].cumsum(dim=1)
+        below = torch.einsum("bche,bche->bch", q[:, here], totals_BCHE)
+        parts.append(above / (below[..., None] + _EPS))
+        weighed_BHEE = weighed_BHEE + torch.einsum("bche,bchf->bhef", turned_k[:, here], v[:, here])
+        total_BHE = totals_BCHE[:, -1]
+    if sums is not None:
+        sums.weighed, sums.total = weighed_BHEE, total_BHE
+    return torch.cat(parts, dim=1)

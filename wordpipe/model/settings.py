@@ -1,0 +1,58 @@
+"""Settings of `wordpipe generate` and `wordpipe fill`. Imports nothing heavy."""
+
+from typing import Literal, Self
+
+from pydantic import model_validator
+
+from wordpipe.settings import Settings, setting
+
+__all__ = ["Device", "FillSettings", "GenerateSettings"]
+
+Device = Literal["auto", "cpu", "cuda", "mps"]
+_DEVICE = setting("auto", "where the model runs; auto takes the fastest there is")
+_THREADS = setting(0, "CPU threads, 0 = one per core", ge=0, le=1024)
+
+
+class GenerateSettings(Settings):
+    """How a text is continued."""
+
+    max_tokens: int = setting(
+        100, "tokens after which a text ends, where the model does not end it before", ge=1, le=10**6
+    )
+    temperature: float = setting(
+        0.8,
+        "logits are divided by it: below 1 the likely tokens gain, 0 = always the likeliest one (greedy)",
+        ge=0,
+        le=100,
+    )
+    top_k: int = setting(0, "draw from this many of the likeliest tokens, 0 = all", ge=0, le=10**6)
+    # Holtzman et al. 2020, table 1: text drawn so is about as surprising as people's (perplexity 13.1 and 12.4)
+    top_p: float = setting(
+        0.95, "draw from the fewest tokens that together have this probability, 1 = all (nucleus)", gt=0, le=1
+    )
+    repetition_penalty: float = setting(
+        1.0,
+        "logits of tokens that are in the text are divided by it (multiplied where negative), 1 = off",
+        gt=0,
+        le=100,
+    )
+    no_repeat_ngram: int = setting(0, "no run of this many tokens comes twice, 0 = off", ge=0, le=1000)
+    stop: tuple[str, ...] = setting((), "end the text before this string; may be repeated", metavar="STRING")
+    samples: int = setting(1, "texts to make of a prompt", ge=1, le=10_000)
+    seed: int = setting(1, "seed of the draws: the same seed gives the same text", ge=0, lt=2**32)
+    device: Device = _DEVICE
+    threads: int = _THREADS
+
+    @model_validator(mode="after")
+    def _stops_are_strings(self) -> Self:
+        if "" in self.stop:
+            raise ValueError("stop = '' would end every text before it begins")
+        return self
+
+
+class FillSettings(Settings):
+    """How gaps are filled."""
+
+    top_k: int = setting(5, "candidates for each mask", ge=1, le=10**6)
+    device: Device = _DEVICE
+    threads: int = _THREADS

@@ -1,0 +1,179 @@
+"""What a training of a transformer starts from: fresh weights, word vectors, a model's weights, or a finished training."""
+
+import copy
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tokenizers import Tokenizer
+
+from wordpipe.artifacts.reader import Artifact
+from wordpipe.artifacts.tables import read_batches
+from wordpipe.errors import ArtifactError, ConfigError
+from wordpipe.model.config import Architecture
+from wordpipe.model.formats.folder import Loaded, load_hf
+from wordpipe.model.language_model import LanguageModel
+from wordpipe.model.vectors import init_embeddings
+from wordpipe.stages.making import Job
+from wordpipe.stages.model_state import STATE, read_state
+from wordpipe.stages.sources import model_entry
+from wordpipe.tokens.formats.reading import open_tokenizer, read_tokenizer
+from wordpipe.tokens.vocabulary import number_of_ids
+from wordpipe.training.settings import LENGTH, PretrainSettings
+from wordpipe.training.state import Snapshot
+from wordpipe.words.table import WordVectors
+
+__all__ = ["Start", "extended_training", "given_model", "start_from_words"]
+
+TOKENIZER = "tokenizer.json"
+
+
+@dataclass(frozen=True)
+class Start:
+    """What a training starts from.
+
+    Attributes:
+        first: the model as it is before its first step; copied for every training that begins with it.
+        begin: the end of the finished training that is extended, or None.
+        tokenizer_json: of the tokens, for the model's folder.
+    """
+
+    first: LanguageModel
+    begin: Snapshot | None = None
+    tokenizer_json: bytes = b""
+
+    def model(self) -> LanguageModel:
+        """A model with the first weights."""
+        return copy.deepcopy(self.first)
+
+
+def given_model(job: Job, path: Path, tokenizer: Tokenizer, architecture: Architecture, seed: int) -> LanguageModel:
+    """The model that `--init` names, an artifact or a folder of transformers, recorded as an input.
+
+    Raises:
+        ArtifactError: it has another tokenizer, or is no model of the architecture that the task trains.
+        InputError: nothing there.
+    """
+    loaded, theirs = _open(job, path, seed)
+    for text in loaded.notes:
+        job.warn(f"{path.name}: {text}")
+    if loaded.config.architecture != architecture:
+        verb = "train mlm" if loaded.config.architecture == "encoder" else "train clm"
+        raise ArtifactError(
+            "this objective trains another kind of model",
+            where=path,
+            got=loaded.config.architecture,
+            expected=architecture,
+            hint=f"go on with it by: wordpipe {verb} TOKENS --init {path}",
+        )
+    _check_tokenizer(theirs, tokenizer, path)
+    return loaded.model
+
+
+def _open(job: Job, path: Path, seed: int) -> tuple[Loaded, Tokenizer]:
+    if (path / "manifest.json").is_file() or not path.is_dir():
+        artifact = job.open_input(path, ["model"])
+        return load_hf(artifact.read, artifact.names()), open_tokenizer(artifact.read(TOKENIZER), where=TOKENIZER)
+    job.inputs.append(model_entry(path))
+    names = [file.name for file in path.iterdir()]
+    loaded = load_hf(lambda name: (path / name).read_bytes(), names, allow_missing_head=True, seed=seed)
+    return loaded, read_tokenizer(path)
+
+
+def _check_tokenizer(theirs: Tokenizer, ours: Tokenizer, path: Path) -> None:
+    """Refuse a model whose ids stand for other tokens."""
+    known, wanted = theirs.get_vocab(), ours.get_vocab()
+    if known == wanted:
+        return
+    other = min(token for token in known.keys() | wanted.keys() if known.get(token) != wanted.get(token))
+    raise ArtifactError(
+        "the model has another tokenizer than the tokens",
+        where=path,
+        got=f"{other!r} is {known.get(other, 'missing')} there and {wanted.get(other, 'missing')} here",
+        hint=f"tokenize the corpus with the model's: wordpipe tokenize CORPUS -o TOKENS --tokenizer {path}",
+    )
+
+
+def start_from_words(
+    job: Job, model: LanguageModel, words: Artifact, tokenizer: Tokenizer, data: bytes, seed: int
+) -> None:
+    """Fill the embedding table with word vectors of the same tokens.
+
+    Raises:
+        ArtifactError: vectors of words, or of the tokens of another tokenizer.
+    """
+    if words.manifest.facts["unit"] != "token":
+        hint = "train them with: wordpipe train word2vec TOKENS --unit token"
+        raise ArtifactError("the vectors are of words, not of tokens", where=words.path, hint=hint)
+    if words.read(TOKENIZER) != data:
+        raise ArtifactError(
+            "the vectors were trained with another tokenizer",
+            where=words.path,
+            got=words.manifest.inputs[0].digest[:16],
+            expected=job.inputs[0].digest[:16],
+            hint="train them on the same tokens artifact",
+        )
+    table = WordVectors.from_batches(read_batches(words, "words"))
+    vectors_VD = np.zeros((number_of_ids(tokenizer), table.dim), dtype=np.float32)
+    found_V = np.zeros(len(vectors_VD), dtype=np.bool_)
+    for word, vector in zip(table.words, table.vectors, strict=True):
+        if (number := tokenizer.token_to_id(word)) is not None:
+            vectors_VD[number], found_V[number] = vector, True
+    job.counts["embeddings_from_words"] = init_embeddings(model, vectors_VD, found_V, seed=seed)
+
+
+def extended_training(job: Job, path: Path, settings: PretrainSettings) -> tuple[LanguageModel, Snapshot]:
+    """The model and the state of the finished training that `--extend` names, recorded as an input.
+
+    Raises:
+        ArtifactError: it kept no state, or was trained on other tokens.
+        ConfigError: the settings are others, but for those that say how long and how fast to train.
+    """
+    artifact = job.open_input(path, ["model"])
+    manifest = artifact.manifest
+    if STATE not in artifact.names():
+        raise ArtifactError(
+            "this model kept no state of its training",
+            where=path,
+            hint="start from its weights with --init, or train it with --keep-state",
+        )
+    if (before := manifest.inputs[0].digest) != job.inputs[0].digest:
+        raise ArtifactError(
+            "this model was trained on other tokens",
+            where=path,
+            got=job.inputs[0].digest[:16],
+            expected=before[:16],
+            hint="start from its weights with --init",
+        )
+    _check_same_settings(settings, manifest.command, manifest.settings, job.command, path)
+    loaded = load_hf(artifact.read, artifact.names())
+    model = LanguageModel(replace(loaded.config, dropout=settings.dropout))
+    model.load_state_dict(loaded.model.state_dict())
+    return model, read_state(artifact.read, model)
+
+
+def _check_same_settings(
+    settings: PretrainSettings, command: str, before: Mapping[str, Any], now: str, where: Path
+) -> None:
+    wanted = {name: value for name, value in settings.recipe().items() if name in before and name not in LENGTH}
+    other = [name for name, value in wanted.items() if before[name] != value]
+    if not other and command == now:
+        return
+    flags = " ".join([*map(_flag, other, (before[name] for name in other))])
+    raise ConfigError(
+        "a training is extended with the settings it had",
+        where=where,
+        got=", ".join(f"{name} {json.dumps(before[name])} → {json.dumps(wanted[name])}" for name in other) or now,
+        expected=None if command == now else command,
+        hint=f"give {flags}, or start from its weights with --init" if flags else "start from its weights with --init",
+    )
+
+
+def _flag(name: str, value: Any) -> str:
+    flag = name.replace("_", "-")
+    if isinstance(value, bool):
+        return f"--{flag}" if value else f"--no-{flag}"
+    return f"no --{flag}" if value is None else f"--{flag} {value}"

@@ -1,0 +1,187 @@
+"""Finished models, opened to be used: a model artifact, or a folder of Hugging Face transformers."""
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+from tokenizers import Tokenizer
+from torch import Tensor
+
+from wordpipe.artifacts.reader import Artifact, is_artifact
+from wordpipe.errors import ArtifactError
+from wordpipe.model.config import Architecture
+from wordpipe.model.formats.folder import CONFIG, Loaded, load_hf
+from wordpipe.model.language_model import LanguageModel
+from wordpipe.model.settings import Device
+from wordpipe.runtime import cpu_count, pick_device
+from wordpipe.stages.making import PathLike
+from wordpipe.tokens.formats.foreign import Foreign
+from wordpipe.tokens.formats.reading import open_tokenizer, read_tokenizer
+from wordpipe.tokens.formats.transformers_files import special_names
+from wordpipe.tokens.vocabulary import number_of_ids, vocabulary_of
+
+__all__ = ["OpenModel", "open_model", "printable", "torch_threads"]
+
+TOKENIZER, TOKENIZER_CONFIG = "tokenizer.json", "tokenizer_config.json"
+_USES = {"encoder": 'wordpipe fill {} "the cat [MASK] on the mat"', "decoder": 'wordpipe generate {} "The cat"'}
+
+
+@dataclass(frozen=True)
+class OpenModel:
+    """A model ready to be used.
+
+    Attributes:
+        path: where it came from.
+        model: in evaluation mode.
+        tokenizer: truncation and padding switched off.
+        before: ids that stand before every sequence, as in training.
+        after: ids that stand after it; not after a text that is to go on.
+        special: role (pad, unk, cls, sep, mask, bos, eos) → id, for the roles that there are.
+        notes: what the user should know of how it was read.
+    """
+
+    path: str
+    model: LanguageModel
+    tokenizer: Tokenizer
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+    special: Mapping[str, int]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def max_len(self) -> int:
+        """Positions of the model."""
+        return self.model.config.max_len
+
+    def need(self, architecture: Architecture) -> None:
+        """Refuse a model of the other architecture.
+
+        Raises:
+            ArtifactError: names the command that can use this one.
+        """
+        if (found := self.model.config.architecture) != architecture:
+            can = {"encoder": "an encoder fills gaps", "decoder": "a decoder continues texts"}
+            raise ArtifactError(
+                f"{can[found]} and cannot do this",
+                where=self.path,
+                got=f"{found}",
+                expected=f"{architecture} (wordpipe train {'clm' if architecture == 'decoder' else 'mlm'})",
+                hint=_USES[found].format(self.path),
+            )
+
+    def encode(self, text: str) -> list[int]:
+        """Ids of a text, nothing before or after it. What spells out a special token becomes that token, as in `tokenize`."""
+        with Foreign("the tokenizer cannot encode the text", TOKENIZER):
+            ids: list[int] = self.tokenizer.encode(text, add_special_tokens=False).ids
+        return ids
+
+    def move_to(self, device: Device) -> None:
+        """Move the model, where it is elsewhere.
+
+        Raises:
+            ConfigError: no such device here.
+        """
+        self.model.to(pick_device(device))
+
+    def tokens_that_come(self, *roles: str) -> Tensor:
+        """Ids that a text is made of, as bool [V] on the model's device: no special ones but those of the given roles.
+
+        Rows of the embedding table above the tokenizer's ids stand for nothing.
+        """
+        allowed_V = self._ordinary.clone()
+        allowed_V[[self.special[role] for role in roles if role in self.special]] = True
+        return allowed_V.to(self.model.embedding.device)
+
+    @cached_property
+    def _ordinary(self) -> Tensor:
+        ordinary_V = torch.zeros(self.model.config.vocab_size, dtype=torch.bool)
+        known = torch.from_numpy(vocabulary_of(self.tokenizer).ordinary)
+        ordinary_V[: len(known)] = known
+        ordinary_V[list(self.special.values())] = False
+        return ordinary_V
+
+
+def open_model(path: PathLike, *, verify: bool = True) -> OpenModel:
+    """Read a model and its tokenizer into memory, on the CPU.
+
+    Args:
+        path: a model artifact, or a folder of transformers with config.json, model.safetensors and a tokenizer.
+        verify: check an artifact's hashes first.
+
+    Raises:
+        ArtifactError: nothing there, damaged, of a class that we do not compute, or model and tokenizer do not fit.
+    """
+    folder = Path(path)
+    if is_artifact(folder) or not (folder / CONFIG).is_file():
+        with Artifact(folder, ["model"], verify=verify) as artifact:
+            tokenizer = open_tokenizer(artifact.read(TOKENIZER), where=str(folder / TOKENIZER))
+            loaded = load_hf(artifact.read, artifact.names())
+            return _opened(folder, loaded, tokenizer, _named(artifact.read(TOKENIZER_CONFIG)))
+    names = [file.name for file in folder.iterdir()]
+    about = (folder / TOKENIZER_CONFIG).read_bytes() if TOKENIZER_CONFIG in names else b"{}"
+    loaded = load_hf(lambda name: (folder / name).read_bytes(), names)
+    return _opened(folder, loaded, read_tokenizer(folder), _named(about))
+
+
+def _opened(folder: Path, loaded: Loaded, tokenizer: Tokenizer, names: Mapping[str, str]) -> OpenModel:
+    config = loaded.config
+    if (n_ids := number_of_ids(tokenizer)) > config.vocab_size:
+        raise ArtifactError(
+            "the tokenizer has more tokens than the model has embeddings",
+            where=folder,
+            got=n_ids,
+            expected=f"at most {config.vocab_size}",
+        )
+    named = {role: tokenizer.token_to_id(name) for role, name in {**special_names(tokenizer), **names}.items()}
+    ours = {role: getattr(config, f"{role}_id") for role in ("pad", "bos", "eos", "cls", "sep", "mask")}
+    before, after = _frame(tokenizer)
+    return OpenModel(str(folder), loaded.model, tokenizer, before, after, _there(named) | _there(ours), loaded.notes)
+
+
+def _there(ids: Mapping[str, int | None]) -> dict[str, int]:
+    return {role: number for role, number in ids.items() if number is not None}
+
+
+def _named(data: bytes) -> dict[str, str]:
+    """The special tokens that a `tokenizer_config.json` names; for a mask it is often the only place."""
+    try:
+        values: Any = json.loads(data)
+    except ValueError as error:
+        raise ArtifactError("not JSON", where=TOKENIZER_CONFIG, got=error) from None
+    found = {}
+    for role in ("pad", "unk", "cls", "sep", "mask", "bos", "eos"):
+        value = values.get(f"{role}_token") if isinstance(values, dict) else None
+        name = value.get("content") if isinstance(value, dict) else value
+        if isinstance(name, str):
+            found[role] = name
+    return found
+
+
+def _frame(tokenizer: Tokenizer) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The ids that the tokenizer puts before and after a text."""
+    probe = tokenizer.encode("a")
+    marks = probe.special_tokens_mask
+    first = marks.index(0) if 0 in marks else len(marks)
+    last = len(marks) - marks[::-1].index(0) if 0 in marks else len(marks)
+    return tuple(probe.ids[:first]), tuple(probe.ids[last:])
+
+
+@contextmanager
+def torch_threads(threads: int) -> Iterator[None]:
+    """Let torch use so many threads inside (0: one per core)."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads or cpu_count())
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def printable(text: str) -> str:
+    """The text of a command line, with bytes that are no UTF-8 as replacement characters."""
+    return text.encode("utf-8", "replace").decode("utf-8")

@@ -1,0 +1,214 @@
+"""One training in several processes, each on its own device with its share of every step's sequences.
+
+    torchrun --nproc-per-node 4 -m wordpipe train clm run/tokens -o run/model
+
+Every process builds the whole step's targets, which are a function of (seed, step), computes the gradient of its rows, and
+the gradients are added up over all processes, as the micro-batches of one process are. So the loss is that of one process
+with the same batch. The first process alone reports, validates and writes; the others have what it tells them.
+
+What is sent is tensors and JSON, never pickled objects. In each step the processes agree twice: with two numbers on the
+host (has one been asked to stop, has one failed), and with all gradients on the device. Two, because a host that looks for
+the numbers among the gradients waits for its device.
+"""
+
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Literal
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from wordpipe.errors import WordpipeError
+from wordpipe.runtime import pick_device
+
+__all__ = ["PeerError", "World", "alone", "join_world"]
+
+Device = Literal["auto", "cpu", "cuda", "mps"]
+
+_PATIENCE = timedelta(
+    hours=12
+)  # the others wait while the first one prepares a large corpus; a dead peer shows at once
+
+
+class PeerError(WordpipeError):
+    """Another process of the same training failed."""
+
+    exit_code = 8
+
+
+@dataclass(frozen=True)
+class World:
+    """The processes that train together.
+
+    Attributes:
+        device: of this process.
+        rank: number of this process, from 0.
+        size: processes in all.
+        local_size: processes on this machine.
+    """
+
+    device: torch.device
+    rank: int = 0
+    size: int = 1
+    local_size: int = 1
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether this process trains by itself."""
+        return self.size == 1
+
+    @property
+    def leads(self) -> bool:
+        """Whether this is the process that reads, reports and writes."""
+        return self.rank == 0
+
+    def rows(self, batch_size: int) -> tuple[int, int]:
+        """First row of this process in a batch, and the one after its last."""
+        share = batch_size // self.size
+        return self.rank * share, (self.rank + 1) * share
+
+    def share(self, value: Any) -> Any:
+        """The first process's value; the others' arguments do not matter.
+
+        Args:
+            value: anything that JSON holds.
+        """
+        return self.first_does(lambda: value)
+
+    def first_does(self, work: Callable[[], Any]) -> Any:
+        """Do something in the first process only; the others wait for it.
+
+        Args:
+            work: returns what JSON holds.
+
+        Returns:
+            What it returned, in every process.
+
+        Raises:
+            PeerError: in the others, where `work` raised in the first one; there its own error goes on.
+        """
+        if self.is_alone:
+            return work()
+        if not self.leads:
+            return self._heard()
+        try:
+            value = work()
+        except BaseException as error:
+            self._say({"error": _first_line(error)})
+            raise
+        self._say({"value": value})
+        return value
+
+    def agree(self, signum: int | None) -> int | None:
+        """The largest signal number that any process brings, None if none does.
+
+        Raises:
+            PeerError: a process has called `fail`, or is gone.
+        """
+        return signum if self.is_alone else self._agree(signum or 0, failed=False) or None
+
+    def fail(self) -> None:
+        """Let `agree` fail in all other processes, as soon as they come there. Never raises."""
+        if not self.is_alone:
+            try:
+                self._agree(0, failed=True)
+            except PeerError:
+                return  # they have failed as well
+
+    def add_up(self, tensor: Tensor) -> None:
+        """Replace a tensor by its sum over all processes."""
+        if not self.is_alone:
+            with _talking():
+                dist.all_reduce(tensor)
+
+    def broadcast(self, tensors: Sequence[Tensor]) -> None:
+        """Overwrite the tensors with the first process's."""
+        for tensor in tensors if not self.is_alone else ():
+            with _talking():
+                dist.broadcast(tensor, src=0)
+
+    def leave(self) -> None:
+        """End the connection; nothing may be sent afterwards."""
+        if not self.is_alone:
+            dist.destroy_process_group()
+
+    def _agree(self, signum: int, *, failed: bool) -> int:
+        both = torch.tensor([signum, int(failed)])
+        with _talking():
+            dist.all_reduce(both, op=dist.ReduceOp.MAX)
+        if both[1] > 0:
+            raise PeerError("another process of this training failed", hint="its own message says why")
+        return int(both[0])
+
+    def _say(self, message: dict[str, Any]) -> None:
+        data = torch.frombuffer(bytearray(json.dumps(message).encode()), dtype=torch.uint8)
+        self.broadcast([torch.tensor([len(data)]), data])
+
+    def _heard(self) -> Any:
+        size = torch.zeros(1, dtype=torch.int64)
+        self.broadcast([size])
+        data = torch.empty(int(size), dtype=torch.uint8)
+        self.broadcast([data])
+        message = json.loads(data.numpy().tobytes())
+        if "error" in message:
+            raise PeerError("the first process of this training failed", got=message["error"])
+        return message["value"]
+
+
+def alone(wanted: Device) -> World:
+    """A world of one process.
+
+    Raises:
+        ConfigError: the device is not there.
+    """
+    return World(pick_device(wanted))
+
+
+@contextmanager
+def join_world(wanted: Device) -> Iterator[World]:
+    """Meet the other processes, if `torchrun` (or what sets the same variables) started several.
+
+    Args:
+        wanted: kind of device; with CUDA every process of a machine takes one of its own.
+
+    Raises:
+        ConfigError: the device is not there.
+        PeerError: the others were not met.
+    """
+    size = int(os.environ.get("WORLD_SIZE", "1"))
+    if size == 1:
+        yield alone(wanted)
+        return
+    device, local_rank = pick_device(wanted), int(os.environ.get("LOCAL_RANK", "0"))
+    if device.type == "cuda":
+        device = torch.device("cuda", local_rank)
+        torch.cuda.set_device(device)
+    with _talking():  # what the host says goes through gloo, what the GPUs say through NCCL
+        dist.init_process_group("cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo", timeout=_PATIENCE)
+    world = World(device, dist.get_rank(), size, int(os.environ.get("LOCAL_WORLD_SIZE", size)))
+    try:
+        yield world
+    finally:
+        world.leave()
+
+
+@contextmanager
+def _talking() -> Iterator[None]:
+    """Say it in our words when the other side is gone."""
+    try:
+        yield
+    except RuntimeError as error:
+        raise PeerError(
+            "the connection to the other processes of this training is lost",
+            got=_first_line(error),
+            hint="the process that failed first says why",
+        ) from error
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error) or type(error).__name__).splitlines()[0]
