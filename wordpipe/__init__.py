@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from wordpipe.stages.diff import diff as diff
     from wordpipe.stages.embed import embed as embed
     from wordpipe.stages.evaluate import evaluate_tokenizer as evaluate_tokenizer
+    from wordpipe.stages.evaluate_model import evaluate_model as evaluate_model
     from wordpipe.stages.evaluate_words import evaluate_words as evaluate_words
     from wordpipe.stages.export import export as export
     from wordpipe.stages.export import export_words as export_words
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from wordpipe.stages.making import RunOptions as RunOptions
     from wordpipe.stages.map import map_words as map_words
     from wordpipe.stages.models import open_model as open_model
+    from wordpipe.stages.plot import plot as plot
     from wordpipe.stages.pretrain import train_clm as train_clm
     from wordpipe.stages.pretrain import train_mlm as train_mlm
     from wordpipe.stages.query import open_artifact as open  # noqa: A004, F401
@@ -53,6 +55,7 @@ _PUBLIC = {
     "train_clm": "wordpipe.stages.pretrain:train_clm",
     "embed": "wordpipe.stages.embed:embed",
     "evaluate_tokenizer": "wordpipe.stages.evaluate:evaluate_tokenizer",
+    "evaluate_model": "wordpipe.stages.evaluate_model:evaluate_model",
     "evaluate_words": "wordpipe.stages.evaluate_words:evaluate_words",
     "generate": "wordpipe.stages.generate:generate",
     "fill": "wordpipe.stages.fill:fill",
@@ -66,6 +69,7 @@ _PUBLIC = {
     "export": "wordpipe.stages.export:export",
     "export_words": "wordpipe.stages.export:export_words",
     "map_words": "wordpipe.stages.map:map_words",
+    "plot": "wordpipe.stages.plot:plot",
     "Pipeline": "wordpipe.pipeline:Pipeline",
     "RunOptions": "wordpipe.stages.making:RunOptions",
     "Made": "wordpipe.stages.making:Made",

@@ -10,9 +10,10 @@ next step, and each owns the exit code that the command line returns:
     ├── StorageError      5   the disk said no: free space, change permissions
     ├── BudgetError       6   more memory than allowed: raise the budget or lower a setting
     ├── LockedError       7   another run writes the same output: wait
+    ├── PeerError         8   another process of the same training failed: its own message says why
     └── DivergedError     9   training left the numbers: lower the learning rate
 
-Exit code 1 is left for a bug of ours, which shows as a traceback; 8 is kept for worker processes that die.
+Exit code 1 is left for a bug of ours, which shows as a traceback.
 """
 
 from pathlib import Path
@@ -25,6 +26,7 @@ __all__ = [
     "StorageError",
     "BudgetError",
     "LockedError",
+    "PeerError",
     "DivergedError",
 ]
 
@@ -103,6 +105,12 @@ class LockedError(WordpipeError):
     """Another process is writing the same output."""
 
     exit_code = 7
+
+
+class PeerError(WordpipeError):
+    """Another process of the same training failed."""
+
+    exit_code = 8
 
 
 class DivergedError(WordpipeError):

@@ -25,6 +25,7 @@ def setting(
     recipe: bool = True,
     metavar: str | None = None,
     artifact: tuple[str, ...] = (),
+    section: str = "",
     **bounds: Any,
 ) -> Any:
     """Declare one setting.
@@ -36,11 +37,14 @@ def setting(
             manifest but do not make an artifact stale.
         metavar: the word that stands for the value in help.
         artifact: the value is the path of an artifact of one of these kinds; it enters the recipe by its digest.
+        section: the heading of help that it and those after it stand under, where a stage has many.
         bounds: `ge`, `gt`, `le`, `lt`, `min_length`, `pattern`, as in pydantic.
     """
     extra: dict[str, Any] = {"recipe": recipe and not artifact, "artifact": artifact}
     if metavar is not None:
         extra["metavar"] = metavar
+    if section:
+        extra["section"] = section
     return Field(default, description=text, json_schema_extra=extra, **bounds)
 
 

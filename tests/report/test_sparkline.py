@@ -29,7 +29,7 @@ def test_it_keeps_the_order_of_values(values):
         assert (line[order[0]], line[order[-1]]) == ("▁", "█")
 
 
-@given(st.lists(numbers.filter(lambda value: abs(value) < 1e100), min_size=2, max_size=20))
+@given(st.lists(numbers.filter(lambda value: value == 0 or 1e-100 < abs(value) < 1e100), min_size=2, max_size=20))
 def test_turned_over_it_is_upside_down(values):
     line, turned = sparkline(values), sparkline([-value for value in values])
     apart = [BLOCKS.index(one) + BLOCKS.index(other) for one, other in zip(line, turned, strict=True)]
@@ -53,6 +53,7 @@ def test_long_series_are_means_of_equal_runs():
         ([None, math.nan, math.inf], "   "),
         ([1.0, math.nan, 9.0], "▁ █"),
         ([-1.7e308, 0.0, 1.7e308], "▁▅█"),
+        ([0.0, 5e-324], "▄▄"),
     ],
 )
 def test_gaps_and_constants(values, line):

@@ -15,7 +15,6 @@ from wordpipe.runtime import StopFlag, Stopped
 from wordpipe.training.objectives import loss_sum
 from wordpipe.training.optimisers import clip_gradients, make_optimiser
 from wordpipe.training.state import snapshot_files, snapshot_from
-from wordpipe.training.validation import perplexity
 
 KINDS = ["mlm", "clm"]
 
@@ -349,8 +348,3 @@ def test_a_tiny_corpus_is_one_short_block(kind, n, tmp_path):
 def test_no_text_is_an_error(tmp_path):
     with pytest.raises(InputError, match="no text to train on"):
         training(settings_of("mlm"), tmp_path, n=0)
-
-
-def test_perplexity():
-    assert perplexity(math.log(7.0)) == pytest.approx(7.0)
-    assert perplexity(1e4) == math.inf

@@ -79,10 +79,8 @@ def test_several_processes_learn_what_one_does(nursery, kind, sizes, tmp_path):
         assert losses(folders[size])[1][:2] == pytest.approx(losses(folders[1])[1][:2], rel=1e-6)
         assert losses(folders[size])[1] == pytest.approx(losses(folders[1])[1], rel=1e-5)
         for name, weight in ends[1].items():
-            far = (ends[size][name] - weight).abs() > 1e-4
-            assert float(far.float().mean()) < 0.01, (
-                name
-            )  # where a gradient is 0 but for rounding, its sign is anyone's
+            # Muon computes in bfloat16, and AdamW's step has a gradient's sign, even where it is 0 but for rounding
+            assert float((ends[size][name] - weight).norm()) < 2e-3 * float(weight.norm()), name
 
 
 @pytest.mark.parametrize("killed", [0, 1])

@@ -2,6 +2,7 @@ import pytest
 
 from tests.training.parts import SPECIAL
 from wordpipe.errors import ConfigError
+from wordpipe.model.formats.families import native_class
 from wordpipe.model.presets import PRESETS
 from wordpipe.model.styles import STYLES
 from wordpipe.training.plan import make_plan, model_config
@@ -95,8 +96,5 @@ def test_the_micro_batch_has_room_for_the_highest_mask_rate():
 
 
 def test_an_encoder_of_llamas_blocks_is_eurobert():
-    settings = MaskedSettings.make({"norm": "rms", "feedforward": "swiglu"})
-    config = model_config(settings, "encoder", n_tokens=100, special=SpecialIds(pad=0, mask=4, cls=2, sep=3))
-    assert native_class(config) == "EuroBertForMaskedLM"
-    plain = model_config(MaskedSettings.make({"norm": "rms"}), "encoder", n_tokens=100, special=SpecialIds(pad=0, mask=4))
-    assert native_class(plain) is None
+    assert native_class(config_of({"norm": "rms", "feedforward": "swiglu"})) == "EuroBertForMaskedLM"
+    assert native_class(config_of({"norm": "rms"})) is None

@@ -21,8 +21,9 @@ _USE = {
     "query": ("wordpipe.cli.query:query", "Find the nearest neighbours of a text or a word."),
     "generate": ("wordpipe.cli.generate:generate", "Continue a text with a causal model."),
     "fill": ("wordpipe.cli.fill:fill", "Guess the missing words of a text with a masked model."),
+    "plot": ("wordpipe.cli.plot:plot", "Draw loss and learning rate of trainings, side by side."),
     "diff": ("wordpipe.cli.diff:diff", "Show which words moved between two tables of word vectors."),
-    "evaluate": ("wordpipe.cli.app:_evaluate", "Measure how good a tokenizer or word vectors are."),
+    "evaluate": ("wordpipe.cli.app:_evaluate", "Measure how good a tokenizer, word vectors or a model are."),
     "show": ("wordpipe.cli.inspect:show", "Say what an artifact is, how it was made and what it holds."),
     "verify": ("wordpipe.cli.inspect:verify", "Check that artifacts are whole and unchanged."),
     "map": ("wordpipe.cli.map:map_", "Draw a map of word vectors as one HTML page."),
@@ -128,6 +129,10 @@ _evaluate = LazyGroup(
             "words": (
                 "wordpipe.cli.evaluate_words:words",
                 "Judge word vectors on similarity and analogies, side by side.",
+            ),
+            "model": (
+                "wordpipe.cli.evaluate_model:model",
+                "Judge language models by how much a text surprises them, side by side.",
             ),
         }
     },

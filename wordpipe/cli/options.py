@@ -9,14 +9,31 @@ from pydantic.fields import FieldInfo
 
 from wordpipe.settings import Settings, declared
 
-__all__ = ["chosen_settings", "settings_options"]
+__all__ = ["SettingOption", "chosen_settings", "settings_options"]
 
 _ENDLESS = 100_000  # a larger bound says nothing to a reader of help; it is still checked
 
 
 def settings_options(cls: type[Settings]) -> list[click.Option]:
     """One option per setting, in the order of the class."""
-    return [_option(cls, name, field) for name, field in cls.model_fields.items()]
+    options: list[click.Option] = []
+    section = ""
+    for name, field in cls.model_fields.items():
+        section = declared(cls, name).get("section", section)
+        options.append(_option(cls, name, field, section))
+    return options
+
+
+class SettingOption(click.Option):
+    """An option that stands under a heading of its command's help.
+
+    Attributes:
+        section: the heading; empty: with the other options.
+    """
+
+    def __init__(self, *args: Any, section: str = "", **attrs: Any) -> None:
+        super().__init__(*args, **attrs)
+        self.section = section
 
 
 def chosen_settings(cls: type[Settings], params: dict[str, Any]) -> dict[str, Any]:
@@ -24,15 +41,16 @@ def chosen_settings(cls: type[Settings], params: dict[str, Any]) -> dict[str, An
     return {name: params[name] for name in cls.model_fields if params.get(name) not in (None, ())}
 
 
-def _option(cls: type[Settings], name: str, field: FieldInfo) -> click.Option:
+def _option(cls: type[Settings], name: str, field: FieldInfo, section: str) -> SettingOption:
     kind, many = _plain(field.annotation)
     flag = "--" + name.replace("_", "-")
     text = (field.description or "") + _bounds(field)
     shown = _default(field)
     if kind is bool:
         flag += f"/--no-{name.replace('_', '-')}"
-    return click.Option(
+    return SettingOption(
         [flag, name],
+        section=section,
         type=_click_type(kind),
         default=None,
         multiple=many,

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from wordpipe.cli.options import chosen_settings, settings_options
+from wordpipe.cli.options import SettingOption, chosen_settings, settings_options
 from wordpipe.cli.output import human_count, human_seconds, say
 from wordpipe.cli.progress import ProgressDrawer
 from wordpipe.stages.catalog import Argument, Verb
@@ -30,6 +30,17 @@ class ExampleCommand(click.Command):
                 formatter.write(f"  {line}\n")
             formatter.write_paragraph()
         super().format_help(ctx, formatter)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The options, under headings where their settings name some."""
+        sections: dict[str, list[tuple[str, str]]] = {"Options": []}
+        for param in self.get_params(ctx):
+            if isinstance(param, click.Option) and (record := param.get_help_record(ctx)) is not None:
+                heading = param.section if isinstance(param, SettingOption) and param.section else "Options"
+                sections.setdefault(heading, []).append(record)
+        for heading, records in sections.items():
+            with formatter.section(heading):
+                formatter.write_dl(records)
 
 
 def _common_options() -> list[click.Option]:

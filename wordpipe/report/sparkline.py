@@ -66,7 +66,7 @@ def _is_number(value: float | None) -> TypeGuard[float]:
 
 def _level(value: float, low: float, high: float, levels: int) -> int:
     """The number of the step that a value is on, from 0."""
-    if high <= low:
+    step = high / levels - low / levels  # of the largest floats the whole span would be infinite
+    if step <= 0:
         return levels // 2 - 1
-    span = high / levels - low / levels  # one step; of the largest floats the whole span would be infinite
-    return min(levels - 1, int((value / levels - low / levels) / span * levels))
+    return min(levels - 1, int((value / levels - low / levels) / step * levels))

@@ -11,7 +11,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from wordpipe.model.language_model import LanguageModel
 from wordpipe.runtime import cpu_count
-from wordpipe.training.objectives import Targets, loss_sum
+from wordpipe.training.objectives import RATE_STEPS, Targets, loss_sum
 from wordpipe.training.parallel import World, alone
 from wordpipe.training.precision import resolve_dtype
 from wordpipe.training.settings import PretrainSettings
@@ -68,8 +68,13 @@ class Execution:
 
     def loss_function(self) -> LossSum:
         """`loss_sum`, compiled where that was chosen."""
-        # the shapes of a training never change, and a program for any shape is slower
-        return torch.compile(loss_sum, dynamic=False) if self.compiled else loss_sum
+        if not self.compiled:
+            return loss_sum
+        # the shapes of a training hardly change, and a program for any shape is slower: one for each stair of a mask rate that
+        # moves, one for held-out text, one for a last short micro-batch
+        limit = torch._dynamo.config.recompile_limit
+        torch._dynamo.config.recompile_limit = max(limit, RATE_STEPS + 8)
+        return torch.compile(loss_sum, dynamic=False)
 
     def facts(self) -> dict[str, Any]:
         """What the last bits of a result depend on, but for the threads, which a resumed run takes from its checkpoint."""

@@ -65,7 +65,7 @@ class GradientStep:
         if self._model.config.dropout > 0.0:
             who = () if self._world.is_alone else (self._world.rank,)
             torch.manual_seed(seed_of(self._plan.seed, "dropout", step, *who))
-        enlarge = None if self.scaler is None else self.scaler.scale / targets.weights.sum()
+        enlarge = None if self.scaler is None else self.scaler.scale / _count(targets)
         loss = torch.zeros((), device=self._execution.device)
         first, end = self._world.rows(self._plan.batch_size)
         with self._execution.attention_kernels():  # around the backward pass too, which may compute blocks again
@@ -86,7 +86,7 @@ class GradientStep:
             loss: from `gradients`.
         """
         sum_gradients(self._world, list(self.weights.values()), loss)
-        n_targets = targets.weights.sum()
+        n_targets = _count(targets)
         divisor = n_targets if self.scaler is None else torch.full_like(n_targets, self.scaler.scale)
         norm = clip_gradients(self.weights.values(), divisor, self._plan.clip)
         if self.scaler is None or self.scaler.accepts(norm):
@@ -107,3 +107,8 @@ class GradientStep:
     def is_finite(self) -> bool:
         """Whether all losses and gradients of the steps that `sums` holds were."""
         return bool(torch.isfinite(self.sums).all())
+
+
+def _count(targets: Targets) -> Tensor:
+    """Targets of a step, at least one: a batch of special tokens alone has none, and a loss of 0 is no divergence."""
+    return targets.weights.sum().clamp_min(1.0)

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from wordpipe.errors import ConfigError, DivergedError
+from wordpipe.errors import ConfigError, DivergedError, PeerError
 from wordpipe.model.language_model import LanguageModel
 from wordpipe.runtime import StopFlag, Stopped
 from wordpipe.training.batches import Batches
@@ -15,7 +15,7 @@ from wordpipe.training.execution import Execution
 from wordpipe.training.gradient_step import GradientStep
 from wordpipe.training.objectives import Objective
 from wordpipe.training.optimisers import load_optimiser, optimiser_tensors
-from wordpipe.training.parallel import PeerError, World
+from wordpipe.training.parallel import World
 from wordpipe.training.plan import Plan
 from wordpipe.training.precision import LossScaler
 from wordpipe.training.probe import too_large

@@ -23,22 +23,16 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from wordpipe.errors import WordpipeError
+from wordpipe.errors import PeerError
 from wordpipe.runtime import pick_device
 
-__all__ = ["PeerError", "World", "alone", "join_world"]
+__all__ = ["World", "alone", "join_world"]
 
 Device = Literal["auto", "cpu", "cuda", "mps"]
 
 _PATIENCE = timedelta(
     hours=12
 )  # the others wait while the first one prepares a large corpus; a dead peer shows at once
-
-
-class PeerError(WordpipeError):
-    """Another process of the same training failed."""
-
-    exit_code = 8
 
 
 @dataclass(frozen=True)

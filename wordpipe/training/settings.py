@@ -34,8 +34,9 @@ class PretrainSettings(Settings):
         None, "passes over the training text, instead of steps; with neither: 3, and at least 200 steps", gt=0, le=10**6
     )
 
-    # the model
-    style: Style = setting("modern", "parts of the model: modern as ModernBERT and Llama, classic as BERT and GPT-2")
+    style: Style = setting(
+        "modern", "parts of the model: modern as ModernBERT and Llama, classic as BERT and GPT-2", section="The model"
+    )
     dim: int | None = setting(None, "width of the model, else the preset's", ge=2, le=16_384)
     n_layers: int | None = setting(None, "blocks, else the preset's", ge=1, le=256)
     n_heads: int | None = setting(None, "attention heads, else the preset's", ge=1, le=256)
@@ -48,7 +49,10 @@ class PretrainSettings(Settings):
         "dot", "how queries and keys are compared; additive and linear have no class in transformers"
     )
     window: int = setting(
-        0, "how far a local layer sees to either side (a decoder: to the left), 0 = all layers see everything", ge=0, le=65_536
+        0,
+        "how far a local layer sees to either side (a decoder: to the left), 0 = all layers see everything",
+        ge=0,
+        le=65_536,
     )
     global_every: int = setting(
         3, "with a window: every this many layers one sees everything, the first included; 0 = none does", ge=0, le=256
@@ -64,18 +68,22 @@ class PretrainSettings(Settings):
     tied: bool = setting(True, "the output matrix is the embedding table")
     dropout: float = setting(0.0, "share of each block's output zeroed in training", ge=0, lt=1)
 
-    # the sequences
     seq_len: int | None = setting(
-        None, "positions of a sequence, special tokens included, else the preset's", ge=8, le=65_536
+        None,
+        "positions of a sequence, special tokens included, else the preset's",
+        ge=8,
+        le=65_536,
+        section="The sequences",
     )
     batch_size: int | None = setting(None, "sequences per step, else the preset's", ge=1, le=1_000_000)
     micro_batch: int = setting(
         0, "sequences computed at once (gradients add up over the step), 0 = what the device takes", ge=0, le=1_000_000
     )
 
-    # the optimiser
     optimiser: Literal["muon", "adamw"] = setting(
-        "muon", "muon for the matrices of the blocks, with AdamW for the rest; or AdamW for all"
+        "muon",
+        "muon for the matrices of the blocks, with AdamW for the rest; or AdamW for all",
+        section="The optimiser",
     )
     lr: float | None = setting(None, "peak learning rate, else the preset's", gt=0, le=1e3)
     min_lr_frac: float = setting(0.1, "learning rate at the end, as a share of the peak", ge=0, le=1)
@@ -100,8 +108,7 @@ class PretrainSettings(Settings):
     clip: float = setting(1.0, "largest norm of a step's gradient, 0 = no limit", ge=0)
     label_smoothing: float = setting(0.0, "share of the target spread over all tokens", ge=0, lt=1)
 
-    # where and how it runs
-    seed: int = setting(1, "seed of weights, order, masks and dropout", ge=0, lt=2**32)
+    seed: int = setting(1, "seed of weights, order, masks and dropout", ge=0, lt=2**32, section="Where and how it runs")
     device: Literal["auto", "cpu", "cuda", "mps"] = setting("auto", "where to train; auto takes the fastest there is")
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = setting(
         "auto",
@@ -113,7 +120,8 @@ class PretrainSettings(Settings):
     )
     compile: Literal["auto", "on", "off"] = setting("auto", "torch.compile: worth its first minute on CUDA (auto)")
     recompute: bool = setting(
-        False, "gradient checkpointing: keep only each block's input and compute the rest again; slower, far less memory"
+        False,
+        "gradient checkpointing: keep only each block's input and compute the rest again; slower, far less memory",
     )
     deterministic: bool = setting(False, "same bytes from every run on a GPU too, slower; a CPU always gives them")
     checkpoint_seconds: float = setting(60, "seconds between checkpoints", gt=0, recipe=False)
@@ -122,21 +130,25 @@ class PretrainSettings(Settings):
     eval_every: int = setting(0, "steps between validations, 0 = five over the run", ge=0, recipe=False)
     valid_tokens: int = setting(32_768, "held-out positions looked at in each validation", ge=1, recipe=False)
     patience: int = setting(
-        0, "warn when the loss has not fallen below the unigram entropy after this many steps, 0 = half of all", ge=0, recipe=False
+        0,
+        "warn when the loss has not fallen below the unigram entropy after this many steps, 0 = half of all",
+        ge=0,
+        recipe=False,
     )
     keep_state: bool = setting(
-        True, "keep the optimiser's state in the model's folder, so that --extend can go on from it; one or two sizes of the weights"
+        True,
+        "keep the optimiser's state in the model's folder, once or twice as large as the weights, so that --extend can go on",
     )
     verify_resume: bool = setting(
         False, "first prove on this text and machine that a stopped run ends with the same bytes", recipe=False
     )
 
-    # what it starts from
     init: Path | None = setting(
         None,
         "start from the weights of this model: an artifact, or a folder of transformers with the same tokenizer",
         metavar="MODEL",
         artifact=("model",),
+        section="What it starts from",
     )
     extend: Path | None = setting(
         None,
@@ -181,7 +193,7 @@ class PretrainSettings(Settings):
 class MaskedSettings(PretrainSettings):
     """Masked language modelling: guess hidden tokens from both sides."""
 
-    mask_rate: float = setting(0.3, "share of the tokens to guess in training", gt=0, le=0.9)
+    mask_rate: float = setting(0.3, "share of the tokens to guess in training", gt=0, le=0.9, section="Masks")
     mask_rate_end: float | None = setting(
         None, "the same share at the end of the training, reached along a line, else the same all along", gt=0, le=0.9
     )

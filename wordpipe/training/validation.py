@@ -1,6 +1,5 @@
 """Loss on held-out text: always the same sequences and the same masks, so that two figures can be compared."""
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -13,7 +12,7 @@ from wordpipe.training.blocks import Blocks, spread
 from wordpipe.training.execution import Execution, LossSum
 from wordpipe.training.objectives import Objective, Targets
 
-__all__ = ["Total", "Validation", "perplexity"]
+__all__ = ["Total", "Validation"]
 
 _SEED = seed_of("validation")  # of the masks; not the run's seed: runs with different seeds are compared too
 _AT_ONCE = 1024  # sequences whose masks are drawn together: a constant, as masks must not depend on memory
@@ -95,8 +94,3 @@ class Validation:
         weights = targets.weights.clone()
         weights[-1, torch.from_numpy(is_repeated_K)] = 0.0
         return replace(targets, weights=weights)
-
-
-def perplexity(loss: float) -> float:
-    """How many equally likely tokens the model hesitates between: e to the loss, infinite beyond what a float holds."""
-    return math.exp(loss) if loss < 700.0 else math.inf
