@@ -11,8 +11,8 @@ float32; nats per hidden token. "±" is the standard error of the difference bet
 seeds of one recipe differ by more (cell seed-2).
 
 The peer is BertForMaskedLM of transformers with as many weights (within 2 %), trained by a plain loop (peers/model_bert.py):
-AdamW, 0.9 and 0.98, weight decay 0.01, clipping at 1, a tenth of warm-up and then a line to zero, 15 % masks, no dropout; of
-its learning rates the best counts. Ours are what `wordpipe train mlm` does, each cell with the options that it names. Matrix
+AdamW, 0.9 and 0.98, weight decay 0.01, clipping at 1, warm-up and then a line to zero, 15 % masks, no dropout; of its learning
+rates and warm-ups the best counts. Ours are what `wordpipe train mlm` does, each cell with the options that it names. Matrix
 products are in bfloat16 on both sides where the CPU has units for it.
 
 Every cell is a process with a log in --work, which is kept: cells that are done are not done again, so the script may be
@@ -58,15 +58,18 @@ class Cell:
     side: str = "wordpipe"
 
 
-def bert(lr: float) -> Cell:
-    """The peer with a learning rate."""
-    return Cell(f"BERT of transformers, AdamW {lr:g}", {"lr": lr}, "transformers")
+def bert(lr: float, warmup: float = 0.1) -> Cell:
+    """The peer with a learning rate, and the share of the steps in which it rises."""
+    says = f"BERT of transformers, AdamW {lr:g}, {warmup:.0%} warm-up".replace("%", " %")
+    return Cell(says, {"lr": lr, "warmup": warmup}, "transformers")
 
 
 CELLS = {
     "bert-5e-4": bert(5e-4),
     "bert-1e-3": bert(1e-3),
     "bert-2e-3": bert(2e-3),
+    "bert-1e-3-warm": bert(1e-3, warmup=0.2),
+    "bert-2e-3-warm": bert(2e-3, warmup=0.2),
     "default": Cell("wordpipe's default"),
     "seed-2": Cell("the same with another seed", {"seed": 2}),
     "adamw": Cell("AdamW for all weights", {"optimiser": "adamw"}),
@@ -151,7 +154,7 @@ class Recipes(ModelBench):
     def bert(self, name: str, cell: Cell) -> dict[str, Any]:
         """One training of the peer."""
         task = self.shared() | SHAPE | {"ffn_dim": PLAIN, "dtype": self.text["dtype"], "kept": self.kept(name)}
-        return self.child(name, "train_bert", lr=cell.options["lr"], **task)
+        return self.child(name, "train_bert", **cell.options, **task)
 
     def ours(self, name: str, cell: Cell) -> dict[str, Any]:
         """One training of ours by its command, and the judge."""
@@ -167,7 +170,8 @@ class Recipes(ModelBench):
 
     def train_mlm(self, name: str, model: Path, options: dict[str, Any]) -> dict[str, Any]:
         """`wordpipe train mlm`."""
-        given = SHAPE | {"ffn_dim": GATED, "seq_len": SEQ_LEN, "batch_size": BATCH, "steps": self.steps}
+        sizes = {} if "init" in options else SHAPE | {"ffn_dim": GATED}  # a model to start from has its own
+        given = sizes | {"seq_len": SEQ_LEN, "batch_size": BATCH, "steps": self.steps}
         given |= {"threads": self.threads, "report_every": 50, "dtype": self.dtype} | options
         flags = [f"--{key.replace('_', '-')}={value}" for key, value in given.items()]
         return self.wordpipe(name, "train", "mlm", self.work / "tokens", "-o", model, *flags)
@@ -210,9 +214,10 @@ def arguments_of(given: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--list", action="store_true", help="print the cells and stop")
     arguments = parser.parse_args(given)
     wanted = [one for one in arguments.only.split(",") if one]
-    arguments.cells = [name for name in CELLS if not wanted or any(name.startswith(one) for one in wanted)]
-    if unknown := [one for one in wanted if not any(name.startswith(one) for name in CELLS)]:
+    meant = {one: [one] if one in CELLS else [name for name in CELLS if name.startswith(one)] for one in wanted}
+    if unknown := [one for one, names in meant.items() if not names]:
         parser.error(f"no cell is called {', '.join(unknown)} (choose from {', '.join(CELLS)})")
+    arguments.cells = [name for name in CELLS if not wanted or any(name in names for names in meant.values())]
     if arguments.data is None and not arguments.list:
         parser.error("--data DIR is needed")
     return arguments

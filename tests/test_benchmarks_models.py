@@ -87,8 +87,8 @@ def test_the_peer_s_loss_is_that_of_transformers():
     assert abs(float(ours) / float(theirs) - 1) < 1e-6
 
 
-def test_the_peer_s_rate_rises_a_tenth_of_the_way_and_falls_to_zero():
-    rates = [benchmark("peers.model_bert").rate(step, 100) for step in range(100)]
+def test_the_peer_s_rate_rises_and_falls_to_zero():
+    rates = [benchmark("peers.model_bert").rate(step, 100, 0.1) for step in range(100)]
     assert rates[:2] == [0.1, 0.2]
     assert (max(rates), rates.index(1.0)) == (1.0, 9)
     assert rates[-1] == pytest.approx(1 / 90)
@@ -101,7 +101,7 @@ def test_the_peer_learns(tmp_path):
     _, batch = masked_batch()
     np.savez(tmp_path / "held_out.npz", **{name: value.numpy() for name, value in batch.items()})
     paths = {"rows": tmp_path / "rows.npy", "held_out": tmp_path / "held_out.npz", "kept": tmp_path / "kept.npy"}
-    task = {"batch_size": 8, "steps": 60, "threads": 1, "lr": 1e-2, "dtype": "float32"}
+    task = {"batch_size": 8, "steps": 60, "threads": 1, "lr": 1e-2, "warmup": 0.1, "dtype": "float32"}
     found = bert.train_bert(BERT | task | {name: str(path) for name, path in paths.items()})
     assert found["train_loss"] < 2.0 < np.log(33)  # the text is ten tokens in order
     assert found["loss"] > found["train_loss"]
@@ -289,7 +289,9 @@ def test_speeds_are_measured_from_end_to_end(tmp_path):
 @pytest.mark.slow
 def test_recipes_are_tried_from_end_to_end_and_not_twice(tmp_path):
     options = ["--tokens", 9000, "--work", tmp_path / "work", "--dtype", "float32"]
-    found, done = run_script("model_recipes.py", tmp_path, *options, "--only", "bert-1e-3,default,words,learned")
+    found, done = run_script(
+        "model_recipes.py", tmp_path, *options, "--only", "bert-1e-3,default,words,words-raw,learned"
+    )
     assert found["failed"] == [], done.stderr
     assert [line["cell"] for line in found["lines"]] == ["bert-1e-3", "default", "learned", "words", "words-raw"]
     assert found["tokens"] == 2 * 128 * 32
@@ -312,6 +314,14 @@ def test_a_cell_that_does_not_exist_is_refused(capsys):
     with pytest.raises(SystemExit):
         benchmark("model_recipes").arguments_of(["--data", ".", "--only", "default,nobody"])
     assert "no cell is called nobody" in capsys.readouterr().err
+
+
+def test_cells_are_called_by_name_or_by_a_beginning():
+    script = benchmark("model_recipes")
+    assert script.arguments_of(["--data", ".", "--only", "words,bert-1e-3"]).cells == ["bert-1e-3", "words"]
+    peers = [name for name, cell in script.CELLS.items() if cell.side == "transformers"]
+    assert script.arguments_of(["--data", ".", "--only", "bert"]).cells == peers
+    assert script.arguments_of(["--data", "."]).cells == list(script.CELLS)
 
 
 def test_every_option_of_a_cell_is_one_of_the_command():

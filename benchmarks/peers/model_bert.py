@@ -17,7 +17,7 @@ from peers.model_text import hide, ordinary
 Task = dict[str, Any]
 Found = dict[str, Any]
 
-WARMUP, WEIGHT_DECAY, CLIP, BETAS = 0.1, 0.01, 1.0, (0.9, 0.98)
+WEIGHT_DECAY, CLIP, BETAS = 0.01, 1.0, (0.9, 0.98)
 
 
 def new_bert(task: Task) -> BertForMaskedLM:
@@ -41,9 +41,9 @@ def losses_of(model: BertForMaskedLM, batch: dict[str, torch.Tensor]) -> torch.T
     return (losses.view_as(batch["weights"]) * batch["weights"]).sum(1)
 
 
-def rate(step: int, steps: int) -> float:
-    """Share of the peak learning rate: up in a tenth of the steps, then down to zero along a line."""
-    warmup = max(1, round(WARMUP * steps))
+def rate(step: int, steps: int, share: float) -> float:
+    """Share of the peak learning rate: up in a share of the steps, then down to zero along a line."""
+    warmup = max(1, round(share * steps))
     return (step + 1) / warmup if step < warmup else (steps - step) / max(1, steps - warmup)
 
 
@@ -71,7 +71,7 @@ def train_bert(task: Task) -> Found:
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP)
         for group in optimiser.param_groups:
-            group["lr"] = task["lr"] * rate(step, steps)
+            group["lr"] = task["lr"] * rate(step, steps, task["warmup"])
         optimiser.step()
         optimiser.zero_grad(set_to_none=True)
         losses.append(float(loss.detach()))

@@ -34,7 +34,8 @@ class Sequences(torch.utils.data.Dataset[dict[str, torch.Tensor]]):
         self._ids = torch.from_numpy(random.integers(FIRST_ID, task["n_tokens"], shape, dtype=np.int64))
         self._labels = self._ids.clone()
         if task["kind"] == "mlm":
-            chosen = torch.rand(shape).argsort(1)[:, : round(task["mask_rate"] * (task["seq_len"] - 2))]
+            draw, wanted = torch.Generator().manual_seed(0), round(task["mask_rate"] * (task["seq_len"] - 2))
+            chosen = torch.rand(shape, generator=draw).argsort(1)[:, :wanted]
             labels = torch.full_like(self._ids, -100)
             self._labels = labels.scatter(1, chosen, self._ids.gather(1, chosen))
 

@@ -3,12 +3,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from torch.nn import functional as F
 
 from tests.model.shapes import small_config
 from wordpipe.model.initialise import new_model
 from wordpipe.training.blocks import Rows
-from wordpipe.training.cross_entropy import cross_entropy_sum
 from wordpipe.training.objectives import Causal, Masked, loss_sum
 
 SPECIAL = (0, 1, 2, 3, 4, 5, 6)
@@ -107,52 +105,3 @@ def test_segments_reach_the_model_and_are_cut_with_the_batch():
         parts = [float(loss_sum(model, other.rows(first, first + 2))) for first in (0, 2)]
     assert losses[0] == losses[1] != losses[2]
     assert sum(parts) == pytest.approx(losses[2], rel=1e-6)
-
-
-@pytest.mark.parametrize("with_bias", [True, False])
-@pytest.mark.parametrize(("n", "vocab"), [(1, 5), (700, 4096), (1500, 4096), (2, 3_000_000)])
-def test_cross_entropy_in_chunks_equals_torch(n, vocab, with_bias):
-    dim = 2 if vocab > 1_000_000 else 12
-    parts = [torch.randn(n, dim, generator=generator(1)), torch.randn(vocab, dim, generator=generator(2))]
-    if with_bias:
-        parts.append(torch.randn(vocab, generator=generator(3)))
-    labels = torch.randint(0, vocab, (n,), generator=generator(4))
-    weights = torch.rand(n, generator=generator(5)).round()
-    mine, theirs = ([part.clone().requires_grad_() for part in parts] for _ in range(2))
-    got = cross_entropy_sum(mine[0], mine[1], mine[2] if with_bias else None, labels, weights)
-    want = (F.cross_entropy(F.linear(*theirs), labels, reduction="none") * weights).sum()
-    (got * 0.3).backward()
-    (want * 0.3).backward()
-    torch.testing.assert_close(got, want, rtol=1e-5, atol=1e-4)
-    for a, b in zip(mine, theirs, strict=True):
-        torch.testing.assert_close(a.grad, b.grad, rtol=1e-4 if vocab < 10_000 else 5e-3, atol=1e-5)
-    with torch.no_grad():
-        assert cross_entropy_sum(mine[0], mine[1], mine[2] if with_bias else None, labels, weights) == got
-
-
-def test_cross_entropy_holds_where_softmax_underflows():
-    hidden = torch.tensor([[200.0, 0.0]], requires_grad=True)
-    output = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
-    loss = cross_entropy_sum(hidden, output, None, torch.tensor([1]), torch.ones(1))
-    loss.backward()
-    assert float(loss.detach()) == pytest.approx(200.0)
-    assert hidden.grad.tolist() == [[1.0, -1.0]]
-
-
-def test_cross_entropy_under_bfloat16_is_close_and_float32():
-    hidden, output, bias = (
-        torch.randn(*s, generator=generator(i)) for i, s in enumerate([(300, 64), (500, 64), (500,)])
-    )
-    output *= 0.1
-    labels, weights = torch.randint(0, 500, (300,), generator=generator(7)), torch.ones(300)
-    results = []
-    for enabled in (False, True):
-        leaves = [x.clone().requires_grad_() for x in (hidden, output, bias)]
-        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=enabled):
-            loss = cross_entropy_sum(*leaves, labels, weights)
-        loss.backward()
-        assert loss.dtype is torch.float32
-        assert all(leaf.grad.dtype is torch.float32 for leaf in leaves)
-        results.append((loss.detach(), *(leaf.grad for leaf in leaves)))
-    for exact, rough in zip(*results, strict=True):
-        assert float((exact - rough).norm() / exact.norm()) < 0.02

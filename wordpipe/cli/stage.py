@@ -1,6 +1,7 @@
 """One command per verb that makes an artifact, built from the catalogue and the verb's settings."""
 
 import json
+import os
 import shlex
 from pathlib import Path
 from typing import Any
@@ -106,6 +107,8 @@ def _make(verb: Verb, given: dict[str, Any]) -> None:
     from_file = settings_from_file(given["config"], verb.name) if given["config"] else {}
     flags = chosen_settings(settings_class, given)
     values = settings_class.merge(from_file, flags)
+    if _follows():
+        given |= {"quiet": True, "as_json": False, "verbose": False}
     if given["verbose"]:
         for name, value in settings_class.make(values).manifest().items():
             origin = "flag" if name in flags else given["config"] if name in values else "default"
@@ -115,6 +118,11 @@ def _make(verb: Verb, given: dict[str, Any]) -> None:
         run = RunOptions(report=draw, fresh=given["fresh"], verify=given["verify"])
         made = verb.load()(*inputs, output=given["output"], run=run, **values)
     print_made(verb, made, as_json=given["as_json"], quiet=given["quiet"])
+
+
+def _follows() -> bool:
+    """Whether torchrun started this process beside the first one, which alone speaks."""
+    return int(os.environ.get("WORLD_SIZE", "1")) > 1 and os.environ.get("RANK", "0") != "0"
 
 
 def print_made(verb: Verb, made: Any, *, as_json: bool, quiet: bool, hint: bool = True) -> None:

@@ -14,12 +14,13 @@ from wordpipe.model.additive import additive_attention
 from wordpipe.model.bands import banded_attention
 from wordpipe.model.cache import KeysValues, Sums
 from wordpipe.model.config import ModelConfig
+from wordpipe.model.fused import attend, attends
 from wordpipe.model.linear import Linear
 from wordpipe.model.linear_attention import linear_attention
 from wordpipe.model.positions import rotate
 from wordpipe.model.views import View
 
-__all__ = ["Attention"]
+__all__ = ["Attention", "rows_at"]
 
 
 class Attention(nn.Module):
@@ -36,14 +37,22 @@ class Attention(nn.Module):
         self.score = nn.Parameter(torch.empty(self.n_heads, self.head_dim)) if self.kind == "additive" else None
         self.out = Linear(self.n_heads * self.head_dim, config.dim, bias=config.bias)
 
-    def forward(self, x_BTD: Tensor, view: View, memory: KeysValues | Sums | None = None, first: int = 0) -> Tensor:
-        """What each position gathers from those that it sees, shape (B, T, D).
+    def forward(
+        self,
+        x_BTD: Tensor,
+        view: View,
+        memory: KeysValues | Sums | None = None,
+        first: int = 0,
+        at_BK: Tensor | None = None,
+    ) -> Tensor:
+        """What each position gathers from those that it sees, shape (B, T, D); with `at_BK` (B, K, D).
 
         Args:
             x_BTD: residual stream.
             view: angles, and who sees whom.
             memory: this layer's part of a `Cache`, brought up to date, or None.
             first: positions that the memory holds already.
+            at_BK: the positions whose result is wanted, int64; None: all, in order.
         """
         B, T, _ = x_BTD.shape
         heads = self.qkv(x_BTD).view(B, T, self.n_heads + 2 * self.n_kv_heads, self.head_dim)
@@ -53,10 +62,14 @@ class Attention(nn.Module):
         else:
             assert not isinstance(memory, Sums)
             mixed_BTHE = self._softmax(heads, view, memory, first)
-        out_BTD: Tensor = self.out(mixed_BTHE.reshape(B, T, self.n_heads * self.head_dim))
+        mixed_BTD = rows_at(mixed_BTHE.reshape(B, T, self.n_heads * self.head_dim), at_BK)
+        out_BTD: Tensor = self.out(mixed_BTD)
         return out_BTD
 
     def _softmax(self, heads: Tensor, view: View, memory: KeysValues | None, first: int) -> Tensor:
+        is_plain = memory is None and self.score is None and view.mask is None and view.band is None
+        if is_plain and attends(heads):
+            return attend(heads, view.angles, n_heads=self.n_heads, n_kv_heads=self.n_kv_heads, causal=view.causal)
         turned, v_BTGE = torch.split(heads, [self.n_heads + self.n_kv_heads, self.n_kv_heads], dim=2)
         if view.angles is not None:
             turned = rotate(turned, *view.angles)
@@ -81,3 +94,12 @@ class Attention(nn.Module):
             k, v = k.repeat_interleave(shared, dim=2), v.repeat_interleave(shared, dim=2)
         mixed_BTHE = linear_attention(q, k, v, angles=view.angles, real_BT=view.real, causal=view.causal, sums=memory)
         return mixed_BTHE.to(heads.dtype)
+
+
+def rows_at(x_BTD: Tensor, at_BK: Tensor | None) -> Tensor:
+    """Some positions of every sequence, (B, K, D); all of them where none are named."""
+    if at_BK is None:
+        return x_BTD
+    B, T, D = x_BTD.shape
+    first_B1 = torch.arange(B, device=x_BTD.device)[:, None] * T
+    return x_BTD.reshape(B * T, D).index_select(0, (at_BK + first_B1).flatten()).view(B, -1, D)

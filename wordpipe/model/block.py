@@ -6,7 +6,7 @@ post    x ← norm(x + attention(x))        x ← norm(x + feedforward(x))      
 
 from torch import Tensor, nn
 
-from wordpipe.model.attention import Attention
+from wordpipe.model.attention import Attention, rows_at
 from wordpipe.model.cache import KeysValues, Sums
 from wordpipe.model.config import ModelConfig
 from wordpipe.model.feedforward import FeedForward
@@ -34,13 +34,23 @@ class Block(nn.Module):
         self.feedforward = FeedForward(config)
         self.dropout = nn.Dropout(config.dropout)
 
-    def forward(self, x_BTD: Tensor, view: View, memory: KeysValues | Sums | None = None, first: int = 0) -> Tensor:
+    def forward(
+        self,
+        x_BTD: Tensor,
+        view: View,
+        memory: KeysValues | Sums | None = None,
+        first: int = 0,
+        at_BK: Tensor | None = None,
+    ) -> Tensor:
         """The residual stream after this block; the arguments are those of `Attention`."""
         if self.pre:
             normed_BTD = x_BTD if self.attention_norm is None else self.attention_norm(x_BTD)
-            x_BTD = x_BTD + self.dropout(self.attention(normed_BTD, view, memory, first))
-            return x_BTD + self.dropout(self.feedforward(self.feedforward_norm(x_BTD)))
+            mixed_BTD = self.dropout(self.attention(normed_BTD, view, memory, first, at_BK))
+            x_BTD = rows_at(x_BTD, at_BK) + mixed_BTD
+            sum_BTD: Tensor = x_BTD + self.dropout(self.feedforward(self.feedforward_norm(x_BTD)))
+            return sum_BTD
         assert self.attention_norm is not None
-        x_BTD = self.attention_norm(x_BTD + self.dropout(self.attention(x_BTD, view, memory, first)))
+        mixed_BTD = self.dropout(self.attention(x_BTD, view, memory, first, at_BK))
+        x_BTD = self.attention_norm(rows_at(x_BTD, at_BK) + mixed_BTD)
         out_BTD: Tensor = self.feedforward_norm(x_BTD + self.dropout(self.feedforward(x_BTD)))
         return out_BTD

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from wordpipe.model.config import FeedForwardKind, ModelConfig
+from wordpipe.model.fused import fuses, gated
 from wordpipe.model.linear import Linear
 
 __all__ = ["ACTIVATIONS", "FeedForward"]
@@ -38,7 +39,9 @@ class FeedForward(nn.Module):
     def forward(self, x_BTD: Tensor) -> Tensor:
         """Feed-forward of the residual stream, shape (B, T, D)."""
         inner = self.up(x_BTD)
-        if self.gated:
+        if self.gated and fuses(inner):
+            inner_BTF = gated(inner, self.activate)
+        elif self.gated:
             gate_BTF, up_BTF = inner.chunk(2, dim=-1)
             inner_BTF = self.activate(gate_BTF) * up_BTF
         else:

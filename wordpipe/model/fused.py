@@ -7,14 +7,17 @@ uses the plain operations, which a compiled program fuses by itself.
 """
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
-__all__ = ["attend", "attends", "fuses", "gated", "look_up"]
+__all__ = ["attend", "attends", "fuses", "gated"]
 
 _aten = torch.ops.aten
+_SLOPES = {F.gelu: _aten.gelu_backward.grad_input, F.silu: _aten.silu_backward.grad_input}
 _LONGEST = {torch.float32: 256, torch.bfloat16: 512}  # keys; beyond, torch's kernel, which holds no scores, is faster
 
 
@@ -51,35 +54,18 @@ def attend(
     return mixed_BTD
 
 
-def gated(both_BTF: Tensor, kind: str) -> Tensor:
+def gated(both_BTF: Tensor, activate: Callable[[Tensor], Tensor]) -> Tensor:
     """act(first half) · second half, as in GeGLU and SwiGLU.
 
     Args:
         both_BTF: (…, 2F), the activated half first.
-        kind: `geglu` (GELU, by erf) or `swiglu` (SiLU).
+        activate: `F.gelu` (by erf) or `F.silu`.
 
     Returns:
         A tensor of shape (…, F) and the same type.
     """
-    out_BTF: Tensor = _Gated.apply(both_BTF, kind)  # type: ignore[no-untyped-call]
+    out_BTF: Tensor = _Gated.apply(both_BTF, activate)  # type: ignore[no-untyped-call]
     return out_BTF
-
-
-def look_up(table_VD: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
-    """Rows of an embedding table, and the table itself for another use of it in the same graph: a tied output matrix.
-
-    The gradient of the rows is added into that of the other use. Apart they are two matrices of V · D numbers, nearly all of
-    the first one zero, and a third one, their sum.
-
-    Args:
-        table_VD: the weights.
-        ids: int64, any shape.
-
-    Returns:
-        (rows (…, D), table_VD). The other use must take the table from here, or it is merely added up as ever.
-    """
-    rows, table_VD = _LookUp.apply(table_VD, ids)  # type: ignore[no-untyped-call]
-    return rows, table_VD
 
 
 class _Attend(torch.autograd.Function):
@@ -145,7 +131,7 @@ def _turn_back(x_BHTE: Tensor, angles: tuple[Tensor, Tensor] | None, scale: floa
 
 
 def _turn(x: Tensor, cos_TE: Tensor, sin_TE: Tensor, out: Tensor) -> None:
-    """x · cos + (second half of x, first half) · sin, without making the swapped vector. All (…, T, E)."""
+    """Write x · cos + (second half of x, first half) · sin, without making the swapped vector; all are (…, T, E)."""
     half = x.shape[-1] // 2
     torch.mul(x, cos_TE, out=out)
     out[..., :half].addcmul_(x[..., half:], sin_TE[..., :half])
@@ -153,18 +139,19 @@ def _turn(x: Tensor, cos_TE: Tensor, sin_TE: Tensor, out: Tensor) -> None:
 
 
 def _wide(x: Tensor) -> Tensor:
-    return x.float() if x.dtype is torch.bfloat16 else x
+    """In float32 at least."""
+    return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
 class _Gated(torch.autograd.Function):
     """Writes both halves' gradients into one matrix; kept apart, they would be joined by another pass."""
 
     @staticmethod
-    def forward(ctx: Any, both: Tensor, kind: str) -> Tensor:
+    def forward(ctx: Any, both: Tensor, activate: Callable[[Tensor], Tensor]) -> Tensor:
         gate, up = both.chunk(2, dim=-1)
-        active = _aten.gelu(gate) if kind == "geglu" else _aten.silu(gate)
+        active = activate(gate)
         ctx.save_for_backward(both, active)
-        ctx.kind = kind
+        ctx.slope = _SLOPES[activate]
         return active * up
 
     @staticmethod
@@ -175,28 +162,5 @@ class _Gated(torch.autograd.Function):
         out = torch.empty_like(both)
         gate_out, up_out = out.chunk(2, dim=-1)
         torch.mul(grad, active, out=up_out)
-        backward = _aten.gelu_backward if ctx.kind == "geglu" else _aten.silu_backward
-        backward.grad_input(grad * up, gate, grad_input=gate_out)
+        ctx.slope(grad * up, gate, grad_input=gate_out)
         return out, None
-
-
-class _LookUp(torch.autograd.Function):
-    """Its backward meets the gradients of both uses, as it is the last one of the graph to run."""
-
-    @staticmethod
-    def forward(ctx: Any, table_VD: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
-        ctx.save_for_backward(ids)
-        ctx.set_materialize_grads(False)  # where the table has no other use, no zeros are made for it twice
-        ctx.shape, ctx.dtype = table_VD.shape, table_VD.dtype
-        rows_ND = table_VD.index_select(0, ids.flatten())
-        return rows_ND.view(*ids.shape, -1), table_VD.view_as(table_VD)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
-        rows, table_VD = grads
-        (ids,) = ctx.saved_tensors
-        if table_VD is None:
-            table_VD = torch.zeros(ctx.shape, dtype=ctx.dtype)
-        if rows is not None:
-            table_VD.index_add_(0, ids.flatten(), rows.reshape(-1, ctx.shape[1]))
-        return table_VD, None

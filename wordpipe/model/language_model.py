@@ -90,6 +90,7 @@ class LanguageModel(nn.Module):
         *,
         cache: Cache | None = None,
         segments_BT: Tensor | None = None,
+        at_BK: Tensor | None = None,
     ) -> Tensor:
         """Hidden states after the last norm: what `transformers` calls `last_hidden_state`.
 
@@ -98,9 +99,12 @@ class LanguageModel(nn.Module):
             mask_BT: true (or 1) at real tokens, false at padding; None where there is no padding.
             cache: of a decoder: what came before these positions; they are added to it. None: they are the first.
             segments_BT: which segment each token belongs to, for a model with segment embeddings; None: the first one.
+            at_BK: the positions that are wanted, int64; None: all, in order. The last block computes no others: at a mask
+                rate of 15 % and with 4 layers that spares a seventh of the whole step.
 
         Returns:
-            hidden_BTD: float32, of the given positions. At padding the values mean nothing, but are finite.
+            hidden_BTD: float32, of the given positions, or hidden_BKD of those wanted. At padding the values mean
+                nothing, but are finite.
 
         Raises:
             ConfigError: more positions than the model (with a table of positions) or the cache has.
@@ -115,12 +119,13 @@ class LanguageModel(nn.Module):
         views = self._views(ids_BT.shape[1], mask_BT, first)
         for layer, block in enumerate(self.blocks):
             view = views[self.config.windows[layer]]
+            at = at_BK if layer == len(self.blocks) - 1 else None
             if cache is not None:
-                x_BTD = block(x_BTD, view, cache.layers[layer], first)
+                x_BTD = block(x_BTD, view, cache.layers[layer], first, at)
             elif self.recompute and self.training:
-                x_BTD = checkpoint(block, x_BTD, view, use_reentrant=False)
+                x_BTD = checkpoint(block, x_BTD, view, None, 0, at, use_reentrant=False)
             else:
-                x_BTD = block(x_BTD, view)
+                x_BTD = block(x_BTD, view, None, 0, at)
         if cache is not None:
             cache.length += ids_BT.shape[1]
         if self.final_norm is not None:

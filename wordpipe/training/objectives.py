@@ -162,14 +162,9 @@ def loss_sum(model: LanguageModel, targets: Targets, label_smoothing: float = 0.
             (Szegedy et al. 2016, section 7; torch's definition. The Annotated Transformer spreads ε over V - 2 ids).
             For training only: a held-out loss with ε has no perplexity.
     """
-    hidden_BTD = model.encode(targets.inputs, segments_BT=targets.segments)
-    B, T, _ = hidden_BTD.shape
-    hidden_ND = hidden_BTD.flatten(0, 1)
-    if targets.positions is not None:
-        first_B1 = torch.arange(B, device=hidden_BTD.device)[:, None] * T
-        hidden_ND = hidden_ND.index_select(0, (targets.positions + first_B1).flatten())
+    hidden_BKD = model.encode(targets.inputs, segments_BT=targets.segments, at_BK=targets.positions)
     return cross_entropy_sum(
-        model.features_at(hidden_ND),
+        model.features_at(hidden_BKD.flatten(0, 1)),
         model.output_matrix,
         model.output_bias,
         targets.labels.flatten(),

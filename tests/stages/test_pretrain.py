@@ -1,0 +1,263 @@
+"""`train mlm` and `train clm`: what they start from, how they are extended, what they say, and several processes."""
+
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+
+import pyarrow.parquet as pq
+import pytest
+import torch
+from safetensors.torch import load_file
+
+import wordpipe
+from tests.conftest import TINY
+from wordpipe.errors import ArtifactError, ConfigError, InputError
+from wordpipe.runtime import Progress
+from wordpipe.stages.making import RunOptions
+from wordpipe.training.settings import SHAPE
+
+SMALL = TINY | {"threads": 1, "dtype": "float32", "report_every": 1, "batch_size": 4, "optimiser": "muon"}
+
+
+class Said(list):
+    """What a stage tells the screen."""
+
+    def __call__(self, progress: Progress) -> None:
+        if progress.note is not None:
+            self.append(progress.note)
+
+    def about(self, words: str) -> str:
+        return next(line for line in self if words in line)
+
+
+def trained(built, output, objective="mlm", **settings):
+    said = Said()
+    train = wordpipe.train_mlm if objective == "mlm" else wordpipe.train_clm
+    values = {name: value for name, value in SMALL.items() if "init" not in settings or name not in SHAPE}
+    made = train(built / "tokens", output=output, run=RunOptions(report=said), **values | settings)
+    return made, said
+
+
+def weights(folder):
+    return load_file(folder / "model.safetensors")
+
+
+def same_weights(a, b):
+    one, other = weights(a), weights(b)
+    return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
+
+
+@pytest.fixture(scope="module")
+def finished(built, tmp_path_factory):
+    """A short training that kept its state."""
+    folder = tmp_path_factory.mktemp("finished") / "model"
+    trained(built, folder, steps=4, schedule="constant", warmup=2)
+    return folder
+
+
+def test_it_says_what_it_does(built, tmp_path):
+    made, said = trained(built, tmp_path / "model", steps=3)
+    assert "encoder of 1 layers, width 32" in said.about("encoder of")
+    assert "in float32" in said.about("encoder of")
+    assert said.about("frequent each token").endswith(f"{json.loads(facts(tmp_path / 'model'))['unigram_entropy']:.3f}")
+    assert said[-1].startswith(f"loss {made_losses(tmp_path / 'model')[0]:.3g} ")
+    assert made.counts["steps"] == 3
+    assert {"optimiser.safetensors", "training.json"} <= {file.name for file in (tmp_path / "model").iterdir()}
+
+
+def facts(folder):
+    return json.dumps(json.loads((folder / "manifest.json").read_text())["facts"])
+
+
+def made_losses(folder):
+    return [row["loss"] for row in pq.read_table(folder / "steps.parquet").to_pylist() if row["split"] == "train"]
+
+
+def test_the_state_is_kept_only_if_wanted(built, tmp_path):
+    trained(built, tmp_path / "model", steps=1, keep_state=False)
+    assert not {"optimiser.safetensors", "training.json"} & {file.name for file in (tmp_path / "model").iterdir()}
+    with pytest.raises(ArtifactError, match="kept no state") as caught:
+        trained(built, tmp_path / "longer", steps=2, extend=tmp_path / "model", keep_state=False)
+    assert "--init" in str(caught.value.hint)
+
+
+def test_times_do_not_change_the_digest(built, finished, tmp_path):
+    again, _ = trained(built, tmp_path / "again", steps=4, schedule="constant", warmup=2)
+    assert again.digest == json.loads((finished / "manifest.json").read_text())["digest"]
+
+
+def test_an_extended_training_is_the_longer_one(built, finished, tmp_path):
+    """With a schedule that does not know its end; the log goes on too."""
+    made, said = trained(built, tmp_path / "longer", steps=8, schedule="constant", warmup=2, extend=finished)
+    trained(built, tmp_path / "straight", steps=8, schedule="constant", warmup=2)
+    assert same_weights(tmp_path / "longer", tmp_path / "straight")
+    assert made_losses(tmp_path / "longer") == made_losses(tmp_path / "straight")
+    assert "step 4 of now 8" in said.about("going on")
+    assert made.counts["steps"] == 8
+
+
+def test_an_extended_training_says_what_became_of_its_learning_rate(built, tmp_path):
+    trained(built, tmp_path / "short", steps=4)
+    _, said = trained(built, tmp_path / "longer", steps=8, extend=tmp_path / "short")
+    note = said.about("going on")
+    assert "learning rate goes from" in note
+    assert "followed the shorter one" in note
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"steps": 4}, r"that long already.*4"),
+        ({"steps": 8, "seed": 2}, r"settings it had.*seed 1 → 2.*--seed 1"),
+        ({"steps": 8, "mask_rate": 0.2}, r"mask_rate 0\.3 → 0\.2"),
+    ],
+)
+def test_what_cannot_be_extended_is_said(built, finished, tmp_path, changes, message):
+    with pytest.raises((ConfigError, ArtifactError)) as caught:
+        trained(built, tmp_path / "model", **{"schedule": "constant", "warmup": 2, "extend": finished} | changes)
+    text = f"{caught.value.message} {caught.value.hint}"
+    assert re.search(message, text), text
+    assert not (tmp_path / "model").exists()
+
+
+def test_other_tokens_are_not_extended(built, finished, handbook, tmp_path):
+    wordpipe.tokenize(handbook, output=tmp_path / "tokens", vocab_size=300)
+    with pytest.raises(ArtifactError, match="other tokens"):
+        wordpipe.train_mlm(tmp_path / "tokens", output=tmp_path / "model", extend=finished, **SMALL | {"steps": 8})
+
+
+@pytest.mark.parametrize("as_folder", [False, True])
+def test_a_training_starts_from_a_models_weights(built, finished, tmp_path, as_folder):
+    given = finished
+    if as_folder:  # as any other program would have it
+        given = tmp_path / "public"
+        given.mkdir()
+        for name in ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"):
+            shutil.copy(finished / name, given / name)
+    made, _ = trained(built, tmp_path / "model", steps=1, lr=1e-12, init=given, dropout=0.1)
+    for name, weight in weights(tmp_path / "model").items():
+        torch.testing.assert_close(weight, weights(finished)[name], atol=1e-9, rtol=0)
+    manifest = json.loads((tmp_path / "model" / "manifest.json").read_text())
+    assert [entry["kind"] for entry in manifest["inputs"]] == ["tokens", "file" if as_folder else "model"]
+    assert made.counts["steps"] == 1
+
+
+def test_shorter_sequences_leave_the_models_length(built, finished, tmp_path):
+    trained(built, tmp_path / "model", steps=1, init=finished, seq_len=16)
+    config = json.loads((tmp_path / "model" / "config.json").read_text())
+    assert (
+        config["max_position_embeddings"]
+        == json.loads((finished / "config.json").read_text())["max_position_embeddings"]
+    )
+
+
+def test_a_table_of_positions_does_not_grow(built, tmp_path):
+    trained(built, tmp_path / "model", steps=1, style="classic", seq_len=16)
+    with pytest.raises(ConfigError, match=r"learned position.*32.*16"):
+        wordpipe.train_mlm(
+            built / "tokens", output=tmp_path / "longer", init=tmp_path / "model", steps=1, preset="tiny", seq_len=32
+        )
+
+
+def test_a_model_of_another_kind_is_no_start(built, finished, tmp_path):
+    with pytest.raises(ArtifactError, match="another kind of model") as caught:
+        wordpipe.train_clm(built / "tokens", output=tmp_path / "model", init=finished, steps=1)
+    assert "train mlm" in str(caught.value.hint)
+
+
+def test_a_model_with_another_tokenizer_is_no_start(built, finished, handbook, tmp_path):
+    wordpipe.tokenize(handbook, output=tmp_path / "tokens", vocab_size=300)
+    with pytest.raises(ArtifactError, match="another tokenizer") as caught:
+        wordpipe.train_mlm(tmp_path / "tokens", output=tmp_path / "model", init=finished, steps=1)
+    assert "--tokenizer" in str(caught.value.hint)
+
+
+def test_nothing_to_start_from(built, tmp_path):
+    with pytest.raises((InputError, ArtifactError)):
+        trained(built, tmp_path / "model", steps=1, init=tmp_path / "nowhere")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises((InputError, ArtifactError)):
+        trained(built, tmp_path / "model", steps=1, init=tmp_path / "empty")
+
+
+def test_the_shape_of_a_given_model_is_not_chosen():
+    with pytest.raises(ConfigError, match=r"dim, n_layers cannot be chosen here"):
+        wordpipe.train_mlm("tokens", output="model", init="model", dim=64, n_layers=2)
+
+
+def test_a_model_without_a_class_says_so(built, tmp_path):
+    _, said = trained(built, tmp_path / "model", steps=1, positions="alibi")
+    assert "loads in wordpipe only" in said.about("transformers has no class")
+    wordpipe.embed(tmp_path / "model", built / "corpus", output=tmp_path / "sentences", unit="document")
+
+
+@pytest.mark.parametrize("unit", ["word", "span"])
+def test_words_and_spans_are_hidden(built, tmp_path, unit):
+    made, _ = trained(built, tmp_path / "model", steps=2, mask_unit=unit, mask_rate_end=0.15)
+    assert made.metrics["loss"] > 0
+
+
+def test_resume_is_verified_on_the_users_own_text(built, tmp_path):
+    made, said = trained(built, tmp_path / "model", "clm", steps=8, verify_resume=True)
+    assert "6 steps in one go, and 3 + 3" in said.about("resume verified")
+    trained(built, tmp_path / "plain", "clm", steps=8)
+    assert same_weights(tmp_path / "model", tmp_path / "plain")
+    assert made.counts["steps"] == 8
+
+
+def test_a_pipeline_knows_when_the_model_it_starts_from_has_changed(built, finished, tmp_path):
+    start = tmp_path / "start"
+    start.mkdir()
+    for name in ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"):
+        shutil.copy(finished / name, start / name)
+    settings = "\n".join(
+        f"{name} = {json.dumps(value)}" for name, value in SMALL.items() if name not in ("steps", *SHAPES)
+    )
+    (tmp_path / "wordpipe.toml").write_text(
+        f'workdir = "run"\n[stage.model]\ncommand = "train mlm"\ninputs = ["{built / "tokens"}"]\n'
+        f'init = "start"\nsteps = 1\n{settings}\n'
+    )
+    pipeline = wordpipe.Pipeline(tmp_path / "wordpipe.toml")
+    for _ in pipeline.run(RunOptions()):
+        pass
+    assert [state.fresh for state in pipeline.states()] == [True]
+    shutil.copy(finished / "model.safetensors", tmp_path / "other.safetensors")
+    changed = weights(finished)
+    changed["model.final_norm.weight"] += 1
+    from safetensors.torch import save_file
+
+    save_file(changed, start / "model.safetensors", metadata={"format": "pt"})
+    [state] = pipeline.states()
+    assert not state.fresh
+    assert "init" in state.reasons[0]
+
+
+@pytest.mark.slow
+def test_two_processes_make_the_model_of_one(built, tmp_path):
+    """The command itself, as torchrun would start it."""
+    flags = [f"--{name.replace('_', '-')}={value}" for name, value in (SMALL | {"steps": 5}).items()]
+    command = [sys.executable, "-m", "wordpipe", "train", "mlm", str(built / "tokens"), *flags]
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    world = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
+    both = [
+        subprocess.Popen(
+            [*command, "-o", str(tmp_path / "two")],
+            env={**os.environ, **world, "RANK": rank, "LOCAL_RANK": rank},
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in "01"
+    ]
+    said = [process.communicate(timeout=200)[1] for process in both]
+    assert [process.returncode for process in both] == [0, 0], said
+    assert "2 processes" in said[0]
+    assert said[1] == ""
+    trained(built, tmp_path / "one", steps=5)
+    for name, weight in weights(tmp_path / "two").items():
+        torch.testing.assert_close(weight, weights(tmp_path / "one")[name], atol=1e-4, rtol=1e-3)
