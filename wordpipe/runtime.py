@@ -27,11 +27,13 @@ __all__ = [
     "Stopwatch",
     "cpu_count",
     "forget_peak_memory",
+    "keep_freed_memory",
     "peak_memory_bytes",
     "pick_device",
     "quiet",
     "return_freed_memory",
     "stop_signal",
+    "torch_threads",
 ]
 
 
@@ -56,7 +58,7 @@ class Progress:
     note: str | None = None
 
 
-_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
+_M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD = -1, -2, -3  # of glibc's malloc.h
 
 Report = Callable[[Progress], None]
 """What stages call to say how far they are; the command line draws it."""
@@ -156,13 +158,40 @@ def return_freed_memory() -> None:
     Tokenizing 100 MB peaked at 405 MB with this and at 545 without, and was no slower. Only glibc has the switch.
     """
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
+    _set_malloc({_M_MMAP_THRESHOLD: 1 << 20, _M_TRIM_THRESHOLD: 1 << 20})
+
+
+def keep_freed_memory() -> None:
+    """Keep what is freed for the next allocation. Call it before torch computes on the CPU for long.
+
+    A training step allocates and frees the same large blocks again and again; given back each time, they are mapped and zeroed
+    anew. Training mini on two cores: 7,700 tokens/s after `return_freed_memory`, 21,000 with glibc's own rule, 25,000 so.
+    """
+    _set_malloc({_M_MMAP_THRESHOLD: 1 << 25, _M_TRIM_THRESHOLD: (1 << 31) - 1, _M_TOP_PAD: 1 << 26})
+
+
+@contextmanager
+def torch_threads(threads: int) -> Iterator[None]:
+    """Let torch use so many threads inside (0: one per core), and keep the memory that it frees."""
+    import torch
+
+    keep_freed_memory()
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads or cpu_count())
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _set_malloc(options: Mapping[int, int]) -> None:
     if sys.platform == "linux":
         import ctypes
 
         with suppress(OSError, AttributeError):
             libc = ctypes.CDLL(None)
-            for option in (_M_MMAP_THRESHOLD, _M_TRIM_THRESHOLD):
-                libc.mallopt(option, 1 << 20)
+            for option, value in options.items():
+                libc.mallopt(option, value)
 
 
 def pick_device(wanted: Literal["auto", "cpu", "cuda", "mps"]) -> "torch.device":

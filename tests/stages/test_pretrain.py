@@ -215,7 +215,7 @@ def test_a_pipeline_knows_when_the_model_it_starts_from_has_changed(built, finis
     for name in ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"):
         shutil.copy(finished / name, start / name)
     settings = "\n".join(
-        f"{name} = {json.dumps(value)}" for name, value in SMALL.items() if name not in ("steps", *SHAPES)
+        f"{name} = {json.dumps(value)}" for name, value in SMALL.items() if name not in ("steps", *SHAPE)
     )
     (tmp_path / "wordpipe.toml").write_text(
         f'workdir = "run"\n[stage.model]\ncommand = "train mlm"\ninputs = ["{built / "tokens"}"]\n'

@@ -6,7 +6,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["PRESETS", "Preset", "PresetName"]
+__all__ = ["MUON_LR", "PRESETS", "Preset", "PresetName"]
 
 PresetName = Literal["tiny", "mini", "small", "base"]
 
@@ -24,7 +24,7 @@ class Preset:
             (Shazeer 2020), less is ModernBERT's habit.
         max_len: positions of a training sequence, special tokens included.
         batch_size: sequences per step.
-        lr: peak learning rate; falls with the width.
+        lr: peak learning rate of AdamW; falls with the width. Muon's is `MUON_LR` times as high.
     """
 
     dim: int
@@ -43,3 +43,7 @@ PRESETS: dict[PresetName, Preset] = {
     "small": Preset(dim=384, n_layers=6, n_heads=6, n_kv_heads=6, ffn_dim=1024, max_len=256, batch_size=256, lr=1e-3),
     "base": Preset(dim=768, n_layers=12, n_heads=12, n_kv_heads=12, ffn_dim=2048, max_len=512, batch_size=512, lr=6e-4),
 }
+
+MUON_LR = 4.0
+"""Muon's best learning rate over AdamW's. mini, 3 million tokens of Wikipedia, loss of the last 50 of 732 steps at 30 % masks:
+rate 4e-3 4.33, 1e-2 4.36; after 200 steps 1e-3 6.81, 3e-3 6.27."""

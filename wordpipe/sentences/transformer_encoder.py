@@ -1,8 +1,7 @@
 """Texts to vectors by a transformer: pooled hidden states, long texts read in windows."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Protocol, cast
 
 import numpy as np
@@ -12,7 +11,7 @@ from tokenizers import Tokenizer
 
 from wordpipe.errors import ConfigError, DivergedError
 from wordpipe.metrics.directions import unit_rows
-from wordpipe.runtime import cpu_count, pick_device
+from wordpipe.runtime import pick_device, torch_threads
 from wordpipe.sentences.batches import padded, token_batches
 from wordpipe.sentences.encoder import ENCODER_FILE, TRANSFORM_FILE, EncodedBatch, Read, Write, in_pieces
 from wordpipe.sentences.pooling import Pooling, merge_windows, pool_hidden
@@ -128,7 +127,7 @@ class TransformerEncoder:
         """One vector (W, D) per window."""
         pooled_WD = np.zeros((len(windows), self.dim), dtype=np.float32)
         lengths_W = np.array([len(window) for window in windows], dtype=np.int64)
-        with torch.inference_mode(), _torch_threads(self._settings.threads), self._autocast():
+        with torch.inference_mode(), torch_threads(self._settings.threads), self._autocast():
             for group in token_batches(lengths_W, self._settings.batch_tokens):
                 ids_BT, mask_BT = (
                     torch.from_numpy(array).to(self.device) for array in padded([windows[number] for number in group])
@@ -212,14 +211,3 @@ def _check_finite(pooled_ND: npt.NDArray[np.float32], texts: Sequence[str]) -> N
             where="; ".join(repr(texts[number][:60]) for number in bad[:3]),
             hint="its weights may have diverged in training; try --dtype float32",
         )
-
-
-@contextmanager
-def _torch_threads(threads: int) -> Iterator[None]:
-    """Let torch use `threads` threads (0: one per core) inside."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(threads or cpu_count())
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

@@ -6,8 +6,9 @@ from typing import Any
 from wordpipe.errors import ArtifactError, InputError
 from wordpipe.model.filling import likeliest, span_of_masks
 from wordpipe.model.settings import FillSettings
+from wordpipe.runtime import torch_threads
 from wordpipe.stages.making import PathLike, storage_errors
-from wordpipe.stages.models import OpenModel, open_model, printable, torch_threads
+from wordpipe.stages.models import OpenModel, open_model, printable
 from wordpipe.tokens.gaps import Gaps
 
 __all__ = ["Candidate", "Filled", "Filler", "fill"]

@@ -7,9 +7,9 @@ from typing import Any, Literal
 from wordpipe.errors import ConfigError
 from wordpipe.model.generation import Draw, Generation
 from wordpipe.model.settings import GenerateSettings
-from wordpipe.runtime import Stopwatch
+from wordpipe.runtime import Stopwatch, torch_threads
 from wordpipe.stages.making import PathLike, storage_errors
-from wordpipe.stages.models import OpenModel, open_model, printable, torch_threads
+from wordpipe.stages.models import OpenModel, open_model, printable
 from wordpipe.tokens.streaming import TextStream
 
 __all__ = ["Generated", "Stopping", "Writing", "generate"]

@@ -1,8 +1,7 @@
 """Finished models, opened to be used: a model artifact, or a folder of Hugging Face transformers."""
 
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -18,14 +17,14 @@ from wordpipe.model.config import Architecture
 from wordpipe.model.formats.folder import CONFIG, Loaded, load_hf
 from wordpipe.model.language_model import LanguageModel
 from wordpipe.model.settings import Device
-from wordpipe.runtime import cpu_count, pick_device
+from wordpipe.runtime import pick_device
 from wordpipe.stages.making import PathLike
 from wordpipe.tokens.formats.foreign import Foreign
 from wordpipe.tokens.formats.reading import open_tokenizer, read_tokenizer
 from wordpipe.tokens.formats.transformers_files import special_names
 from wordpipe.tokens.vocabulary import number_of_ids, vocabulary_of
 
-__all__ = ["OpenModel", "open_model", "printable", "torch_threads"]
+__all__ = ["OpenModel", "open_model", "printable"]
 
 TOKENIZER, TOKENIZER_CONFIG = "tokenizer.json", "tokenizer_config.json"
 _USES = {"encoder": 'wordpipe fill {} "the cat [MASK] on the mat"', "decoder": 'wordpipe generate {} "The cat"'}
@@ -169,17 +168,6 @@ def _frame(tokenizer: Tokenizer) -> tuple[tuple[int, ...], tuple[int, ...]]:
     first = marks.index(0) if 0 in marks else len(marks)
     last = len(marks) - marks[::-1].index(0) if 0 in marks else len(marks)
     return tuple(probe.ids[:first]), tuple(probe.ids[last:])
-
-
-@contextmanager
-def torch_threads(threads: int) -> Iterator[None]:
-    """Let torch use so many threads inside (0: one per core)."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(threads or cpu_count())
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def printable(text: str) -> str:

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from wordpipe.model.language_model import LanguageModel
-from wordpipe.runtime import cpu_count
+from wordpipe.runtime import cpu_count, keep_freed_memory
 from wordpipe.training.objectives import RATE_STEPS, Targets, loss_sum
 from wordpipe.training.parallel import World, alone
 from wordpipe.training.precision import resolve_dtype
@@ -99,6 +99,7 @@ def make_execution(settings: PretrainSettings, world: World | None = None) -> Ex
     world = world or alone(settings.device)
     threads = settings.threads or max(1, cpu_count() // world.local_size)
     torch.set_num_threads(threads)
+    keep_freed_memory()
     if settings.deterministic:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS reads it when CUDA starts
     torch.use_deterministic_algorithms(settings.deterministic)

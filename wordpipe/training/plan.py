@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from wordpipe.model.config import Architecture, ModelConfig, pad_vocab
-from wordpipe.model.presets import PRESETS, Preset
+from wordpipe.model.presets import MUON_LR, PRESETS, Preset
 from wordpipe.model.styles import STYLES
 from wordpipe.training.schedules import learning_rate, warmup_steps
 from wordpipe.training.settings import MaskedSettings, PretrainSettings
@@ -152,7 +152,7 @@ def make_plan(settings: PretrainSettings, config: ModelConfig, *, n_blocks: int,
         batch_size=batch_size,
         micro_batch=min(batch_size, settings.micro_batch or _micro_batch(config, batch_size, seq_len, rate, device)),
         seq_len=seq_len,
-        lr=settings.lr or preset.lr,
+        lr=settings.lr or preset.lr * (MUON_LR if settings.optimiser == "muon" else 1.0),
         warmup=warmup_steps(settings.warmup, steps),
         min_lr_frac=settings.min_lr_frac,
         schedule=settings.schedule,
