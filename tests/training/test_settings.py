@@ -6,7 +6,7 @@ import pytest
 
 from tests.training.parts import N_TOKENS, SPECIAL
 from wordpipe.errors import ArtifactError, ConfigError
-from wordpipe.model.presets import PRESETS
+from wordpipe.model.presets import MUON_LR, PRESETS
 from wordpipe.training.plan import SpecialIds, make_plan, model_config
 from wordpipe.training.settings import CausalSettings, MaskedSettings
 from wordpipe.training.tasks import make_task
@@ -63,7 +63,7 @@ def test_the_preset_fills_in_what_is_not_set(name):
     assert config.vocab_size == 16_064
     assert config.mask_id == 4
     plan = plan_of({"preset": name})
-    assert (plan.lr, plan.batch_size) == (preset.lr, preset.batch_size)
+    assert (plan.lr, plan.batch_size) == (preset.lr * MUON_LR, preset.batch_size)
 
 
 def test_a_setting_overrides_the_preset_and_the_rest_follows():

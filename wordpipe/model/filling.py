@@ -31,8 +31,8 @@ def likeliest(
     Raises:
         DivergedError: the model's logits are not finite.
     """
-    ids_1T = torch.tensor([ids], device=allowed_V.device)
-    hidden_KD = model.encode(ids_1T)[0, torch.tensor(positions, device=allowed_V.device)]
+    ids_1T, at_1K = (torch.tensor([numbers], device=allowed_V.device) for numbers in (ids, positions))
+    hidden_KD = model.encode(ids_1T, at_BK=at_1K)[0]
     logits_KV = model.logits_at(hidden_KD).float()
     if not torch.isfinite(logits_KV).all():
         raise DivergedError(

@@ -104,10 +104,7 @@ def _task(opened: OpenModel) -> Task:
     roles = {one.name for one in fields(SpecialIds)}
     ids = SpecialIds(**{role: number for role, number in special.items() if role in roles})
     settings = CausalSettings() if causal else MaskedSettings()
-    task = make_task(settings, n_tokens=number_of_ids(opened.tokenizer), special=ids)
-    if causal and ids.bos == ids.eos:  # as in GPT-2: one token stands between documents, and is no target
-        task.after = ()
-    return task
+    return make_task(settings, n_tokens=number_of_ids(opened.tokenizer), special=ids)
 
 
 def _total(

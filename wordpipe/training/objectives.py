@@ -138,16 +138,18 @@ class Causal:
     """Causal language modelling: each position predicts the id after it.
 
     Args:
-        bos_id: never a target: that a document begins after another's end is no knowledge of language.
+        bos_id: never a target: that a document begins after another's end is no knowledge of language. None: where the same
+            token ends a document, which a model should know.
     """
 
-    def __init__(self, *, bos_id: int) -> None:
+    def __init__(self, *, bos_id: int | None) -> None:
         self.bos_id = bos_id
 
     def targets(self, rows: Rows, generator: torch.Generator, progress: float) -> Targets:
         """Shift once: rows of T + 1 ids give T inputs and T labels. Nothing is drawn."""
         labels_BT = rows.ids_BT[:, 1:]
-        return Targets(rows.ids_BT[:, :-1], None, labels_BT, (labels_BT != self.bos_id).float())
+        counts_BT = torch.ones_like(labels_BT) if self.bos_id is None else labels_BT != self.bos_id
+        return Targets(rows.ids_BT[:, :-1], None, labels_BT, counts_BT.float())
 
 
 def loss_sum(model: LanguageModel, targets: Targets, label_smoothing: float = 0.0) -> Tensor:

@@ -37,10 +37,8 @@ class Scorer:
             label_smoothing: must be 0: a smoothed loss has no perplexity.
         """
         assert label_smoothing == 0.0
-        hidden_BTD = model.encode(targets.inputs, segments_BT=targets.segments)
-        if targets.positions is not None:
-            hidden_BTD = hidden_BTD.take_along_dim(targets.positions[:, :, None], dim=1)
-        hidden_ND = hidden_BTD.flatten(0, 1)
+        hidden_BKD = model.encode(targets.inputs, segments_BT=targets.segments, at_BK=targets.positions)
+        hidden_ND = hidden_BKD.flatten(0, 1)
         labels_N, weights_N = targets.labels.flatten(), targets.weights.flatten()
         rows = max(1, _LOGITS_AT_ONCE[hidden_ND.device.type] // model.config.vocab_size)
         nats, first = torch.zeros((), device=hidden_ND.device), torch.zeros((), device=hidden_ND.device)

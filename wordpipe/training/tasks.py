@@ -95,20 +95,21 @@ class _MaskedTask:
 
 
 class _CausalTask:
-    """Documents are <s> … </s>."""
+    """Documents are <s> … </s>; … </s> where one token is both, as in GPT-2, which then is a target like any other."""
 
     def __init__(self, special: SpecialIds) -> None:
         self.architecture: Architecture = "decoder"
         self._bos_id = _needed(special.bos, "<s>")
-        self.before: tuple[int, ...] = (self._bos_id,)
         self.after: tuple[int, ...] = (_needed(special.eos, "</s>"),)
+        self._is_both = self.after == (self._bos_id,)
+        self.before: tuple[int, ...] = () if self._is_both else (self._bos_id,)
         self.needs_word_starts = False
 
     def blocks(self, ids: Ids, seq_len: int, word_starts: Flags | None = None) -> Blocks:
         return causal_blocks(ids, seq_len=seq_len)
 
     def objective(self, device: torch.device, *, valid: bool = False) -> Causal:
-        return Causal(bos_id=self._bos_id)
+        return Causal(bos_id=None if self._is_both else self._bos_id)
 
 
 def _needed(token_id: int | None, name: str) -> int:
