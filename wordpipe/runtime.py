@@ -205,7 +205,7 @@ def pick_device(wanted: Literal["auto", "cpu", "cuda", "mps"]) -> "torch.device"
     found = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
     if wanted == "auto":
         return torch.device(next(name for name in ("cuda", "mps", "cpu") if found[name]))
-    if not found[wanted]:
+    if not found.get(wanted):
         there = ", ".join(name for name, ok in found.items() if ok)
         raise ConfigError("no such device on this machine", where="device", got=wanted, expected=there)
     return torch.device(wanted)

@@ -96,7 +96,7 @@ def test_an_extended_training_is_the_longer_one(built, finished, tmp_path):
     trained(built, tmp_path / "straight", steps=8, schedule="constant", warmup=2)
     assert same_weights(tmp_path / "longer", tmp_path / "straight")
     assert made_losses(tmp_path / "longer") == made_losses(tmp_path / "straight")
-    assert "step 4 of now 8" in said.about("going on")
+    assert said.about("going on").endswith("the learning rates so far were those of the longer schedule")
     assert made.counts["steps"] == 8
 
 
@@ -105,7 +105,27 @@ def test_an_extended_training_says_what_became_of_its_learning_rate(built, tmp_p
     _, said = trained(built, tmp_path / "longer", steps=8, extend=tmp_path / "short")
     note = said.about("going on")
     assert "learning rate goes from" in note
-    assert "followed the shorter one" in note
+    assert "followed another schedule" in note
+
+
+def test_an_extension_says_which_rates_nobody_gave_again(built, finished, tmp_path):
+    _, said = trained(built, tmp_path / "model", steps=8, extend=finished, keep_state=False)
+    assert "--warmup 2.0 --schedule constant" in said.about("planned anew")
+
+
+def test_an_extension_keeps_the_length_of_its_sequences(built, finished, tmp_path):
+    """Also where the model could read longer ones."""
+    settings = {name: value for name, value in SMALL.items() if name not in (*SHAPE, "seq_len")} | {"preset": "tiny"}
+    run = RunOptions()
+    trained(built, tmp_path / "long", steps=1, seq_len=256)
+    short = wordpipe.train_mlm(
+        built / "tokens", output=tmp_path / "short", run=run, init=tmp_path / "long", steps=1, **settings
+    )
+    longer = wordpipe.train_mlm(
+        built / "tokens", output=tmp_path / "longer", run=run, extend=tmp_path / "short", steps=2, **settings
+    )
+    assert short.counts["sequences"] == longer.counts["sequences"]
+    assert json.loads(facts(tmp_path / "longer"))["extended_from"] == 1
 
 
 @pytest.mark.parametrize(
@@ -144,6 +164,38 @@ def test_a_training_starts_from_a_models_weights(built, finished, tmp_path, as_f
     manifest = json.loads((tmp_path / "model" / "manifest.json").read_text())
     assert [entry["kind"] for entry in manifest["inputs"]] == ["tokens", "file" if as_folder else "model"]
     assert made.counts["steps"] == 1
+
+
+def test_a_folder_need_not_name_its_special_tokens(built, finished, tmp_path):
+    """Public ones often do not; what the sequences were framed with stands in the new folder."""
+    public = tmp_path / "public"
+    public.mkdir()
+    for name in ("config.json", "model.safetensors", "tokenizer.json"):
+        shutil.copy(finished / name, public / name)
+    config = json.loads((public / "config.json").read_text())
+    for role in ("cls", "sep", "mask", "bos", "eos"):
+        config[f"{role}_token_id"] = None
+    (public / "config.json").write_text(json.dumps(config))
+    trained(built, tmp_path / "model", steps=1, init=public)
+    assert wordpipe.open_model(tmp_path / "model").before == wordpipe.open_model(finished).before != ()
+    assert wordpipe.fill(tmp_path / "model", "the [MASK] of the sea")
+
+
+def test_a_decoder_whose_documents_are_parted_by_one_token(handbook, tmp_path):
+    """GPT-2's tokenizer has nothing but <|endoftext|>."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer, tokenizer.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(vocab_size=300, special_tokens=["<|endoftext|>"], initial_alphabet=alphabet)
+    tokenizer.train_from_iterator(handbook.read_text().splitlines(), trainer)
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    wordpipe.tokenize(handbook, output=tmp_path / "tokens", tokenizer=tmp_path / "tokenizer.json")
+    wordpipe.train_clm(tmp_path / "tokens", output=tmp_path / "model", steps=2, style="classic", **SMALL)
+    opened = wordpipe.open_model(tmp_path / "model")
+    assert opened.special["eos"] == opened.special["bos"] == 0
+    assert wordpipe.generate(tmp_path / "model", "The sea", max_tokens=3)
 
 
 def test_shorter_sequences_leave_the_models_length(built, finished, tmp_path):

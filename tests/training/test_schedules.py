@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import optimization as twins
 
-from wordpipe.training.schedules import learning_rate, same_so_far, warmup_steps
+from wordpipe.training.schedules import learning_rate, warmup_steps
 
 ARGUMENTS = {"steps": 100, "peak": 1.0, "warmup": 10, "min_frac": 0.1, "decay": 0.2}
 SCHEDULES = ["cosine", "linear", "wsd", "noam", "constant"]
@@ -120,42 +120,3 @@ def test_rates_rise_then_never_rise_again_and_stay_in_bounds(steps, warmup, deca
     assert all(rate >= min_frac * (1 - 1e-12) for rate in values[warmup:])
     if warmup < steps and schedule in ("cosine", "linear", "wsd"):
         assert values[-1] == pytest.approx(min_frac)
-
-
-@pytest.mark.parametrize(
-    ("schedule", "warmup", "done", "same"),
-    [
-        ("constant", 10, 100, True),
-        ("noam", 10, 100, True),
-        ("wsd", 10, 80, True),  # up to where it begins to fall
-        ("wsd", 10, 81, False),
-        ("cosine", 10, 10, True),  # the rise alone
-        ("cosine", 10, 11, False),
-        ("linear", 10, 100, False),
-        ("constant", 0.1, 1, False),  # a share of another number of steps
-        ("constant", 0.1, 0, True),
-        ("wsd", 0.0, 80, True),
-    ],
-)
-def test_rates_so_far_are_compared(schedule, warmup, done, same):
-    found = same_so_far(
-        schedule, steps_before=100, steps_after=300, warmup=warmup, min_frac=0.1, decay=0.2, done=done
-    )  # fmt: skip
-    assert found is same
-
-
-@given(
-    before=st.integers(1, 60),
-    more=st.integers(0, 60),
-    warmup=st.one_of(st.integers(1, 80), st.floats(0, 0.9)),
-    done=st.integers(0, 60),
-    schedule=st.sampled_from(SCHEDULES),
-)
-def test_rates_so_far_are_the_same_where_they_are(before, more, warmup, done, schedule):
-    done = min(done, before)
-    of_lengths = [
-        rates(schedule, steps=steps, warmup=warmup_steps(warmup, steps))[:done] for steps in (before, before + more)
-    ]
-    assert same_so_far(
-        schedule, steps_before=before, steps_after=before + more, warmup=warmup, min_frac=0.1, decay=0.2, done=done
-    ) is (of_lengths[0] == of_lengths[1])

@@ -2,6 +2,7 @@ import json
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 from tests.training.parts import N_TOKENS, SPECIAL
@@ -100,9 +101,27 @@ def test_micro_batches_divide_the_batch(device, cls):
 
 
 @pytest.mark.parametrize(
-    ("cls", "missing"), [(MaskedSettings, "mask"), (MaskedSettings, "cls"), (CausalSettings, "bos")]
+    ("cls", "missing"),
+    [(MaskedSettings, ["mask"]), (MaskedSettings, ["cls", "bos", "eos"]), (CausalSettings, ["bos", "eos"])],
 )
 def test_a_tokenizer_without_the_special_tokens_is_refused(cls, missing):
-    ids = {role: i for i, role in enumerate(("pad", "unk", "cls", "sep", "mask", "bos", "eos")) if role != missing}
+    ids = {role: i for i, role in enumerate(("pad", "unk", "cls", "sep", "mask", "bos", "eos")) if role not in missing}
     with pytest.raises(ArtifactError, match=r"the tokenizer has no (\[MASK\]|\[CLS\]|<s>) token"):
         make_task(cls.make({}), n_tokens=N_TOKENS, special=SpecialIds(**ids))
+
+
+def test_another_token_may_do_the_same():
+    as_gpt2 = make_task(CausalSettings.make({}), n_tokens=N_TOKENS, special=SpecialIds(eos=0))
+    assert (as_gpt2.before, as_gpt2.after) == ((), (0,))
+    as_eurobert = make_task(MaskedSettings.make({}), n_tokens=N_TOKENS, special=SpecialIds(bos=1, eos=2, mask=3))
+    assert as_eurobert.after == (2,)
+    assert as_eurobert.blocks(np.arange(7, 40, dtype="<u2"), 8).rows(np.array([0])).ids_BT[0, [0, -1]].tolist() == [
+        1,
+        2,
+    ]
+
+
+@pytest.mark.parametrize(("n", "largest", "size"), [(37, 32, 19), (32, 12, 8), (32, 32, 32), (1000, 32, 25), (7, 1, 1)])
+def test_a_batch_is_cut_into_pieces_that_are_not_small(n, largest, size):
+    plan = plan_of({"batch_size": n}, seq_len=4096 // largest)
+    assert plan.micro_batch == size

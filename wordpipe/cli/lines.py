@@ -6,6 +6,8 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TextIO
 
+import click
+
 from wordpipe.cli.output import say
 
 __all__ = ["given_lines"]
@@ -47,7 +49,9 @@ def _is_terminal() -> bool:
 def _prompted(what: str) -> Iterator[str]:
     while True:
         try:
-            yield input(f"{what}> ")
+            if not sys.stdout.isatty():  # there the answers go
+                click.echo(f"{what}> ", nl=False, err=True)
+            yield input(f"{what}> " if sys.stdout.isatty() else "")
         except EOFError:
             say("")
             return

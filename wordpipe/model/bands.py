@@ -74,7 +74,7 @@ def make_band(
         causal: a position sees only itself and what came before.
         device: where the model is.
     """
-    W, beside = window, 2 if causal else 3
+    W, beside, global_tokens = window, 2 if causal else 3, min(global_tokens, n_positions)
     n_blocks = -(-n_positions // W)
     query_NW = torch.arange(n_blocks * W, device=device).view(n_blocks, W)
     key_NS = query_NW[:, :1] - W + torch.arange(beside * W, device=device)

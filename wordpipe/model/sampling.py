@@ -13,6 +13,9 @@ __all__ = ["choose", "draw", "forbid_repeated_ngrams", "keep_top_k", "keep_top_p
 _NUCLEUS = 1024  # tokens sorted at first for top-p
 
 
+_COLDEST = 1e-30  # below, 0 / temperature is no number in float32
+
+
 def choose(logits_NV: Tensor, ids_NT: Tensor, settings: GenerateSettings, uniforms_N: Tensor) -> Tensor:
     """The next token of every sequence.
 
@@ -33,7 +36,7 @@ def choose(logits_NV: Tensor, ids_NT: Tensor, settings: GenerateSettings, unifor
     if settings.temperature == 0.0:
         return logits_NV.argmax(dim=-1)
     # the largest becomes 0 first: a small temperature would make infinities, whose differences are not numbers
-    logits_NV = (logits_NV - logits_NV.amax(dim=-1, keepdim=True)) / settings.temperature
+    logits_NV = (logits_NV - logits_NV.amax(dim=-1, keepdim=True)) / max(settings.temperature, _COLDEST)
     if settings.top_k:
         logits_NV = keep_top_k(logits_NV, settings.top_k)
     if settings.top_p < 1.0:

@@ -220,10 +220,13 @@ def storage_errors() -> Iterator[None]:
     except OSError as error:
         raise storage_error(error) from error
     except (MemoryError, RuntimeError) as error:
+        # torch's, which is not imported here: of a GPU a class of its own, of a CPU told by its words alone
         if (
-            isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
-        ):  # torch's, torch not imported here
-            hint = "lower --micro-batch, --batch-tokens, --memory or the size of the model"
+            isinstance(error, MemoryError)
+            or type(error).__name__ == "OutOfMemoryError"
+            or "can't allocate memory" in str(error)
+        ):
+            hint = "lower --micro-batch, --batch-tokens, --memory or the size of the model, or train with --recompute"
             raise BudgetError(
                 "out of memory", got=str(error).splitlines()[0] if str(error) else None, hint=hint
             ) from error

@@ -97,13 +97,9 @@ def _length(opened: OpenModel, wanted: int | None) -> int:
 def _task(opened: OpenModel) -> Task:
     """What the model was trained for, with its own special ids around documents."""
     special: dict[str, int | None] = dict(opened.special)
-    causal = opened.model.config.causal
-    if causal:
-        special["bos"] = special.get("bos", special.get("eos"))
-        special["eos"] = special.get("eos", special["bos"])
     roles = {one.name for one in fields(SpecialIds)}
     ids = SpecialIds(**{role: number for role, number in special.items() if role in roles})
-    settings = CausalSettings() if causal else MaskedSettings()
+    settings = CausalSettings() if opened.model.config.causal else MaskedSettings()
     return make_task(settings, n_tokens=number_of_ids(opened.tokenizer), special=ids)
 
 

@@ -19,16 +19,15 @@ from wordpipe.model.language_model import LanguageModel
 from wordpipe.model.vectors import init_embeddings
 from wordpipe.stages.making import Job
 from wordpipe.stages.model_state import STATE, read_state
+from wordpipe.stages.models import TOKENIZER, TOKENIZER_CONFIG, named_tokens
 from wordpipe.stages.sources import model_entry
 from wordpipe.tokens.formats.reading import open_tokenizer, read_tokenizer
 from wordpipe.tokens.vocabulary import number_of_ids
-from wordpipe.training.settings import LENGTH, PretrainSettings
+from wordpipe.training.settings import CHANGEABLE, PACE, PretrainSettings
 from wordpipe.training.state import Snapshot
 from wordpipe.words.table import WordVectors
 
-__all__ = ["Start", "extended_training", "given_model", "start_from_words"]
-
-TOKENIZER = "tokenizer.json"
+__all__ = ["Given", "Start", "extended_training", "given_model", "start_from_words"]
 
 
 @dataclass(frozen=True)
@@ -50,37 +49,65 @@ class Start:
         return copy.deepcopy(self.first)
 
 
-def given_model(job: Job, path: Path, tokenizer: Tokenizer, architecture: Architecture, seed: int) -> LanguageModel:
+@dataclass(frozen=True)
+class Given:
+    """The model that `--init` names.
+
+    Attributes:
+        model: with its weights.
+        special: role → id, as the folder itself names them.
+    """
+
+    model: LanguageModel
+    special: Mapping[str, int]
+
+
+def given_model(job: Job, path: Path, tokenizer: Tokenizer, architecture: Architecture, seed: int) -> Given:
     """The model that `--init` names, an artifact or a folder of transformers, recorded as an input.
 
     Raises:
-        ArtifactError: it has another tokenizer, or is no model of the architecture that the task trains.
+        ArtifactError: it has another tokenizer, too few embeddings for it, or is of another architecture than the task trains.
         InputError: nothing there.
     """
-    loaded, theirs = _open(job, path, seed)
+    loaded, theirs, about = _open(job, path, seed)
     for text in loaded.notes:
         job.warn(f"{path.name}: {text}")
-    if loaded.config.architecture != architecture:
-        verb = "train mlm" if loaded.config.architecture == "encoder" else "train clm"
+    config = loaded.config
+    if config.architecture != architecture:
+        verb = "train mlm" if config.architecture == "encoder" else "train clm"
         raise ArtifactError(
             "this objective trains another kind of model",
             where=path,
-            got=loaded.config.architecture,
+            got=config.architecture,
             expected=architecture,
             hint=f"go on with it by: wordpipe {verb} TOKENS --init {path}",
         )
     _check_tokenizer(theirs, tokenizer, path)
-    return loaded.model
+    if (n_ids := number_of_ids(tokenizer)) > config.vocab_size:
+        raise ArtifactError(
+            "the tokenizer has more tokens than the model has embeddings",
+            where=path,
+            got=n_ids,
+            expected=f"at most {config.vocab_size}",
+            hint="give the folder with the tokenizer that the model was trained with",
+        )
+    ids = {role: getattr(config, f"{role}_id") for role in ("pad", "bos", "eos", "cls", "sep", "mask")}
+    known = {role: number for role, number in ids.items() if number is not None and tokenizer.id_to_token(number)}
+    named = {role: tokenizer.token_to_id(token) for role, token in named_tokens(about).items()}
+    return Given(loaded.model, known | {role: number for role, number in named.items() if number is not None})
 
 
-def _open(job: Job, path: Path, seed: int) -> tuple[Loaded, Tokenizer]:
+def _open(job: Job, path: Path, seed: int) -> tuple[Loaded, Tokenizer, bytes]:
+    """The model, its tokenizer, and what its folder says of special tokens."""
     if (path / "manifest.json").is_file() or not path.is_dir():
         artifact = job.open_input(path, ["model"])
-        return load_hf(artifact.read, artifact.names()), open_tokenizer(artifact.read(TOKENIZER), where=TOKENIZER)
+        tokenizer = open_tokenizer(artifact.read(TOKENIZER), where=TOKENIZER)
+        return load_hf(artifact.read, artifact.names()), tokenizer, artifact.read(TOKENIZER_CONFIG)
     job.inputs.append(model_entry(path))
     names = [file.name for file in path.iterdir()]
     loaded = load_hf(lambda name: (path / name).read_bytes(), names, allow_missing_head=True, seed=seed)
-    return loaded, read_tokenizer(path)
+    about = (path / TOKENIZER_CONFIG).read_bytes() if TOKENIZER_CONFIG in names else b"{}"
+    return loaded, read_tokenizer(path), about
 
 
 def _check_tokenizer(theirs: Tokenizer, ours: Tokenizer, path: Path) -> None:
@@ -149,6 +176,7 @@ def extended_training(job: Job, path: Path, settings: PretrainSettings) -> tuple
             hint="start from its weights with --init",
         )
     _check_same_settings(settings, manifest.command, manifest.settings, job.command, path)
+    _say_new_pace(job, settings, manifest.settings)
     loaded = load_hf(artifact.read, artifact.names())
     model = LanguageModel(replace(loaded.config, dropout=settings.dropout))
     model.load_state_dict(loaded.model.state_dict())
@@ -158,7 +186,7 @@ def extended_training(job: Job, path: Path, settings: PretrainSettings) -> tuple
 def _check_same_settings(
     settings: PretrainSettings, command: str, before: Mapping[str, Any], now: str, where: Path
 ) -> None:
-    wanted = {name: value for name, value in settings.recipe().items() if name in before and name not in LENGTH}
+    wanted = {name: value for name, value in settings.recipe().items() if name in before and name not in CHANGEABLE}
     other = [name for name, value in wanted.items() if before[name] != value]
     if not other and command == now:
         return
@@ -170,6 +198,16 @@ def _check_same_settings(
         expected=None if command == now else command,
         hint=f"give {flags}, or start from its weights with --init" if flags else "start from its weights with --init",
     )
+
+
+def _say_new_pace(job: Job, settings: PretrainSettings, before: Mapping[str, Any]) -> None:
+    """Name the settings of the learning rate that are others than they were because nobody gave them again."""
+    unsaid = [
+        name for name in PACE if name not in settings.model_fields_set and before.get(name) != getattr(settings, name)
+    ]
+    if unsaid:
+        flags = " ".join(_flag(name, before.get(name)) for name in unsaid)
+        job.warn(f"the learning rate is planned anew; the finished training had {flags}")
 
 
 def _flag(name: str, value: Any) -> str:

@@ -13,7 +13,7 @@ from wordpipe.artifacts.reader import Artifact
 from wordpipe.artifacts.schemas import STEPS
 from wordpipe.artifacts.tables import read_batches, row_count
 from wordpipe.metrics.language import perplexity
-from wordpipe.model.config import ModelConfig
+from wordpipe.model.config import Architecture, ModelConfig
 from wordpipe.model.initialise import new_model
 from wordpipe.model.language_model import LanguageModel
 from wordpipe.report.sparkline import trend
@@ -29,7 +29,7 @@ from wordpipe.training.lengths import fitted
 from wordpipe.training.loop import Training
 from wordpipe.training.parallel import World
 from wordpipe.training.plan import SpecialIds, model_config
-from wordpipe.training.settings import PretrainSettings
+from wordpipe.training.settings import MaskedSettings, PretrainSettings
 from wordpipe.training.state import Snapshot
 from wordpipe.training.step import Step
 from wordpipe.training.stream import Stream, unigram_entropy, write_streams
@@ -131,30 +131,38 @@ def prepare(job: Job, path: PathLike, settings: PretrainSettings) -> tuple[Start
     source = job.open_input(path, ["tokens"])
     data = source.read("tokenizer.json")
     tokenizer = open_tokenizer(data, where=str(source.path / "tokenizer.json"))
-    special = SpecialIds(**{role: tokenizer.token_to_id(name) for role, name in special_names(tokenizer).items()})
+    model, begin, special = _first_model(job, settings, tokenizer, data)
     n_tokens = number_of_ids(tokenizer)
     task = make_task(settings, n_tokens=n_tokens, special=special)
-    model, begin, tokenizer_json = _first_model(job, settings, task, tokenizer, special, data)
-    config, seq_len = fitted(settings, model.config)
+    config, seq_len = fitted(settings, model.config, None if begin is None else begin.log.get("seq_len"))
+    # a folder may not say which ids it was trained with, or name some that its tokenizer lacks
+    ids = {f"{role}_id": getattr(special, role) for role in ("pad", "bos", "eos", "cls", "sep", "mask")}
+    config = replace(config, **ids)
     if config != model.config:
         model = _with_config(model, config)
     streams = _write_streams(job, source, task, tokenizer)
-    return Start(model, begin, tokenizer_json), Work(config, special, n_tokens, streams, seq_len, job.scratch)
+    return Start(model, begin, data), Work(config, special, n_tokens, streams, seq_len, job.scratch)
 
 
 def _first_model(
-    job: Job, settings: PretrainSettings, task: Task, tokenizer: Tokenizer, special: SpecialIds, data: bytes
-) -> tuple[LanguageModel, Snapshot | None, bytes]:
+    job: Job, settings: PretrainSettings, tokenizer: Tokenizer, data: bytes
+) -> tuple[LanguageModel, Snapshot | None, SpecialIds]:
+    """The model before its first step, the training that it goes on with, and the special ids."""
+    architecture: Architecture = "encoder" if isinstance(settings, MaskedSettings) else "decoder"
+    names = special_names(tokenizer)
+    roles: dict[str, int | None] = {role: tokenizer.token_to_id(name) for role, name in names.items()}
     if settings.init is not None:
-        return given_model(job, settings.init, tokenizer, task.architecture, settings.seed), None, data
+        given = given_model(job, settings.init, tokenizer, architecture, settings.seed)
+        return given.model, None, SpecialIds(**{**roles, **given.special}).completed(architecture)
+    special = SpecialIds(**roles).completed(architecture)
     if settings.extend is not None:
-        return *extended_training(job, settings.extend, settings), data
-    config = model_config(settings, task.architecture, n_tokens=number_of_ids(tokenizer), special=special)
+        return *extended_training(job, settings.extend, settings), special
+    config = model_config(settings, architecture, n_tokens=number_of_ids(tokenizer), special=special)
     words = None if settings.init_embeddings is None else job.open_input(settings.init_embeddings, ["words"])
     model = new_model(config, settings.seed)
     if words is not None:
         start_from_words(job, model, words, tokenizer, data, settings.seed)
-    return model, None, data
+    return model, None, special
 
 
 def _with_config(model: LanguageModel, config: ModelConfig) -> LanguageModel:
@@ -203,7 +211,9 @@ def check_resume(job: Job | None, start: Start, work: Work, settings: PretrainSe
 
     check = verify_resume(make, work.scratch / "verify")
     refuse_inexact(check, make_execution(settings, world).bitwise)
-    if job is not None:
+    if job is not None and not check.steps:
+        job.warn("the training is too short for its resume to be verified")
+    elif job is not None:
         job.facts["resume_verified_steps"] = check.steps
         job.note(
             f"resume verified: {check.steps} steps in one go, and {check.steps // 2} + {check.steps // 2} with everything "
@@ -234,6 +244,8 @@ def announce(job: Job, work: Work, training: Training) -> None:
         )
     for text in training.notes:
         job.warn(text)
+    if training.extended_from is not None:
+        job.facts["extended_from"] = training.extended_from
     if training.resumed_from is not None:
         job.note(f"continuing a stopped run at step {training.resumed_from:,}")
 

@@ -24,7 +24,7 @@ from wordpipe.tokens.formats.reading import open_tokenizer, read_tokenizer
 from wordpipe.tokens.formats.transformers_files import special_names
 from wordpipe.tokens.vocabulary import number_of_ids, vocabulary_of
 
-__all__ = ["OpenModel", "open_model", "printable"]
+__all__ = ["OpenModel", "named_tokens", "open_model", "printable"]
 
 TOKENIZER, TOKENIZER_CONFIG = "tokenizer.json", "tokenizer_config.json"
 _USES = {"encoder": 'wordpipe fill {} "the cat [MASK] on the mat"', "decoder": 'wordpipe generate {} "The cat"'}
@@ -120,11 +120,11 @@ def open_model(path: PathLike, *, verify: bool = True) -> OpenModel:
         with Artifact(folder, ["model"], verify=verify) as artifact:
             tokenizer = open_tokenizer(artifact.read(TOKENIZER), where=str(folder / TOKENIZER))
             loaded = load_hf(artifact.read, artifact.names())
-            return _opened(folder, loaded, tokenizer, _named(artifact.read(TOKENIZER_CONFIG)))
+            return _opened(folder, loaded, tokenizer, named_tokens(artifact.read(TOKENIZER_CONFIG)))
     names = [file.name for file in folder.iterdir()]
     about = (folder / TOKENIZER_CONFIG).read_bytes() if TOKENIZER_CONFIG in names else b"{}"
     loaded = load_hf(lambda name: (folder / name).read_bytes(), names)
-    return _opened(folder, loaded, read_tokenizer(folder), _named(about))
+    return _opened(folder, loaded, read_tokenizer(folder), named_tokens(about))
 
 
 def _opened(folder: Path, loaded: Loaded, tokenizer: Tokenizer, names: Mapping[str, str]) -> OpenModel:
@@ -146,7 +146,7 @@ def _there(ids: Mapping[str, int | None]) -> dict[str, int]:
     return {role: number for role, number in ids.items() if number is not None}
 
 
-def _named(data: bytes) -> dict[str, str]:
+def named_tokens(data: bytes) -> dict[str, str]:
     """The special tokens that a `tokenizer_config.json` names; for a mask it is often the only place."""
     try:
         values: Any = json.loads(data)

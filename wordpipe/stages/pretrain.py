@@ -1,5 +1,6 @@
 """`wordpipe train mlm` and `wordpipe train clm`: tokens → model."""
 
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import asdict
 from typing import Any
@@ -76,13 +77,14 @@ def _train(command: str, path: PathLike, output: PathLike, settings: PretrainSet
 
 def _lead(world: World, job: Job, start: Start, work: Work, settings: PretrainSettings) -> None:
     """Train as the one process, or as the first of several, and write the model."""
+    tokenizer_files = _tokenizer_files(start.tokenizer_json, work)  # what cannot be written is better known now
     check_resume(job, start, work, settings, world)
     training = work.training(
         settings, start.model(), world, state_dir=job.partial, run_key=job.recipe, begin=start.begin, warn=job.warn
     )
     announce(job, work, training)
     train(job, training)
-    _write(job, start, work, training, settings)
+    _write(job, training, tokenizer_files, settings)
 
 
 def _follow(world: World, settings: PretrainSettings) -> Made:
@@ -94,11 +96,11 @@ def _follow(world: World, settings: PretrainSettings) -> Made:
     return Made(**world.share(None))
 
 
-def _write(job: Job, start: Start, work: Work, training: Training, settings: PretrainSettings) -> None:
+def _write(job: Job, training: Training, tokenizer_files: Mapping[str, bytes], settings: PretrainSettings) -> None:
     """The files of the model's folder."""
     config = training.model.config
     save_hf(training.model, config, job.write)
-    for name, content in _tokenizer_files(start.tokenizer_json, work).items():
+    for name, content in tokenizer_files.items():
         job.write(name, content)
     if settings.keep_state:
         for name, data, log in state_files(training.snapshot()):

@@ -1,5 +1,6 @@
 """A training from its parts: the streams, the model, the settings and where its checkpoints are."""
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,7 @@ from wordpipe.training.execution import Execution
 from wordpipe.training.loop import Training
 from wordpipe.training.optimisers import make_optimiser
 from wordpipe.training.parallel import World
-from wordpipe.training.plan import Plan, make_plan
+from wordpipe.training.plan import Plan, even_pieces, make_plan
 from wordpipe.training.probe import largest_micro_batch
 from wordpipe.training.settings import PretrainSettings
 from wordpipe.training.state import Snapshot, StateDir
@@ -108,13 +109,14 @@ def assemble(
 
 
 def _refuse_uneven(settings: PretrainSettings, plan: Plan, world: World) -> None:
-    share = settings.micro_batch or 1
+    share = min(settings.micro_batch or 1, max(1, plan.batch_size // world.size))
     if not world.is_alone and plan.batch_size % (world.size * share):
         raise ConfigError(
             "the processes cannot share out a batch evenly",
             where="batch_size",
             got=plan.batch_size,
             expected=f"a multiple of {world.size} processes × micro-batch {share}",
+            hint=f"give --batch-size {math.ceil(plan.batch_size / (world.size * share)) * world.size * share}",
         )
 
 
@@ -136,7 +138,7 @@ def _micro_batch(
     elif execution.device.type == "cuda":
         largest = batches.largest()
         wanted = world.first_does(lambda: largest_micro_batch(model, largest, execution, sequences=mine))
-    return next(size for size in range(min(wanted, mine), 0, -1) if mine % size == 0)
+    return even_pieces(mine, wanted)
 
 
 def _validation(

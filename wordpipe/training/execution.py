@@ -100,9 +100,9 @@ def make_execution(settings: PretrainSettings, world: World | None = None) -> Ex
     threads = settings.threads or max(1, cpu_count() // world.local_size)
     torch.set_num_threads(threads)
     keep_freed_memory()
-    if settings.deterministic:
+    if settings.deterministic and world.device.type != "cpu":  # a CPU is so anyway
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS reads it when CUDA starts
-    torch.use_deterministic_algorithms(settings.deterministic)
+        torch.use_deterministic_algorithms(True)
     return Execution(
         device=world.device,
         dtype=resolve_dtype(settings.dtype, world.device),

@@ -8,7 +8,7 @@ import torch
 
 from wordpipe.errors import ConfigError, DivergedError, PeerError
 from wordpipe.model.language_model import LanguageModel
-from wordpipe.runtime import StopFlag, Stopped
+from wordpipe.runtime import StopFlag, Stopped, cpu_count
 from wordpipe.training.batches import Batches
 from wordpipe.training.blocks import Blocks
 from wordpipe.training.execution import Execution
@@ -97,6 +97,7 @@ class Training:
         self._checkpointed = time.monotonic()
         self._flag, self._end = StopFlag(), plan.steps
         self._signum: int | None = None  # what the processes agreed on in this step
+        self._summing = False  # after they have agreed, the others expect gradients and no words
         self.world.broadcast([weight.detach() for weight in model.parameters()])
         if found is not None:
             self._continue(found)
@@ -113,11 +114,6 @@ class Training:
     def seconds(self) -> float:
         """Seconds of work so far, over all runs."""
         return self._reports.seconds
-
-    @property
-    def eta(self) -> float | None:
-        """Seconds to the end at the pace of this run; None while nobody knows."""
-        return self._reports.eta
 
     @property
     def skipped(self) -> int:
@@ -145,7 +141,8 @@ class Training:
         except (Stopped, PeerError):
             raise
         except BaseException:
-            self.world.fail()
+            if not self._summing:  # leaving closes the connection, which the others notice too
+                self.world.fail()
             raise
 
     def snapshot(self) -> Snapshot:
@@ -158,6 +155,8 @@ class Training:
             "seconds": self.seconds,
             "machine": self._machine(),
             "micro_batch": self.plan.micro_batch,
+            "seq_len": self.plan.seq_len,
+            "extended_from": self.extended_from,
             "scaler": None if scaler is None else scaler.state(),
         }
         on_cpu = {name: weight.detach().cpu() for name, weight in weights.items()}
@@ -171,9 +170,7 @@ class Training:
             self._advance()
             if self.world.leads:
                 yield from self._reports_due()
-            if (
-                self.world.is_alone
-            ):  # several processes have agreed before, so that all of them stop after the same step
+            if self.world.is_alone:  # several have agreed before, so that all of them stop after the same step
                 self._signum = self._flag.signum
             if self.world.leads and self._checkpoint_is_due():
                 self._refuse_divergence()
@@ -181,7 +178,8 @@ class Training:
                 self._checkpointed = time.monotonic()
             if self._signum is not None:
                 self.world.agree(self._signum)  # the first process has saved
-                raise Stopped(self._signum, saved=str(self._state.newest))
+                newest = self._state.newest  # only the first process has one
+                raise Stopped(self._signum, saved=None if newest is None else str(newest))
         self.world.agree(None)
 
     def _reports_due(self) -> Iterator[Step]:
@@ -198,7 +196,9 @@ class Training:
         try:
             loss = self._gradient_step.gradients(self.step, targets)
             self._signum = self.world.agree(self._flag.signum)
+            self._summing = True
             self._gradient_step.take(self.step, targets, loss)
+            self._summing = False
         except torch.OutOfMemoryError as error:
             raise too_large(self.plan.micro_batch) from error
         self.step += 1
@@ -242,7 +242,7 @@ class Training:
 
     def _continue(self, snapshot: Snapshot) -> None:
         """Be where the snapshot was."""
-        self.step = snapshot.step
+        self.step, self.extended_from = snapshot.step, snapshot.log.get("extended_from")
         self.model.load_state_dict(dict(snapshot.model))
         load_optimiser(self.model, self._optimiser, snapshot.optimiser)
         self._gradient_step.sums.copy_(torch.tensor(snapshot.log["sums"]))
@@ -259,23 +259,28 @@ class Training:
                 where="steps",
                 got=self.plan.steps,
                 expected=f"more than the {begin.step:,} it has",
+                hint=f"give --steps with more than {begin.step}",
             )
         self._continue(begin)
         self.extended_from = begin.step
-        before = self.history[-1].lr if self.history else 0.0
-        self.notes.append(
-            f"going on after step {begin.step:,} of now {self.plan.steps:,}: the learning rate goes from {before:.2e} to "
-            f"{self.plan.lr_at(begin.step):.2e}, as in the longer schedule; what was learned so far followed the shorter one"
+        as_longer = all(row.lr == self.plan.lr_at(row.step - 1) for row in self.history)
+        before, now = self.history[-1].lr if self.history else 0.0, self.plan.lr_at(begin.step)
+        rates = (
+            "the learning rates so far were those of the longer schedule"
+            if as_longer
+            else f"the learning rate goes from {before:.2e} to {now:.2e}; what was learned so far followed another schedule"
         )
+        self.notes.append(f"going on after step {begin.step:,} of now {self.plan.steps:,}: {rates}")
 
     def _machine(self) -> dict[str, Any]:
         """What the last bits of the result depend on."""
         return {**self.execution.facts(), "threads": self.threads, "processes": self.world.size}
 
     def _continue_on(self, before: dict[str, Any]) -> None:
-        """Take the number of threads of the run before; say so where anything else is not as it was."""
-        self.threads = before["threads"]
-        torch.set_num_threads(self.threads)
+        """Take the number of threads of the run before, if this machine has them; say so where anything is not as it was."""
+        if before["threads"] <= cpu_count() and before.get("processes", 1) == self.world.size:
+            self.threads = before["threads"]
+            torch.set_num_threads(self.threads)
         now = self._machine()
         changed = [f"{key} {before[key]} → {now[key]}" for key in sorted(now) if before.get(key, now[key]) != now[key]]
         if changed:

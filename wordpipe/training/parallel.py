@@ -23,7 +23,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from wordpipe.errors import PeerError
+from wordpipe.errors import ConfigError, PeerError
 from wordpipe.runtime import pick_device
 
 __all__ = ["World", "alone", "join_world"]
@@ -179,7 +179,15 @@ def join_world(wanted: Device) -> Iterator[World]:
         yield alone(wanted)
         return
     device, local_rank = pick_device(wanted), int(os.environ.get("LOCAL_RANK", "0"))
+    if device.type == "mps":
+        raise ConfigError(
+            "several processes train on CPUs or on CUDA", where="device", got="mps", expected="--device cpu"
+        )
     if device.type == "cuda":
+        if local_rank >= (there := torch.cuda.device_count()):
+            raise ConfigError(
+                "more processes than GPUs on this machine", where="--nproc-per-node", got=size, expected=there
+            )
         device = torch.device("cuda", local_rank)
         torch.cuda.set_device(device)
     with _talking():  # what the host says goes through gloo, what the GPUs say through NCCL

@@ -1,7 +1,7 @@
 """What the settings come to for one model and one corpus: flag > config file > preset > default."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from wordpipe.model.config import Architecture, ModelConfig, pad_vocab
@@ -10,7 +10,7 @@ from wordpipe.model.styles import STYLES
 from wordpipe.training.schedules import learning_rate, warmup_steps
 from wordpipe.training.settings import MaskedSettings, PretrainSettings
 
-__all__ = ["Plan", "SpecialIds", "make_plan", "model_config"]
+__all__ = ["Plan", "SpecialIds", "even_pieces", "make_plan", "model_config"]
 
 # an encoder of Llama's blocks: transformers has a class for it, which has no head and no norm of the embeddings
 _EUROBERT = {"positions": "rope", "norm": "rms", "norm_place": "pre", "feedforward": "swiglu", "bias": False}
@@ -37,6 +37,17 @@ class SpecialIds:
         """All that there are, in order."""
         ids = (self.pad, self.unk, self.cls, self.sep, self.mask, self.bos, self.eos)
         return tuple(sorted({token_id for token_id in ids if token_id is not None}))
+
+    def completed(self, architecture: Architecture) -> "SpecialIds":
+        """With what a training needs, where another token does the same.
+
+        GPT-2 parts documents by one token that begins and ends them, EuroBERT frames sequences as a decoder does.
+        """
+        bos = self.eos if self.bos is None else self.bos
+        eos = self.bos if self.eos is None else self.eos
+        if architecture == "decoder":
+            return replace(self, bos=bos, eos=eos)
+        return replace(self, cls=bos if self.cls is None else self.cls, sep=eos if self.sep is None else self.sep)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,7 +163,7 @@ def make_plan(settings: PretrainSettings, config: ModelConfig, *, n_blocks: int,
         batch_size=batch_size,
         micro_batch=min(batch_size, settings.micro_batch or _micro_batch(config, batch_size, seq_len, rate, device)),
         seq_len=seq_len,
-        lr=settings.lr or preset.lr * (MUON_LR if settings.optimiser == "muon" else 1.0),
+        lr=settings.lr or _usual_lr(settings, config) * (MUON_LR if settings.optimiser == "muon" else 1.0),
         warmup=warmup_steps(settings.warmup, steps),
         min_lr_frac=settings.min_lr_frac,
         schedule=settings.schedule,
@@ -163,6 +174,14 @@ def make_plan(settings: PretrainSettings, config: ModelConfig, *, n_blocks: int,
         report_every=settings.report_every,
         eval_every=settings.eval_every or max(1, math.ceil(steps / 5)),
     )
+
+
+def _usual_lr(settings: PretrainSettings, config: ModelConfig) -> float:
+    """AdamW's: of the preset, or for a model that was given and is of no preset's making, of the nearest smaller one."""
+    if settings.init is None:
+        return PRESETS[settings.preset].lr
+    smaller = [preset for preset in PRESETS.values() if preset.dim <= config.dim]
+    return max(smaller, key=lambda preset: preset.dim).lr if smaller else PRESETS["tiny"].lr
 
 
 def _heads(settings: PretrainSettings, preset: Preset) -> int:
@@ -206,12 +225,24 @@ def _steps(settings: PretrainSettings, n_blocks: int, batch_size: int) -> int:
 
 
 def _micro_batch(config: ModelConfig, batch_size: int, seq_len: int, rate: float, device: str) -> int:
-    """The largest divisor of the batch whose activations and logits stay in bounds.
+    """Sequences of the batch whose activations and logits stay in bounds, in pieces as equal as can be.
 
     A pure function of the settings and the kind of device, not of the memory that happens to be free: the order of
     summation shows in the last bits of the weights.
     """
     bound = min(batch_size, _POSITIONS_AT_ONCE[device] // seq_len)
     if device in _LOGITS_AT_ONCE:
-        bound = min(bound, _LOGITS_AT_ONCE[device] // round(config.vocab_size * seq_len * rate))
-    return next(size for size in range(max(1, bound), 0, -1) if batch_size % size == 0)
+        bound = min(bound, _LOGITS_AT_ONCE[device] // max(1, round(config.vocab_size * seq_len * rate)))
+    divisor = next(size for size in range(max(1, bound), 0, -1) if batch_size % size == 0)
+    return (
+        divisor if 2 * divisor >= bound else even_pieces(batch_size, bound)
+    )  # equal shapes, if they are not too small
+
+
+def even_pieces(n: int, largest: int) -> int:
+    """The size of equal pieces of `n`, none larger than `largest`; the last one may be shorter.
+
+    >>> even_pieces(32, 12), even_pieces(37, 32)
+    (11, 19)
+    """
+    return math.ceil(n / math.ceil(n / largest))

@@ -43,7 +43,6 @@ class Reports:
         self._seconds_before = 0.0
         self._begun = self._mark = time.monotonic()
         self._marked_step = 0
-        self._paced: tuple[float, int] | None = None  # when and at which step the pace of this run is counted from
 
     @property
     def seconds(self) -> float:
@@ -61,7 +60,7 @@ class Reports:
     def start(self, step: int) -> None:
         """Begin to count time, at a step."""
         self._reachable.tokens_per_s(1.0)  # a device that must be measured is measured now, not in the first interval
-        self._mark, self._marked_step, self._paced = time.monotonic(), step, None
+        self._mark, self._marked_step = time.monotonic(), step
 
     def train(self, step: int, loss: float, *, predicted: float, waited: float) -> Step:
         """Report the steps since the last report.
@@ -88,17 +87,6 @@ class Reports:
         now = time.monotonic()
         return self._log(step, "valid", loss, n_positions / max(now - self._mark, 1e-9), now)
 
-    @property
-    def eta(self) -> float | None:
-        """Seconds to the last step at the pace of this run, validations and checkpoints included.
-
-        The first interval, in which a program may have been compiled, does not count. None until there are two.
-        """
-        if self._paced is None or self._marked_step <= self._paced[1]:
-            return None
-        seconds = (self._mark - self._paced[0]) / (self._marked_step - self._paced[1])
-        return seconds * (self._plan.steps - self._marked_step)
-
     def _log(self, step: int, split: str, loss: float, speed: float, now: float, **shares: float) -> Step:
         report = Step(
             step=step,
@@ -111,7 +99,7 @@ class Reports:
             **shares,
         )
         self.history.append(report)
-        self._mark, self._marked_step, self._paced = now, step, self._paced or (now, step)
+        self._mark, self._marked_step = now, step
         return report
 
     def _warn_without_progress(self, step: int, loss: float) -> None:

@@ -3,7 +3,7 @@
 import math
 from typing import Literal
 
-__all__ = ["Schedule", "learning_rate", "same_so_far", "warmup_steps"]
+__all__ = ["Schedule", "learning_rate", "warmup_steps"]
 
 Schedule = Literal["cosine", "linear", "wsd", "noam", "constant"]
 
@@ -62,39 +62,3 @@ def learning_rate(
     done = (step + 1 - begin) / (steps - begin)  # 1 at the last step of all
     left = (1.0 + math.cos(math.pi * done)) / 2.0 if schedule == "cosine" else 1.0 - done
     return peak * (min_frac + (1.0 - min_frac) * left)
-
-
-def same_so_far(
-    schedule: Schedule,
-    *,
-    steps_before: int,
-    steps_after: int,
-    warmup: float,
-    min_frac: float,
-    decay: float,
-    done: int,
-) -> bool:
-    """Whether steps 0 to done - 1 have the same learning rates in runs of two lengths.
-
-    If so, a run that is made longer is what it would have been, had it been that long from the beginning. It is so for
-    `noam` and `constant`, and for `wsd` before its fall, if the warm-up is a number of steps: a share of the steps is
-    another number in a longer run.
-
-    Args:
-        schedule: the shape.
-        steps_before: of the one run.
-        steps_after: of the other run.
-        warmup: as in the settings, for `warmup_steps`.
-        min_frac: as in `learning_rate`.
-        decay: as in `learning_rate`.
-        done: steps compared, at most the shorter run's.
-    """
-    lengths = [(steps, warmup_steps(warmup, steps)) for steps in (steps_before, steps_after)]
-    for step in range(done):
-        before, after = (
-            learning_rate(step, steps=steps, peak=1.0, warmup=rise, min_frac=min_frac, schedule=schedule, decay=decay)
-            for steps, rise in lengths
-        )
-        if before != after:
-            return False
-    return True

@@ -10,7 +10,7 @@ from wordpipe.model.presets import PresetName
 from wordpipe.model.styles import Style
 from wordpipe.settings import Settings, setting
 
-__all__ = ["LENGTH", "SHAPE", "CausalSettings", "MaskedSettings", "PretrainSettings"]
+__all__ = ["CHANGEABLE", "PACE", "SHAPE", "CausalSettings", "MaskedSettings", "PretrainSettings"]
 
 
 SHAPE = (
@@ -19,8 +19,14 @@ SHAPE = (
 )  # fmt: skip
 """The settings that say what the model is; a model that one starts from has its own."""
 
-LENGTH = ("steps", "epochs", "lr", "min_lr_frac", "warmup", "schedule", "decay", "extend", "init", "init_embeddings")
-"""The settings that an extended training may have otherwise than the one it extends."""
+PACE = ("lr", "min_lr_frac", "warmup", "schedule", "decay")
+"""The settings that make the learning rate of each step."""
+
+CHANGEABLE = (
+    *PACE, "steps", "epochs", "keep_state", "device", "dtype", "threads", "compile", "recompute", "deterministic",
+    "micro_batch",
+)  # fmt: skip
+"""The settings that an extended training may have otherwise than the one it extends: how long, how fast, and where."""
 
 
 class PretrainSettings(Settings):
@@ -28,7 +34,10 @@ class PretrainSettings(Settings):
 
     displaces = {"steps": ("epochs",), "epochs": ("steps",), "init": ("extend",), "extend": ("init",)}  # noqa: RUF012
 
-    preset: PresetName = setting("mini", "size of the model, with a batch and a learning rate that suit it")
+    preset: PresetName = setting(
+        "mini",
+        "size of the model, with a batch and a learning rate that suit it; with --init only the batch and the length",
+    )
     steps: int | None = setting(None, "optimiser steps", ge=1, le=10**9)
     epochs: float | None = setting(
         None, "passes over the training text, instead of steps; with neither: 3, and at least 200 steps", gt=0, le=10**6
@@ -187,6 +196,10 @@ class PretrainSettings(Settings):
     def _window_is_used(self) -> Self:
         if self.global_tokens and not self.window:
             raise ValueError(f"global_tokens = {self.global_tokens} means nothing without a window")
+        if self.window and self.global_every == 1:
+            raise ValueError(
+                f"window = {self.window} has no layer to work in: with global_every = 1 all see everything"
+            )
         return self
 
 
@@ -201,16 +214,23 @@ class MaskedSettings(PretrainSettings):
         "token", "what is hidden together: single tokens, whole words, or spans of whole words"
     )
     mask_share: float = setting(0.8, "of these, the share shown as [MASK]; 1 = all of them", ge=0, le=1)
-    random_share: float = setting(
-        0.1, "of these, the share shown as a random token; the rest is shown as it is", ge=0, le=1
+    random_share: float | None = setting(
+        None,
+        "of these, the share shown as a random token, else 0.1 or what mask_share leaves; the rest as it is",
+        ge=0,
+        le=1,
     )
 
     @model_validator(mode="after")
     def _shares_add_up(self) -> Self:
-        if self.mask_share + self.random_share > 1:
-            total = self.mask_share + self.random_share
+        if (total := self.mask_share + self.shown_at_random) > 1:
             raise ValueError(f"mask_share + random_share = {total:g} should be at most 1")
         return self
+
+    @property
+    def shown_at_random(self) -> float:
+        """Share of the chosen tokens that is shown as a random one."""
+        return min(0.1, 1.0 - self.mask_share) if self.random_share is None else self.random_share
 
 
 class CausalSettings(PretrainSettings):

@@ -60,8 +60,8 @@ def make_task(settings: PretrainSettings, *, n_tokens: int, special: SpecialIds)
         ArtifactError: the tokenizer lacks a special token that the task needs.
     """
     if isinstance(settings, MaskedSettings):
-        return _MaskedTask(settings, n_tokens, special)
-    return _CausalTask(special)
+        return _MaskedTask(settings, n_tokens, special.completed("encoder"))
+    return _CausalTask(special.completed("decoder"))
 
 
 class _MaskedTask:
@@ -86,7 +86,7 @@ class _MaskedTask:
             rate_end=settings.mask_rate_end,
             unit=settings.mask_unit,
             mask_share=settings.mask_share,
-            random_share=settings.random_share,
+            random_share=settings.shown_at_random,
             mask_id=self._mask_id,
             special_ids=self._special.present(),
             n_tokens=self._n_tokens,
