@@ -215,15 +215,20 @@ def test_a_pointer_that_lacks_a_file_is_no_reason_to_fail(files, tmp_path):
     assert "step-00000002 refused" in kept.notes[0]
 
 
-def test_checkpoints_of_another_run_stay_until_this_one_has_its_own(tmp_path):
-    saved(tmp_path, 1, 2, run_key="another")
-    (tmp_path / "train.ids").write_bytes(b"ids")
-    found, kept = restored(tmp_path)
+def test_checkpoints_of_another_run_are_kept_beside_these(tmp_path):
+    """A mistyped setting costs nothing, also where it made a checkpoint of its own."""
+    folder = tmp_path / "state"
+    saved(folder, 1, 2, run_key="another")
+    found, kept = restored(folder)
     assert found is None
-    assert "other settings or other data" in kept.notes[0]
-    assert restored(tmp_path, run_key="another")[0] == State(2)  # a mistyped setting costs nothing
+    assert "other settings or other data is kept" in kept.notes[0]
     kept.save(7, State(7).files())
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["LATEST.json", "step-00000007", "train.ids"]
+    assert restored(folder, run_key="another")[0] == State(2)
+    again, kept = restored(folder)
+    assert again == State(7)
+    assert kept.notes == []
+    assert kept.newest.parent.parent == tmp_path
+    assert kept.newest.parent.name.startswith("state-")
 
 
 def test_an_error_at_every_failpoint_leaves_the_checkpoints_before(tmp_path, failing, monkeypatch):

@@ -80,14 +80,16 @@ def test_a_terminal_is_asked_for_prompts(asked, monkeypatch):
     lines = iter(["The bees", ""])
 
     def answer(prompt):
-        assert prompt == "prompt> "
+        assert prompt == ""  # it is said where it does not stand among the answers
         try:
             return next(lines)
         except StopIteration:
             raise EOFError from None
 
     monkeypatch.setattr("builtins.input", answer)
-    assert asked("--json").out.count('"prompt": "The bees"') == 1
+    found = asked("--json")
+    assert found.out.count('"prompt": "The bees"') == 1
+    assert found.err.startswith("prompt> ")
 
 
 def test_an_empty_prompt_is_a_prompt_and_none_is_an_error(asked, monkeypatch, models):

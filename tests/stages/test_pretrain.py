@@ -15,7 +15,7 @@ from safetensors.torch import load_file
 
 import wordpipe
 from tests.conftest import TINY
-from wordpipe.errors import ArtifactError, ConfigError, InputError
+from wordpipe.errors import ArtifactError, BudgetError, ConfigError, InputError
 from wordpipe.runtime import Progress
 from wordpipe.stages.making import RunOptions
 from wordpipe.training.settings import SHAPE
@@ -313,3 +313,44 @@ def test_two_processes_make_the_model_of_one(built, tmp_path):
     trained(built, tmp_path / "one", steps=5)
     for name, weight in weights(tmp_path / "two").items():
         torch.testing.assert_close(weight, weights(tmp_path / "one")[name], atol=1e-4, rtol=1e-3)
+
+
+def test_a_model_that_no_machine_holds_is_refused_at_once(built, tmp_path):
+    with pytest.raises(BudgetError, match=r"weights does not fit.*GB") as caught:
+        wordpipe.train_mlm(built / "tokens", output=tmp_path / "model", dim=16_384, n_layers=256, steps=1)
+    assert "--dim" in str(caught.value.hint)
+
+
+def test_what_the_text_does_not_give_is_said(tmp_path):
+    (tmp_path / "short.txt").write_text("The bees fly home in the evening. " * 9)
+    wordpipe.tokenize(tmp_path / "short.txt", output=tmp_path / "tokens", vocab_size=300)
+    said = Said()
+    wordpipe.train_mlm(
+        tmp_path / "tokens", output=tmp_path / "model", run=RunOptions(report=said),
+        **SMALL | {"steps": 2, "seq_len": 512, "warmup": 5},
+    )  # fmt: skip
+    assert "too short for sequences of 512" in said.about("too short")
+    assert "several times in one step" in said.about("a batch of 4")
+    assert "never falls" in said.about("the warm-up of 2")
+
+
+def test_transformers_sees_a_mask_as_training_showed_it(finished):
+    """In training the space before a hidden word is hidden with it: none may be left over."""
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(finished)
+    found = tokenizer.convert_ids_to_tokens(tokenizer("the bees fly to the [MASK].")["input_ids"])
+    mask = found.index("[MASK]")
+    assert found[mask - 1].endswith("the")
+    assert found[mask + 1] == "."
+
+
+def test_a_model_is_trained_on_by_another_order_than_its_own(built, finished, tmp_path):
+    """Else the first losses would be those of text and masks that it knows by heart."""
+    settings = {"steps": 1, "init": finished, "lr": 1e-9}
+    trained(built, tmp_path / "model", **settings)
+    first = made_losses(tmp_path / "model")[0]
+    trained(built, tmp_path / "again", **settings)
+    assert made_losses(tmp_path / "again") == [first]
+    trained(built, tmp_path / "other", **settings | {"seed": 2})
+    assert made_losses(tmp_path / "other") != [first]

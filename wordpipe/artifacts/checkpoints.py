@@ -100,9 +100,9 @@ class Checkpoints:
     """The folder of one training's checkpoints.
 
     Attributes:
-        path: the folder; made with the first checkpoint.
-        run_key: what is trained, with which settings, on which data. Checkpoints of anything
-            else are left alone until this run has one of its own.
+        path: the folder; made with the first checkpoint. Where another run has its checkpoints there, `restore` makes it a
+            folder beside that one, `PATH-KEY`.
+        run_key: what is trained, with which settings, on which data.
         notes: what was found on restoring that the user should know.
         tried: whether `restore` began to load anything, so that arrays it fills may hold anything.
     """
@@ -163,10 +163,7 @@ class Checkpoints:
         if pointer is None:
             return None
         if pointer["run"] != self.run_key:
-            self.notes.append(
-                "a stopped run with other settings or other data was here: the first checkpoint of this one replaces its own"
-            )
-            return None
+            return self._step_aside(load)
         for entry in pointer["checkpoints"]:
             self.tried = True
             try:
@@ -178,6 +175,19 @@ class Checkpoints:
             return loaded
         self.notes.append("no checkpoint can be used: starting from the first step")
         return None
+
+    def _step_aside(self, load: Callable[[Checkpoint], T]) -> T | None:
+        """Leave the checkpoints of another run where they are, and keep those of this one beside them."""
+        first, key = self.path, hash_bytes(self.run_key.encode())[:12]
+        assert not first.name.endswith(f"-{key}"), "two runs with one key"
+        self.path = first.with_name(f"{first.name}-{key}")
+        found = self.restore(load)
+        if found is None:
+            self.notes.append(
+                "a stopped run with other settings or other data is kept: the same command as then continues it, until this "
+                "output is finished"
+            )
+        return found
 
     def _folder(self, entry: Mapping[str, Any]) -> Path:
         return self.path / f"step-{entry['step']:08d}"

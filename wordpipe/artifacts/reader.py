@@ -277,7 +277,8 @@ def _open_directory(path: Path) -> int:
     try:
         return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except NotADirectoryError:
-        raise ArtifactError("an artifact is a folder, and this is a file", where=path) from None
+        hint = "text becomes one with: wordpipe tokenize FILE -o run/tokens"
+        raise ArtifactError("an artifact is a folder, and this is a file", where=path, hint=hint) from None
 
 
 def _complete(path: Path) -> bool:

@@ -108,14 +108,17 @@ def _make_bar() -> "rich.progress.Progress":
         TimeElapsedColumn,
         TimeRemainingColumn,
     )
+    from rich.table import Column
 
     return Progress(
         TextColumn("{task.description}"),
-        BarColumn(),
+        BarColumn(20),
         MofNCompleteColumn(),
-        TextColumn("{task.fields[figures]}"),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
+        # the last one gives way where the terminal is narrow: how far it is matters more than how fast
+        TextColumn("{task.fields[figures]}", table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis")),
         console=Console(stderr=True),
         transient=True,
+        expand=True,
     )

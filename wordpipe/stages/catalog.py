@@ -135,7 +135,7 @@ VERBS: dict[str, Verb] = {
             function="wordpipe.stages.pretrain:train_clm",
             settings="wordpipe.training.settings:CausalSettings",
             example="wordpipe train clm run/tokens -o run/clm --preset tiny --steps 200",
-            next="wordpipe embed {output} CORPUS -o {parent}/sentences",
+            next='wordpipe generate {output} "The"',
         ),
         Verb(
             name="embed",

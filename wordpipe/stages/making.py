@@ -9,6 +9,7 @@ return job.made
 """
 
 import errno
+import glob
 import os
 import secrets
 import shutil
@@ -133,6 +134,11 @@ class Job:
         """A file of the artifact; a log is outside its digest."""
         self.draft.write(name, data, log=log)
 
+    def forget_state(self) -> None:
+        """Remove what stopped runs of this output left, whatever their settings."""
+        for folder in (self.partial, *self.partial.parent.glob(f"{glob.escape(self.partial.name)}-*")):
+            shutil.rmtree(folder, ignore_errors=True)
+
     def report(self, phase: str, done: float = 0, total: float | None = None, unit: str = "", **values: str) -> None:
         """Say how far the work is."""
         self.run.report(Progress(phase, done, total, unit, values))
@@ -182,7 +188,7 @@ class Job:
             digest=digest_of(self.draft.outputs),
         )
         self.draft.publish(manifest)
-        shutil.rmtree(self.partial, ignore_errors=True)
+        self.forget_state()
         self.made = Made(
             self.kind, str(self.output), manifest.recipe, manifest.digest, manifest.seconds, peak,
             self.counts, self.rates, self.metrics, self.warnings,
@@ -207,7 +213,7 @@ def making(kind: Kind, command: str, output: PathLike, settings: Settings, run: 
         refuse_foreign(target, kind)
         job = Job(kind, command, target, settings, run, stack)
         if run.fresh:
-            shutil.rmtree(job.partial, ignore_errors=True)
+            job.forget_state()
         yield job
         job.publish()
 

@@ -2,18 +2,20 @@
 
 import copy
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from tokenizers import Tokenizer
 
 from wordpipe.artifacts.reader import Artifact
 from wordpipe.artifacts.tables import read_batches
-from wordpipe.errors import ArtifactError, ConfigError
-from wordpipe.model.config import Architecture
+from wordpipe.errors import ArtifactError, BudgetError, ConfigError
+from wordpipe.model.config import Architecture, ModelConfig
 from wordpipe.model.formats.folder import Loaded, load_hf
 from wordpipe.model.language_model import LanguageModel
 from wordpipe.model.vectors import init_embeddings
@@ -27,7 +29,10 @@ from wordpipe.training.settings import CHANGEABLE, PACE, PretrainSettings
 from wordpipe.training.state import Snapshot
 from wordpipe.words.table import WordVectors
 
-__all__ = ["Given", "Start", "extended_training", "given_model", "start_from_words"]
+__all__ = ["Given", "Start", "check_memory", "extended_training", "given_model", "start_from_words"]
+
+
+_BYTES_PER_WEIGHT = 12  # float32: the weight, its gradient, its momentum
 
 
 @dataclass(frozen=True)
@@ -60,6 +65,24 @@ class Given:
 
     model: LanguageModel
     special: Mapping[str, int]
+
+
+def check_memory(config: ModelConfig) -> None:
+    """Refuse a model that this machine cannot hold, before the kernel ends the process without a word.
+
+    Raises:
+        BudgetError: weights, gradients and one number per weight of the optimiser are more than all memory.
+    """
+    with torch.device("meta"):
+        weights = sum(weight.numel() for weight in LanguageModel(config).parameters())
+    there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if (needed := weights * _BYTES_PER_WEIGHT) > there:
+        raise BudgetError(
+            f"a model of {weights:,} weights does not fit into this machine",
+            got=f"{needed / 1e9:,.1f} GB for weights, gradients and optimiser alone",
+            expected=f"at most {there / 1e9:,.1f} GB",
+            hint="lower --dim, --n-layers, --ffn-dim or the vocabulary, or take a smaller --preset",
+        )
 
 
 def given_model(job: Job, path: Path, tokenizer: Tokenizer, architecture: Architecture, seed: int) -> Given:

@@ -14,12 +14,14 @@ from wordpipe.artifacts.schemas import STEPS
 from wordpipe.artifacts.tables import read_batches, row_count
 from wordpipe.metrics.language import perplexity
 from wordpipe.model.config import Architecture, ModelConfig
+from wordpipe.model.formats.families import native_class, why_not
 from wordpipe.model.initialise import new_model
 from wordpipe.model.language_model import LanguageModel
+from wordpipe.model.seeds import seed_of
 from wordpipe.report.sparkline import trend
 from wordpipe.runtime import StopFlag, stop_signal
 from wordpipe.stages.making import Job, PathLike
-from wordpipe.stages.model_start import Start, extended_training, given_model, start_from_words
+from wordpipe.stages.model_start import Start, check_memory, extended_training, given_model, start_from_words
 from wordpipe.tokens.formats.reading import open_tokenizer
 from wordpipe.tokens.formats.transformers_files import special_names
 from wordpipe.tokens.vocabulary import number_of_ids
@@ -37,7 +39,7 @@ from wordpipe.training.tasks import Task, make_task
 from wordpipe.training.verify import refuse_inexact, verify_resume
 from wordpipe.training.word_starts import WordStarts
 
-__all__ = ["Work", "announce", "check_resume", "prepare", "train"]
+__all__ = ["Telling", "Work", "announce", "check_resume", "prepare", "train"]
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,8 @@ class Work:
         streams: split → its file of ids.
         seq_len: positions of a sequence.
         scratch: a folder for the time of the training.
+        seed: of order, masks and dropout. One that starts from a model's weights does not see its text again in the very
+            order, and behind the very masks, that the model was trained with.
     """
 
     config: ModelConfig
@@ -59,6 +63,7 @@ class Work:
     streams: Mapping[str, Stream]
     seq_len: int
     scratch: Path
+    seed: int
 
     def to_json(self) -> dict[str, Any]:
         """As JSON values; the counts of the tokens stay here."""
@@ -69,7 +74,7 @@ class Work:
         }
         return {
             "config": asdict(self.config), "special": asdict(self.special), "n_tokens": self.n_tokens,
-            "streams": streams, "seq_len": self.seq_len, "scratch": str(self.scratch),
+            "streams": streams, "seq_len": self.seq_len, "scratch": str(self.scratch), "seed": self.seed,
         }  # fmt: skip
 
     @classmethod
@@ -84,7 +89,9 @@ class Work:
         }  # fmt: skip
         config = ModelConfig(**values["config"] | {"windows": tuple(values["config"]["windows"])})
         special = SpecialIds(**values["special"])
-        return cls(config, special, values["n_tokens"], streams, values["seq_len"], Path(values["scratch"]))
+        return cls(
+            config, special, values["n_tokens"], streams, values["seq_len"], Path(values["scratch"]), values["seed"]
+        )
 
     def start(self) -> Start:
         """In a process that follows: a model whose weights the first process fills."""
@@ -92,7 +99,7 @@ class Work:
 
     def training(
         self, settings: PretrainSettings, model: LanguageModel, world: World, *, state_dir: Path | None = None,
-        run_key: str = "", begin: Snapshot | None = None, warn: Any = None,
+        run_key: str = "", begin: Snapshot | None = None, warn: Any = None, tick: Any = None,
     ) -> Training:  # fmt: skip
         """The training, ready to run; what only the first process has is left out in the others."""
         return assemble(
@@ -110,6 +117,8 @@ class Work:
             begin=begin,
             unigram_entropy=self.entropy if world.leads else None,
             warn=warn,
+            tick=tick,
+            seed=self.seed,
         )
 
     def task(self, settings: PretrainSettings) -> Task:
@@ -141,7 +150,9 @@ def prepare(job: Job, path: PathLike, settings: PretrainSettings) -> tuple[Start
     if config != model.config:
         model = _with_config(model, config)
     streams = _write_streams(job, source, task, tokenizer)
-    return Start(model, begin, data), Work(config, special, n_tokens, streams, seq_len, job.scratch)
+    parent = None if settings.init is None else job.inputs[-1].digest
+    seed = settings.seed if parent is None else seed_of(settings.seed, "init", parent)
+    return Start(model, begin, data), Work(config, special, n_tokens, streams, seq_len, job.scratch, seed)
 
 
 def _first_model(
@@ -159,6 +170,7 @@ def _first_model(
         return *extended_training(job, settings.extend, settings), special
     config = model_config(settings, architecture, n_tokens=number_of_ids(tokenizer), special=special)
     words = None if settings.init_embeddings is None else job.open_input(settings.init_embeddings, ["words"])
+    check_memory(config)
     model = new_model(config, settings.seed)
     if words is not None:
         start_from_words(job, model, words, tokenizer, data, settings.seed)
@@ -209,6 +221,8 @@ def check_resume(job: Job | None, start: Start, work: Work, settings: PretrainSe
     def make(folder: Path) -> Training:
         return work.training(settings, start.model(), world, state_dir=folder, run_key="verify", begin=start.begin)
 
+    if job is not None:
+        job.note("verifying resume: a few steps in one go, and with everything read back from the disk between")
     check = verify_resume(make, work.scratch / "verify")
     refuse_inexact(check, make_execution(settings, world).bitwise)
     if job is not None and not check.steps:
@@ -229,6 +243,8 @@ def announce(job: Job, work: Work, training: Training) -> None:
     job.counts["tokens_repeated_to_fill"] = training.blocks.n_repeated
     job.device, job.threads = str(training.execution.device), training.threads
     job.facts |= {
+        "n_layers": config.n_layers, "n_heads": config.n_heads, "n_kv_heads": config.n_kv_heads, "ffn_dim": config.ffn_dim,
+        "positions": config.positions, "seq_len": plan.seq_len, "batch_size": plan.batch_size, "lr": plan.lr,
         "unigram_entropy": round(work.entropy, 6), "tokens_per_step": plan.tokens_per_step,
         "dtype": training.execution.facts()["dtype"], "processes": training.world.size,
     }  # fmt: skip
@@ -238,6 +254,9 @@ def announce(job: Job, work: Work, training: Training) -> None:
         f"{plan.steps:,} steps of {plan.tokens_per_step:,} tokens on {job.device} in {job.facts['dtype']}{several}"
     )
     job.note(f"a model that knows only how frequent each token is has loss {work.entropy:.3f}")
+    if native_class(config) is None:
+        job.warn(why_not(config))
+    _warn_of_the_plan(job, work, training)
     if not work.streams["valid"].n_ids:
         job.note(
             "no document is held out, so there is no validation loss; ingest more documents, or with a larger --valid"
@@ -250,15 +269,59 @@ def announce(job: Job, work: Work, training: Training) -> None:
         job.note(f"continuing a stopped run at step {training.resumed_from:,}")
 
 
-def train(job: Job | None, training: Training) -> None:
-    """Train to the end; the first process reports, and writes the log of all runs that the training took."""
-    if job is None:
+def _warn_of_the_plan(job: Job, work: Work, training: Training) -> None:
+    """What was asked for that the text, or the length of the training, does not give."""
+    plan, blocks, text = training.plan, training.blocks, work.streams["train"].n_ids
+    if plan.seq_len < work.seq_len:
+        job.warn(f"the text is too short for sequences of {work.seq_len:,}: they have {plan.seq_len:,} positions")
+    elif blocks.n_repeated > text // 10:
+        job.warn(
+            f"the last sequence repeats {blocks.n_repeated:,} of {text:,} tokens to be full: --seq-len is long for this text"
+        )
+    if plan.batch_size > len(blocks):
+        job.warn(
+            f"a batch of {plan.batch_size:,} takes each of the {len(blocks):,} sequences several times in one step"
+        )
+    if plan.warmup >= plan.steps > 1:
+        job.warn(f"the warm-up of {plan.warmup:,} steps is the whole training: the learning rate never falls")
+
+
+class Telling:
+    """Tells how far a training is: the step at every step, what was measured whenever it is."""
+
+    def __init__(self, job: Job) -> None:
+        self.job, self.steps = job, 0
+        self._figures: dict[str, str] = {}
+
+    def tick(self, step: int) -> None:
+        """A step is done."""
+        self.job.report("training", step, self.steps, "steps", **self._figures)
+
+    def report(self, step: Step) -> None:
+        """Something was measured."""
+        if step.split == "valid":
+            hesitates = f", perplexity {value:.1f}" if (value := perplexity(step.loss)) is not None else ""
+            self.job.note(f"step {step.step:,}: validation loss {step.loss:.4f}{hesitates}")
+            return
+        self._figures = {"loss": f"{step.loss:.3f}", "lr": f"{step.lr:.2e}", "tokens/s": f"{step.tokens_per_s:,.0f}"}
+        if step.reachable is not None:
+            self._figures["of reachable"] = f"{step.reachable:.0%}"
+        if step.waiting is not None:
+            self._figures["waiting"] = f"{step.waiting:.0%}"
+        self.tick(step.step)
+
+
+def train(telling: Telling | None, training: Training) -> None:
+    """Train to the end; the first process tells, and writes the log of all runs that the training took."""
+    if telling is None:
         with stop_signal(lambda _: None) as flag:
             _run_out(training, flag)
         return
+    job, telling.steps = telling.job, training.plan.steps
     with stop_signal(lambda _: job.note("stopping after this step, saving (press again to stop now)")) as flag:
+        telling.tick(training.step)
         for step in training.steps(flag):
-            _report(job, step, training)
+            telling.report(step)
     job.bitwise = training.bitwise
     if training.skipped:
         job.counts["steps_skipped_overflow"] = training.skipped
@@ -273,19 +336,6 @@ def _run_out(training: Training, flag: StopFlag) -> None:
         pass
 
 
-def _report(job: Job, step: Step, training: Training) -> None:
-    if step.split == "valid":
-        hesitates = f", perplexity {value:.1f}" if (value := perplexity(step.loss, 1)) is not None else ""
-        job.note(f"step {step.step:,}: validation loss {step.loss:.4f}{hesitates}")
-        return
-    figures = {"loss": f"{step.loss:.3f}", "lr": f"{step.lr:.2e}", "tokens/s": f"{step.tokens_per_s:,.0f}"}
-    if step.reachable is not None:
-        figures["of reachable"] = f"{step.reachable:.0%}"
-    if step.waiting is not None:
-        figures["waiting"] = f"{step.waiting:.0%}"
-    job.report("training", step.step, training.plan.steps, "steps", **figures)
-
-
 def _figures(job: Job, training: Training) -> None:
     """The course of the loss, its last figures, and the speed over all."""
     for split, prefix in (("train", ""), ("valid", "valid_")):
@@ -293,7 +343,7 @@ def _figures(job: Job, training: Training) -> None:
         if losses:
             job.metrics[f"{prefix}loss"] = round(losses[-1], 6)
     job.note(trend("loss", [step.loss for step in training.history if step.split == "train"], width=40))
-    if "valid_loss" in job.metrics and (ppl := perplexity(job.metrics["valid_loss"], 1)) is not None:
+    if "valid_loss" in job.metrics and (ppl := perplexity(job.metrics["valid_loss"])) is not None:
         job.metrics["perplexity"] = round(ppl, 3)
     last = training.history[-1]
     job.rates = {"tokens_per_s": round(last.tokens / max(last.seconds, 1e-9), 1)}

@@ -5,12 +5,12 @@ from contextlib import ExitStack
 from dataclasses import asdict
 from typing import Any
 
-from wordpipe.model.formats.families import native_class, why_not
+from wordpipe.model.formats.families import native_class
 from wordpipe.model.formats.folder import save_hf
 from wordpipe.stages.making import Job, Made, PathLike, RunOptions, making
 from wordpipe.stages.model_start import Start
 from wordpipe.stages.model_state import state_files
-from wordpipe.stages.model_training import Work, announce, check_resume, prepare, train
+from wordpipe.stages.model_training import Telling, Work, announce, check_resume, prepare, train
 from wordpipe.tokens.formats.transformers_files import framed_tokenizer, transformers_files
 from wordpipe.training.loop import Training
 from wordpipe.training.parallel import World, join_world
@@ -79,11 +79,13 @@ def _lead(world: World, job: Job, start: Start, work: Work, settings: PretrainSe
     """Train as the one process, or as the first of several, and write the model."""
     tokenizer_files = _tokenizer_files(start.tokenizer_json, work)  # what cannot be written is better known now
     check_resume(job, start, work, settings, world)
+    telling = Telling(job)
     training = work.training(
-        settings, start.model(), world, state_dir=job.partial, run_key=job.recipe, begin=start.begin, warn=job.warn
-    )
+        settings, start.model(), world, state_dir=job.partial, run_key=job.recipe, begin=start.begin, warn=job.warn,
+        tick=telling.tick,
+    )  # fmt: skip
     announce(job, work, training)
-    train(job, training)
+    train(telling, training)
     _write(job, training, tokenizer_files, settings)
 
 
@@ -105,8 +107,6 @@ def _write(job: Job, training: Training, tokenizer_files: Mapping[str, bytes], s
     if settings.keep_state:
         for name, data, log in state_files(training.snapshot()):
             job.write(name, data, log=log)
-    if native_class(config) is None:
-        job.warn(why_not(config))
     job.facts |= {
         "dim": config.dim, "architecture": config.architecture, "max_len": config.max_len,
         "transformers": native_class(config),

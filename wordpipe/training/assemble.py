@@ -41,6 +41,8 @@ def assemble(
     begin: Snapshot | None = None,
     unigram_entropy: float | None = None,
     warn: Callable[[str], None] | None = None,
+    tick: Callable[[int], None] | None = None,
+    seed: int | None = None,
 ) -> Training:
     """A training that is ready to run, resumed if `state_dir` holds its checkpoints.
 
@@ -62,6 +64,8 @@ def assemble(
         begin: the end of a finished training that this one goes on from, unless a checkpoint of this one is found.
         unigram_entropy: of the training stream, in nats: what the loss should fall below.
         warn: told if it does not.
+        tick: told the number of every step that is done.
+        seed: of order, masks and dropout; None: that of the settings.
 
     Raises:
         InputError: the training stream is empty.
@@ -71,6 +75,7 @@ def assemble(
     world = world or World(execution.device)
     blocks = task.blocks(train_ids, seq_len or model.config.max_len, word_starts)
     plan = make_plan(settings, model.config, n_blocks=len(blocks), seq_len=blocks.seq_len, device=execution.device.type)
+    plan = plan if seed is None else replace(plan, seed=seed)
     _refuse_uneven(settings, plan, world)
     model.to(execution.device)
     model.recompute = settings.recompute
@@ -105,6 +110,7 @@ def assemble(
         unigram_entropy=None if plan.label_smoothing else unigram_entropy,  # a smoothed loss lies above the entropy
         patience=settings.patience,
         warn=warn,
+        tick=tick,
     )
 
 

@@ -27,6 +27,8 @@ from wordpipe.training.validation import Validation
 
 __all__ = ["Training"]
 
+_TAME = 3e-3  # a third of a rate that nobody should give is no advice
+
 
 class Training:
     """One training, from its first step, from its last checkpoint, or from the end of a finished one.
@@ -48,6 +50,7 @@ class Training:
         unigram_entropy: what the loss should fall below, in nats; None: not compared.
         patience: steps after which it should have, 0 = half of all.
         warn: told, at most once, that it has not.
+        tick: told the number of every step that is done.
 
     Attributes:
         step: steps done.
@@ -77,6 +80,7 @@ class Training:
         unigram_entropy: float | None = None,
         patience: int = 0,
         warn: Callable[[str], None] | None = None,
+        tick: Callable[[int], None] | None = None,
     ) -> None:
         self.model, self.blocks, self.plan, self.execution = model, blocks, plan, execution
         self.world = world or World(execution.device)
@@ -96,6 +100,7 @@ class Training:
         self._predicted = 1.0  # share of the positions, known with the first batch
         self._checkpointed = time.monotonic()
         self._flag, self._end = StopFlag(), plan.steps
+        self._tick = tick
         self._signum: int | None = None  # what the processes agreed on in this step
         self._summing = False  # after they have agreed, the others expect gradients and no words
         self.world.broadcast([weight.detach() for weight in model.parameters()])
@@ -202,6 +207,8 @@ class Training:
         except torch.OutOfMemoryError as error:
             raise too_large(self.plan.micro_batch) from error
         self.step += 1
+        if self._tick is not None:
+            self._tick(self.step)
         if self.step < self.plan.steps:
             self._batches.prefetch(self.step)
         if self.execution.device.type == "cpu":  # elsewhere looking would make the host wait; there reports look
@@ -217,7 +224,7 @@ class Training:
             "the loss or its gradient is no longer a number",
             where=f"step {self.step}",
             got=f"loss {loss}, gradient norm {norm}",
-            hint=f"lower the learning rate, for example --lr {self.plan.lr / 3:.2g}; {good}",
+            hint=f"lower the learning rate, for example --lr {min(self.plan.lr / 3, _TAME):.2g}; {good}",
         )
 
     def _report(self) -> Step:

@@ -21,7 +21,7 @@ class Reports:
         plan: sizes and learning rates.
         reachable: what the speed is compared with.
         unigram_entropy: loss of a model that knows only how frequent each token is, in nats; None: not compared.
-        patience: steps after which a loss that is no better is worth a warning, 0 = half of all.
+        patience: steps after which a loss that is no better is worth a warning, 0 = half of all; never within the warm-up.
         warn: told of it, once.
 
     Attributes:
@@ -39,7 +39,11 @@ class Reports:
     ) -> None:
         self.history: list[Step] = []
         self._plan, self._reachable = plan, reachable
-        self._entropy, self._patience, self._warn = unigram_entropy, patience or max(1, plan.steps // 2), warn
+        self._entropy, self._patience, self._warn = (
+            unigram_entropy,
+            max(patience or plan.steps // 2, plan.warmup, 1),
+            warn,
+        )
         self._seconds_before = 0.0
         self._begun = self._mark = time.monotonic()
         self._marked_step = 0
@@ -108,6 +112,6 @@ class Reports:
             return
         if not loss < self._entropy - _PROGRESS:
             self._warn(
-                f"after {step:,} steps the loss is {loss:.3f}, no better than knowing how frequent each token is "
-                f"({self._entropy:.3f}): give it more --steps, a higher --lr, or a longer --warmup"
+                f"after {step:,} steps the loss is {loss:.3f}, hardly better than knowing how frequent each token is "
+                f"({self._entropy:.3f}): give it more --steps, or a higher --lr"
             )

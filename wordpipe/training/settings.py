@@ -135,7 +135,9 @@ class PretrainSettings(Settings):
     deterministic: bool = setting(False, "same bytes from every run on a GPU too, slower; a CPU always gives them")
     checkpoint_seconds: float = setting(60, "seconds between checkpoints", gt=0, recipe=False)
     checkpoint_steps: int = setting(0, "also a checkpoint every this many steps, 0 = by time only", ge=0, recipe=False)
-    report_every: int = setting(10, "steps between two lines of the log", ge=1, recipe=False)
+    report_every: int = setting(
+        10, "steps between two rows of the log; the screen is told every few seconds", ge=1, recipe=False
+    )
     eval_every: int = setting(0, "steps between validations, 0 = five over the run", ge=0, recipe=False)
     valid_tokens: int = setting(32_768, "held-out positions looked at in each validation", ge=1, recipe=False)
     patience: int = setting(
@@ -180,6 +182,8 @@ class PretrainSettings(Settings):
 
     @model_validator(mode="after")
     def _one_start(self) -> Self:
+        if self.extend is not None and self.steps is None and self.epochs is None:
+            raise ValueError("extend needs steps (or epochs): how long the training is to be in all")
         given = [name for name in ("init", "extend", "init_embeddings") if getattr(self, name) is not None]
         if len(given) > 1:
             raise ValueError(f"{' and '.join(given)} both say what to start from: give one")

@@ -49,7 +49,7 @@ def framed_tokenizer(
         ArtifactError: the tokenizer cannot be read, lacks one of the ids, or has more tokens than the model has embeddings.
     """
     try:
-        tokenizer = open_tokenizer(tokenizer_json, where="tokenizer.json")
+        tokenizer = open_tokenizer(_with_mask(tokenizer_json, ids.get("mask")), where="tokenizer.json")
     except InputError as error:
         raise ArtifactError("not a tokenizer", where="tokenizer.json", got=error.got) from None
     if tokenizer.get_vocab_size() > vocab_size:
@@ -61,6 +61,18 @@ def framed_tokenizer(
     names = {role: _token(tokenizer, role, token_id) for role, token_id in ids.items() if token_id is not None}
     tokenizer.post_processor = _framing(tokenizer, names, causal=causal)
     return tokenizer, names
+
+
+def _with_mask(tokenizer_json: bytes, mask_id: int | None) -> bytes:
+    """With a mask that takes the space before it, as RoBERTa's: in training a hidden word's space is hidden with it."""
+    try:
+        values = json.loads(tokenizer_json)
+        for token in values.get("added_tokens") or []:
+            if token["id"] == mask_id:
+                token["lstrip"] = True
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return tokenizer_json  # whatever it is, `open_tokenizer` says it better
+    return json.dumps(values, ensure_ascii=False).encode()
 
 
 def transformers_files(
