@@ -10,7 +10,7 @@ import click
 
 from wordpipe.cli.output import say
 
-__all__ = ["given_lines"]
+__all__ = ["given_lines", "is_prompt"]
 
 
 def given_lines(words: tuple[str, ...], path: Path | None, *, what: str, option: str) -> Iterator[str]:
@@ -34,7 +34,7 @@ def given_lines(words: tuple[str, ...], path: Path | None, *, what: str, option:
         yield " ".join(words)
         return
     n_lines = 0
-    for line in _prompted(what) if path is None and _is_terminal() else _read(path, what):
+    for line in _prompted(what) if is_prompt(words, path) else _read(path):
         if line.strip():
             n_lines += 1
             yield line.rstrip("\r\n")
@@ -42,8 +42,9 @@ def given_lines(words: tuple[str, ...], path: Path | None, *, what: str, option:
         raise InputError(f"there is no {what}", hint=f"give {what.upper()}, {option} FILE, or lines on standard input")
 
 
-def _is_terminal() -> bool:
-    return sys.stdin is not None and sys.stdin.isatty()
+def is_prompt(words: tuple[str, ...], path: Path | None) -> bool:
+    """Whether someone is going to type the lines."""
+    return not words and path is None and sys.stdin is not None and sys.stdin.isatty()
 
 
 def _prompted(what: str) -> Iterator[str]:
@@ -57,7 +58,7 @@ def _prompted(what: str) -> Iterator[str]:
             return
 
 
-def _read(path: Path | None, what: str) -> Iterator[str]:
+def _read(path: Path | None) -> Iterator[str]:
     from wordpipe.errors import InputError
 
     if path is None and sys.stdin is None:
@@ -69,4 +70,4 @@ def _read(path: Path | None, what: str) -> Iterator[str]:
         with path.open(encoding="utf-8", errors="replace") if path else nullcontext(sys.stdin) as file:
             yield from file
     except FileNotFoundError:
-        raise InputError(f"no such file of {what}s", where=path) from None
+        raise InputError("no such file", where=path) from None

@@ -4,13 +4,13 @@ import json
 import shutil
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import nullcontext
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING
 
 import click
 
+from wordpipe.cli.lines import given_lines, is_prompt
 from wordpipe.cli.output import safe_text, say
 from wordpipe.cli.stage import ExampleCommand
 
@@ -28,7 +28,7 @@ _PIPED_CHARS = 200  # of a text, where the output is no terminal
     example='wordpipe query run/index "how do bees find their way"\nwordpipe query run/words water - salt + sugar',
 )
 @click.argument("artifact", metavar="INDEX|WORDS", type=click.Path(path_type=Path))
-@click.argument("text", nargs=-1)
+@click.argument("text", nargs=-1, metavar="[QUERY]...")
 @click.option("-k", type=click.IntRange(1, 100_000), default=10, help="Answers per query.  [default: 10]")
 @click.option(
     "--queries", type=click.Path(path_type=Path), metavar="FILE", help="Read queries from a file, one per line."
@@ -41,24 +41,19 @@ def query(
 ) -> None:
     """Find the nearest neighbours of a text in an index, or of words in a words artifact.
 
-    All TEXT words are one query. Without TEXT, queries are read from --queries or stdin, one per line; on a terminal
+    All QUERY words are one query. Without QUERY, queries are read from --queries or stdin, one per line; on a terminal
     there is a prompt. Exit code 3 when nothing was answered.
     """
     from wordpipe.errors import ConfigError, InputError
     from wordpipe.stages.query import open_artifact
 
-    if sys.stdin is not None and hasattr(sys.stdin, "reconfigure"):
-        sys.stdin.reconfigure(encoding="utf-8", errors="replace")
-
-    if text and queries:
-        raise ConfigError("give either TEXT or --queries, not both")
     if text and not " ".join(text).strip():
         raise ConfigError("the query is empty", hint="give words, or a file with --queries")
-    answered = asked = 0
-    with open_artifact(artifact, verify=verify) as target, _lines(text, queries) as lines:
-        at_once = _AT_ONCE if target.batches and not _is_prompt(text, queries) else 1
-        for some in _grouped(lines, at_once):
-            asked += len(some)
+    answered = 0
+    with open_artifact(artifact, verify=verify) as target:
+        lines = given_lines(text, queries, what="query", option="--queries")
+        at_once = _AT_ONCE if target.batches and not is_prompt(text, queries) else 1
+        for some in _grouped((line.strip() for line in lines), at_once):
             try:
                 answers = target.answer(some, k)
             except ConfigError as error:
@@ -70,49 +65,8 @@ def query(
                 _complain(answer, quiet=quiet)
                 answered += bool(answer.hits)
                 _print(answer, as_json=as_json, titled=not text)
-    if not asked:
-        raise InputError("there is no query", hint="give TEXT, --queries FILE, or lines on standard input")
     if not answered:
         raise InputError("nothing was found", hint="ask with other words; wordpipe show lists what the artifact holds")
-
-
-def _is_prompt(text: tuple[str, ...], queries: Path | None) -> bool:
-    return not text and queries is None and sys.stdin is not None and sys.stdin.isatty()
-
-
-def _lines(text: tuple[str, ...], queries: Path | None) -> "nullcontext[Iterator[str]]":
-    if text:
-        return nullcontext(iter([" ".join(text)]))
-    if _is_prompt(text, queries):
-        return nullcontext(_prompted())
-    return nullcontext(_read_lines(queries))
-
-
-def _prompted() -> Iterator[str]:
-    """Lines typed at a prompt, until the end of input."""
-    while True:
-        try:
-            line = input("query> ")
-        except EOFError:
-            say("")
-            return
-        if line.strip():
-            yield line.strip()
-
-
-def _read_lines(path: Path | None) -> Iterator[str]:
-    from wordpipe.errors import InputError
-
-    if path is None and sys.stdin is None:
-        raise InputError("there is no query", hint="give TEXT, --queries FILE, or lines on standard input")
-    try:
-        file: TextIO
-        with path.open(encoding="utf-8", errors="replace") if path else nullcontext(sys.stdin) as file:
-            for line in file:
-                if line.strip():
-                    yield line.strip()
-    except FileNotFoundError:
-        raise InputError("no such file of queries", where=path) from None
 
 
 def _grouped(lines: Iterable[str], size: int) -> Iterator[list[str]]:
