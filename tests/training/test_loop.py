@@ -94,7 +94,7 @@ def test_no_progress_is_a_warning_once_also_over_two_runs(values, entropy, at, t
     for until in (8, None):
         list(training(settings, tmp_path, unigram_entropy=entropy, warn=told.append).steps(StopFlag(), until=until))
     assert [text.split(" the loss is ")[0] for text in told] == ([] if at is None else [f"after {at} steps"])
-    assert all("(4.400): give it more --steps, a higher --lr" in text for text in told)
+    assert all("(4.400): give it more --steps, or a higher --lr" in text for text in told)
 
 
 @pytest.mark.parametrize("kind", KINDS)

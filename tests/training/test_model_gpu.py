@@ -16,6 +16,7 @@ def script(monkeypatch):
     return import_module("model_gpu")
 
 
+@pytest.mark.slow
 def test_it_runs_on_a_cpu_and_every_check_holds(script, tmp_path, capsys):
     only = "learn,resume,encode,speed"
     assert script.main(["--out", str(tmp_path / "out.json"), "--device", "cpu", "--only", only]) == 0, (
