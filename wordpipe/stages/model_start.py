@@ -21,9 +21,8 @@ from wordpipe.model.language_model import LanguageModel
 from wordpipe.model.vectors import init_embeddings
 from wordpipe.stages.making import Job
 from wordpipe.stages.model_state import STATE, read_state
-from wordpipe.stages.models import TOKENIZER, TOKENIZER_CONFIG, named_tokens
+from wordpipe.stages.models import TOKENIZER, read_artifact, read_folder
 from wordpipe.stages.sources import model_entry
-from wordpipe.tokens.formats.reading import open_tokenizer, read_tokenizer
 from wordpipe.tokens.vocabulary import number_of_ids
 from wordpipe.training.settings import CHANGEABLE, PACE, PretrainSettings
 from wordpipe.training.state import Snapshot
@@ -92,7 +91,7 @@ def given_model(job: Job, path: Path, tokenizer: Tokenizer, architecture: Archit
         ArtifactError: it has another tokenizer, too few embeddings for it, or is of another architecture than the task trains.
         InputError: nothing there.
     """
-    loaded, theirs, about = _open(job, path, seed)
+    loaded, theirs, names = _open(job, path, seed)
     for text in loaded.notes:
         job.warn(f"{path.name}: {text}")
     config = loaded.config
@@ -116,21 +115,15 @@ def given_model(job: Job, path: Path, tokenizer: Tokenizer, architecture: Archit
         )
     ids = {role: getattr(config, f"{role}_id") for role in ("pad", "bos", "eos", "cls", "sep", "mask")}
     known = {role: number for role, number in ids.items() if number is not None and tokenizer.id_to_token(number)}
-    named = {role: tokenizer.token_to_id(token) for role, token in named_tokens(about).items()}
+    named = {role: tokenizer.token_to_id(token) for role, token in names.items()}
     return Given(loaded.model, known | {role: number for role, number in named.items() if number is not None})
 
 
-def _open(job: Job, path: Path, seed: int) -> tuple[Loaded, Tokenizer, bytes]:
-    """The model, its tokenizer, and what its folder says of special tokens."""
+def _open(job: Job, path: Path, seed: int) -> tuple[Loaded, Tokenizer, dict[str, str]]:
     if (path / "manifest.json").is_file() or not path.is_dir():
-        artifact = job.open_input(path, ["model"])
-        tokenizer = open_tokenizer(artifact.read(TOKENIZER), where=TOKENIZER)
-        return load_hf(artifact.read, artifact.names()), tokenizer, artifact.read(TOKENIZER_CONFIG)
+        return read_artifact(job.open_input(path, ["model"]))
     job.inputs.append(model_entry(path))
-    names = [file.name for file in path.iterdir()]
-    loaded = load_hf(lambda name: (path / name).read_bytes(), names, allow_missing_head=True, seed=seed)
-    about = (path / TOKENIZER_CONFIG).read_bytes() if TOKENIZER_CONFIG in names else b"{}"
-    return loaded, read_tokenizer(path), about
+    return read_folder(path, allow_missing_head=True, seed=seed)
 
 
 def _check_tokenizer(theirs: Tokenizer, ours: Tokenizer, path: Path) -> None:

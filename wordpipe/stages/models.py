@@ -24,7 +24,7 @@ from wordpipe.tokens.formats.reading import open_tokenizer, read_tokenizer
 from wordpipe.tokens.formats.transformers_files import special_names
 from wordpipe.tokens.vocabulary import number_of_ids, vocabulary_of
 
-__all__ = ["OpenModel", "named_tokens", "open_model", "printable"]
+__all__ = ["OpenModel", "open_model", "printable", "read_artifact", "read_folder"]
 
 TOKENIZER, TOKENIZER_CONFIG = "tokenizer.json", "tokenizer_config.json"
 _USES = {"encoder": 'wordpipe fill {} "the cat [MASK] on the mat"', "decoder": 'wordpipe generate {} "The cat"'}
@@ -118,13 +118,24 @@ def open_model(path: PathLike, *, verify: bool = True) -> OpenModel:
     folder = Path(path)
     if is_artifact(folder) or not (folder / CONFIG).is_file():
         with Artifact(folder, ["model"], verify=verify) as artifact:
-            tokenizer = open_tokenizer(artifact.read(TOKENIZER), where=str(folder / TOKENIZER))
-            loaded = load_hf(artifact.read, artifact.names())
-            return _opened(folder, loaded, tokenizer, named_tokens(artifact.read(TOKENIZER_CONFIG)))
+            return _opened(folder, *read_artifact(artifact))
+    return _opened(folder, *read_folder(folder))
+
+
+def read_artifact(artifact: Artifact) -> tuple[Loaded, Tokenizer, dict[str, str]]:
+    """The model, its tokenizer, and role → special token as its files name them."""
+    tokenizer = open_tokenizer(artifact.read(TOKENIZER), where=str(artifact.path / TOKENIZER))
+    return load_hf(artifact.read, artifact.names()), tokenizer, _named_tokens(artifact.read(TOKENIZER_CONFIG))
+
+
+def read_folder(
+    folder: Path, *, allow_missing_head: bool = False, seed: int = 0
+) -> tuple[Loaded, Tokenizer, dict[str, str]]:
+    """The same of a folder of transformers; the last two arguments are those of `load_hf`."""
     names = [file.name for file in folder.iterdir()]
     about = (folder / TOKENIZER_CONFIG).read_bytes() if TOKENIZER_CONFIG in names else b"{}"
-    loaded = load_hf(lambda name: (folder / name).read_bytes(), names)
-    return _opened(folder, loaded, read_tokenizer(folder), named_tokens(about))
+    loaded = load_hf(lambda name: (folder / name).read_bytes(), names, allow_missing_head=allow_missing_head, seed=seed)
+    return loaded, read_tokenizer(folder), _named_tokens(about)
 
 
 def _opened(folder: Path, loaded: Loaded, tokenizer: Tokenizer, names: Mapping[str, str]) -> OpenModel:
@@ -146,7 +157,7 @@ def _there(ids: Mapping[str, int | None]) -> dict[str, int]:
     return {role: number for role, number in ids.items() if number is not None}
 
 
-def named_tokens(data: bytes) -> dict[str, str]:
+def _named_tokens(data: bytes) -> dict[str, str]:
     """The special tokens that a `tokenizer_config.json` names; for a mask it is often the only place."""
     try:
         values: Any = json.loads(data)
