@@ -20,12 +20,16 @@ __all__ = ["OutputLock"]
 class OutputLock:
     """Holds the right to write `target` while the context is open.
 
+    Args:
+        patience: seconds to wait for it: a reader that completes a publication holds it for a moment, which must not fail a writer.
+
     Raises:
         LockedError: another process holds it; nothing was touched.
     """
 
-    def __init__(self, target: Path) -> None:
+    def __init__(self, target: Path, patience: float = 0.5) -> None:
         self._target = target
+        self._patience = patience
         self._path = target.parent / f".{target.name}.lock"
         self._fd = -1
 
@@ -46,17 +50,26 @@ class OutputLock:
         os.close(self._fd)
 
     def _take(self, fd: int) -> None:
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise LockedError(
-                f"another run is writing it{_read_holder(fd)}",
-                where=self._target,
-                hint="wait for it, or stop it, then run this again",
-            ) from None
+        until = time.monotonic() + self._patience
+        while not _lock(fd):
+            if time.monotonic() >= until:
+                raise LockedError(
+                    f"another run is writing it{_read_holder(fd)}",
+                    where=self._target,
+                    hint="wait for it, or stop it, then run this again",
+                )
+            time.sleep(0.005)
         with suppress(OSError):  # who holds it is for the message only: a full disk must not matter here
             os.ftruncate(fd, 0)
             os.pwrite(fd, json.dumps({"pid": os.getpid(), "since": time.strftime("%Y-%m-%d %H:%M:%S")}).encode(), 0)
+
+
+def _lock(fd: int) -> bool:
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _read_holder(fd: int) -> str:

@@ -288,7 +288,7 @@ def _complete(path: Path) -> bool:
         Whether it is worth looking again.
     """
     try:
-        with OutputLock(path):
+        with OutputLock(path, patience=0):
             recover(path)
     except LockedError:
         time.sleep(0.02)
