@@ -21,7 +21,8 @@ class OutputLock:
     """Holds the right to write `target` while the context is open.
 
     Args:
-        patience: seconds to wait for it: a reader that completes a publication holds it for a moment, which must not fail a writer.
+        patience: seconds to wait for it: a reader that completes a publication holds it for a moment, and must not fail a
+            writer by that.
 
     Raises:
         LockedError: another process holds it; nothing was touched.
