@@ -14,8 +14,10 @@ __all__ = [
     "ENCODER_FILE",
     "TRANSFORM_FILE",
     "EncodedBatch",
+    "EncoderKind",
     "Read",
     "TextEncoder",
+    "TextParts",
     "Write",
     "in_pieces",
     "transform_kind",
@@ -24,6 +26,7 @@ __all__ = [
 ENCODER_FILE = "encoder.json"
 TRANSFORM_FILE = "transform.safetensors"
 
+EncoderKind = Literal["words", "static", "transformer"]
 Read = Callable[[str], bytes]
 Write = Callable[[str, bytes], None]
 
@@ -43,6 +46,19 @@ class EncodedBatch:
     empty: npt.NDArray[np.bool_]
     unknown: list[list[str]]
     windows: npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class TextParts:
+    """One text's vector, taken apart.
+
+    Attributes:
+        spans: (start, stop) in characters of each of P pieces: words or tokens; empty spans for special tokens.
+        vectors: (P, D) float32; the rows add up to the text's unit vector.
+    """
+
+    spans: list[tuple[int, int]]
+    vectors: npt.NDArray[np.float32]
 
 
 def in_pieces(
@@ -76,14 +92,14 @@ class TextEncoder(Protocol):
     """Texts to unit vectors; the same text gives the same vector alone or in any batch, to 1e-5.
 
     Attributes:
-        kind: words or transformer.
+        kind: words (word vectors), static (an embedding table that was trained on texts) or transformer.
         dim: width of the vectors.
         window: tokens (or words) of a window.
         overlap: tokens that windows share.
         transform: what is applied to every vector.
     """
 
-    kind: Literal["words", "transformer"]
+    kind: EncoderKind
     dim: int
     window: int
     overlap: int
@@ -101,12 +117,21 @@ class TextEncoder(Protocol):
         """Tokens (or words) of each text, special ones not counted."""
         ...
 
+    def parts(self, text: str) -> TextParts:
+        """The pieces of a text, each with its share of the text's vector.
+
+        Raises:
+            ConfigError: the pooling is no sum over tokens (cls, max).
+            InputError: the text has no vector.
+        """
+        ...
+
     def save(self, write: Write) -> None:
         """Write everything that is needed to load it again, as named files."""
         ...
 
 
-def transform_kind(settings: EmbedSettings, encoder: Literal["words", "transformer"], texts: int) -> TransformKind:
+def transform_kind(settings: EmbedSettings, encoder: EncoderKind, texts: int) -> TransformKind:
     """What `transform = auto` means for this encoder and number of texts.
 
     A model's vectors are centred: untouched they all lie within a narrow cone. Averages of word vectors are left alone:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, Protocol, cast
+from typing import Any, Protocol, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,7 @@ from wordpipe.errors import ConfigError, DivergedError
 from wordpipe.metrics.directions import unit_rows
 from wordpipe.runtime import pick_device, torch_threads
 from wordpipe.sentences.batches import padded, token_batches
-from wordpipe.sentences.encoder import ENCODER_FILE, TRANSFORM_FILE, EncodedBatch, Read, Write, in_pieces
+from wordpipe.sentences.encoder import ENCODER_FILE, TRANSFORM_FILE, EncodedBatch, EncoderKind, Read, Write, in_pieces
 from wordpipe.sentences.pooling import Pooling, merge_windows, pool_hidden
 from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.sentences.transforms import Transform
@@ -48,7 +48,7 @@ class TransformerEncoder:
         ConfigError: a pooling that a model does not have, a device that is not there, or a window larger than the model.
     """
 
-    kind: Literal["words", "transformer"] = "transformer"
+    kind: EncoderKind = "transformer"
 
     def __init__(
         self,

@@ -4,7 +4,7 @@ import io
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from wordpipe.errors import ConfigError, DivergedError
 from wordpipe.metrics.directions import unit_rows
-from wordpipe.sentences.encoder import ENCODER_FILE, TRANSFORM_FILE, EncodedBatch, Read, Write, in_pieces
+from wordpipe.sentences.encoder import ENCODER_FILE, TRANSFORM_FILE, EncodedBatch, EncoderKind, Read, Write, in_pieces
 from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.sentences.sif import sif_weights, sum_segments
 from wordpipe.sentences.transforms import Transform
@@ -46,7 +46,7 @@ class WordEncoder:
         ConfigError: a pooling that word vectors do not have.
     """
 
-    kind: Literal["words", "transformer"] = "words"
+    kind: EncoderKind = "words"
 
     def __init__(
         self,
