@@ -20,10 +20,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from wordpipe.errors import WordpipeError as WordpipeError
     from wordpipe.pipeline import Pipeline as Pipeline
+    from wordpipe.stages.contrast import train_contrastive as train_contrastive
     from wordpipe.stages.diff import diff as diff
+    from wordpipe.stages.doctor import doctor as doctor
+    from wordpipe.stages.duplicates import duplicates as duplicates
     from wordpipe.stages.embed import embed as embed
     from wordpipe.stages.evaluate import evaluate_tokenizer as evaluate_tokenizer
     from wordpipe.stages.evaluate_model import evaluate_model as evaluate_model
+    from wordpipe.stages.evaluate_retrieval import evaluate_retrieval as evaluate_retrieval
+    from wordpipe.stages.evaluate_sts import evaluate_sts as evaluate_sts
     from wordpipe.stages.evaluate_words import evaluate_words as evaluate_words
     from wordpipe.stages.export import export as export
     from wordpipe.stages.export import export_words as export_words
@@ -53,9 +58,13 @@ _PUBLIC = {
     "train_word2vec": "wordpipe.stages.word2vec:train_word2vec",
     "train_mlm": "wordpipe.stages.pretrain:train_mlm",
     "train_clm": "wordpipe.stages.pretrain:train_clm",
+    "doctor": "wordpipe.stages.doctor:doctor",
+    "train_contrastive": "wordpipe.stages.contrast:train_contrastive",
     "embed": "wordpipe.stages.embed:embed",
     "evaluate_tokenizer": "wordpipe.stages.evaluate:evaluate_tokenizer",
     "evaluate_model": "wordpipe.stages.evaluate_model:evaluate_model",
+    "evaluate_retrieval": "wordpipe.stages.evaluate_retrieval:evaluate_retrieval",
+    "evaluate_sts": "wordpipe.stages.evaluate_sts:evaluate_sts",
     "evaluate_words": "wordpipe.stages.evaluate_words:evaluate_words",
     "generate": "wordpipe.stages.generate:generate",
     "fill": "wordpipe.stages.fill:fill",
@@ -64,6 +73,7 @@ _PUBLIC = {
     "index": "wordpipe.stages.index:index",
     "open": "wordpipe.stages.query:open_artifact",
     "diff": "wordpipe.stages.diff:diff",
+    "duplicates": "wordpipe.stages.duplicates:duplicates",
     "show": "wordpipe.stages.inspect:show",
     "verify": "wordpipe.stages.inspect:verify",
     "export": "wordpipe.stages.export:export",

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wordpipe.metrics.correlation import average_ranks, spearman
+from wordpipe.metrics.correlation import average_ranks, pearson, spearman
 
 FEW_VALUES = st.lists(st.tuples(st.integers(-3, 3), st.integers(-3, 3)), min_size=2, max_size=25)  # many ties
 
@@ -33,6 +33,7 @@ def test_it_is_that_of_scipy() -> None:
         one, other = rng.standard_normal(n), rng.integers(0, max(2, n // 3), n).astype(np.float64)
         other[:2] = 0, 1
         assert spearman(one, other) == pytest.approx(stats.spearmanr(one, other).statistic)
+        assert pearson(one, other) == pytest.approx(stats.pearsonr(one, other).statistic)
 
 
 @given(FEW_VALUES)
@@ -51,3 +52,11 @@ def test_the_same_order_is_one_and_nothing_has_none() -> None:
     assert spearman(values, -values) == -1
     assert spearman(values[:0], values[:0]) is None
     assert spearman(values[:1], values[:1]) is None
+
+
+def test_a_rising_line_is_one_and_what_does_not_move_has_none() -> None:
+    values = np.random.default_rng().standard_normal(50)
+    assert pearson(values, 3 * values - 2) == pytest.approx(1)
+    assert pearson(values, -values) == -1
+    assert pearson(values, np.ones(50)) is None
+    assert pearson(values[:0], values[:0]) is None

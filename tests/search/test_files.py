@@ -10,7 +10,7 @@ from wordpipe.search.files import read_index, write_index
 from wordpipe.search.query import search
 
 
-@pytest.mark.parametrize("kind", ["flat", "hnsw", "ivf"])
+@pytest.mark.parametrize("kind", ["flat", "hnsw", "nsg", "ivf", "panorama", "ivf-pq", "rabitq"])
 def test_faiss_and_we_read_back_the_same_index(kind: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     vectors_ND = unit(800, 12, 1)
     index = built(vectors_ND, type=kind).index
@@ -38,7 +38,7 @@ def test_an_error_of_the_writer_arrives_as_it_is() -> None:
     assert error.value.errno == 28
 
 
-@pytest.mark.parametrize("kind", ["flat", "hnsw", "ivf"])
+@pytest.mark.parametrize("kind", ["flat", "hnsw", "nsg", "ivf", "panorama", "ivf-pq", "rabitq"])
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.999])
 def test_a_truncated_file_is_refused(kind: str, share: float) -> None:
     file = io.BytesIO()

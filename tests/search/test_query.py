@@ -63,3 +63,34 @@ def test_a_query_without_a_direction_is_refused_by_row(poison: float) -> None:
 def test_a_query_of_another_width_is_refused() -> None:
     with pytest.raises(InputError, match="got 5; expected 4"):
         search(faiss.IndexFlatIP(4), unit(1, 5, 1), 2)
+
+
+@settings(deadline=None, max_examples=25)
+@given(seed=st.integers(0, 9_999), share=st.sampled_from([0.0, 0.03, 0.4, 1.0]), k=st.integers(1, 30))
+def test_a_filtered_search_is_the_search_among_those_rows(seed: int, share: float, k: int) -> None:
+    vectors_ND, queries_QD = unit(300, 7, seed), unit(3, 7, seed + 1)
+    allowed = np.random.default_rng(seed).random(300) < share
+    rows = np.flatnonzero(allowed)
+    for index in (faiss.IndexFlatIP(7), faiss.IndexHNSWFlat(7, 16, faiss.METRIC_INNER_PRODUCT)):
+        index.add(vectors_ND)
+        for vectors in (None, lambda some: vectors_ND[some]):
+            hits = search(index, queries_QD, k, allowed, vectors=vectors, threads=1)
+            exact_kind = isinstance(index, faiss.IndexFlat) or (vectors is not None and share < 1)
+            for query_D, hit in zip(queries_QD, hits, strict=True):
+                assert allowed[hit.rows].all()
+                scores = np.sort(vectors_ND[rows] @ query_D)[::-1][:k]
+                if exact_kind:
+                    np.testing.assert_allclose(hit.scores, scores, atol=1e-6)
+                else:
+                    assert len(hit) <= len(scores)
+
+
+def test_a_filter_digs_as_deep_as_it_must() -> None:
+    """The allowed rows are the farthest of all, and the index takes no selection."""
+    vectors_ND = unit(2_000, 6, 1)
+    index = built(vectors_ND, type="ivf", nlist=4, nprobe=4).index
+    far = np.argsort(vectors_ND @ vectors_ND[0])[:5]
+    allowed = np.zeros(2_000, dtype=np.bool_)
+    allowed[far] = True
+    (hit,) = search(index, vectors_ND[:1], 3, allowed)
+    assert hit.rows.tolist() == far[::-1][:3].tolist()

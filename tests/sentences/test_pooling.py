@@ -2,31 +2,58 @@ import numpy as np
 import pytest
 import torch
 
-from wordpipe.sentences.pooling import Pooling, merge_windows, pool_hidden
+from wordpipe.sentences.pooling import Pooling, merge_windows, pool_rows
+from wordpipe.sentences.torch_states import pool_hidden
+
+POOLINGS: tuple[Pooling, ...] = ("mean", "cls", "max", "first-last", "weighted")
+LENGTHS = np.array([1, 5, 9, 3])
+WEIGHTS_V = np.array([0, 0.5, 2, 1, 0.1], np.float32)
 
 
-def slow_pool(states: np.ndarray, pooling: Pooling) -> np.ndarray:
-    """The states of the real tokens of one sequence, (T, D)."""
-    return {"mean": states.mean(axis=0), "cls": states[0], "max": states.max(axis=0)}[pooling]
+def slow_pool(states: np.ndarray, ids: np.ndarray, pooling: Pooling) -> np.ndarray:
+    """The states of the tokens of one sequence, (T, D)."""
+    if pooling == "weighted":
+        return (states * WEIGHTS_V[ids, None]).sum(axis=0) / max(WEIGHTS_V[ids].sum(), 1e-9)
+    return {"cls": states[0], "max": states.max(axis=0)}.get(pooling, states.mean(axis=0))
 
 
-@pytest.mark.parametrize("pooling", ["mean", "cls", "max"])
+@pytest.mark.parametrize("pooling", POOLINGS)
 @pytest.mark.parametrize("seed", range(3))
-def test_pooling_matches_the_slow_twin_and_ignores_what_padding_holds(pooling: Pooling, seed: int) -> None:
+def test_both_ways_of_pooling_match_the_slow_twin(pooling: Pooling, seed: int) -> None:
     rng = np.random.default_rng(seed)
-    lengths = [1, 5, 9, 3]
     hidden_BTD = rng.standard_normal((4, 9, 6)).astype(np.float32)
-    mask_BT = np.arange(9) < np.array(lengths)[:, None]
-    hidden_BTD[~mask_BT] = np.nan
-    pooled = pool_hidden(torch.from_numpy(hidden_BTD), torch.from_numpy(mask_BT), pooling).numpy()
-    expected = [slow_pool(hidden_BTD[row, :length], pooling) for row, length in enumerate(lengths)]
+    ids_BT = rng.integers(5, size=(4, 9))
+    ids_BT[3] = 0  # weighs nothing
+    mask_BT = np.arange(9) < LENGTHS[:, None]
+    hidden_BTD[~mask_BT] = np.nan  # padding does not count, whatever it holds
+    given = [torch.from_numpy(array) for array in (hidden_BTD, ids_BT, mask_BT)]
+    weights_V = torch.from_numpy(WEIGHTS_V) if pooling == "weighted" else None
+    pooled = pool_hidden(*given, pooling, weights_V).numpy()
+    expected = [
+        slow_pool(hidden_BTD[row, :length], ids_BT[row, :length], pooling) for row, length in enumerate(LENGTHS)
+    ]
     np.testing.assert_allclose(pooled, expected, atol=1e-6)
+    np.testing.assert_allclose(
+        pool_rows(hidden_BTD[mask_BT], ids_BT[mask_BT], LENGTHS, pooling, WEIGHTS_V), expected, atol=1e-6
+    )
+
+
+@pytest.mark.parametrize("pooling", POOLINGS)
+def test_a_sequence_has_the_same_bits_in_any_company(pooling: Pooling) -> None:
+    rng = np.random.default_rng(9)
+    states_ND, ids_N = rng.standard_normal((18, 6)).astype(np.float32), rng.integers(1, 5, size=18)
+    together = pool_rows(states_ND, ids_N, LENGTHS, pooling, WEIGHTS_V)
+    for number, (start, length) in enumerate(zip(np.cumsum(LENGTHS) - LENGTHS, LENGTHS, strict=True)):
+        here = slice(start, start + length)
+        alone = pool_rows(states_ND[here], ids_N[here], LENGTHS[number : number + 1], pooling, WEIGHTS_V)
+        np.testing.assert_array_equal(alone[0], together[number])
 
 
 def test_half_precision_is_added_up_in_full() -> None:
     hidden_BTD = torch.full((1, 4096, 1), 1.0078125, dtype=torch.bfloat16)
     mask_BT = torch.ones(1, 4096, dtype=torch.bool)
-    assert pool_hidden(hidden_BTD, mask_BT, "mean").item() == pytest.approx(1.0078125, abs=1e-6)
+    pooled = pool_hidden(hidden_BTD, mask_BT.long(), mask_BT, "mean")
+    assert pooled.item() == pytest.approx(1.0078125, abs=1e-6)
 
 
 @pytest.mark.parametrize("pooling", ["mean", "cls", "max"])

@@ -5,7 +5,7 @@ import torch
 from tests.sentences.tiny import CLS, SEP, WORDS, Mixing, encoder, tokenizer
 from wordpipe.errors import ConfigError, DivergedError
 from wordpipe.sentences.settings import EmbedSettings
-from wordpipe.sentences.transformer_encoder import TransformerEncoder
+from wordpipe.sentences.transformer_encoder import ModelParts, TransformerEncoder
 from wordpipe.sentences.transforms import Moments
 from wordpipe.sentences.windows import token_windows
 
@@ -119,7 +119,7 @@ def test_saved_and_loaded_it_gives_the_same_bytes() -> None:
     from wordpipe.sentences.loading import load_encoder
 
     loaded = load_encoder(
-        files.__getitem__, open_words=lambda _: str.split, open_model=lambda about: (Mixing(), tokenizer())
+        files.__getitem__, open_words=lambda _: str.split, open_model=lambda about: ModelParts(Mixing(), tokenizer())
     )
     np.testing.assert_array_equal(loaded.encode(texts).vectors, mended.encode(texts).vectors)
     again: dict[str, bytes] = {}

@@ -5,7 +5,11 @@ from hypothesis import strategies as st
 
 from wordpipe.errors import ArtifactError, ConfigError, InputError
 from wordpipe.metrics.directions import unit_rows
-from wordpipe.sentences.transforms import Moments, Transform
+from wordpipe.sentences.fitting import shrinkage
+from wordpipe.sentences.settings import EmbedSettings
+from wordpipe.sentences.transforms import Moments, Transform, TransformKind
+
+KINDS: tuple[TransformKind, ...] = ("none", "centre", "remove-components", "whiten")
 
 
 def crowd(n: int, dim: int, seed: int) -> np.ndarray:
@@ -101,3 +105,92 @@ def test_fit_is_the_same_bytes_again() -> None:
         moments.add(crowd(50, 8, 7))
         fits.append(moments.fit("remove-components", 2).to_bytes())
     assert fits[0] == fits[1]
+
+
+def fitted(vectors_ND: np.ndarray, kind: TransformKind, components: int = 1, dims: int = 0) -> Transform:
+    moments = Moments(vectors_ND.shape[1])
+    moments.add(vectors_ND)
+    return moments.fit(kind, components, dims=dims)
+
+
+def test_whitened_vectors_vary_alike_in_all_directions() -> None:
+    vectors_ND = crowd(20_000, 8, 8)
+    for dims in (0, 5):
+        transform = fitted(vectors_ND, "whiten", dims=dims)
+        assert transform.dim == (dims or 8)
+        turned_NK = transform.turn(vectors_ND - transform.mean)
+        np.testing.assert_allclose(np.cov(turned_NK.T), np.eye(dims or 8), atol=0.02)
+        assert transform.apply(vectors_ND)[0].shape == (20_000, dims or 8)
+
+
+def test_shrinkage_is_the_papers() -> None:
+    for n in (3, 30, 3_000):
+        vectors_ND = crowd(n, 8, 15).astype(np.float64)
+        S = np.cov(vectors_ND.T, bias=True)
+        tr, trS2, p = np.trace(S), np.trace(S @ S), 8
+        expected = ((1 - 2 / p) * trS2 + tr**2) / ((n + 1 - 2 / p) * (trS2 - tr**2 / p))
+        assert shrinkage(np.linalg.eigvalsh(S), n) == pytest.approx(min(1, expected))
+    assert shrinkage(np.ones(4), 10) == 1.0
+
+
+@pytest.mark.slow
+def test_few_texts_are_whitened_less_as_scikit_learn_shrinks() -> None:
+    covariance = pytest.importorskip("sklearn.covariance")
+    vectors_ND = crowd(30, 64, 9)  # scikit-learn leaves out the paper's 2 / D, so D is not too small
+    shrunk_DD = covariance.OAS().fit(vectors_ND.astype(np.float64)).covariance_
+    matrix_DK = fitted(vectors_ND, "whiten", dims=29).matrix
+    np.testing.assert_allclose(matrix_DK.T @ shrunk_DD @ matrix_DK, np.eye(29), atol=0.03)
+
+
+def test_reducing_to_all_dims_gives_the_same_cosines() -> None:
+    vectors_ND = crowd(200, 8, 10)
+    one_ND, other_ND = (fitted(vectors_ND, "whiten", dims=dims).apply(vectors_ND)[0] for dims in (0, 8))
+    np.testing.assert_allclose(one_ND @ one_ND.T, other_ND @ other_ND.T, atol=1e-4)
+
+
+def test_directions_in_which_nothing_varies_are_not_blown_up() -> None:
+    vectors_ND = np.hstack([crowd(300, 6, 11), np.zeros((300, 2), np.float32)])
+    transform = fitted(vectors_ND, "whiten")
+    assert np.abs(transform.matrix[6:]).max() == 0
+    with pytest.raises(InputError, match="got 6; expected 7"):
+        fitted(vectors_ND, "whiten", dims=7)
+    with pytest.raises(ConfigError, match="at most 8"):
+        fitted(vectors_ND, "whiten", dims=9)
+    with pytest.raises(InputError, match="got 0; expected 1"):
+        fitted(vectors_ND[[0, 0, 0]], "whiten")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_transform_is_one_linear_form(kind: TransformKind) -> None:
+    vectors_ND = crowd(50, 8, 12)
+    transform = fitted(vectors_ND, kind, 2)
+    linear_NK = vectors_ND @ transform.matrix - transform.offset
+    np.testing.assert_allclose(unit_rows(linear_NK)[0], transform.apply(vectors_ND)[0], atol=1e-5)
+    back = Transform.from_bytes(transform.to_bytes(), kind)
+    np.testing.assert_array_equal(back.apply(vectors_ND)[0], transform.apply(vectors_ND)[0])
+    assert back.to_bytes() == transform.to_bytes()
+
+
+def test_what_is_only_the_mean_vanishes_when_whitened() -> None:
+    vectors_ND = crowd(50, 8, 13)
+    transform = fitted(vectors_ND, "whiten")
+    mended_ND, lost_N = transform.apply(np.vstack([vectors_ND, transform.mean, np.zeros(8, np.float32)]))
+    assert np.flatnonzero(lost_N).tolist() == [50, 51]
+    assert not mended_ND[50:].any()
+
+
+def test_weights_belong_to_whiten_alone() -> None:
+    whitened = fitted(crowd(50, 8, 14), "whiten")
+    with pytest.raises(ArtifactError, match="nothing else"):
+        Transform.from_bytes(whitened.to_bytes(), "centre")
+    with pytest.raises(ArtifactError, match="nothing else"):
+        Transform.from_bytes(fitted(crowd(50, 8, 14), "centre").to_bytes(), "whiten")
+    uneven = Transform("whiten", whitened.mean, whitened.components, whitened.weights[:5])  # type: ignore[index]
+    with pytest.raises(ArtifactError, match="differ in width"):
+        Transform.from_bytes(uneven.to_bytes(), "whiten")
+
+
+def test_dims_without_whiten_are_refused() -> None:
+    assert EmbedSettings.make({"transform": "whiten", "dims": 3}).dims == 3
+    with pytest.raises(ConfigError, match="dims = 3 is for transform = whiten, not auto"):
+        EmbedSettings.make({"dims": 3})

@@ -1,40 +1,117 @@
+"""Units out of a corpus, against a slow twin that works on rows one at a time."""
+
+import random
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.sentences.tiny import encoder
 from wordpipe.artifacts.schemas import CORPUS
 from wordpipe.sentences.settings import EmbedSettings
-from wordpipe.sentences.units import Unit, read_units
+from wordpipe.sentences.units import UnitBatch, UnitCutter
+from wordpipe.sentences.windows import pack_sentences
 
+SCHEMA = CORPUS.append(pa.field("lang", pa.string()))
 SENTENCES = [("a", "w1 w2. "), ("a", "w3 w4 w5. "), ("a", "w6."), ("b", "w7 ")]
 
 
-def units(**values: Any) -> list[Unit]:
-    schema = CORPUS.append(pa.field("lang", pa.string()))
-    rows = [
-        {"doc_id": d, "sentence_id": i, "title": f"T{d}", "text": t, "split": "train", "source": "f", "line": i + 1}
-        | {"lang": "en"}
-        for i, (d, t) in enumerate(SENTENCES)
+def corpus(sentences: list[tuple[str, str, str | None]]) -> list[dict[str, Any]]:
+    """Rows of document, text and title."""
+    rows: list[dict[str, Any]] = []
+    for line, (document, text, title) in enumerate(sentences, 1):
+        number = rows[-1]["sentence_id"] + 1 if rows and rows[-1]["doc_id"] == document else 0
+        rows.append(
+            {"doc_id": document, "sentence_id": number, "title": title, "text": text, "split": "train", "source": "f"}
+            | {"line": line, "lang": f"l{line}"}
+        )
+    return rows
+
+
+def cut(rows: list[dict[str, Any]], sizes: list[int]) -> list[pa.RecordBatch]:
+    """The rows in batches of these sizes, the rest in one."""
+    table, batches = pa.Table.from_pylist(rows, schema=SCHEMA), []
+    for size in [*sizes, len(rows)]:
+        batches += table.slice(0, size).combine_chunks().to_batches() or [pa.RecordBatch.from_pylist([], SCHEMA)]
+        table = table.slice(size)
+    return batches
+
+
+def listed(batches: list[UnitBatch]) -> list[tuple[Any, ...]]:
+    """What is known of each unit."""
+    names = ("doc_id", "source", "line", "lang")
+    return [
+        values
+        for units in batches
+        for values in zip(
+            units.text.to_pylist(),
+            units.embedded.to_pylist(),
+            units.covered.tolist(),
+            *(units.column(name).to_pylist() for name in names),
+            strict=True,
+        )
     ]
-    batches = pa.Table.from_pylist(rows, schema=schema).to_batches(max_chunksize=2)  # document a spans two batches
-    return list(read_units(batches, EmbedSettings(**values), encoder(**values)))
+
+
+def twin(rows: list[dict[str, Any]], settings: EmbedSettings, reader: Any) -> list[tuple[Any, ...]]:
+    """The same, row by row."""
+    documents: list[list[dict[str, Any]]] = []
+    for row in rows:
+        if row["sentence_id"] == 0:
+            documents.append([])
+        documents[-1].append(row)
+    found = []
+    for document in documents:
+        if settings.unit == "sentence":
+            spans = [(n, n + 1) for n in range(len(document))]
+        elif settings.unit == "document":
+            spans = [(0, len(document))]
+        else:
+            spans = pack_sentences(reader.lengths([row["text"] for row in document]), reader.window, reader.overlap)
+        seen = 0
+        for first, stop in spans:
+            row, text = document[first], "".join(row["text"] for row in document[first:stop]).strip()
+            titled = settings.with_title and settings.unit != "sentence" and row["title"]
+            embedded = f"{row['title']}\n{text}" if titled else text
+            about = tuple(row[name] for name in ("doc_id", "source", "line", "lang"))
+            found.append((text, embedded, stop - max(first, seen), *about))
+            seen = stop
+    return found
+
+
+TEXTS = st.sampled_from(["w1 w2. ", "", " \u2028w3\u3000", "w4 " * 9, "ü日本\n", "w5"])
+ROWS = st.lists(st.tuples(st.sampled_from("aaab"), TEXTS, st.sampled_from([None, "", "T", "Zwei Ä"])), max_size=25)
+
+
+@given(
+    ROWS, st.lists(st.integers(0, 6), max_size=5), st.sampled_from(["sentence", "document", "window"]), st.booleans()
+)
+def test_units_are_those_of_the_twin_however_the_rows_come(rows, sizes, unit, with_title) -> None:
+    made = corpus(rows)
+    settings = EmbedSettings(unit=unit, with_title=with_title, window=8, overlap=3)
+    reader = encoder(unit=unit, window=8, overlap=3)
+    cutter = UnitCutter(settings, reader)
+    expected = twin(made, settings, reader)
+    assert listed(list(cutter.read(cut(made, sizes)))) == expected
+    assert listed(list(cutter.read(cut(made, sizes[::-1])))) == expected  # windows as they were found the first time
+
+
+def units(**values: Any) -> list[tuple[Any, ...]]:
+    rows = corpus([(document, text, f"T{document}") for document, text in SENTENCES])
+    return listed(list(UnitCutter(EmbedSettings(**values), encoder(**values)).read(cut(rows, [2]))))
 
 
 def test_sentences_stand_alone() -> None:
-    found = units(unit="sentence")
-    assert [unit.embedded for unit in found] == ["w1 w2.", "w3 w4 w5.", "w6.", "w7"]
-    assert [unit.line for unit in found] == [1, 2, 3, 4]
-    assert found[0].metadata == {"lang": "en"}
+    assert [unit[1] for unit in units(unit="sentence")] == ["w1 w2.", "w3 w4 w5.", "w6.", "w7"]
 
 
 def test_documents_are_their_sentences_after_the_title() -> None:
     found = units(unit="document")
-    assert [unit.embedded for unit in found] == ["Ta\nw1 w2. w3 w4 w5. w6.", "Tb\nw7"]
-    assert [unit.text for unit in found] == ["w1 w2. w3 w4 w5. w6.", "w7"]
-    assert [unit.rows for unit in found] == [3, 1]
-    assert units(unit="document", with_title=False)[1].embedded == "w7"
+    assert [unit[1] for unit in found] == ["Ta\nw1 w2. w3 w4 w5. w6.", "Tb\nw7"]
+    assert [unit[0] for unit in found] == ["w1 w2. w3 w4 w5. w6.", "w7"]
+    assert units(unit="document", with_title=False)[1][1] == "w7"
 
 
 @pytest.mark.parametrize(
@@ -43,6 +120,20 @@ def test_documents_are_their_sentences_after_the_title() -> None:
 )
 def test_windows_are_whole_sentences_that_fit(overlap: int, texts: list[str]) -> None:
     found = units(unit="window", window=8, overlap=overlap, with_title=False)
-    assert [unit.embedded for unit in found] == texts
-    assert sum(unit.rows for unit in found) == len(SENTENCES)  # overlapping rows are counted once
-    assert [unit.line for unit in found] == [1, 3 if overlap == 0 else 2, 4]
+    assert [unit[1] for unit in found] == texts
+    assert sum(unit[2] for unit in found) == len(SENTENCES)  # overlapping rows are counted once
+
+
+def test_the_same_text_twice_in_a_row_is_two_documents() -> None:
+    rows = [row | {"sentence_id": number % 2} for number, row in enumerate(corpus([("a", "w1 ", None)] * 4))]
+    cutter = UnitCutter(EmbedSettings(unit="document"), encoder())
+    for size in range(4):
+        assert [unit[0] for unit in listed(list(cutter.read(cut(rows, [size]))))] == ["w1 w1", "w1 w1"]
+
+
+def test_white_space_is_what_python_says_it_is() -> None:
+    spaces = "".join(chr(code) for code in range(0x110000) if chr(code).isspace())
+    rng = random.Random(0)
+    texts = ["".join(rng.choices(spaces + "\u200b\u180e\ufeffx", k=6)) for _ in range(500)]
+    found = UnitCutter(EmbedSettings(), encoder()).read(cut(corpus([("a", text, None) for text in texts]), []))
+    assert [unit[0] for unit in listed(list(found))] == [text.strip() for text in texts]

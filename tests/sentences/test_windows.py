@@ -52,6 +52,6 @@ def test_batches_hold_every_sequence_within_the_budget(lengths: list[int], budge
 
 
 def test_padding() -> None:
-    ids_BT, mask_BT = padded([[5, 6, 7], [8]])
+    ids_BT, mask_BT = padded(np.array([5, 6, 7, 8]), np.array([3, 1]))
     assert ids_BT.tolist() == [[5, 6, 7], [8, 0, 0]]
     assert mask_BT.tolist() == [[True, True, True], [True, False, False]]

@@ -54,7 +54,7 @@ def whole_folder(
 
     Args:
         path: the folder.
-        files: name → content, chunk by chunk.
+        files: name (of a file in a folder below too: "1_Pooling/config.json") → content, chunk by chunk.
         may_replace: an older folder that holds only files of these names and of those in `files` is replaced; nothing else is.
 
     Returns:
@@ -73,7 +73,8 @@ def whole_folder(
     beside.mkdir()
     try:
         sizes = {name: _write(beside / name, chunks) for name, chunks in files.items()}
-        _sync_folder(beside)
+        for folder, _, _ in os.walk(beside):
+            _sync_folder(Path(folder))
         if not (path.exists() and exchange(beside, path)):
             if path.exists():
                 path.rename(aside)
@@ -88,6 +89,7 @@ def whole_folder(
 
 
 def _write(path: Path, chunks: Iterable[bytes]) -> int:
+    path.parent.mkdir(parents=True, exist_ok=True)
     with HashedFile(path, path.name) as file:
         for chunk in chunks:
             file.write(chunk)

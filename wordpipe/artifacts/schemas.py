@@ -8,6 +8,7 @@ import pyarrow as pa
 __all__ = [
     "CORPUS",
     "COUNTS",
+    "SOURCES",
     "STEPS",
     "TOKENS_16",
     "TOKENS_32",
@@ -29,6 +30,17 @@ CORPUS = pa.schema(
         pa.field("source", pa.string(), nullable=False),  # the file (or python:package.module) it came from
         pa.field("line", pa.int64(), nullable=False),  # 1-based line or record where the sentence begins
     ]
+)
+
+SOURCES = (
+    pa.schema(  # sources.parquet beside the corpus: what each source gave, in the order of its rows; outside the digest
+        [
+            pa.field("source", pa.string(), nullable=False),
+            pa.field("digest", pa.string(), nullable=False),  # BLAKE3 of its content; empty for a stream
+            pa.field("rows", pa.int64(), nullable=False),
+            pa.field("told", pa.string(), nullable=False),  # counts and warnings, JSON
+        ]
+    )
 )
 
 

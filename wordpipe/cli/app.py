@@ -26,6 +26,8 @@ _USE = {
     "evaluate": ("wordpipe.cli.app:_evaluate", "Measure how good a tokenizer, word vectors or a model are."),
     "show": ("wordpipe.cli.inspect:show", "Say what an artifact is, how it was made and what it holds."),
     "verify": ("wordpipe.cli.inspect:verify", "Check that artifacts are whole and unchanged."),
+    "doctor": ("wordpipe.cli.doctor:doctor", "Say how healthy a space of vectors is, and what would mend it."),
+    "duplicates": ("wordpipe.cli.duplicates:duplicates", "Report groups of texts that say nearly the same."),
     "map": ("wordpipe.cli.map:map_", "Draw a map of word vectors as one HTML page."),
     "export": ("wordpipe.cli.export:export", "Write an artifact in another program's format."),
 }
@@ -117,7 +119,8 @@ _train = LazyGroup(
     {"Objectives": _verbs("train ")},
     prefix="train ",
     name="train",
-    help="Example:  wordpipe train mlm run/tokens -o run/model --preset tiny\n\nTrain word vectors or a transformer.",
+    help="Example:  wordpipe train mlm run/tokens -o run/model --preset tiny\n\n"
+    "Train word vectors, a transformer or an encoder of texts.",
     context_settings=_CONTEXT,
     subcommand_metavar="OBJECTIVE TOKENS -o OUTPUT [OPTIONS]",
 )
@@ -134,6 +137,14 @@ _evaluate = LazyGroup(
                 "wordpipe.cli.evaluate_model:model",
                 "Judge language models by how much a text surprises them, side by side.",
             ),
+            "sts": (
+                "wordpipe.cli.evaluate_sts:sts",
+                "Judge encoders of texts on pairs of sentences that people have scored.",
+            ),
+            "retrieval": (
+                "wordpipe.cli.evaluate_retrieval:retrieval",
+                "Judge how well encoders find the documents that people judged relevant.",
+            ),
         }
     },
     name="evaluate",
@@ -146,7 +157,10 @@ _MAKE = {
     "ingest": ("", VERBS["ingest"].summary),
     "import": ("", VERBS["import"].summary),
     "tokenize": ("", VERBS["tokenize"].summary),
-    "train": ("wordpipe.cli.app:_train", "Train word vectors (word2vec) or a transformer (mlm, clm)."),
+    "train": (
+        "wordpipe.cli.app:_train",
+        "Train word vectors (word2vec), a transformer (mlm, clm) or an encoder of texts (contrastive).",
+    ),
     "embed": ("", VERBS["embed"].summary),
     "index": ("", VERBS["index"].summary),
 }

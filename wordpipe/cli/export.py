@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -11,12 +12,13 @@ from wordpipe.cli.stage import ExampleCommand
 __all__ = ["export"]
 
 FORMATS = (
-    "word2vec-text", "word2vec-binary", "glove", "numpy", "projector",
+    "word2vec-text", "word2vec-binary", "glove", "numpy", "projector", "npy", "sentence-transformers", "onnx",
     "tokenizer-json", "vocab-txt", "vocab-merges", "transformers", "tiktoken",
 )  # fmt: skip
 EXAMPLE = """wordpipe export run/words --to word2vec-text -o words.txt
+wordpipe export run/sentences --to sentence-transformers -o encoder
 wordpipe export run/tokens --to tiktoken -o vocab.tiktoken"""
-HELP = """Write word vectors or a tokenizer in the format of another program.
+HELP = """Write vectors, an encoder of texts or a tokenizer in the format of another program.
 
 \b
 words:
@@ -25,6 +27,12 @@ words:
   glove            a file, the text without its first line
   numpy            a folder with vectors.npy, words.txt and counts.npy
   projector        a folder with vectors.tsv and metadata.tsv, for TensorFlow's embedding projector
+  npy              a file of the vectors alone, which numpy.load(FILE, mmap_mode="r") maps
+sentences, or an index (its vectors, in order; rows are named by their number):
+  npy, projector, word2vec-text, word2vec-binary
+a model, sentences, or an index (its encoder, with pooling and transform):
+  sentence-transformers  a folder that SentenceTransformer(FOLDER) loads, with the same vectors
+  onnx                   a folder with model.onnx: token ids and mask in, unit vectors out; checked on texts first
 tokens, or a model (its tokenizer):
   tokenizer-json   a file, for Hugging Face tokenizers
   transformers     a folder, for AutoTokenizer
@@ -32,8 +40,8 @@ tokens, or a model (its tokenizer):
   vocab-merges     a folder with vocab.json and merges.txt; BPE only
   tiktoken         a file and FILE.json beside it; byte-level BPE only
 
-A format that cannot hold the tokenizer is refused, and those that can are named. A model needs no export: its folder
-is a Hugging Face folder as it is.
+A format that cannot hold what it is given is refused, and those that can are named. For transformers a model needs no
+export: its folder is a Hugging Face folder as it is.
 """
 
 
@@ -46,18 +54,26 @@ is a Hugging Face folder as it is.
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
 def export(artifact: Path, form: str, output: Path, as_json: bool, quiet: bool) -> None:
-    """Write word vectors or a tokenizer in the format of another program."""
+    """Write vectors, an encoder or a tokenizer in the format of another program."""
     from wordpipe.stages import export as stage
 
     written = stage.export(artifact, form, output)
     if as_json:
         click.echo(json.dumps(written, ensure_ascii=False))
     elif not quiet:
-        held = (
-            f"{written['words']:,} words of {written['dim']} numbers"
-            if "words" in written
-            else f"{written['tokens']:,} tokens"
-        )
-        say(f"{held} → {output}  ({human_bytes(written['bytes'])})")
+        say(f"{_held(written)} → {output}  ({human_bytes(written['bytes'])})")
         for note in written.get("notes", ()):
             say(f"note: {note}")
+
+
+def _held(written: dict[str, Any]) -> str:
+    """What was written, in a few words."""
+    if "encoder" in written:
+        transform = "" if written["transform"] == "none" else f", {written['transform']}"
+        checked = f", checked: vectors differ by {written['difference']:.1g}" if "difference" in written else ""
+        pooling = "" if written["encoder"] == "static" else f" ({written['pooling']} pooling{transform})"
+        return f"{written['encoder']} encoder of {written['dim']} numbers{pooling}{checked}"
+    for what in ("words", "vectors"):
+        if what in written:
+            return f"{written[what]:,} {what} of {written['dim']} numbers"
+    return f"{written['tokens']:,} tokens"

@@ -3,65 +3,89 @@
 import json
 import shutil
 import sys
-from collections.abc import Iterable, Iterator
-from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from wordpipe.cli.lines import given_lines, is_prompt
 from wordpipe.cli.output import safe_text, say
+from wordpipe.cli.query_batches import batches, stdin_has_more
+from wordpipe.cli.query_explained import explained_lines
 from wordpipe.cli.stage import ExampleCommand
 
 if TYPE_CHECKING:
-    from wordpipe.stages.query import Answers
+    from wordpipe.stages.query import Answers, Ask, Opened
 
 __all__ = ["query"]
 
-_AT_ONCE = 256  # queries encoded together
+_AT_ONCE = 1_024  # queries encoded, searched and fetched together
 _PIPED_CHARS = 200  # of a text, where the output is no terminal
 
 
-@click.command(
-    cls=ExampleCommand,
-    example='wordpipe query run/index "how do bees find their way"\nwordpipe query run/words water - salt + sugar',
-)
+_EXAMPLES = """wordpipe query run/index "how do bees find their way"
+wordpipe query run/index "bees" --where "year > 2000 and lang = 'en'" --explain
+wordpipe query run/words water - salt + sugar"""
+
+
+@click.command(cls=ExampleCommand, example=_EXAMPLES)
 @click.argument("artifact", metavar="INDEX|WORDS", type=click.Path(path_type=Path))
 @click.argument("text", nargs=-1, metavar="[QUERY]...")
 @click.option("-k", type=click.IntRange(1, 100_000), default=10, help="Answers per query.  [default: 10]")
 @click.option(
     "--queries", type=click.Path(path_type=Path), metavar="FILE", help="Read queries from a file, one per line."
 )
+@click.option(
+    "--mode",
+    type=click.Choice(["auto", "dense", "lexical", "hybrid"]),
+    default="auto",
+    help="By vectors, by words (BM25), or both mixed; auto: what found best when the index was built.  [default: auto]",
+)
+@click.option(
+    "--weight",
+    type=click.FloatRange(0, 1),
+    metavar="SHARE",
+    help="Share of the vectors in a hybrid score, 0 to 1.  [default: as measured when the index was built]",
+)
+@click.option(
+    "--where", metavar="SQL", help="Only rows of which this is true, over the columns that `show --rows 1` lists."
+)
+@click.option("--per-document", is_flag=True, help="Of every document its best row alone.")
+@click.option("--min-score", type=float, metavar="SCORE", help="Leave out answers that score less.")
+@click.option("--explain", is_flag=True, help="Say which words carried each score; with --json in full.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per hit.")
 @click.option("--verify/--no-verify", default=True, help="Check the artifact's hashes before use.  [on]")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but the answers and errors.")
 def query(
-    artifact: Path, text: tuple[str, ...], k: int, queries: Path | None, as_json: bool, verify: bool, quiet: bool
+    artifact: Path,
+    text: tuple[str, ...],
+    k: int,
+    queries: Path | None,
+    as_json: bool,
+    verify: bool,
+    quiet: bool,
+    **asked: Any,
 ) -> None:
     """Find the nearest neighbours of a text in an index, or of words in a words artifact.
 
     All QUERY words are one query. Without QUERY, queries are read from --queries or stdin, one per line; on a terminal
-    there is a prompt. Exit code 3 when nothing was answered.
+    there is a prompt. From a pipe every query is answered when it comes, so that a shell may keep the command running. A
+    score is a cosine by vectors, BM25 by words, and 0 to 1 where both are mixed. Exit code 3 when nothing was answered.
     """
     from wordpipe.errors import ConfigError, InputError
-    from wordpipe.stages.query import open_artifact
+    from wordpipe.stages.query import Ask, open_artifact
 
     if text and not " ".join(text).strip():
         raise ConfigError("the query is empty", hint="give words, or a file with --queries")
+    ask = Ask(**asked)
     answered = 0
     with open_artifact(artifact, verify=verify) as target:
+        target.check(ask)
         lines = given_lines(text, queries, what="query", option="--queries")
-        at_once = _AT_ONCE if target.batches and not is_prompt(text, queries) else 1
-        for some in _grouped((line.strip() for line in lines), at_once):
-            try:
-                answers = target.answer(some, k)
-            except ConfigError as error:
-                if text:
-                    raise
-                say(f"skipped: {error.message}")  # one bad line ends no batch
-                continue
-            for answer in answers:
+        size = 1 if is_prompt(text, queries) else _AT_ONCE
+        has_more = stdin_has_more if queries is None else lambda: True
+        for some in batches((line.strip() for line in lines), size, has_more):
+            for answer in _answered(target, some, k, ask, strict=bool(text)):
                 _complain(answer, quiet=quiet)
                 answered += bool(answer.hits)
                 _print(answer, as_json=as_json, titled=not text)
@@ -69,10 +93,19 @@ def query(
         raise InputError("nothing was found", hint="ask with other words; wordpipe show lists what the artifact holds")
 
 
-def _grouped(lines: Iterable[str], size: int) -> Iterator[list[str]]:
-    iterator = iter(lines)
-    while some := list(islice(iterator, size)):
-        yield some
+def _answered(target: "Opened", texts: list[str], k: int, ask: "Ask", *, strict: bool) -> "list[Answers]":
+    """The answers to some queries; of many lines a bad one is skipped and named, and ends no batch."""
+    from wordpipe.errors import ConfigError, InputError
+
+    try:
+        return target.answer(texts, k, ask)
+    except (ConfigError, InputError) as error:
+        if strict:
+            raise
+        if len(texts) == 1:
+            say(f"skipped: {error.message}")
+            return []
+    return [answer for text in texts for answer in _answered(target, [text], k, ask, strict=False)]
 
 
 def _complain(answer: "Answers", *, quiet: bool) -> None:
@@ -90,12 +123,14 @@ def _complain(answer: "Answers", *, quiet: bool) -> None:
 def _print(answer: "Answers", *, as_json: bool, titled: bool) -> None:
     if as_json:
         for hit in answer.hits:
-            click.echo(json.dumps({"query": answer.query, **hit}, ensure_ascii=False, default=str))
+            click.echo(json.dumps({"query": answer.query} | hit, ensure_ascii=False, default=str))
         return
     if titled:
         click.echo(click.style(f"# {safe_text(answer.query)}", bold=True))
     for hit in answer.hits:
         click.echo(_row(hit))
+        for line in explained_lines(hit.get("explain")):
+            click.echo(safe_text(f"    {line}"))
 
 
 def _row(hit: dict[str, object]) -> str:

@@ -62,12 +62,14 @@ def split_of(doc_id: str, valid: float, test: float) -> str:
 class Documents:
     """Decides which records become documents, and counts the others.
 
-    Remembers the id of each document to know duplicates: 16 to 32 bytes of memory for each.
+    Args:
+        settings: how.
+        ledger: where what is kept and dropped is counted.
+        seen: the ids of the documents kept so far, to know duplicates.
     """
 
-    def __init__(self, settings: IngestSettings, ledger: Ledger) -> None:
-        self._settings, self._ledger = settings, ledger
-        self._seen = Digests()
+    def __init__(self, settings: IngestSettings, ledger: Ledger, seen: Digests) -> None:
+        self._settings, self._ledger, self._seen = settings, ledger, seen
 
     def accept(self, record: Record) -> Document | None:
         """The document that `record` makes, or None (counted) where it is empty, too short or a duplicate."""

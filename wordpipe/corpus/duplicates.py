@@ -21,6 +21,10 @@ class Digests:
     def __len__(self) -> int:
         return self._count
 
+    def __contains__(self, digest: bytes) -> bool:
+        place = self._place(digest)
+        return self._table[place : place + _SIZE] == digest
+
     def add(self, digest: bytes) -> bool:
         """Remember `digest` (10 evenly distributed bytes); False where it was known."""
         if 8 * self._count >= 5 * self._slots:

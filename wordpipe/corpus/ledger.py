@@ -1,6 +1,7 @@
 """What happened to the input: one flat table of counts, and the messages worth showing."""
 
 from collections import Counter
+from collections.abc import Mapping
 
 __all__ = ["Ledger"]
 
@@ -11,9 +12,8 @@ class Ledger:
     """Counts and warnings of one ingest, handed down to everything that reads or drops."""
 
     def __init__(self) -> None:
-        self.warnings: list[str] = []
         self._counts: Counter[str] = Counter()
-        self._warned: set[str] = set()
+        self._warned: dict[str, str] = {}
         self._names: Counter[str] = Counter()
 
     def add(self, what: str, number: int = 1) -> None:
@@ -32,9 +32,28 @@ class Ledger:
 
     def warn(self, kind: str, message: str) -> None:
         """Keep the first message of each kind; the counts tell how many more there were."""
-        if kind not in self._warned:
-            self._warned.add(kind)
-            self.warnings.append(message)
+        self._warned.setdefault(kind, message)
+
+    @property
+    def warnings(self) -> list[str]:
+        """The messages kept, in the order in which they came."""
+        return list(self._warned.values())
+
+    @property
+    def warned(self) -> dict[str, str]:
+        """The message of each kind."""
+        return dict(self._warned)
+
+    def take_over(self, counts: Mapping[str, int], warnings: Mapping[str, str]) -> None:
+        """Add what another ledger counted (`counts()`) and warned of (`warned`)."""
+        for name, number in counts.items():
+            heading, _, rest = name.partition(".")
+            if rest:
+                self.add_named(heading, rest, number)
+            else:
+                self.add(name, number)
+        for kind, message in warnings.items():
+            self.warn(kind, message)
 
     def __getitem__(self, what: str) -> int:
         return self._counts[what]

@@ -48,6 +48,11 @@ class IngestSettings(Settings):
     max_expand: int = setting(
         200, "a compressed source may grow to at most this many times its size, beyond the first 64 MiB", ge=2
     )
+    update: bool = setting(
+        False,
+        "copy what comes from sources that have not changed from the corpus at -o; the others are read",
+        recipe=False,
+    )
 
     @property
     def metadata_types(self) -> dict[str, MetadataType]:

@@ -3,7 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["average_ranks", "spearman"]
+__all__ = ["average_ranks", "pearson", "spearman"]
 
 
 def average_ranks(values_N: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
@@ -29,9 +29,24 @@ def spearman(one_N: npt.NDArray[np.float64], other_N: npt.NDArray[np.float64]) -
 
     Source: Spearman 1904, "The Proof and Measurement of Association between Two Things"; ties as in Kendall 1945.
     """
+    return pearson(average_ranks(one_N), average_ranks(other_N))
+
+
+def pearson(one_N: npt.NDArray[np.float64], other_N: npt.NDArray[np.float64]) -> float | None:
+    """Pearson's correlation: how nearly two measurements lie on a rising line.
+
+    Args:
+        one_N: finite numbers.
+        other_N: as many finite numbers, of the same things in the same order.
+
+    Returns:
+        As `spearman`.
+
+    Source: Pearson 1895, "Notes on regression and inheritance in the case of two parents".
+    """
     assert len(one_N) == len(other_N), (len(one_N), len(other_N))
     if not len(one_N):
         return None
-    one, other = (ranks - ranks.mean() for ranks in (average_ranks(one_N), average_ranks(other_N)))
+    one, other = one_N - one_N.mean(), other_N - other_N.mean()
     spread = float(one @ one) * float(other @ other)
     return max(-1.0, min(1.0, float(one @ other) / spread**0.5)) if spread else None

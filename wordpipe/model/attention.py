@@ -18,7 +18,7 @@ from wordpipe.model.fused import attend, attends
 from wordpipe.model.linear import Linear
 from wordpipe.model.linear_attention import linear_attention
 from wordpipe.model.positions import rotate
-from wordpipe.model.views import View
+from wordpipe.model.views import PackedView, View
 
 __all__ = ["Attention", "rows_at"]
 
@@ -40,7 +40,7 @@ class Attention(nn.Module):
     def forward(
         self,
         x_BTD: Tensor,
-        view: View,
+        view: View | PackedView,
         memory: KeysValues | Sums | None = None,
         first: int = 0,
         at_BK: Tensor | None = None,
@@ -48,7 +48,7 @@ class Attention(nn.Module):
         """What each position gathers from those that it sees, shape (B, T, D); with `at_BK` (B, K, D).
 
         Args:
-            x_BTD: residual stream.
+            x_BTD: residual stream; of packed sequences (1, N, D).
             view: angles, and who sees whom.
             memory: this layer's part of a `Cache`, brought up to date, or None.
             first: positions that the memory holds already.
@@ -56,15 +56,30 @@ class Attention(nn.Module):
         """
         B, T, _ = x_BTD.shape
         heads = self.qkv(x_BTD).view(B, T, self.n_heads + 2 * self.n_kv_heads, self.head_dim)
+        if isinstance(view, PackedView):
+            mixed_BTD = self._packed(heads[0], view)[None]
+        else:
+            mixed_BTD = self._mixed(heads, view, memory, first)
+        out_BTD: Tensor = self.out(rows_at(mixed_BTD, at_BK))
+        return out_BTD
+
+    def _packed(self, heads_NRE: Tensor, packed: PackedView) -> Tensor:
+        """Every run of sequences of one length by itself, (N, D)."""
+        parts = torch.split(heads_NRE, [B * T for B, T in packed.shapes])  # one node for the gradient, not one per run
+        mixed = [
+            self._mixed(part.view(B, T, *part.shape[1:]), view, None, 0).flatten(0, 1)
+            for part, (B, T), view in zip(parts, packed.shapes, packed.views, strict=True)
+        ]
+        return torch.cat(mixed)
+
+    def _mixed(self, heads: Tensor, view: View, memory: KeysValues | Sums | None, first: int) -> Tensor:
         if self.kind == "linear":
             assert not isinstance(memory, KeysValues)
             mixed_BTHE = self._linear(heads, view, memory)
         else:
             assert not isinstance(memory, Sums)
             mixed_BTHE = self._softmax(heads, view, memory, first)
-        mixed_BTD = rows_at(mixed_BTHE.reshape(B, T, self.n_heads * self.head_dim), at_BK)
-        out_BTD: Tensor = self.out(mixed_BTD)
-        return out_BTD
+        return mixed_BTHE.reshape(*heads.shape[:2], self.n_heads * self.head_dim)
 
     def _softmax(self, heads: Tensor, view: View, memory: KeysValues | None, first: int) -> Tensor:
         is_plain = memory is None and self.score is None and view.mask is None and view.band is None

@@ -11,7 +11,7 @@ from wordpipe.model.cache import KeysValues, Sums
 from wordpipe.model.config import ModelConfig
 from wordpipe.model.feedforward import FeedForward
 from wordpipe.model.norms import Norm
-from wordpipe.model.views import View
+from wordpipe.model.views import PackedView, View
 
 __all__ = ["Block"]
 
@@ -37,7 +37,7 @@ class Block(nn.Module):
     def forward(
         self,
         x_BTD: Tensor,
-        view: View,
+        view: View | PackedView,
         memory: KeysValues | Sums | None = None,
         first: int = 0,
         at_BK: Tensor | None = None,

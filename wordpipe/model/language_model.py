@@ -13,8 +13,9 @@ from wordpipe.model.distances import N_BUCKETS, alibi_bias, alibi_slopes, t5_bia
 from wordpipe.model.feedforward import ACTIVATIONS
 from wordpipe.model.linear import Linear
 from wordpipe.model.norms import Norm
+from wordpipe.model.packed import Packed
 from wordpipe.model.positions import Rotary, sinusoidal_table
-from wordpipe.model.views import View, make_view
+from wordpipe.model.views import PackedView, View, make_view
 
 __all__ = ["LanguageModel", "MaskedHead"]
 
@@ -132,14 +133,44 @@ class LanguageModel(nn.Module):
             x_BTD = self.final_norm(x_BTD)
         return x_BTD
 
-    def _embed(self, ids_BT: Tensor, segments_BT: Tensor | None, first: int) -> Tensor:
-        x_BTD = F.embedding(ids_BT, self.embedding)
+    def encode_packed(self, packed: Packed, added_ND: Tensor | None = None) -> Tensor:
+        """Hidden states of packed sequences, (N, D): those of `encode`, position by position.
+
+        Dropout, while training, draws other masks than for the sequences one by one.
+
+        Args:
+            packed: N positions.
+            added_ND: added to what goes into the first block; None: nothing is.
+
+        Raises:
+            ConfigError: a sequence is longer than the model's table of positions.
+        """
+        views: dict[int, list[View]] = {window: [] for window in self.config.windows}
+        for (_, T), real_BT in zip(packed.shapes, packed.real, strict=True):
+            for window, view in self._views(T, real_BT, 0).items():
+                views[window].append(view)
+        x_1ND = self._embed(packed.ids, None, 0, packed.places())[None]
+        if added_ND is not None:
+            x_1ND = x_1ND + added_ND
+        for layer, block in enumerate(self.blocks):
+            of_all = PackedView(packed.shapes, tuple(views[self.config.windows[layer]]))
+            if self.recompute and self.training:
+                x_1ND = checkpoint(block, x_1ND, of_all, use_reentrant=False)
+            else:
+                x_1ND = block(x_1ND, of_all)
+        if self.final_norm is not None:
+            x_1ND = self.final_norm(x_1ND)
+        return x_1ND[0]
+
+    def _embed(self, ids: Tensor, segments_BT: Tensor | None, first: int, places_N: Tensor | None = None) -> Tensor:
+        """Of ids (B, T) that begin at a position, or of packed ones (N) with the position of each."""
+        x_BTD = F.embedding(ids, self.embedding)
         table_TD = self.fixed_table if self.config.positions == "sinusoidal" else self.position_embedding
         if table_TD is not None:
-            last = first + ids_BT.shape[1]
+            last = first + ids.shape[1] if places_N is None else int(places_N[-1]) + 1  # the longest run is the last
             if last > len(table_TD):
                 raise ConfigError("the sequence is longer than the model's positions", got=last, expected=len(table_TD))
-            x_BTD = x_BTD + table_TD[first:last]
+            x_BTD = x_BTD + (table_TD[first:last] if places_N is None else table_TD[places_N])
         if self.segment_embedding is not None:
             segment = self.segment_embedding[0] if segments_BT is None else self.segment_embedding[segments_BT]
             x_BTD = x_BTD + segment

@@ -9,7 +9,7 @@ from wordpipe.model.config import EMBEDDING_STD
 from wordpipe.model.language_model import LanguageModel
 from wordpipe.model.seeds import seed_of
 
-__all__ = ["init_embeddings"]
+__all__ = ["init_embeddings", "orthonormal"]
 
 
 @torch.no_grad()
@@ -47,7 +47,7 @@ def init_embeddings(
     if not np.isfinite(found_ND).all():
         raise ArtifactError("word vectors are not finite", hint="train the word vectors again")
     found_ND -= found_ND.mean(axis=0) if len(rows) else 0.0
-    mapped_ND = found_ND @ _orthonormal(found_ND.shape[1], table_VD.shape[1], seed)
+    mapped_ND = found_ND @ orthonormal(found_ND.shape[1], table_VD.shape[1], seed)
     deviation = float(mapped_ND.std()) if len(rows) > 1 else 0.0
     if deviation == 0.0:
         raise InputError(
@@ -60,7 +60,7 @@ def init_embeddings(
     return len(rows)
 
 
-def _orthonormal(n_in: int, n_out: int, seed: int) -> npt.NDArray[np.float64]:
+def orthonormal(n_in: int, n_out: int, seed: int) -> npt.NDArray[np.float64]:
     """A map from n_in to n_out numbers with orthonormal rows or columns; the identity where the widths agree."""
     if n_in == n_out:
         return np.eye(n_in)

@@ -10,7 +10,7 @@ from wordpipe.model.bands import Band, make_band, pays
 from wordpipe.model.config import ModelConfig
 from wordpipe.model.masks import visible_keys
 
-__all__ = ["View", "make_view"]
+__all__ = ["PackedView", "View", "make_view"]
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,19 @@ class View:
     causal: bool
     real: Tensor | None
     band: Band | None = None
+
+
+@dataclass(frozen=True)
+class PackedView:
+    """The views of several runs of sequences that stand one after the other (see packed.py).
+
+    Attributes:
+        shapes: sequences and positions (B, T) of each run; the products add up to the N positions of all.
+        views: of each run.
+    """
+
+    shapes: tuple[tuple[int, int], ...]
+    views: tuple[View, ...]
 
 
 def make_view(

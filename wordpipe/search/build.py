@@ -1,21 +1,27 @@
 """Building an index from a stream of vectors, and widening its search until it finds enough."""
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from wordpipe.errors import InputError
 from wordpipe.runtime import StopFlag
-from wordpipe.search.kinds import Kind, candidate_kinds
+from wordpipe.search.growth import Growth, growth_of
+from wordpipe.search.kinds import Kind, Width, candidate_kinds
+from wordpipe.search.plan import Plan, plan_of
 from wordpipe.search.recall import ExactNeighbours, Measurement, measure
 from wordpipe.search.settings import IndexSettings
+from wordpipe.search.tuning import Tuning
 from wordpipe.search.vectors import Blocks, checked_blocks, faiss_threads, sample_rows
 
-__all__ = ["BuildStep", "Built", "IndexBuilder"]
+__all__ = ["BuildStep", "Built", "IndexBuilder", "draw_rows", "fill", "finished", "tuned"]
 
 _QUERIES = 1_000  # recall is then known to about 0.003
+_WITHHELD = 10  # but never more than one row in ten is withheld
+_PROBE = 4_096  # rows that the prediction is made from
 _STREAM = 0x5EA2  # separates these draws from every other use of the seed
 
 
@@ -24,16 +30,18 @@ class BuildStep:
     """One report of the building.
 
     Attributes:
-        phase: sampling, training, adding or tuning.
+        phase: sampling, planned, training, adding or tuning.
         done: vectors looked at, or widths tried.
         total: of how many.
         unit: vectors or widths.
+        plan: what the building will cost, in the step "planned".
     """
 
     phase: str
     done: int
-    total: int
+    total: int | None
     unit: str = "vectors"
+    plan: Plan | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,29 +50,40 @@ class Built:
 
     Attributes:
         index: the faiss index; its search width is set and travels with it.
-        kind: flat, hnsw or ivf.
-        recall_at_10: measured on a sample; 1 for an exact index.
+        kind: its kind.
+        recall_at_10: measured on queries held out; 1 for an exact index.
         recall_met: whether that reaches the target.
-        width: efSearch or nprobe; 0 for an exact index.
-        queries_per_s: of the index at that width, in one batch.
+        queries_per_s: of the index at its width, in one batch.
         exact_queries_per_s: of an exact search over the same vectors.
-        curve: every width tried.
-        tried: kinds that were built before and missed the target.
+        curve: every width tried; the last entry is not always the one chosen.
+        chosen: the measurement of the width chosen.
+        held_out: whether the queries were no rows of the index when they were asked.
+        queries: how many there were.
+        tried: kinds that were built before and missed the target, or were not worth it.
         threads: threads that built it.
         bitwise: whether the same vectors and settings give the same bytes again.
+        plan: what was predicted; None where nothing was, as in an update.
     """
 
     index: Any
     kind: str
     recall_at_10: float
     recall_met: bool
-    width: int
     queries_per_s: float
     exact_queries_per_s: float
     curve: tuple[Measurement, ...]
+    chosen: Measurement
+    held_out: bool
+    queries: int
     tried: tuple[str, ...]
     threads: int
     bitwise: bool
+    plan: Plan | None
+
+    @property
+    def width(self) -> int:
+        """efSearch, nprobe or search_L; 0 for an exact index."""
+        return self.chosen.width.search
 
 
 @dataclass
@@ -94,84 +113,124 @@ class IndexBuilder:
             InputError: there are no vectors.
             DivergedError: a vector is zero or not finite.
             ArtifactError: the blocks do not hold `n` vectors.
+            BudgetError: more memory would be needed than is allowed.
             Stopped: the flag rose.
         """
         if self.n == 0:
             raise InputError("there are no vectors to index", hint="embed some text first")
         with faiss_threads(self.settings.threads) as threads:
             tried: list[str] = []
-            for kind in candidate_kinds(self.settings, self.n):
-                yield from self._build(kind, threads, tuple(tried), flag)
+            candidates = candidate_kinds(self.settings, self.n)
+            for kind in candidates:
+                worth_it = yield from self._build(kind, threads, tuple(tried), flag)
                 assert self.built is not None
-                if self.built.recall_met:
+                if self.built.recall_met and (worth_it or kind is candidates[-1]):
                     return
                 tried.append(kind.name)
 
-    def _build(self, kind: Kind, threads: int, tried: tuple[str, ...], flag: StopFlag) -> Iterator[BuildStep]:
-        """Sample, train, add and tune one kind."""
+    def _build(
+        self, kind: Kind, threads: int, tried: tuple[str, ...], flag: StopFlag
+    ) -> Generator[BuildStep, None, bool]:
+        """Sample, predict, train, fill and tune one kind; gives whether it is much cheaper than an exact search."""
         index = kind.make(self.dim, self.n, self.settings)
-        widths = kind.widths(self.n, self.settings)
-
         yield BuildStep("sampling", 0, self.n)
         rng = np.random.default_rng([self.settings.seed, _STREAM])
-        query_rows, training_rows = (
-            np.sort(rng.choice(self.n, size=size, replace=False))
-            for size in (min(self.n, _QUERIES), kind.training_rows(self.n, self.settings))
-        )
-        queries_QD, training_TD = sample_rows(self.blocks, self.n, [query_rows, training_rows])
+        query_rows = draw_rows(rng, self.n, _QUERIES)
+        training_rows = np.sort(rng.choice(self.n, size=kind.training_rows(self.n, self.settings), replace=False))
+        probe_rows = np.sort(rng.choice(self.n, size=min(self.n, _PROBE), replace=False))
+        queries_QD, training_TD, probe_PD = sample_rows(self.blocks, self.n, [query_rows, training_rows, probe_rows])
         flag.raise_if_set()
 
+        plan = plan_of(kind, self.n, probe_PD, self.settings)
+        yield BuildStep("planned", 0, None, plan=plan)
+        plan.refuse_above(self.settings.max_memory_bytes)
+        del probe_PD
         if len(training_rows):
             yield BuildStep("training", 0, len(training_rows))
             index.train(training_TD)
         del training_TD
 
-        truth = ExactNeighbours(queries_QD, query_rows)
-        for first, block in checked_blocks(self.blocks, self.n):
-            flag.raise_if_set()
-            index.add(block)
-            if widths:
-                truth.look_at(first, block)
-            yield BuildStep("adding", first + len(block), self.n)
+        growth = growth_of(kind, index, self.n)
+        truth = ExactNeighbours(queries_QD, None if growth.withholds else query_rows)
+        missing_N = np.ones(self.n, dtype=bool)
+        yield from fill(growth, self.blocks, missing_N, query_rows, truth if kind.family != "flat" else None, flag)
+        tuning = Tuning(kind, index, self.n, self.settings, truth)
+        yield from tuned(tuning, flag)
+        growth.close(query_rows, queries_QD)
+        self.built = finished(tuning, growth, threads, tried, plan)
+        return not tuning.curve or tuning.worth_it
 
-        curve: list[Measurement] = []
-        for number, width in enumerate(widths, start=1):
-            flag.raise_if_set()
-            kind.tune(index, width)
-            curve.append(measure(index, width, truth))
-            yield BuildStep("tuning", number, len(widths), "widths")
-            if curve[-1].recall_at_10 >= self.settings.recall:
-                break
-        self.built = self._finished(index, kind, truth, curve, tried, threads)
 
-    def _finished(
-        self,
-        index: Any,
-        kind: Kind,
-        truth: ExactNeighbours,
-        curve: list[Measurement],
-        tried: tuple[str, ...],
-        threads: int,
-    ) -> Built:
-        exact = not curve
-        last = curve[-1] if curve else _speed(index, truth)
-        return Built(
-            index=index,
-            kind=kind.name,
-            recall_at_10=last.recall_at_10,
-            recall_met=last.recall_at_10 >= self.settings.recall,
-            width=last.width,
-            queries_per_s=last.queries_per_s,
-            exact_queries_per_s=last.queries_per_s if exact else truth.queries_per_s,
-            curve=tuple(curve),
-            tried=tried,
-            threads=threads,
-            bitwise=exact or threads == 1,
-        )
+def draw_rows(rng: np.random.Generator, n: int, most: int) -> npt.NDArray[np.int64]:
+    """Rows to ask for: at most so many, and no more than one in ten; ascending."""
+    return np.sort(rng.choice(n, size=min(most, max(1, n // _WITHHELD)), replace=False))
+
+
+def fill(
+    growth: Growth,
+    blocks: Blocks,
+    missing_N: npt.NDArray[np.bool_],
+    query_rows: npt.NDArray[np.int64],
+    truth: ExactNeighbours | None,
+    flag: StopFlag,
+) -> Iterator[BuildStep]:
+    """Stream all vectors into the index but for the queries, and make it searchable.
+
+    Args:
+        growth: takes the vectors.
+        blocks: gives them.
+        missing_N: the rows that the index does not hold yet.
+        query_rows: the rows to withhold, where the index can.
+        truth: sees all rows that the queries may find; None where nothing is measured.
+        flag: stops the work between two blocks.
+    """
+    n = len(missing_N)
+    asked_N = np.zeros(n, dtype=bool)
+    asked_N[query_rows] = growth.withholds
+    for first, block in checked_blocks(blocks, n):
+        flag.raise_if_set()
+        rows = slice(first, first + len(block))
+        growth.add(first, block, missing_N[rows] & ~asked_N[rows])
+        if truth is not None:
+            seen = np.flatnonzero(~asked_N[rows])
+            truth.look_at(first + seen, block[seen])
+        yield BuildStep("adding", first + len(block), n)
+    growth.ready()
+
+
+def tuned(tuning: Tuning, flag: StopFlag, known: Width | None = None) -> Iterator[BuildStep]:
+    """Widen the search until it finds enough, from a known width if there is one; nothing to do for an exact index."""
+    if tuning.kind.family == "flat":
+        return
+    for tried in tuning.steps() if known is None else tuning.steps_from(known):
+        flag.raise_if_set()
+        yield BuildStep("tuning", tried, None, "widths")
+
+
+def finished(tuning: Tuning, growth: Growth, threads: int, tried: tuple[str, ...], plan: Plan | None) -> Built:
+    """What came of it."""
+    kind, truth = tuning.kind, tuning.truth
+    chosen = tuning.best if tuning.curve else _speed(growth.index, truth)
+    return Built(
+        index=growth.index,
+        kind=kind.name,
+        recall_at_10=chosen.recall_at_10,
+        recall_met=chosen.recall_at_10 >= tuning.settings.recall,
+        queries_per_s=chosen.queries_per_s,
+        exact_queries_per_s=truth.queries_per_s if tuning.curve else chosen.queries_per_s,
+        curve=tuple(tuning.curve),
+        chosen=chosen,
+        held_out=growth.withholds,
+        queries=len(truth.queries),
+        tried=tried,
+        threads=threads,
+        bitwise=kind.family == "flat" or threads == 1,
+        plan=plan,
+    )
 
 
 def _speed(index: Any, truth: ExactNeighbours) -> Measurement:
     """An exact index, timed on a tenth of the sample (all of it takes minutes on millions of vectors)."""
-    few = ExactNeighbours(truth.queries[:100], truth.rows[:100])
-    timed = measure(index, 0, few)
-    return Measurement(0, 1.0, timed.queries_per_s)
+    few = ExactNeighbours(truth.queries[:100])
+    timed = measure(index, Width(), few)
+    return Measurement(Width(), 1.0, timed.queries_per_s)

@@ -1,8 +1,4 @@
-"""How much of the truth an index finds: a sample of its own vectors asked both ways.
-
-The queries are rows of the index, each without itself, so they are of the same kind as what is searched. That is a little
-kind to a graph, which knows its own rows; foreign queries may find slightly less.
-"""
+"""How much of the truth an index finds: rows that it does not hold, asked both ways."""
 
 import time
 from dataclasses import dataclass
@@ -13,48 +9,51 @@ import numpy as np
 import numpy.typing as npt
 
 from wordpipe.metrics.recall import recall_at_k
+from wordpipe.search.kinds import Width
 
-__all__ = ["ExactNeighbours", "Measurement", "measure"]
+__all__ = ["K", "ExactNeighbours", "Measurement", "measure"]
 
 K = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """One search width, measured.
+    """One width of search, measured.
 
     Attributes:
-        width: efSearch or nprobe; 0 for an exact index.
+        width: how wide.
         recall_at_10: share of the true ten nearest found.
         queries_per_s: answered in one batch.
     """
 
-    width: int
+    width: Width
     recall_at_10: float
     queries_per_s: float
 
 
 class ExactNeighbours:
-    """The true ten nearest of some rows, found while the vectors stream by.
+    """The scores of the true ten nearest of some queries, found while the vectors stream by.
 
     Args:
         queries_QD: unit vectors.
-        rows_Q: their row numbers, left out of the answers.
+        rows_Q: their row numbers where the index holds the queries themselves, which are then left out of the answers.
     """
 
-    def __init__(self, queries_QD: npt.NDArray[np.float32], rows_Q: npt.NDArray[np.int64]) -> None:
+    def __init__(self, queries_QD: npt.NDArray[np.float32], rows_Q: npt.NDArray[np.int64] | None = None) -> None:
         self.queries = queries_QD
-        self.rows = rows_Q
+        self.rows = rows_Q if rows_Q is not None else np.full(len(queries_QD), -1)
         self.scores = np.full((len(queries_QD), K), -np.inf, dtype=np.float32)
         self._seconds = 0.0
 
-    def look_at(self, first: int, block_BD: npt.NDArray[np.float32]) -> None:
-        """Take the vectors of rows `first` and following into account."""
+    def look_at(self, rows_B: npt.NDArray[np.int64], block_BD: npt.NDArray[np.float32]) -> None:
+        """Take the vectors of these rows into account."""
+        if not len(block_BD):
+            return
         start = time.perf_counter()
-        scores_QK, rows_QK = faiss.knn(
+        scores_QK, found_QK = faiss.knn(
             self.queries, block_BD, min(K + 1, len(block_BD)), metric=faiss.METRIC_INNER_PRODUCT
         )
-        scores_QK = _without_self(scores_QK, rows_QK + first, self.rows)
+        scores_QK = _without_self(scores_QK, rows_B[found_QK], self.rows)
         merged_QK = np.concatenate([self.scores, scores_QK], axis=1)
         self.scores = -np.sort(-merged_QK, axis=1)[:, :K]
         self._seconds += time.perf_counter() - start
@@ -65,14 +64,22 @@ class ExactNeighbours:
         return len(self.queries) / self._seconds if self._seconds else 0.0
 
 
-def measure(index: Any, width: int, truth: ExactNeighbours) -> Measurement:
-    """Ask the index the same queries, and compare."""
+def measure(index: Any, width: Width, truth: ExactNeighbours) -> Measurement:
+    """Ask the index the same queries, and compare.
+
+    Args:
+        index: a faiss index tuned to `width`.
+        width: what the measurement is of.
+        truth: the queries and the true scores.
+    """
+    own = bool((truth.rows >= 0).any())
     start = time.perf_counter()
-    scores_QK, rows_QK = index.search(truth.queries, K + 1)
+    scores_QK, rows_QK = index.search(truth.queries, K + own)
     seconds = time.perf_counter() - start
     scores_QK = _without_self(scores_QK, rows_QK, truth.rows)
     found_QK = -np.sort(-scores_QK, axis=1)[:, :K]
-    return Measurement(width, recall_at_k(found_QK, truth.scores), len(truth.queries) / seconds)
+    recall = recall_at_k(found_QK, truth.scores)
+    return Measurement(width, recall, len(truth.queries) / max(seconds, 1e-9))
 
 
 def _without_self(

@@ -48,6 +48,8 @@ def unit_vectors(
             expected="finite vectors with a direction",
         )
     off = np.abs(norms_N - 1) > 1e-5
+    if not off.any():
+        return np.ascontiguousarray(vectors_ND, dtype=np.float32)
     scale_N1 = np.where(off, norms_N, 1)[:, None]
     return np.ascontiguousarray(vectors_ND / scale_N1, dtype=np.float32)
 
@@ -63,15 +65,35 @@ def checked_blocks(blocks: Blocks, n: int) -> Iterator[tuple[int, npt.NDArray[np
     for block in blocks():
         yield row, unit_vectors(block, first=row)
         row += len(block)
-    if row != n:
-        raise ArtifactError("not the promised number of vectors", got=row, expected=n)
+    _refuse_other_count(row, n)
 
 
 def sample_rows(blocks: Blocks, n: int, samples: Sequence[npt.NDArray[np.int64]]) -> list[npt.NDArray[np.float32]]:
-    """The unit vectors at several lists of row numbers (each ascending), collected in one pass."""
+    """The unit vectors at several lists of row numbers (each ascending), collected in one pass.
+
+    Raises:
+        DivergedError: one of them is zero or not finite; the others are not looked at.
+        ArtifactError: there are not `n` vectors.
+    """
     parts: list[list[npt.NDArray[np.float32]]] = [[] for _ in samples]
-    for first, block in checked_blocks(blocks, n):
+    first = 0
+    for block in blocks():
         for part, rows in zip(parts, samples, strict=True):
             inside = rows[np.searchsorted(rows, first) : np.searchsorted(rows, first + len(block))]
-            part.append(block[inside - first])
+            part.append(_unit_rows(block, inside - first, first))
+        first += len(block)
+    _refuse_other_count(first, n)
     return [np.concatenate(part) for part in parts]
+
+
+def _unit_rows(block_BD: npt.NDArray[np.float32], rows_R: npt.NDArray[np.int64], first: int) -> npt.NDArray[np.float32]:
+    """Some rows of a block at length 1; where one cannot be, the error names all such rows of the block."""
+    try:
+        return unit_vectors(block_BD[rows_R])
+    except DivergedError:
+        return unit_vectors(block_BD, first=first)[rows_R]
+
+
+def _refuse_other_count(found: int, n: int) -> None:
+    if found != n:
+        raise ArtifactError("not the promised number of vectors", got=found, expected=n)

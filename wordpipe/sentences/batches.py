@@ -1,14 +1,16 @@
-"""Sequences of token ids, grouped so that little is padding."""
+"""Sequences of token ids, joined in one array, grouped so that little is padding."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["padded", "token_batches"]
+__all__ = ["gathered", "padded", "runs_of", "token_batches"]
+
+Ids = npt.NDArray[np.int64]
 
 
-def token_batches(lengths_W: npt.NDArray[np.int64], budget: int) -> Iterator[npt.NDArray[np.int64]]:
+def token_batches(lengths_W: Ids, budget: int) -> Iterator[Ids]:
     """Groups of sequence numbers, longest sequences first, so that longest x count is at most `budget`.
 
     A sequence longer than the budget is a group of its own. Sequences of equal length keep their order.
@@ -21,12 +23,27 @@ def token_batches(lengths_W: npt.NDArray[np.int64], budget: int) -> Iterator[npt
         first += size
 
 
-def padded(sequences: Sequence[Sequence[int]]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
-    """Ids (B, T) int64, filled up with 0, and where they are real (B, T) bool."""
-    longest = max(len(sequence) for sequence in sequences)
-    ids_BT = np.zeros((len(sequences), longest), dtype=np.int64)
-    mask_BT = np.zeros((len(sequences), longest), dtype=np.bool_)
-    for row, sequence in enumerate(sequences):
-        ids_BT[row, : len(sequence)] = sequence
-        mask_BT[row, : len(sequence)] = True
-    return ids_BT, mask_BT
+def gathered(values: Ids, starts_S: Ids, lengths_S: Ids) -> Ids:
+    """The pieces of `values` that begin at `starts_S` and are `lengths_S` long, one after the other."""
+    ends_S = np.cumsum(lengths_S)
+    into = np.repeat(starts_S - (ends_S - lengths_S), lengths_S)
+    picked: Ids = values[into + np.arange(len(into))]
+    return picked
+
+
+def padded(ids_N: Ids, lengths_S: Ids) -> tuple[Ids, npt.NDArray[np.bool_]]:
+    """Ids (S, T) int64, filled up with 0, and where they are real (S, T) bool."""
+    real_ST = np.arange(int(lengths_S.max(initial=0))) < lengths_S[:, None]
+    ids_ST = np.zeros(real_ST.shape, dtype=np.int64)
+    ids_ST[real_ST] = ids_N
+    return ids_ST, real_ST
+
+
+def runs_of(lengths_S: Ids) -> list[tuple[int, int]]:
+    """How many sequences of the same length follow one another, and that length."""
+    if not len(lengths_S):
+        return []
+    changes = np.flatnonzero(np.diff(lengths_S)) + 1
+    starts = np.concatenate([[0], changes])
+    counts = np.diff(np.concatenate([starts, [len(lengths_S)]]))
+    return list(zip(counts.tolist(), lengths_S[starts].tolist(), strict=True))

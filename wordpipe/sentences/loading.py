@@ -1,4 +1,4 @@
-"""Loading an encoder of either kind from its files."""
+"""Loading an encoder of any kind from its files."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -9,9 +9,7 @@ from wordpipe.sentences.encoder import ENCODER_FILE, Read, TextEncoder
 from wordpipe.sentences.word_encoder import WordEncoder, WordSplit
 
 if TYPE_CHECKING:
-    from tokenizers import Tokenizer
-
-    from wordpipe.sentences.transformer_encoder import HiddenModel
+    from wordpipe.sentences.transformer_encoder import ModelParts
 
 __all__ = ["load_encoder"]
 
@@ -20,14 +18,14 @@ def load_encoder(
     read: Read,
     *,
     open_words: Callable[[Mapping[str, Any]], WordSplit],
-    open_model: "Callable[[Mapping[str, Any]], tuple[HiddenModel, Tokenizer]]",
+    open_model: "Callable[[Mapping[str, Any]], ModelParts]",
 ) -> TextEncoder:
-    """Load what `save` wrote. torch is imported for a transformer only.
+    """Load what `save` wrote.
 
     Args:
         read: gives the bytes of a file by name.
         open_words: gives the word splitter, from the identity that the encoder was saved with.
-        open_model: gives model and tokenizer, likewise.
+        open_model: gives model, tokenizer and the weights of tokens, likewise.
 
     Raises:
         ArtifactError: encoder.json is not one of ours.
@@ -39,8 +37,14 @@ def load_encoder(
         raise ArtifactError("not a readable encoder", where=ENCODER_FILE, got=error) from None
     if kind == "words":
         return WordEncoder.load(about, read, open_words(identity))
+    if kind == "static":
+        from wordpipe.sentences.static_encoder import StaticEncoder
+
+        return StaticEncoder.load(about, read)
     if kind == "transformer":
         from wordpipe.sentences.transformer_encoder import TransformerEncoder
 
-        return TransformerEncoder.load(about, read, *open_model(identity))
-    raise ArtifactError("unknown kind of encoder", where=ENCODER_FILE, got=kind, expected="words or transformer")
+        return TransformerEncoder.load(about, read, open_model(identity))
+    raise ArtifactError(
+        "unknown kind of encoder", where=ENCODER_FILE, got=kind, expected="words, static or transformer"
+    )

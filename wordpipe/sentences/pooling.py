@@ -4,48 +4,74 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
-__all__ = ["Pooling", "merge_windows", "pool_hidden"]
+__all__ = ["LINEAR", "Pooling", "merge_windows", "pool_rows", "shares_of"]
 
-Pooling = Literal["mean", "cls", "max"]
+Pooling = Literal["mean", "cls", "max", "first-last", "weighted"]
+Floats = npt.NDArray[np.float32]
+Ids = npt.NDArray[np.int64]
+
+LINEAR: tuple[Pooling, ...] = ("mean", "first-last", "weighted")
+"""Poolings that are a sum over tokens."""
+
+_LEAST = (
+    1e-9  # of a window's weights, as in sentence-transformers: one whose tokens all weigh nothing gets a zero vector
+)
 
 
-def pool_hidden(hidden_BTD: torch.Tensor, mask_BT: torch.Tensor, pooling: Pooling) -> torch.Tensor:
-    """One vector per sequence, as sentence-transformers pools: special tokens count, padding does not.
+def pool_rows(
+    states_ND: Floats, ids_N: Ids, lengths_S: Ids, pooling: Pooling, weights_V: Floats | None = None
+) -> Floats:
+    """One vector per sequence, as sentence-transformers pools: special tokens count.
 
     Args:
-        hidden_BTD: last hidden states.
-        mask_BT: True where there is a token; at least one per sequence.
-        pooling: mean over tokens, the first token (cls), or the largest number of each dimension (max).
+        states_ND: hidden states of all sequences, one after the other; for `first-last` those halfway between the first
+            block's input and the last one's output.
+        ids_N: the ids they are of.
+        lengths_S: ids of each sequence, at least 1.
+        pooling: the mean over tokens (mean, first-last), weighted by what each token weighs (weighted), the first token's
+            state (cls), or the largest number of each dimension (max).
+        weights_V: what each id weighs, for `weighted`.
 
     Returns:
-        (B, D) float32.
+        (S, D) float32. A sequence has the same bits whatever stands around it.
 
-    Source: Reimers and Gurevych 2019, "Sentence-BERT".
+    Source: Reimers and Gurevych 2019, "Sentence-BERT"; weighted by a / (a + p): Arora et al. 2017, there of word vectors;
+    first and last layer: Li et al. 2020, "On the Sentence Embeddings from Pre-trained Language Models", section 4.1.
     """
-    hidden_BTD = hidden_BTD.float()
+    starts_S = np.cumsum(lengths_S) - lengths_S
     if pooling == "cls":
-        return hidden_BTD[:, 0]
-    mask_BT1 = mask_BT.unsqueeze(-1)
+        first_SD: Floats = states_ND[starts_S]
+        return first_SD
     if pooling == "max":
-        return hidden_BTD.masked_fill(~mask_BT1, -torch.inf).amax(dim=1)
-    return hidden_BTD.masked_fill(~mask_BT1, 0).sum(dim=1) / mask_BT1.sum(dim=1)
+        largest_SD: Floats = np.maximum.reduceat(states_ND, starts_S, axis=0)
+        return largest_SD
+    shares_N = shares_of(ids_N, lengths_S, pooling, weights_V)
+    sums_SD: Floats = np.add.reduceat(states_ND * shares_N[:, None], starts_S, axis=0)
+    return sums_SD
+
+
+def shares_of(ids_N: Ids, lengths_S: Ids, pooling: Pooling, weights_V: Floats | None) -> Floats:
+    """What each token counts for in the mean of its sequence, (N,) float32; they add up to 1 in each."""
+    if pooling != "weighted":
+        return np.repeat(1 / lengths_S, lengths_S).astype(np.float32)
+    assert weights_V is not None
+    weights_N = weights_V[ids_N]
+    sums_S = np.add.reduceat(weights_N, np.cumsum(lengths_S) - lengths_S)
+    shares_N: Floats = weights_N / np.repeat(np.maximum(sums_S, np.float32(_LEAST)), lengths_S)
+    return shares_N
 
 
 def merge_windows(
-    windows_WD: npt.NDArray[np.float32],
-    tokens_W: npt.NDArray[np.int64],
-    counts_N: npt.NDArray[np.int64],
-    pooling: Pooling,
-) -> npt.NDArray[np.float32]:
+    windows_WD: Floats, tokens_W: npt.NDArray[np.int64] | Floats, counts_N: Ids, pooling: Pooling
+) -> Floats:
     """One vector per text of the vectors of its windows.
 
-    Mean and cls are averaged with the windows' tokens as weights, max takes the largest of each dimension.
+    Means and cls are averaged with the windows' tokens as weights, max takes the largest of each dimension.
 
     Args:
         windows_WD: vectors of all windows, text after text.
-        tokens_W: tokens of each window.
+        tokens_W: tokens of each window, or for `weighted` what they weigh together.
         counts_N: windows of each text; 0 gives a zero vector.
         pooling: how the windows were pooled.
 
@@ -59,6 +85,6 @@ def merge_windows(
         part = slice(starts_N[text], starts_N[text] + counts_N[text])
         if pooling == "max":
             merged_ND[text] = windows_WD[part].max(axis=0)
-        else:
+        elif tokens_W[part].any():
             merged_ND[text] = np.average(windows_WD[part], axis=0, weights=tokens_W[part])
     return merged_ND

@@ -1,40 +1,68 @@
 """Texts to vectors by a transformer: pooled hidden states, long texts read in windows."""
 
+import copy
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, cast
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
-import torch
+import pyarrow as pa
 from tokenizers import Tokenizer
 
 from wordpipe.errors import ConfigError, DivergedError
 from wordpipe.metrics.directions import unit_rows
-from wordpipe.runtime import pick_device, torch_threads
-from wordpipe.sentences.batches import padded, token_batches
-from wordpipe.sentences.encoder import ENCODER_FILE, TRANSFORM_FILE, EncodedBatch, EncoderKind, Read, Write, in_pieces
-from wordpipe.sentences.pooling import Pooling, merge_windows, pool_hidden
+from wordpipe.sentences.batches import gathered, token_batches
+from wordpipe.sentences.encoder import (
+    ENCODER_FILE,
+    TRANSFORM_FILE,
+    EncodedBatch,
+    EncoderKind,
+    Read,
+    TextParts,
+    Write,
+    in_pieces,
+)
+from wordpipe.sentences.framing import Windows, frame
+from wordpipe.sentences.pooling import Pooling, merge_windows
 from wordpipe.sentences.settings import EmbedSettings
+from wordpipe.sentences.states import Batches, StateModel
+from wordpipe.sentences.token_parts import token_parts
 from wordpipe.sentences.transforms import Transform
-from wordpipe.sentences.windows import token_windows
 
-__all__ = ["HiddenModel", "TransformerEncoder"]
+if TYPE_CHECKING:
+    from wordpipe.sentences.torch_states import HiddenModel
+    from wordpipe.tokens.encoding import RowEncoder
+
+__all__ = ["ModelParts", "TransformerEncoder"]
+
+Floats: TypeAlias = npt.NDArray[np.float32]
+Ids: TypeAlias = npt.NDArray[np.int64]
 
 
-class HiddenModel(Protocol):
-    """What the encoder needs of a model."""
+class ModelParts(NamedTuple):
+    """What an encoder is made of.
 
-    def encode(self, ids_BT: torch.Tensor, mask_BT: torch.Tensor) -> torch.Tensor:
-        """Hidden states (B, T, D) of int64 ids (B, T), where mask (B, T) bool is True."""
-        ...
+    Attributes:
+        model: computes hidden states; a torch module with `encode` is wrapped by `TorchStates`.
+        tokenizer: its tokenizer.
+        token_weights: what each token id weighs in a weighted mean, (V,); None: the model has no such weights.
+    """
+
+    model: "StateModel | HiddenModel"
+    tokenizer: Tokenizer
+    token_weights: Floats | None = None
+
+
+_MANY = 256  # texts from which on the compiled tokenizer is loaded: importing numba takes 0.5 s
 
 
 class TransformerEncoder:
     """Pooled hidden states, transformed. No token is left out: a text too long for the model is read in windows.
 
     Args:
-        model: a torch module with `encode`; it is put in evaluation mode on the chosen device.
+        model: computes hidden states; a torch module with `encode` is wrapped by `TorchStates`.
         tokenizer: its tokenizer; the special tokens that it puts around a text are put around every window.
         settings: the settings.
         dim: width of the hidden states.
@@ -43,6 +71,12 @@ class TransformerEncoder:
         model_files: gives the bytes of the model's files by name, for `save`.
         model_names: those names.
         identity: what the caller wants to find again in the saved file (digests), JSON values.
+        trained: the pooling that the model was trained with, which `auto` stands for.
+        token_weights: what each token id weighs in a weighted mean, (V,); None: the model has no such weights.
+
+    Attributes:
+        dim: width of the vectors, after the transform.
+        device: where the model computes.
 
     Raises:
         ConfigError: a pooling that a model does not have, a device that is not there, or a window larger than the model.
@@ -52,7 +86,7 @@ class TransformerEncoder:
 
     def __init__(
         self,
-        model: HiddenModel,
+        model: "StateModel | HiddenModel",
         tokenizer: Tokenizer,
         settings: EmbedSettings,
         *,
@@ -62,36 +96,27 @@ class TransformerEncoder:
         model_files: Read | None = None,
         model_names: Sequence[str] = (),
         identity: Mapping[str, Any] | None = None,
+        trained: Pooling = "mean",
+        token_weights: Floats | None = None,
     ) -> None:
-        if settings.pooling == "sif":
-            raise ConfigError("not a pooling of a model", where="pooling", got="sif", expected="mean, cls or max")
-        self.pooling: Pooling = "mean" if settings.pooling == "auto" else settings.pooling
-        self.dim, self.max_len = dim, max_len
-        self.transform = transform or Transform.none(dim)
+        self.pooling = _pooling(settings, trained, token_weights)
+        self.max_len, self.transform = max_len, transform or Transform.none(dim)
+        self.dim = self.transform.dim
         self.identity = dict(identity or {})
-        self.device = pick_device(settings.device)
-        half = settings.dtype == "bfloat16" or (settings.dtype == "auto" and self.device.type == "cuda")
-        self.dtype = torch.bfloat16 if half else torch.float32
-        self._model = cast("torch.nn.Module", model).to(self.device).eval()
+        self._model = _state_model(model, settings)
+        self.device = self._model.device
         self._tokenizer = _unlimited(tokenizer)
         self._prefix, self._suffix = _special_ids(self._tokenizer)
         self._settings, self._model_files, self._model_names = settings, model_files, tuple(model_names)
+        self._width, self._trained, self._weights_V = dim, trained, token_weights
         self.window = _window(settings, max_len - len(self._prefix) - len(self._suffix))
         self.overlap = min(settings.overlap, self.window // 2)
 
     def with_transform(self, transform: Transform) -> "TransformerEncoder":
         """The same encoder, sharing the model, with another transform."""
-        return TransformerEncoder(
-            cast("HiddenModel", self._model),
-            self._tokenizer,
-            self._settings,
-            dim=self.dim,
-            max_len=self.max_len,
-            transform=transform,
-            model_files=self._model_files,
-            model_names=self._model_names,
-            identity=self.identity,
-        )
+        other = copy.copy(self)
+        other.transform, other.dim = transform, transform.dim
+        return other
 
     def encode(self, texts: Sequence[str]) -> EncodedBatch:
         """Encode texts.
@@ -102,42 +127,65 @@ class TransformerEncoder:
         return in_pieces(texts, self._encode)
 
     def _encode(self, texts: Sequence[str]) -> EncodedBatch:
-        ids_of_text = self._ids(texts)
-        spans = [token_windows(len(ids), self.window, self.overlap) for ids in ids_of_text]
-        windows = [
-            [*self._prefix, *ids[start:stop], *self._suffix]
-            for ids, parts in zip(ids_of_text, spans, strict=True)
-            for start, stop in parts
-        ]
-        tokens_W = np.array([stop - start for parts in spans for start, stop in parts], dtype=np.int64)
-        counts_N = np.array([len(parts) for parts in spans], dtype=np.int64)
-        pooled_ND = merge_windows(self._pooled(windows), tokens_W, counts_N, self.pooling)
+        windows = self._windows(*self._ids(texts))
+        pooled_ND = merge_windows(self._pooled(windows), self._weight_of(windows), windows.counts, self.pooling)
         _check_finite(pooled_ND, texts)
         vectors_ND, empty_N = self.transform.apply(unit_rows(pooled_ND)[0])
-        return EncodedBatch(vectors_ND, empty_N, [[] for _ in texts], counts_N)
+        return EncodedBatch(vectors_ND, empty_N, [[] for _ in texts], windows.counts)
 
-    def lengths(self, texts: Sequence[str]) -> npt.NDArray[np.int64]:
+    def parts(self, text: str) -> TextParts:
+        """The tokens of a text, each with its share of the text's vector; what centring takes away is shared equally.
+
+        Raises:
+            ConfigError: the pooling is no sum over tokens (cls, max).
+            InputError: the text has no vector.
+        """
+        found = self._tokenizer.encode(text, add_special_tokens=False)
+        ids = np.array(found.ids, dtype=np.int64)
+        windows = self._windows(ids, np.array([0, len(ids)]))
+        return token_parts(
+            windows, list(found.offsets), len(self._prefix), self.pooling, self._weights_V,
+            self._weight_of(windows), lambda of_window: self._model.states(of_window, self.pooling), self.transform,
+        )  # fmt: skip
+
+    def lengths(self, texts: Sequence[str]) -> Ids:
         """Tokens of each text, without special ones."""
-        return np.array([len(ids) for ids in self._ids(texts)], dtype=np.int64)
+        return np.diff(self._ids(texts)[1])
 
-    def _ids(self, texts: Sequence[str]) -> list[list[int]]:
-        return [item.ids for item in self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)]
+    def _ids(self, texts: Sequence[str]) -> tuple[Ids, Ids]:
+        """Ids of all texts, one after the other, and where each begins and ends, (N + 1,)."""
+        if self._model.in_bulk and len(texts) >= _MANY:
+            ids, offsets = self._fast.encode(pa.array(texts, pa.string()))
+            return ids.astype(np.int64), offsets
+        found = [item.ids for item in self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)]
+        offsets = np.concatenate([[0], np.cumsum([len(ids) for ids in found], dtype=np.int64)])
+        return np.fromiter((number for ids in found for number in ids), np.int64, int(offsets[-1])), offsets
 
-    def _pooled(self, windows: Sequence[Sequence[int]]) -> npt.NDArray[np.float32]:
+    @cached_property
+    def _fast(self) -> "RowEncoder":
+        from wordpipe.tokens.encoding import Encoder
+
+        return Encoder(self._tokenizer).for_thread()
+
+    def _windows(self, ids: Ids, offsets: Ids) -> Windows:
+        return frame(ids, offsets, size=self.window, overlap=self.overlap, before=self._prefix, after=self._suffix)
+
+    def _weight_of(self, windows: Windows) -> npt.NDArray[Any]:
+        """What each window counts for in the vector of its text."""
+        if self.pooling != "weighted" or not len(windows.lengths):
+            return windows.tokens
+        assert self._weights_V is not None
+        weighed: Floats = np.add.reduceat(self._weights_V[windows.ids], windows.starts)
+        return weighed
+
+    def _pooled(self, windows: Windows) -> Floats:
         """One vector (W, D) per window."""
-        pooled_WD = np.zeros((len(windows), self.dim), dtype=np.float32)
-        lengths_W = np.array([len(window) for window in windows], dtype=np.int64)
-        with torch.inference_mode(), torch_threads(self._settings.threads), self._autocast():
-            for group in token_batches(lengths_W, self._settings.batch_tokens):
-                ids_BT, mask_BT = (
-                    torch.from_numpy(array).to(self.device) for array in padded([windows[number] for number in group])
-                )
-                hidden_BTD = cast("HiddenModel", self._model).encode(ids_BT, mask_BT)
-                pooled_WD[group] = pool_hidden(hidden_BTD, mask_BT, self.pooling).cpu().numpy()
+        pooled_WD = np.zeros((len(windows.lengths), self._width), dtype=np.float32)
+        groups = [*token_batches(windows.lengths, self._model.batch_tokens)]
+        pooled = self._model.pooled(_batches(windows, groups), self.pooling, self._weights_V)
+        for group, vectors_SD in zip(groups, pooled, strict=True):
+            pooled_WD[group] = vectors_SD
         return pooled_WD
-
-    def _autocast(self) -> torch.autocast:
-        return torch.autocast(self.device.type, self.dtype, enabled=self.dtype != torch.float32)
 
     def save(self, write: Write) -> None:
         """Write encoder.json, transform.safetensors and the model's files."""
@@ -145,7 +193,8 @@ class TransformerEncoder:
         about = {
             "kind": self.kind,
             "pooling": self.pooling,
-            "dim": self.dim,
+            "trained": self._trained,
+            "dim": self._width,
             "max_len": self.max_len,
             "transform": self.transform.kind,
             "settings": self._settings.model_dump(mode="json", exclude={"device", "threads"}),  # of the machine asked
@@ -158,13 +207,11 @@ class TransformerEncoder:
             write(name, self._model_files(name))
 
     @classmethod
-    def load(
-        cls, about: Mapping[str, Any], read: Read, model: HiddenModel, tokenizer: Tokenizer
-    ) -> "TransformerEncoder":
+    def load(cls, about: Mapping[str, Any], read: Read, parts: "ModelParts") -> "TransformerEncoder":
         """Load what `save` wrote; `about` is the content of its encoder.json."""
         return cls(
-            model,
-            tokenizer,
+            parts.model,
+            parts.tokenizer,
             EmbedSettings.make(about["settings"]),
             dim=about["dim"],
             max_len=about["max_len"],
@@ -172,7 +219,40 @@ class TransformerEncoder:
             model_files=read,
             model_names=about["model_names"],
             identity=about["identity"],
+            trained=about.get("trained", "mean"),  # files that were written before there was another
+            token_weights=parts.token_weights,
         )
+
+
+def _pooling(settings: EmbedSettings, trained: Pooling, token_weights: Floats | None) -> Pooling:
+    """What the settings mean for this model."""
+    pooling = trained if settings.pooling == "auto" else settings.pooling
+    if pooling == "sif":
+        raise ConfigError("not a pooling of a model", where="pooling", got="sif", expected="mean, cls or max")
+    if pooling == "weighted" and token_weights is None:
+        raise ConfigError(
+            "the model has no weights of tokens",
+            where="pooling",
+            got="weighted",
+            expected="a model of wordpipe train contrastive --pooling weighted",
+            hint="use --pooling mean",
+        )
+    return pooling
+
+
+def _state_model(model: "StateModel | HiddenModel", settings: EmbedSettings) -> StateModel:
+    if hasattr(model, "pooled"):
+        return cast("StateModel", model)
+    from wordpipe.sentences.torch_states import TorchStates
+
+    return TorchStates(model, settings)
+
+
+def _batches(windows: Windows, groups: Sequence[Ids]) -> Batches:
+    starts = windows.starts
+    for group in groups:
+        lengths = windows.lengths[group]
+        yield gathered(windows.ids, starts[group], lengths), lengths
 
 
 def _unlimited(tokenizer: Tokenizer) -> Tokenizer:
@@ -203,7 +283,7 @@ def _window(settings: EmbedSettings, room: int) -> int:
     return settings.window or room
 
 
-def _check_finite(pooled_ND: npt.NDArray[np.float32], texts: Sequence[str]) -> None:
+def _check_finite(pooled_ND: Floats, texts: Sequence[str]) -> None:
     bad = np.flatnonzero(~np.isfinite(pooled_ND).all(axis=1))
     if len(bad):
         raise DivergedError(

@@ -13,10 +13,21 @@ import pyarrow.parquet as pq
 
 from wordpipe.errors import ConfigError, DivergedError
 from wordpipe.metrics.directions import unit_rows
-from wordpipe.sentences.encoder import ENCODER_FILE, TRANSFORM_FILE, EncodedBatch, EncoderKind, Read, Write, in_pieces
+from wordpipe.sentences.encoder import (
+    ENCODER_FILE,
+    TRANSFORM_FILE,
+    EncodedBatch,
+    EncoderKind,
+    Read,
+    TextParts,
+    Write,
+    in_pieces,
+)
 from wordpipe.sentences.settings import EmbedSettings
+from wordpipe.sentences.shares import shares
 from wordpipe.sentences.sif import sif_weights, sum_segments
 from wordpipe.sentences.transforms import Transform
+from wordpipe.sentences.word_spans import word_spans
 from wordpipe.words.phrases.known import KnownPhrases
 from wordpipe.words.table import WordVectors
 
@@ -136,6 +147,26 @@ class WordEncoder:
     def lengths(self, texts: Sequence[str]) -> npt.NDArray[np.int64]:
         """Words of each text, unknown ones included."""
         return np.array([len(self._words(text)) for text in texts], dtype=np.int64)
+
+    def parts(self, text: str) -> TextParts:
+        """The words of a text that have a vector, each with its share of the text's vector.
+
+        What the transform takes from every text is taken from all words alike.
+
+        Raises:
+            InputError: the text has no vector.
+        """
+        words = self._words(text)
+        rows = self._table.words.rows_of(words)
+        vectors_PD = np.zeros((len(words), self._weighted_VD.shape[1]), dtype=np.float32)
+        vectors_PD[rows >= 0] = self._weighted_VD[rows[rows >= 0]]
+        absent = np.flatnonzero(rows < 0)
+        guesses = np.zeros_like(vectors_PD)
+        guessed = self._add_guesses(guesses, [words[at] for at in absent], absent)
+        vectors_PD += guesses
+        known = np.union1d(np.flatnonzero(rows >= 0), absent[guessed])
+        spans = word_spans(text, words)
+        return TextParts([spans[at] for at in known], shares(vectors_PD[known], self.transform, text))
 
     def save(self, write: Write) -> None:
         """Write encoder.json, words.parquet, ngrams.parquet where there are n-grams, and transform.safetensors."""

@@ -138,6 +138,16 @@ VERBS: dict[str, Verb] = {
             next='wordpipe generate {output} "The"',
         ),
         Verb(
+            name="train contrastive",
+            makes="model",
+            summary="Train an encoder of texts without labels: what belongs together comes near.",
+            arguments=(_TOKENS,),
+            function="wordpipe.stages.contrast:train_contrastive",
+            settings="wordpipe.training.contrast.encoder_settings:ContrastiveSettings",
+            example="wordpipe train contrastive run/tokens -o run/encoder --words run/words",
+            next="wordpipe embed {output} CORPUS -o {parent}/sentences",
+        ),
+        Verb(
             name="embed",
             makes="sentences",
             summary="Turn texts into unit vectors with a model or with word vectors.",

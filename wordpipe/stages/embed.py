@@ -1,28 +1,34 @@
-"""`wordpipe embed`: model or words, and a corpus → sentences."""
+"""`wordpipe embed`: model or words, and a corpus → sentences.
 
-from collections.abc import Iterable, Iterator
-from typing import Any, BinaryIO
+Three readings of the corpus, a few thousand rows at a time: the texts are compared (each is embedded once, and with
+`--update` none whose vector is there already); those left over are encoded, in pieces that a killed run finds again; then
+the vectors are transformed and written beside their texts.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from wordpipe.artifacts.manifest import library_versions
 from wordpipe.artifacts.reader import Artifact
-from wordpipe.artifacts.schemas import CORPUS, sentences_schema
-from wordpipe.artifacts.tables import read_batches, read_schema, row_count
-from wordpipe.artifacts.vectors import vector_column
-from wordpipe.errors import InputError
-from wordpipe.sentences.encoder import transform_kind
+from wordpipe.artifacts.schemas import CORPUS
+from wordpipe.artifacts.shelf import Shelf
+from wordpipe.artifacts.tables import read_batches, row_count
+from wordpipe.sentences.reuse import VectorPlan, no_keys, plan_vectors, text_keys
 from wordpipe.sentences.settings import EmbedSettings
-from wordpipe.sentences.transforms import Moments, Transform
-from wordpipe.sentences.units import Unit, read_units
-from wordpipe.stages.encoders import Encoder, carry_encoder, device_and_threads, open_encoder
+from wordpipe.sentences.units import UnitBatch, UnitCutter
+from wordpipe.stages.embed_earlier import Earlier, encoder_facts, open_earlier
+from wordpipe.stages.embed_vectors import encode_texts
+from wordpipe.stages.embed_writing import PlannedVectors, fitted, write_sentences
+from wordpipe.stages.encoders import carry_encoder, device_and_threads, open_encoder
 from wordpipe.stages.making import Job, Made, PathLike, RunOptions, making
 from wordpipe.stages.texts import open_corpus
 
 __all__ = ["embed"]
 
-_CHUNK = 4096  # units encoded at a time; sorted by length within
+_AS_EVER = {name: EmbedSettings.model_fields[name].default for name in ("update", "checkpoint_seconds")}
 
 
 def embed(
@@ -49,107 +55,78 @@ def embed(
     with making("sentences", "embed", output, chosen, run) as job:
         job.libraries = ("torch", "numpy", "pyarrow", "tokenizers")
         origin = job.open_input(encoder, ["model", "words"])
-        source = open_corpus(job, corpus)
-        raw = open_encoder(origin, chosen)
+        source = _Source(job, open_corpus(job, corpus))
+        raw = open_encoder(origin, chosen.model_copy(update=_AS_EVER))  # how it is run now is no part of the encoder
         job.device, job.threads = device_and_threads(raw, chosen)
-        job.bitwise = job.device == "cpu"
-        with (job.scratch / "vectors.f32").open("w+b") as scratch:
-            kept, moments = _encode(job, raw, source, chosen, scratch)
-            transform = _fit(raw, moments, chosen)
-            _write(job, raw, source, chosen, (scratch, kept), transform)
+        cutter = UnitCutter(chosen, raw)
+        earlier = open_earlier(job, origin, raw, chosen) if chosen.update else None
+        plan, earlier = _plan(job, source, cutter, earlier)
+        shelf = Shelf(job.partial, _recipe(job, earlier))
+        texts = _texts_to_encode(source, cutter, plan)
+        encoded = encode_texts(job, shelf, raw, texts, plan.to_encode, chosen.checkpoint_seconds)
+        vectors = PlannedVectors.of(job, plan, encoded, earlier)
+        transform, fit = fitted(vectors, raw, chosen)
+        write_sentences(job, source.artifact, cutter.read(source.rows("writing", None)), vectors, transform)
         carry_encoder(job, raw.with_transform(transform), origin)
+        job.bitwise = job.device == "cpu" and (transform.kind == "none" or not plan.reused)
         job.facts = {
-            "dim": raw.dim,
-            "encoder": {"kind": origin.kind, "digest": origin.digest, "pooling": raw.pooling},
+            "dim": transform.dim,
+            "encoder": encoder_facts(origin, raw),
             "transform": transform.kind,
             "keep_case": origin.manifest.facts.get("keep_case", False),
+            **({"fit": fit} if fit else {}),
         }
     return job.made
 
 
-def _units(raw: Encoder, source: Artifact, settings: EmbedSettings) -> Iterator[list[Unit]]:
-    """The corpus as lists of units to embed."""
-    batches = read_batches(source, "corpus", expected=CORPUS)
-    chunk: list[Unit] = []
-    for unit in read_units(batches, settings, raw):
-        chunk.append(unit)
-        if len(chunk) == _CHUNK:
-            yield chunk
-            chunk = []
-    if chunk:
-        yield chunk
+class _Source:
+    """The corpus, to be read again and again."""
+
+    def __init__(self, job: Job, artifact: Artifact) -> None:
+        self.artifact, self._job = artifact, job
+        self._total = row_count(artifact, "corpus")
+
+    def rows(self, phase: str, columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
+        """All rows of these columns, reported as the phase goes on; an empty phase is silent."""
+        done = 0
+        for batch in read_batches(self.artifact, "corpus", columns, expected=CORPUS):
+            yield batch
+            done += len(batch)
+            if phase:
+                self._job.report(phase, done, self._total, "sentences")
 
 
-def _encode(
-    job: Job, raw: Encoder, source: Artifact, settings: EmbedSettings, scratch: BinaryIO
-) -> tuple[list[npt.NDArray[np.bool_]], Moments]:
-    """Encode everything once, untransformed, into the scratch file; note which units have a vector."""
-    moments, kept = Moments(raw.dim), []
-    total, rows, unknown, windows, units = row_count(source, "corpus"), 0, 0, 0, 0
-    for chunk in _units(raw, source, settings):
-        encoded = raw.encode([unit.embedded for unit in chunk])
-        kept.append(~encoded.empty)
-        vectors = encoded.vectors[~encoded.empty]
-        moments.add(vectors)
-        scratch.write(np.ascontiguousarray(vectors, dtype=np.float32).tobytes())
-        units += len(chunk)
-        rows += sum(unit.rows for unit in chunk)
-        unknown += sum(map(len, encoded.unknown))
-        windows += int((encoded.windows > 1).sum())
-        speed = units / max(job.clock.seconds, 1e-9)
-        job.report("embedding", rows, total, "sentences", **{f"{settings.unit}s/s": f"{speed:,.0f}"})
-        job.rates = {"sentences_per_s": round(speed, 1)}
-    if not moments.count:
-        raise InputError("no text of the corpus has a vector", got=f"{units} {settings.unit}s", hint="embed other text")
-    job.counts |= {"units": units, "units_read_in_windows": windows, "words_unknown": unknown}
-    return kept, moments
+def _plan(job: Job, source: _Source, cutter: UnitCutter, earlier: Earlier | None) -> tuple[VectorPlan, Earlier | None]:
+    """Which texts are embedded, and what is taken from the earlier artifact."""
+    batches = cutter.read(source.rows("comparing", cutter.columns))
+    keys_U2 = np.concatenate([no_keys(), *(text_keys(units.embedded) for units in batches)])
+    plan = plan_vectors(no_keys() if earlier is None else earlier.keys, keys_U2)
+    if earlier is not None and not earlier.keeps_transform(plan) and not earlier.can_undo:
+        job.note("too much has changed for the transform, and it cannot be undone: all texts are embedded again")
+        earlier, plan = None, plan_vectors(no_keys(), keys_U2)
+    job.counts |= {"units": len(keys_U2), "texts_embedded": plan.to_encode, "texts_repeated": plan.repeated}
+    if earlier is not None:
+        job.counts |= {"units_reused": plan.reused, "units_gone": plan.gone}
+        job.note(
+            f"{plan.to_encode:,} texts are new, {plan.reused:,} have their vectors already, {plan.gone:,} are gone"
+        )
+    return plan, earlier
 
 
-def _fit(raw: Encoder, moments: Moments, settings: EmbedSettings) -> Transform:
-    return moments.fit(transform_kind(settings, raw.kind, moments.count), settings.components)
+def _recipe(job: Job, earlier: Earlier | None) -> str:
+    """What the pieces on the shelf are pieces of: which texts are encoded depends on the earlier artifact too."""
+    after = "" if earlier is None else f" after {earlier.artifact.digest}"
+    return f"{job.recipe} {job.device} {library_versions(*job.libraries)}{after}"
 
 
-def _write(
-    job: Job,
-    raw: Encoder,
-    source: Artifact,
-    settings: EmbedSettings,
-    vectors: tuple[BinaryIO, list[npt.NDArray[np.bool_]]],
-    transform: Transform,
-) -> None:
-    """Transform the vectors and write them beside their texts."""
-    scratch, kept = vectors
-    metadata = pa.schema(list(read_schema(source, "corpus", CORPUS))[len(CORPUS) :])
-    schema = sentences_schema(raw.dim, metadata)
-    scratch.seek(0)
-    written = lost = 0
-    with job.table("sentences", schema) as table:
-        for chunk, keep in zip(_units(raw, source, settings), kept, strict=True):
-            size = int(keep.sum()) * raw.dim
-            raw_ND = np.frombuffer(scratch.read(size * 4), dtype=np.float32).reshape(-1, raw.dim)
-            vectors_ND, empty = transform.apply(raw_ND)
-            units = [unit for unit, keeps in zip(chunk, keep, strict=True) if keeps]
-            units = [unit for unit, no_direction in zip(units, empty, strict=True) if not no_direction]
-            lost += len(chunk) - len(units)
-            table.write(_rows(units, vectors_ND[~empty], written, schema))
-            written += len(units)
-            job.report("writing", written, job.counts["units"] - lost, f"{settings.unit}s")
-    if not written:
-        raise InputError("nothing is left of the vectors after the transform", hint="use --transform none")
-    job.counts |= {"sentences": written, "dropped_without_vector": lost}
+def _texts_to_encode(source: _Source, cutter: UnitCutter, plan: VectorPlan) -> Iterator[pa.StringArray]:
+    for first, units in _numbered(cutter.read(source.rows("", cutter.columns))):
+        yield units.embedded.filter(pa.array(plan.encode[first : first + len(units)]))
 
 
-def _rows(units: list[Unit], vectors_ND: npt.NDArray[np.float32], first: int, schema: pa.Schema) -> pa.RecordBatch:
-    columns: dict[str, Any] = {
-        "id": np.arange(first, first + len(units), dtype=np.int64),
-        "doc_id": [unit.doc_id for unit in units],
-        "title": [unit.title for unit in units],
-        "text": [unit.text for unit in units],
-        "source": [unit.source for unit in units],
-        "line": [unit.line for unit in units],
-        "vector": vector_column(vectors_ND),
-    }
-    for name in schema.names[len(columns) :]:
-        columns[name] = [unit.metadata[name] for unit in units]
-    arrays = [v if isinstance(v, pa.Array) else pa.array(v, schema.field(n).type) for n, v in columns.items()]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+def _numbered(batches: Iterable[UnitBatch]) -> Iterator[tuple[int, UnitBatch]]:
+    """Each batch with the number of its first unit."""
+    first = 0
+    for units in batches:
+        yield first, units
+        first += len(units)

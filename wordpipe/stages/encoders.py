@@ -3,6 +3,9 @@
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import numpy as np
+import numpy.typing as npt
+
 from wordpipe.artifacts.reader import Artifact
 from wordpipe.runtime import cpu_count
 from wordpipe.sentences.encoder import TextEncoder
@@ -18,15 +21,19 @@ from wordpipe.tokens.words import WordSplitter, piece_splitter
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-    from wordpipe.sentences.transformer_encoder import HiddenModel, TransformerEncoder
+    from wordpipe.model.config import ModelConfig
+    from wordpipe.sentences.static_encoder import StaticEncoder
+    from wordpipe.sentences.transformer_encoder import ModelParts, TransformerEncoder
 
 __all__ = ["Encoder", "carry_encoder", "carried_encoder", "open_encoder", "word_splitter"]
 
 TOKENIZER = "tokenizer.json"
+WEIGHTS_FILE = "word_weights.safetensors"
+"""Of a model whose pooling is `weighted`: one tensor `weights` (V,) float32, what each token id weighs in the mean."""
 _MODEL_FILES = ("config.json", "model.safetensors", TOKENIZER, "tokenizer_config.json", "special_tokens_map.json")
 
 
-Encoder: TypeAlias = "WordEncoder | TransformerEncoder"
+Encoder: TypeAlias = "WordEncoder | StaticEncoder | TransformerEncoder"
 
 
 def open_encoder(origin: Artifact, settings: EmbedSettings) -> Encoder:
@@ -37,18 +44,26 @@ def open_encoder(origin: Artifact, settings: EmbedSettings) -> Encoder:
         identity = {name: facts.get(name) for name in ("kind", "digest", "unit", "keep_case")}
         identity["tokenizer"] = TOKENIZER in origin.names()
         return WordEncoder(table, word_splitter(origin.read, identity), settings, identity=identity)
+    identity = {name: facts[name] for name in ("kind", "digest")}
+    if facts.get("encoder") == "static":
+        from wordpipe.sentences.static_encoder import StaticEncoder
+
+        return StaticEncoder(origin.read, settings, identity=identity)
     from wordpipe.sentences.transformer_encoder import TransformerEncoder
 
-    model, tokenizer, max_len = _open_model(origin.read)
+    there = set(origin.names())
+    parts, config = _by_torch(origin.read, weighted=WEIGHTS_FILE in there)
     return TransformerEncoder(
-        model,
-        tokenizer,
+        parts.model,
+        parts.tokenizer,
         settings,
         dim=int(facts["dim"]),
-        max_len=max_len,
+        max_len=config.max_len,
         model_files=origin.read,
-        model_names=_MODEL_FILES,
-        identity={name: facts[name] for name in ("kind", "digest")},
+        model_names=[*_MODEL_FILES, *({WEIGHTS_FILE} & there)],
+        identity=identity,
+        trained=facts.get("pooling", "mean"),
+        token_weights=parts.token_weights,
     )
 
 
@@ -65,15 +80,16 @@ def carry_encoder(job: Job, encoder: Encoder, origin: Artifact) -> None:
 
 
 def carried_encoder(index: Artifact) -> TextEncoder:
-    """The query encoder that an index (or sentences artifact) carries."""
+    """The query encoder that an index (or sentences artifact) carries; a transformer without torch, where numpy can."""
 
     def read(name: str) -> bytes:
         return index.read(ENCODER + name)
 
+    weighted = ENCODER + WEIGHTS_FILE in index.names(ENCODER)
     return load_encoder(
         read,
         open_words=lambda identity: word_splitter(read, identity),
-        open_model=lambda _: _open_model(read)[:2],
+        open_model=lambda _: _by_numpy(read, weighted=weighted) or _by_torch(read, weighted=weighted)[0],
     )
 
 
@@ -95,9 +111,33 @@ def device_and_threads(encoder: Encoder, settings: EmbedSettings) -> tuple[str, 
     return str(getattr(encoder, "device", "cpu")), settings.threads or cpu_count()
 
 
-def _open_model(read: Callable[[str], bytes]) -> "tuple[HiddenModel, Tokenizer, int]":
-    """Model, tokenizer and the model's length. Imports torch."""
+def _by_numpy(read: Callable[[str], bytes], *, weighted: bool) -> "ModelParts | None":
+    """Model, tokenizer and token weights without torch; None where numpy cannot compute the model."""
+    from wordpipe.model.arrays.array_model import ArrayModel
+    from wordpipe.model.arrays.weights import read_arrays
+    from wordpipe.sentences.states import ArrayStates
+    from wordpipe.sentences.transformer_encoder import ModelParts
+
+    if (found := read_arrays(read)) is None:
+        return None
+    return ModelParts(ArrayStates(ArrayModel(*found)), _tokenizer(read), _token_weights(read) if weighted else None)
+
+
+def _by_torch(read: Callable[[str], bytes], *, weighted: bool) -> "tuple[ModelParts, ModelConfig]":
+    """The same, and the model's shape. Imports torch."""
     from wordpipe.model.formats.folder import load_hf
+    from wordpipe.sentences.transformer_encoder import ModelParts
 
     loaded = load_hf(read)
-    return loaded.model, open_tokenizer(read(TOKENIZER), where=TOKENIZER), loaded.config.max_len
+    return ModelParts(loaded.model, _tokenizer(read), _token_weights(read) if weighted else None), loaded.config
+
+
+def _tokenizer(read: Callable[[str], bytes]) -> "Tokenizer":
+    return open_tokenizer(read(TOKENIZER), where=TOKENIZER)
+
+
+def _token_weights(read: Callable[[str], bytes]) -> npt.NDArray[np.float32]:
+    from safetensors.numpy import load
+
+    weights_V: npt.NDArray[np.float32] = load(read(WEIGHTS_FILE))["weights"]
+    return weights_V

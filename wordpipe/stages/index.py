@@ -5,24 +5,30 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from wordpipe.artifacts.reader import Artifact
-from wordpipe.artifacts.tables import read_batches, read_schema, row_count
+from wordpipe.artifacts.tables import read_batches, row_count
 from wordpipe.artifacts.vectors import matrix_of
 from wordpipe.runtime import StopFlag
 from wordpipe.search.build import Built, IndexBuilder
-from wordpipe.search.files import write_index
+from wordpipe.search.files import read_index, write_index
+from wordpipe.search.kinds import Width
 from wordpipe.search.settings import IndexSettings
+from wordpipe.search.update import IndexUpdater
+from wordpipe.stages.index_figures import index_facts, note_built, note_plan
+from wordpipe.stages.index_rows import carry_rows
+from wordpipe.stages.index_update import Earlier, earlier_index
+from wordpipe.stages.lexical import carry_lexical
 from wordpipe.stages.making import Job, Made, PathLike, RunOptions, making
 
 __all__ = ["ENCODER", "index", "vector_blocks"]
 
 ENCODER = "encoder/"  # files of the query encoder, carried from sentences to index
+_INDEX = "index.faiss"
 
 
 def index(vectors: PathLike, *, output: PathLike, run: RunOptions | None = None, **settings: Any) -> Made:
-    """Build a FAISS index over the vectors of a sentences or words artifact.
+    """Build a FAISS index over the vectors of a sentences or words artifact, or bring the one at the output up to date.
 
     The index artifact holds the rows in index order and the query encoder too, so the folder can be moved and asked.
 
@@ -37,17 +43,27 @@ def index(vectors: PathLike, *, output: PathLike, run: RunOptions | None = None,
     """
     chosen = IndexSettings.make(settings)
     with making("index", "index", output, chosen, run) as job:
-        job.libraries = ("faiss-cpu", "numpy", "pyarrow")
+        job.libraries = ("faiss-cpu", "numpy", "pyarrow", "bm25s", "PyStemmer")
         source = job.open_input(vectors, ["sentences", "words"])
         rows = row_count(source, source.kind)
-        dim = int(source.manifest.facts["dim"])
-        built = _build(job, source, rows, dim, chosen)
-        with job.draft.create("index.faiss") as file:
+        earlier = earlier_index(job, source, chosen) if chosen.update and not job.run.fresh else None
+        built = _updated(job, source, earlier, chosen) if earlier and earlier.in_place else None
+        in_place = built is not None
+        built = built or _built(job, source, rows, chosen)
+        note_built(job, built)
+        with job.draft.create(_INDEX) as file:
             write_index(built.index, file)
-        _copy_rows(job, source, rows)
+        carry_rows(job, source)
         for name in _encoder_files(source):
             job.write(name, source.read(name))
-        _record(job, source, built, rows, dim)
+        job.facts = index_facts(job, source, built, chosen)
+        job.facts |= {"built_for": rows, "changed_since_built": 0}
+        if in_place and earlier:
+            job.facts |= {
+                "built_for": earlier.artifact.manifest.facts["built_for"], "changed_since_built": earlier.changed,
+            }  # fmt: skip
+        _carry_lexical(job, source, earlier, chosen)
+        _record(job, built, rows, earlier, in_place=in_place)
     return job.made
 
 
@@ -57,22 +73,40 @@ def vector_blocks(source: Artifact) -> Iterator[npt.NDArray[np.float32]]:
         yield matrix_of(batch.column("vector"))
 
 
-def _build(job: Job, source: Artifact, rows: int, dim: int, settings: IndexSettings) -> Built:
-    builder = IndexBuilder(lambda: vector_blocks(source), rows, dim, settings)
-    for step in builder.steps(StopFlag()):  # a stop signal unwinds: there is nothing to save
-        job.report(step.phase, step.done, step.total, step.unit)
-    assert builder.built is not None
-    return builder.built
+def _built(job: Job, source: Artifact, rows: int, settings: IndexSettings) -> Built:
+    dim = int(source.manifest.facts["dim"])
+    return _watched(job, IndexBuilder(lambda: vector_blocks(source), rows, dim, settings))
 
 
-def _copy_rows(job: Job, source: Artifact, rows: int) -> None:
-    schema: pa.Schema = read_schema(source, source.kind)
-    with job.table("index", schema) as table:
-        done = 0
-        for batch in read_batches(source, source.kind):
-            table.write(batch)
-            done += len(batch)
-            job.report("writing", done, rows, "rows")
+def _updated(job: Job, source: Artifact, earlier: Earlier, settings: IndexSettings) -> Built | None:
+    """The old index, changed; None where it then no longer reaches the recall that it reached before."""
+    old = earlier.artifact
+    size = next(entry.bytes for entry in old.manifest.outputs if entry.path == _INDEX)
+    with old.open(_INDEX) as file:
+        found = read_index(file, size=size, where=str(old.path / _INDEX))
+    width = Width(int(old.manifest.facts["search_width"]), int(old.manifest.facts["refine"]))
+    updater = IndexUpdater(found, earlier.kind, lambda: vector_blocks(source), earlier.old_rows, settings, width)
+    built = _watched(job, updater)
+    if built.recall_met or not old.manifest.facts.get("recall_met", True):
+        return built
+    job.note(f"changed in place it finds only {built.recall_at_10:.3f} of the true 10 nearest: building anew")
+    return None
+
+
+def _watched(job: Job, work: IndexBuilder | IndexUpdater) -> Built:
+    for step in work.steps(StopFlag()):  # a stop signal unwinds: there is nothing to save
+        if step.plan is not None:
+            note_plan(job, step.plan)
+        else:
+            job.report(step.phase, step.done, step.total, step.unit)
+    assert work.built is not None
+    return work.built
+
+
+def _carry_lexical(job: Job, source: Artifact, earlier: Earlier | None, settings: IndexSettings) -> None:
+    previous, old_rows = (earlier.artifact, earlier.old_rows) if earlier else (None, None)
+    if lexical := carry_lexical(job, source, settings, previous=previous, old_rows=old_rows):
+        job.facts["lexical"] = lexical
 
 
 def _encoder_files(source: Artifact) -> list[str]:
@@ -82,26 +116,19 @@ def _encoder_files(source: Artifact) -> list[str]:
     return [*source.names("tokenizer.json"), *source.names("ngrams-")]
 
 
-def _record(job: Job, source: Artifact, built: Built, rows: int, dim: int) -> None:
-    job.threads, job.bitwise = built.threads, built.bitwise
-    job.counts = {"vectors": rows}
+def _record(job: Job, built: Built, rows: int, earlier: Earlier | None, *, in_place: bool) -> None:
+    job.threads, job.bitwise = built.threads, built.bitwise and not in_place
+    job.counts = {"vectors": rows, **(earlier.counts if earlier else {})}
     job.metrics = {"recall_at_10": round(built.recall_at_10, 4)}
+    job.facts["recall_met"] = built.recall_met
     job.rates = {
         "queries_per_s": round(built.queries_per_s, 1),
         "exact_queries_per_s": round(built.exact_queries_per_s, 1),
         "vectors_per_s": round(rows / max(job.clock.seconds, 1e-9), 1),
     }
-    job.facts = {
-        "dim": dim,
-        "type": built.kind,
-        "search_width": built.width,
-        "of": source.kind,
-        "curve": [[point.width, round(point.recall_at_10, 4)] for point in built.curve],
-        "tried": list(built.tried),
-        "encoder": source.manifest.facts.get("encoder"),
-        "keep_case": source.manifest.facts.get("keep_case", False),
-        **{name: source.manifest.facts[name] for name in ("min_n", "max_n") if name in source.manifest.facts},
-    }
+    asked = str(getattr(job.settings, "type", "auto"))
+    if asked not in ("auto", built.kind):
+        job.note(f"{rows:,} vectors are too few for {asked}: the index is flat, which is exact")
     if not built.recall_met:
         wanted = getattr(job.settings, "recall", None)
         job.warn(f"the index finds {built.recall_at_10:.3f} of the true 10 nearest, less than the {wanted} asked for")

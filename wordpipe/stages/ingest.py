@@ -1,13 +1,17 @@
 """`wordpipe ingest`: sources → corpus."""
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
-from wordpipe.corpus.ingest import Ingest
+from wordpipe.artifacts.schemas import SOURCES
+from wordpipe.corpus.ingest import Ingest, corpus_schema
+from wordpipe.corpus.reuse import gathered
 from wordpipe.corpus.settings import IngestSettings
 from wordpipe.corpus.sources import expand
+from wordpipe.stages.ingest_earlier import SourceNotes, open_earlier
 from wordpipe.stages.making import Job, Made, PathLike, RunOptions, making
-from wordpipe.stages.sources import as_list, entries_of, refuse_artifacts
+from wordpipe.stages.sources import as_list, entries_of, fingerprints, listed_entries, refuse_artifacts
 
 __all__ = ["ingest"]
 
@@ -32,27 +36,32 @@ def ingest(
     with making("corpus", "ingest", output, chosen, run) as job:
         job.libraries = ("pyarrow", "zstandard")
         found = expand(names, read_as=chosen.format)
-        known = all(source.kind != "stream" for source in found)
-        reader = Ingest(found, chosen, on_bytes=lambda done: _report(job, done, found.bytes if known else 0))
-        if known:  # a stream is hashed while it is read
-            job.inputs = entries_of(found)
-        _write(job, reader)
-        if not known:
-            job.inputs = entries_of(found)
-        job.counts = dict(reader.counts)
-        for text in reader.warnings:
-            job.warn(text)
-        job.rates = {"mb_per_s": round(job.counts.get("bytes_read", 0) / 1e6 / job.clock.seconds, 3)}
+        streams = [source for source in found if source.kind == "stream"]  # they are hashed while they are read
+        prints = fingerprints([source for source in found if source.kind != "stream"])
+        digests = dict.fromkeys((source.name for source in found), "")
+        digests |= {str(entry["name"]): str(entry["blake3"]) for entry in prints}
+        schema = corpus_schema(found, chosen)
+        earlier = open_earlier(job, chosen, schema, digests) if chosen.update else None
+        with job.table("corpus", schema) as table, job.table("sources", SOURCES, single=True, log=True) as log:
+            notes, report = SourceNotes(log, digests), partial(_report, job, 0 if streams else found.bytes)
+            reader = Ingest(found, chosen, on_bytes=report, on_source=notes.add, earlier=earlier)
+            for batch in gathered(reader.batches()):
+                table.write(batch)
+            notes.flush()
+        job.inputs = entries_of(found) if streams else listed_entries(prints)
+        _record(job, reader, updated=earlier is not None)
     return job.made
 
 
-def _write(job: Job, reader: Ingest) -> None:
-    with job.table("corpus", reader.schema) as table:
-        for batch in reader.batches():
-            table.write(batch)
+def _record(job: Job, reader: Ingest, *, updated: bool) -> None:
+    job.counts = {**reader.counts, **(reader.changes if updated else {})}
+    for text in reader.warnings:
+        job.warn(text)
+    read = job.counts.get("bytes_read", 0) - reader.bytes_copied
+    job.rates = {"mb_per_s": round(read / 1e6 / job.clock.seconds, 3)}
 
 
-def _report(job: Job, done: int, total: int) -> None:
+def _report(job: Job, total: int, done: int) -> None:
     """Bytes read of all on disk, as far as anyone knows how many there are."""
     speed = done / 1e6 / max(job.clock.seconds, 1e-9)
     job.report("reading", round(done / 1e6, 1), round(total / 1e6, 1) or None, "MB", **{"MB/s": f"{speed:.1f}"})

@@ -6,11 +6,11 @@ from pathlib import Path
 from wordpipe.artifacts.hashing import HashCache, hash_bytes
 from wordpipe.artifacts.manifest import InputEntry
 from wordpipe.artifacts.reader import is_artifact
-from wordpipe.corpus.sources import Sources, fingerprint
+from wordpipe.corpus.sources import Source, Sources, fingerprint
 from wordpipe.errors import ArtifactError, InputError
 from wordpipe.stages.making import PathLike
 
-__all__ = ["as_list", "entries_of", "file_entry", "model_entry", "refuse_artifacts"]
+__all__ = ["as_list", "entries_of", "file_entry", "fingerprints", "listed_entries", "model_entry", "refuse_artifacts"]
 
 _LISTED = 1000
 _TOKENIZER_FILES = (
@@ -27,13 +27,23 @@ def as_list(paths: PathLike | Iterable[PathLike]) -> list[str]:
 
 
 def entries_of(sources: Sources) -> list[InputEntry]:
-    """What a manifest says of sources: name, size and content hash. A stream must have been read before.
+    """What a manifest says of sources: name, size and content hash. A stream must have been read before."""
+    return listed_entries(fingerprints(sources))
 
-    Many sources become one entry, a hash over all of theirs: a manifest should stay readable.
-    """
+
+def fingerprints(sources: Iterable[Source]) -> list[dict[str, str | int]]:
+    """Name, bytes and BLAKE3 of each source, files that have not changed since they were last hashed not read again."""
     cache = HashCache()
     entries = fingerprint(sources, cache.hash_file)
     cache.save()
+    return entries
+
+
+def listed_entries(entries: list[dict[str, str | int]]) -> list[InputEntry]:
+    """What a manifest says of sources with these fingerprints.
+
+    Many sources become one entry, a hash over all of theirs: a manifest should stay readable.
+    """
     if len(entries) > _LISTED:
         digest = hash_bytes("\n".join(f"{e['name']}\t{e['blake3']}" for e in entries).encode())
         size = sum(int(e["bytes"]) for e in entries)

@@ -61,6 +61,10 @@ class WordSplitter:
             return _ASCII_WORD.findall(text if self._keep_case else text.lower())
         return [word for run in _WORD.findall(text) for word in self.of_run(run)]
 
+    def runs(self, text: str) -> list[tuple[int, int]]:
+        """Where the runs of `text` begin and end, in characters; each gives the words of `of_run`."""
+        return [match.span() for match in _WORD.finditer(text)]
+
     def of_run(self, run: str) -> list[str]:
         """The words of one run that the word pattern has found: itself, or its pieces; in lower case unless told otherwise."""
         run = run if self._keep_case else run.lower()

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from wordpipe.errors import ArtifactError
 from wordpipe.model.config import ModelConfig
@@ -104,7 +104,7 @@ def clip_gradients(weights: Iterable[Tensor], divisor: Tensor, largest: float) -
     return norm
 
 
-def optimiser_tensors(model: LanguageModel, optimiser: torch.optim.Optimizer) -> dict[str, Tensor]:
+def optimiser_tensors(model: nn.Module, optimiser: torch.optim.Optimizer) -> dict[str, Tensor]:
     """Everything the optimiser remembers, on the CPU, named `WEIGHT/KEY`; nothing of a weight that never had a gradient."""
     return {
         f"{name}/{key}": value.detach().cpu()
@@ -113,7 +113,7 @@ def optimiser_tensors(model: LanguageModel, optimiser: torch.optim.Optimizer) ->
     }
 
 
-def load_optimiser(model: LanguageModel, optimiser: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
+def load_optimiser(model: nn.Module, optimiser: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
     """Give a fresh optimiser back what `optimiser_tensors` gave.
 
     Raises:

@@ -7,12 +7,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-import torch
-
 from wordpipe.model.config import ModelConfig
 from wordpipe.model.formats.family import Entry, Family
 from wordpipe.model.formats.values import refusal
-from wordpipe.model.language_model import LanguageModel
 
 __all__ = ["OWN"]
 
@@ -61,6 +58,10 @@ def _checked(name: str, value: Any, hint: Any) -> Any:
 
 
 def _entries(config: ModelConfig) -> Iterator[Entry]:
+    import torch  # not above: a query reads `config.json` without it
+
+    from wordpipe.model.language_model import LanguageModel
+
     with torch.device("meta"):  # names and shapes without memory
         model = LanguageModel(config)
     for name, _ in model.named_parameters():

@@ -1,0 +1,85 @@
+"""`wordpipe evaluate retrieval`: tables and JSON."""
+
+import json
+import re
+
+import pytest
+from rich.console import Console
+
+from wordpipe.cli import evaluate_retrieval, tables
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("collection")
+    texts = [
+        "the sea is wide and the water is deep",
+        "bees fly to the flowers",
+        "mud and sand",
+        "the old men of the land",
+    ]
+    corpus = [{"_id": str(n), "title": text.split()[1], "text": text} for n, text in enumerate(texts)]
+    queries = [
+        {"_id": "1", "text": "deep water"},
+        {"_id": "q", "text": "flowers for bees"},
+        {"_id": "x", "text": "xyzzy"},
+    ]
+    (folder / "corpus.jsonl").write_text("\n".join(map(json.dumps, corpus)))
+    (folder / "queries.jsonl").write_text("\n".join(map(json.dumps, queries)))
+    (folder / "qrels.tsv").write_text("query-id\tcorpus-id\tscore\n1\t0\t1\nq\t1\t1\nx\t2\t1\ngone\t2\t1\n")
+    return folder
+
+
+def rows_of(out: str) -> dict[str, list[str]]:
+    """The lines of a table: name → cells."""
+    lines = [re.split(r"\s{2,}", line.strip()) for line in out.splitlines() if line.strip()]
+    return {cells[0]: cells[1:] for cells in lines}
+
+
+def test_a_table_and_its_json_say_the_same(cli, built, data, tmp_path):
+    args = ["evaluate", "retrieval", built / "words", "--data", data, "--draws", 50]
+    table, found = cli(*args, "--runs", tmp_path / "runs"), json.loads(cli(*args, "--json").out)
+    assert table.code == 0, table.err
+    assert [one["system"] for one in found["systems"]] == ["bm25", "tfidf", "lsi", "words_mean", "dense", "hybrid"]
+    assert found["metrics"]["bm25"]["mrr"] == 0.5  # two of four
+    rows = rows_of(table.out)
+    for name, label in (("ndcg_at_10", "nDCG@10"), ("mrr", "MRR")):
+        assert rows[label] == [f"{100 * one['metrics'][name]:.2f}" for one in found["systems"]]
+    assert rows["above BM25"][0] == "–"
+    assert "hybrid, 0.30 dense" in table.out
+    assert "4 documents, 4 judged queries, 4 judgements" in table.err
+    assert "1 judged queries have no text" in table.err
+    assert "BM25: 2 queries have no answer" in table.err
+    assert (tmp_path / "runs" / "bm25.trec").read_text().startswith("1 Q0 0 1 ")
+    quiet = cli(*args, "-q", "--drop-identical", "--weight", 0.5)
+    assert quiet.err == ""
+    assert "hybrid, 0.50 dense" in quiet.out
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "word"),
+    [
+        ((), 2, "--data"),
+        (("--data", "nowhere"), 3, "nowhere"),
+        (("--data", "nowhere", "--weight", "2"), 2, "2"),
+        (("--data", "nowhere", "--depth", "0"), 2, "0"),
+        (("--data", "nowhere", "--adapt-config", "none.toml"), 2, "none.toml"),
+    ],
+)
+def test_wrong_wishes(cli, args, code, word):
+    result = cli("evaluate", "retrieval", *args)
+    assert (result.code, result.out) == (code, "")
+    assert word in result.err
+
+
+@pytest.mark.parametrize("width", [60, 100])
+def test_tables_fit_the_terminal_and_names_cannot_steer_it(monkeypatch, capsys, width):
+    monkeypatch.setattr(tables, "console", lambda: Console(width=width, highlight=False, markup=False, emoji=False))
+    metrics = {"ndcg_at_10": 0.5, "map": 0.25, "recall_at_100": 1.0, "mrr": 0.0}
+    shown = {"metrics": metrics, "intervals": dict.fromkeys(metrics), "against_bm25": None, "facts": {"weight": 0.5}}
+    names = [("bm25", "bm25"), ("dense", "a/rather/long/path/to/a/model"), ("hybrid", "evil\x1b]0;x\x07")]
+    evaluate_retrieval._print({"systems": [{"system": system, "name": name, **shown} for system, name in names]})
+    out = capsys.readouterr().out
+    assert max(map(len, out.splitlines())) <= width
+    assert not set(out) & {"\x1b", "\x07"}
+    assert out.count("nDCG@10") == {60: 2, 100: 1}[width]

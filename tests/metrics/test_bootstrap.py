@@ -1,0 +1,66 @@
+import numpy as np
+import pytest
+from scipy import stats
+
+from wordpipe.metrics import bootstrap
+from wordpipe.metrics.bootstrap import correlation_interval, mean_interval, paired_difference
+
+
+@pytest.mark.parametrize("ranked", [True, False])
+def test_a_draw_has_the_correlation_of_the_things_it_took(ranked):
+    """The twin copies the drawn things and lets scipy rank them."""
+    rng = np.random.default_rng()
+    one, other = rng.integers(0, 6, 40).astype(float), rng.integers(0, 9, 40).astype(float)
+    counts = np.concatenate(list(bootstrap._counts(40, 200, seed=3)))
+    assert counts.shape == (200, 40)
+    assert (counts.sum(axis=1) == 40).all()
+    correlation = stats.spearmanr if ranked else stats.pearsonr
+    expected = [correlation(np.repeat(one, taken), np.repeat(other, taken)).statistic for taken in counts]
+    found = correlation_interval(one, other, ranked=ranked, draws=200, seed=3)
+    assert found == pytest.approx(tuple(np.percentile(expected, [2.5, 97.5])))
+
+
+def test_draws_do_not_depend_on_how_many_are_made_at_once(monkeypatch):
+    values = np.random.default_rng().standard_normal(50)
+    whole = mean_interval(values, draws=300)
+    monkeypatch.setattr(bootstrap, "_COUNTS_AT_ONCE", 120)
+    assert mean_interval(values, draws=300) == pytest.approx(whole)
+
+
+def test_the_interval_of_a_mean_is_the_normal_one_for_many_values():
+    values = np.random.default_rng(5).standard_normal(400)
+    low, high = mean_interval(values)
+    spread = 1.96 * values.std() / 20
+    assert (low, high) == pytest.approx((values.mean() - spread, values.mean() + spread), abs=0.01)
+
+
+def test_a_difference_is_told_from_chance():
+    rng = np.random.default_rng(7)
+    base = rng.random(200)
+    noise = rng.standard_normal(200) * 0.05
+    better, same = paired_difference(base + 0.05 + noise, base), paired_difference(base + noise - noise.mean(), base)
+    assert better.p == 1e-4
+    assert better.interval[0] > 0
+    assert better.mean == pytest.approx(0.05 + noise.mean())
+    assert same.p > 0.5
+    turned = paired_difference(base, base + 0.05 + noise)
+    assert turned.p == better.p
+    assert turned.mean == -better.mean
+
+
+def test_p_is_that_of_the_normal_test_for_many_values():
+    rng = np.random.default_rng(11)
+    for shift in (0.05, 0.1, 0.15):
+        apart = rng.standard_normal(300) + shift
+        expected = 2 * stats.norm.sf(abs(apart.mean()) / (apart.std() / 300**0.5))
+        assert paired_difference(apart, np.zeros(300)).p == pytest.approx(expected, abs=0.03)
+
+
+def test_what_has_no_interval():
+    nothing, one = np.zeros(0), np.ones(1)
+    assert mean_interval(one) is None
+    assert paired_difference(nothing, nothing) is None
+    assert correlation_interval(one, one, ranked=True) is None
+    assert correlation_interval(np.ones(5), np.arange(5.0), ranked=True) is None
+    equal = paired_difference(np.arange(9.0), np.arange(9.0))
+    assert (equal.mean, equal.interval, equal.p) == (0, (0, 0), 1)

@@ -1,0 +1,83 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from wordpipe.metrics.census import Census
+from wordpipe.metrics.directions import unit_rows
+from wordpipe.metrics.space import dead_dimensions, effective_rank, hubs, mean_cosine, random_pairs, told_share
+
+
+def unit(n: int, dim: int, seed: int, shift: float = 0.0) -> np.ndarray:
+    vectors_ND = np.random.default_rng(seed).standard_normal((n, dim)) + shift
+    return unit_rows(vectors_ND.astype(np.float32))[0]
+
+
+@settings(deadline=None)
+@given(st.integers(2, 40), st.integers(1, 9), st.integers(0, 999), st.floats(-2, 2))
+def test_the_mean_cosine_is_that_of_all_pairs(n: int, dim: int, seed: int, shift: float) -> None:
+    unit_ND = unit(n, dim, seed, shift)
+    cosines = [float(unit_ND[one] @ unit_ND[other]) for one in range(n) for other in range(n) if one != other]
+    assert mean_cosine(unit_ND) == pytest.approx(np.mean(cosines), abs=1e-5)
+
+
+def test_random_pairs_are_of_different_rows_and_come_again() -> None:
+    one_P, other_P = random_pairs(5, 2_000, 3)
+    assert (one_P != other_P).all()
+    assert {*zip(one_P, other_P, strict=True)} == {(a, b) for a in range(5) for b in range(5) if a != b}
+    np.testing.assert_array_equal(random_pairs(5, 2_000, 3)[1], other_P)
+
+
+def test_the_effective_rank_counts_directions() -> None:
+    assert effective_rank(np.repeat(np.eye(7, dtype=np.float32), 3, axis=0)) == pytest.approx(7)
+    assert effective_rank(np.ones((9, 5), np.float32)) == pytest.approx(1, abs=1e-4)
+    vectors_ND = unit(60, 6, 1, 0.4)
+    shares = np.linalg.svd(vectors_ND, compute_uv=False).astype(np.float64) ** 2 / 60
+    assert effective_rank(vectors_ND) == pytest.approx(np.exp(-(shares * np.log(shares)).sum()), rel=1e-4)
+
+
+def test_hubs_are_counted_as_by_hand() -> None:
+    unit_ND = unit(80, 30, 2, 0.3)
+    cosines = unit_ND @ unit_ND.T
+    np.fill_diagonal(cosines, -2)
+    found = np.zeros(80)
+    for row in cosines:
+        found[np.argsort(-row, kind="stable")[:5]] += 1
+    near = hubs(unit_ND, 5)
+    assert near.skew == pytest.approx(((found - 5) ** 3).mean() / ((found - 5) ** 2).mean() ** 1.5)
+    assert near.orphans == pytest.approx((found == 0).mean())
+    assert near.twins == 0.0
+    doubled = hubs(np.concatenate([unit_ND[:8], unit_ND[:8]]), 3)
+    assert doubled.twins == 1.0
+
+
+def test_what_vectors_tell_is_judged_on_others() -> None:
+    vectors_ND, draw = unit(400, 5, 3), np.random.default_rng(4)
+    told_N = vectors_ND @ np.arange(5.0) + 2
+    chance_N = draw.standard_normal(400)
+    fitted, judged = slice(200), slice(200, None)
+    assert told_share(vectors_ND[fitted], told_N[fitted], vectors_ND[judged], told_N[judged]) > 0.999  # type: ignore[operator]
+    assert told_share(vectors_ND[fitted], chance_N[fitted], vectors_ND[judged], chance_N[judged]) < 0.1  # type: ignore[operator]
+    assert told_share(vectors_ND[fitted], np.ones(200), vectors_ND[judged], np.ones(200)) is None
+
+
+def test_dead_dimensions_are_those_that_do_not_vary() -> None:
+    vectors_ND = unit(50, 6, 5)
+    assert dead_dimensions(vectors_ND) == 0
+    vectors_ND[:, [1, 4]] = 0.25
+    assert dead_dimensions(vectors_ND) == 2
+
+
+def test_a_census_counts_what_streams_by() -> None:
+    vectors_ND = np.random.default_rng(6).standard_normal((60, 4)).astype(np.float32)
+    vectors_ND[[3, 9]] = 0
+    vectors_ND[5, 2] = np.nan
+    vectors_ND[6, 0] = np.inf
+    vectors_ND[[20, 40, 55]] = vectors_ND[10]
+    census = Census(4)
+    good = np.concatenate([census.add(vectors_ND[first : first + 7]) for first in range(0, 60, 7)])
+    assert np.flatnonzero(~good).tolist() == [3, 5, 6, 9]
+    assert (census.rows, census.not_finite, census.zero, census.repeated) == (60, 2, 2, 3)
+    lengths = np.linalg.norm(vectors_ND[good].astype(np.float64), axis=1)
+    assert (census.shortest, census.longest) == pytest.approx((lengths.min(), lengths.max()))
+    assert Census(4).repeated == 0

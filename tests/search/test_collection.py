@@ -1,0 +1,88 @@
+"""Collections in the layout of BEIR."""
+
+import json
+
+import pytest
+
+from wordpipe.errors import InputError
+from wordpipe.search.collection import CollectionFile, read_collection
+
+CORPUS = [
+    {"_id": "d1", "title": "Sea", "text": "the water"},
+    {"_id": "d2", "text": "sand"},
+    {"_id": "d3", "title": "", "text": ""},
+]
+QUERIES = [{"_id": "q2", "text": "beach"}, {"_id": "q1", "text": "salt"}, {"_id": "q9", "text": "nobody judged this"}]
+QRELS = "query-id\tcorpus-id\tscore\nq1\td1\t2\nq1\td7\t1\nq2\td2\t0\nq5\td2\t1\n"
+
+
+def lines(records) -> bytes:
+    return "".join(json.dumps(record) + "\n" for record in records).encode()
+
+
+def collection(corpus=None, queries=None, qrels=QRELS):
+    files = (corpus or lines(CORPUS), queries or lines(QUERIES), qrels.encode())
+    return read_collection(
+        *(CollectionFile(data, name) for data, name in zip(files, ("corpus", "queries", "qrels"), strict=True))
+    )
+
+
+def test_what_is_in_it():
+    found = collection()
+    assert (found.documents, found.passages) == (["d1", "d2", "d3"], ["Sea the water", "sand", ""])
+    assert (found.queries, found.questions) == (["q2", "q1", "q5"], ["beach", "salt", ""])
+    assert found.grades == {"q1": {"d1": 2, "d7": 1}, "q2": {"d2": 0}, "q5": {"d2": 1}}
+    assert found.counts == {
+        "documents": 3,
+        "documents_empty": 1,
+        "queries": 3,
+        "queries_unjudged": 1,
+        "queries_without_relevant": 1,
+        "queries_unknown": 1,
+        "judgements": 4,
+        "judged_documents_unknown": 1,
+    }
+
+
+@pytest.mark.parametrize(
+    "qrels",
+    [
+        QRELS.partition("\n")[2],
+        QRELS.replace("\t", " "),
+        QRELS.partition("\n")[2].replace("\td", "\t0\td"),
+        QRELS.replace("\n", "\r\n"),
+        "\ufeff" + QRELS,
+        QRELS + "q1\td1\t2\n\n",
+    ],
+)
+def test_every_layout_of_judgements_says_the_same(qrels):
+    assert collection(qrels=qrels).grades == collection().grades
+
+
+def test_ids_may_be_numbers():
+    found = collection(corpus=lines([{"_id": 1, "text": "a"}]), qrels="q1\t1\t1\n")
+    assert found.documents == ["1"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "match"),
+    [
+        ({"corpus": b"\n"}, "corpus: there is nothing"),
+        ({"corpus": lines(CORPUS) + b"{"}, "corpus:4"),
+        ({"corpus": lines([*CORPUS, CORPUS[0]])}, "corpus:4.*twice.*d1"),
+        ({"corpus": b'["_id"]\n'}, "corpus:1.*object"),
+        ({"corpus": b'{"_id": "a"}\n'}, "corpus:1.*text"),
+        ({"corpus": b'{"_id": "a", "text": ["b"]}\n'}, "corpus:1.*strings"),
+        ({"queries": b"\xff\n"}, "queries:1.*UTF-8"),
+        ({"qrels": "query-id\tcorpus-id\tscore\n"}, "no judgement"),
+        ({"qrels": QRELS + "q1\td1\tx\n"}, "qrels:6.*whole number"),
+        ({"qrels": QRELS + "q1\td1\t1.5\n"}, "qrels:6.*whole number"),
+        ({"qrels": QRELS + "q1\td1\n"}, "qrels:6.*grade"),
+        ({"qrels": QRELS + "q1\td1\t1\n"}, "qrels:6.*judged twice"),
+        ({"qrels": "x\td1\t1\n"}, "no query of the judgements"),
+        ({"qrels": "q1\tx\t1\n"}, "no judged document"),
+    ],
+)
+def test_what_does_not_belong_is_named(wrong, match):
+    with pytest.raises(InputError, match=match):
+        collection(**wrong)

@@ -1,0 +1,149 @@
+import math
+import re
+from collections import Counter
+
+import numpy as np
+import pytest
+import Stemmer
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from wordpipe.errors import ArtifactError, ConfigError
+from wordpipe.search.lexical import Analyser, LexicalIndex, LexicalSettings
+
+WORDS = ["bee", "bees", "dance", "dancing", "hive", "the", "of", "honey", "tax", "taxes", "2024", "x1"]
+texts = st.lists(st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join), min_size=1, max_size=30)
+query = st.lists(st.sampled_from([*WORDS, "unknown"]), max_size=5).map(" ".join)
+ENGLISH = LexicalSettings(language="english")
+
+
+def lucene(corpus: list[str], asked: str, k1: float = 1.2, b: float = 0.75) -> list[float]:
+    """The slow twin: every text by itself, from the formula."""
+    stem = Stemmer.Stemmer("english").stemWord
+    stop = {"the", "of"}
+
+    def stems(text: str) -> list[str]:
+        return [stem(word) for word in re.findall(r"\w\w+", text.lower()) if word not in stop]
+
+    documents = [stems(text) for text in corpus]
+    mean = sum(map(len, documents)) / len(documents) or 1
+    scores = []
+    for words in documents:
+        score = 0.0
+        for term in stems(asked):
+            n = sum(term in other for other in documents)
+            idf = math.log(1 + (len(documents) - n + 0.5) / (n + 0.5))
+            tf = Counter(words)[term]
+            score += idf * tf / (tf + k1 * (1 - b + b * len(words) / mean)) if tf else 0
+        scores.append(score)
+    return scores
+
+
+@settings(max_examples=40)
+@given(corpus=texts, asked=query, k=st.integers(1, 8))
+def test_scores_are_those_of_the_formula_and_the_best_come_first(corpus, asked, k):
+    index = LexicalIndex.build(iter(corpus), ENGLISH)
+    expected = np.array(lucene(corpus, asked))
+    np.testing.assert_allclose(index.scores(asked), expected, rtol=1e-5, atol=1e-6)
+    (hits,) = index.search([asked], k)
+    scores = index.scores(asked)
+    assert hits.rows.tolist() == [row for row in np.lexsort((np.arange(len(corpus)), -scores)) if scores[row] > 0][:k]
+    np.testing.assert_array_equal(hits.scores, scores[hits.rows])
+    for row in range(len(corpus)):
+        assert sum(share.score for share in index.explain(asked, row)) == pytest.approx(expected[row], abs=1e-4)
+
+
+def test_a_thousand_texts_score_as_bm25s_scores_them(handbook):
+    import bm25s
+
+    corpus = handbook.read_text().split("\n")
+    tokenized = bm25s.tokenize(corpus, stopwords="en", stemmer=Stemmer.Stemmer("english"), show_progress=False)
+    peer = bm25s.BM25(k1=1.2, b=0.75, method="lucene")
+    peer.index(tokenized, show_progress=False)
+    index = LexicalIndex.build(corpus, LexicalSettings())
+    assert index.settings.language == "english"
+    for asked in ("how do bees find their way home", "water and salt", "the cost of a new roof roof"):
+        stems = [stem for stem in index.analyser(asked) if stem in peer.vocab_dict]
+        np.testing.assert_allclose(index.scores(asked), peer.get_scores(stems), rtol=1e-5, atol=1e-5)
+
+
+@settings(max_examples=40)
+@given(corpus=texts, asked=query, seed=st.integers(0, 99))
+def test_only_allowed_texts_are_found(corpus, asked, seed):
+    index = LexicalIndex.build(corpus, ENGLISH)
+    allowed = np.random.default_rng(seed).random(len(corpus)) < 0.5
+    (all_hits,), (hits,) = index.search([asked], len(corpus)), index.search([asked], 3, allowed)
+    assert hits.rows.tolist() == [row for row in all_hits.rows.tolist() if allowed[row]][:3]
+
+
+@settings(max_examples=40)
+@given(corpus=texts, more=texts, seed=st.integers(0, 99))
+def test_an_updated_index_has_the_bytes_of_a_new_one(corpus, more, seed):
+    rng = np.random.default_rng(seed)
+    kept = np.flatnonzero(rng.random(len(corpus)) < 0.7)
+    old_rows = rng.permutation(np.concatenate([kept, np.full(len(more), -1)]))
+    new = iter(more)
+    everything = [corpus[row] if row >= 0 else next(new) for row in old_rows]
+    updated = LexicalIndex.build(corpus, ENGLISH).updated(old_rows, more)
+    assert files_of(updated) == files_of(LexicalIndex.build(everything, ENGLISH))
+
+
+def files_of(index: LexicalIndex) -> dict[str, bytes]:
+    files: dict[str, bytes] = {}
+    index.save(files.__setitem__)
+    return files
+
+
+def test_what_is_saved_answers_the_same_and_damage_is_named():
+    index = LexicalIndex.build(["bees dance", "honey of the hive", "", "taxes"], ENGLISH)
+    files = files_of(index)
+    again = LexicalIndex.load(files.__getitem__)
+    assert again.settings == index.settings
+    np.testing.assert_array_equal(again.scores("dancing bee tax"), index.scores("dancing bee tax"))
+    with pytest.raises(ArtifactError, match="do not belong together"):
+        LexicalIndex.load({**files, "rows.npy": files["starts.npy"]}.__getitem__)
+    with pytest.raises(ArtifactError, match="not a readable lexical index"):
+        LexicalIndex.load({**files, "rows.npy": b"no array"}.__getitem__)
+
+
+@pytest.mark.parametrize("corpus", [[], ["", " "], ["the of"]])
+def test_nothing_to_find(corpus):
+    index = LexicalIndex.build(corpus, ENGLISH)
+    again = LexicalIndex.load(files_of(index).__getitem__)
+    assert [len(hits) for hits in again.search(["bees", "", "the"], 5)] == [0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "stems"),
+    [
+        ("english", "The bees' Dancing is e-mail2", ["bee", "danc", "mail2"]),
+        ("german", "Die Bienen tanzten", ["die", "bien", "tanzt"]),
+        ("none", "Dancing NAÏVE Ünited", ["dancing", "naïve", "ünited"]),
+        ("english", "蜂は踊る bees", ["蜂は", "は踊", "踊る", "bee"]),
+        ("none", "蜂 हिन्दी ﬁne", ["蜂", "हिन्दी", "fine"]),
+        ("none", "İstanbul", ["i̇stanbul"]),
+    ],
+)
+def test_stems(language, text, stems):
+    analyser = Analyser(language)
+    assert analyser(text) == stems
+    spans = list(analyser.spans(text))
+    assert [stem for _, _, stem in spans] == stems
+    for start, stop, stem in spans:
+        assert analyser(text[start:stop]) == [stem]
+
+
+def test_every_language_of_the_settings_can_be_stemmed_and_others_are_refused():
+    from typing import get_args
+
+    from wordpipe.search.lexical_settings import Language
+
+    for language in set(get_args(Language)) - {"auto"}:
+        Analyser(language)
+    with pytest.raises(ConfigError, match="klingon"):
+        Analyser("klingon")
+
+
+@pytest.mark.parametrize(("text", "language"), [("Wie finden die Bienen den Weg in der Stadt", "none"), ("", "none")])
+def test_other_languages_are_not_stemmed_as_english(text, language):
+    assert LexicalIndex.build([text] * 3, LexicalSettings()).settings.language == language

@@ -1,0 +1,53 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from wordpipe.search.hits import Hits, best_of
+from wordpipe.search.mixing import mix, tune_weight
+
+found = st.dictionaries(st.integers(0, 20), st.integers(-9, 9).map(lambda step: step / 8), max_size=12)
+
+
+def hits_of(scores: dict[int, float]) -> Hits:
+    return best_of(np.array([*scores], dtype=np.int64), np.array([*scores.values()], dtype=np.float32), len(scores))
+
+
+def stretched(scores: dict[int, float]) -> dict[int, float]:
+    low, high = min(scores.values(), default=0), max(scores.values(), default=0)
+    return {row: (score - low) / (high - low) if high > low else 1.0 for row, score in scores.items()}
+
+
+@settings(max_examples=40)
+@given(dense=found, lexical=found, weight=st.floats(0.05, 0.95), k=st.integers(1, 30))
+def test_a_mix_is_the_weighted_sum_row_by_row(dense, lexical, weight, k):
+    one, other = stretched(dense), stretched(lexical)
+    expected = {row: weight * one.get(row, 0) + (1 - weight) * other.get(row, 0) for row in {*one, *other}}
+    mixed = mix(hits_of(dense), hits_of(lexical), weight, k)
+    assert len(mixed) == min(k, len(expected))
+    np.testing.assert_allclose(mixed.scores, sorted(expected.values(), reverse=True)[:k], atol=1e-5)
+    np.testing.assert_allclose(mixed.scores, [expected[row] for row in mixed.rows.tolist()], atol=1e-5)
+
+
+@settings(max_examples=40)
+@given(dense=found, lexical=found)
+def test_at_the_ends_one_side_answers_alone(dense, lexical):
+    near, worded = hits_of(dense), hits_of(lexical)
+    assert mix(near, worded, 1, 30).rows.tolist() == near.rows.tolist()
+    assert mix(near, worded, 0, 30).rows.tolist() == worded.rows.tolist()
+
+
+def test_ties_come_in_the_order_of_rows_also_at_the_border():
+    rows, scores = np.array([9, 3, 7, 5]), np.float32([1, 1, 2, 1])
+    assert best_of(rows, scores, 2).rows.tolist() == [7, 3]
+    assert best_of(rows, scores, 9).rows.tolist() == [7, 3, 5, 9]
+    assert len(best_of(rows, scores, 0)) == 0
+
+
+def test_the_weight_goes_to_the_side_that_finds():
+    right, wrong = hits_of({1: 0.9, 2: 0.1}), hits_of({2: 0.8, 1: 0.2})
+    assert tune_weight([right], [wrong], [{1}]).weight > 0.5
+    assert tune_weight([wrong], [right], [{1}]).weight < 0.5
+    both = tune_weight([right], [right], [{1}])
+    assert both.weight == pytest.approx(0.5)
+    assert both.queries == 1

@@ -1,0 +1,48 @@
+import faiss
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.search.vectors import unit
+from wordpipe.search import near_duplicates
+from wordpipe.search.near_duplicates import group_all, group_by_index
+
+
+def by_hand(vectors_ND: np.ndarray, threshold: float) -> tuple[int, set[frozenset[int]]]:
+    """The slow twin: every pair, and a walk along the links."""
+    near = vectors_ND @ vectors_ND.T >= threshold - 1e-6
+    pairs = int(np.triu(near, 1).sum())
+    groups, left = set(), set(range(len(vectors_ND)))
+    while left:
+        waiting, group = [left.pop()], set()
+        while waiting:
+            row = waiting.pop()
+            group.add(row)
+            new = {int(other) for other in np.flatnonzero(near[row])} & left
+            left -= new
+            waiting += new
+        if len(group) > 1:
+            groups.add(frozenset(group))
+    return pairs, groups
+
+
+@settings(max_examples=30)
+@given(seed=st.integers(0, 999), rows=st.integers(0, 40), threshold=st.sampled_from([0.3, 0.7, 0.95, 1.0]))
+def test_groups_are_those_of_a_walk(seed, rows, threshold):
+    vectors_ND = unit(rows, 4, seed)
+    vectors_ND[rows // 2 : rows // 2 + 3] = vectors_ND[:3][: len(vectors_ND[rows // 2 : rows // 2 + 3])]
+    pairs, groups = by_hand(vectors_ND, threshold)
+    index = faiss.IndexFlatIP(4)
+    index.add(vectors_ND)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(near_duplicates, "_BLOCK", 7)
+        patch.setattr(near_duplicates, "_NEIGHBOURS", 64)
+        seen: list[int] = []
+        found = group_all(vectors_ND, threshold, seen.append)
+        asked = group_by_index(index, iter(np.array_split(vectors_ND, 3)), rows, threshold, seen.append)
+    for one in (found, asked):
+        assert one.pairs == pairs
+        assert {frozenset(group.tolist()) for group in one.members()} == groups
+    assert [len(group) for group in found.members()] == sorted(map(len, groups), reverse=True)
+    assert not rows or seen[-1] == rows

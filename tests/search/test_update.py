@@ -1,0 +1,78 @@
+from collections.abc import Iterator
+
+import faiss
+import numpy as np
+import pytest
+
+from tests.search.vectors import Vectors, built, exact, unit
+from wordpipe.runtime import StopFlag
+from wordpipe.search.build import Built
+from wordpipe.search.graphs import renumber
+from wordpipe.search.query import search
+from wordpipe.search.settings import IndexSettings
+from wordpipe.search.update import IndexUpdater, can_be_updated
+
+ALIVE = ["hnsw", "ivf", "panorama", "ivf-pq", "rabitq"]
+
+
+def updated(old: Built, kind: str, vectors_ND: Vectors, old_rows: list[int]) -> Built:
+    def blocks() -> Iterator[Vectors]:
+        for first in range(0, len(vectors_ND), 700):
+            yield vectors_ND[first : first + 700]
+
+    settings = IndexSettings(type=kind, threads=1, ef_construction=20)  # type: ignore[arg-type]
+    updater = IndexUpdater(old.index, kind, blocks, np.array(old_rows), settings, old.chosen.width)
+    for _ in updater.steps(StopFlag()):
+        pass
+    assert updater.built is not None
+    return updater.built
+
+
+@pytest.mark.parametrize("kind", ALIVE)
+def test_rows_come_go_and_change_places_and_it_answers_as_brute_force_does(kind: str) -> None:
+    vectors_ND, new_ND, queries_QD = np.split(unit(1_900, 16, 3, clusters=20), [1_500, 1_700])
+    old = built(vectors_ND, type=kind, ef_construction=20)
+    kept = np.random.default_rng(1).permutation(1_500)[:1_400]
+    old_rows = np.concatenate([kept[:700], np.full(200, -1), kept[700:]])
+    table_ND = np.concatenate([vectors_ND[kept[:700]], new_ND, vectors_ND[kept[700:]]])
+    result = updated(old, kind, table_ND, old_rows.tolist())
+    assert result.index.ntotal == len(table_ND)
+    assert result.recall_met
+    found = 0
+    for query_D, hit in zip(queries_QD, search(result.index, queries_QD, 10, threads=1), strict=True):
+        found += len({*hit.rows.tolist()} & {*exact(table_ND, query_D, 10)})
+        np.testing.assert_allclose(hit.scores, table_ND[hit.rows] @ query_D, atol=1e-6)
+    assert found / (10 * len(queries_QD)) >= 0.93
+    itself = [hit.rows[0] if len(hit) else -1 for hit in search(result.index, table_ND, 10, threads=1)]
+    assert np.mean(itself == np.arange(len(table_ND))) >= 0.95
+
+
+def test_only_kinds_whose_rows_can_go_are_changed_in_place() -> None:
+    assert [kind for kind in ("flat", "nsg", *ALIVE) if can_be_updated(kind)] == ALIVE
+
+
+def test_a_graph_under_other_numbers_gives_the_same_answers() -> None:
+    vectors_ND, queries_QD = np.split(unit(900, 12, 5), [800])
+    index = built(vectors_ND, type="hnsw", ef_construction=20).index
+    before = search(index, queries_QD, 10, threads=1)
+    row_of = np.random.default_rng(2).permutation(800)
+    renumber(index, row_of)
+    for hit, was in zip(search(index, queries_QD, 10, threads=1), before, strict=True):
+        np.testing.assert_array_equal(hit.scores, was.scores)
+        np.testing.assert_array_equal(np.sort(hit.rows), np.sort(row_of[was.rows]))
+    again = faiss.deserialize_index(faiss.serialize_index(index))
+    assert again.ntotal == 800
+
+
+def test_rows_that_are_gone_are_never_found_even_the_entry() -> None:
+    vectors_ND = unit(600, 12, 6)
+    index = built(vectors_ND, type="hnsw", ef_construction=20).index
+    row_of = np.arange(600)
+    row_of[[index.hnsw.entry_point, 5, 6]] = -1
+    stay = row_of >= 0
+    renumber(index, np.where(stay, np.cumsum(stay) - 1, -1))
+    assert index.ntotal == stay.sum()
+    hits = search(index, vectors_ND[stay], 1, threads=1)
+    assert np.mean([hit.rows[0] == row for row, hit in enumerate(hits)]) > 0.97
+    index.add(vectors_ND[~stay])
+    assert index.ntotal == 600

@@ -1,0 +1,66 @@
+"""Training an encoder on the documents of a collection."""
+
+import json
+
+import numpy as np
+import pytest
+
+from wordpipe.artifacts.reader import Artifact
+from wordpipe.artifacts.tables import read_batches
+from wordpipe.errors import ArtifactError
+from wordpipe.search.collection import Collection
+from wordpipe.stages.adapt import adapt
+from wordpipe.stages.evaluate_retrieval import evaluate_retrieval
+from wordpipe.stages.making import RunOptions
+
+FEW = {"steps": 3, "batch_size": 16, "threads": 1, "lexical_dim": 16, "valid_pairs": 4}
+
+
+@pytest.fixture(scope="module")
+def collection(handbook):
+    blocks = [block.partition("\n") for block in handbook.read_text().strip().split("\n\n")[:60]]
+    titles, texts = [block[0] for block in blocks], [block[2] for block in blocks]
+    names = [f"d{number}" for number in range(60)]
+    return Collection(names, titles, texts, ["q"], [texts[0]], {"q": {"d0": 1}}, {})
+
+
+def documents_of(folder):
+    with Artifact(folder / "corpus") as artifact:
+        return {title for batch in read_batches(artifact, "corpus", ["title"]) for title in batch["title"].to_pylist()}
+
+
+@pytest.fixture(scope="module")
+def adapted(built, collection, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("adapted")
+    return adapt(built / "words", collection, folder, RunOptions(), hold_out=True, **FEW), folder
+
+
+def test_words_become_a_static_encoder_of_the_documents_that_are_not_held_out(adapted, collection):
+    made, folder = adapted
+    assert len(made.unseen) == 6
+    kept = {title for row, title in enumerate(collection.titles) if row not in made.unseen}
+    assert documents_of(folder) == kept
+    with Artifact(made.path, ["model"]) as model:
+        assert model.manifest.facts["encoder"] == "static"
+        assert model.manifest.facts["goal"] == "search"
+
+
+def test_what_was_made_can_be_judged_and_adapted_again(adapted, built, collection, tmp_path):
+    made, _ = adapted
+    records = [
+        {"_id": name, "title": title, "text": text}
+        for name, title, text in zip(collection.documents, collection.titles, collection.texts, strict=True)
+    ]
+    (tmp_path / "corpus.jsonl").write_text("\n".join(map(json.dumps, records)))
+    (tmp_path / "queries.jsonl").write_text(json.dumps({"_id": "q", "text": collection.questions[0]}))
+    (tmp_path / "qrels.tsv").write_text("q\td0\t1\n")
+    found = evaluate_retrieval(made.path, tmp_path, adapt_with=FEW, lsi_dim=4, draws=0, device="cpu", threads=1)
+    systems = {one["system"]: one for one in found["systems"]}
+    assert systems["dense"]["facts"]["documents_not_trained_on"] == 6
+    assert np.isfinite([*systems["hybrid"]["metrics"].values()]).all()
+    assert systems["hybrid"]["metrics"]["mrr"] == 1  # the query is a document
+
+
+def test_what_cannot_be_trained(built, collection, tmp_path):
+    with pytest.raises(ArtifactError, match="wrong kind"):
+        adapt(built / "sentences", collection, tmp_path, RunOptions(), hold_out=False)

@@ -1,0 +1,238 @@
+"""`train contrastive`: both encoders, what they start from, what pairs they are given, and their folders elsewhere."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from safetensors.numpy import load_file
+
+import wordpipe
+from tests.stages.test_pretrain import Said
+from wordpipe.artifacts.reader import Artifact
+from wordpipe.errors import ArtifactError, ConfigError, InputError
+from wordpipe.stages.making import RunOptions
+
+TRANSFORMER = {
+    "encoder": "transformer", "steps": 3, "batch_size": 4, "threads": 1, "device": "cpu", "dtype": "float32", "valid_pairs": 8,
+}  # fmt: skip
+STATIC = {"steps": 3, "batch_size": 8, "lexical_dim": 16, "threads": 1, "valid_pairs": 8}
+FLAGS = {
+    "transformer": ["--encoder", "transformer", "--preset", "tiny", "--device", "cpu", "--batch-size", "4"],
+    "static": ["--lexical-dim", "16", "--batch-size", "8"],
+}
+TEXTS = ["Bees find their way by the sun.", "A kettle boils water.", "water"]
+
+
+def trained(built, output, tokens="tokens", **settings):
+    said = Said()
+    made = wordpipe.train_contrastive(built / tokens, output=output, run=RunOptions(report=said), **settings)
+    return made, said
+
+
+@pytest.fixture(scope="module")
+def pieces(built, tmp_path_factory):
+    """Vectors of tokens."""
+    folder = tmp_path_factory.mktemp("pieces") / "pieces"
+    wordpipe.train_word2vec(built / "tokens", output=folder, unit="token", dim=16, epochs=1, threads=1)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def transformer(built, pieces, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("contrast") / "transformer"
+    trained(built, folder, **TRANSFORMER | {"init_embeddings": pieces, "preset": "tiny", "pair_neighbour": 1.0})
+    return folder
+
+
+@pytest.fixture(scope="module")
+def static(built, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("contrast") / "static"
+    trained(built, folder, **STATIC | {"words": built / "words"})
+    return folder
+
+
+def facts(folder):
+    with Artifact(folder) as artifact:
+        return artifact.manifest.facts
+
+
+def test_a_transformer_gives_the_same_vectors_in_sentence_transformers(transformer):
+    from sentence_transformers import SentenceTransformer
+
+    from tests.training.contrast.encoders import ragged
+    from wordpipe.model.formats.folder import load_hf
+    from wordpipe.tokens.formats.reading import open_tokenizer
+    from wordpipe.training.contrast.sequences import Framing
+    from wordpipe.training.contrast.vectors import text_vectors
+
+    theirs = SentenceTransformer(str(transformer), device="cpu").encode(TEXTS)
+    import torch
+
+    with Artifact(transformer) as artifact:
+        model = load_hf(artifact.read, artifact.names()).model
+        tokenizer = open_tokenizer(artifact.read("tokenizer.json"), where="tokenizer.json")
+    weights_V = torch.zeros(model.config.vocab_size)
+    stored = load_file(transformer / "word_weights.safetensors")["weights"]
+    weights_V[: len(stored)] = torch.from_numpy(stored)
+    ids = [tokenizer.encode(text, add_special_tokens=False).ids for text in TEXTS]
+    framing = Framing(model.config.cls_id, model.config.sep_id, model.config.max_len, torch.device("cpu"))
+    with torch.no_grad():
+        ours = text_vectors(model, framing.packed(ragged(*ids)), weights_V).numpy()
+    np.testing.assert_allclose(theirs, ours, atol=1e-4)
+
+
+def test_a_static_encoder_gives_the_same_vectors_in_sentence_transformers(static):
+    from sentence_transformers import SentenceTransformer
+
+    from wordpipe.sentences.settings import EmbedSettings
+    from wordpipe.sentences.static_encoder import StaticEncoder
+
+    with Artifact(static) as artifact:
+        ours = StaticEncoder(artifact.read, EmbedSettings()).encode(TEXTS).vectors
+    theirs = SentenceTransformer(str(static), device="cpu").encode(TEXTS)
+    np.testing.assert_allclose(theirs, ours, atol=1e-5)
+
+
+def test_what_an_encoder_says_of_itself(transformer, static):
+    assert (
+        facts(transformer).items()
+        >= {"encoder": "transformer", "pooling": "weighted", "goal": "similarity", "dim": 128}.items()
+    )
+    assert facts(static).items() >= {"encoder": "static", "pooling": "mean", "unit": "word", "dim": 16 + 24}.items()
+    for folder in (transformer, static):
+        assert wordpipe.verify(folder)["ok"]
+        log = pq.read_table(folder / "steps.parquet")
+        assert set(log["split"].to_pylist()) == {"train", "valid"}
+        with Artifact(folder) as artifact:
+            assert artifact.manifest.metrics.keys() >= {"loss", "valid_loss", "valid_nearest"}
+
+
+def test_it_goes_on_from_a_masked_model_with_all_that_it_can_learn_from(built, static, tmp_path):
+    made, said = trained(
+        built, tmp_path / "model",
+        **TRANSFORMER | {"init": built / "model", "teacher": built / "words", "mlm_weight": 0.1, "queue": 8},
+    )  # fmt: skip
+    assert made.counts["parameters"] > 0
+    assert said.about("encoder of 1 layers, width 32")
+    with Artifact(tmp_path / "model") as artifact:
+        assert [entry.kind for entry in artifact.manifest.inputs] == ["tokens", "model", "words"]
+
+
+def test_denoising_leaves_an_encoder_without_its_decoder(built, tmp_path):
+    trained(
+        built, tmp_path / "model", **TRANSFORMER | {"init": built / "model", "objective": "denoise", "pooling": "mean"}
+    )
+    names = load_file(tmp_path / "model" / "model.safetensors").keys()
+    assert names == load_file(built / "model" / "model.safetensors").keys()
+    assert not (tmp_path / "model" / "word_weights.safetensors").exists()
+
+
+def test_a_transformer_can_begin_as_a_static_encoder_of_tokens(built, tmp_path):
+    trained(built, tmp_path / "static", **STATIC | {"unit": "token"})
+    made, _ = trained(
+        built, tmp_path / "model", **TRANSFORMER | {"init_embeddings": tmp_path / "static", "preset": "tiny"}
+    )
+    assert made.counts["embeddings_given"] > 900
+
+
+def test_a_static_encoder_goes_on_and_takes_in_new_words(built, static, tmp_path, handbook):
+    text = handbook.read_text().replace("water", "zwater")
+    (tmp_path / "other.txt").write_text(text)
+    wordpipe.tokenize(tmp_path / "other.txt", output=tmp_path / "tokens", vocab_size=900)
+    made, _ = trained(tmp_path, tmp_path / "model", **STATIC | {"init": static})
+    assert made.counts["words_new"] >= 1
+    assert made.counts["words_from_init"] > 500
+
+
+@pytest.mark.parametrize("name", ["pairs.jsonl", "pairs.parquet"])
+def test_pairs_of_a_file_are_read_and_recorded_by_their_content(name, built, tmp_path):
+    pairs = [("how bees find their way", "Bees find their way by the sun."), ("a kettle", "water"), ("", "nothing")]
+    if name.endswith("parquet"):
+        first, second = zip(*pairs, strict=True)
+        pq.write_table(pa.table({"n": [1, 2, 3], "question": first, "answer": second}), tmp_path / name)
+    else:
+        lines = [json.dumps({"n": 1, "question": first, "answer": second}) for first, second in pairs]
+        (tmp_path / name).write_text("\n".join(lines))
+    made, _ = trained(built, tmp_path / "model", **STATIC | {"pairs": tmp_path / name, "pair_file": 1.0})
+    assert (made.counts["file_pairs"], made.counts["file_pairs_left_out"]) == (2, 1)
+    with Artifact(tmp_path / "model") as artifact:
+        assert [entry.kind for entry in artifact.manifest.inputs] == ["tokens", "file"]
+
+
+def test_titles_come_from_the_corpus_and_are_missed_where_it_is_gone(chain, tmp_path):
+    title = STATIC | {"pair_title": 1.0}
+    made, said = trained(chain, tmp_path / "model", **title)
+    without = made.counts.get("documents_without_title", 0)  # of one whose title has no common word
+    assert without < made.counts["documents"] // 4
+    (chain / "corpus").rename(chain / "elsewhere")
+    made, said = trained(chain, tmp_path / "model", **title)
+    assert said.about("is not where it was")
+    assert made.counts["documents_without_title"] == made.counts["documents"] > without
+
+
+@pytest.mark.slow  # six processes; the exactness of a resumed training is tested in one in tests/training/contrast
+@pytest.mark.parametrize("encoder", FLAGS)
+def test_killed_trainings_go_on_to_the_same_bytes(encoder, built, tmp_path):
+    command = [
+        sys.executable, "-m", "wordpipe", "train", "contrastive", str(built / "tokens"), "--steps", "3", "--threads", "1",
+        "--checkpoint-steps", "1", "--valid-pairs", "4", *FLAGS[encoder],
+    ]  # fmt: skip
+
+    def run(name, **env):
+        return subprocess.run([*command, "-o", str(tmp_path / name)], capture_output=True, text=True, check=False,
+                              env={**os.environ, **env})  # fmt: skip
+
+    killed = run("model", WORDPIPE_FAILPOINT="checkpoint.after_pointer:kill:2")
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    again, straight = run("model"), run("straight")
+    assert "continuing a stopped run at step 2" in again.stderr, again.stderr
+    assert straight.returncode == 0, straight.stderr
+    with Artifact(tmp_path / "model") as one, Artifact(tmp_path / "straight") as other:
+        assert one.digest == other.digest
+    assert not (tmp_path / ".model.partial").exists()
+
+
+@pytest.mark.parametrize(
+    ("settings", "kind", "message"),
+    [
+        (TRANSFORMER | {"words": "words"}, ConfigError, "words cannot be chosen for encoder = transformer"),
+        (STATIC | {"dropout": 0.2}, ConfigError, "dropout cannot be chosen for encoder = static"),
+        (TRANSFORMER | {"objective": "denoise", "queue": 5}, ConfigError, "it compares no texts"),
+        (TRANSFORMER | {"teacher_weight": 2.0}, ConfigError, "mean nothing without a teacher"),
+        (TRANSFORMER | {"init": "model", "preset": "tiny"}, ConfigError, "has its own size"),
+        (TRANSFORMER | {"init_embeddings": "words"}, ArtifactError, "of words, not of tokens"),
+        (TRANSFORMER | {"init_embeddings": "model"}, ArtifactError, "no table of vectors"),
+        (STATIC | {"init": "model"}, ArtifactError, "no static encoder"),
+        (STATIC | {"words": "words", "unit": "token"}, ArtifactError, "another unit"),
+        (STATIC | {"lexical_weight": 0.0}, ConfigError, "begins as nothing"),
+        (STATIC | {"min_count": 10_000}, InputError, "known word"),
+    ],
+)
+def test_what_does_not_fit_is_refused(settings, kind, message, built, tmp_path):
+    named = {
+        name: built / value if name in ("init", "init_embeddings", "words") else value
+        for name, value in settings.items()
+    }
+    with pytest.raises(kind, match=message):
+        trained(built, tmp_path / "model", **named)
+    assert not (tmp_path / "model").exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ('{"a": "one text"}', "line 1.*two texts|two texts"),
+        ("no json", "not a line of JSON"),
+        ('["a", "b"]\n{"', "not a line"),
+    ],
+)
+def test_a_bad_file_of_pairs_is_told_by_its_line(content, message, built, tmp_path):
+    (tmp_path / "pairs.jsonl").write_text(content)
+    with pytest.raises(InputError, match=message):
+        trained(built, tmp_path / "model", **STATIC | {"pairs": tmp_path / "pairs.jsonl"})

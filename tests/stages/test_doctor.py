@@ -1,0 +1,123 @@
+import json
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import wordpipe
+from tests.stages.made_vectors import made_sentences, made_words
+from wordpipe.cli.app import app
+from wordpipe.errors import ConfigError, InputError
+from wordpipe.metrics.directions import unit_rows
+from wordpipe.stages.doctor import doctor
+
+
+def cone(n: int, dim: int, *, shift: float, seed: int = 1) -> np.ndarray:
+    vectors_ND = np.random.default_rng(seed).standard_normal((n, dim)).astype(np.float32)
+    vectors_ND[:, 0] += shift
+    return unit_rows(vectors_ND)[0]
+
+
+def texts(n: int) -> list[str]:
+    return [f"bees {'fly ' * (row % 17)}home {row}" for row in range(n)]
+
+
+@pytest.fixture
+def sick(tmp_path):
+    return made_sentences(tmp_path / "sick", cone(600, 16, shift=8), texts(600))
+
+
+def asked(*args: str) -> tuple[int, str, str]:
+    done = CliRunner().invoke(app, ["doctor", *args])
+    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+    return done.exit_code, done.stdout, done.stderr
+
+
+def test_a_cone_is_sick_and_mended_with_a_command(sick):
+    found = doctor(sick)
+    assert {one["state"] for one in found["verdicts"]["none"]} >= {"sick"}
+    assert found["mend"]["transform"] == "centre"
+    assert found["mend"]["command"] == f"wordpipe embed MODEL CORPUS -o {sick} --transform centre"
+    assert found["metrics"] == found["spaces"]["none"]
+    assert found["metrics"]["mean_cosine"] > 0.7 > 0.1 > found["spaces"]["centre"]["mean_cosine"]
+    assert found["counts"] == {
+        "rows": 600, "not_finite": 0, "zero": 0, "repeated_vectors": 0, "repeated_texts": 0, "sampled": 600,
+    }  # fmt: skip
+    assert doctor(sick) == found
+
+
+def test_the_screen_shows_before_and_after(sick):
+    code, shown, _ = asked(str(sick))
+    assert code == 0
+    assert "as it is" in shown
+    assert "!" in next(line for line in shown.splitlines() if "mean cosine" in line)
+    assert "all texts look alike" in shown
+    assert "--transform centre" in shown.splitlines()[-1]
+    code, shown, _ = asked(str(sick), "--json")
+    assert json.loads(shown)["spaces"].keys() == {"none", "centre", "remove-components", "whiten"}
+
+
+def test_what_is_broken_or_comes_again_is_counted(tmp_path):
+    vectors_ND, said = cone(300, 16, shift=0), texts(300)
+    vectors_ND[7, 3], vectors_ND[8], vectors_ND[100:105] = np.nan, 0, vectors_ND[1]
+    said[100:105] = [said[1]] * 5
+    found = doctor(made_sentences(tmp_path / "odd", vectors_ND, said))
+    assert found["counts"] == {
+        "rows": 300, "not_finite": 1, "zero": 1, "repeated_vectors": 5, "repeated_texts": 5, "sampled": 293,
+    }  # fmt: skip
+    assert found["mend"] is None
+    code, shown, _ = asked(str(tmp_path / "odd"))
+    assert code == 0
+    assert "1 NOT FINITE; 1 zero; 5 equal to an earlier one; 5 texts come again" in shown.splitlines()[0]
+    assert "The space is healthy." in shown
+
+
+def test_words_are_examined_with_their_counts(tmp_path):
+    draw = np.random.default_rng(2)
+    counts = sorted(draw.zipf(1.5, 400).clip(1, 10**6).tolist(), reverse=True)
+    vectors_ND = cone(400, 16, shift=0)
+    vectors_ND[:, 1] += np.log(counts) - np.log(counts).mean()
+    found = doctor(made_words(tmp_path / "words", vectors_ND, counts))
+    assert found["metrics"]["frequency_told"] > 0.5
+    assert found["metrics"]["frequency_in_cosine"] > 0.3
+    assert found["mend"]["command"].startswith(f"wordpipe embed {tmp_path / 'words'} CORPUS")
+    assert "how common the words are decides" in asked(str(tmp_path / "words"))[1]
+
+
+def test_trained_words_are_mended_by_training_again(built):
+    found = doctor(built / "words")
+    assert found["kind"] == "words"
+    assert found["dim"] == 24
+    if found["mend"] is not None:
+        assert found["mend"]["command"].startswith(f"wordpipe train word2vec {built / 'tokens'} -o {built / 'words'}")
+    assert doctor(built / "index")["kind"] == "index"
+
+
+def test_a_sample_is_enough(sick):
+    whole, some = doctor(sick), doctor(sick, sample=200)
+    assert some["counts"]["sampled"] == 200
+    assert some["metrics"]["mean_cosine"] == pytest.approx(whole["metrics"]["mean_cosine"], abs=0.05)
+
+
+def test_too_little_is_said(sick, tmp_path):
+    with pytest.raises(ConfigError, match="too small a sample"):
+        doctor(sick, sample=10)
+    few = made_sentences(tmp_path / "few", cone(20, 16, shift=0), texts(20))
+    with pytest.raises(InputError, match="too few different vectors"):
+        doctor(few)
+    broken = made_sentences(tmp_path / "broken", np.full((80, 4), np.nan, np.float32), texts(80))
+    with pytest.raises(InputError, match="got 0"):
+        doctor(broken)
+
+
+def test_hidden_states_are_sick_and_whitened_ones_are_not(built, tmp_path):
+    for transform in ("none", "whiten"):
+        wordpipe.embed(
+            built / "model", built / "corpus", output=tmp_path / transform, transform=transform, device="cpu", threads=1
+        )
+    raw, mended = doctor(tmp_path / "none"), doctor(tmp_path / "whiten")
+    command = f"wordpipe embed {built / 'model'} {built / 'corpus'} -o {tmp_path / 'none'} --transform "
+    assert raw["mend"]["command"].startswith(command)
+    assert raw["metrics"]["mean_cosine"] > 0.3 > 0.1 > abs(mended["metrics"]["mean_cosine"])
+    assert mended["mend"] is None
+    assert "these vectors went through whiten already" in asked(str(tmp_path / "whiten"))[2]

@@ -1,0 +1,376 @@
+"""`embed`: every text embedded once, a killed run continued, what has not changed taken over, and hostile texts."""
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+import wordpipe
+from wordpipe.artifacts.reader import Artifact
+from wordpipe.errors import DivergedError
+from wordpipe.runtime import Progress, Stopped
+from wordpipe.sentences.encoder import EncodedBatch
+from wordpipe.sentences.settings import EmbedSettings
+from wordpipe.stages import embed as stage
+from wordpipe.stages import embed_vectors
+from wordpipe.stages.embed_vectors import StoredVectors, _chunks
+from wordpipe.stages.encoders import open_encoder
+from wordpipe.stages.making import RunOptions
+
+SAID = ["the bread", "bees and water", "a bridge of stone", "the boat is late"]
+
+
+def write_lines(path: Path, texts: list[str]) -> Path:
+    path.write_text("".join(json.dumps({"text": text, "title": f"T{len(text)}"}) + "\n" for text in texts))
+    return path
+
+
+def corpus_of(path: Path, texts: list[str]) -> Path:
+    """A corpus of these documents."""
+    source = write_lines(path.with_suffix(".jsonl"), texts)
+    wordpipe.ingest(source, output=path, deduplicate=False, valid=0.0)
+    return path
+
+
+def rows_of(folder: Path) -> list[dict]:
+    return pq.read_table(sorted(folder.glob("sentences-*.parquet"))).to_pylist()
+
+
+@pytest.fixture
+def texts():
+    """Two hundred documents of a few words, some the same."""
+    rng = random.Random(1)
+    words = ["bread", "water", "bridge", "boat", "bees", "stone", "the", "a", "of", "and", "sea", "light"]
+    return [" ".join(rng.choices(words, k=rng.randint(1, 6))) for _ in range(200)]
+
+
+@pytest.fixture
+def encoded(monkeypatch):
+    """The texts that are encoded from now on, ten at a time."""
+    seen: list[str] = []
+    monkeypatch.setattr(embed_vectors, "_CHUNK", 10)
+
+    def opened(origin, settings):
+        encoder = open_encoder(origin, settings)
+        plain = encoder.encode
+
+        def noting(some):
+            seen.extend(some)
+            return plain(some)
+
+        monkeypatch.setattr(encoder, "encode", noting, raising=False)
+        return encoder
+
+    monkeypatch.setattr(stage, "open_encoder", opened)
+    return seen
+
+
+def test_the_vectors_are_the_encoders(built, tmp_path, texts, encoded):
+    made = wordpipe.embed(built / "words", corpus_of(tmp_path / "c", texts), output=tmp_path / "s")
+    assert encoded == list(dict.fromkeys(texts))
+    assert made.counts["texts_embedded"] + made.counts["texts_repeated"] == made.counts["units"] == 200
+    with Artifact(built / "words") as origin:
+        encoder = open_encoder(origin, EmbedSettings())
+        for row in rows_of(tmp_path / "s"):
+            assert np.allclose(row["vector"], encoder.encode([row["text"]]).vectors[0], atol=1e-6)
+
+
+def test_the_transform_is_fitted_on_each_text_once(built, tmp_path, texts):
+    corpus = corpus_of(tmp_path / "c", [*texts, *[texts[0]] * 50])
+    wordpipe.embed(built / "words", corpus, output=tmp_path / "raw")
+    wordpipe.embed(built / "words", corpus, output=tmp_path / "s", transform="centre")
+    raw = np.array([row["vector"] for row in rows_of(tmp_path / "raw")])
+    _, first = np.unique([row["text"] for row in rows_of(tmp_path / "raw")], return_index=True)
+    centred = raw - raw[first].mean(axis=0)
+    expected = centred / np.linalg.norm(centred, axis=1, keepdims=True)
+    assert np.allclose([row["vector"] for row in rows_of(tmp_path / "s")], expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("unit", ["sentence", "document", "window"])
+def test_what_a_stopped_run_embedded_is_not_embedded_again(built, tmp_path, texts, encoded, monkeypatch, unit):
+    corpus = corpus_of(tmp_path / "c", texts)
+    settings = {"unit": unit, "checkpoint_seconds": 1e-9, "transform": "centre"}
+    whole = wordpipe.embed(built / "words", corpus, output=tmp_path / "whole", **settings)
+    alone = encoded[:]
+    encoded.clear()
+    chunks, plain = 0, embed_vectors._figures_of
+
+    def dying(chunk: EncodedBatch):
+        nonlocal chunks
+        chunks += 1
+        if chunks == 4:
+            raise KeyboardInterrupt
+        return plain(chunk)
+
+    monkeypatch.setattr(embed_vectors, "_figures_of", dying)
+    with pytest.raises(KeyboardInterrupt):
+        wordpipe.embed(built / "words", corpus, output=tmp_path / "s", **settings)
+    assert not (tmp_path / "s").exists()
+    made = wordpipe.embed(built / "words", corpus, output=tmp_path / "s", **settings)
+    assert [text for text in encoded if encoded.count(text) > 1] == alone[30:40] * 2
+    assert (made.digest, made.counts) == (whole.digest, whole.counts)
+    assert not (tmp_path / ".s.partial").exists()
+
+
+def test_fresh_embeds_all_again(built, tmp_path, texts, cli):
+    args = ["embed", built / "words", corpus_of(tmp_path / "c", texts), "-o", tmp_path / "s", "--fresh", "--json"]
+    (tmp_path / ".s.partial").mkdir()
+    (tmp_path / ".s.partial" / "vectors-00000.f32").write_bytes(b"of another run")
+    assert json.loads(cli(*args).out)["counts"]["sentences"] == 200
+
+
+def test_a_killed_run_goes_on_to_the_same_bytes(built, tmp_path):
+    corpus = corpus_of(tmp_path / "c", [f"{SAID[n % 4]} {n} bread {n % 7} water" for n in range(5000)])
+    command = [sys.executable, "-m", "wordpipe", "embed", str(built / "words"), str(corpus), "-o", str(tmp_path / "s")]
+    env = {**os.environ, "WORDPIPE_FAILPOINT": "shelf.piece_finished:kill"}
+    killed = subprocess.run([*command, "--checkpoint-seconds", "0.0001"], capture_output=True, env=env, check=False)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    told: list[Progress] = []
+    again = wordpipe.embed(built / "words", corpus, output=tmp_path / "s", run=RunOptions(report=told.append))
+    assert "continuing a stopped run: 4,096 of 5,000 texts were embedded before" in [one.note for one in told]
+    assert again.digest == wordpipe.embed(built / "words", corpus, output=tmp_path / "whole").digest
+    assert sorted(path.name for path in tmp_path.glob(".s.*")) == [".s.lock"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(6))
+def test_killed_at_any_moment_of_an_update(built, tmp_path, seed):
+    said = [f"{SAID[n % 4]} {n} bread {n % 7} water" for n in range(9000)]
+    corpus_of(tmp_path / "c", said[:5000])
+    base = [
+        sys.executable,
+        "-m",
+        "wordpipe",
+        "embed",
+        str(built / "words"),
+        str(tmp_path / "c"),
+        "-o",
+        str(tmp_path / "s"),
+    ]
+    command = [*base, "--update", "--checkpoint-seconds", "0.0001"]
+    subprocess.run(command, check=True, capture_output=True)
+    before = wordpipe.verify(tmp_path / "s")
+    corpus_of(tmp_path / "c", said[500:])
+    shutil.copytree(tmp_path / "s", tmp_path / "other")
+    start = time.monotonic()
+    whole = wordpipe.embed(built / "words", tmp_path / "c", output=tmp_path / "other", update=True)
+    seconds = time.monotonic() - start + 1
+    rng = random.Random(seed)
+    for _ in range(3):
+        child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(rng.random() * seconds)
+        child.kill()
+        child.wait()
+        now = wordpipe.verify(tmp_path / "s")
+        assert now["ok"]
+        assert before["ok"]
+    subprocess.run(command, check=True, capture_output=True)
+    with Artifact(tmp_path / "s") as made:
+        assert made.digest == whole.digest
+
+
+def test_a_stop_signal_keeps_what_is_embedded(built, tmp_path, texts, encoded, monkeypatch):
+    corpus = corpus_of(tmp_path / "c", texts)
+    plain = embed_vectors._figures_of
+
+    def stopping(chunk: EncodedBatch):
+        if len(encoded) == 30:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return plain(chunk)
+
+    monkeypatch.setattr(embed_vectors, "_figures_of", stopping)
+    with pytest.raises(Stopped, match="SIGTERM") as caught:
+        wordpipe.embed(built / "words", corpus, output=tmp_path / "s")
+    assert "30 of" in str(caught.value.saved)
+    wordpipe.embed(built / "words", corpus, output=tmp_path / "s")
+    assert len(encoded) == len(set(texts))
+
+
+# ---- updates
+
+
+def test_an_update_embeds_what_is_new_and_gives_the_bytes_of_a_fresh_run(built, tmp_path, texts, encoded):
+    for unit in ("sentence", "document"):
+        corpus_of(tmp_path / "c", texts[:150])
+        wordpipe.embed(built / "words", tmp_path / "c", output=tmp_path / "s", unit=unit)
+        corpus_of(tmp_path / "c", [*texts[20:], "an oven of stone"])
+        fresh = wordpipe.embed(built / "words", tmp_path / "c", output=tmp_path / "fresh", unit=unit)
+        encoded.clear()
+        made = wordpipe.embed(built / "words", tmp_path / "c", output=tmp_path / "s", unit=unit, update=True)
+        new = set(texts[150:]) - set(texts[:150]) | {"an oven of stone"}
+        assert {text.rpartition("\n")[2] for text in encoded} == new
+        assert len(encoded) == made.counts["texts_embedded"] == len(new)
+        assert made.counts["units_gone"] == sum(text not in texts[20:] for text in texts[:20])
+        assert (made.recipe, made.digest) == (fresh.recipe, fresh.digest)
+
+
+def test_a_fitted_transform_is_kept_until_a_fifth_has_changed(built, tmp_path, texts, encoded, cli):
+    alike = sorted(set(texts))
+    args = ["embed", built / "words", tmp_path / "c", "-o", tmp_path / "s", "--transform", "centre", "--update"]
+    corpus_of(tmp_path / "c", alike)
+    assert "nothing to update" in cli(*args).err
+    first = {row["text"]: row["vector"] for row in rows_of(tmp_path / "s")}
+    with Artifact(tmp_path / "s") as old:
+        transform = old.read("encoder/transform.safetensors")
+    for round_, kept in ((1, True), (2, True), (3, False)):  # seven texts in a hundred each time
+        corpus_of(tmp_path / "c", [*alike, *(f"bread {number} sea" for number in range(round_ * len(alike) // 13))])
+        encoded.clear()
+        said = cli(*args)
+        assert said.code == 0, said.err
+        assert ("as it was fitted" if kept else "fitted anew") in said.err
+        assert all(text.startswith("bread ") for text in encoded)  # also where the transform is fitted anew
+        with Artifact(tmp_path / "s") as made:
+            assert (made.read("encoder/transform.safetensors") == transform) == kept
+            assert not made.manifest.bitwise
+        if kept:
+            assert first.items() <= {row["text"]: row["vector"] for row in rows_of(tmp_path / "s")}.items()
+    wordpipe.embed(built / "words", tmp_path / "c", output=tmp_path / "fresh", transform="centre")
+    updated, fresh = (np.array([r["vector"] for r in rows_of(tmp_path / name)]) for name in ("s", "fresh"))
+    assert np.allclose(updated, fresh, atol=1e-5)
+
+
+def test_a_transform_that_cannot_be_undone_embeds_all_again(built, tmp_path, texts, encoded, cli):
+    corpus_of(tmp_path / "c", texts[:100])
+    args = [
+        "embed",
+        built / "words",
+        tmp_path / "c",
+        "-o",
+        tmp_path / "s",
+        "--transform",
+        "remove-components",
+        "--update",
+    ]
+    assert cli(*args).code == 0
+    corpus_of(tmp_path / "c", texts)
+    encoded.clear()
+    assert "cannot be undone: all texts are embedded again" in cli(*args).err
+    assert len(encoded) == len(set(texts))
+    fresh = wordpipe.embed(built / "words", tmp_path / "c", output=tmp_path / "f", transform="remove-components")
+    with Artifact(tmp_path / "s") as made:
+        assert made.digest == fresh.digest
+
+
+@pytest.mark.parametrize(
+    ("change", "said"), [(["--sif-a", "0.01"], "sif_a is another"), (["--pooling", "mean"], "the encoder is another")]
+)
+def test_vectors_of_another_encoder_are_not_taken_over(built, tmp_path, texts, cli, change, said):
+    corpus_of(tmp_path / "c", texts)
+    args = ["embed", built / "words", tmp_path / "c", "-o", tmp_path / "s", "--update"]
+    assert cli(*args).code == 0
+    result = cli(*args, *change, "--json", "-q")
+    assert "units_reused" not in json.loads(result.out)["counts"]
+    again = cli(*args)
+    assert said.partition(" is ")[0] in again.err
+
+
+def test_an_artifact_of_other_units_lends_its_vectors_too(built, tmp_path, texts, encoded):
+    corpus_of(tmp_path / "c", texts)
+    settings = {"output": tmp_path / "s", "with_title": False}
+    wordpipe.embed(built / "words", tmp_path / "c", unit="sentence", **settings)
+    encoded.clear()
+    made = wordpipe.embed(built / "words", tmp_path / "c", unit="document", update=True, **settings)
+    assert (made.counts["units_reused"], encoded) == (200, [])
+
+
+# ---- hostile texts
+
+
+@pytest.fixture
+def hostile():
+    """Texts that break what is careless."""
+    return ["bread", "日本語 の パン", "bread " * 100_000, "хлеб и вода", "🙂" * 300, "bread\u0000water", "‮bread‬", "ᚠ"]
+
+
+@pytest.mark.parametrize(
+    ("encoder", "unit"), [("words", "sentence"), ("words", "document"), ("words", "window"), ("model", "document")]
+)
+def test_hostile_texts(built, tmp_path, cli, hostile, encoder, unit):
+    write_lines(tmp_path / "in.jsonl", ["", "  ", *hostile])
+    args = ["embed", built / encoder, tmp_path / "in.jsonl", "-o", tmp_path / "s", "--unit", unit, "--threads", 1]
+    result = cli(*args, "--device", "cpu", "--json", "--no-with-title")
+    assert result.code == 0, result.err
+    counts = json.loads(result.out)["counts"]
+    assert counts["sentences"] + counts["dropped_without_vector"] == counts["units"]
+    vectors = np.array([row["vector"] for row in rows_of(tmp_path / "s")])
+    assert np.allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
+    if encoder == "model":
+        assert counts["units_read_in_windows"] >= 1
+
+
+def test_texts_without_any_vector_are_refused(built, tmp_path, cli):
+    write_lines(tmp_path / "in.jsonl", ["日本", "ᚠᚢ"])
+    result = cli("embed", built / "words", tmp_path / "in.jsonl", "-o", tmp_path / "s")
+    assert result.code == 3
+    assert "no text of the corpus has a vector" in result.err
+    assert not (tmp_path / "s").exists()
+
+
+def test_a_vector_that_is_not_finite_names_its_text_and_keeps_the_old_artifact(
+    built, tmp_path, texts, monkeypatch, cli
+):
+    corpus_of(tmp_path / "c", texts)
+    args = ["embed", built / "words", tmp_path / "c", "-o", tmp_path / "s"]
+    assert cli(*args).code == 0
+    before = (tmp_path / "s" / "manifest.json").read_bytes()
+    corpus_of(tmp_path / "c", [*texts, "bread of nan"])
+
+    def opened(origin, settings):
+        encoder = open_encoder(origin, settings)
+        plain = encoder.encode
+
+        def planted(some):
+            batch = plain(some)
+            batch.vectors[[n for n, text in enumerate(some) if "nan" in text]] = np.nan
+            return batch
+
+        monkeypatch.setattr(encoder, "encode", planted, raising=False)
+        return encoder
+
+    monkeypatch.setattr(stage, "open_encoder", opened)
+    result = cli(*args, "--update")
+    assert result.code == DivergedError.exit_code
+    assert "bread of nan" in result.err
+    assert (tmp_path / "s" / "manifest.json").read_bytes() == before
+
+
+# ---- pieces
+
+
+def test_chunks_hold_few_long_texts_or_many_short_ones(monkeypatch):
+    import pyarrow as pa
+
+    monkeypatch.setattr(embed_vectors, "_CHUNK", 4)
+    monkeypatch.setattr(embed_vectors, "_CHUNK_BYTES", 10)
+    rng = random.Random(2)
+    for _ in range(300):
+        texts = ["x" * rng.choice([0, 1, 3, 9, 30]) for _ in range(rng.randint(0, 20))]
+        cuts = sorted(rng.choices(range(len(texts) + 1), k=3))
+        arrays = [pa.array(texts[a:b], pa.string()) for a, b in zip([0, *cuts], [*cuts, len(texts)], strict=True)]
+        chunks = list(_chunks(arrays, 0))
+        assert [text for chunk in chunks for text in chunk] == texts
+        assert all(len(chunk) == 1 or (len(chunk) <= 4 and sum(map(len, chunk)) <= 10) for chunk in chunks)
+        for done in range(len(chunks)):  # going on after any chunk gives the same chunks
+            assert list(_chunks(arrays, sum(map(len, chunks[:done])))) == chunks[done:]
+
+
+def test_stored_vectors_are_taken_in_any_order(tmp_path):
+    rng = np.random.default_rng(0)
+    whole = rng.normal(size=(50, 3)).astype(np.float32)
+    paths = [tmp_path / f"{n}" for n in range(4)]
+    for path, part in zip(paths, np.split(whole, [7, 7, 30]), strict=True):
+        path.write_bytes(part.tobytes())
+    stored = StoredVectors(paths, [7, 0, 23, 20], 3)
+    for _ in range(30):
+        numbers = rng.integers(0, 50, rng.integers(0, 60))
+        assert np.array_equal(stored.take(numbers), whole[numbers])
+    assert np.array_equal(np.concatenate(list(stored.blocks())), whole)

@@ -1,0 +1,140 @@
+"""Judging encoders on scored pairs."""
+
+import gzip
+import json
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import wordpipe
+from wordpipe.artifacts.reader import Artifact
+from wordpipe.errors import ArtifactError, ConfigError, InputError
+from wordpipe.sentences.settings import EmbedSettings
+from wordpipe.stages.encoders import carried_encoder, open_encoder
+from wordpipe.stages.evaluate_sts import evaluate_sts
+from wordpipe.stages.making import RunOptions
+
+
+@pytest.fixture(scope="module")
+def sentences(built):
+    """Sentences of the corpus."""
+    with Artifact(built / "sentences") as artifact, artifact.open("sentences-00000.parquet") as file:
+        import pyarrow.parquet as pq
+
+        return pq.read_table(file, columns=["text"])["text"].to_pylist()
+
+
+@pytest.fixture(scope="module")
+def sets(sentences, tmp_path_factory):
+    """A csv file, and a folder of a tsv file, a packed one of JSON, and a file that is none."""
+    folder = tmp_path_factory.mktemp("sts")
+    rng = np.random.default_rng(1)
+    texts = [" ".join(text.split()[:12]).replace('"', "") for text in sentences]
+
+    def pairs(n: int) -> list[tuple[str, str, float]]:
+        return [(*rng.choice(texts, 2).tolist(), float(rng.integers(0, 6))) for _ in range(n)]
+
+    (folder / "dev.csv").write_text("".join(f'"{a}","{b}",{score}\n' for a, b, score in pairs(60)))
+    (folder / "year").mkdir()
+    (folder / "year" / "a.tsv").write_text("".join(f"{score}\t{a}\t{b}\n" for a, b, score in pairs(30)))
+    rows = [json.dumps({"sentence1": a, "sentence2": b, "score": score}) for a, b, score in pairs(20)]
+    (folder / "year" / "b.jsonl.gz").write_bytes(gzip.compress("\n".join(rows).encode()))
+    (folder / "year" / "README.md").write_text("about\n")
+    return folder
+
+
+def pairs_of(path):
+    import csv
+
+    with path.open() as file:
+        rows = [(one, two, float(score)) for one, two, score in csv.reader(file)]
+    return [row[0] for row in rows], [row[1] for row in rows], np.array([row[2] for row in rows])
+
+
+def judged(*args, **wishes):
+    return evaluate_sts(*args, **{"draws": 50, "lsi_dim": 5, "device": "cpu", "threads": 1, **wishes})
+
+
+def test_an_encoder_is_judged_by_the_cosines_of_its_vectors(built, sets):
+    one, two, scores = pairs_of(sets / "dev.csv")
+    found = judged([built / "model", built / "words", built / "sentences"], sets / "dev.csv", floors=False)
+    for path, system in zip(("model", "words", "sentences"), found["systems"], strict=True):
+        with Artifact(built / path) as artifact:
+            settings = EmbedSettings(device="cpu", threads=1)
+            encoder = carried_encoder(artifact) if path == "sentences" else open_encoder(artifact, settings)
+            first, second = encoder.encode(one).vectors, encoder.encode(two).vectors
+        cosines = (first.astype(np.float64) * second).sum(axis=1).round(6)
+        assert system["metrics"]["spearman"] == pytest.approx(stats.spearmanr(cosines, scores).statistic, abs=1e-5)
+        assert system["metrics"]["pearson"] == pytest.approx(stats.pearsonr(cosines, scores).statistic, abs=1e-5)
+        (only,) = system["sets"]
+        assert only["pairs"] == 60
+        assert only["spearman_interval"][0] <= only["spearman"] <= only["spearman_interval"][1]
+    assert found["metrics"]["spearman/dev"] == found["metrics"]["dense"]["spearman"] == found["metrics"]["spearman"]
+    raw, _, carried = (system["metrics"]["spearman"] for system in found["systems"])
+    assert raw != carried  # what the sentences' transform changes
+
+
+def test_a_folder_is_one_set_and_the_mean_is_over_the_sets(built, sets):
+    heard = []
+    found = judged(built / "words", [sets / "dev.csv", sets / "year"], run=RunOptions(report=heard.append))
+    assert [one["system"] for one in found["systems"]] == ["dense", "words_mean", "tfidf", "lsi", "overlap"]
+    assert [(one["name"], one["pairs"]) for one in found["sets"]] == [("dev", 60), ("year", 50)]
+    assert found["skipped"] == {".md": 1}
+    for system in found["systems"]:
+        dev, year = system["sets"]
+        assert [(part["name"], part["pairs"]) for part in year["parts"]] == [("a", 30), ("b", 20)]
+        assert system["metrics"]["spearman"] == pytest.approx((dev["spearman"] + year["spearman"]) / 2, abs=2e-6)
+        assert system["metrics"]["pearson/year/b"] == year["parts"][1]["pearson"]
+        assert found["metrics"][system["system"]] == system["metrics"]
+    alone = judged([], sets / "year", draws=0)
+    assert [one["metrics"]["spearman/year"] for one in alone["systems"]] == [
+        one["metrics"]["spearman/year"] for one in found["systems"][2:]
+    ]
+    assert alone["systems"][0]["sets"][0]["spearman_interval"] is None
+    assert json.loads(json.dumps(found)) == found
+    assert any("floors" in one.phase for one in heard)
+
+
+def test_the_same_sentence_twice_is_the_most_alike_for_every_floor(tmp_path):
+    (tmp_path / "x.csv").write_text(
+        "the sea is wide,the sea is wide,5\nthe sea is wide,the sea was calm,3\nsand,a wide sea,0\n"
+    )
+    found = judged([], tmp_path / "x.csv", draws=0)
+    assert found["metrics"]["tfidf"]["spearman"] == found["metrics"]["overlap"]["spearman"] == 1
+
+
+def test_a_transform_is_fitted_on_the_sentences_of_the_set(built, sets):
+    plain, centred = (
+        judged(built / "model", sets / "dev.csv", floors=False, transform=transform)["metrics"]["spearman"]
+        for transform in ("none", "centre")
+    )
+    assert plain != centred
+
+
+def test_what_a_system_knows_nothing_of_is_counted(built, tmp_path):
+    (tmp_path / "x.csv").write_text("xyzzy plugh,the sea,1\nthe sea,the land,2\nthe sand,the sea,3\n")
+    dense = judged(built / "words", tmp_path / "x.csv", draws=0)["systems"][0]["sets"][0]
+    assert dense["sentences_without_vector"] == 1
+    assert dense["unknown_words"]["first"][:2] == ["xyzzy", "plugh"]
+
+
+def test_what_cannot_be_judged(built, sets, tmp_path):
+    wordpipe.index(built / "words", output=tmp_path / "index")
+    (tmp_path / "empty").mkdir()
+    cases = [
+        ([], tmp_path / "nowhere", {}, InputError, "nowhere"),
+        ([], tmp_path / "empty", {}, InputError, "no set"),
+        ([], [], {}, InputError, "no set"),
+        ([], built / "corpus", {}, ArtifactError, "artifact"),
+        (built / "tokens", sets, {}, ArtifactError, "wrong kind"),
+        (tmp_path / "index", sets, {}, ArtifactError, "over words"),
+        ([], sets, {"floors": False}, ConfigError, "nothing to judge"),
+        ([], sets, {"draws": -1}, ConfigError, "-1"),
+        ([], sets, {"language": "klingon"}, ConfigError, "klingon"),
+        ([], sets, {"poling": "mean"}, ConfigError, "poling"),
+    ]
+    for encoders, data, wishes, error, match in cases:
+        with pytest.raises(error, match=match) as raised:
+            judged(encoders, data, **wishes)
+        assert raised.value.exit_code in (2, 3, 4)

@@ -1,0 +1,242 @@
+"""`wordpipe index` over artifacts: what it says, what it carries, and how it is brought up to date."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import wordpipe
+from wordpipe.artifacts.reader import Artifact
+from wordpipe.artifacts.schemas import words_schema
+from wordpipe.artifacts.tables import read_batches
+from wordpipe.artifacts.vectors import matrix_of, vector_column
+from wordpipe.errors import ArtifactError, BudgetError, DivergedError
+from wordpipe.search.settings import IndexSettings
+from wordpipe.settings import Settings
+from wordpipe.stages.making import RunOptions, making
+
+DIM = 16
+
+
+class _None(Settings):
+    """No settings."""
+
+
+def words(path: Path, rows: dict[str, np.ndarray], *, tokenizer: bytes = b"{}") -> Path:
+    """A words artifact: word → vector. Of words no lexical index is made, so that a test is about the vectors alone."""
+    schema = words_schema(DIM)
+    with making("words", "train word2vec", path, _None(), None) as job:
+        with job.table("words", schema) as table:
+            vectors = vector_column(np.array(list(rows.values())))
+            columns = [pa.array(list(rows), pa.string()), pa.array(np.ones(len(rows), dtype=np.int64)), vectors]
+            table.write(pa.RecordBatch.from_arrays(columns, schema=schema))
+        job.write("tokenizer.json", tokenizer)
+        job.facts = {"dim": DIM}
+    return path
+
+
+def texts(n: int, seed: int, name: str = "text") -> dict[str, np.ndarray]:
+    vectors_ND = np.random.default_rng(seed).standard_normal((n, DIM)).astype(np.float32)
+    vectors_ND /= np.linalg.norm(vectors_ND, axis=1, keepdims=True)
+    return {f"{chr(97 + row % 20)} {name} number {row}": vector_D for row, vector_D in enumerate(vectors_ND)}
+
+
+def notes_of(*args: Any, **settings: Any) -> tuple[Any, list[str]]:
+    notes: list[str] = []
+    run = RunOptions(report=lambda progress: notes.append(progress.note) if progress.note else None)
+    return wordpipe.index(*args, run=run, **settings), notes
+
+
+def changed(rows: dict[str, np.ndarray], fresh: dict[str, np.ndarray], gone: int) -> dict[str, np.ndarray]:
+    """The rows without the first few, new ones among them."""
+    kept = list(rows.items())[gone:]
+    return dict([*kept[:50], *fresh.items(), *kept[50:]])
+
+
+@pytest.mark.parametrize("kind", ["ivf", "ivf-pq", "hnsw"])
+def test_an_update_answers_as_a_rebuild_does(kind, tmp_path):
+    rows = texts(1_600, 1)
+    settings = {"type": kind, "threads": 1, "ef_construction": 30}
+    wordpipe.index(words(tmp_path / "s", rows), output=tmp_path / "i", **settings)
+    later = changed(rows, texts(30, 2, "new"), 20)
+    words(tmp_path / "s", later)
+    made, notes = notes_of(tmp_path / "s", output=tmp_path / "i", update=True, **settings)
+    assert {name: made.counts[name] for name in ("vectors", "kept", "added", "removed")} == {
+        "vectors": 1_610, "kept": 1_580, "added": 30, "removed": 20,
+    }  # fmt: skip
+    assert not any("anew" in note for note in notes)
+    assert wordpipe.verify(tmp_path / "i")["ok"]
+    with Artifact(tmp_path / "i") as found, Artifact(tmp_path / "s") as source:
+        assert found.manifest.facts["changed_since_built"] == 50
+        assert found.manifest.facts["built_for"] == 1_600
+        assert found.manifest.recipe
+        rows_there = [row for batch in read_batches(found, "index") for row in batch.to_pylist()]
+        assert rows_there == [row for batch in read_batches(source, "words") for row in batch.to_pylist()]
+    anew = wordpipe.index(tmp_path / "s", output=tmp_path / "j", **settings)
+    assert made.recipe == anew.recipe
+    assert made.metrics["recall_at_10"] >= 0.95
+    assert made.metrics["recall_at_10"] == pytest.approx(anew.metrics["recall_at_10"], abs=0.05)
+
+
+def test_a_flat_update_has_the_bytes_of_a_rebuild(tmp_path):
+    rows = texts(300, 1)
+    wordpipe.index(words(tmp_path / "s", rows), output=tmp_path / "i")
+    words(tmp_path / "s", changed(rows, texts(5, 2, "new"), 3))
+    made, _ = notes_of(tmp_path / "s", output=tmp_path / "i", update=True)
+    anew = wordpipe.index(tmp_path / "s", output=tmp_path / "j")
+    assert (made.counts["added"], made.counts["removed"]) == (5, 3)
+    with Artifact(tmp_path / "i") as one, Artifact(tmp_path / "j") as other:
+        assert one.read("index.faiss") == other.read("index.faiss")
+        assert one.manifest.bitwise
+    assert made.recipe == anew.recipe
+
+
+def test_an_update_says_why_it_builds_anew(tmp_path):
+    rows = texts(1_200, 1)
+    source, index = words(tmp_path / "s", rows), tmp_path / "i"
+    settings = {"type": "ivf", "threads": 1}
+    assert any("no index to update" in note for note in notes_of(source, output=index, update=True, **settings)[1])
+    _, notes = notes_of(source, output=index, update=True, **settings, seed=2)
+    assert any("another seed" in note for note in notes)
+    words(tmp_path / "s", changed(rows, texts(200, 3, "new"), 200))
+    _, notes = notes_of(source, output=index, update=True, **settings, seed=2)
+    assert any("more than a fifth" in note for note in notes)
+    words(tmp_path / "s", rows, tokenizer=b'{"other": 1}')
+    _, notes = notes_of(source, output=index, update=True, **settings, seed=2)
+    assert any("another tokenizer.json" in note for note in notes)
+    (index / "index.faiss").write_bytes(b"damaged")
+    made, notes = notes_of(source, output=index, update=True, **settings, seed=2)
+    assert any("cannot be used" in note for note in notes)
+    assert made.counts == {"vectors": 1_200}
+
+
+def test_an_index_shares_the_files_of_its_rows_and_remembers_what_they_came_from(tmp_path):
+    source = words(tmp_path / "s", texts(40, 1))
+    wordpipe.index(source, output=tmp_path / "i")
+    with Artifact(tmp_path / "i") as index, Artifact(source) as vectors:
+        lineage = index.manifest.facts["lineage"]
+        assert lineage["vectors"] == vectors.digest
+        assert {"vectors", "tokenizer.json"} == set(lineage)
+    one, other = tmp_path / "s" / "words-00000.parquet", tmp_path / "i" / "index-00000.parquet"
+    assert one.samefile(other)
+    one.unlink()
+    assert wordpipe.verify(tmp_path / "i")["ok"]
+
+
+def test_rows_are_copied_where_they_cannot_be_shared(tmp_path, monkeypatch):
+    def refuse(*_: Any, **__: Any) -> None:
+        raise OSError(18, "Invalid cross-device link")
+
+    source = words(tmp_path / "s", texts(40, 1))
+    monkeypatch.setattr("wordpipe.stages.index_rows.os.link", refuse)
+    wordpipe.index(source, output=tmp_path / "i")
+    assert wordpipe.verify(tmp_path / "i")["ok"]
+    with Artifact(tmp_path / "i") as index:
+        vectors = [matrix_of(batch.column("vector")) for batch in read_batches(index, "index")]
+        assert np.concatenate(vectors).shape == (40, DIM)
+
+
+def test_more_memory_than_allowed_is_refused_with_the_prediction(tmp_path, cli):
+    source = words(tmp_path / "s", texts(60, 1))
+    with pytest.raises(BudgetError, match="predicted to need more memory"):
+        wordpipe.index(source, output=tmp_path / "i", max_memory="10MB")
+    assert not (tmp_path / "i").exists()
+    result = cli("index", source, "-o", tmp_path / "i", "--max-memory", "10MB")
+    assert result.code == 6
+    assert "--max-memory" in result.err
+    assert cli("index", source, "-o", tmp_path / "i", "--max-memory", "64 apples").code == 2
+    assert IndexSettings(max_memory="1.5GB").max_memory_bytes == 1_500_000_000
+
+
+@pytest.mark.parametrize("poison", [np.nan, 0.0])
+def test_a_poisoned_vector_leaves_the_old_index(poison, tmp_path):
+    rows = texts(50, 1)
+    wordpipe.index(words(tmp_path / "s", rows), output=tmp_path / "i")
+    rows["z poisoned"] = np.full(DIM, poison, dtype=np.float32)
+    words(tmp_path / "s", rows)
+    for update in (False, True):
+        with pytest.raises(DivergedError, match="row 50"):
+            wordpipe.index(tmp_path / "s", output=tmp_path / "i", update=update)
+        with Artifact(tmp_path / "i") as index:
+            assert index.manifest.counts["vectors"] == 50
+
+
+@pytest.mark.parametrize("n", [1, 3])
+def test_few_or_equal_vectors_are_indexed_by_every_kind(n, tmp_path):
+    one = np.eye(DIM, dtype=np.float32)[0]
+    source = words(tmp_path / "s", {f"a {number}": one for number in range(n)})
+    for kind in ("auto", "hnsw", "nsg", "ivf", "ivf-pq"):
+        made = wordpipe.index(source, output=tmp_path / "i", type=kind)
+        assert made.metrics["recall_at_10"] == 1
+        assert made.counts["vectors"] == n
+
+
+@pytest.mark.parametrize(
+    "point", ["publish.file_made:kill:2", "publish.before_exchange:kill", "publish.after_exchange:kill"]
+)
+def test_killed_in_an_update_the_old_index_or_the_new_one_is_there(point, tmp_path):
+    rows = texts(1_100, 1)
+    source, index = words(tmp_path / "s", rows), tmp_path / "i"
+    old = wordpipe.index(source, output=index, type="ivf", threads=1)
+    words(tmp_path / "s", changed(rows, texts(5, 2, "new"), 3))
+    command = [
+        sys.executable,
+        "-m",
+        "wordpipe",
+        "index",
+        str(source),
+        "-o",
+        str(index),
+        "--type",
+        "ivf",
+        "--threads",
+        "1",
+    ]
+    killed = subprocess.run(
+        [*command, "--update"], env={**os.environ, "WORDPIPE_FAILPOINT": point}, capture_output=True, check=False
+    )
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    assert wordpipe.verify(index)["ok"]
+    with Artifact(index) as found:
+        assert (found.digest == old.digest) == ("after" not in point)
+        assert found.manifest.counts["vectors"] == (1_102 if "after" in point else 1_100)
+    again = subprocess.run([*command, "--update", "--json"], capture_output=True, check=True, text=True)
+    assert json.loads(again.stdout)["counts"]["vectors"] == 1_102
+
+
+def test_the_curve_is_shown_and_kept(tmp_path, cli):
+    source = words(tmp_path / "s", texts(1_200, 1))
+    result = cli("index", source, "-o", tmp_path / "i", "--type", "ivf-pq", "--threads", 1)
+    assert result.code == 0
+    assert "predicted for ivf-pq" in result.err
+    assert "queries/s" in result.err
+    assert "← chosen" in result.err
+    with Artifact(tmp_path / "i") as index:
+        facts = index.manifest.facts
+        assert [facts["search_width"], facts["refine"]] in [point[:2] for point in facts["curve"]]
+        assert facts["held_out"]
+        assert facts["predicted"]["memory_bytes"] > 0
+
+
+def test_an_index_of_another_kind_of_thing_is_no_input(tmp_path):
+    wordpipe.index(words(tmp_path / "s", texts(20, 1)), output=tmp_path / "i")
+    with pytest.raises(ArtifactError, match="wrong kind"):
+        wordpipe.index(tmp_path / "i", output=tmp_path / "j")
+
+
+def test_sentences_keep_their_lexical_half_through_an_update(chain, tmp_path):
+    wordpipe.index(chain / "sentences", output=tmp_path / "i")
+    made, notes = notes_of(chain / "sentences", output=tmp_path / "i", update=True)
+    assert (made.counts["added"], made.counts["removed"]) == (0, 0)
+    assert not notes or not any("anew" in note for note in notes)
+    anew = wordpipe.index(chain / "sentences", output=tmp_path / "j")
+    assert made.digest == anew.digest
+    with Artifact(tmp_path / "i") as index:
+        assert {"vectors", "encoder.json"} <= set(index.manifest.facts["lineage"])

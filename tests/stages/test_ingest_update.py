@@ -1,0 +1,181 @@
+"""`ingest --update`: the same bytes as if everything had been read, without reading what has not changed."""
+
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import wordpipe
+from wordpipe.corpus import ingest as reading
+
+TEXTS = [
+    "Tides rise. Boats wait.",
+    "Bees dance.\n\nHoney flows.",
+    "Bridges hold.",
+    "Bread bakes. It smells.",
+    "Snow falls.",
+]
+CHANGES = ("sources_copied", "sources_read_again", "sources_added", "sources_deleted")
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """A working folder with five sources in two formats."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "in").mkdir()
+    for number, text in enumerate(TEXTS):
+        (tmp_path / "in" / f"{number}.txt").write_text(text)
+    rows = [
+        {"text": "From JSON. Two.", "title": "J", "year": 1999},
+        {"text": "Bees dance.\n\nHoney flows."},
+        {"text": ""},
+    ]
+    (tmp_path / "in" / "x.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return tmp_path
+
+
+@pytest.fixture
+def reads(monkeypatch):
+    """The sources that are read from now on."""
+    names: list[str] = []
+    read = reading.read_records
+
+    def noting(source, *args):
+        names.append(source.name)
+        return read(source, *args)
+
+    monkeypatch.setattr(reading, "read_records", noting)
+    return names
+
+
+def both(**settings):
+    """An update, and a fresh corpus of the same sources beside it: the same bytes and the same counts."""
+    settings = {"valid": 0.2, "metadata": ("year:int",)} | settings
+    made = wordpipe.ingest("in", output="corpus", update=True, **settings)
+    fresh = wordpipe.ingest("in", output="fresh", **settings)
+    shutil.rmtree("fresh")
+    assert (made.recipe, made.digest) == (fresh.recipe, fresh.digest)
+    assert {name: count for name, count in made.counts.items() if name not in CHANGES} == fresh.counts
+    assert made.warnings == fresh.warnings
+    assert wordpipe.verify("corpus")["ok"]
+    return made
+
+
+def changes(made):
+    return tuple(made.counts[name] for name in CHANGES)
+
+
+def test_without_a_corpus_everything_is_read(here, reads):
+    made = both()
+    assert "sources_copied" not in made.counts
+    assert changes(both()) == (6, 0, 0, 0)
+
+
+def test_added_changed_and_deleted_sources(here, reads):
+    both()
+    (here / "in" / "2.txt").write_text("Bridges fall.")
+    (here / "in" / "1a.txt").write_text("A new one.")
+    (here / "in" / "4.txt").unlink()
+    reads.clear()
+    made = wordpipe.ingest("in", output="corpus", update=True, valid=0.2, metadata=("year:int",))
+    assert reads == ["in/1a.txt", "in/2.txt", "in/x.jsonl"]  # the last had dropped a double, which might be back
+    assert changes(made) == (3, 2, 1, 1)
+    assert changes(both()) == (6, 0, 0, 0)
+
+
+def test_a_double_is_kept_once_its_first_is_gone(here):
+    both()
+    (here / "in" / "1.txt").unlink()
+    assert both().counts["documents_dropped_empty"] == 1
+
+
+def test_a_kept_document_is_dropped_once_it_stands_in_an_earlier_source(here):
+    both()
+    (here / "in" / "00.txt").write_text("Bread bakes. It smells.")
+    made = both()
+    assert made.counts["documents_dropped_duplicate"] == 2
+    assert changes(made)[1] == 1
+
+
+def test_doubles_that_are_wanted_are_copied(here):
+    both(deduplicate=False)
+    assert changes(both(deduplicate=False)) == (6, 0, 0, 0)
+
+
+def test_other_settings_read_everything(here, reads, cli):
+    both()
+    reads.clear()
+    result = cli("ingest", "in", "-o", "corpus", "--update", "--valid", "0.5", "--metadata", "year:int")
+    assert result.code == 0
+    assert "valid was 0.2 and is 0.5: all sources are read" in result.err
+    assert len(reads) == 6
+
+
+def test_a_corpus_that_says_not_what_came_from_where_is_read_anew(here, cli):
+    (here / "in" / "x.jsonl").unlink()
+    assert cli("ingest", "in", "-o", "corpus").code == 0
+    about = json.loads((here / "corpus" / "manifest.json").read_text())
+    assert [entry["log"] for entry in about["outputs"] if entry["path"] == "sources.parquet"] == [True]
+    assert cli("ingest", "in", "-o", "elsewhere", "--update").err.count("nothing to update") == 1
+
+
+def test_standard_input_is_always_read(here):
+    command = [sys.executable, "-m", "wordpipe", "ingest", "-", "in", "-o", "corpus", "--update", "--json"]
+    for text, expected in (("One. Two.", None), ("Three.", (5, 2, 0, 0))):
+        env = {**os.environ, "PYTHONPATH": str(Path(wordpipe.__file__).parent.parent)}
+        done = subprocess.run(command, input=text, capture_output=True, text=True, check=True, env=env)
+        counts = json.loads(done.stdout)["counts"]
+        found = tuple(map(counts.get, CHANGES))
+        assert found == (expected or (None,) * 4)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_any_change_gives_the_bytes_of_a_fresh_corpus(here, seed):
+    rng = random.Random(seed)
+    both(documents="line")
+    for _ in range(2):
+        for path in sorted((here / "in").glob("*.txt")):
+            match rng.randrange(5):
+                case 0:
+                    path.unlink()
+                case 1:
+                    path.write_text("\n".join(rng.choices([*TEXTS, "", "New."], k=3)))
+                case 2:
+                    (here / "in" / f"{rng.random()}.txt").write_text(rng.choice(TEXTS))
+        made = both(documents="line")
+        assert made.counts["sources"] == sum(changes(made)[:3])
+
+
+def test_a_killed_update_leaves_the_old_corpus(here):
+    both()
+    (here / "in" / "2.txt").write_text("Bridges fall.")
+    before = (here / "corpus" / "manifest.json").read_bytes()
+    env = {**os.environ, "PYTHONPATH": str(Path(wordpipe.__file__).parent.parent)}
+    command = [sys.executable, "-m", "wordpipe", "ingest", "in", "-o", "corpus", "--update", "--valid", "0.2"]
+    killed = subprocess.run(
+        [*command, "--metadata", "year:int"],
+        capture_output=True,
+        check=False,
+        env={**env, "WORDPIPE_FAILPOINT": "publish.before_exchange:kill"},
+    )
+    assert killed.returncode == -9
+    assert (here / "corpus" / "manifest.json").read_bytes() == before
+    assert wordpipe.verify("corpus")["ok"]
+    assert changes(both()) == (4, 2, 0, 0)
+
+
+def test_a_pipeline_may_update(here, cli):
+    (here / "p.toml").write_text('[stage.corpus]\ncommand = "ingest"\ninputs = ["in"]\nupdate = true\n')
+    assert cli("run", "p.toml").code == 0
+    (here / "in" / "3.txt").write_text("Bread burns.")
+    result = cli("run", "p.toml")
+    assert result.code == 0
+    assert "4 sources copied" in result.err
+    assert wordpipe.ingest("in", output="fresh").recipe in (here / "run" / "corpus" / "manifest.json").read_text()
+    shutil.rmtree("fresh")
+    assert "fresh" in cli("status", "p.toml").out

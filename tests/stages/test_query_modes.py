@@ -1,0 +1,198 @@
+"""An index asked by vectors, by words and by both; with conditions, per document, explained."""
+
+import json
+
+import numpy as np
+import pytest
+
+import wordpipe
+from wordpipe.errors import ArtifactError, ConfigError
+from wordpipe.search.hits import Hits
+from wordpipe.search.mixing import CANDIDATES, mix
+from wordpipe.stages.answers import Ask
+
+MODES = ["dense", "lexical", "hybrid"]
+ASKED = "salt water in the sea"
+
+
+@pytest.fixture(scope="module")
+def made(built, handbook, tmp_path_factory):
+    """Sentences of the handbook with a year and a language, and an index over them."""
+    root = tmp_path_factory.mktemp("modes")
+    blocks = [block.split("\n", 1) for block in handbook.read_text().split("\n\n")[:60] if "\n" in block]
+    with (root / "notes.jsonl").open("w") as file:
+        for number, (title, text) in enumerate(blocks):
+            row = {"title": title, "text": text, "year": 1990 + number % 20, "lang": ["de", "en", "fr"][number % 3]}
+            file.write(json.dumps(row) + "\n")
+    wordpipe.ingest(root / "notes.jsonl", output=root / "corpus", metadata=("year:int", "lang"), valid=0)
+    wordpipe.embed(built / "words", root / "corpus", output=root / "sentences")
+    wordpipe.index(root / "sentences", output=root / "index")
+    return root
+
+
+@pytest.fixture(scope="module")
+def index(made):
+    with wordpipe.open(made / "index") as opened:
+        yield opened
+
+
+def test_the_weight_is_measured_and_auto_asks_as_measured(index):
+    facts = index.artifact.manifest.facts["lexical"]
+    assert facts["language"] == "english"
+    assert facts["measured"]["by"] == "rows"
+    best = facts["measured"]["ndcg_at_10"]
+    assert facts["mode"] == ("hybrid" if best["hybrid"] > best["dense"] else "dense")
+    assert index.query(ASKED, 5) == index.query(ASKED, 5, mode=facts["mode"])
+
+
+def test_a_hybrid_answer_is_the_mix_of_both(index):
+    def hits(mode: str) -> Hits:
+        found = index.query(ASKED, CANDIDATES, mode=mode)
+        return Hits(np.array([hit["id"] for hit in found]), np.float32([hit["score"] for hit in found]))
+
+    mixed = mix(hits("dense"), hits("lexical"), 0.35, 20)
+    found = index.query(ASKED, 20, mode="hybrid", weight=0.35)
+    assert [hit["id"] for hit in found] == mixed.rows.tolist()
+    np.testing.assert_allclose([hit["score"] for hit in found], mixed.scores, atol=1e-6)
+
+
+@pytest.mark.parametrize("mode", ["dense", "lexical"])
+def test_a_condition_gives_what_picking_by_hand_gives(index, mode):
+    everything = index.query(ASKED, 10_000, mode=mode)
+    by_hand = [hit["id"] for hit in everything if hit["year"] > 2000 and hit["lang"] == "de"]
+    found = index.query(ASKED, 12, mode=mode, where="year > 2000 and lang = 'de'")
+    assert [hit["id"] for hit in found] == by_hand[:12]
+    assert [hit["rank"] for hit in found] == [*range(1, len(found) + 1)]
+    assert index.query(ASKED, 3, mode=mode, where="year > 3000") == []
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_per_document_keeps_the_best_of_each(index, mode):
+    best: dict[str, int] = {}
+    for hit in index.query(ASKED, CANDIDATES, mode=mode):
+        best.setdefault(hit["doc_id"], hit["id"])
+    found = index.query(ASKED, 5, mode=mode, per_document=True)
+    assert [hit["id"] for hit in found] == [*best.values()][:5]
+    assert len(index.query(ASKED, 50, mode="dense", per_document=True)) == 50
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_parts_add_up_to_the_score(index, mode):
+    found = index.query(ASKED, 40, mode=mode, weight=0.4 if mode == "hybrid" else None, explain=True)
+    assert found
+    for hit in found:
+        told = hit["explain"]
+        sides = [told[side] for side in ("dense", "lexical") if side in told]
+        for side in sides:
+            told_parts = side.get("terms") or side["pairs"]
+            assert sum(part["score"] for part in told_parts) + side.get("others", 0) == pytest.approx(
+                side["score"], abs=1e-4
+            )
+            for words in (side.get("query", []), side.get("text", [])):
+                assert not words or sum(word["score"] for word in words) == pytest.approx(side["score"], abs=1e-4)
+        total = sum(side["share"] for side in sides) if mode == "hybrid" else sides[0]["score"]
+        assert total == pytest.approx(hit["score"], abs=1e-4)
+
+
+def test_low_scores_are_left_out(index):
+    everything = index.query(ASKED, 50, mode="lexical")
+    border = everything[10]["score"]
+    found = index.query(ASKED, 50, mode="lexical", min_score=border)
+    assert found == [hit for hit in everything if hit["score"] >= border]
+
+
+def test_many_queries_are_answered_as_one_by_one(index):
+    asked = [ASKED, "", "qxqxqx", "蜂 is not here", "bees"]
+    for mode in MODES:
+        together = index.answer(asked, 5, Ask(mode=mode))
+        assert [answer.hits for answer in together] == [index.query(text, 5, mode=mode) for text in asked]
+        assert [len(answer.hits) for answer in together][1:3] == [0, 0]
+    assert "qxqxqx" in index.answer(["qxqxqx"], 1)[0].unknown
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"where": "yeer > 2000"}, "yeer"),
+        ({"weight": 1.5}, "not a share"),
+        ({"weight": 0.5, "mode": "dense"}, "mixes both ways"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused(index, asked, message):
+    with pytest.raises(ConfigError, match=message):
+        index.query(ASKED, 3, **asked)
+
+
+def test_an_encoder_that_is_not_the_vectors_own_is_refused(made):
+    with wordpipe.open(made / "index") as opened:
+        opened.artifact.manifest.facts["encoder"]["digest"] = "0" * 64
+        with pytest.raises(ArtifactError, match=r"another encoder.*expected 0000"):
+            opened.query(ASKED)
+
+
+def test_an_index_without_words_is_asked_by_vectors_alone(built, tmp_path):
+    wordpipe.index(built / "words", output=tmp_path / "index")
+    with wordpipe.open(tmp_path / "index") as opened:
+        assert opened.artifact.manifest.facts.get("lexical") in (None, {})
+        assert opened.query("water", 3, where="count > 10", min_score=-1)
+        with pytest.raises(ConfigError, match="mode"):
+            opened.query("water", 3, mode="lexical")
+    with wordpipe.open(built / "words") as words, pytest.raises(ConfigError, match="where"):
+        words.query("water", 3, where="count > 10")
+
+
+def test_many_expressions_are_answered_as_one_by_one(built):
+    with wordpipe.open(built / "words") as words:
+        asked = ["water", "water - salt + sugar", "qxqxq", "sea"]
+        together = words.answer(asked, 6)
+        for text, answer in zip(asked, together, strict=True):
+            alone = words.table.ask(text, 6)
+            assert [hit["word"] for hit in answer.hits] == [near.word for near in alone.neighbours]
+            np.testing.assert_allclose(
+                [hit["score"] for hit in answer.hits], [n.score for n in alone.neighbours], atol=1e-5
+            )
+            assert answer.unknown == dict(alone.unknown)
+
+
+@pytest.mark.parametrize(("unit", "titled", "by"), [("document", True, "titles"), ("document", False, "cuts")])
+def test_documents_are_looked_for_by_a_part_of_them(built, made, tmp_path, unit, titled, by):
+    corpus = made / "corpus"
+    if not titled:
+        texts = [json.loads(line)["text"] for line in (made / "notes.jsonl").read_text().splitlines()]
+        (tmp_path / "notes.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+        wordpipe.ingest(tmp_path / "notes.jsonl", output=tmp_path / "corpus")
+        corpus = tmp_path / "corpus"
+    wordpipe.embed(built / "words", corpus, output=tmp_path / "sentences", unit=unit)
+    wordpipe.index(tmp_path / "sentences", output=tmp_path / "index")
+    with wordpipe.open(tmp_path / "index") as opened:
+        facts = opened.artifact.manifest.facts["lexical"]
+        assert facts["measured"]["by"] == by
+        assert 0.05 <= facts["weight"] <= 0.8
+        found = opened.query("salt", 3, mode="lexical", explain=True)
+        assert found[0]["explain"]["lexical"]["terms"][0]["stem"] == "salt"
+
+
+def test_of_few_texts_nothing_is_measured(built, tmp_path):
+    (tmp_path / "few.txt").write_text("Bees dance.\n\nSalt and water.")
+    wordpipe.embed(built / "words", tmp_path / "few.txt", output=tmp_path / "sentences")
+    wordpipe.index(tmp_path / "sentences", output=tmp_path / "index")
+    with wordpipe.open(tmp_path / "index") as opened:
+        assert opened.artifact.manifest.facts["lexical"]["measured"] is None
+        assert len(opened.query("water salt bees", 10, mode="hybrid")) == opened.index.ntotal
+
+
+def test_an_updated_index_keeps_the_words_of_the_rows_that_stayed(built, made, tmp_path):
+    lines = (made / "notes.jsonl").read_text().splitlines()
+    for name, some in (("old", lines[:-3]), ("new", lines[5:])):
+        (tmp_path / f"{name}.jsonl").write_text("\n".join(some))
+        wordpipe.ingest(
+            tmp_path / f"{name}.jsonl", output=tmp_path / f"{name}.corpus", metadata=("year:int", "lang"), valid=0
+        )
+        wordpipe.embed(built / "words", tmp_path / f"{name}.corpus", output=tmp_path / f"{name}.sentences")
+    wordpipe.index(tmp_path / "new.sentences", output=tmp_path / "fresh")
+    wordpipe.index(tmp_path / "old.sentences", output=tmp_path / "updated")
+    wordpipe.index(tmp_path / "new.sentences", output=tmp_path / "updated", update=True)
+    with wordpipe.open(tmp_path / "fresh") as fresh, wordpipe.open(tmp_path / "updated") as updated:
+        for name in fresh.artifact.names("lexical/"):
+            assert updated.artifact.read(name) == fresh.artifact.read(name)
+        assert updated.query(ASKED, 9, mode="lexical") == fresh.query(ASKED, 9, mode="lexical")

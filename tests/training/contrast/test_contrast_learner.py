@@ -1,0 +1,118 @@
+"""Gradients of a contrastive step: in pieces as at once, with a queue, a teacher, and a masked loss beside."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from tests.training.contrast.encoders import CPU, batch_of, model_of
+from wordpipe.training.contrast.contrast_learner import Contrasting, ContrastLearner, Teacher
+from wordpipe.training.contrast.loss import info_nce
+from wordpipe.training.contrast.masked_beside import MaskedBeside
+from wordpipe.training.contrast.sequences import Framing
+from wordpipe.training.contrast.vectors import text_vectors
+
+FRAMING = Framing(2, 3, 16, torch.device("cpu"))
+NUMBERS = Contrasting(temperature=0.1, queue=0, drop_false=False, max_similarity=1.0, seed=1, at_once=1 << 15)
+
+
+def learner_of(model, batch, numbers=NUMBERS, **others):
+    return ContrastLearner(model, lambda step: batch, FRAMING, None, numbers, CPU, **others)
+
+
+def gradients(model) -> dict[str, torch.Tensor]:
+    return {name: weight.grad for name, weight in model.named_parameters() if weight.grad is not None}
+
+
+def step(learner) -> tuple[float, dict[str, torch.Tensor]]:
+    loss = float(learner.gradients(0).loss)
+    return loss, gradients(learner.module)
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.1])
+def test_the_loss_is_info_nce_of_both_texts_and_dropout_tells_equal_ones_apart(dropout):
+    model, batch = model_of(dropout=dropout).train(), batch_of(same=True)
+    loss, _ = step(learner_of(model, batch))
+    model.eval()
+    first, second = (text_vectors(model, FRAMING.packed(side), None) for side in (batch.first, batch.second))
+    plain = float(info_nce(first, second, temperature=0.1).detach())
+    assert (abs(loss - plain) < 1e-5) == (dropout == 0.0)
+
+
+@pytest.mark.parametrize("drop_false", [False, True])
+def test_pieces_give_the_gradients_of_the_whole(drop_false):
+    batch, found = batch_of(9), []
+    for at_once in (1 << 15, 40, 1):
+        model = model_of().train()
+        found.append(step(learner_of(model, batch, replace(NUMBERS, at_once=at_once, drop_false=drop_false))))
+    for loss, gradient in found[1:]:
+        assert abs(loss - found[0][0]) < 1e-5
+        assert gradient.keys() == found[0][1].keys()
+        for name, value in gradient.items():
+            torch.testing.assert_close(value, found[0][1][name], atol=1e-5, rtol=1e-4)
+
+
+def test_pieces_are_encoded_again_under_the_dropout_of_the_first_time():
+    """Else the gradient would be that of other vectors: both passes give the same, so a step is its own repetition."""
+    batch, numbers, found = batch_of(9), replace(NUMBERS, at_once=40), []
+    for _ in range(2):
+        model = model_of(dropout=0.3).train()
+        torch.manual_seed(len(found))
+        found.append(step(learner_of(model, batch, numbers)))
+    assert found[0][0] == found[1][0]
+    assert all(torch.equal(found[0][1][name], value) for name, value in found[1][1].items())
+
+
+def test_texts_of_one_document_are_no_negatives():
+    batch = replace(batch_of(6), document=np.zeros(6, np.int64))
+    loss, gradient = step(learner_of(model_of().train(), batch, replace(NUMBERS, drop_false=True)))
+    assert loss == 0.0
+    assert not any(value.any() for value in gradient.values())
+
+
+def test_the_queue_holds_the_second_texts_of_the_steps_before_and_can_be_restored():
+    batch, numbers = batch_of(6), replace(NUMBERS, queue=8)
+    learner = learner_of(model_of(dropout=0.1).train(), batch, numbers)
+    alone = float(learner.gradients(0).loss)
+    among_more = float(learner.gradients(0).loss)
+    assert among_more > alone  # the same texts, and six negatives more
+    again = learner_of(model_of(dropout=0.1).train(), batch, numbers)
+    again.load(learner.state())
+    assert float(again.gradients(1).loss) == float(learner.gradients(1).loss)
+
+
+def test_a_teacher_is_asked_for_the_texts_and_adds_its_loss():
+    asked: list[str] = []
+
+    def vectors(texts):
+        asked.extend(texts)
+        return np.eye(len(texts), 20, dtype=np.float32)
+
+    def text_of(rows):
+        return [" ".join(map(str, row)) for row in rows]
+
+    batch = batch_of(6)
+    alone, _ = step(learner_of(model_of().train(), batch))
+    taught, gradient = step(learner_of(model_of().train(), batch, teacher=Teacher(vectors, text_of, 2.0, 0.1)))
+    assert taught > alone
+    assert gradient["embedding"].any()
+    first = batch.first.ids[: batch.first.lengths[0]]
+    assert asked[0] == " ".join(map(str, first))
+    assert len(asked) == 12
+
+
+@pytest.mark.parametrize("at_once", [1 << 15, 30])
+def test_the_masked_loss_beside_is_the_mean_surprise_of_the_hidden_tokens(at_once):
+    model, batch = model_of(), batch_of(6)
+    beside = MaskedBeside(model, FRAMING, CPU, weight=0.5, rate=0.4, mask_id=4, seed=1, at_once=at_once)
+    seen: list[torch.Tensor] = []
+    features_at = model.features_at
+    model.features_at = lambda hidden: features_at(seen.append(hidden.detach()) or hidden)
+    loss = float(beside.gradients(0, batch.first))
+    hidden = sum(map(len, seen))
+    assert 0 < hidden < len(batch.first.ids)
+    assert 0.3 * 4.1 < loss < 0.7 * 4.3  # half of about ln 64 for a model that knows nothing
+    assert model.embedding.grad is not None
+    assert float(beside.gradients(0, batch.first)) == loss  # the same masks in the same step
+    assert float(beside.gradients(1, batch.first)) != loss

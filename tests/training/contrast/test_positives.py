@@ -1,0 +1,166 @@
+"""Pairs: pure functions of (seed, step), of the kinds asked for, and never across documents."""
+
+from collections import Counter
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.training.contrast.pair_texts import Document, made_text, random_documents, title_batches
+from wordpipe.errors import InputError
+from wordpipe.training.contrast.batch import PairBatch, Ragged
+from wordpipe.training.contrast.pair_text import PairText, write_ragged
+from wordpipe.training.contrast.positives import FilePairs, Pairs
+from wordpipe.training.contrast.settings import KINDS, ContrastSettings
+
+DOCUMENTS = random_documents()
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory: pytest.TempPathFactory) -> PairText:
+    return made_text(tmp_path_factory.mktemp("text"), DOCUMENTS, titles=True)
+
+
+def settings(**values: Any) -> ContrastSettings:
+    return ContrastSettings.make({"batch_size": 16, "deletion_rate": 0.3, **values})
+
+
+def lists(side: Ragged) -> list[list[int]]:
+    return [row.tolist() for row in np.split(side.ids, np.cumsum(side.lengths)[:-1])]
+
+
+def is_subsequence(short: list[int], long: list[int]) -> bool:
+    rest = iter(long)
+    return all(word in rest for word in short)
+
+
+def sources(documents: list[Document], number: int) -> tuple[list[list[int]], list[int]]:
+    sentences = documents[number][2]
+    return sentences, [word for ids in sentences for word in ids]
+
+
+def equal(one: PairBatch, other: PairBatch) -> bool:
+    return (
+        lists(one.first) == lists(other.first)
+        and lists(one.second) == lists(other.second)
+        and (one.document == other.document).all()
+        and (one.kind == other.kind).all()
+    )
+
+
+def test_a_batch_depends_on_seed_and_step_alone(text: PairText) -> None:
+    mixed = settings(pair_neighbour=1, pair_crop=1, pair_deletion=1, pair_title=1)
+    pairs = Pairs(text, mixed)
+    forth = [pairs.batch(step) for step in range(8)]
+    back = [Pairs(text, mixed).batch(step) for step in reversed(range(8))]
+    assert all(equal(one, other) for one, other in zip(forth, reversed(back), strict=True))
+    assert not equal(forth[0], Pairs(text, settings(pair_neighbour=1, seed=2)).batch(0))
+
+
+def test_each_pass_begins_a_pair_at_every_sentence(text: PairText) -> None:
+    pairs = Pairs(text, settings(pair_dropout=1, batch_size=2), batch_size=5)
+    sentences = [tuple(ids) for _, split, some in DOCUMENTS if split == "train" for ids in some]
+    assert pairs.n_pairs == len(sentences)
+    seen = [tuple(ids) for step in range(3 * pairs.steps_per_epoch) for ids in lists(pairs.batch(step).first)]
+    for number in range(3):
+        assert Counter(seen[number * len(sentences) : (number + 1) * len(sentences)]) == Counter(sentences)
+    assert seen[: len(sentences)] != seen[len(sentences) : 2 * len(sentences)]
+
+
+def test_every_kind_is_what_it_says(text: PairText) -> None:
+    pairs = Pairs(text, settings(pair_dropout=1, pair_neighbour=1, pair_crop=1, pair_title=1, pair_deletion=1))
+    kinds: Counter[str] = Counter()
+    for step in range(40):
+        batch = pairs.batch(step)
+        for first, second, document, kind in zip(
+            lists(batch.first), lists(batch.second), batch.document, batch.kind, strict=True
+        ):
+            sentences, flat = sources(DOCUMENTS, int(document))
+            kinds[KINDS[kind]] += 1
+            assert first
+            assert second
+            if KINDS[kind] == "dropout":
+                assert first == second
+                assert first in sentences
+            elif KINDS[kind] == "neighbour":
+                assert any((first, second) in ((a, b), (b, a)) for a, b in pairwise(sentences))
+            elif KINDS[kind] == "deletion":
+                assert any(is_subsequence(first, ids) and is_subsequence(second, ids) for ids in sentences)
+            elif KINDS[kind] == "crop":
+                assert is_subsequence(first, flat)
+                assert is_subsequence(second, flat)
+            else:
+                assert first == [1, 2]
+                assert document % 2 == 1
+                assert is_subsequence(second, flat)
+            assert DOCUMENTS[int(document)][1] == "train"
+    assert min(kinds[kind] for kind in KINDS if kind != "pairs") > 20
+
+
+def test_the_share_of_words_left_out_is_the_rate(tmp_path: Path) -> None:
+    text = made_text(tmp_path, [("a", "train", [[*range(50)] for _ in range(60)])])
+    for rate in (0.0, 0.2, 0.6):
+        batch = Pairs(text, settings(pair_deletion=1, deletion_rate=rate), batch_size=60).batch(0)
+        kept = batch.first.lengths.sum() / (60 * 50)
+        assert kept == pytest.approx(1 - rate, abs=0.04)
+        assert (rate == 0) == (lists(batch.first) == lists(batch.second))
+
+
+def test_a_word_always_stays(tmp_path: Path) -> None:
+    text = made_text(tmp_path, [("a", "train", [[7], [8]])])
+    batch = Pairs(text, settings(pair_deletion=1, deletion_rate=0.9), batch_size=64).batch(0)
+    assert (batch.first.lengths == 1).all()
+    assert (batch.second.lengths == 1).all()
+
+
+def test_what_documents_cannot_give_is_replaced_and_told(tmp_path: Path) -> None:
+    text = made_text(tmp_path, [(f"d{i}", "train", [[i, i + 1]]) for i in range(20)])
+    for asked, word in (("pair_neighbour", "single sentence"), ("pair_crop", "shorter"), ("pair_title", "no title")):
+        pairs = Pairs(text, settings(**{asked: 1}))
+        assert set(pairs.batch(0).kind) == {KINDS.index("deletion")}
+        assert any(word in note for note in pairs.notes)
+    assert pairs.counts["documents_of_one_sentence"] == pairs.counts["documents_without_title"] == 20
+
+
+def test_long_texts_are_cut_and_counted(tmp_path: Path) -> None:
+    text = made_text(tmp_path, [("a", "train", [[*range(40)], [1, 2]])])
+    pairs = Pairs(text, settings(pair_dropout=1, max_words=8))
+    assert pairs.counts["sentences_cut"] == 1
+    assert pairs.batch(0).first.lengths.max() == 8
+    assert Pairs(text, settings(pair_crop=1, max_words=8)).batch(0).second.lengths.max() <= 4
+
+
+def test_pairs_of_a_file_are_mixed_in(tmp_path: Path, text: PairText) -> None:
+    given = [[10, 11], [12], [13], [14, 60], [15], [60]]  # the last pair has no known word on one side
+    batches = title_batches([("", ids) for ids in given])
+    texts = write_ragged((batch["ids"] for batch in batches), tmp_path / "pairs", vocab_size=50)
+    pairs = Pairs(text, settings(pair_dropout=1, pair_file=0.5, pairs="x.jsonl"), given=FilePairs.of(texts))
+    assert (pairs.counts["file_pairs"], pairs.counts["file_pairs_left_out"]) == (2, 1)
+    batch = pairs.batch(0)
+    from_file = batch.kind == KINDS.index("pairs")
+    assert 2 < from_file.sum() < 14
+    for place in np.flatnonzero(from_file):
+        assert (lists(batch.first)[place], lists(batch.second)[place]) in [([10, 11], [12]), ([13], [14])]
+    assert (batch.document[from_file] >= len(DOCUMENTS)).all()
+
+
+def test_a_file_without_usable_pairs_is_an_error(tmp_path: Path) -> None:
+    texts = write_ragged(
+        (batch["ids"] for batch in title_batches([("", [60]), ("", [1])])), tmp_path / "pairs", vocab_size=50
+    )
+    with pytest.raises(InputError, match="no pair"):
+        FilePairs.of(texts)
+
+
+def test_a_split_without_sentences_is_an_error(text: PairText) -> None:
+    with pytest.raises(InputError, match="no sentence"):
+        Pairs(text, settings(), split="test")
+
+
+def test_hashes_tell_texts_apart() -> None:
+    side = Ragged(np.array([1, 2, 2, 1, 1, 2, 1], np.int32), np.array([2, 2, 2, 1]))
+    hashes = side.hashes()
+    assert hashes[0] == hashes[2]
+    assert len(set(hashes.tolist())) == 3

@@ -1,0 +1,89 @@
+"""What a table begins as: each part does what it promises, and texts hear of each as the weights say."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.training.contrast.pair_texts import Document, made_text
+from wordpipe.errors import InputError
+from wordpipe.training.contrast.table_start import joined_parts, lexical_part, lsi_part, word_weights
+
+
+def test_weights_are_those_of_smooth_inverse_frequency() -> None:
+    assert word_weights(np.array([6, 3, 1, 0]), 0.1) == pytest.approx([1 / 7, 0.25, 0.5, 0.5])
+
+
+def test_directions_are_of_stems_and_nearly_orthogonal() -> None:
+    words = [f"w{i}" for i in range(300)]
+    part = lexical_part([*words, "w1s", "w1"], 256, 7, stem=lambda some: [word.rstrip("s") for word in some])
+    assert np.linalg.norm(part, axis=1) == pytest.approx(1)
+    assert (part[1] == part[300]).all()
+    assert (part[1] == part[301]).all()
+    cosines = (part[:300] @ part[:300].T)[np.triu_indices(300, 1)]
+    assert cosines.std() == pytest.approx(1 / 16, rel=0.05)
+    assert abs(cosines.mean()) < 0.002
+
+
+def test_directions_depend_on_word_and_seed_alone() -> None:
+    assert (lexical_part(["a", "b"], 100, 1)[1] == lexical_part(["b"], 100, 1)[0]).all()
+    assert (lexical_part(["a"], 100, 1) != lexical_part(["a"], 100, 2)).any()
+
+
+def topics(n: int = 60) -> list[Document]:
+    """Documents of one of two topics: ids 0 to 9, or 10 to 19, and the common word 20."""
+    rng = np.random.default_rng(0)
+    return [
+        (f"d{i}", "train" if i % 6 else "valid", [[*(rng.integers(0, 10, 12) + 10 * (i % 2)).tolist(), 20]])
+        for i in range(n)
+    ]
+
+
+def test_lsi_puts_words_of_one_topic_together(tmp_path: Path) -> None:
+    part = lsi_part(made_text(tmp_path, topics(), vocab_size=21), 2)
+    unit = part[:20] / np.linalg.norm(part[:20], axis=1, keepdims=True)
+    cosines = unit @ unit.T
+    assert cosines[:10, :10].min() > 0.9
+    assert cosines[10:, 10:].min() > 0.9
+    assert abs(cosines[:10, 10:]).max() < 0.3
+
+
+def test_lsi_is_the_svd_of_the_weighted_counts(tmp_path: Path) -> None:
+    documents = topics()
+    text = made_text(tmp_path, documents, vocab_size=21)
+    counts = np.array([np.bincount(some[0], minlength=21) for _, split, some in documents if split == "train"])
+    weighted = np.log1p(counts) * np.log((1 + len(counts)) / (1 + (counts > 0).sum(axis=0)))
+    _, _, directions = np.linalg.svd(weighted / np.linalg.norm(weighted, axis=1, keepdims=True))
+    part = lsi_part(text, 4)
+    assert abs((part * directions[:4].T).sum(axis=0)) == pytest.approx(1, abs=1e-3)
+    assert part.tobytes() == lsi_part(text, 4).tobytes()
+
+
+def test_lsi_has_no_more_directions_than_the_text(tmp_path: Path) -> None:
+    part = lsi_part(made_text(tmp_path, topics(12), vocab_size=21), 64)
+    assert part.shape == (21, 64)
+    assert not part[:, 20:].any()
+
+
+def test_lsi_of_next_to_nothing_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="too little text"):
+        lsi_part(made_text(tmp_path, [("a", "train", [[1, 2]])]), 2)
+
+
+def test_long_documents_are_cut_into_passages(tmp_path: Path) -> None:
+    sentences = [[i % 50] * 40 for i in range(50)]
+    text = made_text(tmp_path, [("a", "train", sentences)])
+    assert np.isfinite(lsi_part(text, 5)).all()  # a single passage would be too little
+
+
+def test_a_text_hears_of_each_part_as_the_weights_say(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    text = made_text(tmp_path, topics(), vocab_size=21)
+    parts = [
+        (rng.standard_normal((21, 3)).astype(np.float32) * scale, weight) for scale, weight in ((9, 1.0), (0.1, 2.0))
+    ]
+    table = joined_parts(parts, word_weights(text.counts, 1e-2), text)
+    assert table.shape == (21, 6)
+    sums = np.array([table[some[0]].sum(axis=0) for _, split, some in topics() if split == "train"])
+    assert np.sqrt(np.square(sums[:, :3]).sum(axis=1).mean()) == pytest.approx(1, rel=1e-4)
+    assert np.sqrt(np.square(sums[:, 3:]).sum(axis=1).mean()) == pytest.approx(2, rel=1e-4)

@@ -1,0 +1,139 @@
+"""`wordpipe doctor`: a space of vectors before and after each transform, in a table for people, or as JSON."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from wordpipe.cli.output import say
+from wordpipe.cli.progress import ProgressDrawer
+from wordpipe.cli.stage import ExampleCommand
+
+__all__ = ["doctor"]
+
+_NAMES = {"none": "as it is", "centre": "centre", "remove-components": "remove-components", "whiten": "whiten"}
+_MARKS = {"healthy": "", "weak": " ?", "sick": " !"}
+
+
+@click.command(
+    cls=ExampleCommand,
+    example="wordpipe doctor run/sentences\nwordpipe doctor run/words --components 2 --json",
+)
+@click.argument("artifact", type=click.Path(path_type=Path), metavar="SENTENCES|WORDS|INDEX")
+@click.option(
+    "--sample", type=click.IntRange(min=128), default=10_000, help="Vectors to sample; half of them fit, half are judged.  "
+    "[default: 10000]", metavar="N",
+)  # fmt: skip
+@click.option(
+    "--components", type=click.IntRange(1, 1024), default=1, metavar="N",
+    help="Directions that remove-components takes away.  [default: 1]",
+)  # fmt: skip
+@click.option(
+    "--dims", type=click.IntRange(min=0), default=0, metavar="N",
+    help="Numbers per vector that whiten keeps, 0 = all.  [default: 0]",
+)  # fmt: skip
+@click.option("--seed", type=click.IntRange(min=0), default=1, help="Of the sample.  [default: 1]", metavar="N")
+@click.option("--verify/--no-verify", default=True, help="Check the artifact's hashes before use.  [on]")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, with the figures of every transform.")
+@click.option("-q", "--quiet", is_flag=True, help="Print nothing but the table and errors.")
+def doctor(
+    artifact: Path, sample: int, components: int, dims: int, seed: int, verify: bool, as_json: bool, quiet: bool
+) -> None:
+    """Examine a space of vectors: is it crowded, flat, ruled by hubs or by the length of texts, and what would mend it.
+
+    The figures are given as the vectors are and after each transform, which is fitted on one half of the sample and judged
+    on the other. "?" marks what is weak, "!" what is sick.
+    """
+    from wordpipe.stages.doctor import doctor as examine
+    from wordpipe.stages.making import RunOptions
+
+    with ProgressDrawer(quiet=quiet or as_json) as draw:
+        run = RunOptions(report=draw, verify=verify)
+        found = examine(artifact, sample=sample, components=components, dims=dims, seed=seed, run=run)
+    if as_json:
+        click.echo(json.dumps(found, ensure_ascii=False))
+        return
+    _print(found)
+    if not quiet:
+        for line in _remarks(found):
+            say(line)
+
+
+def _print(found: dict[str, Any]) -> None:
+    from wordpipe.cli.tables import console, new_table
+    from wordpipe.sentences.verdicts import NORMS
+
+    screen, spaces = console(), found["spaces"]
+    screen.print(_counted(found))
+    table = new_table("", *(_NAMES[kind] for kind in spaces), "healthy")
+    states = {kind: {one["name"]: one["state"] for one in verdicts} for kind, verdicts in found["verdicts"].items()}
+    for norm in NORMS:
+        cells = [_cell(norm.name, spaces[kind]) + _MARKS[states[kind].get(norm.name, "healthy")] for kind in spaces]
+        what = norm.what.replace("text", "word") if found["kind"] == "words" else norm.what
+        table.add_row(what, *cells, norm.healthy)
+    for name, what in (("length_told", "length told (R²)"), ("frequency_told", "word frequency told (R²)")):
+        table.add_row(what, *(_cell(name, figures) for figures in spaces.values()), "")
+    screen.print(table)
+    for verdict in found["verdicts"]["none"]:
+        says = verdict["says"].replace("text", "word") if found["kind"] == "words" else verdict["says"]
+        screen.print(f"{verdict['state']:<8} {says}")
+    screen.print(_conclusion(found))
+
+
+_FORMS: dict[str, Callable[[float], str]] = {
+    "effective_rank": "{:.1f}".format,
+    "orphans": "{:.1%}".format,
+    "twins": "{:.1%}".format,
+    "dead_dimensions": "{:,}".format,
+}
+
+
+def _cell(name: str, figures: dict[str, Any]) -> str:
+    """One figure; the rank with the number of dimensions that it is out of."""
+    value = figures[name]
+    if value is None:
+        return "–"
+    shown = _FORMS.get(name, "{:.3f}".format)(value)
+    return f"{shown} of {figures['dim']:,}" if name == "effective_rank" else shown
+
+
+def _counted(found: dict[str, Any]) -> str:
+    """What was read, and what is wrong with single vectors."""
+    counts, norms = found["counts"], found["norms"]
+    parts = [f"{counts['rows']:,} vectors of {found['dim']:,} numbers, {counts['sampled']:,} looked at"]
+    parts.append(f"lengths {norms['shortest']:.3g} to {norms['longest']:.3g}")
+    for name, what in (("not_finite", "NOT FINITE"), ("zero", "zero"), ("repeated_vectors", "equal to an earlier one")):
+        if counts[name]:
+            parts.append(f"{counts[name]:,} {what}")
+    if counts["repeated_texts"]:
+        parts.append(f"{counts['repeated_texts']:,} texts come again")
+    return "; ".join(parts)
+
+
+def _conclusion(found: dict[str, Any]) -> str:
+    """What to do."""
+    states = {kind: [one["state"] for one in verdicts] for kind, verdicts in found["verdicts"].items()}
+    now = states["none"]
+    if found["mend"] is None:
+        if "sick" in now:
+            return "No transform mends this: train longer, or by `wordpipe train contrastive`."
+        return "The space is healthy." if "weak" not in now else "Nothing is sick: leave it as it is."
+    best = found["mend"]["transform"]
+    left = [state for state in states[best] if state != "healthy"]
+    told = f"{sum(state != 'healthy' for state in now)} complaints now, {len(left)} after {best}"
+    return f"{told}:\n  {found['mend']['command']}"
+
+
+def _remarks(found: dict[str, Any]) -> list[str]:
+    """What the figures rest on."""
+    lines = []
+    if found["transform"] not in (None, "none"):
+        lines.append(
+            f"these vectors went through {found['transform']} already; the columns show what comes on top of it"
+        )
+    missing = [name for name in _NAMES if name not in found["spaces"]]
+    if missing:
+        lines.append(f"not tried, as the sample is too small or too flat for it: {', '.join(missing)}")
+    return lines

@@ -1,0 +1,69 @@
+"""`wordpipe duplicates`: texts that say nearly the same, in groups."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from wordpipe.cli.output import one_line, safe_text, say
+from wordpipe.cli.progress import ProgressDrawer
+from wordpipe.cli.stage import ExampleCommand
+
+__all__ = ["duplicates"]
+
+_CHARS = 160  # of a text
+
+
+@click.command(cls=ExampleCommand, example="wordpipe duplicates run/sentences --threshold 0.95")
+@click.argument("artifact", metavar="INDEX|SENTENCES", type=click.Path(path_type=Path))
+@click.option(
+    "--threshold",
+    type=click.FloatRange(-1, 1),
+    default=0.95,
+    metavar="COSINE",
+    help="How near two texts must be to be linked.  [default: 0.95]",
+)
+@click.option(
+    "-n", type=click.IntRange(0, 1_000_000), default=20, help="Groups to show, the largest first.  [default: 20]"
+)
+@click.option("--verify/--no-verify", default=True, help="Check the artifact's hashes before use.  [on]")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON object: totals, and the groups shown with all rows."
+)
+@click.option("-q", "--quiet", is_flag=True, help="Print nothing but the groups and errors.")
+def duplicates(artifact: Path, threshold: float, n: int, verify: bool, as_json: bool, quiet: bool) -> None:
+    """Report groups of texts whose vectors are nearly the same.
+
+    Every text is linked to those near it, and what is linked is a group, so its ends may be farther apart than the threshold.
+    Up to 200,000 rows all pairs are compared; of more, the index is asked for the nearest of every row.
+    """
+    from wordpipe.stages.duplicates import duplicates as stage
+    from wordpipe.stages.making import RunOptions
+
+    with ProgressDrawer(quiet=quiet) as draw:
+        found = stage(artifact, threshold=threshold, n=n, run=RunOptions(report=draw, verify=verify))
+    if as_json:
+        click.echo(json.dumps(found, ensure_ascii=False, default=str))
+        return
+    for number, group in enumerate(found["shown"], start=1):
+        click.echo(click.style(f"# group {number}: {len(group)} texts", bold=True))
+        for row in group:
+            click.echo(_line(row))
+    if not quiet:
+        say(_summary(found))
+
+
+def _line(row: dict[str, Any]) -> str:
+    text = one_line(row.get("text") or row.get("word") or "")
+    cut = text if len(text) <= _CHARS else text[: _CHARS - 1] + "…"
+    place = [f"{row['source']}:{row['line']}"] if "source" in row else []
+    return safe_text("\t".join([f"{row['cosine']:.4f}", cut, *place]))
+
+
+def _summary(found: dict[str, Any]) -> str:
+    how = "all pairs compared" if found["exact"] else "as far as the index found them"
+    return (
+        f"{found['rows_in_groups']:,} of {found['rows']:,} rows in {found['groups']:,} groups, "
+        f"{found['pairs']:,} pairs at {found['threshold']:g} or nearer; {how}"
+    )

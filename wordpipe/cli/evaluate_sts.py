@@ -1,0 +1,152 @@
+"""`wordpipe evaluate sts`: correlations in tables for people, or as JSON."""
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from wordpipe.cli.columns import short_name, side_by_side
+from wordpipe.cli.embedding_options import chosen_embedding, embedding_options
+from wordpipe.cli.output import say
+from wordpipe.cli.progress import ProgressDrawer
+from wordpipe.cli.stage import ExampleCommand
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+__all__ = ["sts"]
+
+_NAME_WIDTH = 28
+_UNKNOWN_SHOWN = 5
+_HEADS = {"words_mean": "mean of words", "tfidf": "TF-IDF", "lsi": "LSI", "overlap": "overlap"}
+_ABOUT = "Correlation of the cosines with the scores, x 100; with 95 % of the draws of as many pairs."
+
+
+@click.command(
+    cls=ExampleCommand,
+    params=embedding_options(),
+    example="wordpipe evaluate sts run/sentences --data stsb-en-dev.csv --data sts12/\n"
+    "wordpipe evaluate sts run/model run/words --data stsb-en-dev.csv --words run/words --json",
+)
+@click.argument("encoders", nargs=-1, metavar="[MODEL|WORDS|SENTENCES]...", type=click.Path(path_type=Path))
+@click.option(
+    "--data",
+    required=True,
+    multiple=True,
+    metavar="PATH",
+    help="A file of scored pairs, or a folder whose files are one set.",
+)
+@click.option(
+    "--words",
+    metavar="WORDS",
+    type=click.Path(path_type=Path),
+    help="Judge the mean of these vectors too.  [default: the first WORDS named]",
+)
+@click.option(
+    "--floors/--no-floors", default=True, help="Judge TF-IDF, LSI, the overlap and the mean of words too.  [on]"
+)
+@click.option(
+    "--language", default="auto", metavar="LANGUAGE", help="Whose endings the floors cut off words.  [default: auto]"
+)
+@click.option(
+    "--draws", type=click.IntRange(min=0), default=1_000, metavar="N", help="Of the bootstrap.  [default: 1000]"
+)
+@click.option("--parts", is_flag=True, help="Figures for each file of a folder.")
+@click.option("--pearson", is_flag=True, help="Show Pearson's correlation instead of Spearman's.")
+@click.option("--verify/--no-verify", default=True, help="Check the artifacts' hashes before use.  [on]")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, with all figures.")
+@click.option("-q", "--quiet", is_flag=True, help="Print nothing but the table and errors.")
+def sts(
+    encoders: tuple[Path, ...],
+    data: tuple[str, ...],
+    parts: bool,
+    pearson: bool,
+    verify: bool,
+    as_json: bool,
+    quiet: bool,
+    **given: Any,
+) -> None:
+    """Judge encoders of texts on pairs of sentences that people have scored, side by side with plain words.
+
+    Columns of a csv, tsv or JSON Lines file are found by their names, or by their shape: two columns of sentences, and a
+    score before or after them. The pairs of a folder are ranked together.
+
+    A model or words artifact is judged as it is; sentences and index artifacts with the transform that they carry.
+    """
+    from wordpipe.stages.evaluate_sts import evaluate_sts
+    from wordpipe.stages.making import RunOptions
+
+    settings = chosen_embedding(given)
+    with ProgressDrawer(quiet=quiet) as draw:
+        found = evaluate_sts(encoders, data, run=RunOptions(report=draw, verify=verify), **given, **settings)
+    if as_json:
+        click.echo(json.dumps(found, ensure_ascii=False))
+        return
+    _print(found, measure="pearson" if pearson else "spearman", parts=parts)
+    if not quiet:
+        for line in _remarks(found):
+            say(line)
+
+
+def _print(found: dict[str, Any], *, measure: str, parts: bool) -> None:
+    from wordpipe.cli.tables import console
+
+    screen = console()
+    screen.print(f"{measure.capitalize()}. {_ABOUT}")
+    for table in side_by_side(found["systems"], lambda some: _table(some, measure, parts=parts), screen):
+        screen.print(table)
+
+
+def _table(systems: Sequence[dict[str, Any]], measure: str, *, parts: bool) -> "Table":
+    """One line per set, one column per system."""
+    from wordpipe.cli.tables import new_table
+
+    table = new_table("", *(_HEADS.get(one["system"]) or short_name(one["name"], _NAME_WIDTH) for one in systems))
+    for same in zip(*(one["sets"] for one in systems), strict=True):
+        for label, cells in _lines(same, measure, parts=parts):
+            table.add_row(label, *cells)
+    if len(systems[0]["sets"]) > 1:
+        table.add_row("mean of the sets", *(_figure(one["metrics"][measure]) for one in systems))
+    return table
+
+
+def _lines(same: Sequence[dict[str, Any]], measure: str, *, parts: bool) -> Iterator[tuple[str, list[str]]]:
+    """The lines of one set: its figure for every system, the interval, and its parts."""
+    yield (
+        f"{short_name(same[0]['name'], _NAME_WIDTH)} ({same[0]['pairs']:,} pairs)",
+        [_figure(one[measure]) for one in same],
+    )
+    if same[0][f"{measure}_interval"] is not None:
+        yield "  95 %", [_range(one[f"{measure}_interval"]) for one in same]
+    for part in zip(*(one.get("parts", []) for one in same), strict=True) if parts else ():
+        yield f"  {short_name(part[0]['name'], _NAME_WIDTH)}", [_figure(one[measure]) for one in part]
+
+
+def _figure(value: float | None) -> str:
+    return "–" if value is None else f"{100 * value:.2f}"
+
+
+def _range(interval: Sequence[float] | None) -> str:
+    return "–" if interval is None else " … ".join(f"{100 * bound:.1f}" for bound in interval)
+
+
+def _remarks(found: dict[str, Any]) -> list[str]:
+    """What the table does not say: sentences and words that a system knows nothing of, and what was passed over."""
+    lines = []
+    for one in found["systems"]:
+        name = _HEADS.get(one["system"]) or short_name(one["name"], _NAME_WIDTH)
+        for judged in one["sets"]:
+            if (count := judged["sentences_without_vector"]) > 0:
+                lines.append(f"{name}: {count:,} sentences of {judged['name']} have no vector, their pairs count as 0")
+            if (words := judged["unknown_words"])["count"]:
+                first, all_of_them = words["first"][:_UNKNOWN_SHOWN], len(words["first"]) <= _UNKNOWN_SHOWN
+                shown = ", ".join(first if all_of_them else [*first, "…"])
+                lines.append(f"{name}: {words['count']:,} words of {judged['name']} are unknown: {shown}")
+    if unscored := sum(one["unscored"] for one in found["sets"]):
+        lines.append(f"{unscored:,} pairs have no score and are left out")
+    if found["skipped"]:
+        passed = ", ".join(f"{count} {ending}" for ending, count in found["skipped"].items())
+        lines.append(f"files passed over: {passed}")
+    return lines

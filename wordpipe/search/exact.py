@@ -1,0 +1,37 @@
+"""The exact neighbours of a few queries among vectors that stream by."""
+
+from collections.abc import Iterable
+
+import numpy as np
+import numpy.typing as npt
+
+from wordpipe.search.hits import Hits, best_of
+
+__all__ = ["nearest"]
+
+
+def nearest(queries_QD: npt.NDArray[np.float32], blocks: Iterable[npt.NDArray[np.float32]], k: int) -> list[Hits]:
+    """The k rows of every query with the largest inner product.
+
+    Args:
+        queries_QD: the queries.
+        blocks: (B, D) vectors in the order of their rows.
+        k: answers wanted.
+    """
+    found = [Hits.none()] * len(queries_QD)
+    first = 0
+    for block_BD in blocks:
+        rows_B = np.arange(first, first + len(block_BD))
+        for number, scores_B in enumerate(queries_QD @ block_BD.T):
+            found[number] = _better(found[number], rows_B, scores_B, k)
+        first += len(block_BD)
+    return found
+
+
+def _better(hits: Hits, rows_B: npt.NDArray[np.int64], scores_B: npt.NDArray[np.float32], k: int) -> Hits:
+    """The k best of those found and those that come; most blocks bring few."""
+    coming = np.flatnonzero(scores_B > hits.scores[-1]) if len(hits) == k else np.arange(len(rows_B))
+    if not len(coming):
+        return hits
+    rows = np.concatenate([hits.rows, rows_B[coming]])
+    return best_of(rows, np.concatenate([hits.scores, scores_B[coming]]), k)

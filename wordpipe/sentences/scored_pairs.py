@@ -1,0 +1,231 @@
+"""Pairs of sentences that people have scored, read from the layouts in which such sets are passed around.
+
+Columns are found by the names in a header where there is one, else by their shape: the sentences are the two neighbouring
+columns with the longest texts, the score is the column of numbers before or after them. That reads the STS benchmark (with
+or without the four columns before its score), SemEval's STS files, SICK, and JSON Lines as the model hubs have them.
+SemEval's own pairs of files, `STS.input.X.txt` and `STS.gs.X.txt`, are read as one.
+"""
+
+import csv
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+from wordpipe.errors import InputError
+
+__all__ = ["ScoredPairs", "read_scored_pairs"]
+
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,2})?")
+_SHOWN = 60  # characters of a wrong line
+_MOST = 0.9  # share of rows that say what a column is; the others are then named as wrong
+_PAIR_NAMES = ("sentence", "sent", "text", "s", "string", "phrase", "question", "sentences")
+_SCORE_NAMES = (
+    "relatednessscore",
+    "similarityscore",
+    "score",
+    "similarity",
+    "relatedness",
+    "goldscore",
+    "gold",
+    "label",
+)
+_EXPECTED = "two sentences and a score, as columns of a csv or tsv file or as JSON Lines"
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredPairs:
+    """P pairs.
+
+    Attributes:
+        first: one sentence of each.
+        second: the other.
+        scores: how alike people found them, (P,) float64, in any unit.
+        unscored: pairs of the file that have no score and are left out, as in SemEval 2015 and 2016.
+    """
+
+    first: list[str]
+    second: list[str]
+    scores: npt.NDArray[np.float64]
+    unscored: int = 0
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+
+_Row = tuple[int, list[str]]
+"""The line on which a row ends, from 1, and its cells."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    first: int
+    second: int
+    score: int
+
+    @property
+    def width(self) -> int:
+        return max(self.first, self.second, self.score) + 1
+
+
+def read_scored_pairs(data: bytes, where: str, scores: bytes | None = None) -> ScoredPairs:
+    """Read a set.
+
+    Args:
+        data: the file, UTF-8.
+        where: its name, for messages.
+        scores: where they are in a file of their own, that file: a line for each pair, empty for a pair without.
+
+    Raises:
+        InputError: not text, nothing in it, no such columns, or a line that does not belong; names file and line.
+    """
+    text = _decoded(data, where)
+    if scores is not None:
+        return _pairs(_beside(text, _decoded(scores, where), where), _Columns(0, 1, 2), where)
+    if text.lstrip().startswith("{"):
+        return _pairs([*_json_rows(text, where)], _Columns(0, 1, 2), where)
+    rows = [*_rows(text, where)]
+    if not rows:
+        raise InputError("there is no pair of sentences in it", where=where, expected=_EXPECTED)
+    columns = _by_name(rows[0][1])
+    if columns is not None:
+        return _pairs(rows[1:], columns, where)
+    columns = _by_shape([cells for _, cells in rows[1:] or rows], where)  # the first may be a header of other names
+    headed = len(rows) > 1 and len(rows[0][1]) >= columns.width and not any(map(_is_number, rows[0][1]))
+    return _pairs(rows[1:] if headed else rows, columns, where)
+
+
+def _decoded(data: bytes, where: str) -> str:
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        hint = "convert it first: iconv -f LATIN1 -t UTF-8"
+        raise InputError("not UTF-8 text", where=f"{where}:{line}", got=error.reason, hint=hint) from None
+
+
+def _rows(text: str, where: str) -> Iterator[_Row]:
+    """Rows that are not empty: fields between tabs, in which quotes mean nothing, or a csv file."""
+    if "\t" in text.partition("\n")[0]:
+        for number, line in enumerate(text.split("\n"), start=1):
+            if line.strip():
+                yield number, [cell.strip() for cell in line.split("\t")]
+        return
+    reader = csv.reader(text.splitlines(keepends=True), strict=True)
+    try:
+        for cells in reader:
+            if any(cell.strip() for cell in cells):
+                yield reader.line_num, [cell.strip() for cell in cells]
+    except csv.Error as error:
+        raise InputError("not a readable csv file", where=f"{where}:{reader.line_num}", got=error) from None
+
+
+def _beside(text: str, scores: str, where: str) -> list[_Row]:
+    """Rows of two sentences and a score, out of a file of pairs and one of scores."""
+    pairs, numbers = text.rstrip("\n").split("\n"), scores.rstrip("\n").split("\n")
+    if len(numbers) > len(pairs):
+        raise InputError("more scores than pairs", where=where, got=f"{len(numbers)} lines", expected=len(pairs))
+    numbers += [""] * (len(pairs) - len(numbers))  # pairs at the end without a score
+    both = enumerate(zip(pairs, numbers, strict=True), start=1)
+    return [
+        (line, [*[cell.strip() for cell in f"{pair}\t".split("\t")[:2]], score.strip()]) for line, (pair, score) in both
+    ]
+
+
+def _json_rows(text: str, where: str) -> Iterator[_Row]:
+    for number, line in enumerate(text.split("\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            record = json.loads(line)
+        except ValueError as error:
+            raise InputError("not a line of JSON", where=f"{where}:{number}", got=error) from None
+        columns = _by_name([*record]) if isinstance(record, dict) else None
+        if columns is None:
+            _wrong(where, number, line, "an object with sentence1, sentence2 and score")
+        values = [*record.values()]
+        cells = [values[place] for place in (columns.first, columns.second, columns.score)]
+        yield number, ["" if cell is None else str(cell) for cell in cells]
+
+
+def _by_name(header: Sequence[str]) -> _Columns | None:
+    """The columns that a header names; None where it does not name all three."""
+    place_of = {re.sub(r"[^a-z0-9]", "", name.lower()): place for place, name in reversed([*enumerate(header)])}
+    pairs = [(f"{stem}{one}", f"{stem}{two}") for stem in _PAIR_NAMES for one, two in ("12", "ab")]
+    pair = next((both for both in pairs if all(name in place_of for name in both)), None)
+    score = next((name for name in _SCORE_NAMES if name in place_of), None)
+    if pair is None or score is None:
+        return None
+    return _Columns(place_of[pair[0]], place_of[pair[1]], place_of[score])
+
+
+def _by_shape(rows: Sequence[Sequence[str]], where: str) -> _Columns:
+    """The columns that look like two sentences and a score.
+
+    Raises:
+        InputError: there are none, or two that could be the score.
+    """
+    widths = sorted(len(cells) for cells in rows)
+    width = widths[int(len(widths) * (1 - _MOST))]
+    whole = [cells for cells in rows if len(cells) >= width]
+    columns = [[cells[place] for cells in whole] for place in range(width)]
+    numeric = [_is_numeric([cell for cell in column if cell]) for column in columns]
+    length = [sum(map(len, column)) for column in columns]
+    pairs = [place for place in range(width - 1) if not numeric[place] and not numeric[place + 1]]
+    if not pairs:
+        raise InputError("no two columns of sentences side by side", where=where, expected=_EXPECTED)
+    first = max(pairs, key=lambda place: min(length[place], length[place + 1]))
+    scores = [place for place in (first - 1, first + 2) if 0 <= place < width and numeric[place]]
+    if len(scores) == 2:  # one of them may number the pairs
+        scores = [place for place in scores if not _numbers_rows(columns[place])]
+    if len(scores) != 1:
+        raise InputError(
+            "no column of scores before or after the sentences" if not scores else "two columns could be the score",
+            where=where,
+            expected=_EXPECTED,
+            hint="name the columns in a first line: sentence1, sentence2, score",
+        )
+    return _Columns(first, first + 1, scores[0])
+
+
+def _is_numeric(filled: Sequence[str]) -> bool:
+    return bool(filled) and sum(map(_is_number, filled)) >= _MOST * len(filled)
+
+
+def _numbers_rows(column: Sequence[str]) -> bool:
+    """Whether a column holds different whole numbers."""
+    return len({*column}) == len(column) and not any("." in cell for cell in column)
+
+
+def _pairs(rows: Sequence[_Row], columns: _Columns, where: str) -> ScoredPairs:
+    first, second, scores, unscored = [], [], [], 0
+    for line, cells in rows:
+        if len(cells) < columns.width:
+            _wrong(where, line, "\t".join(cells), f"at least {columns.width} columns")
+        one, two, score = cells[columns.first], cells[columns.second], cells[columns.score]
+        if not score:
+            unscored += 1
+            continue
+        if not _is_number(score):
+            _wrong(where, line, "\t".join(cells), f"a score where {score[:_SHOWN]!r} stands")
+        if not one or not two:
+            _wrong(where, line, "\t".join(cells), "two sentences")
+        first.append(one)
+        second.append(two)
+        scores.append(float(score))
+    if not scores:
+        raise InputError("there is no pair with a score in it", where=where, expected=_EXPECTED)
+    return ScoredPairs(first, second, np.array(scores, dtype=np.float64), unscored)
+
+
+def _is_number(cell: str) -> bool:
+    return _NUMBER.fullmatch(cell) is not None
+
+
+def _wrong(where: str, line: int, row: str, expected: str) -> NoReturn:
+    shown = row if len(row) <= _SHOWN else row[: _SHOWN - 1] + "…"
+    raise InputError("this line does not belong", where=f"{where}:{line}", got=repr(shown), expected=expected)

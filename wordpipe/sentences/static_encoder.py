@@ -1,0 +1,230 @@
+"""Texts to vectors by a table that was trained on texts: as fast as reading, and what a contrastive training made of words.
+
+A text's vector is the sum of its words' (or tokens') rows at length 1; how much a word counts is in the length of its row.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import safetensors.numpy
+
+from wordpipe.errors import ArtifactError, ConfigError, DivergedError, InputError
+from wordpipe.runtime import cpu_count
+from wordpipe.sentences.encoder import (
+    ENCODER_FILE,
+    TRANSFORM_FILE,
+    EncodedBatch,
+    EncoderKind,
+    Read,
+    TextParts,
+    Write,
+)
+from wordpipe.sentences.settings import EmbedSettings
+from wordpipe.sentences.sif import sum_segments
+from wordpipe.sentences.static_rows import FoundRows, TextRows, TokenRows, WordRows
+from wordpipe.sentences.static_tokenizer import listed_words
+from wordpipe.sentences.transforms import Transform
+from wordpipe.tokens.formats.foreign import open_tokenizer
+
+__all__ = ["TABLE_FILE", "TENSOR", "TOKENIZER_FILE", "StaticEncoder", "static_files"]
+
+TOKENIZER_FILE = "tokenizer.json"
+TABLE_FILE = "model.safetensors"
+TENSOR = "embedding.weight"
+_FEW_ROWS = 5_000  # added up without compiled code
+_WINDOW = 128  # words per passage where none is asked for
+_PIECE = 500_000  # characters that a thread takes at once: vectors of four thousand sentences
+
+
+def static_files(table_VD: npt.NDArray[np.float32], tokenizer_json: bytes) -> dict[str, bytes]:
+    """The two files of a static model.
+
+    Args:
+        table_VD: float32, one row for each id of the tokenizer.
+        tokenizer_json: as `static_tokenizer.word_tokenizer` makes it, or of any tokenizer.
+    """
+    return {
+        TABLE_FILE: safetensors.numpy.save({TENSOR: np.ascontiguousarray(table_VD, np.float32)}),
+        TOKENIZER_FILE: tokenizer_json,
+    }
+
+
+class StaticEncoder:
+    """The unit sum of a text's rows, transformed. Words without a row are left out and named.
+
+    Args:
+        read: gives tokenizer.json and model.safetensors.
+        settings: pooling (auto or mean: a sum and a mean have one direction), window, overlap and threads are looked at.
+        transform: what is applied to every vector; nothing where None.
+        identity: what the caller wants to find again in the saved file (digests), JSON values.
+
+    Raises:
+        ConfigError: a pooling that a table does not have.
+        ArtifactError: the files are damaged, or do not belong together.
+    """
+
+    kind: EncoderKind = "static"
+
+    def __init__(
+        self,
+        read: Read,
+        settings: EmbedSettings,
+        transform: Transform | None = None,
+        identity: Mapping[str, Any] | None = None,
+    ) -> None:
+        if settings.pooling not in ("auto", "mean"):
+            raise ConfigError("not a pooling of a static table", where="pooling", got=settings.pooling, expected="mean")
+        self._files = {name: read(name) for name in (TABLE_FILE, TOKENIZER_FILE)}
+        self._table_VD = _table(self._files[TABLE_FILE])
+        self._rows = _rows(self._files[TOKENIZER_FILE], len(self._table_VD))
+        self.pooling = "mean"
+        self.transform = transform or Transform.none(self._table_VD.shape[1])
+        self.dim = self.transform.dim
+        self.window = settings.window or _WINDOW
+        self.overlap = min(settings.overlap, self.window // 2)
+        self.identity = dict(identity or {})
+        self._settings = settings
+        self._threads = settings.threads or cpu_count()
+
+    def with_transform(self, transform: Transform) -> "StaticEncoder":
+        """The same encoder with another transform."""
+        return StaticEncoder(self._files.__getitem__, self._settings, transform, self.identity)
+
+    def encode(self, texts: Sequence[str]) -> EncodedBatch:
+        """Encode texts.
+
+        Raises:
+            DivergedError: a row is not finite.
+        """
+        pieces = _pieces(texts)
+        if len(pieces) == 1 or self._threads == 1:
+            return _joined([self._batch(piece) for piece in pieces])
+        with ThreadPoolExecutor(self._threads) as pool:
+            return _joined([*pool.map(self._batch, pieces)])
+
+    def lengths(self, texts: Sequence[str]) -> npt.NDArray[np.int64]:
+        """Words (or tokens) of each text, unknown ones included."""
+        return np.diff(self._rows.find(texts).offsets)
+
+    def parts(self, text: str) -> TextParts:
+        """The words (or tokens) of a text that have a row, each with its share of the text's vector.
+
+        Raises:
+            InputError: the text has no vector.
+        """
+        spans, rows = self._rows.spans(text)
+        known = np.flatnonzero(rows >= 0)
+        pieces_PD = self._table_VD[rows[known]]
+        length = float(np.linalg.norm(pieces_PD.sum(axis=0, dtype=np.float64))) if len(known) else 0.0
+        batch = self._batch([text])
+        if batch.empty[0] or not length:
+            raise InputError("the text has no known word", got=text[:80])
+        pieces_PK = self.transform.turn(pieces_PD / np.float32(length))
+        if self.transform.kind != "none":
+            pieces_PK = pieces_PK - self.transform.offset / np.float32(len(known))
+        pieces_PK = pieces_PK / np.linalg.norm(pieces_PK.sum(axis=0))
+        return TextParts([spans[at] for at in known], pieces_PK.astype(np.float32))
+
+    def save(self, write: Write) -> None:
+        """Write encoder.json, tokenizer.json, model.safetensors and transform.safetensors."""
+        about = {
+            "kind": self.kind,
+            "pooling": self.pooling,
+            "dim": self.dim,
+            "transform": self.transform.kind,
+            "settings": self._settings.model_dump(mode="json", exclude={"device", "threads"}),
+            "identity": self.identity,
+        }
+        write(ENCODER_FILE, json.dumps(about, indent=2, sort_keys=True).encode())
+        write(TRANSFORM_FILE, self.transform.to_bytes())
+        for name, data in self._files.items():
+            write(name, data)
+
+    @classmethod
+    def load(cls, about: Mapping[str, Any], read: Read) -> "StaticEncoder":
+        """Load what `save` wrote; `about` is the content of its encoder.json."""
+        transform = Transform.from_bytes(read(TRANSFORM_FILE), about["transform"], where=TRANSFORM_FILE)
+        return cls(read, EmbedSettings.make(about["settings"]), transform, about["identity"])
+
+    def _batch(self, texts: Sequence[str]) -> EncodedBatch:
+        found = self._rows.find(texts)
+        unit_ND, filled_N = self._unit_sums(found)
+        unknown: list[list[str]] = [[] for _ in texts]
+        for text, word in found.unknown:
+            unknown[text].append(word)
+        if self.transform.kind == "none":
+            return EncodedBatch(unit_ND, ~filled_N, unknown, filled_N.astype(np.int64))
+        vectors_NK, empty_N = self.transform.apply(unit_ND)
+        return EncodedBatch(vectors_NK, empty_N, unknown, filled_N.astype(np.int64))
+
+    def _unit_sums(self, found: FoundRows) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.bool_]]:
+        """Each text's sum at length 1, and which have one; without numba where the rows are few."""
+        n = len(found.offsets) - 1
+        unit_ND, norms_N = np.empty((n, self._table_VD.shape[1]), np.float32), np.empty(n, np.float32)
+        if len(found.ids) <= _FEW_ROWS:
+            known = found.ids >= 0
+            before = np.concatenate([np.zeros(1, np.int64), np.cumsum(known)])[found.offsets]
+            sums_ND = sum_segments(self._table_VD, found.ids[known].astype(np.int64), np.diff(before))
+            norms_N[:] = np.linalg.norm(sums_ND, axis=1)
+            np.divide(sums_ND, np.where(norms_N > 0, norms_N, np.float32(1))[:, None], out=unit_ND)
+        else:
+            from wordpipe.sentences.static_sums import unit_texts
+
+            unit_texts(self._table_VD, found.ids, found.offsets, unit_ND, norms_N)
+        if not np.isfinite(norms_N).all():
+            raise DivergedError("a text's vector is not finite", where="static table", hint="train the model again")
+        return unit_ND, norms_N > 0
+
+
+def _pieces(texts: Sequence[str]) -> list[Sequence[str]]:
+    """Texts in runs of about `_PIECE` characters; at least one run."""
+    ends = np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)))
+    cuts = np.unique(np.searchsorted(ends, np.arange(_PIECE, ends[-1] if len(ends) else 0, _PIECE)))
+    bounds = [0, *(int(cut) for cut in cuts if 0 < cut < len(texts)), len(texts)]
+    return [texts[first:last] for first, last in pairwise(bounds)]
+
+
+def _joined(batches: Sequence[EncodedBatch]) -> EncodedBatch:
+    if len(batches) == 1:
+        return batches[0]
+    return EncodedBatch(
+        np.concatenate([batch.vectors for batch in batches]),
+        np.concatenate([batch.empty for batch in batches]),
+        [words for batch in batches for words in batch.unknown],
+        np.concatenate([batch.windows for batch in batches]),
+    )
+
+
+def _table(data: bytes) -> npt.NDArray[np.float32]:
+    try:
+        table_VD: npt.NDArray[np.float32] = safetensors.numpy.load(data)[TENSOR]
+    except (KeyError, ValueError, safetensors.SafetensorError) as error:
+        raise ArtifactError("not a readable static table", where=TABLE_FILE, got=error) from None
+    if table_VD.ndim != 2 or not table_VD.size:
+        raise ArtifactError("not a table of vectors", where=TABLE_FILE, got=table_VD.shape)
+    return np.ascontiguousarray(table_VD, np.float32)
+
+
+def _rows(tokenizer_json: bytes, n_rows: int) -> TextRows:
+    """Texts to rows as the tokenizer says.
+
+    Raises:
+        ArtifactError: it has ids that the table has no row for.
+    """
+    listed = listed_words(tokenizer_json)
+    if listed is not None:
+        words, keep_case = listed
+        rows: TextRows = WordRows(words, keep_case=keep_case)
+        n_ids = len(words) + 1
+    else:
+        tokenizer = open_tokenizer(tokenizer_json, where=TOKENIZER_FILE)
+        rows, n_ids = TokenRows(tokenizer), max(tokenizer.get_vocab().values(), default=-1) + 1
+    if n_ids > n_rows:
+        raise ArtifactError("tokenizer and table do not belong together", where=TABLE_FILE, got=f"{n_rows} rows",
+                            expected=f"{n_ids}")  # fmt: skip
+    return rows

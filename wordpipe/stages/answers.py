@@ -1,0 +1,119 @@
+"""What is asked of an index or a table of words, and what comes back."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from types import TracebackType
+from typing import Any, Literal, Self
+
+from wordpipe.artifacts.reader import Artifact
+from wordpipe.errors import ConfigError
+
+__all__ = ["Answers", "Ask", "Mode", "Opened", "printable", "without_no_count"]
+
+Mode = Literal["auto", "dense", "lexical", "hybrid"]
+
+
+@dataclass(frozen=True)
+class Ask:
+    """How an index is asked.
+
+    Attributes:
+        mode: by vectors, by words (BM25), or by both; auto: what was measured to find best when the index was built.
+        weight: share of the vectors in a hybrid score, 0 to 1; None for the one that was measured.
+        where: a condition on the index's columns, an SQL expression.
+        per_document: of every document its best row alone.
+        min_score: leave out answers below it: a cosine, a BM25 score or a share, as the mode has it.
+        explain: say of every answer which words carried its score.
+    """
+
+    mode: Mode = "auto"
+    weight: float | None = None
+    where: str | None = None
+    per_document: bool = False
+    min_score: float | None = None
+    explain: bool = False
+
+    def __post_init__(self) -> None:
+        if self.weight is not None and not 0 <= self.weight <= 1:
+            raise ConfigError(
+                "not a share", where="weight", got=self.weight, expected="0 (words alone) to 1 (vectors alone)"
+            )
+        if self.weight is not None and self.mode not in ("auto", "hybrid"):
+            raise ConfigError(
+                "a weight mixes both ways of asking", where="weight", got=f"mode {self.mode}", expected="hybrid"
+            )
+
+
+@dataclass(frozen=True)
+class Answers:
+    """The answer to one query.
+
+    Attributes:
+        query: the query.
+        hits: the best first: rank, score and the row's columns (id, text or word, source, line, …).
+        unknown: words that have no vector, with words spelled like them where the encoder is a table of words.
+        guessed: words that are not in the table, whose vectors were guessed from their letters (character n-grams).
+    """
+
+    query: str
+    hits: list[dict[str, Any]]
+    unknown: dict[str, list[str]] = field(default_factory=dict)
+    guessed: list[str] = field(default_factory=list)
+
+
+class Opened:
+    """What all that can be asked shares: an open artifact, and a query of one text.
+
+    Attributes:
+        artifact: what was opened.
+    """
+
+    def __init__(self, artifact: Artifact) -> None:
+        self.artifact = artifact
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Release the artifact."""
+        self.artifact.close()
+
+    def query(self, text: str, k: int = 10, **asked: Any) -> list[dict[str, Any]]:
+        """The k best hits for one query: dicts with rank, score, and the columns of the row.
+
+        Args:
+            text: the query.
+            k: hits wanted.
+            asked: fields of `Ask`.
+
+        Raises:
+            WordpipeError: see `answer`.
+        """
+        return self.answer([text], k, replace(Ask(), **asked))[0].hits
+
+    def answer(self, texts: Sequence[str], k: int = 10, ask: Ask = Ask()) -> list[Answers]:
+        """Answer several queries."""
+        raise NotImplementedError
+
+    def check(self, ask: Ask) -> None:
+        """Refuse what cannot be asked, before any query comes.
+
+        Raises:
+            ConfigError, ArtifactError: names it.
+        """
+        raise NotImplementedError
+
+
+def printable(text: str) -> str:
+    """Undecodable bytes of a command line become replacement characters."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def without_no_count(hit: dict[str, Any]) -> dict[str, Any]:
+    """The hit; without its count where that is 0, which means that nobody counted: the words were imported."""
+    return {name: value for name, value in hit.items() if name != "count" or value}

@@ -1,0 +1,133 @@
+"""The contrastive training of a transformer: from the artifacts to the training, and from the training to its files."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+from safetensors.numpy import save
+from tokenizers import Tokenizer
+
+from wordpipe.artifacts.reader import Artifact
+from wordpipe.model.formats.families import native_class
+from wordpipe.model.formats.folder import save_hf
+from wordpipe.model.seeds import seed_of
+from wordpipe.sentences.folder import sentence_transformers_files
+from wordpipe.stages.contrast_start import EncoderStart, encoder_start, token_weights
+from wordpipe.stages.contrast_telling import ContrastTelling
+from wordpipe.stages.contrast_text import contrast_text
+from wordpipe.stages.making import Job
+from wordpipe.stages.models import TOKENIZER
+from wordpipe.tokens.formats.reading import open_tokenizer
+from wordpipe.tokens.formats.transformers_files import framed_tokenizer, transformers_files
+from wordpipe.tokens.vocabulary import number_of_ids
+from wordpipe.training.contrast.contrast_learner import Teacher
+from wordpipe.training.contrast.encoder_assembly import EncoderWork, assemble_encoder, pairs_of
+from wordpipe.training.contrast.encoder_settings import ContrastiveSettings
+from wordpipe.training.contrast.encoder_training import EncoderTraining
+
+__all__ = ["WEIGHTS_FILE", "train_transformer"]
+
+WEIGHTS_FILE = "word_weights.safetensors"
+"""Of a model whose pooling is `weighted`: one tensor `weights` (V,) float32, what each token id weighs in the mean."""
+
+
+def train_transformer(job: Job, source: Artifact, settings: ContrastiveSettings) -> None:
+    """Train, and write the model's folder.
+
+    Raises:
+        WordpipeError: see wordpipe/errors.py.
+    """
+    data = source.read(TOKENIZER)
+    tokenizer = open_tokenizer(data, where=str(source.path / TOKENIZER))
+    text, given = contrast_text(
+        job, source, settings, lambda texts: _ids(tokenizer, texts), vocab_size=number_of_ids(tokenizer), column="ids"
+    )
+    start = encoder_start(job, settings, tokenizer, data)
+    weights_V = token_weights(settings, start, text.counts)
+    teacher = None if settings.teacher is None else _teacher(job, settings, tokenizer)
+    work = EncoderWork(text, given, start.special, weights_V, teacher)
+    for line in (pairs := pairs_of(settings, work)).notes:
+        job.warn(line)
+    job.counts |= {name: count for name, count in pairs.counts.items() if count}
+    telling = ContrastTelling(job)
+    training = assemble_encoder(
+        settings, start.model, work, state_dir=job.partial, run_key=job.recipe,
+        seed=seed_of(settings.seed, "contrast"), tick=telling.tick,
+    )  # fmt: skip
+    _announce(job, training, start)
+    telling.total = training.plan.steps
+    telling.train(training, training.plan.batch_size)
+    job.bitwise = training.bitwise
+    job.counts["tokens_cut"] = training.cut
+    _write(job, start, weights_V, data, settings)
+
+
+def _ids(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
+    return [item.ids for item in tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)]
+
+
+def _teacher(job: Job, settings: ContrastiveSettings, tokenizer: Tokenizer) -> Teacher:
+    """The encoder that `--teacher` names, asked with the text that ids stand for."""
+    from wordpipe.sentences.settings import EmbedSettings
+    from wordpipe.stages.encoders import open_encoder
+
+    assert settings.teacher is not None
+    origin = job.open_input(settings.teacher, ["model", "words"])
+    encoder = open_encoder(origin, EmbedSettings.make({"device": settings.device}))
+
+    def vectors(texts: Sequence[str]) -> npt.NDArray[np.float32]:
+        return encoder.encode(texts).vectors
+
+    def text_of(rows: Sequence[Sequence[int]]) -> list[str]:
+        texts: list[str] = tokenizer.decode_batch([list(row) for row in rows], skip_special_tokens=True)
+        return texts
+
+    return Teacher(vectors, text_of, settings.teacher_weight, settings.teacher_temperature)
+
+
+def _announce(job: Job, training: EncoderTraining, start: EncoderStart) -> None:
+    config, plan = start.model.config, training.plan
+    weights = sum(weight.numel() for weight in start.model.parameters())
+    job.device, job.threads = str(training.execution.device), training.threads
+    job.counts |= {"steps": plan.steps, "parameters": weights}
+    job.facts |= {"lr": plan.lr, "batch_size": plan.batch_size, "dtype": training.execution.facts()["dtype"]}
+    job.note(
+        f"encoder of {config.n_layers} layers, width {config.dim}, {weights / 1e6:.1f}M weights: {plan.steps:,} steps of "
+        f"{plan.batch_size:,} pairs on {job.device} in {job.facts['dtype']}"
+    )
+    for text in training.notes:
+        job.warn(text)
+    if training.resumed_from is not None:
+        job.note(f"continuing a stopped run at step {training.resumed_from:,}")
+
+
+def _write(
+    job: Job, start: EncoderStart, weights_V: npt.NDArray[np.float32] | None, data: bytes, settings: ContrastiveSettings
+) -> None:
+    """The model's folder: transformers loads it, and sentence-transformers gives the same vectors."""
+    model, config = start.model, start.model.config
+    ids = {role: getattr(config, f"{role}_id") for role in ("pad", "bos", "eos", "cls", "sep", "mask")}
+    tokenizer, names = framed_tokenizer(
+        data, ids | {"unk": start.special.unk}, causal=False, vocab_size=config.vocab_size
+    )
+    save_hf(model, config, job.write)
+    for name, content in transformers_files(tokenizer, names, max_len=config.max_len).items():
+        job.write(name, content)
+    if weights_V is not None:
+        job.write(WEIGHTS_FILE, save({"weights": weights_V}))
+    tokens = [tokenizer.id_to_token(number) or f"[unused{number}]" for number in range(number_of_ids(tokenizer))]
+    folder = sentence_transformers_files(
+        "transformer",
+        dim=config.dim,
+        pooling=settings.pooling,
+        max_len=config.max_len,
+        weights_V=weights_V,
+        tokens=tokens,
+    )
+    for name, content in folder.items():
+        job.write(name, content)
+    job.facts |= {
+        "encoder": "transformer", "pooling": settings.pooling, "goal": settings.goal, "objective": settings.objective,
+        "dim": config.dim, "architecture": config.architecture, "max_len": config.max_len,
+        "transformers": native_class(config),
+    }  # fmt: skip

@@ -1,0 +1,165 @@
+"""The text that contrastive training reads: rows of a tokens artifact, titles of the corpus behind it, pairs of a file."""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from wordpipe.artifacts.reader import Artifact
+from wordpipe.artifacts.tables import read_batches, row_count
+from wordpipe.errors import InputError, WordpipeError
+from wordpipe.stages.making import Job
+from wordpipe.stages.sources import file_entry
+from wordpipe.training.contrast.encoder_settings import ContrastiveSettings
+from wordpipe.training.contrast.pair_text import PairText, write_pair_text, write_ragged
+from wordpipe.training.contrast.positives import FilePairs
+
+__all__ = ["IdsOf", "contrast_text"]
+
+IdsOf = Callable[[Sequence[str]], list[list[int]]]
+"""Texts → the ids of each, as the rows of the tokens artifact have them."""
+
+_AT_ONCE = 4096  # texts
+
+
+def contrast_text(
+    job: Job,
+    source: Artifact,
+    settings: ContrastiveSettings,
+    ids_of: IdsOf,
+    *,
+    vocab_size: int,
+    column: Literal["ids", "word_ids"],
+) -> tuple[PairText, FilePairs | None]:
+    """The documents as rows of ids, with titles where pairs of titles are wanted, and the user's own pairs.
+
+    Args:
+        job: its scratch folder holds the text as long as it is used; the file of pairs becomes an input.
+        source: the tokens artifact.
+        settings: which pairs are wanted.
+        ids_of: for titles and pairs.
+        vocab_size: ids from this on are left out.
+        column: what the rows are made of.
+
+    Raises:
+        InputError: the file of pairs is none; no row has an id.
+    """
+    folder = job.scratch / "pairs"
+    folder.mkdir()
+    titles = _titles(job, source, ids_of) if settings.shares["title"] > 0 else None
+    rows = _rows(job, source, column)
+    text = write_pair_text(rows, folder, vocab_size=vocab_size, column=column, titles=titles)
+    job.counts |= {name: count for name, count in text.ledger.items() if count}
+    if settings.pairs is None:
+        return text, None
+    job.inputs.append(file_entry(settings.pairs))
+    lists = (_lists(ids_of(texts)) for texts in _pair_texts(settings.pairs))
+    return text, FilePairs.of(write_ragged(lists, folder / "given", vocab_size=vocab_size))
+
+
+def _rows(job: Job, source: Artifact, column: str) -> Iterator[pa.RecordBatch]:
+    total, done = row_count(source, "tokens"), 0
+    for batch in read_batches(source, "tokens", ["doc_id", "sentence_id", "split", column]):
+        yield batch
+        done += len(batch)
+        job.report("preparing", done, total, "sentences")
+
+
+def _titles(job: Job, source: Artifact, ids_of: IdsOf) -> Iterator[pa.RecordBatch] | None:
+    """Columns doc_id and ids, one row per document; None where the corpus is not there any more, which is said."""
+    corpus = _corpus_of(job, source)
+    if corpus is None:
+        job.warn(
+            "the corpus that these tokens were made of is not where it was, or is another one now: pairs of a title and its "
+            "text are made of two spans of the text instead"
+        )
+        return None
+    return _title_rows(corpus, ids_of)
+
+
+def _corpus_of(job: Job, source: Artifact) -> Artifact | None:
+    """The corpus named by the manifest of the tokens, if it is still the same one."""
+    entry = source.manifest.inputs[0]
+    if entry.kind != "corpus" or entry.path is None:
+        return None
+    try:
+        corpus = Artifact(source.path.absolute().parent / entry.path, ["corpus"], verify=job.run.verify)
+    except (WordpipeError, OSError):
+        return None
+    job.keep_open(corpus)
+    return corpus if corpus.digest == entry.digest else None
+
+
+def _title_rows(corpus: Artifact, ids_of: IdsOf) -> Iterator[pa.RecordBatch]:
+    last: tuple[str, int] | None = None
+    for batch in read_batches(corpus, "corpus", ["doc_id", "sentence_id", "title"]):
+        doc_ids, numbers = batch["doc_id"].to_pylist(), batch["sentence_id"].to_pylist()
+        before = [last, *zip(doc_ids, numbers, strict=True)]
+        opens = [
+            old is None or old[0] != doc_id or number <= old[1]
+            for old, doc_id, number in zip(before, doc_ids, numbers, strict=False)
+        ]
+        last = before[-1]
+        first = batch.filter(pa.array(opens, pa.bool_()))
+        ids = _lists(ids_of(pc.fill_null(first["title"], "").to_pylist()))
+        yield pa.RecordBatch.from_arrays([first["doc_id"], ids], ["doc_id", "ids"])
+
+
+def _lists(ids: list[list[int]]) -> pa.Array:
+    return pa.array(ids, pa.list_(pa.uint32()))
+
+
+def _pair_texts(path: Path) -> Iterator[list[str]]:
+    """The texts of a file of pairs, those of a pair one after the other, some at a time.
+
+    Raises:
+        InputError: neither Parquet nor JSON Lines, or a row without two texts.
+    """
+    if path.suffix == ".parquet":
+        yield from _parquet_texts(path)
+        return
+    texts: list[str] = []
+    with path.open(encoding="utf-8") as file:
+        for number, line in enumerate(file, 1):
+            if not line.isspace():
+                texts += _two_texts(line, f"{path}, line {number}")
+            if len(texts) >= _AT_ONCE:
+                yield texts
+                texts = []
+    yield texts
+
+
+def _parquet_texts(path: Path) -> Iterator[list[str]]:
+    try:
+        with pq.ParquetFile(path) as file:
+            columns = [field.name for field in file.schema_arrow if pa.types.is_string(field.type)][:2]
+            if len(columns) < 2:
+                raise InputError(
+                    "a file of pairs has two columns of text", where=path, got=", ".join(columns) or "none"
+                )
+            for batch in file.iter_batches(_AT_ONCE // 2, columns=columns):
+                first, second = (pc.fill_null(batch[name], "").to_pylist() for name in columns)
+                yield [text for pair in zip(first, second, strict=True) for text in pair]
+    except pa.ArrowException as error:
+        raise InputError("not a sound Parquet file", where=path, got=" ".join(str(error).split())) from None
+
+
+def _two_texts(line: str, where: str) -> list[str]:
+    try:
+        values = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise InputError(
+            "not a line of JSON", where=where, got=error, hint="one JSON object or list per line"
+        ) from None
+    fields = values.values() if isinstance(values, dict) else values if isinstance(values, list) else ()
+    texts = [value for value in fields if isinstance(value, str)][:2]
+    if len(texts) < 2:
+        raise InputError(
+            "a line of a file of pairs has two texts", where=where, got=f"{len(texts)} texts",
+            hint='for example {"question": "…", "answer": "…"}',
+        )  # fmt: skip
+    return texts

@@ -1,0 +1,98 @@
+"""`wordpipe duplicates`: texts that say nearly the same, by their vectors."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from wordpipe.artifacts.reader import Artifact
+from wordpipe.artifacts.rows import RowReader
+from wordpipe.artifacts.tables import read_batches, read_schema, row_count
+from wordpipe.artifacts.vectors import matrix_of
+from wordpipe.errors import ConfigError, InputError
+from wordpipe.metrics.directions import unit_rows
+from wordpipe.runtime import Progress
+from wordpipe.search.near_duplicates import Groups, group_all, group_by_index
+from wordpipe.stages.making import PathLike, RunOptions
+from wordpipe.stages.open_index import OpenIndex
+
+__all__ = ["duplicates"]
+
+EXACT_UP_TO = 200_000  # rows whose pairs are all compared: 2 minutes of 384 numbers on two cores
+
+
+def duplicates(
+    artifact: PathLike, *, threshold: float = 0.95, n: int = 20, run: RunOptions | None = None
+) -> dict[str, Any]:
+    """Groups of rows that are linked by cosines of at least the threshold.
+
+    Up to 200,000 rows all pairs are compared; of more the index is asked for the 32 nearest of each row.
+
+    Args:
+        artifact: an index, or a sentences artifact.
+        threshold: of the cosine.
+        n: groups to tell of; all are counted.
+        run: progress and verification.
+
+    Returns:
+        path, threshold, rows, pairs, groups (how many), rows_in_groups, exact, and shown: the largest groups, each a list of
+        rows with id, text, source, line and the cosine with the group's first row.
+
+    Raises:
+        ConfigError: a threshold that is no cosine.
+        InputError: too many rows without an index.
+    """
+    if not -1 <= threshold <= 1:
+        raise ConfigError("not a cosine", where="threshold", got=threshold, expected="-1 to 1")
+    run = run or RunOptions()
+    with Artifact(artifact, ["index", "sentences"], verify=run.verify) as opened:
+        rows = row_count(opened, opened.kind)
+        found = _grouped(opened, rows, threshold, run)
+        groups = found.members()
+        return {
+            "path": str(artifact),
+            "threshold": threshold,
+            "rows": rows,
+            "pairs": found.pairs,
+            "groups": len(groups),
+            "rows_in_groups": sum(map(len, groups)),
+            "exact": rows <= EXACT_UP_TO,
+            "shown": _told(opened, groups[:n]),
+        }
+
+
+def _grouped(opened: Artifact, rows: int, threshold: float, run: RunOptions) -> Groups:
+    def report(done: int) -> None:
+        run.report(Progress("comparing", done, rows, "rows"))
+
+    blocks = (
+        unit_rows(matrix_of(batch.column("vector")))[0] for batch in read_batches(opened, opened.kind, ["vector"])
+    )
+    if rows <= EXACT_UP_TO:
+        return group_all(np.concatenate(list(blocks)), threshold, report)
+    if opened.kind != "index":
+        raise InputError(
+            "too many rows to compare all pairs",
+            where=opened.path,
+            got=f"{rows:,}",
+            expected=f"at most {EXACT_UP_TO:,} without an index",
+            hint=f"wordpipe index {opened.path} -o INDEX, then ask that",
+        )
+    return group_by_index(OpenIndex(opened).index, blocks, rows, threshold, report)
+
+
+def _told(opened: Artifact, groups: list[npt.NDArray[np.int64]]) -> list[list[dict[str, Any]]]:
+    """The rows of each group, with their cosines with its first."""
+    if not groups:
+        return []
+    wanted = np.unique(np.concatenate(groups))
+    columns = [name for name in read_schema(opened, opened.kind).names if name not in ("vector", "title")]
+    reader = RowReader(opened, opened.kind, [*columns, "vector"])
+    row_of = dict(zip(wanted.tolist(), reader.fetch(wanted.tolist()), strict=True))
+    return [[_row(row_of, int(group[0]), row) for row in group.tolist()] for group in groups]
+
+
+def _row(row_of: dict[int, dict[str, Any]], first: int, row: int) -> dict[str, Any]:
+    pair = unit_rows(np.array([row_of[first]["vector"], row_of[row]["vector"]], dtype=np.float32))[0]
+    told = {name: value for name, value in row_of[row].items() if name != "vector"}
+    return {"id": row, **told, "cosine": min(1.0, float(pair[0] @ pair[1]))}

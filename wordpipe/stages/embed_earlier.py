@@ -1,0 +1,140 @@
+"""What `wordpipe embed --update` finds at its output: vectors of texts that need not be embedded again."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wordpipe.artifacts.reader import Artifact, is_artifact
+from wordpipe.artifacts.tables import read_batches, row_count
+from wordpipe.artifacts.vectors import matrix_of
+from wordpipe.sentences.encoder import TRANSFORM_FILE
+from wordpipe.sentences.reuse import VectorPlan, no_keys, text_keys
+from wordpipe.sentences.settings import EmbedSettings
+from wordpipe.sentences.transforms import Transform
+from wordpipe.sentences.undoing import can_undo, undone
+from wordpipe.sentences.units import read_after_title
+from wordpipe.stages.embed_vectors import StoredVectors
+from wordpipe.stages.index import ENCODER
+from wordpipe.stages.making import Job
+
+__all__ = ["Earlier", "encoder_facts", "open_earlier"]
+
+_REFIT_SHARE = 0.2  # of the texts that a transform was fitted on, changed since: then it is fitted anew
+_NOT_OF_VECTORS = {
+    "unit",
+    "with_title",
+    "transform",
+    "components",
+    "dims",
+    "batch_tokens",
+    "device",
+}  # untransformed ones
+_OF_TRANSFORM = ("transform", "components", "dims")
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """An earlier sentences artifact whose vectors this encoder would give again.
+
+    Attributes:
+        artifact: it, open.
+        keys: uint64 (R, 2), of the text that each of its vectors was made of; none where nothing can be used.
+        transform: what its vectors went through.
+        fitted_on: how many texts that was fitted on.
+        changed: texts that came or went since.
+        without_vector: texts of its corpus that it has no vector of; they are encoded again, and are no news.
+        same_transform: whether the settings ask for that kind of transform again.
+    """
+
+    artifact: Artifact
+    keys: NDArray[np.uint64]
+    transform: Transform
+    fitted_on: int
+    changed: int
+    without_vector: int
+    same_transform: bool
+
+    def changed_with(self, plan: VectorPlan) -> int:
+        """Texts that have come or gone since the transform was fitted, those of this update too."""
+        return self.changed + max(0, plan.to_encode - self.without_vector) + plan.gone
+
+    def keeps_transform(self, plan: VectorPlan) -> bool:
+        """Whether the transform fits well enough still."""
+        return self.same_transform and self.changed_with(plan) <= _REFIT_SHARE * self.fitted_on
+
+    @property
+    def can_undo(self) -> bool:
+        """Whether the raw vectors can be had."""
+        return can_undo(self.transform)
+
+    def stored(self, job: Job, rows: NDArray[np.int64], *, raw: bool) -> StoredVectors:
+        """The vectors of these ascending rows in a file of the job's: as they are, or as the encoder gave them."""
+        path, done, seen = job.scratch / "earlier.f32", 0, 0
+        with path.open("wb") as file:
+            for batch in read_batches(self.artifact, "sentences", ["vector"]):
+                last = int(np.searchsorted(rows, seen + len(batch)))
+                vectors_ND = matrix_of(batch.column("vector"))[rows[done:last] - seen]
+                file.write(np.ascontiguousarray(undone(self.transform, vectors_ND) if raw else vectors_ND).data)
+                done, seen = last, seen + len(batch)
+        dim = len(self.transform.mean) if raw else self.transform.dim
+        return StoredVectors([path], [len(rows)], dim)
+
+
+def encoder_facts(origin: Artifact, raw: Any) -> dict[str, str]:
+    """Which encoder gives the raw vectors."""
+    return {"kind": origin.kind, "digest": origin.digest, "pooling": raw.pooling}
+
+
+def open_earlier(job: Job, origin: Artifact, raw: Any, settings: EmbedSettings) -> Earlier | None:
+    """The artifact at the job's output, if its vectors can be used; else a note says why not."""
+    if not is_artifact(job.output):
+        job.note(f"nothing to update at {job.output}: all texts are embedded")
+        return None
+    artifact = job.keep_open(Artifact(job.output, ["sentences"], verify=job.run.verify))
+    facts = artifact.manifest.facts
+    before = {**EmbedSettings().manifest(), **artifact.manifest.settings}  # it may be older than some settings
+    for what, was, now in [
+        ("the encoder", facts["encoder"], encoder_facts(origin, raw)),
+        *((name, before[name], value) for name, value in _of_vectors(settings).items()),
+        ("the device", artifact.manifest.device, job.device),
+    ]:
+        if was != now:
+            job.note(
+                f"{what} is another than that of {job.output} ({_shown(was)} → {_shown(now)}): all is embedded again"
+            )
+            return None
+    transform = Transform.from_bytes(artifact.read(ENCODER + TRANSFORM_FILE), facts["transform"])
+    fit = facts.get("fit") or {"texts": row_count(artifact, "sentences"), "changed": 0}
+    same = all(value == before[name] for name, value in settings.manifest().items() if name in _OF_TRANSFORM)
+    keys = _keys(job, artifact, with_title=before["with_title"] and before["unit"] != "sentence")
+    return Earlier(
+        artifact,
+        keys,
+        transform,
+        fitted_on=int(fit["texts"]),
+        changed=int(fit["changed"]),
+        without_vector=artifact.manifest.counts.get("dropped_without_vector", 0),
+        same_transform=same,
+    )
+
+
+def _of_vectors(settings: EmbedSettings) -> dict[str, Any]:
+    """The settings that a raw vector depends on."""
+    return {name: value for name, value in settings.recipe().items() if name not in _NOT_OF_VECTORS}
+
+
+def _keys(job: Job, artifact: Artifact, *, with_title: bool) -> NDArray[np.uint64]:
+    """uint64 (R, 2): keys of what the encoder read."""
+    keys, done, rows = [no_keys()], 0, row_count(artifact, "sentences")
+    for batch in read_batches(artifact, "sentences", ["title", "text"]):
+        text = batch.column("text")
+        keys.append(text_keys(read_after_title(text, batch.column("title")) if with_title else text))
+        done += len(batch)
+        job.report("reading what is there", done, rows, "texts")
+    return np.concatenate(keys)
+
+
+def _shown(value: Any) -> str:
+    return f"{value['kind']} {value['digest'][:12]}, {value['pooling']}" if isinstance(value, dict) else str(value)

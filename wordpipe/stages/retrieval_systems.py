@@ -1,0 +1,151 @@
+"""What is judged on a collection: floors that need no training, vectors of an encoder, and the mix of both.
+
+Every system answers each query with up to `depth` rows of documents and their scores, best first.
+
+Shapes: N documents, Q queries, D numbers of a vector.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from wordpipe.runtime import Progress, Report
+from wordpipe.search.collection import Collection
+from wordpipe.search.exact import nearest
+from wordpipe.search.hits import Hits, best_of
+from wordpipe.search.lexical import Analyser, LexicalIndex, LexicalSettings
+from wordpipe.search.lsi import LatentSpace
+from wordpipe.search.mixing import mix
+from wordpipe.search.pseudo_queries import UNMEASURED, draw_queries, tuned_mix
+from wordpipe.search.tfidf import Tfidf
+from wordpipe.sentences.transforms import Transform
+from wordpipe.stages.judged_encoders import JudgedEncoder, Texts
+
+__all__ = ["Answers", "EncodedCollection", "Floors", "encode_collection", "mixed", "weigh"]
+
+Answers = list[Hits]
+"""One for each query."""
+
+_CANDIDATES = 1_000  # of each side, that queries which look for a weight mix
+_SCORES_AT_ONCE = 1 << 24  # of a block of queries against all documents: 64 MiB of float32
+
+
+@dataclass(frozen=True)
+class Floors:
+    """The systems that need no training.
+
+    Attributes:
+        lexical: the index that BM25 searches.
+        answers: bm25, tfidf and lsi, each with its answers.
+    """
+
+    lexical: LexicalIndex
+    answers: dict[str, Answers]
+
+    @classmethod
+    def build(
+        cls, collection: Collection, settings: LexicalSettings, lsi_dim: int, depth: int, report: Report
+    ) -> "Floors":
+        """Index the documents and answer all queries.
+
+        BM25 is Lucene's, with its English stop words and Snowball stems; TF-IDF and LSI see the same terms.
+
+        Raises:
+            ConfigError: no such language.
+        """
+        report(Progress("indexing the words"))
+        passages, questions = collection.passages, collection.questions
+        lexical = LexicalIndex.build(passages, settings)
+        answers = {"bm25": lexical.search(questions, depth)}
+        tfidf = Tfidf.fit(passages, Analyser(lexical.settings.language))
+        sparse_NV, asked_QV = tfidf.vectors(passages), tfidf.vectors(questions)
+        products = (asked_QV @ sparse_NV.T).tocsr()
+        answers["tfidf"] = [
+            best_of(products.indices[start:end], products.data[start:end], depth)
+            for start, end in zip(products.indptr, products.indptr[1:], strict=False)
+        ]
+        report(Progress("latent semantic indexing"))
+        latent = LatentSpace.fit(sparse_NV, lsi_dim)
+        answers["lsi"] = exact_answers(latent.vectors(asked_QV), latent.vectors(sparse_NV), depth)
+        return cls(lexical, answers)
+
+
+@dataclass(frozen=True)
+class EncodedCollection:
+    """A collection as an encoder sees it.
+
+    Attributes:
+        documents: their texts as vectors.
+        questions: the queries as vectors.
+        transform: what was fitted on the documents and applied to both.
+        kind: in one word, what the encoder carries counted in.
+    """
+
+    documents: Texts
+    questions: Texts
+    transform: Transform
+    kind: str
+
+    def answers(self, depth: int) -> Answers:
+        """The documents nearest to each query; none for a query without a vector."""
+        return exact_answers(self.questions.vectors, self.documents.vectors, depth)
+
+
+def encode_collection(judged: JudgedEncoder, collection: Collection) -> EncodedCollection:
+    """Encode documents and queries; a transform that the settings call for is fitted on the documents alone."""
+    documents = judged.encode(collection.passages)
+    transform = judged.fitted(documents)
+    questions = judged.encode(collection.questions)
+    kind = judged.encoder.transform.kind if judged.carries else transform.kind
+    return EncodedCollection(documents.transformed(transform), questions.transformed(transform), transform, kind)
+
+
+def exact_answers(queries_QD: npt.NDArray[np.float32], documents_ND: npt.NDArray[np.float32], depth: int) -> Answers:
+    """The `depth` documents with the largest product of each query; zero vectors find nothing, and nothing finds them."""
+    asked, there = np.flatnonzero(queries_QD.any(axis=1)), np.flatnonzero(documents_ND.any(axis=1))
+    at_once = max(1, _SCORES_AT_ONCE // max(len(asked), 1))
+    blocks = (documents_ND[there[first : first + at_once]] for first in range(0, len(there), at_once))
+    answers = [Hits.none()] * len(queries_QD)
+    for number, hits in zip(asked.tolist(), nearest(queries_QD[asked], blocks, depth), strict=True):
+        answers[number] = Hits(there[hits.rows], hits.scores)
+    return answers
+
+
+def mixed(dense: Sequence[Hits], lexical: Sequence[Hits], weight: float, depth: int) -> Answers:
+    """The convex mix of two systems' answers, query by query."""
+    return [mix(near, worded, weight, depth) for near, worded in zip(dense, lexical, strict=True)]
+
+
+def weigh(
+    judged: JudgedEncoder,
+    encoded: EncodedCollection,
+    lexical: LexicalIndex,
+    collection: Collection,
+    unseen: Sequence[int] | None,
+) -> dict[str, Any]:
+    """The share of the dense score in hybrid, found by queries made of the documents themselves.
+
+    Args:
+        judged: the encoder.
+        encoded: the collection as it sees it.
+        lexical: the index of its words.
+        collection: the documents.
+        unseen: rows that an encoder which was trained on the others has not seen; None: it was trained on none.
+
+    Returns:
+        weight, and measured: by what, queries and the nDCG@10 of dense, hybrid and lexical search for them; None where there
+        were too few documents to measure on.
+    """
+    asked = draw_queries(collection.titles, collection.texts, unseen)
+    if asked is None:
+        return {"weight": UNMEASURED, "measured": None}
+    queries, rests = (
+        judged.encode(texts).transformed(encoded.transform).vectors for texts in (asked.texts, asked.rests)
+    )
+    dense = exact_answers(queries, encoded.documents.vectors, _CANDIDATES + 1)
+    tuned = tuned_mix(asked, dense, (queries * rests).sum(axis=1), lexical, _CANDIDATES)
+    figures = {name: round(value, 4) for name, value in tuned.ndcg_at_10.items()}
+    return {"weight": tuned.weight, "measured": {"by": asked.how, "queries": len(asked.texts), "ndcg_at_10": figures}}

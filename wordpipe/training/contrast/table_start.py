@@ -1,0 +1,148 @@
+"""What an embedding table begins as: parts side by side, each of which finds texts alike in a way of its own.
+
+    words      word vectors: words that stand in the same surroundings are near
+    lexical    a random direction for each stem: texts are near by the words they share, as in TF-IDF
+    lsi        latent semantic indexing: words that stand in the same passages are near
+
+A word's rows are multiplied by a / (a + p), p its share of the text (Arora et al. 2017, equation 3), so that a sum of rows is
+a weighted mean. Each part is scaled so that the sums of training texts have a root mean square length of 1, and then by its
+weight: the cosine of two texts begins as about the mean of the parts' cosines, weighted by the squares of the weights.
+"""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse import csr_array, diags_array
+
+from wordpipe.compiled import read_only
+from wordpipe.errors import InputError
+from wordpipe.model.seeds import seed_of
+from wordpipe.search.lsi import LatentSpace
+from wordpipe.sentences.static_sums import sum_texts
+from wordpipe.training.contrast.pair_text import PairText, rows_of
+from wordpipe.words.hashes import hashes_of
+
+__all__ = ["Stem", "joined_parts", "lexical_part", "lsi_part", "word_weights"]
+
+Matrix = npt.NDArray[np.float32]
+Stem = Callable[[list[str]], list[str]]
+
+_SAMPLE = 10_000  # training texts by which a part is scaled
+_PASSAGE = 128  # ids of a passage in latent semantic indexing, at least
+_PASSAGES = 50_000  # of them at most, evenly spread. 41,000 of Wikipedia: 64 directions in 9 s of one core, peak 1 GB
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+
+
+def word_weights(counts_V: npt.NDArray[np.int64], a: float) -> npt.NDArray[np.float32]:
+    """Smooth inverse frequency, a / (a + p), (V,); a word that the text does not have weighs as the rarest one does."""
+    share_V = np.maximum(counts_V, 1) / max(1, counts_V.sum())
+    weights_V: npt.NDArray[np.float32] = (a / (a + share_V)).astype(np.float32)
+    return weights_V
+
+
+def lexical_part(words: Sequence[str], dim: int, seed: int, stem: Stem | None = None) -> Matrix:
+    """A random direction for each stem, (V, dim): signs, made of the hash of the stem alone.
+
+    Two texts without a stem in common have a cosine of about 0 ± 1 / sqrt(dim).
+
+    Args:
+        words: V words.
+        dim: width.
+        seed: another seed gives other directions.
+        stem: words to stems; None: words stand for themselves.
+    """
+    stems = list(words) if stem is None else stem(list(words))
+    blocks = -(-dim // 64)
+    bits = hashes_of(stems)[:, None] ^ np.uint64(seed_of(seed, "lexical"))
+    bits = bits + np.arange(1, blocks + 1, dtype=np.uint64) * _GOLDEN
+    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)  # the finaliser of SplitMix64
+    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    bits ^= bits >> np.uint64(31)
+    signs = np.unpackbits(bits.astype("<u8").view(np.uint8), axis=1, bitorder="little")[:, :dim]
+    return (2 * signs.astype(np.float32) - 1) / np.float32(np.sqrt(dim))
+
+
+def lsi_part(text: PairText, dim: int) -> Matrix:
+    """The words' coordinates in the strongest directions of the words-by-passages matrix, (V, dim).
+
+    Passages are sentences in a row, of 128 words or more unless their document ends. Their counts enter as log(1 + tf) · idf,
+    each passage of length 1. Directions that the text does not have (fewer passages than `dim`) are 0.
+
+    Source: Deerwester et al. 1990, "Indexing by Latent Semantic Analysis".
+
+    Raises:
+        InputError: fewer than three passages or words.
+    """
+    counts_PV = _passages(text)
+    if min(counts_PV.shape) < 3:
+        raise InputError("too little text for latent semantic indexing", got=f"{counts_PV.shape[0]} passages of training text",
+                         hint="--lsi-weight 0 does without it")  # fmt: skip
+    held_V = np.bincount(counts_PV.indices, minlength=counts_PV.shape[1])
+    idf_V = np.log((1 + counts_PV.shape[0]) / (1 + held_V))
+    weighted_PV = counts_PV.astype(np.float64)
+    weighted_PV.data = np.log1p(weighted_PV.data)
+    weighted_PV = weighted_PV @ diags_array(idf_V)
+    norm_P = np.sqrt(weighted_PV.multiply(weighted_PV).sum(axis=1))
+    weighted_PV = diags_array(1 / np.maximum(norm_P, 1e-12)) @ weighted_PV
+    directions_VK = LatentSpace.fit(weighted_PV, dim).directions
+    part_VD = np.zeros((len(idf_V), dim), np.float32)
+    part_VD[:, : directions_VK.shape[1]] = directions_VK
+    return part_VD
+
+
+def joined_parts(parts: Sequence[tuple[Matrix, float]], weights_V: npt.NDArray[np.float32], text: PairText) -> Matrix:
+    """The parts side by side.
+
+    Args:
+        parts: each (V, D), and its weight.
+        weights_V: of the words.
+        text: its training sentences say how long the sums are.
+
+    Returns:
+        (V, sum of the D), float32.
+    """
+    rows = rows_of(text.documents, text.splits == 0)
+    rows = rows[:: max(1, len(rows) // _SAMPLE)]
+    scaled = []
+    for part_VD, weight in parts:
+        weighted_VD = part_VD * weights_V[:, None]
+        weighted_VD *= weight / max(_root_mean_square(weighted_VD, text, rows), 1e-12)
+        scaled.append(weighted_VD)
+    return np.concatenate(scaled, axis=1)
+
+
+def _root_mean_square(table_VD: Matrix, text: PairText, rows: npt.NDArray[np.int64]) -> float:
+    total = 0.0
+    one_D = np.empty((1, table_VD.shape[1]), np.float32)
+    for row in rows:
+        bounds = text.rows.offsets[row : row + 2].astype(np.int64)
+        ids = np.array(text.rows.ids[bounds[0] : bounds[1]])
+        sum_texts(table_VD, ids, bounds - bounds[0], 0, 1, one_D)
+        total += float(np.square(one_D).sum())
+    return float(np.sqrt(total / max(1, len(rows))))
+
+
+def _passages(text: PairText) -> csr_array:
+    """How often each passage of train has each word, (P, V)."""
+    begins = _passage_bounds(text)
+    step = max(1, -(-len(begins) // _PASSAGES))
+    chosen = begins[::step]
+    ids = [read_only(text.rows.ids)[begin:end] for begin, end in chosen]
+    pointers = np.concatenate([[0], np.cumsum([len(some) for some in ids])])
+    indices = np.concatenate(ids) if ids else np.zeros(0, np.int32)
+    counts = csr_array((np.ones(len(indices), np.float32), indices, pointers), shape=(len(ids), len(text.counts)))
+    counts.sum_duplicates()
+    return counts
+
+
+def _passage_bounds(text: PairText) -> npt.NDArray[np.int64]:
+    """Where in the ids each passage of train begins and ends, (P, 2)."""
+    bounds = []
+    for document in np.flatnonzero((text.splits == 0) & (np.diff(text.documents) > 0)):
+        ends = np.asarray(text.rows.offsets[text.documents[document] : text.documents[document + 1] + 1])
+        size = ends - ends[0]
+        cuts = np.unique(np.searchsorted(size, np.arange(_PASSAGE, size[-1], _PASSAGE)))
+        edges = ends[np.unique(np.concatenate([[0], cuts, [len(ends) - 1]]))]
+        bounds.append(np.stack([edges[:-1], edges[1:]], axis=1))
+    return np.concatenate(bounds) if bounds else np.zeros((0, 2), np.int64)
