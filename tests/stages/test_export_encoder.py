@@ -18,7 +18,8 @@ from wordpipe.model.styles import Style
 from wordpipe.sentences.sif import sum_segments
 from wordpipe.settings import Settings
 from wordpipe.stages import export as stage
-from wordpipe.stages.encoders import WEIGHTS_FILE, carried_encoder
+from wordpipe.stages.carried import WEIGHTS_FILE
+from wordpipe.stages.encoders import carried_encoder
 from wordpipe.stages.export_encoder import encoder_files
 from wordpipe.stages.making import making
 

@@ -11,8 +11,8 @@ import numpy as np
 from wordpipe.artifacts.reader import Artifact
 from wordpipe.errors import ArtifactError
 from wordpipe.search.collection import Collection
+from wordpipe.stages.carried import TOKENIZER
 from wordpipe.stages.contrast import train_contrastive
-from wordpipe.stages.encoders import TOKENIZER
 from wordpipe.stages.ingest import ingest
 from wordpipe.stages.making import PathLike, RunOptions
 from wordpipe.stages.tokenize import tokenize

@@ -12,11 +12,11 @@ from wordpipe.model.formats.families import native_class
 from wordpipe.model.formats.folder import save_hf
 from wordpipe.model.seeds import seed_of
 from wordpipe.sentences.folder import sentence_transformers_files
+from wordpipe.stages.carried import TOKENIZER, WEIGHTS_FILE
 from wordpipe.stages.contrast_start import EncoderStart, encoder_start, token_weights
 from wordpipe.stages.contrast_telling import ContrastTelling
 from wordpipe.stages.contrast_text import contrast_text
 from wordpipe.stages.making import Job
-from wordpipe.stages.models import TOKENIZER
 from wordpipe.tokens.formats.reading import open_tokenizer
 from wordpipe.tokens.formats.transformers_files import framed_tokenizer, transformers_files
 from wordpipe.tokens.vocabulary import number_of_ids
@@ -25,10 +25,7 @@ from wordpipe.training.contrast.encoder_assembly import EncoderWork, assemble_en
 from wordpipe.training.contrast.encoder_settings import ContrastiveSettings
 from wordpipe.training.contrast.encoder_training import EncoderTraining
 
-__all__ = ["WEIGHTS_FILE", "train_transformer"]
-
-WEIGHTS_FILE = "word_weights.safetensors"
-"""Of a model whose pooling is `weighted`: one tensor `weights` (V,) float32, what each token id weighs in the mean."""
+__all__ = ["train_transformer"]
 
 
 def train_transformer(job: Job, source: Artifact, settings: ContrastiveSettings) -> None:

@@ -15,8 +15,8 @@ from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.sentences.transforms import Transform
 from wordpipe.sentences.undoing import can_undo, undone
 from wordpipe.sentences.units import read_after_title
+from wordpipe.stages.carried import ENCODER
 from wordpipe.stages.embed_vectors import StoredVectors
-from wordpipe.stages.index import ENCODER
 from wordpipe.stages.making import Job
 
 __all__ = ["Earlier", "encoder_facts", "open_earlier"]

@@ -12,7 +12,7 @@ from wordpipe.sentences.encoder import TextEncoder
 from wordpipe.sentences.loading import load_encoder
 from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.sentences.word_encoder import WordEncoder
-from wordpipe.stages.index import ENCODER
+from wordpipe.stages.carried import ENCODER, TOKENIZER, WEIGHTS_FILE
 from wordpipe.stages.making import Job
 from wordpipe.stages.word_vectors import read_word_vectors
 from wordpipe.tokens.formats.reading import open_tokenizer
@@ -27,9 +27,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Encoder", "carry_encoder", "carried_encoder", "open_encoder", "word_splitter"]
 
-TOKENIZER = "tokenizer.json"
-WEIGHTS_FILE = "word_weights.safetensors"
-"""Of a model whose pooling is `weighted`: one tensor `weights` (V,) float32, what each token id weighs in the mean."""
 _MODEL_FILES = ("config.json", "model.safetensors", TOKENIZER, "tokenizer_config.json", "special_tokens_map.json")
 
 

@@ -15,12 +15,11 @@ from wordpipe.model.formats.values import CONFIG
 from wordpipe.sentences.encoder import ENCODER_FILE, TRANSFORM_FILE
 from wordpipe.sentences.folder import sentence_transformers_files
 from wordpipe.sentences.transforms import Transform
-from wordpipe.stages.encoders import WEIGHTS_FILE
-from wordpipe.stages.index import ENCODER
+from wordpipe.stages.carried import ENCODER, TOKENIZER, WEIGHTS_FILE
 
 __all__ = ["EncoderFiles", "encoder_files", "sentence_transformers_folder", "told_of"]
 
-TOKENIZER, TOKENIZER_CONFIG, WEIGHTS = "tokenizer.json", "tokenizer_config.json", "model.safetensors"
+TOKENIZER_CONFIG, WEIGHTS = "tokenizer_config.json", "model.safetensors"
 _OWN = {
     "transformer": (CONFIG, WEIGHTS, TOKENIZER, TOKENIZER_CONFIG, "special_tokens_map.json"),
     "static": (WEIGHTS, TOKENIZER),

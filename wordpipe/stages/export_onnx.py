@@ -12,8 +12,9 @@ from wordpipe.errors import ArtifactError, ConfigError
 from wordpipe.model.formats.values import CONFIG
 from wordpipe.sentences.encoder import TextEncoder
 from wordpipe.sentences.settings import EmbedSettings
+from wordpipe.stages.carried import TOKENIZER
 from wordpipe.stages.encoders import carried_encoder, open_encoder
-from wordpipe.stages.export_encoder import TOKENIZER, WEIGHTS, EncoderFiles
+from wordpipe.stages.export_encoder import WEIGHTS, EncoderFiles
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

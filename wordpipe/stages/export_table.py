@@ -14,7 +14,7 @@ from wordpipe.sentences.sif import sif_weights
 from wordpipe.sentences.static_encoder import static_files
 from wordpipe.sentences.static_tokenizer import word_tokenizer
 from wordpipe.sentences.word_encoder import WORDS_FILE
-from wordpipe.stages.index import ENCODER
+from wordpipe.stages.carried import ENCODER
 from wordpipe.words.table import WordVectors
 
 __all__ = ["static_table"]

@@ -15,16 +15,14 @@ from wordpipe.search.files import read_index, write_index
 from wordpipe.search.kinds import Width
 from wordpipe.search.settings import IndexSettings
 from wordpipe.search.update import IndexUpdater
+from wordpipe.stages.carried import ENCODER, INDEX_FILE, TOKENIZER
 from wordpipe.stages.index_figures import index_facts, note_built, note_plan
 from wordpipe.stages.index_rows import carry_rows
 from wordpipe.stages.index_update import Earlier, earlier_index
 from wordpipe.stages.lexical import carry_lexical
 from wordpipe.stages.making import Job, Made, PathLike, RunOptions, making
 
-__all__ = ["ENCODER", "index", "vector_blocks"]
-
-ENCODER = "encoder/"  # files of the query encoder, carried from sentences to index
-_INDEX = "index.faiss"
+__all__ = ["index", "vector_blocks"]
 
 
 def index(vectors: PathLike, *, output: PathLike, run: RunOptions | None = None, **settings: Any) -> Made:
@@ -51,7 +49,7 @@ def index(vectors: PathLike, *, output: PathLike, run: RunOptions | None = None,
         in_place = built is not None
         built = built or _built(job, source, rows, chosen)
         note_built(job, built)
-        with job.draft.create(_INDEX) as file:
+        with job.draft.create(INDEX_FILE) as file:
             write_index(built.index, file)
         carry_rows(job, source)
         for name in _encoder_files(source):
@@ -81,9 +79,9 @@ def _built(job: Job, source: Artifact, rows: int, settings: IndexSettings) -> Bu
 def _updated(job: Job, source: Artifact, earlier: Earlier, settings: IndexSettings) -> Built | None:
     """The old index, changed; None where it then no longer reaches the recall that it reached before."""
     old = earlier.artifact
-    size = next(entry.bytes for entry in old.manifest.outputs if entry.path == _INDEX)
-    with old.open(_INDEX) as file:
-        found = read_index(file, size=size, where=str(old.path / _INDEX))
+    size = next(entry.bytes for entry in old.manifest.outputs if entry.path == INDEX_FILE)
+    with old.open(INDEX_FILE) as file:
+        found = read_index(file, size=size, where=str(old.path / INDEX_FILE))
     width = Width(int(old.manifest.facts["search_width"]), int(old.manifest.facts["refine"]))
     updater = IndexUpdater(found, earlier.kind, lambda: vector_blocks(source), earlier.old_rows, settings, width)
     built = _watched(job, updater)
@@ -113,7 +111,7 @@ def _encoder_files(source: Artifact) -> list[str]:
     """What a query needs: the encoder of the sentences, or the tokenizer that cuts words, and their n-grams."""
     if source.kind == "sentences":
         return source.names(ENCODER)
-    return [*source.names("tokenizer.json"), *source.names("ngrams-")]
+    return [*source.names(TOKENIZER), *source.names("ngrams-")]
 
 
 def _record(job: Job, built: Built, rows: int, earlier: Earlier | None, *, in_place: bool) -> None:

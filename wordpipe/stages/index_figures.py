@@ -8,11 +8,10 @@ from wordpipe.search.build import Built
 from wordpipe.search.plan import Plan
 from wordpipe.search.recall import Measurement
 from wordpipe.search.settings import IndexSettings
+from wordpipe.stages.carried import ENCODER, TOKENIZER
 from wordpipe.stages.making import Job
 
 __all__ = ["curve_lines", "index_facts", "lineage_of", "note_built", "note_plan"]
-
-_ENCODER = "encoder/"
 
 
 def note_plan(job: Job, plan: Plan) -> None:
@@ -60,9 +59,9 @@ def lineage_of(source: Artifact) -> dict[str, str]:
     Two artifacts of the same encoder, tokenizer, pooling and transform differ in `vectors` alone.
     """
     files = {entry.path: entry.blake3 for entry in source.manifest.outputs}
-    carried = {path.removeprefix(_ENCODER): digest for path, digest in files.items() if path.startswith(_ENCODER)}
+    carried = {path.removeprefix(ENCODER): digest for path, digest in files.items() if path.startswith(ENCODER)}
     if source.kind == "words":  # the table is its own encoder
-        carried = {path: digest for path, digest in files.items() if path == "tokenizer.json"}
+        carried = {path: digest for path, digest in files.items() if path == TOKENIZER}
     return {"vectors": source.digest, **carried}
 
 

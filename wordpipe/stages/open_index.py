@@ -19,6 +19,7 @@ from wordpipe.search.lexical import LexicalIndex
 from wordpipe.search.retrieval import Retriever
 from wordpipe.sentences.encoder import ENCODER_FILE, EncodedBatch, TextEncoder
 from wordpipe.stages.answers import Answers, Ask, Opened, printable
+from wordpipe.stages.carried import ENCODER, INDEX_FILE
 from wordpipe.stages.explaining import Explainer
 from wordpipe.stages.lexical import has_lexical, open_lexical
 
@@ -41,9 +42,9 @@ class OpenIndex(Opened):
         """The faiss index."""
         from wordpipe.search.files import read_index
 
-        with self.artifact.open("index.faiss") as file:
-            size = next(o.bytes for o in self.artifact.manifest.outputs if o.path == "index.faiss")
-            return read_index(file, size=size, where=str(self.artifact.path / "index.faiss"))
+        with self.artifact.open(INDEX_FILE) as file:
+            size = next(o.bytes for o in self.artifact.manifest.outputs if o.path == INDEX_FILE)
+            return read_index(file, size=size, where=str(self.artifact.path / INDEX_FILE))
 
     @cached_property
     def encoder(self) -> TextEncoder:
@@ -53,7 +54,6 @@ class OpenIndex(Opened):
             ArtifactError: it is not the one that its vectors were made with.
         """
         from wordpipe.stages.encoders import carried_encoder
-        from wordpipe.stages.index import ENCODER
 
         about = json.loads(self.artifact.read(ENCODER + ENCODER_FILE))
         made, carried = self._fact("encoder", "digest"), about.get("identity", {}).get("digest")
@@ -147,7 +147,7 @@ class OpenIndex(Opened):
 
     def embedded_text(self, row: dict[str, Any]) -> str:
         """What the encoder read of a row."""
-        settings = json.loads(self.artifact.read(f"encoder/{ENCODER_FILE}")).get("settings", {})
+        settings = json.loads(self.artifact.read(ENCODER + ENCODER_FILE)).get("settings", {})
         titled = (
             settings.get("with_title", False) and settings.get("unit", "sentence") != "sentence" and row.get("title")
         )

@@ -79,10 +79,12 @@ def test_long_documents_are_cut_into_passages(tmp_path: Path) -> None:
 def test_a_text_hears_of_each_part_as_the_weights_say(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     text = made_text(tmp_path, topics(), vocab_size=21)
+    weights = word_weights(text.counts, 1e-2)
     parts = [
-        (rng.standard_normal((21, 3)).astype(np.float32) * scale, weight) for scale, weight in ((9, 1.0), (0.1, 2.0))
+        (rng.standard_normal((21, 3)).astype(np.float32) * scale, weights, weight)
+        for scale, weight in ((9, 1.0), (0.1, 2.0))
     ]
-    table = joined_parts(parts, word_weights(text.counts, 1e-2), text)
+    table = joined_parts(parts, text)
     assert table.shape == (21, 6)
     sums = np.array([table[some[0]].sum(axis=0) for _, split, some in topics() if split == "train"])
     assert np.sqrt(np.square(sums[:, :3]).sum(axis=1).mean()) == pytest.approx(1, rel=1e-4)

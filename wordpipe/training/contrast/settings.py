@@ -91,7 +91,7 @@ class ContrastSettings(Settings):
     lexical_weight: float = setting(
         1.0, "static: share of random directions, one for each stem, by which equal words alone meet", ge=0, le=1000
     )
-    lexical_dim: int = setting(256, "static: numbers of these directions", ge=1, le=4096)
+    lexical_dim: int = setting(512, "static: numbers of these directions", ge=1, le=4096)
     lsi_weight: float = setting(
         0.0, "static: share of latent semantic indexing, which words stand in the same documents", ge=0, le=1000
     )

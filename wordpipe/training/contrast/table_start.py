@@ -4,9 +4,10 @@
     lexical    a random direction for each stem: texts are near by the words they share, as in TF-IDF
     lsi        latent semantic indexing: words that stand in the same passages are near
 
-A word's rows are multiplied by a / (a + p), p its share of the text (Arora et al. 2017, equation 3), so that a sum of rows is
-a weighted mean. Each part is scaled so that the sums of training texts have a root mean square length of 1, and then by its
-weight: the cosine of two texts begins as about the mean of the parts' cosines, weighted by the squares of the weights.
+A word's rows are multiplied by a / (a + p), p its share of the text (Arora et al. 2017, equation 3), in the lexical part that
+of its stem, so that a sum of rows is a weighted mean. Each part is scaled so that the sums of training texts have a root mean
+square length of 1, and then by its weight: the cosine of two texts begins as about the mean of the parts' cosines, weighted by
+the squares of the weights.
 """
 
 from collections.abc import Callable, Sequence
@@ -34,9 +35,15 @@ _PASSAGES = 50_000  # of them at most, evenly spread. 41,000 of Wikipedia: 64 di
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
-def word_weights(counts_V: npt.NDArray[np.int64], a: float) -> npt.NDArray[np.float32]:
-    """Smooth inverse frequency, a / (a + p), (V,); a word that the text does not have weighs as the rarest one does."""
-    share_V = np.maximum(counts_V, 1) / max(1, counts_V.sum())
+def word_weights(counts_V: npt.NDArray[np.int64], a: float, total: int | None = None) -> npt.NDArray[np.float32]:
+    """Smooth inverse frequency, a / (a + p), (V,); a word that the text does not have weighs as the rarest one does.
+
+    Args:
+        counts_V: how often each word (or its stem) occurs.
+        a: smoothing.
+        total: words of the text; the sum of the counts where they are of words.
+    """
+    share_V = np.maximum(counts_V, 1) / max(1, counts_V.sum() if total is None else total)
     weights_V: npt.NDArray[np.float32] = (a / (a + share_V)).astype(np.float32)
     return weights_V
 
@@ -91,12 +98,11 @@ def lsi_part(text: PairText, dim: int) -> Matrix:
     return part_VD
 
 
-def joined_parts(parts: Sequence[tuple[Matrix, float]], weights_V: npt.NDArray[np.float32], text: PairText) -> Matrix:
+def joined_parts(parts: Sequence[tuple[Matrix, npt.NDArray[np.float32], float]], text: PairText) -> Matrix:
     """The parts side by side.
 
     Args:
-        parts: each (V, D), and its weight.
-        weights_V: of the words.
+        parts: each (V, D), the weights (V,) of the words in it, and its own.
         text: its training sentences say how long the sums are.
 
     Returns:
@@ -105,7 +111,7 @@ def joined_parts(parts: Sequence[tuple[Matrix, float]], weights_V: npt.NDArray[n
     rows = rows_of(text.documents, text.splits == 0)
     rows = rows[:: max(1, len(rows) // _SAMPLE)]
     scaled = []
-    for part_VD, weight in parts:
+    for part_VD, weights_V, weight in parts:
         weighted_VD = part_VD * weights_V[:, None]
         weighted_VD *= weight / max(_root_mean_square(weighted_VD, text, rows), 1e-12)
         scaled.append(weighted_VD)
