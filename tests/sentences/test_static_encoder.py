@@ -118,7 +118,7 @@ def test_parts_add_up(kind: str) -> None:
     assert parts.vectors.dtype == np.float32
     assert parts.vectors.sum(axis=0) == pytest.approx(one.encode([text]).vectors[0], abs=1e-5)
     assert [text[start:stop] for start, stop in parts.spans] == ["The", "CAT", "isn't", "a", "σ"]
-    with pytest.raises(InputError, match="no known word"):
+    with pytest.raises(InputError, match="no vector"):
         one.parts("zebra")
 
 

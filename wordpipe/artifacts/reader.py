@@ -137,7 +137,7 @@ class Artifact:
     def read(self, name: str) -> bytes:
         """The whole content of a small file."""
         with self.open(name) as file:
-            return file.read()
+            return file.read(self._entry(name).bytes)  # without a size it would be read 8 KiB at a time
 
     def open(self, name: str) -> BinaryIO:
         """Open one of the artifact's files for reading, from its beginning.

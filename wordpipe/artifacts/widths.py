@@ -4,7 +4,6 @@ from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 __all__ = ["leaf_paths", "row_bytes"]
@@ -54,12 +53,12 @@ def _weights(column: pa.Array) -> NDArray[np.int64]:
     if pa.types.is_struct(kind):
         return np.asarray(np.sum([_weights(child) for child in column.flatten()], axis=0), np.int64)
     if any(test(kind) for test in _TEXTS):
-        return _numbers(pc.binary_length(column)) + _OFFSET
+        return _lengths(column) + _OFFSET
     return np.full(len(column), _UNKNOWN, np.int64)
 
 
 def _list_weights(column: pa.Array) -> NDArray[np.int64]:
-    lengths = _numbers(pc.list_value_length(column))
+    lengths = _lengths(column)
     if (width := _width(column.type.value_type)) is not None:
         return lengths * width + _OFFSET
     total = np.concatenate(([0], np.cumsum(_weights(column.flatten()))))
@@ -67,7 +66,11 @@ def _list_weights(column: pa.Array) -> NDArray[np.int64]:
     return np.asarray(total[ends] - total[ends - lengths] + _OFFSET, np.int64)
 
 
-def _numbers(lengths: pa.Array) -> NDArray[np.int64]:
+def _lengths(column: pa.Array) -> NDArray[np.int64]:
+    """Bytes of each text, values of each list."""
+    import pyarrow.compute as pc  # 50 ms that who only reads tables, as a query does, need not wait
+
+    lengths = pc.list_value_length(column) if _is_list(column.type) else pc.binary_length(column)
     return np.asarray(pc.fill_null(lengths, 0).to_numpy(zero_copy_only=False), np.int64)
 
 

@@ -11,6 +11,7 @@ from wordpipe.errors import InputError
 from wordpipe.runtime import StopFlag
 from wordpipe.search.growth import Growth, growth_of
 from wordpipe.search.kinds import Kind, Width, candidate_kinds
+from wordpipe.search.learning import learn
 from wordpipe.search.plan import Plan, plan_of
 from wordpipe.search.recall import ExactNeighbours, Measurement, measure
 from wordpipe.search.settings import IndexSettings
@@ -147,7 +148,7 @@ class IndexBuilder:
         del probe_PD
         if len(training_rows):
             yield BuildStep("training", 0, len(training_rows))
-            index.train(training_TD)
+            learn(index, training_TD)
         del training_TD
 
         growth = growth_of(kind, index, self.n)

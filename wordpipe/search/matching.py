@@ -10,7 +10,10 @@ import pyarrow as pa
 __all__ = ["matched_rows", "row_keys"]
 
 _SEED = 0x1D2E
-_LONGEST = 1 << 14  # characters whose places count one by one; those after count as if they began again
+_LONGEST = 1 << 14  # places that count one by one; those after count as if they began again
+_WITHIN = np.array(
+    [2**64 - 1, *(2 ** (8 * size) - 1 for size in range(1, 8))], dtype=np.uint64
+)  # the bytes of a last eight
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -64,7 +67,10 @@ def _of_vectors(vectors_ND: npt.NDArray[np.float32]) -> npt.NDArray[np.uint64]:
 
 
 def _of_strings(column: pa.Array) -> npt.NDArray[np.uint64]:
-    """A sum over the bytes, each byte's own factor times its place's (modulo 2^64), and the length."""
+    """A sum over eight bytes at a time, scrambled and times their place's factor (modulo 2^64), and the length.
+
+    Byte by byte it took three times as long, a third of all that an update computes.
+    """
     column = column.cast(pa.large_string())
     offsets = np.frombuffer(column.buffers()[1], dtype=np.int64)[column.offset : column.offset + len(column) + 1]
     lengths_N = np.diff(offsets)
@@ -72,12 +78,17 @@ def _of_strings(column: pa.Array) -> npt.NDArray[np.uint64]:
     data = column.buffers()[2]
     if not lengths_N.any() or data is None:
         return keys_N
-    text = np.frombuffer(data, dtype=np.uint8)[offsets[0] : offsets[-1]]
-    starts = offsets[:-1] - offsets[0]
-    places = (np.arange(len(text)) - np.repeat(starts, lengths_N)) & (_LONGEST - 1)
-    parts = _factors("bytes", 256)[text] * _factors("places", _LONGEST)[places]
+    text = np.zeros(offsets[-1] - offsets[0] + 8, dtype=np.uint8)  # so that eight bytes can be read from everywhere
+    text[:-8] = np.frombuffer(data, dtype=np.uint8)[offsets[0] : offsets[-1]]
+    eights_N = (lengths_N + 7) // 8
+    ends_N = np.cumsum(eights_N)
+    places = np.arange(ends_N[-1]) - np.repeat(ends_N - eights_N, eights_N)
+    starts = np.repeat(offsets[:-1] - offsets[0], eights_N) + 8 * places
+    eights = np.ndarray(len(text) - 7, dtype="<u8", buffer=text, strides=(1,))[starts]
     full = np.flatnonzero(lengths_N)  # reduceat has no empty sums
-    keys_N[full] += np.add.reduceat(parts, starts[full])
+    eights[ends_N[full] - 1] &= _WITHIN[lengths_N[full] % 8]
+    parts = _mixed(eights) * _factors("places", _LONGEST)[places & (_LONGEST - 1)]
+    keys_N[full] += np.add.reduceat(parts, (ends_N - eights_N)[full])
     return keys_N
 
 

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from wordpipe.errors import BudgetError
 from wordpipe.search.kinds import Kind, list_count
+from wordpipe.search.learning import learn
 from wordpipe.search.memory import resident_bytes
 from wordpipe.search.settings import IndexSettings
 
@@ -93,7 +94,7 @@ def _filling_seconds(kind: Kind, sample_SD: npt.NDArray[np.float32], settings: I
     """Seconds to add one vector, found by building a small index."""
     small = kind.make(sample_SD.shape[1], len(sample_SD), settings.model_copy(update={"nlist": 0}))
     if kind.training_rows(len(sample_SD), settings):
-        small.train(sample_SD)
+        learn(small, sample_SD)
     start = time.perf_counter()
     small.add(sample_SD)
     return (time.perf_counter() - start) / len(sample_SD)

@@ -38,7 +38,7 @@ def unit_vectors(
         first: number of the first row, for the message.
         error: raised for a vector that is not finite or is zero, naming the rows.
     """
-    norms_N = np.linalg.norm(vectors_ND, axis=1)
+    norms_N = np.sqrt(np.einsum("nd,nd->n", vectors_ND, vectors_ND))  # linalg.norm writes the squares down first
     bad = np.flatnonzero(~np.isfinite(norms_N) | (norms_N == 0))
     if len(bad):
         rows = ", ".join(str(first + row) for row in bad[:5])

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from wordpipe.errors import ArtifactError
 from wordpipe.sentences.encoder import ENCODER_FILE, Read, TextEncoder
-from wordpipe.sentences.word_encoder import WordEncoder, WordSplit
 
 if TYPE_CHECKING:
     from wordpipe.sentences.transformer_encoder import ModelParts
+    from wordpipe.sentences.word_encoder import WordSplit
 
 __all__ = ["load_encoder"]
 
@@ -17,7 +17,7 @@ __all__ = ["load_encoder"]
 def load_encoder(
     read: Read,
     *,
-    open_words: Callable[[Mapping[str, Any]], WordSplit],
+    open_words: "Callable[[Mapping[str, Any]], WordSplit]",
     open_model: "Callable[[Mapping[str, Any]], ModelParts]",
 ) -> TextEncoder:
     """Load what `save` wrote.
@@ -36,6 +36,8 @@ def load_encoder(
     except (ValueError, KeyError, TypeError) as error:
         raise ArtifactError("not a readable encoder", where=ENCODER_FILE, got=error) from None
     if kind == "words":
+        from wordpipe.sentences.word_encoder import WordEncoder
+
         return WordEncoder.load(about, read, open_words(identity))
     if kind == "static":
         from wordpipe.sentences.static_encoder import StaticEncoder

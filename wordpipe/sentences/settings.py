@@ -1,6 +1,6 @@
 """Settings of `wordpipe embed`."""
 
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from pydantic import model_validator
 
@@ -50,6 +50,10 @@ class EmbedSettings(Settings):
     checkpoint_seconds: float = setting(
         30.0, "a killed run loses at most about this much embedding, in seconds", gt=0, recipe=False
     )
+
+    def carried(self) -> dict[str, Any]:
+        """The settings that an encoder is saved with, as JSON values: not those of a machine or of one run."""
+        return {name: value for name, value in self.recipe().items() if name not in ("device", "threads")}
 
     @model_validator(mode="after")
     def _dims_are_of_whiten(self) -> Self:

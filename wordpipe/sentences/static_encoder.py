@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import safetensors.numpy
 
-from wordpipe.errors import ArtifactError, ConfigError, DivergedError, InputError
+from wordpipe.errors import ArtifactError, ConfigError, DivergedError
 from wordpipe.runtime import cpu_count
 from wordpipe.sentences.encoder import (
     ENCODER_FILE,
@@ -25,6 +25,7 @@ from wordpipe.sentences.encoder import (
     Write,
 )
 from wordpipe.sentences.settings import EmbedSettings
+from wordpipe.sentences.shares import shares
 from wordpipe.sentences.sif import sum_segments
 from wordpipe.sentences.static_rows import FoundRows, TextRows, TokenRows, WordRows
 from wordpipe.sentences.static_tokenizer import listed_words
@@ -119,16 +120,8 @@ class StaticEncoder:
         """
         spans, rows = self._rows.spans(text)
         known = np.flatnonzero(rows >= 0)
-        pieces_PD = self._table_VD[rows[known]]
-        length = float(np.linalg.norm(pieces_PD.sum(axis=0, dtype=np.float64))) if len(known) else 0.0
-        batch = self._batch([text])
-        if batch.empty[0] or not length:
-            raise InputError("the text has no known word", got=text[:80])
-        pieces_PK = self.transform.turn(pieces_PD / np.float32(length))
-        if self.transform.kind != "none":
-            pieces_PK = pieces_PK - self.transform.offset / np.float32(len(known))
-        pieces_PK = pieces_PK / np.linalg.norm(pieces_PK.sum(axis=0))
-        return TextParts([spans[at] for at in known], pieces_PK.astype(np.float32))
+        vectors_PK = shares(self._table_VD[rows[known]], self.transform, text)
+        return TextParts([spans[at] for at in known], vectors_PK)
 
     def save(self, write: Write) -> None:
         """Write encoder.json, tokenizer.json, model.safetensors and transform.safetensors."""
@@ -137,7 +130,7 @@ class StaticEncoder:
             "pooling": self.pooling,
             "dim": self.dim,
             "transform": self.transform.kind,
-            "settings": self._settings.model_dump(mode="json", exclude={"device", "threads"}),
+            "settings": self._settings.carried(),
             "identity": self.identity,
         }
         write(ENCODER_FILE, json.dumps(about, indent=2, sort_keys=True).encode())

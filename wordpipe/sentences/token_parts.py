@@ -9,13 +9,13 @@ from wordpipe.errors import ConfigError, InputError
 from wordpipe.sentences.encoder import TextParts
 from wordpipe.sentences.framing import Windows
 from wordpipe.sentences.pooling import LINEAR, Pooling, shares_of
+from wordpipe.sentences.shares import shares
 from wordpipe.sentences.transforms import Transform
 
 __all__ = ["token_parts"]
 
 Floats = npt.NDArray[np.float32]
 Ids = npt.NDArray[np.int64]
-_VANISHED = 1e-9  # of a vector whose directions all were taken away nothing can be told
 
 
 def token_parts(
@@ -27,6 +27,7 @@ def token_parts(
     weights_W: npt.NDArray[np.integer] | Floats,
     states: Callable[[Ids], Floats],
     transform: Transform,
+    text: str,
 ) -> TextParts:
     """The shares of tokens in the vector of one text; a token that two windows share has the sum of both.
 
@@ -39,6 +40,7 @@ def token_parts(
         weights_W: what each window counts for.
         states: what is averaged, (ids, D), of the ids of a window.
         transform: what is applied to the vector.
+        text: for the message.
 
     Returns:
         The tokens and, behind them, one piece for each special id, with an empty span.
@@ -59,12 +61,7 @@ def token_parts(
         raise InputError("the text has no vector", hint="give a text with words")
     n_special = int(windows.lengths[0] - windows.tokens[0])
     raw_PD = _raw(windows, len(spans), n_before, pooling, weights_V, weights_W, states)
-    length = float(np.linalg.norm(raw_PD.sum(axis=0)))
-    turned_PK = transform.turn((raw_PD / max(length, _VANISHED)).astype(np.float32)) - transform.offset / len(raw_PD)
-    turned_length = float(np.linalg.norm(turned_PK.sum(axis=0, dtype=np.float64)))
-    if turned_length < _VANISHED or length < _VANISHED:
-        raise InputError("the text has no vector", hint="give a text with more words")
-    vectors_PK = (turned_PK / turned_length).astype(np.float32)
+    vectors_PK = shares(raw_PD, transform, text)
     end = max((stop for _, stop in spans), default=0)
     before, after = [(0, 0)] * n_before, [(end, end)] * (n_special - n_before)
     return TextParts([*spans, *before, *after], vectors_PK)

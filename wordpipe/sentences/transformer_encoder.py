@@ -145,7 +145,7 @@ class TransformerEncoder:
         windows = self._windows(ids, np.array([0, len(ids)]))
         return token_parts(
             windows, list(found.offsets), len(self._prefix), self.pooling, self._weights_V,
-            self._weight_of(windows), lambda of_window: self._model.states(of_window, self.pooling), self.transform,
+            self._weight_of(windows), lambda of_window: self._model.states(of_window, self.pooling), self.transform, text,
         )  # fmt: skip
 
     def lengths(self, texts: Sequence[str]) -> Ids:
@@ -197,7 +197,7 @@ class TransformerEncoder:
             "dim": self._width,
             "max_len": self.max_len,
             "transform": self.transform.kind,
-            "settings": self._settings.model_dump(mode="json", exclude={"device", "threads"}),  # of the machine asked
+            "settings": self._settings.carried(),
             "model_names": list(self._model_names),
             "identity": self.identity,
         }

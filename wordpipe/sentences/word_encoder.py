@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from wordpipe.artifacts.widths import leaf_paths
 from wordpipe.errors import ConfigError, DivergedError
 from wordpipe.metrics.directions import unit_rows
 from wordpipe.sentences.encoder import (
@@ -36,6 +37,7 @@ __all__ = ["NGRAMS_FILE", "WORDS_FILE", "WordEncoder", "WordSplit"]
 WORDS_FILE = "words.parquet"
 NGRAMS_FILE = "ngrams.parquet"
 _WINDOW = 128  # words per passage where none is asked for
+_FEW = 16  # words of a query, looked up one by one: in 94,000 words 2 ms, where the import of numba takes 0.4 s
 
 WordSplit = Callable[[str], list[str]]
 """Text to words, exactly as the words of the table were made."""
@@ -106,7 +108,7 @@ class WordEncoder:
         words = [self._words(text) for text in texts]
         text_of = np.repeat(np.arange(len(texts)), [len(some) for some in words])
         flat = [*chain.from_iterable(words)]
-        rows = self._table.words.rows_of(flat)
+        rows = self._rows_of(flat)
         there = rows >= 0
         lengths_N = np.bincount(text_of[there], minlength=len(texts))
         sums_ND = sum_segments(self._weighted_VD, rows[there].astype(np.int64), lengths_N)
@@ -121,6 +123,13 @@ class WordEncoder:
         vectors_ND, empty_N = self.transform.apply(unit_rows(sums_ND)[0])
         filled_N = lengths_N + np.bincount(text_of[absent[guessed]], minlength=len(texts)) > 0
         return EncodedBatch(vectors_ND, empty_N, unknown, filled_N.astype(np.int64))
+
+    def _rows_of(self, words: Sequence[str]) -> npt.NDArray[np.int32]:
+        """The rows of words, (N,) int32, -1 for unknown ones."""
+        if len(words) > _FEW:
+            return self._table.words.rows_of(words)
+        found = (self._table.words.row_of(word) for word in words)
+        return np.array([-1 if row is None else row for row in found], dtype=np.int32)
 
     def _add_guesses(
         self, sums_ND: npt.NDArray[np.float32], words: Sequence[str], text_of: npt.NDArray[np.int64]
@@ -151,13 +160,11 @@ class WordEncoder:
     def parts(self, text: str) -> TextParts:
         """The words of a text that have a vector, each with its share of the text's vector.
 
-        What the transform takes from every text is taken from all words alike.
-
         Raises:
             InputError: the text has no vector.
         """
         words = self._words(text)
-        rows = self._table.words.rows_of(words)
+        rows = self._rows_of(words)
         vectors_PD = np.zeros((len(words), self._weighted_VD.shape[1]), dtype=np.float32)
         vectors_PD[rows >= 0] = self._weighted_VD[rows[rows >= 0]]
         absent = np.flatnonzero(rows < 0)
@@ -175,7 +182,7 @@ class WordEncoder:
             "pooling": self.pooling,
             "dim": self.dim,
             "transform": self.transform.kind,
-            "settings": self._settings.model_dump(mode="json", exclude={"device", "threads"}),
+            "settings": self._settings.carried(),
             "identity": self.identity,
         }
         ngrams = self._table.ngrams
@@ -198,11 +205,17 @@ class WordEncoder:
 
 
 def _parquet(batches: Iterable[pa.RecordBatch]) -> bytes:
-    buffer = io.BytesIO()
-    pq.write_table(pa.Table.from_batches(batches), buffer, compression="zstd", use_dictionary=False)
+    table, buffer = pa.Table.from_batches(batches), io.BytesIO()
+    # vectors as they are: no codec shrinks them, and of 75 MB a query took 0.3 s to unpack
+    packed = {
+        path: "NONE" if pa.types.is_fixed_size_list(field.type) else "ZSTD"
+        for field in table.schema
+        for path in leaf_paths(field)
+    }
+    pq.write_table(table, buffer, compression=packed, use_dictionary=False)
     return buffer.getvalue()
 
 
 def _batches(parquet: bytes) -> list[pa.RecordBatch]:
-    batches: list[pa.RecordBatch] = pq.read_table(io.BytesIO(parquet)).to_batches()
+    batches: list[pa.RecordBatch] = pq.ParquetFile(io.BytesIO(parquet)).read().to_batches()
     return batches

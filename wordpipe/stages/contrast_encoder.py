@@ -15,7 +15,7 @@ from wordpipe.sentences.folder import sentence_transformers_files
 from wordpipe.stages.carried import TOKENIZER, WEIGHTS_FILE
 from wordpipe.stages.contrast_start import EncoderStart, encoder_start, token_weights
 from wordpipe.stages.contrast_telling import ContrastTelling
-from wordpipe.stages.contrast_text import contrast_text
+from wordpipe.stages.contrast_text import contrast_text, pair_kinds
 from wordpipe.stages.making import Job
 from wordpipe.tokens.formats.reading import open_tokenizer
 from wordpipe.tokens.formats.transformers_files import framed_tokenizer, transformers_files
@@ -125,6 +125,6 @@ def _write(
         job.write(name, content)
     job.facts |= {
         "encoder": "transformer", "pooling": settings.pooling, "goal": settings.goal, "objective": settings.objective,
-        "dim": config.dim, "architecture": config.architecture, "max_len": config.max_len,
+        "pairs": pair_kinds(settings), "dim": config.dim, "architecture": config.architecture, "max_len": config.max_len,
         "transformers": native_class(config),
     }  # fmt: skip

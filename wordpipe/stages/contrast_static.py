@@ -11,12 +11,13 @@ from safetensors.torch import load, save
 from wordpipe.artifacts.checkpoints import Checkpoint, Checkpoints
 from wordpipe.artifacts.reader import Artifact
 from wordpipe.artifacts.tables import read_batches
+from wordpipe.errors import ConfigError
 from wordpipe.sentences.folder import sentence_transformers_files
 from wordpipe.sentences.static_encoder import static_files
-from wordpipe.sentences.static_tokenizer import word_tokenizer
+from wordpipe.sentences.static_tokenizer import unspaced_share, word_tokenizer
 from wordpipe.stages.contrast_table import first_table, spelled
 from wordpipe.stages.contrast_telling import ContrastTelling
-from wordpipe.stages.contrast_text import IdsOf, contrast_text
+from wordpipe.stages.contrast_text import IdsOf, contrast_text, pair_kinds
 from wordpipe.stages.making import Job
 from wordpipe.stages.models import TOKENIZER
 from wordpipe.tokens.formats.reading import open_tokenizer
@@ -29,6 +30,7 @@ from wordpipe.training.contrast.static_training import StaticTraining
 __all__ = ["train_static"]
 
 _TENSORS, _LOG = "state.safetensors", "log.json"
+_UNSPACED = 0.05  # of a text's words; names in an English encyclopaedia are less
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,7 @@ def train_static(job: Job, source: Artifact, settings: ContrastiveSettings) -> N
         telling = ContrastTelling(job)
         telling.total = training.n_steps
         telling.train(training, settings.pairs_per_step)
+    job.bitwise = training.bitwise
     _write(job, source, training.table, units, settings)
 
 
@@ -86,9 +89,12 @@ def _words(source: Artifact, min_count: int) -> _Units:
     """The words of the text that are common enough."""
     tokenizer = open_tokenizer(source.read(TOKENIZER), where=str(source.path / TOKENIZER))
     words: list[str] = []
+    counts: list[npt.NDArray[np.int64]] = []
     for batch in read_batches(source, "words", ["word", "count"]):  # the commonest first
-        counts = batch["count"].to_numpy()
-        words += batch["word"].slice(0, int((counts >= min_count).sum())).to_pylist()
+        often = int((batch["count"].to_numpy() >= min_count).sum())
+        words += batch["word"].slice(0, often).to_pylist()
+        counts.append(batch["count"].to_numpy()[:often])
+    _refuse_unspaced(words, np.concatenate([np.zeros(0, np.int64), *counts]), where=str(source.path))
     keep_case = bool(source.manifest.facts["keep_case"])
     split, row_of = (
         WordSplitter(piece_splitter(tokenizer), keep_case=keep_case),
@@ -99,6 +105,23 @@ def _words(source: Artifact, min_count: int) -> _Units:
         return [[row_of[word] for word in split(text) if word in row_of] for text in texts]
 
     return _Units(words, ids_of, word_tokenizer(words, keep_case=keep_case), extra=1)
+
+
+def _refuse_unspaced(words: Sequence[str], counts: npt.NDArray[np.int64], *, where: str) -> None:
+    """Refuse text whose words no pattern finds again: the encoder would leave out what it was trained on.
+
+    Raises:
+        ConfigError: more than a twentieth of it.
+    """
+    share = unspaced_share(words, counts)
+    if share > _UNSPACED:
+        raise ConfigError(
+            "a table of words cannot be asked in a script without spaces",
+            where=where,
+            got=f"{share:.0%} of the words",
+            expected=f"at most {_UNSPACED:.0%}",
+            hint="train it with --unit token",
+        )
 
 
 def _tokens(source: Artifact) -> _Units:
@@ -142,6 +165,6 @@ def _write(
     ).items():
         job.write(name, content)
     job.facts |= {
-        "encoder": "static", "pooling": "mean", "goal": settings.goal, "dim": dim, "unit": settings.unit,
-        "keep_case": bool(source.manifest.facts["keep_case"]),
+        "encoder": "static", "pooling": "mean", "goal": settings.goal, "pairs": pair_kinds(settings),
+        "dim": dim, "unit": settings.unit, "keep_case": bool(source.manifest.facts["keep_case"]),
     }  # fmt: skip

@@ -59,7 +59,7 @@ def first_table(job: Job, settings: ContrastiveSettings, words: Sequence[str], t
         parts.append((directions, of_stems, settings.lexical_weight))
     if settings.lsi_weight:
         job.report("finding latent directions")
-        parts.append((lsi_part(text, settings.lsi_dim), weights, settings.lsi_weight))
+        parts.append((lsi_part(text, settings.lsi_dim, stems), weights, settings.lsi_weight))
     if not parts:
         raise ConfigError(
             "the table begins as nothing", where="words_weight, lexical_weight, lsi_weight", got="no part with a weight",

@@ -18,7 +18,7 @@ from wordpipe.training.contrast.encoder_settings import ContrastiveSettings
 from wordpipe.training.contrast.pair_text import PairText, write_pair_text, write_ragged
 from wordpipe.training.contrast.positives import FilePairs
 
-__all__ = ["IdsOf", "contrast_text"]
+__all__ = ["IdsOf", "contrast_text", "pair_kinds"]
 
 IdsOf = Callable[[Sequence[str]], list[list[int]]]
 """Texts → the ids of each, as the rows of the tokens artifact have them."""
@@ -59,6 +59,11 @@ def contrast_text(
     job.inputs.append(file_entry(settings.pairs))
     lists = (_lists(ids_of(texts)) for texts in _pair_texts(settings.pairs))
     return text, FilePairs.of(write_ragged(lists, folder / "given", vocab_size=vocab_size))
+
+
+def pair_kinds(settings: ContrastiveSettings) -> list[str]:
+    """What an encoder says of the pairs that it learns from: it is not to be judged by the like of them."""
+    return [kind for kind, share in settings.shares.items() if share]
 
 
 def _rows(job: Job, source: Artifact, column: str) -> Iterator[pa.RecordBatch]:

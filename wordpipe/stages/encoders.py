@@ -11,12 +11,8 @@ from wordpipe.runtime import cpu_count
 from wordpipe.sentences.encoder import TextEncoder
 from wordpipe.sentences.loading import load_encoder
 from wordpipe.sentences.settings import EmbedSettings
-from wordpipe.sentences.word_encoder import WordEncoder
 from wordpipe.stages.carried import ENCODER, TOKENIZER, WEIGHTS_FILE
-from wordpipe.stages.making import Job
-from wordpipe.stages.word_vectors import read_word_vectors
-from wordpipe.tokens.formats.reading import open_tokenizer
-from wordpipe.tokens.words import WordSplitter, piece_splitter
+from wordpipe.tokens.formats.foreign import open_tokenizer
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -24,6 +20,8 @@ if TYPE_CHECKING:
     from wordpipe.model.config import ModelConfig
     from wordpipe.sentences.static_encoder import StaticEncoder
     from wordpipe.sentences.transformer_encoder import ModelParts, TransformerEncoder
+    from wordpipe.sentences.word_encoder import WordEncoder
+    from wordpipe.stages.making import Job
 
 __all__ = ["Encoder", "carry_encoder", "carried_encoder", "open_encoder", "word_splitter"]
 
@@ -37,11 +35,14 @@ def open_encoder(origin: Artifact, settings: EmbedSettings) -> Encoder:
     """The encoder in a model or words artifact, with no transform yet."""
     facts = {**origin.manifest.facts, "kind": origin.kind, "digest": origin.digest}
     if origin.kind == "words":
+        from wordpipe.sentences.word_encoder import WordEncoder
+        from wordpipe.stages.word_vectors import read_word_vectors
+
         table = read_word_vectors(origin)
         identity = {name: facts.get(name) for name in ("kind", "digest", "unit", "keep_case")}
         identity["tokenizer"] = TOKENIZER in origin.names()
         return WordEncoder(table, word_splitter(origin.read, identity), settings, identity=identity)
-    identity = {name: facts[name] for name in ("kind", "digest")}
+    identity = {name: facts[name] for name in ("kind", "digest", "pairs") if name in facts}
     if facts.get("encoder") == "static":
         from wordpipe.sentences.static_encoder import StaticEncoder
 
@@ -64,7 +65,7 @@ def open_encoder(origin: Artifact, settings: EmbedSettings) -> Encoder:
     )
 
 
-def carry_encoder(job: Job, encoder: Encoder, origin: Artifact) -> None:
+def carry_encoder(job: "Job", encoder: Encoder, origin: Artifact) -> None:
     """Put the encoder's files into the artifact, so that what is made of it can be asked wherever it is moved."""
     encoder.save(lambda name, data: job.write(ENCODER + name, data))
     if TOKENIZER in origin.names() and origin.kind == "words":
@@ -95,6 +96,8 @@ def word_splitter(read: Callable[[str], bytes], facts: Mapping[str, Any]) -> Cal
 
     Words that were imported without a tokenizer are what the Unicode pattern finds; scripts without spaces stay uncut.
     """
+    from wordpipe.tokens.words import WordSplitter, piece_splitter
+
     if not facts.get("tokenizer", True):
         return WordSplitter(keep_case=bool(facts["keep_case"]))
     tokenizer = open_tokenizer(read(TOKENIZER), where=TOKENIZER)

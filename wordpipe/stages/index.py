@@ -1,14 +1,8 @@
 """`wordpipe index`: sentences or words → index."""
 
-from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
 from wordpipe.artifacts.reader import Artifact
-from wordpipe.artifacts.tables import read_batches, row_count
-from wordpipe.artifacts.vectors import matrix_of
 from wordpipe.runtime import StopFlag
 from wordpipe.search.build import Built, IndexBuilder
 from wordpipe.search.files import read_index, write_index
@@ -19,10 +13,11 @@ from wordpipe.stages.carried import ENCODER, INDEX_FILE, TOKENIZER
 from wordpipe.stages.index_figures import index_facts, note_built, note_plan
 from wordpipe.stages.index_rows import carry_rows
 from wordpipe.stages.index_update import Earlier, earlier_index
+from wordpipe.stages.index_vectors import IndexVectors, carry_keys
 from wordpipe.stages.lexical import carry_lexical
 from wordpipe.stages.making import Job, Made, PathLike, RunOptions, making
 
-__all__ = ["index", "vector_blocks"]
+__all__ = ["index"]
 
 
 def index(vectors: PathLike, *, output: PathLike, run: RunOptions | None = None, **settings: Any) -> Made:
@@ -43,47 +38,38 @@ def index(vectors: PathLike, *, output: PathLike, run: RunOptions | None = None,
     with making("index", "index", output, chosen, run) as job:
         job.libraries = ("faiss-cpu", "numpy", "pyarrow", "bm25s", "PyStemmer")
         source = job.open_input(vectors, ["sentences", "words"])
-        rows = row_count(source, source.kind)
-        earlier = earlier_index(job, source, chosen) if chosen.update and not job.run.fresh else None
-        built = _updated(job, source, earlier, chosen) if earlier and earlier.in_place else None
+        updating = chosen.update and not job.run.fresh
+        table = IndexVectors(source, hold=updating)
+        earlier = earlier_index(job, source, table, chosen) if updating else None
+        built = _updated(job, table, earlier, chosen) if earlier and earlier.in_place else None
         in_place = built is not None
-        built = built or _built(job, source, rows, chosen)
+        built = built or _watched(job, IndexBuilder(table.blocks, table.count, table.dim, chosen))
         note_built(job, built)
         with job.draft.create(INDEX_FILE) as file:
             write_index(built.index, file)
         carry_rows(job, source)
+        carry_keys(job, table)
         for name in _encoder_files(source):
             job.write(name, source.read(name))
         job.facts = index_facts(job, source, built, chosen)
-        job.facts |= {"built_for": rows, "changed_since_built": 0}
+        job.facts |= {"built_for": table.count, "changed_since_built": 0}
         if in_place and earlier:
             job.facts |= {
                 "built_for": earlier.artifact.manifest.facts["built_for"], "changed_since_built": earlier.changed,
             }  # fmt: skip
         _carry_lexical(job, source, earlier, chosen)
-        _record(job, built, rows, earlier, in_place=in_place)
+        _record(job, built, table.count, earlier, in_place=in_place)
     return job.made
 
 
-def vector_blocks(source: Artifact) -> Iterator[npt.NDArray[np.float32]]:
-    """The `vector` column of an artifact's main table, as (B, D) float32 blocks."""
-    for batch in read_batches(source, source.kind, ["vector"]):
-        yield matrix_of(batch.column("vector"))
-
-
-def _built(job: Job, source: Artifact, rows: int, settings: IndexSettings) -> Built:
-    dim = int(source.manifest.facts["dim"])
-    return _watched(job, IndexBuilder(lambda: vector_blocks(source), rows, dim, settings))
-
-
-def _updated(job: Job, source: Artifact, earlier: Earlier, settings: IndexSettings) -> Built | None:
+def _updated(job: Job, table: IndexVectors, earlier: Earlier, settings: IndexSettings) -> Built | None:
     """The old index, changed; None where it then no longer reaches the recall that it reached before."""
     old = earlier.artifact
     size = next(entry.bytes for entry in old.manifest.outputs if entry.path == INDEX_FILE)
     with old.open(INDEX_FILE) as file:
         found = read_index(file, size=size, where=str(old.path / INDEX_FILE))
     width = Width(int(old.manifest.facts["search_width"]), int(old.manifest.facts["refine"]))
-    updater = IndexUpdater(found, earlier.kind, lambda: vector_blocks(source), earlier.old_rows, settings, width)
+    updater = IndexUpdater(found, earlier.kind, table.blocks, earlier.old_rows, settings, width)
     built = _watched(job, updater)
     if built.recall_met or not old.manifest.facts.get("recall_met", True):
         return built

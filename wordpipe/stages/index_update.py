@@ -1,21 +1,18 @@
 """What an index at the output is still good for: which of its rows are rows of the new table."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from wordpipe.artifacts.reader import Artifact, is_artifact
-from wordpipe.artifacts.tables import read_batches
-from wordpipe.artifacts.vectors import matrix_of
 from wordpipe.errors import ArtifactError
 from wordpipe.search.kinds import candidate_kinds
-from wordpipe.search.matching import matched_rows, row_keys
+from wordpipe.search.matching import matched_rows
 from wordpipe.search.settings import IndexSettings
 from wordpipe.search.update import can_be_updated
 from wordpipe.stages.index_figures import lineage_of
+from wordpipe.stages.index_vectors import IndexVectors, carried_keys
 from wordpipe.stages.making import Job
 
 __all__ = ["Earlier", "earlier_index"]
@@ -49,7 +46,7 @@ class Earlier:
         return {"kept": kept, "added": len(self.old_rows) - kept, "removed": old - kept}
 
 
-def earlier_index(job: Job, source: Artifact, settings: IndexSettings) -> Earlier | None:
+def earlier_index(job: Job, source: Artifact, table: IndexVectors, settings: IndexSettings) -> Earlier | None:
     """Open the index at the output and find its rows again; None, and a note why, where it is of no use.
 
     A row is found again by its document, its text and the bits of its vector.
@@ -65,8 +62,11 @@ def earlier_index(job: Job, source: Artifact, settings: IndexSettings) -> Earlie
     if reason := _misfit(old, source, settings):
         job.note(f"{reason}: building anew")
         return None
+    if (old_keys := carried_keys(old)) is None:
+        job.note("the index there has no keys of its rows: building anew")
+        return None
     job.report("comparing rows")
-    old_rows = matched_rows(_keys(old), _keys(source))
+    old_rows = matched_rows(old_keys, table.keys())
     return _judged(job, Earlier(old, old_rows, str(old.manifest.facts["type"]), True, 0), settings)
 
 
@@ -102,15 +102,3 @@ def _judged(job: Job, found: Earlier, settings: IndexSettings) -> Earlier:
     if reason:
         job.note(f"{reason}: building anew")
     return Earlier(found.artifact, found.old_rows, found.kind, reason is None, changed if reason is None else 0)
-
-
-def _keys(table: Artifact) -> npt.NDArray[np.uint64]:
-    """A key of every row of an artifact's main table."""
-    return np.concatenate([np.zeros(0, dtype=np.uint64), *_key_blocks(table)])
-
-
-def _key_blocks(table: Artifact) -> Iterator[npt.NDArray[np.uint64]]:
-    of: Any = table.manifest.facts["of"] if table.kind == "index" else table.kind
-    names = ["word"] if of == "words" else ["doc_id", "text"]
-    for batch in read_batches(table, table.kind, [*names, "vector"]):
-        yield row_keys([batch.column(name) for name in names], matrix_of(batch.column("vector")))

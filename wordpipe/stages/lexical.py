@@ -10,7 +10,6 @@ from wordpipe.artifacts.reader import Artifact
 from wordpipe.artifacts.tables import read_batches
 from wordpipe.search.lexical import LexicalIndex, LexicalSettings
 from wordpipe.stages.making import Job
-from wordpipe.stages.mixing_weight import measured_weight
 
 __all__ = ["LEXICAL", "carry_lexical", "has_lexical", "open_lexical"]
 
@@ -47,6 +46,8 @@ def carry_lexical(
         facts = {name: previous.manifest.facts["lexical"][name] for name in ("weight", "mode", "measured")}
     else:
         lexical = LexicalIndex.build(_texts(source), settings)
+        from wordpipe.stages.mixing_weight import measured_weight
+
         facts = measured_weight(job, source, lexical)
     lexical.save(lambda name, data: job.write(LEXICAL + name, data))
     return {"language": lexical.settings.language, "terms": len(lexical.terms), **facts}

@@ -1,11 +1,7 @@
-"""How much of a hybrid score the vectors should have, found without labels: rows are looked for by a part of themselves.
+"""How much of a hybrid score the vectors should have, measured on an index's own rows when it is built."""
 
-Where documents have several rows, a row's text looks for the others of its document. Where each is one row, its title looks
-for it, read without its title; and where there are no titles, some words in a row cut out of it.
-"""
-
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,40 +13,18 @@ from wordpipe.artifacts.rows import RowReader
 from wordpipe.artifacts.tables import read_batches
 from wordpipe.artifacts.vectors import matrix_of
 from wordpipe.search.exact import nearest
-from wordpipe.search.hits import Hits, best_of
 from wordpipe.search.lexical import LexicalIndex
-from wordpipe.search.mixing import CANDIDATES, tune_weight
+from wordpipe.search.mixing import CANDIDATES
+from wordpipe.search.pseudo_queries import ENOUGH, LEAST, UNMEASURED, PseudoQueries, draw_queries, tuned_mix
+from wordpipe.sentences.encoder import ENCODER_FILE
+from wordpipe.stages.carried import ENCODER
+from wordpipe.stages.encoders import carried_encoder
 from wordpipe.stages.making import Job
 
 __all__ = ["measured_weight"]
 
-_QUERIES = 300  # nDCG@10 is then known to about 0.02
-_LEAST = 30  # fewer say nothing
 _STREAM = 0x3E16  # of random numbers
-_LEAST_WORDS = 12
-_MOST_LEXICAL, _MOST_DENSE = 0.05, 0.8
-_UNMEASURED = (
-    0.3  # the dense share that lost least where it was not measured: vectors of a small corpus are the weaker half
-)
-
-
-@dataclass(frozen=True, slots=True)
-class _Questions:
-    """Q pseudo-queries.
-
-    Attributes:
-        how: what they are: rows, titles or cuts.
-        texts: the queries.
-        wanted: the rows each should find.
-        own: the row each comes from.
-        rests: what is left of that row; None where the row itself is no answer.
-    """
-
-    how: str
-    texts: list[str]
-    wanted: list[set[int]]
-    own: list[int]
-    rests: list[str] | None
+_DRAWN = 4 * ENOUGH  # rows read, as some are too short
 
 
 def measured_weight(job: Job, source: Artifact, lexical: LexicalIndex) -> dict[str, Any]:
@@ -60,40 +34,54 @@ def measured_weight(job: Job, source: Artifact, lexical: LexicalIndex) -> dict[s
         weight; mode: hybrid where it found more than vectors alone, else dense; measured: how, on how many queries, and the
         nDCG@10 of each mode, or None where there was too little to measure.
     """
-    asked = _questions(source)
+    asked = _questions(job, source)
     if asked is None:
-        return {"weight": _UNMEASURED, "mode": "dense", "measured": None}
+        return {"weight": UNMEASURED, "mode": "dense", "measured": None}
     job.report("weighing words and vectors", 0, len(asked.texts), "queries")
-    tuned = tune_weight(_dense(source, asked), _lexical(lexical, asked), asked.wanted)
-    # a cut is in the words of its own text, and vectors that were trained on the text know them: on CACM cuts asked for 0.45
-    # where queries of people asked for 0; at 0.8 a mix lost 0.3 on the one collection where vectors alone were best
-    weight = tuned.weight / 2 if asked.how == "cuts" else tuned.weight
-    weight = min(max(round(weight * 20) / 20, _MOST_LEXICAL), _MOST_DENSE)
-    figures = {"dense": tuned.ndcg_at_10[1.0], "hybrid": tuned.ndcg_at_10[weight], "lexical": tuned.ndcg_at_10[0.0]}
+    encoder = carried_encoder(source)
+    queries_QD = encoder.encode(asked.texts).vectors
+    blocks = (matrix_of(batch.column("vector")) for batch in read_batches(source, "sentences", ["vector"]))
+    dense = nearest(queries_QD, blocks, CANDIDATES + 1)
+    rests_Q = np.zeros(0, np.float32)
+    if asked.rests:
+        rests_Q = (queries_QD * encoder.encode(asked.rests).vectors).sum(axis=1)
+    tuned = tuned_mix(asked, dense, rests_Q, lexical, CANDIDATES)
     return {
-        "weight": weight,
-        "mode": "hybrid" if figures["hybrid"] > figures["dense"] else "dense",
+        "weight": tuned.weight,
+        "mode": "hybrid" if tuned.ndcg_at_10["hybrid"] > tuned.ndcg_at_10["dense"] else "dense",
         "measured": {
             "by": asked.how,
-            "queries": tuned.queries,
-            "ndcg_at_10": {name: round(value, 4) for name, value in figures.items()},
+            "queries": len(asked.texts),
+            "ndcg_at_10": {name: round(value, 4) for name, value in tuned.ndcg_at_10.items()},
         },
     }
 
 
-def _questions(source: Artifact) -> _Questions | None:
-    """Pseudo-queries drawn from the rows; None where there are too few."""
+def _questions(job: Job, source: Artifact) -> PseudoQueries | None:
+    """Pseudo-queries drawn from the rows; None where there are too few.
+
+    An encoder that was trained to find texts by their titles finds those titles too well: on Cranfield such vectors had
+    nDCG@10 of 65 for titles and 51 for the queries of people. It is asked by cuts.
+    """
     documents_N, rows_of = _documents(source)
     rng = np.random.default_rng(_STREAM)
     siblings = np.flatnonzero(rows_of[documents_N] > 1)
-    if len(siblings) >= _LEAST:
-        return _of_rows(source, documents_N, rng.permutation(siblings)[:_QUERIES])
+    if len(siblings) >= LEAST:
+        return _of_rows(source, documents_N, rng.permutation(siblings)[:ENOUGH])
     alone = np.flatnonzero(rows_of[documents_N] == 1)
-    drawn = _read(source, rng.permutation(alone)[: 4 * _QUERIES].tolist())
-    for asked in (_of_titles(drawn), _of_cuts(drawn, rng)):
-        if len(asked.texts) >= _LEAST:
-            return asked
-    return None
+    drawn = _read(source, rng.permutation(alone)[:_DRAWN].tolist())
+    titles = [title for _, title, _ in drawn]
+    if _knows_titles(source) and any(titles):
+        job.note("the encoder was trained on titles: cuts of the texts, not titles, weigh words and vectors")
+        titles = [""] * len(drawn)
+    asked = draw_queries(titles, [text for _, _, text in drawn])
+    return None if asked is None else asked.of_rows([row for row, _, _ in drawn])
+
+
+def _knows_titles(source: Artifact) -> bool:
+    """Whether the encoder was trained on pairs of a title and its text, or on a user's pairs, which may be such."""
+    identity = json.loads(source.read(ENCODER + ENCODER_FILE))["identity"]
+    return not {"title", "pairs"}.isdisjoint(identity.get("pairs") or ())
 
 
 def _documents(source: Artifact) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
@@ -115,66 +103,8 @@ def _read(source: Artifact, rows: Sequence[int]) -> list[tuple[int, str, str]]:
     ]
 
 
-def _of_rows(source: Artifact, documents_N: npt.NDArray[np.int64], rows: npt.NDArray[np.int64]) -> _Questions:
+def _of_rows(source: Artifact, documents_N: npt.NDArray[np.int64], rows: npt.NDArray[np.int64]) -> PseudoQueries:
+    """Rows that look for the others of their document."""
     drawn = _read(source, rows.tolist())
-    wanted = [{*np.flatnonzero(documents_N == documents_N[row]).tolist()} - {row} for row, _, _ in drawn]
-    return _Questions("rows", [text for _, _, text in drawn], wanted, [row for row, _, _ in drawn], None)
-
-
-def _of_titles(drawn: Sequence[tuple[int, str, str]]) -> _Questions:
-    usable = [(row, title, text) for row, title, text in drawn if title.strip() and len(text.split()) >= _LEAST_WORDS]
-    return _of_parts("titles", usable[:_QUERIES])
-
-
-def _of_cuts(drawn: Sequence[tuple[int, str, str]], rng: np.random.Generator) -> _Questions:
-    """Six to twelve words in a row, but at most half of the text."""
-    parts = []
-    for row, _, text in drawn:
-        words = text.split()
-        if len(words) < _LEAST_WORDS:
-            continue
-        size = min(int(rng.integers(6, 13)), len(words) // 2)
-        start = int(rng.integers(len(words) - size + 1))
-        parts.append((row, " ".join(words[start : start + size]), " ".join(words[:start] + words[start + size :])))
-    return _of_parts("cuts", parts[:_QUERIES])
-
-
-def _of_parts(how: str, parts: Sequence[tuple[int, str, str]]) -> _Questions:
-    rows = [row for row, _, _ in parts]
-    return _Questions(
-        how, [part for _, part, _ in parts], [{row} for row in rows], rows, [rest for _, _, rest in parts]
-    )
-
-
-def _dense(source: Artifact, asked: _Questions) -> list[Hits]:
-    """The candidates of every question by its vector; its own row has the score of what is left of it."""
-    from wordpipe.stages.encoders import carried_encoder  # which knows the index, which knows this
-
-    encoder = carried_encoder(source)
-    queries_QD = encoder.encode(asked.texts).vectors
-    blocks = (matrix_of(batch.column("vector")) for batch in read_batches(source, "sentences", ["vector"]))
-    found = nearest(queries_QD, blocks, CANDIDATES + 1)
-    rests: Sequence[float] | None = None
-    if asked.rests is not None:
-        rests = (queries_QD * encoder.encode(asked.rests).vectors).sum(axis=1).tolist()
-    return _with_rests(found, asked, rests)
-
-
-def _lexical(lexical: LexicalIndex, asked: _Questions) -> list[Hits]:
-    found = lexical.search(asked.texts, CANDIDATES + 1)
-    if asked.rests is None:
-        return _with_rests(found, asked, None)
-    scores = [lexical.score_of(text, rest) for text, rest in zip(asked.texts, asked.rests, strict=True)]
-    return _with_rests(found, asked, scores)
-
-
-def _with_rests(found: Sequence[Hits], asked: _Questions, scores: Sequence[float] | None) -> list[Hits]:
-    """The hits, their own rows left out, or at the score of what is left of them."""
-    result = []
-    for number, (hits, own) in enumerate(zip(found, asked.own, strict=True)):
-        others = hits.where(hits.rows != own)
-        rows, values = others.rows, others.scores
-        if scores is not None and scores[number] > 0:
-            rows, values = np.append(rows, own), np.append(values, np.float32(scores[number]))
-        result.append(best_of(rows, values, CANDIDATES))
-    return result
+    others = [{*np.flatnonzero(documents_N == documents_N[row]).tolist()} - {row} for row, _, _ in drawn]
+    return PseudoQueries("rows", [text for _, _, text in drawn], [row for row, _, _ in drawn], [], others)

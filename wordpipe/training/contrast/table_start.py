@@ -70,31 +70,39 @@ def lexical_part(words: Sequence[str], dim: int, seed: int, stem: Stem | None = 
     return (2 * signs.astype(np.float32) - 1) / np.float32(np.sqrt(dim))
 
 
-def lsi_part(text: PairText, dim: int) -> Matrix:
-    """The words' coordinates in the strongest directions of the words-by-passages matrix, (V, dim).
+def lsi_part(text: PairText, dim: int, stems: Sequence[str] | None = None) -> Matrix:
+    """The words' coordinates in the strongest directions of the stems-by-passages matrix, (V, dim).
 
     Passages are sentences in a row, of 128 words or more unless their document ends. Their counts enter as log(1 + tf) · idf,
     each passage of length 1. Directions that the text does not have (fewer passages than `dim`) are 0.
+
+    Args:
+        text: its training sentences.
+        dim: directions wanted.
+        stems: of the V words; words of one stem count as one and have one row. None: each word stands for itself.
 
     Source: Deerwester et al. 1990, "Indexing by Latent Semantic Analysis".
 
     Raises:
         InputError: fewer than three passages or words.
     """
-    counts_PV = _passages(text)
-    if min(counts_PV.shape) < 3:
-        raise InputError("too little text for latent semantic indexing", got=f"{counts_PV.shape[0]} passages of training text",
+    stem_V = np.arange(len(text.counts), dtype=np.int32)
+    if stems is not None:
+        stem_V = np.unique(np.array(stems, dtype=object), return_inverse=True)[1].astype(np.int32)
+    counts_PS = _passages(text, stem_V)
+    if min(counts_PS.shape) < 3:
+        raise InputError("too little text for latent semantic indexing", got=f"{counts_PS.shape[0]} passages of training text",
                          hint="--lsi-weight 0 does without it")  # fmt: skip
-    held_V = np.bincount(counts_PV.indices, minlength=counts_PV.shape[1])
-    idf_V = np.log((1 + counts_PV.shape[0]) / (1 + held_V))
-    weighted_PV = counts_PV.astype(np.float64)
-    weighted_PV.data = np.log1p(weighted_PV.data)
-    weighted_PV = weighted_PV @ diags_array(idf_V)
-    norm_P = np.sqrt(weighted_PV.multiply(weighted_PV).sum(axis=1))
-    weighted_PV = diags_array(1 / np.maximum(norm_P, 1e-12)) @ weighted_PV
-    directions_VK = LatentSpace.fit(weighted_PV, dim).directions
-    part_VD = np.zeros((len(idf_V), dim), np.float32)
-    part_VD[:, : directions_VK.shape[1]] = directions_VK
+    held_S = np.bincount(counts_PS.indices, minlength=counts_PS.shape[1])
+    idf_S = np.log((1 + counts_PS.shape[0]) / (1 + held_S))
+    weighted_PS = counts_PS.astype(np.float64)
+    weighted_PS.data = np.log1p(weighted_PS.data)
+    weighted_PS = weighted_PS @ diags_array(idf_S)
+    norm_P = np.sqrt(weighted_PS.multiply(weighted_PS).sum(axis=1))
+    weighted_PS = diags_array(1 / np.maximum(norm_P, 1e-12)) @ weighted_PS
+    directions_SK = LatentSpace.fit(weighted_PS, dim).directions
+    part_VD = np.zeros((len(stem_V), dim), np.float32)
+    part_VD[:, : directions_SK.shape[1]] = directions_SK[stem_V]
     return part_VD
 
 
@@ -129,15 +137,15 @@ def _root_mean_square(table_VD: Matrix, text: PairText, rows: npt.NDArray[np.int
     return float(np.sqrt(total / max(1, len(rows))))
 
 
-def _passages(text: PairText) -> csr_array:
-    """How often each passage of train has each word, (P, V)."""
+def _passages(text: PairText, stem_V: npt.NDArray[np.int32]) -> csr_array:
+    """How often each passage of train has each stem, (P, S)."""
     begins = _passage_bounds(text)
     step = max(1, -(-len(begins) // _PASSAGES))
     chosen = begins[::step]
-    ids = [read_only(text.rows.ids)[begin:end] for begin, end in chosen]
+    ids = [stem_V[read_only(text.rows.ids)[begin:end]] for begin, end in chosen]
     pointers = np.concatenate([[0], np.cumsum([len(some) for some in ids])])
     indices = np.concatenate(ids) if ids else np.zeros(0, np.int32)
-    counts = csr_array((np.ones(len(indices), np.float32), indices, pointers), shape=(len(ids), len(text.counts)))
+    counts = csr_array((np.ones(len(indices), np.float32), indices, pointers), shape=(len(ids), int(stem_V.max(initial=-1)) + 1))
     counts.sum_duplicates()
     return counts
 

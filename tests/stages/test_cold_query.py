@@ -1,0 +1,102 @@
+"""A query from a cold shell loads what it needs and no more; and every kind of encoder tells what carried a score."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import wordpipe
+from wordpipe.model.settings import FillSettings
+from wordpipe.sentences.static_encoder import static_files
+from wordpipe.sentences.static_tokenizer import word_tokenizer
+from wordpipe.stages.making import making
+from wordpipe.words.table import WordVectors
+
+ASKED = "salt water in the sea"
+SLOW = [
+    "torch", "numba", "scipy", "transformers", "duckdb", "gensim", "bm25s", "pyarrow.compute", "pyarrow.dataset",
+    "wordpipe.search.build", "wordpipe.search.tuning", "wordpipe.stages.index", "wordpipe.stages.embed",
+    "wordpipe.stages.making", "wordpipe.stages.mixing_weight", "wordpipe.training", "wordpipe.words.table",
+]  # fmt: skip
+"""What a query does without; each costs 50 ms or more, or drags in what does."""
+
+LOADED = """
+import sys
+sys.argv = ["wordpipe", "query", *sys.argv[1:]]
+from wordpipe.cli import run
+code = run()
+print(*sorted(sys.modules), sep="\\n", file=sys.stderr)
+raise SystemExit(code)
+"""
+
+
+@pytest.fixture(scope="module")
+def models(built, tmp_path_factory):
+    """A static encoder, made of word vectors, and a transformer."""
+    from wordpipe.artifacts.reader import Artifact
+    from wordpipe.artifacts.tables import read_batches
+
+    with Artifact(built / "words") as artifact:
+        table = WordVectors.from_batches(read_batches(artifact, "words"))
+    rows = np.concatenate([table.vectors, np.zeros((1, table.dim), np.float32)])
+    static = tmp_path_factory.mktemp("models") / "static"
+    with making("model", "train contrastive", static, FillSettings(), None) as job:
+        for name, data in static_files(rows, word_tokenizer(list(table.words))).items():
+            job.write(name, data)
+        job.facts |= {"encoder": "static", "pooling": "mean", "dim": table.dim, "pairs": ["crop", "title"]}
+    return {"static": static, "transformer": built / "model"}
+
+
+def indexed(model, built, folder, **settings):
+    """An index over the handbook's documents."""
+    wordpipe.embed(model, built / "corpus", output=folder / "sentences", unit="document", threads=1, **settings)
+    wordpipe.index(folder / "sentences", output=folder / "index")
+    return folder / "index"
+
+
+@pytest.mark.parametrize("kind", ["static", "transformer"])
+def test_a_cold_query_loads_nothing_slow(models, built, tmp_path, kind):
+    index = indexed(models[kind], built, tmp_path)
+    for mode in ("dense", "hybrid"):
+        done = subprocess.run(
+            [sys.executable, "-c", LOADED, str(index), ASKED, "--mode", mode],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert len(done.stdout.splitlines()) == 10
+        loaded = set(done.stderr.splitlines())
+        assert {"faiss", "numpy", "wordpipe.search.query"} <= loaded
+        assert not loaded & set(SLOW)
+
+
+@pytest.mark.parametrize("transform", ["none", "centre", "remove-components", "whiten"])
+@pytest.mark.parametrize("kind", ["static", "transformer"])
+def test_the_words_add_up_to_the_cosine_in_every_space(models, built, tmp_path, kind, transform):
+    index = indexed(models[kind], built, tmp_path, transform=transform)
+    with wordpipe.open(index) as opened:
+        for hit in opened.query(ASKED, 5, mode="dense", explain=True):
+            told = hit["explain"]["dense"]
+            assert told["score"] == pytest.approx(hit["score"], abs=1e-4)
+            assert sum(pair["score"] for pair in told["pairs"]) + told["others"] == pytest.approx(
+                hit["score"], abs=1e-4
+            )
+            for words in (told["query"], told["text"]):
+                assert sum(word["score"] for word in words) == pytest.approx(hit["score"], abs=1e-4)
+
+
+def test_an_encoder_that_learned_titles_is_not_asked_for_them(models, built, tmp_path):
+    index = indexed(models["static"], built, tmp_path)
+    identity = json.loads((index / "encoder" / "encoder.json").read_text())["identity"]
+    assert identity["pairs"] == ["crop", "title"]
+    with wordpipe.open(index) as opened:
+        assert opened.artifact.manifest.facts["lexical"]["measured"]["by"] == "cuts"
+
+
+def test_what_an_encoder_carries_is_not_of_a_machine_or_a_run(models, built, tmp_path):
+    index = indexed(models["static"], built, tmp_path, checkpoint_seconds=7.0)
+    settings = json.loads((index / "encoder" / "encoder.json").read_text())["settings"]
+    assert not {"device", "threads", "update", "checkpoint_seconds"} & set(settings)
+    assert settings["pooling"] == "auto"

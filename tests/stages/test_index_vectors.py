@@ -1,0 +1,55 @@
+"""The vectors of an index in the making, and the keys that its rows are found again by."""
+
+import numpy as np
+import pytest
+
+import wordpipe
+from tests.stages.test_index import notes_of, texts, words
+from wordpipe.artifacts.reader import Artifact
+from wordpipe.errors import ArtifactError
+from wordpipe.stages import index_vectors
+from wordpipe.stages.index_vectors import IndexVectors, carried_keys
+
+
+@pytest.mark.parametrize("hold", [True, False])
+@pytest.mark.parametrize("keys_first", [True, False])
+def test_vectors_and_keys_are_the_same_in_whatever_order_they_are_asked_for(hold, keys_first, tmp_path):
+    rows = texts(60, 1)
+    with Artifact(words(tmp_path / "s", rows)) as source:
+        table = IndexVectors(source, hold=hold)
+        keys = [table.keys()] if keys_first else []
+        for _ in range(3):
+            np.testing.assert_array_equal(np.concatenate(list(table.blocks())), np.array(list(rows.values())))
+            keys.append(table.keys())
+        assert (table.count, table.dim) == (60, 16)
+        assert len(np.unique(keys[0])) == 60
+        assert all((other == keys[0]).all() for other in keys)
+
+
+def test_an_update_reads_the_vectors_once_and_as_few_fit_twice(tmp_path, monkeypatch):
+    rows = texts(1_100, 1)
+    source, output = words(tmp_path / "s", rows), tmp_path / "i"
+    wordpipe.index(source, output=output, type="ivf", threads=1)
+    reads: list[list[str]] = []
+    monkeypatch.setattr(
+        index_vectors,
+        "read_batches",
+        lambda *given, read=index_vectors.read_batches: reads.append(given[2]) or read(*given),
+    )
+    made, _ = notes_of(source, output=output, type="ivf", threads=1, update=True)
+    assert reads == [["word", "vector"]]
+    monkeypatch.setattr(index_vectors, "_HELD", 1_000)
+    again, _ = notes_of(source, output=output, type="ivf", threads=1, update=True)
+    assert reads[1:] == [["word", "vector"], ["vector"], ["vector"]]
+    assert made.digest == again.digest
+
+
+def test_an_index_carries_the_keys_of_its_rows(tmp_path):
+    source = words(tmp_path / "s", texts(40, 1))
+    wordpipe.index(source, output=tmp_path / "i")
+    with Artifact(tmp_path / "i") as index, Artifact(source) as table:
+        np.testing.assert_array_equal(carried_keys(index), IndexVectors(table, hold=False).keys())
+        assert carried_keys(table) is None
+        index.manifest.counts["vectors"] = 41
+        with pytest.raises(ArtifactError, match="do not belong"):
+            carried_keys(index)
