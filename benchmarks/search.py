@@ -7,8 +7,9 @@
 The vectors made by chance are points around centres in fewer dimensions than they are wide, as those of texts are; the queries
 are more of the same and no rows of the index. Every side is a process of its own and searches in one batch, wider and wider,
 until it finds 0.95 of the true ten nearest. Peak memory is of the whole process, the vectors that it maps from the disk
-included. Exit code 0: ours reaches the recall at every size, and from 1,000,000 vectors on answers at least ten times
-the queries of flat search.
+included. The load is the mean number of processes that wanted to run in the minute before: above 1, the times tell little
+more than which side is faster. Exit code 0: ours reaches the recall at every size, and from 1,000,000 vectors on answers at
+least ten times the queries of flat search.
 """
 
 import argparse
@@ -99,10 +100,11 @@ def size_row(n: int, args: argparse.Namespace) -> dict[str, Any]:
         dim = vectors_ND.shape[1]
         del vectors_ND, everything
         sides = {}
+        others = round(os.getloadavg()[0], 1)
         for name in args.only:
             sides[name] = run_side(name, folder, args.threads, args.recall)
             print(f"{n:>9,} x {dim}  {name:<16} {json.dumps(sides[name])}", flush=True)
-    return {"n": n, "dim": dim, "queries": len(queries_QD), "sides": sides}
+    return {"n": n, "dim": dim, "queries": len(queries_QD), "load_before": others, "sides": sides}
 
 
 def promises_kept(rows: list[dict[str, Any]], recall: float) -> bool:

@@ -1,3 +1,5 @@
+import tracemalloc
+
 import faiss
 import numpy as np
 import pytest
@@ -37,6 +39,7 @@ def test_groups_are_those_of_a_walk(seed, rows, threshold):
     index.add(vectors_ND)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(near_duplicates, "_BLOCK", 7)
+        patch.setattr(near_duplicates, "_LINKS", 5)
         patch.setattr(near_duplicates, "_NEIGHBOURS", 64)
         seen: list[int] = []
         found = group_all(vectors_ND, threshold, seen.append)
@@ -46,3 +49,15 @@ def test_groups_are_those_of_a_walk(seed, rows, threshold):
         assert {frozenset(group.tolist()) for group in one.members()} == groups
     assert [len(group) for group in found.members()] == sorted(map(len, groups), reverse=True)
     assert not rows or seen[-1] == rows
+
+
+def test_memory_is_that_of_a_block_where_every_row_is_near_every_other(monkeypatch):
+    monkeypatch.setattr(near_duplicates, "_LINKS", 1 << 12)
+    vectors_ND = unit(3_000, 4, 1)
+    group_all(vectors_ND[:8], 0.5, lambda _: None)  # imports
+    tracemalloc.start()
+    found = group_all(vectors_ND, -1.0, lambda _: None)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert (found.pairs, len(found.members())) == (3_000 * 2_999 // 2, 1)
+    assert peak < 80e6  # scores 36 MB, masks 27; all links at once took 765

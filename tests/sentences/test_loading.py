@@ -29,5 +29,6 @@ def test_auto_transform() -> None:
     auto = EmbedSettings()
     assert transform_kind(auto, "transformer", 16) == "centre"
     assert transform_kind(auto, "transformer", 15) == "none"
+    assert transform_kind(auto, "transformer", 16, contrastive=True) == "none"
     assert transform_kind(auto, "words", 1_000_000) == "none"
     assert transform_kind(EmbedSettings(transform="remove-components"), "words", 3) == "remove-components"

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 from wordpipe.errors import ArtifactError, ConfigError, DivergedError, InputError
+from wordpipe.sentences import static_encoder
 from wordpipe.sentences.encoder import ENCODER_FILE
 from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.sentences.static_encoder import TABLE_FILE, TOKENIZER_FILE, StaticEncoder, static_files
@@ -129,7 +130,24 @@ def test_alone_or_in_a_crowd_and_on_threads() -> None:
     assert one.unknown == two.unknown
     assert one.unknown[29_999] == ["zebra29999"]
     alone = encoder().encode([texts[17_003]])
-    assert alone.vectors[0] == pytest.approx(one.vectors[17_003], abs=1e-6)
+    assert alone.vectors[0].tobytes() == one.vectors[17_003].tobytes()
+
+
+@pytest.mark.parametrize("dim", [1, 2, 6, 65])
+def test_a_vector_has_the_same_bits_by_either_sum(dim: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(dim)
+    table = (rng.standard_normal((len(WORDS) + 1, dim)) * 10.0 ** rng.integers(-20, 4, (len(WORDS) + 1, 1))).astype(
+        "f4"
+    )
+    table[0], table[1] = -0.0, -table[2]
+    texts = [" ".join(rng.choice([*WORDS, "zebra"], size)) for size in rng.integers(0, 40, 200)]
+    texts += ["the", "cat isn't", "", "zebra", " ".join(rng.choice(WORDS, 4500))]
+    one = encoder(static_files(table, word_tokenizer(WORDS)))
+    plain = [one.encode([text]) for text in texts]
+    monkeypatch.setattr(static_encoder, "_FEW_ROWS", -1)
+    compiled = one.encode(texts)
+    assert np.concatenate([batch.vectors for batch in plain]).tobytes() == compiled.vectors.tobytes()
+    assert [bool(batch.empty[0]) for batch in plain] == compiled.empty.tolist()
 
 
 def test_no_texts_at_all() -> None:

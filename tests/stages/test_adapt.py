@@ -13,7 +13,8 @@ from wordpipe.stages.adapt import adapt
 from wordpipe.stages.evaluate_retrieval import evaluate_retrieval
 from wordpipe.stages.making import RunOptions
 
-FEW = {"steps": 3, "batch_size": 16, "threads": 1, "lexical_dim": 16, "valid_pairs": 4}
+AGAIN = {"steps": 3, "batch_size": 16, "threads": 1, "valid_pairs": 4}
+FEW = AGAIN | {"lexical_dim": 16}
 
 
 @pytest.fixture(scope="module")
@@ -45,6 +46,22 @@ def test_words_become_a_static_encoder_of_the_documents_that_are_not_held_out(ad
         assert model.manifest.facts["goal"] == "search"
 
 
+def test_words_begin_beside_the_latent_directions_of_the_documents(adapted):
+    with Artifact(adapted[0].path, ["model"]) as model:
+        settings = model.manifest.settings
+        assert settings["lsi_weight"] > settings["words_weight"] > 0
+        assert settings["steps"] == FEW["steps"]
+
+
+def test_epochs_take_the_place_of_the_steps_that_are_usual(built, collection, tmp_path):
+    few = {**FEW, "epochs": 1, "lsi_weight": 0.0}
+    few.pop("steps")
+    made = adapt(built / "words", collection, tmp_path, RunOptions(), hold_out=False, **few)
+    assert made.unseen == []
+    with Artifact(made.path, ["model"]) as model:
+        assert model.manifest.counts["steps"] < 100
+
+
 def test_what_was_made_can_be_judged_and_adapted_again(adapted, built, collection, tmp_path):
     made, _ = adapted
     records = [
@@ -54,7 +71,7 @@ def test_what_was_made_can_be_judged_and_adapted_again(adapted, built, collectio
     (tmp_path / "corpus.jsonl").write_text("\n".join(map(json.dumps, records)))
     (tmp_path / "queries.jsonl").write_text(json.dumps({"_id": "q", "text": collection.questions[0]}))
     (tmp_path / "qrels.tsv").write_text("q\td0\t1\n")
-    found = evaluate_retrieval(made.path, tmp_path, adapt_with=FEW, lsi_dim=4, draws=0, device="cpu", threads=1)
+    found = evaluate_retrieval(made.path, tmp_path, adapt_with=AGAIN, lsi_dim=4, draws=0, device="cpu", threads=1)
     systems = {one["system"]: one for one in found["systems"]}
     assert systems["dense"]["facts"]["documents_not_trained_on"] == 6
     assert np.isfinite([*systems["hybrid"]["metrics"].values()]).all()

@@ -1,5 +1,6 @@
 """`train contrastive`: both encoders, what they start from, what pairs they are given, and their folders elsewhere."""
 
+import gzip
 import json
 import os
 import signal
@@ -21,7 +22,8 @@ from wordpipe.stages.making import RunOptions
 TRANSFORMER = {
     "encoder": "transformer", "steps": 3, "batch_size": 4, "threads": 1, "device": "cpu", "dtype": "float32", "valid_pairs": 8,
 }  # fmt: skip
-STATIC = {"steps": 3, "batch_size": 8, "lexical_dim": 16, "threads": 1, "valid_pairs": 8}
+FEW = {"steps": 3, "batch_size": 8, "threads": 1, "valid_pairs": 8}
+STATIC = FEW | {"lexical_dim": 16}
 FLAGS = {
     "transformer": ["--encoder", "transformer", "--preset", "tiny", "--device", "cpu", "--batch-size", "4"],
     "static": ["--lexical-dim", "16", "--batch-size", "8"],
@@ -124,6 +126,25 @@ def test_it_goes_on_from_a_masked_model_with_all_that_it_can_learn_from(built, s
         assert [entry.kind for entry in artifact.manifest.inputs] == ["tokens", "model", "words"]
 
 
+def test_pooling_and_weights_are_those_of_the_encoder_that_goes_on(built, transformer, tmp_path):
+    def weights(folder):
+        return load_file(folder / "word_weights.safetensors")["weights"]
+
+    few = TRANSFORMER | {"steps": 1, "valid_pairs": 2, "init": transformer}
+    trained(built, tmp_path / "on", **few)
+    assert facts(tmp_path / "on")["pooling"] == "weighted"
+    np.testing.assert_array_equal(weights(tmp_path / "on"), weights(transformer))
+    trained(built, tmp_path / "anew", **few | {"pooling": "weighted"})
+    assert not np.array_equal(
+        weights(tmp_path / "anew"), weights(transformer)
+    )  # they had the lengths of vectors in them
+    trained(built, tmp_path / "mean", **few | {"pooling": "mean"})
+    trained(built, tmp_path / "still", **few | {"init": tmp_path / "mean"})
+    for name in ("mean", "still"):
+        assert facts(tmp_path / name)["pooling"] == "mean"
+        assert not (tmp_path / name / "word_weights.safetensors").exists()
+
+
 def test_denoising_leaves_an_encoder_without_its_decoder(built, tmp_path):
     trained(
         built, tmp_path / "model", **TRANSFORMER | {"init": built / "model", "objective": "denoise", "pooling": "mean"}
@@ -145,17 +166,19 @@ def test_a_static_encoder_goes_on_and_takes_in_new_words(built, static, tmp_path
     text = handbook.read_text().replace("water", "zwater")
     (tmp_path / "other.txt").write_text(text)
     wordpipe.tokenize(tmp_path / "other.txt", output=tmp_path / "tokens", vocab_size=900)
-    made, _ = trained(tmp_path, tmp_path / "model", **STATIC | {"init": static})
+    made, _ = trained(tmp_path, tmp_path / "model", **FEW | {"init": static})
     assert made.counts["words_new"] >= 1
     assert made.counts["words_from_init"] > 500
 
 
-@pytest.mark.parametrize("name", ["pairs.jsonl", "pairs.parquet"])
+@pytest.mark.parametrize("name", ["pairs.jsonl", "pairs.parquet", "large.parquet"])
 def test_pairs_of_a_file_are_read_and_recorded_by_their_content(name, built, tmp_path):
     pairs = [("how bees find their way", "Bees find their way by the sun."), ("a kettle", "water"), ("", "nothing")]
     if name.endswith("parquet"):
         first, second = zip(*pairs, strict=True)
-        pq.write_table(pa.table({"n": [1, 2, 3], "question": first, "answer": second}), tmp_path / name)
+        kind = pa.large_string() if name.startswith("large") else pa.string()
+        columns = {"n": [1, 2, 3], "question": pa.array(first, kind), "answer": pa.array(second, kind)}
+        pq.write_table(pa.table(columns), tmp_path / name)
     else:
         lines = [json.dumps({"n": 1, "question": first, "answer": second}) for first, second in pairs]
         (tmp_path / name).write_text("\n".join(lines))
@@ -208,9 +231,10 @@ def test_killed_trainings_go_on_to_the_same_bytes(encoder, built, tmp_path):
         (TRANSFORMER | {"init": "model", "preset": "tiny"}, ConfigError, "has its own size"),
         (TRANSFORMER | {"init_embeddings": "words"}, ArtifactError, "of words, not of tokens"),
         (TRANSFORMER | {"init_embeddings": "model"}, ArtifactError, "no table of vectors"),
-        (STATIC | {"init": "model"}, ArtifactError, "no static encoder"),
+        (FEW | {"init": "model"}, ArtifactError, "no static encoder"),
         (STATIC | {"words": "words", "unit": "token"}, ArtifactError, "another unit"),
-        (STATIC | {"lexical_weight": 0.0}, ConfigError, "begins as nothing"),
+        ({**STATIC, "lexical_weight": 0.0}, ConfigError, "lexical_dim would change nothing"),
+        (FEW | {"lexical_weight": 0.0}, ConfigError, "begins as nothing"),
         (STATIC | {"min_count": 10_000}, InputError, "known word"),
     ],
 )
@@ -230,9 +254,14 @@ def test_what_does_not_fit_is_refused(settings, kind, message, built, tmp_path):
         ('{"a": "one text"}', "line 1.*two texts|two texts"),
         ("no json", "not a line of JSON"),
         ('["a", "b"]\n{"', "not a line"),
+        ('["a", "b"]\n["caf\u00e9", "b"]'.encode("latin-1"), "not UTF-8"),
+        (gzip.compress(b'["a", "b"]'), "packed"),
     ],
 )
 def test_a_bad_file_of_pairs_is_told_by_its_line(content, message, built, tmp_path):
-    (tmp_path / "pairs.jsonl").write_text(content)
-    with pytest.raises(InputError, match=message):
+    (tmp_path / "pairs.jsonl").write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(InputError, match=message) as error:
         trained(built, tmp_path / "model", **STATIC | {"pairs": tmp_path / "pairs.jsonl"})
+    where = str(error.value.where)
+    assert "pairs.jsonl" in where
+    assert message != "not UTF-8" or where.endswith("line 2, byte 6")

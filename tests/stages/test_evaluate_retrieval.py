@@ -66,6 +66,18 @@ def test_every_figure_is_that_of_trec_eval_for_the_run_written(found, data):
         assert system["unanswered"] == len(qrels) - len(each)
 
 
+def test_feedback_is_hybrid_search_asked_again_with_what_it_found(built, data):
+    result = judged(built / "words", data, feedback=2, weight=0.4)
+    systems = {one["system"]: one for one in result["systems"]}
+    again = systems["hybrid_feedback"]
+    assert again["facts"] == {"weight": 0.4, "feedback": 2}
+    assert again["metrics"] != systems["hybrid"]["metrics"]
+    assert again["unanswered"] <= systems["hybrid"]["unanswered"]
+    assert result["metrics"]["ndcg_at_10"] == systems["hybrid"]["metrics"]["ndcg_at_10"]  # what `query` would find
+    with pytest.raises(ConfigError, match="feedback"):
+        judged(built / "words", data, feedback=-1)
+
+
 def test_what_is_said_of_every_system(found):
     result, _ = found
     assert result["counts"]["queries"] == 27

@@ -124,6 +124,29 @@ def test_a_corpus_that_says_not_what_came_from_where_is_read_anew(here, cli):
     assert cli("ingest", "in", "-o", "elsewhere", "--update").err.count("nothing to update") == 1
 
 
+def test_fresh_reads_everything(here, reads, cli):
+    both()
+    reads.clear()
+    result = cli(
+        "ingest", "in", "-o", "corpus", "--update", "--fresh", "--valid", "0.2", "--metadata", "year:int", "--json"
+    )
+    assert result.code == 0, result.err
+    assert len(reads) == 6
+    assert "sources_copied" not in json.loads(result.out)["counts"]
+
+
+@pytest.mark.parametrize("flags", [[], ["--fresh"]])
+def test_a_damaged_corpus_is_made_anew(here, reads, cli, flags):
+    both()
+    reads.clear()
+    (here / "corpus" / "corpus-00000.parquet").write_bytes(b"damaged")
+    result = cli("ingest", "in", "-o", "corpus", "--update", "--valid", "0.2", "--metadata", "year:int", *flags)
+    assert result.code == 0, result.err
+    assert ("cannot be used (wrong size): all sources are read" in result.err) == (not flags)
+    assert len(reads) == 6
+    assert wordpipe.verify("corpus")["ok"]
+
+
 def test_standard_input_is_always_read(here):
     command = [sys.executable, "-m", "wordpipe", "ingest", "-", "in", "-o", "corpus", "--update", "--json"]
     for text, expected in (("One. Two.", None), ("Three.", (5, 2, 0, 0))):

@@ -290,6 +290,12 @@ def test_other_conditions_are_reported(tmp_path):
     again = training(settings.model_copy(update={"dtype": "bfloat16"}), tmp_path)
     assert not again.bitwise
     assert "dtype float32 → bfloat16" in again.notes[0]
+    flag = StopFlag()
+    with pytest.raises(Stopped):
+        list(_stopping(again, flag, 4))
+    once_more = training(settings.model_copy(update={"dtype": "bfloat16"}), tmp_path)
+    assert once_more.resumed_from == 4
+    assert not once_more.bitwise  # its first steps are what they were
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -51,6 +51,13 @@ _HEADS = {"bm25": "BM25", "tfidf": "TF-IDF", "lsi": "LSI", "dense_given": "as gi
     help="Share of the dense score in hybrid.  [default: found without labels]",
 )
 @click.option(
+    "--feedback",
+    type=click.IntRange(min=0),
+    default=0,
+    metavar="N",
+    help="Judge hybrid once more, queries moved towards their first N answers (Rocchio).  [default: 0, not]",
+)
+@click.option(
     "--language", default="auto", metavar="LANGUAGE", help="Whose endings are cut off words.  [default: auto]"
 )
 @click.option(
@@ -130,8 +137,9 @@ def _head(one: dict[str, Any]) -> str:
     if one["system"] == one["name"]:
         return _HEADS[one["system"]]
     name = short_name(one["name"], _NAME_WIDTH)
-    if one["system"] == "hybrid":
-        return f"{name}\nhybrid, {one['facts']['weight']:.2f} dense"
+    if one["system"].startswith("hybrid"):
+        again = ", feedback" if one["system"] == "hybrid_feedback" else ""
+        return f"{name}\nhybrid, {one['facts']['weight']:.2f} dense{again}"
     return f"{name}\n{_HEADS.get(one['system'], one['system'])}"
 
 

@@ -15,8 +15,8 @@ def learn(index: Any, training_TD: npt.NDArray[np.float32]) -> None:
     """Learn from a sample of the rows; what has nothing to learn is left as it is.
 
     The centroids are products of large matrices and take all threads. The codes are hundreds of clusterings of two
-    dimensions, too small to share: on two busy cores 192 of them took 35 s of waiting for each other with two threads and
-    2.5 s with one.
+    dimensions, too small to share: on two busy cores 192 of them took 35 s of processor time with two threads, most of it
+    waiting for each other, and 2.5 s with one.
 
     Args:
         index: a faiss index of any kind.

@@ -69,7 +69,7 @@ def _of_vectors(vectors_ND: npt.NDArray[np.float32]) -> npt.NDArray[np.uint64]:
 def _of_strings(column: pa.Array) -> npt.NDArray[np.uint64]:
     """A sum over eight bytes at a time, scrambled and times their place's factor (modulo 2^64), and the length.
 
-    Byte by byte it took three times as long, a third of all that an update computes.
+    Byte by byte it took 0.28 s for the texts of 118,000 sentences, and so 0.1 s.
     """
     column = column.cast(pa.large_string())
     offsets = np.frombuffer(column.buffers()[1], dtype=np.int64)[column.offset : column.offset + len(column) + 1]

@@ -20,7 +20,7 @@ from wordpipe.search.vectors import Blocks, faiss_threads, sample_rows
 
 __all__ = ["IndexUpdater", "can_be_updated"]
 
-_QUERIES = 50  # recall is then known to about 0.015; the exact answers to 100 were a third of all that an update computes
+_QUERIES = 50  # recall is then known to about 0.015; the exact answers to 100 were a fifth of an update's work
 _STREAM = 0x0DA7E  # separates these draws from every other use of the seed
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -97,6 +97,7 @@ class TextEncoder(Protocol):
         window: tokens (or words) of a window.
         overlap: tokens that windows share.
         transform: what is applied to every vector.
+        identity: what it was made of (kind, digest, …); `pairs` where a contrast has trained it.
     """
 
     kind: EncoderKind
@@ -104,6 +105,7 @@ class TextEncoder(Protocol):
     window: int
     overlap: int
     transform: Transform
+    identity: dict[str, Any]
 
     def encode(self, texts: Sequence[str]) -> EncodedBatch:
         """Encode texts.
@@ -131,14 +133,16 @@ class TextEncoder(Protocol):
         ...
 
 
-def transform_kind(settings: EmbedSettings, encoder: EncoderKind, texts: int) -> TransformKind:
+def transform_kind(
+    settings: EmbedSettings, encoder: EncoderKind, texts: int, *, contrastive: bool = False
+) -> TransformKind:
     """What `transform = auto` means for this encoder and number of texts.
 
-    A model's vectors are centred: untouched they all lie within a narrow cone. Averages of word vectors are left alone:
-    with vectors of 5 million words of Wikipedia and a = 1e-4, nothing / centre / one component scored 68.9 / 66.6 / 65.4
-    on STS-B dev (Spearman, fitted on Wikipedia) and 15.6 / 15.9 / 14.4 on Cranfield, CISI, NPL and CACM (mean nDCG@10,
-    fitted on their documents).
+    A contrastive model was trained to spread its vectors; another model's are centred: untouched they all lie within a narrow
+    cone. Averages of word vectors are left alone: with vectors of 5 million words of Wikipedia and a = 1e-4, nothing / centre /
+    one component scored 68.9 / 66.6 / 65.4 on STS-B dev (Spearman, fitted on Wikipedia) and 15.6 / 15.9 / 14.4 on Cranfield,
+    CISI, NPL and CACM (mean nDCG@10, fitted on their documents).
     """
     if settings.transform != "auto":
         return settings.transform
-    return "centre" if encoder == "transformer" and texts >= MIN_TEXTS else "none"
+    return "centre" if encoder == "transformer" and not contrastive and texts >= MIN_TEXTS else "none"

@@ -29,7 +29,8 @@ class EmbedSettings(Settings):
     transform: Literal["auto", "none", "centre", "remove-components", "whiten"] = setting(
         "auto",
         "what is done to every vector: nothing, the mean of all taken away, also the directions that all share, or every "
-        "direction given the same weight; auto: centre for 16 texts or more of a model, else none",
+        "direction given the same weight; auto: centre for 16 texts or more of a model "
+        "that no contrast has trained, else none",
     )
     components: int = setting(1, "directions that remove-components takes away", ge=1, le=1024)
     dims: int = setting(0, "numbers per vector that whiten keeps, of the strongest directions, 0 = all", ge=0)

@@ -26,7 +26,6 @@ from wordpipe.sentences.encoder import (
 )
 from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.sentences.shares import shares
-from wordpipe.sentences.sif import sum_segments
 from wordpipe.sentences.static_rows import FoundRows, TextRows, TokenRows, WordRows
 from wordpipe.sentences.static_tokenizer import listed_words
 from wordpipe.sentences.transforms import Transform
@@ -158,20 +157,35 @@ class StaticEncoder:
     def _unit_sums(self, found: FoundRows) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.bool_]]:
         """Each text's sum at length 1, and which have one; without numba where the rows are few."""
         n = len(found.offsets) - 1
-        unit_ND, norms_N = np.empty((n, self._table_VD.shape[1]), np.float32), np.empty(n, np.float32)
         if len(found.ids) <= _FEW_ROWS:
-            known = found.ids >= 0
-            before = np.concatenate([np.zeros(1, np.int64), np.cumsum(known)])[found.offsets]
-            sums_ND = sum_segments(self._table_VD, found.ids[known].astype(np.int64), np.diff(before))
-            norms_N[:] = np.linalg.norm(sums_ND, axis=1)
-            np.divide(sums_ND, np.where(norms_N > 0, norms_N, np.float32(1))[:, None], out=unit_ND)
+            unit_ND, norms_N = _unit_plainly(self._table_VD, found)
         else:
             from wordpipe.sentences.static_sums import unit_texts
 
+            unit_ND, norms_N = np.empty((n, self._table_VD.shape[1]), np.float32), np.empty(n, np.float32)
             unit_texts(self._table_VD, found.ids, found.offsets, unit_ND, norms_N)
         if not np.isfinite(norms_N).all():
             raise DivergedError("a text's vector is not finite", where="static table", hint="train the model again")
         return unit_ND, norms_N > 0
+
+
+def _unit_plainly(
+    table_VD: npt.NDArray[np.float32], found: FoundRows
+) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+    """What `static_sums.unit_texts` gives, to the bit: the sums at length 1 (N, D), and how long they were (N,).
+
+    Every addition is made in the order of the kernel, so that a text has one vector, alone or among thousands. NumPy's own
+    sums (reduceat, norm) add in pairs, and seven numbers of ten were off in the last bits.
+    """
+    sums_ND = np.zeros((len(found.offsets) - 1, table_VD.shape[1]), np.float32)
+    for text, (first, last) in enumerate(pairwise(found.offsets.tolist())):
+        ids = found.ids[first:last]
+        if len(known := ids[ids >= 0]):
+            sums_ND[text] += np.add.accumulate(table_VD[known], axis=0)[-1]  # += makes 0 of -0, as the kernel does
+    squares_N = np.add.accumulate(sums_ND * sums_ND, axis=1)[:, -1]
+    norms_N = np.sqrt(squares_N)
+    sums_ND *= (np.float32(1) / np.where(squares_N > 0, norms_N, np.float32(1)))[:, None]
+    return sums_ND, norms_N
 
 
 def _pieces(texts: Sequence[str]) -> list[Sequence[str]]:

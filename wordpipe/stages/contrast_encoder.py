@@ -40,6 +40,8 @@ def train_transformer(job: Job, source: Artifact, settings: ContrastiveSettings)
         job, source, settings, lambda texts: _ids(tokenizer, texts), vocab_size=number_of_ids(tokenizer), column="ids"
     )
     start = encoder_start(job, settings, tokenizer, data)
+    if settings.init is not None and settings.pooling is None:
+        job.note(f"pooling: {start.pooling}{'' if start.weights is None else ', by the weights of the given model'}")
     weights_V = token_weights(settings, start, text.counts)
     teacher = None if settings.teacher is None else _teacher(job, settings, tokenizer)
     work = EncoderWork(text, given, start.special, weights_V, teacher)
@@ -116,7 +118,7 @@ def _write(
     folder = sentence_transformers_files(
         "transformer",
         dim=config.dim,
-        pooling=settings.pooling,
+        pooling=start.pooling,
         max_len=config.max_len,
         weights_V=weights_V,
         tokens=tokens,
@@ -124,7 +126,7 @@ def _write(
     for name, content in folder.items():
         job.write(name, content)
     job.facts |= {
-        "encoder": "transformer", "pooling": settings.pooling, "goal": settings.goal, "objective": settings.objective,
+        "encoder": "transformer", "pooling": start.pooling, "goal": settings.goal, "objective": settings.objective,
         "pairs": pair_kinds(settings), "dim": config.dim, "architecture": config.architecture, "max_len": config.max_len,
         "transformers": native_class(config),
     }  # fmt: skip

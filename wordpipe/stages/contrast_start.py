@@ -12,12 +12,13 @@ from wordpipe.artifacts.tables import read_batches
 from wordpipe.errors import ArtifactError
 from wordpipe.model.initialise import new_model
 from wordpipe.model.language_model import LanguageModel
+from wordpipe.stages.carried import WEIGHTS_FILE
 from wordpipe.stages.making import Job
 from wordpipe.stages.model_start import check_memory, given_model
 from wordpipe.stages.models import TOKENIZER
 from wordpipe.tokens.formats.transformers_files import special_names
 from wordpipe.tokens.vocabulary import number_of_ids
-from wordpipe.training.contrast.encoder_settings import ContrastiveSettings
+from wordpipe.training.contrast.encoder_settings import DEFAULT_POOLING, ContrastiveSettings, Pooling
 from wordpipe.training.contrast.mean_start import start_as_mean
 from wordpipe.training.contrast.table_start import word_weights
 from wordpipe.training.plan import SpecialIds, model_config
@@ -39,12 +40,16 @@ class EncoderStart:
         special: the tokenizer's special ids; [CLS] and [SEP] are there.
         lengths: of the vectors that it starts from, (V,) float32; None: it starts from no vectors.
         counted: whether those vectors have their tokens' weights in them already, as a static encoder's have.
+        pooling: mean or weighted.
+        weights: what each token weighed in the model that it starts from, (V,) float32; None: that is counted anew.
     """
 
     model: LanguageModel
     special: SpecialIds
     lengths: Floats | None = None
     counted: bool = False
+    pooling: Pooling = "weighted"
+    weights: Floats | None = None
 
 
 def encoder_start(job: Job, settings: ContrastiveSettings, tokenizer: Tokenizer, data: bytes) -> EncoderStart:
@@ -52,7 +57,7 @@ def encoder_start(job: Job, settings: ContrastiveSettings, tokenizer: Tokenizer,
 
     Args:
         job: what the settings name becomes its input.
-        settings: `init`, `init_embeddings`, `preset`, `dropout`.
+        settings: `init`, `init_embeddings`, `preset`, `dropout`, `pooling`.
         tokenizer: of the tokens.
         data: its file, byte by byte.
 
@@ -65,16 +70,40 @@ def encoder_start(job: Job, settings: ContrastiveSettings, tokenizer: Tokenizer,
     if settings.init is not None:
         given = given_model(job, settings.init, tokenizer, "encoder", settings.seed)
         special = _checked(SpecialIds(**{**roles, **given.special}).completed("encoder"), settings)
-        return EncoderStart(_with_dropout(given.model, special, settings.dropout), special)
+        pooling, weights_V = _pooling_of(given.artifact, settings, number_of_ids(tokenizer))
+        model = _with_dropout(given.model, special, settings.dropout)
+        return EncoderStart(model, special, pooling=pooling, weights=weights_V)
     special = _checked(SpecialIds(**roles).completed("encoder"), settings)
+    pooling = settings.pooling or DEFAULT_POOLING
     if settings.init_embeddings is None:
-        return EncoderStart(_new(settings, tokenizer, special, None), special)
+        return EncoderStart(_new(settings, tokenizer, special, None), special, pooling=pooling)
     vectors = job.open_input(settings.init_embeddings, ["words", "model"])
     table_VD, found_V = _token_vectors(vectors, tokenizer, data)
     model = _new(settings, tokenizer, special, table_VD.shape[1])
     lengths_V = start_as_mean(model, table_VD, found_V, seed=settings.seed)
     job.counts["embeddings_given"] = int(found_V.sum())
-    return EncoderStart(model, special, lengths_V, counted=vectors.kind == "model")
+    return EncoderStart(model, special, lengths_V, counted=vectors.kind == "model", pooling=pooling)
+
+
+def _pooling_of(given: Artifact | None, settings: ContrastiveSettings, n_ids: int) -> tuple[Pooling, Floats | None]:
+    """How the encoder pools: as is asked, else as the given model does, with what its tokens weigh there.
+
+    Raises:
+        ArtifactError: weights of another number of tokens.
+    """
+    if settings.pooling is not None or given is None:
+        return settings.pooling or DEFAULT_POOLING, None
+    if given.manifest.facts.get("pooling") == "mean":
+        return "mean", None
+    if WEIGHTS_FILE not in given.names():
+        return DEFAULT_POOLING, None
+    weights_V = load(given.read(WEIGHTS_FILE))["weights"]
+    if weights_V.shape != (n_ids,):
+        raise ArtifactError(
+            "the weights of the tokens are of another tokenizer", where=given.path / WEIGHTS_FILE,
+            got=weights_V.shape, expected=(n_ids,), hint="give --pooling weighted, which counts them anew",
+        )  # fmt: skip
+    return "weighted", weights_V
 
 
 def _new(settings: ContrastiveSettings, tokenizer: Tokenizer, special: SpecialIds, width: int | None) -> LanguageModel:
@@ -90,10 +119,13 @@ def token_weights(settings: ContrastiveSettings, start: EncoderStart, counts_V: 
     """What each token weighs in the mean, (V,) float32; None: all alike.
 
     a / (a + p) for a token of share p, times the length of the vector it began with, whose own weight that is. Special
-    tokens say nothing of a text and weigh nothing.
+    tokens say nothing of a text and weigh nothing. What they weighed in the model that is trained further, they weigh still:
+    its weights have learned beside them.
     """
-    if settings.pooling == "mean":
+    if start.pooling == "mean":
         return None
+    if start.weights is not None:
+        return start.weights
     weights_V = np.ones(len(counts_V), np.float32) if start.counted else word_weights(counts_V, settings.sif_a)
     if start.lengths is not None:
         weights_V = weights_V * start.lengths

@@ -20,7 +20,15 @@ from wordpipe.tokens.vocabulary import number_of_ids, vocabulary_of
 from wordpipe.training.contrast.encoder_settings import ContrastiveSettings
 from wordpipe.training.contrast.pair_text import PairText
 from wordpipe.training.contrast.stem_means import count_stems, near_their_stems
-from wordpipe.training.contrast.table_start import Stem, joined_parts, lexical_part, lsi_part, word_weights
+from wordpipe.training.contrast.table_start import (
+    Stem,
+    join_compounds,
+    joined_parts,
+    lexical_part,
+    lsi_part,
+    passage_weights,
+    word_weights,
+)
 from wordpipe.words.table import WordVectors
 
 __all__ = ["first_table", "spelled"]
@@ -48,13 +56,11 @@ def first_table(job: Job, settings: ContrastiveSettings, words: Sequence[str], t
     if settings.init is not None:
         return _table_of(job, settings, words, text)
     stems = _stem(words, settings.unit, text)([*words])
-    weights = word_weights(text.counts, settings.sif_a)
+    weights, of_stems = _weights(settings, stems, text)
     parts: list[tuple[Floats, Floats, float]] = []
     if vectors is not None and settings.words_weight:
         parts.append((near_their_stems(vectors, stems, text.counts), weights, settings.words_weight))
     if settings.lexical_weight:
-        # a stem weighs as its forms together do; word by word STS fell from 64.3 to 63.8 (see near_their_stems)
-        of_stems = word_weights(count_stems(stems, text.counts), settings.sif_a, text.counts.sum())
         directions = lexical_part(stems, settings.lexical_dim, settings.seed)
         parts.append((directions, of_stems, settings.lexical_weight))
     if settings.lsi_weight:
@@ -65,7 +71,18 @@ def first_table(job: Job, settings: ContrastiveSettings, words: Sequence[str], t
             "the table begins as nothing", where="words_weight, lexical_weight, lsi_weight", got="no part with a weight",
             hint="give --words WORDS, or a weight above 0",
         )  # fmt: skip
-    return joined_parts(parts, text)
+    table_VD = joined_parts(parts, text)
+    return join_compounds(table_VD, words) if settings.goal == "search" and settings.unit == "word" else table_VD
+
+
+def _weights(settings: ContrastiveSettings, stems: Sequence[str], text: PairText) -> tuple[Floats, Floats]:
+    """What the words begin to weigh, (V,), and what they do in the lexical part."""
+    if settings.word_weighting == "idf":
+        weights = passage_weights(text, stems)
+        return weights, weights
+    # a stem weighs as its forms together do; word by word STS fell from 64.3 to 63.8 (see near_their_stems)
+    of_stems = word_weights(count_stems(stems, text.counts), settings.sif_a, text.counts.sum())
+    return word_weights(text.counts, settings.sif_a), of_stems
 
 
 def _word_part(job: Job, settings: ContrastiveSettings, words: Sequence[str]) -> Floats:

@@ -24,6 +24,7 @@ IdsOf = Callable[[Sequence[str]], list[list[int]]]
 """Texts → the ids of each, as the rows of the tokens artifact have them."""
 
 _AT_ONCE = 4096  # texts
+_PACKED = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd")  # gzip, bzip2, xz, zstd
 
 
 def contrast_text(
@@ -122,14 +123,19 @@ def _pair_texts(path: Path) -> Iterator[list[str]]:
     """The texts of a file of pairs, those of a pair one after the other, some at a time.
 
     Raises:
-        InputError: neither Parquet nor JSON Lines, or a row without two texts.
+        InputError: neither Parquet nor JSON Lines, packed, not UTF-8, or a row without two texts.
     """
     if path.suffix == ".parquet":
         yield from _parquet_texts(path)
         return
     texts: list[str] = []
-    with path.open(encoding="utf-8") as file:
+    with path.open("rb") as file:
         for number, line in enumerate(file, 1):
+            if number == 1 and line.startswith(_PACKED):
+                raise InputError(
+                    "a packed file of pairs is not read", where=path, got="a compressed file",
+                    expected="JSON Lines or Parquet", hint=f"unpack it, for example: gzip -dk {path}",
+                )  # fmt: skip
             if not line.isspace():
                 texts += _two_texts(line, f"{path}, line {number}")
             if len(texts) >= _AT_ONCE:
@@ -141,7 +147,7 @@ def _pair_texts(path: Path) -> Iterator[list[str]]:
 def _parquet_texts(path: Path) -> Iterator[list[str]]:
     try:
         with pq.ParquetFile(path) as file:
-            columns = [field.name for field in file.schema_arrow if pa.types.is_string(field.type)][:2]
+            columns = [field.name for field in file.schema_arrow if _is_text(field.type)][:2]
             if len(columns) < 2:
                 raise InputError(
                     "a file of pairs has two columns of text", where=path, got=", ".join(columns) or "none"
@@ -153,9 +159,19 @@ def _parquet_texts(path: Path) -> Iterator[list[str]]:
         raise InputError("not a sound Parquet file", where=path, got=" ".join(str(error).split())) from None
 
 
-def _two_texts(line: str, where: str) -> list[str]:
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
+def _two_texts(line: bytes, where: str) -> list[str]:
     try:
-        values = json.loads(line)
+        values = json.loads(line.decode())
+    except UnicodeDecodeError as error:
+        raise InputError(
+            "a file of pairs is not UTF-8", where=f"{where}, byte {error.start + 1}",
+            got=f"byte 0x{line[error.start]:02x}",
+            hint="convert it first, for example: iconv -f LATIN1 -t UTF-8",
+        ) from None  # fmt: skip
     except (ValueError, RecursionError) as error:
         raise InputError(
             "not a line of JSON", where=where, got=error, hint="one JSON object or list per line"

@@ -59,7 +59,8 @@ def embed(
         raw = open_encoder(origin, chosen.model_copy(update=_AS_EVER))  # how it is run now is no part of the encoder
         job.device, job.threads = device_and_threads(raw, chosen)
         cutter = UnitCutter(chosen, raw)
-        earlier = open_earlier(job, origin, raw, chosen) if chosen.update else None
+        updating = chosen.update and not job.run.fresh
+        earlier = open_earlier(job, origin, raw, chosen) if updating else None
         plan, earlier = _plan(job, source, cutter, earlier)
         shelf = Shelf(job.partial, _recipe(job, earlier))
         texts = _texts_to_encode(source, cutter, plan)
@@ -68,7 +69,8 @@ def embed(
         transform, fit = fitted(vectors, raw, chosen)
         write_sentences(job, source.artifact, cutter.read(source.rows("writing", None)), vectors, transform)
         carry_encoder(job, raw.with_transform(transform), origin)
-        job.bitwise = job.device == "cpu" and (transform.kind == "none" or not plan.reused)
+        exact = not plan.reused or (earlier is not None and earlier.exact and transform.kind == "none")
+        job.bitwise = job.device == "cpu" and exact
         job.facts = {
             "dim": transform.dim,
             "encoder": encoder_facts(origin, raw),
@@ -116,7 +118,7 @@ def _plan(job: Job, source: _Source, cutter: UnitCutter, earlier: Earlier | None
 def _recipe(job: Job, earlier: Earlier | None) -> str:
     """What the pieces on the shelf are pieces of: which texts are encoded depends on the earlier artifact too."""
     after = "" if earlier is None else f" after {earlier.artifact.digest}"
-    return f"{job.recipe} {job.device} {library_versions(*job.libraries)}{after}"
+    return f"{job.recipe} {job.device} {job.threads} threads {library_versions(*job.libraries)}{after}"
 
 
 def _texts_to_encode(source: _Source, cutter: UnitCutter, plan: VectorPlan) -> Iterator[pa.StringArray]:

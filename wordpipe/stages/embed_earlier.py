@@ -6,7 +6,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wordpipe.artifacts.reader import Artifact, is_artifact
+from wordpipe import __version__
+from wordpipe.artifacts.manifest import library_versions
+from wordpipe.artifacts.reader import Artifact
 from wordpipe.artifacts.tables import read_batches, row_count
 from wordpipe.artifacts.vectors import matrix_of
 from wordpipe.sentences.encoder import TRANSFORM_FILE
@@ -16,6 +18,7 @@ from wordpipe.sentences.transforms import Transform
 from wordpipe.sentences.undoing import can_undo, undone
 from wordpipe.sentences.units import read_after_title
 from wordpipe.stages.carried import ENCODER
+from wordpipe.stages.earlier import earlier_artifact
 from wordpipe.stages.embed_vectors import StoredVectors
 from wordpipe.stages.making import Job
 
@@ -32,6 +35,8 @@ _NOT_OF_VECTORS = {
     "device",
 }  # untransformed ones
 _OF_TRANSFORM = ("transform", "components", "dims")
+# a text's vector has the same bits whatever is encoded with it; a transformer's depends on the padding of its batch
+_BY_THEMSELVES = ("words", "static")
 
 
 @dataclass(frozen=True)
@@ -46,6 +51,7 @@ class Earlier:
         changed: texts that came or went since.
         without_vector: texts of its corpus that it has no vector of; they are encoded again, and are no news.
         same_transform: whether the settings ask for that kind of transform again.
+        exact: whether its vectors are to the bit what the encoder gives now, not only to rounding.
     """
 
     artifact: Artifact
@@ -55,6 +61,7 @@ class Earlier:
     changed: int
     without_vector: int
     same_transform: bool
+    exact: bool
 
     def changed_with(self, plan: VectorPlan) -> int:
         """Texts that have come or gone since the transform was fitted, those of this update too."""
@@ -89,22 +96,13 @@ def encoder_facts(origin: Artifact, raw: Any) -> dict[str, str]:
 
 def open_earlier(job: Job, origin: Artifact, raw: Any, settings: EmbedSettings) -> Earlier | None:
     """The artifact at the job's output, if its vectors can be used; else a note says why not."""
-    if not is_artifact(job.output):
-        job.note(f"nothing to update at {job.output}: all texts are embedded")
+    artifact = earlier_artifact(job, "all texts are embedded")
+    if artifact is None:
         return None
-    artifact = job.keep_open(Artifact(job.output, ["sentences"], verify=job.run.verify))
-    facts = artifact.manifest.facts
-    before = {**EmbedSettings().manifest(), **artifact.manifest.settings}  # it may be older than some settings
-    for what, was, now in [
-        ("the encoder", facts["encoder"], encoder_facts(origin, raw)),
-        *((name, before[name], value) for name, value in _of_vectors(settings).items()),
-        ("the device", artifact.manifest.device, job.device),
-    ]:
-        if was != now:
-            job.note(
-                f"{what} is another than that of {job.output} ({_shown(was)} → {_shown(now)}): all is embedded again"
-            )
-            return None
+    facts, before = artifact.manifest.facts, _settings_of(artifact)
+    if (reason := _unusable(job, artifact, encoder_facts(origin, raw), settings)) is not None:
+        job.note(f"{reason}: all is embedded again")
+        return None
     transform = Transform.from_bytes(artifact.read(ENCODER + TRANSFORM_FILE), facts["transform"])
     fit = facts.get("fit") or {"texts": row_count(artifact, "sentences"), "changed": 0}
     same = all(value == before[name] for name, value in settings.manifest().items() if name in _OF_TRANSFORM)
@@ -117,7 +115,34 @@ def open_earlier(job: Job, origin: Artifact, raw: Any, settings: EmbedSettings) 
         changed=int(fit["changed"]),
         without_vector=artifact.manifest.counts.get("dropped_without_vector", 0),
         same_transform=same,
+        exact=transform.kind == "none" and raw.kind in _BY_THEMSELVES and _repeatable(job, artifact),
     )
+
+
+def _unusable(job: Job, artifact: Artifact, encoder: dict[str, str], settings: EmbedSettings) -> str | None:
+    """Why the encoder would not give the earlier vectors again; None where it would."""
+    facts, before = artifact.manifest.facts, _settings_of(artifact)
+    if not {"encoder", "transform"} <= facts.keys() or ENCODER + TRANSFORM_FILE not in artifact.names():
+        return f"{job.output} does not say how its vectors were made"
+    for what, was, now in [
+        ("the encoder", facts["encoder"], encoder),
+        *((name, before[name], value) for name, value in _of_vectors(settings).items()),
+        ("the device", artifact.manifest.device, job.device),
+    ]:
+        if was != now:
+            return f"{what} is another than that of {job.output} ({_shown(was)} → {_shown(now)})"
+    return None
+
+
+def _repeatable(job: Job, artifact: Artifact) -> bool:
+    """Whether a new run of what made the artifact would give its bytes: it says so, and ran on this code."""
+    made = artifact.manifest
+    return made.bitwise and made.wordpipe == __version__ and made.versions == library_versions(*job.libraries)
+
+
+def _settings_of(artifact: Artifact) -> dict[str, Any]:
+    """How it was made; it may be older than some settings, which then had their defaults."""
+    return {**EmbedSettings().manifest(), **artifact.manifest.settings}
 
 
 def _of_vectors(settings: EmbedSettings) -> dict[str, Any]:
@@ -137,4 +162,7 @@ def _keys(job: Job, artifact: Artifact, *, with_title: bool) -> NDArray[np.uint6
 
 
 def _shown(value: Any) -> str:
-    return f"{value['kind']} {value['digest'][:12]}, {value['pooling']}" if isinstance(value, dict) else str(value)
+    if not isinstance(value, dict):
+        return str(value)
+    kind, digest, pooling = (str(value.get(name, "?")) for name in ("kind", "digest", "pooling"))
+    return f"{kind} {digest[:12]}, {pooling}"

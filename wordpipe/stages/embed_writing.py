@@ -104,7 +104,7 @@ def fitted(vectors: PlannedVectors, raw: TextEncoder, settings: EmbedSettings) -
     if vectors.kept is not None:
         known = vectors.kept.kind != "none"
         return vectors.kept, {"texts": vectors.fitted_on, "changed": vectors.changed} if known else {}
-    kind = transform_kind(settings, raw.kind, len(vectors))
+    kind = transform_kind(settings, raw.kind, len(vectors), contrastive="pairs" in raw.identity)
     if kind == "none":
         return Transform.none(raw.dim), {}
     moments = Moments(raw.dim)

@@ -33,6 +33,7 @@ def evaluate_retrieval(
     lsi_dim: int = 300,
     drop_identical: bool = False,
     draws: int = 10_000,
+    feedback: int = 0,
     language: str = "auto",
     runs: PathLike | None = None,
     run: RunOptions | None = None,
@@ -59,6 +60,8 @@ def evaluate_retrieval(
         lsi_dim: directions of latent semantic indexing.
         drop_identical: leave out a document that has the same id as the query, as BEIR does with ArguAna.
         draws: of the bootstrap, from which intervals and p come; 0 leaves them out.
+        feedback: judge one more system, hybrid_feedback: hybrid search again, with each query's vector moved towards this many
+            of its first hybrid answers; 0 does not.
         language: whose endings are cut off words (Snowball), none, or auto.
         runs: a folder in which each system's answers are written as SYSTEM.trec.
         run: progress, verification.
@@ -79,7 +82,7 @@ def evaluate_retrieval(
     """
     run, chosen = run or RunOptions(), EmbedSettings.make(settings)
     lexical = LexicalSettings.make({"language": language})
-    norms = Norms(depth, weight, lsi_dim, drop_identical, draws)
+    norms = Norms(depth, weight, lsi_dim, drop_identical, draws, feedback)
     with storage_errors():
         collection = open_collection(data, split)
         judging = Judging(collection, norms, run, None if runs is None else Path(runs))
@@ -134,7 +137,13 @@ def _judge_pair(judging: Judging, floors: Floors, name: str, adapted: Adapted, s
         "unknown_words": {"count": len(unknown), "first": [*dict.fromkeys(unknown)][:_UNKNOWN_SHOWN]},
     }
     judging.add("dense", name, dense, facts)
-    judging.add("hybrid", name, mixed(dense, floors.answers["bm25"], mixing["weight"], judging.reach), mixing)
+    share, worded = mixing["weight"], floors.answers["bm25"]
+    hybrid = mixed(dense, worded, share, judging.reach)
+    judging.add("hybrid", name, hybrid, mixing)
+    if take := judging.norms.feedback:
+        again = encoded.answers_after(hybrid, take, judging.reach)
+        facts = {"weight": share, "feedback": take}
+        judging.add("hybrid_feedback", name, mixed(again, worded, share, judging.reach), facts)
 
 
 def _metrics(systems: Sequence[dict[str, Any]]) -> dict[str, Any]:

@@ -14,8 +14,13 @@ from wordpipe.stages.making import Job
 __all__ = ["curve_lines", "index_facts", "lineage_of", "note_built", "note_plan"]
 
 
+_WORTH_TELLING = 5.0, 100e6  # seconds, bytes of index: below both nobody plans anything
+
+
 def note_plan(job: Job, plan: Plan) -> None:
-    """Say what the building is predicted to need."""
+    """Say what the building is predicted to need, where it is much; the manifest has it in any case."""
+    if plan.seconds < _WORTH_TELLING[0] and plan.index_bytes < _WORTH_TELLING[1]:
+        return
     job.note(
         f"predicted for {plan.kind.name}: {plan.memory_bytes / 1e6:,.0f} MB of memory at the peak, an index of "
         f"{plan.index_bytes / 1e6:,.0f} MB, about {max(plan.seconds, 1):,.0f} s"

@@ -26,8 +26,8 @@ class IndexVectors:
 
     Args:
         source: the artifact.
-        hold: keep the vectors in memory, up to 2 GiB of them. An update looks at every row and computes next to nothing, so
-            that a second reading is a large part of it; a build reads again.
+        hold: keep the vectors in memory, up to 2 GiB of them. An update looks at every row and computes little, so
+            that a second reading would be a sixth of it; a build reads again.
     """
 
     def __init__(self, source: Artifact, *, hold: bool) -> None:

@@ -41,7 +41,8 @@ def ingest(
         digests = dict.fromkeys((source.name for source in found), "")
         digests |= {str(entry["name"]): str(entry["blake3"]) for entry in prints}
         schema = corpus_schema(found, chosen)
-        earlier = open_earlier(job, chosen, schema, digests) if chosen.update else None
+        updating = chosen.update and not job.run.fresh
+        earlier = open_earlier(job, chosen, schema, digests) if updating else None
         with job.table("corpus", schema) as table, job.table("sources", SOURCES, single=True, log=True) as log:
             notes, report = SourceNotes(log, digests), partial(_report, job, 0 if streams else found.bytes)
             reader = Ingest(found, chosen, on_bytes=report, on_source=notes.add, earlier=earlier)

@@ -5,11 +5,12 @@ from collections.abc import Iterable, Mapping, Sequence
 import pyarrow as pa
 
 from wordpipe import __version__
-from wordpipe.artifacts.reader import Artifact, is_artifact
+from wordpipe.artifacts.reader import Artifact
 from wordpipe.artifacts.schemas import CORPUS, SOURCES
 from wordpipe.artifacts.tables import TableWriter, read_batches, read_schema, row_count
 from wordpipe.corpus.reuse import EarlierCorpus, SourceNote
 from wordpipe.corpus.settings import IngestSettings
+from wordpipe.stages.earlier import earlier_artifact
 from wordpipe.stages.making import Job
 
 __all__ = ["SourceNotes", "open_earlier"]
@@ -61,10 +62,9 @@ def open_earlier(
         schema: the columns of the corpus that is made.
         digests: content hash of each source by name; empty for a stream.
     """
-    if not is_artifact(job.output):
-        job.note(f"nothing to update at {job.output}: all sources are read")
+    artifact = earlier_artifact(job, "all sources are read")
+    if artifact is None:
         return None
-    artifact = job.keep_open(Artifact(job.output, ["corpus"], verify=job.run.verify))
     if (reason := _unusable(artifact, settings, schema)) is not None:
         job.note(f"{reason}: all sources are read")
         return None

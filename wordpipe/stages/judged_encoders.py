@@ -13,7 +13,7 @@ from wordpipe.errors import ArtifactError
 from wordpipe.runtime import Progress
 from wordpipe.sentences.encoder import TextEncoder, transform_kind
 from wordpipe.sentences.settings import EmbedSettings
-from wordpipe.sentences.transforms import Moments, Transform
+from wordpipe.sentences.transforms import Moments, Transform, TransformKind
 from wordpipe.stages.encoders import carried_encoder, open_encoder
 from wordpipe.stages.making import PathLike, RunOptions
 
@@ -81,8 +81,12 @@ class JudgedEncoder:
         """The transform that the settings call for, fitted on encoded texts; none where the encoder carries its own."""
         moments = Moments(texts.vectors.shape[1])
         moments.add(texts.vectors)
-        kind = "none" if self.carries else transform_kind(self.settings, self.encoder.kind, moments.count)
+        kind = "none" if self.carries else self._kind(moments.count)
         return moments.fit(kind, self.settings.components, dims=self.settings.dims)
+
+    def _kind(self, texts: int) -> TransformKind:
+        contrastive = "pairs" in self.encoder.identity
+        return transform_kind(self.settings, self.encoder.kind, texts, contrastive=contrastive)
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """The lexical half of an index: built from the same rows, carried in the same folder, asked beside the vectors."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -9,7 +9,9 @@ import numpy.typing as npt
 from wordpipe.artifacts.reader import Artifact
 from wordpipe.artifacts.tables import read_batches
 from wordpipe.search.lexical import LexicalIndex, LexicalSettings
-from wordpipe.stages.making import Job
+
+if TYPE_CHECKING:
+    from wordpipe.stages.making import Job
 
 __all__ = ["LEXICAL", "carry_lexical", "has_lexical", "open_lexical"]
 
@@ -17,7 +19,7 @@ LEXICAL = "lexical/"  # files of the lexical index within an index artifact
 
 
 def carry_lexical(
-    job: Job,
+    job: "Job",
     source: Artifact,
     settings: LexicalSettings,
     *,

@@ -24,6 +24,7 @@ from wordpipe.stages.making import Job
 __all__ = ["measured_weight"]
 
 _STREAM = 0x3E16  # of random numbers
+_MOST_SIBLINGS = 100  # of a document with more rows, such as a book in one file, the others are about anything
 _DRAWN = 4 * ENOUGH  # rows read, as some are too short
 
 
@@ -65,12 +66,13 @@ def _questions(job: Job, source: Artifact) -> PseudoQueries | None:
     """
     documents_N, rows_of = _documents(source)
     rng = np.random.default_rng(_STREAM)
-    siblings = np.flatnonzero(rows_of[documents_N] > 1)
+    rows_N = rows_of[documents_N]
+    siblings = np.flatnonzero((rows_N > 1) & (rows_N <= _MOST_SIBLINGS))
     if len(siblings) >= LEAST:
         return _of_rows(source, documents_N, rng.permutation(siblings)[:ENOUGH])
-    alone = np.flatnonzero(rows_of[documents_N] == 1)
+    alone = np.flatnonzero((rows_N == 1) | (rows_N > _MOST_SIBLINGS))
     drawn = _read(source, rng.permutation(alone)[:_DRAWN].tolist())
-    titles = [title for _, title, _ in drawn]
+    titles = [title if rows_N[row] == 1 else "" for row, title, _ in drawn]
     if _knows_titles(source) and any(titles):
         job.note("the encoder was trained on titles: cuts of the texts, not titles, weigh words and vectors")
         titles = [""] * len(drawn)

@@ -60,10 +60,12 @@ class Given:
     Attributes:
         model: with its weights.
         special: role → id, as the folder itself names them.
+        artifact: that it is from; None: from a folder of transformers.
     """
 
     model: LanguageModel
     special: Mapping[str, int]
+    artifact: Artifact | None = None
 
 
 def check_memory(config: ModelConfig) -> None:
@@ -91,7 +93,7 @@ def given_model(job: Job, path: Path, tokenizer: Tokenizer, architecture: Archit
         ArtifactError: it has another tokenizer, too few embeddings for it, or is of another architecture than the task trains.
         InputError: nothing there.
     """
-    loaded, theirs, names = _open(job, path, seed)
+    artifact, (loaded, theirs, names) = _open(job, path, seed)
     for text in loaded.notes:
         job.warn(f"{path.name}: {text}")
     config = loaded.config
@@ -116,14 +118,16 @@ def given_model(job: Job, path: Path, tokenizer: Tokenizer, architecture: Archit
     ids = {role: getattr(config, f"{role}_id") for role in ("pad", "bos", "eos", "cls", "sep", "mask")}
     known = {role: number for role, number in ids.items() if number is not None and tokenizer.id_to_token(number)}
     named = {role: tokenizer.token_to_id(token) for role, token in names.items()}
-    return Given(loaded.model, known | {role: number for role, number in named.items() if number is not None})
+    there = {role: number for role, number in named.items() if number is not None}
+    return Given(loaded.model, known | there, artifact)
 
 
-def _open(job: Job, path: Path, seed: int) -> tuple[Loaded, Tokenizer, dict[str, str]]:
+def _open(job: Job, path: Path, seed: int) -> tuple[Artifact | None, tuple[Loaded, Tokenizer, dict[str, str]]]:
     if (path / "manifest.json").is_file() or not path.is_dir():
-        return read_artifact(job.open_input(path, ["model"]))
+        artifact = job.open_input(path, ["model"])
+        return artifact, read_artifact(artifact)
     job.inputs.append(model_entry(path))
-    return read_folder(path, allow_missing_head=True, seed=seed)
+    return None, read_folder(path, allow_missing_head=True, seed=seed)
 
 
 def _check_tokenizer(theirs: Tokenizer, ours: Tokenizer, path: Path) -> None:

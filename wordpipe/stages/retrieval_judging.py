@@ -1,11 +1,12 @@
 """Judging the systems of `wordpipe evaluate retrieval`, one after the other, and against the first of them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from wordpipe.errors import ConfigError
+from wordpipe.artifacts.files import whole_file
+from wordpipe.errors import ConfigError, InputError
 from wordpipe.runtime import Progress
 from wordpipe.search.collection import Collection
 from wordpipe.sentences.settings import EmbedSettings
@@ -30,9 +31,10 @@ class Norms:
     lsi_dim: int
     drop_identical: bool
     draws: int
+    feedback: int = 0
 
     def __post_init__(self) -> None:
-        for name, least in (("depth", 1), ("lsi_dim", 1), ("draws", 0)):
+        for name, least in (("depth", 1), ("lsi_dim", 1), ("draws", 0), ("feedback", 0)):
             if getattr(self, name) < least:
                 raise ConfigError("no such number", where=name, got=getattr(self, name), expected=f"{least} or more")
         if self.weight is not None and not 0 <= self.weight <= 1:
@@ -49,6 +51,9 @@ class Judging:
         run: progress, verification.
         runs: where answers are written as TREC runs; None: nowhere.
         systems: what was found, one for each system.
+
+    Raises:
+        InputError: runs are wanted, and an id would not be read back from them.
     """
 
     collection: Collection
@@ -57,6 +62,11 @@ class Judging:
     runs: Path | None
     systems: list[dict[str, Any]] = field(default_factory=list)
     _first: Array | None = None
+
+    def __post_init__(self) -> None:
+        if self.runs is not None:
+            _refuse_other_than_words("document", self.collection.documents)
+            _refuse_other_than_words("query", self.collection.queries)
 
     @property
     def reach(self) -> int:
@@ -91,6 +101,19 @@ class Judging:
 
     def _write(self, system: str, lines: str) -> None:
         assert self.runs is not None
-        self.runs.mkdir(parents=True, exist_ok=True)
         often = sum(one["system"] == system for one in self.systems)
-        (self.runs / f"{system}{f'-{often}' if often > 1 else ''}.trec").write_text(lines, encoding="utf-8")
+        with whole_file(self.runs / f"{system}{f'-{often}' if often > 1 else ''}.trec") as file:
+            file.write(lines.encode())
+
+
+def _refuse_other_than_words(what: str, names: Iterable[str]) -> None:
+    """A line of a TREC run is parted at its blanks, and is UTF-8."""
+    for name in names:
+        if name.encode(errors="ignore").decode().split() != [name]:  # ignored: half a character, as JSON may have it
+            raise InputError(
+                f"the id of a {what} is not one word, so no TREC run can name it",
+                where="runs",
+                got=repr(name),
+                expected="no blanks, not empty",
+                hint="judge without writing runs, or give it another id in the collection and its judgements",
+            )

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from wordpipe.runtime import Progress, Report
 from wordpipe.search.collection import Collection
 from wordpipe.search.exact import nearest
+from wordpipe.search.feedback import towards_answers
 from wordpipe.search.hits import Hits, best_of
 from wordpipe.search.lexical import Analyser, LexicalIndex, LexicalSettings
 from wordpipe.search.lsi import LatentSpace
@@ -92,6 +93,11 @@ class EncodedCollection:
     def answers(self, depth: int) -> Answers:
         """The documents nearest to each query; none for a query without a vector."""
         return exact_answers(self.questions.vectors, self.documents.vectors, depth)
+
+    def answers_after(self, first: Answers, take: int, depth: int) -> Answers:
+        """The documents nearest to each query once it has moved towards the best `take` of its first answers."""
+        moved_QD = towards_answers(self.questions.vectors, first, self.documents.vectors, take)
+        return exact_answers(moved_QD, self.documents.vectors, depth)
 
 
 def encode_collection(judged: JudgedEncoder, collection: Collection) -> EncodedCollection:

@@ -159,6 +159,7 @@ class Training:
             "sums": self._gradient_step.sums.tolist(),
             "seconds": self.seconds,
             "machine": self._machine(),
+            "bitwise": self.bitwise,
             "micro_batch": self.plan.micro_batch,
             "seq_len": self.plan.seq_len,
             "extended_from": self.extended_from,
@@ -256,6 +257,9 @@ class Training:
         self._reports.restore(snapshot.log["history"], snapshot.log["seconds"])
         if self._gradient_step.scaler is not None and snapshot.log.get("scaler"):
             self._gradient_step.scaler = LossScaler(**snapshot.log["scaler"])
+        self.bitwise = self.bitwise and snapshot.log.get(
+            "bitwise", True
+        )  # models kept their states before it was written
         self._continue_on(snapshot.log["machine"])
 
     def _extend(self, begin: Snapshot) -> None:

@@ -7,10 +7,12 @@ import pytest
 import torch
 
 from tests.training.contrast.encoders import CPU, batch_of, model_of
+from tests.training.contrast.slow_false_negatives import slow_false_negatives
+from wordpipe.model.seeds import seed_of
 from wordpipe.training.contrast.contrast_learner import Contrasting, ContrastLearner, Teacher
 from wordpipe.training.contrast.loss import info_nce
 from wordpipe.training.contrast.masked_beside import MaskedBeside
-from wordpipe.training.contrast.sequences import Framing
+from wordpipe.training.contrast.sequences import Framing, joined, rows_of
 from wordpipe.training.contrast.vectors import text_vectors
 
 FRAMING = Framing(2, 3, 16, torch.device("cpu"))
@@ -54,14 +56,24 @@ def test_pieces_give_the_gradients_of_the_whole(drop_false):
 
 
 def test_pieces_are_encoded_again_under_the_dropout_of_the_first_time():
-    """Else the gradient would be that of other vectors: both passes give the same, so a step is its own repetition."""
-    batch, numbers, found = batch_of(9), replace(NUMBERS, at_once=40), []
-    for _ in range(2):
-        model = model_of(dropout=0.3).train()
-        torch.manual_seed(len(found))
-        found.append(step(learner_of(model, batch, numbers)))
-    assert found[0][0] == found[1][0]
-    assert all(torch.equal(found[0][1][name], value) for name, value in found[1][1].items())
+    """Else the gradient would be that of other vectors than the loss has seen: against one graph over all pieces."""
+    batch = batch_of(9)
+    texts, model = joined(batch.first, batch.second), model_of(dropout=0.3).train()
+    pieces = FRAMING.pieces(texts, 40)
+    assert len(pieces) > 2
+    encoded = []
+    for number, rows in enumerate(pieces):
+        torch.manual_seed(seed_of(NUMBERS.seed, "dropout", 0, number))
+        encoded.append(text_vectors(model, FRAMING.packed(rows_of(texts, rows)), None))
+    vectors_SD = torch.cat(encoded)[torch.from_numpy(np.argsort(np.concatenate(pieces)))]
+    loss = info_nce(*vectors_SD.chunk(2), temperature=NUMBERS.temperature)
+    loss.backward()
+    want = {name: value.clone() for name, value in gradients(model).items()}
+    found, got = step(learner_of(model_of(dropout=0.3).train(), batch, replace(NUMBERS, at_once=40)))
+    assert abs(found - float(loss.detach())) < 1e-6
+    assert got.keys() == want.keys()
+    for name, value in got.items():
+        torch.testing.assert_close(value, want[name], atol=1e-6, rtol=1e-4)
 
 
 def test_texts_of_one_document_are_no_negatives():
@@ -80,6 +92,20 @@ def test_the_queue_holds_the_second_texts_of_the_steps_before_and_can_be_restore
     again = learner_of(model_of(dropout=0.1).train(), batch, numbers)
     again.load(learner.state())
     assert float(again.gradients(1).loss) == float(learner.gradients(1).loss)
+
+
+def test_queued_texts_of_the_same_document_are_no_negatives():
+    before, batch = batch_of(6, seed=1), batch_of(6, seed=2)
+    batch = replace(batch, document=batch.document + 1)
+    model, numbers = model_of().train(), replace(NUMBERS, queue=8, drop_false=True)
+    learner = ContrastLearner(model, [before, batch].__getitem__, FRAMING, None, numbers, CPU)
+    learner.gradients(0)
+    first, second = (text_vectors(model, FRAMING.packed(side), None) for side in (batch.first, batch.second))
+    queued = text_vectors(model, FRAMING.packed(before.second), None)
+    same = slow_false_negatives(batch, before)
+    assert sum(row[6:].count(True) for row in same) == 8
+    want = info_nce(first, second, temperature=0.1, queue_QD=queued, same_BN=torch.tensor(same))
+    assert abs(float(learner.gradients(1).loss) - float(want.detach())) < 1e-5
 
 
 def test_a_teacher_is_asked_for_the_texts_and_adds_its_loss():

@@ -16,11 +16,57 @@ from wordpipe.training.contrast.encoder_settings import ContrastiveSettings
         ({"encoder": "transformer", "init": "a", "dim": 64, "n_layers": 2}, "dim, n_layers cannot be chosen here"),
         ({"encoder": "transformer", "objective": "denoise", "pair_crop": 1.0}, "pair_crop cannot be chosen with"),
         ({"encoder": "transformer", "teacher_temperature": 0.1}, "mean nothing without a teacher"),
+        *[
+            ({"encoder": "transformer", "objective": "denoise", name: value}, f"{name} cannot be chosen with objective")
+            for name, value in {
+                "goal": "search",
+                "max_similarity": 0.9,
+                "false_negatives": "keep",
+                "deletion_rate": 0.5,
+            }.items()
+        ],
     ],
 )
 def test_settings_that_mean_nothing_together_are_refused(values, message):
     with pytest.raises(ConfigError, match=message):
         ContrastiveSettings.make(values)
+
+
+BERT = {"encoder": "transformer"}
+
+
+@pytest.mark.parametrize(
+    ("idle", "beside", "awake"),
+    [
+        ({"denoise_rate": 0.5}, BERT, {"objective": "denoise"}),
+        ({"mask_rate": 0.5}, BERT, {"mlm_weight": 0.1}),
+        ({"lsi_dim": 8}, {}, {"lsi_weight": 1.0}),
+        ({"lexical_dim": 8}, {"lexical_weight": 0.0}, {"lexical_weight": 1.0}),
+        ({"words_weight": 0.5}, {}, {"words": "w"}),
+        *[
+            ({name: value}, {"init": "m"}, {"init": None})
+            for name, value in {
+                "lexical_weight": 0.5, "lexical_dim": 8, "lsi_weight": 1.0, "weighting": "idf", "sif_a": 0.1,
+            }.items()
+        ],
+        ({"sif_a": 0.1}, {"goal": "search"}, {"weighting": "sif"}),
+        ({"sif_a": 0.1}, BERT | {"pooling": "mean"}, {"pooling": "weighted"}),
+        ({"sif_a": 0.1}, BERT | {"init": "m"}, {"pooling": "weighted"}),
+        ({"min_count": 3}, {"unit": "token"}, {"unit": "word"}),
+        ({"decay": 0.1}, {}, {"schedule": "wsd"}),
+        ({"min_lr_frac": 0.5}, {"schedule": "constant"}, {"schedule": "noam"}),
+        ({"pair_dropout": 0.5}, {"pair_crop": 0.5}, BERT),
+    ],
+)  # fmt: skip
+def test_settings_that_would_change_nothing_are_refused_where_they_are_given(idle, beside, awake):
+    with pytest.raises(ConfigError, match=f"{next(iter(idle))}.* would change nothing"):
+        ContrastiveSettings.make(beside | idle)
+    ContrastiveSettings.make(beside)
+    assert ContrastiveSettings.make(beside | awake | idle).model_fields_set >= idle.keys()
+
+
+def test_no_share_is_no_wish():
+    assert ContrastiveSettings.make({"pair_dropout": 0.0, "pair_crop": 1.0}).shares["crop"] == 1.0
 
 
 @pytest.mark.parametrize(

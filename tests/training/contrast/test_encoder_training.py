@@ -41,6 +41,14 @@ def test_a_training_that_was_stopped_ends_with_the_same_bytes(road, tmp_path):
     assert again.bitwise
 
 
+def test_other_conditions_are_remembered_by_every_run_after(tmp_path):
+    run_out(training_in(tmp_path), until=1)
+    for step in (1, 2):
+        again = training_in(tmp_path, dtype="bfloat16")
+        assert (again.resumed_from, again.bitwise) == (step, False)
+        run_out(again, until=step + 1)
+
+
 def test_a_stop_signal_saves_first(tmp_path):
     training, flag = training_in(tmp_path), StopFlag()
     flag.signum = signal.SIGTERM

@@ -5,7 +5,7 @@ import numpy.typing as npt
 import pytest
 import torch
 
-from wordpipe.training.contrast.loss import false_negatives, info_nce, nearest_share
+from wordpipe.training.contrast.loss import info_nce, nearest_share
 from wordpipe.training.contrast.queue import VectorQueue
 
 Array = npt.NDArray[np.float64]
@@ -14,6 +14,10 @@ Array = npt.NDArray[np.float64]
 def unit(rng: np.random.Generator, n: int, dim: int = 6) -> Array:
     vectors = rng.standard_normal((n, dim))
     return np.asarray(vectors / np.linalg.norm(vectors, axis=1, keepdims=True))
+
+
+def of_one_document(*document: int) -> torch.Tensor:
+    return torch.from_numpy(np.equal.outer(document, document))
 
 
 def slow_loss(
@@ -39,8 +43,7 @@ def slow_loss(
 def test_equals_the_formula(temperature: float, queued: int, most: float) -> None:
     rng = np.random.default_rng(queued)
     first, second, queue = unit(rng, 8), unit(rng, 8), unit(rng, queued)
-    document = torch.from_numpy(rng.integers(0, 4, 8))
-    same = torch.cat([false_negatives(document), torch.from_numpy(rng.random((8, queued)) < 0.3)], dim=1)
+    same = torch.cat([of_one_document(*rng.integers(0, 4, 8)), torch.from_numpy(rng.random((8, queued)) < 0.3)], dim=1)
     loss = info_nce(
         torch.from_numpy(first),
         torch.from_numpy(second),
@@ -55,7 +58,7 @@ def test_equals_the_formula(temperature: float, queued: int, most: float) -> Non
 def test_a_mask_of_the_batch_alone_leaves_the_queue_in() -> None:
     rng = np.random.default_rng(3)
     first, second, queue = unit(rng, 4), unit(rng, 4), unit(rng, 3)
-    same = false_negatives(torch.tensor([0, 0, 1, 2]))
+    same = of_one_document(0, 0, 1, 2)
     loss = info_nce(
         torch.from_numpy(first),
         torch.from_numpy(second),
@@ -70,7 +73,7 @@ def test_a_mask_of_the_batch_alone_leaves_the_queue_in() -> None:
 def test_gradient_equals_finite_differences() -> None:
     rng = np.random.default_rng(1)
     first, second = (torch.from_numpy(unit(rng, 5)).requires_grad_() for _ in range(2))
-    queue, same = torch.from_numpy(unit(rng, 3)), false_negatives(torch.tensor([0, 1, 1, 2, 3]))
+    queue, same = torch.from_numpy(unit(rng, 3)), of_one_document(0, 1, 1, 2, 3)
     assert torch.autograd.gradcheck(
         lambda a, b: info_nce(a, b, temperature=0.3, queue_QD=queue, same_BN=same), (first, second)
     )
@@ -90,11 +93,6 @@ def test_sixteen_bits_are_computed_in_thirty_two() -> None:
     assert info_nce(first, second, temperature=0.05).dtype is torch.float32
 
 
-def test_the_same_text_is_no_negative_in_another_document() -> None:
-    same = false_negatives(torch.tensor([0, 1, 2]), torch.tensor([7, 8, 7]))
-    assert same.tolist() == [[True, False, True], [False, True, False], [True, False, True]]
-
-
 def test_nearest_share() -> None:
     first = torch.eye(4)
     assert nearest_share(first, first) == 1
@@ -108,23 +106,25 @@ def test_queue_keeps_the_last_and_goes_on_from_its_state() -> None:
     kept: list[float] = []
     for step in range(6):
         new = torch.full((3, 2), float(step)) + torch.arange(3)[:, None] / 10
-        queue.add(new, torch.tensor([step, step, step]))
+        queue.add(new, *torch.tensor([[step, step, step], [10 + step, 10 + step, 10 + step]]))
         kept += new[:, 0].tolist()
         assert sorted(queue.vectors[:, 0].tolist()) == pytest.approx(sorted(kept[-5:]))
         assert queue.documents.tolist() == [int(value) for value in queue.vectors[:, 0]]
         if step == 3:
             twin.load({name: tensor.clone() for name, tensor in queue.state().items()})
         if step > 3:
-            twin.add(new, torch.tensor([step, step, step]))
+            twin.add(new, *torch.tensor([[step, step, step], [10 + step, 10 + step, 10 + step]]))
     assert torch.equal(queue.vectors, twin.vectors)
+    assert torch.equal(queue.texts, twin.texts)
+    assert torch.equal(queue.texts, 10 + queue.documents)
     with pytest.raises(ValueError, match="queue of"):
         VectorQueue(4, 2).load(queue.state())
 
 
 def test_a_batch_longer_than_the_queue_leaves_its_end() -> None:
     queue = VectorQueue(2, 1)
-    queue.add(torch.arange(5.0)[:, None], torch.arange(5))
+    queue.add(torch.arange(5.0)[:, None], torch.arange(5), torch.arange(5))
     assert sorted(queue.vectors[:, 0].tolist()) == [3, 4]
     empty = VectorQueue(0, 1)
-    empty.add(torch.ones(3, 1), torch.zeros(3, dtype=torch.int64))
+    empty.add(torch.ones(3, 1), *torch.zeros(2, 3, dtype=torch.int64))
     assert len(empty.vectors) == 0

@@ -8,12 +8,14 @@ import pytest
 import torch
 
 from tests.training.contrast.pair_texts import Document, made_text
+from tests.training.contrast.slow_false_negatives import slow_false_negatives
 from wordpipe.errors import DivergedError
 from wordpipe.runtime import StopFlag, Stopped
+from wordpipe.training.contrast.loss import info_nce
 from wordpipe.training.contrast.pair_text import PairText
 from wordpipe.training.contrast.positives import Pairs
 from wordpipe.training.contrast.settings import ContrastSettings
-from wordpipe.training.contrast.static_training import StaticTraining, steps_of
+from wordpipe.training.contrast.static_training import StaticTraining
 
 VOCAB = 60
 
@@ -90,6 +92,19 @@ def test_a_run_that_goes_on_ends_with_the_same_bytes(text: PairText, stop: int) 
     ]
 
 
+def test_threads_that_are_not_there_are_remembered_by_every_run_after(text: PairText) -> None:
+    tensors, log = training(text).state()
+    second = training(text)
+    second.load(tensors, log | {"threads": 100_000})
+    assert not second.bitwise
+    third = training(text)
+    third.load(*second.state())
+    assert not third.bitwise
+    fourth = training(text)
+    fourth.load(tensors, log)
+    assert fourth.bitwise
+
+
 def test_a_state_of_another_table_is_refused(text: PairText) -> None:
     tensors, log = training(text).state()
     with pytest.raises(ValueError, match="table of"):
@@ -131,19 +146,26 @@ def test_texts_without_a_vector_do_no_harm(text: PairText) -> None:
     assert run.table[:30].any(axis=1).all()  # and they learn
 
 
+def test_queued_texts_of_the_same_document_are_no_negatives(text: PairText) -> None:
+    run = training(text, batch_size=64, queue=100, temperature=0.2, report_every=1)
+    reports = run.steps(StopFlag())
+    next(reports)
+    before, batch = run._pairs.batch(0), run._pairs.batch(1)
+    same = slow_false_negatives(batch, before)
+    assert any(True in row[64:] for row in same)
+    sides = [torch.from_numpy(run._optimiser.sums(side.ids, side.lengths)) for side in (batch.first, batch.second)]
+    first, second = (torch.nn.functional.normalize(side, dim=1) for side in sides)
+    queued = run._queue.vectors.clone()
+    want = info_nce(first, second, temperature=0.2, queue_QD=queued, same_BN=torch.tensor(same))
+    assert next(reports).loss == pytest.approx(float(want), abs=1e-5)
+
+
 def test_masks_follow_the_settings(text: PairText) -> None:
     losses = []
     for kept in ("keep", "drop"):
         run = training(text, steps=1, false_negatives=kept, batch_size=256, temperature=1.0)
         losses.append(next(run.steps(StopFlag())).loss)
     assert losses[1] < losses[0]  # fewer negatives
-
-
-@pytest.mark.parametrize(
-    ("given", "expected"), [({"steps": 7}, 7), ({"epochs": 2.5}, 100), ({}, 200), ({"epochs": 0.001}, 1)]
-)
-def test_steps(given: dict[str, float], expected: int) -> None:
-    assert steps_of(ContrastSettings.make(given), 40) == expected
 
 
 def test_torch_is_given_back_its_threads(text: PairText) -> None:

@@ -7,7 +7,14 @@ import pytest
 
 from tests.training.contrast.pair_texts import Document, made_text
 from wordpipe.errors import InputError
-from wordpipe.training.contrast.table_start import joined_parts, lexical_part, lsi_part, word_weights
+from wordpipe.training.contrast.table_start import (
+    join_compounds,
+    joined_parts,
+    lexical_part,
+    lsi_part,
+    passage_weights,
+    word_weights,
+)
 
 
 def test_weights_are_those_of_smooth_inverse_frequency() -> None:
@@ -59,6 +66,31 @@ def test_lsi_is_the_svd_of_the_weighted_counts(tmp_path: Path) -> None:
     assert part.tobytes() == lsi_part(text, 4).tobytes()
 
 
+def test_lsi_takes_the_forms_of_a_stem_for_one_word(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    documents = topics()
+    forms: list[Document] = [  # now and then 0 is written as 21
+        (name, split, [[21 if word == 0 and rng.random() < 0.5 else word for word in some[0]]])
+        for name, split, some in documents
+    ]
+    stems = [f"s{word}" for word in [*range(21), 0]]
+    part = lsi_part(made_text(tmp_path, forms, vocab_size=22), 4, stems)
+    assert part[21].tobytes() == part[0].tobytes()
+    plain = lsi_part(made_text(tmp_path / "plain", documents, vocab_size=21), 4)
+    assert abs((part[:21] * plain).sum(axis=0)) == pytest.approx(1, abs=1e-3)
+
+
+def test_weights_for_search_are_a_power_of_the_idf_of_stems(tmp_path: Path) -> None:
+    text = made_text(tmp_path, topics(), vocab_size=22)  # 21 occurs nowhere
+    stems = [f"s{word}" for word in [*range(21), 0]]
+    weights = passage_weights(text, stems)
+    train = [set(some[0]) for _, split, some in topics() if split == "train"]
+    idf = np.log([(1 + len(train)) / (1 + sum(word in one for one in train)) for word in range(21)])
+    assert weights[:21] == pytest.approx((idf / idf.max()) ** 1.5, abs=1e-6)
+    assert weights[21] == weights[0]
+    assert weights[20] == 0  # the word of all passages
+
+
 def test_lsi_has_no_more_directions_than_the_text(tmp_path: Path) -> None:
     part = lsi_part(made_text(tmp_path, topics(12), vocab_size=21), 64)
     assert part.shape == (21, 64)
@@ -89,3 +121,12 @@ def test_a_text_hears_of_each_part_as_the_weights_say(tmp_path: Path) -> None:
     sums = np.array([table[some[0]].sum(axis=0) for _, split, some in topics() if split == "train"])
     assert np.sqrt(np.square(sums[:, :3]).sum(axis=1).mean()) == pytest.approx(1, rel=1e-4)
     assert np.sqrt(np.square(sums[:, 3:]).sum(axis=1).mean()) == pytest.approx(2, rel=1e-4)
+
+
+def test_a_word_with_hyphens_is_the_sum_of_its_parts() -> None:
+    words = ["time", "sharing", "time-sharing", "time-honoured", "-", "real-time-sharing", "real"]
+    table = np.random.default_rng(0).standard_normal((7, 3)).astype(np.float32)
+    joined = join_compounds(table.copy(), words)
+    assert joined[2] == pytest.approx(table[0] + table[1])
+    assert joined[5] == pytest.approx(table[6] + table[0] + table[1])
+    assert (joined[[0, 1, 3, 4, 6]] == table[[0, 1, 3, 4, 6]]).all()

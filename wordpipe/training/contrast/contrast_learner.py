@@ -17,8 +17,9 @@ from torch import Tensor, nn
 from wordpipe.model.language_model import LanguageModel
 from wordpipe.model.seeds import seed_of
 from wordpipe.training.contrast.batch import PairBatch, Ragged
+from wordpipe.training.contrast.false_negatives import false_negatives
 from wordpipe.training.contrast.learner import StepResult
-from wordpipe.training.contrast.loss import false_negatives, info_nce
+from wordpipe.training.contrast.loss import info_nce
 from wordpipe.training.contrast.masked_beside import MaskedBeside
 from wordpipe.training.contrast.queue import VectorQueue
 from wordpipe.training.contrast.relations import relational_loss
@@ -156,7 +157,7 @@ class ContrastLearner:
             second_BD,
             temperature=numbers.temperature,
             queue_QD=self._queue.vectors,
-            same_BN=self._same(batch) if numbers.drop_false else None,
+            same_BN=false_negatives(batch, self._queue, self._execution.device) if numbers.drop_false else None,
             max_similarity=numbers.max_similarity,
         )
         if self._teacher is None:
@@ -170,18 +171,9 @@ class ContrastLearner:
         sides = zip((first_BD, second_BD), theirs_SE.chunk(2), strict=True)
         return sum((relational_loss(mine, theirs, teacher.temperature) for mine, theirs in sides), torch.zeros(())) / 2
 
-    def _same(self, batch: PairBatch) -> Tensor:
-        """Which texts are no negatives of each other, (B, B + Q)."""
-        device = self._execution.device
-        document_B = torch.from_numpy(batch.document).to(device)
-        first_BB, second_BB = (
-            false_negatives(document_B, torch.from_numpy(side.hashes()).to(device))
-            for side in (batch.first, batch.second)
-        )
-        return torch.cat([first_BB | second_BB, document_B[:, None] == self._queue.documents[None]], dim=1)
-
     def _remember(self, vectors_SD: Tensor, batch: PairBatch) -> None:
-        self._queue.add(vectors_SD.detach().chunk(2)[1], torch.from_numpy(batch.document))
+        hashes = torch.from_numpy(batch.second.hashes())
+        self._queue.add(vectors_SD.detach().chunk(2)[1], torch.from_numpy(batch.document), hashes)
 
 
 def _lists(texts: Ragged) -> list[list[int]]:

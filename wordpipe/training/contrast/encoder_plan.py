@@ -7,6 +7,7 @@ from torch import nn
 
 from wordpipe.runtime import cpu_count, keep_freed_memory, pick_device
 from wordpipe.training.contrast.encoder_settings import ContrastiveSettings
+from wordpipe.training.contrast.length import steps_of
 from wordpipe.training.execution import Execution
 from wordpipe.training.precision import resolve_dtype
 from wordpipe.training.schedules import Schedule, learning_rate, warmup_steps
@@ -15,8 +16,6 @@ __all__ = ["POSITIONS_AT_ONCE", "EncoderPlan", "encoder_execution", "encoder_opt
 
 POSITIONS_AT_ONCE = {"cpu": 1 << 15, "mps": 1 << 16, "cuda": 1 << 18}
 """Positions whose graph is held: of `mini` 0.6 GB per 16,384 of them in float32; a constant, as it shows in the last bits."""
-
-_LEAST_STEPS = 200
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,13 +61,10 @@ def encoder_plan(settings: ContrastiveSettings, *, n_sentences: int) -> EncoderP
         settings: how to train.
         n_sentences: in one pass over the training text.
     """
-    batch_size = settings.pairs_per_step
-    passes = 1.0 if settings.epochs is None else settings.epochs
-    wanted = max(1, round(passes * n_sentences / batch_size))
-    steps = settings.steps or (wanted if settings.epochs is not None else max(_LEAST_STEPS, wanted))
+    steps = steps_of(settings, n_sentences)
     return EncoderPlan(
         steps=steps,
-        batch_size=batch_size,
+        batch_size=settings.pairs_per_step,
         lr=settings.peak_lr,
         warmup=warmup_steps(settings.warmup, steps),
         min_lr_frac=settings.min_lr_frac,

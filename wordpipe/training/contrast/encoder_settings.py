@@ -7,37 +7,29 @@ from pydantic import model_validator
 
 from wordpipe.model.presets import PresetName
 from wordpipe.settings import setting
+from wordpipe.training.contrast.idle_settings import idle_settings
 from wordpipe.training.contrast.settings import ContrastSettings, PairKind
 
-__all__ = ["ContrastiveSettings"]
+__all__ = ["DEFAULT_POOLING", "ContrastiveSettings", "Pooling"]
+
+Pooling = Literal["mean", "weighted"]
+DEFAULT_POOLING: Pooling = "weighted"
 
 _STATIC = (
-    "unit", "words", "words_weight", "lexical_weight", "lexical_dim", "lsi_weight", "lsi_dim", "min_count",
+    "unit", "words", "words_weight", "lexical_weight", "lexical_dim", "lsi_weight", "lsi_dim", "weighting", "min_count",
 )  # fmt: skip
 _TRANSFORMER = (
     "objective", "preset", "dim", "n_layers", "init_embeddings", "dropout", "pooling", "teacher", "teacher_weight",
     "teacher_temperature", "mlm_weight", "mask_rate", "denoise_rate", "weight_decay", "clip", "longest", "device", "dtype",
 )  # fmt: skip
+_COMPARING = {
+    "goal", "teacher", "teacher_weight", "mlm_weight", "queue", "temperature", "max_similarity", "false_negatives",
+    "deletion_rate",
+}  # fmt: skip
 
 
 class ContrastiveSettings(ContrastSettings):
     """How to train an encoder of texts on pairs that belong together, or (denoise) to rebuild texts from their vectors."""
-
-    pairs: Path | None = setting(
-        None,
-        "pairs of your own: a Parquet or JSON Lines file, of which the first two text columns are read",
-        metavar="FILE",
-        artifact=("file",),  # by its content, whatever its name
-        section="The pairs (shares; with none given they follow the goal)",
-    )
-
-    lr: float | None = setting(
-        None,
-        "peak learning rate; else 0.01 for static (a share of what a row begins as), 3e-4 for a transformer",
-        gt=0,
-        le=1e3,
-        section="The optimiser",
-    )
 
     objective: Literal["contrast", "denoise"] = setting(
         "contrast",
@@ -67,8 +59,10 @@ class ContrastiveSettings(ContrastSettings):
     )
     n_layers: int | None = setting(None, "transformer without --init: its blocks, else the preset's", ge=1, le=256)
     dropout: float = setting(0.1, "transformer: share of each block's output zeroed in training", ge=0, lt=1)
-    pooling: Literal["mean", "weighted"] = setting(
-        "weighted", "transformer: mean of its tokens, or a mean in which a token of share p weighs sif_a / (sif_a + p)"
+    pooling: Pooling | None = setting(
+        None,
+        "transformer: mean of its tokens, or a mean in which a token of share p of this text weighs sif_a / (sif_a + p); "
+        "else as the model of --init does, with its weights, and weighted where there is none",
     )
     longest: int = setting(
         0, "transformer: positions of a sequence, special tokens included, 0 = the model's", ge=0, le=65_536
@@ -120,7 +114,7 @@ class ContrastiveSettings(ContrastSettings):
     @model_validator(mode="after")
     def _denoising_has_no_pairs(self) -> Self:
         pairs = {name for name in self.model_fields_set if name.startswith("pair")}
-        wrong = {"teacher", "teacher_weight", "mlm_weight", "queue", "temperature"} & self.model_fields_set | pairs
+        wrong = _COMPARING & self.model_fields_set | pairs
         if self.objective == "denoise" and wrong:
             raise ValueError(
                 f"{', '.join(sorted(wrong))} cannot be chosen with objective = denoise: it compares no texts"
@@ -131,6 +125,12 @@ class ContrastiveSettings(ContrastSettings):
     def _something_tells_partners_apart(self) -> Self:
         if self.teacher is None and {"teacher_weight", "teacher_temperature"} & self.model_fields_set:
             raise ValueError("teacher_weight and teacher_temperature mean nothing without a teacher")
+        return self
+
+    @model_validator(mode="after")
+    def _all_do_something(self) -> Self:
+        if (complaint := idle_settings(self)) is not None:
+            raise ValueError(complaint)
         return self
 
     @property

@@ -115,7 +115,7 @@ class EncoderTraining:
         log: dict[str, Any] = {
             "step": self.step, "history": [astuple(report) for report in self.history], "sums": self._sums.tolist(),
             "seconds": self.seconds, "machine": self._machine(), "positions": self.positions, "cut": self.cut,
-            "metrics": self.metrics,
+            "metrics": self.metrics, "bitwise": self.bitwise,
         }  # fmt: skip
         return Snapshot(self.step, weights, optimiser_tensors(module, self._optimiser) | remembered, log)
 
@@ -205,6 +205,7 @@ class EncoderTraining:
         self.step, self.positions, self.cut, self.metrics = snapshot.step, log["positions"], log["cut"], log["metrics"]
         self.history, self._seconds_before = [Step(*row) for row in log["history"]], log["seconds"]
         self._sums.copy_(torch.tensor(log["sums"]))
+        self.bitwise = self.bitwise and log["bitwise"]  # what one resumption has changed, the next does not mend
         self._continue_on(log["machine"])
 
     def _continue_on(self, before: dict[str, Any]) -> None:

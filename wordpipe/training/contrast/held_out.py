@@ -7,7 +7,8 @@ from torch import Tensor
 
 from wordpipe.model.language_model import LanguageModel
 from wordpipe.training.contrast.batch import PairBatch, Ragged
-from wordpipe.training.contrast.loss import false_negatives, info_nce, nearest_share
+from wordpipe.training.contrast.false_negatives import false_negatives
+from wordpipe.training.contrast.loss import info_nce, nearest_share
 from wordpipe.training.contrast.sequences import Framing, rows_of
 from wordpipe.training.contrast.vectors import text_vectors
 from wordpipe.training.execution import Execution
@@ -36,7 +37,7 @@ def held_out_check(
         temperature: of the loss.
         at_once: positions computed at a time.
     """
-    same_BB = false_negatives(torch.from_numpy(batch.document)).to(execution.device)
+    same_BB = false_negatives(batch, device=execution.device)
 
     @torch.no_grad()
     def encode(texts: Ragged) -> Tensor:

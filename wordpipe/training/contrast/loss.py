@@ -10,7 +10,7 @@ as Radford et al. 2021 (CLIP); the queue as He et al. 2020 (MoCo).
 import torch
 from torch import Tensor
 
-__all__ = ["false_negatives", "info_nce", "nearest_share"]
+__all__ = ["info_nce", "nearest_share"]
 
 
 def info_nce(
@@ -47,20 +47,6 @@ def info_nce(
         _one_way(cosine_BN, same_BN, temperature, max_similarity)
         + _one_way(other_BN, same_BN, temperature, max_similarity)
     ) / 2
-
-
-def false_negatives(document_B: Tensor, text_B: Tensor | None = None) -> Tensor:
-    """Which pairs are no good negatives of each other: those of one document, and those with the same text.
-
-    Args:
-        document_B: int64, a number for each document.
-        text_B: int64, a number (a hash) for the text of one side; None: nobody looked.
-
-    Returns:
-        (B, B) bool, symmetric, True on the diagonal.
-    """
-    same_BB = document_B[:, None] == document_B[None, :]
-    return same_BB if text_B is None else same_BB | (text_B[:, None] == text_B[None, :])
 
 
 def nearest_share(first_BD: Tensor, second_BD: Tensor) -> float:

@@ -91,11 +91,6 @@ class Pairs:
         self.counts = _counts(text, chosen, self._rows, given, settings.max_words)
         self.notes = _notes(self.counts, settings)
 
-    @property
-    def steps_per_epoch(self) -> int:
-        """Steps of one pass, the last of them reaching into the next."""
-        return -(-self.n_pairs // self._batch_size)
-
     def batch(self, step: int) -> PairBatch:
         """The pairs of a step, counted from 0."""
         numbers = np.arange(step * self._batch_size, (step + 1) * self._batch_size, dtype=np.int64)

@@ -57,6 +57,7 @@ class ContrastSettings(Settings):
         None,
         "pairs of your own: a Parquet or JSON Lines file, of which the first two text columns are read",
         metavar="FILE",
+        artifact=("file",),  # by its content, whatever its name
         section="The pairs (shares; with none given they follow the goal)",
     )
     pair_dropout: float | None = setting(
@@ -96,13 +97,17 @@ class ContrastSettings(Settings):
         0.0, "static: share of latent semantic indexing, which words stand in the same documents", ge=0, le=1000
     )
     lsi_dim: int = setting(256, "static: numbers of these", ge=1, le=4096)
-    sif_a: float = setting(1e-3, "static: a word of share p in the text begins with weight a / (a + p)", gt=0, le=1)
+    weighting: Literal["sif", "idf"] | None = setting(
+        None,
+        "static: what a word begins to weigh, by its share of the text or by how few passages hold its stem; else idf for "
+        "search, sif for similarity",
+    )
+    sif_a: float = setting(1e-3, "static: by sif a word of share p in the text weighs a / (a + p)", gt=0, le=1)
     min_count: int = setting(2, "static: rarer words get no vector", ge=1)
 
     lr: float | None = setting(
         None,
-        "peak learning rate; of a static table as a share of what each row begins as. Else 0.01 for static, 5e-5 for a "
-        "transformer",
+        "peak learning rate; else 0.01 for static (a share of what a row begins as), 3e-4 for a transformer",
         gt=0,
         le=1e3,
         section="The optimiser",
@@ -149,6 +154,11 @@ class ContrastSettings(Settings):
     def pairs_per_step(self) -> int:
         """The batch size, resolved."""
         return self.batch_size or (1_024 if self.encoder == "static" else 128)
+
+    @property
+    def word_weighting(self) -> Literal["sif", "idf"]:
+        """How words begin to weigh, resolved."""
+        return self.weighting or ("idf" if self.goal == "search" else "sif")
 
     @property
     def shares(self) -> dict[PairKind, float]:

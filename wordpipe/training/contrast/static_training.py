@@ -18,7 +18,9 @@ from torch import Tensor
 from wordpipe.errors import DivergedError
 from wordpipe.runtime import StopFlag, cpu_count, torch_threads
 from wordpipe.training.contrast.batch import PairBatch
-from wordpipe.training.contrast.loss import false_negatives, info_nce, nearest_share
+from wordpipe.training.contrast.false_negatives import false_negatives
+from wordpipe.training.contrast.length import steps_of
+from wordpipe.training.contrast.loss import info_nce, nearest_share
 from wordpipe.training.contrast.positives import Pairs
 from wordpipe.training.contrast.queue import VectorQueue
 from wordpipe.training.contrast.row_adam import RowAdam
@@ -26,21 +28,11 @@ from wordpipe.training.contrast.settings import ContrastSettings
 from wordpipe.training.schedules import learning_rate, warmup_steps
 from wordpipe.training.step import Step
 
-__all__ = ["LEAST_STEPS", "STATIC_LR", "StaticTraining", "steps_of"]
+__all__ = ["STATIC_LR", "StaticTraining"]
 
-LEAST_STEPS = 200
 STATIC_LR = 0.01
 _VALIDATIONS = 5
 _SHORTEST = 1e-3  # of a sum; those of training texts begin with a length of about 1
-
-
-def steps_of(settings: ContrastSettings, steps_per_epoch: int) -> int:
-    """How many steps the settings come to: those given, else by epochs, else one pass and at least 200."""
-    if settings.steps is not None:
-        return settings.steps
-    if settings.epochs is not None:
-        return max(1, round(settings.epochs * steps_per_epoch))
-    return max(LEAST_STEPS, steps_per_epoch)
 
 
 class StaticTraining:
@@ -75,7 +67,7 @@ class StaticTraining:
         save: Callable[["StaticTraining"], str] | None = None,
     ) -> None:
         self.table, self.step = table_VD, 0
-        self.n_steps = steps_of(settings, pairs.steps_per_epoch)
+        self.n_steps = steps_of(settings, pairs.n_pairs)
         self.threads = settings.threads or cpu_count()
         self.history: list[Step] = []
         self.metrics: dict[str, float] = {}
@@ -148,6 +140,7 @@ class StaticTraining:
             "losses": [*self._losses],
             "reported": list(self._reported),
             "threads": self.threads,
+            "bitwise": self.bitwise,
         }
         return tensors, log
 
@@ -170,7 +163,7 @@ class StaticTraining:
         self.step = self.resumed_from = int(log["step"])
         if log["threads"] <= cpu_count():  # last bits of the loss depend on it
             self.threads = int(log["threads"])
-        self.bitwise = self.threads == log["threads"]
+        self.bitwise = bool(log["bitwise"]) and self.threads == log["threads"]
         self.history = [Step(**row) for row in log["history"]]
         self.metrics = dict(log["metrics"])
         self._tokens, self._seconds = int(log["tokens"]), float(log["seconds"])
@@ -191,7 +184,8 @@ class StaticTraining:
         if not np.isfinite(self._losses[-1]) or not np.isfinite(gradient_BD).all():
             raise self._diverged()
         self._optimiser.update(ids, lengths, gradient_BD, lr=self.lr_at(self.step), step=self.step + 1)
-        self._queue.add(second_BD.detach(), torch.from_numpy(batch.document))
+        hashes = torch.from_numpy(batch.second.hashes())
+        self._queue.add(second_BD.detach(), torch.from_numpy(batch.document), hashes)
         self.step += 1
         self._tokens += len(ids)
         self._seconds += time.monotonic() - begun
@@ -200,16 +194,12 @@ class StaticTraining:
         """The loss of a batch out of the sums of its first and second texts, and the unit vectors of the second."""
         unit_BD = _unit(sums_BD)
         first_BD, second_BD = unit_BD.chunk(2)
-        same = None
-        if self._settings.false_negatives == "drop":
-            queued = torch.from_numpy(batch.document)[:, None] == self._queue.documents[None, :]
-            same = torch.cat([_same(batch), queued], dim=1)
         loss = info_nce(
             first_BD,
             second_BD,
             temperature=self._settings.temperature,
             queue_QD=self._queue.vectors,
-            same_BN=same,
+            same_BN=false_negatives(batch, self._queue) if self._settings.false_negatives == "drop" else None,
             max_similarity=self._settings.max_similarity,
         )
         return loss, second_BD
@@ -232,7 +222,7 @@ class StaticTraining:
         begun = time.monotonic()
         sums = [torch.from_numpy(self._optimiser.sums(side.ids, side.lengths)) for side in (batch.first, batch.second)]
         first_BD, second_BD = (_unit(side) for side in sums)
-        same_BB = _same(batch) if self._settings.false_negatives == "drop" else None
+        same_BB = false_negatives(batch)  # whatever is trained on, so that runs compare
         loss = float(info_nce(first_BD, second_BD, temperature=self._settings.temperature, same_BN=same_BB))
         self.metrics = {"valid_loss": loss, "valid_nearest": nearest_share(first_BD, second_BD)}
         seconds = time.monotonic() - begun
@@ -254,15 +244,6 @@ class StaticTraining:
             got=f"loss {self._losses[-1]} at learning rate {lr:.2g}",
             hint=f"lower the learning rate, for example --lr {(self._settings.lr or STATIC_LR) / 3:.2g}",
         )
-
-
-def _same(batch: PairBatch) -> Tensor:
-    """Which pairs of a batch have a document or a text in common, (B, B)."""
-    document_B = torch.from_numpy(batch.document)
-    first_BB, second_BB = (
-        false_negatives(document_B, torch.from_numpy(side.hashes())) for side in (batch.first, batch.second)
-    )
-    return first_BB | second_BB
 
 
 def _unit(sums_BD: Tensor) -> Tensor:

@@ -4,8 +4,9 @@
     lexical    a random direction for each stem: texts are near by the words they share, as in TF-IDF
     lsi        latent semantic indexing: words that stand in the same passages are near
 
-A word's rows are multiplied by a / (a + p), p its share of the text (Arora et al. 2017, equation 3), in the lexical part that
-of its stem, so that a sum of rows is a weighted mean. Each part is scaled so that the sums of training texts have a root mean
+A word's rows are multiplied by a weight, so that a sum of rows is a weighted mean: for similarity a / (a + p), p its share of
+the text (Arora et al. 2017, equation 3), in the lexical part that of its stem; for search by the passages that hold its stem
+(see `passage_weights`). Each part is scaled so that the sums of training texts have a root mean
 square length of 1, and then by its weight: the cosine of two texts begins as about the mean of the parts' cosines, weighted by
 the squares of the weights.
 """
@@ -24,7 +25,7 @@ from wordpipe.sentences.static_sums import sum_texts
 from wordpipe.training.contrast.pair_text import PairText, rows_of
 from wordpipe.words.hashes import hashes_of
 
-__all__ = ["Stem", "joined_parts", "lexical_part", "lsi_part", "word_weights"]
+__all__ = ["Stem", "join_compounds", "joined_parts", "lexical_part", "lsi_part", "passage_weights", "word_weights"]
 
 Matrix = npt.NDArray[np.float32]
 Stem = Callable[[list[str]], list[str]]
@@ -45,6 +46,25 @@ def word_weights(counts_V: npt.NDArray[np.int64], a: float, total: int | None = 
     """
     share_V = np.maximum(counts_V, 1) / max(1, counts_V.sum() if total is None else total)
     weights_V: npt.NDArray[np.float32] = (a / (a + share_V)).astype(np.float32)
+    return weights_V
+
+
+def passage_weights(text: PairText, stems: Sequence[str]) -> npt.NDArray[np.float32]:
+    """How much a word tells one passage from another, (V,): idf^1.5 of its stem, the largest 1.
+
+    On the documents of Cranfield and CACM, LSI, word vectors and lexical directions under these weights found the queries'
+    documents with nDCG@10 of 49.9 and 40.4; under idf 50.6 and 38.2, its square 48.4 and 40.2, a / (a + p) with a of 1e-3
+    49.3 and 36.4, of 1e-2 46.4 and 30.9.
+
+    Args:
+        text: its training sentences; passages are those of `lsi_part`.
+        stems: of the V words.
+    """
+    stem_V = _numbered(stems)
+    counts_PS = _passages(text, stem_V)
+    held_S = np.bincount(counts_PS.indices, minlength=counts_PS.shape[1])
+    idf_S = np.log((1 + counts_PS.shape[0]) / (1 + held_S)) ** 1.5
+    weights_V: npt.NDArray[np.float32] = (idf_S / max(idf_S.max(initial=0.0), 1e-12)).astype(np.float32)[stem_V]
     return weights_V
 
 
@@ -86,9 +106,7 @@ def lsi_part(text: PairText, dim: int, stems: Sequence[str] | None = None) -> Ma
     Raises:
         InputError: fewer than three passages or words.
     """
-    stem_V = np.arange(len(text.counts), dtype=np.int32)
-    if stems is not None:
-        stem_V = np.unique(np.array(stems, dtype=object), return_inverse=True)[1].astype(np.int32)
+    stem_V = np.arange(len(text.counts), dtype=np.int32) if stems is None else _numbered(stems)
     counts_PS = _passages(text, stem_V)
     if min(counts_PS.shape) < 3:
         raise InputError("too little text for latent semantic indexing", got=f"{counts_PS.shape[0]} passages of training text",
@@ -126,6 +144,23 @@ def joined_parts(parts: Sequence[tuple[Matrix, npt.NDArray[np.float32], float]],
     return np.concatenate(scaled, axis=1)
 
 
+def join_compounds(table_VD: Matrix, words: Sequence[str]) -> Matrix:
+    """Let the row of a word with hyphens be the sum of its parts' rows, as if it were written apart; changed in place.
+
+    Words with a part that has no row keep their own.
+
+    Args:
+        table_VD: V rows, weights included.
+        words: of the rows.
+    """
+    row_of = {word: row for row, word in enumerate(words)}
+    for row, word in enumerate(words):
+        parts = [row_of.get(part, -1) for part in word.split("-")]
+        if len(parts) > 1 and min(parts) >= 0:
+            table_VD[row] = table_VD[parts].sum(axis=0)  # no part has a hyphen, so none has been changed
+    return table_VD
+
+
 def _root_mean_square(table_VD: Matrix, text: PairText, rows: npt.NDArray[np.int64]) -> float:
     total = 0.0
     one_D = np.empty((1, table_VD.shape[1]), np.float32)
@@ -137,6 +172,11 @@ def _root_mean_square(table_VD: Matrix, text: PairText, rows: npt.NDArray[np.int
     return float(np.sqrt(total / max(1, len(rows))))
 
 
+def _numbered(stems: Sequence[str]) -> npt.NDArray[np.int32]:
+    """The number of the stem of each word, (V,)."""
+    return np.unique(np.array(stems, dtype=object), return_inverse=True)[1].astype(np.int32)
+
+
 def _passages(text: PairText, stem_V: npt.NDArray[np.int32]) -> csr_array:
     """How often each passage of train has each stem, (P, S)."""
     begins = _passage_bounds(text)
@@ -145,7 +185,9 @@ def _passages(text: PairText, stem_V: npt.NDArray[np.int32]) -> csr_array:
     ids = [stem_V[read_only(text.rows.ids)[begin:end]] for begin, end in chosen]
     pointers = np.concatenate([[0], np.cumsum([len(some) for some in ids])])
     indices = np.concatenate(ids) if ids else np.zeros(0, np.int32)
-    counts = csr_array((np.ones(len(indices), np.float32), indices, pointers), shape=(len(ids), int(stem_V.max(initial=-1)) + 1))
+    counts = csr_array(
+        (np.ones(len(indices), np.float32), indices, pointers), shape=(len(ids), int(stem_V.max(initial=-1)) + 1)
+    )
     counts.sum_duplicates()
     return counts
 

@@ -1,0 +1,173 @@
+"""`embed --update`: what of the earlier vectors is taken over, and whether the bytes are those of a fresh run."""
+
+import json
+import random
+
+import numpy as np
+import pytest
+
+import wordpipe
+from wordpipe.artifacts.reader import Artifact
+from wordpipe.model.settings import FillSettings
+from wordpipe.sentences.encoder import TRANSFORM_FILE
+from wordpipe.sentences.static_encoder import static_files
+from wordpipe.sentences.static_tokenizer import word_tokenizer
+from wordpipe.stages import embed as stage
+from wordpipe.stages import embed_earlier, embed_vectors, encoders
+from wordpipe.stages.making import RunOptions, making
+
+WORDS = ["bread", "water", "bridge", "boat", "bees", "stone", "the", "a", "of", "and", "sea", "light", "salt"]
+
+
+@pytest.fixture
+def texts():
+    """Texts of a few words, all different; together more words than are added up without compiled code."""
+    rng = random.Random(1)
+    return [*dict.fromkeys(" ".join(rng.choices(WORDS, k=rng.randint(7, 14))) for _ in range(600))]
+
+
+@pytest.fixture
+def static(tmp_path):
+    """A static model of random rows."""
+    rows = np.random.default_rng(0).standard_normal((len(WORDS) + 1, 16)).astype(np.float32)
+    with making("model", "train contrastive", tmp_path / "static", FillSettings(), None) as job:
+        for name, data in static_files(rows, word_tokenizer(WORDS)).items():
+            job.write(name, data)
+        job.facts |= {"encoder": "static", "pooling": "mean", "dim": 16}
+    return tmp_path / "static"
+
+
+def corpus_of(folder, texts):
+    """A corpus of these documents."""
+    (folder / "c.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    wordpipe.ingest(folder / "c.jsonl", output=folder / "c", deduplicate=False, valid=0.0)
+    return folder / "c"
+
+
+def embedded(encoder, folder, name="s", *, fresh=False, **settings):
+    """The artifact's counts, its manifest and the notes that were said."""
+    notes = []
+    run = RunOptions(report=lambda progress: notes.append(progress.note or ""), fresh=fresh)
+    settings = {"update": True, "threads": 1, "device": "cpu", "transform": "none"} | settings
+    made = wordpipe.embed(encoder, folder / "c", output=folder / name, run=run, **settings)
+    with Artifact(folder / name) as artifact:
+        return made.counts, artifact.manifest, "\n".join(notes)
+
+
+# ---- bytes
+
+
+@pytest.mark.parametrize("kind", ["static", "words"])
+def test_an_update_that_claims_a_fresh_runs_bytes_has_them(built, tmp_path, texts, static, kind):
+    encoder = static if kind == "static" else built / "words"
+    corpus_of(tmp_path, texts[:-60])
+    embedded(encoder, tmp_path)
+    corpus_of(tmp_path, texts)
+    counts, updated, _ = embedded(encoder, tmp_path)
+    assert (counts["texts_embedded"], counts["units_reused"]) == (60, len(texts) - 60)
+    _, fresh, _ = embedded(encoder, tmp_path, "fresh", update=False)
+    assert (updated.digest, updated.bitwise) == (fresh.digest, True)
+
+
+def test_a_transformer_claims_no_bytes_for_texts_that_were_encoded_with_others(built, tmp_path, texts):
+    corpus_of(tmp_path, texts[:20])
+    assert embedded(built / "model", tmp_path)[1].bitwise
+    corpus_of(tmp_path, texts[:24])
+    counts, updated, _ = embedded(built / "model", tmp_path)
+    assert (counts["units_reused"], updated.bitwise) == (20, False)
+
+
+def test_a_mean_that_was_put_back_is_never_again_called_exact(built, tmp_path, texts):
+    corpus_of(tmp_path, texts)
+    assert embedded(built / "words", tmp_path, transform="centre")[1].bitwise
+    for _ in range(2):  # what the second takes over carries the rounding of the first
+        counts, updated, _ = embedded(built / "words", tmp_path)
+        assert (counts["units_reused"], updated.bitwise) == (len(texts), False)
+    assert embedded(built / "words", tmp_path, fresh=True)[1].bitwise
+
+
+def test_vectors_of_other_libraries_are_taken_over_and_not_called_exact(built, tmp_path, texts, monkeypatch):
+    corpus_of(tmp_path, texts)
+    embedded(built / "words", tmp_path)
+    monkeypatch.setattr(embed_earlier, "library_versions", lambda *_: {"numpy": "0"})
+    counts, updated, _ = embedded(built / "words", tmp_path)
+    assert (counts["texts_embedded"], updated.bitwise) == (0, False)
+
+
+@pytest.mark.parametrize(("cores", "goes_on"), [(2, True), (1, False)])
+def test_pieces_of_a_run_on_other_threads_are_not_mixed_in(built, tmp_path, texts, monkeypatch, cores, goes_on):
+    corpus_of(tmp_path, texts)
+    monkeypatch.setattr(embed_vectors, "_CHUNK", 100)
+    monkeypatch.setattr(encoders, "cpu_count", lambda: 2)
+    plain, chunks = embed_vectors._figures_of, []
+
+    def dying(chunk):
+        chunks.append(chunk)
+        if len(chunks) == 3:
+            raise KeyboardInterrupt
+        return plain(chunk)
+
+    settings = {"threads": 0, "checkpoint_seconds": 1e-9}
+    monkeypatch.setattr(embed_vectors, "_figures_of", dying)
+    with pytest.raises(KeyboardInterrupt):
+        embedded(built / "words", tmp_path, **settings)
+    monkeypatch.setattr(encoders, "cpu_count", lambda: cores)
+    assert ("continuing a stopped run" in embedded(built / "words", tmp_path, **settings)[2]) == goes_on
+
+
+# ---- what is not taken over
+
+
+def test_vectors_of_another_device_are_not_taken_over(built, tmp_path, texts, monkeypatch):
+    corpus_of(tmp_path, texts)
+    embedded(built / "words", tmp_path)
+    monkeypatch.setattr(stage, "device_and_threads", lambda *_: ("cuda", 1))
+    counts, updated, notes = embedded(built / "words", tmp_path)
+    assert "the device is another than that of" in notes
+    assert "(cpu → cuda): all is embedded again" in notes
+    assert (counts["texts_embedded"], updated.device) == (len(texts), "cuda")
+    assert "units_reused" not in counts
+
+
+def test_fresh_takes_nothing_over(built, tmp_path, texts):
+    corpus_of(tmp_path, texts)
+    embedded(built / "words", tmp_path)
+    counts, _, _ = embedded(built / "words", tmp_path, fresh=True)
+    assert counts["texts_embedded"] == len(texts)
+    assert "units_reused" not in counts
+
+
+@pytest.mark.parametrize("flags", [[], ["--fresh"]])
+def test_a_damaged_artifact_is_made_anew(built, tmp_path, texts, cli, flags):
+    corpus_of(tmp_path, texts)
+    embedded(built / "words", tmp_path)
+    (tmp_path / "s" / "sentences-00000.parquet").write_bytes(b"damaged")
+    result = cli("embed", built / "words", tmp_path / "c", "-o", tmp_path / "s", "--update", *flags)
+    assert result.code == 0, result.err
+    assert ("cannot be used (wrong size): all texts are embedded" in result.err) == (not flags)
+    assert wordpipe.verify(tmp_path / "s")["ok"]
+
+
+@pytest.mark.parametrize("missing", ["encoder", "transform", TRANSFORM_FILE])
+def test_an_artifact_that_does_not_say_how_it_was_made_lends_nothing(built, tmp_path, texts, missing):
+    corpus_of(tmp_path, texts)
+    embedded(built / "words", tmp_path)
+    with Artifact(tmp_path / "s") as made, making("sentences", "embed", tmp_path / "o", FillSettings(), None) as job:
+        for name in made.names():
+            if not name.endswith(missing):
+                job.write(name, made.read(name))
+        job.facts |= {name: fact for name, fact in made.manifest.facts.items() if name != missing}
+    counts, _, notes = embedded(built / "words", tmp_path, "o")
+    assert "does not say how its vectors were made: all is embedded again" in notes
+    assert counts["texts_embedded"] == len(texts)
+
+
+def test_an_encoder_described_otherwise_is_another_encoder(built, tmp_path, texts):
+    corpus_of(tmp_path, texts)
+    embedded(built / "words", tmp_path)
+    with Artifact(tmp_path / "s") as made, making("sentences", "embed", tmp_path / "o", FillSettings(), None) as job:
+        for name in made.names():
+            job.write(name, made.read(name))
+        job.facts |= {**made.manifest.facts, "encoder": {"name": "of another maker"}}
+    _, _, notes = embedded(built / "words", tmp_path, "o")
+    assert "the encoder is another than that of" in notes

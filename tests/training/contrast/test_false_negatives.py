@@ -1,0 +1,43 @@
+"""Which texts are no negatives of each other: against sets of texts, pair by pair."""
+
+import numpy as np
+import pytest
+import torch
+
+from tests.training.contrast.encoders import ragged
+from tests.training.contrast.slow_false_negatives import slow_false_negatives
+from wordpipe.training.contrast.batch import PairBatch
+from wordpipe.training.contrast.false_negatives import false_negatives
+from wordpipe.training.contrast.queue import VectorQueue
+
+
+def pairs(first: list[list[int]], second: list[list[int]], document: list[int]) -> PairBatch:
+    return PairBatch(ragged(*first), ragged(*second), np.array(document), np.zeros(len(document), np.int8))
+
+
+def random_pairs(rng: np.random.Generator, n: int = 20) -> PairBatch:
+    """Of 30 documents, and of texts of one or two of four ids, so that many are equal."""
+    first, second = ([rng.integers(1, 5, rng.integers(1, 3)).tolist() for _ in range(n)] for _ in range(2))
+    return pairs(first, second, rng.integers(0, 30, n).tolist())
+
+
+def test_one_text_on_the_two_sides_of_other_documents() -> None:
+    same = false_negatives(pairs([[7], [8], [9]], [[4], [7], [6]], [0, 1, 2]))
+    assert same.tolist() == [[True, True, False], [True, True, False], [False, False, True]]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_equals_the_slow_twin(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    before, batch, queue = random_pairs(rng), random_pairs(rng), VectorQueue(25, 2)
+    queue.add(torch.zeros(20, 2), torch.from_numpy(before.document), torch.from_numpy(before.second.hashes()))
+    same = false_negatives(batch, queue)
+    assert same.tolist() == slow_false_negatives(batch, before)
+    alone = false_negatives(batch)
+    assert torch.equal(alone, alone.T)
+    assert torch.equal(alone, same[:, :20])
+
+
+def test_a_queue_that_is_empty_masks_nothing() -> None:
+    batch = random_pairs(np.random.default_rng(0))
+    assert torch.equal(false_negatives(batch, VectorQueue(5, 2)), false_negatives(batch))
