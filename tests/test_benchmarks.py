@@ -131,6 +131,7 @@ def run_script(tmp_path, *options):
     return subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
 
 
+@pytest.mark.slow
 def test_it_runs_from_end_to_end(tmp_path):
     out = tmp_path / "out.json"
     options = ["--only", "train,encode", "--algorithms", "bpe", "--peers", "hf", "--repeat", "1", "--vocab-size", "400"]
@@ -279,6 +280,7 @@ def run_words(tmp_path, *options):
     return json.loads(out.read_text()), words
 
 
+@pytest.mark.slow
 def test_words_are_timed_from_end_to_end(tmp_path):
     found, words = run_words(tmp_path, "--only", "speed", "--architectures", "skipgram", "--peers", "gensim-file")
     assert found["ok"]

@@ -302,7 +302,7 @@ def test_rows_do_not_depend_on_hash_seed_locale_zone_or_order_of_files(here):
     assert first[0] == second[0]
 
 
-@pytest.mark.parametrize("documents", ["line", "block"])
+@pytest.mark.parametrize("documents", [pytest.param("line", marks=pytest.mark.slow), "block"])
 def test_memory_is_flat(here, documents):
     def write(name, lines):
         with (here / name).open("w") as file:

@@ -37,6 +37,28 @@ def test_at_the_ends_one_side_answers_alone(dense, lexical):
     assert mix(near, worded, 0, 30).rows.tolist() == worded.rows.tolist()
 
 
+@settings(max_examples=60)
+@given(
+    dense=st.lists(st.floats(-1, 1, width=16), max_size=40),
+    lexical=st.lists(st.floats(0, 9, width=16), max_size=40),
+    seed=st.integers(0, 99),
+    weight=st.floats(0, 1),
+    k=st.integers(1, 30),
+    more=st.integers(0, 30),
+)
+def test_asked_for_more_the_mix_begins_with_what_it_was(dense, lexical, seed, weight, k, more):
+    """Sides as they come of a search: the first of one order, as many as are asked for, at least the candidates."""
+    rng = np.random.default_rng(seed)
+    sides = [hits_of(dict(zip(rng.permutation(60).tolist(), some, strict=False))) for some in (dense, lexical)]
+
+    def mixed(wanted: int) -> Hits:
+        return mix(*(side.first(max(wanted, 8)) for side in sides), weight, wanted, candidates=8)
+
+    few, many = mixed(k), mixed(k + more).first(k)
+    assert many.rows.tolist() == few.rows.tolist()
+    np.testing.assert_array_equal(many.scores, few.scores)
+
+
 def test_ties_come_in_the_order_of_rows_also_at_the_border():
     rows, scores = np.array([9, 3, 7, 5]), np.float32([1, 1, 2, 1])
     assert best_of(rows, scores, 2).rows.tolist() == [7, 3]

@@ -74,7 +74,9 @@ def assert_as_undisturbed(path: Path, built: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", COMMANDS)
-@pytest.mark.parametrize("older", [False, True], ids=["nothing before", "an older one"])
+@pytest.mark.parametrize(
+    "older", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["nothing before", "an older one"]
+)
 def test_killed_before_publishing(kind, older, command, built, tmp_path):
     if older:
         shutil.copytree(built / kind, tmp_path / kind)
@@ -100,7 +102,9 @@ def test_killed_training_goes_on_from_its_checkpoint(command, built, tmp_path):
     assert_as_undisturbed(tmp_path / "model", built)
 
 
-@pytest.mark.parametrize("where", ["checkpoint.before_pointer", "checkpoint.after_pointer"])
+@pytest.mark.parametrize(
+    "where", ["checkpoint.before_pointer", pytest.param("checkpoint.after_pointer", marks=pytest.mark.slow)]
+)
 def test_killed_word_training_goes_on_to_the_same_bytes_with_any_threads(where, command, built, tmp_path):
     args = [*command("words"), "--deterministic", "--checkpoint-seconds", "0.001"]
     for nth, threads in ((2, "2"), (3, "3"), (1, "1")):

@@ -53,6 +53,7 @@ def test_make_builds_in_parallel_once_and_agrees_with_run(project, cli):
     assert "nothing to do" in cli("run", project / "wordpipe.toml").err
 
 
+@pytest.mark.slow
 def test_a_failed_rule_leaves_no_target_and_make_goes_on_from_there(project):
     config = project / "wordpipe.toml"
     good = config.read_text()

@@ -37,6 +37,7 @@ def manifest(path):
     return json.loads((path / "manifest.json").read_text())
 
 
+@pytest.mark.slow
 def test_every_objective_and_architecture_makes_words(built, tmp_path):
     tokens = pq.read_table(sorted((built / "tokens").glob("tokens-*")), columns=["split", "word_ids"]).to_pylist()
     in_text = sum(len(row["word_ids"]) for row in tokens if row["split"] == "train")

@@ -158,6 +158,7 @@ def test_rows_of_letters_that_touch_are_cut_apart(name: str) -> None:
     assert [scan(name, pair) for pair in rows] == [[whole(first), whole(second)] for first, second in rows]
 
 
+@pytest.mark.slow  # every character, by two libraries
 def test_the_table_says_what_the_libraries_say() -> None:
     """If this fails, a library has new Unicode tables: write ours anew (`python -m tests.tokens.code_point_probe`)."""
     ours, theirs = code_point_classes().copy(), code_point_probe.probe()

@@ -80,7 +80,11 @@ def open_regular(folder: int, name: str, where: Path) -> int:
         except OSError as error:
             if error.errno in (errno.ELOOP, errno.ENOTDIR):
                 raise _not_ours(where) from None
-            raise
+            if isinstance(error, PermissionError):
+                raise StorageError(
+                    "this user may not read the file", where=where, hint=f"allow it with: chmod u+r {shlex.quote(str(where))}"
+                ) from None
+            raise OSError(error.errno, error.strerror, str(where)) from None  # the whole path, not the name in the folder
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         os.close(fd)
         raise _not_ours(where)

@@ -1,6 +1,7 @@
 """`wordpipe duplicates`: texts that say nearly the same, in groups."""
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ from wordpipe.cli.stage import ExampleCommand
 __all__ = ["duplicates"]
 
 _CHARS = 160  # of a text
+_ROWS = 10  # of a group, for people: one of 1,503 texts filled the screen fifty times
+_MANY = 20  # rows in one group: of fewer texts more than half may well be copies
 
 
 @click.command(cls=ExampleCommand, example="wordpipe duplicates run/sentences --threshold 0.95")
@@ -25,7 +28,7 @@ _CHARS = 160  # of a text
     help="How near two texts must be to be linked.  [default: 0.95]",
 )
 @click.option(
-    "-n", type=click.IntRange(0, 1_000_000), default=20, help="Groups to show, the largest first.  [default: 20]"
+    "-n", type=click.IntRange(0, 1_000_000), default=20, help="Groups to show, the largest first, ten texts of each.  [default: 20]"
 )
 @click.option("--verify/--no-verify", default=True, help="Check the artifact's hashes before use.  [on]")
 @click.option(
@@ -47,11 +50,15 @@ def duplicates(artifact: Path, threshold: float, n: int, verify: bool, as_json: 
         click.echo(json.dumps(found, ensure_ascii=False, default=str))
         return
     for number, group in enumerate(found["shown"], start=1):
-        click.echo(click.style(f"# group {number}: {len(group)} texts", bold=True))
-        for row in group:
+        click.echo(click.style(f"# group {number}: {len(group):,} texts", bold=True))
+        for row in group[:_ROWS]:
             click.echo(_line(row))
+        if len(group) > _ROWS:
+            click.echo(f"… {len(group) - _ROWS:,} more")
     if not quiet:
         say(_summary(found))
+        if found["largest"] >= _MANY and 2 * found["largest"] > found["rows"]:
+            say(_one_heap(found))
 
 
 def _line(row: dict[str, Any]) -> str:
@@ -64,6 +71,18 @@ def _line(row: dict[str, Any]) -> str:
 def _summary(found: dict[str, Any]) -> str:
     how = "all pairs compared" if found["exact"] else "as far as the index found them"
     return (
-        f"{found['rows_in_groups']:,} of {found['rows']:,} rows in {found['groups']:,} groups, "
-        f"{found['pairs']:,} pairs at {found['threshold']:g} or nearer; {how}"
+        f"{found['rows_in_groups']:,} of {_counted(found['rows'], 'row')} in {_counted(found['groups'], 'group')}, "
+        f"{_counted(found['pairs'], 'pair')} at {found['threshold']:g} or nearer; {how}"
     )
+
+
+def _one_heap(found: dict[str, Any]) -> str:
+    return (
+        f"one group holds {found['largest']:,} of {_counted(found['rows'], 'row')}: at {found['threshold']:g} these vectors "
+        f"cannot tell the texts apart; raise --threshold, or see what is wrong with: "
+        f"wordpipe doctor {shlex.quote(found['path'])}"
+    )
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

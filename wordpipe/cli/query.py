@@ -53,7 +53,7 @@ wordpipe query run/words water - salt + sugar"""
 @click.option("--per-document", is_flag=True, help="Of every document its best row alone.")
 @click.option("--min-score", type=float, metavar="SCORE", help="Leave out answers that score less.")
 @click.option("--explain", is_flag=True, help="Say which words carried each score; with --json in full.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per hit.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per hit; of several queries, one after each.")
 @click.option("--verify/--no-verify", default=True, help="Check the artifact's hashes before use.  [on]")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but the answers and errors.")
 def query(
@@ -69,10 +69,12 @@ def query(
     """Find the nearest neighbours of a text in an index, or of words in a words artifact.
 
     All QUERY words are one query. Without QUERY, queries are read from --queries or stdin, one per line; on a terminal
-    there is a prompt. From a pipe every query is answered when it comes, so that a shell may keep the command running. A
-    score is a cosine by vectors, BM25 by words, and 0 to 1 where both are mixed. Exit code 3 when nothing was answered.
+    there is a prompt. From a pipe every query is answered when it comes, so that a shell may keep the command running; with
+    --json each answer then ends with a line {"query": …, "hits": N}, also where N is 0; a blank line is no query. A score is
+    a cosine by vectors, BM25 by words, and 0 to 1 where both are mixed. With --mode auto or hybrid, a query with words that
+    have no vector but stand in the texts is asked by words too. Exit code 3 when nothing was answered.
     """
-    from wordpipe.errors import ConfigError, InputError
+    from wordpipe.errors import ConfigError
     from wordpipe.stages.query import Ask, open_artifact
 
     if text and not " ".join(text).strip():
@@ -85,26 +87,29 @@ def query(
         size = 1 if is_prompt(text, queries) else _AT_ONCE
         has_more = stdin_has_more if queries is None else lambda: True
         for some in batches((line.strip() for line in lines), size, has_more):
-            for answer in _answered(target, some, k, ask, strict=bool(text)):
-                _complain(answer, quiet=quiet)
-                answered += bool(answer.hits)
-                _print(answer, as_json=as_json, titled=not text)
-    if not answered:
-        raise InputError("nothing was found", hint="ask with other words; wordpipe show lists what the artifact holds")
+            for asked_for, answer in zip(some, _answered(target, some, k, ask, strict=bool(text)), strict=True):
+                if answer is not None:
+                    _complain(answer, quiet=quiet)
+                    answered += bool(answer.hits)
+                    _print(answer, as_json=as_json, titled=not text)
+                if as_json and not text:
+                    _print_end(asked_for, answer)
+        if not answered:
+            raise target.nothing_found(ask)
 
 
-def _answered(target: "Opened", texts: list[str], k: int, ask: "Ask", *, strict: bool) -> "list[Answers]":
-    """The answers to some queries; of many lines a bad one is skipped and named, and ends no batch."""
+def _answered(target: "Opened", texts: list[str], k: int, ask: "Ask", *, strict: bool) -> "list[Answers | None]":
+    """The answers to some queries; of many lines a bad one is skipped and named, its answer None, and ends no batch."""
     from wordpipe.errors import ConfigError, InputError
 
     try:
-        return target.answer(texts, k, ask)
+        return [*target.answer(texts, k, ask)]
     except (ConfigError, InputError) as error:
         if strict:
             raise
         if len(texts) == 1:
             say(f"skipped: {error.message}")
-            return []
+            return [None]
     return [answer for text in texts for answer in _answered(target, [text], k, ask, strict=False)]
 
 
@@ -114,10 +119,17 @@ def _complain(answer: "Answers", *, quiet: bool) -> None:
         return
     if answer.guessed:
         say(f"guessed from {'its' if len(answer.guessed) == 1 else 'their'} letters: {', '.join(answer.guessed)}")
-    if not answer.unknown:
-        return
-    words = [f"{word} (did you mean {', '.join(near)}?)" if near else word for word, near in answer.unknown.items()]
-    say(f"unknown: {', '.join(words)}")
+    if answer.by_words:
+        have = "has" if len(answer.by_words) == 1 else "have"
+        how = "by words" if answer.way == "lexical" else "by words too"
+        say(f"{', '.join(answer.by_words)} {have} no vector: answered {how}")
+    words = [
+        f"{word} (did you mean {', '.join(near)}?)" if near else word
+        for word, near in answer.unknown.items()
+        if word not in answer.by_words
+    ]
+    if words:
+        say(f"unknown: {', '.join(words)}")
 
 
 def _print(answer: "Answers", *, as_json: bool, titled: bool) -> None:
@@ -131,6 +143,12 @@ def _print(answer: "Answers", *, as_json: bool, titled: bool) -> None:
         click.echo(_row(hit))
         for line in explained_lines(hit.get("explain")):
             click.echo(safe_text(f"    {line}"))
+
+
+def _print_end(query: str, answer: "Answers | None") -> None:
+    """The line after which a program that asks through a pipe need not wait: how many lines came before it."""
+    told = {"query": query, "hits": 0} if answer is None else {"query": answer.query, "hits": len(answer.hits)}
+    click.echo(json.dumps(told, ensure_ascii=False))
 
 
 def _row(hit: dict[str, object]) -> str:

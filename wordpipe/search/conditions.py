@@ -1,11 +1,12 @@
 """Which rows meet a condition such as `year > 2000 and lang = 'de'`: DuckDB's expressions over the rows' own columns.
 
-The expression is parsed before anything runs and has to be one: no statement, no subquery, nothing after it. DuckDB is
-given the columns alone, may open no file and load no extension, and its settings are locked.
+The expression is parsed before anything runs, and may say no more than `expressions` allows. DuckDB is given the columns
+alone, may open no file and load no extension, its settings are locked, and its memory and its time have an end.
 """
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from threading import Timer
 from typing import Any
 
 import numpy as np
@@ -13,23 +14,26 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from wordpipe.errors import ConfigError
+from wordpipe.search.expressions import TABLE, mentioned, named_columns, not_a_condition, parsed
 
-__all__ = ["rows_where"]
+__all__ = ["locked_database", "rows_where"]
 
 Batches = Callable[[Sequence[str]], Iterable[pa.RecordBatch]]
 """Gives the rows in order with these columns."""
 
-_EXAMPLE = "year > 2000 and lang = 'de'"
 _SAFE: dict[str, Any] = {
     "enable_external_access": "false",
     "autoload_known_extensions": "false",
+    "autoinstall_known_extensions": "false",
     "python_enable_replacements": "false",
+    "memory_limit": "2GB",
 }
-_REFUSED = {"SUBQUERY": "a subquery", "STAR": "a star", "PARAMETER": "a parameter"}
-_CLAUSES = ("where_clause", "having", "qualify", "sample", "group_expressions", "modifiers")
+_SECONDS = 120.0  # that a condition may take; a million rows take 0.1 s
 
 
-def rows_where(condition: str, schema: pa.Schema, batches: Batches, rows: int) -> npt.NDArray[np.bool_]:
+def rows_where(
+    condition: str, schema: pa.Schema, batches: Batches, rows: int, *, seconds: float = _SECONDS
+) -> npt.NDArray[np.bool_]:
     """Which rows meet the condition, (N,); one that it says nothing about (null) does not.
 
     Args:
@@ -37,71 +41,65 @@ def rows_where(condition: str, schema: pa.Schema, batches: Batches, rows: int) -
         schema: the columns that there are.
         batches: gives the rows; only the columns that the condition names are asked for.
         rows: how many there are, N.
+        seconds: that it may take.
 
     Raises:
-        ConfigError: not an expression, not a condition, of a column that there is not, or one that fails on a value.
+        ConfigError: not an expression, not a condition, of a column or a function that there is not, one that fails on a
+            value, or one that takes too long.
     """
     import duckdb
 
-    with duckdb.connect(":memory:", config=_SAFE) as database:
-        database.execute("SET lock_configuration = true").fetchall()
-        named = _columns_of(_parsed(database, condition), schema)
-        number = _unused("row", schema.names)
+    with locked_database() as database:
+        tree = parsed(database, condition)
+        named, unknown = named_columns(tree, schema.names)
+        if unknown:
+            raise _misfit(condition, f"no column {unknown[0]}", schema)
+        number = _unused("row", {name.lower() for name in schema.names} | mentioned(tree))
         fields = [*(schema.field(name) for name in named), pa.field(number, pa.int64())]
-        database.register("rows", pa.schema(fields).empty_table())
+        database.register(TABLE, pa.schema(fields).empty_table())
         try:
-            _check_type(database, condition, schema)
+            _check_type(database, condition)
             reader = pa.RecordBatchReader.from_batches(pa.schema(fields), _numbered(batches(named), named, fields))
-            database.unregister("rows")
-            database.register("rows", reader)
-            found = database.execute(f'SELECT "{number}" FROM rows WHERE ({condition}\n)').fetchnumpy()[number]  # noqa: S608
+            database.unregister(TABLE)
+            database.register(TABLE, reader)
+            with _ended_after(database, seconds):
+                found = database.execute(f'SELECT "{number}" FROM {TABLE} WHERE ({condition}\n)').fetchnumpy()[number]  # noqa: S608
+        except duckdb.InterruptException:
+            raise _misfit(condition, f"more than {seconds:g} s", schema) from None
         except duckdb.Error as error:
-            raise _explained(error, condition, schema) from None
+            reason = str(error).splitlines()[0]
+            raise _misfit(condition, reason.partition("Error: ")[2] or reason, schema) from None
     allowed = np.zeros(rows, dtype=np.bool_)
     allowed[np.asarray(found, dtype=np.int64)] = True
     return allowed
 
 
-def _parsed(database: Any, condition: str) -> Any:
-    """The expression's tree.
+@contextmanager
+def locked_database() -> Iterator[Any]:
+    """A DuckDB in memory that reaches no file, no network, no extension and no variable of Python, and stays so."""
+    import duckdb
 
-    Raises:
-        ConfigError: it is not a single expression over columns.
-    """
-    text = database.execute("SELECT json_serialize_sql(?)", [f"SELECT ({condition}\n)"]).fetchall()[0][0]
-    tree = json.loads(text)
-    if tree["error"]:
-        raise _refused(condition, str(tree["error_message"]).splitlines()[0])
-    node = tree["statements"][0]["node"] if len(tree["statements"]) == 1 else {}
-    alone = node.get("from_table", {}).get("type") == "EMPTY" and len(node["select_list"]) == 1
-    if not alone or any(node.get(clause) for clause in _CLAUSES):
-        raise _refused(condition, "more than an expression")
-    for part in _parts(node["select_list"]):
-        if what := _REFUSED.get(str(part.get("class"))):
-            raise _refused(condition, what)
-    return node["select_list"]
+    with duckdb.connect(":memory:", config=_SAFE) as database:
+        database.execute("SET lock_configuration = true").fetchall()
+        yield database
 
 
-def _parts(tree: Any) -> Iterator[dict[str, Any]]:
-    """Every object in a JSON tree."""
-    if isinstance(tree, dict):
-        yield tree
-    for child in tree.values() if isinstance(tree, dict) else tree if isinstance(tree, list) else ():
-        yield from _parts(child)
+@contextmanager
+def _ended_after(database: Any, seconds: float) -> Iterator[None]:
+    timer = Timer(seconds, database.interrupt)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()
 
 
-def _columns_of(tree: Any, schema: pa.Schema) -> list[str]:
-    """The columns that the expression names, in the schema's order; DuckDB tells capitals from small letters no more."""
-    asked = {
-        name.lower() for part in _parts(tree) if part.get("class") == "COLUMN_REF" for name in part["column_names"]
-    }
-    return [name for name in schema.names if name.lower() in asked]
-
-
-def _check_type(database: Any, condition: str, schema: pa.Schema) -> None:
-    (kind,) = database.sql(f"SELECT ({condition}\n) FROM rows").types  # noqa: S608
+def _check_type(database: Any, condition: str) -> None:
+    (kind,) = database.sql(f"SELECT ({condition}\n) FROM {TABLE}").types  # noqa: S608
     if str(kind) != "BOOLEAN":
-        raise _refused(condition, f"a {kind}, which is neither true nor false")
+        raise not_a_condition(condition, f"a {kind}, which is neither true nor false")
 
 
 def _numbered(
@@ -115,20 +113,14 @@ def _numbered(
         first += len(batch)
 
 
-def _unused(name: str, taken: Sequence[str]) -> str:
-    while name in {other.lower() for other in taken}:
+def _unused(name: str, taken: set[str]) -> str:
+    while name in taken:
         name += "_"
     return name
 
 
-def _refused(condition: str, got: str) -> ConfigError:
-    hint = f"for example --where {_EXAMPLE!r}" if "'" not in _EXAMPLE else f'for example --where "{_EXAMPLE}"'
-    return ConfigError("not a condition on columns", where=condition, got=got, expected="one expression", hint=hint)
-
-
-def _explained(error: Exception, condition: str, schema: pa.Schema) -> ConfigError:
-    """DuckDB's reason in a line, and the columns that there are."""
-    reason = str(error).splitlines()[0].partition("Error: ")[2] or str(error).splitlines()[0]
+def _misfit(condition: str, reason: str, schema: pa.Schema) -> ConfigError:
+    """The reason in a line, and the columns that there are."""
     columns = ", ".join(f"{field.name} ({field.type})" for field in schema)
     return ConfigError(
         "the condition does not fit the columns", where=condition, got=reason, hint=f"columns: {columns}"

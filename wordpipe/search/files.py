@@ -4,6 +4,7 @@
 caller's own error arrives.
 """
 
+import re
 from typing import Any, BinaryIO, Protocol
 
 import faiss
@@ -11,6 +12,8 @@ import faiss
 from wordpipe.errors import ArtifactError
 
 __all__ = ["read_index", "write_index"]
+
+_ABOUT_ITSELF = re.compile(r"^Error in .* at \S+:\d+: ")  # which line of faiss complains
 
 
 class Writable(Protocol):
@@ -42,7 +45,7 @@ def read_index(file: BinaryIO, *, size: int, where: str | None = None) -> Any:
     try:
         return faiss.read_index(faiss.PyCallbackIOReader(file.read))  # type: ignore[attr-defined]
     except (RuntimeError, MemoryError) as error:
-        reason = str(error).rpartition("Error: ")[2].splitlines()[0]
+        reason = _ABOUT_ITSELF.sub("", str(error).rpartition("Error: ")[2].splitlines()[0])
         raise ArtifactError(
             "not a readable FAISS index", where=where, got=reason, hint="build it again with: wordpipe index"
         ) from None

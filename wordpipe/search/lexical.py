@@ -112,6 +112,10 @@ class LexicalIndex:
         self._add_scores(query, scores_N)
         return scores_N
 
+    def knows(self, word: str) -> bool:
+        """Whether the word stands in any of the texts, in whatever form; stop words stand in none."""
+        return any(self.terms.find(stem) >= 0 for stem in self.analyser(word))
+
     def search(self, queries: Sequence[str], k: int, allowed: Mask | None = None) -> list[Hits]:
         """The k best texts of every query, those without any of its words left out.
 

@@ -112,6 +112,7 @@ def tuned_mix(
         _with_rests(dense, asked, dense_rests_Q, candidates),
         _with_rests(worded, asked, scores, candidates),
         asked.wanted,
+        candidates=candidates,
     )
     # a cut is in the words of its own text, and vectors that were trained on the text know them: on CACM cuts asked for 0.45
     # where queries of people asked for 0; at 0.8 a mix lost 0.3 on the one collection where vectors alone were best

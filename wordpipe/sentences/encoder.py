@@ -139,8 +139,8 @@ def transform_kind(
     """What `transform = auto` means for this encoder and number of texts.
 
     A contrastive model was trained to spread its vectors; another model's are centred: untouched they all lie within a narrow
-    cone. Averages of word vectors are left alone: with vectors of 5 million words of Wikipedia and a = 1e-4, nothing / centre /
-    one component scored 68.9 / 66.6 / 65.4 on STS-B dev (Spearman, fitted on Wikipedia) and 15.6 / 15.9 / 14.4 on Cranfield,
+    cone. Averages of word vectors are left alone: with vectors of 5 million words of Wikipedia and a = 1e-4, nothing / centre
+    / one component scored 68.9 / 66.6 / 65.4 on STS-B dev (Spearman, fitted on Wikipedia) and 15.6 / 15.9 / 14.4 on Cranfield,
     CISI, NPL and CACM (mean nDCG@10, fitted on their documents).
     """
     if settings.transform != "auto":

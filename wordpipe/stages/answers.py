@@ -6,7 +6,8 @@ from types import TracebackType
 from typing import Any, Literal, Self
 
 from wordpipe.artifacts.reader import Artifact
-from wordpipe.errors import ConfigError
+from wordpipe.errors import ConfigError, InputError
+from wordpipe.stages.routes import Way
 
 __all__ = ["Answers", "Ask", "Mode", "Opened", "printable", "without_no_count"]
 
@@ -53,12 +54,16 @@ class Answers:
         hits: the best first: rank, score and the row's columns (id, text or word, source, line, …).
         unknown: words that have no vector, with words spelled like them where the encoder is a table of words.
         guessed: words that are not in the table, whose vectors were guessed from their letters (character n-grams).
+        by_words: those of the unknown that stand in the texts: the query was asked by words too, or alone.
+        way: how an index was asked; None of words.
     """
 
     query: str
     hits: list[dict[str, Any]]
     unknown: dict[str, list[str]] = field(default_factory=dict)
     guessed: list[str] = field(default_factory=list)
+    by_words: list[str] = field(default_factory=list)
+    way: Way | None = None
 
 
 class Opened:
@@ -99,6 +104,11 @@ class Opened:
     def answer(self, texts: Sequence[str], k: int = 10, ask: Ask = Ask()) -> list[Answers]:
         """Answer several queries."""
         raise NotImplementedError
+
+    def nothing_found(self, ask: Ask) -> InputError:
+        """The error that says that no query found anything, and what to do."""
+        del ask
+        return InputError("nothing was found", hint="ask with other words; wordpipe show lists what the artifact holds")
 
     def check(self, ask: Ask) -> None:
         """Refuse what cannot be asked, before any query comes.

@@ -74,6 +74,8 @@ class ContrastTelling:
         losses = [step.loss for step in history if step.split == "train"]
         job.metrics |= {"loss": round(losses[-1], 6)} | {name: round(one, 6) for name, one in training.metrics.items()}
         job.note(trend("loss", losses, width=40))
+        if not training.metrics:
+            job.note("too few documents are held out to validate on")
         last = history[-1]
         seconds = max(last.seconds, 1e-9)
         job.rates = {

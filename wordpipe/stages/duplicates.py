@@ -35,7 +35,7 @@ def duplicates(
         run: progress and verification.
 
     Returns:
-        path, threshold, rows, pairs, groups (how many), rows_in_groups, exact, and shown: the largest groups, each a list of
+        path, threshold, rows, pairs, groups (how many), rows_in_groups, largest (rows of the largest group), exact, and shown: the largest groups, each a list of
         rows with id, text, source, line and the cosine with the group's first row.
 
     Raises:
@@ -56,6 +56,7 @@ def duplicates(
             "pairs": found.pairs,
             "groups": len(groups),
             "rows_in_groups": sum(map(len, groups)),
+            "largest": max(map(len, groups), default=0),
             "exact": rows <= EXACT_UP_TO,
             "shown": _told(opened, groups[:n]),
         }

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wordpipe.search.hits import Hits
-from wordpipe.search.mixing import stretched
+from wordpipe.search.mixing import span, stretched
 from wordpipe.search.retrieval import Found, Retriever
 from wordpipe.sentences.encoder import TextParts
 
@@ -116,9 +116,10 @@ def _by_word(words: list[str], scores: npt.NDArray[np.float64]) -> list[dict[str
 
 def _share(hits: Hits, at: int, weight: float) -> dict[str, Any]:
     """What one side adds to a hybrid score: weight · (score - low) / (high - low)."""
+    low, high = span(hits)
     return {
         "weight": weight,
-        "low": float(hits.scores.min()),
-        "high": float(hits.scores.max()),
+        "low": low,
+        "high": high,
         "share": weight * float(stretched(hits)[at]),
     }

@@ -10,7 +10,7 @@ from wordpipe.search.kinds import Width
 from wordpipe.search.settings import IndexSettings
 from wordpipe.search.update import IndexUpdater
 from wordpipe.stages.carried import ENCODER, INDEX_FILE, TOKENIZER
-from wordpipe.stages.index_figures import index_facts, note_built, note_plan
+from wordpipe.stages.index_figures import index_facts, note_built, note_lexical, note_plan
 from wordpipe.stages.index_rows import carry_rows
 from wordpipe.stages.index_update import Earlier, earlier_index
 from wordpipe.stages.index_vectors import IndexVectors, carry_keys
@@ -91,6 +91,8 @@ def _carry_lexical(job: Job, source: Artifact, earlier: Earlier | None, settings
     previous, old_rows = (earlier.artifact, earlier.old_rows) if earlier else (None, None)
     if lexical := carry_lexical(job, source, settings, previous=previous, old_rows=old_rows):
         job.facts["lexical"] = lexical
+        if earlier is None:  # which would have handed its own on
+            note_lexical(job, lexical)
 
 
 def _encoder_files(source: Artifact) -> list[str]:

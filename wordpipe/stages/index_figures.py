@@ -11,10 +11,11 @@ from wordpipe.search.settings import IndexSettings
 from wordpipe.stages.carried import ENCODER, TOKENIZER
 from wordpipe.stages.making import Job
 
-__all__ = ["curve_lines", "index_facts", "lineage_of", "note_built", "note_plan"]
+__all__ = ["curve_lines", "index_facts", "lineage_of", "note_built", "note_lexical", "note_plan"]
 
 
 _WORTH_TELLING = 5.0, 100e6  # seconds, bytes of index: below both nobody plans anything
+_DRAWN = {"rows": "rows that look for their document", "titles": "titles that look for their text", "cuts": "cuts of texts"}
 
 
 def note_plan(job: Job, plan: Plan) -> None:
@@ -31,6 +32,24 @@ def note_built(job: Job, built: Built) -> None:
     """Say what was measured: recall against speed, and what was chosen."""
     for line in curve_lines(built):
         job.note(line)
+
+
+def note_lexical(job: Job, lexical: dict[str, Any]) -> None:
+    """Say how queries will be asked, where it was measured.
+
+    Args:
+        job: the index in the making.
+        lexical: what `carry_lexical` gave.
+    """
+    if (measured := lexical.get("measured")) is None:
+        return
+    found = measured["ndcg_at_10"]
+    weight = float(lexical["weight"])
+    ways = {"hybrid": f"both (vectors {weight:.0%}, words {1 - weight:.0%})", "dense": "vectors alone"}
+    job.note(
+        f"queries are answered by {ways[lexical['mode']]}: nDCG@10 {found['dense']:.3f} by vectors, {found['lexical']:.3f} "
+        f"by words, {found['hybrid']:.3f} by both, on {measured['queries']} {_DRAWN[measured['by']]}"
+    )
 
 
 def curve_lines(built: Built) -> Iterator[str]:

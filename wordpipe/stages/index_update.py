@@ -49,7 +49,7 @@ class Earlier:
 def earlier_index(job: Job, source: Artifact, table: IndexVectors, settings: IndexSettings) -> Earlier | None:
     """Open the index at the output and find its rows again; None, and a note why, where it is of no use.
 
-    A row is found again by its document, its text and the bits of its vector.
+    A row is found again by its document, its text, its title where that was read, and the bits of its vector.
     """
     if not is_artifact(job.output):
         job.note("there is no index to update: building one")

@@ -11,6 +11,7 @@ from wordpipe.artifacts.tables import read_batches, row_count
 from wordpipe.artifacts.vectors import matrix_of
 from wordpipe.errors import ArtifactError
 from wordpipe.search.matching import row_keys
+from wordpipe.stages.lexical import reads_titles
 from wordpipe.stages.making import Job
 
 __all__ = ["IndexVectors", "carry_keys", "carried_keys"]
@@ -33,7 +34,7 @@ class IndexVectors:
     def __init__(self, source: Artifact, *, hold: bool) -> None:
         self.count, self.dim = row_count(source, source.kind), int(source.manifest.facts["dim"])
         self._source = source
-        self._named = ["word"] if source.kind == "words" else ["doc_id", "text"]
+        self._named = _told_apart_by(source)
         self._hold = hold and 4 * self.count * self.dim <= _HELD
         self._held: list[npt.NDArray[np.float32]] | None = None
         self._keys: npt.NDArray[np.uint64] | None = None
@@ -49,7 +50,7 @@ class IndexVectors:
             yield from self._first_reading()
 
     def keys(self) -> npt.NDArray[np.uint64]:
-        """(N,) the key of every row: of its document, its text and the bits of its vector."""
+        """(N,) the key of every row: of its document, its text, its title where that was read, and its vector's bits."""
         if self._keys is None:
             for _ in self._first_reading():
                 pass
@@ -60,12 +61,23 @@ class IndexVectors:
         keys, held = [np.zeros(0, dtype=np.uint64)], []
         for batch in read_batches(self._source, self._source.kind, [*self._named, "vector"]):
             block = matrix_of(batch.column("vector"))
-            keys.append(row_keys([batch.column(name) for name in self._named], block))
+            keys.append(row_keys([batch.column(name).fill_null("") for name in self._named], block))
             if self._hold:
                 held.append(block)
             yield block
         self._keys = np.concatenate(keys)
         self._held = held if self._hold else None
+
+
+def _told_apart_by(source: Artifact) -> list[str]:
+    """The columns in a row's key.
+
+    The title is one where the lexical half counts its words: a new title of words that the encoder does not know leaves
+    the vector as it was.
+    """
+    if source.kind == "words":
+        return ["word"]
+    return ["doc_id", "title", "text"] if reads_titles(source) else ["doc_id", "text"]
 
 
 def carry_keys(job: Job, vectors: IndexVectors) -> None:

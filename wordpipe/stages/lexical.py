@@ -13,7 +13,7 @@ from wordpipe.search.lexical import LexicalIndex, LexicalSettings
 if TYPE_CHECKING:
     from wordpipe.stages.making import Job
 
-__all__ = ["LEXICAL", "carry_lexical", "has_lexical", "open_lexical"]
+__all__ = ["LEXICAL", "carry_lexical", "has_lexical", "open_lexical", "reads_titles"]
 
 LEXICAL = "lexical/"  # files of the lexical index within an index artifact
 
@@ -60,6 +60,12 @@ def has_lexical(index: Artifact) -> bool:
     return bool(index.names(LEXICAL))
 
 
+def reads_titles(source: Artifact) -> bool:
+    """Whether a sentences artifact's rows were embedded with their titles before them; so they are counted in words."""
+    settings = source.manifest.settings
+    return bool(settings.get("with_title", False)) and settings.get("unit", "sentence") != "sentence"
+
+
 def open_lexical(index: Artifact) -> LexicalIndex:
     """The lexical index that an index carries."""
     return LexicalIndex.load(lambda name: index.read(LEXICAL + name))
@@ -77,8 +83,7 @@ def _same(previous: Artifact, settings: LexicalSettings) -> LexicalIndex | None:
 
 def _texts(source: Artifact, wanted: npt.NDArray[np.bool_] | None = None) -> Iterator[str]:
     """What is found by its words: the text as it was embedded, its title before it where that was read too."""
-    settings = source.manifest.settings
-    titled = settings.get("with_title", False) and settings.get("unit", "sentence") != "sentence"
+    titled = reads_titles(source)
     first = 0
     for batch in read_batches(source, "sentences", ["title", "text"] if titled else ["text"]):
         keep = None if wanted is None else wanted[first : first + len(batch)]

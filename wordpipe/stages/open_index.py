@@ -1,7 +1,7 @@
 """An index over texts: asked by vectors, by words, or by both."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, lru_cache
 from itertools import islice
 from typing import Any
@@ -13,15 +13,17 @@ import pyarrow as pa
 from wordpipe.artifacts.reader import Artifact
 from wordpipe.artifacts.rows import RowReader
 from wordpipe.artifacts.tables import read_batches, read_schema, row_count
-from wordpipe.errors import ArtifactError
+from wordpipe.errors import ArtifactError, InputError
 from wordpipe.search.hits import Hits
 from wordpipe.search.lexical import LexicalIndex
-from wordpipe.search.retrieval import Retriever
+from wordpipe.search.retrieval import Found, Retriever
 from wordpipe.sentences.encoder import ENCODER_FILE, EncodedBatch, TextEncoder
 from wordpipe.stages.answers import Answers, Ask, Opened, printable
 from wordpipe.stages.carried import ENCODER, INDEX_FILE
 from wordpipe.stages.explaining import Explainer
 from wordpipe.stages.lexical import has_lexical, open_lexical
+from wordpipe.stages.row_vectors import RowVectors
+from wordpipe.stages.routes import Route, Way, routes_of
 
 __all__ = ["OpenIndex"]
 
@@ -103,17 +105,22 @@ class OpenIndex(Opened):
             ArtifactError: the index has no words to be asked by, or does not belong to its encoder.
         """
         texts = [printable(text) for text in texts]
-        encoded: list[EncodedBatch] = []
-        retriever = self._retriever(ask, encoded)
-        found = retriever.find_documents(texts, k, self.documents) if ask.per_document else retriever.find(texts, k)
-        explain = Explainer(self, retriever) if ask.explain else None
+        way = self._way(ask)
+        batch = None if way == "lexical" else self.encoder.encode(texts)
+        routes = [Route(way)] * len(texts) if batch is None else self._routes(way, batch, ask)
+        asked = {route.way: self._retriever(route.way, ask, texts, batch) for route in routes}
+        found = self._found(texts, routes, asked, k, ask)
         hits = self.rows_of([one.hits.at_least(ask.min_score) for one in found])
-        if explain is not None:
-            for text, one, told in zip(texts, found, hits, strict=True):
+        if ask.explain:
+            explainers = {way: Explainer(self, retriever) for way, retriever in asked.items()}
+            for text, route, one, told in zip(texts, routes, found, hits, strict=True):
                 for row, hit in zip(one.hits.rows.tolist(), told, strict=False):  # the hits are the first of the rows
-                    hit["explain"] = explain(text, row, self.embedded_text(hit), one)
-        unknown = self._unknown(encoded[0]) if encoded else [{} for _ in texts]
-        return [Answers(*both) for both in zip(texts, hits, unknown, strict=True)]
+                    hit["explain"] = explainers[route.way](text, row, self.embedded_text(hit), one)
+        unknown = self._unknown(batch, routes) if batch else [{} for _ in texts]
+        return [
+            Answers(text, told, words, by_words=[*route.by_words], way=route.way)
+            for text, told, words, route in zip(texts, hits, unknown, routes, strict=True)
+        ]
 
     def check(self, ask: Ask) -> None:
         """Refuse a condition that cannot be read, and a mode that the index does not have, before any query comes.
@@ -124,6 +131,18 @@ class OpenIndex(Opened):
         self.allowed(ask)
         if ask.mode in ("lexical", "hybrid") or ask.weight is not None:
             self.lexical  # noqa: B018  opened now, so that one that is not there is said once
+
+    def nothing_found(self, ask: Ask) -> InputError:
+        """The error that says that no query found anything, and why where that is known."""
+        if (allowed := self.allowed(ask)) is not None and not allowed.any():
+            return InputError(
+                f"nothing was found: the condition is true of 0 of {len(allowed):,} rows",
+                got=ask.where,
+                hint=f"see the columns and their values with: wordpipe show {self.artifact.path} --rows 3",
+            )
+        if self._way(ask) == "dense" and has_lexical(self.artifact):
+            return InputError("nothing was found", hint="ask by words, with --mode lexical, or with other words")
+        return super().nothing_found(ask)
 
     def allowed(self, ask: Ask) -> Mask | None:
         """(N,) the rows that may be found, None for all."""
@@ -153,11 +172,10 @@ class OpenIndex(Opened):
         )
         return f"{row['title']}\n{row['text']}" if titled else str(row["text"])
 
-    def vectors_of(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
-        """The unit vectors of some rows, ascending."""
-        from wordpipe.words.shared import vectors_of
-
-        return vectors_of(read_batches(self.artifact, "index", ["vector"]), rows)
+    @cached_property
+    def vectors_of(self) -> RowVectors:
+        """Gives the unit vectors of some rows, ascending."""
+        return RowVectors(self.artifact, "index")
 
     @cached_property
     def _columns(self) -> pa.Schema:
@@ -169,33 +187,53 @@ class OpenIndex(Opened):
             found = found.get(name) if isinstance(found, dict) else None
         return found
 
-    def _retriever(self, ask: Ask, encoded: list[EncodedBatch]) -> Retriever:
-        """The way of asking; the encoded queries are put into `encoded`, where vectors are asked for."""
-        mode = ask.mode
-        if mode == "auto":
-            best = "hybrid" if ask.weight is not None else self._fact("lexical", "mode")
-            mode = "hybrid" if best == "hybrid" and has_lexical(self.artifact) else "dense"
+    def _way(self, ask: Ask) -> Way:
+        """How queries are asked, if their words all have vectors."""
+        if ask.mode != "auto":
+            return ask.mode
+        best = "hybrid" if ask.weight is not None else self._fact("lexical", "mode")
+        return "hybrid" if best == "hybrid" and has_lexical(self.artifact) else "dense"
+
+    def _routes(self, way: Way, batch: EncodedBatch, ask: Ask) -> list[Route]:
+        """How each query is asked. A least score is on the scale of one way, and a weight of 1 leaves words out."""
+        bound = ask.mode == "dense" or ask.min_score is not None or ask.weight == 1 or not has_lexical(self.artifact)
+        return routes_of(way, batch, (lambda _: False) if bound else lambda word: self.lexical.knows(word))
+
+    def _found(
+        self, texts: Sequence[str], routes: Sequence[Route], asked: Mapping[Way, Retriever], k: int, ask: Ask
+    ) -> list[Found]:
+        """What each query found; those that go one way are asked together."""
+        found = [Found(Hits.none())] * len(texts)
+        for way, retriever in asked.items():
+            numbers = [number for number, route in enumerate(routes) if route.way == way]
+            some = [texts[number] for number in numbers]
+            answers = retriever.find_documents(some, k, self.documents) if ask.per_document else retriever.find(some, k)
+            for number, answer in zip(numbers, answers, strict=True):
+                found[number] = answer
+        return found
+
+    def _retriever(self, way: Way, ask: Ask, texts: Sequence[str], batch: EncodedBatch | None) -> Retriever:
+        """One way of asking, for texts that are encoded already."""
         measured = self._fact("lexical", "weight")
         weight = ask.weight if ask.weight is not None else 0.5 if measured is None else float(measured)
-        allowed = self.allowed(ask)
+        allowed, number_of = self.allowed(ask), {text: number for number, text in enumerate(texts)}
 
-        def dense(texts: Sequence[str], k: int) -> list[Hits]:
-            batch = self.encoder.encode(texts)
-            if not encoded:
-                encoded.append(batch)
-            return self._nearest(batch, k, allowed)
+        def dense(some: Sequence[str], k: int) -> list[Hits]:
+            assert batch is not None
+            numbers = [number_of[text] for text in some]
+            return self._nearest(batch.vectors[numbers], batch.empty[numbers], k, allowed)
 
-        def lexical(texts: Sequence[str], k: int) -> list[Hits]:
-            return self.lexical.search(texts, k, allowed)
+        def lexical(some: Sequence[str], k: int) -> list[Hits]:
+            return self.lexical.search(some, k, allowed)
 
-        return Retriever(mode, weight, dense, lexical)
+        return Retriever(way, weight, dense, lexical)
 
-    def _nearest(self, batch: EncodedBatch, k: int, allowed: Mask | None) -> list[Hits]:
+    def _nearest(self, vectors_QD: npt.NDArray[np.float32], empty_Q: Mask, k: int, allowed: Mask | None) -> list[Hits]:
         from wordpipe.search.query import search
 
-        there = np.flatnonzero(~batch.empty)
-        found = [Hits.none()] * len(batch.empty)
-        answers = search(self.index, batch.vectors[there], k, allowed, vectors=self.vectors_of)
+        there = np.flatnonzero(~empty_Q)
+        found = [Hits.none()] * len(empty_Q)
+        answers = search(self.index, vectors_QD[there], k, allowed, vectors=self.vectors_of)
         for number, hits in zip(there.tolist(), answers, strict=True):
             found[number] = hits
         return found
@@ -208,9 +246,10 @@ class OpenIndex(Opened):
 
         return rows_where(condition, self._columns, batches, row_count(self.artifact, "index"))
 
-    def _unknown(self, batch: EncodedBatch) -> list[dict[str, list[str]]]:
-        """Every text's unknown words, the first few with words spelled like them."""
+    def _unknown(self, batch: EncodedBatch, routes: Sequence[Route]) -> list[dict[str, list[str]]]:
+        """Every text's unknown words, the first few that stand nowhere with words spelled like them."""
         suggest: Callable[[str], list[str]] = getattr(self.encoder, "suggest", lambda _: [])
-        words = dict.fromkeys(word for some in batch.unknown for word in some)
+        standing = {word for route in routes for word in route.by_words}
+        words = dict.fromkeys(word for some in batch.unknown for word in some if word not in standing)
         near = {word: suggest(word) for word in islice(words, _SUGGESTED)}
         return [{word: near.get(word, []) for word in some} for some in batch.unknown]

@@ -122,7 +122,7 @@ def exact_answers(queries_QD: npt.NDArray[np.float32], documents_ND: npt.NDArray
 
 def mixed(dense: Sequence[Hits], lexical: Sequence[Hits], weight: float, depth: int) -> Answers:
     """The convex mix of two systems' answers, query by query."""
-    return [mix(near, worded, weight, depth) for near, worded in zip(dense, lexical, strict=True)]
+    return [mix(near, worded, weight, depth, candidates=depth) for near, worded in zip(dense, lexical, strict=True)]
 
 
 def weigh(

@@ -257,9 +257,8 @@ class Training:
         self._reports.restore(snapshot.log["history"], snapshot.log["seconds"])
         if self._gradient_step.scaler is not None and snapshot.log.get("scaler"):
             self._gradient_step.scaler = LossScaler(**snapshot.log["scaler"])
-        self.bitwise = self.bitwise and snapshot.log.get(
-            "bitwise", True
-        )  # models kept their states before it was written
+        # what one resumption has changed, the next does not mend; states of finished trainings are older than this entry
+        self.bitwise = self.bitwise and snapshot.log.get("bitwise", True)
         self._continue_on(snapshot.log["machine"])
 
     def _extend(self, begin: Snapshot) -> None:

@@ -63,7 +63,7 @@ def test_each_pass_begins_a_pair_at_every_sentence(text: PairText) -> None:
     pairs = Pairs(text, settings(pair_dropout=1, batch_size=2), batch_size=5)
     sentences = [tuple(ids) for _, split, some in DOCUMENTS if split == "train" for ids in some]
     assert pairs.n_pairs == len(sentences)
-    seen = [tuple(ids) for step in range(3 * pairs.steps_per_epoch) for ids in lists(pairs.batch(step).first)]
+    seen = [tuple(ids) for step in range(-(-3 * pairs.n_pairs // 5)) for ids in lists(pairs.batch(step).first)]
     for number in range(3):
         assert Counter(seen[number * len(sentences) : (number + 1) * len(sentences)]) == Counter(sentences)
     assert seen[: len(sentences)] != seen[len(sentences) : 2 * len(sentences)]
@@ -122,6 +122,11 @@ def test_what_documents_cannot_give_is_replaced_and_told(tmp_path: Path) -> None
         assert set(pairs.batch(0).kind) == {KINDS.index("deletion")}
         assert any(word in note for note in pairs.notes)
     assert pairs.counts["documents_of_one_sentence"] == pairs.counts["documents_without_title"] == 20
+
+
+def test_titles_that_nobody_asks_for_are_not_counted_as_missing(tmp_path: Path) -> None:
+    text = made_text(tmp_path, [(f"d{i}", "train", [[i, i + 1], [i]]) for i in range(20)])
+    assert "documents_without_title" not in Pairs(text, settings(pair_neighbour=1)).counts
 
 
 def test_long_texts_are_cut_and_counted(tmp_path: Path) -> None:

@@ -34,6 +34,8 @@ from wordpipe.training.state import StateDir
 
 __all__ = ["EncoderWork", "assemble_encoder", "held_out_pairs", "pairs_of"]
 
+_LEAST_HELD_OUT = 4  # documents
+
 
 @dataclass(frozen=True)
 class EncoderWork:
@@ -109,11 +111,13 @@ def pairs_of(settings: ContrastiveSettings, work: EncoderWork) -> Pairs:
 
 
 def held_out_pairs(settings: ContrastiveSettings, text: PairText) -> Pairs | None:
-    """Neighbouring sentences of held-out documents, whatever is trained on, so that runs compare; None: there are none.
+    """Neighbouring sentences of held-out documents, whatever is trained on, so that runs compare; None: there are too few.
 
-    A sentence and itself, as in dropout pairs, would be known again by any encoder.
+    Sentences of one document are no negatives of each other, so that a single document would ask nothing at all. A sentence
+    and itself, as in dropout pairs, would be known again by any encoder.
     """
-    if not (text.splits == 1).any():
+    filled = np.diff(text.documents)[text.splits == 1] > 0
+    if filled.sum() < _LEAST_HELD_OUT:
         return None
     neighbours = _only(settings, "neighbour")
     found = Pairs(text, neighbours, split="valid", batch_size=settings.valid_pairs)

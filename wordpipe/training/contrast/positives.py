@@ -88,7 +88,7 @@ class Pairs:
         self._batch_size = batch_size or settings.pairs_per_step
         self._seed = seed_of(settings.seed, "pairs", split)
         self.n_pairs = len(self._rows)
-        self.counts = _counts(text, chosen, self._rows, given, settings.max_words)
+        self.counts = _counts(text, chosen, self._rows, given, settings)
         self.notes = _notes(self.counts, settings)
 
     def batch(self, step: int) -> PairBatch:
@@ -169,7 +169,7 @@ def _shuffled(numbers: Int64s, n: int, seed: int, purpose: str) -> Int64s:
 
 
 def _counts(
-    text: PairText, chosen: npt.NDArray[np.bool_], rows: Int64s, given: FilePairs | None, max_words: int
+    text: PairText, chosen: npt.NDArray[np.bool_], rows: Int64s, given: FilePairs | None, settings: ContrastSettings
 ) -> dict[str, int]:
     begins, ends = text.documents[:-1][chosen], text.documents[1:][chosen]
     filled = ends > begins
@@ -180,11 +180,13 @@ def _counts(
         "documents": len(begins),
         "documents_of_one_sentence": int((ends - begins == 1).sum()),
         "documents_too_short_to_crop": int((offsets[ends] - offsets[begins] < LEAST_CROP).sum()),
-        "sentences_cut": int((offsets[rows + 1] - offsets[rows] > max_words).sum()),
-        "documents_without_title": len(begins),
+        "sentences_cut": int((offsets[rows + 1] - offsets[rows] > settings.max_words).sum()),
     }
-    if text.titles is not None:
-        counts["documents_without_title"] = int((np.diff(text.titles.offsets)[chosen][filled] == 0).sum())
+    if settings.shares["title"]:  # else nobody has read the titles
+        titled = (
+            np.zeros(len(begins), np.bool_) if text.titles is None else np.diff(text.titles.offsets)[chosen][filled] > 0
+        )
+        counts["documents_without_title"] = int((~titled).sum())
     if given is not None:
         counts["file_pairs"] = len(given.usable)
         counts["file_pairs_left_out"] = len(given.texts) // 2 - len(given.usable)

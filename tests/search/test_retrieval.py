@@ -1,0 +1,59 @@
+"""Ways of asking: how deep they dig, and that the depth changes nothing about what comes first."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+
+from wordpipe.search.hits import Hits, best_of
+from wordpipe.search.retrieval import Retriever
+
+ROWS = 900
+
+
+def searcher(seed: int, asked: list[tuple[int, int]] | None = None) -> Callable[[Sequence[str], int], list[Hits]]:
+    """Scores by chance, the same for every depth; `asked` collects how many texts were asked for how many rows."""
+
+    def search(texts: Sequence[str], k: int) -> list[Hits]:
+        if asked is not None:
+            asked.append((len(texts), k))
+        scores = [np.random.default_rng([seed, *text.encode()]).random(ROWS, dtype=np.float32) for text in texts]
+        return [best_of(np.arange(ROWS), some, k) for some in scores]
+
+    return search
+
+
+@pytest.mark.parametrize("mode", ["dense", "lexical", "hybrid"])
+def test_asked_for_more_an_answer_begins_with_what_it_was(mode):
+    retriever = Retriever(mode, 0.4, searcher(1), searcher(2))
+    (longest,) = retriever.find(["a"], ROWS)
+    for k in (1, 10, 200, 201, 350, 700):
+        (found,) = retriever.find(["a"], k)
+        assert found.hits.rows.tolist() == longest.hits.rows[:k].tolist()
+        np.testing.assert_array_equal(found.hits.scores, longest.hits.scores[:k])
+
+
+@pytest.mark.parametrize("mode", ["dense", "hybrid"])
+def test_documents_are_dug_for_until_there_are_enough(mode):
+    """The best 500 rows of one query are all of one document."""
+    asked: list[tuple[int, int]] = []
+    retriever = Retriever(mode, 0.4, searcher(1, asked), searcher(2))
+    (everything,) = retriever.find(["crowded"], ROWS)
+    documents = np.arange(ROWS) + 1
+    documents[everything.hits.rows[:500]] = 0
+    asked.clear()
+    crowded, other = retriever.find_documents(["crowded", "other"], 20, documents)
+    rows = everything.hits.rows
+    assert crowded.hits.rows.tolist() == [rows[0], *rows[500:519]]
+    np.testing.assert_array_equal(crowded.hits.scores, everything.hits.scores[[0, *range(500, 519)]])
+    assert len(other.hits) == 20
+    assert [texts for texts, _ in asked] == [2, *[1] * (len(asked) - 1)]
+    assert len(asked) > 1
+
+
+def test_digging_ends_where_there_are_no_more_documents():
+    asked: list[tuple[int, int]] = []
+    retriever = Retriever("dense", 0.4, searcher(1, asked), searcher(2))
+    (found,) = retriever.find_documents(["a"], 5, np.arange(ROWS) % 2)
+    assert len(found.hits) == 2
+    assert asked[-1] == (1, ROWS)
