@@ -15,7 +15,7 @@ from wordpipe.artifacts import reader as reader_module
 from wordpipe.artifacts.draft import Draft
 from wordpipe.artifacts.manifest import MANIFEST, OutputEntry
 from wordpipe.artifacts.reader import Artifact, is_artifact
-from wordpipe.errors import ArtifactError
+from wordpipe.errors import ArtifactError, StorageError
 
 NAMES = [*FILES, MANIFEST]
 
@@ -298,3 +298,35 @@ def test_many_files_with_few_descriptors(tmp_path):
             assert [artifact.read(name).decode() for name in names] == names
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_file_that_this_user_may_not_read(target, monkeypatch, name):
+    """Root may read anything, so the system's refusal is played."""
+    opened = os.open
+
+    def refusing(path, *args, **options):
+        if path == Path(name).name and "dir_fd" in options:
+            raise PermissionError(13, "Permission denied", path)
+        return opened(path, *args, **options)
+
+    monkeypatch.setattr(os, "open", refusing)
+    with pytest.raises(StorageError, match="may not read") as caught:
+        Artifact(target)
+    assert caught.value.where == str(target / name)
+    assert caught.value.hint is not None
+    assert caught.value.hint.endswith(f"chmod -R u+rX {target}")
+
+
+def test_other_refusals_name_the_whole_path(target, monkeypatch):
+    opened = os.open
+
+    def refusing(path, *args, **options):
+        if path == MANIFEST:
+            raise OSError(24, "Too many open files", path)
+        return opened(path, *args, **options)
+
+    monkeypatch.setattr(os, "open", refusing)
+    with pytest.raises(OSError, match="Too many open files") as caught:
+        Artifact(target)
+    assert caught.value.filename == str(target / MANIFEST)

@@ -2,9 +2,11 @@
 
 import json
 
+import numpy as np
 import pytest
 
 import wordpipe
+from tests.stages.made_vectors import made_sentences
 
 
 @pytest.fixture(scope="module")
@@ -35,8 +37,9 @@ def test_explained_answers_for_people_and_in_full(cli, index):
         (["--where", "line > 1; drop table rows"], 2, "not a condition"),
         (["--weight", "2"], 2, "weight"),
         (["--weight", "0.5", "--mode", "dense"], 2, "mixes both ways"),
-        (["--where", "line < 0"], 3, "nothing was found"),
+        (["--where", "line < 0"], 3, "nothing was found: the condition is true of 0 of "),
         (["--mode", "lexical", "--min-score", "1000"], 3, "nothing was found"),
+        (["--mode", "dense", "--min-score", "2"], 3, "--mode lexical"),
     ],
 )
 def test_what_does_not_fit_is_told_once(cli, index, options, code, message):
@@ -51,9 +54,14 @@ def test_a_file_of_queries_with_hostile_lines(cli, index, tmp_path):
     (tmp_path / "queries").write_text("\n".join(lines))
     found = cli("query", index, "--queries", tmp_path / "queries", "-k", 3, "--json", "--mode", "hybrid")
     assert found.code == 0
-    asked = [json.loads(line)["query"] for line in found.out.splitlines()]
+    told = [json.loads(line) for line in found.out.splitlines()]
+    asked = [line["query"] for line in told if "rank" in line]
     assert asked.count("salt water") == 3
     assert asked.count(("salt " * 100_000).strip()) == 3
+    ends = {line["query"]: line["hits"] for line in told if "rank" not in line}
+    assert [*ends] == [line.strip() for line in lines if line.strip()]
+    assert ends == {query: asked.count(query) for query in ends}
+    assert ends["qxqxqx"] == 0
     assert "Traceback" not in found.err
 
 
@@ -66,8 +74,56 @@ def test_more_answers_than_rows(cli, index):
 def test_one_bad_expression_ends_no_batch(cli, built, tmp_path):
     (tmp_path / "queries").write_text("water\n- - +\nsalt\n")
     found = cli("query", built / "words", "--queries", tmp_path / "queries", "-k", 1, "--json")
-    assert [json.loads(line)["query"] for line in found.out.splitlines()] == ["water", "salt"]
+    told = [json.loads(line) for line in found.out.splitlines()]
+    assert [line["query"] for line in told if "rank" in line] == ["water", "salt"]
+    assert [line for line in told if "rank" not in line] == [
+        {"query": "water", "hits": 1}, {"query": "- - +", "hits": 0}, {"query": "salt", "hits": 1},
+    ]  # fmt: skip
     assert "skipped:" in found.err
+
+
+def test_words_without_a_vector_are_looked_up(cli, built, tmp_path):
+    texts = [
+        "Bees dance.",
+        "Salt and water in the sea.",
+        "The zyzzyva is a weevil.",
+        "Zyzzyvas and vuvuzelas in the sea.",
+    ]
+    (tmp_path / "notes.txt").write_text("\n\n".join(texts))
+    wordpipe.embed(built / "words", tmp_path / "notes.txt", output=tmp_path / "sentences")
+    wordpipe.index(tmp_path / "sentences", output=tmp_path / "index")
+    found = cli("query", tmp_path / "index", "zyzzyva")
+    assert found.code == 0
+    assert found.err == "zyzzyva has no vector: answered by words\n"
+    assert found.out == cli("query", tmp_path / "index", "zyzzyva", "--mode", "lexical").out
+    mixed = cli("query", tmp_path / "index", "zyzzyva vuvuzela water qxqxq")
+    assert mixed.err == "zyzzyva, vuvuzela have no vector: answered by words too\nunknown: qxqxq\n"
+    assert cli("query", tmp_path / "index", "zyzzyva", "-q").err == ""
+
+
+@pytest.mark.parametrize("options", [["--json"], []])
+def test_one_query_has_no_end_line_and_people_get_none(cli, index, tmp_path, options):
+    (tmp_path / "queries").write_text("salt\nwater\n")
+    alone = cli("query", index, "salt", "-k", 2, "--mode", "dense", *options)
+    assert len(alone.out.splitlines()) == 2
+    many = cli("query", index, "--queries", tmp_path / "queries", "-k", 2, "--mode", "dense", *options)
+    assert ('"hits": 2}' in many.out) == bool(options)
+    assert len(many.out.splitlines()) == 6  # of each query a title for people, an end for programs
+
+
+def test_a_large_group_of_duplicates_is_cut_and_called_what_it_is(cli, tmp_path):
+    vectors_ND = np.concatenate([np.tile(np.eye(4, dtype=np.float32)[0], (30, 1)), np.eye(4, dtype=np.float32)[1:]])
+    sentences = made_sentences(tmp_path / "sentences", vectors_ND, [f"text {row}" for row in range(33)])
+    found = cli("duplicates", sentences)
+    assert found.out.splitlines()[0] == "# group 1: 30 texts"
+    assert len(found.out.splitlines()) == 12
+    assert found.out.splitlines()[-1] == "… 20 more"
+    assert "30 of 33 rows in 1 group, 435 pairs" in found.err
+    assert f"wordpipe doctor {sentences}" in found.err
+    told = json.loads(cli("duplicates", sentences, "--json").out)
+    assert len(told["shown"][0]) == told["largest"] == 30
+    some = made_sentences(tmp_path / "some", vectors_ND[18:], [f"text {row}" for row in range(15)])
+    assert "doctor" not in cli("duplicates", some).err
 
 
 def test_duplicates_are_told_in_groups(cli, built, tmp_path):

@@ -28,5 +28,9 @@ def test_a_shell_gets_its_answer_before_it_asks_on(built):
             asked.stdin.write(f"{word}\n")
             asked.stdin.flush()
             assert f'"query": "{word}"' in asked.stdout.readline()
+            assert asked.stdout.readline() == f'{{"query": "{word}", "hits": 1}}\n'
+        asked.stdin.write("qxqxqx\n")
+        asked.stdin.flush()
+        assert asked.stdout.readline() == '{"query": "qxqxqx", "hits": 0}\n'
         asked.stdin.close()
         assert asked.wait(20) == 0

@@ -48,6 +48,11 @@ def test_a_truncated_file_is_refused(kind: str, share: float) -> None:
         read_index(io.BytesIO(data), size=len(data), where="index.faiss")
 
 
+def test_the_reason_is_told_without_the_place_in_faiss() -> None:
+    with pytest.raises(ArtifactError, match=r"; got Index type .* not recognized$"):
+        read_index(io.BytesIO(b"ABCD" * 99), size=396, where="run/index/index.faiss")
+
+
 def test_a_header_that_claims_more_than_the_file_is_refused() -> None:
     file = io.BytesIO()
     write_index(built(unit(300, 12, 1)).index, file)

@@ -85,6 +85,24 @@ def test_a_filtered_search_is_the_search_among_those_rows(seed: int, share: floa
                     assert len(hit) <= len(scores)
 
 
+@pytest.mark.parametrize("queries", [1, 40])
+def test_an_exact_index_is_filtered_without_reading_vectors(queries: int) -> None:
+    vectors_ND, queries_QD = unit(300, 7, 1), unit(queries, 7, 2)
+    index = faiss.IndexFlatIP(7)
+    index.add(vectors_ND)
+    rows = np.arange(0, 300, 3)
+    allowed = np.zeros(300, dtype=np.bool_)
+    allowed[rows] = True
+
+    def unread(_: object) -> np.ndarray:
+        raise AssertionError("read again")
+
+    for query_D, hit in zip(queries_QD, search(index, queries_QD, 12, allowed, vectors=unread), strict=True):
+        best = rows[np.argsort(-(vectors_ND[rows] @ query_D))[:12]]
+        assert hit.rows.tolist() == best.tolist()
+        np.testing.assert_allclose(hit.scores, vectors_ND[best] @ query_D, atol=1e-6)
+
+
 def test_a_filter_digs_as_deep_as_it_must() -> None:
     """The allowed rows are the farthest of all, and the index takes no selection."""
     vectors_ND = unit(2_000, 6, 1)

@@ -9,9 +9,10 @@ from wordpipe.artifacts.reader import Artifact
 from wordpipe.artifacts.tables import read_batches
 from wordpipe.errors import ArtifactError
 from wordpipe.search.collection import Collection
-from wordpipe.stages.adapt import adapt
+from wordpipe.stages.adapt import _beside, adapt
 from wordpipe.stages.evaluate_retrieval import evaluate_retrieval
 from wordpipe.stages.making import RunOptions
+from wordpipe.training.contrast.encoder_settings import ContrastiveSettings
 
 AGAIN = {"steps": 3, "batch_size": 16, "threads": 1, "valid_pairs": 4}
 FEW = AGAIN | {"lexical_dim": 16}
@@ -60,6 +61,23 @@ def test_epochs_take_the_place_of_the_steps_that_are_usual(built, collection, tm
     assert made.unseen == []
     with Artifact(made.path, ["model"]) as model:
         assert model.manifest.counts["steps"] < 100
+
+
+@pytest.mark.parametrize(
+    ("start", "given", "gone"),
+    [
+        ({"encoder": "transformer", "init": "m"}, {"objective": "denoise"}, "goal"),
+        ({"unit": "token", "min_count": 1}, {}, "min_count"),
+        ({"steps": 150}, {"epochs": 2}, "steps"),
+        ({"lsi_weight": 1.0, "lsi_dim": 300}, {"lsi_weight": 0.0}, "lsi_dim"),
+    ],
+)
+def test_what_is_usual_gives_way_to_what_it_means_nothing_beside(start, given, gone):
+    usual = {"goal": "search"} | start
+    chosen = _beside(usual, given)
+    ContrastiveSettings.make(chosen)
+    assert chosen == {name: value for name, value in usual.items() if name != gone} | given
+    assert gone in _beside(usual, given | {gone: usual[gone]})  # what is asked for is not taken away in silence
 
 
 def test_what_was_made_can_be_judged_and_adapted_again(adapted, built, collection, tmp_path):

@@ -161,5 +161,6 @@ def test_what_is_unknown_is_shown_as_it_stands(wordpiece):
 
 
 def test_an_artifact_without_tokenizer(built):
-    with pytest.raises(ArtifactError, match="corpus artifact has no tokenizer"):
-        segment(built / "corpus", "text")
+    for name, what in (("corpus", "a corpus"), ("index", "an index")):
+        with pytest.raises(ArtifactError, match=f": {what} artifact has no tokenizer"):
+            segment(built / name, "text")

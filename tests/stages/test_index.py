@@ -215,7 +215,7 @@ def test_the_curve_is_shown_and_kept(tmp_path, cli):
     source = words(tmp_path / "s", texts(1_200, 1))
     result = cli("index", source, "-o", tmp_path / "i", "--type", "ivf-pq", "--threads", 1)
     assert result.code == 0
-    assert "predicted for ivf-pq" in result.err
+    assert "predicted for" not in result.err  # of so few vectors nobody plans anything
     assert "queries/s" in result.err
     assert "← chosen" in result.err
     with Artifact(tmp_path / "i") as index:

@@ -1,7 +1,11 @@
 """What weighs words and vectors where documents are large."""
 
+import numpy as np
+import pytest
+
 import wordpipe
 from wordpipe.artifacts.reader import Artifact
+from wordpipe.stages import mixing_weight
 
 
 def test_the_rows_of_a_book_do_not_look_for_each_other(built, handbook, tmp_path):
@@ -11,3 +15,24 @@ def test_the_rows_of_a_book_do_not_look_for_each_other(built, handbook, tmp_path
     assert made.counts["vectors"] > 100
     with Artifact(tmp_path / "index") as artifact:
         assert artifact.manifest.facts["lexical"]["measured"]["by"] == "cuts"
+
+
+@pytest.mark.parametrize(("unit", "by"), [("document", "cuts"), ("sentence", "rows")])
+def test_queries_are_drawn_from_the_whole_collection(unit, by, built, tmp_path, monkeypatch):
+    rng = np.random.default_rng(1)
+    with (tmp_path / "notes.txt").open("w") as file:
+        for _ in range(1_500):
+            said = [" ".join(["Salt", *rng.choice(["water", "sea", "bees", "light"], 13)]) for _ in range(2)]
+            file.write(". ".join(said) + ".\n\n")
+    wordpipe.ingest(tmp_path / "notes.txt", output=tmp_path / "corpus", documents="block", valid=0)
+    made = wordpipe.embed(built / "words", tmp_path / "corpus", output=tmp_path / "sentences", unit=unit, threads=1)
+    asked = []
+    tuned_mix = mixing_weight.tuned_mix
+    monkeypatch.setattr(mixing_weight, "tuned_mix", lambda *given: asked.append(given[0]) or tuned_mix(*given))
+    wordpipe.index(tmp_path / "sentences", output=tmp_path / "index")
+    rows, n = np.sort(asked[0].rows), made.counts["sentences"]
+    assert asked[0].how == by
+    assert len(rows) == 300
+    quarters = np.bincount(4 * rows // n, minlength=4)
+    assert quarters.min() > 40, quarters
+    assert rows[-1] > 0.9 * n

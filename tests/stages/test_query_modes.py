@@ -181,6 +181,42 @@ def test_of_few_texts_nothing_is_measured(built, tmp_path):
         assert len(opened.query("water salt bees", 10, mode="hybrid")) == opened.index.ntotal
 
 
+@pytest.mark.parametrize("titled", [True, False])
+def test_an_update_knows_a_new_title_by_its_words(built, tmp_path, titled):
+    """The encoder has no vector for either title, so that the row's is the same."""
+    for name, title in (("old", "Qxolda"), ("new", "Qxnewa")):
+        with (tmp_path / f"{name}.jsonl").open("w") as file:
+            for number in range(12):
+                row = {
+                    "id": f"d{number}",
+                    "title": title if number == 7 else "Qxother",
+                    "text": f"Salt {number} and water.",
+                }
+                file.write(json.dumps(row) + "\n")
+        wordpipe.ingest(tmp_path / f"{name}.jsonl", output=tmp_path / f"{name}.corpus", valid=0)
+        wordpipe.embed(
+            built / "words", tmp_path / f"{name}.corpus", output=tmp_path / name, unit="document", with_title=titled
+        )
+    wordpipe.index(tmp_path / "old", output=tmp_path / "index")
+    made = wordpipe.index(tmp_path / "new", output=tmp_path / "index", update=True)
+    assert made.counts["added"] == (1 if titled else 0)
+    with wordpipe.open(tmp_path / "index") as index:
+        assert index.query("Qxolda", 3, mode="lexical") == []
+        found = index.query("Qxnewa", 3, mode="lexical")
+        assert [hit["title"] for hit in found] == (["Qxnewa"] if titled else [])
+        assert [hit["title"] for hit in index.query("salt", 99, mode="lexical")].count("Qxnewa") == 1
+
+
+@pytest.mark.parametrize("mode", ["hybrid", "auto"])
+@pytest.mark.parametrize("per_document", [False, True])
+def test_asked_for_more_an_answer_begins_with_what_it_was(index, mode, per_document):
+    asked = {"mode": mode, "weight": 0.4, "per_document": per_document}
+    longest = index.query(ASKED, 10_000, **asked)
+    assert per_document or len(longest) > CANDIDATES
+    for k in (3, CANDIDATES, CANDIDATES + 10):
+        assert index.query(ASKED, k, **asked) == longest[:k]
+
+
 def test_an_updated_index_keeps_the_words_of_the_rows_that_stayed(built, made, tmp_path):
     lines = (made / "notes.jsonl").read_text().splitlines()
     for name, some in (("old", lines[:-3]), ("new", lines[5:])):

@@ -3,12 +3,13 @@
 import errno
 import io
 import os
+import shlex
 import stat
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from wordpipe.errors import ArtifactError
+from wordpipe.errors import ArtifactError, StorageError
 
 __all__ = ["PositionedFile", "naming", "open_regular"]
 
@@ -69,6 +70,7 @@ def open_regular(folder: int, name: str, where: Path) -> int:
     Raises:
         FileNotFoundError: no such file.
         ArtifactError: a link, a device or a folder stands there.
+        StorageError: this user may not read it.
     """
     *folders, last = name.split("/")
     with ExitStack() as opened:
@@ -81,10 +83,14 @@ def open_regular(folder: int, name: str, where: Path) -> int:
             if error.errno in (errno.ELOOP, errno.ENOTDIR):
                 raise _not_ours(where) from None
             if isinstance(error, PermissionError):
+                artifact = where.parents[name.count("/")]
                 raise StorageError(
-                    "this user may not read the file", where=where, hint=f"allow it with: chmod u+r {shlex.quote(str(where))}"
+                    "permission denied: this user may not read it",
+                    where=where,
+                    hint=f"allow it with: chmod -R u+rX {shlex.quote(str(artifact))}",
                 ) from None
-            raise OSError(error.errno, error.strerror, str(where)) from None  # the whole path, not the name in the folder
+            # it names the file within its folder, which is no path for the user
+            raise OSError(error.errno, error.strerror, str(where)) from None
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         os.close(fd)
         raise _not_ours(where)

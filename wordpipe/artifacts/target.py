@@ -59,8 +59,11 @@ def _refuse_files(target: Path, kind: str, there: list[str]) -> None:
         )
     found_kind, ours = claims
     if found_kind != kind:
+        article = "an" if found_kind == "index" else "a"
         raise ArtifactError(
-            f"the output is a {found_kind} artifact, and this would replace it by {kind}", where=target, hint=_ELSEWHERE
+            f"the output is {article} {found_kind} artifact, and this would replace it by {kind}",
+            where=target,
+            hint=_ELSEWHERE,
         )
     if foreign := [name for name in there if name not in ours]:
         raise StorageError(

@@ -28,7 +28,10 @@ _MANY = 20  # rows in one group: of fewer texts more than half may well be copie
     help="How near two texts must be to be linked.  [default: 0.95]",
 )
 @click.option(
-    "-n", type=click.IntRange(0, 1_000_000), default=20, help="Groups to show, the largest first, ten texts of each.  [default: 20]"
+    "-n",
+    type=click.IntRange(0, 1_000_000),
+    default=20,
+    help="Groups to show, the largest first, ten texts of each.  [default: 20]",
 )
 @click.option("--verify/--no-verify", default=True, help="Check the artifact's hashes before use.  [on]")
 @click.option(

@@ -53,7 +53,9 @@ wordpipe query run/words water - salt + sugar"""
 @click.option("--per-document", is_flag=True, help="Of every document its best row alone.")
 @click.option("--min-score", type=float, metavar="SCORE", help="Leave out answers that score less.")
 @click.option("--explain", is_flag=True, help="Say which words carried each score; with --json in full.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per hit; of several queries, one after each.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON object per hit; of several queries, one after each."
+)
 @click.option("--verify/--no-verify", default=True, help="Check the artifact's hashes before use.  [on]")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but the answers and errors.")
 def query(

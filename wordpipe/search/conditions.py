@@ -28,7 +28,7 @@ _SAFE: dict[str, Any] = {
     "python_enable_replacements": "false",
     "memory_limit": "2GB",
 }
-_SECONDS = 120.0  # that a condition may take; a million rows take 0.1 s
+_SECONDS = 120.0  # that a condition may take; a million rows take 0.2 s
 
 
 def rows_where(

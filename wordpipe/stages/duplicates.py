@@ -35,8 +35,8 @@ def duplicates(
         run: progress and verification.
 
     Returns:
-        path, threshold, rows, pairs, groups (how many), rows_in_groups, largest (rows of the largest group), exact, and shown: the largest groups, each a list of
-        rows with id, text, source, line and the cosine with the group's first row.
+        path, threshold, rows, pairs, groups (how many), rows_in_groups, largest (rows of the largest group), exact, and
+        shown: the largest groups, each a list of rows with id, text, source, line and the cosine with the group's first row.
 
     Raises:
         ConfigError: a threshold that is no cosine.

@@ -15,7 +15,11 @@ __all__ = ["curve_lines", "index_facts", "lineage_of", "note_built", "note_lexic
 
 
 _WORTH_TELLING = 5.0, 100e6  # seconds, bytes of index: below both nobody plans anything
-_DRAWN = {"rows": "rows that look for their document", "titles": "titles that look for their text", "cuts": "cuts of texts"}
+_DRAWN = {
+    "rows": "rows that look for their document",
+    "titles": "titles that look for their text",
+    "cuts": "cuts of texts",
+}
 
 
 def note_plan(job: Job, plan: Plan) -> None:
@@ -47,7 +51,7 @@ def note_lexical(job: Job, lexical: dict[str, Any]) -> None:
     weight = float(lexical["weight"])
     ways = {"hybrid": f"both (vectors {weight:.0%}, words {1 - weight:.0%})", "dense": "vectors alone"}
     job.note(
-        f"queries are answered by {ways[lexical['mode']]}: nDCG@10 {found['dense']:.3f} by vectors, {found['lexical']:.3f} "
+        f"--mode auto answers by {ways[lexical['mode']]}: nDCG@10 {found['dense']:.3f} by vectors, {found['lexical']:.3f} "
         f"by words, {found['hybrid']:.3f} by both, on {measured['queries']} {_DRAWN[measured['by']]}"
     )
 

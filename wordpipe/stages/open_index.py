@@ -22,8 +22,8 @@ from wordpipe.stages.answers import Answers, Ask, Opened, printable
 from wordpipe.stages.carried import ENCODER, INDEX_FILE
 from wordpipe.stages.explaining import Explainer
 from wordpipe.stages.lexical import has_lexical, open_lexical
-from wordpipe.stages.row_vectors import RowVectors
 from wordpipe.stages.routes import Route, Way, routes_of
+from wordpipe.stages.row_vectors import RowVectors
 
 __all__ = ["OpenIndex"]
 

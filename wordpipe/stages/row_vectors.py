@@ -19,7 +19,8 @@ _KEPT = 2  # selections: of 50,000 rows of width 384 one is 77 MB
 class RowVectors:
     """Reads the row groups that hold the rows asked for; the selections asked for last stay in memory.
 
-    A condition asks for the same rows with every query: each reading of 50,000 rows takes as long as 50 answers.
+    A condition asks for the same rows with every query: to read 50,000 of 118,000 rows of width 384 takes 0.5 s, to compare
+    them 11 ms.
 
     Args:
         artifact: stays open as long as this is used.

@@ -34,8 +34,9 @@ def segment(path: PathLike, text: str) -> dict[str, Any]:
     """
     with Artifact(path, verify=False) as artifact:
         if _TOKENIZER not in artifact.names():
+            article = "an" if artifact.kind == "index" else "a"
             raise ArtifactError(
-                f"a {artifact.kind} artifact has no tokenizer", where=str(path), expected="tokens, words or model",
+                f"{article} {artifact.kind} artifact has no tokenizer", where=str(path), expected="tokens, words or model",
                 hint="name a tokens artifact",
             )  # fmt: skip
         tokenizer = open_tokenizer(artifact.read(_TOKENIZER), where=str(path))
