@@ -133,7 +133,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=RESULTS / "search.json", help="where the figures go")
     args = parser.parse_args()
     rows = [size_row(n, args) for n in args.n]
-    libraries = versions(["faiss-cpu", "hnswlib", "usearch", "numpy"])
+    libraries = versions(["faiss-cpu", "numpy", *(peer for peer in ("hnswlib", "usearch") if peer in args.only)])
     vectors = args.vectors.name if args.vectors else "made by chance"
     body = {
         "machine": machine(), "libraries": libraries, "threads": args.threads, "recall": args.recall, "vectors": vectors,
