@@ -21,7 +21,7 @@ demo: setup
 	$(BIN)/python benchmarks/demo.py
 
 test: setup
-	$(BIN)/python -m pytest -q
+	$(BIN)/python -m pytest -q -n auto --dist loadfile
 
 test-all: setup
 	$(BIN)/python -m pytest -q -m 'not gpu'
