@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from wordpipe.artifacts.documents import DocumentStarts
 from wordpipe.sentences.encoder import TextEncoder
 from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.sentences.windows import pack_sentences
@@ -75,7 +76,7 @@ class UnitCutter:
             return
         done, found = 0, list[NDArray[np.int64]]()
         for rows in _whole_documents(batches):
-            bounds = np.append(_document_starts(rows, None), len(rows))
+            bounds = np.append(np.flatnonzero(DocumentStarts().of(rows)), len(rows))
             if self._unit == "window" and self._windows is None:
                 first, stop = self._cut_windows(rows, bounds)
                 found.append(np.stack([first + done, stop + done]))
@@ -137,10 +138,11 @@ def _joined(texts: pa.StringArray, first: NDArray[np.int64], stop: NDArray[np.in
 def _whole_documents(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The same rows in batches that never part a document."""
     waiting: list[pa.RecordBatch] = []  # all of one document but for its first rows' elders
+    begins = DocumentStarts()
     for batch in batches:
         if not len(batch):
             continue
-        starts = _document_starts(batch, waiting[-1] if waiting else None)
+        starts = np.flatnonzero(begins.of(batch))
         cut = int(starts[-1]) if len(starts) else -1
         if cut > 0 or (cut == 0 and waiting):
             yield pa.concat_batches([*waiting, batch.slice(0, cut)])
@@ -148,18 +150,3 @@ def _whole_documents(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBat
         waiting.append(batch.slice(max(cut, 0)))
     if waiting:
         yield pa.concat_batches(waiting)
-
-
-def _document_starts(batch: pa.RecordBatch, before: pa.RecordBatch | None) -> NDArray[np.int64]:
-    """int64: the rows in which a document begins; `before` holds the row that comes before the first, if there is one.
-
-    The same text once more has the same id, but counts its sentences from 0 again.
-    """
-    ids, numbers = batch.column("doc_id"), batch.column("sentence_id").to_numpy()
-    inside = pc.not_equal(ids[1:], ids[:-1]).to_numpy(zero_copy_only=False) | (numbers[1:] <= numbers[:-1])
-    opens = (
-        before is None
-        or before.column("doc_id")[-1] != ids[0]
-        or numbers[0] <= before.column("sentence_id")[-1].as_py()
-    )
-    return np.flatnonzero(np.concatenate([[opens], inside]))

@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from wordpipe.artifacts.documents import DocumentStarts
 from wordpipe.errors import ArtifactError
 
 __all__ = ["FindStarts", "Flags", "Ids", "Stream", "unigram_entropy", "write_streams"]
@@ -149,7 +150,7 @@ class _Writer:
     def __init__(self, files: Sequence[IO[bytes]], paths: Sequence[Path], frame: _Frame) -> None:
         self._files, self._paths, self._frame = files, paths, frame
         self._counts = np.zeros(frame.vocab_size, dtype=np.int64)
-        self._last: tuple[str, int] | None = None  # doc_id and sentence_id of the last row that had ids
+        self._starts = DocumentStarts()  # of the rows that had ids
         self._n_ids = self._n_documents = self._n_sentences = self._n_empty = 0
 
     def add(self, rows: pa.RecordBatch) -> None:
@@ -162,7 +163,7 @@ class _Writer:
         ids = rows["ids"].flatten().to_numpy(zero_copy_only=False)
         self._count(ids)
         lengths, find, between = lengths[lengths > 0].astype(np.int64), self._frame.find_starts, self._frame.between
-        opens = self._opens_document(rows)
+        opens = self._starts.of(rows)
         self._n_documents += int(opens.sum())
         self._n_sentences += rows.num_rows
         at = np.concatenate(([0], np.cumsum(lengths)[:-1]))[opens]
@@ -173,7 +174,7 @@ class _Writer:
 
     def finish(self) -> Stream:
         """Close the last document."""
-        if self._last is not None:
+        if self._n_documents:
             after = self._frame.after
             self._write([after, np.ones(len(after), dtype=np.bool_)][: len(self._files)])
         return Stream(
@@ -197,17 +198,6 @@ class _Writer:
                 hint="tokenize the corpus again",
             )
         self._counts += counts
-
-    def _opens_document(self, rows: pa.RecordBatch) -> npt.NDArray[np.bool_]:
-        """Which rows begin a document: another doc_id, or the same text once more (its sentences count from 0 again)."""
-        doc_ids, sentence_ids = rows["doc_id"], rows["sentence_id"].to_numpy(zero_copy_only=False)
-        opens = np.ones(rows.num_rows, dtype=bool)
-        changed = pc.not_equal(doc_ids[1:], doc_ids[:-1]).to_numpy(zero_copy_only=False)
-        opens[1:] = changed | (sentence_ids[1:] <= sentence_ids[:-1])
-        if self._last is not None:
-            opens[0] = doc_ids[0].as_py() != self._last[0] or sentence_ids[0] <= self._last[1]
-        self._last = (doc_ids[-1].as_py(), int(sentence_ids[-1]))
-        return opens
 
     def _write(self, columns: Sequence[npt.NDArray[Any]]) -> None:
         unopened = len(self._frame.after) if self._n_ids == 0 else 0  # nothing ends before the first document

@@ -19,6 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from wordpipe.artifacts.documents import DocumentStarts
 from wordpipe.errors import ArtifactError, InputError
 from wordpipe.tokens.ragged import offsets_of
 
@@ -130,7 +131,7 @@ class _Rows:
 
     def __init__(self, ids: IO[bytes], offsets: IO[bytes], vocab_size: int) -> None:
         self._ids, self._offsets, self._vocab_size = ids, offsets, vocab_size
-        self._last: tuple[str, int] | None = None
+        self._starts = DocumentStarts()
         self._n_ids = self.n_rows = 0
         self.names: list[pa.Array] = []
         self.begins: list[int] = []
@@ -143,7 +144,7 @@ class _Rows:
         """Append rows; those without any id leave no trace but a count."""
         if batch.num_rows == 0:
             return
-        opens = np.flatnonzero(self._opens(batch))
+        opens = np.flatnonzero(self._starts.of(batch))
         splits = pc.index_in(batch["split"], pa.array(SPLITS)).to_numpy(zero_copy_only=False).astype(np.int8)
         ids, lengths = _known(batch[column], self._vocab_size)
         self.ledger["ids_left_out"] += len(batch[column].flatten()) - len(ids)
@@ -161,17 +162,6 @@ class _Rows:
         self._n_ids += len(ids)
         self.n_rows += len(lengths)
         self.ledger["rows"] += len(lengths)
-
-    def _opens(self, rows: pa.RecordBatch) -> npt.NDArray[np.bool_]:
-        """Which rows begin a document: another doc_id, or the same text once more (its sentences count from 0 again)."""
-        doc_ids, sentence_ids = rows["doc_id"], rows["sentence_id"].to_numpy(zero_copy_only=False)
-        opens = np.ones(rows.num_rows, dtype=bool)
-        changed = pc.not_equal(doc_ids[1:], doc_ids[:-1]).to_numpy(zero_copy_only=False)
-        opens[1:] = changed | (sentence_ids[1:] <= sentence_ids[:-1])
-        if self._last is not None:
-            opens[0] = doc_ids[0].as_py() != self._last[0] or sentence_ids[0] <= self._last[1]
-        self._last = (doc_ids[-1].as_py(), int(sentence_ids[-1]))
-        return opens
 
 
 def _known(lists: pa.Array, vocab_size: int) -> tuple[npt.NDArray[np.int32], Int64s]:
