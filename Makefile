@@ -21,10 +21,10 @@ demo: setup
 	$(BIN)/python benchmarks/demo.py
 
 test: setup
-	$(BIN)/python -m pytest -q -n auto --dist loadfile
+	$(BIN)/python -m pytest -q -n auto --dist loadfile --no-loadscope-reorder
 
 test-all: setup
-	$(BIN)/python -m pytest -q -m 'not gpu'
+	$(BIN)/python -m pytest -q -m 'not gpu' --hypothesis-profile=thorough
 
 check: setup
 	$(BIN)/ruff check .

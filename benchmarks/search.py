@@ -6,10 +6,11 @@
 
 The vectors made by chance are points around centres in fewer dimensions than they are wide, as those of texts are; the queries
 are more of the same and no rows of the index. Every side is a process of its own and searches in one batch, wider and wider,
-until it finds 0.95 of the true ten nearest. Peak memory is of the whole process, the vectors that it maps from the disk
-included. The load is the mean number of processes that wanted to run in the minute before: above 1, the times tell little
-more than which side is faster. Exit code 0: ours reaches the recall at every size, and from 1,000,000 vectors on answers at
-least ten times the queries of flat search.
+until it finds 0.95 of the true ten nearest. The figures are written after every side and added to those in the file, where
+they are of the same machine and options. Peak memory is of the whole process, the vectors that it maps from the disk included.
+The load is the mean number of processes that wanted to run in the minute before: above 1, the times tell little more than
+which side is faster. Exit code 0: ours reaches the recall at every size, and from 1,000,000 vectors on answers at least ten
+times the queries of flat search.
 """
 
 import argparse
@@ -18,6 +19,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -78,15 +80,14 @@ def run_side(name: str, folder: Path, threads: int, recall: float) -> dict[str, 
         cwd=Path(__file__).parent, env={**os.environ, **limits}, capture_output=True, text=True, check=False,
     )  # fmt: skip
     if done.returncode:
-        return {
-            "error": done.stderr.strip().splitlines()[-1] if done.stderr.strip() else f"exit code {done.returncode}"
-        }
+        said = done.stderr.strip().splitlines()
+        return {"error": f"exit code {done.returncode}{': ' + said[-1] if said else ''}"}
     found: dict[str, Any] = json.loads(Path(task["result"]).read_text())
     return found
 
 
-def size_row(n: int, args: argparse.Namespace) -> dict[str, Any]:
-    """All sides at one size."""
+def measure_size(n: int, args: argparse.Namespace) -> Iterator[tuple[dict[str, Any], str, dict[str, Any]]]:
+    """All sides at one size, one by one: what was asked of all, the side's name, and its figures."""
     source = np.load(args.vectors, mmap_mode="r", allow_pickle=False) if args.vectors else None
     everything = source if source is not None else made_vectors(n + QUERIES, args.dim, 1)
     if len(everything) <= n:
@@ -94,17 +95,50 @@ def size_row(n: int, args: argparse.Namespace) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(dir=args.scratch) as path:
         folder = Path(path)
         vectors_ND, queries_QD = split_off_queries(everything, n)
+        del everything, source
         truth_QK = exact_answers(vectors_ND, queries_QD)
         for name, array in (("vectors", vectors_ND), ("queries", queries_QD), ("truth", truth_QK)):
             np.save(folder / f"{name}.npy", array, allow_pickle=False)
-        dim = vectors_ND.shape[1]
-        del vectors_ND, everything
-        sides = {}
-        others = round(os.getloadavg()[0], 1)
+        size = {"n": n, "dim": vectors_ND.shape[1], "queries": len(queries_QD)}
+        del vectors_ND  # a side may need all of the memory
         for name in args.only:
-            sides[name] = run_side(name, folder, args.threads, args.recall)
-            print(f"{n:>9,} x {dim}  {name:<16} {json.dumps(sides[name])}", flush=True)
-    return {"n": n, "dim": dim, "queries": len(queries_QD), "load_before": others, "sides": sides}
+            load = round(os.getloadavg()[0], 1)
+            found = run_side(name, folder, args.threads, args.recall)
+            print(f"{n:>9,} x {size['dim']}  {name:<16} {json.dumps(found)}", flush=True)
+            yield size, name, {**found, "load_before": load}
+
+
+class Results:
+    """The figures in their file, which has every side from the moment it is measured.
+
+    A file of the same machine, threads, recall and vectors is added to, so that a side can be measured again or later, with
+    `--only`; any other is begun anew. A side that fails does not take the place of figures that are there.
+
+    Args:
+        path: the file.
+        about: what the figures hold for.
+        libraries: versions; those of sides measured before stay.
+    """
+
+    def __init__(self, path: Path, about: dict[str, Any], libraries: dict[str, str]) -> None:
+        self.path = path
+        found = json.loads(path.read_text()) if path.exists() else {}
+        same = all(found.get(name) == value for name, value in about.items())
+        self.sizes: list[dict[str, Any]] = found["sizes"] if same else []
+        self._head = {**about, "libraries": {**(found["libraries"] if same else {}), **libraries}}
+
+    def add(self, size: dict[str, Any], name: str, figures: dict[str, Any]) -> None:
+        """Take one side's figures, and write all."""
+        row = next((row for row in self.sizes if size.items() <= row.items()), None)
+        if row is None:
+            row = {**size, "sides": {}}
+            self.sizes = sorted([*self.sizes, row], key=lambda row: (row["dim"], row["n"]))
+        if "error" not in figures or "error" in row["sides"].get(name, figures):
+            row["sides"][name] = figures
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        part = self.path.with_suffix(".part")
+        part.write_text(json.dumps({**self._head, "sizes": self.sizes}, indent=1) + "\n")
+        part.replace(self.path)
 
 
 def promises_kept(rows: list[dict[str, Any]], recall: float) -> bool:
@@ -132,15 +166,14 @@ def main() -> int:
     parser.add_argument("--scratch", type=Path, help="a folder for the vectors; the system's where it is not given")
     parser.add_argument("--out", type=Path, default=RESULTS / "search.json", help="where the figures go")
     args = parser.parse_args()
-    rows = [size_row(n, args) for n in args.n]
     libraries = versions(["faiss-cpu", "numpy", *(peer for peer in ("hnswlib", "usearch") if peer in args.only)])
     vectors = args.vectors.name if args.vectors else "made by chance"
-    body = {
-        "machine": machine(), "libraries": libraries, "threads": args.threads, "recall": args.recall, "vectors": vectors,
-        "sizes": rows,
-    }  # fmt: skip
-    args.out.parent.mkdir(parents=True, exist_ok=True)
-    args.out.write_text(json.dumps(body, indent=1) + "\n")
+    about = {"machine": machine(), "threads": args.threads, "recall": args.recall, "vectors": vectors}
+    results = Results(args.out, about, libraries)
+    for n in args.n:
+        for size, name, figures in measure_size(n, args):
+            results.add(size, name, figures)
+    rows = [row for row in results.sizes if row["n"] in args.n]
     return 0 if promises_kept(rows, args.recall) else 1
 
 

@@ -1,9 +1,11 @@
 """What the tests of several rooms share: a small corpus, the whole chain made from it, and the command line in process."""
 
+import fcntl
+import os
 import re
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,10 +13,14 @@ import pytest
 from hypothesis import settings
 
 import wordpipe
+from tests.nursery import Nursery
 from wordpipe.cli import run
 
-settings.register_profile("compiling", deadline=None)  # the first example may wait for the compiler
-settings.load_profile("compiling")
+# no deadline: the first example may wait for the compiler. Every run draws other examples, so that few of them find in a
+# week what many find in a day; `make test-all` asks for the many
+settings.register_profile("quick", deadline=None, max_examples=50)
+settings.register_profile("thorough", deadline=None, max_examples=200)
+settings.load_profile("quick")
 
 DATA = Path(__file__).resolve().parent.parent / "data"
 TINY = {"dim": 32, "n_layers": 1, "n_heads": 1, "ffn_dim": 64, "seq_len": 64, "threads": 1, "device": "cpu"}
@@ -46,15 +52,23 @@ def handbook() -> Path:
 
 @pytest.fixture(scope="session")
 def built(tmp_path_factory, handbook, _own_cache) -> Path:
-    """The whole chain, made once; never write into it (see `chain`)."""
-    root = tmp_path_factory.mktemp("built")
+    """The whole chain, made once; never write into it (see `chain`). Processes that test side by side share one."""
+    own = tmp_path_factory.getbasetemp()
+    root = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "built"
+    with root.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (root / "index").exists():
+            _build(root, handbook)
+    return root
+
+
+def _build(root: Path, handbook: Path) -> None:
     wordpipe.ingest(handbook, output=root / "corpus", documents="block", first_line_title=True, valid=0.1)
     wordpipe.tokenize(root / "corpus", output=root / "tokens", vocab_size=1000)
     wordpipe.train_word2vec(root / "tokens", output=root / "words", min_count=2, dim=24, epochs=3, threads=1)
     wordpipe.train_mlm(root / "tokens", output=root / "model", steps=4, **TINY)
     wordpipe.embed(root / "model", root / "corpus", output=root / "sentences", unit="document", device="cpu", threads=1)
     wordpipe.index(root / "sentences", output=root / "index")
-    return root
 
 
 @pytest.fixture
@@ -62,6 +76,19 @@ def chain(built, tmp_path) -> Path:
     """A copy of the whole chain that a test may damage."""
     shutil.copytree(built, tmp_path / "run")
     return tmp_path / "run"
+
+
+@pytest.fixture(scope="session")
+def _nursery(_own_cache):
+    with Nursery() as nursery:
+        yield nursery
+
+
+@pytest.fixture
+def nursery(_nursery) -> Iterator[Nursery]:
+    """The command line in processes of its own, none of which outlives its test."""
+    yield _nursery
+    _nursery.kill_all()
 
 
 @dataclass

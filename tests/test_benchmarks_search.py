@@ -53,3 +53,32 @@ def test_it_runs_from_end_to_end(names, tmp_path):
     for name in names:
         assert size["sides"][name]["recall_at_10"] == 1
         assert size["sides"][name]["queries_per_s"] > 0
+
+
+def test_figures_are_added_to_those_of_the_same_machine_and_no_failure_takes_their_place(tmp_path):
+    results = import_module("search").Results
+    path, size = tmp_path / "search.json", {"n": 5, "dim": 2, "queries": 1}
+    first = results(path, {"machine": "m"}, {"faiss-cpu": "1"})
+    first.add(size, "flat", {"build_s": 1})
+    first.add(size, "hnswlib", {"error": "exit code -9"})
+    later = results(path, {"machine": "m"}, {"usearch": "2"})
+    later.add(size, "usearch", {"build_s": 2})
+    later.add(size, "flat", {"error": "exit code 1"})
+    later.add({**size, "n": 3}, "flat", {"build_s": 3})
+    found = json.loads(path.read_text())
+    assert found["libraries"] == {"faiss-cpu": "1", "usearch": "2"}
+    assert [row["n"] for row in found["sizes"]] == [3, 5]
+    assert found["sizes"][1]["sides"] == {
+        "flat": {"build_s": 1}, "hnswlib": {"error": "exit code -9"}, "usearch": {"build_s": 2},
+    }  # fmt: skip
+    results(path, {"machine": "another"}, {}).add(size, "flat", {"build_s": 4})
+    assert [row["n"] for row in json.loads(path.read_text())["sizes"]] == [5]
+
+
+def test_documents_come_go_and_change():
+    update = import_module("index_update")
+    before, after = update.changed_documents(3_000, 0.01)
+    assert before.tolist() == list(range(3_000))
+    assert (len(after), len(set(after.tolist()))) == (3_000, 3_000)
+    assert len(set(after.tolist()) - set(before.tolist())) == 20
+    assert (after.reshape(-1, 10) % 10 == np.arange(10)).all()

@@ -53,20 +53,22 @@ def tree_of(path: Path) -> ast.Module:
 
 def is_for_types(node: ast.AST) -> bool:
     """Whether this is `if TYPE_CHECKING:`."""
-    return isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING")
+    if not isinstance(node, ast.If):
+        return False
+    test = node.test
+    return (
+        test.id if isinstance(test, ast.Name) else test.attr if isinstance(test, ast.Attribute) else ""
+    ) == "TYPE_CHECKING"
 
 
 def running_nodes(node: ast.AST) -> Iterator[ast.AST]:
     """All nodes below, but for what only type checkers see."""
-    for child in ast.iter_child_nodes(node):
-        if is_for_types(child):
-            assert isinstance(child, ast.If)
-            for other in child.orelse:
-                yield other
-                yield from running_nodes(other)
-            continue
-        yield child
-        yield from running_nodes(child)
+    waiting = [node]
+    while waiting:
+        node = waiting.pop()
+        for child in node.orelse if isinstance(node, ast.If) and is_for_types(node) else ast.iter_child_nodes(node):
+            yield child
+            waiting.append(child)
 
 
 def imported_modules(tree: ast.Module, package: tuple[str, ...] = ()) -> Iterator[tuple[int, str]]:
@@ -82,10 +84,14 @@ def imported_modules(tree: ast.Module, package: tuple[str, ...] = ()) -> Iterato
                 yield node.lineno, f"{module}.{alias.name}"
 
 
+@cache
+def imports_of(path: Path) -> tuple[tuple[int, str], ...]:
+    return tuple(imported_modules(tree_of(path), path.relative_to(ROOT).parent.parts))
+
+
 def our_imports(path: Path) -> Iterator[tuple[int, str, str]]:
     """Line, room and full name of every import of our own modules."""
-    package = path.relative_to(ROOT).parent.parts
-    for line, name in imported_modules(tree_of(path), package):
+    for line, name in imports_of(path):
         parts = name.split(".")
         if parts[0] != "wordpipe":
             continue
@@ -126,7 +132,7 @@ def test_only_the_command_line_knows_the_terminal():
     for path in FILES:
         if room_of(path) in ("cli", "__main__"):
             continue
-        names = {name.split(".")[0] for _, name in imported_modules(tree_of(path))}
+        names = {name.split(".")[0] for _, name in imports_of(path)}
         calls = {ast.unparse(node.func) for node in ast.walk(tree_of(path)) if isinstance(node, ast.Call)}
         wrong += [f"{shown(path)}: {name}" for name in sorted((names & {"click", "rich"}) | (calls & TERMINAL_CALLS))]
     assert not wrong, "\n".join(wrong)

@@ -48,6 +48,7 @@ def test_a_table_and_its_json_say_the_same(cli, built, data, tmp_path):
     assert rows["above BM25"][0] == "–"
     assert "hybrid, 0.30 dense" in table.out
     assert "4 documents, 4 judged queries, 4 judgements" in table.err
+    assert "--adapt trains each on these documents" in table.err
     assert "1 judged queries have no text" in table.err
     assert "BM25: 2 queries have no answer" in table.err
     assert (tmp_path / "runs" / "bm25.trec").read_text().startswith("1 Q0 0 1 ")

@@ -49,8 +49,8 @@ def test_a_table_and_its_json_say_the_same(cli, built, sets):
     assert set(rows) > {"year (6 pairs)", "a", "b", "mean of the sets", "95 %"}
     assert "Spearman" in table.out
     assert not set(table.out + table.err) & {"\x1b", "\x07"}
-    assert "3 words of dev are unknown: calm, xyzzy, 31m\n" in table.err
-    assert "2 pairs have no score" in table.err
+    assert "3 unknown words in dev: calm, xyzzy, 31m\n" in table.err
+    assert "2 pairs without a score left out" in table.err
     pearson = cli(*args, "--pearson", "-q", "--no-floors")
     assert pearson.err == ""
     assert rows_of(pearson.out)["dev (4 pairs)"] == [f"{100 * found['metrics']['pearson/dev']:.2f}"]

@@ -43,7 +43,7 @@ def test_a_table_and_its_json_say_the_same(cli, built, sets):
     assert "mean accuracy" not in rows
     assert "3CosAdd among the 30,000 commonest words. Unknown words: left out." in table.out
     assert "\x1b" not in table.out
-    assert "1 words of near are unknown: XYZZY" in table.err
+    assert "1 word of near unknown: XYZZY" in table.err
     assert "files passed over: 1 .md" in table.err
     assert "different" not in table.err
 
@@ -113,7 +113,7 @@ def test_names_and_words_cannot_steer_the_terminal(monkeypatch, capsys):
         evaluate_words.say(line)
     shown = capsys.readouterr()
     assert not set(shown.out + shown.err) & {"\x1b", "\x07"}
-    assert "9 words of near\\x1b[31m are unknown: \\x1b[2J, b, c, d, e, …" in shown.err
+    assert "9 words of near\\x1b[31m unknown: \\x1b[2J, b, c, d, e, …" in shown.err
 
 
 def test_what_makes_columns_differ_is_said():

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wordpipe.cli.output import human_bytes, human_count, human_seconds, safe_text, say
+from wordpipe.cli.output import counted, human_bytes, human_count, human_seconds, noun, safe_text, say
 from wordpipe.cli.progress import ProgressDrawer
 from wordpipe.runtime import Progress
 
@@ -42,6 +42,25 @@ def test_steering_sequences_are_shown_as_escapes(escape):
 )
 def test_numbers_read_well(function, value, shown):
     assert function(value) == shown
+
+
+@pytest.mark.parametrize(
+    ("plural", "singular"),
+    [
+        ("sources", "source"),
+        ("documents kept", "document kept"),
+        ("distinct words", "distinct word"),
+        ("crlf line ends", "crlf line end"),
+        ("queries unknown", "query unknown"),
+        ("bytes dropped duplicate", "byte dropped duplicate"),
+        ("dropped without vector", "dropped without vector"),
+        ("documents title as text", "document title as text"),
+    ],
+)
+def test_one_is_not_many(plural, singular):
+    assert noun(1, plural) == singular
+    assert noun(0, plural) == noun(2, plural) == plural
+    assert counted(1_200, plural) == f"1,200 {plural}"
 
 
 def test_a_reader_that_went_away_is_no_reason_to_stop(monkeypatch):

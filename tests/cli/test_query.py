@@ -24,6 +24,9 @@ def test_explained_answers_for_people_and_in_full(cli, index):
     assert lines[1].startswith("    vectors ")
     assert "(adds 0." in lines[1]
     assert "salt" in lines[2]
+    assert "first answers 0." in lines[1]
+    once = cli("query", index, "salt water", "-k", 2, "--explain", "--mode", "hybrid", "--weight", 0.5, "--feedback", 0)
+    assert "first answers" not in once.out
     told = cli("query", index, "salt water", "-k", 1, "--explain", "--mode", "lexical", "--json")
     (hit,) = map(json.loads, told.out.splitlines())
     assert hit["query"] == "salt water"
@@ -37,6 +40,7 @@ def test_explained_answers_for_people_and_in_full(cli, index):
         (["--where", "line > 1; drop table rows"], 2, "not a condition"),
         (["--weight", "2"], 2, "weight"),
         (["--weight", "0.5", "--mode", "dense"], 2, "mixes both ways"),
+        (["--feedback", "2", "--mode", "dense"], 2, "asked again"),
         (["--where", "line < 0"], 3, "nothing was found: the condition is true of 0 of "),
         (["--mode", "lexical", "--min-score", "1000"], 3, "nothing was found"),
         (["--mode", "dense", "--min-score", "2"], 3, "--mode lexical"),

@@ -6,7 +6,8 @@ import pytest
 
 from tests.search.vectors import built, unit
 from wordpipe.errors import ArtifactError
-from wordpipe.search.files import read_index, write_index
+from wordpipe.search.files import read_index, read_lists, write_index
+from wordpipe.search.growth import ListGrowth
 from wordpipe.search.query import search
 
 
@@ -63,3 +64,25 @@ def test_a_header_that_claims_more_than_the_file_is_refused() -> None:
     with pytest.raises(ArtifactError):
         read_index(io.BytesIO(bytes(data)), size=len(data))
     assert faiss.get_deserialization_vector_byte_limit() == before
+
+
+@pytest.mark.parametrize("kind", ["ivf-pq", "rabitq", "ivf", "hnsw"])
+def test_lists_are_read_without_the_vectors_beside_them_and_are_whole_when_those_are_filled_in(kind: str) -> None:
+    vectors_ND = unit(1_000, 12, 1)
+    index = built(vectors_ND, type=kind, ef_construction=10).index
+    file = io.BytesIO()
+    write_index(index, file)
+    data = file.getvalue()
+    found = read_lists(io.BytesIO(data), size=len(data))
+    if kind in ("ivf-pq", "rabitq"):
+        assert found.ntotal == 0
+        growth = ListGrowth(found, 1_000)
+        growth.add(0, vectors_ND, np.zeros(1_000, dtype=bool))
+        growth.ready()
+        found.k_factor = index.k_factor
+    again = io.BytesIO()
+    write_index(found, again)
+    assert again.getvalue() == data
+    for cut in (3, 30, 36, 60, len(data) // 8):
+        with pytest.raises(ArtifactError, match="not a readable FAISS index"):
+            read_lists(io.BytesIO(data[:cut]), size=cut)

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wordpipe.search.hits import Hits, best_of
-from wordpipe.search.mixing import mix, tune_weight
+from wordpipe.search.mixing import mix, weight_by_merit
 
 found = st.dictionaries(st.integers(0, 20), st.integers(-9, 9).map(lambda step: step / 8), max_size=12)
 
@@ -66,10 +66,10 @@ def test_ties_come_in_the_order_of_rows_also_at_the_border():
     assert len(best_of(rows, scores, 0)) == 0
 
 
-def test_the_weight_goes_to_the_side_that_finds():
-    right, wrong = hits_of({1: 0.9, 2: 0.1}), hits_of({2: 0.8, 1: 0.2})
-    assert tune_weight([right], [wrong], [{1}]).weight > 0.5
-    assert tune_weight([wrong], [right], [{1}]).weight < 0.5
-    both = tune_weight([right], [right], [{1}])
-    assert both.weight == pytest.approx(0.5)
-    assert both.queries == 1
+@given(dense=st.floats(0, 1), lexical=st.floats(0, 1))
+def test_the_weight_goes_to_the_side_that_finds(dense, lexical):
+    weight = weight_by_merit(dense, lexical)
+    assert 0 <= weight <= 1
+    assert weight + weight_by_merit(lexical, dense) == pytest.approx(1)
+    assert (weight >= 0.5) == (dense**2 >= lexical**2)
+    assert weight_by_merit(0.3, 0.4) == pytest.approx(9 / 25)

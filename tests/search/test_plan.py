@@ -7,7 +7,7 @@ from wordpipe.errors import BudgetError
 from wordpipe.runtime import forget_peak_memory, peak_memory_bytes
 from wordpipe.search.kinds import KINDS
 from wordpipe.search.memory import resident_bytes
-from wordpipe.search.plan import plan_of
+from wordpipe.search.plan import plan_of, update_plan
 from wordpipe.search.settings import IndexSettings
 
 
@@ -38,6 +38,23 @@ def test_what_needs_too_much_is_refused_and_nothing_else() -> None:
     plan.refuse_above(plan.memory_bytes)
     with pytest.raises(BudgetError, match=r"ivf-pq index is predicted .* at most 100 MB"):
         plan.refuse_above(100_000_000)
+
+
+def test_what_follows_the_index_counts_where_it_needs_more() -> None:
+    sample_SD = unit(300, 32, 1)
+    settings = IndexSettings(threads=1)
+    alone = plan_of(KINDS["ivf-pq"], 50_000, sample_SD, settings)
+    assert plan_of(KINDS["ivf-pq"], 50_000, sample_SD, settings, 1 << 20).memory_bytes == pytest.approx(
+        alone.memory_bytes, rel=0.05
+    )
+    assert plan_of(KINDS["ivf-pq"], 50_000, sample_SD, settings, 1 << 32).memory_bytes > 1 << 32
+
+
+def test_an_update_of_a_graph_needs_its_links_three_times() -> None:
+    settings = IndexSettings(hnsw_m=32)
+    plain, graph = (update_plan(KINDS[kind], 100_000, 64, settings) for kind in ("ivf", "hnsw"))
+    assert graph.memory_bytes - plain.memory_bytes > 3 * 100_000 * 64 * 4 * 0.9
+    assert plain.memory_bytes > plain.index_bytes > 100_000 * 64 * 4
 
 
 def test_more_vectors_need_more_of_both() -> None:

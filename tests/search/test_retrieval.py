@@ -33,6 +33,28 @@ def test_asked_for_more_an_answer_begins_with_what_it_was(mode):
         np.testing.assert_array_equal(found.hits.scores, longest.hits.scores[:k])
 
 
+def test_a_hybrid_search_asks_again_after_a_look_at_its_first_answers():
+    shown = []
+
+    def again(texts, first, k):
+        shown.append((list(texts), [hits.rows.tolist() for hits in first]))
+        return searcher(3)(texts, k)
+
+    once, twice = (Retriever("hybrid", 0.4, searcher(1), searcher(2), some) for some in (None, again))
+    other = Retriever("hybrid", 0.4, searcher(3), searcher(2))
+    for k in (5, 300):
+        found, first, expected = (way.find(["a", "b"], k) for way in (twice, once, other))
+        for one, before, wanted in zip(found, first, expected, strict=True):
+            assert one.hits.rows.tolist() == wanted.hits.rows.tolist()
+            assert one.first.rows[:5].tolist() == before.hits.rows[:5].tolist()
+            assert before.first is None
+    assert shown[0] == shown[1]  # however many answers are wanted, it is moved towards the same ones
+    for weight in (0, 1):
+        (one,) = Retriever("hybrid", weight, searcher(1), searcher(2), again).find(["a"], 5)
+        assert one.first is None
+    assert len(shown) == 2
+
+
 @pytest.mark.parametrize("mode", ["dense", "hybrid"])
 def test_documents_are_dug_for_until_there_are_enough(mode):
     """The best 500 rows of one query are all of one document."""

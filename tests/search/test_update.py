@@ -21,7 +21,9 @@ def updated(old: Built, kind: str, vectors_ND: Vectors, old_rows: list[int]) -> 
             yield vectors_ND[first : first + 700]
 
     settings = IndexSettings(type=kind, threads=1, ef_construction=20)  # type: ignore[arg-type]
-    updater = IndexUpdater(old.index, kind, blocks, np.array(old_rows), settings, old.chosen.width)
+    updater = IndexUpdater(
+        old.index, kind, blocks, np.array(old_rows), old.index.ntotal, settings, old.chosen.width, old.held
+    )
     for _ in updater.steps(StopFlag()):
         pass
     assert updater.built is not None

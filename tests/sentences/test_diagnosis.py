@@ -40,6 +40,13 @@ def test_a_cone_is_sick_and_centring_mends_it() -> None:
     assert best_transform(spaces) == "centre"
 
 
+def test_of_equals_the_strongest_mends_what_lies_in_next_to_no_directions() -> None:
+    spaces = diagnose(space(2_000, 32, cone=40), ALL)
+    assert states(spaces["none"])["effective_rank"] == "sick"
+    assert set(states(spaces["centre"]).values()) == set(states(spaces["whiten"]).values()) == {"healthy"}
+    assert best_transform(spaces) == "whiten"
+
+
 def test_a_flat_cone_needs_whitening() -> None:
     spaces = diagnose(space(4_000, 48, cone=3, flat=0.03), ALL)
     assert states(spaces["none"])["mean_cosine"] == "sick"

@@ -27,8 +27,11 @@ def test_word_vectors_are_encoded_without_torch_and_settings_without_numpy() -> 
 
 def test_auto_transform() -> None:
     auto = EmbedSettings()
-    assert transform_kind(auto, "transformer", 16) == "centre"
-    assert transform_kind(auto, "transformer", 15) == "none"
-    assert transform_kind(auto, "transformer", 16, contrastive=True) == "none"
-    assert transform_kind(auto, "words", 1_000_000) == "none"
-    assert transform_kind(EmbedSettings(transform="remove-components"), "words", 3) == "remove-components"
+    assert transform_kind(auto, "transformer", 64, 64) == "whiten"
+    assert transform_kind(auto, "transformer", 64, 63) == "centre"
+    assert transform_kind(auto, "transformer", 64, 16) == "centre"
+    assert transform_kind(auto, "transformer", 64, 15) == "none"
+    assert transform_kind(auto, "transformer", 4, 15) == "none"
+    assert transform_kind(auto, "transformer", 64, 64, contrastive=True) == "none"
+    assert transform_kind(auto, "words", 64, 1_000_000) == "none"
+    assert transform_kind(EmbedSettings(transform="remove-components"), "words", 64, 3) == "remove-components"

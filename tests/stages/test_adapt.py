@@ -34,21 +34,19 @@ def documents_of(folder):
 @pytest.fixture(scope="module")
 def adapted(built, collection, tmp_path_factory):
     folder = tmp_path_factory.mktemp("adapted")
-    return adapt(built / "words", collection, folder, RunOptions(), hold_out=True, **FEW), folder
+    return adapt(built / "words", collection, folder, RunOptions(), **FEW), folder
 
 
-def test_words_become_a_static_encoder_of_the_documents_that_are_not_held_out(adapted, collection):
+def test_words_become_a_static_encoder_of_the_documents(adapted, collection):
     made, folder = adapted
-    assert len(made.unseen) == 6
-    kept = {title for row, title in enumerate(collection.titles) if row not in made.unseen}
-    assert documents_of(folder) == kept
-    with Artifact(made.path, ["model"]) as model:
+    assert documents_of(folder) == {*collection.titles}
+    with Artifact(made, ["model"]) as model:
         assert model.manifest.facts["encoder"] == "static"
         assert model.manifest.facts["goal"] == "search"
 
 
 def test_words_begin_beside_the_latent_directions_of_the_documents(adapted):
-    with Artifact(adapted[0].path, ["model"]) as model:
+    with Artifact(adapted[0], ["model"]) as model:
         settings = model.manifest.settings
         assert settings["lsi_weight"] > settings["words_weight"] > 0
         assert settings["steps"] == FEW["steps"]
@@ -57,9 +55,8 @@ def test_words_begin_beside_the_latent_directions_of_the_documents(adapted):
 def test_epochs_take_the_place_of_the_steps_that_are_usual(built, collection, tmp_path):
     few = {**FEW, "epochs": 1, "lsi_weight": 0.0}
     few.pop("steps")
-    made = adapt(built / "words", collection, tmp_path, RunOptions(), hold_out=False, **few)
-    assert made.unseen == []
-    with Artifact(made.path, ["model"]) as model:
+    made = adapt(built / "words", collection, tmp_path, RunOptions(), **few)
+    with Artifact(made, ["model"]) as model:
         assert model.manifest.counts["steps"] < 100
 
 
@@ -89,13 +86,13 @@ def test_what_was_made_can_be_judged_and_adapted_again(adapted, built, collectio
     (tmp_path / "corpus.jsonl").write_text("\n".join(map(json.dumps, records)))
     (tmp_path / "queries.jsonl").write_text(json.dumps({"_id": "q", "text": collection.questions[0]}))
     (tmp_path / "qrels.tsv").write_text("q\td0\t1\n")
-    found = evaluate_retrieval(made.path, tmp_path, adapt_with=AGAIN, lsi_dim=4, draws=0, device="cpu", threads=1)
+    found = evaluate_retrieval(made, tmp_path, adapt_with=AGAIN, lsi_dim=4, draws=0, device="cpu", threads=1)
     systems = {one["system"]: one for one in found["systems"]}
-    assert systems["dense"]["facts"]["documents_not_trained_on"] == 6
+    assert systems["hybrid"]["facts"]["weight"] <= 0.5
     assert np.isfinite([*systems["hybrid"]["metrics"].values()]).all()
     assert systems["hybrid"]["metrics"]["mrr"] == 1  # the query is a document
 
 
 def test_what_cannot_be_trained(built, collection, tmp_path):
     with pytest.raises(ArtifactError, match="wrong kind"):
-        adapt(built / "sentences", collection, tmp_path, RunOptions(), hold_out=False)
+        adapt(built / "sentences", collection, tmp_path, RunOptions())

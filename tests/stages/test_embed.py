@@ -5,8 +5,6 @@ import os
 import random
 import shutil
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -15,8 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import wordpipe
+from tests.stages.made_vectors import made_words
 from wordpipe.artifacts.reader import Artifact
-from wordpipe.errors import DivergedError
+from wordpipe.errors import ConfigError, DivergedError
 from wordpipe.runtime import Progress, Stopped
 from wordpipe.sentences.encoder import EncodedBatch
 from wordpipe.sentences.settings import EmbedSettings
@@ -128,11 +127,10 @@ def test_fresh_embeds_all_again(built, tmp_path, texts, cli):
     assert json.loads(cli(*args).out)["counts"]["sentences"] == 200
 
 
-def test_a_killed_run_goes_on_to_the_same_bytes(built, tmp_path):
+def test_a_killed_run_goes_on_to_the_same_bytes(built, nursery, tmp_path):
     corpus = corpus_of(tmp_path / "c", [f"{SAID[n % 4]} {n} bread {n % 7} water" for n in range(5000)])
-    command = [sys.executable, "-m", "wordpipe", "embed", str(built / "words"), str(corpus), "-o", str(tmp_path / "s")]
-    env = {**os.environ, "WORDPIPE_FAILPOINT": "shelf.piece_finished:kill"}
-    killed = subprocess.run([*command, "--checkpoint-seconds", "0.0001"], capture_output=True, env=env, check=False)
+    command = ["embed", built / "words", corpus, "-o", tmp_path / "s", "--checkpoint-seconds", "0.0001"]
+    killed = nursery.run(*command, WORDPIPE_FAILPOINT="shelf.piece_finished:kill")
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     told: list[Progress] = []
     again = wordpipe.embed(built / "words", corpus, output=tmp_path / "s", run=RunOptions(report=told.append))
@@ -143,21 +141,12 @@ def test_a_killed_run_goes_on_to_the_same_bytes(built, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
-def test_killed_at_any_moment_of_an_update(built, tmp_path, seed):
+def test_killed_at_any_moment_of_an_update(built, nursery, tmp_path, seed):
     said = [f"{SAID[n % 4]} {n} bread {n % 7} water" for n in range(9000)]
     corpus_of(tmp_path / "c", said[:5000])
-    base = [
-        sys.executable,
-        "-m",
-        "wordpipe",
-        "embed",
-        str(built / "words"),
-        str(tmp_path / "c"),
-        "-o",
-        str(tmp_path / "s"),
-    ]
+    base = ["embed", built / "words", tmp_path / "c", "-o", tmp_path / "s"]
     command = [*base, "--update", "--checkpoint-seconds", "0.0001"]
-    subprocess.run(command, check=True, capture_output=True)
+    assert nursery.run(*command).returncode == 0
     before = wordpipe.verify(tmp_path / "s")
     corpus_of(tmp_path / "c", said[500:])
     shutil.copytree(tmp_path / "s", tmp_path / "other")
@@ -166,14 +155,13 @@ def test_killed_at_any_moment_of_an_update(built, tmp_path, seed):
     seconds = time.monotonic() - start + 1
     rng = random.Random(seed)
     for _ in range(3):
-        child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        child = nursery.command(*command)
         time.sleep(rng.random() * seconds)
-        child.kill()
-        child.wait()
+        child.signal(signal.SIGKILL)
         now = wordpipe.verify(tmp_path / "s")
         assert now["ok"]
         assert before["ok"]
-    subprocess.run(command, check=True, capture_output=True)
+    assert nursery.run(*command).returncode == 0
     with Artifact(tmp_path / "s") as made:
         assert made.digest == whole.digest
 
@@ -374,3 +362,44 @@ def test_stored_vectors_are_taken_in_any_order(tmp_path):
         numbers = rng.integers(0, 50, rng.integers(0, 60))
         assert np.array_equal(stored.take(numbers), whole[numbers])
     assert np.array_equal(np.concatenate(list(stored.blocks())), whole)
+
+
+def test_texts_that_fell_out_and_a_crowded_space_are_warned_of(tmp_path):
+    vectors_ND = np.random.default_rng(1).standard_normal((30, 8)).astype(np.float32) + 9
+    words = made_words(tmp_path / "words", vectors_ND, [5] * 30)
+    known = [f"w{row} w{row + 1}" for row in range(29)]
+    made = wordpipe.embed(words, corpus_of(tmp_path / "c", [*known, "one", "two"]), output=tmp_path / "s")
+    dropped, crowded = made.warnings
+    assert dropped.startswith("2 of 31 sentences (6%) have no vector")
+    assert crowded.startswith(f"all texts look alike: the mean cosine of two is {made.metrics['mean_cosine']:.2f}")
+    assert crowded.endswith(f"wordpipe doctor {tmp_path / 's'}")
+    found = np.stack([row["vector"] for row in rows_of(tmp_path / "s")])
+    cosines = (found @ found.T)[np.triu_indices(len(found), 1)]
+    assert made.metrics["mean_cosine"] == pytest.approx(cosines.mean(), abs=1e-4)
+    mended = wordpipe.embed(words, tmp_path / "c", output=tmp_path / "s", transform="centre")
+    assert mended.warnings == [dropped]
+
+
+def test_a_spread_space_and_few_texts_are_no_news(tmp_path):
+    words = made_words(
+        tmp_path / "words", np.random.default_rng(1).standard_normal((60, 8)).astype(np.float32), [5] * 60
+    )
+    said = [f"w{row} w{row + 1}" for row in range(59)]
+    made = wordpipe.embed(words, corpus_of(tmp_path / "c", said), output=tmp_path / "s")
+    assert made.warnings == []
+    assert abs(made.metrics["mean_cosine"]) < 0.3
+    assert wordpipe.embed(words, corpus_of(tmp_path / "few", said[:8]), output=tmp_path / "s").metrics == {}
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"transform": "remove-components", "components": 8}, "no direction would be left"),
+        ({"transform": "whiten", "dims": 9}, "more dims than the vectors have"),
+        ({"pooling": "cls"}, "not a pooling of word vectors"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_the_text_is_read(settings, message, tmp_path):
+    words = made_words(tmp_path / "words", np.eye(8, dtype=np.float32), [5] * 8)
+    with pytest.raises(ConfigError, match=message):
+        wordpipe.embed(words, tmp_path / "is-not-even-there.txt", output=tmp_path / "s", **settings)

@@ -8,6 +8,7 @@ import pytest
 from scipy import stats
 
 import wordpipe
+from tests.stages.made_vectors import made_words
 from wordpipe.artifacts.reader import Artifact
 from wordpipe.errors import ArtifactError, ConfigError, InputError
 from wordpipe.sentences.settings import EmbedSettings
@@ -138,3 +139,25 @@ def test_what_cannot_be_judged(built, sets, tmp_path):
         with pytest.raises(error, match=match) as raised:
             judged(encoders, data, **wishes)
         assert raised.value.exit_code in (2, 3, 4)
+
+
+def test_what_is_wrong_is_said_before_anything_is_judged(tmp_path, monkeypatch):
+    data = tmp_path / "dev.csv"
+    data.write_text("the sea,the sea,5\nthe mud,a boat,1\n")
+    words = made_words(tmp_path / "words", np.eye(8, dtype=np.float32), [5] * 8)
+    monkeypatch.setattr("wordpipe.stages.evaluate_sts.encoder_scores", lambda *_: pytest.fail("it was judged"))
+    with pytest.raises(ArtifactError, match="nowhere"):
+        judged([words, tmp_path / "nowhere"], data)
+    with pytest.raises(ArtifactError, match="nowhere"):
+        judged([words], data, words=tmp_path / "nowhere")
+    with pytest.raises(ConfigError, match="klingon"):
+        judged([words], data, language="klingon")
+
+
+def test_an_empty_file_is_answered_with_a_line_of_a_full_one(tmp_path):
+    (tmp_path / "empty.csv").touch()
+    with pytest.raises(InputError, match="no pair") as refused:
+        judged([], tmp_path / "empty.csv")
+    line = (refused.value.hint or "").partition(": ")[2]
+    (tmp_path / "full.csv").write_text(f"{line}\n{line}\n")
+    assert judged([], tmp_path / "full.csv")["sets"][0]["pairs"] == 2

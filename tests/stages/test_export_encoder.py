@@ -13,7 +13,7 @@ from tests.stages.made_models import ROLES, model_files
 from tests.stages.made_vectors import made_words
 from wordpipe.artifacts.reader import Artifact
 from wordpipe.cli.app import app
-from wordpipe.errors import ArtifactError, ConfigError
+from wordpipe.errors import ArtifactError, ConfigError, StorageError
 from wordpipe.model.styles import Style
 from wordpipe.sentences.sif import sum_segments
 from wordpipe.settings import Settings
@@ -229,6 +229,36 @@ def test_a_graph_that_gives_other_vectors_is_not_published(tmp_path, monkeypatch
     with pytest.raises(ArtifactError, match="the exported graph gives other vectors"):
         stage.export(made, "onnx", tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_an_output_that_may_not_be_replaced_is_refused_before_the_graph_is_made(tmp_path, monkeypatch):
+    made, called = static(tmp_path / "static")[0], []
+    monkeypatch.setattr("wordpipe.stages.export_onnx.onnx_folder", lambda *_: called.append(1))
+    (tmp_path / "notes.txt").write_text("mine")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "letter").write_text("mine")
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    for name, message in (
+        ("notes.txt", "this format is a folder"),
+        ("folder", "other files"),
+        ("link", "a file or a link"),
+    ):
+        with pytest.raises(StorageError, match=message):
+            stage.export(made, "onnx", tmp_path / name)
+    with pytest.raises(ConfigError, match="inside another artifact"):
+        stage.export(made, "onnx", made / "graph")
+    assert not called
+    assert (tmp_path / "notes.txt").read_text() == (tmp_path / "folder" / "letter").read_text() == "mine"
+
+
+def test_a_package_that_is_not_installed_is_named_before_the_graph_is_made(tmp_path, monkeypatch):
+    called: list[int] = []
+    monkeypatch.setattr("wordpipe.stages.export_onnx.onnx_folder", lambda *_: called.append(1))
+    monkeypatch.setattr("wordpipe.stages.export_onnx.find_spec", lambda name: None if name == "onnxruntime" else 1)
+    with pytest.raises(ConfigError, match="not installed; got onnxruntime") as refused:
+        stage.export(static(tmp_path / "static")[0], "onnx", tmp_path / "out")
+    assert "wordpipe[onnx]" in (refused.value.hint or "")
+    assert not called
 
 
 def test_missing_packages_are_named(tmp_path, monkeypatch):

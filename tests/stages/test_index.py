@@ -1,10 +1,7 @@
 """`wordpipe index` over artifacts: what it says, what it carries, and how it is brought up to date."""
 
 import json
-import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +15,7 @@ from wordpipe.artifacts.schemas import words_schema
 from wordpipe.artifacts.tables import read_batches
 from wordpipe.artifacts.vectors import matrix_of, vector_column
 from wordpipe.errors import ArtifactError, BudgetError, DivergedError
+from wordpipe.search.held_out import HeldOut
 from wordpipe.search.settings import IndexSettings
 from wordpipe.settings import Settings
 from wordpipe.stages.making import RunOptions, making
@@ -102,7 +100,7 @@ def test_an_update_says_why_it_builds_anew(tmp_path):
     rows = texts(1_200, 1)
     source, index = words(tmp_path / "s", rows), tmp_path / "i"
     settings = {"type": "ivf", "threads": 1}
-    assert any("no index to update" in note for note in notes_of(source, output=index, update=True, **settings)[1])
+    assert any("nothing to update" in note for note in notes_of(source, output=index, update=True, **settings)[1])
     _, notes = notes_of(source, output=index, update=True, **settings, seed=2)
     assert any("another seed" in note for note in notes)
     words(tmp_path / "s", changed(rows, texts(200, 3, "new"), 200))
@@ -181,33 +179,19 @@ def test_few_or_equal_vectors_are_indexed_by_every_kind(n, tmp_path):
 @pytest.mark.parametrize(
     "point", ["publish.file_made:kill:2", "publish.before_exchange:kill", "publish.after_exchange:kill"]
 )
-def test_killed_in_an_update_the_old_index_or_the_new_one_is_there(point, tmp_path):
+def test_killed_in_an_update_the_old_index_or_the_new_one_is_there(point, nursery, tmp_path):
     rows = texts(1_100, 1)
     source, index = words(tmp_path / "s", rows), tmp_path / "i"
     old = wordpipe.index(source, output=index, type="ivf", threads=1)
     words(tmp_path / "s", changed(rows, texts(5, 2, "new"), 3))
-    command = [
-        sys.executable,
-        "-m",
-        "wordpipe",
-        "index",
-        str(source),
-        "-o",
-        str(index),
-        "--type",
-        "ivf",
-        "--threads",
-        "1",
-    ]
-    killed = subprocess.run(
-        [*command, "--update"], env={**os.environ, "WORDPIPE_FAILPOINT": point}, capture_output=True, check=False
-    )
+    command = ["index", source, "-o", index, "--type", "ivf", "--threads", "1", "--update"]
+    killed = nursery.run(*command, WORDPIPE_FAILPOINT=point)
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     assert wordpipe.verify(index)["ok"]
     with Artifact(index) as found:
         assert (found.digest == old.digest) == ("after" not in point)
         assert found.manifest.counts["vectors"] == (1_102 if "after" in point else 1_100)
-    again = subprocess.run([*command, "--update", "--json"], capture_output=True, check=True, text=True)
+    again = nursery.run(*command, "--json")
     assert json.loads(again.stdout)["counts"]["vectors"] == 1_102
 
 
@@ -240,3 +224,50 @@ def test_sentences_keep_their_lexical_half_through_an_update(chain, tmp_path):
     assert made.digest == anew.digest
     with Artifact(tmp_path / "i") as index:
         assert {"vectors", "encoder.json"} <= set(index.manifest.facts["lineage"])
+
+
+def test_an_update_keeps_to_the_memory_allowed_and_says_what_made_it(tmp_path):
+    rows = texts(1_200, 1)
+    source, index = words(tmp_path / "s", rows), tmp_path / "i"
+    settings = {"type": "ivf", "threads": 1}
+    old = wordpipe.index(source, output=index, **settings)
+    words(tmp_path / "s", changed(rows, texts(5, 2, "new"), 3))
+    with pytest.raises(BudgetError, match="ivf index is predicted to need more memory"):
+        wordpipe.index(source, output=index, update=True, max_memory="10MB", **settings)
+    with Artifact(index) as found:
+        assert found.digest == old.digest
+        assert "bm25s" not in found.manifest.versions
+
+
+def test_updates_of_updates_are_measured_by_the_same_queries_and_truly(tmp_path):
+    rows = texts(2_500, 1)
+    source, index = words(tmp_path / "s", rows), tmp_path / "i"
+    settings = {"type": "ivf-pq", "threads": 1}
+    wordpipe.index(source, output=index, **settings)
+    for step in range(3):
+        rows = changed(rows, texts(40, 7 + step, f"new{step}"), 30)
+        words(tmp_path / "s", rows)
+        made, notes = notes_of(source, output=index, update=True, **settings)
+        assert not any("anew" in note for note in notes)
+        vectors_ND = np.array(list(rows.values()))
+        with Artifact(index) as found:
+            held = HeldOut.from_bytes(found.read("held_out.npy"), len(rows), DIM)
+        np.testing.assert_array_equal(held.vectors, vectors_ND[held.rows])
+        others_ND = np.delete(vectors_ND, held.rows, axis=0)
+        expected = -np.sort(-(held.vectors @ others_ND.T), axis=1)[:, :10]
+        np.testing.assert_allclose(held.scores[:, :10], expected, atol=1e-6)
+        assert made.metrics["recall_at_10"] >= 0.95
+
+
+def test_a_miss_that_is_worse_than_before_is_built_anew(tmp_path, monkeypatch):
+    rows = texts(1_200, 1)
+    source, index = words(tmp_path / "s", rows), tmp_path / "i"
+    settings = {"type": "ivf", "threads": 1, "nlist": 40, "nprobe": 1}
+    missed = wordpipe.index(source, output=index, **settings)
+    assert missed.metrics["recall_at_10"] < 0.9
+    words(tmp_path / "s", changed(rows, texts(5, 2, "new"), 3))
+    _, notes = notes_of(source, output=index, update=True, **settings)
+    assert not any("anew" in note for note in notes)
+    monkeypatch.setattr("wordpipe.stages.index._AS_BEFORE", -1.0)
+    _, notes = notes_of(source, output=index, update=True, **settings)
+    assert any("building anew" in note for note in notes)

@@ -11,12 +11,11 @@ from wordpipe.stages import index_vectors
 from wordpipe.stages.index_vectors import IndexVectors, carried_keys
 
 
-@pytest.mark.parametrize("hold", [True, False])
 @pytest.mark.parametrize("keys_first", [True, False])
-def test_vectors_and_keys_are_the_same_in_whatever_order_they_are_asked_for(hold, keys_first, tmp_path):
+def test_vectors_and_keys_are_the_same_in_whatever_order_they_are_asked_for(keys_first, tmp_path):
     rows = texts(60, 1)
     with Artifact(words(tmp_path / "s", rows)) as source:
-        table = IndexVectors(source, hold=hold)
+        table = IndexVectors(source)
         keys = [table.keys()] if keys_first else []
         for _ in range(3):
             np.testing.assert_array_equal(np.concatenate(list(table.blocks())), np.array(list(rows.values())))
@@ -26,29 +25,26 @@ def test_vectors_and_keys_are_the_same_in_whatever_order_they_are_asked_for(hold
         assert all((other == keys[0]).all() for other in keys)
 
 
-def test_an_update_reads_the_vectors_once_and_as_few_fit_twice(tmp_path, monkeypatch):
+def test_an_update_reads_the_texts_once(tmp_path, monkeypatch):
     rows = texts(1_100, 1)
     source, output = words(tmp_path / "s", rows), tmp_path / "i"
     wordpipe.index(source, output=output, type="ivf", threads=1)
     reads: list[list[str]] = []
     monkeypatch.setattr(
         index_vectors,
-        "read_batches",
-        lambda *given, read=index_vectors.read_batches: reads.append(given[2]) or read(*given),
+        "read_vectors",
+        lambda *given, read=index_vectors.read_vectors: reads.append(given[2:]) or read(*given),
     )
-    made, _ = notes_of(source, output=output, type="ivf", threads=1, update=True)
-    assert reads == [["word", "vector"]]
-    monkeypatch.setattr(index_vectors, "_HELD", 1_000)
-    again, _ = notes_of(source, output=output, type="ivf", threads=1, update=True)
-    assert reads[1:] == [["word", "vector"], ["vector"], ["vector"]]
-    assert made.digest == again.digest
+    notes_of(source, output=output, type="ivf", threads=1, update=True)
+    assert reads[0] == (["word"],)
+    assert set(reads[1:]) == {()}
 
 
 def test_an_index_carries_the_keys_of_its_rows(tmp_path):
     source = words(tmp_path / "s", texts(40, 1))
     wordpipe.index(source, output=tmp_path / "i")
     with Artifact(tmp_path / "i") as index, Artifact(source) as table:
-        np.testing.assert_array_equal(carried_keys(index), IndexVectors(table, hold=False).keys())
+        np.testing.assert_array_equal(carried_keys(index), IndexVectors(table).keys())
         assert carried_keys(table) is None
         index.manifest.counts["vectors"] = 41
         with pytest.raises(ArtifactError, match="do not belong"):

@@ -174,18 +174,12 @@ def test_any_change_gives_the_bytes_of_a_fresh_corpus(here, seed):
         assert made.counts["sources"] == sum(changes(made)[:3])
 
 
-def test_a_killed_update_leaves_the_old_corpus(here):
+def test_a_killed_update_leaves_the_old_corpus(here, nursery):
     both()
     (here / "in" / "2.txt").write_text("Bridges fall.")
     before = (here / "corpus" / "manifest.json").read_bytes()
-    env = {**os.environ, "PYTHONPATH": str(Path(wordpipe.__file__).parent.parent)}
-    command = [sys.executable, "-m", "wordpipe", "ingest", "in", "-o", "corpus", "--update", "--valid", "0.2"]
-    killed = subprocess.run(
-        [*command, "--metadata", "year:int"],
-        capture_output=True,
-        check=False,
-        env={**env, "WORDPIPE_FAILPOINT": "publish.before_exchange:kill"},
-    )
+    command = ["ingest", "in", "-o", "corpus", "--update", "--valid", "0.2", "--metadata", "year:int"]
+    killed = nursery.run(*command, WORDPIPE_FAILPOINT="publish.before_exchange:kill")
     assert killed.returncode == -9
     assert (here / "corpus" / "manifest.json").read_bytes() == before
     assert wordpipe.verify("corpus")["ok"]
@@ -202,3 +196,18 @@ def test_a_pipeline_may_update(here, cli):
     assert wordpipe.ingest("in", output="fresh").recipe in (here / "run" / "corpus" / "manifest.json").read_text()
     shutil.rmtree("fresh")
     assert "fresh" in cli("status", "p.toml").out
+
+
+def test_a_book_that_is_one_document_is_warned_of(tmp_path):
+    book = tmp_path / "book.txt"
+    book.write_text("\n\n".join(f"This is sentence {number}." for number in range(600)))
+    assert any(
+        text.startswith("all 600 sentences are one document") for text in ingested(book, tmp_path / "c").warnings
+    )
+    assert not any("one document" in text for text in ingested(book, tmp_path / "c", documents="block").warnings)
+    book.write_text("Only this. And that.")
+    assert not any("one document" in text for text in ingested(book, tmp_path / "c").warnings)
+
+
+def ingested(book: Path, output: Path, **settings: str):
+    return wordpipe.ingest(book, output=output, **settings)

@@ -54,13 +54,14 @@ COMMANDS = {
 def command(built, handbook, tmp_path):
     def make(kind: str) -> list[str]:
         args = [part.format(built=built, text=handbook) for part in COMMANDS[kind]]
-        return [sys.executable, "-m", "wordpipe", *args, "-o", str(tmp_path / kind)]
+        return [*args, "-o", str(tmp_path / kind)]
 
     return make
 
 
-def run(command: list[str], **env: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, **env})
+@pytest.fixture
+def run(nursery):
+    return lambda args, **env: nursery.run(*args, **env)
 
 
 def assert_as_undisturbed(path: Path, built: Path) -> None:
@@ -77,7 +78,7 @@ def assert_as_undisturbed(path: Path, built: Path) -> None:
 @pytest.mark.parametrize(
     "older", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["nothing before", "an older one"]
 )
-def test_killed_before_publishing(kind, older, command, built, tmp_path):
+def test_killed_before_publishing(kind, older, command, run, built, tmp_path):
     if older:
         shutil.copytree(built / kind, tmp_path / kind)
     killed = run(command(kind), WORDPIPE_FAILPOINT="publish.before_exchange:kill")
@@ -91,7 +92,7 @@ def test_killed_before_publishing(kind, older, command, built, tmp_path):
     assert_as_undisturbed(tmp_path / kind, built)
 
 
-def test_killed_training_goes_on_from_its_checkpoint(command, built, tmp_path):
+def test_killed_training_goes_on_from_its_checkpoint(command, run, built, tmp_path):
     args = [*command("model"), "--checkpoint-steps", "1"]
     for nth in (1, 2):  # twice in a row
         killed = run(args, WORDPIPE_FAILPOINT=f"checkpoint.after_pointer:kill:{nth}")
@@ -105,7 +106,7 @@ def test_killed_training_goes_on_from_its_checkpoint(command, built, tmp_path):
 @pytest.mark.parametrize(
     "where", ["checkpoint.before_pointer", pytest.param("checkpoint.after_pointer", marks=pytest.mark.slow)]
 )
-def test_killed_word_training_goes_on_to_the_same_bytes_with_any_threads(where, command, built, tmp_path):
+def test_killed_word_training_goes_on_to_the_same_bytes_with_any_threads(where, command, run, built, tmp_path):
     args = [*command("words"), "--deterministic", "--checkpoint-seconds", "0.001"]
     for nth, threads in ((2, "2"), (3, "3"), (1, "1")):
         args[args.index("--threads") + 1] = threads
@@ -118,7 +119,7 @@ def test_killed_word_training_goes_on_to_the_same_bytes_with_any_threads(where, 
     assert_as_undisturbed(tmp_path / "words", built)
 
 
-def test_a_damaged_checkpoint_of_words_is_named_and_not_used(command, built, tmp_path):
+def test_a_damaged_checkpoint_of_words_is_named_and_not_used(command, run, built, tmp_path):
     args = [*command("words"), "--checkpoint-seconds", "0.001"]
     run(args, WORDPIPE_FAILPOINT="checkpoint.after_pointer:kill:2")
     for folder in (tmp_path / ".words.partial").glob("step-*"):
@@ -131,7 +132,7 @@ def test_a_damaged_checkpoint_of_words_is_named_and_not_used(command, built, tmp
     assert_as_undisturbed(tmp_path / "words", built)
 
 
-def test_fresh_starts_over(command, built, tmp_path):
+def test_fresh_starts_over(command, run, built, tmp_path):
     args = [*command("model"), "--checkpoint-steps", "1"]
     run(args, WORDPIPE_FAILPOINT="checkpoint.after_pointer:kill:2")
     again = run([*args, "--fresh"])
@@ -140,7 +141,7 @@ def test_fresh_starts_over(command, built, tmp_path):
     assert_as_undisturbed(tmp_path / "model", built)
 
 
-def test_a_damaged_checkpoint_is_named_and_the_one_before_is_used(command, built, tmp_path):
+def test_a_damaged_checkpoint_is_named_and_the_one_before_is_used(command, run, built, tmp_path):
     args = [*command("model"), "--checkpoint-steps", "1"]
     run(args, WORDPIPE_FAILPOINT="checkpoint.after_pointer:kill:3")
     newest = max((tmp_path / ".model.partial").glob("step-*"))
@@ -154,70 +155,54 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_is_used(command, built
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_stop_signal_saves_and_dies_by_the_signal(number, command, tmp_path):
+def test_a_stop_signal_saves_and_dies_by_the_signal(number, command, nursery, tmp_path):
     args = [*command("model"), "--report-every", "1"]
     args[args.index("--steps") + 1] = "100000"
-    child = subprocess.Popen(args, stderr=subprocess.PIPE, text=True)
-    assert child.stderr is not None
-    for line in child.stderr:
-        if "loss" in line:
-            break
-    time.sleep(0.5)
-    child.send_signal(number)
-    _, err = child.communicate(timeout=60)
-    assert child.returncode == -number, err
+    child = nursery.command(*args)
+    child.wait_until(lambda: "loss" in child.err.read_text())
+    code, err = child.signal(number), child.err.read_text()
+    assert code == -number, err
     assert "stopped" in err
     assert not (tmp_path / "model").exists()
     assert (tmp_path / ".model.partial" / "LATEST.json").is_file()
     assert not list(tmp_path.glob(".model.*.tmp"))
 
 
-def test_a_stop_signal_saves_the_words(command, tmp_path):
+def test_a_stop_signal_saves_the_words(command, nursery, tmp_path):
     args = [*command("words"), "--epochs", "100000"]
-    child = subprocess.Popen(args, stderr=subprocess.PIPE, text=True)
-    assert child.stderr is not None
-    for line in child.stderr:
-        if "training" in line:
-            break
-    child.send_signal(signal.SIGTERM)
-    _, err = child.communicate(timeout=60)
-    assert child.returncode == -signal.SIGTERM, err
+    child = nursery.command(*args)
+    child.wait_until(lambda: "training" in child.err.read_text())
+    code, err = child.signal(signal.SIGTERM), child.err.read_text()
+    assert code == -signal.SIGTERM, err
     assert "stopped" in err
     assert sorted(p.name for p in tmp_path.iterdir()) == [".words.lock", ".words.partial"]
-    again = subprocess.Popen(args, stderr=subprocess.PIPE, text=True)
-    assert again.stderr is not None
-    assert any("continuing a stopped run at" in line for line in again.stderr)
-    again.kill()
-    again.communicate()
+    again = nursery.command(*args)
+    again.wait_until(lambda: "continuing a stopped run at" in again.err.read_text())
 
 
-def test_a_stop_signal_leaves_nothing_of_what_cannot_be_continued(command, tmp_path):
+def test_a_stop_signal_leaves_nothing_of_what_cannot_be_continued(command, nursery, tmp_path):
     args = [*command("words"), "--epochs", "100000", "--backend", "gensim"]
-    child = subprocess.Popen(args, stderr=subprocess.PIPE, text=True)
-    while not list(tmp_path.glob(".words.*.scratch.tmp/text/*")):
-        assert child.poll() is None
-        time.sleep(0.05)
+    child = nursery.command(*args)
+    child.wait_until(lambda: list(tmp_path.glob(".words.*.scratch.tmp/text/*")))
     time.sleep(0.5)
-    child.send_signal(signal.SIGTERM)
-    _, err = child.communicate(timeout=60)
-    assert child.returncode == -signal.SIGTERM, err
+    code = child.signal(signal.SIGTERM)
+    assert code == -signal.SIGTERM, child.err.read_text()
     assert [p.name for p in tmp_path.iterdir()] == [".words.lock"]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", COMMANDS)
 @pytest.mark.parametrize("seed", range(4))
-def test_killed_at_any_moment(kind, seed, command, built, tmp_path):
+def test_killed_at_any_moment(kind, seed, command, run, nursery, built, tmp_path):
     args = command(kind) + (["--checkpoint-steps", "1"] if kind == "model" else [])
     start = time.monotonic()
     assert run(args).returncode == 0
     whole = time.monotonic() - start
     rng = random.Random(f"{kind}{seed}")
     for _ in range(2):
-        child = subprocess.Popen(args, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        child = nursery.command(*args)
         time.sleep(rng.random() * whole)
-        child.kill()
-        child.wait()
+        child.signal(signal.SIGKILL)
         assert wordpipe.verify(tmp_path / kind)["ok"]
     assert run(args).returncode == 0
     assert_as_undisturbed(tmp_path / kind, built)
@@ -227,7 +212,11 @@ def test_killed_at_any_moment(kind, seed, command, built, tmp_path):
 @pytest.mark.skipif(shutil.which("strace") is None, reason="needs strace")
 @pytest.mark.parametrize("call", ["write", "pwrite64", "fsync", "rename,renameat2", "mkdir", "unlink,unlinkat,rmdir"])
 def test_killed_at_every_mutating_system_call_of_a_stage(call, command, built, tmp_path):
-    args = command("tokens")
+    args = [sys.executable, "-m", "wordpipe", *command("tokens")]
+
+    def run(args: list[str]) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(args, capture_output=True, text=True, check=False)
+
     assert run(args).returncode == 0
     fired = 0
     for nth in range(1, 400):
@@ -252,11 +241,9 @@ def test_killed_at_every_mutating_system_call_of_a_stage(call, command, built, t
     assert_as_undisturbed(tmp_path / "tokens", built)
 
 
-def test_two_writers_of_one_output(command, tmp_path):
-    both = [
-        subprocess.Popen(command("words"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(2)
-    ]
-    codes = sorted((child.communicate()[1] and child.returncode) or child.returncode for child in both)
+def test_two_writers_of_one_output(command, nursery, tmp_path):
+    both = [nursery.command(*command("words")) for _ in range(2)]
+    codes = sorted(child.wait() for child in both)
     assert codes in (
         [0, 7],
         [0, 0],

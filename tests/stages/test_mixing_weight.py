@@ -27,8 +27,8 @@ def test_queries_are_drawn_from_the_whole_collection(unit, by, built, tmp_path, 
     wordpipe.ingest(tmp_path / "notes.txt", output=tmp_path / "corpus", documents="block", valid=0)
     made = wordpipe.embed(built / "words", tmp_path / "corpus", output=tmp_path / "sentences", unit=unit, threads=1)
     asked = []
-    tuned_mix = mixing_weight.tuned_mix
-    monkeypatch.setattr(mixing_weight, "tuned_mix", lambda *given: asked.append(given[0]) or tuned_mix(*given))
+    measured = mixing_weight.measured_mix
+    monkeypatch.setattr(mixing_weight, "measured_mix", lambda *given: asked.append(given[0]) or measured(*given))
     wordpipe.index(tmp_path / "sentences", output=tmp_path / "index")
     rows, n = np.sort(asked[0].rows), made.counts["sentences"]
     assert asked[0].how == by

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 import wordpipe
+from wordpipe.artifacts.tables import read_batches
+from wordpipe.artifacts.vectors import matrix_of
 from wordpipe.errors import ArtifactError, ConfigError
-from wordpipe.search.hits import Hits
+from wordpipe.search.hits import Hits, best_of
 from wordpipe.search.mixing import CANDIDATES, mix
 from wordpipe.stages.answers import Ask
 
@@ -51,7 +53,7 @@ def test_a_hybrid_answer_is_the_mix_of_both(index):
         return Hits(np.array([hit["id"] for hit in found]), np.float32([hit["score"] for hit in found]))
 
     mixed = mix(hits("dense"), hits("lexical"), 0.35, 20)
-    found = index.query(ASKED, 20, mode="hybrid", weight=0.35)
+    found = index.query(ASKED, 20, mode="hybrid", weight=0.35, feedback=0)
     assert [hit["id"] for hit in found] == mixed.rows.tolist()
     np.testing.assert_allclose([hit["score"] for hit in found], mixed.scores, atol=1e-6)
 
@@ -85,13 +87,44 @@ def test_the_parts_add_up_to_the_score(index, mode):
         sides = [told[side] for side in ("dense", "lexical") if side in told]
         for side in sides:
             told_parts = side.get("terms") or side["pairs"]
-            assert sum(part["score"] for part in told_parts) + side.get("others", 0) == pytest.approx(
-                side["score"], abs=1e-4
-            )
-            for words in (side.get("query", []), side.get("text", [])):
-                assert not words or sum(word["score"] for word in words) == pytest.approx(side["score"], abs=1e-4)
+            answers = side.get("answers", {"score": 0})["score"]
+            parts = sum(part["score"] for part in told_parts) + side.get("others", 0)
+            assert parts + answers == pytest.approx(side["score"], abs=1e-4)
+            for words, more in ((side.get("query", []), answers), (side.get("text", []), 0)):
+                assert not words or sum(word["score"] for word in words) + more == pytest.approx(
+                    side["score"], abs=1e-4
+                )
         total = sum(side["share"] for side in sides) if mode == "hybrid" else sides[0]["score"]
         assert total == pytest.approx(hit["score"], abs=1e-4)
+
+
+@pytest.mark.parametrize("type_", ["flat", "hnsw"])
+@pytest.mark.parametrize("where", [None, "year > 1995"])
+def test_a_hybrid_search_asks_again_with_what_it_found(made, tmp_path, type_, where):
+    """By hand: the vectors of the first answers from the table, the sum, every allowed row compared."""
+    asked = {"mode": "hybrid", "weight": 0.4, "where": where}
+    wordpipe.index(made / "sentences", output=tmp_path / "index", type=type_, recall=0.999)
+    with wordpipe.open(tmp_path / "index") as index:
+        first = [hit["id"] for hit in index.query(ASKED, 3, feedback=0, **asked)]
+        rows_ND = np.concatenate(
+            [matrix_of(b.column("vector")) for b in read_batches(index.artifact, "index", ["vector"])]
+        )
+        pull_D = sum(rows_ND[row].astype(np.float64) / rank for rank, row in enumerate(first, start=1))
+        query_D = index.encoder.encode([ASKED]).vectors[0] + pull_D / np.linalg.norm(pull_D)
+        scores_N = rows_ND @ (query_D / np.linalg.norm(query_D)).astype(np.float32)
+        found = index.query(ASKED, 5, explain=True, feedback=3, **asked)
+        for hit in found:
+            if "dense" in hit["explain"]:
+                assert hit["explain"]["dense"]["score"] == pytest.approx(scores_N[hit["id"]], abs=1e-5)
+        assert any(hit["explain"].get("dense", {}).get("answers", {}).get("rows") == first for hit in found)
+        assert [hit["id"] for hit in index.query(ASKED, 5, **asked)] == [hit["id"] for hit in found]  # three are usual
+        if type_ == "flat":  # of a graph the last candidates, from which the scores are stretched, are not sure
+            allowed = np.flatnonzero(np.ones(len(rows_ND), bool) if where is None else index.allowed(Ask(where=where)))
+            near = best_of(allowed, scores_N[allowed], CANDIDATES)
+            worded = [(hit["id"], hit["score"]) for hit in index.query(ASKED, CANDIDATES, mode="lexical", where=where)]
+            expected = mix(near, Hits(*map(np.array, zip(*worded, strict=True))), 0.4, 5)
+            assert [hit["id"] for hit in found] == expected.rows.tolist()
+            np.testing.assert_allclose([hit["score"] for hit in found], expected.scores, atol=1e-4)
 
 
 def test_low_scores_are_left_out(index):
@@ -116,6 +149,8 @@ def test_many_queries_are_answered_as_one_by_one(index):
         ({"where": "yeer > 2000"}, "yeer"),
         ({"weight": 1.5}, "not a share"),
         ({"weight": 0.5, "mode": "dense"}, "mixes both ways"),
+        ({"feedback": 2, "mode": "lexical"}, "asked again"),
+        ({"feedback": -1}, "no such number"),
     ],
 )
 def test_what_cannot_be_asked_is_refused(index, asked, message):

@@ -11,7 +11,7 @@ from wordpipe.search.hits import Hits
 from wordpipe.stages.making import RunOptions
 from wordpipe.stages.retrieval_judging import Judging, Norms
 
-NORMS = Norms(depth=10, weight=None, lsi_dim=2, drop_identical=False, draws=0)
+NORMS = Norms(depth=10, weight=None, lsi_dim=2, drop_identical=False, draws=0, feedback=0)
 FOUND = [Hits(np.array([1, 0]), np.array([0.5, 0.25], np.float32))]
 
 

@@ -58,7 +58,7 @@ def test_without_any_vector_words_answer(index, mode, per_document):
 def test_with_some_vectors_both_answer(index):
     index.artifact.manifest.facts["lexical"] |= {"mode": "dense", "weight": 0.35}
     text = f"{RARE} water"
-    (answer,) = index.answer([text], 9, Ask(explain=True))
+    (answer,) = index.answer([text], 9, Ask(explain=True, feedback=0))
     assert answer.way == "hybrid"
     mixed = mix(_hits(index, text, mode="dense"), _hits(index, text, mode="lexical"), 0.35, 9)
     assert [hit["id"] for hit in answer.hits] == mixed.rows.tolist()

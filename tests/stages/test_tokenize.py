@@ -1,11 +1,8 @@
 """`tokenize` in shards: the same bytes whatever the threads, the memory and the kills; what was finished stays finished."""
 
 import json
-import os
 import random
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -14,21 +11,13 @@ import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 import wordpipe
+from tests.stages.small_shards import SMALL
 from wordpipe.artifacts import shards, tables
 from wordpipe.errors import BudgetError, ConfigError, InputError
 from wordpipe.tokens.words import WordSplitter, piece_splitter
 
 SETTINGS = {"vocab_size": 600}
 KINDS = ("pretokens", "words")
-SMALL = 8_000  # bytes of a row group and of a shard in these tests
-
-RUN = """
-import sys
-from wordpipe.artifacts import shards
-shards.SHARD_BYTES = {small}
-import wordpipe
-wordpipe.tokenize({corpus!r}, output={output!r}, **{settings!r})
-"""
 
 
 @pytest.fixture(scope="module")
@@ -106,14 +95,13 @@ def test_every_algorithm_gives_the_same_bytes_twice(corpus, tmp_path, algorithm)
 
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])
-def test_killed_runs_continue_and_finished_shards_are_not_done_twice(corpus, undisturbed, tmp_path, seed):
+def test_killed_runs_continue_and_finished_shards_are_not_done_twice(corpus, undisturbed, nursery, tmp_path, seed):
     rng = random.Random(seed)
     output, partial = tmp_path / "tokens", tmp_path / ".tokens.partial"
-    code = RUN.format(small=SMALL, corpus=str(corpus), output=str(output), settings=SETTINGS)
+    call = ("tests.stages.small_shards:tokenize", str(corpus), str(output), json.dumps(SETTINGS))
 
     def attempt(failpoint: str) -> int:
-        env = {**os.environ, "WORDPIPE_FAILPOINT": failpoint}
-        return subprocess.run([sys.executable, "-c", code], env=env, check=False, capture_output=True).returncode
+        return nursery.start(*call, WORDPIPE_FAILPOINT=failpoint).wait()
 
     finished: dict[str, int] = {}
     for _ in range(3):

@@ -16,7 +16,7 @@ def undisturbed(nursery, tmp_path_factory):
 
 
 def start(nursery, kind, folder, failpoint=""):
-    return nursery.start(kind, str(folder / "state"), *ARGUMENTS, log=folder / "log", failpoint=failpoint)
+    return nursery.train(kind, str(folder / "state"), *ARGUMENTS, log=folder / "log", failpoint=failpoint)
 
 
 def to_the_end(nursery, kind, folder):
@@ -75,7 +75,7 @@ def test_killed_with_two_threads_and_matrices_large_enough_for_both(nursery, kin
 
     def start_large(folder):
         arguments = [*size, "checkpoint_steps=2", "report_every=1"]
-        return nursery.start(kind, str(folder / "state"), *arguments, log=folder / "log")
+        return nursery.train(kind, str(folder / "state"), *arguments, log=folder / "log")
 
     undisturbed = start_large(whole)
     assert undisturbed.wait() == 0

@@ -37,7 +37,7 @@ def start(nursery, kind, folder, *arguments, size=2, failpoint="", call="main"):
     folder.mkdir(exist_ok=True)
     passed = [kind, str(folder / "state"), *arguments] if call == "main" else []
     return [
-        nursery.start(
+        nursery.train(
             *passed, log=folder / f"log{rank}", environment=each, failpoint=failpoint if rank == 0 else "", call=call
         )
         for rank, each in enumerate(variables(size))

@@ -1,3 +1,5 @@
+from random import Random
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -21,14 +23,18 @@ def cut(texts: list[list[int]], size: int) -> list[list[int]]:
 
 
 @settings(deadline=None)
-@given(st.lists(st.lists(st.integers(0, 9), max_size=11), max_size=6), st.integers(1, 4), st.randoms())
-def test_cutter_matches_the_slow_twin(texts: list[list[int]], size: int, random: object) -> None:
+@given(
+    st.lists(st.lists(st.integers(0, 9), max_size=11), max_size=6),
+    st.integers(1, 4),
+    st.builds(Random, st.integers(0, 999)),
+)
+def test_cutter_matches_the_slow_twin(texts: list[list[int]], size: int, random: Random) -> None:
     words = [word for text in texts for word in text]
     starts = np.cumsum([0, *map(len, texts)])[:-1]
     cutter, pieces, first = LineCutter(size), [], 0
     pending = list(starts)
     while first < len(words) or pending:
-        stop = min(len(words), first + random.randint(0, 5))  # type: ignore[attr-defined]
+        stop = min(len(words), first + random.randint(0, 5))
         if stop == first == len(words):
             stop = first
         here = [s for s in pending if s < stop or (stop == len(words) and s <= stop)]

@@ -23,7 +23,10 @@ _USE = {
     "fill": ("wordpipe.cli.fill:fill", "Guess the missing words of a text with a masked model."),
     "plot": ("wordpipe.cli.plot:plot", "Draw loss and learning rate of trainings, side by side."),
     "diff": ("wordpipe.cli.diff:diff", "Show which words moved between two tables of word vectors."),
-    "evaluate": ("wordpipe.cli.app:_evaluate", "Measure how good a tokenizer, word vectors or a model are."),
+    "evaluate": (
+        "wordpipe.cli.app:_evaluate",
+        "Measure how good a tokenizer, word vectors, a model or an encoder of texts is.",
+    ),
     "show": ("wordpipe.cli.inspect:show", "Say what an artifact is, how it was made and what it holds."),
     "verify": ("wordpipe.cli.inspect:verify", "Check that artifacts are whole and unchanged."),
     "doctor": ("wordpipe.cli.doctor:doctor", "Say how healthy a space of vectors is, and what would mend it."),

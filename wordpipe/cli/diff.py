@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from wordpipe.cli.output import one_line, safe_text, say
+from wordpipe.cli.output import counted, one_line, safe_text, say
 from wordpipe.cli.progress import ProgressDrawer
 from wordpipe.cli.stage import ExampleCommand
 
@@ -142,7 +142,7 @@ def _table(words: list[dict[str, Any]], width: int) -> "Table":
 
 def _remarks(found: dict[str, Any], old: Path, new: Path) -> list[str]:
     """On how many words the answer stands, what was left out, and the words of one table only."""
-    lines = [f"{found['compared']:,} words compared{_left_out(found)}"]
+    lines = [f"{counted(found['compared'], 'words compared')}{_left_out(found)}"]
     kept = f"{found['neighbours_kept']:.0%} of {found['k']} neighbours kept on average"
     if found["alignment_cosine"] is None:
         lines.append(f"{kept}; the dimensions differ, so nothing is aligned and neighbours alone decide")
@@ -168,7 +168,7 @@ def _left_out(found: dict[str, Any]) -> str:
 
 def _one_sided(where: str, count: int, words: list[dict[str, Any]]) -> list[str]:
     named = ", ".join(one["word"] for one in words[:_NAMED]) + (", …" if count > _NAMED else "")
-    return [f"{where}: {count:,} words: {named}"] if words else []
+    return [f"{where}: {counted(count, 'words')}: {named}"] if words else []
 
 
 def _unknown(word: str, about: dict[str, Any], old: Path, new: Path) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from wordpipe.cli.output import say
+from wordpipe.cli.output import counted, say
 from wordpipe.cli.progress import ProgressDrawer
 from wordpipe.cli.stage import ExampleCommand
 
@@ -79,7 +79,8 @@ def _print(found: dict[str, Any]) -> None:
     for verdict in found["verdicts"]["none"]:
         says = verdict["says"].replace("text", "word") if found["kind"] == "words" else verdict["says"]
         screen.print(f"{verdict['state']:<8} {says}")
-    screen.print(_conclusion(found))
+    for line in _conclusions(found):
+        screen.print(line)
 
 
 _FORMS: dict[str, Callable[[float], str]] = {
@@ -102,18 +103,24 @@ def _cell(name: str, figures: dict[str, Any]) -> str:
 def _counted(found: dict[str, Any]) -> str:
     """What was read, and what is wrong with single vectors."""
     counts, norms = found["counts"], found["norms"]
-    parts = [f"{counts['rows']:,} vectors of {found['dim']:,} numbers, {counts['sampled']:,} looked at"]
+    parts = [f"{counted(counts['rows'], 'vectors')} of {found['dim']:,} numbers, {counts['sampled']:,} looked at"]
     parts.append(f"lengths {norms['shortest']:.3g} to {norms['longest']:.3g}")
     for name, what in (("not_finite", "NOT FINITE"), ("zero", "zero"), ("repeated_vectors", "equal to an earlier one")):
         if counts[name]:
             parts.append(f"{counts[name]:,} {what}")
     if counts["repeated_texts"]:
-        parts.append(f"{counts['repeated_texts']:,} texts come again")
+        parts.append(f"{counted(counts['repeated_texts'], 'repeated texts')}")
     return "; ".join(parts)
 
 
+def _conclusions(found: dict[str, Any]) -> list[str]:
+    """What to do; of words that have hardly been trained, that alone."""
+    first = [found["train_first"]] if found["train_first"] else []
+    return first if first and found["kind"] == "words" else [*first, _conclusion(found)]
+
+
 def _conclusion(found: dict[str, Any]) -> str:
-    """What to do."""
+    """What the transforms bring."""
     states = {kind: [one["state"] for one in verdicts] for kind, verdicts in found["verdicts"].items()}
     now = states["none"]
     if found["mend"] is None:

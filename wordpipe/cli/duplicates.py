@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from wordpipe.cli.output import one_line, safe_text, say
+from wordpipe.cli.output import counted, one_line, safe_text, say
 from wordpipe.cli.progress import ProgressDrawer
 from wordpipe.cli.stage import ExampleCommand
 
@@ -74,18 +74,14 @@ def _line(row: dict[str, Any]) -> str:
 def _summary(found: dict[str, Any]) -> str:
     how = "all pairs compared" if found["exact"] else "as far as the index found them"
     return (
-        f"{found['rows_in_groups']:,} of {_counted(found['rows'], 'row')} in {_counted(found['groups'], 'group')}, "
-        f"{_counted(found['pairs'], 'pair')} at {found['threshold']:g} or nearer; {how}"
+        f"{found['rows_in_groups']:,} of {counted(found['rows'], 'rows')} in {counted(found['groups'], 'groups')}, "
+        f"{counted(found['pairs'], 'pairs')} at {found['threshold']:g} or nearer; {how}"
     )
 
 
 def _one_heap(found: dict[str, Any]) -> str:
     return (
-        f"one group holds {found['largest']:,} of {_counted(found['rows'], 'row')}: at {found['threshold']:g} these vectors "
+        f"one group holds {found['largest']:,} of {counted(found['rows'], 'rows')}: at {found['threshold']:g} these vectors "
         f"cannot tell the texts apart; raise --threshold, or see what is wrong with: "
         f"wordpipe doctor {shlex.quote(found['path'])}"
     )
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

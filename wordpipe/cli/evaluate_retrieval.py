@@ -53,9 +53,8 @@ _HEADS = {"bm25": "BM25", "tfidf": "TF-IDF", "lsi": "LSI", "dense_given": "as gi
 @click.option(
     "--feedback",
     type=click.IntRange(min=0),
-    default=0,
     metavar="N",
-    help="Judge hybrid once more, queries moved towards their first N answers (Rocchio).  [default: 0, not]",
+    help="In hybrid, ask again with the query moved towards its first N answers; 0 asks once.  [default: 3]",
 )
 @click.option(
     "--language", default="auto", metavar="LANGUAGE", help="Whose endings are cut off words.  [default: auto]"
@@ -99,6 +98,8 @@ def retrieval(
 
     settings = chosen_embedding(given)
     adapt_with = settings_from_file(adapt_config, "train contrastive") if adapt_config else {} if adapt else None
+    if given["feedback"] is None:
+        del given["feedback"]
     with ProgressDrawer(quiet=quiet) as draw:
         run = RunOptions(report=draw, verify=verify)
         found = evaluate_retrieval(encoders, data, adapt_with=adapt_with, run=run, **given, **settings)
@@ -137,9 +138,8 @@ def _head(one: dict[str, Any]) -> str:
     if one["system"] == one["name"]:
         return _HEADS[one["system"]]
     name = short_name(one["name"], _NAME_WIDTH)
-    if one["system"].startswith("hybrid"):
-        again = ", feedback" if one["system"] == "hybrid_feedback" else ""
-        return f"{name}\nhybrid, {one['facts']['weight']:.2f} dense{again}"
+    if one["system"] == "hybrid":
+        return f"{name}\nhybrid, {one['facts']['weight']:.2f} dense"
     return f"{name}\n{_HEADS.get(one['system'], one['system'])}"
 
 
@@ -176,4 +176,6 @@ def _remarks(found: dict[str, Any]) -> list[str]:
     ]
     if found["drop_identical"]:
         lines.append("documents of the same id as their query are left out")
+    if not found["adapted"] and any(one["system"] == "dense" for one in found["systems"]):
+        lines.append("encoders are judged as they are; --adapt trains each on these documents first, without labels")
     return lines

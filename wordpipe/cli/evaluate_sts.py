@@ -9,7 +9,7 @@ import click
 
 from wordpipe.cli.columns import short_name, side_by_side
 from wordpipe.cli.embedding_options import chosen_embedding, embedding_options
-from wordpipe.cli.output import say
+from wordpipe.cli.output import counted, say
 from wordpipe.cli.progress import ProgressDrawer
 from wordpipe.cli.stage import ExampleCommand
 
@@ -115,7 +115,7 @@ def _table(systems: Sequence[dict[str, Any]], measure: str, *, parts: bool) -> "
 def _lines(same: Sequence[dict[str, Any]], measure: str, *, parts: bool) -> Iterator[tuple[str, list[str]]]:
     """The lines of one set: its figure for every system, the interval, and its parts."""
     yield (
-        f"{short_name(same[0]['name'], _NAME_WIDTH)} ({same[0]['pairs']:,} pairs)",
+        f"{short_name(same[0]['name'], _NAME_WIDTH)} ({counted(same[0]['pairs'], 'pairs')})",
         [_figure(one[measure]) for one in same],
     )
     if same[0][f"{measure}_interval"] is not None:
@@ -139,13 +139,15 @@ def _remarks(found: dict[str, Any]) -> list[str]:
         name = _HEADS.get(one["system"]) or short_name(one["name"], _NAME_WIDTH)
         for judged in one["sets"]:
             if (count := judged["sentences_without_vector"]) > 0:
-                lines.append(f"{name}: {count:,} sentences of {judged['name']} have no vector, their pairs count as 0")
+                lines.append(
+                    f"{name}: {counted(count, 'sentences')} of {judged['name']} without a vector: pairs count as 0"
+                )
             if (words := judged["unknown_words"])["count"]:
                 first, all_of_them = words["first"][:_UNKNOWN_SHOWN], len(words["first"]) <= _UNKNOWN_SHOWN
                 shown = ", ".join(first if all_of_them else [*first, "…"])
-                lines.append(f"{name}: {words['count']:,} words of {judged['name']} are unknown: {shown}")
+                lines.append(f"{name}: {counted(words['count'], 'unknown words')} in {judged['name']}: {shown}")
     if unscored := sum(one["unscored"] for one in found["sets"]):
-        lines.append(f"{unscored:,} pairs have no score and are left out")
+        lines.append(f"{counted(unscored, 'pairs')} without a score left out")
     if found["skipped"]:
         passed = ", ".join(f"{count} {ending}" for ending, count in found["skipped"].items())
         lines.append(f"files passed over: {passed}")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from wordpipe.cli.columns import figure, short_name, side_by_side
-from wordpipe.cli.output import say
+from wordpipe.cli.output import counted, say
 from wordpipe.cli.progress import ProgressDrawer
 from wordpipe.cli.stage import ExampleCommand
 
@@ -179,13 +179,13 @@ def _unknown(judged: dict[str, Any]) -> str:
     count, first = judged["unknown_words"]["count"], judged["unknown_words"]["first"]
     what = f"not among the {judged['among']:,} commonest" if "among" in judged else "unknown"
     some = ", ".join([*first[:_UNKNOWN_SHOWN], *["…"] * (count > _UNKNOWN_SHOWN)])
-    return f"{count:,} words of {judged['name']} are {what}: {some}"
+    return f"{counted(count, 'words')} of {judged['name']} {what}: {some}"
 
 
 def _guessed(judged: dict[str, Any]) -> str:
     count, first = judged["guessed_words"]["count"], judged["guessed_words"]["first"]
     some = ", ".join([*first[:_UNKNOWN_SHOWN], *["…"] * (count > _UNKNOWN_SHOWN)])
-    return f"{count:,} words of {judged['name']} are not in the table and guessed from their letters: {some}"
+    return f"{counted(count, 'words')} of {judged['name']} guessed from the letters, not in the table: {some}"
 
 
 def _is_same_for_all(judged: list[dict[str, Any]]) -> bool:

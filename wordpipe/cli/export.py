@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from wordpipe.cli.output import human_bytes, say
+from wordpipe.cli.output import counted, human_bytes, say
 from wordpipe.cli.stage import ExampleCommand
 
 __all__ = ["export"]
@@ -75,5 +75,5 @@ def _held(written: dict[str, Any]) -> str:
         return f"{written['encoder']} encoder of {written['dim']} numbers{pooling}{checked}"
     for what in ("words", "vectors"):
         if what in written:
-            return f"{written[what]:,} {what} of {written['dim']} numbers"
-    return f"{written['tokens']:,} tokens"
+            return f"{counted(written[what], what)} of {written['dim']} numbers"
+    return counted(written["tokens"], "tokens")

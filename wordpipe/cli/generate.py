@@ -10,7 +10,7 @@ import click
 
 from wordpipe.cli.lines import given_lines
 from wordpipe.cli.options import chosen_settings, settings_options
-from wordpipe.cli.output import human_count, safe_text, say
+from wordpipe.cli.output import counted, human_count, safe_text, say
 from wordpipe.cli.stage import ExampleCommand
 from wordpipe.model.settings import GenerateSettings
 
@@ -51,7 +51,7 @@ def _generate(
                 say(note)
         if verbose:
             rate = human_count(writing.tokens / max(writing.seconds, 1e-9))
-            say(f"{writing.tokens:,} tokens in {writing.seconds:.2f} s, {rate} tokens/s")
+            say(f"{counted(writing.tokens, 'tokens')} in {writing.seconds:.2f} s, {rate} tokens/s")
 
 
 def _print_live(writing: "Writing") -> None:

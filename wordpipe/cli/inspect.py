@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from wordpipe.cli.output import human_bytes, human_seconds, safe_text, say
+from wordpipe.cli.output import counted, human_bytes, human_seconds, safe_text, say
 from wordpipe.cli.stage import ExampleCommand
 
 __all__ = ["show", "verify"]
@@ -63,7 +63,9 @@ def verify(artifacts: tuple[Path, ...], as_json: bool, quiet: bool) -> None:
         if as_json:
             click.echo(json.dumps(result, ensure_ascii=False))
         elif not quiet:
-            click.echo(f"ok  {path}  ({result['kind']}, {result['files']} files, {human_bytes(result['bytes'])})")
+            click.echo(
+                f"ok  {path}  ({result['kind']}, {counted(result['files'], 'files')}, {human_bytes(result['bytes'])})"
+            )
             for warning in result["warnings"]:
                 say(f"warning: {warning}")
     if broken is not None:
@@ -96,7 +98,7 @@ def _sections(found: dict[str, Any]) -> list[tuple[str, list[tuple[str, Any]]]]:
         ("device, threads", f"{manifest['device']}, {manifest['threads']}"),
     ]
     files = [
-        (f["path"], human_bytes(f["bytes"]) + (f", {f['rows']:,} rows" if f["rows"] is not None else ""))
+        (f["path"], human_bytes(f["bytes"]) + (f", {counted(f['rows'], 'rows')}" if f["rows"] is not None else ""))
         for f in manifest["outputs"]
     ]
     inputs = [(i["kind"], f"{i['path'] or ''}  {i['digest'][:16]}") for i in manifest["inputs"]]

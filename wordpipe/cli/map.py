@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from wordpipe.cli.output import human_bytes, say
+from wordpipe.cli.output import counted, human_bytes, say
 from wordpipe.cli.progress import ProgressDrawer
 from wordpipe.cli.stage import ExampleCommand
 
@@ -66,7 +66,7 @@ def map_(
     if as_json:
         click.echo(json.dumps(made, ensure_ascii=False))
     elif not quiet:
-        say(f"{made['words']:,} words → {output}  ({human_bytes(made['bytes'])})")
+        say(f"{counted(made['words'], 'words')} → {output}  ({human_bytes(made['bytes'])})")
         say(
             f"{made['layout'].upper()} keeps {made['neighbours_kept']:.2f} of the 10 nearest neighbours of a word near it"
         )

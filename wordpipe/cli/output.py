@@ -3,12 +3,16 @@
 import re
 import sys
 
-__all__ = ["human_bytes", "human_count", "human_seconds", "one_line", "safe_text", "say"]
+__all__ = ["counted", "human_bytes", "human_count", "human_seconds", "noun", "one_line", "safe_text", "say"]
 
 # C0 controls but tab and newline, DEL, C1, bidirectional controls, line and paragraph separators
 _UNSAFE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 )
+
+
+_PLURAL = re.compile(r"\b(\w+[^aisu])s\b")  # documents, bytes; not this, as, was, loss
+_ENDING_Y = re.compile(r"\b(\w+)ies\b")
 
 
 def safe_text(text: str) -> str:
@@ -48,6 +52,27 @@ def human_count(value: float) -> str:
         if value >= bound:
             return f"{value / (1e3 if unit == 'k' else bound):.1f}{unit}"
     return f"{value:,.0f}"
+
+
+def noun(count: float, plural: str) -> str:
+    """What is counted, in the singular where there is one of it: the first plural among the words is the noun.
+
+    >>> noun(2, "documents kept"), noun(1, "documents kept"), noun(1, "distinct words"), noun(1, "queries")
+    ('documents kept', 'document kept', 'distinct word', 'query')
+    """
+    if count != 1:
+        return plural
+    text, found = _ENDING_Y.subn(r"\1y", plural, count=1)
+    return text if found else _PLURAL.sub(r"\1", plural, count=1)
+
+
+def counted(count: int, plural: str) -> str:
+    """A count and what it is of.
+
+    >>> counted(1, "sources"), counted(12_000, "sources")
+    ('1 source', '12,000 sources')
+    """
+    return f"{count:,} {noun(count, plural)}"
 
 
 def human_bytes(value: float) -> str:

@@ -48,6 +48,12 @@ wordpipe query run/words water - salt + sugar"""
     help="Share of the vectors in a hybrid score, 0 to 1.  [default: as measured when the index was built]",
 )
 @click.option(
+    "--feedback",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="In a hybrid search, ask again with the query moved towards its first N answers; 0 asks once.  [default: 3]",
+)
+@click.option(
     "--where", metavar="SQL", help="Only rows of which this is true, over the columns that `show --rows 1` lists."
 )
 @click.option("--per-document", is_flag=True, help="Of every document its best row alone.")

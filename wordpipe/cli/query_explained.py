@@ -18,6 +18,8 @@ def explained_lines(told: dict[str, Any] | None) -> Iterator[str]:
         return
     if dense := told.get("dense"):
         pairs = [(_pair(pair), pair["score"]) for pair in dense["pairs"]]
+        if answers := dense.get("answers"):
+            pairs.append(("first answers", answers["score"]))
         yield f"vectors {_of(dense)} = {_sum(pairs, dense['score'])}"
     if lexical := told.get("lexical"):
         terms = [(term["stem"], term["score"]) for term in lexical["terms"]]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from wordpipe.cli.output import safe_text
+from wordpipe.cli.output import counted, safe_text
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -91,7 +91,7 @@ def _drawn(line: list[_Cell]) -> "tuple[Text, Text, Text]":
 
 def _summary(found: dict[str, Any]) -> str:
     tokens, size = len(found["ids"]), len(found["text"].encode())
-    parts = [f"{tokens:,} tokens, {len(found['text']):,} characters, {size:,} bytes"]
+    parts = [f"{counted(tokens, 'tokens')}, {counted(len(found['text']), 'characters')}, {counted(size, 'bytes')}"]
     if tokens:
         parts.append(f"{size / tokens:.2f} bytes per token")
     parts += [

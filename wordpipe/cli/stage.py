@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from wordpipe.cli.options import SettingOption, chosen_settings, settings_options
-from wordpipe.cli.output import human_count, human_seconds, say
+from wordpipe.cli.output import human_count, human_seconds, noun, say
 from wordpipe.cli.progress import ProgressDrawer
 from wordpipe.stages.catalog import Argument, Verb
 
@@ -132,7 +132,7 @@ def print_made(verb: Verb, made: Any, *, as_json: bool, quiet: bool, hint: bool 
     if quiet or as_json:
         return
     counts = " · ".join(
-        f"{human_count(count)} {name.replace('_', ' ')}" for name, count in made.counts.items() if count
+        f"{human_count(count)} {noun(count, name.replace('_', ' '))}" for name, count in made.counts.items() if count
     )
     figures = " · ".join(
         [f"{name} {value:.4g}" for name, value in made.metrics.items()]

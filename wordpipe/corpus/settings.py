@@ -70,7 +70,10 @@ class IngestSettings(Settings):
                 raise ValueError(f"NAME or NAME:TYPE with TYPE one of str, int, float, bool, not {entry!r}")
             names.append(match["name"])
         if taken := sorted(_TAKEN.intersection(names)):
-            raise ValueError(f"names other than those of the corpus's own columns ({', '.join(taken)})")
+            own = ", ".join(taken)
+            raise ValueError(
+                f"names other than those of the corpus's own columns ({own}): rename such fields in the source"
+            )
         if len(set(names)) < len(names):
             raise ValueError("different names")
         return entries

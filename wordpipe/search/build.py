@@ -10,6 +10,7 @@ import numpy.typing as npt
 from wordpipe.errors import InputError
 from wordpipe.runtime import StopFlag
 from wordpipe.search.growth import Growth, growth_of
+from wordpipe.search.held_out import DEPTH, HeldOut
 from wordpipe.search.kinds import Kind, Width, candidate_kinds
 from wordpipe.search.learning import learn
 from wordpipe.search.plan import Plan, plan_of
@@ -64,6 +65,7 @@ class Built:
         threads: threads that built it.
         bitwise: whether the same vectors and settings give the same bytes again.
         plan: what was predicted; None where nothing was, as in an update.
+        held: the queries that an update is measured by; None where rows are not withheld.
     """
 
     index: Any
@@ -80,6 +82,7 @@ class Built:
     threads: int
     bitwise: bool
     plan: Plan | None
+    held: HeldOut | None
 
     @property
     def width(self) -> int:
@@ -96,6 +99,7 @@ class IndexBuilder:
         n: how many there are.
         dim: their width.
         settings: the settings.
+        later_bytes: memory that the caller will need when it has let go of the index, for the prediction.
 
     Attributes:
         built: the result, once `steps` has run out.
@@ -105,6 +109,7 @@ class IndexBuilder:
     n: int
     dim: int
     settings: IndexSettings
+    later_bytes: int = 0
     built: Built | None = field(default=None, init=False)
 
     def steps(self, flag: StopFlag) -> Iterator[BuildStep]:
@@ -123,6 +128,7 @@ class IndexBuilder:
             tried: list[str] = []
             candidates = candidate_kinds(self.settings, self.n)
             for kind in candidates:
+                self.built = None  # the one before, rejected, would lie in memory beside this one
                 worth_it = yield from self._build(kind, threads, tuple(tried), flag)
                 assert self.built is not None
                 if self.built.recall_met and (worth_it or kind is candidates[-1]):
@@ -142,7 +148,7 @@ class IndexBuilder:
         queries_QD, training_TD, probe_PD = sample_rows(self.blocks, self.n, [query_rows, training_rows, probe_rows])
         flag.raise_if_set()
 
-        plan = plan_of(kind, self.n, probe_PD, self.settings)
+        plan = plan_of(kind, self.n, probe_PD, self.settings, self.later_bytes)
         yield BuildStep("planned", 0, None, plan=plan)
         plan.refuse_above(self.settings.max_memory_bytes)
         del probe_PD
@@ -152,13 +158,14 @@ class IndexBuilder:
         del training_TD
 
         growth = growth_of(kind, index, self.n)
-        truth = ExactNeighbours(queries_QD, None if growth.withholds else query_rows)
+        truth = ExactNeighbours(queries_QD, None if growth.withholds else query_rows, depth=DEPTH)
         missing_N = np.ones(self.n, dtype=bool)
         yield from fill(growth, self.blocks, missing_N, query_rows, truth if kind.family != "flat" else None, flag)
         tuning = Tuning(kind, index, self.n, self.settings, truth)
         yield from tuned(tuning, flag)
         growth.close(query_rows, queries_QD)
-        self.built = finished(tuning, growth, threads, tried, plan)
+        held = HeldOut.of(query_rows, truth, self.n) if growth.withholds else None
+        self.built = finished(tuning, growth, threads, tried, plan, held)
         return not tuning.curve or tuning.worth_it
 
 
@@ -174,6 +181,8 @@ def fill(
     query_rows: npt.NDArray[np.int64],
     truth: ExactNeighbours | None,
     flag: StopFlag,
+    *,
+    known: bool = False,
 ) -> Iterator[BuildStep]:
     """Stream all vectors into the index but for the queries, and make it searchable.
 
@@ -182,8 +191,9 @@ def fill(
         blocks: gives them.
         missing_N: the rows that the index does not hold yet.
         query_rows: the rows to withhold, where the index can.
-        truth: sees all rows that the queries may find; None where nothing is measured.
+        truth: sees the rows that the queries may find; None where nothing is measured.
         flag: stops the work between two blocks.
+        known: whether it has seen the rows that the index holds already.
     """
     n = len(missing_N)
     asked_N = np.zeros(n, dtype=bool)
@@ -193,7 +203,7 @@ def fill(
         rows = slice(first, first + len(block))
         growth.add(first, block, missing_N[rows] & ~asked_N[rows])
         if truth is not None:
-            seen = np.flatnonzero(~asked_N[rows])
+            seen = np.flatnonzero(~asked_N[rows] & missing_N[rows] if known else ~asked_N[rows])
             truth.look_at(first + seen, block[seen])
         yield BuildStep("adding", first + len(block), n)
     growth.ready()
@@ -208,7 +218,9 @@ def tuned(tuning: Tuning, flag: StopFlag, known: Width | None = None) -> Iterato
         yield BuildStep("tuning", tried, None, "widths")
 
 
-def finished(tuning: Tuning, growth: Growth, threads: int, tried: tuple[str, ...], plan: Plan | None) -> Built:
+def finished(
+    tuning: Tuning, growth: Growth, threads: int, tried: tuple[str, ...], plan: Plan | None, held: HeldOut | None
+) -> Built:
     """What came of it."""
     kind, truth = tuning.kind, tuning.truth
     chosen = tuning.best if tuning.curve else _speed(growth.index, truth)
@@ -227,6 +239,7 @@ def finished(tuning: Tuning, growth: Growth, threads: int, tried: tuple[str, ...
         threads=threads,
         bitwise=kind.family == "flat" or threads == 1,
         plan=plan,
+        held=held,
     )
 
 

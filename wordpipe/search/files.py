@@ -11,8 +11,9 @@ import faiss
 
 from wordpipe.errors import ArtifactError
 
-__all__ = ["read_index", "write_index"]
+__all__ = ["read_index", "read_lists", "write_index"]
 
+_REFINED, _HEAD = b"IxRF", 37  # how lists with vectors beside them begin, and where the lists themselves do
 _ABOUT_ITSELF = re.compile(r"^Error in .* at \S+:\d+: ")  # which line of faiss complains
 
 
@@ -51,3 +52,30 @@ def read_index(file: BinaryIO, *, size: int, where: str | None = None) -> Any:
         ) from None
     finally:
         faiss.set_deserialization_vector_byte_limit(before)
+
+
+def read_lists(file: BinaryIO, *, size: int, where: str | None = None) -> Any:
+    """Read an index but for the vectors beside its lists, nine tenths of it, where it has such: they are to be filled in.
+
+    Faiss writes a header of 37 bytes, the lists, the vectors, and how many candidates are compared.
+
+    Args:
+        file: as for `read_index`.
+        size: as there.
+        where: as there.
+
+    Returns:
+        The index, without vectors; any other kind as it is.
+
+    Raises:
+        ArtifactError: as `read_index`.
+    """
+    if file.read(_HEAD)[: len(_REFINED)] != _REFINED:
+        file.seek(0)
+        return read_index(file, size=size, where=where)
+    lists: Any = read_index(file, size=size, where=where)
+    index: Any = faiss.index_factory(lists.d, "Flat,RFlat", lists.metric_type)
+    index.base_index.this.own(True)  # the empty place of the lists goes when this line is done
+    index.base_index, index.is_trained = lists, lists.is_trained
+    lists.this.disown()
+    return index

@@ -59,6 +59,15 @@ def growth_of(kind: Kind, index: Any, n: int) -> Growth:
     return WholeGraphGrowth(index, n) if kind.family == "whole graph" else FlatGrowth(index)
 
 
+def _rows_of(store: Any, n: int) -> Vectors:
+    """The memory of n vectors in a store, to be written to: what `add` copies there would be touched twice."""
+    held: Any = faiss
+    store.reset()
+    store.codes.resize(n * store.code_size)
+    rows_ND: Vectors = held.rev_swig_ptr(store.codes.data(), n * store.code_size).view(np.float32).reshape(n, -1)
+    return rows_ND
+
+
 def _reserve(store: Any, n: int) -> None:
     """Take the memory of n vectors at once: growing by doubling would hold up to three times as much for a moment."""
     store.codes.resize(n * store.code_size)
@@ -97,32 +106,26 @@ class ListGrowth:
     def __init__(self, index: Any, n: int) -> None:
         self.index = index
         refined = isinstance(index, faiss.IndexRefine)
-        self.lists = faiss.downcast_index(index.base_index) if refined else index
+        self.lists: Any = faiss.downcast_index(index.base_index) if refined else index
         self._store = faiss.downcast_index(index.refine_index) if refined else None
-        if self._store is not None:
-            self._store.reset()
-            _reserve(self._store, n)
+        self._beside_ND = None if self._store is None else _rows_of(self._store, n)
 
     def add(self, first: int, block_BD: Vectors, within_B: npt.NDArray[np.bool_]) -> None:
         """Put the rows that are `within` into the lists, and all vectors into the store."""
-        if self._store is not None:
-            self._store.add(block_BD)
+        if self._beside_ND is not None:
+            self._beside_ND[first : first + len(block_BD)] = block_BD
         if within_B.any():
             self.lists.add_with_ids(block_BD[within_B], first + np.flatnonzero(within_B))
-        self._count()
 
     def ready(self) -> None:
-        """It is."""
+        """All vectors are beside the lists now."""
+        if self._store is not None and self._beside_ND is not None:
+            self._store.ntotal = self.index.ntotal = len(self._beside_ND)
 
     def close(self, rows_Q: Rows, vectors_QD: Vectors) -> None:
         """Put the rest into the lists."""
         if len(rows_Q):
             self.lists.add_with_ids(vectors_QD, rows_Q)
-        self._count()
-
-    def _count(self) -> None:
-        if self._store is not None:
-            self.index.ntotal = self._store.ntotal
 
 
 class GraphGrowth:

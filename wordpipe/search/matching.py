@@ -60,9 +60,8 @@ def _of_vectors(vectors_ND: npt.NDArray[np.float32]) -> npt.NDArray[np.uint64]:
     """A sum of the bits of every number, each times its place's own factor (modulo 2^64)."""
     bits_ND = vectors_ND.view(np.uint32)
     places_D = _factors("places", vectors_ND.shape[1])
-    keys_N = np.empty(len(bits_ND), dtype=np.uint64)
-    for first in range(0, len(bits_ND), 1024):  # of 64-bit copies so many lie in the cache
-        keys_N[first : first + 1024] = (bits_ND[first : first + 1024] * places_D).sum(axis=1, dtype=np.uint64)
+    # without a 64-bit copy of them all: 0.07 s for 180,000 vectors of width 384, and 0.13 by a product and a sum
+    keys_N: npt.NDArray[np.uint64] = np.einsum("nd,d->n", bits_ND, places_D, dtype=np.uint64, casting="safe")
     return keys_N
 
 
@@ -71,8 +70,9 @@ def _of_strings(column: pa.Array) -> npt.NDArray[np.uint64]:
 
     Byte by byte it took 0.28 s for the texts of 118,000 sentences, and so 0.1 s.
     """
-    column = column.cast(pa.large_string())
-    offsets = np.frombuffer(column.buffers()[1], dtype=np.int64)[column.offset : column.offset + len(column) + 1]
+    width = np.int64 if pa.types.is_large_string(column.type) else np.int32
+    held = np.frombuffer(column.buffers()[1], dtype=width)[column.offset : column.offset + len(column) + 1]
+    offsets = held.astype(np.int64)
     lengths_N = np.diff(offsets)
     keys_N: npt.NDArray[np.uint64] = _factors("lengths", 1)[0] * lengths_N.astype(np.uint64)
     data = column.buffers()[2]

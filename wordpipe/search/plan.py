@@ -14,7 +14,7 @@ from wordpipe.search.learning import learn
 from wordpipe.search.memory import resident_bytes
 from wordpipe.search.settings import IndexSettings
 
-__all__ = ["Plan", "plan_of"]
+__all__ = ["Plan", "plan_of", "update_plan"]
 
 _READING = 64 << 20  # a row group, its batches and what Arrow keeps of them
 _ROUNDS = 10  # of k-means over the lists
@@ -46,7 +46,7 @@ class Plan:
         """
         if bound is not None and self.memory_bytes > bound:
             raise BudgetError(
-                f"building a {self.kind.name} index is predicted to need more memory than allowed",
+                f"a {self.kind.name} index is predicted to need more memory than allowed",
                 where="max_memory",
                 got=f"{self.memory_bytes / 1e6:,.0f} MB, of which {self.index_bytes / 1e6:,.0f} MB stay",
                 expected=f"at most {bound / 1e6:,.0f} MB",
@@ -55,7 +55,9 @@ class Plan:
             )
 
 
-def plan_of(kind: Kind, n: int, sample_SD: npt.NDArray[np.float32], settings: IndexSettings) -> Plan:
+def plan_of(
+    kind: Kind, n: int, sample_SD: npt.NDArray[np.float32], settings: IndexSettings, later_bytes: int = 0
+) -> Plan:
     """Predict memory and time.
 
     Args:
@@ -63,17 +65,39 @@ def plan_of(kind: Kind, n: int, sample_SD: npt.NDArray[np.float32], settings: In
         n: vectors to come.
         sample_SD: some unit vectors of it, for the probe; a few thousand.
         settings: the settings.
+        later_bytes: memory that what follows needs when the index has been written and is no longer held.
     """
     dim = sample_SD.shape[1]
     lists = list_count(n, settings) if kind.family == "lists" else 0
-    rows = lists * _PADDED * math.ceil(n / lists / _PADDED) if kind.name == "panorama" else n
-    index_bytes = int(rows * kind.vector_bytes(dim, settings) + lists * dim * 4)
+    index_bytes = _index_bytes(kind, n, dim, lists, settings)
     training = kind.training_rows(n, settings) * dim * 4
     filled = index_bytes + {"graph": n * dim * 4, "whole graph": n * (dim * 4 + settings.nsg_degree * 32)}.get(
         kind.family, 0
     )
-    memory = resident_bytes() + int(max(2 * training, filled)) + _READING
+    memory = resident_bytes() + max(int(max(2 * training, filled)) + _READING, later_bytes)
     return Plan(kind, memory, index_bytes, _seconds(kind, n, lists, sample_SD, settings))
+
+
+def update_plan(kind: Kind, n: int, dim: int, settings: IndexSettings) -> Plan:
+    """Predict the memory of an update; it takes too little time to predict that.
+
+    Args:
+        kind: what is changed.
+        n: vectors that there will be.
+        dim: their width.
+        settings: the settings.
+    """
+    index_bytes = _index_bytes(kind, n, dim, list_count(n, settings) if kind.family == "lists" else 0, settings)
+    links = (
+        2 * n * 4 * 2 * settings.hnsw_m if kind.family == "graph" else 0
+    )  # the old and the new, beside the graph's own
+    return Plan(kind, resident_bytes() + index_bytes + links + _READING, index_bytes, 0.0)
+
+
+def _index_bytes(kind: Kind, n: int, dim: int, lists: int, settings: IndexSettings) -> int:
+    """The finished index, which has so many lists."""
+    rows = lists * _PADDED * math.ceil(n / lists / _PADDED) if kind.name == "panorama" else n
+    return int(rows * kind.vector_bytes(dim, settings) + lists * dim * 4)
 
 
 def _seconds(kind: Kind, n: int, lists: int, sample_SD: npt.NDArray[np.float32], settings: IndexSettings) -> float:

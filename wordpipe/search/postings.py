@@ -1,5 +1,6 @@
 """Which term stands how often in which text: counted from texts, kept by term."""
 
+from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import islice
@@ -151,16 +152,45 @@ def merged(
     lengths_N = np.empty(len(old_rows_N), dtype=np.int32)
     lengths_N[kept_rows], lengths_N[new_rows] = old.lengths[old_rows_N[kept_rows]], new.lengths
 
-    all_terms = sorted({*terms, *new_terms})
-    number_of = {term: number for number, term in enumerate(all_terms)}
-    numbers = [np.array([number_of[term] for term in some], dtype=np.int32) for some in (terms, new_terms)]
-    rows_P = np.concatenate([row_of_old[old.rows], new_rows[new.rows]])
-    terms_P = np.concatenate([numbers[0][old.terms_of_postings()], numbers[1][new.terms_of_postings()]])
-    counts_P = np.concatenate([old.counts.astype(np.int32), new.counts.astype(np.int32)])
-    there = rows_P >= 0
-    rows_P, terms_P, counts_P = rows_P[there], terms_P[there], counts_P[there]
+    all_terms, numbers = _joined(terms, new_terms)
+    keys_P = _in_order(numbers[0][old.terms_of_postings()], row_of_old[old.rows])
+    counts_P = old.counts.astype(np.int32)
+    if not (there := keys_P >= 0).all():
+        keys_P, counts_P = keys_P[there], counts_P[there]
+    if not (keys_P[1:] > keys_P[:-1]).all():  # rows have changed places
+        order = np.argsort(keys_P)
+        keys_P, counts_P = keys_P[order], counts_P[order]
+    keys_C = _in_order(numbers[1][new.terms_of_postings()], new_rows[new.rows])
+    places = np.searchsorted(keys_P, keys_C)
+    keys_P, counts_P = np.insert(keys_P, places, keys_C), np.insert(counts_P, places, new.counts)
 
-    used = np.bincount(terms_P, minlength=len(all_terms)) > 0
-    rank = np.cumsum(used, dtype=np.int32) - 1
-    left = [term for term, keep in zip(all_terms, used.tolist(), strict=True) if keep]
-    return Terms.of(left), by_term(rows_P, rank[terms_P], counts_P, lengths_N, len(left))
+    texts_V = np.bincount(keys_P >> 32, minlength=len(all_terms))
+    left = [term for term, texts in zip(all_terms, texts_V.tolist(), strict=True) if texts]
+    starts = np.concatenate([[0], np.cumsum(texts_V[texts_V > 0])]).astype(np.int64)
+    narrow = np.min_scalar_type(int(counts_P.max(initial=0)))
+    rows_P = (keys_P & 0xFFFF_FFFF).astype(np.int32)
+    return Terms.of(left), Postings(starts, rows_P, counts_P.astype(narrow), lengths_N)
+
+
+def _joined(terms: Terms, new_terms: Terms) -> tuple[list[bytes], list[npt.NDArray[np.int64]]]:
+    """All terms in order, and for those of either side their numbers among them.
+
+    The new ones are few and find their places by halving: a set and a dictionary of all took a fifth of an update's time.
+    """
+    held, coming = list(terms), list(new_terms)
+    places = [bisect_left(held, term) for term in coming]
+    unknown = [at == len(held) or held[at] != term for term, at in zip(coming, places, strict=True)]
+    joined, start = [], 0
+    for term, at, new in zip(coming, places, unknown, strict=True):
+        if new:
+            joined += [*held[start:at], term]
+            start = at
+    places_C, new_C = np.array(places, dtype=np.int64), np.array(unknown, dtype=bool)
+    numbers_C = places_C + np.cumsum(new_C, dtype=np.int64) - new_C
+    numbers_V = np.arange(len(held)) + np.searchsorted(places_C[new_C], np.arange(len(held)), side="right")
+    return joined + held[start:], [numbers_V, numbers_C]
+
+
+def _in_order(terms_P: npt.NDArray[np.int64], rows_P: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
+    """Numbers that grow as postings are kept: by term, then by text; negative where the text is gone."""
+    return np.where(rows_P >= 0, terms_P << 32 | rows_P, -1)

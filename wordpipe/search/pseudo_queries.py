@@ -9,21 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-import numpy.typing as npt
 
-from wordpipe.search.hits import Hits, best_of
-from wordpipe.search.lexical import LexicalIndex
-from wordpipe.search.mixing import tune_weight
-
-__all__ = ["ENOUGH", "LEAST", "UNMEASURED", "PseudoQueries", "TunedMix", "draw_queries", "tuned_mix"]
-
-UNMEASURED = 0.3
-"""The dense share that lost least where it cannot be measured: vectors of a small corpus are the weaker half."""
+__all__ = ["ENOUGH", "LEAST", "PseudoQueries", "draw_queries"]
 
 ENOUGH = 300  # queries: nDCG@10 is then known to about 0.02
 LEAST = 30  # fewer say nothing
 _LEAST_WORDS = 12  # of a text that is looked for
-_MOST_LEXICAL, _MOST_DENSE = 0.05, 0.8
 _STREAM = 0x3E17  # separates these draws from every other use of a seed
 
 
@@ -45,27 +36,9 @@ class PseudoQueries:
     rests: list[str]
     others: list[set[int]] = field(default_factory=list)
 
-    @property
-    def wanted(self) -> list[set[int]]:
-        """The rows that each query should find."""
-        return self.others or [{row} for row in self.rows]
-
     def of_rows(self, rows: Sequence[int]) -> "PseudoQueries":
         """The same queries, whose row n is called rows[n]."""
         return replace(self, rows=[rows[row] for row in self.rows])
-
-
-@dataclass(frozen=True, slots=True)
-class TunedMix:
-    """The weight of the dense score in a hybrid one.
-
-    Attributes:
-        weight: 0 to 1.
-        ndcg_at_10: of dense, hybrid and lexical search for them.
-    """
-
-    weight: float
-    ndcg_at_10: dict[str, float]
 
 
 def draw_queries(
@@ -90,53 +63,8 @@ def draw_queries(
     return PseudoQueries("cuts", [part for part, _ in cuts], rows[:ENOUGH], [rest for _, rest in cuts])
 
 
-def tuned_mix(
-    asked: PseudoQueries,
-    dense: Sequence[Hits],
-    dense_rests_Q: npt.NDArray[np.float32],
-    lexical: LexicalIndex,
-    candidates: int,
-) -> TunedMix:
-    """The mix under which the queries find their rows best.
-
-    Args:
-        asked: Q queries.
-        dense: their answers by vectors.
-        dense_rests_Q: (Q,) the score of each query and what is left of its own row; (0,) where there are no rests.
-        lexical: the index of all texts.
-        candidates: rows of each side that are mixed.
-    """
-    worded = lexical.search(asked.texts, candidates + 1)
-    scores = [lexical.score_of(text, rest) for text, rest in zip(asked.texts, asked.rests, strict=False)]
-    tuned = tune_weight(
-        _with_rests(dense, asked, dense_rests_Q, candidates),
-        _with_rests(worded, asked, scores, candidates),
-        asked.wanted,
-        candidates=candidates,
-    )
-    # a cut is in the words of its own text, and vectors that were trained on the text know them: on CACM cuts asked for 0.45
-    # where queries of people asked for 0; at 0.8 a mix lost 0.3 on the one collection where vectors alone were best
-    weight = tuned.weight / 2 if asked.how == "cuts" else tuned.weight
-    weight = min(max(round(weight * 20) / 20, _MOST_LEXICAL), _MOST_DENSE)
-    figures = {"dense": tuned.ndcg_at_10[1.0], "hybrid": tuned.ndcg_at_10[weight], "lexical": tuned.ndcg_at_10[0.0]}
-    return TunedMix(weight, figures)
-
-
 def _cut(words: Sequence[str], rng: np.random.Generator) -> tuple[str, str]:
     """Six to twelve words in a row, but at most half of the text; and what is left."""
     size = min(int(rng.integers(6, 13)), len(words) // 2)
     start = int(rng.integers(len(words) - size + 1))
     return " ".join(words[start : start + size]), " ".join([*words[:start], *words[start + size :]])
-
-
-def _with_rests(
-    answers: Sequence[Hits], asked: PseudoQueries, rests: Sequence[float] | npt.NDArray[np.float32], candidates: int
-) -> list[Hits]:
-    """The answers without each query's own row, or with it at the score of what is left of it."""
-    result = []
-    for hits, own, rest in zip(answers, asked.rows, rests if len(rests) else [0.0] * len(answers), strict=True):
-        others = hits.where(hits.rows != own)
-        rows = np.append(others.rows, own) if rest > 0 else others.rows
-        scores = np.append(others.scores, np.float32(rest)) if rest > 0 else others.scores
-        result.append(best_of(rows, scores, candidates))
-    return result

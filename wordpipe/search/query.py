@@ -12,7 +12,7 @@ from wordpipe.search.hits import Hits, best_of
 from wordpipe.search.recall import K
 from wordpipe.search.vectors import faiss_threads, unit_vectors
 
-__all__ = ["EXACT_BELOW", "Hits", "Vectors", "search"]
+__all__ = ["EXACT_BELOW", "Hits", "Vectors", "row_vectors", "search"]
 
 EXACT_BELOW = 50_000  # allowed rows that are compared one by one: of 384 numbers a query takes 5 ms
 _PRODUCT_FROM = (
@@ -65,6 +65,17 @@ def search(
         if few and vectors is not None:
             return _compared(vectors, np.flatnonzero(allowed), queries_QD, wanted)
         return _sifted(index, queries_QD, wanted, allowed)
+
+
+def row_vectors(index: Any, rows_R: npt.NDArray[np.int64], vectors: Vectors) -> npt.NDArray[np.float32]:
+    """The unit vectors of some rows, ascending, as they were added: from the index where it is flat, else from `vectors`.
+
+    Args:
+        index: a faiss index.
+        rows_R: rows that it has.
+        vectors: reads them where the index has only codes of them, or in another order.
+    """
+    return index.reconstruct_batch(rows_R) if isinstance(index, faiss.IndexFlat) else vectors(rows_R)
 
 
 def _asked(index: Any, queries_QD: npt.NDArray[np.float32], k: int, parameters: Any = None) -> list[Hits]:

@@ -32,17 +32,26 @@ class Measurement:
 
 
 class ExactNeighbours:
-    """The scores of the true ten nearest of some queries, found while the vectors stream by.
+    """The true nearest rows of some queries, found while the vectors stream by.
 
     Args:
         queries_QD: unit vectors.
         rows_Q: their row numbers where the index holds the queries themselves, which are then left out of the answers.
+        depth: how many are kept of each, at least ten.
+
+    Attributes:
+        scores: (Q, depth) float32, the largest first; -inf where there are not so many.
+        near: (Q, depth) int64, their rows; -1 there.
     """
 
-    def __init__(self, queries_QD: npt.NDArray[np.float32], rows_Q: npt.NDArray[np.int64] | None = None) -> None:
+    def __init__(
+        self, queries_QD: npt.NDArray[np.float32], rows_Q: npt.NDArray[np.int64] | None = None, *, depth: int = K
+    ) -> None:
         self.queries = queries_QD
         self.rows = rows_Q if rows_Q is not None else np.full(len(queries_QD), -1)
-        self.scores = np.full((len(queries_QD), K), -np.inf, dtype=np.float32)
+        self.scores = np.full((len(queries_QD), depth), -np.inf, dtype=np.float32)
+        self.near = np.full((len(queries_QD), depth), -1, dtype=np.int64)
+        self._depth = depth
         self._seconds = 0.0
 
     def look_at(self, rows_B: npt.NDArray[np.int64], block_BD: npt.NDArray[np.float32]) -> None:
@@ -51,16 +60,25 @@ class ExactNeighbours:
             return
         start = time.perf_counter()
         scores_QK, found_QK = faiss.knn(
-            self.queries, block_BD, min(K + 1, len(block_BD)), metric=faiss.METRIC_INNER_PRODUCT
+            self.queries, block_BD, min(self._depth + 1, len(block_BD)), metric=faiss.METRIC_INNER_PRODUCT
         )
-        scores_QK = _without_self(scores_QK, rows_B[found_QK], self.rows)
-        merged_QK = np.concatenate([self.scores, scores_QK], axis=1)
-        self.scores = -np.sort(-merged_QK, axis=1)[:, :K]
+        near_QK = rows_B[found_QK]
+        scores_QM = np.concatenate([self.scores, _without_self(scores_QK, near_QK, self.rows)], axis=1)
+        near_QM = np.concatenate([self.near, near_QK], axis=1)
+        best_QM = np.argsort(-scores_QM, axis=1, kind="stable")[:, : self._depth]
+        self.scores = np.take_along_axis(scores_QM, best_QM, axis=1)
+        self.near = np.where(np.isneginf(self.scores), -1, np.take_along_axis(near_QM, best_QM, axis=1))
         self._seconds += time.perf_counter() - start
+
+    def of(self, some: npt.NDArray[np.int64]) -> "ExactNeighbours":
+        """What is known of some of the queries, by their places."""
+        part = ExactNeighbours(self.queries[some], self.rows[some], depth=self._depth)
+        part.scores, part.near = self.scores[some], self.near[some]
+        return part
 
     @property
     def queries_per_s(self) -> float:
-        """The speed of the exact search."""
+        """The speed of the exact search; 0 where there was none."""
         return len(self.queries) / self._seconds if self._seconds else 0.0
 
 
@@ -78,7 +96,7 @@ def measure(index: Any, width: Width, truth: ExactNeighbours) -> Measurement:
     seconds = time.perf_counter() - start
     scores_QK = _without_self(scores_QK, rows_QK, truth.rows)
     found_QK = -np.sort(-scores_QK, axis=1)[:, :K]
-    recall = recall_at_k(found_QK, truth.scores)
+    recall = recall_at_k(found_QK, truth.scores[:, :K])
     return Measurement(width, recall, len(truth.queries) / max(seconds, 1e-9))
 
 

@@ -12,6 +12,7 @@ from wordpipe.runtime import StopFlag
 from wordpipe.search.build import BuildStep, Built, draw_rows, fill, finished, tuned
 from wordpipe.search.graphs import renumber
 from wordpipe.search.growth import GraphGrowth, Growth, ListGrowth
+from wordpipe.search.held_out import DEPTH, HeldOut
 from wordpipe.search.kinds import KINDS, Width
 from wordpipe.search.recall import ExactNeighbours
 from wordpipe.search.settings import IndexSettings
@@ -20,7 +21,7 @@ from wordpipe.search.vectors import Blocks, faiss_threads, sample_rows
 
 __all__ = ["IndexUpdater", "can_be_updated"]
 
-_QUERIES = 50  # recall is then known to about 0.015; the exact answers to 100 were a fifth of an update's work
+_QUERIES = 1_000  # drawn anew, where those of the build are gone
 _STREAM = 0x0DA7E  # separates these draws from every other use of the seed
 
 
@@ -37,12 +38,14 @@ class IndexUpdater:
     links to what is gone. The queries that measure the recall are taken out and added again, like new rows.
 
     Args:
-        index: the old index, M rows; it is changed.
+        index: the old index, M rows; it is changed. Vectors beside its lists are not needed: they are taken from `blocks`.
         kind: its kind, one that can be updated.
         blocks: gives all vectors of the new rows, in their order.
         old_rows: for each new row its row in the old index, -1 for one to be added; no old row stands twice.
+        old_count: M.
         settings: those that the index was built with.
         width: how wide it searched so far.
+        held: the queries that it was measured by, where they are known.
 
     Attributes:
         built: the result, once `steps` has run out.
@@ -52,8 +55,10 @@ class IndexUpdater:
     kind: str
     blocks: Blocks
     old_rows: npt.NDArray[np.int64]
+    old_count: int
     settings: IndexSettings
     width: Width
+    held: HeldOut | None = None
     built: Built | None = field(default=None, init=False)
 
     def steps(self, flag: StopFlag) -> Iterator[BuildStep]:
@@ -67,22 +72,45 @@ class IndexUpdater:
         n, kind = len(self.old_rows), KINDS[self.kind]
         with faiss_threads(self.settings.threads) as threads:
             yield BuildStep("sampling", 0, n)
-            query_rows = draw_rows(np.random.default_rng([self.settings.seed, _STREAM]), n, _QUERIES)
-            (queries_QD,) = sample_rows(self.blocks, n, [query_rows])
+            held = self.held.moved(self._new_of_old(self.old_rows >= 0)) if self.held else None
+            query_rows = held.rows if held else self._drawn()
             kept_N = self.old_rows >= 0
             kept_N[query_rows] = False
             growth = self._without_the_others(kept_N)
-            truth = ExactNeighbours(queries_QD)
-            yield from fill(growth, self.blocks, ~kept_N, query_rows, truth, flag)
-            tuning = Tuning(kind, self.index, n, self.settings, truth)
+            truth = held.truth() if held else self._unknown_truth(query_rows)
+            yield from fill(growth, self.blocks, ~kept_N, query_rows, truth, flag, known=held is not None)
+            if held:
+                held = held.completed(truth)
+                truth.scores, truth.near = held.scores, held.near
+            tuning = Tuning(kind, growth.index, n, self._as_it_is(growth), truth)
             yield from tuned(tuning, flag, self.width)
-            growth.close(query_rows, queries_QD)
-            self.built = finished(tuning, growth, threads, (), None)
+            growth.close(query_rows, truth.queries)
+            self.built = finished(tuning, growth, threads, (), None, held or HeldOut.of(query_rows, truth, n))
+
+    def _drawn(self) -> npt.NDArray[np.int64]:
+        """Rows to ask for, where those of the build are gone."""
+        return draw_rows(np.random.default_rng([self.settings.seed, _STREAM]), len(self.old_rows), _QUERIES)
+
+    def _unknown_truth(self, query_rows: npt.NDArray[np.int64]) -> ExactNeighbours:
+        """Of queries drawn anew nothing is known."""
+        (queries_QD,) = sample_rows(self.blocks, len(self.old_rows), [query_rows])
+        return ExactNeighbours(queries_QD, depth=DEPTH)
+
+    def _as_it_is(self, growth: Growth) -> IndexSettings:
+        """The settings with the number of lists that there are: a table that has grown would be given more of them."""
+        if not isinstance(growth, ListGrowth):
+            return self.settings
+        return self.settings.model_copy(update={"nlist": min(growth.lists.nlist, len(self.old_rows))})
+
+    def _new_of_old(self, kept_N: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
+        """(M,) the new number of every old row that is kept, -1 of the others."""
+        new_of_old_M = np.full(self.old_count, -1, dtype=np.int64)
+        new_of_old_M[self.old_rows[kept_N]] = np.flatnonzero(kept_N)
+        return new_of_old_M
 
     def _without_the_others(self, kept_N: npt.NDArray[np.bool_]) -> Growth:
         """The old index with the rows that stay, under their new numbers."""
-        new_of_old_M = np.full(self.index.ntotal, -1, dtype=np.int64)
-        new_of_old_M[self.old_rows[kept_N]] = np.flatnonzero(kept_N)
+        new_of_old_M = self._new_of_old(kept_N)
         if KINDS[self.kind].family == "graph":
             stay_M = new_of_old_M >= 0
             renumber(self.index, np.where(stay_M, np.cumsum(stay_M) - 1, -1))

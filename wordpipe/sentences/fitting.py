@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from wordpipe.errors import ConfigError, InputError
 
-__all__ = ["Covariance", "leading", "shrinkage", "whitening"]
+__all__ = ["Covariance", "check_directions", "leading", "shrinkage", "whitening"]
 
 _FLAT = 1e-6  # a direction that varies by less than this share of the strongest one is rounding error, not meaning
 
@@ -42,6 +42,23 @@ class Covariance:
         return cls(count, mean_D, products_DD / count - np.outer(mean_D, mean_D))
 
 
+def check_directions(dim: int, *, components: int = 0, dims: int = 0) -> None:
+    """Refuse to take away or to keep more directions than there are; to be asked before vectors are made.
+
+    Args:
+        dim: numbers of a vector.
+        components: directions to take away, 0 = none.
+        dims: directions to keep, 0 = all.
+
+    Raises:
+        ConfigError: no direction would be left, or there are not so many.
+    """
+    if components >= dim:
+        raise ConfigError("no direction would be left", where="components", got=components, expected=f"below {dim}")
+    if dims > dim:
+        raise ConfigError("more dims than the vectors have", where="dims", got=dims, expected=f"at most {dim}")
+
+
 def leading(seen: Covariance, components: int) -> npt.NDArray[np.float32]:
     """The directions of largest variance, (R, D) float32, largest first.
 
@@ -49,9 +66,7 @@ def leading(seen: Covariance, components: int) -> npt.NDArray[np.float32]:
         ConfigError: no direction would be left.
         InputError: no more texts than directions.
     """
-    dim = len(seen.mean)
-    if components >= dim:
-        raise ConfigError("no direction would be left", where="components", got=components, expected=f"below {dim}")
+    check_directions(len(seen.mean), components=components)
     if components >= seen.count:
         raise InputError("too few texts for so many components", got=seen.count, expected=f"more than {components}")
     directions_RD: npt.NDArray[np.float32] = _spectrum(seen)[1][:components].astype(np.float32)
@@ -74,9 +89,7 @@ def whitening(seen: Covariance, dims: int = 0) -> npt.NDArray[np.float32]:
         ConfigError: more dims than the vectors have numbers.
         InputError: the texts do not vary in so many directions.
     """
-    dim = len(seen.mean)
-    if dims > dim:
-        raise ConfigError("more dims than the vectors have", where="dims", got=dims, expected=f"at most {dim}")
+    check_directions(len(seen.mean), dims=dims)
     strength_D, directions_DD = _spectrum(seen)
     varied = int((strength_D > _FLAT * max(strength_D[0], 0.0)).sum())
     if varied < max(dims, 1):

@@ -90,7 +90,8 @@ def read_scored_pairs(data: bytes, where: str, scores: bytes | None = None) -> S
         return _pairs([*_json_rows(text, where)], _Columns(0, 1, 2), where)
     rows = [*_rows(text, where)]
     if not rows:
-        raise InputError("there is no pair of sentences in it", where=where, expected=_EXPECTED)
+        hint = "a line of such a file: A man sings.,A man is singing.,4.8"
+        raise InputError("there is no pair of sentences in it", where=where, expected=_EXPECTED, hint=hint)
     columns = _by_name(rows[0][1])
     if columns is not None:
         return _pairs(rows[1:], columns, where)

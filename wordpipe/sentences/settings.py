@@ -29,8 +29,8 @@ class EmbedSettings(Settings):
     transform: Literal["auto", "none", "centre", "remove-components", "whiten"] = setting(
         "auto",
         "what is done to every vector: nothing, the mean of all taken away, also the directions that all share, or every "
-        "direction given the same weight; auto: centre for 16 texts or more of a model "
-        "that no contrast has trained, else none",
+        "direction given the same weight; auto, for a model that no contrast has "
+        "trained: whiten for as many texts as a vector has numbers, centre for 16 or more; else none",
     )
     components: int = setting(1, "directions that remove-components takes away", ge=1, le=1024)
     dims: int = setting(0, "numbers per vector that whiten keeps, of the strongest directions, 0 = all", ge=0)

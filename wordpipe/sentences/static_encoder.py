@@ -3,7 +3,6 @@
 A text's vector is the sum of its words' (or tokens') rows at length 1; how much a word counts is in the length of its row.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
@@ -16,7 +15,6 @@ import safetensors.numpy
 from wordpipe.errors import ArtifactError, ConfigError, DivergedError
 from wordpipe.runtime import cpu_count
 from wordpipe.sentences.encoder import (
-    ENCODER_FILE,
     TRANSFORM_FILE,
     EncodedBatch,
     EncoderKind,
@@ -24,6 +22,7 @@ from wordpipe.sentences.encoder import (
     TextParts,
     Write,
 )
+from wordpipe.sentences.saving import save_facts
 from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.sentences.shares import shares
 from wordpipe.sentences.static_rows import FoundRows, TextRows, TokenRows, WordRows
@@ -124,16 +123,7 @@ class StaticEncoder:
 
     def save(self, write: Write) -> None:
         """Write encoder.json, tokenizer.json, model.safetensors and transform.safetensors."""
-        about = {
-            "kind": self.kind,
-            "pooling": self.pooling,
-            "dim": self.dim,
-            "transform": self.transform.kind,
-            "settings": self._settings.carried(),
-            "identity": self.identity,
-        }
-        write(ENCODER_FILE, json.dumps(about, indent=2, sort_keys=True).encode())
-        write(TRANSFORM_FILE, self.transform.to_bytes())
+        save_facts(write, self, self._settings)
         for name, data in self._files.items():
             write(name, data)
 

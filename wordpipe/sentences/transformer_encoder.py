@@ -1,7 +1,6 @@
 """Texts to vectors by a transformer: pooled hidden states, long texts read in windows."""
 
 import copy
-import json
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
@@ -15,7 +14,6 @@ from wordpipe.errors import ConfigError, DivergedError
 from wordpipe.metrics.directions import unit_rows
 from wordpipe.sentences.batches import gathered, token_batches
 from wordpipe.sentences.encoder import (
-    ENCODER_FILE,
     TRANSFORM_FILE,
     EncodedBatch,
     EncoderKind,
@@ -26,6 +24,7 @@ from wordpipe.sentences.encoder import (
 )
 from wordpipe.sentences.framing import Windows, frame
 from wordpipe.sentences.pooling import Pooling, merge_windows
+from wordpipe.sentences.saving import save_facts
 from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.sentences.states import Batches, StateModel
 from wordpipe.sentences.token_parts import token_parts
@@ -190,19 +189,10 @@ class TransformerEncoder:
     def save(self, write: Write) -> None:
         """Write encoder.json, transform.safetensors and the model's files."""
         assert self._model_files is not None, "an encoder made without model_files cannot be saved"
-        about = {
-            "kind": self.kind,
-            "pooling": self.pooling,
-            "trained": self._trained,
-            "dim": self._width,
-            "max_len": self.max_len,
-            "transform": self.transform.kind,
-            "settings": self._settings.carried(),
-            "model_names": list(self._model_names),
-            "identity": self.identity,
-        }
-        write(ENCODER_FILE, json.dumps(about, indent=2, sort_keys=True).encode())
-        write(TRANSFORM_FILE, self.transform.to_bytes())
+        save_facts(
+            write, self, self._settings,
+            dim=self._width, trained=self._trained, max_len=self.max_len, model_names=list(self._model_names),
+        )  # fmt: skip
         for name in self._model_names:
             write(name, self._model_files(name))
 

@@ -1,7 +1,6 @@
 """Texts to vectors by word vectors alone: fast, no neural network, good where words carry the meaning."""
 
 import io
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any
@@ -15,7 +14,6 @@ from wordpipe.artifacts.widths import leaf_paths
 from wordpipe.errors import ConfigError, DivergedError
 from wordpipe.metrics.directions import unit_rows
 from wordpipe.sentences.encoder import (
-    ENCODER_FILE,
     TRANSFORM_FILE,
     EncodedBatch,
     EncoderKind,
@@ -24,6 +22,7 @@ from wordpipe.sentences.encoder import (
     Write,
     in_pieces,
 )
+from wordpipe.sentences.saving import save_facts
 from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.sentences.shares import shares
 from wordpipe.sentences.sif import sif_weights, sum_segments
@@ -177,20 +176,11 @@ class WordEncoder:
 
     def save(self, write: Write) -> None:
         """Write encoder.json, words.parquet, ngrams.parquet where there are n-grams, and transform.safetensors."""
-        about = {
-            "kind": self.kind,
-            "pooling": self.pooling,
-            "dim": self.dim,
-            "transform": self.transform.kind,
-            "settings": self._settings.carried(),
-            "identity": self.identity,
-        }
-        ngrams = self._table.ngrams
+        ngrams, own = self._table.ngrams, {}
         if ngrams is not None:
-            about["ngrams"] = {"min_n": ngrams.rows.min_n, "max_n": ngrams.rows.max_n}
+            own["ngrams"] = {"min_n": ngrams.rows.min_n, "max_n": ngrams.rows.max_n}
             write(NGRAMS_FILE, _parquet(ngrams.to_batches()))
-        write(ENCODER_FILE, json.dumps(about, indent=2, sort_keys=True).encode())
-        write(TRANSFORM_FILE, self.transform.to_bytes())
+        save_facts(write, self, self._settings, **own)
         write(WORDS_FILE, _parquet(self._table.to_batches()))
 
     @classmethod

@@ -2,11 +2,8 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from wordpipe.artifacts.reader import Artifact
 from wordpipe.errors import ArtifactError
@@ -18,34 +15,17 @@ from wordpipe.stages.making import PathLike, RunOptions
 from wordpipe.stages.tokenize import tokenize
 from wordpipe.training.contrast.encoder_settings import ContrastiveSettings
 
-__all__ = ["Adapted", "adapt"]
+__all__ = ["adapt"]
 
 _VOCAB_SIZE = 8_000  # tokens of a tokenizer that is trained on a collection: a few megabytes of text hold no more
-_HELD_OUT = 300  # documents that are not trained on, at most a tenth: they say how words and vectors are best mixed
 _TABLE = {"lsi_weight": 1.0, "lsi_dim": 300, "words_weight": 0.35, "lexical_weight": 0.7, "min_count": 1}
 """What a static encoder that starts from word vectors begins as: mostly the collection's own latent directions. Vectors of
 another text alone found less than half of what these find on Cranfield (nDCG@10 x 100: 24 and 52), but help where queries
 are short. The shares were chosen on Cranfield, CISI, NPL and CACM, one for all four."""
 _LENGTH = {"steps": 150, "batch_size": 256}  # on Cranfield nDCG@10 rose from 48.6 at the start to 50.6
-_STREAM = 0xADA7  # separates this draw from every other use of a seed
 
 
-@dataclass(frozen=True, slots=True)
-class Adapted:
-    """An encoder that was trained on a collection.
-
-    Attributes:
-        path: of the model artifact.
-        unseen: rows of the documents that it was not trained on.
-    """
-
-    path: str
-    unseen: list[int]
-
-
-def adapt(
-    encoder: PathLike, collection: Collection, folder: Path, run: RunOptions, *, hold_out: bool, **settings: Any
-) -> Adapted:
+def adapt(encoder: PathLike, collection: Collection, folder: Path, run: RunOptions, **settings: Any) -> str:
     """Train an encoder on the documents of a collection with the goal of search.
 
     Word vectors become a static encoder that begins with them, with latent directions of the documents and a direction for
@@ -56,11 +36,10 @@ def adapt(
         collection: its documents are read, nothing else.
         folder: where the corpus, the tokens and the model are made.
         run: progress, verification.
-        hold_out: leave a tenth of the documents, at most 300, out of the training. Titles that an encoder was trained with
-            find their documents better than any query does: on Cranfield (80 steps) with nDCG@10 65 against 51 for unseen
-            ones, which asked for a dense share of 0.35 and 0.1 where 0.2 was best for the queries of people. The encoder
-            was none the worse for it (41.9 and 41.6).
         settings: of `train_contrastive`, beside encoder, goal, and the artifact that it starts from; they win.
+
+    Returns:
+        The path of the model.
 
     Raises:
         ArtifactError: an artifact that cannot be trained.
@@ -69,13 +48,12 @@ def adapt(
     start, tokenizer = _start(encoder, run)
     quietly = RunOptions(report=run.report, verify=False)
     source = folder / "documents.jsonl"
-    unseen = _drawn(len(collection.documents)) if hold_out else []
-    _write_documents(collection, source, {*unseen})
+    _write_documents(collection, source)
     ingest(source, output=folder / "corpus", run=quietly)
     tokenize(folder / "corpus", output=folder / "tokens", run=quietly, **tokenizer)
     chosen = _beside({"goal": "search"} | start, settings)
     made = train_contrastive(folder / "tokens", output=folder / "model", run=quietly, **chosen)
-    return Adapted(made.path, unseen)
+    return made.path
 
 
 def _beside(usual: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -107,17 +85,9 @@ def _start(encoder: PathLike, run: RunOptions) -> tuple[dict[str, Any], dict[str
         return {"encoder": "transformer", "init": encoder}, {"tokenizer": encoder}
 
 
-def _drawn(n: int) -> list[int]:
-    """The rows of the documents that are held out."""
-    rng = np.random.default_rng(_STREAM)
-    return sorted(rng.choice(n, size=min(_HELD_OUT, n // 10), replace=False).tolist())
-
-
-def _write_documents(collection: Collection, path: Path, unseen: set[int]) -> None:
+def _write_documents(collection: Collection, path: Path) -> None:
     with path.open("w", encoding="utf-8") as file:
-        for row, (title, text) in enumerate(zip(collection.titles, collection.texts, strict=True)):
-            if row in unseen:
-                continue
+        for title, text in zip(collection.titles, collection.texts, strict=True):
             record: Mapping[str, str] = {"title": title, "text": text} if text.strip() else {"text": title}
             if record["text"].strip():
                 file.write(json.dumps(record, ensure_ascii=False) + "\n")

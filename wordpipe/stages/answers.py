@@ -21,6 +21,8 @@ class Ask:
     Attributes:
         mode: by vectors, by words (BM25), or by both; auto: what was measured to find best when the index was built.
         weight: share of the vectors in a hybrid score, 0 to 1; None for the one that was measured.
+        feedback: first hybrid answers that a query's vector is moved towards before it asks once more; 0: it asks once. None
+            for the number that was found best.
         where: a condition on the index's columns, an SQL expression.
         per_document: of every document its best row alone.
         min_score: leave out answers below it: a cosine, a BM25 score or a share, as the mode has it.
@@ -29,6 +31,7 @@ class Ask:
 
     mode: Mode = "auto"
     weight: float | None = None
+    feedback: int | None = None
     where: str | None = None
     per_document: bool = False
     min_score: float | None = None
@@ -42,6 +45,12 @@ class Ask:
         if self.weight is not None and self.mode not in ("auto", "hybrid"):
             raise ConfigError(
                 "a weight mixes both ways of asking", where="weight", got=f"mode {self.mode}", expected="hybrid"
+            )
+        if self.feedback is not None and self.feedback < 0:
+            raise ConfigError("no such number of answers", where="feedback", got=self.feedback, expected="0 or more")
+        if self.feedback and self.mode not in ("auto", "hybrid"):
+            raise ConfigError(
+                "only a hybrid search is asked again", where="feedback", got=f"mode {self.mode}", expected="hybrid"
             )
 
 

@@ -72,7 +72,7 @@ _VECTORS = Argument(
     "a file of word vectors, also .gz .bz2 .xz .zst, or a folder with vectors.npy and words.txt",
     entry="wordpipe.stages.import_words:vectors_entry",
 )
-_ENCODER = Argument("MODEL|WORDS", ("model", "words"), "a model or words artifact")
+_ENCODER = Argument("MODEL|WORDS", ("model", "words"), "a model (of train contrastive, mlm or clm) or a words artifact")
 
 VERBS: dict[str, Verb] = {
     verb.name: verb
@@ -150,7 +150,7 @@ VERBS: dict[str, Verb] = {
         Verb(
             name="embed",
             makes="sentences",
-            summary="Turn texts into unit vectors with a model or with word vectors.",
+            summary="Turn texts into unit vectors with an encoder of texts, a model or word vectors.",
             arguments=(_ENCODER, _CORPUS),
             function="wordpipe.stages.embed:embed",
             settings="wordpipe.sentences.settings:EmbedSettings",

@@ -12,10 +12,9 @@ from wordpipe.artifacts.tables import read_batches
 from wordpipe.errors import ArtifactError
 from wordpipe.model.initialise import new_model
 from wordpipe.model.language_model import LanguageModel
-from wordpipe.stages.carried import WEIGHTS_FILE
+from wordpipe.stages.carried import TOKENIZER, WEIGHTS_FILE
 from wordpipe.stages.making import Job
 from wordpipe.stages.model_start import check_memory, given_model
-from wordpipe.stages.models import TOKENIZER
 from wordpipe.tokens.formats.transformers_files import special_names
 from wordpipe.tokens.vocabulary import number_of_ids
 from wordpipe.training.contrast.encoder_settings import DEFAULT_POOLING, ContrastiveSettings, Pooling

@@ -15,11 +15,11 @@ from wordpipe.errors import ConfigError
 from wordpipe.sentences.folder import sentence_transformers_files
 from wordpipe.sentences.static_encoder import static_files
 from wordpipe.sentences.static_tokenizer import unspaced_share, word_tokenizer
+from wordpipe.stages.carried import TOKENIZER
 from wordpipe.stages.contrast_table import first_table, spelled
 from wordpipe.stages.contrast_telling import ContrastTelling
 from wordpipe.stages.contrast_text import IdsOf, contrast_text, pair_kinds
 from wordpipe.stages.making import Job
-from wordpipe.stages.models import TOKENIZER
 from wordpipe.tokens.formats.reading import open_tokenizer
 from wordpipe.tokens.words import WordSplitter, piece_splitter
 from wordpipe.training.contrast.encoder_assembly import held_out_pairs

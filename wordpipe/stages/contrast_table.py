@@ -13,8 +13,8 @@ from wordpipe.errors import ArtifactError, ConfigError, InputError
 from wordpipe.search.analysis import Analyser, looks_english
 from wordpipe.sentences.static_encoder import TABLE_FILE, TENSOR
 from wordpipe.sentences.static_tokenizer import listed_words
+from wordpipe.stages.carried import TOKENIZER
 from wordpipe.stages.making import Job
-from wordpipe.stages.models import TOKENIZER
 from wordpipe.tokens.formats.reading import open_tokenizer
 from wordpipe.tokens.vocabulary import number_of_ids, vocabulary_of
 from wordpipe.training.contrast.encoder_settings import ContrastiveSettings

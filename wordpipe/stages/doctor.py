@@ -14,9 +14,10 @@ from wordpipe.errors import ConfigError
 from wordpipe.metrics.census import Census
 from wordpipe.runtime import Progress
 from wordpipe.sentences.diagnosis import NEIGHBOURS, Sample, diagnose, unit_sample
+from wordpipe.sentences.fitting import check_directions
 from wordpipe.sentences.transforms import TransformKind
 from wordpipe.sentences.verdicts import best_transform, judge
-from wordpipe.stages.doctor_command import mending
+from wordpipe.stages.doctor_command import mending, training_first
 from wordpipe.stages.making import PathLike, RunOptions, storage_errors
 from wordpipe.tokens.words import WordSplitter
 
@@ -51,17 +52,20 @@ def doctor(
     Returns:
         path, kind, dim, counts (rows, sampled, not finite, zero, repeated vectors, repeated texts), norms (shortest and
         longest), neighbours (K of hubness), transform (what the vectors went through already), spaces (transform →
-        figures, see `Figures`), verdicts (transform → list of name, state, says), mend (transform and command; None for
-        a space that needs none), metrics (the figures as they are).
+        figures, see `Figures`), verdicts (transform → list of name, state, says), train_first (what to do before any
+        transform, or None), mend (transform and command; None for a space that needs none), metrics (the figures as they
+        are).
 
     Raises:
-        ConfigError: a sample too small to judge.
+        ConfigError: a sample too small to judge, or more directions than the vectors have.
         InputError: fewer than 64 different vectors.
     """
     if sample < 128:
         raise ConfigError("too small a sample to judge", where="sample", got=sample, expected="at least 128")
     run = run or RunOptions()
     with storage_errors(), Artifact(artifact, ["sentences", "words", "index"], verify=run.verify) as opened:
+        # the one component that is tried unasked may be all that there is: then it is left out
+        check_directions(int(opened.manifest.facts["dim"]), components=components if components > 1 else 0, dims=dims)
         read = _read(opened, sample, seed, run)
         drawn = _sample(read, seed)
         spaces = diagnose(
@@ -83,6 +87,7 @@ def doctor(
             "transform": opened.manifest.facts.get("transform"),
             "spaces": {kind: asdict(figures) for kind, figures in spaces.items()},
             "verdicts": {kind: [asdict(verdict) for verdict in judge(figures)] for kind, figures in spaces.items()},
+            "train_first": training_first(opened, spaces["none"]),
             "mend": mending(opened, best, components=components, dims=dims),
             "metrics": asdict(spaces["none"]),
         }

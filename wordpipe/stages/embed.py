@@ -16,11 +16,13 @@ from wordpipe.artifacts.reader import Artifact
 from wordpipe.artifacts.schemas import CORPUS
 from wordpipe.artifacts.shelf import Shelf
 from wordpipe.artifacts.tables import read_batches, row_count
+from wordpipe.sentences.fitting import check_directions
 from wordpipe.sentences.reuse import VectorPlan, no_keys, plan_vectors, text_keys
 from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.sentences.units import UnitBatch, UnitCutter
 from wordpipe.stages.embed_earlier import Earlier, encoder_facts, open_earlier
 from wordpipe.stages.embed_vectors import encode_texts
+from wordpipe.stages.embed_warnings import warn_of_vectors
 from wordpipe.stages.embed_writing import PlannedVectors, fitted, write_sentences
 from wordpipe.stages.encoders import carry_encoder, device_and_threads, open_encoder
 from wordpipe.stages.making import Job, Made, PathLike, RunOptions, making
@@ -55,8 +57,10 @@ def embed(
     with making("sentences", "embed", output, chosen, run) as job:
         job.libraries = ("torch", "numpy", "pyarrow", "tokenizers")
         origin = job.open_input(encoder, ["model", "words"])
-        source = _Source(job, open_corpus(job, corpus))
         raw = open_encoder(origin, chosen.model_copy(update=_AS_EVER))  # how it is run now is no part of the encoder
+        components = chosen.components if chosen.transform == "remove-components" else 0
+        check_directions(raw.dim, components=components, dims=chosen.dims)
+        source = _Source(job, open_corpus(job, corpus))  # last: text that is no corpus yet is read now
         job.device, job.threads = device_and_threads(raw, chosen)
         cutter = UnitCutter(chosen, raw)
         updating = chosen.update and not job.run.fresh
@@ -68,6 +72,7 @@ def embed(
         vectors = PlannedVectors.of(job, plan, encoded, earlier)
         transform, fit = fitted(vectors, raw, chosen)
         write_sentences(job, source.artifact, cutter.read(source.rows("writing", None)), vectors, transform)
+        warn_of_vectors(job, origin, chosen)
         carry_encoder(job, raw.with_transform(transform), origin)
         exact = not plan.reused or (earlier is not None and earlier.exact and transform.kind == "none")
         job.bitwise = job.device == "cpu" and exact
@@ -109,9 +114,7 @@ def _plan(job: Job, source: _Source, cutter: UnitCutter, earlier: Earlier | None
     job.counts |= {"units": len(keys_U2), "texts_embedded": plan.to_encode, "texts_repeated": plan.repeated}
     if earlier is not None:
         job.counts |= {"units_reused": plan.reused, "units_gone": plan.gone}
-        job.note(
-            f"{plan.to_encode:,} texts are new, {plan.reused:,} have their vectors already, {plan.gone:,} are gone"
-        )
+        job.note(f"texts: {plan.to_encode:,} new, {plan.reused:,} with their vectors already, {plan.gone:,} gone")
     return plan, earlier
 
 

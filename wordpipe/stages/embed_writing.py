@@ -12,6 +12,7 @@ from wordpipe.artifacts.schemas import CORPUS, sentences_schema
 from wordpipe.artifacts.tables import read_schema
 from wordpipe.artifacts.vectors import vector_column
 from wordpipe.errors import InputError
+from wordpipe.sentences.crowding import Crowding
 from wordpipe.sentences.encoder import TextEncoder, transform_kind
 from wordpipe.sentences.reuse import VectorPlan
 from wordpipe.sentences.settings import EmbedSettings
@@ -104,7 +105,7 @@ def fitted(vectors: PlannedVectors, raw: TextEncoder, settings: EmbedSettings) -
     if vectors.kept is not None:
         known = vectors.kept.kind != "none"
         return vectors.kept, {"texts": vectors.fitted_on, "changed": vectors.changed} if known else {}
-    kind = transform_kind(settings, raw.kind, len(vectors), contrastive="pairs" in raw.identity)
+    kind = transform_kind(settings, raw.kind, raw.dim, len(vectors), contrastive="pairs" in raw.identity)
     if kind == "none":
         return Transform.none(raw.dim), {}
     moments = Moments(raw.dim)
@@ -116,17 +117,18 @@ def fitted(vectors: PlannedVectors, raw: TextEncoder, settings: EmbedSettings) -
 def write_sentences(
     job: Job, source: Artifact, batches: Iterable[UnitBatch], vectors: PlannedVectors, transform: Transform
 ) -> None:
-    """Write the vectors beside their texts.
+    """Write the vectors beside their texts, count them, and say how crowded they are.
 
     Raises:
         InputError: no vector is left.
     """
     metadata = pa.schema(list(read_schema(source, "corpus", CORPUS))[len(CORPUS) :])
     schema = sentences_schema(transform.dim, metadata)
-    written = done = 0
+    crowding, written, done = Crowding(transform.dim), 0, 0
     with job.table("sentences", schema) as table:
         for units in batches:
             vectors_UK, empty_U = vectors.take(done, done + len(units), transform)
+            crowding.add(vectors_UK[~empty_U])
             rows = _rows(units, vectors_UK, ~empty_U, written, schema)
             table.write(rows)
             written += len(rows)
@@ -134,6 +136,8 @@ def write_sentences(
     if not written:
         raise InputError("nothing is left of the vectors after the transform", hint="use --transform none")
     job.counts |= {"sentences": written, "dropped_without_vector": done - written}
+    if (cosine := crowding.mean_cosine) is not None:
+        job.metrics["mean_cosine"] = round(cosine, 4)
 
 
 def _rows(

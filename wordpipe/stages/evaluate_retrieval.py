@@ -6,14 +6,15 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from wordpipe.search.feedback import FEEDBACK
 from wordpipe.search.lexical import LexicalSettings
 from wordpipe.sentences.settings import EmbedSettings
-from wordpipe.stages.adapt import Adapted, adapt
+from wordpipe.stages.adapt import adapt
 from wordpipe.stages.judged_encoders import first_words, open_judged
 from wordpipe.stages.making import PathLike, RunOptions, storage_errors
 from wordpipe.stages.retrieval_data import open_collection
 from wordpipe.stages.retrieval_judging import Judging, Norms
-from wordpipe.stages.retrieval_systems import Floors, encode_collection, mixed, weigh
+from wordpipe.stages.retrieval_systems import Floors, encode_collection, hybrid_answers, weigh
 from wordpipe.stages.sources import as_list
 
 __all__ = ["evaluate_retrieval"]
@@ -33,7 +34,7 @@ def evaluate_retrieval(
     lsi_dim: int = 300,
     drop_identical: bool = False,
     draws: int = 10_000,
-    feedback: int = 0,
+    feedback: int = FEEDBACK,
     language: str = "auto",
     runs: PathLike | None = None,
     run: RunOptions | None = None,
@@ -42,8 +43,8 @@ def evaluate_retrieval(
     """Judge encoders on a collection of documents, queries and judgements, beside BM25, TF-IDF and LSI.
 
     Every query is asked of every system: bm25, tfidf, lsi, words_mean, and for each encoder dense (cosines, every document
-    compared) and hybrid (the convex mix of dense and bm25). The figures are trec_eval's (see `metrics/ranking.py`); a query
-    without an answer counts as 0.
+    compared) and hybrid (bm25 and dense together, as `wordpipe query --mode hybrid` asks). The figures are trec_eval's (see
+    `metrics/ranking.py`); a query without an answer counts as 0.
 
     Args:
         encoders: model or words artifacts; or sentences or index artifacts, whose encoder is judged with the transform that
@@ -53,15 +54,13 @@ def evaluate_retrieval(
         words: a words artifact; the plain mean of its vectors is judged as one more floor. None: the first of the encoders
             that is one.
         adapt_with: train each encoder on the collection's documents first, without labels: settings of `train_contrastive`
-            beyond those that `adapt` chooses; None does not. The encoder as it was is judged as dense_given. Where the
-            weight is to be found, a tenth of the documents (at most 300) are not trained on, and it is found by them.
+            beyond those that `adapt` chooses; None does not. The encoder as it was is judged as dense_given.
         weight: share of the dense score in hybrid; None: found without labels.
         depth: documents that are kept for each query.
         lsi_dim: directions of latent semantic indexing.
         drop_identical: leave out a document that has the same id as the query, as BEIR does with ArguAna.
         draws: of the bootstrap, from which intervals and p come; 0 leaves them out.
-        feedback: judge one more system, hybrid_feedback: hybrid search again, with each query's vector moved towards this many
-            of its first hybrid answers; 0 does not.
+        feedback: hybrid search asks again with each query's vector moved towards this many of its first answers; 0 does not.
         language: whose endings are cut off words (Snowball), none, or auto.
         runs: a folder in which each system's answers are written as SYSTEM.trec.
         run: progress, verification.
@@ -71,8 +70,8 @@ def evaluate_retrieval(
         evaluated ("retrieval"), data, counts, norms (depth, lsi_dim, …), metrics and systems.
 
         systems is a list of system, name, metrics (ndcg_at_10, map, recall_at_100, mrr, from 0 to 1), intervals (95 %, low and
-        high), unanswered (queries), against_bm25 (difference, interval and p of every measure) and facts (weight of hybrid;
-        transform, unknown words and documents without a vector of dense).
+        high), unanswered (queries), against_bm25 (difference, interval and p of every measure) and facts (of hybrid weight
+        and feedback; transform, unknown words and documents without a vector of dense).
 
         metrics are by the name of each system those of its first, and beside them those of the last of hybrid, dense, bm25
         that there is.
@@ -111,39 +110,35 @@ def _judge_encoder(
 ) -> None:
     """An encoder as it is, or adapted to the collection; it is out of memory before the next one is read."""
     if adapt_with is None:
-        _judge_pair(judging, floors, path, Adapted(path, []), settings)
+        _judge_pair(judging, floors, path, settings)
         return
     judging.encoder("dense_given", path, settings)
     with TemporaryDirectory(prefix="wordpipe-") as folder:
-        hold_out = judging.norms.weight is None
-        adapted = adapt(path, judging.collection, Path(folder), judging.run, hold_out=hold_out, **adapt_with)
-        _judge_pair(judging, floors, path, adapted, settings)
+        model = adapt(path, judging.collection, Path(folder), judging.run, **adapt_with)
+        _judge_pair(judging, floors, path, settings, adapted=model)
 
 
-def _judge_pair(judging: Judging, floors: Floors, name: str, adapted: Adapted, settings: EmbedSettings) -> None:
-    """An encoder alone, and mixed with BM25."""
-    with open_judged(adapted.path, settings, judging.run) as judged:
-        encoded = encode_collection(judged, judging.collection)
-        weight = judging.norms.weight
-        if weight is not None:
-            mixing = {"weight": weight}
+def _judge_pair(
+    judging: Judging, floors: Floors, name: str, settings: EmbedSettings, adapted: str | None = None
+) -> None:
+    """An encoder, or what was made of it, alone and mixed with BM25."""
+    collection, norms = judging.collection, judging.norms
+    with open_judged(adapted or name, settings, judging.run) as judged:
+        encoded = encode_collection(judged, collection)
+        if norms.weight is not None:
+            mixing: dict[str, Any] = {"weight": norms.weight}
         else:
-            mixing = weigh(judged, encoded, floors.lexical, judging.collection, adapted.unseen or None)
-    dense, unknown = encoded.answers(judging.reach), encoded.questions.unknown
+            mixing = weigh(judged, encoded, floors.lexical, collection, adapted=adapted is not None)
+    unknown = encoded.questions.unknown
     facts = {
         "transform": encoded.kind,
         "documents_without_vector": int(encoded.documents.empty.sum()),
-        "documents_not_trained_on": len(adapted.unseen),
         "unknown_words": {"count": len(unknown), "first": [*dict.fromkeys(unknown)][:_UNKNOWN_SHOWN]},
     }
-    judging.add("dense", name, dense, facts)
-    share, worded = mixing["weight"], floors.answers["bm25"]
-    hybrid = mixed(dense, worded, share, judging.reach)
-    judging.add("hybrid", name, hybrid, mixing)
-    if take := judging.norms.feedback:
-        again = encoded.answers_after(hybrid, take, judging.reach)
-        facts = {"weight": share, "feedback": take}
-        judging.add("hybrid_feedback", name, mixed(again, worded, share, judging.reach), facts)
+    judging.add("dense", name, encoded.answers(judging.reach), facts)
+    weight, questions = mixing["weight"], collection.questions
+    hybrid = hybrid_answers(encoded, floors.lexical, questions, weight, norms.feedback, judging.reach)
+    judging.add("hybrid", name, hybrid, {**mixing, "feedback": norms.feedback})
 
 
 def _metrics(systems: Sequence[dict[str, Any]]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from wordpipe.artifacts.reader import Artifact
 from wordpipe.errors import ConfigError
 from wordpipe.metrics.bootstrap import Interval, correlation_interval
 from wordpipe.metrics.correlation import pearson, spearman
@@ -15,7 +16,7 @@ from wordpipe.stages.judged_encoders import first_words, open_judged
 from wordpipe.stages.making import PathLike, RunOptions, storage_errors
 from wordpipe.stages.sources import as_list
 from wordpipe.stages.sts_sets import StsSet, read_sts_sets
-from wordpipe.stages.sts_systems import FLOORS, Array, SetScores, encoder_scores, floor_scores
+from wordpipe.stages.sts_systems import FLOORS, Array, SetScores, check_language, encoder_scores, floor_scores
 
 __all__ = ["evaluate_sts"]
 
@@ -68,7 +69,9 @@ def evaluate_sts(
     run, chosen = run or RunOptions(), EmbedSettings.make(settings)
     if draws < 0 or lsi_dim < 1:
         raise ConfigError("no such number", where="draws, lsi_dim", got=(draws, lsi_dim), expected="at least 0 and 1")
+    check_language(language)
     with storage_errors():
+        _check_encoders([*as_list(encoders), *([words] if words else [])])
         sets, skipped = read_sts_sets(data)
         judge = _Judge(sets, draws, run)
         for path in as_list(encoders):
@@ -91,6 +94,12 @@ def evaluate_sts(
         "metrics": _metrics(judge.systems),
         "systems": judge.systems,
     }
+
+
+def _check_encoders(paths: Sequence[PathLike]) -> None:
+    """Refuse the last of several encoders before the first is judged: a transformer takes minutes."""
+    for path in paths:
+        Artifact(path, ["model", "words", "sentences", "index"], verify=False).close()
 
 
 @dataclass

@@ -1,7 +1,8 @@
 """Which words of a query and a text carried the score.
 
 A vector that is a sum over words makes the cosine a sum over pairs of words: (Σ q) · (Σ t) = ΣΣ q · t. BM25 is a sum over
-terms as it is, and a hybrid score adds the two, each moved and stretched.
+terms as it is, and a hybrid score adds the two, each moved and stretched. Of a query that was moved towards its first answers
+the cosine is what is left of that sum, and what the answers brought.
 """
 
 from functools import lru_cache
@@ -16,6 +17,7 @@ from wordpipe.search.retrieval import Found, Retriever
 from wordpipe.sentences.encoder import TextParts
 
 if TYPE_CHECKING:
+    from wordpipe.stages.asking import EncodedTexts
     from wordpipe.stages.open_index import OpenIndex
 
 __all__ = ["Explainer", "explained_cosine"]
@@ -29,18 +31,20 @@ class Explainer:
     Args:
         index: what was asked.
         retriever: how.
+        asked: the texts that asked.
     """
 
-    def __init__(self, index: "OpenIndex", retriever: Retriever) -> None:
-        self._index, self._retriever = index, retriever
+    def __init__(self, index: "OpenIndex", retriever: Retriever, asked: "EncodedTexts") -> None:
+        self._index, self._retriever, self._asked = index, retriever, asked
         self._parts_of_query = lru_cache(maxsize=1)(index.encoder.parts) if retriever.mode != "lexical" else None
 
     def __call__(self, query: str, row: int, text: str, found: Found) -> dict[str, Any]:
         """What made the score of a row.
 
         Returns:
-            dense: the cosine, a sum over `pairs` and `others`; and, by word of each side, `query` and `text`. lexical: the
-            BM25 score, a sum over `terms`. In a hybrid answer each has a `share`: the two add up to the score.
+            dense: the cosine, a sum over `pairs`, `others` and, where the query was moved, the score of `answers`, whose rows
+            are those that it was moved towards; and, by word of each side, `query` and `text`. lexical: the BM25 score, a sum
+            over `terms`. In a hybrid answer each has a `share`: the two add up to the score.
         """
         told: dict[str, Any] = {"mode": self._retriever.mode}
         for name, hits, weight in (
@@ -49,14 +53,20 @@ class Explainer:
         ):
             if hits is None or not (at := np.flatnonzero(hits.rows == row)).size:
                 continue
-            told[name] = self._dense(query, text) if name == "dense" else self._lexical(query, row)
+            told[name] = self._dense(query, text, found.first) if name == "dense" else self._lexical(query, row)
             if self._retriever.mode == "hybrid":
                 told[name] |= _share(hits, int(at[0]), weight)
         return told
 
-    def _dense(self, query: str, text: str) -> dict[str, Any]:
+    def _dense(self, query: str, text: str, first: Hits | None) -> dict[str, Any]:
         assert self._parts_of_query is not None
-        return explained_cosine(query, self._parts_of_query(query), text, self._index.encoder.parts(text))
+        parts_q, parts_t = self._parts_of_query(query), self._index.encoder.parts(text)
+        if first is None:
+            return explained_cosine(query, parts_q, text, parts_t)
+        moved = self._asked.moved([query], [first])
+        left = TextParts(parts_q.spans, parts_q.vectors * moved.kept[0])
+        told = explained_cosine(query, left, text, parts_t, moved.pulls[0])
+        return told | {"answers": told["answers"] | {"rows": first.rows[: self._asked.take].tolist()}}
 
     def _lexical(self, query: str, row: int) -> dict[str, Any]:
         terms = self._index.lexical.explain(query, row)
@@ -68,11 +78,14 @@ class Explainer:
         }
 
 
-def explained_cosine(query: str, parts_q: TextParts, text: str, parts_t: TextParts) -> dict[str, Any]:
-    """A cosine as a sum over pairs of words.
+def explained_cosine(
+    query: str, parts_q: TextParts, text: str, parts_t: TextParts, pull_D: npt.NDArray[np.float32] | None = None
+) -> dict[str, Any]:
+    """A cosine as a sum over pairs of words, and what a text has of the direction that a query was pulled in.
 
     Returns:
-        score; pairs: the largest, by size; others: the sum of the rest; query, text: every word with what it brought.
+        score; pairs: the largest, by size; others: the sum of the rest; query, text: every word with what it brought; answers:
+        the pull's score, where there was one.
     """
     words_q, shares_QD = _words(query, parts_q)
     words_t, shares_TD = _words(text, parts_t)
@@ -83,14 +96,16 @@ def explained_cosine(query: str, parts_q: TextParts, text: str, parts_t: TextPar
     for at in largest.tolist():
         one, other = divmod(at, len(words_t))
         pairs.append({"query": words_q[one], "text": words_t[other], "score": float(flat[at])})
-    score = float(flat.sum())
-    return {
-        "score": score,
+    pulled_T = np.zeros(len(words_t)) if pull_D is None else shares_TD.astype(np.float64) @ pull_D
+    paired = float(flat.sum())
+    told = {
+        "score": paired + float(pulled_T.sum()),
         "pairs": pairs,
-        "others": score - sum(float(flat[at]) for at in largest.tolist()),
+        "others": paired - sum(float(flat[at]) for at in largest.tolist()),
         "query": _by_word(words_q, pairs_QT.sum(axis=1)),
-        "text": _by_word(words_t, pairs_QT.sum(axis=0)),
+        "text": _by_word(words_t, pairs_QT.sum(axis=0) + pulled_T),
     }
+    return told if pull_D is None else told | {"answers": {"score": float(pulled_T.sum())}}
 
 
 def _words(text: str, parts: TextParts) -> tuple[list[str], npt.NDArray[np.float32]]:

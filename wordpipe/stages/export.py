@@ -8,6 +8,7 @@ from wordpipe.artifacts.files import whole_file, whole_folder
 from wordpipe.artifacts.reader import Artifact
 from wordpipe.artifacts.tables import read_batches, row_count
 from wordpipe.errors import ConfigError
+from wordpipe.stages.export_target import refuse_file, refuse_folder
 from wordpipe.stages.export_vectors import VECTOR_FORMATS, export_vectors
 from wordpipe.stages.making import PathLike, storage_errors
 from wordpipe.tokens.formats.writing import FOLDERS as TOKENIZER_FOLDERS
@@ -72,7 +73,7 @@ def export_words(words: PathLike, form: str, output: PathLike) -> dict[str, Any]
     if form not in WORD_FORMATS:
         raise ConfigError("unknown format", where="form", got=form, expected=", ".join(WORD_FORMATS))
     if form in FILES:
-        _refuse_folder(output)
+        refuse_folder(Path(output))
     with storage_errors(), Artifact(words, ["words"]) as artifact:
         table = _word_table(artifact)
         check_words(table, form)
@@ -93,7 +94,7 @@ def _holds_texts(path: PathLike) -> bool:
 
 def _export_vectors(path: PathLike, form: str, output: Path) -> dict[str, Any]:
     if form != "projector":
-        _refuse_folder(output)
+        refuse_folder(output)
     with storage_errors(), Artifact(path, ["sentences", "words", "index"]) as artifact:
         return export_vectors(artifact, form, output)
 
@@ -105,8 +106,10 @@ def _export_encoder(path: PathLike, form: str, output: Path) -> dict[str, Any]:
         encoder = encoder_files(artifact)
         found: dict[str, Any] = {}
         if form == "onnx":
-            from wordpipe.stages.export_onnx import onnx_folder
+            from wordpipe.stages.export_onnx import GRAPH, check_packages, onnx_folder
 
+            refuse_file(output, [GRAPH, *encoder.files])  # a graph takes minutes
+            check_packages()
             files, found["difference"] = onnx_folder(artifact, encoder)
         else:
             files = sentence_transformers_folder(encoder, where=str(path))
@@ -132,7 +135,7 @@ def _export_tokenizer(path: PathLike, form: str, output: Path) -> dict[str, Any]
         if form in TOKENIZER_FOLDERS:
             whole_folder(output, {name: [content] for name, content in made.files.items()})
         else:
-            _refuse_folder(output)
+            refuse_folder(output)
             for name, content in made.files.items():
                 with whole_file(output.with_name(name)) as file:
                     file.write(content)
@@ -144,8 +147,3 @@ def _export_tokenizer(path: PathLike, form: str, output: Path) -> dict[str, Any]
             "files": sorted(made.files),
             "notes": made.notes,
         }
-
-
-def _refuse_folder(output: PathLike) -> None:
-    if Path(output).is_dir() or str(output) == "-":
-        raise ConfigError("this format is a file", where="output", got=output, hint="name a file with -o")

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,11 @@ from wordpipe.sentences.encoder import ENCODER_FILE, TRANSFORM_FILE
 from wordpipe.sentences.folder import sentence_transformers_files
 from wordpipe.sentences.transforms import Transform
 from wordpipe.stages.carried import ENCODER, TOKENIZER, WEIGHTS_FILE
+from wordpipe.stages.export_weights import is_of_head, without_tensors
+
+if TYPE_CHECKING:
+    from wordpipe.model.config import ModelConfig
+    from wordpipe.model.formats.family import Family
 
 __all__ = ["EncoderFiles", "encoder_files", "sentence_transformers_folder", "told_of"]
 
@@ -113,7 +118,8 @@ def sentence_transformers_folder(encoder: EncoderFiles, *, where: str) -> dict[s
     tokens: list[str] = []
     own = dict(encoder.files)
     if encoder.kind == "transformer":
-        _check_native(encoder, where)
+        # AutoModel has no place for the head's tensors, and warns of each
+        own[WEIGHTS] = without_tensors(own[WEIGHTS], is_of_head(*_native(encoder, where)))
         tokens = _tokens(own[TOKENIZER], 0 if encoder.weights is None else len(encoder.weights))
         # a decoder's is left, for going on from the last token; but positions are counted from the first column
         own[TOKENIZER_CONFIG] = _json({**json.loads(own[TOKENIZER_CONFIG]), "padding_side": "right"})
@@ -145,15 +151,17 @@ def told_of(encoder: EncoderFiles) -> dict[str, Any]:
     }
 
 
-def _check_native(encoder: EncoderFiles, where: str) -> None:
+def _native(encoder: EncoderFiles, where: str) -> "tuple[Family, ModelConfig]":
+    """The class of transformers, and the shape."""
     from wordpipe.model.formats.families import config_from_hf, native_class, why_not
 
     try:
-        _, config = config_from_hf(json.loads(encoder.files[CONFIG]))
+        family, config = config_from_hf(json.loads(encoder.files[CONFIG]))
     except ValueError as error:
         raise ArtifactError("not JSON", where=CONFIG, got=error) from None
     if native_class(config) is None:
         raise ConfigError(why_not(config), where=where, hint="export it --to onnx instead")
+    return family, config
 
 
 def _tokens(tokenizer_json: bytes, count: int) -> list[str]:

@@ -1,6 +1,7 @@
 """`wordpipe export --to onnx`: an encoder as a graph, checked by encoding texts again before it is published."""
 
 from collections.abc import Sequence
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,11 +22,24 @@ if TYPE_CHECKING:
 
     from wordpipe.sentences.onnx_graph import EncoderGraph
 
-__all__ = ["onnx_folder"]
+__all__ = ["GRAPH", "check_packages", "onnx_folder"]
 
 GRAPH = "model.onnx"
 _TOLERANCE = 1e-4
 _PROBES = 32
+_PACKAGES = ("onnx", "onnxscript", "onnxruntime")  # to write the graph, and to check it
+
+
+def check_packages() -> None:
+    """Say what is not installed before the work and not after it; nothing is imported.
+
+    Raises:
+        ConfigError: names the first package that is missing.
+    """
+    missing = [name for name in _PACKAGES if find_spec(name) is None]
+    if missing:
+        hint = 'pip install "wordpipe[onnx]"'
+        raise ConfigError("onnx needs a package that is not installed", got=missing[0], hint=hint)
 
 
 def onnx_folder(artifact: Artifact, encoder: EncoderFiles) -> tuple[dict[str, bytes], float]:
@@ -104,13 +118,8 @@ def _probes(artifact: Artifact, tokenizer: "Tokenizer", max_len: int | None, *, 
 
 def _run(data: bytes, tokenizer: "Tokenizer", texts: Sequence[str], *, special: bool) -> npt.NDArray[np.float32]:
     """The vectors that the graph gives, in one padded batch."""
-    try:
-        import onnxruntime
-    except ModuleNotFoundError as error:
-        hint = 'pip install "wordpipe[onnx]"'
-        raise ConfigError(
-            "the graph is checked with a package that is not installed", got=error.name, hint=hint
-        ) from None
+    import onnxruntime
+
     from wordpipe.sentences.onnx_graph import INPUTS, OUTPUT
 
     found = [one.ids for one in tokenizer.encode_batch(list(texts), add_special_tokens=special)]

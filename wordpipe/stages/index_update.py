@@ -5,12 +5,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from wordpipe.artifacts.reader import Artifact, is_artifact
-from wordpipe.errors import ArtifactError
+from wordpipe.artifacts.reader import Artifact
 from wordpipe.search.kinds import candidate_kinds
 from wordpipe.search.matching import matched_rows
 from wordpipe.search.settings import IndexSettings
 from wordpipe.search.update import can_be_updated
+from wordpipe.stages.earlier import earlier_artifact
 from wordpipe.stages.index_figures import lineage_of
 from wordpipe.stages.index_vectors import IndexVectors, carried_keys
 from wordpipe.stages.making import Job
@@ -39,11 +39,20 @@ class Earlier:
     changed: int
 
     @property
+    def old_count(self) -> int:
+        """Rows that it has."""
+        return int(self.artifact.manifest.counts["vectors"])
+
+    @property
+    def recall_at_10(self) -> float:
+        """What it finds of the true ten nearest."""
+        return float(self.artifact.manifest.metrics["recall_at_10"])
+
+    @property
     def counts(self) -> dict[str, int]:
         """Rows that stay, come and go; a changed one comes and goes."""
         kept = int((self.old_rows >= 0).sum())
-        old = int(self.artifact.manifest.counts["vectors"])
-        return {"kept": kept, "added": len(self.old_rows) - kept, "removed": old - kept}
+        return {"kept": kept, "added": len(self.old_rows) - kept, "removed": self.old_count - kept}
 
 
 def earlier_index(job: Job, source: Artifact, table: IndexVectors, settings: IndexSettings) -> Earlier | None:
@@ -51,13 +60,8 @@ def earlier_index(job: Job, source: Artifact, table: IndexVectors, settings: Ind
 
     A row is found again by its document, its text, its title where that was read, and the bits of its vector.
     """
-    if not is_artifact(job.output):
-        job.note("there is no index to update: building one")
-        return None
-    try:
-        old = job.keep_open(Artifact(job.output, ["index"], verify=job.run.verify))
-    except ArtifactError as error:
-        job.note(f"the index there cannot be used ({error.what}): building anew")
+    old = earlier_artifact(job, "building anew")
+    if old is None:
         return None
     if reason := _misfit(old, source, settings):
         job.note(f"{reason}: building anew")

@@ -5,19 +5,24 @@ from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from wordpipe.artifacts.reader import Artifact
-from wordpipe.artifacts.tables import read_batches, row_count
-from wordpipe.artifacts.vectors import matrix_of
+from wordpipe.artifacts.tables import open_part, part_names, row_count
+from wordpipe.artifacts.vector_pages import read_vectors
 from wordpipe.errors import ArtifactError
 from wordpipe.search.matching import row_keys
+from wordpipe.stages.carried import ENCODER
 from wordpipe.stages.lexical import reads_titles
 from wordpipe.stages.making import Job
 
-__all__ = ["IndexVectors", "carry_keys", "carried_keys"]
+__all__ = ["IndexVectors", "carried_keys", "carry_keys", "later_bytes"]
 
 _KEYS = "row_keys.npy"
-_HELD = 2 << 30  # bytes: a million vectors of width 384 and a third more
+_COUNTING = 7  # bytes of memory that counting takes for each byte of text: 153 MB of 23 MB of sentences
+_WEIGHING = (
+    5  # and opening an encoder and asking it for each byte of its files: 604 MB of a table of word vectors of 122
+)
 
 
 class IndexVectors:
@@ -27,27 +32,20 @@ class IndexVectors:
 
     Args:
         source: the artifact.
-        hold: keep the vectors in memory, up to 2 GiB of them. An update looks at every row and computes little, so
-            that a second reading would be a sixth of it; a build reads again.
     """
 
-    def __init__(self, source: Artifact, *, hold: bool) -> None:
+    def __init__(self, source: Artifact) -> None:
         self.count, self.dim = row_count(source, source.kind), int(source.manifest.facts["dim"])
         self._source = source
         self._named = _told_apart_by(source)
-        self._hold = hold and 4 * self.count * self.dim <= _HELD
-        self._held: list[npt.NDArray[np.float32]] | None = None
         self._keys: npt.NDArray[np.uint64] | None = None
 
     def blocks(self) -> Iterator[npt.NDArray[np.float32]]:
         """The vectors from the beginning, as (B, D) float32 blocks."""
-        if self._held is not None:
-            yield from self._held
-        elif self._keys is not None:
-            for batch in read_batches(self._source, self._source.kind, ["vector"]):
-                yield matrix_of(batch.column("vector"))
-        else:
+        if self._keys is None:
             yield from self._first_reading()
+        else:
+            yield from (block for _, block in read_vectors(self._source, self._source.kind))
 
     def keys(self) -> npt.NDArray[np.uint64]:
         """(N,) the key of every row: of its document, its text, its title where that was read, and its vector's bits."""
@@ -58,15 +56,17 @@ class IndexVectors:
         return self._keys
 
     def _first_reading(self) -> Iterator[npt.NDArray[np.float32]]:
-        keys, held = [np.zeros(0, dtype=np.uint64)], []
-        for batch in read_batches(self._source, self._source.kind, [*self._named, "vector"]):
-            block = matrix_of(batch.column("vector"))
-            keys.append(row_keys([batch.column(name).fill_null("") for name in self._named], block))
-            if self._hold:
-                held.append(block)
+        keys = [np.zeros(0, dtype=np.uint64)]
+        for named, block in read_vectors(self._source, self._source.kind, self._named):
+            assert named is not None
+            keys.append(row_keys([_filled(named.column(name).chunk(0)) for name in self._named], block))
             yield block
         self._keys = np.concatenate(keys)
-        self._held = held if self._hold else None
+
+
+def _filled(column: pa.Array) -> pa.Array:
+    """The column without nulls; where there are none, pyarrow.compute is not imported, which takes 0.17 s."""
+    return column.fill_null("") if column.null_count else column
 
 
 def _told_apart_by(source: Artifact) -> list[str]:
@@ -78,6 +78,25 @@ def _told_apart_by(source: Artifact) -> list[str]:
     if source.kind == "words":
         return ["word"]
     return ["doc_id", "title", "text"] if reads_titles(source) else ["doc_id", "text"]
+
+
+def later_bytes(source: Artifact) -> int:
+    """The memory that an index of sentences needs after its vectors: to count words, and to weigh them against vectors."""
+    if source.kind != "sentences":
+        return 0
+    encoder = sum(entry.bytes for entry in source.manifest.outputs if entry.path.startswith(ENCODER))
+    return _COUNTING * _text_bytes(source) + _WEIGHING * encoder
+
+
+def _text_bytes(source: Artifact) -> int:
+    """The texts of all rows, as Parquet's footers tell."""
+    found = 0
+    for name in part_names(source, source.kind):
+        with open_part(source, name) as part:
+            groups = [part.metadata.row_group(group) for group in range(part.metadata.num_row_groups)]
+            columns = [group.column(at) for group in groups for at in range(group.num_columns)]
+            found += sum(column.total_uncompressed_size for column in columns if column.path_in_schema == "text")
+    return found
 
 
 def carry_keys(job: Job, vectors: IndexVectors) -> None:

@@ -1,6 +1,6 @@
 """`wordpipe ingest`: sources → corpus."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any
 
@@ -14,6 +14,8 @@ from wordpipe.stages.making import Job, Made, PathLike, RunOptions, making
 from wordpipe.stages.sources import as_list, entries_of, fingerprints, listed_entries, refuse_artifacts
 
 __all__ = ["ingest"]
+
+_LONG = 500  # sentences
 
 
 def ingest(
@@ -56,10 +58,20 @@ def ingest(
 
 def _record(job: Job, reader: Ingest, *, updated: bool) -> None:
     job.counts = {**reader.counts, **(reader.changes if updated else {})}
-    for text in reader.warnings:
+    for text in [*reader.warnings, *_one_document(reader)]:
         job.warn(text)
     read = job.counts.get("bytes_read", 0) - reader.bytes_copied
     job.rates = {"mb_per_s": round(read / 1e6 / job.clock.seconds, 3)}
+
+
+def _one_document(reader: Ingest) -> Iterator[str]:
+    """A warning where a whole book is one document: what compares documents then has nothing to compare."""
+    sentences = reader.counts.get("sentences", 0)
+    if reader.counts.get("documents_kept") == 1 and sentences >= _LONG:
+        yield (
+            f"all {sentences:,} sentences are one document: none is held out, train contrastive has no negatives, and a "
+            "search per document has one answer; --documents block parts text at blank lines, line at every line"
+        )
 
 
 def _report(job: Job, total: int, done: int) -> None:

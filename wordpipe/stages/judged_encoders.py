@@ -86,7 +86,7 @@ class JudgedEncoder:
 
     def _kind(self, texts: int) -> TransformKind:
         contrastive = "pairs" in self.encoder.identity
-        return transform_kind(self.settings, self.encoder.kind, texts, contrastive=contrastive)
+        return transform_kind(self.settings, self.encoder.kind, self.encoder.dim, texts, contrastive=contrastive)
 
 
 @contextmanager

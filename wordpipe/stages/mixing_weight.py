@@ -10,16 +10,18 @@ import pyarrow as pa
 
 from wordpipe.artifacts.reader import Artifact
 from wordpipe.artifacts.rows import RowReader
-from wordpipe.artifacts.tables import read_batches
+from wordpipe.artifacts.tables import read_batches, row_count
 from wordpipe.artifacts.vectors import matrix_of
 from wordpipe.search.exact import nearest
+from wordpipe.search.hits import Hits
 from wordpipe.search.lexical import LexicalIndex
-from wordpipe.search.mixing import CANDIDATES
-from wordpipe.search.pseudo_queries import ENOUGH, LEAST, UNMEASURED, PseudoQueries, draw_queries, tuned_mix
+from wordpipe.search.measured_mix import UNMEASURED, Space, measured_mix
+from wordpipe.search.pseudo_queries import ENOUGH, LEAST, PseudoQueries, draw_queries
 from wordpipe.sentences.encoder import ENCODER_FILE
 from wordpipe.stages.carried import ENCODER
 from wordpipe.stages.encoders import carried_encoder
 from wordpipe.stages.making import Job
+from wordpipe.stages.row_vectors import RowVectors
 
 __all__ = ["measured_weight"]
 
@@ -39,14 +41,7 @@ def measured_weight(job: Job, source: Artifact, lexical: LexicalIndex) -> dict[s
     if asked is None:
         return {"weight": UNMEASURED, "mode": "dense", "measured": None}
     job.report("weighing words and vectors", 0, len(asked.texts), "queries")
-    encoder = carried_encoder(source)
-    queries_QD = encoder.encode(asked.texts).vectors
-    blocks = (matrix_of(batch.column("vector")) for batch in read_batches(source, "sentences", ["vector"]))
-    dense = nearest(queries_QD, blocks, CANDIDATES + 1)
-    rests_Q = np.zeros(0, np.float32)
-    if asked.rests:
-        rests_Q = (queries_QD * encoder.encode(asked.rests).vectors).sum(axis=1)
-    tuned = tuned_mix(asked, dense, rests_Q, lexical, CANDIDATES)
+    tuned = measured_mix(asked, _space(source), lexical)
     return {
         "weight": tuned.weight,
         "mode": "hybrid" if tuned.ndcg_at_10["hybrid"] > tuned.ndcg_at_10["dense"] else "dense",
@@ -56,6 +51,18 @@ def measured_weight(job: Job, source: Artifact, lexical: LexicalIndex) -> dict[s
             "ndcg_at_10": {name: round(value, 4) for name, value in tuned.ndcg_at_10.items()},
         },
     }
+
+
+def _space(source: Artifact) -> Space:
+    """The sentences as vectors, compared one by one: there is no index yet."""
+    encoder = carried_encoder(source)
+
+    def closest(queries_QD: npt.NDArray[np.float32], k: int) -> list[Hits]:
+        blocks = (matrix_of(batch.column("vector")) for batch in read_batches(source, "sentences", ["vector"]))
+        return nearest(queries_QD, blocks, k)
+
+    rows = row_count(source, "sentences")
+    return Space(rows, lambda texts: encoder.encode(texts).vectors, closest, RowVectors(source, "sentences"))
 
 
 def _questions(job: Job, source: Artifact) -> PseudoQueries | None:

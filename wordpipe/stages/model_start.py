@@ -19,9 +19,10 @@ from wordpipe.model.config import Architecture, ModelConfig
 from wordpipe.model.formats.folder import Loaded, load_hf
 from wordpipe.model.language_model import LanguageModel
 from wordpipe.model.vectors import init_embeddings
+from wordpipe.stages.carried import TOKENIZER
 from wordpipe.stages.making import Job
 from wordpipe.stages.model_state import STATE, read_state
-from wordpipe.stages.models import TOKENIZER, read_artifact, read_folder
+from wordpipe.stages.models import read_artifact, read_folder
 from wordpipe.stages.sources import model_entry
 from wordpipe.tokens.vocabulary import number_of_ids
 from wordpipe.training.settings import CHANGEABLE, PACE, PretrainSettings

@@ -20,6 +20,7 @@ from wordpipe.model.language_model import LanguageModel
 from wordpipe.model.seeds import seed_of
 from wordpipe.report.sparkline import trend
 from wordpipe.runtime import StopFlag, stop_signal
+from wordpipe.stages.carried import TOKENIZER
 from wordpipe.stages.making import Job, PathLike
 from wordpipe.stages.model_start import Start, check_memory, extended_training, given_model, start_from_words
 from wordpipe.tokens.formats.reading import open_tokenizer
@@ -138,8 +139,8 @@ def prepare(job: Job, path: PathLike, settings: PretrainSettings) -> tuple[Start
         WordpipeError: see wordpipe/errors.py.
     """
     source = job.open_input(path, ["tokens"])
-    data = source.read("tokenizer.json")
-    tokenizer = open_tokenizer(data, where=str(source.path / "tokenizer.json"))
+    data = source.read(TOKENIZER)
+    tokenizer = open_tokenizer(data, where=str(source.path / TOKENIZER))
     model, begin, special = _first_model(job, settings, tokenizer, data)
     n_tokens = number_of_ids(tokenizer)
     task = make_task(settings, n_tokens=n_tokens, special=special)

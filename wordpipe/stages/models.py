@@ -18,6 +18,7 @@ from wordpipe.model.formats.folder import CONFIG, Loaded, load_hf
 from wordpipe.model.language_model import LanguageModel
 from wordpipe.model.settings import Device
 from wordpipe.runtime import pick_device
+from wordpipe.stages.carried import TOKENIZER
 from wordpipe.stages.making import PathLike
 from wordpipe.tokens.formats.foreign import Foreign
 from wordpipe.tokens.formats.reading import open_tokenizer, read_tokenizer
@@ -26,7 +27,7 @@ from wordpipe.tokens.vocabulary import number_of_ids, vocabulary_of
 
 __all__ = ["OpenModel", "open_model", "printable", "read_artifact", "read_folder"]
 
-TOKENIZER, TOKENIZER_CONFIG = "tokenizer.json", "tokenizer_config.json"
+TOKENIZER_CONFIG = "tokenizer_config.json"
 _USES = {"encoder": 'wordpipe fill {} "the cat [MASK] on the mat"', "decoder": 'wordpipe generate {} "The cat"'}
 
 

@@ -19,6 +19,7 @@ from wordpipe.search.lexical import LexicalIndex
 from wordpipe.search.retrieval import Found, Retriever
 from wordpipe.sentences.encoder import ENCODER_FILE, EncodedBatch, TextEncoder
 from wordpipe.stages.answers import Answers, Ask, Opened, printable
+from wordpipe.stages.asking import EncodedTexts
 from wordpipe.stages.carried import ENCODER, INDEX_FILE
 from wordpipe.stages.explaining import Explainer
 from wordpipe.stages.lexical import has_lexical, open_lexical
@@ -108,11 +109,12 @@ class OpenIndex(Opened):
         way = self._way(ask)
         batch = None if way == "lexical" else self.encoder.encode(texts)
         routes = [Route(way)] * len(texts) if batch is None else self._routes(way, batch, ask)
-        asked = {route.way: self._retriever(route.way, ask, texts, batch) for route in routes}
+        encoded = EncodedTexts(self, texts, batch, self.allowed(ask), ask.feedback)
+        asked = {route.way: encoded.retriever(route.way, self._weight(ask)) for route in routes}
         found = self._found(texts, routes, asked, k, ask)
         hits = self.rows_of([one.hits.at_least(ask.min_score) for one in found])
         if ask.explain:
-            explainers = {way: Explainer(self, retriever) for way, retriever in asked.items()}
+            explainers = {way: Explainer(self, retriever, encoded) for way, retriever in asked.items()}
             for text, route, one, told in zip(texts, routes, found, hits, strict=True):
                 for row, hit in zip(one.hits.rows.tolist(), told, strict=False):  # the hits are the first of the rows
                     hit["explain"] = explainers[route.way](text, row, self.embedded_text(hit), one)
@@ -177,6 +179,12 @@ class OpenIndex(Opened):
         """Gives the unit vectors of some rows, ascending."""
         return RowVectors(self.artifact, "index")
 
+    def answer_vectors(self, rows_R: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
+        """The same, of a few rows that nobody asks for again: a flat index has them, and of others none are kept."""
+        from wordpipe.search.query import row_vectors
+
+        return row_vectors(self.index, rows_R, self.vectors_of.read)
+
     @cached_property
     def _columns(self) -> pa.Schema:
         return pa.schema([field for field in read_schema(self.artifact, "index") if field.name != "vector"])
@@ -212,31 +220,10 @@ class OpenIndex(Opened):
                 found[number] = answer
         return found
 
-    def _retriever(self, way: Way, ask: Ask, texts: Sequence[str], batch: EncodedBatch | None) -> Retriever:
-        """One way of asking, for texts that are encoded already."""
+    def _weight(self, ask: Ask) -> float:
+        """The share of the vectors in a hybrid score."""
         measured = self._fact("lexical", "weight")
-        weight = ask.weight if ask.weight is not None else 0.5 if measured is None else float(measured)
-        allowed, number_of = self.allowed(ask), {text: number for number, text in enumerate(texts)}
-
-        def dense(some: Sequence[str], k: int) -> list[Hits]:
-            assert batch is not None
-            numbers = [number_of[text] for text in some]
-            return self._nearest(batch.vectors[numbers], batch.empty[numbers], k, allowed)
-
-        def lexical(some: Sequence[str], k: int) -> list[Hits]:
-            return self.lexical.search(some, k, allowed)
-
-        return Retriever(way, weight, dense, lexical)
-
-    def _nearest(self, vectors_QD: npt.NDArray[np.float32], empty_Q: Mask, k: int, allowed: Mask | None) -> list[Hits]:
-        from wordpipe.search.query import search
-
-        there = np.flatnonzero(~empty_Q)
-        found = [Hits.none()] * len(empty_Q)
-        answers = search(self.index, vectors_QD[there], k, allowed, vectors=self.vectors_of)
-        for number, hits in zip(there.tolist(), answers, strict=True):
-            found[number] = hits
-        return found
+        return ask.weight if ask.weight is not None else 0.5 if measured is None else float(measured)
 
     def _rows_where(self, condition: str) -> Mask:
         from wordpipe.search.conditions import rows_where

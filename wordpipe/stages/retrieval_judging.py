@@ -31,7 +31,7 @@ class Norms:
     lsi_dim: int
     drop_identical: bool
     draws: int
-    feedback: int = 0
+    feedback: int
 
     def __post_init__(self) -> None:
         for name, least in (("depth", 1), ("lsi_dim", 1), ("draws", 0), ("feedback", 0)):

@@ -19,18 +19,19 @@ from wordpipe.search.feedback import towards_answers
 from wordpipe.search.hits import Hits, best_of
 from wordpipe.search.lexical import Analyser, LexicalIndex, LexicalSettings
 from wordpipe.search.lsi import LatentSpace
-from wordpipe.search.mixing import mix
-from wordpipe.search.pseudo_queries import UNMEASURED, draw_queries, tuned_mix
+from wordpipe.search.measured_mix import UNMEASURED, Space, measured_mix
+from wordpipe.search.pseudo_queries import draw_queries
+from wordpipe.search.retrieval import Retriever
 from wordpipe.search.tfidf import Tfidf
 from wordpipe.sentences.transforms import Transform
 from wordpipe.stages.judged_encoders import JudgedEncoder, Texts
 
-__all__ = ["Answers", "EncodedCollection", "Floors", "encode_collection", "mixed", "weigh"]
+__all__ = ["Answers", "EncodedCollection", "Floors", "encode_collection", "hybrid_answers", "weigh"]
 
 Answers = list[Hits]
 """One for each query."""
 
-_CANDIDATES = 1_000  # of each side, that queries which look for a weight mix
+_MOST_OF_SEEN = 0.5  # share of vectors that were trained on the very documents that they are weighed by
 _SCORES_AT_ONCE = 1 << 24  # of a block of queries against all documents: 64 MiB of float32
 
 
@@ -94,10 +95,10 @@ class EncodedCollection:
         """The documents nearest to each query; none for a query without a vector."""
         return exact_answers(self.questions.vectors, self.documents.vectors, depth)
 
-    def answers_after(self, first: Answers, take: int, depth: int) -> Answers:
+    def answers_after(self, first: Sequence[Hits], take: int, depth: int) -> Answers:
         """The documents nearest to each query once it has moved towards the best `take` of its first answers."""
-        moved_QD = towards_answers(self.questions.vectors, first, self.documents.vectors, take)
-        return exact_answers(moved_QD, self.documents.vectors, depth)
+        moved = towards_answers(self.questions.vectors, first, self.documents.vectors.__getitem__, take)
+        return exact_answers(moved.vectors, self.documents.vectors, depth)
 
 
 def encode_collection(judged: JudgedEncoder, collection: Collection) -> EncodedCollection:
@@ -120,17 +121,36 @@ def exact_answers(queries_QD: npt.NDArray[np.float32], documents_ND: npt.NDArray
     return answers
 
 
-def mixed(dense: Sequence[Hits], lexical: Sequence[Hits], weight: float, depth: int) -> Answers:
-    """The convex mix of two systems' answers, query by query."""
-    return [mix(near, worded, weight, depth, candidates=depth) for near, worded in zip(dense, lexical, strict=True)]
+def hybrid_answers(
+    encoded: EncodedCollection,
+    lexical: LexicalIndex,
+    questions: Sequence[str],
+    weight: float,
+    feedback: int,
+    depth: int,
+) -> Answers:
+    """What `wordpipe query --mode hybrid` would answer, every document compared.
+
+    Args:
+        encoded: documents and questions as vectors.
+        lexical: the index of the documents' words.
+        questions: the queries.
+        weight: share of the dense score.
+        feedback: first answers that each query is moved towards; 0: it is asked once.
+        depth: answers to each.
+    """
+    retriever = Retriever(
+        "hybrid",
+        weight,
+        lambda _, k: encoded.answers(k),
+        lexical.search,
+        (lambda _, first, k: encoded.answers_after(first, feedback, k)) if feedback else None,
+    )
+    return [found.hits for found in retriever.find(questions, depth)]
 
 
 def weigh(
-    judged: JudgedEncoder,
-    encoded: EncodedCollection,
-    lexical: LexicalIndex,
-    collection: Collection,
-    unseen: Sequence[int] | None,
+    judged: JudgedEncoder, encoded: EncodedCollection, lexical: LexicalIndex, collection: Collection, *, adapted: bool
 ) -> dict[str, Any]:
     """The share of the dense score in hybrid, found by queries made of the documents themselves.
 
@@ -139,19 +159,23 @@ def weigh(
         encoded: the collection as it sees it.
         lexical: the index of its words.
         collection: the documents.
-        unseen: rows that an encoder which was trained on the others has not seen; None: it was trained on none.
+        adapted: it was trained on these documents: what it finds by their titles is more than it would of others, and it
+            gets half of the score at most.
 
     Returns:
         weight, and measured: by what, queries and the nDCG@10 of dense, hybrid and lexical search for them; None where there
         were too few documents to measure on.
     """
-    asked = draw_queries(collection.titles, collection.texts, unseen)
+    asked = draw_queries(collection.titles, collection.texts)
     if asked is None:
         return {"weight": UNMEASURED, "measured": None}
-    queries, rests = (
-        judged.encode(texts).transformed(encoded.transform).vectors for texts in (asked.texts, asked.rests)
+    documents_ND = encoded.documents.vectors
+    space = Space(
+        len(documents_ND),
+        lambda texts: judged.encode(texts).transformed(encoded.transform).vectors,
+        lambda queries_QD, k: exact_answers(queries_QD, documents_ND, k),
+        documents_ND.__getitem__,
     )
-    dense = exact_answers(queries, encoded.documents.vectors, _CANDIDATES + 1)
-    tuned = tuned_mix(asked, dense, (queries * rests).sum(axis=1), lexical, _CANDIDATES)
+    tuned = measured_mix(asked, space, lexical, **({"most_dense": _MOST_OF_SEEN} if adapted else {}))
     figures = {name: round(value, 4) for name, value in tuned.ndcg_at_10.items()}
     return {"weight": tuned.weight, "measured": {"by": asked.how, "queries": len(asked.texts), "ndcg_at_10": figures}}

@@ -50,11 +50,15 @@ class RowVectors:
         for kept_R, vectors_RD in self._kept:
             if np.array_equal(kept_R, rows_R):
                 return vectors_RD
-        from wordpipe.search.vectors import unit_vectors
-
-        vectors_RD = unit_vectors(self._read(rows_R))
+        vectors_RD = self.read(rows_R)
         self._kept = [(rows_R, vectors_RD), *self._kept][:_KEPT]
         return vectors_RD
+
+    def read(self, rows_R: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
+        """The same, from the files and not kept."""
+        from wordpipe.search.vectors import unit_vectors
+
+        return unit_vectors(self._read(rows_R))
 
     def _read(self, rows_R: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
         wanted = sorted({bisect_right(self._starts, row) - 1 for row in rows_R.tolist()})

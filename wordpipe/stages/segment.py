@@ -7,14 +7,13 @@ from tokenizers import Encoding, Tokenizer
 
 from wordpipe.artifacts.reader import Artifact
 from wordpipe.errors import ArtifactError
+from wordpipe.stages.carried import TOKENIZER
 from wordpipe.stages.making import PathLike
 from wordpipe.tokens.formats.reading import open_tokenizer
 from wordpipe.tokens.letters import byte_letters
 from wordpipe.tokens.vocabulary import is_byte_level, unknown_token, vocabulary_of
 
 __all__ = ["segment"]
-
-_TOKENIZER = "tokenizer.json"
 
 
 def segment(path: PathLike, text: str) -> dict[str, Any]:
@@ -33,13 +32,13 @@ def segment(path: PathLike, text: str) -> dict[str, Any]:
         ArtifactError: no artifact, or none with a tokenizer.
     """
     with Artifact(path, verify=False) as artifact:
-        if _TOKENIZER not in artifact.names():
+        if TOKENIZER not in artifact.names():
             article = "an" if artifact.kind == "index" else "a"
             raise ArtifactError(
                 f"{article} {artifact.kind} artifact has no tokenizer", where=str(path), expected="tokens, words or model",
                 hint="name a tokens artifact",
             )  # fmt: skip
-        tokenizer = open_tokenizer(artifact.read(_TOKENIZER), where=str(path))
+        tokenizer = open_tokenizer(artifact.read(TOKENIZER), where=str(path))
     text = text.encode("utf-8", "replace").decode()
     encoding = tokenizer.encode(text, add_special_tokens=False)
     special, unknown = vocabulary_of(tokenizer).special, unknown_token(tokenizer)

@@ -22,7 +22,7 @@ from wordpipe.sentences.scored_pairs import ScoredPairs
 from wordpipe.stages.judged_encoders import JudgedEncoder
 from wordpipe.tokens.words import WordSplitter
 
-__all__ = ["FLOORS", "SetScores", "encoder_scores", "floor_scores"]
+__all__ = ["FLOORS", "SetScores", "check_language", "encoder_scores", "floor_scores"]
 
 FLOORS = ("tfidf", "lsi", "overlap")
 
@@ -50,6 +50,15 @@ def encoder_scores(judged: JudgedEncoder, pairs: ScoredPairs) -> SetScores:
     raw = judged.encode(texts)
     found = raw.transformed(judged.fitted(raw)) if judged.settings.transform != "auto" else raw
     return SetScores(_cosines(found.vectors, first_P, second_P), int(found.empty.sum()), found.unknown)
+
+
+def check_language(language: str) -> None:
+    """Refuse a language whose endings nobody knows, before anything is judged.
+
+    Raises:
+        ConfigError: names those that are known.
+    """
+    _analyser(language)
 
 
 def floor_scores(pairs: ScoredPairs, language: str, lsi_dim: int) -> dict[str, SetScores]:

@@ -13,6 +13,7 @@ from wordpipe.artifacts.schemas import COUNTS
 from wordpipe.artifacts.shelf import Shelf
 from wordpipe.artifacts.tables import read_batches
 from wordpipe.errors import ArtifactError, BudgetError, ConfigError, InputError
+from wordpipe.stages.carried import TOKENIZER
 from wordpipe.stages.counting import Counted
 from wordpipe.stages.making import Job
 from wordpipe.stages.sources import file_entry
@@ -35,7 +36,6 @@ __all__ = [
     "with_counts_of",
 ]
 
-TOKENIZER = "tokenizer.json"
 _COUNTS = "counts.parquet"
 _CUTTING = ("pretokenizer", "normalization", "lowercase", "strip_accents")  # settings that decide what is counted
 

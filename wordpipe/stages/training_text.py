@@ -10,6 +10,7 @@ import pyarrow as pa
 from wordpipe.artifacts.reader import Artifact
 from wordpipe.artifacts.schemas import VOCABULARY
 from wordpipe.artifacts.tables import read_batches, read_schema, row_count
+from wordpipe.stages.carried import TOKENIZER
 from wordpipe.stages.making import Job
 from wordpipe.tokens.formats.reading import open_tokenizer
 from wordpipe.tokens.vocabulary import number_of_ids
@@ -102,7 +103,7 @@ class SourceText:
 def _spellings(source: Artifact, unit: Literal["word", "token"]) -> pa.StringArray:
     """The word (or token) of every id."""
     if unit == "token":
-        tokenizer = open_tokenizer(source.read("tokenizer.json"), where=str(source.path / "tokenizer.json"))
+        tokenizer = open_tokenizer(source.read(TOKENIZER), where=str(source.path / TOKENIZER))
         return pa.array([tokenizer.id_to_token(number) or f"<{number}>" for number in range(number_of_ids(tokenizer))])
     batches = read_batches(source, "words", ["word"], expected=VOCABULARY)
     words: Sequence[pa.Array] = [batch.column("word") for batch in batches]

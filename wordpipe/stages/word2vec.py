@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from wordpipe.artifacts.reader import Artifact
+from wordpipe.stages.carried import TOKENIZER
 from wordpipe.stages.making import Job, Made, PathLike, RunOptions, making
 from wordpipe.stages.training_text import SourceText
 from wordpipe.stages.word_tables import start_from, write_tables
@@ -63,7 +64,7 @@ def train_word2vec(tokens: PathLike, *, output: PathLike, run: RunOptions | None
 
         training = _train(job, begin_from, plan)
         write_tables(job, training, words, text.vocabulary, ngrams, plan)
-        job.write("tokenizer.json", source.read("tokenizer.json"))  # queries and embed cut unspaced scripts with it
+        job.write(TOKENIZER, source.read(TOKENIZER))  # queries and embed cut unspaced scripts with it
         job.facts |= _facts(source, plan)
     return job.made
 

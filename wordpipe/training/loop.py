@@ -1,14 +1,13 @@
 """The training loop: batch, loss, gradient, step; a report now and then, a checkpoint every minute, exact on resuming."""
 
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 
-from wordpipe.errors import ConfigError, DivergedError, PeerError
+from wordpipe.errors import ConfigError, PeerError
 from wordpipe.model.language_model import LanguageModel
-from wordpipe.runtime import StopFlag, Stopped, cpu_count
+from wordpipe.runtime import StopFlag, Stopped
 from wordpipe.training.batches import Batches
 from wordpipe.training.blocks import Blocks
 from wordpipe.training.execution import Execution
@@ -21,13 +20,12 @@ from wordpipe.training.precision import LossScaler
 from wordpipe.training.probe import too_large
 from wordpipe.training.reachable import Reachable
 from wordpipe.training.reports import Reports
+from wordpipe.training.resuming import CheckpointClock, diverged, other_conditions, threads_of_before
 from wordpipe.training.state import Snapshot, StateDir
 from wordpipe.training.step import Step
 from wordpipe.training.validation import Validation
 
 __all__ = ["Training"]
-
-_TAME = 3e-3  # a third of a rate that nobody should give is no advice
 
 
 class Training:
@@ -91,14 +89,13 @@ class Training:
         self.threads = execution.threads
         self.bitwise = execution.bitwise
         self._optimiser, self._state, self._validation = optimiser, state, validation
-        self._checkpoint_seconds, self._checkpoint_steps = checkpoint_seconds, checkpoint_steps
+        self._clock = CheckpointClock(checkpoint_seconds, checkpoint_steps)
         self._loss_sum = execution.loss_function()
         self._gradient_step = GradientStep(model, self._loss_sum, optimiser, plan, execution, self.world)
         self._batches = Batches(blocks, objective, plan, execution.device)
         reachable = Reachable(model.config, plan.seq_len, execution.device, execution.dtype, self.world.size)
         self._reports = Reports(plan, reachable, unigram_entropy=unigram_entropy, patience=patience, warn=warn)
         self._predicted = 1.0  # share of the positions, known with the first batch
-        self._checkpointed = time.monotonic()
         self._flag, self._end = StopFlag(), plan.steps
         self._tick = tick
         self._signum: int | None = None  # what the processes agreed on in this step
@@ -181,7 +178,7 @@ class Training:
             if self.world.leads and self._checkpoint_is_due():
                 self._refuse_divergence()
                 self._state.save(self.snapshot())
-                self._checkpointed = time.monotonic()
+                self._clock.made()
             if self._signum is not None:
                 self.world.agree(self._signum)  # the first process has saved
                 newest = self._state.newest  # only the first process has one
@@ -219,14 +216,7 @@ class Training:
         if self._gradient_step.is_finite():
             return
         loss, _, norm = self._gradient_step.sums.tolist()
-        newest = self._state.newest
-        good = f"the last good checkpoint is {newest}" if newest else "there is no checkpoint yet"
-        raise DivergedError(
-            "the loss or its gradient is no longer a number",
-            where=f"step {self.step}",
-            got=f"loss {loss}, gradient norm {norm}",
-            hint=f"lower the learning rate, for example --lr {min(self.plan.lr / 3, _TAME):.2g}; {good}",
-        )
+        raise diverged(self.step, loss=loss, norm=norm, lr=self.plan.lr, newest=self._state.newest)
 
     def _report(self) -> Step:
         self._refuse_divergence()
@@ -244,9 +234,7 @@ class Training:
         return self._reports.valid(self.step, loss, validation.n_positions)
 
     def _checkpoint_is_due(self) -> bool:
-        must = self.step == self._end or self._signum is not None
-        by_steps = self._checkpoint_steps > 0 and self.step % self._checkpoint_steps == 0
-        return must or by_steps or time.monotonic() - self._checkpointed >= self._checkpoint_seconds
+        return self.step == self._end or self._signum is not None or self._clock.due(self.step)
 
     def _continue(self, snapshot: Snapshot) -> None:
         """Be where the snapshot was."""
@@ -288,11 +276,8 @@ class Training:
 
     def _continue_on(self, before: dict[str, Any]) -> None:
         """Take the number of threads of the run before, if this machine has them; say so where anything is not as it was."""
-        if before["threads"] <= cpu_count() and before.get("processes", 1) == self.world.size:
-            self.threads = before["threads"]
-            torch.set_num_threads(self.threads)
-        now = self._machine()
-        changed = [f"{key} {before[key]} → {now[key]}" for key in sorted(now) if before.get(key, now[key]) != now[key]]
-        if changed:
+        if before.get("processes", 1) == self.world.size:
+            self.threads = threads_of_before(before["threads"], self.threads)
+        if note := other_conditions(before, self._machine()):
             self.bitwise = False
-            self.notes.append(f"the run was begun under other conditions ({', '.join(changed)}): last bits may differ")
+            self.notes.append(note)

@@ -9,6 +9,7 @@ from wordpipe.model.config import AttentionKind, FeedForwardKind, NormKind, Norm
 from wordpipe.model.presets import PresetName
 from wordpipe.model.styles import Style
 from wordpipe.settings import Settings, setting
+from wordpipe.training.duration import STEPS_OR_EPOCHS, refuse_two_lengths
 
 __all__ = ["CHANGEABLE", "PACE", "SHAPE", "CausalSettings", "MaskedSettings", "PretrainSettings"]
 
@@ -32,7 +33,7 @@ CHANGEABLE = (
 class PretrainSettings(Settings):
     """How to train a transformer, whatever it learns to predict."""
 
-    displaces = {"steps": ("epochs",), "epochs": ("steps",), "init": ("extend",), "extend": ("init",)}  # noqa: RUF012
+    displaces = STEPS_OR_EPOCHS | {"init": ("extend",), "extend": ("init",)}
 
     preset: PresetName = setting(
         "mini",
@@ -176,8 +177,7 @@ class PretrainSettings(Settings):
 
     @model_validator(mode="after")
     def _one_length(self) -> Self:
-        if self.steps is not None and self.epochs is not None:
-            raise ValueError(f"steps = {self.steps} and epochs = {self.epochs} both say how long to train: give one")
+        refuse_two_lengths(self.steps, self.epochs)
         return self
 
     @model_validator(mode="after")

@@ -7,12 +7,12 @@ from typing import Any
 
 import torch
 
-from wordpipe.errors import DivergedError
-from wordpipe.runtime import StopFlag, cpu_count
+from wordpipe.runtime import StopFlag
 from wordpipe.training.contrast.encoder_plan import EncoderPlan
 from wordpipe.training.contrast.learner import Learner
 from wordpipe.training.execution import Execution
 from wordpipe.training.optimisers import clip_gradients, load_optimiser, optimiser_tensors
+from wordpipe.training.resuming import CheckpointClock, diverged, other_conditions, threads_of_before
 from wordpipe.training.state import Snapshot, StateDir
 from wordpipe.training.step import Step
 
@@ -66,11 +66,10 @@ class EncoderTraining:
         self.resumed_from: int | None = None
         self.threads, self.bitwise = execution.threads, execution.bitwise
         self._learner, self._optimiser, self._state, self._validation = learner, optimiser, state, validation
-        self._checkpoint_seconds, self._checkpoint_steps, self._tick = checkpoint_seconds, checkpoint_steps, tick
+        self._clock, self._tick = CheckpointClock(checkpoint_seconds, checkpoint_steps), tick
         self._sums = torch.zeros(2, device=execution.device)  # losses and lengths of gradients since the last report
         self._seconds_before, self._begun = 0.0, time.monotonic()
-        self._checkpointed = self._marked = self._begun
-        self._marked_at = (0, 0)  # step and positions
+        self._marked, self._marked_at = self._begun, (0, 0)  # step and positions
         found = state.restore()
         self.notes = state.notes
         if found is not None:
@@ -104,7 +103,8 @@ class EncoderTraining:
                 yield self._report()
             if self._validation is not None and (last or self.step % self.plan.eval_every == 0):
                 yield self._validate(self._validation)
-            self._save_if_due(last=self.step == end, stopping=flag.signum is not None)
+            if self.step == end or flag.signum is not None or self._clock.due(self.step):
+                self._save()
             flag.raise_if_set(saved=None if self._state.newest is None else str(self._state.newest))
 
     def snapshot(self) -> Snapshot:
@@ -166,27 +166,16 @@ class EncoderTraining:
         self._marked, self._marked_at = now, (self.step, self.positions)
         return report
 
-    def _save_if_due(self, *, last: bool, stopping: bool) -> None:
-        by_steps = self._checkpoint_steps > 0 and self.step % self._checkpoint_steps == 0
-        by_time = time.monotonic() - self._checkpointed >= self._checkpoint_seconds
-        if last or stopping or by_steps or by_time:
-            self._refuse_divergence()
-            self._state.save(self.snapshot())
-            self._checkpointed = time.monotonic()
+    def _save(self) -> None:
+        self._refuse_divergence()
+        self._state.save(self.snapshot())
+        self._clock.made()
 
     def _refuse_divergence(self) -> None:
         if bool(torch.isfinite(self._sums).all()):
             return
         loss, norm = self._sums.tolist()
-        good = (
-            f"the last good checkpoint is {self._state.newest}" if self._state.newest else "there is no checkpoint yet"
-        )
-        raise DivergedError(
-            "the loss or its gradient is no longer a number",
-            where=f"step {self.step}",
-            got=f"loss {loss}, gradient norm {norm}",
-            hint=f"lower the learning rate, for example --lr {self.plan.lr / 3:.2g}; {good}",
-        )
+        raise diverged(self.step, loss=loss, norm=norm, lr=self.plan.lr, newest=self._state.newest)
 
     def _machine(self) -> dict[str, Any]:
         """What the last bits of the result depend on."""
@@ -210,11 +199,7 @@ class EncoderTraining:
 
     def _continue_on(self, before: dict[str, Any]) -> None:
         """Take the number of threads of the run before, if this machine has them; say so where anything is not as it was."""
-        if before["threads"] <= cpu_count():
-            self.threads = before["threads"]
-            torch.set_num_threads(self.threads)
-        now = self._machine()
-        changed = [f"{key} {before[key]} → {now[key]}" for key in sorted(now) if before.get(key, now[key]) != now[key]]
-        if changed:
+        self.threads = threads_of_before(before["threads"], self.threads)
+        if note := other_conditions(before, self._machine()):
             self.bitwise = False
-            self.notes.append(f"the run was begun under other conditions ({', '.join(changed)}): last bits may differ")
+            self.notes.append(note)

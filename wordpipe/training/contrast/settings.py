@@ -6,6 +6,7 @@ from typing import Literal, Self
 from pydantic import model_validator
 
 from wordpipe.settings import Settings, setting
+from wordpipe.training.duration import STEPS_OR_EPOCHS, refuse_two_lengths
 
 __all__ = ["KINDS", "ContrastSettings", "Goal", "PairKind", "default_shares"]
 
@@ -32,7 +33,7 @@ def default_shares(goal: Goal, encoder: str) -> dict[PairKind, float]:
 class ContrastSettings(Settings):
     """How to train an encoder of texts on pairs that belong together."""
 
-    displaces = {"steps": ("epochs",), "epochs": ("steps",)}  # noqa: RUF012
+    displaces = STEPS_OR_EPOCHS
 
     encoder: Literal["static", "transformer"] = setting(
         "static",
@@ -138,8 +139,7 @@ class ContrastSettings(Settings):
 
     @model_validator(mode="after")
     def _one_length(self) -> Self:
-        if self.steps is not None and self.epochs is not None:
-            raise ValueError(f"steps = {self.steps} and epochs = {self.epochs} both say how long to train: give one")
+        refuse_two_lengths(self.steps, self.epochs)
         return self
 
     @model_validator(mode="after")

@@ -23,6 +23,7 @@ from wordpipe.model.seeds import seed_of
 from wordpipe.search.lsi import LatentSpace
 from wordpipe.sentences.static_sums import sum_texts
 from wordpipe.training.contrast.pair_text import PairText, rows_of
+from wordpipe.training.permutation import mixed_bits
 from wordpipe.words.hashes import hashes_of
 
 __all__ = ["Stem", "join_compounds", "joined_parts", "lexical_part", "lsi_part", "passage_weights", "word_weights"]
@@ -82,10 +83,7 @@ def lexical_part(words: Sequence[str], dim: int, seed: int, stem: Stem | None = 
     stems = list(words) if stem is None else stem(list(words))
     blocks = -(-dim // 64)
     bits = hashes_of(stems)[:, None] ^ np.uint64(seed_of(seed, "lexical"))
-    bits = bits + np.arange(1, blocks + 1, dtype=np.uint64) * _GOLDEN
-    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)  # the finaliser of SplitMix64
-    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    bits ^= bits >> np.uint64(31)
+    bits = mixed_bits(bits + np.arange(1, blocks + 1, dtype=np.uint64) * _GOLDEN)
     signs = np.unpackbits(bits.astype("<u8").view(np.uint8), axis=1, bitorder="little")[:, :dim]
     return (2 * signs.astype(np.float32) - 1) / np.float32(np.sqrt(dim))
 

@@ -1,0 +1,33 @@
+"""How crowded vectors are, told while they stream by."""
+
+import numpy as np
+import pytest
+
+from wordpipe.metrics.directions import unit_rows
+from wordpipe.metrics.space import mean_cosine
+from wordpipe.sentences.crowding import CROWDED, Crowding
+from wordpipe.sentences.verdicts import NORMS
+
+
+@pytest.mark.parametrize("shift", [0.0, 3.0])
+def test_it_is_the_mean_over_all_pairs_however_they_are_parted(shift):
+    unit_ND, _ = unit_rows((np.random.default_rng(1).standard_normal((70, 9)) + shift).astype(np.float32))
+    told = Crowding(9)
+    for part in np.split(unit_ND, [1, 1, 40]):
+        told.add(part)
+    cosines = [float(a @ b) for i, a in enumerate(unit_ND) for b in unit_ND[:i]]
+    assert told.mean_cosine == pytest.approx(np.mean(cosines), abs=1e-6)
+    assert told.mean_cosine == pytest.approx(mean_cosine(unit_ND), abs=1e-6)
+
+
+def test_a_few_vectors_say_nothing():
+    told = Crowding(2)
+    assert told.mean_cosine is None
+    told.add(np.tile(np.float32([[1, 0]]), (15, 1)))
+    assert told.mean_cosine is None
+    told.add(np.float32([[1, 0]]))
+    assert told.mean_cosine == 1.0
+
+
+def test_crowded_is_what_the_doctor_calls_sick():
+    assert next(norm.sick for norm in NORMS if norm.name == "mean_cosine") == CROWDED
