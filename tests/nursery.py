@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import traceback
 from collections.abc import Callable, Mapping
@@ -53,14 +54,20 @@ class Child:
             time.sleep(0.002)
 
     def signal(self, number: int) -> int:
-        """Send a signal and wait for the end."""
-        os.kill(self.pid, number)
+        """Send a signal, unless its end is known (the number may be another's by now), and wait for the end."""
+        if self._code is None:
+            os.kill(self.pid, number)
         return self.wait()
 
-    def wait(self) -> int:
-        """Its exit code."""
+    def wait(self, seconds: float = 600) -> int:
+        """Its exit code; what has not ended by then is killed, as the server answers nothing else while it waits."""
         if self._code is None:
-            self._code = self._nursery.ask(wait=self.pid)
+            stuck = threading.Timer(seconds, os.kill, (self.pid, signal.SIGKILL))
+            stuck.start()
+            try:
+                self._code = self._nursery.ask(wait=self.pid)
+            finally:
+                stuck.cancel()
             self._nursery.alive.discard(self)
         return self._code
 

@@ -54,10 +54,35 @@ def test_they_are_the_rows_that_were_written(n, dim, tmp_path, monkeypatch):
 def test_other_layouts_give_the_same_vectors(options):
     vectors_ND = np.random.default_rng(1).standard_normal((500, 700), dtype=np.float32)
     file = io.BytesIO()
-    table = pa.table({"vector": vector_column(vectors_ND)})
+    table = pa.table([vector_column(vectors_ND)], schema=words_schema(700).remove(0).remove(0))
     pq.write_table(table, file, **({"compression": "none", "use_dictionary": False} | options))
     part = pq.ParquetFile(file)
     np.testing.assert_array_equal(vector_pages._vectors(part, file, 0), vectors_ND)
+
+
+def in_pages(**columns):
+    file = io.BytesIO()
+    pq.write_table(pa.table(columns), file, compression="none", use_dictionary=False)
+    return vector_pages._vectors(pq.ParquetFile(file), file, 0)
+
+
+@pytest.mark.parametrize("type_", [pa.float64(), pa.float16(), pa.int32()])
+def test_numbers_of_another_type_are_not_taken_for_float32(type_):
+    vectors = pa.array([[0, 1, 2], [3, 4, 5]], pa.list_(pa.float32(), 3)).cast(pa.list_(type_, 3))
+    np.testing.assert_array_equal(in_pages(vector=vectors), np.arange(6).reshape(2, 3))
+
+
+def test_a_missing_number_moves_no_other_into_its_place():
+    found = in_pages(vector=pa.array([[0, None, 2], [3, 4, 5]], pa.list_(pa.float32(), 3)))
+    np.testing.assert_array_equal(found, [[0, np.nan, 2], [3, 4, 5]])
+    assert (
+        len(in_pages(vector=pa.array([[0], None, [2]], pa.list_(pa.float32(), 1)))) == 2
+    )  # which is refused as too few
+
+
+def test_a_column_whose_name_only_begins_so_is_another():
+    found = in_pages(vector_id=pa.array([7, 8], pa.int32()), vector=vector_column(np.float32([[1, 2], [3, 4]])))
+    np.testing.assert_array_equal(found, [[1, 2], [3, 4]])
 
 
 def test_nothing_is_made_of_bytes_that_are_no_page():

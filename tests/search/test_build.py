@@ -172,4 +172,4 @@ def test_a_result_is_plain_data() -> None:
     result = built(unit(60, 4, 1), type="ivf")
     assert dataclasses.asdict(result.curve[0]).keys() == {"width", "recall_at_10", "queries_per_s"}
     assert result.queries_per_s > 0
-    assert result.exact_queries_per_s > 0
+    assert result.exact_queries_per_s

@@ -53,6 +53,8 @@ def test_after_changes_the_neighbours_are_those_of_brute_force(seed: int, share:
         np.testing.assert_allclose(held.scores[known], expected.scores[known], atol=1e-6)
         scores = np.einsum("qmd,qd->qm", vectors_ND[held.near], held.vectors)
         np.testing.assert_allclose(held.scores[known], scores[known], atol=1e-6)
+        assert truth.queries_per_s is None  # of those that came alone it would be many times too fast
+        assert expected.queries_per_s
 
 
 def test_too_many_changes_leave_nothing() -> None:

@@ -165,7 +165,8 @@ def test_a_transformer_can_begin_as_a_static_encoder_of_tokens(built, tmp_path):
 def test_a_static_encoder_goes_on_and_takes_in_new_words(built, static, tmp_path, handbook):
     text = handbook.read_text().replace("water", "zwater")
     (tmp_path / "other.txt").write_text(text)
-    wordpipe.tokenize(tmp_path / "other.txt", output=tmp_path / "tokens", vocab_size=900)
+    wordpipe.ingest(tmp_path / "other.txt", output=tmp_path / "corpus", documents="block")
+    wordpipe.tokenize(tmp_path / "corpus", output=tmp_path / "tokens", vocab_size=900)
     made, _ = trained(tmp_path, tmp_path / "model", **FEW | {"init": static})
     assert made.counts["words_new"] >= 1
     assert made.counts["words_from_init"] > 500

@@ -2,6 +2,7 @@
 
 import json
 import signal
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,9 @@ from wordpipe.artifacts.vectors import matrix_of, vector_column
 from wordpipe.errors import ArtifactError, BudgetError, DivergedError
 from wordpipe.search.held_out import HeldOut
 from wordpipe.search.settings import IndexSettings
+from wordpipe.search.update import IndexUpdater
 from wordpipe.settings import Settings
+from wordpipe.stages import index as stage
 from wordpipe.stages.making import RunOptions, making
 
 DIM = 16
@@ -257,6 +260,25 @@ def test_updates_of_updates_are_measured_by_the_same_queries_and_truly(tmp_path)
         expected = -np.sort(-(held.vectors @ others_ND.T), axis=1)[:, :10]
         np.testing.assert_allclose(held.scores[:, :10], expected, atol=1e-6)
         assert made.metrics["recall_at_10"] >= 0.95
+        assert "exact_queries_per_s" not in made.rates  # nothing was compared with all rows
+
+
+def test_what_reached_its_recall_and_no_longer_does_is_built_anew(tmp_path, monkeypatch):
+    rows = texts(1_200, 1)
+    source, index = words(tmp_path / "s", rows), tmp_path / "i"
+    settings = {"type": "ivf", "threads": 1}
+    wordpipe.index(source, output=index, **settings)
+    words(tmp_path / "s", changed(rows, texts(5, 2, "new"), 3))
+
+    def watched(job, work, watch=stage._watched):
+        built = watch(job, work)
+        missed = {"recall_met": False, "recall_at_10": 0.945} if isinstance(work, IndexUpdater) else {}
+        return replace(built, **missed)
+
+    monkeypatch.setattr(stage, "_watched", watched)
+    made, notes = notes_of(source, output=index, update=True, **settings)
+    assert any("0.945 of the true 10 nearest: building anew" in note for note in notes)
+    assert made.metrics["recall_at_10"] >= 0.95
 
 
 def test_a_miss_that_is_worse_than_before_is_built_anew(tmp_path, monkeypatch):

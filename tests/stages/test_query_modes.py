@@ -98,6 +98,14 @@ def test_the_parts_add_up_to_the_score(index, mode):
         assert total == pytest.approx(hit["score"], abs=1e-4)
 
 
+def test_of_all_hits_that_are_explained_the_first_answers_are_read_once(index, monkeypatch):
+    asked, read = [], index.answer_vectors
+    monkeypatch.setattr(index, "answer_vectors", lambda rows: asked.append(rows) or read(rows))
+    found = index.answer([ASKED, "bees"], 20, Ask(mode="hybrid", weight=0.5, explain=True))
+    assert all(len(answer.hits) == 20 for answer in found)
+    assert len(asked) == 3  # of both together for the search, then of each for its hits
+
+
 @pytest.mark.parametrize("type_", ["flat", "hnsw"])
 @pytest.mark.parametrize("where", [None, "year > 1995"])
 def test_a_hybrid_search_asks_again_with_what_it_found(made, tmp_path, type_, where):

@@ -1,6 +1,6 @@
 """Building an index from a stream of vectors, and widening its search until it finds enough."""
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -56,7 +56,7 @@ class Built:
         recall_at_10: measured on queries held out; 1 for an exact index.
         recall_met: whether that reaches the target.
         queries_per_s: of the index at its width, in one batch.
-        exact_queries_per_s: of an exact search over the same vectors.
+        exact_queries_per_s: of an exact search over the same vectors; None where an update compared those that came alone.
         curve: every width tried; the last entry is not always the one chosen.
         chosen: the measurement of the width chosen.
         held_out: whether the queries were no rows of the index when they were asked.
@@ -73,7 +73,7 @@ class Built:
     recall_at_10: float
     recall_met: bool
     queries_per_s: float
-    exact_queries_per_s: float
+    exact_queries_per_s: float | None
     curve: tuple[Measurement, ...]
     chosen: Measurement
     held_out: bool
@@ -159,8 +159,10 @@ class IndexBuilder:
 
         growth = growth_of(kind, index, self.n)
         truth = ExactNeighbours(queries_QD, None if growth.withholds else query_rows, depth=DEPTH)
-        missing_N = np.ones(self.n, dtype=bool)
-        yield from fill(growth, self.blocks, missing_N, query_rows, truth if kind.family != "flat" else None, flag)
+        every_N = np.ones(self.n, dtype=bool)
+        yield from fill(
+            growth, self.blocks, every_N, query_rows, [(truth, every_N)] if kind.family != "flat" else [], flag
+        )
         tuning = Tuning(kind, index, self.n, self.settings, truth)
         yield from tuned(tuning, flag)
         growth.close(query_rows, queries_QD)
@@ -179,10 +181,8 @@ def fill(
     blocks: Blocks,
     missing_N: npt.NDArray[np.bool_],
     query_rows: npt.NDArray[np.int64],
-    truth: ExactNeighbours | None,
+    truths: Sequence[tuple[ExactNeighbours, npt.NDArray[np.bool_]]],
     flag: StopFlag,
-    *,
-    known: bool = False,
 ) -> Iterator[BuildStep]:
     """Stream all vectors into the index but for the queries, and make it searchable.
 
@@ -191,9 +191,8 @@ def fill(
         blocks: gives them.
         missing_N: the rows that the index does not hold yet.
         query_rows: the rows to withhold, where the index can.
-        truth: sees the rows that the queries may find; None where nothing is measured.
+        truths: of some queries each, and (N,) the rows that it is to look at; those withheld it does not see.
         flag: stops the work between two blocks.
-        known: whether it has seen the rows that the index holds already.
     """
     n = len(missing_N)
     asked_N = np.zeros(n, dtype=bool)
@@ -202,8 +201,8 @@ def fill(
         flag.raise_if_set()
         rows = slice(first, first + len(block))
         growth.add(first, block, missing_N[rows] & ~asked_N[rows])
-        if truth is not None:
-            seen = np.flatnonzero(~asked_N[rows] & missing_N[rows] if known else ~asked_N[rows])
+        for truth, wanted_N in truths:
+            seen = np.flatnonzero(wanted_N[rows] & ~asked_N[rows])
             truth.look_at(first + seen, block[seen])
         yield BuildStep("adding", first + len(block), n)
     growth.ready()

@@ -14,15 +14,17 @@ def nearest(queries_QD: npt.NDArray[np.float32], blocks: Iterable[npt.NDArray[np
     """The k rows of every query with the largest inner product.
 
     Args:
-        queries_QD: the queries.
+        queries_QD: the queries; one that is zero has no direction and finds nothing.
         blocks: (B, D) vectors in the order of their rows.
         k: answers wanted.
     """
     found = [Hits.none()] * len(queries_QD)
+    asked = np.flatnonzero(queries_QD.any(axis=1))
+    queries_AD = queries_QD[asked]
     first = 0
     for block_BD in blocks:
         rows_B = np.arange(first, first + len(block_BD))
-        for number, scores_B in enumerate(queries_QD @ block_BD.T):
+        for number, scores_B in zip(asked.tolist(), queries_AD @ block_BD.T, strict=True):
             found[number] = _better(found[number], rows_B, scores_B, k)
         first += len(block_BD)
     return found

@@ -3,10 +3,13 @@
 A list of true neighbours is complete down to its last score. Rows that go leave it complete; rows that come are compared with
 the queries, and those above that score belong in it. So the truth of a changed table is known exactly from the rows that came,
 as long as ten are left of twenty: finding it anew among 180,000 vectors took a seventh of an update's time.
+
+Of the rows that come, too, some become queries, as many of them as of the old: of 6,000 rows and 1,100 unlike them an index of
+codes found 0.90, and by old rows alone 0.96 was measured.
 """
 
 import io
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 import numpy.typing as npt
@@ -57,7 +60,12 @@ class HeldOut:
         others = np.setdiff1d(np.arange(len(query_rows)), kept)
         part = truth.of(kept)
         part.look_at(query_rows[others], truth.queries[others])
-        return cls(query_rows[kept], part.near, part.scores, part.scores[:, -1], part.queries)
+        return cls.all_of(query_rows[kept], part)
+
+    @classmethod
+    def all_of(cls, query_rows: Rows, truth: ExactNeighbours) -> "HeldOut":
+        """The queries asked, (Q,) rows, and no other."""
+        return cls(query_rows, truth.near, truth.scores, truth.scores[:, -1], truth.queries)
 
     def moved(self, new_of_old_M: Rows) -> "HeldOut | None":
         """The same under new numbers; None where too little of it is left.
@@ -77,7 +85,7 @@ class HeldOut:
     def truth(self) -> ExactNeighbours:
         """The neighbours so far, to be shown the rows that came."""
         found = ExactNeighbours(np.ascontiguousarray(self.vectors), depth=DEPTH)
-        found.near, found.scores = self.near, self.scores
+        found.near, found.scores, found.timed = self.near, self.scores, False
         return found
 
     def completed(self, truth: ExactNeighbours) -> "HeldOut":
@@ -85,6 +93,13 @@ class HeldOut:
         known_QM = truth.scores >= self.floor[:, None]
         near_QM, scores_QM = _sorted(np.where(known_QM, truth.near, -1), truth.scores)
         return HeldOut(self.rows, near_QM, scores_QM, np.maximum(self.floor, scores_QM[:, -1]), self.vectors)
+
+    def joined(self, others: "HeldOut") -> "HeldOut":
+        """With other queries; none of either is a neighbour of the other's."""
+        order = np.argsort(np.concatenate([self.rows, others.rows]))
+        return HeldOut(
+            *(np.concatenate([getattr(self, at.name), getattr(others, at.name)])[order] for at in fields(self))
+        )
 
     def to_bytes(self) -> bytes:
         """A .npy file of one record per query."""
@@ -110,9 +125,7 @@ class HeldOut:
         except (ValueError, EOFError) as error:
             raise ArtifactError("no queries of an index", got=error, hint=_HINT) from None
         if max(found.rows.max(initial=-1), found.near.max(initial=-1)) >= n or found.rows.min(initial=0) < 0:
-            raise ArtifactError(
-                "queries of another index", expected=f"rows below {n}", hint="build it again: wordpipe index"
-            )
+            raise ArtifactError("queries of another index", expected=f"rows below {n}", hint=_HINT)
         return found
 
 

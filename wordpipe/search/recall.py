@@ -42,6 +42,7 @@ class ExactNeighbours:
     Attributes:
         scores: (Q, depth) float32, the largest first; -inf where there are not so many.
         near: (Q, depth) int64, their rows; -1 there.
+        timed: whether all rows were looked at; where some were known already, the speed tells nothing.
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class ExactNeighbours:
         self.rows = rows_Q if rows_Q is not None else np.full(len(queries_QD), -1)
         self.scores = np.full((len(queries_QD), depth), -np.inf, dtype=np.float32)
         self.near = np.full((len(queries_QD), depth), -1, dtype=np.int64)
+        self.timed = True
         self._depth = depth
         self._seconds = 0.0
 
@@ -77,9 +79,9 @@ class ExactNeighbours:
         return part
 
     @property
-    def queries_per_s(self) -> float:
-        """The speed of the exact search; 0 where there was none."""
-        return len(self.queries) / self._seconds if self._seconds else 0.0
+    def queries_per_s(self) -> float | None:
+        """The speed of the exact search; None where there was none over all rows."""
+        return len(self.queries) / self._seconds if self.timed and self._seconds else None
 
 
 def measure(index: Any, width: Width, truth: ExactNeighbours) -> Measurement:

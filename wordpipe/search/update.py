@@ -35,7 +35,8 @@ class IndexUpdater:
     """Brings an index up to date.
 
     Lists lose the rows that are gone and get the new ones; centroids and codes stay as they were learned. A graph loses the
-    links to what is gone. The queries that measure the recall are taken out and added again, like new rows.
+    links to what is gone. The queries that measure the recall are taken out and added again, like new rows; some of the new
+    rows become such queries too.
 
     Args:
         index: the old index, M rows; it is changed. Vectors beside its lists are not needed: they are taken from `blocks`.
@@ -73,15 +74,18 @@ class IndexUpdater:
         with faiss_threads(self.settings.threads) as threads:
             yield BuildStep("sampling", 0, n)
             held = self.held.moved(self._new_of_old(self.old_rows >= 0)) if self.held else None
-            query_rows = held.rows if held else self._drawn()
+            drawn = self._like_them(held) if held else self._drawn()
+            query_rows = np.union1d(held.rows, drawn) if held else drawn
             kept_N = self.old_rows >= 0
             kept_N[query_rows] = False
             growth = self._without_the_others(kept_N)
-            truth = held.truth() if held else self._unknown_truth(query_rows)
-            yield from fill(growth, self.blocks, ~kept_N, query_rows, truth, flag, known=held is not None)
-            if held:
-                held = held.completed(truth)
-                truth.scores, truth.near = held.scores, held.near
+            truth, known = self._unknown_truth(drawn), held.truth() if held else None
+            truths = [(truth, np.ones(n, dtype=bool))] if len(drawn) else []
+            truths += [(known, self.old_rows < 0)] if known else []
+            yield from fill(growth, self.blocks, ~kept_N, query_rows, truths, flag)
+            if held and known:
+                held = held.completed(known).joined(HeldOut.all_of(drawn, truth))
+                truth = held.truth()
             tuning = Tuning(kind, growth.index, n, self._as_it_is(growth), truth)
             yield from tuned(tuning, flag, self.width)
             growth.close(query_rows, truth.queries)
@@ -91,8 +95,16 @@ class IndexUpdater:
         """Rows to ask for, where those of the build are gone."""
         return draw_rows(np.random.default_rng([self.settings.seed, _STREAM]), len(self.old_rows), _QUERIES)
 
+    def _like_them(self, held: HeldOut) -> npt.NDArray[np.int64]:
+        """Of the rows that came as many as of the others are asked for; other ones wherever other rows came."""
+        coming, old = np.flatnonzero(self.old_rows < 0), int((self.old_rows >= 0).sum())
+        rng = np.random.default_rng([self.settings.seed, _STREAM, int(coming.sum())])
+        return coming[rng.random(len(coming)) * old < len(held.rows)]
+
     def _unknown_truth(self, query_rows: npt.NDArray[np.int64]) -> ExactNeighbours:
         """Of queries drawn anew nothing is known."""
+        if not len(query_rows):
+            return ExactNeighbours(np.zeros((0, self.index.d), dtype=np.float32), depth=DEPTH)
         (queries_QD,) = sample_rows(self.blocks, len(self.old_rows), [query_rows])
         return ExactNeighbours(queries_QD, depth=DEPTH)
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from wordpipe.search.feedback import Moved
 from wordpipe.search.hits import Hits
 from wordpipe.search.mixing import span, stretched
 from wordpipe.search.retrieval import Found, Retriever
@@ -37,6 +38,7 @@ class Explainer:
     def __init__(self, index: "OpenIndex", retriever: Retriever, asked: "EncodedTexts") -> None:
         self._index, self._retriever, self._asked = index, retriever, asked
         self._parts_of_query = lru_cache(maxsize=1)(index.encoder.parts) if retriever.mode != "lexical" else None
+        self._moved_last: tuple[Hits, Moved] | None = None
 
     def __call__(self, query: str, row: int, text: str, found: Found) -> dict[str, Any]:
         """What made the score of a row.
@@ -63,10 +65,16 @@ class Explainer:
         parts_q, parts_t = self._parts_of_query(query), self._index.encoder.parts(text)
         if first is None:
             return explained_cosine(query, parts_q, text, parts_t)
-        moved = self._asked.moved([query], [first])
+        moved = self._moved(query, first)
         left = TextParts(parts_q.spans, parts_q.vectors * moved.kept[0])
         told = explained_cosine(query, left, text, parts_t, moved.pulls[0])
         return told | {"answers": told["answers"] | {"rows": first.rows[: self._asked.take].tolist()}}
+
+    def _moved(self, query: str, first: Hits) -> Moved:
+        """The query after a look at its first answers, whose vectors are read once for all of its hits."""
+        if self._moved_last is None or self._moved_last[0] is not first:
+            self._moved_last = first, self._asked.moved([query], [first])
+        return self._moved_last[1]
 
     def _lexical(self, query: str, row: int) -> dict[str, Any]:
         terms = self._index.lexical.explain(query, row)

@@ -73,7 +73,7 @@ def index(vectors: PathLike, *, output: PathLike, run: RunOptions | None = None,
 
 
 def _updated(job: Job, table: IndexVectors, earlier: Earlier, settings: IndexSettings) -> Built | None:
-    """The old index, changed; None where it then neither reaches the recall nor finds as much as before."""
+    """The old index, changed; None where it no longer reaches the recall, or missed it before and now finds less."""
     old = earlier.artifact
     size = next(entry.bytes for entry in old.manifest.outputs if entry.path == INDEX_FILE)
     update_plan(KINDS[earlier.kind], table.count, table.dim, settings).refuse_above(settings.max_memory_bytes)
@@ -85,7 +85,8 @@ def _updated(job: Job, table: IndexVectors, earlier: Earlier, settings: IndexSet
         found, earlier.kind, table.blocks, earlier.old_rows, earlier.old_count, settings, width, held
     )
     built = _watched(job, updater)
-    if built.recall_met or built.recall_at_10 >= earlier.recall_at_10 - _AS_BEFORE:
+    missed = not old.manifest.facts.get("recall_met", True)  # a rebuild would too
+    if built.recall_met or (missed and built.recall_at_10 >= earlier.recall_at_10 - _AS_BEFORE):
         return built
     job.note(f"changed in place it finds only {built.recall_at_10:.3f} of the true 10 nearest: building anew")
     return None
@@ -123,9 +124,10 @@ def _record(job: Job, built: Built, rows: int, earlier: Earlier | None, *, in_pl
     job.facts["recall_met"] = built.recall_met
     job.rates = {
         "queries_per_s": round(built.queries_per_s, 1),
-        "exact_queries_per_s": round(built.exact_queries_per_s, 1),
         "vectors_per_s": round(rows / max(job.clock.seconds, 1e-9), 1),
     }
+    if built.exact_queries_per_s is not None:
+        job.rates["exact_queries_per_s"] = round(built.exact_queries_per_s, 1)
     asked = str(getattr(job.settings, "type", "auto"))
     if asked not in ("auto", built.kind):
         job.note(f"{rows:,} vectors are too few for {asked}: the index is flat, which is exact")

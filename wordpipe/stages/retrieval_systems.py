@@ -112,13 +112,10 @@ def encode_collection(judged: JudgedEncoder, collection: Collection) -> EncodedC
 
 def exact_answers(queries_QD: npt.NDArray[np.float32], documents_ND: npt.NDArray[np.float32], depth: int) -> Answers:
     """The `depth` documents with the largest product of each query; zero vectors find nothing, and nothing finds them."""
-    asked, there = np.flatnonzero(queries_QD.any(axis=1)), np.flatnonzero(documents_ND.any(axis=1))
-    at_once = max(1, _SCORES_AT_ONCE // max(len(asked), 1))
+    there = np.flatnonzero(documents_ND.any(axis=1))
+    at_once = max(1, _SCORES_AT_ONCE // max(len(queries_QD), 1))
     blocks = (documents_ND[there[first : first + at_once]] for first in range(0, len(there), at_once))
-    answers = [Hits.none()] * len(queries_QD)
-    for number, hits in zip(asked.tolist(), nearest(queries_QD[asked], blocks, depth), strict=True):
-        answers[number] = Hits(there[hits.rows], hits.scores)
-    return answers
+    return [Hits(there[hits.rows], hits.scores) for hits in nearest(queries_QD, blocks, depth)]
 
 
 def hybrid_answers(

@@ -102,7 +102,9 @@ def test_every_kind_is_what_it_says(text: PairText) -> None:
 def test_the_share_of_words_left_out_is_the_rate(tmp_path: Path) -> None:
     text = made_text(tmp_path, [("a", "train", [[*range(50)] for _ in range(60)])])
     for rate in (0.0, 0.2, 0.6):
-        batch = Pairs(text, settings(pair_deletion=1, deletion_rate=rate), batch_size=60).batch(0)
+        batch = Pairs(text, settings(pair_deletion=1, deletion_rate=rate, false_negatives="keep"), batch_size=60).batch(
+            0
+        )
         kept = batch.first.lengths.sum() / (60 * 50)
         assert kept == pytest.approx(1 - rate, abs=0.04)
         assert (rate == 0) == (lists(batch.first) == lists(batch.second))
@@ -110,7 +112,7 @@ def test_the_share_of_words_left_out_is_the_rate(tmp_path: Path) -> None:
 
 def test_a_word_always_stays(tmp_path: Path) -> None:
     text = made_text(tmp_path, [("a", "train", [[7], [8]])])
-    batch = Pairs(text, settings(pair_deletion=1, deletion_rate=0.9), batch_size=64).batch(0)
+    batch = Pairs(text, settings(pair_deletion=1, deletion_rate=0.9, false_negatives="keep"), batch_size=64).batch(0)
     assert (batch.first.lengths == 1).all()
     assert (batch.second.lengths == 1).all()
 
@@ -131,10 +133,10 @@ def test_titles_that_nobody_asks_for_are_not_counted_as_missing(tmp_path: Path) 
 
 def test_long_texts_are_cut_and_counted(tmp_path: Path) -> None:
     text = made_text(tmp_path, [("a", "train", [[*range(40)], [1, 2]])])
-    pairs = Pairs(text, settings(pair_dropout=1, max_words=8))
+    pairs = Pairs(text, settings(pair_dropout=1, max_words=8, false_negatives="keep"))
     assert pairs.counts["sentences_cut"] == 1
     assert pairs.batch(0).first.lengths.max() == 8
-    assert Pairs(text, settings(pair_crop=1, max_words=8)).batch(0).second.lengths.max() <= 4
+    assert Pairs(text, settings(pair_crop=1, max_words=8, false_negatives="keep")).batch(0).second.lengths.max() <= 4
 
 
 def test_pairs_of_a_file_are_mixed_in(tmp_path: Path, text: PairText) -> None:
@@ -162,6 +164,20 @@ def test_a_file_without_usable_pairs_is_an_error(tmp_path: Path) -> None:
 def test_a_split_without_sentences_is_an_error(text: PairText) -> None:
     with pytest.raises(InputError, match="no sentence"):
         Pairs(text, settings(), split="test")
+
+
+def test_one_document_has_no_negatives(tmp_path: Path) -> None:
+    alone = made_text(tmp_path, [("a", "train", [[n, n + 1] for n in range(30)]), ("b", "valid", [[1, 2]])])
+    with pytest.raises(InputError, match="one document") as refused:
+        Pairs(alone, settings())
+    assert "--false-negatives keep" in str(refused.value.hint)
+    assert not Pairs(alone, settings(false_negatives="keep")).notes
+
+
+def test_a_text_that_is_nearly_one_document_is_warned_of(tmp_path: Path) -> None:
+    nearly = made_text(tmp_path, [("a", "train", [[n, n + 1] for n in range(9)]), ("b", "train", [[3, 4]])])
+    (note,) = Pairs(nearly, settings(pair_deletion=1)).notes
+    assert "82% of the negatives" in note  # 0.9² + 0.1²
 
 
 def test_hashes_tell_texts_apart() -> None:

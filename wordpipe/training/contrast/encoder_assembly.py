@@ -106,7 +106,8 @@ def assemble_encoder(
 def pairs_of(settings: ContrastiveSettings, work: EncoderWork) -> Pairs:
     """The pairs that are trained on; for denoising single sentences, each as a pair of itself."""
     if settings.objective == "denoise":
-        return Pairs(work.text, _only(settings, "dropout"))
+        alone = _only(settings, "dropout").model_copy(update={"false_negatives": "keep"})  # nothing is compared
+        return Pairs(work.text, alone)
     return Pairs(work.text, settings, given=work.given)
 
 

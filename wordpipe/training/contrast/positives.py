@@ -21,6 +21,7 @@ __all__ = ["FilePairs", "PairBatch", "Pairs", "Ragged"]
 
 Int64s = npt.NDArray[np.int64]
 _NOTHING = RaggedFile(np.zeros(0, np.int32), np.zeros(0, np.int64))
+_MOST_LEFT_OUT = 0.5  # of the negatives
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,7 @@ class Pairs:
         notes: fall-backs that the user should know.
 
     Raises:
-        InputError: the split has no sentence.
+        InputError: the split has no sentence; or all are of one document, so that none is a negative of another.
     """
 
     def __init__(
@@ -90,6 +91,8 @@ class Pairs:
         self.n_pairs = len(self._rows)
         self.counts = _counts(text, chosen, self._rows, given, settings)
         self.notes = _notes(self.counts, settings)
+        if split == "train" and given is None and settings.false_negatives == "drop":
+            self.notes += _few_negatives(self._document_of_row[self._rows])
 
     def batch(self, step: int) -> PairBatch:
         """The pairs of a step, counted from 0."""
@@ -212,4 +215,25 @@ def _notes(counts: dict[str, int], settings: ContrastSettings) -> list[str]:
         f"{counts[name]:,} of {counts['documents']:,} documents {fault}: pairs are made of {stand_in} instead"
         for kind, (name, fault, stand_in) in instead.items()
         if settings.shares[kind] > 0 and 2 * counts[name] >= counts["documents"]  # type: ignore[index]
+    ]
+
+
+def _few_negatives(document_N: npt.NDArray[np.int32]) -> list[str]:
+    """What the user should know where most sentences are of the same document, and so no negatives of each other.
+
+    Raises:
+        InputError: all are: every loss would be 0.
+    """
+    share_D = np.unique(document_N, return_counts=True)[1] / len(document_N)
+    if len(share_D) == 1:
+        raise InputError(
+            "all sentences are of one document, and those of one document are no negatives of each other",
+            hint="give --false-negatives keep, or cut the text into documents with wordpipe ingest --documents",
+        )
+    left_out = float(np.square(share_D).sum())
+    if left_out <= _MOST_LEFT_OUT:
+        return []
+    return [
+        f"{left_out:.0%} of the negatives are left out: they are of the same document as the text itself. Cut the text into "
+        "more documents (wordpipe ingest --documents), or give --false-negatives keep"
     ]
