@@ -57,6 +57,18 @@ def test_after_changes_the_neighbours_are_those_of_brute_force(seed: int, share:
         assert expected.queries_per_s
 
 
+def test_with_others_they_are_as_if_asked_together() -> None:
+    vectors_ND = unit(300, 8, 4)
+    rows = np.arange(0, 300, 7)
+    truth = truth_of(vectors_ND, rows)
+    together = HeldOut.all_of(rows, truth)
+    some = np.flatnonzero(np.arange(len(rows)) % 3 == 1)
+    rest = np.setdiff1d(np.arange(len(rows)), some)
+    parts = [HeldOut.all_of(rows[own], truth.of(own)) for own in (some, rest)]
+    for name in ("rows", "near", "scores", "floor", "vectors"):
+        np.testing.assert_array_equal(getattr(parts[0].joined(parts[1]), name), getattr(together, name))
+
+
 def test_too_many_changes_leave_nothing() -> None:
     vectors_ND = unit(300, 8, 1)
     held = kept(vectors_ND, np.arange(0, 300, 10))

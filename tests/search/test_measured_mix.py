@@ -37,17 +37,17 @@ def lexical(titles):
 
 def test_vectors_that_find_what_words_do_not_have_most_of_the_score():
     asked = draw_queries(OF_ITS_OWN, TEXTS)
-    found = measured_mix(asked, space(0.1), lexical(OF_ITS_OWN))
+    found = measured_mix(asked, space(0.1), lexical(OF_ITS_OWN), trained=False)
     assert found.weight == 0.8
     assert found.ndcg_at_10["dense"] == pytest.approx(1)
     assert found.ndcg_at_10["lexical"] == 0  # the words of a title stand in no text without it
-    assert measured_mix(asked, space(0.1), lexical(OF_ITS_OWN), most_dense=0.5).weight == 0.5
+    assert measured_mix(asked, space(0.1), lexical(OF_ITS_OWN), trained=True).weight == 0.5
 
 
 def test_the_weight_is_the_share_of_the_squares_of_what_each_side_finds():
     """Titles that are half of their texts' words, and vectors that find some of them."""
     titles = [f"{title} {' '.join(text.split()[:3])}" for title, text in zip(OF_ITS_OWN, TEXTS, strict=True)]
-    found = measured_mix(draw_queries(titles, TEXTS), space(1.5), lexical(titles))
+    found = measured_mix(draw_queries(titles, TEXTS), space(1.5), lexical(titles), trained=False)
     dense, words = found.ndcg_at_10["dense"], found.ndcg_at_10["lexical"]
     assert 0.1 < dense < words
     assert found.weight == pytest.approx(dense**2 / (dense**2 + words**2), abs=0.0051)
@@ -65,7 +65,7 @@ def test_rows_that_look_for_the_others_of_their_document():
         lambda q, k: nearest(q, [pairs], k),
         pairs.__getitem__,
     )
-    found = measured_mix(asked, spaces, LexicalIndex.build(TEXTS, LexicalSettings()))
+    found = measured_mix(asked, spaces, LexicalIndex.build(TEXTS, LexicalSettings()), trained=False)
     assert found.ndcg_at_10["dense"] == pytest.approx(1)
     others = [LexicalIndex.build(TEXTS, LexicalSettings()).search([text], 11)[0].rows.tolist() for text in TEXTS]
     ranks = [[r for r in rows if r != row] for row, rows in enumerate(others)]

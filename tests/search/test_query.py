@@ -1,12 +1,13 @@
 import faiss
 import numpy as np
+import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.search.vectors import built, exact, unit
+from tests.search.vectors import Vectors, built, exact, unit
 from wordpipe.errors import InputError
-from wordpipe.search.query import search
+from wordpipe.search.query import row_vectors, search
 
 
 @settings(deadline=None)
@@ -112,3 +113,19 @@ def test_a_filter_digs_as_deep_as_it_must() -> None:
     allowed[far] = True
     (hit,) = search(index, vectors_ND[:1], 3, allowed)
     assert hit.rows.tolist() == far[::-1][:3].tolist()
+
+
+@pytest.mark.parametrize(
+    ("kind", "holds"), [("flat", True), ("ivf-pq", True), ("rabitq", True), ("ivf", False), ("hnsw", False)]
+)
+def test_the_vectors_of_rows_come_from_the_index_where_it_holds_them_as_they_were_added(kind: str, holds: bool) -> None:
+    vectors_ND, rows_R = unit(1_200, 16, 9), np.array([0, 5, 1_199])
+    read: list[int] = []
+
+    def from_files(rows: npt.NDArray[np.int64]) -> Vectors:
+        read.extend(rows.tolist())
+        return vectors_ND[rows]
+
+    index = faiss.deserialize_index(faiss.serialize_index(built(vectors_ND, type=kind, ef_construction=20).index))
+    np.testing.assert_array_equal(row_vectors(index, rows_R, from_files), vectors_ND[rows_R])
+    assert read == ([] if holds else rows_R.tolist())

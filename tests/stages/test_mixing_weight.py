@@ -28,7 +28,9 @@ def test_queries_are_drawn_from_the_whole_collection(unit, by, built, tmp_path, 
     made = wordpipe.embed(built / "words", tmp_path / "corpus", output=tmp_path / "sentences", unit=unit, threads=1)
     asked = []
     measured = mixing_weight.measured_mix
-    monkeypatch.setattr(mixing_weight, "measured_mix", lambda *given: asked.append(given[0]) or measured(*given))
+    monkeypatch.setattr(
+        mixing_weight, "measured_mix", lambda *given, **more: asked.append(given[0]) or measured(*given, **more)
+    )
     wordpipe.index(tmp_path / "sentences", output=tmp_path / "index")
     rows, n = np.sort(asked[0].rows), made.counts["sentences"]
     assert asked[0].how == by
@@ -36,3 +38,22 @@ def test_queries_are_drawn_from_the_whole_collection(unit, by, built, tmp_path, 
     quarters = np.bincount(4 * rows // n, minlength=4)
     assert quarters.min() > 40, quarters
     assert rows[-1] > 0.9 * n
+
+
+@pytest.mark.parametrize("trained", [False, True])
+def test_vectors_that_learned_from_pairs_get_half_of_the_score_at_most(trained, built, tmp_path, monkeypatch):
+    encoder = built / "words"
+    if trained:
+        encoder = wordpipe.train_contrastive(
+            built / "tokens", output=tmp_path / "model", words=built / "words", steps=1, batch_size=16, threads=1
+        ).path
+    wordpipe.embed(encoder, built / "corpus", output=tmp_path / "sentences", threads=1)
+    asked = []
+    measured = mixing_weight.measured_mix
+    monkeypatch.setattr(
+        mixing_weight, "measured_mix", lambda *given, **more: asked.append(more) or measured(*given, **more)
+    )
+    wordpipe.index(tmp_path / "sentences", output=tmp_path / "index")
+    assert asked == [{"trained": trained}]
+    with Artifact(tmp_path / "index") as artifact:
+        assert artifact.manifest.facts["lexical"]["weight"] <= (0.5 if trained else 0.8)

@@ -14,7 +14,7 @@ from wordpipe.artifacts.reader import refuse_inside_artifact
 from wordpipe.artifacts.target import files_at
 from wordpipe.errors import StorageError
 
-__all__ = ["whole_file", "whole_folder"]
+__all__ = ["refuse_other", "whole_file", "whole_folder"]
 
 
 @contextmanager
@@ -65,8 +65,7 @@ def whole_folder(
         ConfigError: it would lie in an artifact.
         OSError: the disk refused; what was there is untouched.
     """
-    refuse_inside_artifact(path)
-    _refuse_other(path, may_replace | set(files))
+    refuse_other(path, may_replace | set(files))
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.parent / f".{path.name}.{secrets.token_hex(8)}.tmp"
     aside = beside.with_suffix(".old")
@@ -97,12 +96,19 @@ def _write(path: Path, chunks: Iterable[bytes]) -> int:
     return file.size
 
 
-def _refuse_other(path: Path, names: AbstractSet[str]) -> None:
+def refuse_other(path: Path, names: AbstractSet[str]) -> None:
+    """Refuse to put a folder of files of these names where something else stands; `whole_folder` does, after the work.
+
+    Raises:
+        StorageError: a file, a link, or a folder with other files stands there.
+        ConfigError: it would lie in an artifact.
+    """
+    refuse_inside_artifact(path)
     hint = "name another output with -o"
     if path.name in ("", ".."):
         raise StorageError("the output needs a name of its own", where=path, hint=hint)
     if path.is_symlink() or (path.exists() and not path.is_dir()):
-        raise StorageError("a file or a link is there, and a folder is to be written", where=path, hint=hint)
+        raise StorageError("a file or a link is there, and this format is a folder", where=path, hint=hint)
     if path.exists() and (other := [name for name in files_at(path) if name not in names]):
         raise StorageError(f"the folder holds other files ({other[0]})", where=path, hint=hint)
 

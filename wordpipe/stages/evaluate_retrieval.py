@@ -128,7 +128,7 @@ def _judge_pair(
         if norms.weight is not None:
             mixing: dict[str, Any] = {"weight": norms.weight}
         else:
-            mixing = weigh(judged, encoded, floors.lexical, collection, adapted=adapted is not None)
+            mixing = weigh(judged, encoded, floors.lexical, collection)
     unknown = encoded.questions.unknown
     facts = {
         "transform": encoded.kind,

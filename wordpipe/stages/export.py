@@ -4,11 +4,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from wordpipe.artifacts.files import whole_file, whole_folder
+from wordpipe.artifacts.files import refuse_other, whole_file, whole_folder
 from wordpipe.artifacts.reader import Artifact
 from wordpipe.artifacts.tables import read_batches, row_count
 from wordpipe.errors import ConfigError
-from wordpipe.stages.export_target import refuse_file, refuse_folder
 from wordpipe.stages.export_vectors import VECTOR_FORMATS, export_vectors
 from wordpipe.stages.making import PathLike, storage_errors
 from wordpipe.tokens.formats.writing import FOLDERS as TOKENIZER_FOLDERS
@@ -73,7 +72,7 @@ def export_words(words: PathLike, form: str, output: PathLike) -> dict[str, Any]
     if form not in WORD_FORMATS:
         raise ConfigError("unknown format", where="form", got=form, expected=", ".join(WORD_FORMATS))
     if form in FILES:
-        refuse_folder(Path(output))
+        _refuse_folder(Path(output))
     with storage_errors(), Artifact(words, ["words"]) as artifact:
         table = _word_table(artifact)
         check_words(table, form)
@@ -94,7 +93,7 @@ def _holds_texts(path: PathLike) -> bool:
 
 def _export_vectors(path: PathLike, form: str, output: Path) -> dict[str, Any]:
     if form != "projector":
-        refuse_folder(output)
+        _refuse_folder(output)
     with storage_errors(), Artifact(path, ["sentences", "words", "index"]) as artifact:
         return export_vectors(artifact, form, output)
 
@@ -108,7 +107,7 @@ def _export_encoder(path: PathLike, form: str, output: Path) -> dict[str, Any]:
         if form == "onnx":
             from wordpipe.stages.export_onnx import GRAPH, check_packages, onnx_folder
 
-            refuse_file(output, [GRAPH, *encoder.files])  # a graph takes minutes
+            refuse_other(output, {GRAPH, *encoder.files})  # a graph takes minutes
             check_packages()
             files, found["difference"] = onnx_folder(artifact, encoder)
         else:
@@ -135,7 +134,7 @@ def _export_tokenizer(path: PathLike, form: str, output: Path) -> dict[str, Any]
         if form in TOKENIZER_FOLDERS:
             whole_folder(output, {name: [content] for name, content in made.files.items()})
         else:
-            refuse_folder(output)
+            _refuse_folder(output)
             for name, content in made.files.items():
                 with whole_file(output.with_name(name)) as file:
                     file.write(content)
@@ -147,3 +146,8 @@ def _export_tokenizer(path: PathLike, form: str, output: Path) -> dict[str, Any]
             "files": sorted(made.files),
             "notes": made.notes,
         }
+
+
+def _refuse_folder(output: Path) -> None:
+    if output.is_dir() or str(output) == "-":
+        raise ConfigError("this format is a file", where="output", got=output, hint="name a file with -o")

@@ -1,6 +1,5 @@
 """How much of a hybrid score the vectors should have, measured on an index's own rows when it is built."""
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,8 +16,7 @@ from wordpipe.search.hits import Hits
 from wordpipe.search.lexical import LexicalIndex
 from wordpipe.search.measured_mix import UNMEASURED, Space, measured_mix
 from wordpipe.search.pseudo_queries import ENOUGH, LEAST, PseudoQueries, draw_queries
-from wordpipe.sentences.encoder import ENCODER_FILE
-from wordpipe.stages.carried import ENCODER
+from wordpipe.sentences.encoder import TextEncoder
 from wordpipe.stages.encoders import carried_encoder
 from wordpipe.stages.making import Job
 from wordpipe.stages.row_vectors import RowVectors
@@ -37,11 +35,12 @@ def measured_weight(job: Job, source: Artifact, lexical: LexicalIndex) -> dict[s
         weight; mode: hybrid where it found more than vectors alone, else dense; measured: how, on how many queries, and the
         nDCG@10 of each mode, or None where there was too little to measure.
     """
-    asked = _questions(job, source)
+    asked = _questions(source)
     if asked is None:
         return {"weight": UNMEASURED, "mode": "dense", "measured": None}
     job.report("weighing words and vectors", 0, len(asked.texts), "queries")
-    tuned = measured_mix(asked, _space(source), lexical)
+    encoder = carried_encoder(source)
+    tuned = measured_mix(asked, _space(source, encoder), lexical, trained="pairs" in encoder.identity)
     return {
         "weight": tuned.weight,
         "mode": "hybrid" if tuned.ndcg_at_10["hybrid"] > tuned.ndcg_at_10["dense"] else "dense",
@@ -53,9 +52,8 @@ def measured_weight(job: Job, source: Artifact, lexical: LexicalIndex) -> dict[s
     }
 
 
-def _space(source: Artifact) -> Space:
+def _space(source: Artifact, encoder: TextEncoder) -> Space:
     """The sentences as vectors, compared one by one: there is no index yet."""
-    encoder = carried_encoder(source)
 
     def closest(queries_QD: npt.NDArray[np.float32], k: int) -> list[Hits]:
         blocks = (matrix_of(batch.column("vector")) for batch in read_batches(source, "sentences", ["vector"]))
@@ -65,12 +63,8 @@ def _space(source: Artifact) -> Space:
     return Space(rows, lambda texts: encoder.encode(texts).vectors, closest, RowVectors(source, "sentences"))
 
 
-def _questions(job: Job, source: Artifact) -> PseudoQueries | None:
-    """Pseudo-queries drawn from the rows; None where there are too few.
-
-    An encoder that was trained to find texts by their titles finds those titles too well: on Cranfield such vectors had
-    nDCG@10 of 65 for titles and 51 for the queries of people. It is asked by cuts.
-    """
+def _questions(source: Artifact) -> PseudoQueries | None:
+    """Pseudo-queries drawn from the rows; None where there are too few."""
     documents_N, rows_of = _documents(source)
     rng = np.random.default_rng(_STREAM)
     rows_N = rows_of[documents_N]
@@ -80,17 +74,8 @@ def _questions(job: Job, source: Artifact) -> PseudoQueries | None:
     alone = np.flatnonzero((rows_N == 1) | (rows_N > _MOST_SIBLINGS))
     drawn = _read(source, rng.permutation(alone)[:_DRAWN].tolist())
     titles = [title if rows_N[row] == 1 else "" for row, title, _ in drawn]
-    if _knows_titles(source) and any(titles):
-        job.note("the encoder was trained on titles: cuts of the texts, not titles, weigh words and vectors")
-        titles = [""] * len(drawn)
     asked = draw_queries(titles, [text for _, _, text in drawn])
     return None if asked is None else asked.of_rows([row for row, _, _ in drawn])
-
-
-def _knows_titles(source: Artifact) -> bool:
-    """Whether the encoder was trained on pairs of a title and its text, or on a user's pairs, which may be such."""
-    identity = json.loads(source.read(ENCODER + ENCODER_FILE))["identity"]
-    return not {"title", "pairs"}.isdisjoint(identity.get("pairs") or ())
 
 
 def _documents(source: Artifact) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:

@@ -180,7 +180,7 @@ class OpenIndex(Opened):
         return RowVectors(self.artifact, "index")
 
     def answer_vectors(self, rows_R: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
-        """The same, of a few rows that nobody asks for again: a flat index has them, and of others none are kept."""
+        """The same, of a few rows that nobody asks for again: some indexes have them, and of others none are kept."""
         from wordpipe.search.query import row_vectors
 
         return row_vectors(self.index, rows_R, self.vectors_of.read)

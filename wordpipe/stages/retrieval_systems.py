@@ -31,7 +31,6 @@ __all__ = ["Answers", "EncodedCollection", "Floors", "encode_collection", "hybri
 Answers = list[Hits]
 """One for each query."""
 
-_MOST_OF_SEEN = 0.5  # share of vectors that were trained on the very documents that they are weighed by
 _SCORES_AT_ONCE = 1 << 24  # of a block of queries against all documents: 64 MiB of float32
 
 
@@ -147,7 +146,7 @@ def hybrid_answers(
 
 
 def weigh(
-    judged: JudgedEncoder, encoded: EncodedCollection, lexical: LexicalIndex, collection: Collection, *, adapted: bool
+    judged: JudgedEncoder, encoded: EncodedCollection, lexical: LexicalIndex, collection: Collection
 ) -> dict[str, Any]:
     """The share of the dense score in hybrid, found by queries made of the documents themselves.
 
@@ -156,8 +155,6 @@ def weigh(
         encoded: the collection as it sees it.
         lexical: the index of its words.
         collection: the documents.
-        adapted: it was trained on these documents: what it finds by their titles is more than it would of others, and it
-            gets half of the score at most.
 
     Returns:
         weight, and measured: by what, queries and the nDCG@10 of dense, hybrid and lexical search for them; None where there
@@ -173,6 +170,6 @@ def weigh(
         lambda queries_QD, k: exact_answers(queries_QD, documents_ND, k),
         documents_ND.__getitem__,
     )
-    tuned = measured_mix(asked, space, lexical, **({"most_dense": _MOST_OF_SEEN} if adapted else {}))
+    tuned = measured_mix(asked, space, lexical, trained="pairs" in judged.encoder.identity)
     figures = {name: round(value, 4) for name, value in tuned.ndcg_at_10.items()}
     return {"weight": tuned.weight, "measured": {"by": asked.how, "queries": len(asked.texts), "ndcg_at_10": figures}}
