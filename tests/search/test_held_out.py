@@ -84,16 +84,16 @@ def test_too_many_changes_leave_nothing() -> None:
 def test_what_is_written_is_read_and_nothing_else() -> None:
     held = kept(unit(60, 4, 1), np.array([3, 9]))
     data = held.to_bytes()
-    again = HeldOut.from_bytes(data, 60, 4)
+    again = HeldOut.from_bytes(data, 60, 4, "here")
     for name in ("rows", "near", "scores", "floor", "vectors"):
         np.testing.assert_array_equal(getattr(again, name), getattr(held, name))
     numbers = io.BytesIO()
     np.save(numbers, np.arange(3))
     for wrong in (b"", data[:-9], numbers.getvalue(), b"nothing of the kind"):
         with pytest.raises(ArtifactError, match="no queries of an index"):
-            HeldOut.from_bytes(wrong, 60, 4)
+            HeldOut.from_bytes(wrong, 60, 4, "here")
     with pytest.raises(ArtifactError, match="another index"):
-        HeldOut.from_bytes(data, 20, 4)
+        HeldOut.from_bytes(data, 20, 4, "here")
 
 
 def test_so_many_are_kept_as_the_recall_needs() -> None:

@@ -254,7 +254,7 @@ def test_updates_of_updates_are_measured_by_the_same_queries_and_truly(tmp_path)
         assert not any("anew" in note for note in notes)
         vectors_ND = np.array(list(rows.values()))
         with Artifact(index) as found:
-            held = HeldOut.from_bytes(found.read("held_out.npy"), len(rows), DIM)
+            held = HeldOut.from_bytes(found.read("held_out.npy"), len(rows), DIM, "here")
         np.testing.assert_array_equal(held.vectors, vectors_ND[held.rows])
         others_ND = np.delete(vectors_ND, held.rows, axis=0)
         expected = -np.sort(-(held.vectors @ others_ND.T), axis=1)[:, :10]

@@ -45,6 +45,7 @@ def test_the_weight_is_measured_and_auto_asks_as_measured(index):
     best = facts["measured"]["ndcg_at_10"]
     assert facts["mode"] == ("hybrid" if best["hybrid"] > best["dense"] else "dense")
     assert index.query(ASKED, 5) == index.query(ASKED, 5, mode=facts["mode"])
+    assert index.query(ASKED, 5, feedback=2) == index.query(ASKED, 5, mode="hybrid", feedback=2)
 
 
 def test_a_hybrid_answer_is_the_mix_of_both(index):

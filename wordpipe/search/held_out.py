@@ -111,8 +111,8 @@ class HeldOut:
         return buffer.getvalue()
 
     @classmethod
-    def from_bytes(cls, data: bytes, n: int, dim: int) -> "HeldOut":
-        """Read what `to_bytes` wrote of an index of n rows of this width.
+    def from_bytes(cls, data: bytes, n: int, dim: int, where: str) -> "HeldOut":
+        """Read what `to_bytes` wrote of an index of n rows of this width; errors name `where` it stood.
 
         Raises:
             ArtifactError: it is something else.
@@ -123,9 +123,9 @@ class HeldOut:
                 raise ValueError(f"{records.dtype}")
             found = cls(records["row"], records["near"], records["score"], records["floor"], records["vector"])
         except (ValueError, EOFError) as error:
-            raise ArtifactError("no queries of an index", got=error, hint=_HINT) from None
+            raise ArtifactError("no queries of an index", where=where, got=error, hint=_HINT) from None
         if max(found.rows.max(initial=-1), found.near.max(initial=-1)) >= n or found.rows.min(initial=0) < 0:
-            raise ArtifactError("queries of another index", expected=f"rows below {n}", hint=_HINT)
+            raise ArtifactError("queries of another index", where=where, expected=f"rows below {n}", hint=_HINT)
         return found
 
 

@@ -88,9 +88,8 @@ def update_plan(kind: Kind, n: int, dim: int, settings: IndexSettings) -> Plan:
         settings: the settings.
     """
     index_bytes = _index_bytes(kind, n, dim, list_count(n, settings) if kind.family == "lists" else 0, settings)
-    links = (
-        2 * n * 4 * 2 * settings.hnsw_m if kind.family == "graph" else 0
-    )  # the old and the new, beside the graph's own
+    # of a graph the old and the new ones, beside its own
+    links = 2 * n * 4 * 2 * settings.hnsw_m if kind.family == "graph" else 0
     return Plan(kind, resident_bytes() + index_bytes + links + _READING, index_bytes, 0.0)
 
 

@@ -53,6 +53,11 @@ class Ask:
                 "only a hybrid search is asked again", where="feedback", got=f"mode {self.mode}", expected="hybrid"
             )
 
+    @property
+    def is_mixed(self) -> bool:
+        """Whether a setting says how words and vectors are mixed, so that auto is hybrid."""
+        return self.weight is not None or bool(self.feedback)
+
 
 @dataclass(frozen=True)
 class Answers:

@@ -79,7 +79,9 @@ def _updated(job: Job, table: IndexVectors, earlier: Earlier, settings: IndexSet
     update_plan(KINDS[earlier.kind], table.count, table.dim, settings).refuse_above(settings.max_memory_bytes)
     with old.open(INDEX_FILE) as file:
         found = read_lists(file, size=size, where=str(old.path / INDEX_FILE))
-    held = HeldOut.from_bytes(old.read(HELD_OUT), earlier.old_count, table.dim) if old.names(HELD_OUT) else None
+    held = None
+    if old.names(HELD_OUT):
+        held = HeldOut.from_bytes(old.read(HELD_OUT), earlier.old_count, table.dim, str(old.path / HELD_OUT))
     width = Width(int(old.manifest.facts["search_width"]), int(old.manifest.facts["refine"]))
     updater = IndexUpdater(
         found, earlier.kind, table.blocks, earlier.old_rows, earlier.old_count, settings, width, held

@@ -131,7 +131,7 @@ class OpenIndex(Opened):
             ConfigError, ArtifactError: names it.
         """
         self.allowed(ask)
-        if ask.mode in ("lexical", "hybrid") or ask.weight is not None:
+        if ask.mode in ("lexical", "hybrid") or ask.is_mixed:
             self.lexical  # noqa: B018  opened now, so that one that is not there is said once
 
     def nothing_found(self, ask: Ask) -> InputError:
@@ -199,7 +199,7 @@ class OpenIndex(Opened):
         """How queries are asked, if their words all have vectors."""
         if ask.mode != "auto":
             return ask.mode
-        best = "hybrid" if ask.weight is not None else self._fact("lexical", "mode")
+        best = "hybrid" if ask.is_mixed else self._fact("lexical", "mode")
         return "hybrid" if best == "hybrid" and has_lexical(self.artifact) else "dense"
 
     def _routes(self, way: Way, batch: EncodedBatch, ask: Ask) -> list[Route]:
