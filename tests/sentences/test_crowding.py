@@ -29,5 +29,5 @@ def test_a_few_vectors_say_nothing():
     assert told.mean_cosine == 1.0
 
 
-def test_crowded_is_what_the_doctor_calls_sick():
-    assert next(norm.sick for norm in NORMS if norm.name == "mean_cosine") == CROWDED
+def test_what_is_said_unasked_the_doctor_calls_sick():
+    assert next(norm.sick for norm in NORMS if norm.name == "mean_cosine") <= CROWDED

@@ -209,6 +209,7 @@ def test_killed_at_any_moment(kind, seed, command, run, nursery, built, tmp_path
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1_200)  # dozens of runs under strace
 @pytest.mark.skipif(shutil.which("strace") is None, reason="needs strace")
 @pytest.mark.parametrize("call", ["write", "pwrite64", "fsync", "rename,renameat2", "mkdir", "unlink,unlinkat,rmdir"])
 def test_killed_at_every_mutating_system_call_of_a_stage(call, command, built, tmp_path):

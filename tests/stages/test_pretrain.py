@@ -312,7 +312,8 @@ def test_two_processes_make_the_model_of_one(built, tmp_path):
     assert said[1] == ""
     trained(built, tmp_path / "one", steps=5)
     for name, weight in weights(tmp_path / "two").items():
-        torch.testing.assert_close(weight, weights(tmp_path / "one")[name], atol=1e-4, rtol=1e-3)
+        # sums in another order, five steps long: 1.1e-4 at one of 2,048 numbers has been seen
+        torch.testing.assert_close(weight, weights(tmp_path / "one")[name], atol=3e-4, rtol=1e-3)
 
 
 def test_a_model_that_no_machine_holds_is_refused_at_once(built, tmp_path):
