@@ -20,6 +20,7 @@ __all__ = [
     "TextParts",
     "Write",
     "in_pieces",
+    "learned_from_pairs",
     "transform_kind",
 ]
 
@@ -136,6 +137,11 @@ class TextEncoder(Protocol):
     def save(self, write: Write) -> None:
         """Write everything that is needed to load it again, as named files."""
         ...
+
+
+def learned_from_pairs(encoder: TextEncoder) -> bool:
+    """Whether a contrast has trained it; see `TextEncoder.identity`."""
+    return "pairs" in encoder.identity
 
 
 def transform_kind(

@@ -13,7 +13,7 @@ from wordpipe.artifacts.tables import read_schema
 from wordpipe.artifacts.vectors import vector_column
 from wordpipe.errors import InputError
 from wordpipe.sentences.crowding import Crowding
-from wordpipe.sentences.encoder import TextEncoder, transform_kind
+from wordpipe.sentences.encoder import TextEncoder, learned_from_pairs, transform_kind
 from wordpipe.sentences.reuse import VectorPlan
 from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.sentences.transforms import Moments, Transform
@@ -105,7 +105,7 @@ def fitted(vectors: PlannedVectors, raw: TextEncoder, settings: EmbedSettings) -
     if vectors.kept is not None:
         known = vectors.kept.kind != "none"
         return vectors.kept, {"texts": vectors.fitted_on, "changed": vectors.changed} if known else {}
-    kind = transform_kind(settings, raw.kind, raw.dim, len(vectors), contrastive="pairs" in raw.identity)
+    kind = transform_kind(settings, raw.kind, raw.dim, len(vectors), contrastive=learned_from_pairs(raw))
     if kind == "none":
         return Transform.none(raw.dim), {}
     moments = Moments(raw.dim)

@@ -20,9 +20,8 @@ __all__ = ["IndexVectors", "carried_keys", "carry_keys", "later_bytes"]
 
 _KEYS = "row_keys.npy"
 _COUNTING = 7  # bytes of memory that counting takes for each byte of text: 153 MB of 23 MB of sentences
-_WEIGHING = (
-    5  # and opening an encoder and asking it for each byte of its files: 604 MB of a table of word vectors of 122
-)
+_WEIGHING = 5
+"""And opening an encoder and asking it, for each byte of its files: 604 MB of a table of word vectors of 122."""
 
 
 class IndexVectors:

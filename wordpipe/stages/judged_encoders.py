@@ -11,7 +11,7 @@ import numpy.typing as npt
 from wordpipe.artifacts.reader import Artifact, is_artifact
 from wordpipe.errors import ArtifactError
 from wordpipe.runtime import Progress
-from wordpipe.sentences.encoder import TextEncoder, transform_kind
+from wordpipe.sentences.encoder import TextEncoder, learned_from_pairs, transform_kind
 from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.sentences.transforms import Moments, Transform, TransformKind
 from wordpipe.stages.encoders import carried_encoder, open_encoder
@@ -85,7 +85,7 @@ class JudgedEncoder:
         return moments.fit(kind, self.settings.components, dims=self.settings.dims)
 
     def _kind(self, texts: int) -> TransformKind:
-        contrastive = "pairs" in self.encoder.identity
+        contrastive = learned_from_pairs(self.encoder)
         return transform_kind(self.settings, self.encoder.kind, self.encoder.dim, texts, contrastive=contrastive)
 
 

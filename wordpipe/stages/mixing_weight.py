@@ -16,7 +16,7 @@ from wordpipe.search.hits import Hits
 from wordpipe.search.lexical import LexicalIndex
 from wordpipe.search.measured_mix import UNMEASURED, Space, measured_mix
 from wordpipe.search.pseudo_queries import ENOUGH, LEAST, PseudoQueries, draw_queries
-from wordpipe.sentences.encoder import TextEncoder
+from wordpipe.sentences.encoder import TextEncoder, learned_from_pairs
 from wordpipe.stages.encoders import carried_encoder
 from wordpipe.stages.making import Job
 from wordpipe.stages.row_vectors import RowVectors
@@ -40,7 +40,7 @@ def measured_weight(job: Job, source: Artifact, lexical: LexicalIndex) -> dict[s
         return {"weight": UNMEASURED, "mode": "dense", "measured": None}
     job.report("weighing words and vectors", 0, len(asked.texts), "queries")
     encoder = carried_encoder(source)
-    tuned = measured_mix(asked, _space(source, encoder), lexical, trained="pairs" in encoder.identity)
+    tuned = measured_mix(asked, _space(source, encoder), lexical, trained=learned_from_pairs(encoder))
     return {
         "weight": tuned.weight,
         "mode": "hybrid" if tuned.ndcg_at_10["hybrid"] > tuned.ndcg_at_10["dense"] else "dense",

@@ -23,6 +23,7 @@ from wordpipe.search.measured_mix import UNMEASURED, Space, measured_mix
 from wordpipe.search.pseudo_queries import draw_queries
 from wordpipe.search.retrieval import Retriever
 from wordpipe.search.tfidf import Tfidf
+from wordpipe.sentences.encoder import learned_from_pairs
 from wordpipe.sentences.transforms import Transform
 from wordpipe.stages.judged_encoders import JudgedEncoder, Texts
 
@@ -170,6 +171,6 @@ def weigh(
         lambda queries_QD, k: exact_answers(queries_QD, documents_ND, k),
         documents_ND.__getitem__,
     )
-    tuned = measured_mix(asked, space, lexical, trained="pairs" in judged.encoder.identity)
+    tuned = measured_mix(asked, space, lexical, trained=learned_from_pairs(judged.encoder))
     figures = {name: round(value, 4) for name, value in tuned.ndcg_at_10.items()}
     return {"weight": tuned.weight, "measured": {"by": asked.how, "queries": len(asked.texts), "ndcg_at_10": figures}}
