@@ -300,17 +300,22 @@ def test_many_files_with_few_descriptors(tmp_path):
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_file_that_this_user_may_not_read(target, monkeypatch, name):
-    """Root may read anything, so the system's refusal is played."""
+def refuse_to_open(monkeypatch, name, error, *, within=False):
+    """Let the system refuse one name; `within`: only where it is looked for in an open folder."""
     opened = os.open
 
     def refusing(path, *args, **options):
-        if path == Path(name).name and "dir_fd" in options:
-            raise PermissionError(13, "Permission denied", path)
+        if path == name and ("dir_fd" in options or not within):
+            raise error
         return opened(path, *args, **options)
 
     monkeypatch.setattr(os, "open", refusing)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_file_that_this_user_may_not_read(target, monkeypatch, name):
+    """Root may read anything, so the system's refusal is played."""
+    refuse_to_open(monkeypatch, Path(name).name, PermissionError(13, "Permission denied", Path(name).name), within=True)
     with pytest.raises(StorageError, match="may not read") as caught:
         Artifact(target)
     assert caught.value.where == str(target / name)
@@ -319,14 +324,7 @@ def test_a_file_that_this_user_may_not_read(target, monkeypatch, name):
 
 
 def test_other_refusals_name_the_whole_path(target, monkeypatch):
-    opened = os.open
-
-    def refusing(path, *args, **options):
-        if path == MANIFEST:
-            raise OSError(24, "Too many open files", path)
-        return opened(path, *args, **options)
-
-    monkeypatch.setattr(os, "open", refusing)
+    refuse_to_open(monkeypatch, MANIFEST, OSError(24, "Too many open files", MANIFEST))
     with pytest.raises(OSError, match="Too many open files") as caught:
         Artifact(target)
     assert caught.value.filename == str(target / MANIFEST)
