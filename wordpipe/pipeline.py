@@ -140,8 +140,7 @@ class Pipeline:
             inputs = self._planned_inputs(stage, settings)
         except (InputError, ArtifactError, StorageError) as error:
             return State(stage, (f"input unreadable: {error.message}",))
-        body = {"command": stage.verb.name, **settings.recipe()}
-        if recipe_of(stage.verb.makes, body, inputs) == manifest.recipe:
+        if recipe_of(stage.verb.makes, settings.recipe_body(), inputs) == manifest.recipe:
             return State(stage, ())
         return State(stage, tuple(_differences(stage, settings, inputs, manifest)) or ("made by another version",))
 

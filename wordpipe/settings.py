@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from wordpipe.errors import ConfigError
+from wordpipe.removed import recipe_before, why_no_option, why_no_value
 
 __all__ = ["Settings", "declared", "setting"]
 
@@ -51,6 +52,9 @@ def setting(
 class Settings(BaseModel):
     """Frozen, complete and checked settings of one stage. Unknown keys are refused."""
 
+    command: ClassVar[str] = ""
+    """The command that takes them, as in "train mlm"."""
+
     displaces: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     """Setting → those that cannot stand beside it; given later (a flag after a file), it takes their place."""
 
@@ -80,6 +84,10 @@ class Settings(BaseModel):
         named = {f"{name} is given": True for name in self.artifact_fields() if getattr(self, name) is not None}
         return {**self.model_dump(mode="json", include=kept), **named}  # an input's digest does not say what it is for
 
+    def recipe_body(self) -> dict[str, Any]:
+        """What a recipe hashes beside the inputs: command, settings, and those of earlier versions that are gone."""
+        return {"command": self.command, **recipe_before(self.command), **self.recipe()}
+
     @classmethod
     def artifact_fields(cls) -> dict[str, tuple[str, ...]]:
         """The settings that name an artifact, with the kinds each takes."""
@@ -103,11 +111,13 @@ def _explain(error: ValidationError, cls: type[Settings]) -> str:
     for item in error.errors(include_url=False):
         name = ".".join(str(part) for part in item["loc"])
         if item["type"] == "extra_forbidden":
-            lines.append(f"unknown setting {name!r}")
+            lines.append(why_no_option(cls.command, name) or f"unknown setting {name!r}")
         elif item["type"] == "missing":
             lines.append(f"setting {name!r} is required")
         elif not name:
             lines.append(str(item["msg"]).removeprefix("Value error, "))
+        elif said := why_no_value(cls.command, name, item["input"]):
+            lines.append(said)
         else:
             reason = str(item["msg"]).removeprefix("Value error, ").removeprefix("Input should be ")
             lines.append(f"{name} = {item['input']!r} should be {reason}")
@@ -119,8 +129,9 @@ def _hint(error: ValidationError, cls: type[Settings]) -> str | None:
     from difflib import get_close_matches
 
     for item in error.errors(include_url=False):
-        if item["type"] == "extra_forbidden":
-            near = get_close_matches(str(item["loc"][-1]), list(cls.model_fields), n=3, cutoff=0.5)
+        name = str(item["loc"][-1]) if item["loc"] else ""
+        if item["type"] == "extra_forbidden" and why_no_option(cls.command, name) is None:
+            near = get_close_matches(name, list(cls.model_fields), n=3, cutoff=0.5)
             known = near or sorted(cls.model_fields)
             return f"{'did you mean' if near else 'known settings:'} {', '.join(known)}{'?' if near else ''}"
     return None

@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from wordpipe import __version__
+from wordpipe.removed import why_no_command
 from wordpipe.stages.catalog import VERBS
 
 __all__ = ["LazyGroup", "app"]
@@ -88,6 +89,8 @@ class LazyGroup(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
+            if said := why_no_command(" ".join([*ctx.command_path.split()[1:], args[0]])):
+                raise click.UsageError(f"{said}.", ctx) from None
             from difflib import get_close_matches
 
             near = get_close_matches(args[0], self._where, n=2)

@@ -11,6 +11,7 @@ import click
 from wordpipe.cli.options import SettingOption, chosen_settings, settings_options
 from wordpipe.cli.output import human_count, human_seconds, noun, say
 from wordpipe.cli.progress import ProgressDrawer
+from wordpipe.removed import why_no_option, why_no_value
 from wordpipe.stages.catalog import Argument, Verb
 
 __all__ = ["ExampleCommand", "print_made", "stage_command"]
@@ -22,6 +23,23 @@ class ExampleCommand(click.Command):
     def __init__(self, *args: Any, example: str = "", **attrs: Any) -> None:
         super().__init__(*args, **attrs)
         self.example = example
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse; an option or a value that an earlier version took is answered with what to do now."""
+        name = ctx.command_path.partition(" ")[2]
+        try:
+            return super().parse_args(ctx, [*args])  # which it empties
+        except click.NoSuchOption as error:
+            option = error.option_name.lstrip("-").removeprefix("no-").replace("-", "_")
+            if said := why_no_option(name, option):
+                raise click.UsageError(f"--{said}.".replace("_", "-", option.count("_")), ctx) from None
+            raise
+        except click.BadParameter as error:
+            option = (error.param.name or "") if error.param else ""
+            for value in args:
+                if said := why_no_value(name, option, value.rpartition("=")[2]):
+                    raise click.UsageError(f"--{said}.", ctx) from None
+            raise
 
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Example, usage, what it does, options."""

@@ -22,6 +22,8 @@ _ENTRY = re.compile(r"(?P<name>[^:]+)(?::(?P<type>str|int|float|bool))?")
 class IngestSettings(Settings):
     """How sources of text become documents and sentences."""
 
+    command = "ingest"
+
     documents: Literal["auto", "file", "block", "line"] = setting(
         "auto", "what one document of a .txt or .md is: the file (auto), a block between blank lines, or a line"
     )

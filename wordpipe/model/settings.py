@@ -16,6 +16,8 @@ _THREADS = setting(0, "CPU threads, 0 = one per core", ge=0, le=1024)
 class GenerateSettings(Settings):
     """How a text is continued."""
 
+    command = "generate"
+
     max_tokens: int = setting(
         100, "tokens after which a text ends, where the model does not end it before", ge=1, le=10**6
     )
@@ -52,6 +54,8 @@ class GenerateSettings(Settings):
 
 class FillSettings(Settings):
     """How gaps are filled."""
+
+    command = "fill"
 
     top_k: int = setting(5, "candidates for each mask", ge=1, le=10**6)
     device: Device = _DEVICE

@@ -22,6 +22,8 @@ _LISTS = "Lists (ivf, ivf-pq, rabitq, panorama)"
 class IndexSettings(LexicalSettings):
     """Which kind of FAISS index is built, how well it has to find, and what it may cost."""
 
+    command = "index"
+
     type: KindName = setting(
         "auto",
         "flat: exact; ivf-pq: lists of codes, the best compared by their vectors; rabitq: the same with a bit per number; "

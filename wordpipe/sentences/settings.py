@@ -12,6 +12,8 @@ __all__ = ["EmbedSettings"]
 class EmbedSettings(Settings):
     """How texts become unit vectors."""
 
+    command = "embed"
+
     pooling: Literal["auto", "mean", "cls", "max", "first-last", "weighted", "sif"] = setting(
         "auto",
         "what makes one vector of many: mean, cls (the first token), max, first-last (mean of the first and the last layer) "

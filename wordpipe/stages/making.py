@@ -99,7 +99,7 @@ class Job:
     @property
     def recipe(self) -> str:
         """Hash of what is asked for. Complete once all inputs are known."""
-        return recipe_of(self.kind, {"command": self.command, **self.settings.recipe()}, self.inputs)
+        return recipe_of(self.kind, self.settings.recipe_body(), self.inputs)
 
     @property
     def partial(self) -> Path:

@@ -26,6 +26,8 @@ def size_in_bytes(size: str) -> int:
 class TokenizeSettings(Settings):
     """How to train a tokenizer and encode a corpus with it."""
 
+    command = "tokenize"
+
     displaces = {  # noqa: RUF012  (declared in the base)
         **dict.fromkeys(TRAINING, ("tokenizer",)),
         "tokenizer": TRAINING,

@@ -210,6 +210,8 @@ class PretrainSettings(Settings):
 class MaskedSettings(PretrainSettings):
     """Masked language modelling: guess hidden tokens from both sides."""
 
+    command = "train mlm"
+
     mask_rate: float = setting(0.3, "share of the tokens to guess in training", gt=0, le=0.9, section="Masks")
     mask_rate_end: float | None = setting(
         None, "the same share at the end of the training, reached along a line, else the same all along", gt=0, le=0.9
@@ -239,3 +241,5 @@ class MaskedSettings(PretrainSettings):
 
 class CausalSettings(PretrainSettings):
     """Causal language modelling: guess each token from those before it."""
+
+    command = "train clm"

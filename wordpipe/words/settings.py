@@ -16,6 +16,8 @@ _LR = {"skipgram": 0.025, "cbow": 0.05}
 class Word2VecSettings(Settings):
     """What decides the word vectors. Those that are not given follow the size of the text (see `words.sizes`)."""
 
+    command = "train word2vec"
+
     architecture: Literal["skipgram", "cbow"] = setting(
         "skipgram", "skipgram: each neighbour predicts the word; cbow: their mean does"
     )

@@ -31,6 +31,8 @@ _COMPARING = {
 class ContrastiveSettings(ContrastSettings):
     """How to train an encoder of texts on pairs that belong together, or (denoise) to rebuild texts from their vectors."""
 
+    command = "train contrastive"
+
     objective: Literal["contrast", "denoise"] = setting(
         "contrast",
         "contrast: partners near, others far; denoise: a small decoder rebuilds each text from the vector of what is left "

@@ -15,6 +15,8 @@ Format = Literal["auto", "word2vec-text", "word2vec-binary", "glove", "numpy"]
 class ImportSettings(Settings):
     """How a file of word vectors is read."""
 
+    command = "import"
+
     format: Format = setting(
         "auto", "how FILE is written; auto: judged by what is in it. fastText's .vec is word2vec-text"
     )
