@@ -1,0 +1,92 @@
+"""Artifacts that an earlier version made open, verify, answer and stay fresh; its half-finished training goes on."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+import wordpipe
+from wordpipe.pipeline import Pipeline
+
+BEFORE = Path(__file__).parent / "before"
+NAMES = sorted(path.name for path in (BEFORE / "artifacts").iterdir() if not path.name.startswith("."))
+ASKED = "Why the sea has tides"
+
+
+@pytest.fixture
+def before(tmp_path, monkeypatch) -> Path:
+    """A copy of everything, from which the commands run."""
+    shutil.copytree(BEFORE, tmp_path / "before")
+    monkeypatch.chdir(tmp_path / "before")
+    return tmp_path / "before" / "artifacts"
+
+
+def test_there_is_one_of_every_kind():
+    kinds = {json.loads((BEFORE / "artifacts" / name / "manifest.json").read_text())["kind"] for name in NAMES}
+    assert kinds == {"corpus", "tokens", "words", "model", "sentences", "index"}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_they_are_whole_and_say_what_they_are(before, cli, name):
+    assert cli("verify", before / name).code == 0
+    shown = cli("show", before / name, "--rows", 1, "--json")
+    assert (shown.code, json.loads(shown.out)["manifest"]["wordpipe"]) == (0, "0.1.0")
+
+
+def test_they_stay_fresh(before):
+    states = Pipeline("wordpipe.toml").states()
+    assert {state.stage.name: state.reasons for state in states if not state.fresh} == {"half": ("missing",)}
+    assert len(states) == len(NAMES) + 1
+
+
+@pytest.mark.parametrize("name", ["index", "index-hnsw"])
+@pytest.mark.parametrize("mode", ["auto", "dense", "lexical", "hybrid"])
+def test_the_indexes_answer(before, name, mode):
+    with wordpipe.open(before / name) as index:
+        hits = index.query("Why the sea has tides The Moon pulls on the near side of the Earth", 5, mode=mode)
+    assert len(hits) == 5
+    if mode != "dense":
+        assert any("tide" in hit["text"] or hit["title"] == ASKED for hit in hits)
+
+
+def test_the_words_answer(before):
+    with wordpipe.open(before / "words") as words:
+        assert len(words.query("water", 5)) == 5
+
+
+def test_the_models_answer(before, cli):
+    filled = cli("fill", before / "mlm", "the high [MASK] of the day", "--json")
+    assert (filled.code, len(filled.out.splitlines())) == (0, 5)
+    assert cli("generate", before / "clm", "The sea", "--max-tokens", 5).code == 0
+
+
+@pytest.mark.parametrize("model", ["mlm", "static", "contrastive", "words"])
+def test_they_are_built_upon(before, model):
+    wordpipe.embed(before / model, before / "corpus", output=before / "new", threads=1)
+    made = wordpipe.index(before / "new", output=before / "new-index", threads=1)
+    assert made.counts["vectors"] > 400
+
+
+def test_what_they_hold_is_taken_over_by_an_update(before):
+    made = wordpipe.embed(before / "static", before / "corpus", output=before / "sentences-static", update=True)
+    assert made.counts["units_reused"] + made.counts["texts_embedded"] == made.counts["sentences"] == 476
+
+
+def test_a_finished_training_is_extended(before):
+    shape = {"dim": 32, "n_layers": 1, "n_heads": 2, "ffn_dim": 32, "seq_len": 64, "threads": 1}
+    made = wordpipe.train_mlm(before / "tokens", output=before / "longer", extend=before / "mlm", steps=6, **shape)
+    assert made.counts["steps"] == 6
+
+
+def test_a_half_finished_training_goes_on_and_ends_where_it_would_have(before, cli):
+    done = cli("run", "wordpipe.toml")
+    assert done.code == 0
+    assert "continuing a stopped run at step 3" in done.err
+    wanted = load_file(BEFORE / "half.safetensors")
+    found = load_file(before / "half" / "model.safetensors")
+    assert set(found) == set(wanted)
+    for name, weights in wanted.items():  # another kind of processor rounds otherwise
+        np.testing.assert_allclose(found[name], weights, atol=2e-4, err_msg=name)
