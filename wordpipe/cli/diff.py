@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from wordpipe.cli.command import ExampleCommand, common_options
 from wordpipe.cli.output import counted, one_line, safe_text, say
 from wordpipe.cli.progress import ProgressDrawer
-from wordpipe.cli.stage import ExampleCommand
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -52,14 +52,11 @@ _NAMED = 10  # new or gone words named in a line
     help="Align the tables by so many of the commonest shared words.  [default: 5000]",
 )
 @click.option("--word", "only", multiple=True, metavar="WORD", help="Show just this word; may be repeated.")
-@click.option("--verify/--no-verify", default=True, help="Check the artifacts' hashes before use.  [on]")
-@click.option(
-    "--json",
-    "as_json",
-    is_flag=True,
-    help="Print one JSON object: totals, words with all neighbours, new and gone words.",
+@common_options(
+    json="Print one JSON object: totals, words with all neighbours, new and gone words.",
+    quiet="Print nothing but the words and errors.",
+    verify="artifacts'",
 )
-@click.option("-q", "--quiet", is_flag=True, help="Print nothing but the words and errors.")
 def diff(
     old: Path,
     new: Path,

@@ -7,9 +7,9 @@ from typing import Any
 
 import click
 
+from wordpipe.cli.command import ExampleCommand, common_options
 from wordpipe.cli.output import counted, one_line, safe_text, say
 from wordpipe.cli.progress import ProgressDrawer
-from wordpipe.cli.stage import ExampleCommand
 
 __all__ = ["duplicates"]
 
@@ -33,11 +33,11 @@ _MANY = 20  # rows in one group: of fewer texts more than half may well be copie
     default=20,
     help="Groups to show, the largest first, ten texts of each.  [default: 20]",
 )
-@click.option("--verify/--no-verify", default=True, help="Check the artifact's hashes before use.  [on]")
-@click.option(
-    "--json", "as_json", is_flag=True, help="Print one JSON object: totals, and the groups shown with all rows."
+@common_options(
+    json="Print one JSON object: totals, and the groups shown with all rows.",
+    quiet="Print nothing but the groups and errors.",
+    verify="artifact's",
 )
-@click.option("-q", "--quiet", is_flag=True, help="Print nothing but the groups and errors.")
 def duplicates(artifact: Path, threshold: float, n: int, verify: bool, as_json: bool, quiet: bool) -> None:
     """Report groups of texts whose vectors are nearly the same.
 

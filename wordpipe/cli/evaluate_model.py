@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from wordpipe.cli.columns import figure, short_name, side_by_side
+from wordpipe.cli.command import ExampleCommand, common_options
 from wordpipe.cli.output import human_bytes, human_count, say
 from wordpipe.cli.progress import ProgressDrawer
-from wordpipe.cli.stage import ExampleCommand
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -62,9 +62,9 @@ _MEASURES = {  # the name in metrics → its line in the table, and how it is wr
     metavar="N",
     help="CPU threads, 0 = one per core.  [default: 0]",
 )
-@click.option("--verify/--no-verify", default=True, help="Check the artifacts' hashes before use.  [on]")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, with all counts.")
-@click.option("-q", "--quiet", is_flag=True, help="Print nothing but the table and errors.")
+@common_options(
+    json="Print one JSON object, with all counts.", quiet="Print nothing but the table and errors.", verify="artifacts'"
+)
 def model(
     models: tuple[Path, ...],
     data: tuple[str, ...],

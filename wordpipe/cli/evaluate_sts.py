@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from wordpipe.cli.columns import short_name, side_by_side
-from wordpipe.cli.embedding_options import chosen_embedding, embedding_options
+from wordpipe.cli.command import ExampleCommand, common_options
+from wordpipe.cli.options import chosen_embedding, embedding_options
 from wordpipe.cli.output import counted, say
 from wordpipe.cli.progress import ProgressDrawer
-from wordpipe.cli.stage import ExampleCommand
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -55,9 +55,11 @@ _ABOUT = "Correlation of the cosines with the scores, x 100; with 95 % of the dr
 )
 @click.option("--parts", is_flag=True, help="Figures for each file of a folder.")
 @click.option("--pearson", is_flag=True, help="Show Pearson's correlation instead of Spearman's.")
-@click.option("--verify/--no-verify", default=True, help="Check the artifacts' hashes before use.  [on]")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, with all figures.")
-@click.option("-q", "--quiet", is_flag=True, help="Print nothing but the table and errors.")
+@common_options(
+    json="Print one JSON object, with all figures.",
+    quiet="Print nothing but the table and errors.",
+    verify="artifacts'",
+)
 def sts(
     encoders: tuple[Path, ...],
     data: tuple[str, ...],

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from wordpipe.cli.columns import figure, short_name, side_by_side
+from wordpipe.cli.command import ExampleCommand, common_options
 from wordpipe.cli.output import counted, say
 from wordpipe.cli.progress import ProgressDrawer
-from wordpipe.cli.stage import ExampleCommand
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -51,11 +51,11 @@ _METHODS = {"cosadd": "3CosAdd", "cosmul": "3CosMul"}
     help="Leave out pairs and questions with unknown words, or count them as cosine 0 and as wrong.  [default: drop]",
 )
 @click.option("--sections", is_flag=True, help="Figures for each section of the analogies.")
-@click.option("--verify/--no-verify", default=True, help="Check the artifacts' hashes before use.  [on]")
-@click.option(
-    "--json", "as_json", is_flag=True, help="Print one JSON object, with all sections and the first unknown words."
+@common_options(
+    json="Print one JSON object, with all sections and the first unknown words.",
+    quiet="Print nothing but the table and errors.",
+    verify="artifacts'",
 )
-@click.option("-q", "--quiet", is_flag=True, help="Print nothing but the table and errors.")
 def words(
     words: tuple[Path, ...],
     data: tuple[str, ...],

@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
+from wordpipe.cli.command import ExampleCommand, common_options
 from wordpipe.cli.output import counted, human_bytes, say
-from wordpipe.cli.stage import ExampleCommand
 
 __all__ = ["export"]
 
@@ -51,8 +51,7 @@ export: its folder is a Hugging Face folder as it is.
     "--to", "form", type=click.Choice(FORMATS), required=True, help="The format; see above what goes with what."
 )
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The file or folder to write.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
-@click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
+@common_options(json="Print one JSON object on stdout.", quiet="Print nothing but errors.")
 def export(artifact: Path, form: str, output: Path, as_json: bool, quiet: bool) -> None:
     """Write vectors, an encoder or a tokenizer in the format of another program."""
     from wordpipe.stages import export as stage

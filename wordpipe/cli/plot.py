@@ -7,9 +7,9 @@ from typing import Any
 
 import click
 
+from wordpipe.cli.command import ExampleCommand, common_options
 from wordpipe.cli.output import human_bytes, human_count, human_seconds, safe_text, say
 from wordpipe.cli.progress import ProgressDrawer
-from wordpipe.cli.stage import ExampleCommand
 
 __all__ = ["plot"]
 
@@ -39,9 +39,11 @@ _SPARKS = 40
     metavar="N",
     help="Draw nothing before N tokens, steps or seconds.",
 )
-@click.option("--verify/--no-verify", default=True, help="Check the artifacts' hashes before use.  [on]")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout, with all that was logged.")
-@click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors (and the lines of text).")
+@common_options(
+    json="Print one JSON object on stdout, with all that was logged.",
+    quiet="Print nothing but errors (and the lines of text).",
+    verify="artifacts'",
+)
 def plot(
     trained: tuple[Path, ...],
     output: Path | None,

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from wordpipe.cli.command import ExampleCommand, common_options
 from wordpipe.cli.lines import given_lines, is_prompt
 from wordpipe.cli.output import safe_text, say
 from wordpipe.cli.query_batches import batches, stdin_has_more
 from wordpipe.cli.query_explained import explained_lines
-from wordpipe.cli.stage import ExampleCommand
 
 if TYPE_CHECKING:
     from wordpipe.stages.query import Answers, Ask, Opened
@@ -59,11 +59,11 @@ wordpipe query run/words water - salt + sugar"""
 @click.option("--per-document", is_flag=True, help="Of every document its best row alone.")
 @click.option("--min-score", type=float, metavar="SCORE", help="Leave out answers that score less.")
 @click.option("--explain", is_flag=True, help="Say which words carried each score; with --json in full.")
-@click.option(
-    "--json", "as_json", is_flag=True, help="Print one JSON object per hit; of several queries, one after each."
+@common_options(
+    json="Print one JSON object per hit; of several queries, one after each.",
+    quiet="Print nothing but the answers and errors.",
+    verify="artifact's",
 )
-@click.option("--verify/--no-verify", default=True, help="Check the artifact's hashes before use.  [on]")
-@click.option("-q", "--quiet", is_flag=True, help="Print nothing but the answers and errors.")
 def query(
     artifact: Path,
     text: tuple[str, ...],
