@@ -7,7 +7,6 @@ options, and values such as the formats of `export --to` are click's own to comp
 import json
 import os
 import re
-import tomllib
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -88,6 +87,8 @@ def _stages_of_config(ctx: click.Context, incomplete: str) -> list[CompletionIte
 
 def _stages(config: Path) -> dict[str, object]:
     """Stage → its command, as the config says."""
+    import tomllib
+
     try:
         tables = tomllib.loads(config.expanduser().read_text(encoding="utf-8"))["stage"]
         return {name: table.get("command") for name, table in tables.items()}

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from wordpipe.cli.columns import short_name, side_by_side
 from wordpipe.cli.command import ExampleCommand, common_options
 from wordpipe.cli.options import chosen_embedding, embedding_options
 from wordpipe.cli.output import counted, say
 from wordpipe.cli.progress import ProgressDrawer
+from wordpipe.cli.tables import short_name, side_by_side
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from wordpipe.cli.columns import figure, short_name, side_by_side
 from wordpipe.cli.command import ExampleCommand, common_options
 from wordpipe.cli.output import counted, say
 from wordpipe.cli.progress import ProgressDrawer
+from wordpipe.cli.tables import figure, short_name, side_by_side
 
 if TYPE_CHECKING:
     from rich.table import Table

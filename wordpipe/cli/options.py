@@ -1,6 +1,5 @@
 """Command line options made from the fields of a settings class."""
 
-import tomllib
 import types
 from collections.abc import Container, Sequence
 from pathlib import Path
@@ -10,7 +9,6 @@ import click
 from pydantic.fields import FieldInfo
 
 from wordpipe.cli.command import Option
-from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.settings import Settings, declared
 
 __all__ = [
@@ -55,6 +53,8 @@ def assigned_settings(pairs: Sequence[str], given: Container[str] = ()) -> dict[
         pairs: as they stand on the command line.
         given: settings that were given by their options.
     """
+    import tomllib
+
     found: dict[str, Any] = {}
     for pair in pairs:
         name, sign, text = pair.partition("=")
@@ -73,6 +73,8 @@ def assigned_settings(pairs: Sequence[str], given: Container[str] = ()) -> dict[
 
 def embedding_options() -> list[click.Parameter]:
     """One option for each setting of `wordpipe embed` that makes a difference to commands that embed for a while."""
+    from wordpipe.sentences.settings import EmbedSettings
+
     options = [option for option in settings_options(EmbedSettings) if option.name in _EMBEDDING]
     for option in options:
         option.section, option.expert = "How texts become vectors", True

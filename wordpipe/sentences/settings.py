@@ -25,7 +25,7 @@ class EmbedSettings(Settings):
     )
     with_title: bool = setting(True, "documents and windows are read with their title before them", expert=True)
     window: int = setting(
-        0, "tokens (or words) per window; 0 = as many as the model reads at once, 128 for word vectors", ge=0
+        0, "tokens (or words) per window, 0 = as many as the model reads at once, 128 for word vectors", ge=0
     )
     overlap: int = setting(
         16, "tokens that a window shares with the one before it; never more than half", ge=0, expert=True

@@ -53,7 +53,7 @@ class Word2VecSettings(Settings):
     )  # fmt: skip
     min_n: int = setting(3, "shortest character n-gram, where max_n is given", ge=1, le=50, expert=True)
     max_n: int = setting(
-        0, "longest character n-gram; words are then made of theirs, and unknown words get vectors; 0 = none", ge=0, le=50
+        0, "longest character n-gram, 0 = none; words are then made of theirs, and unknown words get vectors", ge=0, le=50
     )  # fmt: skip
     max_ngrams: int = setting(
         2_000_000, "with max_n: character n-grams kept, the commonest", ge=1, le=100_000_000, expert=True
