@@ -19,6 +19,7 @@ from wordpipe.removed import why_no_option, why_no_value
 __all__ = ["COMMON", "ExampleCommand", "Option", "common_options", "common_params", "help_page"]
 
 COMMON = "Common options"
+_LEAST = 3  # options under a heading of the short page
 _ALL = "wordpipe.help_all"  # key in a context's meta: everything is shown
 _NOTE = re.compile(r"  \[(required|on|off|default: [^];:]+)")  # what help says behind a text
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -99,30 +100,38 @@ class ExampleCommand(click.Command):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The options under their headings, the command's own first and the common ones last."""
-        shown_in_full = _ALL in ctx.meta
+        in_full = _ALL in ctx.meta
         sections: dict[str, list[tuple[str, str]]] = {"Options": []}
-        common: list[tuple[str, str]] = []
         left_out = len(self.no_option)
         for param in self.get_params(ctx):
-            record = param.get_help_record(ctx) if isinstance(param, click.Option) else None
+            record = param.get_help_record(ctx)
             if record is None or not isinstance(param, click.Option):
                 continue
-            section = param.section if isinstance(param, Option) else COMMON if "--help" in param.opts else ""
-            if shown_in_full or not (isinstance(param, Option) and param.expert):
-                rows = common if section == COMMON else sections.setdefault(section or "Options", [])
-                rows.append(record if shown_in_full else _brief(param, record, formatter.width))
+            section, expert = (param.section, param.expert) if isinstance(param, Option) else ("", False)
+            if "--help" in param.opts:
+                section = COMMON
+            if in_full or not expert:
+                row = record if in_full else _brief(param, record, formatter.width)
+                sections.setdefault(section or "Options", []).append(row)
             else:
                 left_out += param is not _HELP_ALL
-        col_max = 30 if shown_in_full else max(30, formatter.width // 2 - 9)
-        width = min(col_max, max(len(name) for rows in [*sections.values(), common] for name, _ in rows))
-        for heading, rows in [*sections.items(), (COMMON, common)]:
+        common = sections.pop(COMMON)
+        if not in_full:  # a heading for one or two is not worth its lines
+            for heading in [
+                heading for heading, rows in sections.items() if len(rows) < _LEAST and heading != "Options"
+            ]:
+                sections["Options"] += sections.pop(heading)
+        sections[COMMON] = common
+        col_max = 30 if in_full else max(30, formatter.width // 2 - 9)
+        width = min(col_max, max(len(name) for rows in sections.values() for name, _ in rows))
+        for heading, rows in sections.items():
             if rows:
                 with formatter.section(heading):
                     formatter.write_dl([(name.ljust(width), text) for name, text in rows], col_max=col_max)
-        if shown_in_full and self.no_option:
+        if in_full and self.no_option:
             with formatter.section("Settings without an option (--set NAME=VALUE, or NAME = VALUE in a --config file)"):
                 formatter.write_dl(list(self.no_option.items()))
-        elif not shown_in_full and (left_out or len(self._paragraphs()) > len(self._paragraphs(brief=True))):
+        elif not in_full and (left_out or self._paragraphs() != self._paragraphs(brief=True)):
             formatter.write_paragraph()
             more = f"shows {counted(left_out, 'more options')}" if left_out else "says more"
             formatter.write_text(f"--help-all {more}.")
