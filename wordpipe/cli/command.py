@@ -6,9 +6,8 @@ line by line, and no option that is marked `expert`.
 
 import inspect
 import re
-from collections.abc import Callable, Mapping, Sequence
-from functools import reduce
-from typing import Any, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import click
 
@@ -16,13 +15,12 @@ from wordpipe.cli.completion import complete_by_metavar
 from wordpipe.cli.output import counted, first_clause
 from wordpipe.removed import why_no_option, why_no_value
 
-__all__ = ["COMMON", "ExampleCommand", "Option", "common_options", "common_params", "help_page"]
+__all__ = ["COMMON", "ExampleCommand", "Option", "help_page"]
 
 COMMON = "Common options"
 _LEAST = 3  # options under a heading of the short page
 _ALL = "wordpipe.help_all"  # key in a context's meta: everything is shown
 _NOTE = re.compile(r"  \[(required|on|off|default: [^];:]+)")  # what help says behind a text
-_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 class Option(click.Option):
@@ -48,13 +46,32 @@ class ExampleCommand(click.Command):
 
     Args:
         example: lines for a shell.
+        json: what --json does; empty: there is no such option.
+        quiet: what -q does.
+        verify: whose hashes --verify checks.
         no_option: setting that has no option of its own → what `--help-all` says of it.
     """
 
-    def __init__(self, *args: Any, example: str = "", no_option: Mapping[str, str] | None = None, **attrs: Any) -> None:
+    def __init__(
+        self,
+        *args: Any,
+        example: str = "",
+        json: str = "",
+        quiet: str = "",
+        verify: str = "",
+        no_option: Mapping[str, str] | None = None,
+        **attrs: Any,
+    ) -> None:
         super().__init__(*args, **attrs)
         self.example = example
         self.no_option = no_option or {}
+        if verify:
+            text = f"Check the {verify} hashes before use.  [on]"
+            self.params.append(Option(["--verify/--no-verify"], default=True, expert=True, section=COMMON, help=text))
+        if json:
+            self.params.append(Option(["--json", "as_json"], is_flag=True, section=COMMON, help=json))
+        if quiet:
+            self.params.append(Option(["-q", "--quiet"], is_flag=True, section=COMMON, help=quiet))
         for param in self.params:
             complete_by_metavar(param)
 
@@ -147,34 +164,6 @@ def help_page(ctx: click.Context, *, in_full: bool) -> str:
     if in_full:
         ctx.meta[_ALL] = True
     return ctx.get_help()
-
-
-def common_params(json: str = "", quiet: str = "", verify: str = "") -> list[click.Parameter]:
-    """The options that most commands have, as far as there is a text.
-
-    Args:
-        json: what --json does.
-        quiet: what -q does.
-        verify: whose hashes are checked before use.
-    """
-    found = [Option(names, **attrs) for names, attrs in _common(json, quiet, verify)]
-    return [*found]
-
-
-def common_options(json: str = "", quiet: str = "", verify: str = "") -> Callable[[_Function], _Function]:
-    """The same as a decorator."""
-    made = [click.option(*names, cls=Option, **attrs) for names, attrs in _common(json, quiet, verify)]
-    return lambda function: reduce(lambda done, option: option(done), reversed(made), function)
-
-
-def _common(json: str, quiet: str, verify: str) -> list[tuple[list[str], dict[str, Any]]]:
-    hashes = f"Check the {verify} hashes before use.  [on]"
-    found: list[tuple[str, list[str], dict[str, Any]]] = [
-        (verify, ["--verify/--no-verify"], {"default": True, "expert": True, "help": hashes}),
-        (json, ["--json", "as_json"], {"is_flag": True, "help": json}),
-        (quiet, ["-q", "--quiet"], {"is_flag": True, "help": quiet}),
-    ]
-    return [(names, {"section": COMMON, **attrs}) for text, names, attrs in found if text]
 
 
 def _brief(option: click.Option, record: tuple[str, str], width: int) -> tuple[str, str]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from wordpipe.cli.command import ExampleCommand, common_options
+from wordpipe.cli.command import ExampleCommand
 from wordpipe.cli.output import counted, say
 from wordpipe.cli.progress import ProgressDrawer
 
@@ -20,6 +20,9 @@ _MARKS = {"healthy": "", "weak": " ?", "sick": " !"}
 @click.command(
     cls=ExampleCommand,
     example="wordpipe doctor run/sentences\nwordpipe doctor run/words --components 2 --json",
+    json="Print one JSON object, with the figures of every transform.",
+    quiet="Print nothing but the table and errors.",
+    verify="artifact's",
 )
 @click.argument("artifact", type=click.Path(path_type=Path), metavar="SENTENCES|WORDS|INDEX")
 @click.option(
@@ -35,11 +38,6 @@ _MARKS = {"healthy": "", "weak": " ?", "sick": " !"}
     help="Numbers per vector that whiten keeps, 0 = all.  [default: 0]",
 )  # fmt: skip
 @click.option("--seed", type=click.IntRange(min=0), default=1, help="Of the sample.  [default: 1]", metavar="N")
-@common_options(
-    json="Print one JSON object, with the figures of every transform.",
-    quiet="Print nothing but the table and errors.",
-    verify="artifact's",
-)
 def doctor(
     artifact: Path, sample: int, components: int, dims: int, seed: int, verify: bool, as_json: bool, quiet: bool
 ) -> None:

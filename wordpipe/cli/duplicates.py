@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from wordpipe.cli.command import ExampleCommand, common_options
+from wordpipe.cli.command import ExampleCommand
 from wordpipe.cli.output import counted, one_line, safe_text, say
 from wordpipe.cli.progress import ProgressDrawer
 
@@ -18,7 +18,13 @@ _ROWS = 10  # of a group, for people: one of 1,503 texts filled the screen fifty
 _MANY = 20  # rows in one group: of fewer texts more than half may well be copies
 
 
-@click.command(cls=ExampleCommand, example="wordpipe duplicates run/sentences --threshold 0.95")
+@click.command(
+    cls=ExampleCommand,
+    example="wordpipe duplicates run/sentences --threshold 0.95",
+    json="Print one JSON object: totals, and the groups shown with all rows.",
+    quiet="Print nothing but the groups and errors.",
+    verify="artifact's",
+)
 @click.argument("artifact", metavar="INDEX|SENTENCES", type=click.Path(path_type=Path))
 @click.option(
     "--threshold",
@@ -32,11 +38,6 @@ _MANY = 20  # rows in one group: of fewer texts more than half may well be copie
     type=click.IntRange(0, 1_000_000),
     default=20,
     help="Groups to show, the largest first, ten texts of each.  [default: 20]",
-)
-@common_options(
-    json="Print one JSON object: totals, and the groups shown with all rows.",
-    quiet="Print nothing but the groups and errors.",
-    verify="artifact's",
 )
 def duplicates(artifact: Path, threshold: float, n: int, verify: bool, as_json: bool, quiet: bool) -> None:
     """Report groups of texts whose vectors are nearly the same.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from wordpipe.cli.command import ExampleCommand, common_options
+from wordpipe.cli.command import ExampleCommand
 from wordpipe.cli.output import human_bytes, human_count, say
 from wordpipe.cli.progress import ProgressDrawer
 from wordpipe.cli.tables import figure, short_name, side_by_side
@@ -33,6 +33,9 @@ _MEASURES = {  # the name in metrics → its line in the table, and how it is wr
     cls=ExampleCommand,
     example="wordpipe evaluate model run/model --data run/corpus\n"
     "wordpipe evaluate model run/clm run/larger --data held_out.txt --json",
+    json="Print one JSON object, with all counts.",
+    quiet="Print nothing but the table and errors.",
+    verify="artifacts'",
 )
 @click.argument("models", nargs=-1, required=True, metavar="MODEL...", type=click.Path(path_type=Path))
 @click.option(
@@ -61,9 +64,6 @@ _MEASURES = {  # the name in metrics → its line in the table, and how it is wr
     default=0,
     metavar="N",
     help="CPU threads, 0 = one per core.  [default: 0]",
-)
-@common_options(
-    json="Print one JSON object, with all counts.", quiet="Print nothing but the table and errors.", verify="artifacts'"
 )
 def model(
     models: tuple[Path, ...],

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from wordpipe.cli.command import ExampleCommand, Option, common_options
+from wordpipe.cli.command import ExampleCommand, Option
 from wordpipe.cli.options import chosen_embedding, embedding_options
 from wordpipe.cli.output import say
 from wordpipe.cli.progress import ProgressDrawer
@@ -28,6 +28,9 @@ _HEADS = {"bm25": "BM25", "tfidf": "TF-IDF", "lsi": "LSI", "dense_given": "as gi
     params=embedding_options(),
     example="wordpipe evaluate retrieval run/model --data collection/\n"
     "wordpipe evaluate retrieval run/words --data collection/ --adapt --runs answers/ --json",
+    json="Print one JSON object, with all figures.",
+    quiet="Print nothing but the table and errors.",
+    verify="artifacts'",
 )
 @click.argument("encoders", nargs=-1, metavar="[MODEL|WORDS|SENTENCES]...", type=click.Path(path_type=Path))
 @click.option(
@@ -95,11 +98,6 @@ _HEADS = {"bm25": "BM25", "tfidf": "TF-IDF", "lsi": "LSI", "dense_given": "as gi
 )
 @click.option(
     "--runs", metavar="DIR", type=click.Path(path_type=Path), help="Write each system's answers to DIR/SYSTEM.trec."
-)
-@common_options(
-    json="Print one JSON object, with all figures.",
-    quiet="Print nothing but the table and errors.",
-    verify="artifacts'",
 )
 def retrieval(
     encoders: tuple[Path, ...],

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from wordpipe.cli.command import ExampleCommand, common_options
+from wordpipe.cli.command import ExampleCommand
 from wordpipe.cli.output import counted, say
 from wordpipe.cli.progress import ProgressDrawer
 from wordpipe.cli.tables import figure, short_name, side_by_side
@@ -26,6 +26,9 @@ _METHODS = {"cosadd": "3CosAdd", "cosmul": "3CosMul"}
     cls=ExampleCommand,
     example="wordpipe evaluate words run/words --data wordsim353.txt --data questions-words.txt\n"
     "wordpipe evaluate words run/words run/small --data sets/ --sections",
+    json="Print one JSON object, with all sections and the first unknown words.",
+    quiet="Print nothing but the table and errors.",
+    verify="artifacts'",
 )
 @click.argument("words", nargs=-1, required=True, metavar="WORDS...", type=click.Path(path_type=Path))
 @click.option(
@@ -51,11 +54,6 @@ _METHODS = {"cosadd": "3CosAdd", "cosmul": "3CosMul"}
     help="Leave out pairs and questions with unknown words, or count them as cosine 0 and as wrong.  [default: drop]",
 )
 @click.option("--sections", is_flag=True, help="Figures for each section of the analogies.")
-@common_options(
-    json="Print one JSON object, with all sections and the first unknown words.",
-    quiet="Print nothing but the table and errors.",
-    verify="artifacts'",
-)
 def words(
     words: tuple[Path, ...],
     data: tuple[str, ...],

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from wordpipe.cli.command import ExampleCommand, common_options
+from wordpipe.cli.command import ExampleCommand
 from wordpipe.cli.output import counted, human_bytes, say
 
 __all__ = ["export"]
@@ -45,13 +45,18 @@ export: its folder is a Hugging Face folder as it is.
 """
 
 
-@click.command(cls=ExampleCommand, example=EXAMPLE, help=HELP)
+@click.command(
+    cls=ExampleCommand,
+    example=EXAMPLE,
+    help=HELP,
+    json="Print one JSON object on stdout.",
+    quiet="Print nothing but errors.",
+)
 @click.argument("artifact", type=click.Path(path_type=Path))
 @click.option(
     "--to", "form", type=click.Choice(FORMATS), required=True, help="The format; see above what goes with what."
 )
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The file or folder to write.")
-@common_options(json="Print one JSON object on stdout.", quiet="Print nothing but errors.")
 def export(artifact: Path, form: str, output: Path, as_json: bool, quiet: bool) -> None:
     """Write vectors, an encoder or a tokenizer in the format of another program."""
     from wordpipe.stages import export as stage

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from wordpipe.cli.command import ExampleCommand, common_options
+from wordpipe.cli.command import ExampleCommand
 from wordpipe.cli.output import counted, human_bytes, say
 from wordpipe.cli.progress import ProgressDrawer
 
@@ -16,6 +16,9 @@ __all__ = ["map_"]
     "map",
     cls=ExampleCommand,
     example="wordpipe map run/words -o map.html\nwordpipe map run/words --near bread --words 300 -o bread.html",
+    json="Print one JSON object on stdout.",
+    quiet="Print nothing but errors.",
+    verify="artifact's",
 )
 @click.argument("words", metavar="WORDS", type=click.Path(path_type=Path))
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The HTML file to write.")
@@ -37,7 +40,6 @@ __all__ = ["map_"]
     help="How words get their places; auto is umap where umap-learn is installed, else pca.  [default: auto]",
 )
 @click.option("--groups", type=int, default=10, metavar="N", help="Colours, 1 to 12.  [default: 10]")
-@common_options(json="Print one JSON object on stdout.", quiet="Print nothing but errors.", verify="artifact's")
 def map_(
     words: Path,
     output: Path,

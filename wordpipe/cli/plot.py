@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from wordpipe.cli.command import ExampleCommand, common_options
+from wordpipe.cli.command import ExampleCommand
 from wordpipe.cli.output import human_bytes, human_count, human_seconds, safe_text, say
 from wordpipe.cli.progress import ProgressDrawer
 
@@ -21,6 +21,9 @@ _SPARKS = 40
     cls=ExampleCommand,
     example="wordpipe plot run/model -o curve.png\nwordpipe plot run/adamw run/muon --axis steps --log -o both.svg\n"
     "wordpipe plot run/model",
+    json="Print one JSON object on stdout, with all that was logged.",
+    quiet="Print nothing but errors (and the lines of text).",
+    verify="artifacts'",
 )
 @click.argument("trained", nargs=-1, required=True, metavar="MODEL|WORDS...", type=click.Path(path_type=Path))
 @click.option(
@@ -39,11 +42,6 @@ _SPARKS = 40
     default=0,
     metavar="N",
     help="Draw nothing before N tokens, steps or seconds.",
-)
-@common_options(
-    json="Print one JSON object on stdout, with all that was logged.",
-    quiet="Print nothing but errors (and the lines of text).",
-    verify="artifacts'",
 )
 def plot(
     trained: tuple[Path, ...],

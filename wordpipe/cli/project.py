@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from wordpipe.cli.command import ExampleCommand, common_options
+from wordpipe.cli.command import ExampleCommand
 from wordpipe.cli.output import human_seconds, say
 from wordpipe.cli.progress import ProgressDrawer
 from wordpipe.cli.stage import print_made
@@ -30,13 +30,18 @@ def init(folder: Path) -> None:
     say(f"next: put text files into {folder / 'texts'}, then: wordpipe run {folder / 'wordpipe.toml'}")
 
 
-@click.command(cls=ExampleCommand, example="wordpipe run configs/small.toml")
+@click.command(
+    cls=ExampleCommand,
+    example="wordpipe run configs/small.toml",
+    json="Print one JSON object per stage made.",
+    quiet="Print nothing but errors.",
+    verify="inputs'",
+)
 @_CONFIG
 @click.option("--from", "first", metavar="STAGE", help="Begin with this stage.")
 @click.option("--to", "last", metavar="STAGE", help="End with this stage.")
 @click.option("-n", "--dry-run", is_flag=True, help="Only say what would be made, and why.")
 @click.option("--fresh", is_flag=True, help="Make every stage, fresh or not.")
-@common_options(json="Print one JSON object per stage made.", quiet="Print nothing but errors.", verify="inputs'")
 def run(
     config: Path,
     first: str | None,
@@ -73,9 +78,10 @@ def run(
         )
 
 
-@click.command(cls=ExampleCommand, example="wordpipe status configs/small.toml")
+@click.command(
+    cls=ExampleCommand, example="wordpipe status configs/small.toml", json="Print one JSON object per stage."
+)
 @_CONFIG
-@common_options(json="Print one JSON object per stage.")
 def status(config: Path, as_json: bool) -> None:
     """Say which stages of a pipeline are stale, and why. Makes nothing."""
     from wordpipe.pipeline import Pipeline

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from wordpipe.cli.command import COMMON, ExampleCommand, Option, common_params
+from wordpipe.cli.command import COMMON, ExampleCommand, Option
 from wordpipe.cli.options import assigned_settings, chosen_settings, settings_options, settings_without_option
 from wordpipe.cli.output import human_count, human_seconds, noun, say
 from wordpipe.cli.progress import ProgressDrawer
@@ -20,63 +20,39 @@ __all__ = ["print_made", "stage_command"]
 def stage_command(verb: Verb) -> click.Command:
     """The click command of a verb."""
     settings = verb.load_settings()
-    params: list[click.Parameter] = [_argument(argument) for argument in verb.arguments]
-    output = click.Path(path_type=Path)
-    params.append(Option(["-o", "--output"], type=output, required=True, help=f"Folder of the {verb.makes} to make."))
-    params += settings_options(settings)
-    params += [
-        Option(
-            ["--config"],
-            metavar="FILE[#STAGE]",
-            section=COMMON,
-            help="Take settings from a TOML file; flat keys, or the stage of a pipeline. Flags win.",
-        ),
-        Option(
-            ["--set", "assigned"],
-            metavar="NAME=VALUE",
-            multiple=True,
-            section=COMMON,
-            expert=True,
-            help="Any setting by its name, its value as in TOML; may be repeated.",
-        ),
-        Option(
-            ["--fresh"],
-            is_flag=True,
-            section=COMMON,
-            expert=True,
-            help="Start over, even where a stopped run could be continued.",
-        ),
-        *common_params(json="Print one JSON object on stdout.", quiet="Print nothing but errors.", verify="inputs'"),
-        Option(
-            ["-v", "--verbose"],
-            is_flag=True,
-            section=COMMON,
-            expert=True,
-            help="Say which settings are used and where they come from.",
-        ),
+    config = "Take settings from a TOML file; flat keys, or the stage of a pipeline. Flags win."
+    made = f"Folder of the {verb.makes} to make."
+    params = [
+        *(_argument(argument) for argument in verb.arguments),
+        Option(["-o", "--output"], type=click.Path(path_type=Path), required=True, help=made),
+        *settings_options(settings),
+        _common("--config", metavar="FILE[#STAGE]", help=config, expert=False),
+        _common("--set", metavar="NAME=VALUE", multiple=True, help="Any setting by name, as in TOML; may be repeated."),
+        _common("--fresh", is_flag=True, help="Start over, even where a stopped run could be continued."),
+        _common("-v", "--verbose", is_flag=True, help="Say which settings are used and where they come from."),
     ]
-
-    def callback(**given: Any) -> None:
-        _make(verb, given)
-
     inputs = "\n".join(f"{argument.name}: {argument.text}." for argument in verb.arguments)
     return ExampleCommand(
         verb.name.rpartition(" ")[2],
         params=params,
-        callback=callback,
+        callback=lambda **given: _make(verb, given),
         example=verb.example,
         no_option=settings_without_option(settings),
         help=f"{verb.summary}\n\n\b\n{inputs}",
+        json="Print one JSON object on stdout.",
+        quiet="Print nothing but errors.",
+        verify="inputs'",
     )
+
+
+def _common(*names: str, expert: bool = True, **attrs: Any) -> Option:
+    return Option(names, section=COMMON, expert=expert, **attrs)
 
 
 def _argument(argument: Argument) -> click.Argument:
     name = argument.name.lower().replace("|", "_or_")
-    return click.Argument([name], nargs=-1 if argument.many else 1, required=True, metavar=_metavar(argument))
-
-
-def _metavar(argument: Argument) -> str:
-    return f"{argument.name}..." if argument.many else argument.name
+    metavar = f"{argument.name}..." if argument.many else argument.name
+    return click.Argument([name], nargs=-1 if argument.many else 1, required=True, metavar=metavar)
 
 
 def _make(verb: Verb, given: dict[str, Any]) -> None:
@@ -86,7 +62,7 @@ def _make(verb: Verb, given: dict[str, Any]) -> None:
     settings_class = verb.load_settings()
     from_file = settings_from_file(given["config"], verb.name) if given["config"] else {}
     flags = chosen_settings(settings_class, given)
-    flags |= assigned_settings(given["assigned"], flags)
+    flags |= assigned_settings(given["set"], flags)
     values = settings_class.merge(from_file, flags)
     if _follows():
         given |= {"quiet": True, "as_json": False, "verbose": False}
