@@ -7,8 +7,8 @@ import pytest
 from rich.console import Console
 
 from wordpipe.cli import evaluate, segmentation, tables
-from wordpipe.cli.columns import figure
 from wordpipe.cli.segmentation import print_segmentation
+from wordpipe.cli.tables import figure
 
 METRICS = dict.fromkeys(evaluate._MEASURES, 0.5)
 COUNTS = {"texts": 12, "bytes": 3456, "words": 78, "unspaced_runs": 0, "round_trip_failures": 0}

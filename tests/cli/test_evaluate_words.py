@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from wordpipe.cli import evaluate_words, tables
-from wordpipe.cli.columns import figure
+from wordpipe.cli.tables import figure
 
 
 @pytest.fixture(scope="module")

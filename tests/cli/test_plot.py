@@ -27,7 +27,7 @@ def test_without_a_file_there_are_lines(cli, tmp_path):
         "other: 50 steps, 204.8k tokens, 25.0 s, not finished",
     )
     name, begins, blocks, ends = train.rsplit(maxsplit=3)
-    losses = made_log(floor=4.0).loss("train", "steps").y
+    losses = [row["loss"] for row in made_log(floor=4.0)["log"] if row["split"] == "train"]
     assert (name.strip(), begins, ends) == ("training loss", f"{losses[0]:.3f}", f"{losses[-1]:.3f}")
     assert (len(blocks), blocks[0], blocks[-1]) == (40, "█", "▁")
     assert valid.startswith("  held-out loss   ")
@@ -47,7 +47,7 @@ def test_json_has_the_whole_log(cli, tmp_path):
     made(tmp_path / "model", log)
     found = json.loads(cli("plot", tmp_path / "model", "--json", "-q").out)
     assert (found["path"], found["bytes"]) == (None, None)
-    assert found["runs"] == [{**log.summary(), "log": [dict(row) for row in log.rows]}]
+    assert found["runs"] == [log]
 
 
 def test_wrong_wishes(cli, tmp_path):

@@ -3,7 +3,7 @@ import pytest
 
 from wordpipe.metrics import neighbours
 from wordpipe.metrics.neighbours import kept_shares, nearest_rows
-from wordpipe.report.neighbours import nearest_on_plane
+from wordpipe.report.layout import nearest_on_plane
 
 
 def unit_vectors(n, dim, seed):

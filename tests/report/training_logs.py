@@ -2,7 +2,7 @@
 
 import math
 
-from wordpipe.report.run_log import RunLog
+from wordpipe.stages.plot import told
 
 
 def made_log(
@@ -16,4 +16,4 @@ def made_log(
         rows.append({**row, "split": "train", "loss": loss})
         if valid and step % max(1, steps // valid) == 0:
             rows.append({**row, "split": "valid", "loss": loss + 0.2})
-    return RunLog(name, kind, tuple(rows), entropy, finished)
+    return told(name, kind, rows, entropy, finished=finished)

@@ -4,7 +4,10 @@ import os
 import signal
 import sys
 from types import FrameType
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    from wordpipe.errors import WordpipeError
 
 __all__ = ["main", "run"]
 
@@ -56,12 +59,10 @@ def run() -> int:
     return _flushed(code if isinstance(code, int) else 0)
 
 
-def _show(error: Exception) -> int:
+def _show(error: "WordpipeError") -> int:
     """Print an error of ours: one line, and the next step."""
     from wordpipe.cli.output import say
-    from wordpipe.errors import WordpipeError
 
-    assert isinstance(error, WordpipeError)
     say(f"wordpipe: error: {error.message}" + (f"\n  hint: {error.hint}" if error.hint else ""))
     return error.exit_code
 

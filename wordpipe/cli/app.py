@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from wordpipe import __version__
+from wordpipe.cli.output import first_clause
 from wordpipe.removed import why_no_command
 from wordpipe.stages.catalog import VERBS
 
@@ -26,7 +27,7 @@ _USE = {
     "diff": ("wordpipe.cli.diff:diff", "Show which words moved between two tables of word vectors."),
     "evaluate": (
         "wordpipe.cli.app:_evaluate",
-        "Measure how good a tokenizer, word vectors, a model or an encoder of texts is.",
+        "Measure how good something is; a tokenizer, word vectors, a model, an encoder of texts.",
     ),
     "show": ("wordpipe.cli.inspect:show", "Say what an artifact is, how it was made and what it holds."),
     "verify": ("wordpipe.cli.inspect:verify", "Check that artifacts are whole and unchanged."),
@@ -39,6 +40,7 @@ _PROJECT = {
     "init": ("wordpipe.cli.project:init", "Write a commented config and a Makefile to start from."),
     "run": ("wordpipe.cli.project:run", "Make what is missing or stale in a pipeline, in order."),
     "status": ("wordpipe.cli.project:status", "Say which stages of a pipeline are stale, and why."),
+    "help": ("wordpipe.cli.help:help_", "Show the help of a command; --all: with every option."),
 }
 
 
@@ -97,11 +99,15 @@ class LazyGroup(click.Group):
             hint = f" Did you mean {' or '.join(near)}?" if near else f" There are: {', '.join(self._where)}."
             raise click.UsageError(f"No such command {args[0]!r}.{hint}", ctx) from error
 
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Its commands; the help says what options there are."""
+        self.format_commands(ctx, formatter)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Print the static table."""
         for title, section in self._sections.items():
             with formatter.section(title):
-                formatter.write_dl([(name, text) for name, (_, text) in section.items()])
+                formatter.write_dl([(name, first_clause(text)) for name, (_, text) in section.items()])
 
 
 @contextmanager
@@ -165,7 +171,7 @@ _MAKE = {
     "tokenize": ("", VERBS["tokenize"].summary),
     "train": (
         "wordpipe.cli.app:_train",
-        "Train word vectors (word2vec), a transformer (mlm, clm) or an encoder of texts (contrastive).",
+        "Train word vectors, a transformer or an encoder of texts.",
     ),
     "embed": ("", VERBS["embed"].summary),
     "index": ("", VERBS["index"].summary),
@@ -179,8 +185,9 @@ Example:
   wordpipe tokenize notes/*.txt -o run/tokens
   wordpipe train word2vec run/tokens -o run/words
   wordpipe query run/words king - man + woman
-
-Every stage reads artifacts (folders) and makes one, named by -o. `wordpipe COMMAND --help` shows an example of each.
+Every stage reads artifacts (folders) and makes one, named by -o.
+`wordpipe COMMAND --help` shows its options, --help-all all of them, `wordpipe --version` the version.
+TAB completes after: eval "$(_WORDPIPE_COMPLETE=bash_source wordpipe)"
 """
 
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from wordpipe.cli.command import ExampleCommand
 from wordpipe.cli.output import counted, one_line, safe_text, say
 from wordpipe.cli.progress import ProgressDrawer
-from wordpipe.cli.stage import ExampleCommand
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -25,6 +25,9 @@ _NAMED = 10  # new or gone words named in a line
 @click.command(
     cls=ExampleCommand,
     example="wordpipe diff run/1990 run/2020\nwordpipe diff run/1990 run/2020 --word cloud --word web",
+    json="Print one JSON object: totals, words with all neighbours, new and gone words.",
+    quiet="Print nothing but the words and errors.",
+    verify="artifacts'",
 )
 @click.argument("old", metavar="A", type=click.Path(path_type=Path))
 @click.argument("new", metavar="B", type=click.Path(path_type=Path))
@@ -52,14 +55,6 @@ _NAMED = 10  # new or gone words named in a line
     help="Align the tables by so many of the commonest shared words.  [default: 5000]",
 )
 @click.option("--word", "only", multiple=True, metavar="WORD", help="Show just this word; may be repeated.")
-@click.option("--verify/--no-verify", default=True, help="Check the artifacts' hashes before use.  [on]")
-@click.option(
-    "--json",
-    "as_json",
-    is_flag=True,
-    help="Print one JSON object: totals, words with all neighbours, new and gone words.",
-)
-@click.option("-q", "--quiet", is_flag=True, help="Print nothing but the words and errors.")
 def diff(
     old: Path,
     new: Path,

@@ -7,9 +7,9 @@ from typing import Any
 
 import click
 
+from wordpipe.cli.command import ExampleCommand
 from wordpipe.cli.output import counted, say
 from wordpipe.cli.progress import ProgressDrawer
-from wordpipe.cli.stage import ExampleCommand
 
 __all__ = ["doctor"]
 
@@ -20,6 +20,9 @@ _MARKS = {"healthy": "", "weak": " ?", "sick": " !"}
 @click.command(
     cls=ExampleCommand,
     example="wordpipe doctor run/sentences\nwordpipe doctor run/words --components 2 --json",
+    json="Print one JSON object, with the figures of every transform.",
+    quiet="Print nothing but the table and errors.",
+    verify="artifact's",
 )
 @click.argument("artifact", type=click.Path(path_type=Path), metavar="SENTENCES|WORDS|INDEX")
 @click.option(
@@ -35,9 +38,6 @@ _MARKS = {"healthy": "", "weak": " ?", "sick": " !"}
     help="Numbers per vector that whiten keeps, 0 = all.  [default: 0]",
 )  # fmt: skip
 @click.option("--seed", type=click.IntRange(min=0), default=1, help="Of the sample.  [default: 1]", metavar="N")
-@click.option("--verify/--no-verify", default=True, help="Check the artifact's hashes before use.  [on]")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, with the figures of every transform.")
-@click.option("-q", "--quiet", is_flag=True, help="Print nothing but the table and errors.")
 def doctor(
     artifact: Path, sample: int, components: int, dims: int, seed: int, verify: bool, as_json: bool, quiet: bool
 ) -> None:

@@ -7,9 +7,9 @@ from typing import Any
 
 import click
 
+from wordpipe.cli.command import ExampleCommand
 from wordpipe.cli.output import counted, one_line, safe_text, say
 from wordpipe.cli.progress import ProgressDrawer
-from wordpipe.cli.stage import ExampleCommand
 
 __all__ = ["duplicates"]
 
@@ -18,7 +18,13 @@ _ROWS = 10  # of a group, for people: one of 1,503 texts filled the screen fifty
 _MANY = 20  # rows in one group: of fewer texts more than half may well be copies
 
 
-@click.command(cls=ExampleCommand, example="wordpipe duplicates run/sentences --threshold 0.95")
+@click.command(
+    cls=ExampleCommand,
+    example="wordpipe duplicates run/sentences --threshold 0.95",
+    json="Print one JSON object: totals, and the groups shown with all rows.",
+    quiet="Print nothing but the groups and errors.",
+    verify="artifact's",
+)
 @click.argument("artifact", metavar="INDEX|SENTENCES", type=click.Path(path_type=Path))
 @click.option(
     "--threshold",
@@ -33,11 +39,6 @@ _MANY = 20  # rows in one group: of fewer texts more than half may well be copie
     default=20,
     help="Groups to show, the largest first, ten texts of each.  [default: 20]",
 )
-@click.option("--verify/--no-verify", default=True, help="Check the artifact's hashes before use.  [on]")
-@click.option(
-    "--json", "as_json", is_flag=True, help="Print one JSON object: totals, and the groups shown with all rows."
-)
-@click.option("-q", "--quiet", is_flag=True, help="Print nothing but the groups and errors.")
 def duplicates(artifact: Path, threshold: float, n: int, verify: bool, as_json: bool, quiet: bool) -> None:
     """Report groups of texts whose vectors are nearly the same.
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from wordpipe.cli.columns import figure, short_name, side_by_side
+from wordpipe.cli.command import ExampleCommand
 from wordpipe.cli.output import human_bytes, human_count, say
 from wordpipe.cli.progress import ProgressDrawer
-from wordpipe.cli.stage import ExampleCommand
+from wordpipe.cli.tables import figure, short_name, side_by_side
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -57,6 +57,9 @@ def _read_sizes(ctx: click.Context, param: click.Parameter, value: str | None) -
     cls=ExampleCommand,
     example="wordpipe evaluate tokenizer run/tokens --data run/corpus\n"
     "wordpipe evaluate tokenizer run/tokens --data notes/ --sizes 4000,8000,16000",
+    json="Print one JSON object, with the first failures and unused tokens.",
+    quiet="Print nothing but the table and errors.",
+    verify="artifacts'",
 )
 @click.argument("tokens", nargs=-1, required=True, metavar="TOKENS...", type=click.Path(path_type=Path))
 @click.option(
@@ -67,11 +70,6 @@ def _read_sizes(ctx: click.Context, param: click.Parameter, value: str | None) -
     "--by", metavar="COLUMN", help="Figures for each source, or each value of a metadata column such as lang."
 )
 @click.option("--split", type=click.Choice(["train", "valid", "test"]), help="Judge this part of the corpus only.")
-@click.option("--verify/--no-verify", default=True, help="Check the artifacts' hashes before use.  [on]")
-@click.option(
-    "--json", "as_json", is_flag=True, help="Print one JSON object, with the first failures and unused tokens."
-)
-@click.option("-q", "--quiet", is_flag=True, help="Print nothing but the table and errors.")
 def tokenizer(
     tokens: tuple[Path, ...],
     data: tuple[str, ...],

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from wordpipe.cli.columns import figure, short_name, side_by_side
+from wordpipe.cli.command import ExampleCommand
 from wordpipe.cli.output import human_bytes, human_count, say
 from wordpipe.cli.progress import ProgressDrawer
-from wordpipe.cli.stage import ExampleCommand
+from wordpipe.cli.tables import figure, short_name, side_by_side
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -33,6 +33,9 @@ _MEASURES = {  # the name in metrics → its line in the table, and how it is wr
     cls=ExampleCommand,
     example="wordpipe evaluate model run/model --data run/corpus\n"
     "wordpipe evaluate model run/clm run/larger --data held_out.txt --json",
+    json="Print one JSON object, with all counts.",
+    quiet="Print nothing but the table and errors.",
+    verify="artifacts'",
 )
 @click.argument("models", nargs=-1, required=True, metavar="MODEL...", type=click.Path(path_type=Path))
 @click.option(
@@ -62,9 +65,6 @@ _MEASURES = {  # the name in metrics → its line in the table, and how it is wr
     metavar="N",
     help="CPU threads, 0 = one per core.  [default: 0]",
 )
-@click.option("--verify/--no-verify", default=True, help="Check the artifacts' hashes before use.  [on]")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, with all counts.")
-@click.option("-q", "--quiet", is_flag=True, help="Print nothing but the table and errors.")
 def model(
     models: tuple[Path, ...],
     data: tuple[str, ...],

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from wordpipe.cli.columns import short_name, side_by_side
-from wordpipe.cli.embedding_options import chosen_embedding, embedding_options
+from wordpipe.cli.command import ExampleCommand, Option
+from wordpipe.cli.options import chosen_embedding, embedding_options
 from wordpipe.cli.output import say
 from wordpipe.cli.progress import ProgressDrawer
-from wordpipe.cli.stage import ExampleCommand
+from wordpipe.cli.tables import short_name, side_by_side
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -28,6 +28,9 @@ _HEADS = {"bm25": "BM25", "tfidf": "TF-IDF", "lsi": "LSI", "dense_given": "as gi
     params=embedding_options(),
     example="wordpipe evaluate retrieval run/model --data collection/\n"
     "wordpipe evaluate retrieval run/words --data collection/ --adapt --runs answers/ --json",
+    json="Print one JSON object, with all figures.",
+    quiet="Print nothing but the table and errors.",
+    verify="artifacts'",
 )
 @click.argument("encoders", nargs=-1, metavar="[MODEL|WORDS|SENTENCES]...", type=click.Path(path_type=Path))
 @click.option(
@@ -60,21 +63,42 @@ _HEADS = {"bm25": "BM25", "tfidf": "TF-IDF", "lsi": "LSI", "dense_given": "as gi
     "--language", default="auto", metavar="LANGUAGE", help="Whose endings are cut off words.  [default: auto]"
 )
 @click.option(
-    "--lsi-dim", type=click.IntRange(min=1), default=300, metavar="N", help="Directions of LSI.  [default: 300]"
+    "--lsi-dim",
+    cls=Option,
+    expert=True,
+    type=click.IntRange(min=1),
+    default=300,
+    metavar="N",
+    help="Directions of LSI.  [default: 300]",
 )
 @click.option(
-    "--depth", type=click.IntRange(min=1), default=1_000, metavar="N", help="Documents for each query.  [default: 1000]"
+    "--depth",
+    cls=Option,
+    expert=True,
+    type=click.IntRange(min=1),
+    default=1_000,
+    metavar="N",
+    help="Documents for each query.  [default: 1000]",
 )
-@click.option("--drop-identical", is_flag=True, help="Leave out a document of the same id as its query (ArguAna).")
 @click.option(
-    "--draws", type=click.IntRange(min=0), default=10_000, metavar="N", help="Of the bootstrap.  [default: 10000]"
+    "--drop-identical",
+    cls=Option,
+    expert=True,
+    is_flag=True,
+    help="Leave out a document of the same id as its query (ArguAna).",
+)
+@click.option(
+    "--draws",
+    cls=Option,
+    expert=True,
+    type=click.IntRange(min=0),
+    default=10_000,
+    metavar="N",
+    help="Of the bootstrap.  [default: 10000]",
 )
 @click.option(
     "--runs", metavar="DIR", type=click.Path(path_type=Path), help="Write each system's answers to DIR/SYSTEM.trec."
 )
-@click.option("--verify/--no-verify", default=True, help="Check the artifacts' hashes before use.  [on]")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, with all figures.")
-@click.option("-q", "--quiet", is_flag=True, help="Print nothing but the table and errors.")
 def retrieval(
     encoders: tuple[Path, ...],
     data: str,

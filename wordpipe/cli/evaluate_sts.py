@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from wordpipe.cli.columns import short_name, side_by_side
-from wordpipe.cli.embedding_options import chosen_embedding, embedding_options
+from wordpipe.cli.command import ExampleCommand
+from wordpipe.cli.options import chosen_embedding, embedding_options
 from wordpipe.cli.output import counted, say
 from wordpipe.cli.progress import ProgressDrawer
-from wordpipe.cli.stage import ExampleCommand
+from wordpipe.cli.tables import short_name, side_by_side
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -29,6 +29,9 @@ _ABOUT = "Correlation of the cosines with the scores, x 100; with 95 % of the dr
     params=embedding_options(),
     example="wordpipe evaluate sts run/sentences --data stsb-en-dev.csv --data sts12/\n"
     "wordpipe evaluate sts run/model run/words --data stsb-en-dev.csv --words run/words --json",
+    json="Print one JSON object, with all figures.",
+    quiet="Print nothing but the table and errors.",
+    verify="artifacts'",
 )
 @click.argument("encoders", nargs=-1, metavar="[MODEL|WORDS|SENTENCES]...", type=click.Path(path_type=Path))
 @click.option(
@@ -55,9 +58,6 @@ _ABOUT = "Correlation of the cosines with the scores, x 100; with 95 % of the dr
 )
 @click.option("--parts", is_flag=True, help="Figures for each file of a folder.")
 @click.option("--pearson", is_flag=True, help="Show Pearson's correlation instead of Spearman's.")
-@click.option("--verify/--no-verify", default=True, help="Check the artifacts' hashes before use.  [on]")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, with all figures.")
-@click.option("-q", "--quiet", is_flag=True, help="Print nothing but the table and errors.")
 def sts(
     encoders: tuple[Path, ...],
     data: tuple[str, ...],

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from wordpipe.cli.columns import figure, short_name, side_by_side
+from wordpipe.cli.command import ExampleCommand
 from wordpipe.cli.output import counted, say
 from wordpipe.cli.progress import ProgressDrawer
-from wordpipe.cli.stage import ExampleCommand
+from wordpipe.cli.tables import figure, short_name, side_by_side
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -26,6 +26,9 @@ _METHODS = {"cosadd": "3CosAdd", "cosmul": "3CosMul"}
     cls=ExampleCommand,
     example="wordpipe evaluate words run/words --data wordsim353.txt --data questions-words.txt\n"
     "wordpipe evaluate words run/words run/small --data sets/ --sections",
+    json="Print one JSON object, with all sections and the first unknown words.",
+    quiet="Print nothing but the table and errors.",
+    verify="artifacts'",
 )
 @click.argument("words", nargs=-1, required=True, metavar="WORDS...", type=click.Path(path_type=Path))
 @click.option(
@@ -51,11 +54,6 @@ _METHODS = {"cosadd": "3CosAdd", "cosmul": "3CosMul"}
     help="Leave out pairs and questions with unknown words, or count them as cosine 0 and as wrong.  [default: drop]",
 )
 @click.option("--sections", is_flag=True, help="Figures for each section of the analogies.")
-@click.option("--verify/--no-verify", default=True, help="Check the artifacts' hashes before use.  [on]")
-@click.option(
-    "--json", "as_json", is_flag=True, help="Print one JSON object, with all sections and the first unknown words."
-)
-@click.option("-q", "--quiet", is_flag=True, help="Print nothing but the table and errors.")
 def words(
     words: tuple[Path, ...],
     data: tuple[str, ...],

@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
+from wordpipe.cli.command import ExampleCommand
 from wordpipe.cli.output import counted, human_bytes, say
-from wordpipe.cli.stage import ExampleCommand
 
 __all__ = ["export"]
 
@@ -45,14 +45,18 @@ export: its folder is a Hugging Face folder as it is.
 """
 
 
-@click.command(cls=ExampleCommand, example=EXAMPLE, help=HELP)
+@click.command(
+    cls=ExampleCommand,
+    example=EXAMPLE,
+    help=HELP,
+    json="Print one JSON object on stdout.",
+    quiet="Print nothing but errors.",
+)
 @click.argument("artifact", type=click.Path(path_type=Path))
 @click.option(
     "--to", "form", type=click.Choice(FORMATS), required=True, help="The format; see above what goes with what."
 )
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The file or folder to write.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
-@click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
 def export(artifact: Path, form: str, output: Path, as_json: bool, quiet: bool) -> None:
     """Write vectors, an encoder or a tokenizer in the format of another program."""
     from wordpipe.stages import export as stage

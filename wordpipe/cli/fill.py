@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from wordpipe.cli.command import ExampleCommand
 from wordpipe.cli.lines import given_lines
 from wordpipe.cli.options import chosen_settings, settings_options
 from wordpipe.cli.output import one_line, safe_text, say
-from wordpipe.cli.stage import ExampleCommand
 from wordpipe.model.settings import FillSettings
 
 if TYPE_CHECKING:
@@ -88,9 +88,6 @@ _PARAMS: list[click.Parameter] = [
     click.Option(
         ["--texts"], type=click.Path(path_type=Path), metavar="FILE", help="Read texts from a file, one per line."
     ),
-    click.Option(["--json", "as_json"], is_flag=True, help="Print one JSON object per candidate."),
-    click.Option(["--verify/--no-verify"], default=True, help="Check the artifact's hashes before use.  [on]"),
-    click.Option(["-q", "--quiet"], is_flag=True, help="Print nothing but the candidates and errors."),
 ]
 
 fill = ExampleCommand(
@@ -100,4 +97,7 @@ fill = ExampleCommand(
     help=_HELP,
     example='wordpipe fill run/model "the bees fly to the [MASK]"\n'
     'wordpipe fill run/model "honey is [MASK] and [MASK]" --top-k 3 --json',
+    json="Print one JSON object per candidate.",
+    quiet="Print nothing but the candidates and errors.",
+    verify="artifact's",
 )

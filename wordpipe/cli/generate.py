@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from wordpipe.cli.command import COMMON, ExampleCommand, Option
 from wordpipe.cli.lines import given_lines
 from wordpipe.cli.options import chosen_settings, settings_options
 from wordpipe.cli.output import counted, human_count, safe_text, say
-from wordpipe.cli.stage import ExampleCommand
 from wordpipe.model.settings import GenerateSettings
 
 if TYPE_CHECKING:
@@ -84,10 +84,7 @@ _PARAMS: list[click.Parameter] = [
     click.Option(
         ["--prompts"], type=click.Path(path_type=Path), metavar="FILE", help="Read prompts from a file, one per line."
     ),
-    click.Option(["--json", "as_json"], is_flag=True, help="Print one JSON object per text."),
-    click.Option(["--verify/--no-verify"], default=True, help="Check the artifact's hashes before use.  [on]"),
-    click.Option(["-q", "--quiet"], is_flag=True, help="Print nothing but the texts and errors."),
-    click.Option(["-v", "--verbose"], is_flag=True, help="Say how fast it was."),
+    Option(["-v", "--verbose"], is_flag=True, section=COMMON, expert=True, help="Say how fast it was."),
 ]
 _callback: Callable[..., None] = _generate
 
@@ -98,4 +95,7 @@ generate = ExampleCommand(
     help=_HELP,
     example='wordpipe generate run/model "The bees of the valley"\n'
     'wordpipe generate run/model "Honey is" --samples 3 --temperature 0.7 --seed 5 --json',
+    json="Print one JSON object per text.",
+    quiet="Print nothing but the texts and errors.",
+    verify="artifact's",
 )

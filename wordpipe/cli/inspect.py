@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
+from wordpipe.cli.command import ExampleCommand
 from wordpipe.cli.output import counted, human_bytes, human_seconds, safe_text, say
-from wordpipe.cli.stage import ExampleCommand
 
 __all__ = ["show", "verify"]
 
@@ -15,11 +15,11 @@ __all__ = ["show", "verify"]
 @click.command(
     cls=ExampleCommand,
     example='wordpipe show run/tokens --rows 3\nwordpipe show run/tokens --text "The sea-bed is muddy."',
+    json="Print the manifest (and the rows), or the cut text, as JSON.",
 )
 @click.argument("artifact", type=click.Path(path_type=Path))
 @click.option("--rows", type=click.IntRange(0), default=0, metavar="N", help="Print the first N rows of its table too.")
 @click.option("--text", metavar="TEXT", help="Show instead how its tokenizer cuts this text, with the ids.")
-@click.option("--json", "as_json", is_flag=True, help="Print the manifest (and the rows), or the cut text, as JSON.")
 def show(artifact: Path, rows: int, text: str | None, as_json: bool) -> None:
     """Say what an artifact is, how it was made and what it holds; or how its tokenizer cuts a text."""
     from wordpipe.stages import inspect
@@ -37,10 +37,13 @@ def show(artifact: Path, rows: int, text: str | None, as_json: bool) -> None:
             click.echo(safe_text(f"  {name:<24} {value}"))
 
 
-@click.command(cls=ExampleCommand, example="wordpipe verify run/corpus run/tokens")
+@click.command(
+    cls=ExampleCommand,
+    example="wordpipe verify run/corpus run/tokens",
+    json="Print one JSON object per artifact.",
+    quiet="Print nothing but errors.",
+)
 @click.argument("artifacts", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per artifact.")
-@click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
 def verify(artifacts: tuple[Path, ...], as_json: bool, quiet: bool) -> None:
     """Check that artifacts are whole and unchanged: every byte is read and compared with its hash.
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import click
 
+from wordpipe.cli.command import ExampleCommand
 from wordpipe.cli.output import counted, human_bytes, say
 from wordpipe.cli.progress import ProgressDrawer
-from wordpipe.cli.stage import ExampleCommand
 
 __all__ = ["map_"]
 
@@ -16,6 +16,9 @@ __all__ = ["map_"]
     "map",
     cls=ExampleCommand,
     example="wordpipe map run/words -o map.html\nwordpipe map run/words --near bread --words 300 -o bread.html",
+    json="Print one JSON object on stdout.",
+    quiet="Print nothing but errors.",
+    verify="artifact's",
 )
 @click.argument("words", metavar="WORDS", type=click.Path(path_type=Path))
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The HTML file to write.")
@@ -37,9 +40,6 @@ __all__ = ["map_"]
     help="How words get their places; auto is umap where umap-learn is installed, else pca.  [default: auto]",
 )
 @click.option("--groups", type=int, default=10, metavar="N", help="Colours, 1 to 12.  [default: 10]")
-@click.option("--verify/--no-verify", default=True, help="Check the artifact's hashes before use.  [on]")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
-@click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
 def map_(
     words: Path,
     output: Path,

@@ -1,39 +1,44 @@
 """Command line options made from the fields of a settings class."""
 
 import types
+from collections.abc import Container, Sequence
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin
 
 import click
 from pydantic.fields import FieldInfo
 
+from wordpipe.cli.command import Option
 from wordpipe.settings import Settings, declared
 
-__all__ = ["SettingOption", "chosen_settings", "settings_options"]
+__all__ = [
+    "assigned_settings",
+    "chosen_embedding",
+    "chosen_settings",
+    "embedding_options",
+    "settings_options",
+    "settings_without_option",
+]
 
 _ENDLESS = 100_000  # a larger bound says nothing to a reader of help; it is still checked
+_EMBEDDING = ("pooling", "transform", "components", "dims", "sif_a", "window", "overlap", "device", "dtype", "threads")
 
 
-def settings_options(cls: type[Settings]) -> list[click.Option]:
-    """One option per setting, in the order of the class."""
-    options: list[click.Option] = []
+def settings_options(cls: type[Settings]) -> list[Option]:
+    """One option per setting that has one, in the order of the class."""
+    options: list[Option] = []
     section = ""
     for name, field in cls.model_fields.items():
         section = declared(cls, name).get("section", section)
-        options.append(_option(cls, name, field, section))
+        if declared(cls, name).get("option", True):
+            options.append(_option(cls, name, field, section))
     return options
 
 
-class SettingOption(click.Option):
-    """An option that stands under a heading of its command's help.
-
-    Attributes:
-        section: the heading; empty: with the other options.
-    """
-
-    def __init__(self, *args: Any, section: str = "", **attrs: Any) -> None:
-        super().__init__(*args, **attrs)
-        self.section = section
+def settings_without_option(cls: type[Settings]) -> dict[str, str]:
+    """The other settings, with what help says of them."""
+    fields = {name: field for name, field in cls.model_fields.items() if not declared(cls, name).get("option", True)}
+    return {name: _help(field) for name, field in fields.items()}
 
 
 def chosen_settings(cls: type[Settings], params: dict[str, Any]) -> dict[str, Any]:
@@ -41,22 +46,68 @@ def chosen_settings(cls: type[Settings], params: dict[str, Any]) -> dict[str, An
     return {name: params[name] for name in cls.model_fields if params.get(name) not in (None, ())}
 
 
-def _option(cls: type[Settings], name: str, field: FieldInfo, section: str) -> SettingOption:
+def assigned_settings(pairs: Sequence[str], given: Container[str] = ()) -> dict[str, Any]:
+    """The settings of `--set NAME=VALUE`, a value as in TOML; what is none is a string.
+
+    Args:
+        pairs: as they stand on the command line.
+        given: settings that were given by their options.
+    """
+    import tomllib
+
+    found: dict[str, Any] = {}
+    for pair in pairs:
+        name, sign, text = pair.partition("=")
+        name = name.strip().replace("-", "_")
+        if not sign or not name:
+            raise click.UsageError(f"--set {pair}: give NAME=VALUE.")
+        if name in found or name in given:
+            raise click.UsageError(f"--set {pair}: {name} is given twice.")
+        try:
+            table = tomllib.loads(f"value = {text}")
+        except tomllib.TOMLDecodeError:
+            table = {}
+        found[name] = table["value"] if [*table] == ["value"] else text
+    return found
+
+
+def embedding_options() -> list[click.Parameter]:
+    """One option for each setting of `wordpipe embed` that makes a difference to commands that embed for a while."""
+    from wordpipe.sentences.settings import EmbedSettings
+
+    options = [option for option in settings_options(EmbedSettings) if option.name in _EMBEDDING]
+    for option in options:
+        option.section, option.expert = "How texts become vectors", True
+    return [*options]
+
+
+def chosen_embedding(given: dict[str, Any]) -> dict[str, Any]:
+    """Take these settings out of a command's options; those that were given on the command line."""
+    found = {name: given.pop(name, None) for name in _EMBEDDING}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _option(cls: type[Settings], name: str, field: FieldInfo, section: str) -> Option:
     kind, many = _plain(field.annotation)
     flag = "--" + name.replace("_", "-")
-    text = (field.description or "") + _bounds(field)
-    shown = _default(field)
     if kind is bool:
         flag += f"/--no-{name.replace('_', '-')}"
-    return SettingOption(
+    return Option(
         [flag, name],
         section=section,
+        expert=declared(cls, name).get("expert", False),
+        text=field.description,
         type=_click_type(kind),
         default=None,
         multiple=many,
         metavar=declared(cls, name).get("metavar"),
-        help=f"{text}  [{shown}]" if shown else text,
+        help=_help(field),
     )
+
+
+def _help(field: FieldInfo) -> str:
+    text, shown = (field.description or "") + _bounds(field), _default(field)
+    return f"{text}  [{shown}]" if shown else text
 
 
 def _plain(annotation: Any) -> tuple[Any, bool]:
@@ -83,7 +134,7 @@ def _click_type(kind: Any) -> Any:
 def _default(field: FieldInfo) -> str:
     if field.is_required():
         return "required"
-    if field.default is None or field.default == ():
+    if field.default in (None, (), ""):
         return ""
     if isinstance(field.default, bool):
         return "on" if field.default else "off"

@@ -3,7 +3,17 @@
 import re
 import sys
 
-__all__ = ["counted", "human_bytes", "human_count", "human_seconds", "noun", "one_line", "safe_text", "say"]
+__all__ = [
+    "counted",
+    "first_clause",
+    "human_bytes",
+    "human_count",
+    "human_seconds",
+    "noun",
+    "one_line",
+    "safe_text",
+    "say",
+]
 
 # C0 controls but tab and newline, DEL, C1, bidirectional controls, line and paragraph separators
 _UNSAFE = re.compile(
@@ -11,6 +21,8 @@ _UNSAFE = re.compile(
 )
 
 
+_BRACKETS = re.compile(r" \([^()]*\)")
+_CLAUSE_ENDS = re.compile(r"[;.](?:\s|$)")
 _PLURAL = re.compile(r"\b(\w+[^aisu])s\b")  # documents, bytes; not this, as, was, loss
 _ENDING_Y = re.compile(r"\b(\w+)ies\b")
 
@@ -31,6 +43,15 @@ def one_line(text: str) -> str:
     'a b'
     """
     return " ".join(text.split())
+
+
+def first_clause(text: str) -> str:
+    """The text up to the first semicolon or full stop, without what stands in brackets.
+
+    >>> first_clause("what a single newline (LF) is; auto judges each document")
+    'what a single newline is'
+    """
+    return _CLAUSE_ENDS.split(_BRACKETS.sub("", text), maxsplit=1)[0]
 
 
 def say(text: str) -> None:

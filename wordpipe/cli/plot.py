@@ -2,14 +2,15 @@
 
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import click
 
+from wordpipe.cli.command import ExampleCommand
 from wordpipe.cli.output import human_bytes, human_count, human_seconds, safe_text, say
 from wordpipe.cli.progress import ProgressDrawer
-from wordpipe.cli.stage import ExampleCommand
 
 __all__ = ["plot"]
 
@@ -20,6 +21,9 @@ _SPARKS = 40
     cls=ExampleCommand,
     example="wordpipe plot run/model -o curve.png\nwordpipe plot run/adamw run/muon --axis steps --log -o both.svg\n"
     "wordpipe plot run/model",
+    json="Print one JSON object on stdout, with all that was logged.",
+    quiet="Print nothing but errors (and the lines of text).",
+    verify="artifacts'",
 )
 @click.argument("trained", nargs=-1, required=True, metavar="MODEL|WORDS...", type=click.Path(path_type=Path))
 @click.option(
@@ -39,9 +43,6 @@ _SPARKS = 40
     metavar="N",
     help="Draw nothing before N tokens, steps or seconds.",
 )
-@click.option("--verify/--no-verify", default=True, help="Check the artifacts' hashes before use.  [on]")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout, with all that was logged.")
-@click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors (and the lines of text).")
 def plot(
     trained: tuple[Path, ...],
     output: Path | None,
@@ -65,44 +66,35 @@ def plot(
         found = draw_plot(trained, output, axis=axis, log=log, start=start, run=run)
     if as_json:
         click.echo(json.dumps(found, ensure_ascii=False))
-    elif output is None:
-        for one in found["runs"]:
-            for line in _lines(one, ascii_only=not _has_blocks()):
-                click.echo(safe_text(line))
-    elif not quiet:
-        for one in found["runs"]:
-            say(f"{one['name']}: {_how_far(one)}")
+        return
+    for one in found["runs"]:
+        steps = f"{one['steps']:,} {'steps' if one['kind'] == 'model' else 'epochs'}"
+        head = f"{one['name']}: {steps}, {human_count(one['tokens'])} tokens, {human_seconds(one['seconds'])}"
+        head += "" if one["finished"] else ", not finished"
+        if output is None:
+            click.echo(safe_text("\n  ".join([head, *_lines(one)])))
+        elif not quiet:
+            say(head)
+    if output is not None and not quiet:
         say(f"curves → {output}  ({human_bytes(found['bytes'])})")
 
 
-def _lines(one: dict[str, Any], *, ascii_only: bool) -> list[str]:
-    """A run in a few lines: how far it came, and the course of each figure."""
+def _lines(one: dict[str, Any]) -> Iterator[str]:
+    """The course of each figure of a run."""
     from wordpipe.report.sparkline import trend
 
-    lines = [f"{one['name']}: {_how_far(one)}"]
-    train = [row for row in one["log"] if row["split"] == "train"]
-    valid = [row for row in one["log"] if row["split"] == "valid"]
-    figures = {
-        "training loss": (train, "loss"),
-        "held-out loss": (valid, "loss"),
-        "learning rate": (train or valid, "lr"),
-    }
-    for name, (rows, column) in figures.items():
+    split = {name: [row for row in one["log"] if row["split"] == name] for name in ("train", "valid")}
+    for name, rows, column, form in (
+        ("training loss", split["train"], "loss", ".3f"),
+        ("held-out loss", split["valid"], "loss", ".3f"),
+        ("learning rate", split["train"] or split["valid"], "lr", ".3g"),
+    ):
         values = [row[column] for row in rows]
-        form = ".3g" if column == "lr" else ".3f"
         if any(value is not None for value in values):
-            lines.append("  " + trend(f"{name:15}", values, _SPARKS, form=form, ascii_only=ascii_only))
+            yield trend(f"{name:15}", values, _SPARKS, form=form, ascii_only=not _has_blocks())
     if one["unigram_entropy"] is not None:
-        lines.append(
-            f"  {'unigram entropy':15} {one['unigram_entropy']:.3f}  (the loss of knowing frequencies and nothing else)"
-        )
-    return lines
-
-
-def _how_far(one: dict[str, Any]) -> str:
-    unit = "steps" if one["kind"] == "model" else "epochs"
-    said = f"{one['steps']:,} {unit}, {human_count(one['tokens'])} tokens, {human_seconds(one['seconds'])}"
-    return said if one["finished"] else f"{said}, not finished"
+        entropy = f"{'unigram entropy':15} {one['unigram_entropy']:.3f}"
+        yield f"{entropy}  (the loss of knowing frequencies and nothing else)"
 
 
 def _has_blocks() -> bool:

@@ -3,10 +3,9 @@
 import os
 import sys
 import time
-from types import TracebackType
 from typing import TYPE_CHECKING
 
-from wordpipe.cli.output import human_seconds, say
+from wordpipe.cli.output import human_seconds, safe_text, say
 from wordpipe.runtime import Progress
 
 if TYPE_CHECKING:
@@ -38,9 +37,7 @@ class ProgressDrawer:
             self._bar.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._bar is not None:
             self._bar.stop()
 
@@ -48,31 +45,24 @@ class ProgressDrawer:
         """Draw one report."""
         if self._quiet:
             return
-        if progress.note is not None:
-            self._note(progress.note)
-        elif self._bar is not None:
-            self._draw(progress)
+        if self._bar is not None:
+            self._draw(self._bar, progress)
+        elif progress.note is not None:
+            say(progress.note)
         else:
             self._print(progress)
 
-    def _note(self, text: str) -> None:
-        if self._bar is None:
-            say(text)
-        else:
-            from wordpipe.cli.output import safe_text
-
-            self._bar.console.print(safe_text(text), markup=False, highlight=False)
-
-    def _draw(self, progress: Progress) -> None:
-        assert self._bar is not None
-        if progress.phase != self._phase:
+    def _draw(self, bar: "rich.progress.Progress", progress: Progress) -> None:
+        if progress.note is not None:
+            bar.console.print(safe_text(progress.note), markup=False, highlight=False)
+            return
+        if self._task is None or progress.phase != self._phase:
             self._phase = progress.phase
             if self._task is not None:
-                self._bar.remove_task(self._task)
-            self._task = self._bar.add_task(progress.phase, total=progress.total, figures="")
-        assert self._task is not None
+                bar.remove_task(self._task)
+            self._task = bar.add_task(progress.phase, total=progress.total, figures="")
         figures = "  ".join(f"{name} {value}" for name, value in progress.values.items())
-        self._bar.update(self._task, completed=progress.done, total=progress.total, figures=figures)
+        bar.update(self._task, completed=progress.done, total=progress.total, figures=figures)
 
     def _print(self, progress: Progress) -> None:
         """A plain line when a phase begins to take long, and then every few seconds."""
@@ -99,25 +89,18 @@ def _line(progress: Progress, began: float, done_before: float, now: float) -> s
 
 
 def _make_bar() -> "rich.progress.Progress":
+    from rich import progress
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
     from rich.table import Column
 
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(20),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
+    return progress.Progress(
+        progress.TextColumn("{task.description}"),
+        progress.BarColumn(20),
+        progress.MofNCompleteColumn(),
+        progress.TimeElapsedColumn(),
+        progress.TimeRemainingColumn(),
         # the last one gives way where the terminal is narrow: how far it is matters more than how fast
-        TextColumn("{task.fields[figures]}", table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis")),
+        progress.TextColumn("{task.fields[figures]}", table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis")),
         console=Console(stderr=True),
         transient=True,
         expand=True,

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from wordpipe.cli.command import ExampleCommand
 from wordpipe.cli.output import human_seconds, say
 from wordpipe.cli.progress import ProgressDrawer
-from wordpipe.cli.stage import ExampleCommand, print_made
+from wordpipe.cli.stage import print_made
 
 if TYPE_CHECKING:
     from wordpipe.pipeline import Pipeline, State
@@ -29,15 +30,18 @@ def init(folder: Path) -> None:
     say(f"next: put text files into {folder / 'texts'}, then: wordpipe run {folder / 'wordpipe.toml'}")
 
 
-@click.command(cls=ExampleCommand, example="wordpipe run configs/small.toml")
+@click.command(
+    cls=ExampleCommand,
+    example="wordpipe run configs/small.toml",
+    json="Print one JSON object per stage made.",
+    quiet="Print nothing but errors.",
+    verify="inputs'",
+)
 @_CONFIG
 @click.option("--from", "first", metavar="STAGE", help="Begin with this stage.")
 @click.option("--to", "last", metavar="STAGE", help="End with this stage.")
 @click.option("-n", "--dry-run", is_flag=True, help="Only say what would be made, and why.")
 @click.option("--fresh", is_flag=True, help="Make every stage, fresh or not.")
-@click.option("--verify/--no-verify", default=True, help="Check the inputs' hashes before use.  [on]")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per stage made.")
-@click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
 def run(
     config: Path,
     first: str | None,
@@ -74,9 +78,10 @@ def run(
         )
 
 
-@click.command(cls=ExampleCommand, example="wordpipe status configs/small.toml")
+@click.command(
+    cls=ExampleCommand, example="wordpipe status configs/small.toml", json="Print one JSON object per stage."
+)
 @_CONFIG
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per stage.")
 def status(config: Path, as_json: bool) -> None:
     """Say which stages of a pipeline are stale, and why. Makes nothing."""
     from wordpipe.pipeline import Pipeline

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from wordpipe.cli.command import ExampleCommand
 from wordpipe.cli.lines import given_lines, is_prompt
 from wordpipe.cli.output import safe_text, say
 from wordpipe.cli.query_batches import batches, stdin_has_more
 from wordpipe.cli.query_explained import explained_lines
-from wordpipe.cli.stage import ExampleCommand
 
 if TYPE_CHECKING:
     from wordpipe.stages.query import Answers, Ask, Opened
@@ -28,7 +28,13 @@ wordpipe query run/index "bees" --where "year > 2000 and lang = 'en'" --explain
 wordpipe query run/words water - salt + sugar"""
 
 
-@click.command(cls=ExampleCommand, example=_EXAMPLES)
+@click.command(
+    cls=ExampleCommand,
+    example=_EXAMPLES,
+    json="Print one JSON object per hit; of several queries, one after each.",
+    quiet="Print nothing but the answers and errors.",
+    verify="artifact's",
+)
 @click.argument("artifact", metavar="INDEX|WORDS", type=click.Path(path_type=Path))
 @click.argument("text", nargs=-1, metavar="[QUERY]...")
 @click.option("-k", type=click.IntRange(1, 100_000), default=10, help="Answers per query.  [default: 10]")
@@ -59,11 +65,6 @@ wordpipe query run/words water - salt + sugar"""
 @click.option("--per-document", is_flag=True, help="Of every document its best row alone.")
 @click.option("--min-score", type=float, metavar="SCORE", help="Leave out answers that score less.")
 @click.option("--explain", is_flag=True, help="Say which words carried each score; with --json in full.")
-@click.option(
-    "--json", "as_json", is_flag=True, help="Print one JSON object per hit; of several queries, one after each."
-)
-@click.option("--verify/--no-verify", default=True, help="Check the artifact's hashes before use.  [on]")
-@click.option("-q", "--quiet", is_flag=True, help="Print nothing but the answers and errors.")
 def query(
     artifact: Path,
     text: tuple[str, ...],

@@ -8,113 +8,51 @@ from typing import Any
 
 import click
 
-from wordpipe.cli.options import SettingOption, chosen_settings, settings_options
+from wordpipe.cli.command import COMMON, ExampleCommand, Option
+from wordpipe.cli.options import assigned_settings, chosen_settings, settings_options, settings_without_option
 from wordpipe.cli.output import human_count, human_seconds, noun, say
 from wordpipe.cli.progress import ProgressDrawer
-from wordpipe.removed import why_no_option, why_no_value
 from wordpipe.stages.catalog import Argument, Verb
 
-__all__ = ["ExampleCommand", "print_made", "stage_command"]
-
-
-class ExampleCommand(click.Command):
-    """A command whose help leads with an example that runs."""
-
-    def __init__(self, *args: Any, example: str = "", **attrs: Any) -> None:
-        super().__init__(*args, **attrs)
-        self.example = example
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse; an option or a value that an earlier version took is answered with what to do now."""
-        name = ctx.command_path.partition(" ")[2]
-        try:
-            return super().parse_args(ctx, [*args])  # which it empties
-        except click.NoSuchOption as error:
-            option = error.option_name.lstrip("-").removeprefix("no-").replace("-", "_")
-            if said := why_no_option(name, option):
-                raise click.UsageError(f"--{said}.".replace("_", "-", option.count("_")), ctx) from None
-            raise
-        except click.BadParameter as error:
-            option = (error.param.name or "") if error.param else ""
-            for value in args:
-                if said := why_no_value(name, option, value.rpartition("=")[2]):
-                    raise click.UsageError(f"--{said}.", ctx) from None
-            raise
-
-    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Example, usage, what it does, options."""
-        if self.example:
-            formatter.write_text("Example:")
-            for line in self.example.splitlines():
-                formatter.write(f"  {line}\n")
-            formatter.write_paragraph()
-        super().format_help(ctx, formatter)
-
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The options, under headings where their settings name some."""
-        sections: dict[str, list[tuple[str, str]]] = {"Options": []}
-        for param in self.get_params(ctx):
-            if isinstance(param, click.Option) and (record := param.get_help_record(ctx)) is not None:
-                heading = param.section if isinstance(param, SettingOption) and param.section else "Options"
-                sections.setdefault(heading, []).append(record)
-        for heading, records in sections.items():
-            with formatter.section(heading):
-                formatter.write_dl(records)
-
-
-def _common_options() -> list[click.Option]:
-    """The options that every command has which makes something."""
-    return [
-        click.Option(["--json", "as_json"], is_flag=True, help="Print one JSON object on stdout."),
-        click.Option(["-q", "--quiet"], is_flag=True, help="Print nothing but errors."),
-        click.Option(["-v", "--verbose"], is_flag=True, help="Say which settings are used and where they come from."),
-    ]
+__all__ = ["print_made", "stage_command"]
 
 
 def stage_command(verb: Verb) -> click.Command:
     """The click command of a verb."""
     settings = verb.load_settings()
-    params: list[click.Parameter] = [_argument(argument) for argument in verb.arguments]
-    output = click.Path(path_type=Path)
-    params.append(
-        click.Option(["-o", "--output"], type=output, required=True, help=f"Folder of the {verb.makes} to make.")
-    )
-    params += settings_options(settings)
-    params.append(
-        click.Option(
-            ["--config"],
-            metavar="FILE[#STAGE]",
-            help="Take settings from a TOML file: flat keys, or the stage of a pipeline. Flags win.",
-        )
-    )
-    params.append(
-        click.Option(["--fresh"], is_flag=True, help="Start over, even where a stopped run could be continued.")
-    )
-    params.append(
-        click.Option(["--verify/--no-verify"], default=True, help="Check the inputs' hashes before use.  [on]")
-    )
-    params += _common_options()
-
-    def callback(**given: Any) -> None:
-        _make(verb, given)
-
+    config = "Take settings from a TOML file; flat keys, or the stage of a pipeline. Flags win."
+    made = f"Folder of the {verb.makes} to make."
+    params = [
+        *(_argument(argument) for argument in verb.arguments),
+        Option(["-o", "--output"], type=click.Path(path_type=Path), required=True, help=made),
+        *settings_options(settings),
+        _common("--config", metavar="FILE[#STAGE]", help=config, expert=False),
+        _common("--set", metavar="NAME=VALUE", multiple=True, help="Any setting by name, as in TOML; may be repeated."),
+        _common("--fresh", is_flag=True, help="Start over, even where a stopped run could be continued."),
+        _common("-v", "--verbose", is_flag=True, help="Say which settings are used and where they come from."),
+    ]
     inputs = "\n".join(f"{argument.name}: {argument.text}." for argument in verb.arguments)
     return ExampleCommand(
         verb.name.rpartition(" ")[2],
         params=params,
-        callback=callback,
+        callback=lambda **given: _make(verb, given),
         example=verb.example,
+        no_option=settings_without_option(settings),
         help=f"{verb.summary}\n\n\b\n{inputs}",
+        json="Print one JSON object on stdout.",
+        quiet="Print nothing but errors.",
+        verify="inputs'",
     )
+
+
+def _common(*names: str, expert: bool = True, **attrs: Any) -> Option:
+    return Option(names, section=COMMON, expert=expert, **attrs)
 
 
 def _argument(argument: Argument) -> click.Argument:
     name = argument.name.lower().replace("|", "_or_")
-    return click.Argument([name], nargs=-1 if argument.many else 1, required=True, metavar=_metavar(argument))
-
-
-def _metavar(argument: Argument) -> str:
-    return f"{argument.name}..." if argument.many else argument.name
+    metavar = f"{argument.name}..." if argument.many else argument.name
+    return click.Argument([name], nargs=-1 if argument.many else 1, required=True, metavar=metavar)
 
 
 def _make(verb: Verb, given: dict[str, Any]) -> None:
@@ -124,6 +62,7 @@ def _make(verb: Verb, given: dict[str, Any]) -> None:
     settings_class = verb.load_settings()
     from_file = settings_from_file(given["config"], verb.name) if given["config"] else {}
     flags = chosen_settings(settings_class, given)
+    flags |= assigned_settings(given["set"], flags)
     values = settings_class.merge(from_file, flags)
     if _follows():
         given |= {"quiet": True, "as_json": False, "verbose": False}

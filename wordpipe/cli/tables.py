@@ -1,15 +1,20 @@
 """Tables on stdout: as wide as the terminal; in a pipe, as wide as they are and without colour."""
 
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+from wordpipe.cli.output import safe_text
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-__all__ = ["console", "new_table"]
+__all__ = ["console", "figure", "new_table", "short_name", "side_by_side"]
 
+_Column = TypeVar("_Column")
 _PIPED_WIDTH = 10_000  # nothing is folded
+_UNBOUNDED = 100_000
 
 
 def console() -> "Console":
@@ -41,3 +46,44 @@ def new_table(first: str, *heads: str, title: str | None = None) -> "Table":
     for head in heads:
         table.add_column(Text(head, justify="right"), justify="right", overflow="fold")
     return table
+
+
+def side_by_side(
+    columns: Sequence[_Column], build: "Callable[[Sequence[_Column]], Table]", screen: "Console"
+) -> "Iterator[Table]":
+    """Tables of all columns, as few as fit the screen; one column is a table even where it has to be folded.
+
+    Args:
+        columns: what the tables show.
+        build: makes the table of some of them.
+        screen: where they are printed.
+    """
+    free = screen.options.update(max_width=_UNBOUNDED)
+    first = 0
+    while first < len(columns):
+        last = first + 1
+        while (
+            last < len(columns)
+            and screen.measure(build(columns[first : last + 1]), options=free).maximum <= screen.width
+        ):
+            last += 1
+        yield build(columns[first:last])
+        first = last
+
+
+def figure(value: float | None, form: str) -> str:
+    """A figure; what is not there as a dash, and a share too little to be written as less than the least that can be.
+
+    >>> figure(0.1234, "{:.1%}"), figure(0.0001, "{:.1%}"), figure(None, "{:.1%}")
+    ('12.3%', '<0.1%', '–')
+    """
+    if not value:
+        return "–" if value is None else "0"
+    shown = form.format(value)
+    return f"<{shown[:-2]}1%" if shown.endswith("%") and not float(shown[:-1]) else shown
+
+
+def short_name(name: str, room: int) -> str:
+    """A name on one line of at most `room` characters; the end of a long one says most."""
+    name = safe_text(" ".join(name.split()))
+    return name if len(name) <= room else "…" + name[1 - room :]

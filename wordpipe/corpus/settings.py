@@ -27,9 +27,13 @@ class IngestSettings(Settings):
     documents: Literal["auto", "file", "block", "line"] = setting(
         "auto", "what one document of a .txt or .md is: the file (auto), a block between blank lines, or a line"
     )
-    first_line_title: bool = setting(False, "the first line of a file or block is its title, not part of its text")
+    first_line_title: bool = setting(
+        False, "the first line of a file or block is its title, not part of its text", expert=True
+    )
     newline: Literal["auto", "paragraph", "space"] = setting(
-        "auto", "what a single newline is; auto judges each document by whether its lines are wrapped at a width"
+        "auto",
+        "what a single newline is; auto judges each document by whether its lines are wrapped at a width",
+        expert=True,
     )
     format: Literal["auto", "txt", "md", "jsonl", "csv", "tsv", "parquet"] = setting(
         "auto", "read every source as this, whatever its name and even if it looks binary"
@@ -40,15 +44,18 @@ class IngestSettings(Settings):
         (), "further fields to keep as columns: NAME, or NAME:int, NAME:float, NAME:bool", metavar="NAME[:TYPE]"
     )
     bad_bytes: Literal["replace", "skip", "fail"] = setting(
-        "replace", "invalid UTF-8: put U+FFFD for it, drop the line, or stop"
+        "replace", "invalid UTF-8: put U+FFFD for it, drop the line, or stop", expert=True
     )
     deduplicate: bool = setting(True, "keep only the first of documents with the same text")
     valid: float = setting(0.01, "share of the documents kept for validation", ge=0, lt=1)
     test: float = setting(0.0, "share of the documents kept for tests", ge=0, lt=1)
-    max_document_bytes: int = setting(16 << 20, "longer records are split at a space", ge=1024, le=1 << 30)
-    max_sentence_chars: int = setting(2000, "longer sentences are split at a space", ge=20, le=1 << 20)
+    max_document_bytes: int = setting(16 << 20, "longer records are split at a space", ge=1024, le=1 << 30, expert=True)
+    max_sentence_chars: int = setting(2000, "longer sentences are split at a space", ge=20, le=1 << 20, expert=True)
     max_expand: int = setting(
-        200, "a compressed source may grow to at most this many times its size, beyond the first 64 MiB", ge=2
+        200,
+        "a compressed source may grow to at most this many times its size, beyond the first 64 MiB",
+        ge=2,
+        expert=True,
     )
     update: bool = setting(
         False,

@@ -10,7 +10,7 @@ __all__ = ["Device", "FillSettings", "GenerateSettings"]
 
 Device = Literal["auto", "cpu", "cuda", "mps"]
 _DEVICE = setting("auto", "where the model runs; auto takes the fastest there is")
-_THREADS = setting(0, "CPU threads, 0 = one per core", ge=0, le=1024)
+_THREADS = setting(0, "CPU threads, 0 = one per core", ge=0, le=1024, expert=True)
 
 
 class GenerateSettings(Settings):
@@ -37,8 +37,9 @@ class GenerateSettings(Settings):
         "logits of tokens that are in the text are divided by it (multiplied where negative), 1 = off",
         gt=0,
         le=100,
+        expert=True,
     )
-    no_repeat_ngram: int = setting(0, "no run of this many tokens comes twice, 0 = off", ge=0, le=1000)
+    no_repeat_ngram: int = setting(0, "no run of this many tokens comes twice, 0 = off", ge=0, le=1000, expert=True)
     stop: tuple[str, ...] = setting((), "end the text before this string; may be repeated", metavar="STRING")
     samples: int = setting(1, "texts to make of a prompt", ge=1, le=10_000)
     seed: int = setting(1, "seed of the draws: the same seed gives the same text", ge=0, lt=2**32)

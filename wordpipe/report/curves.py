@@ -1,75 +1,93 @@
-"""Curves of trainings as a picture: loss above, learning rate below on the same axis, names at the ends of the lines."""
+"""Curves of trainings as a picture by matplotlib: loss above, learning rate below on the same axis."""
 
 import warnings
-from collections.abc import Callable, Sequence
-from importlib.util import find_spec
+from collections.abc import Mapping, Sequence
 from io import BytesIO
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from wordpipe.errors import ConfigError, InputError
-from wordpipe.report.curve_style import COLOURS, GREY, INK, count_label, plain_style, rate_label, short_name, time_unit
-from wordpipe.report.end_labels import End, write_ends
-from wordpipe.report.run_log import Course, RunLog
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
-__all__ = ["INSTALL_MATPLOTLIB", "MOST_RUNS", "PictureForm", "draw_curves", "has_matplotlib", "smooth"]
+__all__ = ["COLOURS", "draw_curves", "smooth"]
 
-PictureForm = Literal["png", "svg"]
-INSTALL_MATPLOTLIB = 'pip install "matplotlib>=3.10"'
-MOST_RUNS = len(COLOURS)
+Course = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]
+"""How far the training was, not falling, and a figure: (N,) each, finite."""
 
-_SIZE, _DPI = (8.0, 14 / 3), 150  # 1200 by 700 pixels
-_EDGE, _LEFT, _TOP, _BOTTOM = 0.013, 0.07, 0.83, 0.085  # shares of the width and the height
+# Okabe and Ito 2008, "Color Universal Design", told apart by people with any kind of colour blindness; their yellow is left
+# out, as white swallows it
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+_GREY = "#5F6368"
+_STYLE: Any = {
+    "font.size": 8.5, "text.parse_math": False, "axes.edgecolor": _GREY, "axes.linewidth": 0.6, "axes.spines.top": False,
+    "axes.spines.right": False, "axes.spines.left": False, "axes.grid": True, "axes.grid.axis": "y", "axes.axisbelow": True,
+    "axes.titlelocation": "left", "axes.titlesize": 8.5, "axes.titlecolor": _GREY, "grid.color": "#E3E5E8",
+    "xtick.color": _GREY, "ytick.color": _GREY, "ytick.major.size": 0, "legend.frameon": False,
+    "svg.hashsalt": "wordpipe",  # names of clip paths are random without it
+}  # fmt: skip
 _METADATA: dict[str, dict[str, Any]] = {"png": {"Software": None}, "svg": {"Date": None, "Creator": None}}
 _SMOOTHED_FROM = 60  # reports; fewer are drawn as they are
-_TITLE_CHARS = 76
-
-
-def has_matplotlib() -> bool:
-    """Whether matplotlib is installed; it is not imported."""
-    return find_spec("matplotlib") is not None
+_TITLE_CHARS, _NAME_CHARS = 76, 24
+_UNITS = (("hours", 3600.0, 3 * 3600), ("minutes", 60.0, 300), ("seconds", 1.0, 0))
 
 
 def draw_curves(
-    runs: Sequence[RunLog],
+    runs: Sequence[Mapping[str, Any]],
     *,
     axis: str = "tokens",
     log_axis: bool = False,
     start: float = 0,
-    form: PictureForm = "png",
+    form: str = "png",
 ) -> bytes:
     """The picture. The same logs and the same version of matplotlib give the same bytes.
 
     Args:
-        runs: one or several, at most `MOST_RUNS`, each with a loss.
+        runs: one or several, at most as many as there are colours, as `stages.plot` reads them.
         axis: what is on the horizontal axis: tokens, steps or seconds.
         log_axis: whether that axis is logarithmic.
         start: nothing before it is drawn; in tokens, steps or seconds, as the axis is.
         form: png (1200 by 700 pixels) or svg.
 
     Raises:
-        ConfigError: matplotlib is not installed, or there are more runs than colours.
+        ConfigError: there are more runs than colours.
         InputError: a run has no loss.
     """
-    runs = [run.since(start, axis) for run in runs]
-    _check(runs)
-    with warnings.catch_warnings(), plain_style():
+    if len(runs) > len(COLOURS):
+        raise ConfigError("too many curves to tell apart", got=len(runs), expected=f"at most {len(COLOURS)}")
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of letters that the font lacks: they are drawn as boxes
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        import matplotlib as mpl
         from matplotlib.figure import Figure
+        from matplotlib.ticker import EngFormatter
 
-        figure = Figure(figsize=_SIZE, dpi=_DPI)
-        FigureCanvasAgg(figure)  # measures text, for every form
-        axes, ends = _draw(figure, runs, axis, start, log_axis=log_axis)
-        write_ends(figure, axes, ends)
-        file = BytesIO()
-        figure.savefig(file, format=form, metadata=_METADATA[form])
+        with mpl.rc_context():
+            mpl.rcdefaults()  # what the user's matplotlibrc says is set aside
+            mpl.rcParams.update(_STYLE)
+            figure = Figure(figsize=(8.0, 14 / 3), dpi=150, layout="constrained")
+            loss, lr = figure.subplots(2, 1, sharex=True, height_ratios=[4, 1])
+            unit, scale = _unit(runs, axis)
+            for number, run in enumerate(runs):
+                colours = COLOURS[number], COLOURS[number + (len(runs) == 1)]
+                _draw_run(loss, lr, run, colours, axis, start, scale)
+            _draw_entropies(loss, runs)
+            loss.set_title("loss, nats per target")
+            lr.set_title("learning rate")
+            lr.set_xlabel(unit, loc="right", color=_GREY)
+            lr.set_ylim(bottom=0)
+            low, high = loss.dataLim.intervalx
+            if log_axis and 0 < low < high:
+                lr.set_xscale("log")
+            lr.set_xlim(low if log_axis or start > 0 or low == high else 0, high if low < high else None)
+            lr.xaxis.set_major_formatter(EngFormatter(sep=""))
+            title = _short(", ".join(run["name"] for run in runs), _TITLE_CHARS)
+            figure.suptitle(title, x=0.01, ha="left", fontsize=11, fontweight="bold")
+            loss.legend(bbox_to_anchor=(1.0, 1.0), loc="upper left", title=_key(runs), alignment="left")
+            file = BytesIO()
+            figure.savefig(file, format=form, metadata=_METADATA[form])
     return file.getvalue()
 
 
@@ -89,173 +107,71 @@ def smooth(values: npt.NDArray[np.float64], reach: int) -> npt.NDArray[np.float6
     return means
 
 
-def _check(runs: Sequence[RunLog]) -> None:
-    if not has_matplotlib():
-        raise ConfigError("matplotlib, which draws the picture, is not installed", hint=INSTALL_MATPLOTLIB)
-    if not 1 <= len(runs) <= MOST_RUNS:
-        raise ConfigError("too many curves to tell apart", got=len(runs), expected=f"1 to {MOST_RUNS}")
-    for run in runs:
-        if not any(len(run.loss(split, "steps")) for split in ("train", "valid")):
-            raise InputError("there is no loss to draw", where=run.name, got=f"{len(run.rows)} reports")
+def _draw_run(loss: "Axes", lr: "Axes", run: Mapping[str, Any], colours: tuple[str, str], *place: Any) -> None:
+    """The lines of one run: training and held-out loss, the first thin where both have one colour; and the learning rate."""
+    (x, y), (valid_x, valid), rate = (
+        _course(run["log"], *what, *place) for what in (("train", "loss"), ("valid", "loss"), ("", "lr"))
+    )
+    if not len(x) + len(valid_x):
+        raise InputError("there is no loss to draw", where=run["name"], got=f"{len(run['log'])} reports")
+    alone, end = colours[0] != colours[1], "" if run["finished"] else " …"
+    name = _short(run["name"], _NAME_CHARS)
+    if alone or not len(valid):
+        if len(y) >= _SMOOTHED_FROM:  # every report stays to be seen behind the smooth line
+            loss.plot(x, y, color=colours[0], linewidth=0.7, alpha=0.3)
+        label = f"{'training' if alone else name} {y[-1]:.2f}{end}" if len(y) else None
+        look: dict[str, Any] = {"linewidth": 1.6, "label": label}
+    else:
+        look = {"linewidth": 0.9, "alpha": 0.6}
+    loss.plot(x, smooth(y, len(y) // _SMOOTHED_FROM), color=colours[0], **look, **_dot(x))
+    if len(valid):
+        look = {"marker": "o", "markersize": 4, "clip_on": False, "zorder": 4}
+        label = f"{'held-out' if alone else name} {valid[-1]:.2f}{end}"
+        loss.plot(valid_x, valid, color=colours[1], linewidth=1.4, label=label, **look)
+    lr.plot(*rate, color=colours[0], linewidth=1.2, **_dot(rate[0]))
 
 
-def _draw(
-    figure: "Figure", runs: Sequence[RunLog], axis: str, start: float, *, log_axis: bool
-) -> tuple["Axes", list[End]]:
-    """All but what is written at the ends of the lines, which is given back with the axes of the loss."""
-    has_lr = any(len(run.lr(axis)) for run in runs)
-    rows = figure.subplots(2 if has_lr else 1, 1, sharex=True, squeeze=False, height_ratios=[4, 1] if has_lr else [1])
-    loss_axes, last_axes = rows[0, 0], rows[-1, 0]
-    unit, scale = _unit(runs, axis)
-    figure.subplots_adjust(left=_LEFT, right=0.97, top=_TOP, bottom=_BOTTOM, hspace=0.2)
-    ends = [end for run, colours in _coloured(runs) for end in _draw_losses(loss_axes, run, colours, axis, scale)]
-    _set_axis(last_axes, unit, _extent(runs, axis, scale), log_axis=log_axis, cut=start > 0)
-    _draw_entropies(loss_axes, runs)
-    if has_lr:
-        for run, (colour, _) in _coloured(runs):
-            course = run.lr(axis)
-            last_axes.plot(course.x / scale, course.y, color=colour, linewidth=1.2, alpha=0.9, **_point(course))
-        _set_heights(last_axes, rate_label, ticks=3)
-        last_axes.set_ylim(bottom=0)
-        _caption(last_axes, "learning rate")
-    _set_heights(loss_axes, "{:g}".format, ticks=7)
-    _caption(loss_axes, "loss, nats per target")
-    _titles(figure, runs)
-    return loss_axes, ends
+def _course(
+    rows: Sequence[Mapping[str, Any]], split: str, column: str, axis: str, start: float, scale: float
+) -> Course:
+    """A figure of the reports from `start` on, of one split or of both."""
+    where = axis.removesuffix("s") if axis == "steps" else axis
+    found = [(row[where] / scale, row[column]) for row in rows if split in ("", row["split"]) and row[where] >= start]
+    found = [(x, y) for x, y in found if y is not None and np.isfinite(y)]
+    x, y = np.array(found, dtype=np.float64).reshape(-1, 2).T
+    return x, y
 
 
-def _coloured(runs: Sequence[RunLog]) -> list[tuple[RunLog, tuple[str, str]]]:
-    """Each run with the colours of its training and held-out lines: two for one run, one for each of several."""
-    if len(runs) == 1:
-        return [(runs[0], (COLOURS[0], COLOURS[1]))]
-    return [(run, (colour, colour)) for run, colour in zip(runs, COLOURS, strict=False)]
+def _dot(x: npt.NDArray[np.float64]) -> dict[str, Any]:
+    """A line through one point has to be a dot to be seen."""
+    return {"marker": "o", "markersize": 4, "clip_on": False} if len(x) == 1 else {}
 
 
-def _unit(runs: Sequence[RunLog], axis: str) -> tuple[str, float]:
+def _draw_entropies(axes: "Axes", runs: Sequence[Mapping[str, Any]]) -> None:
+    """The losses of models that know frequencies and nothing else, where that does not press the curves together."""
+    low, high = axes.dataLim.intervaly
+    for entropy in sorted({round(run["unigram_entropy"], 2) for run in runs if run["unigram_entropy"] is not None}):
+        if entropy <= high + (high - low):
+            label = f"unigram entropy {entropy:.2f}:\ntoken frequencies\nand nothing else"
+            axes.axhline(entropy, color=_GREY, linewidth=1.0, linestyle=(0, (1, 2)), zorder=1.5, label=label)
+
+
+def _unit(runs: Sequence[Mapping[str, Any]], axis: str) -> tuple[str, float]:
     """What the axis counts, and by how much its numbers are divided."""
     if axis == "seconds":
-        return time_unit(max(float(run.rows[-1]["seconds"]) for run in runs))
-    by_epoch = axis == "steps" and all(run.kind == "words" for run in runs)
+        longest = max(run["seconds"] for run in runs)
+        return next((unit, scale) for unit, scale, least in _UNITS if longest >= least)
+    by_epoch = axis == "steps" and all(run["kind"] == "words" for run in runs)
     return ("epochs" if by_epoch else axis), 1.0
 
 
-def _draw_losses(axes: "Axes", run: RunLog, colours: tuple[str, str], axis: str, scale: float) -> list[End]:
-    """The lines of one run, the training loss thin where others need the room, and what to write at their ends."""
-    train, valid = run.loss("train", axis), run.loss("valid", axis)
-    alone = colours[0] != colours[1]
-    ends = []
-    if len(train):
-        main = alone or not len(valid)
-        _draw_train(axes, train, colours[0], scale, main=main)
-        if main:
-            ends.append(_end(train, scale, "training" if alone else run.name, run, colours[0]))
-    if len(valid):
-        dots: dict[str, Any] = {"marker": "o", "markersize": 4, "markeredgecolor": "white", "markeredgewidth": 0.7}
-        axes.plot(valid.x / scale, valid.y, color=colours[1], linewidth=1.4, zorder=4, clip_on=False, **dots)
-        ends.append(_end(valid, scale, "held-out" if alone else run.name, run, colours[1]))
-    return ends
+def _short(name: str, room: int) -> str:
+    """A name in at most `room` characters; the end of a long one says most."""
+    return name if len(name) <= room else f"…{name[1 - room :]}"
 
 
-def _draw_train(axes: "Axes", course: Course, colour: str, scale: float, *, main: bool) -> None:
-    look: dict[str, Any] = {"color": colour, "linewidth": 1.6 if main else 0.9, "alpha": 1.0 if main else 0.6}
-    x, y = course.x / scale, course.y
-    if len(course) >= _SMOOTHED_FROM:
-        if main:  # every report stays to be seen behind the smooth line
-            axes.plot(x, y, color=colour, linewidth=0.7, alpha=0.3, zorder=2)
-        y = smooth(y, len(course) // _SMOOTHED_FROM)
-    axes.plot(x, y, **look, zorder=3, **_point(course))
-
-
-def _point(course: Course) -> dict[str, Any]:
-    """A line through one point has to be a dot to be seen."""
-    return {"marker": "o", "markersize": 4, "clip_on": False} if len(course) == 1 else {}
-
-
-def _end(course: Course, scale: float, name: str, run: RunLog, colour: str) -> End:
-    open_end = "" if run.finished else " …"
-    return End(course.x[-1] / scale, course.y[-1], f"{short_name(name, 24)} {course.y[-1]:.2f}{open_end}", colour)
-
-
-def _extent(runs: Sequence[RunLog], axis: str, scale: float) -> tuple[float, float]:
-    """The least and the greatest place of a report, in the unit of the axis."""
-    courses = [run.loss(split, axis).x for run in runs for split in ("train", "valid")]
-    places = np.concatenate(courses) / scale
-    return float(places.min()), float(places.max())
-
-
-def _set_axis(axes: "Axes", unit: str, extent: tuple[float, float], *, log_axis: bool, cut: bool) -> None:
-    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
-
-    low, high = extent
-    if low == high:
-        low, high, cut = 0.0, high or 1.0, False
-    if log_axis and low > 0:
-        axes.set_xscale("log")
-        axes.set_xlim(low, high)
-        few = high / low < 1e4
-        axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if few else (1.0,)))
-        axes.xaxis.set_minor_locator(NullLocator())
-    else:
-        axes.set_xlim(low if cut else 0, high)
-        axes.xaxis.set_major_locator(MaxNLocator(8, steps=[1, 2, 2.5, 5, 10]))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: count_label(value)))
-    axes.annotate(
-        unit, (1, 0), (0, -16), xycoords="axes fraction", textcoords="offset points", ha="right", va="top", color=GREY
-    )
-
-
-def _set_heights(axes: "Axes", form: Callable[[float], str], ticks: int) -> None:
-    from matplotlib.ticker import FuncFormatter, MaxNLocator
-
-    axes.yaxis.set_major_locator(MaxNLocator(ticks, steps=[1, 2, 2.5, 5, 10]))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: form(value)))
-
-
-def _draw_entropies(axes: "Axes", runs: Sequence[RunLog]) -> None:
-    """The losses of models that know frequencies and nothing else, where that does not press the curves together."""
-    low, high = axes.dataLim.intervaly
-    shown = sorted({round(run.entropy, 2) for run in runs if run.entropy is not None})
-    shown = [entropy for entropy in shown if entropy <= high + (high - low)]
-    for entropy in shown:
-        axes.axhline(entropy, color=GREY, linewidth=1.0, linestyle=(0, (1, 2)), zorder=1.5)
-    if shown:
-        axes.annotate(
-            f"unigram entropy {', '.join(map('{:.2f}'.format, shown))}: token frequencies and nothing else",
-            (1, shown[-1]), (-2, 2.5), xycoords=("axes fraction", "data"), textcoords="offset points",
-            ha="right", va="bottom", color=GREY, fontsize=7.5, zorder=5,
-            bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.75, "pad": 0.8},
-        )  # fmt: skip
-
-
-def _caption(axes: "Axes", text: str) -> None:
-    left = (_EDGE - _LEFT) * _SIZE[0] * 72  # points
-    axes.annotate(
-        text, (0, 1), (left, 4), xycoords="axes fraction", textcoords="offset points", color=GREY, va="bottom"
-    )
-
-
-def _titles(figure: "Figure", runs: Sequence[RunLog]) -> None:
-    figure.text(_EDGE, 0.975, _title([run.name for run in runs]), fontsize=12, fontweight="bold", color=INK, va="top")
-    figure.text(_EDGE, 0.925, _subtitle(runs), color=GREY, va="top")
-
-
-def _title(names: Sequence[str]) -> str:
-    """As many names as there is room for."""
-    for shown in range(len(names), 0, -1):
-        more = f" and {len(names) - shown} more" if shown < len(names) else ""
-        title = ", ".join(names[:shown]) + more
-        if len(title) <= _TITLE_CHARS:
-            return title
-    return short_name(names[0], _TITLE_CHARS - len(more)) + more
-
-
-def _subtitle(runs: Sequence[RunLog]) -> str:
-    if len(runs) == 1:
-        facts = runs[0].summary()
-        unit = "step" if facts["kind"] == "model" else "epoch"
-        plural = "" if facts["steps"] == 1 else "s"
-        how_far = f"{facts['steps']:,} {unit}{plural}, {count_label(facts['tokens'])} tokens"
-        return how_far if runs[0].finished else f"{how_far}, not finished"
-    with_valid = [run for run in runs if len(run.loss("valid", "steps"))]
-    key = "dots: held-out text · thin lines: training text" if with_valid else "training text"
-    return key if all(run.finished for run in runs) else f"{key} · …: not finished"
+def _key(runs: Sequence[Mapping[str, Any]]) -> str:
+    """What dots, thin lines and … mean."""
+    with_valid = len(runs) > 1 and any(run["valid_loss"] is not None for run in runs)
+    key = "dots: held-out text\nthin lines: training text\n" if with_valid else ""
+    return key + ("" if all(run["finished"] for run in runs) else "…: not finished")

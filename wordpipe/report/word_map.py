@@ -1,4 +1,4 @@
-"""A map of words as one page: nothing is fetched, nothing but the page's own script can run, and every word is data.
+"""A map of words, and the page that shows it. Nothing is fetched, only the page's own script can run, and every word is data.
 
 The page is put together from the files in `page/`. Arrays travel as base64 of little-endian numbers, which for
 neighbours takes half of what JSON lists do.
@@ -7,7 +7,7 @@ neighbours takes half of what JSON lists do.
 import json
 import re
 from base64 import b64encode
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from html import escape
@@ -17,9 +17,26 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["COLOURS", "WordMap", "word_map_page"]
+from wordpipe.metrics.directions import unit_rows
+from wordpipe.metrics.neighbours import kept_shares, nearest_rows
+from wordpipe.report.layout import (
+    close_gaps,
+    colour_order,
+    group_by_direction,
+    group_names,
+    nearest_on_plane,
+    on_grid,
+    pca_layout,
+    umap_layout,
+)
+
+__all__ = ["COLOURS", "WordMap", "survey", "word_map_page"]
 
 COLOURS = 12  # in page/page.css
+_SHOWN_NEIGHBOURS = 10
+_LAYOUT_NEIGHBOURS = 14  # and the word itself: UMAP's own default of 15
+_MEASURED_WORDS = 5_000
+_WORDS_PER_GROUP = 20  # at least, on average
 _SCRIPTS = ("data", "camera", "labels", "drawing", "card", "search", "legend", "pointer", "main")
 _LAYOUTS = {
     "umap": "UMAP draws neighbours together; long distances, and the sizes of gaps and clumps, mean little.",
@@ -60,6 +77,63 @@ class WordMap:
     layout: str
     neighbours_kept: float
     chosen: int | None = None
+
+
+def survey(
+    words: Sequence[str],
+    counts: npt.NDArray[np.int64],
+    ranks: npt.NDArray[np.int64],
+    vectors_ND: npt.NDArray[np.float32],
+    *,
+    title: str,
+    layout: str,
+    n_groups: int,
+    chosen: int | None = None,
+    tell: Callable[[str, int], None] = lambda phase, done: None,
+) -> WordMap:
+    """The map of N words, the commonest first.
+
+    Args:
+        words: N of at least 3.
+        counts: how often each occurs.
+        ranks: the place of each among all words of the table, from 0.
+        vectors_ND: their vectors, finite and not zero.
+        title: what the map is of.
+        layout: umap or pca.
+        n_groups: colours, at most `COLOURS`; fewer where there would be less than 20 words to each.
+        chosen: the number of the word that is chosen when the page opens.
+        tell: called with what is being done, and for how many words it is done.
+
+    Raises:
+        ConfigError: umap-learn is not installed.
+    """
+    unit, _ = unit_rows(vectors_ND)
+    k = min(_LAYOUT_NEIGHBOURS, len(words) - 1)
+    rows, cosines = nearest_rows(unit, k, lambda done: tell("neighbours", done))
+    neighbours = rows.astype(np.int64)
+    tell(f"layout by {layout}", 0)
+    places = on_grid(pca_layout(unit) if layout == "pca" else close_gaps(umap_layout(unit, neighbours, cosines)))
+    groups = group_by_direction(unit, max(1, min(n_groups, len(words) // _WORDS_PER_GROUP)))
+    colours = colour_order(places, groups, COLOURS)
+    # the share of neighbours kept is measured over all words, or over 5000 spread evenly over the ranks
+    measured = np.unique(np.linspace(0, len(words) - 1, min(len(words), _MEASURED_WORDS)).astype(np.int64))
+    neighbours, cosines = neighbours[:, :_SHOWN_NEIGHBOURS], cosines[:, :_SHOWN_NEIGHBOURS]
+    near = nearest_on_plane(places, measured, neighbours.shape[1])
+    return WordMap(
+        title=title,
+        words=words,
+        counts=counts,
+        ranks=ranks,
+        places=places,
+        neighbours=neighbours,
+        cosines=cosines,
+        groups=colours[groups],
+        group_names=dict(zip(colours.tolist(), group_names(words, unit, groups), strict=True)),
+        dim=vectors_ND.shape[1],
+        layout=layout,
+        neighbours_kept=float(kept_shares(neighbours[measured], near).mean()),
+        chosen=chosen,
+    )
 
 
 def word_map_page(shown: WordMap) -> bytes:

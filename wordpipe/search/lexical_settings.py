@@ -21,5 +21,7 @@ class LexicalSettings(Settings):
         "whose endings are cut off words (Snowball); auto: English where the texts look so, else none",
         section="Lexical search",
     )
-    k1: float = setting(1.2, "BM25: how soon a word that comes again in a text stops counting", ge=0, le=10)
-    b: float = setting(0.75, "BM25: how much a long text pays for its length; 0 = nothing", ge=0, le=1)
+    k1: float = setting(
+        1.2, "BM25: how soon a word that comes again in a text stops counting", ge=0, le=10, expert=True
+    )
+    b: float = setting(0.75, "BM25: how much a long text pays for its length; 0 = nothing", ge=0, le=1, expert=True)

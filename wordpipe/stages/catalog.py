@@ -90,7 +90,7 @@ VERBS: dict[str, Verb] = {
         Verb(
             name="import",
             makes="words",
-            summary="Read word vectors of another program: word2vec, fastText, GloVe, NumPy.",
+            summary="Read word vectors of another program; word2vec, fastText, GloVe, NumPy.",
             arguments=(_VECTORS,),
             function="wordpipe.stages.import_words:import_words",
             settings="wordpipe.words.formats.settings:ImportSettings",
@@ -110,7 +110,7 @@ VERBS: dict[str, Verb] = {
         Verb(
             name="train word2vec",
             makes="words",
-            summary="Train word vectors: skip-gram or CBOW with negative sampling.",
+            summary="Train word vectors; skip-gram or CBOW with negative sampling.",
             arguments=(_TOKENS,),
             function="wordpipe.stages.word2vec:train_word2vec",
             settings="wordpipe.words.settings:Word2VecSettings",
@@ -140,7 +140,7 @@ VERBS: dict[str, Verb] = {
         Verb(
             name="train contrastive",
             makes="model",
-            summary="Train an encoder of texts without labels: what belongs together comes near.",
+            summary="Train an encoder of texts without labels; what belongs together comes near.",
             arguments=(_TOKENS,),
             function="wordpipe.stages.contrast:train_contrastive",
             settings="wordpipe.training.contrast.encoder_settings:ContrastiveSettings",
@@ -150,7 +150,7 @@ VERBS: dict[str, Verb] = {
         Verb(
             name="embed",
             makes="sentences",
-            summary="Turn texts into unit vectors with an encoder of texts, a model or word vectors.",
+            summary="Turn texts into unit vectors; by an encoder of texts, a model or word vectors.",
             arguments=(_ENCODER, _CORPUS),
             function="wordpipe.stages.embed:embed",
             settings="wordpipe.sentences.settings:EmbedSettings",

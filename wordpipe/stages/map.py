@@ -14,11 +14,10 @@ from wordpipe.artifacts.files import whole_file
 from wordpipe.artifacts.reader import Artifact
 from wordpipe.artifacts.tables import read_batches
 from wordpipe.errors import ConfigError, InputError
+from wordpipe.metrics.directions import has_direction
 from wordpipe.report.layout import INSTALL_UMAP, has_umap
-from wordpipe.report.survey import survey
-from wordpipe.report.word_map import COLOURS, WordMap, word_map_page
+from wordpipe.report.word_map import COLOURS, survey, word_map_page
 from wordpipe.runtime import Progress
-from wordpipe.stages.chosen_words import commonest, listed, nearest_to, with_direction
 from wordpipe.stages.making import PathLike, RunOptions, storage_errors
 from wordpipe.words.table import WordVectors
 
@@ -65,20 +64,31 @@ def map_words(
         WordpipeError: see wordpipe/errors.py.
     """
     run = run or RunOptions()
-    _check_output(output)
+    _check_output(Path(output))
     _check_settings(n_words, only, near, groups)
     layout = _pick_layout(layout, run)
     left_out: Counter[str] = Counter()
     with storage_errors():
         with Artifact(words, ["words"], verify=run.verify) as artifact:
-            table = WordVectors.from_batches(_needed(read_batches(artifact, "words"), n_words, only, near))
+            most = sys.maxsize if only is not None or near is not None else n_words or _WORDS
+            table = WordVectors.from_batches(_first(read_batches(artifact, "words"), most))
         rows = _choose(table, n_words, only, near, left_out)
-        _say_left_out(+left_out, run)
-        if len(rows) < _LEAST_WORDS:
-            raise InputError(
-                "too few words for a map", where=str(words), got=len(rows), expected=f"{_LEAST_WORDS} or more"
-            )
-        shown = _draw(table, rows, near, layout, groups, run)
+        if reasons := ", ".join(f"{reason.replace('_', ' ')} {count:,}" for reason, count in (+left_out).items()):
+            run.report(Progress("map", note=f"words left out: {reasons}"))
+        if (n := len(rows)) < _LEAST_WORDS:
+            raise InputError("too few words for a map", where=str(words), got=n, expected=f"{_LEAST_WORDS} or more")
+        found = None if near is None else table.find(near)
+        shown = survey(
+            [table.words[row] for row in rows],
+            table.counts[rows],
+            rows,
+            table.vectors[rows],
+            title=f"A map of {n:,} words" if near is None else f"A map of the {n:,} words around “{near}”",
+            layout=layout,
+            n_groups=groups,
+            chosen=None if found is None else int(np.searchsorted(rows, found)),
+            tell=lambda phase, done: run.report(Progress(phase, done, n if done else None, "words" if done else "")),
+        )
         page = word_map_page(shown)
         with whole_file(Path(output)) as file:
             file.write(page)
@@ -92,18 +102,12 @@ def map_words(
     }
 
 
-def _check_output(output: PathLike) -> None:
-    if Path(output).is_dir() or str(output) == "-":
+def _check_output(output: Path) -> None:
+    if output.is_dir() or str(output) == "-":
         raise ConfigError("a map is a file", where="output", got=output, hint="name a file with -o, such as map.html")
-    if Path(output).is_file() and not _is_page(Path(output)):
-        raise ConfigError(
-            "a file is there that is no page", where="output", got=output, hint="name another file with -o"
-        )
-
-
-def _is_page(path: Path) -> bool:
-    with path.open("rb") as file:
-        return file.read(15).lower() in (b"<!doctype html>", b"")
+    if output.is_file() and output.read_bytes()[:15].lower() not in (b"<!doctype html>", b""):
+        hint = "name another file with -o"
+        raise ConfigError("a file is there that is no page", where="output", got=output, hint=hint)
 
 
 def _check_settings(n_words: int | None, only: PathLike | None, near: str | None, groups: int) -> None:
@@ -121,59 +125,56 @@ def _pick_layout(layout: str, run: RunOptions) -> str:
         raise ConfigError("no such layout", where="layout", got=layout, expected=", ".join(_LAYOUTS))
     if layout == "umap" and not has_umap():
         raise ConfigError("UMAP is not installed", where="layout", got=layout, hint=INSTALL_UMAP)
-    if layout != "auto":
-        return layout
-    if has_umap():
-        return "umap"
+    if layout != "auto" or has_umap():
+        return "pca" if layout == "pca" else "umap"
     run.report(Progress("map", note=f"laid out by PCA; UMAP keeps many more neighbours together: {INSTALL_UMAP}"))
     return "pca"
 
 
-def _needed(
-    batches: Iterator[pa.RecordBatch], n_words: int | None, only: PathLike | None, near: str | None
-) -> Iterator[pa.RecordBatch]:
-    """As much of the table as is looked at: the first words, or all of it to look words up in."""
-    left = (n_words or _WORDS) if only is None and near is None else sys.maxsize
+def _first(batches: Iterator[pa.RecordBatch], most: int) -> Iterator[pa.RecordBatch]:
+    """The first rows of a table."""
     for batch in batches:
-        yield batch.slice(0, left)
-        left -= len(batch)
-        if left <= 0:
+        yield batch.slice(0, most)
+        most -= len(batch)
+        if most <= 0:
             return
 
 
 def _choose(
     table: WordVectors, n_words: int | None, only: PathLike | None, near: str | None, left_out: Counter[str]
 ) -> npt.NDArray[np.int64]:
-    """Rows of the words to show, the commonest first."""
+    """Rows of the words to show, the commonest first; those whose vector is zero or not finite are left out."""
     if near is not None:
-        rows = nearest_to(table, near, n_words or _WORDS_NEAR)
+        found = table.neighbours([near], k=(n_words or _WORDS_NEAR) - 1)
+        if not found:
+            hint = "name another word"
+            raise InputError(f"the vector of {near!r} has no direction, so nothing is near it", hint=hint)
+        rows = np.sort(np.array([table.find(near), *(one.row for one in found)], dtype=np.int64))
     elif only is not None:
-        rows = listed(table, Path(only), n_words or _MOST_WORDS, left_out)
+        rows = _listed(table, Path(only), n_words or _MOST_WORDS, left_out)
     else:
-        rows = commonest(table, n_words or _WORDS)
-    return with_direction(table, rows, left_out)
+        rows = np.arange(min(n_words or _WORDS, len(table)))
+    valid = has_direction(table.vectors[rows])
+    left_out["no_direction"] = int((~valid).sum())
+    kept: npt.NDArray[np.int64] = rows[valid]
+    return kept
 
 
-def _say_left_out(left_out: Counter[str], run: RunOptions) -> None:
-    if left_out:
-        reasons = ", ".join(f"{reason.replace('_', ' ')} {n:,}" for reason, n in left_out.items())
-        run.report(Progress("map", note=f"words left out: {reasons}"))
-
-
-def _draw(
-    table: WordVectors, rows: npt.NDArray[np.int64], near: str | None, layout: str, groups: int, run: RunOptions
-) -> WordMap:
-    """The map of the words in these rows."""
-    n = len(rows)
-    found = None if near is None else table.find(near)
-    return survey(
-        [table.words[row] for row in rows],
-        table.counts[rows],
-        rows,
-        table.vectors[rows],
-        title=f"A map of {n:,} words" if near is None else f"A map of the {n:,} words around “{near}”",
-        layout=layout,
-        n_groups=groups,
-        chosen=None if found is None else int(np.searchsorted(rows, found)),
-        tell=lambda phase, done: run.report(Progress(phase, done, n if done else None, "words" if done else "")),
-    )
+def _listed(table: WordVectors, path: Path, most: int, left_out: Counter[str]) -> npt.NDArray[np.int64]:
+    """Rows of the words in a UTF-8 file, one per line, ascending; blank lines mean nothing. The commonest `most` are kept."""
+    try:
+        lines = path.read_text(encoding="utf-8-sig").split("\n")  # and at no other mark, which may be a part of a word
+    except (FileNotFoundError, IsADirectoryError):
+        raise InputError("no such file of words", where=path) from None
+    except UnicodeDecodeError as error:
+        raise InputError("the list of words is not UTF-8", where=path, got=f"byte {error.start}") from None
+    wanted = [word for line in lines if (word := line.strip())]
+    found = [row for word in wanted if (row := table.find(word)) is not None]
+    rows = np.unique(np.array(found, dtype=np.int64))
+    if not len(rows):
+        hint = "one word per line"
+        raise InputError("no word of the list has a vector", where=path, got=f"{len(wanted)} words", hint=hint)
+    left_out["unknown"] = len(wanted) - len(found)
+    left_out["repeated"] = len(found) - len(rows)
+    left_out["beyond_the_limit"] = max(0, len(rows) - most)
+    return rows[:most]

@@ -1,22 +1,31 @@
-"""`wordpipe plot`: the logs of trainings → curves."""
+"""`wordpipe plot`: the logs of trainings, finished or not → curves."""
 
-from collections.abc import Iterable, Sequence
+import json
+import math
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from wordpipe.artifacts.checkpoints import Checkpoint
 from wordpipe.artifacts.files import whole_file
-from wordpipe.errors import ConfigError, InputError
-from wordpipe.report.curves import INSTALL_MATPLOTLIB, PictureForm, draw_curves, has_matplotlib
-from wordpipe.report.run_log import AXES, RunLog
+from wordpipe.artifacts.reader import Artifact, is_artifact
+from wordpipe.artifacts.tables import read_batches
+from wordpipe.errors import ArtifactError, ConfigError, InputError
+from wordpipe.report.curves import draw_curves
 from wordpipe.runtime import Progress
 from wordpipe.stages.making import PathLike, RunOptions, storage_errors
-from wordpipe.stages.run_logs import read_run_logs
 from wordpipe.stages.sources import as_list
+from wordpipe.training.step import Step
 
-__all__ = ["plot"]
+__all__ = ["plot", "told"]
 
-_FORMS: dict[str, PictureForm] = {".png": "png", ".svg": "svg"}
+_AXES = ("tokens", "steps", "seconds")
 _BEGINNINGS = (b"\x89PNG", b"<?xml", b"<svg")
+_COLUMNS = ("step", "tokens", "split", "loss", "lr", "seconds")  # later versions may log more
+_TRIES = 5  # a training that goes on forgets its last checkpoint but one while we read it
 
 
 def plot(
@@ -32,7 +41,7 @@ def plot(
 
     Args:
         trained: model or words artifacts, or what they will be: of a training that still runs, or was stopped, what its last
-            checkpoint knows is drawn.
+            checkpoint knows is drawn. Where a new run is about to replace an artifact, both are.
         output: a .png or .svg file, which is written whole or not at all; None: nothing is drawn.
         axis: what the curves run along: tokens, steps or seconds.
         log: a logarithmic axis.
@@ -45,59 +54,119 @@ def plot(
 
     Raises:
         ConfigError: a setting is wrong, matplotlib is not installed, or the runs cannot stand in one picture.
-        InputError: a run has reported no loss.
+        InputError: a run has reported no loss, or not kept a checkpoint yet.
         ArtifactError: nothing there that was ever trained, or it is damaged.
     """
     run = run or RunOptions()
-    form = None if output is None else _form_of(Path(output))
-    if axis not in AXES:
-        raise ConfigError("no such axis", where="axis", got=axis, expected=", ".join(AXES))
+    if output is not None:
+        _check_output(Path(output))
+    if axis not in _AXES:
+        raise ConfigError("no such axis", where="axis", got=axis, expected=", ".join(_AXES))
     if start < 0:
         raise ConfigError("out of bounds", where="start", got=start, expected="0 or more")
+    size = None
     with storage_errors():
-        logs = read_run_logs(as_list(trained), verify=run.verify)
-        _check(logs)
-        size = None
-        if output is not None and form is not None:
+        paths = [Path(path) for path in as_list(trained)]
+        runs = [one for path, name in zip(paths, _names(paths), strict=True) for one in _runs(path, name, run.verify)]
+        _check(runs)
+        if output is not None:
             run.report(Progress("drawing"))
-            picture = draw_curves(logs, axis=axis, log_axis=log, start=start, form=form)
+            form = Path(output).suffix.lower().removeprefix(".")
+            picture = draw_curves(runs, axis=axis, log_axis=log, start=start, form=form)
             with whole_file(Path(output)) as file:
                 file.write(picture)
             size = len(picture)
-    return {
-        "path": None if output is None else str(output),
-        "bytes": size,
-        "runs": [{**one.summary(), "log": [dict(row) for row in one.rows]} for one in logs],
-    }
+    return {"path": None if output is None else str(output), "bytes": size, "runs": runs}
 
 
-def _form_of(output: Path) -> PictureForm:
-    form = _FORMS.get(output.suffix.lower())
-    if form is None or output.is_dir():
+def _check_output(output: Path) -> None:
+    if output.suffix.lower() not in (".png", ".svg") or output.is_dir():
         raise ConfigError("the picture's name says what it is", where="output", got=output, expected=".png or .svg")
-    if not has_matplotlib():
-        raise ConfigError("matplotlib, which draws the picture, is not installed", hint=INSTALL_MATPLOTLIB)
-    if output.is_file():
-        with output.open("rb") as file:
-            begins = file.read(5)
-        if begins and not begins.startswith(_BEGINNINGS):
-            raise ConfigError(
-                "a file is there that is no picture", where="output", got=output, hint="name another file"
-            )
-    return form
+    if find_spec("matplotlib") is None:
+        hint = 'pip install "matplotlib>=3.10"'
+        raise ConfigError("matplotlib, which draws the picture, is not installed", hint=hint)
+    begins = output.read_bytes()[:5] if output.is_file() else b""
+    if begins and not begins.startswith(_BEGINNINGS):
+        raise ConfigError("a file is there that is no picture", where="output", got=output, hint="name another file")
 
 
-def _check(logs: Sequence[RunLog]) -> None:
-    for one in logs:
-        if not any(row["loss"] is not None for row in one.rows):
-            raise InputError("this training reported no loss", where=one.name, hint=_no_loss_hint(one))
-    if len({one.kind for one in logs}) > 1:
+def _check(runs: Sequence[Mapping[str, Any]]) -> None:
+    for one in runs:
+        if not any(row["loss"] is not None for row in one["log"]):
+            is_words = one["kind"] == "words"
+            hint = "word2vec by gensim gives no honest loss" if is_words else "wait for its first report"
+            raise InputError("this training reported no loss", where=one["name"], hint=hint)
+    if len({one["kind"] for one in runs}) > 1:
         raise ConfigError(
             "words and models learn to predict different things, so their losses do not compare",
-            got=", ".join(f"{one.name}: {one.kind}" for one in logs),
+            got=", ".join(f"{one['name']}: {one['kind']}" for one in runs),
             hint="plot them one by one",
         )
 
 
-def _no_loss_hint(one: RunLog) -> str:
-    return "word2vec by gensim gives no honest loss" if one.kind == "words" else "wait for its first report"
+def _runs(path: Path, name: str, verify: bool) -> Iterator[dict[str, Any]]:
+    """The run that made an artifact, and the one beside it that is not finished."""
+    partial = path.absolute().parent / f".{path.name}.partial"
+    there = is_artifact(path)
+    if there or not partial.is_dir():  # an artifact that is missing says so best itself
+        with Artifact(path, ["model", "words"], verify=verify) as artifact:
+            if "steps.parquet" not in artifact.names():
+                hint = "imported words have none: train some"
+                raise ArtifactError("there is no log of a training in it", where=path, hint=hint)
+            rows = [row for batch in read_batches(artifact, "steps", _COLUMNS) for row in batch.to_pylist()]
+            entropy: Any = artifact.manifest.facts.get("unigram_entropy")
+            yield told(name, artifact.kind, rows, None if entropy is None else float(entropy), finished=True)
+    if partial.is_dir():
+        if found := _unfinished(partial, f"{name}, new run" if there else name):
+            yield found
+        elif not there:
+            what = "this training has not kept a checkpoint yet, and its log is kept there"
+            raise InputError(what, where=path, hint="wait a minute, or train with --checkpoint-seconds 10")
+
+
+def told(name: str, kind: str, rows: list[dict[str, Any]], entropy: float | None, *, finished: bool) -> dict[str, Any]:
+    """How far a run came, with the rows of its log."""
+    losses = [(row["split"], float(row["loss"])) for row in rows if row["loss"] is not None]
+    last = {split: loss for split, loss in losses if math.isfinite(loss)}
+    return {
+        "name": name,
+        "kind": kind,
+        "finished": finished,
+        "steps": rows[-1]["step"],
+        "tokens": rows[-1]["tokens"],
+        "seconds": float(rows[-1]["seconds"]),
+        "loss": last.get("train"),
+        "valid_loss": last.get("valid"),
+        "unigram_entropy": entropy,
+        "log": rows,
+    }
+
+
+def _unfinished(partial: Path, name: str) -> dict[str, Any] | None:
+    """The run of the newest checkpoint; None where there is none."""
+    for left in reversed(range(_TRIES)):
+        try:
+            newest = json.loads((partial / "LATEST.json").read_bytes())["checkpoints"][0]
+            checkpoint = Checkpoint(newest["step"], partial / f"step-{newest['step']:08d}", newest["files"])
+            if "log.json" not in checkpoint.files:  # of word vectors, see stages/word_training.py
+                return told(name, "words", json.loads(checkpoint.read_bytes("state.json"))["log"], None, finished=False)
+            log = json.loads(checkpoint.read_bytes("log.json"))  # of a transformer, see training/state.py
+            rows = [dict(zip((field.name for field in fields(Step)), row, strict=False)) for row in log["history"]]
+            return told(name, "model", rows, log.get("unigram_entropy"), finished=False)
+        except FileNotFoundError:
+            if left:
+                time.sleep(0.02)
+        except (ValueError, KeyError, TypeError, IndexError) as error:
+            what = "the state of the unfinished run is damaged"
+            raise ArtifactError(what, where=partial, got=error, hint="run the training again") from None
+    return None
+
+
+def _names(paths: Sequence[Path]) -> list[str]:
+    """The last parts of the paths, as many as tell them apart."""
+    parts = [path.absolute().parts[1:] or (str(path),) for path in paths]
+    for depth in range(1, max(map(len, parts), default=0) + 1):
+        names = ["/".join(one[-depth:]) for one in parts]
+        if len(set(names)) == len(set(parts)):
+            return names
+    return [str(path) for path in paths]

@@ -46,20 +46,23 @@ class TokenizeSettings(Settings):
     )
     pretokenizer: Literal["auto", "gpt2", "digits", "marks", "bert", "whitespace", "metaspace", "characters"] = setting(
         "auto",
-        "where text is cut before the algorithm sees it: gpt2, digits (at most three together) and marks (as digits, with "
+        "where text is cut before the algorithm sees it; gpt2, digits (at most three together) and marks (as digits, with "
         "vowel signs as letters) are byte-level; auto goes by the algorithm and the scripts: gpt2 or marks for bpe, bert or "
         "gpt2 for wordpiece, metaspace for unigram, whitespace for word, characters for char",
     )
-    normalization: Literal["none", "nfc", "nfkc"] = setting("none", "Unicode normal form of the text that is tokenized")
+    normalization: Literal["none", "nfc", "nfkc"] = setting(
+        "none", "Unicode normal form of the text that is tokenized", expert=True
+    )
     lowercase: bool = setting(
         False, "fold case before the tokenizer sees the text (the list of words is folded anyway)"
     )
-    strip_accents: bool = setting(False, "take accents off letters before the tokenizer sees them")
+    strip_accents: bool = setting(False, "take accents off letters before the tokenizer sees them", expert=True)
     sample: float = setting(1.0, "share of the documents that the tokenizer is trained on", gt=0, le=1)
     memory: str = setting(
         "1GB",
         "memory for counting and training: above it counts go to disk, and the rarest pre-tokens are left out of training",
         metavar="SIZE",
+        expert=True,
     )
     counts: Path | None = setting(
         None,
@@ -74,7 +77,7 @@ class TokenizeSettings(Settings):
         metavar="FILE",
         artifact=("tokens", "model"),
     )
-    keep_case: bool = setting(False, "count words as written, not in lower case")
+    keep_case: bool = setting(False, "count words as written, not in lower case", expert=True)
 
     @property
     def memory_bytes(self) -> int:

@@ -19,68 +19,73 @@ class Word2VecSettings(Settings):
     command = "train word2vec"
 
     architecture: Literal["skipgram", "cbow"] = setting(
-        "skipgram", "skipgram: each neighbour predicts the word; cbow: their mean does"
+        "skipgram", "each neighbour predicts the word (skipgram), or their mean does (cbow)"
     )
     loss: Literal["ns", "hs", "softmax"] = setting(
         "ns", "what is predicted: the word among noise words (negative sampling), its path in a Huffman tree (hierarchical"
-        " softmax), or the word among all words (softmax, for small vocabularies)"
+        " softmax), or the word among all words (softmax, for small vocabularies)", expert=True
     )  # fmt: skip
     unit: Literal["word", "token"] = setting(
         "word", "what gets a vector: words, or the tokenizer's tokens (to initialise a transformer)"
     )
-    context: Literal["sentence", "document"] = setting("document", "what a window may not reach beyond")
+    context: Literal["sentence", "document"] = setting("document", "what a window may not reach beyond", expert=True)
     dim: int = setting(100, "numbers per vector", ge=1, le=4096)
     window: int | None = setting(None, "words looked at on each side, else by the size of the text", ge=1, le=1000)
     dynamic_window: bool = setting(
-        True, "each centre draws its own reach from 1 to the window, so near words count more"
+        True, "each centre draws its own reach from 1 to the window, so near words count more", expert=True
     )
     negatives: int = setting(5, "noise words per window, for ns", ge=1, le=1000)
-    ns_exponent: float = setting(0.75, "noise words are drawn by count to this power, for ns", ge=-2, le=2)
+    ns_exponent: float = setting(0.75, "noise words are drawn by count to this power, for ns", ge=-2, le=2, expert=True)
     epochs: int | None = setting(None, "passes over the text, else by its size", ge=1, le=100_000)
     min_count: int | None = setting(None, "rarer words get no vector, else by the size of the text", ge=1)
     subsample: float = setting(
-        1e-3, "words with a larger share of the text are skipped at random; 0 keeps all", ge=0, le=1
+        1e-3, "words with a larger share of the text are skipped at random; 0 keeps all", ge=0, le=1, expert=True
     )
     phrases: int = setting(
         0,
         "passes that join words which stand together more often than by chance (new_york); each doubles the length",
         ge=0,
         le=8,
+        expert=True,
     )
     phrase_threshold: float = setting(
-        100.0, "with phrases: how many times as often as by chance words must stand together to be joined", gt=0
+        100.0, "with phrases: how many times as often as by chance words must stand together to be joined", gt=0, expert=True
     )  # fmt: skip
-    min_n: int = setting(3, "shortest character n-gram, where max_n is given", ge=1, le=50)
+    min_n: int = setting(3, "shortest character n-gram, where max_n is given", ge=1, le=50, expert=True)
     max_n: int = setting(
-        0, "longest character n-gram; words are then made of theirs, and unknown words get vectors; 0 = none", ge=0, le=50
+        0, "longest character n-gram, 0 = none; words are then made of theirs, and unknown words get vectors", ge=0, le=50
     )  # fmt: skip
-    max_ngrams: int = setting(2_000_000, "with max_n: character n-grams kept, the commonest", ge=1, le=100_000_000)
+    max_ngrams: int = setting(
+        2_000_000, "with max_n: character n-grams kept, the commonest", ge=1, le=100_000_000, expert=True
+    )
     lr: float | None = setting(
         None,
         "learning rate at the start, else 0.025 for skipgram, 0.05 for cbow; falls linearly with the words seen",
         gt=0,
         le=1,
+        expert=True,
     )
-    min_lr: float = setting(1e-4, "learning rate at the end", ge=0, le=1)
+    min_lr: float = setting(1e-4, "learning rate at the end", ge=0, le=1, expert=True)
     vectors: Literal["inputs", "outputs", "sum"] = setting(
         "inputs", "which vectors the words get: those that predict (what CBOW's context has), those that"
-        " are predicted, or the sum of both"
+        " are predicted, or the sum of both", expert=True
     )  # fmt: skip
     remove_components: int = setting(
         0,
         "all-but-the-top: take away the mean of all vectors and so many of their principal components; 0 = nothing",
         ge=0,
         le=1000,
+        expert=True,
     )
     keep_outputs: bool = setting(
-        True, "keep the output vectors too (not of hs), which --init goes on from; doubles the artifact"
+        True, "keep the output vectors too (not of hs), which --init goes on from; doubles the artifact", expert=True
     )
     init: Path | None = setting(
         None, "go on from the vectors of this words artifact: more epochs, or more text", metavar="WORDS", artifact=("words",)
     )  # fmt: skip
-    seed: int = setting(1, "seed of initial vectors, windows, subsampling and noise", ge=0, lt=2**32)
+    seed: int = setting(1, "seed of initial vectors, windows, subsampling and noise", ge=0, lt=2**32, expert=True)
     deterministic: bool = setting(
-        False, "same bytes from every run, whatever the threads: native and gensim then train on one"
+        False, "same bytes from every run, whatever the threads: native and gensim then train on one", expert=True
     )
     threads: int = setting(
         0,
@@ -90,14 +95,17 @@ class Word2VecSettings(Settings):
         recipe=False,
     )
     backend: Literal["auto", "native", "gensim", "torch"] = setting(
-        "auto", "what trains: native (compiled, on the CPU), torch (for GPUs), gensim; auto: native"
+        "auto", "what trains: native (compiled, on the CPU), torch (for GPUs), gensim; auto: native", expert=True
     )
-    device: Literal["auto", "cpu", "cuda"] = setting("auto", "where torch trains; auto: on a GPU where there is one")
+    device: Literal["auto", "cpu", "cuda"] = setting(
+        "auto", "where torch trains; auto: on a GPU where there is one", expert=True
+    )
     checkpoint_seconds: float = setting(
         60,
         "seconds between checkpoints, which a stopped run goes on from; each is as large as all vectors, and three may exist",
         gt=0,
         recipe=False,
+        expert=True,
     )
 
     @model_validator(mode="after")

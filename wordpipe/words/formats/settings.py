@@ -21,7 +21,9 @@ class ImportSettings(Settings):
         "auto", "how FILE is written; auto: judged by what is in it. fastText's .vec is word2vec-text"
     )
     limit: int = setting(0, "take the first so many words of the file, 0 = all", ge=0)
-    bad_bytes: Literal["fail", "skip"] = setting("fail", "a word that is not UTF-8: stop there, or leave it out")
+    bad_bytes: Literal["fail", "skip"] = setting(
+        "fail", "a word that is not UTF-8: stop there, or leave it out", expert=True
+    )
     unit: Literal["word", "token"] = setting(
         "word", "what has a vector: words, or a tokenizer's tokens (to initialise a transformer)"
     )
@@ -32,7 +34,10 @@ class ImportSettings(Settings):
         artifact=("tokens", "model"),
     )
     max_expand: int = setting(
-        200, "a compressed file may grow to at most this many times its size, beyond the first 64 MiB", ge=2
+        200,
+        "a compressed file may grow to at most this many times its size, beyond the first 64 MiB",
+        ge=2,
+        expert=True,
     )
 
     @model_validator(mode="after")

@@ -6,8 +6,7 @@ from itertools import chain, pairwise
 import pytest
 from rich.console import Console
 
-from wordpipe.cli.columns import figure, short_name, side_by_side
-from wordpipe.cli.tables import new_table
+from wordpipe.cli.tables import figure, new_table, short_name, side_by_side
 
 
 def test_little_is_not_nothing():

@@ -1,0 +1,201 @@
+"""A command and its help: one screen with what most people set, and all of it by `--help-all`. Imports nothing but click.
+
+The screen has one line where it can: of a text the first clause, of a description the first paragraph and what is set out
+line by line, and no option that is marked `expert`.
+"""
+
+import inspect
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import click
+
+from wordpipe.cli.completion import complete_by_metavar
+from wordpipe.cli.output import counted, first_clause
+from wordpipe.removed import why_no_option, why_no_value
+
+__all__ = ["COMMON", "ExampleCommand", "Option", "help_page"]
+
+COMMON = "Common options"
+_LEAST = 3  # options under a heading of the short page
+_ALL = "wordpipe.help_all"  # key in a context's meta: everything is shown
+_NOTE = re.compile(r"  \[(required|on|off|default: [^];:]+)")  # what help says behind a text
+
+
+class Option(click.Option):
+    """An option that knows its place in help.
+
+    Attributes:
+        section: the heading; empty: with the command's own options.
+        expert: only `--help-all` shows it.
+        text: what it says without bounds and default.
+    """
+
+    def __init__(
+        self, *args: Any, section: str = "", expert: bool = False, text: str | None = None, **attrs: Any
+    ) -> None:
+        super().__init__(*args, **attrs)
+        self.section = section
+        self.expert = expert
+        self.text = text
+
+
+class ExampleCommand(click.Command):
+    """A command whose help leads with an example that runs, and fits one screen.
+
+    Args:
+        example: lines for a shell.
+        json: what --json does; empty: there is no such option.
+        quiet: what -q does.
+        verify: whose hashes --verify checks.
+        no_option: setting that has no option of its own → what `--help-all` says of it.
+    """
+
+    def __init__(
+        self,
+        *args: Any,
+        example: str = "",
+        json: str = "",
+        quiet: str = "",
+        verify: str = "",
+        no_option: Mapping[str, str] | None = None,
+        **attrs: Any,
+    ) -> None:
+        super().__init__(*args, **attrs)
+        self.example = example
+        self.no_option = no_option or {}
+        if verify:
+            text = f"Check the {verify} hashes before use.  [on]"
+            self.params.append(Option(["--verify/--no-verify"], default=True, expert=True, section=COMMON, help=text))
+        if json:
+            self.params.append(Option(["--json", "as_json"], is_flag=True, section=COMMON, help=json))
+        if quiet:
+            self.params.append(Option(["-q", "--quiet"], is_flag=True, section=COMMON, help=quiet))
+        for param in self.params:
+            complete_by_metavar(param)
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """Its parameters, --help and --help-all."""
+        return [*super().get_params(ctx), _HELP_ALL]
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse; an option or a value that is gone or never was an option is answered with what to do now."""
+        name = ctx.command_path.partition(" ")[2]
+        try:
+            return super().parse_args(ctx, [*args])  # which it empties
+        except click.NoSuchOption as error:
+            option = error.option_name.lstrip("-").removeprefix("no-").replace("-", "_")
+            if said := why_no_option(name, option):
+                raise click.UsageError(f"--{said}.".replace("_", "-", option.count("_")), ctx) from None
+            if option in self.no_option:
+                value = _value_after(error.option_name, args)
+                instead = f"say --set {option}={value}, or {option} = {value} in a --config file"
+                raise click.UsageError(f"No such option {error.option_name}: {instead}.", ctx) from None
+            raise
+        except click.BadParameter as error:
+            option = (error.param.name or "") if error.param else ""
+            for value in args:
+                if said := why_no_value(name, option, value.rpartition("=")[2]):
+                    raise click.UsageError(f"--{said}.", ctx) from None
+            raise
+
+    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Example, usage, what it does, options."""
+        if self.example:
+            formatter.write_text("Example:")
+            for line in self.example.splitlines():
+                formatter.write(f"  {line}\n")
+            formatter.write_paragraph()
+        super().format_help(ctx, formatter)
+
+    def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """What it does."""
+        formatter.write_paragraph()
+        with formatter.indentation():
+            formatter.write_text("\n\n".join(self._paragraphs(brief=_ALL not in ctx.meta)))
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The options under their headings, the command's own first and the common ones last."""
+        in_full = _ALL in ctx.meta
+        sections: dict[str, list[tuple[str, str]]] = {"Options": []}
+        left_out = len(self.no_option)
+        for param in self.get_params(ctx):
+            record = param.get_help_record(ctx)
+            if record is None or not isinstance(param, click.Option):
+                continue
+            section, expert = (param.section, param.expert) if isinstance(param, Option) else ("", False)
+            if "--help" in param.opts:
+                section = COMMON
+            if in_full or not expert:
+                row = record if in_full else _brief(param, record, formatter.width)
+                sections.setdefault(section or "Options", []).append(row)
+            else:
+                left_out += param is not _HELP_ALL
+        common = sections.pop(COMMON)
+        if not in_full:  # a heading for one or two is not worth its lines
+            for heading in [
+                heading for heading, rows in sections.items() if len(rows) < _LEAST and heading != "Options"
+            ]:
+                sections["Options"] += sections.pop(heading)
+        sections[COMMON] = common
+        col_max = 30 if in_full else max(30, formatter.width // 2 - 9)
+        width = min(col_max, max(len(name) for rows in sections.values() for name, _ in rows))
+        for heading, rows in sections.items():
+            if rows:
+                with formatter.section(heading):
+                    formatter.write_dl([(name.ljust(width), text) for name, text in rows], col_max=col_max)
+        if in_full and self.no_option:
+            with formatter.section("Settings without an option (--set NAME=VALUE, or NAME = VALUE in a --config file)"):
+                formatter.write_dl(list(self.no_option.items()))
+        elif not in_full and (left_out or self._paragraphs() != self._paragraphs(brief=True)):
+            formatter.write_paragraph()
+            more = f"shows {counted(left_out, 'more options')}" if left_out else "says more"
+            formatter.write_text(f"--help-all {more}.")
+
+    def _paragraphs(self, *, brief: bool = False) -> list[str]:
+        """What it does; in brief the first paragraph, and what is set out line by line."""
+        paragraphs = inspect.cleandoc(self.help or "").split("\n\n")
+        return [text for n, text in enumerate(paragraphs) if not (brief and n) or text.startswith("\b")]
+
+
+def help_page(ctx: click.Context, *, in_full: bool) -> str:
+    """The help of a context's command, one screen or in full."""
+    if in_full:
+        ctx.meta[_ALL] = True
+    return ctx.get_help()
+
+
+def _brief(option: click.Option, record: tuple[str, str], width: int) -> tuple[str, str]:
+    """Its line on the screen: --[no-]NAME, the first clause, and the default; of many choices those that have room."""
+    names, text = record
+    if option.secondary_opts:
+        names = option.opts[0].replace("--", "--[no-]", 1)
+    if len(names) > width - 4:
+        names = names[: names.rindex("|", 0, width - 6) + 1] + "…]"
+    note = _NOTE.search(text)
+    said = first_clause((option.text if isinstance(option, Option) else None) or text.partition("  [")[0])
+    return names, f"{said}  [{note[1].removeprefix('default: ')}]" if note else said
+
+
+def _value_after(option: str, args: Sequence[str]) -> str:
+    """What was given for an option that there is not; of a flag what it means."""
+    for place, arg in enumerate(args):
+        name, sign, value = arg.partition("=")
+        if name == option and sign:
+            return value
+        if name == option and place + 1 < len(args) and not args[place + 1].startswith("--"):
+            return args[place + 1]
+    return "false" if option.startswith("--no-") else "true"
+
+
+def _show_all(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
+    if asked and not ctx.resilient_parsing:
+        click.echo(help_page(ctx, in_full=True), color=ctx.color)
+        ctx.exit()
+
+
+_HELP_ALL = Option(
+    ["--help-all"], is_flag=True, expose_value=False, is_eager=True, expert=True, section=COMMON, callback=_show_all,
+    help="Show every option and exit.",
+)  # fmt: skip
