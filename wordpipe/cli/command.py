@@ -75,6 +75,10 @@ class ExampleCommand(click.Command):
         for param in self.params:
             complete_by_metavar(param)
 
+    def get_help_option_names(self, ctx: click.Context) -> list[str]:
+        """The same in every context: click keeps what the first one said."""
+        return ["-h", "--help"]
+
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         """Its parameters, --help and --help-all."""
         return [*super().get_params(ctx), _HELP_ALL]
