@@ -39,23 +39,15 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """One report of long work.
+    """One report of long work."""
 
-    Attributes:
-        phase: what is being done ("reading", "step", "epoch 2").
-        done: units finished.
-        total: units in all, or None where nobody knows.
-        unit: what is counted ("MB", "steps", "sentences").
-        values: figures worth showing beside the bar, ready to print (loss, lr, tokens/s).
-        note: a line worth keeping on the screen (a warning, "resumed from step 200"), printed once.
-    """
-
-    phase: str
-    done: float = 0
-    total: float | None = None
-    unit: str = ""
+    phase: str  # what is being done ("reading", "step", "epoch 2")
+    done: float = 0  # units finished
+    total: float | None = None  # units in all, or None where nobody knows
+    unit: str = ""  # what is counted ("MB", "steps", "sentences")
+    # figures worth showing beside the bar, ready to print (loss, lr, tokens/s)
     values: Mapping[str, str] = field(default_factory=dict)
-    note: str | None = None
+    note: str | None = None  # a line worth keeping on the screen (a warning, "resumed from step 200"), printed once
 
 
 _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD = -1, -2, -3  # of glibc's malloc.h

@@ -12,11 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wordpipe.corpus.compression import Growth
-from wordpipe.corpus.decoding import Decoder
-from wordpipe.corpus.fields import Fields
-from wordpipe.corpus.formats import csv_records, jsonl_records, parquet_records, tsv_records
-from wordpipe.corpus.ledger import Ledger
+from wordpipe.corpus.decode import Decoder
+from wordpipe.corpus.decompress import Growth
+from wordpipe.corpus.readers import csv_records, jsonl_records, parquet_records, tsv_records
+from wordpipe.corpus.records import Fields, Ledger
 from wordpipe.corpus.settings import IngestSettings
 from wordpipe.errors import InputError, StorageError
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from wordpipe.errors import ConfigError
-from wordpipe.metrics.neighbours import kept_shares, nearest_rows
+from wordpipe.metrics.vectors import kept_shares, nearest_rows
 from wordpipe.report.layout import GRID, close_gaps, on_grid, pca_layout, umap_layout
 from wordpipe.report.neighbours import nearest_on_plane
 

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol
@@ -11,22 +12,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from wordpipe.artifacts.draft import HashedFile
+from wordpipe.artifacts.layout import leaf_paths, row_bytes
 from wordpipe.artifacts.reader import Artifact
-from wordpipe.artifacts.widths import leaf_paths, row_bytes
+from wordpipe.artifacts.writer import HashedFile
 from wordpipe.errors import ArtifactError
 
 __all__ = [
-    "BATCH_ROWS",
-    "PartFiles",
-    "TableWriter",
-    "damage_named",
-    "open_part",
-    "part_names",
-    "read_batches",
-    "read_schema",
-    "row_count",
-]
+    "BATCH_ROWS", "PartFiles", "Shard", "TableWriter", "damage_named", "open_part", "part_names", "read_batches",
+    "read_schema", "read_shard", "row_count", "shards_of",
+]  # fmt: skip
 
 ROW_GROUP_BYTES = 16 << 20
 PART_BYTES = 1 << 30
@@ -236,3 +230,45 @@ def _encodings(schema: pa.Schema) -> dict[str, Any]:
         "compression": {path: "NONE" if path in vectors else "ZSTD" for path in leaves},
         "compression_level": dict.fromkeys(packed, 1) or None,
     }
+
+
+SHARD_BYTES = 256 << 20
+
+
+@dataclass(frozen=True)
+class Shard:
+    """Some row groups of a table, one after the other."""
+
+    number: int  # 0, 1, … in the order of the table
+    groups: tuple[tuple[str, int], ...]  # part file and row group
+    rows: int  # rows in them
+
+
+def shards_of(artifact: Artifact, stem: str, shard_bytes: int | None = None) -> list[Shard]:
+    """Part a table at row groups into shards of about `shard_bytes` of uncompressed data (256 MiB).
+
+    The shards depend on the table alone, not on the machine or the number of threads.
+    """
+    limit = SHARD_BYTES if shard_bytes is None else shard_bytes
+    shards: list[Shard] = []
+    groups: list[tuple[str, int]] = []
+    rows = size = 0
+    for name in part_names(artifact, stem):
+        with open_part(artifact, name) as part:
+            found = [part.metadata.row_group(number) for number in range(part.metadata.num_row_groups)]
+        for number, group in enumerate(found):
+            groups.append((name, number))
+            rows, size = rows + group.num_rows, size + group.total_byte_size
+            if size >= limit:
+                shards.append(Shard(len(shards), tuple(groups), rows))
+                groups, rows, size = [], 0, 0
+    if groups or not shards:
+        shards.append(Shard(len(shards), tuple(groups), rows))
+    return shards
+
+
+def read_shard(artifact: Artifact, shard: Shard, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """The rows of a shard in order, a few thousand at a time."""
+    for name, number in shard.groups:
+        with open_part(artifact, name) as part, damage_named(artifact.path / name):
+            yield from part.iter_batches(BATCH_ROWS, row_groups=[number], columns=list(columns), use_threads=False)

@@ -15,12 +15,13 @@ from typing import BinaryIO, Literal, overload
 
 from blake3 import blake3
 
-from wordpipe.corpus.compression import Compression
-from wordpipe.corpus.formats import Format
-from wordpipe.corpus.packages import find_package
+from wordpipe.corpus.decompress import Compression
+from wordpipe.corpus.docstrings import find_package
 from wordpipe.errors import InputError, StorageError
 
-__all__ = ["Source", "Sources", "expand", "fingerprint"]
+__all__ = ["Format", "Source", "Sources", "expand", "fingerprint"]
+
+Format = Literal["txt", "md", "jsonl", "csv", "tsv", "parquet"]
 
 _FORMATS: dict[str, Format] = {
     ".txt": "txt",
@@ -68,24 +69,17 @@ class _Seen:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One file, stream or package.
+    """One file, stream or package."""
 
-    Attributes:
-        name: what the `source` column shows: the path below the working folder, else as the user gave it; "-" for
-            standard input; "python:PACKAGE".
-        kind: a file, a stream (standard input, a named pipe), or a package.
-        format: how to read it, after decompression.
-        compression: what it is compressed with; "auto" (streams) is seen from the first bytes.
-        path: the file or pipe; None for standard input and packages.
-        bytes: its size on disk; 0 for streams.
-    """
-
+    # what the `source` column shows: the path below the working folder, else as the user gave it; "-" for standard
+    # input; "python:PACKAGE"
     name: str
-    kind: Literal["file", "stream", "package"]
-    format: Format = "txt"
+    kind: Literal["file", "stream", "package"]  # a file, a stream (standard input, a named pipe), or a package
+    format: Format = "txt"  # how to read it, after decompression
+    # what it is compressed with; "auto" (streams) is seen from the first bytes
     compression: Compression | Literal["auto"] = "none"
-    path: Path | None = None
-    bytes: int = 0
+    path: Path | None = None  # the file or pipe; None for standard input and packages
+    bytes: int = 0  # its size on disk; 0 for streams
     seen: _Seen = field(default_factory=_Seen, compare=False, repr=False)
 
     @contextmanager
@@ -113,15 +107,11 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Sources(Sequence[Source]):
-    """The sources of one ingest, sorted by name.
+    """The sources of one ingest, sorted by name."""
 
-    Attributes:
-        items: the sources.
-        skipped: how many files of folders were left out, by name ending, or by reason ("hidden", "link to a folder",
-            "not a file", "named twice").
-    """
-
-    items: tuple[Source, ...]
+    items: tuple[Source, ...]  # the sources
+    # how many files of folders were left out, by name ending, or by reason ("hidden", "link to a folder", "not a file",
+    # "named twice")
     skipped: dict[str, int] = field(default_factory=dict)
 
     @overload

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from wordpipe.metrics.neighbours import SCORES_AT_ONCE, largest_columns
+from wordpipe.metrics.vectors import SCORES_AT_ONCE, largest_columns
 
 __all__ = ["nearest_on_plane"]
 

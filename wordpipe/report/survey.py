@@ -8,8 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from wordpipe.metrics.directions import unit_rows
-from wordpipe.metrics.neighbours import kept_shares, nearest_rows
+from wordpipe.metrics.vectors import kept_shares, nearest_rows, unit_rows
 from wordpipe.report.groups import colour_order, group_by_direction, group_names
 from wordpipe.report.layout import close_gaps, on_grid, pca_layout, umap_layout
 from wordpipe.report.neighbours import nearest_on_plane

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wordpipe.errors import InputError
-from wordpipe.metrics.directions import has_direction
+from wordpipe.metrics.vectors import has_direction
 from wordpipe.words.table import WordVectors
 
 __all__ = ["commonest", "listed", "nearest_to", "with_direction"]

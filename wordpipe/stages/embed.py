@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from wordpipe.artifacts.checkpoints import Shelf
+from wordpipe.artifacts.layout import CORPUS
 from wordpipe.artifacts.manifest import library_versions
 from wordpipe.artifacts.reader import Artifact
-from wordpipe.artifacts.schemas import CORPUS
-from wordpipe.artifacts.shelf import Shelf
 from wordpipe.artifacts.tables import read_batches, row_count
 from wordpipe.sentences.fitting import check_directions
 from wordpipe.sentences.reuse import VectorPlan, no_keys, plan_vectors, text_keys

@@ -7,10 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wordpipe import __version__
+from wordpipe.artifacts.layout import matrix_of
 from wordpipe.artifacts.manifest import library_versions
 from wordpipe.artifacts.reader import Artifact
 from wordpipe.artifacts.tables import read_batches, row_count
-from wordpipe.artifacts.vectors import matrix_of
 from wordpipe.sentences.encoder import TRANSFORM_FILE
 from wordpipe.sentences.reuse import VectorPlan, no_keys, text_keys
 from wordpipe.sentences.settings import EmbedSettings

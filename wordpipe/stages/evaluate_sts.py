@@ -8,8 +8,7 @@ import numpy as np
 
 from wordpipe.artifacts.reader import Artifact
 from wordpipe.errors import ConfigError
-from wordpipe.metrics.bootstrap import Interval, correlation_interval
-from wordpipe.metrics.correlation import pearson, spearman
+from wordpipe.metrics.statistics import Interval, correlation_interval, pearson, spearman
 from wordpipe.runtime import Progress
 from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.stages.judged_encoders import first_words, open_judged

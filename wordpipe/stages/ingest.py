@@ -4,9 +4,8 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any
 
-from wordpipe.artifacts.schemas import SOURCES
-from wordpipe.corpus.ingest import Ingest, corpus_schema
-from wordpipe.corpus.reuse import gathered
+from wordpipe.artifacts.layout import SOURCES
+from wordpipe.corpus.ingest import Ingest, corpus_schema, gathered
 from wordpipe.corpus.settings import IngestSettings
 from wordpipe.corpus.sources import expand
 from wordpipe.stages.ingest_earlier import SourceNotes, open_earlier

@@ -5,10 +5,10 @@ from collections.abc import Iterable, Mapping, Sequence
 import pyarrow as pa
 
 from wordpipe import __version__
+from wordpipe.artifacts.layout import CORPUS, SOURCES
 from wordpipe.artifacts.reader import Artifact
-from wordpipe.artifacts.schemas import CORPUS, SOURCES
 from wordpipe.artifacts.tables import TableWriter, read_batches, read_schema, row_count
-from wordpipe.corpus.reuse import EarlierCorpus, SourceNote
+from wordpipe.corpus.ingest import EarlierCorpus, SourceNote
 from wordpipe.corpus.settings import IngestSettings
 from wordpipe.stages.earlier import earlier_artifact
 from wordpipe.stages.making import Job

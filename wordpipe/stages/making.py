@@ -21,10 +21,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wordpipe import __version__
-from wordpipe.artifacts.draft import Draft, clear_leftovers, refuse_foreign
 from wordpipe.artifacts.lock import OutputLock
 from wordpipe.artifacts.manifest import InputEntry, Kind, Manifest, digest_of, library_versions, recipe_of
 from wordpipe.artifacts.reader import Artifact, refuse_inside_artifact
+from wordpipe.artifacts.writer import Draft, clear_leftovers, refuse_foreign
 from wordpipe.errors import BudgetError, StorageError
 from wordpipe.runtime import Progress, Report, Stopwatch, forget_peak_memory, peak_memory_bytes, quiet
 from wordpipe.settings import Settings
@@ -41,17 +41,11 @@ PathLike = str | os.PathLike[str]
 
 @dataclass(frozen=True)
 class RunOptions:
-    """How to run a stage, whatever the stage.
+    """How to run a stage, whatever the stage."""
 
-    Attributes:
-        report: told how far the work is.
-        fresh: start over, even where a stopped run of the same recipe could be continued.
-        verify: check the inputs' hashes before use.
-    """
-
-    report: Report = quiet
-    fresh: bool = False
-    verify: bool = True
+    report: Report = quiet  # told how far the work is
+    fresh: bool = False  # start over, even where a stopped run of the same recipe could be continued
+    verify: bool = True  # check the inputs' hashes before use
 
 
 @dataclass

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 from tokenizers import Tokenizer
 
+from wordpipe.artifacts.layout import STEPS
 from wordpipe.artifacts.reader import Artifact
-from wordpipe.artifacts.schemas import STEPS
 from wordpipe.artifacts.tables import read_batches, row_count
 from wordpipe.metrics.language import perplexity
 from wordpipe.model.config import Architecture, ModelConfig

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from wordpipe.artifacts.files import whole_file
+from wordpipe.artifacts.writer import whole_file
 from wordpipe.errors import ConfigError, InputError
 from wordpipe.report.curves import INSTALL_MATPLOTLIB, PictureForm, draw_curves, has_matplotlib
 from wordpipe.report.run_log import AXES, RunLog

@@ -7,9 +7,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from wordpipe.artifacts.layout import matrix_of
 from wordpipe.artifacts.reader import Artifact
 from wordpipe.artifacts.tables import damage_named, open_part, part_names
-from wordpipe.artifacts.vectors import matrix_of
 
 __all__ = ["RowVectors"]
 

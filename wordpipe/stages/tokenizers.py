@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 from tokenizers import Tokenizer
 
+from wordpipe.artifacts.checkpoints import Shelf
+from wordpipe.artifacts.layout import COUNTS
 from wordpipe.artifacts.reader import Artifact, is_artifact
-from wordpipe.artifacts.schemas import COUNTS
-from wordpipe.artifacts.shelf import Shelf
 from wordpipe.artifacts.tables import read_batches
 from wordpipe.errors import ArtifactError, BudgetError, ConfigError, InputError
 from wordpipe.stages.carried import TOKENIZER

@@ -7,8 +7,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from wordpipe.artifacts.layout import VOCABULARY
 from wordpipe.artifacts.reader import Artifact
-from wordpipe.artifacts.schemas import VOCABULARY
 from wordpipe.artifacts.tables import read_batches, read_schema, row_count
 from wordpipe.stages.carried import TOKENIZER
 from wordpipe.stages.making import Job

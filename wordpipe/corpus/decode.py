@@ -7,9 +7,8 @@ import re
 from collections.abc import Iterator
 from typing import Literal
 
-from wordpipe.corpus.compression import BLOCK, compression_of
-from wordpipe.corpus.ledger import Ledger
-from wordpipe.corpus.records import cut_point
+from wordpipe.corpus.decompress import BLOCK, compression_of
+from wordpipe.corpus.records import Ledger, cut_point
 from wordpipe.errors import InputError
 
 __all__ = ["BadBytes", "Decoder", "refuse_binary"]
