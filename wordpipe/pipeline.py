@@ -29,8 +29,8 @@ from wordpipe.corpus.sources import expand
 from wordpipe.errors import ArtifactError, ConfigError, InputError, StorageError
 from wordpipe.settings import Settings
 from wordpipe.stages.catalog import VERBS, Verb
+from wordpipe.stages.inputs import entries_of, file_entry, model_entry
 from wordpipe.stages.making import Made, PathLike, RunOptions
-from wordpipe.stages.sources import entries_of, file_entry, model_entry
 
 __all__ = ["Pipeline", "Stage", "State", "settings_from_file"]
 

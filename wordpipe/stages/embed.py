@@ -25,8 +25,8 @@ from wordpipe.stages.embed_vectors import encode_texts
 from wordpipe.stages.embed_warnings import warn_of_vectors
 from wordpipe.stages.embed_writing import PlannedVectors, fitted, write_sentences
 from wordpipe.stages.encoders import carry_encoder, device_and_threads, open_encoder
+from wordpipe.stages.inputs import open_corpus
 from wordpipe.stages.making import Job, Made, PathLike, RunOptions, making
-from wordpipe.stages.texts import open_corpus
 
 __all__ = ["embed"]
 

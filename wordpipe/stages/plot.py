@@ -9,9 +9,9 @@ from wordpipe.errors import ConfigError, InputError
 from wordpipe.report.curves import INSTALL_MATPLOTLIB, PictureForm, draw_curves, has_matplotlib
 from wordpipe.report.run_log import AXES, RunLog
 from wordpipe.runtime import Progress
+from wordpipe.stages.inputs import as_list
 from wordpipe.stages.making import PathLike, RunOptions, storage_errors
 from wordpipe.stages.run_logs import read_run_logs
-from wordpipe.stages.sources import as_list
 
 __all__ = ["plot"]
 
