@@ -160,7 +160,12 @@ class Checkpoints:
         if folder == self.newest:
             return folder
         try:
-            entry["files"] = self._write_folder(folder, files)
+            self.path.mkdir(parents=True, exist_ok=True)
+            shutil.rmtree(folder, ignore_errors=True)  # left by a run that was killed before it was named
+            folder.mkdir()
+            entry["files"] = {name: _write(folder / name, blocks) for name, blocks in files}
+            sync_folder(folder)
+            sync_folder(self.path)
             failpoint("checkpoint.before_pointer")
             self._point([entry, *self._known][:_KEPT])
         except BaseException:
@@ -168,7 +173,10 @@ class Checkpoints:
                 shutil.rmtree(folder, ignore_errors=True)
             raise
         failpoint("checkpoint.after_pointer")
-        self._prune()
+        kept = [self._folder(entry) for entry in self._known]
+        for old in sorted(self.path.glob("step-*")):
+            if old not in kept:
+                shutil.rmtree(old, ignore_errors=True)
         return folder
 
     def restore(self, load: Callable[[Checkpoint], T]) -> T | None:
@@ -215,15 +223,6 @@ class Checkpoints:
     def _folder(self, entry: Mapping[str, Any]) -> Path:
         return self.path / f"step-{entry['step']:08d}"
 
-    def _write_folder(self, folder: Path, files: Iterable[tuple[str, Iterable[Buffer]]]) -> dict[str, Any]:
-        self.path.mkdir(parents=True, exist_ok=True)
-        shutil.rmtree(folder, ignore_errors=True)  # left by a run that was killed before it was named
-        folder.mkdir()
-        written = {name: _write(folder / name, blocks) for name, blocks in files}
-        sync_folder(folder)
-        sync_folder(self.path)
-        return written
-
     def _read_pointer(self) -> dict[str, Any] | None:
         try:
             pointer = json.loads((self.path / _POINTER).read_bytes())
@@ -243,12 +242,6 @@ class Checkpoints:
         os.replace(part, self.path / _POINTER)  # noqa: PTH105
         self._known = known
         sync_folder(self.path)
-
-    def _prune(self) -> None:
-        kept = [self._folder(entry) for entry in self._known]
-        for folder in sorted(self.path.glob("step-*")):
-            if folder not in kept:
-                shutil.rmtree(folder, ignore_errors=True)
 
 
 def _write(path: Path, blocks: Iterable[Buffer]) -> dict[str, Any]:
@@ -316,7 +309,10 @@ class Shelf:
         with self._lock:
             self._under_way += 1
         try:
-            self._make()
+            with self._lock:
+                self.path.mkdir(parents=True, exist_ok=True)
+                if not (self.path / _RECIPE).exists():
+                    self._write_small(_RECIPE, self._recipe.encode())
             for old in (self._note(name), self.path / name):
                 old.unlink(missing_ok=True)
             with whole_file(self.path / name) as file:
@@ -324,7 +320,9 @@ class Shelf:
             note = {"entry": file.entry(rows=figures.get("rows")).model_dump(), "figures": figures}
             self._write_small(f"{name}.json", json.dumps(note, sort_keys=True).encode())
         except BaseException:
-            self._give_up()
+            with self._lock:  # leave no folder without a piece
+                if self._under_way == 1 and not any(self.path.glob("*.json")):
+                    shutil.rmtree(self.path, ignore_errors=True)
             raise
         finally:
             with self._lock:
@@ -354,23 +352,11 @@ class Shelf:
         """Make a finished piece a file of an artifact that is about to be published; it stays here until then."""
         draft.adopt(self.path / name, OutputEntry(**json.loads(self._note(name).read_bytes())["entry"]))
 
-    def _give_up(self) -> None:
-        """Leave no shelf without a piece."""
-        with self._lock:
-            if self._under_way == 1 and not any(self.path.glob("*.json")):
-                shutil.rmtree(self.path, ignore_errors=True)
-
     def _is_ours(self) -> bool:
         try:
             return (self.path / _RECIPE).read_text() == self._recipe
         except _UNUSABLE:
             return False
-
-    def _make(self) -> None:
-        with self._lock:
-            self.path.mkdir(parents=True, exist_ok=True)
-            if not (self.path / _RECIPE).exists():
-                self._write_small(_RECIPE, self._recipe.encode())
 
     def _write_small(self, name: str, data: bytes) -> None:
         with whole_file(self.path / name) as file:

@@ -128,8 +128,7 @@ def row_bytes(batch: pa.RecordBatch) -> NDArray[np.int64]:
 
 def leaf_paths(field: pa.Field, prefix: str = "") -> Iterator[str]:
     """The dotted names by which Parquet knows the leaf columns of a field, such as `ids.list.element`."""
-    path = f"{prefix}{field.name}"
-    yield from _leaves(path, field.type)
+    yield from _leaves(f"{prefix}{field.name}", field.type)
 
 
 def _leaves(path: str, kind: pa.DataType) -> Iterator[str]:
@@ -147,24 +146,20 @@ def _leaves(path: str, kind: pa.DataType) -> Iterator[str]:
 
 def _weights(column: pa.Array) -> NDArray[np.int64]:
     kind = column.type
-    if (width := _width(kind)) is not None:
-        return np.full(len(column), width, np.int64)
+    if pa.types.is_primitive(kind):
+        return np.full(len(column), max(1, kind.bit_width // 8), np.int64)
     if _is_list(kind):
-        return _list_weights(column)
+        lengths, item = _lengths(column), kind.value_type
+        if pa.types.is_primitive(item):
+            return lengths * max(1, int(item.bit_width) // 8) + _OFFSET
+        total = np.concatenate(([0], np.cumsum(_weights(column.flatten()))))
+        ends = np.cumsum(lengths)
+        return np.asarray(total[ends] - total[ends - lengths] + _OFFSET, np.int64)
     if pa.types.is_struct(kind):
         return np.asarray(np.sum([_weights(child) for child in column.flatten()], axis=0), np.int64)
     if any(test(kind) for test in _TEXTS):
         return _lengths(column) + _OFFSET
     return np.full(len(column), _UNKNOWN, np.int64)
-
-
-def _list_weights(column: pa.Array) -> NDArray[np.int64]:
-    lengths = _lengths(column)
-    if (width := _width(column.type.value_type)) is not None:
-        return lengths * width + _OFFSET
-    total = np.concatenate(([0], np.cumsum(_weights(column.flatten()))))
-    ends = np.cumsum(lengths)
-    return np.asarray(total[ends] - total[ends - lengths] + _OFFSET, np.int64)
 
 
 def _lengths(column: pa.Array) -> NDArray[np.int64]:
@@ -175,23 +170,14 @@ def _lengths(column: pa.Array) -> NDArray[np.int64]:
     return np.asarray(pc.fill_null(lengths, 0).to_numpy(zero_copy_only=False), np.int64)
 
 
-def _width(kind: pa.DataType) -> int | None:
-    """Bytes of a value of a fixed-width type."""
-    if pa.types.is_primitive(kind):
-        return max(1, int(kind.bit_width) // 8)
-    return None
-
-
 def _is_list(kind: pa.DataType) -> bool:
     return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
 
 
 def matrix_of(vectors: pa.FixedSizeListArray) -> NDArray[np.float32]:
     """The rows of a column, (N, D), without a copy."""
-    matrix_ND: NDArray[np.float32] = (
-        vectors.flatten().to_numpy(zero_copy_only=False).reshape(-1, vectors.type.list_size)
-    )
-    return matrix_ND
+    values: NDArray[np.float32] = vectors.flatten().to_numpy(zero_copy_only=False)
+    return values.reshape(-1, vectors.type.list_size)
 
 
 def vector_column(matrix_ND: NDArray[np.float32]) -> pa.FixedSizeListArray:

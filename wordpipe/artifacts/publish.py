@@ -79,12 +79,10 @@ def exchange(one: Path, other: Path) -> bool:
         done = libc.renameat2(_AT_FDCWD, a, _AT_FDCWD, b, _RENAME_EXCHANGE)
     else:
         return False
-    if done == 0:
-        return True
     code = ctypes.get_errno()
-    if code in _UNSUPPORTED:
-        return False
-    raise OSError(code, os.strerror(code), str(one), None, str(other))
+    if done != 0 and code not in _UNSUPPORTED:
+        raise OSError(code, os.strerror(code), str(one), None, str(other))
+    return bool(done == 0)
 
 
 _LITTER = {".DS_Store", "Thumbs.db", "desktop.ini"}  # file browsers drop these wherever people look
@@ -112,32 +110,22 @@ def refuse_foreign(target: Path, kind: str) -> None:
 
 def _refuse_files(target: Path, kind: str, there: list[str]) -> None:
     if MANIFEST not in there:
-        raise StorageError(
-            f"the folder is not an artifact and holds other files ({there[0]}, …)",
-            where=target,
-            hint=f"{_ELSEWHERE}; if it is what is left of an artifact, remove it",
-        )
+        what = f"the folder is not an artifact and holds other files ({there[0]}, …)"
+        hint = f"{_ELSEWHERE}; if it is what is left of an artifact, remove it"
+        raise StorageError(what, where=target, hint=hint)
     claims = _claims(target / MANIFEST)
     if claims is None:  # browser extensions and web pages have a manifest.json too
-        raise StorageError(
-            f"the folder's {MANIFEST} is damaged or not wordpipe's, so nothing here is replaced",
-            where=target,
-            hint=f"if this is a damaged artifact, remove the folder yourself; or {_ELSEWHERE}",
-        )
+        what = f"the folder's {MANIFEST} is damaged or not wordpipe's, so nothing here is replaced"
+        hint = f"if this is a damaged artifact, remove the folder yourself; or {_ELSEWHERE}"
+        raise StorageError(what, where=target, hint=hint)
     found_kind, ours = claims
     if found_kind != kind:
-        article = "an" if found_kind == "index" else "a"
-        raise ArtifactError(
-            f"the output is {article} {found_kind} artifact, and this would replace it by {kind}",
-            where=target,
-            hint=_ELSEWHERE,
-        )
+        found_kind = f"{'an' if found_kind == 'index' else 'a'} {found_kind}"
+        what = f"the output is {found_kind} artifact, and this would replace it by {kind}"
+        raise ArtifactError(what, where=target, hint=_ELSEWHERE)
     if foreign := [name for name in there if name not in ours]:
-        raise StorageError(
-            f"the artifact holds files that wordpipe did not write ({foreign[0]})",
-            where=target,
-            hint=f"move them away, or {_ELSEWHERE}",
-        )
+        what = f"the artifact holds files that wordpipe did not write ({foreign[0]})"
+        raise StorageError(what, where=target, hint=f"move them away, or {_ELSEWHERE}")
 
 
 def recover(target: Path) -> None:
@@ -148,9 +136,7 @@ def recover(target: Path) -> None:
     """
     if os.path.lexists(target):
         return
-    old = asides(target)
-    new = [aside.with_suffix(".tmp") for aside in old]
-    for folder in (*new, *old):
+    for folder in (*(aside.with_suffix(".tmp") for aside in asides(target)), *asides(target)):
         if (folder / MANIFEST).is_file():
             folder.rename(target)
             return

@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from types import TracebackType
 from typing import BinaryIO
 
 from wordpipe.artifacts.hashing import HashCache, hash_fd
@@ -22,7 +21,11 @@ from wordpipe.artifacts.manifest import MANIFEST, InputEntry, Kind, Manifest, Ou
 from wordpipe.artifacts.publish import asides, files_under, recover
 from wordpipe.errors import ArtifactError, ConfigError, LockedError, StorageError
 
-__all__ = ["PositionedFile", "naming", "open_regular", "Artifact", "is_artifact", "refuse_inside_artifact"]
+__all__ = ["Artifact", "is_artifact", "refuse_inside_artifact"]
+
+_MAX_MANIFEST = 64 << 20
+_TRIES = 50  # how often to begin again when a writer replaces the artifact while it is being opened
+_KEPT_OPEN = 64  # files opened at once with the folder; more are opened when they are read
 
 
 class PositionedFile(io.RawIOBase):
@@ -36,16 +39,16 @@ class PositionedFile(io.RawIOBase):
         self._size = os.fstat(fd).st_size
         self._at = 0
 
-    def readable(self) -> bool:  # noqa: D102
+    def readable(self) -> bool:
         return True
 
-    def seekable(self) -> bool:  # noqa: D102
+    def seekable(self) -> bool:
         return True
 
-    def fileno(self) -> int:  # noqa: D102
+    def fileno(self) -> int:
         return self._fd
 
-    def tell(self) -> int:  # noqa: D102
+    def tell(self) -> int:
         return self._at
 
     def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
@@ -59,14 +62,14 @@ class PositionedFile(io.RawIOBase):
     def readinto(self, buffer: bytearray | memoryview, /) -> int:  # type: ignore[override]
         """Read at the position, and move it."""
         with naming(self._path):
-            got = os.preadv(self._fd, [buffer], self._at) if hasattr(os, "preadv") else self._pread_into(buffer)
+            if hasattr(os, "preadv"):
+                got = os.preadv(self._fd, [buffer], self._at)
+            else:
+                data = os.pread(self._fd, len(buffer), self._at)
+                got = len(data)
+                buffer[:got] = data
         self._at += got
         return got
-
-    def _pread_into(self, buffer: bytearray | memoryview) -> int:
-        data = os.pread(self._fd, len(buffer), self._at)
-        buffer[: len(data)] = data
-        return len(data)
 
     def close(self) -> None:
         """Close the descriptor."""
@@ -94,12 +97,8 @@ def open_regular(folder: int, name: str, where: Path) -> int:
             if error.errno in (errno.ELOOP, errno.ENOTDIR):
                 raise _not_ours(where) from None
             if isinstance(error, PermissionError):
-                artifact = where.parents[name.count("/")]
-                raise StorageError(
-                    "permission denied: this user may not read it",
-                    where=where,
-                    hint=f"allow it with: chmod -R u+rX {shlex.quote(str(artifact))}",
-                ) from None
+                hint = f"allow it with: chmod -R u+rX {shlex.quote(str(where.parents[name.count('/')]))}"
+                raise StorageError("permission denied: this user may not read it", where=where, hint=hint) from None
             # it names the file within its folder, which is no path for the user
             raise OSError(error.errno, error.strerror, str(where)) from None
     if not stat.S_ISREG(os.fstat(fd).st_mode):
@@ -109,9 +108,8 @@ def open_regular(folder: int, name: str, where: Path) -> int:
 
 
 def _not_ours(where: Path) -> ArtifactError:
-    return ArtifactError(
-        "a link or a special file stands where wordpipe wrote a file", where=where, hint="make the artifact again"
-    )
+    what = "a link or a special file stands where wordpipe wrote a file"
+    return ArtifactError(what, where=where, hint="make the artifact again")
 
 
 @contextmanager
@@ -123,18 +121,10 @@ def naming(path: Path) -> Iterator[None]:
         raise OSError(error.errno, error.strerror, str(path)) from None
 
 
-_MAX_MANIFEST = 64 << 20
-_TRIES = 50  # how often to begin again when a writer replaces the artifact while it is being opened
-_KEPT_OPEN = 64  # files opened at once with the folder; more are opened when they are read
-
 _MAKERS: dict[Kind, str] = {
-    "corpus": "ingest",
-    "tokens": "tokenize",
-    "words": "train word2vec",
-    "model": "train mlm",
-    "sentences": "embed",
+    "corpus": "ingest", "tokens": "tokenize", "words": "train word2vec", "model": "train mlm", "sentences": "embed",
     "index": "index",
-}
+}  # fmt: skip
 
 
 def is_artifact(path: Path) -> bool:
@@ -148,13 +138,10 @@ def refuse_inside_artifact(target: Path) -> None:
     Raises:
         ConfigError: `target` lies in one.
     """
-    for folder in target.absolute().parents:
-        if (
-            is_artifact(folder) and b'"wordpipe"' in (folder / MANIFEST).read_bytes()
-        ):  # others have files of this name too
-            raise ConfigError(
-                "the output lies inside another artifact", where=target, got=folder, hint="name another output with -o"
-            )
+    for folder in target.absolute().parents:  # others have files of this name too
+        if is_artifact(folder) and b'"wordpipe"' in (folder / MANIFEST).read_bytes():
+            what, hint = "the output lies inside another artifact", "name another output with -o"
+            raise ConfigError(what, where=target, got=folder, hint=hint)
 
 
 class Artifact:
@@ -197,9 +184,7 @@ class Artifact:
     def __enter__(self) -> "Artifact":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -223,13 +208,9 @@ class Artifact:
 
     def as_input(self, *, beside: Path) -> InputEntry:
         """How a manifest in the folder `beside` names this artifact."""
-        return InputEntry(
-            kind=self.kind,
-            digest=self.digest,
-            recipe=self.manifest.recipe,
-            path=relative_path(self.path, beside),
-            verified=self.verified,
-        )
+        path = os.path.relpath(self.path.absolute(), beside.absolute())  # what moves together keeps finding each other
+        recipe = self.manifest.recipe
+        return InputEntry(kind=self.kind, digest=self.digest, recipe=recipe, path=path, verified=self.verified)
 
     def names(self, prefix: str = "") -> list[str]:
         """The paths of the artifact's files that begin with `prefix`, sorted."""
@@ -313,24 +294,18 @@ class Artifact:
 
     def _check_kind(self, kinds: tuple[Kind, ...]) -> None:
         if kinds and self.kind not in kinds:
-            raise ArtifactError(
-                "wrong kind of artifact",
-                where=self.path,
-                got=self.kind,
-                expected=" or ".join(kinds),
-                hint=f"make one with: wordpipe {_MAKERS[kinds[0]]}",
-            )
+            hint = f"make one with: wordpipe {_MAKERS[kinds[0]]}"
+            expected = " or ".join(kinds)
+            raise ArtifactError("wrong kind of artifact", where=self.path, got=self.kind, expected=expected, hint=hint)
 
     def _read_manifest(self) -> Manifest:
         where = self.path / MANIFEST
         try:
             fd = open_regular(self._folder, MANIFEST, where)
         except FileNotFoundError:
-            raise ArtifactError(
-                "the folder has no manifest, so it is no artifact",
-                where=self.path,
-                hint="if the stage that makes it was stopped, run that stage again",
-            ) from None
+            hint = "if the stage that makes it was stopped, run that stage again"
+            what = "the folder has no manifest, so it is no artifact"
+            raise ArtifactError(what, where=self.path, hint=hint) from None
         with io.BufferedReader(PositionedFile(fd, where)) as file:
             return Manifest.from_bytes(file.read(min(_MAX_MANIFEST, os.fstat(fd).st_size)), where=str(where))
 
@@ -339,27 +314,18 @@ class Artifact:
             return open_regular(self._folder, name, self.path / name)
         except FileNotFoundError:
             if self._was_replaced():
-                raise ArtifactError(
-                    "the artifact was replaced while it was being read", where=self.path, hint="run the command again"
-                ) from None
+                what = "the artifact was replaced while it was being read"
+                raise ArtifactError(what, where=self.path, hint="run the command again") from None
             raise self._corrupt(name, "the file is missing") from None
 
     def _entry(self, name: str) -> OutputEntry:
-        for entry in self.manifest.outputs:
-            if entry.path == name:
-                return entry
-        raise self._corrupt(name, f"the {self.kind} artifact has no such file")
+        if (found := next((entry for entry in self.manifest.outputs if entry.path == name), None)) is None:
+            raise self._corrupt(name, f"the {self.kind} artifact has no such file")
+        return found
 
-    def _corrupt(
-        self, name: str, what: str, got: object = None, expected: object = None, hint: str | None = None
-    ) -> ArtifactError:
-        hint = hint or f"make it again: wordpipe {self.manifest.command} … -o {self.path} --fresh"
-        return ArtifactError(what, where=self.path / name, got=got, expected=expected, hint=hint)
-
-
-def relative_path(path: Path, beside: Path) -> str:
-    """`path` as seen from the folder `beside`: artifacts that move together keep finding each other."""
-    return os.path.relpath(path.absolute(), beside.absolute())
+    def _corrupt(self, name: str, what: str, **more: str) -> ArtifactError:
+        hint = f"make it again: wordpipe {self.manifest.command} … -o {self.path} --fresh"
+        return ArtifactError(what, where=self.path / name, **{"hint": hint, **more})
 
 
 def _open_folder(path: Path) -> int:

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Protocol
 
 import numpy as np
@@ -63,9 +62,7 @@ class TableWriter:
     def __enter__(self) -> "TableWriter":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None:
             self.finish()
         else:
@@ -166,13 +163,8 @@ def read_schema(artifact: Artifact, stem: str, expected: pa.Schema | None = None
     with open_part(artifact, name) as part:
         found = part.schema_arrow.remove_metadata()
     if expected is not None and not pa.schema(list(found)[: len(expected)]).equals(expected):
-        raise ArtifactError(
-            "unexpected columns",
-            where=artifact.path / name,
-            got=found.names,
-            expected=expected.names,
-            hint="make it again",
-        )
+        where, names = artifact.path / name, expected.names
+        raise ArtifactError("unexpected columns", where=where, got=found.names, expected=names, hint="make it again")
     return found
 
 
@@ -218,17 +210,12 @@ def _encodings(schema: pa.Schema) -> dict[str, Any]:
     """
     leaves = {path: field for field in schema for path in leaf_paths(field)}
     vectors = {path for path, field in leaves.items() if pa.types.is_fixed_size_list(field.type)}
-    packed = [path for path in leaves if path not in vectors]
-    ids = [
-        path
-        for path, field in leaves.items()
-        if pa.types.is_list(field.type) and pa.types.is_integer(field.type.value_type)
-    ]
+    lists = {path: field.type.value_type for path, field in leaves.items() if pa.types.is_list(field.type)}
     return {
         "use_dictionary": [path for path, field in leaves.items() if field.name in _REPEATED],
-        "use_byte_stream_split": ids,
+        "use_byte_stream_split": [path for path, kind in lists.items() if pa.types.is_integer(kind)],
         "compression": {path: "NONE" if path in vectors else "ZSTD" for path in leaves},
-        "compression_level": dict.fromkeys(packed, 1) or None,
+        "compression_level": {path: 1 for path in leaves if path not in vectors} or None,
     }
 
 

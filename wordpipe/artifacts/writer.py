@@ -16,7 +16,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import TracebackType
 
 from blake3 import blake3
 from typing_extensions import Buffer
@@ -33,6 +32,7 @@ __all__ = [
 
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _UNNAMED = f"{MANIFEST}.part"
+_ELSEWHERE = "name another output with -o"
 
 
 class HashedFile(io.RawIOBase):
@@ -116,9 +116,7 @@ class Draft:
         self.path.mkdir()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for file in self._files:
             with suppress(OSError):
                 file.close()
@@ -201,7 +199,7 @@ def _beside(path: Path) -> Path:
 
 
 def _put_in_place(folder: Path, target: Path) -> None:
-    """Make a folder beside `target` what stands there; what stood there is aside, or at `folder`, for the caller to remove.
+    """Make a folder beside `target` what stands there; what stood there is gone, or at `folder`, for the caller to remove.
 
     Raises:
         OSError: the disk refused; all is as it was.
@@ -210,20 +208,17 @@ def _put_in_place(folder: Path, target: Path) -> None:
     aside = folder.with_suffix(".old")
     exchanged = os.path.lexists(target) and exchange(folder, target)
     try:
-        if (
-            not exchanged
-        ):  # a new target, or folders cannot be exchanged; `recover` completes it after a kill between the two
+        if not exchanged:  # it is new, or folders cannot be exchanged
             if os.path.lexists(target):
                 target.rename(aside)
-                failpoint("publish.between_renames")
+                failpoint("publish.between_renames")  # `recover` completes it
             folder.rename(target)
         failpoint("publish.after_exchange")
         sync_folder(target.parent)
     except OSError:
         if exchanged:
             exchange(folder, target)
-            raise
-        if not folder.exists():
+        elif not folder.exists():
             target.rename(folder)
         if aside.exists():
             aside.rename(target)
@@ -274,7 +269,7 @@ def whole_file(path: Path) -> Iterator[HashedFile]:
     """
     device = path.absolute().is_relative_to("/dev")  # /dev/stdout may lead to a file
     if path.exists() and (device or not path.is_file()):
-        raise StorageError("this is no file, and would be replaced", where=path, hint="name another output with -o")
+        raise StorageError("this is no file, and would be replaced", where=path, hint=_ELSEWHERE)
     refuse_inside_artifact(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = _beside(path)
@@ -340,10 +335,9 @@ def refuse_other(path: Path, names: AbstractSet[str]) -> None:
         ConfigError: it would lie in an artifact.
     """
     refuse_inside_artifact(path)
-    hint = "name another output with -o"
     if path.name in ("", ".."):
-        raise StorageError("the output needs a name of its own", where=path, hint=hint)
+        raise StorageError("the output needs a name of its own", where=path, hint=_ELSEWHERE)
     if path.is_symlink() or (path.exists() and not path.is_dir()):
-        raise StorageError("a file or a link is there, and this format is a folder", where=path, hint=hint)
+        raise StorageError("a file or a link is there, and this format is a folder", where=path, hint=_ELSEWHERE)
     if path.exists() and (other := [name for name in files_at(path) if name not in names]):
-        raise StorageError(f"the folder holds other files ({other[0]})", where=path, hint=hint)
+        raise StorageError(f"the folder holds other files ({other[0]})", where=path, hint=_ELSEWHERE)

@@ -10,16 +10,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from wordpipe.corpus.decode import Decoder, refuse_binary
-from wordpipe.corpus.decompress import Compression, Growth, compression_of, decompress, read_blocks
+from wordpipe.corpus.decompress import Growth, compression_of, decompress, read_blocks
 from wordpipe.corpus.docstrings import package_records
 from wordpipe.corpus.records import Fields, Ledger, Newline, Record, split_record
 from wordpipe.corpus.settings import IngestSettings
 from wordpipe.corpus.sources import Source
 from wordpipe.errors import InputError, StorageError
 
-__all__ = ["read_records", "text_records", "csv_records", "jsonl_records", "parquet_records", "tsv_records"]
+__all__ = ["csv_records", "jsonl_records", "parquet_records", "read_records", "text_records", "tsv_records"]
 
 _LINE_FACTOR = 4  # a line of JSON may be this much longer than its text: escapes, other fields
+_LONGEST_TITLE = 1000  # characters; a longer first line is text
+_PARQUET_ROWS = 256  # decoded at a time: rows may be as long as documents
 
 
 def read_records(
@@ -40,29 +42,20 @@ def read_records(
     if source.kind == "package":
         yield from package_records(source.name.removeprefix("python:"), ledger)
         on_bytes(source.bytes)
-    elif source.format == "parquet":
-        yield from _read_parquet(source, settings, ledger, on_bytes)
-    else:
-        yield from _read_lines(source, settings, ledger, on_bytes)
-
-
-def _read_parquet(
-    source: Source, settings: IngestSettings, ledger: Ledger, on_bytes: Callable[[int], object]
-) -> Iterator[Record]:
-    if source.kind == "stream":
-        raise InputError("Parquet cannot be read from a stream", where=source.name, hint="name the file itself")
+        return
     decoder = Decoder(source.name, settings.bad_bytes, ledger)
-    growth = Growth(source.name, settings.max_expand)
-    growth.taken = source.bytes
-    with source.open() as file:
-        yield from parquet_records(file, Fields(source.name, settings, decoder, ledger), decoder, growth)
-    ledger.add("bytes_read", source.bytes)
-    on_bytes(source.bytes)
+    fields = Fields(source.name, settings, decoder, ledger)
+    if source.format == "parquet":
+        if source.kind == "stream":
+            raise InputError("Parquet cannot be read from a stream", where=source.name, hint="name the file itself")
+        growth = Growth(source.name, settings.max_expand)
+        growth.taken = source.bytes
+        with source.open() as file:
+            yield from parquet_records(file, fields, decoder, growth)
+        ledger.add("bytes_read", source.bytes)
+        on_bytes(source.bytes)
+        return
 
-
-def _read_lines(
-    source: Source, settings: IngestSettings, ledger: Ledger, on_bytes: Callable[[int], object]
-) -> Iterator[Record]:
     def note(block: bytes) -> None:
         on_bytes(len(block))
         if source.kind == "stream":
@@ -70,18 +63,32 @@ def _read_lines(
 
     with source.open() as file:
         blocks = _text_blocks(read_blocks(file, source.name, note), source, settings, ledger)
-        yield from _format_records(blocks, source, settings, ledger)
+        longest = settings.max_document_bytes
+        if source.format in ("txt", "md"):
+            yield from text_records(
+                decoder.lines(blocks, longest=longest),
+                source=source.name,
+                documents="file" if settings.documents == "auto" else settings.documents,
+                first_line_title=settings.first_line_title,
+                newline="space" if source.format == "md" else "auto",
+                max_bytes=longest,
+            )
+        else:
+            longest *= _LINE_FACTOR
+            lines = decoder.lines(blocks, longest=longest, cut_longer=False)
+            if source.format == "csv":
+                yield from csv_records(lines, fields, longest=longest)
+            else:
+                yield from (jsonl_records if source.format == "jsonl" else tsv_records)(lines, fields)
     source.seen.is_whole = True
 
 
 def _text_blocks(raw: Iterator[bytes], source: Source, settings: IngestSettings, ledger: Ledger) -> Iterator[bytes]:
     """Decompressed blocks, once the first of them has been seen to be text."""
-    compression: Compression
-    if source.compression == "auto":
+    compression = source.compression
+    if compression == "auto":
         head = next(raw, b"")
         raw, compression = chain([head], raw), compression_of(head)
-    else:
-        compression = source.compression
     is_first = True
     for block in decompress(raw, compression, Growth(source.name, settings.max_expand)):
         if is_first and settings.format == "auto":
@@ -89,30 +96,6 @@ def _text_blocks(raw: Iterator[bytes], source: Source, settings: IngestSettings,
         is_first = False
         ledger.add("bytes_read", len(block))
         yield block
-
-
-def _format_records(
-    blocks: Iterator[bytes], source: Source, settings: IngestSettings, ledger: Ledger
-) -> Iterator[Record]:
-    decoder = Decoder(source.name, settings.bad_bytes, ledger)
-    if source.format in ("txt", "md"):
-        return text_records(
-            decoder.lines(blocks, longest=settings.max_document_bytes),
-            source=source.name,
-            documents="file" if settings.documents == "auto" else settings.documents,
-            first_line_title=settings.first_line_title,
-            newline="space" if source.format == "md" else "auto",
-            max_bytes=settings.max_document_bytes,
-        )
-    longest = _LINE_FACTOR * settings.max_document_bytes
-    lines = decoder.lines(blocks, longest=longest, cut_longer=False)
-    fields = Fields(source.name, settings, decoder, ledger)
-    if source.format == "jsonl":
-        return jsonl_records(lines, fields)
-    return csv_records(lines, fields, longest=longest) if source.format == "csv" else tsv_records(lines, fields)
-
-
-_LONGEST_TITLE = 1000  # characters; a longer first line is text
 
 
 def text_records(
@@ -192,36 +175,29 @@ class _Growing:
         return Record(text, self.source, self.line, title=self.title, newline=self.newline, part=self.part)
 
 
-_PARQUET_ROWS = 256  # decoded at a time: rows may be as long as documents
-
-
 def jsonl_records(lines: Iterable[tuple[int, str]], fields: Fields) -> Iterator[Record]:
     """One record for each line that holds a JSON object; blank lines are skipped.
 
     Raises:
         InputError: a line is not a JSON object, or the first one has no text field.
     """
-    first = True
+    is_first, hint = True, "one JSON object per line"
     for number, line in lines:
         if line.isspace():
             continue
-        values = _json_object(line, f"{fields.source}, line {number}")
-        if first:
+        where = f"{fields.source}, line {number}"
+        try:
+            values = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise InputError("not a line of JSON", where=where, got=error, hint=hint) from None
+        if not isinstance(values, dict):
+            raise InputError("not a JSON object", where=where, got=type(values).__name__, hint=hint)
+        if is_first:
             fields.require_text(values)
-            first = False
+            is_first = False
         fields.left_behind(values)
         if record := fields.record(values, number):
             yield record
-
-
-def _json_object(line: str, where: str) -> dict[str, object]:
-    try:
-        values = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise InputError("not a line of JSON", where=where, got=error, hint="one JSON object per line") from None
-    if not isinstance(values, dict):
-        raise InputError("not a JSON object", where=where, got=type(values).__name__, hint="one JSON object per line")
-    return values
 
 
 def csv_records(lines: Iterable[tuple[int, str]], fields: Fields, *, longest: int) -> Iterator[Record]:
@@ -230,12 +206,12 @@ def csv_records(lines: Iterable[tuple[int, str]], fields: Fields, *, longest: in
     Raises:
         InputError: bad quoting, more cells than the header has, or no text column.
     """
-    numbered = iter(lines)
-    _, header = next(numbered, (1, ""))
+    texts = (line for _, line in lines)
+    header = next(texts, "")
     delimiter = max(",;\t|", key=header.count)  # the first of them where none occurs
     # the csv module has one bound for the whole process, 128 KiB unless raised
     csv.field_size_limit(max(csv.field_size_limit(), longest))
-    return _rows(_csv_rows(_again(header, numbered), delimiter, fields.source), fields)
+    return _rows(_csv_rows(chain([header], texts), delimiter, fields.source), fields)
 
 
 def tsv_records(lines: Iterable[tuple[int, str]], fields: Fields) -> Iterator[Record]:
@@ -247,11 +223,6 @@ def tsv_records(lines: Iterable[tuple[int, str]], fields: Fields) -> Iterator[Re
     return _rows(((number, line.rstrip("\n").split("\t")) for number, line in lines if not line.isspace()), fields)
 
 
-def _again(header: str, rest: Iterator[tuple[int, str]]) -> Iterator[str]:
-    yield header
-    yield from (line for _, line in rest)
-
-
 def _csv_rows(lines: Iterator[str], delimiter: str, source: str) -> Iterator[tuple[int, list[str]]]:
     """Line and cells of each row that is not blank."""
     rows = csv.reader(lines, delimiter=delimiter, strict=True)
@@ -260,9 +231,8 @@ def _csv_rows(lines: Iterator[str], delimiter: str, source: str) -> Iterator[tup
         try:
             cells = next(rows, None)
         except csv.Error as error:
-            raise InputError(
-                "bad CSV", where=f"{source}, line {line}", got=error, hint="mend the quotes there"
-            ) from None
+            hint = "mend the quotes there"
+            raise InputError("bad CSV", where=f"{source}, line {line}", got=error, hint=hint) from None
         if cells is None:
             return
         if cells:
@@ -277,13 +247,9 @@ def _rows(rows: Iterator[tuple[int, list[str]]], fields: Fields) -> Iterator[Rec
     fields.require_text(names)
     for line, cells in rows:
         if len(cells) > len(names):
-            raise InputError(
-                "more cells than the header has",
-                where=f"{fields.source}, line {line}",
-                got=len(cells),
-                expected=f"at most {len(names)}",
-                hint="mend the quotes or tabs there",
-            )
+            what, where = "more cells than the header has", f"{fields.source}, line {line}"
+            expected, hint = f"at most {len(names)}", "mend the quotes or tabs there"
+            raise InputError(what, where=where, got=len(cells), expected=expected, hint=hint)
         fields.left_behind(names)
         if record := fields.record(dict(zip(names, cells, strict=False)), line):
             yield record
@@ -316,20 +282,15 @@ def _parquet_batches(file: IO[bytes], fields: Fields, name: str) -> Iterator[pa.
         wanted = [column for column in names if column in fields.carried]
         yield from table.iter_batches(_PARQUET_ROWS, columns=wanted, use_threads=False)
     except (pa.ArrowException, OSError) as error:
-        if getattr(
-            error, "errno", None
-        ):  # the disk's own; pyarrow says OSError of damaged files, too, without a number
+        if getattr(error, "errno", None):  # the disk's own; of damaged files pyarrow says OSError without a number
             raise StorageError("reading failed", where=name, got=error) from None
         raise InputError("not a sound Parquet file", where=name, got=" ".join(str(error).split())) from None
 
 
 def _decoded(column: pa.Array, decoder: Decoder, before: int) -> list[object]:
-    """Values of a column; strings by the policy for bad bytes, because Parquet files are not checked for UTF-8.
+    """Values of a column, which `before` rows precede in the file.
 
-    Args:
-        column: one column of a batch.
-        decoder: holds the policy.
-        before: rows of the file before this column's first.
+    Strings go by the policy for bad bytes, because Parquet files are not checked for UTF-8.
     """
     kind = column.type
     if pa.types.is_dictionary(kind):
