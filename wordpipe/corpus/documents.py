@@ -27,8 +27,7 @@ class Digests:
 
     def __init__(self) -> None:
         self._count = 0
-        self._slots = _FIRST_SLOTS
-        self._table = bytearray(self._slots * _SIZE)
+        self._table = bytearray(_FIRST_SLOTS * _SIZE)
 
     def __len__(self) -> int:
         return self._count
@@ -39,8 +38,13 @@ class Digests:
 
     def add(self, digest: bytes) -> bool:
         """Remember `digest` (10 evenly distributed bytes); False where it was known."""
-        if 8 * self._count >= 5 * self._slots:
-            self._grow()
+        if 8 * self._count >= 5 * len(self._table) // _SIZE:
+            old, self._table = self._table, bytearray(2 * len(self._table))
+            for start in range(0, len(old), _SIZE):
+                held = bytes(old[start : start + _SIZE])
+                if held != _EMPTY:
+                    place = self._place(held)
+                    self._table[place : place + _SIZE] = held
         place = self._place(digest)
         if self._table[place : place + _SIZE] == digest:
             return False
@@ -50,7 +54,7 @@ class Digests:
 
     def _place(self, digest: bytes) -> int:
         """Offset of the slot that holds the digest, or of the free one where it belongs."""
-        table, mask = self._table, self._slots - 1
+        table, mask = self._table, len(self._table) // _SIZE - 1
         slot = int.from_bytes(digest, "little") & mask
         while True:
             held = table[slot * _SIZE : slot * _SIZE + _SIZE]
@@ -58,17 +62,7 @@ class Digests:
                 return slot * _SIZE
             slot = (slot + 1) & mask
 
-    def _grow(self) -> None:
-        old, self._slots = self._table, 2 * self._slots
-        self._table = bytearray(self._slots * _SIZE)
-        for start in range(0, len(old), _SIZE):
-            digest = bytes(old[start : start + _SIZE])
-            if digest != _EMPTY:
-                place = self._place(digest)
-                self._table[place : place + _SIZE] = digest
 
-
-_ID_BYTES = 10
 _LONGEST_TITLE = 1000  # characters; it stands beside every sentence
 _SPLIT_DIGITS = 13  # 52 bits, which a float holds exactly
 
@@ -107,13 +101,7 @@ def split_of(doc_id: str, valid: float, test: float) -> str:
 
 
 class Documents:
-    """Decides which records become documents, and counts the others.
-
-    Args:
-        settings: how.
-        ledger: where what is kept and dropped is counted.
-        seen: the ids of the documents kept so far, to know duplicates.
-    """
+    """Decides which records become documents, counts the others, and knows duplicates by the ids kept so far."""
 
     def __init__(self, settings: IngestSettings, ledger: Ledger, seen: Digests) -> None:
         self._settings, self._ledger, self._seen = settings, ledger, seen
@@ -130,7 +118,7 @@ class Documents:
             self._ledger.add("documents_dropped_short")
             return None
         data = record.text.encode()
-        digest = blake3(data).digest(_ID_BYTES)
+        digest = blake3(data).digest(_SIZE)
         if self._settings.deduplicate and not self._seen.add(digest):
             self._ledger.add("documents_dropped_duplicate")
             self._ledger.add("bytes_dropped_duplicate", len(data))

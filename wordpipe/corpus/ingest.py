@@ -26,11 +26,8 @@ __all__ = ["EarlierCorpus", "Ingest", "SourceNote", "corpus_schema", "gathered"]
 
 _CHANGES = ("sources_copied", "sources_read_again", "sources_added", "sources_deleted")
 _TYPES: dict[MetadataType, pa.DataType] = {
-    "str": pa.string(),
-    "int": pa.int64(),
-    "float": pa.float64(),
-    "bool": pa.bool_(),
-}
+    "str": pa.string(), "int": pa.int64(), "float": pa.float64(), "bool": pa.bool_(),
+}  # fmt: skip
 _GATHERED = 4096  # rows
 _DOCUMENT = ["doc_id", "sentence_id"]
 
@@ -53,18 +50,20 @@ class SourceNote:
     @property
     def counts(self) -> dict[str, int]:
         """The ledger's counts."""
-        counts: dict[str, int] = json.loads(self.told)["counts"]
-        return counts
+        return dict(json.loads(self.told)["counts"])
 
     @property
     def warnings(self) -> dict[str, str]:
         """The ledger's first message of each kind."""
-        warnings: dict[str, str] = json.loads(self.told)["warnings"]
-        return warnings
+        return dict(json.loads(self.told)["warnings"])
 
 
 class EarlierCorpus:
     """The rows of a corpus that was made with the same settings, source by source. Ask for sources in their order.
+
+    The rows are to be the same as if everything had been read. That is so if a source has the bytes it had and none of its
+    documents changes sides in the search for duplicates: none that was kept has come up in a source before it by now, and
+    none that was dropped may have lost its double, in a source before it that has changed or is gone.
 
     Args:
         notes: of all its sources, in the order of its rows.
@@ -122,11 +121,9 @@ class EarlierCorpus:
 
     def _document_digests(self, start: int, rows: int) -> list[bytes]:
         """The digest of every document in these rows, 10 bytes each."""
-        found: list[bytes] = []
-        for batch in self._documents.take(start, start + rows):
-            first = batch.column("doc_id").filter(pc.equal(batch.column("sentence_id"), 0))
-            found += map(bytes.fromhex, first.to_pylist())
-        return found
+        batches = self._documents.take(start, start + rows)
+        firsts = (batch["doc_id"].filter(pc.equal(batch["sentence_id"], 0)).to_pylist() for batch in batches)
+        return [bytes.fromhex(doc_id) for first in firsts for doc_id in first]
 
 
 def gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -217,7 +214,7 @@ class Ingest:
     @property
     def warnings(self) -> list[str]:
         """Messages worth showing, in the order in which they arose."""
-        return list(self._ledger.warnings)
+        return list(self._ledger.warned.values())
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The rows, in batches of at most about 4 MiB of text. To be asked for once.
@@ -245,12 +242,8 @@ class Ingest:
             return None
         note = self._earlier.copyable(source.name, self._seen if self.settings.deduplicate else None)
         self.changes["sources_deleted"] = self._earlier.deleted
-        if note is not None:
-            self.changes["sources_copied"] += 1
-        elif self._earlier.is_known(source.name):
-            self.changes["sources_read_again"] += 1
-        else:
-            self.changes["sources_added"] += 1
+        change = "read_again" if self._earlier.is_known(source.name) else "added"
+        self.changes[f"sources_{'copied' if note is not None else change}"] += 1
         return note
 
     def _copy(self, source: Source, note: SourceNote) -> Iterator[pa.RecordBatch]:
@@ -305,9 +298,8 @@ class Ingest:
         for split, share in (("train", 1.0), ("valid", self.settings.valid), ("test", self.settings.test)):
             kept = counts["documents_kept"]
             if share * kept >= 1 and not counts.get(f"documents_{split}"):
-                self._ledger.warn(
-                    split, f"no document fell into the split {split!r}: {kept} documents are few for that"
-                )
+                message = f"no document fell into the split {split!r}: {kept} documents are few for that"
+                self._ledger.warn(split, message)
 
 
 def corpus_schema(sources: Iterable[Source], settings: IngestSettings) -> pa.Schema:

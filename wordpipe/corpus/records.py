@@ -88,8 +88,8 @@ class Ledger:
     """Counts and warnings of one ingest, handed down to everything that reads or drops."""
 
     def __init__(self) -> None:
+        self.warned: dict[str, str] = {}  # the message of each kind, in the order in which they came
         self._counts: Counter[str] = Counter()
-        self._warned: dict[str, str] = {}
         self._names: Counter[str] = Counter()
 
     def add(self, what: str, number: int = 1) -> None:
@@ -108,17 +108,7 @@ class Ledger:
 
     def warn(self, kind: str, message: str) -> None:
         """Keep the first message of each kind; the counts tell how many more there were."""
-        self._warned.setdefault(kind, message)
-
-    @property
-    def warnings(self) -> list[str]:
-        """The messages kept, in the order in which they came."""
-        return list(self._warned.values())
-
-    @property
-    def warned(self) -> dict[str, str]:
-        """The message of each kind."""
-        return dict(self._warned)
+        self.warned.setdefault(kind, message)
 
     def take_over(self, counts: Mapping[str, int], warnings: Mapping[str, str]) -> None:
         """Add what another ledger counted (`counts()`) and warned of (`warned`)."""
@@ -148,14 +138,7 @@ _TRUE, _FALSE = {"true", "yes", "1", "t", "y"}, {"false", "no", "0", "f", "n"}
 
 
 class Fields:
-    """Makes records of one source's fields.
-
-    Args:
-        source: value of the `source` column.
-        settings: names of the fields wanted.
-        decoder: tidies strings.
-        ledger: where to count what is dropped or not carried.
-    """
+    """Makes records of one source's fields, counting what is dropped or not carried."""
 
     def __init__(self, source: str, settings: IngestSettings, decoder: "Decoder", ledger: Ledger) -> None:
         self.source, self.settings, self.decoder, self.ledger = source, settings, decoder, ledger
@@ -170,12 +153,11 @@ class Fields:
         """
         found = list(names)
         if self.settings.text_field not in found:
-            raise InputError(
+            what, hint = (
                 f"no field {self.settings.text_field!r} to take the text from",
-                where=self.source,
-                got=", ".join(found[:20]) or "no fields",
-                hint="name the right one with --text-field",
+                "name the right one with --text-field",
             )
+            raise InputError(what, where=self.source, got=", ".join(found[:20]) or "no fields", hint=hint)
         if twice := sorted(name for name in self.carried if found.count(name) > 1):
             raise InputError("a field occurs twice", where=self.source, got=", ".join(twice), hint="rename one of them")
 
@@ -198,12 +180,8 @@ class Fields:
             self.ledger.warn("no_text", f"records without {self.settings.text_field!r}, first in {self.source}:{line}")
             return None
         if not isinstance(text, str):
-            raise InputError(
-                f"field {self.settings.text_field!r} is not a string",
-                where=f"{self.source}, line {line}",
-                got=type(text).__name__,
-                hint="name another with --text-field",
-            )
+            what, where = f"field {self.settings.text_field!r} is not a string", f"{self.source}, line {line}"
+            raise InputError(what, where=where, got=type(text).__name__, hint="name another with --text-field")
         return Record(
             text=self.decoder.string(text),
             source=self.source,
@@ -230,9 +208,8 @@ class Fields:
             return {"int": _integer, "float": float, "bool": _boolean}[kind](value)  # type: ignore[operator]
         except (TypeError, ValueError, OverflowError):
             self.ledger.add_named("metadata_not_converted", name)
-            self.ledger.warn(
-                f"convert {name}", f"{name} is not always {kind}, first {str(value)[:40]!r} in {self.source}"
-            )
+            message = f"{name} is not always {kind}, first {str(value)[:40]!r} in {self.source}"
+            self.ledger.warn(f"convert {name}", message)
             return None
 
 

@@ -24,27 +24,16 @@ __all__ = ["Format", "Source", "Sources", "expand", "fingerprint"]
 Format = Literal["txt", "md", "jsonl", "csv", "tsv", "parquet"]
 
 _FORMATS: dict[str, Format] = {
-    ".txt": "txt",
-    ".text": "txt",
-    ".md": "md",
-    ".markdown": "md",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".csv": "csv",
-    ".tsv": "tsv",
-    ".parquet": "parquet",
-}
+    ".txt": "txt", ".text": "txt", ".md": "md", ".markdown": "md", ".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv",
+    ".tsv": "tsv", ".parquet": "parquet",
+}  # fmt: skip
 _COMPRESSIONS: dict[str, Compression] = {".gz": "gz", ".bz2": "bz2", ".xz": "xz", ".zst": "zst"}
 _UNPACK = "unpack it and name the folder"
 _MARKUP = "turn it into text first, or read the markup as text with --format txt"
 _NOT_TEXT = {
+    **dict.fromkeys((".tar", ".tgz", ".zip"), _UNPACK),
+    **dict.fromkeys((".html", ".htm", ".xml"), _MARKUP),
     ".json": "make it one object per line: jq -c '.[]' FILE > FILE.jsonl",
-    ".tar": _UNPACK,
-    ".tgz": _UNPACK,
-    ".zip": _UNPACK,
-    ".html": _MARKUP,
-    ".htm": _MARKUP,
-    ".xml": _MARKUP,
     ".pdf": "turn it into text first: pdftotext FILE",
     ".docx": "turn it into text first: pandoc FILE -o FILE.txt",
     ".epub": "turn it into text first: pandoc FILE -o FILE.txt",
@@ -148,17 +137,10 @@ def expand(texts: Iterable[str], *, read_as: Format | Literal["auto"] = "auto") 
         finder.add(text)
     if not finder.found:
         skipped = ", ".join(f"{number} {kind}" for kind, number in sorted(finder.skipped.items()))
-        raise InputError(
-            "no text to read",
-            where=", ".join(texts),
-            got=f"only skipped files ({skipped})" if skipped else "no files",
-            expected=_known(),
-            hint="put text files there, or name others",
-        )
-    return Sources(
-        tuple(finder.found[key] for key in sorted(finder.found, key=lambda key: finder.found[key].name)),
-        dict(sorted(finder.skipped.items())),
-    )
+        got, hint = f"only skipped files ({skipped})" if skipped else "no files", "put text files there, or name others"
+        raise InputError("no text to read", where=", ".join(texts), got=got, expected=_known(), hint=hint)
+    found = tuple(sorted(finder.found.values(), key=lambda source: source.name))
+    return Sources(found, dict(sorted(finder.skipped.items())))
 
 
 def fingerprint(sources: Iterable[Source], hash_file: Callable[[Path], str]) -> list[dict[str, str | int]]:
@@ -178,10 +160,8 @@ def fingerprint(sources: Iterable[Source], hash_file: Callable[[Path], str]) -> 
             assert source.seen.is_whole, f"{source.name} is fingerprinted as it is read: ingest it first"
             size, digest = source.seen.bytes, source.seen.digest()
         elif source.kind == "package":
-            listing = [
-                (file.relative, hash_file(file.path)) for file in find_package(source.name.removeprefix("python:"))
-            ]
-            digest = blake3("".join(f"{name}\0{value}\n" for name, value in listing).encode()).hexdigest()
+            files = find_package(source.name.removeprefix("python:"))
+            digest = blake3("".join(f"{one.relative}\0{hash_file(one.path)}\n" for one in files).encode()).hexdigest()
         elif source.path is not None:
             digest = hash_file(source.path)
         entries.append({"name": source.name, "bytes": size, "blake3": digest})
@@ -311,11 +291,8 @@ def _missing(text: str) -> InputError:
         near = get_close_matches(path.name, sorted(os.listdir(path.parent)), n=3, cutoff=0.7)  # noqa: PTH208
     except OSError:
         near = []
-    hint = (
-        f"did you mean {', '.join(str(path.parent / name) for name in near)}?"
-        if near
-        else "name files, folders or globs; - is standard input, python:NAME a package"
-    )
+    hint = f"did you mean {', '.join(str(path.parent / name) for name in near)}?"
+    hint = hint if near else "name files, folders or globs; - is standard input, python:NAME a package"
     return InputError("no such file or folder", where=text, hint=hint)
 
 
