@@ -21,20 +21,9 @@ if TYPE_CHECKING:
     import torch
 
 __all__ = [
-    "Progress",
-    "Report",
-    "Stopped",
-    "Stopwatch",
-    "cpu_count",
-    "forget_peak_memory",
-    "keep_freed_memory",
-    "peak_memory_bytes",
-    "pick_device",
-    "quiet",
-    "return_freed_memory",
-    "stop_signal",
-    "torch_threads",
-]
+    "Progress", "Report", "Stopped", "Stopwatch", "cpu_count", "forget_peak_memory", "keep_freed_memory",
+    "peak_memory_bytes", "pick_device", "quiet", "return_freed_memory", "stop_signal", "torch_threads",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +65,7 @@ class StopFlag:
         self.signum: int | None = None
 
     def raise_if_set(self, saved: str | None = None) -> None:
-        """Raise `Stopped` when a signal has arrived.
-
-        Args:
-            saved: what was saved, for the message to the user.
-        """
+        """Raise `Stopped` when a signal has arrived; `saved` is what was saved, for the message to the user."""
         if self.signum is not None:
             raise Stopped(self.signum, saved)
 

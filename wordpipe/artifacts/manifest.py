@@ -113,12 +113,9 @@ class Manifest(_Entry):
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
             raise ArtifactError("the manifest is damaged", where=where, hint="make the artifact again") from None
         if found_format > FORMAT:
+            got, expected, hint = f"format {found_format}", f"at most {FORMAT}", "pip install --upgrade wordpipe"
             raise ArtifactError(
-                "the artifact was made by a newer wordpipe",
-                where=where,
-                got=f"format {found_format}",
-                expected=f"at most {FORMAT}",
-                hint="pip install --upgrade wordpipe",
+                "the artifact was made by a newer wordpipe", where=where, got=got, expected=expected, hint=hint
             )
         try:
             if _hash_json(body) != stated:

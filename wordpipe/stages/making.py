@@ -154,9 +154,8 @@ class Job:
         """Say so if kernels are compiled in the block, which takes seconds, once per machine."""
         from wordpipe.compiled import telling_of_compilation  # numba, which many stages do without
 
-        return telling_of_compilation(
-            lambda: self.note("compiling the loops for this machine: only the first run waits for it")
-        )
+        text = "compiling the loops for this machine: only the first run waits for it"
+        return telling_of_compilation(lambda: self.note(text))
 
     def publish(self) -> None:
         """Write the manifest and put the artifact in place."""
@@ -221,16 +220,11 @@ def storage_errors() -> Iterator[None]:
         raise storage_error(error) from error
     except (MemoryError, RuntimeError) as error:
         # torch's, which is not imported here: of a GPU a class of its own, of a CPU told by its words alone
-        if (
-            isinstance(error, MemoryError)
-            or type(error).__name__ == "OutOfMemoryError"
-            or "can't allocate memory" in str(error)
-        ):
-            hint = "lower --micro-batch, --batch-tokens, --memory or the size of the model, or train with --recompute"
-            raise BudgetError(
-                "out of memory", got=str(error).splitlines()[0] if str(error) else None, hint=hint
-            ) from error
-        raise
+        of_torch = type(error).__name__ == "OutOfMemoryError" or "can't allocate memory" in str(error)
+        if not (of_torch or isinstance(error, MemoryError)):
+            raise
+        hint = "lower --micro-batch, --batch-tokens, --memory or the size of the model, or train with --recompute"
+        raise BudgetError("out of memory", got=next(iter(str(error).splitlines()), None), hint=hint) from error
 
 
 _HINTS = {
