@@ -108,12 +108,7 @@ def paired_difference(
 
 
 def correlation_interval(
-    one_N: npt.NDArray[np.float64],
-    other_N: npt.NDArray[np.float64],
-    *,
-    ranked: bool,
-    draws: int = 1_000,
-    seed: int = 1,
+    one_N: npt.NDArray[np.float64], other_N: npt.NDArray[np.float64], *, ranked: bool, draws: int = 1_000, seed: int = 1
 ) -> Interval | None:
     """The 95 % interval of a correlation of two measurements of the same things.
 
