@@ -172,11 +172,7 @@ def _set_malloc(options: Mapping[int, int]) -> None:
 
 
 def pick_device(wanted: Literal["auto", "cpu", "cuda", "mps"]) -> "torch.device":
-    """The torch device that `wanted` means here.
-
-    Raises:
-        ConfigError: the device asked for is not there.
-    """
+    """The torch device that `wanted` means here. Raises ConfigError: the device asked for is not there."""
     import torch
 
     found = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}

@@ -37,11 +37,7 @@ _passed: dict[str, int] = {}
 
 
 def failpoint(name: str) -> None:
-    """Die or fail here if the environment names this place.
-
-    Raises:
-        OSError: the failpoint asked for an I/O error.
-    """
+    """Die or fail here if the environment names this place. Raises OSError: the failpoint asked for an I/O error."""
     wanted = os.environ.get("WORDPIPE_FAILPOINT")
     if wanted is None:
         return

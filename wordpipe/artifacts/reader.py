@@ -133,11 +133,7 @@ def is_artifact(path: Path) -> bool:
 
 
 def refuse_inside_artifact(target: Path) -> None:
-    """Refuse to write into the folder of an artifact.
-
-    Raises:
-        ConfigError: `target` lies in one.
-    """
+    """Refuse to write into the folder of an artifact. Raises ConfigError: `target` lies in one."""
     for folder in target.absolute().parents:  # others have files of this name too
         if is_artifact(folder) and b'"wordpipe"' in (folder / MANIFEST).read_bytes():
             what, hint = "the output lies inside another artifact", "name another output with -o"

@@ -48,11 +48,7 @@ class Growth:
         self.given = 0
 
     def give(self, number: int) -> None:
-        """Note `number` bytes of output.
-
-        Raises:
-            InputError: the ratio is over the bound.
-        """
+        """Note `number` bytes of output. Raises InputError: the ratio is over the bound."""
         self.given += number
         if self.given > _FREE_BYTES and self.given > self.max_expand * self.taken:
             raise InputError(

@@ -14,11 +14,7 @@ _LONG = 8  # numbers of a vector or list that are shown
 
 
 def show(path: PathLike, *, rows: int = 0) -> dict[str, Any]:
-    """The manifest, and the first `rows` rows of the artifact's main table.
-
-    Raises:
-        ArtifactError: not an artifact.
-    """
+    """The manifest, and the first `rows` rows of the artifact's main table. Raises ArtifactError: not an artifact."""
     with Artifact(path, verify=False) as artifact:
         found: list[dict[str, Any]] = []
         if rows and any(name.startswith(f"{artifact.kind}-") for name in artifact.names()):
