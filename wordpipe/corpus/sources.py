@@ -180,25 +180,18 @@ class _Finder:
         if text == "-":
             self._keep("-", Source("-", "stream", self._format(None), "auto"))
         elif text.startswith("python:"):
-            for package in text.removeprefix("python:").split(","):
-                self._add_package(package.strip())
+            for package in map(str.strip, text.removeprefix("python:").split(",")):
+                size = sum(file.path.stat().st_size for file in find_package(package))
+                self._keep(f"python:{package}", Source(f"python:{package}", "package", bytes=size))
         elif os.path.lexists(text):
             self._add_path(Path(text))
-        elif has_magic(text):
-            self._add_glob(text)
-        else:
+        elif not has_magic(text):
             raise _missing(text)
-
-    def _add_package(self, package: str) -> None:
-        name = f"python:{package}"
-        self._keep(name, Source(name, "package", bytes=sum(file.path.stat().st_size for file in find_package(package))))
-
-    def _add_glob(self, pattern: str) -> None:
-        matches = sorted(glob(pattern, recursive=True))  # noqa: PTH207  (Path.glob refuses absolute patterns)
-        if not matches:
-            raise InputError("no file matches", where=pattern)
-        for match in matches:
-            self._add_path(Path(match))
+        elif not (matches := sorted(glob(text, recursive=True))):  # noqa: PTH207  (Path.glob refuses absolute patterns)
+            raise InputError("no file matches", where=text)
+        else:
+            for match in matches:
+                self._add_path(Path(match))
 
     def _add_path(self, path: Path) -> None:
         """A file or folder that the user named."""
@@ -219,20 +212,16 @@ class _Finder:
                 elif _is_artifact(Path(where, name)):
                     self.skipped["artifact"] += 1
             folders[:] = sorted(n for n in folders if not n.startswith(".") and not _is_artifact(Path(where, n)))
-            for name in sorted(files):
-                self._add_member(Path(where, name))
-
-    def _add_member(self, path: Path) -> None:
-        """A file that was found in a folder: taken only if its name says that it can be read."""
-        known, suffix, _ = _kind(path)
-        if path.name.startswith("."):
-            self.skipped["hidden"] += 1
-        elif not path.is_file():
-            self.skipped["not a file"] += 1
-        elif known is None and self.read_as == "auto":
-            self.skipped[suffix.lstrip(".") or "no name ending"] += 1
-        else:
-            self._add_file(path)
+            for path in (Path(where, name) for name in sorted(files)):  # taken if the name says that it can be read
+                known, suffix, _ = _kind(path)
+                if path.name.startswith("."):
+                    self.skipped["hidden"] += 1
+                elif not path.is_file():
+                    self.skipped["not a file"] += 1
+                elif known is None and self.read_as == "auto":
+                    self.skipped[suffix.lstrip(".") or "no name ending"] += 1
+                else:
+                    self._add_file(path)
 
     def _add_file(self, path: Path) -> None:
         try:
@@ -245,16 +234,15 @@ class _Finder:
             raise InputError("neither a file nor a folder nor a pipe", where=path)
         if not os.access(path, os.R_OK):
             raise StorageError("no permission to read it", where=path, hint=f"chmod u+r {path}")
-        self._keep(os.path.realpath(path), self._source(path, found))
-
-    def _source(self, path: Path, found: os.stat_result) -> Source:
         known, _, compression = _kind(path)
+        form, name = self._format(known), _shown(path)
         if stat.S_ISFIFO(found.st_mode):
-            return Source(_shown(path), "stream", self._format(known), "auto", path)
-        form = self._format(known)
-        if form == "parquet" and compression != "none":
+            source = Source(name, "stream", form, "auto", path)
+        elif form == "parquet" and compression != "none":
             raise InputError("Parquet is read from plain files only", where=path, hint="decompress it first")
-        return Source(_shown(path), "file", form, compression, path, found.st_size)
+        else:
+            source = Source(name, "file", form, compression, path, found.st_size)
+        self._keep(os.path.realpath(path), source)
 
     def _format(self, known: Format | None) -> Format:
         return (known or "txt") if self.read_as == "auto" else self.read_as

@@ -33,14 +33,7 @@ def average_ranks(values_N: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 
 
 def spearman(one_N: npt.NDArray[np.float64], other_N: npt.NDArray[np.float64]) -> float | None:
-    """Spearman's rank correlation: Pearson's correlation of the average ranks.
-
-    Args:
-        one_N: finite numbers.
-        other_N: as many finite numbers, of the same things in the same order.
-
-    Returns:
-        From -1 to 1; None where it is not defined: fewer than two things, or all equal in one of the measurements.
+    """Spearman's rank correlation, -1 to 1: Pearson's correlation of the average ranks; None where `pearson` is.
 
     Source: Spearman 1904, "The Proof and Measurement of Association between Two Things"; ties as in Kendall 1945.
     """
@@ -48,14 +41,10 @@ def spearman(one_N: npt.NDArray[np.float64], other_N: npt.NDArray[np.float64]) -
 
 
 def pearson(one_N: npt.NDArray[np.float64], other_N: npt.NDArray[np.float64]) -> float | None:
-    """Pearson's correlation: how nearly two measurements lie on a rising line.
-
-    Args:
-        one_N: finite numbers.
-        other_N: as many finite numbers, of the same things in the same order.
+    """Pearson's correlation: how nearly two measurements of the same things, finite numbers, lie on a rising line.
 
     Returns:
-        As `spearman`.
+        From -1 to 1; None where it is not defined: fewer than two things, or all equal in one of the measurements.
 
     Source: Pearson 1895, "Notes on regression and inheritance in the case of two parents".
     """
@@ -110,11 +99,11 @@ def paired_difference(
 def correlation_interval(
     one_N: npt.NDArray[np.float64], other_N: npt.NDArray[np.float64], *, ranked: bool, draws: int = 1_000, seed: int = 1
 ) -> Interval | None:
-    """The 95 % interval of a correlation of two measurements of the same things.
+    """The 95 % interval of a correlation of two measurements of the same things, finite numbers.
 
     Args:
-        one_N: finite numbers.
-        other_N: as many, of the same things in the same order.
+        one_N: the one.
+        other_N: the other.
         ranked: Spearman's correlation, with the ranks that the things have in each draw; else Pearson's.
         draws: how many.
         seed: of the draws.

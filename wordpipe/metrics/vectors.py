@@ -35,19 +35,11 @@ def unit_rows(
 
 
 class Census:
-    """Counts over vectors that stream by; remembers 8 bytes of each, to find those that are equal.
-
-    Attributes:
-        rows: vectors seen.
-        not_finite: those with a number that is NaN or infinite.
-        zero: those of length 0.
-        shortest: the least length of the others; infinite where there is none.
-        longest: the largest.
-    """
+    """Counts over vectors that stream by; remembers 8 bytes of each, to find those that are equal."""
 
     def __init__(self, dim: int) -> None:
-        self.rows = self.not_finite = self.zero = 0
-        self.shortest, self.longest = float("inf"), 0.0
+        self.rows = self.not_finite = self.zero = 0  # vectors seen; with a number that is NaN or infinite; of length 0
+        self.shortest, self.longest = float("inf"), 0.0  # of the others; infinite and 0 where there is none
         self._factors_D = np.random.default_rng(0).integers(0, 1 << 64, size=dim, dtype=np.uint64) | np.uint64(1)
         self._hashes: list[npt.NDArray[np.uint64]] = []
 
@@ -210,12 +202,6 @@ def told_share(
     judged_M: npt.NDArray[np.float64],
 ) -> float | None:
     """How much of a property vectors tell: the share of its variance that ridge regression foretells on other vectors.
-
-    Args:
-        fitted_ND: vectors to fit on.
-        fitted_N: their property.
-        judged_MD: other vectors.
-        judged_M: theirs.
 
     Returns:
         R², 0 to 1 (0 where it foretells worse than the mean does); None where the property does not vary.
