@@ -4,15 +4,14 @@ Shapes: N vectors, D numbers each, K neighbours each, P pairs; B rows looked at 
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 __all__ = [
     "SCORES_AT_ONCE", "Census", "Hubs", "dead_dimensions", "effective_rank", "has_direction", "hubs", "kept_shares",
-    "largest_columns", "mean_cosine", "nearest_rows", "random_pairs", "told_share", "unit_rows",
+    "largest_columns", "mean_cosine", "nearest_rows", "random_pairs", "recall_at_k", "told_share", "unit_rows",
 ]  # fmt: skip
 
 
@@ -133,6 +132,29 @@ def kept_shares(
     return shares_N
 
 
+def recall_at_k(
+    found_scores_QK: npt.NDArray[np.float32], exact_scores_QK: npt.NDArray[np.float32], *, tolerance: float = 1e-5
+) -> float:
+    """The share of the k nearest that an approximate search found, averaged over queries.
+
+    An answer counts when its score reaches the exact k-th score, whatever its id, so that equal vectors, of which either
+    is a right answer, cost nothing.
+
+    Args:
+        found_scores_QK: scores of different items; -inf where fewer than k were found.
+        exact_scores_QK: the k best scores of all; -inf where there are fewer than k items.
+        tolerance: for scores that were summed in another order.
+
+    Returns:
+        From 0 to 1; 1 where there is nothing to find.
+    """
+    there_QK = np.isfinite(exact_scores_QK)
+    least_Q1 = np.where(there_QK, exact_scores_QK, np.inf).min(axis=1, keepdims=True, initial=np.inf)
+    hits_Q = np.minimum((found_scores_QK >= least_Q1 - tolerance).sum(axis=1), there_QK.sum(axis=1))
+    wanted = int(there_QK.sum())
+    return float(hits_Q.sum() / wanted) if wanted else 1.0
+
+
 def mean_cosine(unit_ND: npt.NDArray[np.float32]) -> float:
     """The mean cosine of all pairs of different vectors, exactly, without forming them: (|sum|² - N) / (N (N - 1)).
 
@@ -172,8 +194,7 @@ def dead_dimensions(vectors_ND: npt.NDArray[np.float32], *, least: float = 1e-4)
     return int((deviations_D <= least * deviations_D.mean()).sum())
 
 
-@dataclass(frozen=True, slots=True)
-class Hubs:
+class Hubs(NamedTuple):
     """How unevenly the vectors are among each other's nearest neighbours."""
 
     # of the number of vectors that count one among their K nearest; 0 is even, above 2 a few are near everything
