@@ -12,7 +12,7 @@ from wordpipe.corpus.records import Ledger, Record
 from wordpipe.corpus.sentences import split_sentences
 from wordpipe.corpus.settings import IngestSettings
 
-__all__ = ["Digests", "Document", "Documents", "split_of", "Rows"]
+__all__ = ["Digests", "Document", "document_of", "split_of", "Rows"]
 
 _SIZE = 10  # bytes: the 80 bits of a doc_id, which two of a billion different texts share once in a million corpora
 _FIRST_SLOTS = 1 << 12
@@ -100,50 +100,39 @@ def split_of(doc_id: str, valid: float, test: float) -> str:
     return "valid" if place < valid else "test" if place < valid + test else "train"
 
 
-class Documents:
-    """Decides which records become documents, counts the others, and knows duplicates by the ids kept so far."""
-
-    def __init__(self, settings: IngestSettings, ledger: Ledger, seen: Digests) -> None:
-        self._settings, self._ledger, self._seen = settings, ledger, seen
-
-    def accept(self, record: Record) -> Document | None:
-        """The document that `record` makes, or None (counted) where it is empty, too short or a duplicate."""
-        self._ledger.add("documents_read")
-        self._ledger.add("records_split", record.part == 1)
-        self._clean(record)
-        if not record.text:
-            self._ledger.add("documents_dropped_empty")
-            return None
-        if record.min_words and len(record.text.split(maxsplit=record.min_words)) < record.min_words:
-            self._ledger.add("documents_dropped_short")
-            return None
-        data = record.text.encode()
-        digest = blake3(data).digest(_SIZE)
-        if self._settings.deduplicate and not self._seen.add(digest):
-            self._ledger.add("documents_dropped_duplicate")
-            self._ledger.add("bytes_dropped_duplicate", len(data))
-            return None
-        doc_id = digest.hex()
-        split = split_of(doc_id, self._settings.valid, self._settings.test)
-        self._ledger.add("documents_kept")
-        self._ledger.add(f"documents_{split}")
-        self._ledger.add("bytes_kept", len(data))
-        width = 100 + len(record.title or "") + sum(len(str(value)) for value in record.metadata.values())
-        return Document(doc_id, split, record, width)
-
-    def _clean(self, record: Record) -> None:
-        """Take the space around the text away, and the title for the text where there is no other."""
-        body = record.text.lstrip()
-        if body:
-            record.line += record.text.count("\n", 0, len(record.text) - len(body)) if record.lines_follow else 0
-            record.text = body.rstrip()
-        else:
-            record.text, record.title = record.title or "", None
-            record.line -= bool(record.text) and record.lines_follow  # the line above, which was read as the title
-            self._ledger.add("documents_title_as_text", bool(record.text))
-        if record.title and len(record.title) > _LONGEST_TITLE:
-            record.title = record.title[:_LONGEST_TITLE]
-            self._ledger.add("titles_cut")
+def document_of(record: Record, settings: IngestSettings, ledger: Ledger, seen: Digests) -> Document | None:
+    """The document that `record` makes, or None (counted) where it is empty, too short or has been `seen`."""
+    ledger.add("documents_read")
+    ledger.add("records_split", record.part == 1)
+    body = record.text.lstrip()
+    if body:
+        record.line += record.text.count("\n", 0, len(record.text) - len(body)) if record.lines_follow else 0
+        record.text = body.rstrip()
+    else:  # the title is the text where there is no other
+        record.text, record.title = record.title or "", None
+        record.line -= bool(record.text) and record.lines_follow  # the line above, which was read as the title
+        ledger.add("documents_title_as_text", bool(record.text))
+    if record.title and len(record.title) > _LONGEST_TITLE:
+        record.title = record.title[:_LONGEST_TITLE]
+        ledger.add("titles_cut")
+    if not record.text:
+        ledger.add("documents_dropped_empty")
+        return None
+    if record.min_words and len(record.text.split(maxsplit=record.min_words)) < record.min_words:
+        ledger.add("documents_dropped_short")
+        return None
+    data = record.text.encode()
+    digest = blake3(data).digest(_SIZE)
+    if settings.deduplicate and not seen.add(digest):
+        ledger.add("documents_dropped_duplicate")
+        ledger.add("bytes_dropped_duplicate", len(data))
+        return None
+    split = split_of(digest.hex(), settings.valid, settings.test)
+    ledger.add("documents_kept")
+    ledger.add(f"documents_{split}")
+    ledger.add("bytes_kept", len(data))
+    width = 100 + len(record.title or "") + sum(len(str(value)) for value in record.metadata.values())
+    return Document(digest.hex(), split, record, width)
 
 
 _CHARS = 4 << 20  # in one batch

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from wordpipe.artifacts.layout import CORPUS
-from wordpipe.corpus.documents import Digests, Document, Documents, Rows
+from wordpipe.corpus.documents import Digests, Document, Rows, document_of
 from wordpipe.corpus.readers import read_records
 from wordpipe.corpus.records import Ledger, split_record
 from wordpipe.corpus.settings import IngestSettings, MetadataType
@@ -258,10 +258,9 @@ class Ingest:
 
     def _read(self, source: Source, rows: Rows) -> Iterator[pa.RecordBatch]:
         ledger = Ledger()
-        documents = Documents(self.settings, ledger, self._seen)
         for record in read_records(source, self.settings, ledger, self._progress):
             for part in split_record(record, self.settings.max_document_bytes):
-                if (document := documents.accept(part)) is not None:
+                if (document := document_of(part, self.settings, ledger, self._seen)) is not None:
                     yield from self._add(document, rows, ledger)
         self._ledger.take_over(ledger.counts(), ledger.warned)
         self._on_source(SourceNote.of(source.name, ledger))
