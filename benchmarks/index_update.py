@@ -29,9 +29,8 @@ from search import QUERIES, RESULTS, K, made_vectors
 from tokens import machine
 
 import wordpipe
+from wordpipe.artifacts.layout import sentences_schema, vector_column, words_schema
 from wordpipe.artifacts.reader import Artifact
-from wordpipe.artifacts.schemas import sentences_schema, words_schema
-from wordpipe.artifacts.vectors import vector_column
 from wordpipe.settings import Settings
 from wordpipe.stages.making import making
 

@@ -31,7 +31,7 @@ from tokens import machine
 
 import wordpipe
 from wordpipe.artifacts.reader import Artifact
-from wordpipe.metrics.correlation import spearman
+from wordpipe.metrics.statistics import spearman
 from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.stages.encoders import open_encoder
 from wordpipe.stages.sts_sets import read_sts_sets

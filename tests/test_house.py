@@ -32,7 +32,7 @@ HEAVY = ("numpy", "pyarrow", "torch", "faiss", "gensim", "tokenizers", "numba", 
 
 
 WHOLE_ARTIFACTS = tuple(
-    f"wordpipe.artifacts.{name}" for name in ("reader", "tables", "rows", "manifest", "lock", "target", "draft.Draft")
+    f"wordpipe.artifacts.{name}" for name in ("reader", "tables", "rows", "manifest", "lock", "publish", "writer.Draft")
 )
 TERMINAL_CALLS = {"print", "input", "sys.exit", "exit", "quit", "os._exit", "breakpoint"}
 

@@ -29,8 +29,8 @@ from wordpipe.corpus.sources import expand
 from wordpipe.errors import ArtifactError, ConfigError, InputError, StorageError
 from wordpipe.settings import Settings
 from wordpipe.stages.catalog import VERBS, Verb
+from wordpipe.stages.inputs import entries_of, file_entry, model_entry
 from wordpipe.stages.making import Made, PathLike, RunOptions
-from wordpipe.stages.sources import entries_of, file_entry, model_entry
 
 __all__ = ["Pipeline", "Stage", "State", "settings_from_file"]
 
@@ -44,6 +44,12 @@ class Stage:
     inputs: tuple[str, ...]  # as written: stage names or sources
     settings: dict[str, Any]
     output: Path  # seen from the config's folder
+
+    @property
+    def artifacts(self) -> dict[str, str]:
+        """The settings that name an artifact, or a stage whose artifact is meant."""
+        fields = self.verb.load_settings().artifact_fields()
+        return {name: str(self.settings[name]) for name in fields if name in self.settings}
 
 
 @dataclass(frozen=True)
@@ -76,12 +82,10 @@ class Pipeline:
             raise ConfigError("workdir should be a string", where=config, got=workdir)
         stages = table.get("stage", {})
         if not isinstance(stages, dict) or not stages:
-            raise ConfigError(
-                "the file describes no stages", where=config, hint="add a [stage.NAME] table with a command"
-            )
-        self.stages = _in_order(
-            [_stage(config, name, body, workdir, set(stages)) for name, body in stages.items()], config
-        )
+            hint = "add a [stage.NAME] table with a command"
+            raise ConfigError("the file describes no stages", where=config, hint=hint)
+        written = [_stage(config, name, body, workdir, set(stages)) for name, body in stages.items()]
+        self.stages = _in_order(written, config)
 
     def states(self, *, first: str | None = None, last: str | None = None, fresh: bool = False) -> list[State]:
         """What would be made of the stages from `first` to `last`, and why; `fresh` means all of them."""
@@ -125,7 +129,8 @@ class Pipeline:
         return self.stages[begin : end + 1]
 
     def _state(self, stage: Stage, earlier: dict[str, State]) -> State:
-        waits = [f"{name} will be made" for name in self._needs(stage) if name in earlier and not earlier[name].fresh]
+        needed = [*stage.inputs, *stage.artifacts.values()]
+        waits = [f"{name} will be made" for name in needed if name in earlier and not earlier[name].fresh]
         if not is_artifact(stage.output):
             return State(stage, ("missing", *waits))
         if waits:
@@ -163,16 +168,9 @@ class Pipeline:
                 entries.append(_artifact_entry(value) if is_artifact(Path(value)) else foreign(Path(value)))
         return entries
 
-    def _needs(self, stage: Stage) -> list[str]:
-        names = {other.name for other in self.stages}
-        fields = stage.verb.load_settings().artifact_fields()
-        mentioned = [*stage.inputs, *(str(stage.settings[field]) for field in fields if field in stage.settings)]
-        return [name for name in mentioned if name in names]
-
     def _settings(self, stage: Stage) -> dict[str, Any]:
         """The stage's settings, with names of stages replaced by their folders where an artifact is meant."""
-        fields = stage.verb.load_settings().artifact_fields()
-        return {k: self._resolve(str(v)) if k in fields else v for k, v in stage.settings.items()}
+        return stage.settings | {name: self._resolve(value) for name, value in stage.artifacts.items()}
 
     def from_here(self, path: Path) -> Path:
         """A path of the config as seen from the current folder."""
@@ -180,8 +178,8 @@ class Pipeline:
 
     def settings_from_here(self, stage: Stage) -> dict[str, Any]:
         """The stage's settings for a command that runs in the current folder."""
-        fields = stage.verb.load_settings().artifact_fields()
-        return {k: str(self.config.parent / v) if k in fields else v for k, v in self._settings(stage).items()}
+        resolved = {name: self._resolve(value) for name, value in stage.artifacts.items()}
+        return stage.settings | {name: str(self.config.parent / path) for name, path in resolved.items()}
 
     def _resolve(self, name: str) -> str:
         return next((str(stage.output) for stage in self.stages if stage.name == name), name)
@@ -261,8 +259,7 @@ def _in_order(stages: list[Stage], config: Path) -> list[Stage]:
     def visit(stage: Stage, path: tuple[str, ...]) -> None:
         if stage.name in path:
             raise ConfigError("stages need each other in a circle", where=config, got=" → ".join((*path, stage.name)))
-        fields = stage.verb.load_settings().artifact_fields()
-        for name in (*stage.inputs, *(str(stage.settings.get(field)) for field in fields)):
+        for name in (*stage.inputs, *stage.artifacts.values()):
             if name in by_name and name not in done:
                 visit(by_name[name], (*path, stage.name))
         done[stage.name] = stage

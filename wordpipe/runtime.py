@@ -21,41 +21,22 @@ if TYPE_CHECKING:
     import torch
 
 __all__ = [
-    "Progress",
-    "Report",
-    "Stopped",
-    "Stopwatch",
-    "cpu_count",
-    "forget_peak_memory",
-    "keep_freed_memory",
-    "peak_memory_bytes",
-    "pick_device",
-    "quiet",
-    "return_freed_memory",
-    "stop_signal",
-    "torch_threads",
-]
+    "Progress", "Report", "Stopped", "Stopwatch", "cpu_count", "forget_peak_memory", "keep_freed_memory",
+    "peak_memory_bytes", "pick_device", "quiet", "return_freed_memory", "stop_signal", "torch_threads",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """One report of long work.
+    """One report of long work."""
 
-    Attributes:
-        phase: what is being done ("reading", "step", "epoch 2").
-        done: units finished.
-        total: units in all, or None where nobody knows.
-        unit: what is counted ("MB", "steps", "sentences").
-        values: figures worth showing beside the bar, ready to print (loss, lr, tokens/s).
-        note: a line worth keeping on the screen (a warning, "resumed from step 200"), printed once.
-    """
-
-    phase: str
-    done: float = 0
-    total: float | None = None
-    unit: str = ""
+    phase: str  # what is being done ("reading", "step", "epoch 2")
+    done: float = 0  # units finished
+    total: float | None = None  # units in all, or None where nobody knows
+    unit: str = ""  # what is counted ("MB", "steps", "sentences")
+    # figures worth showing beside the bar, ready to print (loss, lr, tokens/s)
     values: Mapping[str, str] = field(default_factory=dict)
-    note: str | None = None
+    note: str | None = None  # a line worth keeping on the screen (a warning, "resumed from step 200"), printed once
 
 
 _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD = -1, -2, -3  # of glibc's malloc.h
@@ -84,11 +65,7 @@ class StopFlag:
         self.signum: int | None = None
 
     def raise_if_set(self, saved: str | None = None) -> None:
-        """Raise `Stopped` when a signal has arrived.
-
-        Args:
-            saved: what was saved, for the message to the user.
-        """
+        """Raise `Stopped` when a signal has arrived; `saved` is what was saved, for the message to the user."""
         if self.signum is not None:
             raise Stopped(self.signum, saved)
 
@@ -195,11 +172,7 @@ def _set_malloc(options: Mapping[int, int]) -> None:
 
 
 def pick_device(wanted: Literal["auto", "cpu", "cuda", "mps"]) -> "torch.device":
-    """The torch device that `wanted` means here.
-
-    Raises:
-        ConfigError: the device asked for is not there.
-    """
+    """The torch device that `wanted` means here. Raises ConfigError: the device asked for is not there."""
     import torch
 
     found = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}

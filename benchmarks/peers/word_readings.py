@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from wordpipe.artifacts.layout import VOCABULARY
 from wordpipe.artifacts.reader import Artifact
-from wordpipe.artifacts.schemas import VOCABULARY
 from wordpipe.artifacts.tables import read_batches
 from wordpipe.runtime import StopFlag, peak_memory_bytes
 from wordpipe.words.judge.analogies import judge_analogies

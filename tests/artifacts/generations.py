@@ -8,11 +8,11 @@ import os
 import sys
 from pathlib import Path
 
-from wordpipe.artifacts import draft as draft_module
-from wordpipe.artifacts.draft import Draft, clear_leftovers, refuse_foreign
+from wordpipe.artifacts import writer
 from wordpipe.artifacts.lock import OutputLock
 from wordpipe.artifacts.manifest import Manifest, OutputEntry, digest_of, recipe_of
 from wordpipe.artifacts.reader import Artifact
+from wordpipe.artifacts.writer import Draft, clear_leftovers, refuse_foreign
 
 FILES = {"corpus-00000.parquet": 3000, "corpus-00001.parquet": 1700, "parts/steps.json": 40}
 LOG = "parts/steps.json"
@@ -82,7 +82,7 @@ def one_rename_impossible(*_: Path) -> bool:
 
 if __name__ == "__main__":
     if "--two-renames" in sys.argv:
-        draft_module.exchange = one_rename_impossible
+        writer.exchange = one_rename_impossible
     os.access(MARKER, os.F_OK)  # seen in a system call trace: here the imports end
     try:
         publish(Path(sys.argv[1]), int(sys.argv[2]))

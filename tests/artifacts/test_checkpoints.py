@@ -10,13 +10,12 @@ import pytest
 from blake3 import blake3
 
 from tests.artifacts.tracing import run
-from wordpipe.artifacts import failpoints
-from wordpipe.artifacts.arrays import array_blocks
-from wordpipe.artifacts.checkpoints import Checkpoint, Checkpoints
+from wordpipe.artifacts import publish as failpoints
+from wordpipe.artifacts.checkpoints import Checkpoint, Checkpoints, array_blocks
 
 VECTORS, COUNTS, LOG = "vectors.f32", "counts.i64", "log.json"
 SHAPE = (700, 500)  # float32: more than one block
-KILLED = range(1, 40)  # more failpoints than three checkpoints pass
+KILLED = range(1, 50)  # more failpoints than three checkpoints pass
 
 
 class State:
@@ -246,7 +245,7 @@ def test_an_error_at_every_failpoint_leaves_the_checkpoints_before(tmp_path, fai
         found, again = restored(tmp_path)
         assert found == State(1)
         assert again.notes == []
-    assert nth == 11  # after_pointer; before it, five blocks and the closing of four files, and before_pointer
+    assert nth == 13  # that after LATEST.json is named; before it, five blocks, four files and two folders, and before_pointer
     assert restored(tmp_path)[0] == State(2)
 
 

@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.artifacts.generations import FILES, beside, content, generation_of, manifest_for, publish
-from wordpipe.artifacts import draft as draft_module
-from wordpipe.artifacts.draft import Draft, HashedFile
-from wordpipe.artifacts.exchange import exchange
+from wordpipe.artifacts import writer
 from wordpipe.artifacts.hashing import hash_bytes
 from wordpipe.artifacts.manifest import MANIFEST
+from wordpipe.artifacts.publish import exchange
 from wordpipe.artifacts.reader import Artifact
+from wordpipe.artifacts.writer import Draft, HashedFile
 
 
 @given(st.lists(st.binary(max_size=100), max_size=10))
@@ -196,7 +196,7 @@ def test_a_stop_signal_waits_for_the_exchange(tmp_path, monkeypatch, number):
         assert not caught
         return exchange(one, other)
 
-    monkeypatch.setattr(draft_module, "exchange", interrupted)
+    monkeypatch.setattr(writer, "exchange", interrupted)
     before = signal.signal(number, note)
     try:
         publish(target, 2)
@@ -236,8 +236,8 @@ def test_all_is_on_the_disk_before_anything_changes_place(tmp_path, monkeypatch,
     monkeypatch.setattr(os, "write", noted("write", os.write, of_fd))
     monkeypatch.setattr(os, "fsync", noted("fsync", os.fsync, of_fd))
     monkeypatch.setattr(Path, "rename", noted("move", Path.rename))
-    monkeypatch.setattr(draft_module, "exchange", noted("move", lambda *_: False if two_renames else exchange(*_)))
-    monkeypatch.setattr(draft_module.shutil, "rmtree", noted("remove", shutil.rmtree))
+    monkeypatch.setattr(writer, "exchange", noted("move", lambda *_: False if two_renames else exchange(*_)))
+    monkeypatch.setattr(writer.shutil, "rmtree", noted("remove", shutil.rmtree))
     publish(target, 2)
 
     draft = next(subject for event, subject in happened if event == "write").removesuffix("/corpus-00000.parquet")

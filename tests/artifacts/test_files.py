@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.artifacts.tracing import run
-from wordpipe.artifacts import failpoints
-from wordpipe.artifacts.files import whole_file
+from wordpipe.artifacts import publish as failpoints
+from wordpipe.artifacts.writer import whole_file
 from wordpipe.errors import ConfigError, StorageError
 
 
@@ -103,7 +103,7 @@ def test_killed(tmp_path, place):
     path = tmp_path / "words.txt"
     write(path, b"old")
     code = (
-        "import sys; from pathlib import Path; from wordpipe.artifacts.files import whole_file\n"
+        "import sys; from pathlib import Path; from wordpipe.artifacts.writer import whole_file\n"
         "with whole_file(Path(sys.argv[1])) as file: file.write(b'new'); file.write(b'er')\n"
     )
     done = run(["env", f"WORDPIPE_FAILPOINT={place}", sys.executable, "-c", code, str(path)])

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from tests.artifacts.generations import FILES, content, generation_of, manifest_for, publish
-from wordpipe.artifacts import draft as draft_module
 from wordpipe.artifacts import reader as reader_module
-from wordpipe.artifacts.draft import Draft
+from wordpipe.artifacts import writer
 from wordpipe.artifacts.manifest import MANIFEST, OutputEntry
 from wordpipe.artifacts.reader import Artifact, is_artifact
+from wordpipe.artifacts.writer import Draft
 from wordpipe.errors import ArtifactError, StorageError
 
 NAMES = [*FILES, MANIFEST]
@@ -213,7 +213,7 @@ def test_an_artifact_moves_as_one(target, tmp_path):
 @pytest.mark.parametrize("two_renames", [False, True], ids=["exchange", "two renames"])
 def test_a_reader_stays_with_its_generation(target, monkeypatch, two_renames):
     if two_renames:
-        monkeypatch.setattr(draft_module, "exchange", lambda *_: False)
+        monkeypatch.setattr(writer, "exchange", lambda *_: False)
     with Artifact(target) as pinned:
         for generation in range(2, 102):
             publish(target, generation)
@@ -228,7 +228,7 @@ def test_a_reader_stays_with_its_generation(target, monkeypatch, two_renames):
 def test_opening_while_generations_fly_by(target, monkeypatch, two_renames):
     """Every opening finds one generation, whole, and there is one at any moment."""
     if two_renames:
-        monkeypatch.setattr(draft_module, "exchange", lambda *_: False)
+        monkeypatch.setattr(writer, "exchange", lambda *_: False)
     done = threading.Event()
     failed: list[BaseException] = []
     seen: list[int] = []

@@ -6,8 +6,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from wordpipe.artifacts.draft import Draft
-from wordpipe.artifacts.shelf import Shelf
+from wordpipe.artifacts.checkpoints import Shelf
+from wordpipe.artifacts.writer import Draft
 
 SCHEMA = pa.schema([pa.field("n", pa.int64(), nullable=False)])
 

@@ -12,7 +12,7 @@ import pytest
 from tests.artifacts.generations import beside
 from tests.artifacts.made_tables import NUMBERS, files_in, numbers, publish_table, rows_in
 from tests.artifacts.tracing import ROOT
-from wordpipe.artifacts import failpoints
+from wordpipe.artifacts import publish as failpoints
 from wordpipe.artifacts.reader import Artifact
 from wordpipe.artifacts.tables import open_part, read_batches
 from wordpipe.errors import ArtifactError
@@ -130,9 +130,9 @@ import numpy as np
 import pyarrow as pa
 from tests.artifacts.generations import manifest_for
 from wordpipe.artifacts import tables
-from wordpipe.artifacts.draft import Draft
+from wordpipe.artifacts.writer import Draft
 from wordpipe.artifacts.reader import Artifact
-from wordpipe.artifacts.schemas import words_schema
+from wordpipe.artifacts.layout import words_schema
 tables.ROW_GROUP_BYTES, tables.PART_BYTES = 1 << 20, 8 << 20
 schema = words_schema(256)
 rows = 1024

@@ -10,11 +10,20 @@ from hypothesis import strategies as st
 from tests.artifacts.generations import manifest_for
 from tests.artifacts.made_tables import NUMBERS, files_in, numbers, publish_table, rows_in
 from wordpipe.artifacts import tables
-from wordpipe.artifacts.draft import Draft
+from wordpipe.artifacts.layout import (
+    CORPUS,
+    STEPS,
+    TOKENS_16,
+    TOKENS_32,
+    VOCABULARY,
+    leaf_paths,
+    row_bytes,
+    sentences_schema,
+    words_schema,
+)
 from wordpipe.artifacts.reader import Artifact
-from wordpipe.artifacts.schemas import CORPUS, STEPS, TOKENS_16, TOKENS_32, VOCABULARY, sentences_schema, words_schema
 from wordpipe.artifacts.tables import TableWriter, open_part, part_names, read_schema, row_count
-from wordpipe.artifacts.widths import leaf_paths, row_bytes
+from wordpipe.artifacts.writer import Draft
 from wordpipe.errors import ArtifactError
 
 METADATA = pa.schema(

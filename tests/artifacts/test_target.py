@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from tests.artifacts.generations import beside, content, generation_of, manifest_for, one_rename_impossible, publish
-from wordpipe.artifacts import draft as draft_module
-from wordpipe.artifacts.draft import Draft, clear_leftovers, recover, refuse_foreign
+from wordpipe.artifacts import writer
 from wordpipe.artifacts.lock import OutputLock
 from wordpipe.artifacts.manifest import MANIFEST
 from wordpipe.artifacts.reader import Artifact
+from wordpipe.artifacts.writer import Draft, clear_leftovers, recover, refuse_foreign
 from wordpipe.errors import ArtifactError, StorageError
 
 HEX = "0123456789abcdef"
@@ -258,7 +258,7 @@ class TestStoppedBetweenTwoRenames:
 
 def test_two_renames_give_the_same(tmp_path, monkeypatch):
     one = publish(tmp_path / "one", 2)
-    monkeypatch.setattr(draft_module, "exchange", one_rename_impossible)
+    monkeypatch.setattr(writer, "exchange", one_rename_impossible)
     publish(tmp_path / "two", 1)
     assert publish(tmp_path / "two", 2) == one
     assert generation_of(tmp_path / "two") == 2

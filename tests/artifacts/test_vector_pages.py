@@ -7,11 +7,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from wordpipe.artifacts import vector_pages
+from wordpipe.artifacts import rows
+from wordpipe.artifacts.layout import vector_column, words_schema
 from wordpipe.artifacts.reader import Artifact
-from wordpipe.artifacts.schemas import words_schema
-from wordpipe.artifacts.vector_pages import read_vectors
-from wordpipe.artifacts.vectors import vector_column
+from wordpipe.artifacts.rows import read_vectors
 from wordpipe.errors import ArtifactError
 from wordpipe.settings import Settings
 from wordpipe.stages.making import making
@@ -36,7 +35,7 @@ def made(path, vectors_ND):
 def test_they_are_the_rows_that_were_written(n, dim, tmp_path, monkeypatch):
     vectors_ND = np.random.default_rng(n).standard_normal((n, dim), dtype=np.float32)
     with Artifact(made(tmp_path / "w", vectors_ND)) as words:
-        monkeypatch.setattr(vector_pages, "matrix_of", None)  # none of ours goes through Arrow
+        monkeypatch.setattr(rows, "matrix_of", None)  # none of ours goes through Arrow
         words_found, found = [], []
         for others, block in read_vectors(words, "words", ["word"]):
             words_found += others.column("word").to_pylist()
@@ -57,13 +56,13 @@ def test_other_layouts_give_the_same_vectors(options):
     table = pa.table([vector_column(vectors_ND)], schema=words_schema(700).remove(0).remove(0))
     pq.write_table(table, file, **({"compression": "none", "use_dictionary": False} | options))
     part = pq.ParquetFile(file)
-    np.testing.assert_array_equal(vector_pages._vectors(part, file, 0), vectors_ND)
+    np.testing.assert_array_equal(rows._vectors(part, file, 0), vectors_ND)
 
 
 def in_pages(**columns):
     file = io.BytesIO()
     pq.write_table(pa.table(columns), file, compression="none", use_dictionary=False)
-    return vector_pages._vectors(pq.ParquetFile(file), file, 0)
+    return rows._vectors(pq.ParquetFile(file), file, 0)
 
 
 @pytest.mark.parametrize("type_", [pa.float64(), pa.float16(), pa.int32()])
@@ -89,8 +88,8 @@ def test_nothing_is_made_of_bytes_that_are_no_page():
     rng = np.random.default_rng(3)
     for size in range(200):
         head = rng.bytes(size)
-        assert vector_pages._page(head) is None or size > 8
-        assert vector_pages._plain_values(io.BytesIO(head), 0, 1_000) is None
+        assert rows._page(head) is None or size > 8
+        assert rows._plain_values(io.BytesIO(head), 0, 1_000) is None
 
 
 def test_a_file_cut_short_is_named(tmp_path):

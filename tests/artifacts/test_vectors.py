@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from wordpipe.artifacts.schemas import vectors_schema
-from wordpipe.artifacts.vectors import matrix_of, vector_column
+from wordpipe.artifacts.layout import matrix_of, vector_column, vectors_schema
 
 
 @pytest.mark.parametrize(("rows", "dim"), [(0, 3), (1, 1), (7, 4)])

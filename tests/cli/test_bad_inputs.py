@@ -280,7 +280,7 @@ def test_an_output_that_is_a_link(fails, tmp_path):
 @pytest.mark.parametrize("nth", [1, 3])
 def test_a_full_disk(fails, monkeypatch, nth):
     monkeypatch.setenv("WORDPIPE_FAILPOINT", f"publish.file_written:enospc:{nth}")
-    monkeypatch.setattr("wordpipe.artifacts.failpoints._passed", {})
+    monkeypatch.setattr("wordpipe.artifacts.publish._passed", {})
     fails(5, "tokenize", "run/corpus", "-o", "run/tokens", words=("no space left", "free some space"))
 
 

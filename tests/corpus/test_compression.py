@@ -11,7 +11,7 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wordpipe.corpus.compression import BLOCK, Growth, compression_of, decompress, read_blocks
+from wordpipe.corpus.decompress import BLOCK, Growth, compression_of, decompress, read_blocks
 from wordpipe.errors import InputError, StorageError
 
 PACK = {

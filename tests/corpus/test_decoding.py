@@ -4,9 +4,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from wordpipe.corpus import decoding
-from wordpipe.corpus.decoding import Decoder, refuse_binary
-from wordpipe.corpus.ledger import Ledger
+from wordpipe.corpus import decode as decoding
+from wordpipe.corpus.decode import Decoder, refuse_binary
+from wordpipe.corpus.records import Ledger
 from wordpipe.errors import InputError
 
 MESSY = st.lists(
@@ -88,7 +88,7 @@ def test_fail_names_the_line_and_the_byte(data, size):
 def test_the_first_bad_byte_is_warned_of_once():
     ledger = Ledger()
     lines_of(b"good\nb\xffd\nb\xfed\n", size=100, ledger=ledger)
-    assert ledger.warnings == ["replaced invalid UTF-8 by U+FFFD: f.txt, line 2, byte 6"]
+    assert [*ledger.warned.values()] == ["replaced invalid UTF-8 by U+FFFD: f.txt, line 2, byte 6"]
     assert ledger["bytes_replaced"] == 2
 
 

@@ -8,7 +8,7 @@ import textwrap
 import pytest
 
 from wordpipe.corpus.docstrings import package_records
-from wordpipe.corpus.ledger import Ledger
+from wordpipe.corpus.records import Ledger
 
 FILES = {
     "__init__.py": '''

@@ -17,7 +17,7 @@ from blake3 import blake3
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from wordpipe.artifacts.schemas import CORPUS
+from wordpipe.artifacts.layout import CORPUS
 from wordpipe.corpus.documents import split_of
 from wordpipe.corpus.ingest import Ingest
 from wordpipe.corpus.settings import IngestSettings

@@ -3,9 +3,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wordpipe.metrics.census import Census
-from wordpipe.metrics.directions import unit_rows
-from wordpipe.metrics.space import dead_dimensions, effective_rank, hubs, mean_cosine, random_pairs, told_share
+from wordpipe.metrics.vectors import (
+    Census,
+    dead_dimensions,
+    effective_rank,
+    hubs,
+    mean_cosine,
+    random_pairs,
+    told_share,
+    unit_rows,
+)
 
 
 def unit(n: int, dim: int, seed: int, shift: float = 0.0) -> np.ndarray:

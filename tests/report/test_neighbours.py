@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from wordpipe.metrics import neighbours
-from wordpipe.metrics.neighbours import kept_shares, nearest_rows
+from wordpipe.metrics import vectors as neighbours
+from wordpipe.metrics.vectors import kept_shares, nearest_rows
 from wordpipe.report.layout import nearest_on_plane
 
 

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from wordpipe.metrics.directions import unit_rows
-from wordpipe.metrics.space import mean_cosine
+from wordpipe.metrics.vectors import mean_cosine, unit_rows
 from wordpipe.sentences.crowding import CROWDED, Crowding
 from wordpipe.sentences.verdicts import NORMS
 

@@ -6,7 +6,7 @@ from safetensors.numpy import load
 
 from tests.sentences.test_transforms import crowd, fitted
 from wordpipe.errors import ConfigError
-from wordpipe.metrics.directions import unit_rows
+from wordpipe.metrics.vectors import unit_rows
 from wordpipe.sentences.folder import sentence_transformers_files
 from wordpipe.sentences.transforms import Transform, TransformKind
 

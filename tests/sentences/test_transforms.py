@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wordpipe.errors import ArtifactError, ConfigError, InputError
-from wordpipe.metrics.directions import unit_rows
+from wordpipe.metrics.vectors import unit_rows
 from wordpipe.sentences.fitting import shrinkage
 from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.sentences.transforms import Moments, Transform, TransformKind

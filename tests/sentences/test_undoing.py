@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from wordpipe.metrics.directions import unit_rows
+from wordpipe.metrics.vectors import unit_rows
 from wordpipe.sentences.transforms import Moments, Transform
 from wordpipe.sentences.undoing import can_undo, undone
 

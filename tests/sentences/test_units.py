@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.sentences.tiny import encoder
-from wordpipe.artifacts.schemas import CORPUS
+from wordpipe.artifacts.layout import CORPUS
 from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.sentences.units import UnitBatch, UnitCutter
 from wordpipe.sentences.windows import pack_sentences

@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from wordpipe.artifacts.schemas import sentences_schema, words_schema
-from wordpipe.artifacts.vectors import vector_column
+from wordpipe.artifacts.layout import sentences_schema, vector_column, words_schema
 from wordpipe.settings import Settings
 from wordpipe.stages.making import making
 

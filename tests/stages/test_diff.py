@@ -6,7 +6,7 @@ import pytest
 
 from tests.words.test_alignment import turn
 from tests.words.test_movement import clustered
-from wordpipe.artifacts.schemas import words_schema
+from wordpipe.artifacts.layout import words_schema
 from wordpipe.errors import ArtifactError, ConfigError, InputError
 from wordpipe.settings import Settings
 from wordpipe.stages.diff import diff

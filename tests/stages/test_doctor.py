@@ -8,11 +8,10 @@ from click.testing import CliRunner
 
 import wordpipe
 from tests.stages.made_vectors import made_sentences, made_words
-from wordpipe.artifacts.schemas import words_schema
-from wordpipe.artifacts.vectors import vector_column
+from wordpipe.artifacts.layout import vector_column, words_schema
 from wordpipe.cli.app import app
 from wordpipe.errors import ConfigError, InputError
-from wordpipe.metrics.directions import unit_rows
+from wordpipe.metrics.vectors import unit_rows
 from wordpipe.stages.doctor import doctor
 from wordpipe.stages.making import making
 from wordpipe.words.settings import Word2VecSettings

@@ -6,7 +6,7 @@ from click.testing import CliRunner
 from tokenizers import Tokenizer
 
 from tests.tokens.test_writing import PROBES, ids_of, trained
-from wordpipe.artifacts.files import whole_folder
+from wordpipe.artifacts.writer import whole_folder
 from wordpipe.cli.app import app
 from wordpipe.cli.export import FORMATS
 from wordpipe.errors import ArtifactError, ConfigError, StorageError
@@ -129,7 +129,7 @@ def test_a_folder_is_old_or_new_when_the_disk_refuses(tmp_path, monkeypatch):
 
 
 def test_without_an_atomic_exchange_the_folder_is_replaced_too(tmp_path, monkeypatch):
-    monkeypatch.setattr("wordpipe.artifacts.files.exchange", lambda one, other: False)
+    monkeypatch.setattr("wordpipe.artifacts.writer.exchange", lambda one, other: False)
     for content in (b"old", b"new"):
         whole_folder(tmp_path / "out", {"a": [content]})
     assert (tmp_path / "out" / "a").read_bytes() == b"new"

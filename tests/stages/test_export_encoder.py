@@ -11,6 +11,7 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
 from tests.stages.made_models import ROLES, model_files
 from tests.stages.made_vectors import made_words
+from wordpipe.artifacts.manifest import WEIGHTS_FILE
 from wordpipe.artifacts.reader import Artifact
 from wordpipe.cli.app import app
 from wordpipe.errors import ArtifactError, ConfigError, StorageError
@@ -18,7 +19,6 @@ from wordpipe.model.styles import Style
 from wordpipe.sentences.sif import sum_segments
 from wordpipe.settings import Settings
 from wordpipe.stages import export as stage
-from wordpipe.stages.carried import WEIGHTS_FILE
 from wordpipe.stages.encoders import carried_encoder
 from wordpipe.stages.export_encoder import encoder_files
 from wordpipe.stages.making import making

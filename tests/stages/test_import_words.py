@@ -13,8 +13,8 @@ import zstandard
 
 import wordpipe
 from tests.conftest import TINY
-from wordpipe.artifacts.files import whole_folder
 from wordpipe.artifacts.manifest import Manifest
+from wordpipe.artifacts.writer import whole_folder
 from wordpipe.errors import ArtifactError, ConfigError, InputError
 from wordpipe.pipeline import Pipeline
 from wordpipe.stages.making import RunOptions
@@ -243,7 +243,7 @@ def test_a_folder_is_old_or_new(tmp_path, monkeypatch):
     with pytest.raises(OSError, match="No space"):
         whole_folder(tmp_path / "out", {"a": [b"new"], "b": broken()}, may_replace={"a", "b"})
     assert {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()} == {"a": b"older", "b": b""}
-    monkeypatch.setattr("wordpipe.artifacts.files.exchange", lambda one, other: False)
+    monkeypatch.setattr("wordpipe.artifacts.writer.exchange", lambda one, other: False)
     assert whole_folder(tmp_path / "out", {"a": [b"new"]}, may_replace={"a", "b"}) == {"a": 3}
     assert {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()} == {"a": b"new"}
     with pytest.raises(wordpipe.WordpipeError, match="other files"):

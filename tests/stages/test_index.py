@@ -11,10 +11,9 @@ import pyarrow as pa
 import pytest
 
 import wordpipe
+from wordpipe.artifacts.layout import matrix_of, vector_column, words_schema
 from wordpipe.artifacts.reader import Artifact
-from wordpipe.artifacts.schemas import words_schema
 from wordpipe.artifacts.tables import read_batches
-from wordpipe.artifacts.vectors import matrix_of, vector_column
 from wordpipe.errors import ArtifactError, BudgetError, DivergedError
 from wordpipe.search.held_out import HeldOut
 from wordpipe.search.settings import IndexSettings

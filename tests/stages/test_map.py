@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.report.reading import Page
-from wordpipe.artifacts.schemas import words_schema
+from wordpipe.artifacts.layout import words_schema
 from wordpipe.errors import ConfigError, InputError
 from wordpipe.runtime import Progress
 from wordpipe.settings import Settings

@@ -9,7 +9,7 @@ import pytest
 import wordpipe.stages.plot as stage
 from tests.report.training_logs import made_log
 from wordpipe.artifacts.checkpoints import Checkpoints
-from wordpipe.artifacts.schemas import STEPS
+from wordpipe.artifacts.layout import STEPS
 from wordpipe.errors import ArtifactError, ConfigError, InputError
 from wordpipe.report.curves import draw_curves
 from wordpipe.settings import Settings

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import wordpipe
+from wordpipe.artifacts.layout import matrix_of
 from wordpipe.artifacts.tables import read_batches
-from wordpipe.artifacts.vectors import matrix_of
 from wordpipe.errors import ArtifactError, ConfigError
 from wordpipe.search.hits import Hits, best_of
 from wordpipe.search.mixing import CANDIDATES, mix

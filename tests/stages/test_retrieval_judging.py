@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import pytrec_eval
 
-from wordpipe.artifacts import failpoints
+from wordpipe.artifacts import publish as failpoints
 from wordpipe.errors import InputError
 from wordpipe.search.collection import Collection
 from wordpipe.search.hits import Hits

@@ -12,7 +12,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 
 import wordpipe
 from tests.stages.small_shards import SMALL
-from wordpipe.artifacts import shards, tables
+from wordpipe.artifacts import tables
 from wordpipe.errors import BudgetError, ConfigError, InputError
 from wordpipe.tokens.words import WordSplitter, piece_splitter
 
@@ -37,14 +37,14 @@ def corpus(tmp_path_factory, handbook):
 
 @pytest.fixture
 def in_shards(monkeypatch):
-    monkeypatch.setattr(shards, "SHARD_BYTES", SMALL)
+    monkeypatch.setattr(tables, "SHARD_BYTES", SMALL)
 
 
 @pytest.fixture(scope="module")
 def undisturbed(corpus, tmp_path_factory):
     root = tmp_path_factory.mktemp("undisturbed")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(shards, "SHARD_BYTES", SMALL)
+        patch.setattr(tables, "SHARD_BYTES", SMALL)
         wordpipe.tokenize(corpus, output=root / "tokens", **SETTINGS)
     return root / "tokens"
 

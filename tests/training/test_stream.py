@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wordpipe.artifacts.schemas import TOKENS_16, TOKENS_32
+from wordpipe.artifacts.layout import TOKENS_16, TOKENS_32
 from wordpipe.errors import ArtifactError
 from wordpipe.training.stream import unigram_entropy, write_streams
 

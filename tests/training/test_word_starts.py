@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, models
 
 from tests.tokens.test_training import trained
-from wordpipe.artifacts.schemas import TOKENS_16
+from wordpipe.artifacts.layout import TOKENS_16
 from wordpipe.errors import ArtifactError
 from wordpipe.tokens.letters import byte_letters
 from wordpipe.tokens.words import _UNSPACED_START, _WORD, WordSplitter

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wordpipe.metrics import directions
+from wordpipe.metrics import vectors as directions
 from wordpipe.words.alignment import centred_rows, distances, rotation
 
 

@@ -4,9 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.words.test_alignment import table, turn
-from wordpipe.metrics import directions
-from wordpipe.metrics import neighbours as room
-from wordpipe.metrics.neighbours import kept_shares
+from wordpipe.metrics import vectors as directions
+from wordpipe.metrics import vectors as room
+from wordpipe.metrics.vectors import kept_shares
 from wordpipe.words.movement import excess, joint_counts, movement
 
 

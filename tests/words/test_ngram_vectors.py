@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wordpipe.artifacts.schemas import ngrams_schema
+from wordpipe.artifacts.layout import ngrams_schema
 from wordpipe.words import ngram_vectors
 from wordpipe.words.ngram_vectors import NGramVectors
 from wordpipe.words.ngrams import NGrams

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wordpipe.artifacts.schemas import words_schema
+from wordpipe.artifacts.layout import words_schema
 from wordpipe.errors import ConfigError, InputError
 from wordpipe.words.table import WordVectors
 

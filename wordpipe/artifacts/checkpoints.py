@@ -1,4 +1,6 @@
-"""Checkpoints: the exact state of a training, safe against being killed at any moment and against a disk that lies.
+"""What unfinished work leaves on the disk: checkpoints of a training, and the finished pieces of a stage.
+
+Checkpoints are the exact state of a training, safe against being killed at any moment and against a disk that lies.
 
     FOLDER/LATEST.json             which checkpoints there are, the newest first, with the size and BLAKE3 of every file
     FOLDER/step-00000200/          the files of one checkpoint, named by the training
@@ -6,47 +8,73 @@
 A checkpoint is written and forced to the disk before LATEST.json names it, and the one before it is removed after that.
 Two are kept: if a file of the newest is cut or changed, it is refused by name and the other one is used. While one is being
 written there are three on the disk, and of the state in memory there is never a copy.
+
+Pieces are what a killed stage has done and need not do twice: each is one file, written whole, forced to the disk and only
+then named, with a note of its size, hash and figures beside it. Pieces of another recipe are thrown away.
+
+    .tokens.partial/recipe                       what the pieces are pieces of
+    .tokens.partial/counted-00000.parquet        a piece
+    .tokens.partial/counted-00000.parquet.json   its size, BLAKE3 and figures; without this note there is no piece
 """
 
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterable, Mapping
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
+import numpy as np
 from blake3 import blake3
 from numpy.typing import NDArray
 from typing_extensions import Buffer
 
-from wordpipe.artifacts.arrays import array_blocks
-from wordpipe.artifacts.draft import HashedFile
-from wordpipe.artifacts.failpoints import failpoint
-from wordpipe.artifacts.hashing import hash_bytes
+from wordpipe.artifacts.hashing import hash_bytes, hash_fd
+from wordpipe.artifacts.manifest import OutputEntry
+from wordpipe.artifacts.publish import failpoint
+from wordpipe.artifacts.writer import Draft, HashedFile, sync_folder, whole_file
 
-__all__ = ["Checkpoint", "Checkpoints"]
+if TYPE_CHECKING:
+    import pyarrow as pa
 
+    from wordpipe.artifacts.tables import TableWriter
+
+__all__ = ["Checkpoint", "Checkpoints", "Shelf", "array_blocks"]
+
+_BLOCK = 1 << 20  # bytes; so few that they are still in the processor's cache when they are hashed
 _POINTER = "LATEST.json"
+_RECIPE = "recipe"
 _KEPT = 2
 _UNUSABLE = (OSError, ValueError, KeyError, TypeError)
 
 T = TypeVar("T")
 
 
+def array_blocks(array: NDArray[Any]) -> Iterator[memoryview]:
+    """The array's own memory as views of at most 1 MiB, the first row first, each value in the array's byte order.
+
+    Nothing is copied: who writes into a view writes into the array. An array without values has no blocks.
+
+    Args:
+        array: any shape and any dtype of fixed size, C-contiguous.
+    """
+    assert array.flags.c_contiguous, "only rows that lie one after the other are a run of bytes"
+    assert not array.dtype.hasobject, f"an array of {array.dtype} holds addresses, not values"
+    data = array.reshape(-1).view(np.uint8).data
+    for start in range(0, len(data), _BLOCK):
+        yield data[start : start + _BLOCK]
+
+
 @dataclass(frozen=True)
 class Checkpoint:
-    """A checkpoint that was found, to be read.
+    """A checkpoint that was found, to be read."""
 
-    Attributes:
-        step: steps of the training done.
-        folder: where its files are.
-        files: what every file should be: its `bytes` and its `blake3`.
-    """
-
-    step: int
-    folder: Path
-    files: Mapping[str, Mapping[str, Any]]
+    step: int  # steps of the training done
+    folder: Path  # where its files are
+    files: Mapping[str, Mapping[str, Any]]  # what every file should be: its `bytes` and its `blake3`
 
     def read_bytes(self, name: str) -> bytes:
         """All of a file.
@@ -97,19 +125,14 @@ class Checkpoint:
 
 @dataclass
 class Checkpoints:
-    """The folder of one training's checkpoints.
+    """The folder of one training's checkpoints."""
 
-    Attributes:
-        path: the folder; made with the first checkpoint. Where another run has its checkpoints there, `restore` makes it a
-            folder beside that one, `PATH-KEY`.
-        run_key: what is trained, with which settings, on which data.
-        notes: what was found on restoring that the user should know.
-        tried: whether `restore` began to load anything, so that arrays it fills may hold anything.
-    """
-
+    # the folder; made with the first checkpoint. Where another run has its checkpoints there, `restore` makes it a
+    # folder beside that one, `PATH-KEY`
     path: Path
-    run_key: str
-    notes: list[str] = field(default_factory=list)
+    run_key: str  # what is trained, with which settings, on which data
+    notes: list[str] = field(default_factory=list)  # what was found on restoring that the user should know
+    # whether `restore` began to load anything, so that arrays it fills may hold anything
     tried: bool = field(default=False, init=False)
     _known: list[dict[str, Any]] = field(default_factory=list, init=False)
 
@@ -137,7 +160,12 @@ class Checkpoints:
         if folder == self.newest:
             return folder
         try:
-            entry["files"] = self._write_folder(folder, files)
+            self.path.mkdir(parents=True, exist_ok=True)
+            shutil.rmtree(folder, ignore_errors=True)  # left by a run that was killed before it was named
+            folder.mkdir()
+            entry["files"] = {name: _write(folder / name, blocks) for name, blocks in files}
+            sync_folder(folder)
+            sync_folder(self.path)
             failpoint("checkpoint.before_pointer")
             self._point([entry, *self._known][:_KEPT])
         except BaseException:
@@ -145,7 +173,10 @@ class Checkpoints:
                 shutil.rmtree(folder, ignore_errors=True)
             raise
         failpoint("checkpoint.after_pointer")
-        self._prune()
+        kept = [self._folder(entry) for entry in self._known]
+        for old in sorted(self.path.glob("step-*")):
+            if old not in kept:
+                shutil.rmtree(old, ignore_errors=True)
         return folder
 
     def restore(self, load: Callable[[Checkpoint], T]) -> T | None:
@@ -192,15 +223,6 @@ class Checkpoints:
     def _folder(self, entry: Mapping[str, Any]) -> Path:
         return self.path / f"step-{entry['step']:08d}"
 
-    def _write_folder(self, folder: Path, files: Iterable[tuple[str, Iterable[Buffer]]]) -> dict[str, Any]:
-        self.path.mkdir(parents=True, exist_ok=True)
-        shutil.rmtree(folder, ignore_errors=True)  # left by a run that was killed before it was named
-        folder.mkdir()
-        written = {name: _write(folder / name, blocks) for name, blocks in files}
-        _sync(folder)
-        _sync(self.path)
-        return written
-
     def _read_pointer(self) -> dict[str, Any] | None:
         try:
             pointer = json.loads((self.path / _POINTER).read_bytes())
@@ -219,13 +241,7 @@ class Checkpoints:
         _write(part, [f"{text}\n".encode()])
         os.replace(part, self.path / _POINTER)  # noqa: PTH105
         self._known = known
-        _sync(self.path)
-
-    def _prune(self) -> None:
-        kept = [self._folder(entry) for entry in self._known]
-        for folder in sorted(self.path.glob("step-*")):
-            if folder not in kept:
-                shutil.rmtree(folder, ignore_errors=True)
+        sync_folder(self.path)
 
 
 def _write(path: Path, blocks: Iterable[Buffer]) -> dict[str, Any]:
@@ -237,9 +253,114 @@ def _write(path: Path, blocks: Iterable[Buffer]) -> dict[str, Any]:
     return {"bytes": entry.bytes, "blake3": entry.blake3}
 
 
-def _sync(folder: Path) -> None:
-    fd = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
+@dataclass(frozen=True)
+class _OneFile:
+    """The one file of a table that is a piece."""
+
+    file: HashedFile
+
+    def open(self, _: str) -> HashedFile:
+        return self.file
+
+    def close(self, file: HashedFile, *, rows: int | None = None, log: bool = False) -> None:
+        file.close()
+
+
+class Shelf:
+    """The folder of one job's finished pieces. Threads may share it, each with pieces of its own.
+
+    Args:
+        path: the folder; made when the first piece is put there.
+        recipe: what is being made. Whatever else lies in the folder is removed.
+    """
+
+    def __init__(self, path: Path, recipe: str) -> None:
+        self.path = path
+        self._recipe = recipe
+        self._lock = threading.Lock()
+        self._under_way = 0
+        if path.exists() and not self._is_ours():
+            shutil.rmtree(path, ignore_errors=True)
+        for left in path.glob(".*.tmp"):  # of a run that was killed while it wrote
+            left.unlink()
+
+    def figures(self, name: str) -> dict[str, Any] | None:
+        """What was noted of a finished piece; None where there is none, or where its bytes have changed since."""
+        try:
+            note = json.loads(self._note(name).read_bytes())
+            entry = OutputEntry(**note["entry"])
+            fd = os.open(self.path / name, os.O_RDONLY | os.O_NOFOLLOW)
+            try:
+                whole = os.fstat(fd).st_size == entry.bytes and hash_fd(fd) == entry.blake3
+            finally:
+                os.close(fd)
+            return dict(note["figures"]) if whole else None
+        except _UNUSABLE:
+            return None
+
+    @contextmanager
+    def piece(self, name: str, figures: dict[str, Any]) -> Iterator[HashedFile]:
+        """Write a new piece; it counts as finished when the block ends well.
+
+        Args:
+            name: its file name.
+            figures: noted beside it; may be filled in within the block. `rows`, where given, is its number of rows.
+        """
+        with self._lock:
+            self._under_way += 1
+        try:
+            with self._lock:
+                self.path.mkdir(parents=True, exist_ok=True)
+                if not (self.path / _RECIPE).exists():
+                    self._write_small(_RECIPE, self._recipe.encode())
+            for old in (self._note(name), self.path / name):
+                old.unlink(missing_ok=True)
+            with whole_file(self.path / name) as file:
+                yield file
+            note = {"entry": file.entry(rows=figures.get("rows")).model_dump(), "figures": figures}
+            self._write_small(f"{name}.json", json.dumps(note, sort_keys=True).encode())
+        except BaseException:
+            with self._lock:  # leave no folder without a piece
+                if self._under_way == 1 and not any(self.path.glob("*.json")):
+                    shutil.rmtree(self.path, ignore_errors=True)
+            raise
+        finally:
+            with self._lock:
+                self._under_way -= 1
+        failpoint("shelf.piece_finished")
+
+    @contextmanager
+    def table(self, name: str, schema: "pa.Schema", figures: dict[str, Any]) -> Iterator["TableWriter"]:
+        """Write a Parquet table as a new piece; its number of rows is noted among the figures."""
+        from wordpipe.artifacts.tables import TableWriter
+
+        with self.piece(name, figures) as file:
+            with TableWriter(_OneFile(file), name.removesuffix(".parquet"), schema, single=True) as table:
+                yield table
+            figures["rows"] = table.rows
+
+    def put(self, name: str, data: bytes, figures: Mapping[str, Any] | None = None) -> None:
+        """A small piece at once."""
+        with self.piece(name, dict(figures or {})) as file:
+            file.write(data)
+
+    def open(self, name: str) -> BinaryIO:
+        """Open a finished piece for reading."""
+        return (self.path / name).open("rb")
+
+    def adopt(self, name: str, draft: Draft) -> None:
+        """Make a finished piece a file of an artifact that is about to be published; it stays here until then."""
+        draft.adopt(self.path / name, OutputEntry(**json.loads(self._note(name).read_bytes())["entry"]))
+
+    def _is_ours(self) -> bool:
+        try:
+            return (self.path / _RECIPE).read_text() == self._recipe
+        except _UNUSABLE:
+            return False
+
+    def _write_small(self, name: str, data: bytes) -> None:
+        with whole_file(self.path / name) as file:
+            file.write(data)
+
+    def _note(self, name: str) -> Path:
+        return self.path / f"{name}.json"

@@ -10,7 +10,6 @@ import os
 import time
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 
 from wordpipe.errors import LockedError
 
@@ -21,8 +20,8 @@ class OutputLock:
     """Holds the right to write `target` while the context is open.
 
     Args:
-        patience: seconds to wait for it: a reader that completes a publication holds it for a moment, and must not fail a
-            writer by that.
+        target: the artifact.
+        patience: seconds to wait: a reader that completes a publication holds it for a moment, and must fail no writer.
 
     Raises:
         LockedError: another process holds it; nothing was touched.
@@ -44,36 +43,30 @@ class OutputLock:
         self._fd = fd
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         fcntl.flock(self._fd, fcntl.LOCK_UN)  # a forked child may still have it open
         os.close(self._fd)
 
     def _take(self, fd: int) -> None:
         until = time.monotonic() + self._patience
-        while not _lock(fd):
-            if time.monotonic() >= until:
-                raise LockedError(
-                    f"another run is writing it{_read_holder(fd)}",
-                    where=self._target,
-                    hint="wait for it, or stop it, then run this again",
-                )
+        while True:
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() >= until:
+                    what, hint = (
+                        f"another run is writing it{_holder(fd)}",
+                        "wait for it, or stop it, then run this again",
+                    )
+                    raise LockedError(what, where=self._target, hint=hint) from None
             time.sleep(0.005)
         with suppress(OSError):  # who holds it is for the message only: a full disk must not matter here
             os.ftruncate(fd, 0)
             os.pwrite(fd, json.dumps({"pid": os.getpid(), "since": time.strftime("%Y-%m-%d %H:%M:%S")}).encode(), 0)
 
 
-def _lock(fd: int) -> bool:
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
-def _read_holder(fd: int) -> str:
+def _holder(fd: int) -> str:
     """Who holds the lock, for the message only."""
     try:
         holder = json.loads(os.pread(fd, 4096, 0))

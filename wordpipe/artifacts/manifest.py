@@ -16,22 +16,20 @@ from wordpipe.artifacts.hashing import hash_bytes
 from wordpipe.errors import ArtifactError
 
 __all__ = [
-    "FORMAT",
-    "KINDS",
-    "InputEntry",
-    "Kind",
-    "Manifest",
-    "OutputEntry",
-    "digest_of",
-    "is_plain_path",
-    "library_versions",
-    "recipe_of",
-]
+    "ENCODER", "FORMAT", "INDEX_FILE", "KINDS", "MANIFEST", "TOKENIZER", "WEIGHTS_FILE", "InputEntry", "Kind", "Manifest",
+    "OutputEntry", "digest_of", "is_plain_path", "library_versions", "recipe_of",
+]  # fmt: skip
 
 FORMAT = 1  # raised when a reader of the old format could not read the new one
 Kind = Literal["corpus", "tokens", "words", "model", "sentences", "index"]
 KINDS: tuple[Kind, ...] = ("corpus", "tokens", "words", "model", "sentences", "index")
 MANIFEST = "manifest.json"
+
+# Names of what artifacts carry with them, so that what is made of one can be asked wherever it is moved.
+ENCODER = "encoder/"  # folder of the query encoder, carried from sentences to index
+INDEX_FILE = "index.faiss"
+TOKENIZER = "tokenizer.json"
+WEIGHTS_FILE = "word_weights.safetensors"  # of a model that pools `weighted`: `weights` (V,) float32, of each token id
 
 
 class _Entry(BaseModel):
@@ -115,12 +113,9 @@ class Manifest(_Entry):
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
             raise ArtifactError("the manifest is damaged", where=where, hint="make the artifact again") from None
         if found_format > FORMAT:
+            got, expected, hint = f"format {found_format}", f"at most {FORMAT}", "pip install --upgrade wordpipe"
             raise ArtifactError(
-                "the artifact was made by a newer wordpipe",
-                where=where,
-                got=f"format {found_format}",
-                expected=f"at most {FORMAT}",
-                hint="pip install --upgrade wordpipe",
+                "the artifact was made by a newer wordpipe", where=where, got=got, expected=expected, hint=hint
             )
         try:
             if _hash_json(body) != stated:

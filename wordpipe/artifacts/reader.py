@@ -4,21 +4,22 @@ The folder is opened once and everything is read through its descriptor, so a re
 newer one is published over it.
 """
 
+import errno
 import io
 import os
+import shlex
+import stat
 import time
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from types import TracebackType
 from typing import BinaryIO
 
 from wordpipe.artifacts.hashing import HashCache, hash_fd
 from wordpipe.artifacts.lock import OutputLock
 from wordpipe.artifacts.manifest import MANIFEST, InputEntry, Kind, Manifest, OutputEntry
-from wordpipe.artifacts.positioned import PositionedFile, naming, open_regular
-from wordpipe.artifacts.target import asides, files_under, recover
-from wordpipe.errors import ArtifactError, ConfigError, LockedError
+from wordpipe.artifacts.publish import asides, files_under, recover
+from wordpipe.errors import ArtifactError, ConfigError, LockedError, StorageError
 
 __all__ = ["Artifact", "is_artifact", "refuse_inside_artifact"]
 
@@ -26,14 +27,104 @@ _MAX_MANIFEST = 64 << 20
 _TRIES = 50  # how often to begin again when a writer replaces the artifact while it is being opened
 _KEPT_OPEN = 64  # files opened at once with the folder; more are opened when they are read
 
+
+class PositionedFile(io.RawIOBase):
+    """Reads a descriptor by position, so that many readers of one open file do not disturb each other."""
+
+    def __init__(self, fd: int, path: Path) -> None:
+        super().__init__()
+        self.name = path.name
+        self._path = path
+        self._fd = fd
+        self._size = os.fstat(fd).st_size
+        self._at = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return self._fd
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
+        """Move the position; beyond the end is allowed, before the beginning is not."""
+        base = {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._size}[whence]
+        if base + offset < 0:
+            raise ValueError(f"negative seek position {base + offset}")
+        self._at = base + offset
+        return self._at
+
+    def readinto(self, buffer: bytearray | memoryview, /) -> int:  # type: ignore[override]
+        """Read at the position, and move it."""
+        with naming(self._path):
+            if hasattr(os, "preadv"):
+                got = os.preadv(self._fd, [buffer], self._at)
+            else:
+                data = os.pread(self._fd, len(buffer), self._at)
+                got = len(data)
+                buffer[:got] = data
+        self._at += got
+        return got
+
+    def close(self) -> None:
+        """Close the descriptor."""
+        if not self.closed:
+            os.close(self._fd)
+            super().close()
+
+
+def open_regular(folder: int, name: str, where: Path) -> int:
+    """Open the file `name` below the open folder, following no link on the way.
+
+    Raises:
+        FileNotFoundError: no such file.
+        ArtifactError: a link, a device or a folder stands there.
+        StorageError: this user may not read it.
+    """
+    *folders, last = name.split("/")
+    with ExitStack() as opened:
+        try:
+            for part in folders:
+                folder = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+                opened.callback(os.close, folder)
+            fd = os.open(last, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+        except OSError as error:
+            if error.errno in (errno.ELOOP, errno.ENOTDIR):
+                raise _not_ours(where) from None
+            if isinstance(error, PermissionError):
+                hint = f"allow it with: chmod -R u+rX {shlex.quote(str(where.parents[name.count('/')]))}"
+                raise StorageError("permission denied: this user may not read it", where=where, hint=hint) from None
+            # it names the file within its folder, which is no path for the user
+            raise OSError(error.errno, error.strerror, str(where)) from None
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise _not_ours(where)
+    return fd
+
+
+def _not_ours(where: Path) -> ArtifactError:
+    what = "a link or a special file stands where wordpipe wrote a file"
+    return ArtifactError(what, where=where, hint="make the artifact again")
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Give errors of calls that take a descriptor the name of the file."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from None
+
+
 _MAKERS: dict[Kind, str] = {
-    "corpus": "ingest",
-    "tokens": "tokenize",
-    "words": "train word2vec",
-    "model": "train mlm",
-    "sentences": "embed",
+    "corpus": "ingest", "tokens": "tokenize", "words": "train word2vec", "model": "train mlm", "sentences": "embed",
     "index": "index",
-}
+}  # fmt: skip
 
 
 def is_artifact(path: Path) -> bool:
@@ -42,18 +133,11 @@ def is_artifact(path: Path) -> bool:
 
 
 def refuse_inside_artifact(target: Path) -> None:
-    """Refuse to write into the folder of an artifact.
-
-    Raises:
-        ConfigError: `target` lies in one.
-    """
-    for folder in target.absolute().parents:
-        if (
-            is_artifact(folder) and b'"wordpipe"' in (folder / MANIFEST).read_bytes()
-        ):  # others have files of this name too
-            raise ConfigError(
-                "the output lies inside another artifact", where=target, got=folder, hint="name another output with -o"
-            )
+    """Refuse to write into the folder of an artifact. Raises ConfigError: `target` lies in one."""
+    for folder in target.absolute().parents:  # others have files of this name too
+        if is_artifact(folder) and b'"wordpipe"' in (folder / MANIFEST).read_bytes():
+            what, hint = "the output lies inside another artifact", "name another output with -o"
+            raise ConfigError(what, where=target, got=folder, hint=hint)
 
 
 class Artifact:
@@ -96,9 +180,7 @@ class Artifact:
     def __enter__(self) -> "Artifact":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -122,13 +204,9 @@ class Artifact:
 
     def as_input(self, *, beside: Path) -> InputEntry:
         """How a manifest in the folder `beside` names this artifact."""
-        return InputEntry(
-            kind=self.kind,
-            digest=self.digest,
-            recipe=self.manifest.recipe,
-            path=relative_path(self.path, beside),
-            verified=self.verified,
-        )
+        path = os.path.relpath(self.path.absolute(), beside.absolute())  # what moves together keeps finding each other
+        recipe = self.manifest.recipe
+        return InputEntry(kind=self.kind, digest=self.digest, recipe=recipe, path=path, verified=self.verified)
 
     def names(self, prefix: str = "") -> list[str]:
         """The paths of the artifact's files that begin with `prefix`, sorted."""
@@ -212,24 +290,18 @@ class Artifact:
 
     def _check_kind(self, kinds: tuple[Kind, ...]) -> None:
         if kinds and self.kind not in kinds:
-            raise ArtifactError(
-                "wrong kind of artifact",
-                where=self.path,
-                got=self.kind,
-                expected=" or ".join(kinds),
-                hint=f"make one with: wordpipe {_MAKERS[kinds[0]]}",
-            )
+            hint = f"make one with: wordpipe {_MAKERS[kinds[0]]}"
+            expected = " or ".join(kinds)
+            raise ArtifactError("wrong kind of artifact", where=self.path, got=self.kind, expected=expected, hint=hint)
 
     def _read_manifest(self) -> Manifest:
         where = self.path / MANIFEST
         try:
             fd = open_regular(self._folder, MANIFEST, where)
         except FileNotFoundError:
-            raise ArtifactError(
-                "the folder has no manifest, so it is no artifact",
-                where=self.path,
-                hint="if the stage that makes it was stopped, run that stage again",
-            ) from None
+            hint = "if the stage that makes it was stopped, run that stage again"
+            what = "the folder has no manifest, so it is no artifact"
+            raise ArtifactError(what, where=self.path, hint=hint) from None
         with io.BufferedReader(PositionedFile(fd, where)) as file:
             return Manifest.from_bytes(file.read(min(_MAX_MANIFEST, os.fstat(fd).st_size)), where=str(where))
 
@@ -238,27 +310,18 @@ class Artifact:
             return open_regular(self._folder, name, self.path / name)
         except FileNotFoundError:
             if self._was_replaced():
-                raise ArtifactError(
-                    "the artifact was replaced while it was being read", where=self.path, hint="run the command again"
-                ) from None
+                what = "the artifact was replaced while it was being read"
+                raise ArtifactError(what, where=self.path, hint="run the command again") from None
             raise self._corrupt(name, "the file is missing") from None
 
     def _entry(self, name: str) -> OutputEntry:
-        for entry in self.manifest.outputs:
-            if entry.path == name:
-                return entry
-        raise self._corrupt(name, f"the {self.kind} artifact has no such file")
+        if (found := next((entry for entry in self.manifest.outputs if entry.path == name), None)) is None:
+            raise self._corrupt(name, f"the {self.kind} artifact has no such file")
+        return found
 
-    def _corrupt(
-        self, name: str, what: str, got: object = None, expected: object = None, hint: str | None = None
-    ) -> ArtifactError:
-        hint = hint or f"make it again: wordpipe {self.manifest.command} … -o {self.path} --fresh"
-        return ArtifactError(what, where=self.path / name, got=got, expected=expected, hint=hint)
-
-
-def relative_path(path: Path, beside: Path) -> str:
-    """`path` as seen from the folder `beside`: artifacts that move together keep finding each other."""
-    return os.path.relpath(path.absolute(), beside.absolute())
+    def _corrupt(self, name: str, what: str, **more: str) -> ArtifactError:
+        hint = f"make it again: wordpipe {self.manifest.command} … -o {self.path} --fresh"
+        return ArtifactError(what, where=self.path / name, **{"hint": hint, **more})
 
 
 def _open_folder(path: Path) -> int:

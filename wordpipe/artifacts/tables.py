@@ -3,30 +3,23 @@
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from wordpipe.artifacts.draft import HashedFile
+from wordpipe.artifacts.layout import leaf_paths, row_bytes
 from wordpipe.artifacts.reader import Artifact
-from wordpipe.artifacts.widths import leaf_paths, row_bytes
+from wordpipe.artifacts.writer import HashedFile
 from wordpipe.errors import ArtifactError
 
 __all__ = [
-    "BATCH_ROWS",
-    "PartFiles",
-    "TableWriter",
-    "damage_named",
-    "open_part",
-    "part_names",
-    "read_batches",
-    "read_schema",
-    "row_count",
-]
+    "BATCH_ROWS", "PartFiles", "Shard", "TableWriter", "damage_named", "open_part", "part_names", "read_batches",
+    "read_schema", "read_shard", "row_count", "shards_of",
+]  # fmt: skip
 
 ROW_GROUP_BYTES = 16 << 20
 PART_BYTES = 1 << 30
@@ -69,9 +62,7 @@ class TableWriter:
     def __enter__(self) -> "TableWriter":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None:
             self.finish()
         else:
@@ -172,13 +163,8 @@ def read_schema(artifact: Artifact, stem: str, expected: pa.Schema | None = None
     with open_part(artifact, name) as part:
         found = part.schema_arrow.remove_metadata()
     if expected is not None and not pa.schema(list(found)[: len(expected)]).equals(expected):
-        raise ArtifactError(
-            "unexpected columns",
-            where=artifact.path / name,
-            got=found.names,
-            expected=expected.names,
-            hint="make it again",
-        )
+        where, names = artifact.path / name, expected.names
+        raise ArtifactError("unexpected columns", where=where, got=found.names, expected=names, hint="make it again")
     return found
 
 
@@ -224,15 +210,52 @@ def _encodings(schema: pa.Schema) -> dict[str, Any]:
     """
     leaves = {path: field for field in schema for path in leaf_paths(field)}
     vectors = {path for path, field in leaves.items() if pa.types.is_fixed_size_list(field.type)}
-    packed = [path for path in leaves if path not in vectors]
-    ids = [
-        path
-        for path, field in leaves.items()
-        if pa.types.is_list(field.type) and pa.types.is_integer(field.type.value_type)
-    ]
+    lists = {path: field.type.value_type for path, field in leaves.items() if pa.types.is_list(field.type)}
     return {
         "use_dictionary": [path for path, field in leaves.items() if field.name in _REPEATED],
-        "use_byte_stream_split": ids,
+        "use_byte_stream_split": [path for path, kind in lists.items() if pa.types.is_integer(kind)],
         "compression": {path: "NONE" if path in vectors else "ZSTD" for path in leaves},
-        "compression_level": dict.fromkeys(packed, 1) or None,
+        "compression_level": {path: 1 for path in leaves if path not in vectors} or None,
     }
+
+
+SHARD_BYTES = 256 << 20
+
+
+@dataclass(frozen=True)
+class Shard:
+    """Some row groups of a table, one after the other."""
+
+    number: int  # 0, 1, … in the order of the table
+    groups: tuple[tuple[str, int], ...]  # part file and row group
+    rows: int  # rows in them
+
+
+def shards_of(artifact: Artifact, stem: str, shard_bytes: int | None = None) -> list[Shard]:
+    """Part a table at row groups into shards of about `shard_bytes` of uncompressed data (256 MiB).
+
+    The shards depend on the table alone, not on the machine or the number of threads.
+    """
+    limit = SHARD_BYTES if shard_bytes is None else shard_bytes
+    shards: list[Shard] = []
+    groups: list[tuple[str, int]] = []
+    rows = size = 0
+    for name in part_names(artifact, stem):
+        with open_part(artifact, name) as part:
+            found = [part.metadata.row_group(number) for number in range(part.metadata.num_row_groups)]
+        for number, group in enumerate(found):
+            groups.append((name, number))
+            rows, size = rows + group.num_rows, size + group.total_byte_size
+            if size >= limit:
+                shards.append(Shard(len(shards), tuple(groups), rows))
+                groups, rows, size = [], 0, 0
+    if groups or not shards:
+        shards.append(Shard(len(shards), tuple(groups), rows))
+    return shards
+
+
+def read_shard(artifact: Artifact, shard: Shard, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """The rows of a shard in order, a few thousand at a time."""
+    for name, number in shard.groups:
+        with open_part(artifact, name) as part, damage_named(artifact.path / name):
+            yield from part.iter_batches(BATCH_ROWS, row_groups=[number], columns=list(columns), use_threads=False)

@@ -25,7 +25,17 @@ def show(artifact: Path, rows: int, text: str | None, as_json: bool) -> None:
     from wordpipe.stages import inspect
 
     if text is not None:
-        _show_text(artifact, text, rows, as_json=as_json)
+        from wordpipe.cli.segmentation import print_segmentation
+        from wordpipe.errors import ConfigError
+        from wordpipe.stages.segment import segment
+
+        if rows:
+            raise ConfigError("give either --rows or --text, not both")
+        cut = segment(artifact, text)
+        if as_json:
+            click.echo(json.dumps(cut, ensure_ascii=False))
+        else:
+            print_segmentation(cut)
         return
     found = inspect.show(artifact, rows=rows)
     if as_json:
@@ -66,27 +76,12 @@ def verify(artifacts: tuple[Path, ...], as_json: bool, quiet: bool) -> None:
         if as_json:
             click.echo(json.dumps(result, ensure_ascii=False))
         elif not quiet:
-            click.echo(
-                f"ok  {path}  ({result['kind']}, {counted(result['files'], 'files')}, {human_bytes(result['bytes'])})"
-            )
+            about = (result["kind"], counted(result["files"], "files"), human_bytes(result["bytes"]))
+            click.echo(f"ok  {path}  ({', '.join(about)})")
             for warning in result["warnings"]:
                 say(f"warning: {warning}")
     if broken is not None:
         raise broken
-
-
-def _show_text(artifact: Path, text: str, rows: int, *, as_json: bool) -> None:
-    from wordpipe.cli.segmentation import print_segmentation
-    from wordpipe.errors import ConfigError
-    from wordpipe.stages.segment import segment
-
-    if rows:
-        raise ConfigError("give either --rows or --text, not both")
-    found = segment(artifact, text)
-    if as_json:
-        click.echo(json.dumps(found, ensure_ascii=False))
-    else:
-        print_segmentation(found)
 
 
 def _sections(found: dict[str, Any]) -> list[tuple[str, list[tuple[str, Any]]]]:

@@ -71,11 +71,8 @@ def run(
                 why = ", ".join(state.reasons) or ("--fresh" if fresh else "")
                 say(f"── {state.stage.name}: {why}" if why else f"── {state.stage.name}: up to date")
     if not quiet:
-        say(
-            f"{made} made in {human_seconds(clock.seconds)}"
-            if made
-            else f"nothing to do ({human_seconds(clock.seconds)})"
-        )
+        seconds = human_seconds(clock.seconds)
+        say(f"{made} made in {seconds}" if made else f"nothing to do ({seconds})")
 
 
 @click.command(
@@ -97,7 +94,5 @@ def _print_states(pipeline: "Pipeline", states: "list[State]", *, as_json: bool)
             body = {"stage": state.stage.name, "command": state.stage.verb.name, "output": output}
             click.echo(json.dumps({**body, "fresh": state.fresh, "reasons": list(state.reasons)}, ensure_ascii=False))
         else:
-            mark = "fresh" if state.fresh else "stale"
-            click.echo(
-                f"{mark}  {state.stage.name:<14} {state.stage.verb.name:<16} {', '.join(state.reasons)}".rstrip()
-            )
+            line = f"{state.stage.name:<14} {state.stage.verb.name:<16} {', '.join(state.reasons)}".rstrip()
+            click.echo(f"{'fresh' if state.fresh else 'stale'}  {line}")

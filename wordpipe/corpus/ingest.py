@@ -6,31 +6,158 @@ for batch in ingest.batches():
 ingest.counts["documents_kept"]
 """
 
-from collections.abc import Callable, Iterable, Iterator
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from wordpipe.artifacts.schemas import CORPUS
-from wordpipe.corpus.documents import Document, Documents
-from wordpipe.corpus.duplicates import Digests
-from wordpipe.corpus.ledger import Ledger
-from wordpipe.corpus.reading import read_records
-from wordpipe.corpus.records import split_record
-from wordpipe.corpus.reuse import EarlierCorpus, SourceNote
-from wordpipe.corpus.rows import Rows
+from wordpipe.artifacts.layout import CORPUS
+from wordpipe.corpus.documents import Digests, Document, Rows, document_of
+from wordpipe.corpus.readers import read_records
+from wordpipe.corpus.records import Ledger, split_record
 from wordpipe.corpus.settings import IngestSettings, MetadataType
 from wordpipe.corpus.sources import Source, Sources
 from wordpipe.errors import InputError
 
-__all__ = ["Ingest", "corpus_schema"]
+__all__ = ["EarlierCorpus", "Ingest", "SourceNote", "corpus_schema", "gathered"]
 
 _CHANGES = ("sources_copied", "sources_read_again", "sources_added", "sources_deleted")
 _TYPES: dict[MetadataType, pa.DataType] = {
-    "str": pa.string(),
-    "int": pa.int64(),
-    "float": pa.float64(),
-    "bool": pa.bool_(),
-}
+    "str": pa.string(), "int": pa.int64(), "float": pa.float64(), "bool": pa.bool_(),
+}  # fmt: skip
+_GATHERED = 4096  # rows
+_DOCUMENT = ["doc_id", "sentence_id"]
+
+
+@dataclass(frozen=True, slots=True)
+class SourceNote:
+    """What one source gave."""
+
+    name: str  # the source
+    rows: int  # rows of the corpus that came from it
+    told: str  # what its ledger told, as JSON: there may be a million sources, and a dict takes five times the memory
+    digest: str = ""  # BLAKE3 of its content, in hex; empty where nobody knows it
+
+    @classmethod
+    def of(cls, name: str, ledger: Ledger) -> "SourceNote":
+        """What the ledger of one source says."""
+        counts = ledger.counts()
+        return cls(name, counts.get("sentences", 0), json.dumps({"counts": counts, "warnings": ledger.warned}))
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """The ledger's counts."""
+        return dict(json.loads(self.told)["counts"])
+
+    @property
+    def warnings(self) -> dict[str, str]:
+        """The ledger's first message of each kind."""
+        return dict(json.loads(self.told)["warnings"])
+
+
+class EarlierCorpus:
+    """The rows of a corpus that was made with the same settings, source by source. Ask for sources in their order.
+
+    The rows are to be the same as if everything had been read. That is so if a source has the bytes it had and none of its
+    documents changes sides in the search for duplicates: none that was kept has come up in a source before it by now, and
+    none that was dropped may have lost its double, in a source before it that has changed or is gone.
+
+    Args:
+        notes: of all its sources, in the order of its rows.
+        digests: content hash of each source that is to be read now, by name; empty for a stream.
+        read: gives all its rows in order, of some columns (None: all).
+    """
+
+    def __init__(
+        self,
+        notes: Sequence[SourceNote],
+        digests: Mapping[str, str],
+        read: Callable[[Sequence[str] | None], Iterable[pa.RecordBatch]],
+    ) -> None:
+        starts = accumulate((note.rows for note in notes), initial=0)
+        self._notes = {note.name: (note, start) for note, start in zip(notes, starts, strict=False)}
+        self._digests = digests
+        self._rows, self._documents = _ForwardRows(read(None)), _ForwardRows(read(_DOCUMENT))
+        lost = [note.name for note in notes if not self._is_unchanged(note)]
+        self._first_lost = min(lost, default=None)
+        self.deleted = sum(name not in digests for name in lost)
+
+    def copyable(self, name: str, seen: Digests | None) -> SourceNote | None:
+        """The note of a source whose rows can be copied; None where it must be read.
+
+        Args:
+            name: the source.
+            seen: the documents kept so far, or None where duplicates are kept; those of the source are added if it is copied.
+        """
+        note, start = self._notes.get(name, (None, 0))
+        if note is None or not self._is_unchanged(note):
+            return None
+        if seen is None:
+            return note
+        may_return = self._first_lost is not None and self._first_lost < name
+        if may_return and note.counts.get("documents_dropped_duplicate"):
+            return None
+        digests = self._document_digests(start, note.rows)
+        if any(digest in seen for digest in digests):
+            return None
+        for digest in digests:
+            seen.add(digest)
+        return note
+
+    def rows(self, note: SourceNote) -> Iterator[pa.RecordBatch]:
+        """The rows of a source."""
+        _, start = self._notes[note.name]
+        return self._rows.take(start, start + note.rows)
+
+    def is_known(self, name: str) -> bool:
+        """Whether there was a source of this name."""
+        return name in self._notes
+
+    def _is_unchanged(self, note: SourceNote) -> bool:
+        return note.digest != "" and self._digests.get(note.name) == note.digest
+
+    def _document_digests(self, start: int, rows: int) -> list[bytes]:
+        """The digest of every document in these rows, 10 bytes each."""
+        batches = self._documents.take(start, start + rows)
+        firsts = (batch["doc_id"].filter(pc.equal(batch["sentence_id"], 0)).to_pylist() for batch in batches)
+        return [bytes.fromhex(doc_id) for first in firsts for doc_id in first]
+
+
+def gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same rows in batches that are not tiny: a thousand files of two sentences are one batch, not a thousand."""
+    waiting: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in batches:
+        waiting.append(batch)
+        rows += len(batch)
+        if rows >= _GATHERED:
+            yield pa.concat_batches(waiting)
+            waiting, rows = [], 0
+    if waiting:
+        yield pa.concat_batches(waiting)
+
+
+class _ForwardRows:
+    """Stretches of a stream of rows, each after the one before."""
+
+    def __init__(self, batches: Iterable[pa.RecordBatch]) -> None:
+        self._batches = iter(batches)
+        self._batch: pa.RecordBatch | None = None
+        self._ends = 0  # number of the row after the batch
+
+    def take(self, start: int, stop: int) -> Iterator[pa.RecordBatch]:
+        """Rows start … stop."""
+        while start < stop:
+            while self._batch is None or self._ends <= start:
+                self._batch = next(self._batches)
+                self._ends += len(self._batch)
+            first = start - (self._ends - len(self._batch))
+            part = self._batch.slice(first, stop - start)
+            start += len(part)
+            yield part
 
 
 class Ingest:
@@ -87,7 +214,7 @@ class Ingest:
     @property
     def warnings(self) -> list[str]:
         """Messages worth showing, in the order in which they arose."""
-        return list(self._ledger.warnings)
+        return list(self._ledger.warned.values())
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The rows, in batches of at most about 4 MiB of text. To be asked for once.
@@ -115,12 +242,8 @@ class Ingest:
             return None
         note = self._earlier.copyable(source.name, self._seen if self.settings.deduplicate else None)
         self.changes["sources_deleted"] = self._earlier.deleted
-        if note is not None:
-            self.changes["sources_copied"] += 1
-        elif self._earlier.is_known(source.name):
-            self.changes["sources_read_again"] += 1
-        else:
-            self.changes["sources_added"] += 1
+        change = "read_again" if self._earlier.is_known(source.name) else "added"
+        self.changes[f"sources_{'copied' if note is not None else change}"] += 1
         return note
 
     def _copy(self, source: Source, note: SourceNote) -> Iterator[pa.RecordBatch]:
@@ -135,10 +258,9 @@ class Ingest:
 
     def _read(self, source: Source, rows: Rows) -> Iterator[pa.RecordBatch]:
         ledger = Ledger()
-        documents = Documents(self.settings, ledger, self._seen)
         for record in read_records(source, self.settings, ledger, self._progress):
             for part in split_record(record, self.settings.max_document_bytes):
-                if (document := documents.accept(part)) is not None:
+                if (document := document_of(part, self.settings, ledger, self._seen)) is not None:
                     yield from self._add(document, rows, ledger)
         self._ledger.take_over(ledger.counts(), ledger.warned)
         self._on_source(SourceNote.of(source.name, ledger))
@@ -175,9 +297,8 @@ class Ingest:
         for split, share in (("train", 1.0), ("valid", self.settings.valid), ("test", self.settings.test)):
             kept = counts["documents_kept"]
             if share * kept >= 1 and not counts.get(f"documents_{split}"):
-                self._ledger.warn(
-                    split, f"no document fell into the split {split!r}: {kept} documents are few for that"
-                )
+                message = f"no document fell into the split {split!r}: {kept} documents are few for that"
+                self._ledger.warn(split, message)
 
 
 def corpus_schema(sources: Iterable[Source], settings: IngestSettings) -> pa.Schema:

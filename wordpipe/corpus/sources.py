@@ -15,35 +15,25 @@ from typing import BinaryIO, Literal, overload
 
 from blake3 import blake3
 
-from wordpipe.corpus.compression import Compression
-from wordpipe.corpus.formats import Format
-from wordpipe.corpus.packages import find_package
+from wordpipe.corpus.decompress import Compression
+from wordpipe.corpus.docstrings import find_package
 from wordpipe.errors import InputError, StorageError
 
-__all__ = ["Source", "Sources", "expand", "fingerprint"]
+__all__ = ["Format", "Source", "Sources", "expand", "fingerprint"]
+
+Format = Literal["txt", "md", "jsonl", "csv", "tsv", "parquet"]
 
 _FORMATS: dict[str, Format] = {
-    ".txt": "txt",
-    ".text": "txt",
-    ".md": "md",
-    ".markdown": "md",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".csv": "csv",
-    ".tsv": "tsv",
-    ".parquet": "parquet",
-}
+    ".txt": "txt", ".text": "txt", ".md": "md", ".markdown": "md", ".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv",
+    ".tsv": "tsv", ".parquet": "parquet",
+}  # fmt: skip
 _COMPRESSIONS: dict[str, Compression] = {".gz": "gz", ".bz2": "bz2", ".xz": "xz", ".zst": "zst"}
 _UNPACK = "unpack it and name the folder"
 _MARKUP = "turn it into text first, or read the markup as text with --format txt"
 _NOT_TEXT = {
+    **dict.fromkeys((".tar", ".tgz", ".zip"), _UNPACK),
+    **dict.fromkeys((".html", ".htm", ".xml"), _MARKUP),
     ".json": "make it one object per line: jq -c '.[]' FILE > FILE.jsonl",
-    ".tar": _UNPACK,
-    ".tgz": _UNPACK,
-    ".zip": _UNPACK,
-    ".html": _MARKUP,
-    ".htm": _MARKUP,
-    ".xml": _MARKUP,
     ".pdf": "turn it into text first: pdftotext FILE",
     ".docx": "turn it into text first: pandoc FILE -o FILE.txt",
     ".epub": "turn it into text first: pandoc FILE -o FILE.txt",
@@ -68,24 +58,17 @@ class _Seen:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One file, stream or package.
+    """One file, stream or package."""
 
-    Attributes:
-        name: what the `source` column shows: the path below the working folder, else as the user gave it; "-" for
-            standard input; "python:PACKAGE".
-        kind: a file, a stream (standard input, a named pipe), or a package.
-        format: how to read it, after decompression.
-        compression: what it is compressed with; "auto" (streams) is seen from the first bytes.
-        path: the file or pipe; None for standard input and packages.
-        bytes: its size on disk; 0 for streams.
-    """
-
+    # what the `source` column shows: the path below the working folder, else as the user gave it; "-" for standard
+    # input; "python:PACKAGE"
     name: str
-    kind: Literal["file", "stream", "package"]
-    format: Format = "txt"
+    kind: Literal["file", "stream", "package"]  # a file, a stream (standard input, a named pipe), or a package
+    format: Format = "txt"  # how to read it, after decompression
+    # what it is compressed with; "auto" (streams) is seen from the first bytes
     compression: Compression | Literal["auto"] = "none"
-    path: Path | None = None
-    bytes: int = 0
+    path: Path | None = None  # the file or pipe; None for standard input and packages
+    bytes: int = 0  # its size on disk; 0 for streams
     seen: _Seen = field(default_factory=_Seen, compare=False, repr=False)
 
     @contextmanager
@@ -113,15 +96,11 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Sources(Sequence[Source]):
-    """The sources of one ingest, sorted by name.
+    """The sources of one ingest, sorted by name."""
 
-    Attributes:
-        items: the sources.
-        skipped: how many files of folders were left out, by name ending, or by reason ("hidden", "link to a folder",
-            "not a file", "named twice").
-    """
-
-    items: tuple[Source, ...]
+    items: tuple[Source, ...]  # the sources
+    # how many files of folders were left out, by name ending, or by reason ("hidden", "link to a folder", "not a file",
+    # "named twice")
     skipped: dict[str, int] = field(default_factory=dict)
 
     @overload
@@ -158,17 +137,10 @@ def expand(texts: Iterable[str], *, read_as: Format | Literal["auto"] = "auto") 
         finder.add(text)
     if not finder.found:
         skipped = ", ".join(f"{number} {kind}" for kind, number in sorted(finder.skipped.items()))
-        raise InputError(
-            "no text to read",
-            where=", ".join(texts),
-            got=f"only skipped files ({skipped})" if skipped else "no files",
-            expected=_known(),
-            hint="put text files there, or name others",
-        )
-    return Sources(
-        tuple(finder.found[key] for key in sorted(finder.found, key=lambda key: finder.found[key].name)),
-        dict(sorted(finder.skipped.items())),
-    )
+        got, hint = f"only skipped files ({skipped})" if skipped else "no files", "put text files there, or name others"
+        raise InputError("no text to read", where=", ".join(texts), got=got, expected=_known(), hint=hint)
+    found = tuple(sorted(finder.found.values(), key=lambda source: source.name))
+    return Sources(found, dict(sorted(finder.skipped.items())))
 
 
 def fingerprint(sources: Iterable[Source], hash_file: Callable[[Path], str]) -> list[dict[str, str | int]]:
@@ -188,10 +160,8 @@ def fingerprint(sources: Iterable[Source], hash_file: Callable[[Path], str]) -> 
             assert source.seen.is_whole, f"{source.name} is fingerprinted as it is read: ingest it first"
             size, digest = source.seen.bytes, source.seen.digest()
         elif source.kind == "package":
-            listing = [
-                (file.relative, hash_file(file.path)) for file in find_package(source.name.removeprefix("python:"))
-            ]
-            digest = blake3("".join(f"{name}\0{value}\n" for name, value in listing).encode()).hexdigest()
+            files = find_package(source.name.removeprefix("python:"))
+            digest = blake3("".join(f"{one.relative}\0{hash_file(one.path)}\n" for one in files).encode()).hexdigest()
         elif source.path is not None:
             digest = hash_file(source.path)
         entries.append({"name": source.name, "bytes": size, "blake3": digest})
@@ -210,25 +180,18 @@ class _Finder:
         if text == "-":
             self._keep("-", Source("-", "stream", self._format(None), "auto"))
         elif text.startswith("python:"):
-            for package in text.removeprefix("python:").split(","):
-                self._add_package(package.strip())
+            for package in map(str.strip, text.removeprefix("python:").split(",")):
+                size = sum(file.path.stat().st_size for file in find_package(package))
+                self._keep(f"python:{package}", Source(f"python:{package}", "package", bytes=size))
         elif os.path.lexists(text):
             self._add_path(Path(text))
-        elif has_magic(text):
-            self._add_glob(text)
-        else:
+        elif not has_magic(text):
             raise _missing(text)
-
-    def _add_package(self, package: str) -> None:
-        name = f"python:{package}"
-        self._keep(name, Source(name, "package", bytes=sum(file.path.stat().st_size for file in find_package(package))))
-
-    def _add_glob(self, pattern: str) -> None:
-        matches = sorted(glob(pattern, recursive=True))  # noqa: PTH207  (Path.glob refuses absolute patterns)
-        if not matches:
-            raise InputError("no file matches", where=pattern)
-        for match in matches:
-            self._add_path(Path(match))
+        elif not (matches := sorted(glob(text, recursive=True))):  # noqa: PTH207  (Path.glob refuses absolute patterns)
+            raise InputError("no file matches", where=text)
+        else:
+            for match in matches:
+                self._add_path(Path(match))
 
     def _add_path(self, path: Path) -> None:
         """A file or folder that the user named."""
@@ -249,20 +212,16 @@ class _Finder:
                 elif _is_artifact(Path(where, name)):
                     self.skipped["artifact"] += 1
             folders[:] = sorted(n for n in folders if not n.startswith(".") and not _is_artifact(Path(where, n)))
-            for name in sorted(files):
-                self._add_member(Path(where, name))
-
-    def _add_member(self, path: Path) -> None:
-        """A file that was found in a folder: taken only if its name says that it can be read."""
-        known, suffix, _ = _kind(path)
-        if path.name.startswith("."):
-            self.skipped["hidden"] += 1
-        elif not path.is_file():
-            self.skipped["not a file"] += 1
-        elif known is None and self.read_as == "auto":
-            self.skipped[suffix.lstrip(".") or "no name ending"] += 1
-        else:
-            self._add_file(path)
+            for path in (Path(where, name) for name in sorted(files)):  # taken if the name says that it can be read
+                known, suffix, _ = _kind(path)
+                if path.name.startswith("."):
+                    self.skipped["hidden"] += 1
+                elif not path.is_file():
+                    self.skipped["not a file"] += 1
+                elif known is None and self.read_as == "auto":
+                    self.skipped[suffix.lstrip(".") or "no name ending"] += 1
+                else:
+                    self._add_file(path)
 
     def _add_file(self, path: Path) -> None:
         try:
@@ -275,16 +234,15 @@ class _Finder:
             raise InputError("neither a file nor a folder nor a pipe", where=path)
         if not os.access(path, os.R_OK):
             raise StorageError("no permission to read it", where=path, hint=f"chmod u+r {path}")
-        self._keep(os.path.realpath(path), self._source(path, found))
-
-    def _source(self, path: Path, found: os.stat_result) -> Source:
         known, _, compression = _kind(path)
+        form, name = self._format(known), _shown(path)
         if stat.S_ISFIFO(found.st_mode):
-            return Source(_shown(path), "stream", self._format(known), "auto", path)
-        form = self._format(known)
-        if form == "parquet" and compression != "none":
+            source = Source(name, "stream", form, "auto", path)
+        elif form == "parquet" and compression != "none":
             raise InputError("Parquet is read from plain files only", where=path, hint="decompress it first")
-        return Source(_shown(path), "file", form, compression, path, found.st_size)
+        else:
+            source = Source(name, "file", form, compression, path, found.st_size)
+        self._keep(os.path.realpath(path), source)
 
     def _format(self, known: Format | None) -> Format:
         return (known or "txt") if self.read_as == "auto" else self.read_as
@@ -321,11 +279,8 @@ def _missing(text: str) -> InputError:
         near = get_close_matches(path.name, sorted(os.listdir(path.parent)), n=3, cutoff=0.7)  # noqa: PTH208
     except OSError:
         near = []
-    hint = (
-        f"did you mean {', '.join(str(path.parent / name) for name in near)}?"
-        if near
-        else "name files, folders or globs; - is standard input, python:NAME a package"
-    )
+    hint = f"did you mean {', '.join(str(path.parent / name) for name in near)}?"
+    hint = hint if near else "name files, folders or globs; - is standard input, python:NAME a package"
     return InputError("no such file or folder", where=text, hint=hint)
 
 

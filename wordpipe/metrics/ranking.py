@@ -24,20 +24,14 @@ _RECALL_DEPTH = 100
 
 @dataclass(frozen=True, slots=True)
 class QueryFigures:
-    """The figures of one query, each from 0 to 1.
+    """The figures of one query, each from 0 to 1."""
 
-    Attributes:
-        ndcg_at_10: normalised discounted cumulative gain of the first ten (trec_eval's ndcg_cut_10). Source: Järvelin and
-            Kekäläinen 2002, "Cumulated gain-based evaluation of IR techniques".
-        map: average precision over all that was found; what was not found counts as precision 0.
-        recall_at_100: the share of the relevant documents among the first hundred.
-        mrr: 1 / rank of the first relevant document, 0 where none was found (trec_eval's recip_rank).
-    """
-
+    # normalised discounted cumulative gain of the first ten (trec_eval's ndcg_cut_10). Source: Järvelin and Kekäläinen
+    # 2002, "Cumulated gain-based evaluation of IR techniques"
     ndcg_at_10: float = 0.0
-    map: float = 0.0
-    recall_at_100: float = 0.0
-    mrr: float = 0.0
+    map: float = 0.0  # average precision over all that was found; what was not found counts as precision 0
+    recall_at_100: float = 0.0  # the share of the relevant documents among the first hundred
+    mrr: float = 0.0  # 1 / rank of the first relevant document, 0 where none was found (trec_eval's recip_rank)
 
 
 MEASURES = tuple(field.name for field in fields(QueryFigures))

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wordpipe.errors import ConfigError
-from wordpipe.metrics.neighbours import SCORES_AT_ONCE, largest_columns
+from wordpipe.metrics.vectors import SCORES_AT_ONCE, largest_columns
 
 __all__ = [
     "GRID",

@@ -17,8 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from wordpipe.metrics.directions import unit_rows
-from wordpipe.metrics.neighbours import kept_shares, nearest_rows
+from wordpipe.metrics.vectors import kept_shares, nearest_rows, unit_rows
 from wordpipe.report.layout import (
     close_gaps,
     colour_order,

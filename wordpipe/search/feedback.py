@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from wordpipe.metrics.directions import unit_rows
+from wordpipe.metrics.vectors import unit_rows
 from wordpipe.search.hits import Hits
 
 __all__ = ["FEEDBACK", "Moved", "VectorsOf", "towards_answers"]

@@ -8,7 +8,7 @@ import faiss
 import numpy as np
 import numpy.typing as npt
 
-from wordpipe.metrics.recall import recall_at_k
+from wordpipe.metrics.vectors import recall_at_k
 from wordpipe.search.kinds import Width
 
 __all__ = ["K", "ExactNeighbours", "Measurement", "measure"]

@@ -12,9 +12,16 @@ import numpy as np
 import numpy.typing as npt
 
 from wordpipe.errors import ConfigError, InputError
-from wordpipe.metrics.correlation import spearman
-from wordpipe.metrics.directions import unit_rows
-from wordpipe.metrics.space import dead_dimensions, effective_rank, hubs, mean_cosine, random_pairs, told_share
+from wordpipe.metrics.statistics import spearman
+from wordpipe.metrics.vectors import (
+    dead_dimensions,
+    effective_rank,
+    hubs,
+    mean_cosine,
+    random_pairs,
+    told_share,
+    unit_rows,
+)
 from wordpipe.sentences.transforms import MIN_TEXTS, Moments, Transform, TransformKind
 
 __all__ = ["NEIGHBOURS", "Figures", "Sample", "diagnose", "unit_sample"]

@@ -11,7 +11,7 @@ import pyarrow as pa
 from tokenizers import Tokenizer
 
 from wordpipe.errors import ConfigError, DivergedError
-from wordpipe.metrics.directions import unit_rows
+from wordpipe.metrics.vectors import unit_rows
 from wordpipe.sentences.batches import gathered, token_batches
 from wordpipe.sentences.encoder import (
     TRANSFORM_FILE,

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import safetensors.numpy
 
 from wordpipe.errors import ArtifactError
-from wordpipe.metrics.directions import unit_rows
+from wordpipe.metrics.vectors import unit_rows
 from wordpipe.sentences.fitting import Covariance, leading, whitening
 
 __all__ = ["Moments", "Transform", "TransformKind"]

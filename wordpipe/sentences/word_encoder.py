@@ -10,9 +10,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from wordpipe.artifacts.widths import leaf_paths
+from wordpipe.artifacts.layout import leaf_paths
 from wordpipe.errors import ConfigError, DivergedError
-from wordpipe.metrics.directions import unit_rows
+from wordpipe.metrics.vectors import unit_rows
 from wordpipe.sentences.encoder import (
     TRANSFORM_FILE,
     EncodedBatch,

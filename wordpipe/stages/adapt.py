@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from wordpipe.artifacts.manifest import TOKENIZER
 from wordpipe.artifacts.reader import Artifact
 from wordpipe.errors import ArtifactError
 from wordpipe.search.collection import Collection
-from wordpipe.stages.carried import TOKENIZER
 from wordpipe.stages.contrast import train_contrastive
 from wordpipe.stages.ingest import ingest
 from wordpipe.stages.making import PathLike, RunOptions

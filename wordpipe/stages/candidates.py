@@ -7,10 +7,10 @@ from pathlib import Path
 
 from tokenizers import Tokenizer
 
+from wordpipe.artifacts.manifest import TOKENIZER
 from wordpipe.artifacts.reader import Artifact, is_artifact
 from wordpipe.errors import ConfigError
 from wordpipe.runtime import Progress
-from wordpipe.stages.carried import TOKENIZER
 from wordpipe.stages.making import RunOptions
 from wordpipe.stages.tokenizers import counts_of, with_counts_of
 from wordpipe.tokens.formats.reading import open_tokenizer, read_tokenizer

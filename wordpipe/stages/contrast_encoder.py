@@ -7,12 +7,12 @@ import numpy.typing as npt
 from safetensors.numpy import save
 from tokenizers import Tokenizer
 
+from wordpipe.artifacts.manifest import TOKENIZER, WEIGHTS_FILE
 from wordpipe.artifacts.reader import Artifact
 from wordpipe.model.formats.families import native_class
 from wordpipe.model.formats.folder import save_hf
 from wordpipe.model.seeds import seed_of
 from wordpipe.sentences.folder import sentence_transformers_files
-from wordpipe.stages.carried import TOKENIZER, WEIGHTS_FILE
 from wordpipe.stages.contrast_start import EncoderStart, encoder_start, token_weights
 from wordpipe.stages.contrast_telling import ContrastTelling
 from wordpipe.stages.contrast_text import contrast_text, pair_kinds

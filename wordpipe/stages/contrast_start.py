@@ -7,12 +7,12 @@ import numpy.typing as npt
 from safetensors.numpy import load
 from tokenizers import Tokenizer
 
+from wordpipe.artifacts.manifest import TOKENIZER, WEIGHTS_FILE
 from wordpipe.artifacts.reader import Artifact
 from wordpipe.artifacts.tables import read_batches
 from wordpipe.errors import ArtifactError
 from wordpipe.model.initialise import new_model
 from wordpipe.model.language_model import LanguageModel
-from wordpipe.stages.carried import TOKENIZER, WEIGHTS_FILE
 from wordpipe.stages.making import Job
 from wordpipe.stages.model_start import check_memory, given_model
 from wordpipe.tokens.formats.transformers_files import special_names

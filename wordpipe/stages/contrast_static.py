@@ -9,13 +9,13 @@ import numpy.typing as npt
 from safetensors.torch import load, save
 
 from wordpipe.artifacts.checkpoints import Checkpoint, Checkpoints
+from wordpipe.artifacts.manifest import TOKENIZER
 from wordpipe.artifacts.reader import Artifact
 from wordpipe.artifacts.tables import read_batches
 from wordpipe.errors import ConfigError
 from wordpipe.sentences.folder import sentence_transformers_files
 from wordpipe.sentences.static_encoder import static_files
 from wordpipe.sentences.static_tokenizer import unspaced_share, word_tokenizer
-from wordpipe.stages.carried import TOKENIZER
 from wordpipe.stages.contrast_table import first_table, spelled
 from wordpipe.stages.contrast_telling import ContrastTelling
 from wordpipe.stages.contrast_text import IdsOf, contrast_text, pair_kinds

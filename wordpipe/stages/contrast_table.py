@@ -7,13 +7,13 @@ import numpy.typing as npt
 from safetensors.numpy import load
 from tokenizers import Tokenizer
 
+from wordpipe.artifacts.manifest import TOKENIZER
 from wordpipe.artifacts.reader import Artifact
 from wordpipe.artifacts.tables import read_batches
 from wordpipe.errors import ArtifactError, ConfigError, InputError
 from wordpipe.search.analysis import Analyser, looks_english
 from wordpipe.sentences.static_encoder import TABLE_FILE, TENSOR
 from wordpipe.sentences.static_tokenizer import listed_words
-from wordpipe.stages.carried import TOKENIZER
 from wordpipe.stages.making import Job
 from wordpipe.tokens.formats.reading import open_tokenizer
 from wordpipe.tokens.vocabulary import number_of_ids, vocabulary_of

@@ -5,7 +5,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from wordpipe.artifacts.schemas import STEPS
+from wordpipe.artifacts.layout import STEPS
 from wordpipe.report.sparkline import trend
 from wordpipe.runtime import StopFlag, stop_signal
 from wordpipe.stages.making import Job

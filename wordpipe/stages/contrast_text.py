@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 from wordpipe.artifacts.reader import Artifact
 from wordpipe.artifacts.tables import read_batches, row_count
 from wordpipe.errors import InputError, WordpipeError
+from wordpipe.stages.inputs import file_entry
 from wordpipe.stages.making import Job
-from wordpipe.stages.sources import file_entry
 from wordpipe.training.contrast.encoder_settings import ContrastiveSettings
 from wordpipe.training.contrast.pair_text import PairText, write_pair_text, write_ragged
 from wordpipe.training.contrast.positives import FilePairs

@@ -16,9 +16,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from wordpipe.artifacts.checkpoints import Shelf
 from wordpipe.artifacts.reader import Artifact
-from wordpipe.artifacts.shards import Shard, read_shard
-from wordpipe.artifacts.shelf import Shelf
+from wordpipe.artifacts.tables import Shard, read_shard
 from wordpipe.stages.making import Job
 from wordpipe.tokens.cutting import Cut, split_long
 from wordpipe.tokens.spill import TABLE_BYTES, SpillingTable

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from wordpipe.artifacts.layout import VOCABULARY
 from wordpipe.artifacts.reader import Artifact
-from wordpipe.artifacts.schemas import VOCABULARY
 from wordpipe.artifacts.tables import read_batches
 from wordpipe.errors import ArtifactError, ConfigError, InputError
-from wordpipe.metrics.directions import unit_rows
+from wordpipe.metrics.vectors import unit_rows
 from wordpipe.runtime import Progress
 from wordpipe.stages.making import PathLike, RunOptions, storage_errors
 from wordpipe.words.movement import Movement, joint_counts, movement

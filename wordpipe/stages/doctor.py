@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from wordpipe.artifacts.layout import matrix_of
 from wordpipe.artifacts.reader import Artifact
 from wordpipe.artifacts.tables import read_batches, read_schema, row_count
-from wordpipe.artifacts.vectors import matrix_of
 from wordpipe.errors import ConfigError
-from wordpipe.metrics.census import Census
+from wordpipe.metrics.vectors import Census
 from wordpipe.runtime import Progress
 from wordpipe.sentences.diagnosis import NEIGHBOURS, Sample, diagnose, unit_sample
 from wordpipe.sentences.fitting import check_directions

@@ -5,12 +5,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from wordpipe.artifacts.layout import matrix_of
 from wordpipe.artifacts.reader import Artifact
 from wordpipe.artifacts.rows import RowReader
 from wordpipe.artifacts.tables import read_batches, read_schema, row_count
-from wordpipe.artifacts.vectors import matrix_of
 from wordpipe.errors import ConfigError, InputError
-from wordpipe.metrics.directions import unit_rows
+from wordpipe.metrics.vectors import unit_rows
 from wordpipe.runtime import Progress
 from wordpipe.search.near_duplicates import Groups, group_all, group_by_index
 from wordpipe.stages.making import PathLike, RunOptions

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from wordpipe.artifacts.checkpoints import Shelf
+from wordpipe.artifacts.layout import CORPUS
 from wordpipe.artifacts.manifest import library_versions
 from wordpipe.artifacts.reader import Artifact
-from wordpipe.artifacts.schemas import CORPUS
-from wordpipe.artifacts.shelf import Shelf
 from wordpipe.artifacts.tables import read_batches, row_count
 from wordpipe.sentences.fitting import check_directions
 from wordpipe.sentences.reuse import VectorPlan, no_keys, plan_vectors, text_keys
@@ -25,8 +25,8 @@ from wordpipe.stages.embed_vectors import encode_texts
 from wordpipe.stages.embed_warnings import warn_of_vectors
 from wordpipe.stages.embed_writing import PlannedVectors, fitted, write_sentences
 from wordpipe.stages.encoders import carry_encoder, device_and_threads, open_encoder
+from wordpipe.stages.inputs import open_corpus
 from wordpipe.stages.making import Job, Made, PathLike, RunOptions, making
-from wordpipe.stages.texts import open_corpus
 
 __all__ = ["embed"]
 

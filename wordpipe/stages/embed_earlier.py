@@ -7,19 +7,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wordpipe import __version__
-from wordpipe.artifacts.manifest import library_versions
+from wordpipe.artifacts.layout import matrix_of
+from wordpipe.artifacts.manifest import ENCODER, library_versions
 from wordpipe.artifacts.reader import Artifact
 from wordpipe.artifacts.tables import read_batches, row_count
-from wordpipe.artifacts.vectors import matrix_of
 from wordpipe.sentences.encoder import TRANSFORM_FILE
 from wordpipe.sentences.reuse import VectorPlan, no_keys, text_keys
 from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.sentences.transforms import Transform
 from wordpipe.sentences.undoing import can_undo, undone
 from wordpipe.sentences.units import read_after_title
-from wordpipe.stages.carried import ENCODER
-from wordpipe.stages.earlier import earlier_artifact
 from wordpipe.stages.embed_vectors import StoredVectors
+from wordpipe.stages.inputs import earlier_artifact
 from wordpipe.stages.making import Job
 
 __all__ = ["Earlier", "encoder_facts", "open_earlier"]

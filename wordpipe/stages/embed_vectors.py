@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from wordpipe.artifacts.shelf import Shelf
+from wordpipe.artifacts.checkpoints import Shelf
 from wordpipe.errors import DivergedError, StorageError
 from wordpipe.runtime import StopFlag, Stopwatch, stop_signal
 from wordpipe.sentences.encoder import EncodedBatch, TextEncoder

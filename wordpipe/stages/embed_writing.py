@@ -7,10 +7,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from wordpipe.artifacts.layout import CORPUS, sentences_schema, vector_column
 from wordpipe.artifacts.reader import Artifact
-from wordpipe.artifacts.schemas import CORPUS, sentences_schema
 from wordpipe.artifacts.tables import read_schema
-from wordpipe.artifacts.vectors import vector_column
 from wordpipe.errors import InputError
 from wordpipe.sentences.crowding import Crowding
 from wordpipe.sentences.encoder import TextEncoder, learned_from_pairs, transform_kind

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from wordpipe.artifacts.manifest import ENCODER, TOKENIZER, WEIGHTS_FILE
 from wordpipe.artifacts.reader import Artifact
 from wordpipe.runtime import cpu_count
 from wordpipe.sentences.encoder import TextEncoder
 from wordpipe.sentences.loading import load_encoder
 from wordpipe.sentences.settings import EmbedSettings
-from wordpipe.stages.carried import ENCODER, TOKENIZER, WEIGHTS_FILE
 from wordpipe.tokens.formats.foreign import open_tokenizer
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
+from wordpipe.artifacts.checkpoints import Shelf
+from wordpipe.artifacts.layout import tokens_schema
 from wordpipe.artifacts.reader import Artifact
-from wordpipe.artifacts.schemas import tokens_schema
-from wordpipe.artifacts.shards import Shard, read_shard
-from wordpipe.artifacts.shelf import Shelf
+from wordpipe.artifacts.tables import Shard, read_shard
 from wordpipe.stages.making import Job
 from wordpipe.tokens.cutting import Cut, cut_words, row_buffers
 from wordpipe.tokens.encoding import Encoder, RowEncoder, list_array

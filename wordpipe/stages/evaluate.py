@@ -12,9 +12,8 @@ from wordpipe.artifacts.tables import read_batches, read_schema, row_count
 from wordpipe.errors import ConfigError, InputError
 from wordpipe.runtime import Progress
 from wordpipe.stages.candidates import Candidate, candidates
+from wordpipe.stages.inputs import as_list, corpus_to_judge
 from wordpipe.stages.making import PathLike, RunOptions, storage_errors
-from wordpipe.stages.sources import as_list
-from wordpipe.stages.texts import corpus_to_judge
 from wordpipe.tokens.judge.judging import Figures, Judge
 
 __all__ = ["evaluate_tokenizer"]

@@ -12,13 +12,12 @@ from wordpipe.compiled import telling_of_compilation
 from wordpipe.errors import ConfigError
 from wordpipe.metrics.language import bits_per_byte, perplexity
 from wordpipe.runtime import Progress, pick_device, torch_threads
+from wordpipe.stages.inputs import as_list, corpus_to_judge
 from wordpipe.stages.judged_text import ALL, SPLITS, JudgedText, TextCounts
 from wordpipe.stages.making import PathLike, RunOptions, storage_errors
 from wordpipe.stages.model_score import Score, score_model
 from wordpipe.stages.models import open_model
 from wordpipe.stages.seen_text import Seen, seen_text
-from wordpipe.stages.sources import as_list
-from wordpipe.stages.texts import corpus_to_judge
 from wordpipe.tokens.vocabulary import number_of_ids
 
 __all__ = ["evaluate_model"]

@@ -10,12 +10,12 @@ from wordpipe.search.feedback import FEEDBACK
 from wordpipe.search.lexical import LexicalSettings
 from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.stages.adapt import adapt
+from wordpipe.stages.inputs import as_list
 from wordpipe.stages.judged_encoders import first_words, open_judged
 from wordpipe.stages.making import PathLike, RunOptions, storage_errors
 from wordpipe.stages.retrieval_data import open_collection
 from wordpipe.stages.retrieval_judging import Judging, Norms
 from wordpipe.stages.retrieval_systems import Floors, encode_collection, hybrid_answers, weigh
-from wordpipe.stages.sources import as_list
 
 __all__ = ["evaluate_retrieval"]
 

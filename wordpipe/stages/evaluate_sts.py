@@ -8,13 +8,12 @@ import numpy as np
 
 from wordpipe.artifacts.reader import Artifact
 from wordpipe.errors import ConfigError
-from wordpipe.metrics.bootstrap import Interval, correlation_interval
-from wordpipe.metrics.correlation import pearson, spearman
+from wordpipe.metrics.statistics import Interval, correlation_interval, pearson, spearman
 from wordpipe.runtime import Progress
 from wordpipe.sentences.settings import EmbedSettings
+from wordpipe.stages.inputs import as_list
 from wordpipe.stages.judged_encoders import first_words, open_judged
 from wordpipe.stages.making import PathLike, RunOptions, storage_errors
-from wordpipe.stages.sources import as_list
 from wordpipe.stages.sts_sets import StsSet, read_sts_sets
 from wordpipe.stages.sts_systems import FLOORS, Array, SetScores, check_language, encoder_scores, floor_scores
 

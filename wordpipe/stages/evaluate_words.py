@@ -7,8 +7,8 @@ from typing import Any, Literal, get_args
 from wordpipe.artifacts.reader import Artifact
 from wordpipe.errors import ConfigError
 from wordpipe.runtime import Progress
+from wordpipe.stages.inputs import as_list
 from wordpipe.stages.making import PathLike, RunOptions, storage_errors
-from wordpipe.stages.sources import as_list
 from wordpipe.stages.word_sets import WordSet, read_word_sets
 from wordpipe.stages.word_vectors import read_word_vectors
 from wordpipe.words.judge.analogies import Analogies, Method, Tally, judge_analogies

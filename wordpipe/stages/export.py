@@ -4,9 +4,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from wordpipe.artifacts.files import refuse_other, whole_file, whole_folder
 from wordpipe.artifacts.reader import Artifact
 from wordpipe.artifacts.tables import read_batches, row_count
+from wordpipe.artifacts.writer import refuse_other, whole_file, whole_folder
 from wordpipe.errors import ConfigError
 from wordpipe.stages.export_vectors import VECTOR_FORMATS, export_vectors
 from wordpipe.stages.making import PathLike, storage_errors

@@ -9,13 +9,13 @@ import numpy as np
 import numpy.typing as npt
 import safetensors.numpy
 
+from wordpipe.artifacts.manifest import ENCODER, TOKENIZER, WEIGHTS_FILE
 from wordpipe.artifacts.reader import Artifact
 from wordpipe.errors import ArtifactError, ConfigError
 from wordpipe.model.formats.values import CONFIG
 from wordpipe.sentences.encoder import ENCODER_FILE, TRANSFORM_FILE
 from wordpipe.sentences.folder import sentence_transformers_files
 from wordpipe.sentences.transforms import Transform
-from wordpipe.stages.carried import ENCODER, TOKENIZER, WEIGHTS_FILE
 from wordpipe.stages.export_weights import is_of_head, without_tensors
 
 if TYPE_CHECKING:

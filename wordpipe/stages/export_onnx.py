@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from wordpipe.artifacts.manifest import TOKENIZER
 from wordpipe.artifacts.reader import Artifact
 from wordpipe.artifacts.tables import read_batches
 from wordpipe.errors import ArtifactError, ConfigError
 from wordpipe.model.formats.values import CONFIG
 from wordpipe.sentences.encoder import TextEncoder
 from wordpipe.sentences.settings import EmbedSettings
-from wordpipe.stages.carried import TOKENIZER
 from wordpipe.stages.encoders import carried_encoder, open_encoder
 from wordpipe.stages.export_encoder import WEIGHTS, EncoderFiles
 

@@ -8,13 +8,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.parquet as pq
 
+from wordpipe.artifacts.manifest import ENCODER
 from wordpipe.artifacts.reader import Artifact
 from wordpipe.errors import ConfigError
 from wordpipe.sentences.sif import sif_weights
 from wordpipe.sentences.static_encoder import static_files
 from wordpipe.sentences.static_tokenizer import word_tokenizer
 from wordpipe.sentences.word_encoder import WORDS_FILE
-from wordpipe.stages.carried import ENCODER
 from wordpipe.words.table import WordVectors
 
 __all__ = ["static_table"]

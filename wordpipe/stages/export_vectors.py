@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wordpipe.artifacts.files import whole_file, whole_folder
 from wordpipe.artifacts.reader import Artifact
 from wordpipe.artifacts.tables import read_batches, read_schema, row_count
+from wordpipe.artifacts.writer import whole_file, whole_folder
 from wordpipe.errors import ConfigError
 from wordpipe.words.formats.writing import FILES, FOLDER_NAMES, FOLDERS, WordTable
 

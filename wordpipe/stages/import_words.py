@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from wordpipe.artifacts.hashing import HashCache, hash_bytes
+from wordpipe.artifacts.layout import words_schema
 from wordpipe.artifacts.manifest import InputEntry
 from wordpipe.artifacts.reader import is_artifact
-from wordpipe.artifacts.schemas import words_schema
-from wordpipe.corpus.compression import Growth, compression_of, decompress, read_blocks
+from wordpipe.corpus.decompress import Growth, compression_of, decompress, read_blocks
 from wordpipe.errors import ArtifactError, ConfigError, InputError
 from wordpipe.stages.making import Job, Made, PathLike, RunOptions, making
 from wordpipe.stages.tokenizers import given_tokenizer

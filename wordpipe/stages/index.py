@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
+from wordpipe.artifacts.manifest import ENCODER, INDEX_FILE, TOKENIZER
 from wordpipe.artifacts.reader import Artifact
 from wordpipe.runtime import StopFlag, keep_freed_memory
 from wordpipe.search.build import Built, IndexBuilder
@@ -12,7 +13,6 @@ from wordpipe.search.kinds import KINDS, Width
 from wordpipe.search.plan import update_plan
 from wordpipe.search.settings import IndexSettings
 from wordpipe.search.update import IndexUpdater
-from wordpipe.stages.carried import ENCODER, INDEX_FILE, TOKENIZER
 from wordpipe.stages.index_figures import index_facts, note_built, note_lexical, note_plan
 from wordpipe.stages.index_rows import carry_rows
 from wordpipe.stages.index_update import Earlier, earlier_index

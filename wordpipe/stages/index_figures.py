@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 from typing import Any
 
+from wordpipe.artifacts.manifest import ENCODER, TOKENIZER
 from wordpipe.artifacts.reader import Artifact
 from wordpipe.search.build import Built
 from wordpipe.search.plan import Plan
 from wordpipe.search.recall import Measurement
 from wordpipe.search.settings import IndexSettings
-from wordpipe.stages.carried import ENCODER, TOKENIZER
 from wordpipe.stages.making import Job
 
 __all__ = ["curve_lines", "index_facts", "lineage_of", "note_built", "note_lexical", "note_plan"]

@@ -10,9 +10,9 @@ from wordpipe.search.kinds import candidate_kinds
 from wordpipe.search.matching import matched_rows
 from wordpipe.search.settings import IndexSettings
 from wordpipe.search.update import can_be_updated
-from wordpipe.stages.earlier import earlier_artifact
 from wordpipe.stages.index_figures import lineage_of
 from wordpipe.stages.index_vectors import IndexVectors, carried_keys
+from wordpipe.stages.inputs import earlier_artifact
 from wordpipe.stages.making import Job
 
 __all__ = ["Earlier", "earlier_index"]

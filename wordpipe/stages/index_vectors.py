@@ -7,12 +7,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from wordpipe.artifacts.manifest import ENCODER
 from wordpipe.artifacts.reader import Artifact
+from wordpipe.artifacts.rows import read_vectors
 from wordpipe.artifacts.tables import open_part, part_names, row_count
-from wordpipe.artifacts.vector_pages import read_vectors
 from wordpipe.errors import ArtifactError
 from wordpipe.search.matching import row_keys
-from wordpipe.stages.carried import ENCODER
 from wordpipe.stages.lexical import reads_titles
 from wordpipe.stages.making import Job
 

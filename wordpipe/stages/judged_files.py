@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from wordpipe.corpus.compression import Growth, compression_of, decompress, read_blocks
+from wordpipe.corpus.decompress import Growth, compression_of, decompress, read_blocks
 from wordpipe.errors import InputError
 
 __all__ = ["distinct_names", "files_of", "find_file", "read_whole"]

@@ -8,7 +8,7 @@ from typing import IO
 
 from tokenizers import Tokenizer
 
-from wordpipe.artifacts.schemas import VOCABULARY
+from wordpipe.artifacts.layout import VOCABULARY
 from wordpipe.stages.counting import Counted
 from wordpipe.stages.making import Job
 from wordpipe.stages.tokenizers import about_left_out, batches_of

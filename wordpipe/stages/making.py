@@ -21,10 +21,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wordpipe import __version__
-from wordpipe.artifacts.draft import Draft, clear_leftovers, refuse_foreign
 from wordpipe.artifacts.lock import OutputLock
 from wordpipe.artifacts.manifest import InputEntry, Kind, Manifest, digest_of, library_versions, recipe_of
 from wordpipe.artifacts.reader import Artifact, refuse_inside_artifact
+from wordpipe.artifacts.writer import Draft, clear_leftovers, refuse_foreign
 from wordpipe.errors import BudgetError, StorageError
 from wordpipe.runtime import Progress, Report, Stopwatch, forget_peak_memory, peak_memory_bytes, quiet
 from wordpipe.settings import Settings
@@ -41,17 +41,11 @@ PathLike = str | os.PathLike[str]
 
 @dataclass(frozen=True)
 class RunOptions:
-    """How to run a stage, whatever the stage.
+    """How to run a stage, whatever the stage."""
 
-    Attributes:
-        report: told how far the work is.
-        fresh: start over, even where a stopped run of the same recipe could be continued.
-        verify: check the inputs' hashes before use.
-    """
-
-    report: Report = quiet
-    fresh: bool = False
-    verify: bool = True
+    report: Report = quiet  # told how far the work is
+    fresh: bool = False  # start over, even where a stopped run of the same recipe could be continued
+    verify: bool = True  # check the inputs' hashes before use
 
 
 @dataclass
@@ -160,9 +154,8 @@ class Job:
         """Say so if kernels are compiled in the block, which takes seconds, once per machine."""
         from wordpipe.compiled import telling_of_compilation  # numba, which many stages do without
 
-        return telling_of_compilation(
-            lambda: self.note("compiling the loops for this machine: only the first run waits for it")
-        )
+        text = "compiling the loops for this machine: only the first run waits for it"
+        return telling_of_compilation(lambda: self.note(text))
 
     def publish(self) -> None:
         """Write the manifest and put the artifact in place."""
@@ -227,16 +220,11 @@ def storage_errors() -> Iterator[None]:
         raise storage_error(error) from error
     except (MemoryError, RuntimeError) as error:
         # torch's, which is not imported here: of a GPU a class of its own, of a CPU told by its words alone
-        if (
-            isinstance(error, MemoryError)
-            or type(error).__name__ == "OutOfMemoryError"
-            or "can't allocate memory" in str(error)
-        ):
-            hint = "lower --micro-batch, --batch-tokens, --memory or the size of the model, or train with --recompute"
-            raise BudgetError(
-                "out of memory", got=str(error).splitlines()[0] if str(error) else None, hint=hint
-            ) from error
-        raise
+        of_torch = type(error).__name__ == "OutOfMemoryError" or "can't allocate memory" in str(error)
+        if not (of_torch or isinstance(error, MemoryError)):
+            raise
+        hint = "lower --micro-batch, --batch-tokens, --memory or the size of the model, or train with --recompute"
+        raise BudgetError("out of memory", got=next(iter(str(error).splitlines()), None), hint=hint) from error
 
 
 _HINTS = {

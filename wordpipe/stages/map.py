@@ -10,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from wordpipe.artifacts.files import whole_file
 from wordpipe.artifacts.reader import Artifact
 from wordpipe.artifacts.tables import read_batches
+from wordpipe.artifacts.writer import whole_file
 from wordpipe.errors import ConfigError, InputError
-from wordpipe.metrics.directions import has_direction
+from wordpipe.metrics.vectors import has_direction
 from wordpipe.report.layout import INSTALL_UMAP, has_umap
 from wordpipe.report.word_map import COLOURS, survey, word_map_page
 from wordpipe.runtime import Progress

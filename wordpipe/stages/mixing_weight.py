@@ -7,10 +7,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from wordpipe.artifacts.layout import matrix_of
 from wordpipe.artifacts.reader import Artifact
 from wordpipe.artifacts.rows import RowReader
 from wordpipe.artifacts.tables import read_batches, row_count
-from wordpipe.artifacts.vectors import matrix_of
 from wordpipe.search.exact import nearest
 from wordpipe.search.hits import Hits
 from wordpipe.search.lexical import LexicalIndex

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from tokenizers import Tokenizer
 
+from wordpipe.artifacts.manifest import TOKENIZER
 from wordpipe.artifacts.reader import Artifact
 from wordpipe.artifacts.tables import read_batches
 from wordpipe.errors import ArtifactError, BudgetError, ConfigError
@@ -19,11 +20,10 @@ from wordpipe.model.config import Architecture, ModelConfig
 from wordpipe.model.formats.folder import Loaded, load_hf
 from wordpipe.model.language_model import LanguageModel
 from wordpipe.model.vectors import init_embeddings
-from wordpipe.stages.carried import TOKENIZER
+from wordpipe.stages.inputs import model_entry
 from wordpipe.stages.making import Job
 from wordpipe.stages.model_state import STATE, read_state
 from wordpipe.stages.models import read_artifact, read_folder
-from wordpipe.stages.sources import model_entry
 from wordpipe.tokens.vocabulary import number_of_ids
 from wordpipe.training.settings import CHANGEABLE, PACE, PretrainSettings
 from wordpipe.training.state import Snapshot

@@ -9,8 +9,9 @@ import numpy as np
 import pyarrow as pa
 from tokenizers import Tokenizer
 
+from wordpipe.artifacts.layout import STEPS
+from wordpipe.artifacts.manifest import TOKENIZER
 from wordpipe.artifacts.reader import Artifact
-from wordpipe.artifacts.schemas import STEPS
 from wordpipe.artifacts.tables import read_batches, row_count
 from wordpipe.metrics.language import perplexity
 from wordpipe.model.config import Architecture, ModelConfig
@@ -20,7 +21,6 @@ from wordpipe.model.language_model import LanguageModel
 from wordpipe.model.seeds import seed_of
 from wordpipe.report.sparkline import trend
 from wordpipe.runtime import StopFlag, stop_signal
-from wordpipe.stages.carried import TOKENIZER
 from wordpipe.stages.making import Job, PathLike
 from wordpipe.stages.model_start import Start, check_memory, extended_training, given_model, start_from_words
 from wordpipe.tokens.formats.reading import open_tokenizer

@@ -11,6 +11,7 @@ import torch
 from tokenizers import Tokenizer
 from torch import Tensor
 
+from wordpipe.artifacts.manifest import TOKENIZER
 from wordpipe.artifacts.reader import Artifact, is_artifact
 from wordpipe.errors import ArtifactError
 from wordpipe.model.config import Architecture
@@ -18,7 +19,6 @@ from wordpipe.model.formats.folder import CONFIG, Loaded, load_hf
 from wordpipe.model.language_model import LanguageModel
 from wordpipe.model.settings import Device
 from wordpipe.runtime import pick_device
-from wordpipe.stages.carried import TOKENIZER
 from wordpipe.stages.making import PathLike
 from wordpipe.tokens.formats.foreign import Foreign
 from wordpipe.tokens.formats.reading import open_tokenizer, read_tokenizer

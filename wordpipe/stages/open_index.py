@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from wordpipe.artifacts.manifest import ENCODER, INDEX_FILE
 from wordpipe.artifacts.reader import Artifact
 from wordpipe.artifacts.rows import RowReader
 from wordpipe.artifacts.tables import read_batches, read_schema, row_count
@@ -20,7 +21,6 @@ from wordpipe.search.retrieval import Found, Retriever
 from wordpipe.sentences.encoder import ENCODER_FILE, EncodedBatch, TextEncoder
 from wordpipe.stages.answers import Answers, Ask, Opened, printable
 from wordpipe.stages.asking import EncodedTexts
-from wordpipe.stages.carried import ENCODER, INDEX_FILE
 from wordpipe.stages.explaining import Explainer
 from wordpipe.stages.lexical import has_lexical, open_lexical
 from wordpipe.stages.routes import Route, Way, routes_of

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wordpipe.errors import ConfigError
-from wordpipe.metrics.directions import has_direction, unit_rows
+from wordpipe.metrics.vectors import has_direction, unit_rows
 from wordpipe.search.hits import Hits, best_of
 from wordpipe.stages.answers import Answers, Ask, Opened, printable, without_no_count
 from wordpipe.stages.open_index import OpenIndex

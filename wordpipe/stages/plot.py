@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from wordpipe.artifacts.checkpoints import Checkpoint
-from wordpipe.artifacts.files import whole_file
 from wordpipe.artifacts.reader import Artifact, is_artifact
 from wordpipe.artifacts.tables import read_batches
+from wordpipe.artifacts.writer import whole_file
 from wordpipe.errors import ArtifactError, ConfigError, InputError
 from wordpipe.report.curves import draw_curves
 from wordpipe.runtime import Progress
+from wordpipe.stages.inputs import as_list
 from wordpipe.stages.making import PathLike, RunOptions, storage_errors
-from wordpipe.stages.sources import as_list
 from wordpipe.training.step import Step
 
 __all__ = ["plot", "told"]

@@ -4,9 +4,9 @@ from pathlib import Path
 
 from wordpipe.errors import InputError
 from wordpipe.search.collection import Collection, CollectionFile, read_collection
+from wordpipe.stages.inputs import refuse_artifacts
 from wordpipe.stages.judged_files import find_file, read_whole
 from wordpipe.stages.making import PathLike
-from wordpipe.stages.sources import refuse_artifacts
 
 __all__ = ["open_collection"]
 

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from wordpipe.metrics.bootstrap import mean_interval, paired_difference
 from wordpipe.metrics.ranking import MEASURES, QueryFigures, judge_ranking, table_of, trec_order
+from wordpipe.metrics.statistics import mean_interval, paired_difference
 from wordpipe.search.collection import Collection
 from wordpipe.search.hits import Hits
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from wordpipe.artifacts.files import whole_file
+from wordpipe.artifacts.writer import whole_file
 from wordpipe.errors import ConfigError, InputError
 from wordpipe.runtime import Progress
 from wordpipe.search.collection import Collection

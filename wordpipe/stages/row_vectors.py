@@ -5,11 +5,10 @@ from itertools import groupby
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
+from wordpipe.artifacts.layout import matrix_of
 from wordpipe.artifacts.reader import Artifact
 from wordpipe.artifacts.tables import damage_named, open_part, part_names
-from wordpipe.artifacts.vectors import matrix_of
 
 __all__ = ["RowVectors"]
 
@@ -30,15 +29,13 @@ class RowVectors:
     def __init__(self, artifact: Artifact, stem: str) -> None:
         self._artifact = artifact
         self._groups: list[tuple[str, int]] = []
-        self._starts: list[int] = []
+        self._starts = [0]
         self._kept: list[tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]] = []
-        rows = 0
         for name in part_names(artifact, stem):
             with open_part(artifact, name) as part:
                 for group in range(part.metadata.num_row_groups):
                     self._groups.append((name, group))
-                    self._starts.append(rows)
-                    rows += part.metadata.row_group(group).num_rows
+                    self._starts.append(self._starts[-1] + part.metadata.row_group(group).num_rows)
 
     def __call__(self, rows_R: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
         """The unit vectors of some rows, ascending, (R, D) float32.
@@ -66,14 +63,9 @@ class RowVectors:
         for name, groups in groupby(wanted, key=lambda group: self._groups[group][0]):
             with open_part(self._artifact, name) as part, damage_named(self._artifact.path / name):
                 for group in groups:
-                    column = part.read_row_group(self._groups[group][1], columns=["vector"], use_threads=False)[
-                        "vector"
-                    ]
-                    first = self._starts[group]
-                    low, high = np.searchsorted(rows_R, [first, first + len(column)])
-                    blocks.append(_matrix(column)[rows_R[low:high] - first])
+                    number, first, end = self._groups[group][1], *self._starts[group : group + 2]
+                    column = part.read_row_group(number, columns=["vector"], use_threads=False)["vector"]
+                    vectors = np.concatenate([matrix_of(chunk) for chunk in column.chunks])
+                    low, high = np.searchsorted(rows_R, [first, end])
+                    blocks.append(vectors[rows_R[low:high] - first])
         return np.concatenate(blocks)
-
-
-def _matrix(column: pa.ChunkedArray) -> npt.NDArray[np.float32]:
-    return np.concatenate([matrix_of(chunk) for chunk in column.chunks])

@@ -5,9 +5,9 @@ from typing import Any
 
 from tokenizers import Encoding, Tokenizer
 
+from wordpipe.artifacts.manifest import TOKENIZER
 from wordpipe.artifacts.reader import Artifact
 from wordpipe.errors import ArtifactError
-from wordpipe.stages.carried import TOKENIZER
 from wordpipe.stages.making import PathLike
 from wordpipe.tokens.formats.reading import open_tokenizer
 from wordpipe.tokens.letters import byte_letters

@@ -9,9 +9,9 @@ import numpy as np
 
 from wordpipe.errors import InputError
 from wordpipe.sentences.scored_pairs import ScoredPairs, read_scored_pairs
+from wordpipe.stages.inputs import as_list, refuse_artifacts
 from wordpipe.stages.judged_files import distinct_names, files_of, read_whole
 from wordpipe.stages.making import PathLike
-from wordpipe.stages.sources import as_list, refuse_artifacts
 
 __all__ = ["StsSet", "read_sts_sets"]
 

@@ -10,18 +10,17 @@ from typing import Any
 
 import pyarrow as pa
 
+from wordpipe.artifacts.checkpoints import Shelf
+from wordpipe.artifacts.layout import CORPUS
 from wordpipe.artifacts.manifest import library_versions
 from wordpipe.artifacts.reader import Artifact
-from wordpipe.artifacts.schemas import CORPUS
-from wordpipe.artifacts.shards import read_shard, shards_of
-from wordpipe.artifacts.shelf import Shelf
-from wordpipe.artifacts.tables import read_schema
+from wordpipe.artifacts.tables import read_schema, read_shard, shards_of
 from wordpipe.runtime import cpu_count
 from wordpipe.stages.counting import count_shards
 from wordpipe.stages.encoding import encode_shards
+from wordpipe.stages.inputs import open_corpus
 from wordpipe.stages.listing import list_words
 from wordpipe.stages.making import Job, Made, PathLike, RunOptions, making
-from wordpipe.stages.texts import open_corpus
 from wordpipe.stages.tokenizers import (
     counts_that_fit,
     given_tokenizer,

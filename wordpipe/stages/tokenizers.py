@@ -8,15 +8,15 @@ import numpy as np
 import pyarrow as pa
 from tokenizers import Tokenizer
 
+from wordpipe.artifacts.checkpoints import Shelf
+from wordpipe.artifacts.layout import COUNTS
+from wordpipe.artifacts.manifest import TOKENIZER
 from wordpipe.artifacts.reader import Artifact, is_artifact
-from wordpipe.artifacts.schemas import COUNTS
-from wordpipe.artifacts.shelf import Shelf
 from wordpipe.artifacts.tables import read_batches
 from wordpipe.errors import ArtifactError, BudgetError, ConfigError, InputError
-from wordpipe.stages.carried import TOKENIZER
 from wordpipe.stages.counting import Counted
+from wordpipe.stages.inputs import file_entry
 from wordpipe.stages.making import Job
-from wordpipe.stages.sources import file_entry
 from wordpipe.tokens.formats.reading import open_tokenizer, read_tokenizer
 from wordpipe.tokens.pretokens import Pretokens
 from wordpipe.tokens.settings import TokenizeSettings

@@ -7,10 +7,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from wordpipe.artifacts.layout import VOCABULARY
+from wordpipe.artifacts.manifest import TOKENIZER
 from wordpipe.artifacts.reader import Artifact
-from wordpipe.artifacts.schemas import VOCABULARY
 from wordpipe.artifacts.tables import read_batches, read_schema, row_count
-from wordpipe.stages.carried import TOKENIZER
 from wordpipe.stages.making import Job
 from wordpipe.tokens.formats.reading import open_tokenizer
 from wordpipe.tokens.vocabulary import number_of_ids

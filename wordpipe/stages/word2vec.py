@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from wordpipe.artifacts.manifest import TOKENIZER
 from wordpipe.artifacts.reader import Artifact
-from wordpipe.stages.carried import TOKENIZER
 from wordpipe.stages.making import Job, Made, PathLike, RunOptions, making
 from wordpipe.stages.training_text import SourceText
 from wordpipe.stages.word_tables import start_from, write_tables

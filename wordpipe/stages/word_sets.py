@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from wordpipe.errors import InputError
+from wordpipe.stages.inputs import as_list, refuse_artifacts
 from wordpipe.stages.making import PathLike
-from wordpipe.stages.sources import as_list, refuse_artifacts
 from wordpipe.words.judge.sets import Pairs, Questions, read_set
 
 __all__ = ["WordSet", "WordSets", "read_word_sets"]

@@ -5,10 +5,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from wordpipe.artifacts.layout import matrix_of, ngrams_schema, vector_column, vectors_schema, words_schema
 from wordpipe.artifacts.reader import Artifact
-from wordpipe.artifacts.schemas import ngrams_schema, vectors_schema, words_schema
 from wordpipe.artifacts.tables import read_batches
-from wordpipe.artifacts.vectors import matrix_of, vector_column
 from wordpipe.errors import ArtifactError
 from wordpipe.stages.making import Job
 from wordpipe.words.all_but_the_top import CommonPart

@@ -8,9 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from wordpipe.artifacts.arrays import array_blocks
-from wordpipe.artifacts.checkpoints import Checkpoint, Checkpoints
-from wordpipe.artifacts.schemas import STEPS
+from wordpipe.artifacts.checkpoints import Checkpoint, Checkpoints, array_blocks
+from wordpipe.artifacts.layout import STEPS
 from wordpipe.errors import DivergedError, InputError
 from wordpipe.runtime import stop_signal
 from wordpipe.stages.making import Job

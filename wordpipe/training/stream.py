@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wordpipe.artifacts.documents import DocumentStarts
+from wordpipe.artifacts.layout import DocumentStarts
 from wordpipe.errors import ArtifactError
 
 __all__ = ["FindStarts", "Flags", "Ids", "Stream", "unigram_entropy", "write_streams"]

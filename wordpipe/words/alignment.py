@@ -6,7 +6,7 @@ Legend: N words, row i the same word in both tables; D numbers per vector.
 import numpy as np
 import numpy.typing as npt
 
-from wordpipe.metrics.directions import unit_rows
+from wordpipe.metrics.vectors import unit_rows
 
 __all__ = ["centred_rows", "distances", "rotation"]
 

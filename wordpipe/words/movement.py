@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from wordpipe.metrics.neighbours import kept_shares, nearest_rows
+from wordpipe.metrics.vectors import kept_shares, nearest_rows
 from wordpipe.words.alignment import centred_rows, distances
 
 __all__ = ["Movement", "excess", "joint_counts", "movement"]

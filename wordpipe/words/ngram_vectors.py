@@ -9,8 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from wordpipe.artifacts.schemas import ngrams_schema
-from wordpipe.artifacts.vectors import vector_column
+from wordpipe.artifacts.layout import ngrams_schema, vector_column
 from wordpipe.words.ngrams import NGramRows
 from wordpipe.words.stacking import stacked_vectors
 

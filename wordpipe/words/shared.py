@@ -8,7 +8,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wordpipe.artifacts.vectors import matrix_of
+from wordpipe.artifacts.layout import matrix_of
 from wordpipe.words.movement import joint_counts
 from wordpipe.words.word_list import WordList
 

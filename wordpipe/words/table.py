@@ -11,9 +11,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wordpipe.artifacts.vectors import vector_column
+from wordpipe.artifacts.layout import vector_column
 from wordpipe.errors import InputError
-from wordpipe.metrics.directions import unit_rows
+from wordpipe.metrics.vectors import unit_rows
 from wordpipe.words.expression import SIGNS, Expression, parse_expression
 from wordpipe.words.phrases.known import JOINT, KnownPhrases
 from wordpipe.words.spelling import similar_words

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from wordpipe.artifacts.schemas import TOKENS_16
+from wordpipe.artifacts.layout import TOKENS_16
 from wordpipe.training.contrast.pair_text import PairText, write_pair_text
 
 __all__ = ["Document", "made_text", "random_documents", "title_batches", "token_batches"]

@@ -19,7 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wordpipe.artifacts.documents import DocumentStarts
+from wordpipe.artifacts.layout import DocumentStarts
 from wordpipe.errors import ArtifactError, InputError
 from wordpipe.tokens.ragged import offsets_of
 

@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from wordpipe.metrics.directions import unit_rows
+from wordpipe.metrics.vectors import unit_rows
 from wordpipe.words.judge.lookup import row_of
 from wordpipe.words.judge.sets import Questions
 from wordpipe.words.table import WordVectors

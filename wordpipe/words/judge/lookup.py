@@ -3,7 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
-from wordpipe.metrics.directions import has_direction
+from wordpipe.metrics.vectors import has_direction
 from wordpipe.words.table import WordVectors
 
 __all__ = ["row_of", "vector_of"]

@@ -6,7 +6,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from wordpipe.metrics.correlation import spearman
+from wordpipe.metrics.statistics import spearman
 from wordpipe.words.judge.lookup import vector_of
 from wordpipe.words.judge.sets import Pairs
 from wordpipe.words.table import WordVectors

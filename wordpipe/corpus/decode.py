@@ -7,9 +7,8 @@ import re
 from collections.abc import Iterator
 from typing import Literal
 
-from wordpipe.corpus.compression import BLOCK, compression_of
-from wordpipe.corpus.ledger import Ledger
-from wordpipe.corpus.records import cut_point
+from wordpipe.corpus.decompress import BLOCK, compression_of
+from wordpipe.corpus.records import Ledger, cut_point
 from wordpipe.errors import InputError
 
 __all__ = ["BadBytes", "Decoder", "refuse_binary"]
@@ -47,13 +46,7 @@ def refuse_binary(head: bytes, name: str) -> None:
 
 
 class Decoder:
-    """Decodes one source and counts what it had to change.
-
-    Args:
-        name: the source, for messages.
-        bad_bytes: what to do with invalid UTF-8.
-        ledger: where to count.
-    """
+    """Decodes one source, by what to do with invalid UTF-8, and counts what it had to change."""
 
     def __init__(self, name: str, bad_bytes: BadBytes, ledger: Ledger) -> None:
         self.name, self.bad_bytes, self.ledger = name, bad_bytes, ledger
@@ -70,12 +63,9 @@ class Decoder:
         number, offset, is_cut = 1, 0, False
         for chunk in _chunks(blocks, max(longest, BLOCK)):
             if is_cut and not cut_longer:
-                raise InputError(
-                    "the record is too long",
-                    where=f"{self.name}, line {number}",
-                    expected=f"at most {max(longest, BLOCK)} bytes",
-                    hint="raise --max-document-bytes",
-                )
+                expected, hint = f"at most {max(longest, BLOCK)} bytes", "raise --max-document-bytes"
+                where = f"{self.name}, line {number}"
+                raise InputError("the record is too long", where=where, expected=expected, hint=hint)
             is_cut = not chunk.endswith(b"\n")
             for piece in self._pieces(chunk):
                 text = self._decode(piece, number, offset)

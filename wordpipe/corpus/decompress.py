@@ -1,14 +1,15 @@
 """gzip, bzip2, xz and zstandard streams in small steps: members one after another, never more than a bound at once.
 
 A stream that ends early is an error, never a shorter text; one that grows beyond all reason is refused while it grows.
+The standard library's files take garbage after a member for the end, and know no bound on an xz header's memory.
 """
 
 import bz2
 import lzma
 import re
 import zlib
-from collections.abc import Callable, Iterator
-from typing import BinaryIO, Literal, Protocol
+from collections.abc import Callable, Generator, Iterator
+from typing import Any, BinaryIO, Literal
 
 import zstandard
 
@@ -30,6 +31,7 @@ _MAGIC: dict[Compression, re.Pattern[bytes]] = {
     "xz": re.compile(rb"\xfd7zXZ\0"),
     "zst": re.compile(rb"\x28\xb5\x2f\xfd"),
 }
+_DAMAGED = (zlib.error, OSError, EOFError, ValueError, lzma.LZMAError, zstandard.ZstdError)
 
 
 def compression_of(head: bytes) -> Compression:
@@ -46,11 +48,7 @@ class Growth:
         self.given = 0
 
     def give(self, number: int) -> None:
-        """Note `number` bytes of output.
-
-        Raises:
-            InputError: the ratio is over the bound.
-        """
+        """Note `number` bytes of output. Raises InputError: the ratio is over the bound."""
         self.given += number
         if self.given > _FREE_BYTES and self.given > self.max_expand * self.taken:
             raise InputError(
@@ -62,61 +60,11 @@ class Growth:
             )
 
 
-class _Member(Protocol):
-    """One compressed member: input in, output in pieces of bounded size."""
-
-    @property
-    def eof(self) -> bool: ...
-    @property
-    def unused_data(self) -> bytes: ...
-    def feed(self, data: bytes) -> Iterator[bytes]: ...
-
-
-class _Gzip:
-    def __init__(self) -> None:
-        self._stream = zlib.decompressobj(wbits=31)
-        self.eof, self.unused_data = False, b""
-
-    def feed(self, data: bytes) -> Iterator[bytes]:
-        while data and not self.eof:
-            yield self._stream.decompress(data, BLOCK)
-            data = self._stream.unconsumed_tail
-            self.eof, self.unused_data = self._stream.eof, self._stream.unused_data
-
-
-class _Bounded:
-    """bz2 and lzma, which keep by themselves what they have not used of the input."""
-
-    def __init__(self, stream: bz2.BZ2Decompressor | lzma.LZMADecompressor) -> None:
-        self._stream = stream
-        self.eof, self.unused_data = False, b""
-
-    def feed(self, data: bytes) -> Iterator[bytes]:
-        yield self._stream.decompress(data, BLOCK)
-        while not self._stream.needs_input and not self._stream.eof:
-            yield self._stream.decompress(b"", BLOCK)
-        self.eof, self.unused_data = self._stream.eof, self._stream.unused_data
-
-
-class _Zstandard:
-    def __init__(self) -> None:
-        self._stream = zstandard.ZstdDecompressor(max_window_size=_ZST_WINDOW).decompressobj()
-        self.eof, self.unused_data = False, b""
-
-    def feed(self, data: bytes) -> Iterator[bytes]:
-        for start in range(0, len(data), _ZST_STEP):
-            yield self._stream.decompress(data[start : start + _ZST_STEP])
-            if self._stream.eof:
-                self.eof = True
-                self.unused_data = self._stream.unused_data + data[start + _ZST_STEP :]
-                return
-
-
-_MEMBERS: dict[Compression, Callable[[], _Member]] = {
-    "gz": _Gzip,
-    "bz2": lambda: _Bounded(bz2.BZ2Decompressor()),
-    "xz": lambda: _Bounded(lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_XZ_MEMORY)),
-    "zst": _Zstandard,
+_MEMBERS: dict[Compression, Callable[[], Any]] = {
+    "gz": lambda: zlib.decompressobj(wbits=31),
+    "bz2": bz2.BZ2Decompressor,
+    "xz": lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_XZ_MEMORY),
+    "zst": lambda: zstandard.ZstdDecompressor(max_window_size=_ZST_WINDOW).decompressobj(),
 }
 
 
@@ -129,8 +77,14 @@ def decompress(blocks: Iterator[bytes], kind: Compression, growth: Growth) -> It
     if kind == "none":
         yield from blocks
         return
-    member: _Member | None = None
-    members = 0
+    for out in _members(blocks, kind, growth):
+        growth.give(len(out))
+        if out:
+            yield out
+
+
+def _members(blocks: Iterator[bytes], kind: Compression, growth: Growth) -> Iterator[bytes]:
+    member, members = None, 0
     for block in blocks:
         growth.taken += len(block)
         rest = block
@@ -141,25 +95,31 @@ def decompress(blocks: Iterator[bytes], kind: Compression, growth: Growth) -> It
                 break
             if member is None:
                 member, members = _MEMBERS[kind](), members + 1
-            yield from _feed(member, rest, kind, growth)
-            rest = member.unused_data
+            try:
+                rest = yield from _output(member, kind, rest)
+            except _DAMAGED as error:
+                raise InputError(f"the {kind} stream is damaged", where=growth.name, got=error) from None
             member = None if member.eof else member
     if member is not None or not members:
         raise InputError(f"the {kind} stream ends early", where=growth.name, hint="fetch or make the file again")
 
 
-def _feed(member: _Member, data: bytes, kind: Compression, growth: Growth) -> Iterator[bytes]:
-    pieces = member.feed(data)
-    while True:
-        try:
-            out = next(pieces, None)
-        except (zlib.error, OSError, EOFError, ValueError, lzma.LZMAError, zstandard.ZstdError) as error:
-            raise InputError(f"the {kind} stream is damaged", where=growth.name, got=error) from None
-        if out is None:
-            return
-        growth.give(len(out))
-        if out:
-            yield out
+def _output(member: Any, kind: Compression, data: bytes) -> Generator[bytes, None, bytes]:
+    """What a compressed member makes of `data`, in pieces of bounded size; returns what lies behind its end."""
+    if kind == "gz":
+        while data and not member.eof:
+            yield member.decompress(data, BLOCK)
+            data = member.unconsumed_tail
+    elif kind == "zst":
+        for start in range(0, len(data), _ZST_STEP):
+            yield member.decompress(data[start : start + _ZST_STEP])
+            if member.eof:
+                return bytes(member.unused_data + data[start + _ZST_STEP :])
+    else:  # bzip2 and xz keep by themselves what they have not used of the input
+        yield member.decompress(data, BLOCK)
+        while not member.needs_input and not member.eof:
+            yield member.decompress(b"", BLOCK)
+    return bytes(member.unused_data)
 
 
 def read_blocks(file: BinaryIO, name: str, on_block: Callable[[bytes], None]) -> Iterator[bytes]:

@@ -1,4 +1,4 @@
-"""What stands at an artifact's final place and beside it: what may be replaced, and what killed runs left behind.
+"""The step in which an artifact takes its place: what stands there, what killed runs left beside it, and the exchange.
 
 Everything beside the target begins with a dot and the target's name:
 
@@ -6,19 +6,80 @@ Everything beside the target begins with a dot and the target's name:
     .NAME.<16 hex>.tmp           a draft, or the old artifact about to be removed
     .NAME.<16 hex>.old           the old artifact, set aside (only where folders cannot be exchanged in one step)
     .NAME.<16 hex>.scratch.tmp   intermediate files of a stage
+
+A test may kill or fail the process at named places, for machines without a system call tracer:
+
+    WORDPIPE_FAILPOINT=publish.before_exchange:kill     die by SIGKILL there
+    WORDPIPE_FAILPOINT=publish.file_written:enospc:3    raise "no space left" at the third passage
+    WORDPIPE_FAILPOINT=*:kill:5                         die at the fifth failpoint, whichever it is
+
+Without the variable a failpoint costs one dictionary look-up.
 """
 
+import ctypes
+import errno
 import json
 import os
 import re
 import shutil
+import signal
 import stat
+import sys
 from pathlib import Path
 
 from wordpipe.artifacts.manifest import MANIFEST
 from wordpipe.errors import ArtifactError, StorageError
 
-__all__ = ["asides", "clear_leftovers", "files_at", "files_under", "recover", "refuse_foreign"]
+__all__ = ["failpoint", "exchange", "asides", "clear_leftovers", "files_at", "files_under", "recover", "refuse_foreign"]
+
+_ERRORS = {"enospc": errno.ENOSPC, "eio": errno.EIO}
+_passed: dict[str, int] = {}
+
+
+def failpoint(name: str) -> None:
+    """Die or fail here if the environment names this place. Raises OSError: the failpoint asked for an I/O error."""
+    wanted = os.environ.get("WORDPIPE_FAILPOINT")
+    if wanted is None:
+        return
+    place, _, rest = wanted.partition(":")
+    action, _, nth = rest.partition(":")
+    if place not in (name, "*"):
+        return
+    _passed[place] = _passed.get(place, 0) + 1
+    if _passed[place] != int(nth or 1):
+        return
+    if action == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+    raise OSError(_ERRORS[action], os.strerror(_ERRORS[action]), name)
+
+
+_AT_FDCWD = -100
+_RENAME_EXCHANGE = 2  # Linux renameat2(2); macOS renamex_np(2) calls the same value RENAME_SWAP
+_UNSUPPORTED = {errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EPERM}
+
+
+def exchange(one: Path, other: Path) -> bool:
+    """Swap the folders `one` and `other`.
+
+    Returns:
+        False if this system or file system cannot do it; nothing has changed then.
+
+    Raises:
+        OSError: the swap failed for another reason.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    a, b = os.fsencode(one), os.fsencode(other)
+    if sys.platform == "darwin" and hasattr(libc, "renamex_np"):
+        done = libc.renamex_np(a, b, _RENAME_EXCHANGE)
+    elif hasattr(libc, "renameat2"):
+        done = libc.renameat2(_AT_FDCWD, a, _AT_FDCWD, b, _RENAME_EXCHANGE)
+    else:
+        return False
+    code = ctypes.get_errno()
+    if done != 0 and code not in _UNSUPPORTED:
+        raise OSError(code, os.strerror(code), str(one), None, str(other))
+    return bool(done == 0)
+
 
 _LITTER = {".DS_Store", "Thumbs.db", "desktop.ini"}  # file browsers drop these wherever people look
 _ELSEWHERE = "name another output with -o"
@@ -45,32 +106,22 @@ def refuse_foreign(target: Path, kind: str) -> None:
 
 def _refuse_files(target: Path, kind: str, there: list[str]) -> None:
     if MANIFEST not in there:
-        raise StorageError(
-            f"the folder is not an artifact and holds other files ({there[0]}, …)",
-            where=target,
-            hint=f"{_ELSEWHERE}; if it is what is left of an artifact, remove it",
-        )
+        what = f"the folder is not an artifact and holds other files ({there[0]}, …)"
+        hint = f"{_ELSEWHERE}; if it is what is left of an artifact, remove it"
+        raise StorageError(what, where=target, hint=hint)
     claims = _claims(target / MANIFEST)
     if claims is None:  # browser extensions and web pages have a manifest.json too
-        raise StorageError(
-            f"the folder's {MANIFEST} is damaged or not wordpipe's, so nothing here is replaced",
-            where=target,
-            hint=f"if this is a damaged artifact, remove the folder yourself; or {_ELSEWHERE}",
-        )
+        what = f"the folder's {MANIFEST} is damaged or not wordpipe's, so nothing here is replaced"
+        hint = f"if this is a damaged artifact, remove the folder yourself; or {_ELSEWHERE}"
+        raise StorageError(what, where=target, hint=hint)
     found_kind, ours = claims
     if found_kind != kind:
-        article = "an" if found_kind == "index" else "a"
-        raise ArtifactError(
-            f"the output is {article} {found_kind} artifact, and this would replace it by {kind}",
-            where=target,
-            hint=_ELSEWHERE,
-        )
+        found_kind = f"{'an' if found_kind == 'index' else 'a'} {found_kind}"
+        what = f"the output is {found_kind} artifact, and this would replace it by {kind}"
+        raise ArtifactError(what, where=target, hint=_ELSEWHERE)
     if foreign := [name for name in there if name not in ours]:
-        raise StorageError(
-            f"the artifact holds files that wordpipe did not write ({foreign[0]})",
-            where=target,
-            hint=f"move them away, or {_ELSEWHERE}",
-        )
+        what = f"the artifact holds files that wordpipe did not write ({foreign[0]})"
+        raise StorageError(what, where=target, hint=f"move them away, or {_ELSEWHERE}")
 
 
 def recover(target: Path) -> None:
@@ -81,9 +132,7 @@ def recover(target: Path) -> None:
     """
     if os.path.lexists(target):
         return
-    old = asides(target)
-    new = [aside.with_suffix(".tmp") for aside in old]
-    for folder in (*new, *old):
+    for folder in (*(aside.with_suffix(".tmp") for aside in asides(target)), *asides(target)):
         if (folder / MANIFEST).is_file():
             folder.rename(target)
             return

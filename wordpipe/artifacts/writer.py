@@ -1,4 +1,4 @@
-"""A new artifact, written beside its final place and published in one step.
+"""Files and folders that are whole or absent: artifacts, and what leaves them (exports, configs).
 
 Files go into a sibling folder with a random name, are hashed as they are written, flushed to the disk and closed; then
 the manifest is written and the folder is exchanged with the target. A reader sees the old artifact or the new one, whole,
@@ -12,23 +12,27 @@ import secrets
 import shutil
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import TracebackType
 
 from blake3 import blake3
 from typing_extensions import Buffer
 
-from wordpipe.artifacts.exchange import exchange
-from wordpipe.artifacts.failpoints import failpoint
 from wordpipe.artifacts.manifest import MANIFEST, Manifest, OutputEntry, is_plain_path
-from wordpipe.artifacts.target import clear_leftovers, files_at, recover, refuse_foreign
+from wordpipe.artifacts.publish import clear_leftovers, exchange, failpoint, files_at, recover, refuse_foreign
+from wordpipe.artifacts.reader import refuse_inside_artifact
+from wordpipe.errors import StorageError
 
-__all__ = ["Draft", "HashedFile", "clear_leftovers", "recover", "refuse_foreign"]
+__all__ = [
+    "Draft", "HashedFile", "clear_leftovers", "recover", "refuse_foreign", "refuse_other", "sync_folder", "whole_file",
+    "whole_folder",
+]  # fmt: skip
 
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _UNNAMED = f"{MANIFEST}.part"
+_ELSEWHERE = "name another output with -o"
 
 
 class HashedFile(io.RawIOBase):
@@ -103,7 +107,7 @@ class Draft:
 
     def __init__(self, target: Path) -> None:
         self.target = target
-        self.path = target.parent / f".{target.name}.{secrets.token_hex(8)}.tmp"
+        self.path = _beside(target)
         self.outputs: list[OutputEntry] = []
         self._files: list[HashedFile] = []
 
@@ -112,9 +116,7 @@ class Draft:
         self.path.mkdir()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for file in self._files:
             with suppress(OSError):
                 file.close()
@@ -170,10 +172,10 @@ class Draft:
         recorded = sorted([MANIFEST, *(entry.path for entry in manifest.outputs)])
         assert files_at(self.path) == recorded, f"the manifest lists {recorded}, the draft holds {files_at(self.path)}"
         for folder, _, _ in os.walk(self.path):
-            _sync_folder(Path(folder))
+            sync_folder(Path(folder))
         refuse_foreign(self.target, manifest.kind)  # hours may have passed since the stage looked
         with _signals_held():
-            self._put_in_place()
+            _put_in_place(self.path, self.target)
 
     def _open(self, name: str) -> HashedFile:
         path = self.path / name
@@ -191,38 +193,41 @@ class Draft:
         (self.path / _UNNAMED).rename(self.path / MANIFEST)  # its presence says that the folder is whole
         failpoint("publish.manifest_named")
 
-    def _put_in_place(self) -> None:
-        failpoint("publish.before_exchange")
-        aside = self.path.with_suffix(".old")
-        exchanged = os.path.lexists(self.target) and exchange(self.path, self.target)
-        try:
-            if not exchanged:
-                self._rename_into_place(aside)
-            failpoint("publish.after_exchange")
-            _sync_folder(self.target.parent)
-        except OSError:
-            self._put_back(aside, exchanged=exchanged)
-            raise
-        shutil.rmtree(aside, ignore_errors=True)
 
-    def _rename_into_place(self, aside: Path) -> None:
-        """For a new target, or where folders cannot be exchanged; `recover` completes it after a kill between the two."""
-        if os.path.lexists(self.target):
-            self.target.rename(aside)
-            failpoint("publish.between_renames")
-        self.path.rename(self.target)
+def _beside(path: Path) -> Path:
+    return path.parent / f".{path.name}.{secrets.token_hex(8)}.tmp"
 
-    def _put_back(self, aside: Path, *, exchanged: bool) -> None:
+
+def _put_in_place(folder: Path, target: Path) -> None:
+    """Make a folder beside `target` what stands there; what stood there is gone, or at `folder`, for the caller to remove.
+
+    Raises:
+        OSError: the disk refused; all is as it was.
+    """
+    failpoint("publish.before_exchange")
+    aside = folder.with_suffix(".old")
+    exchanged = os.path.lexists(target) and exchange(folder, target)
+    try:
+        if not exchanged:  # it is new, or folders cannot be exchanged
+            if os.path.lexists(target):
+                target.rename(aside)
+                failpoint("publish.between_renames")  # `recover` completes it
+            folder.rename(target)
+        failpoint("publish.after_exchange")
+        sync_folder(target.parent)
+    except OSError:
         if exchanged:
-            exchange(self.path, self.target)
-            return
-        if not self.path.exists():
-            self.target.rename(self.path)
+            exchange(folder, target)
+        elif not folder.exists():
+            target.rename(folder)
         if aside.exists():
-            aside.rename(self.target)
+            aside.rename(target)
+        raise
+    shutil.rmtree(aside, ignore_errors=True)
 
 
-def _sync_folder(path: Path) -> None:
+def sync_folder(path: Path) -> None:
+    """Force the names in a folder to the disk."""
     failpoint("publish.folder_synced")
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
@@ -250,3 +255,89 @@ def _signals_held() -> Iterator[None]:
             signal.signal(number, handler if handler is not None else signal.SIG_DFL)
         for caught in seen:
             signal.raise_signal(signal.Signals(caught))
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[HashedFile]:
+    """Write beside `path`, force it to the disk, and rename it into place when the block ends well.
+
+    A link is replaced, and what it leads to stays as it is.
+
+    Raises:
+        StorageError: something stands there that is no file: a device, a pipe, a folder.
+        ConfigError: it would lie in an artifact.
+    """
+    device = path.absolute().is_relative_to("/dev")  # /dev/stdout may lead to a file
+    if path.exists() and (device or not path.is_file()):
+        raise StorageError("this is no file, and would be replaced", where=path, hint=_ELSEWHERE)
+    refuse_inside_artifact(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = _beside(path)
+    file = HashedFile(beside, path.name)
+    try:
+        yield file
+        file.close()
+        file.raise_error()
+        beside.replace(path)
+    except BaseException:
+        with suppress(OSError):
+            file.close()
+        beside.unlink(missing_ok=True)
+        raise
+    sync_folder(path.parent)
+
+
+def whole_folder(
+    path: Path, files: Mapping[str, Iterable[bytes]], *, may_replace: AbstractSet[str] = frozenset()
+) -> dict[str, int]:
+    """Write a folder of these files beside `path`, force it to the disk, and put it in place in one step.
+
+    Args:
+        path: the folder.
+        files: name (of a file in a folder below too: "1_Pooling/config.json") → content, chunk by chunk.
+        may_replace: an older folder that holds only files of these names and of those in `files` is replaced; nothing else is.
+
+    Returns:
+        Name → bytes.
+
+    Raises:
+        StorageError: something else stands at `path`.
+        ConfigError: it would lie in an artifact.
+        OSError: the disk refused; what was there is untouched.
+    """
+    refuse_other(path, may_replace | set(files))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = _beside(path)
+    beside.mkdir()
+    try:
+        sizes = {}
+        for name, chunks in files.items():
+            (beside / name).parent.mkdir(parents=True, exist_ok=True)
+            with HashedFile(beside / name, name) as file:
+                for chunk in chunks:
+                    file.write(chunk)
+            file.raise_error()
+            sizes[name] = file.size
+        for folder, _, _ in os.walk(beside):
+            sync_folder(Path(folder))
+        with _signals_held():
+            _put_in_place(beside, path)
+        return sizes
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+
+
+def refuse_other(path: Path, names: AbstractSet[str]) -> None:
+    """Refuse to put a folder of files of these names where something else stands; `whole_folder` does, after the work.
+
+    Raises:
+        StorageError: a file, a link, or a folder with other files stands there.
+        ConfigError: it would lie in an artifact.
+    """
+    refuse_inside_artifact(path)
+    if path.name in ("", ".."):
+        raise StorageError("the output needs a name of its own", where=path, hint=_ELSEWHERE)
+    if path.is_symlink() or (path.exists() and not path.is_dir()):
+        raise StorageError("a file or a link is there, and this format is a folder", where=path, hint=_ELSEWHERE)
+    if path.exists() and (other := [name for name in files_at(path) if name not in names]):
+        raise StorageError(f"the folder holds other files ({other[0]})", where=path, hint=_ELSEWHERE)

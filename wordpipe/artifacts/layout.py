@@ -1,0 +1,211 @@
+"""How tables look: the Parquet schemas that pass between the stages, and what their columns weigh and hold.
+
+Schemas are checked when written and when read. `corpus`, `sentences` and `index` may carry further columns (metadata of
+the source) after those listed here.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+__all__ = [
+    "CORPUS", "COUNTS", "SOURCES", "STEPS", "TOKENS_16", "TOKENS_32", "VOCABULARY",
+    "ngrams_schema", "sentences_schema", "tokens_schema", "vectors_schema", "words_schema",
+    "DocumentStarts", "leaf_paths", "matrix_of", "row_bytes", "vector_column",
+]  # fmt: skip
+
+CORPUS = pa.schema(
+    [
+        pa.field("doc_id", pa.string(), nullable=False),  # BLAKE3 of the document's text, first 80 bits, in hex
+        pa.field("sentence_id", pa.int32(), nullable=False),  # 0, 1, … within the document
+        pa.field("title", pa.string()),
+        pa.field("text", pa.string(), nullable=False),  # a document's sentences concatenate to its text
+        pa.field("split", pa.string(), nullable=False),  # train, valid or test
+        pa.field("source", pa.string(), nullable=False),  # the file (or python:package.module) it came from
+        pa.field("line", pa.int64(), nullable=False),  # 1-based line or record where the sentence begins
+    ]
+)
+
+SOURCES = pa.schema(  # sources.parquet beside the corpus: what each source gave, in the order of its rows; a log
+    [
+        pa.field("source", pa.string(), nullable=False),
+        pa.field("digest", pa.string(), nullable=False),  # BLAKE3 of its content; empty for a stream
+        pa.field("rows", pa.int64(), nullable=False),
+        pa.field("told", pa.string(), nullable=False),  # counts and warnings, JSON
+    ]
+)
+
+
+def tokens_schema(id_type: pa.DataType) -> pa.Schema:
+    """One row per sentence: subword ids without special tokens, and the sentence's words by their number."""
+    return pa.schema(
+        [
+            pa.field("doc_id", pa.string(), nullable=False),
+            pa.field("sentence_id", pa.int32(), nullable=False),
+            pa.field("split", pa.string(), nullable=False),
+            pa.field("ids", pa.list_(pa.field("item", id_type, nullable=False)), nullable=False),
+            pa.field("word_ids", pa.list_(pa.field("item", pa.uint32(), nullable=False)), nullable=False),
+        ]
+    )
+
+
+TOKENS_16 = tokens_schema(pa.uint16())  # a vocabulary of up to 65,536
+TOKENS_32 = tokens_schema(pa.uint32())
+
+VOCABULARY = pa.schema(  # words.parquet beside the tokens: the row number is the word id, the commonest word first
+    [pa.field("word", pa.string(), nullable=False), pa.field("count", pa.int64(), nullable=False)]
+)
+
+COUNTS = pa.schema(  # counts.parquet beside the tokens: what the tokenizer was trained from, the commonest first
+    [pa.field("pretoken", pa.string(), nullable=False), pa.field("count", pa.int64(), nullable=False)]
+)
+
+STEPS = pa.schema(  # one row per report of any training; a log, outside the digest
+    [
+        pa.field("step", pa.int64(), nullable=False),
+        pa.field("tokens", pa.int64(), nullable=False),  # seen so far
+        pa.field("split", pa.string(), nullable=False),  # train or valid: what the loss was measured on
+        pa.field("loss", pa.float64()),  # nats per target; null where the backend gives no honest figure
+        pa.field("lr", pa.float64()),
+        pa.field("seconds", pa.float64(), nullable=False),
+    ]
+)
+
+
+def words_schema(dim: int) -> pa.Schema:
+    """One row per word, the commonest first."""
+    return pa.schema([*VOCABULARY, _vector(dim)])
+
+
+def ngrams_schema(dim: int) -> pa.Schema:
+    """One row per character n-gram of the words beside them, `<` and `>` for their ends, the commonest first."""
+    return pa.schema([pa.field("ngram", pa.string(), nullable=False), _vector(dim)])
+
+
+def vectors_schema(dim: int) -> pa.Schema:
+    """Vectors alone: output vectors, a row for each of the words beside them."""
+    return pa.schema([_vector(dim)])
+
+
+def sentences_schema(dim: int, metadata: pa.Schema | None = None) -> pa.Schema:
+    """One row per embedded text; `metadata` are the columns carried from the source."""
+    return pa.schema(
+        [
+            pa.field("id", pa.int64(), nullable=False),
+            pa.field("doc_id", pa.string(), nullable=False),
+            pa.field("title", pa.string()),
+            pa.field("text", pa.string(), nullable=False),
+            pa.field("source", pa.string(), nullable=False),
+            pa.field("line", pa.int64(), nullable=False),
+            _vector(dim),
+            *(metadata or []),
+        ]
+    )
+
+
+def _vector(dim: int) -> pa.Field:
+    return pa.field("vector", pa.list_(pa.field("item", pa.float32(), nullable=False), dim), nullable=False)
+
+
+_OFFSET = 4  # bytes that a string or list costs beside its content
+_TEXTS = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
+_UNKNOWN = 16  # a guess, for types whose content is not looked at
+
+
+def row_bytes(batch: pa.RecordBatch) -> NDArray[np.int64]:
+    """Bytes of each row, at least 1: a function of the row's values alone, however the batch was cut.
+
+    Returns:
+        int64[rows].
+    """
+    weights = np.ones(len(batch), np.int64)
+    for column in batch.columns:
+        weights += _weights(column)
+    return weights
+
+
+def leaf_paths(field: pa.Field, prefix: str = "") -> Iterator[str]:
+    """The dotted names by which Parquet knows the leaf columns of a field, such as `ids.list.element`."""
+    yield from _leaves(f"{prefix}{field.name}", field.type)
+
+
+def _leaves(path: str, kind: pa.DataType) -> Iterator[str]:
+    if _is_list(kind):
+        yield from _leaves(f"{path}.list.element", kind.value_type)
+    elif pa.types.is_map(kind):
+        yield from _leaves(f"{path}.key_value.key", kind.key_type)
+        yield from _leaves(f"{path}.key_value.value", kind.item_type)
+    elif pa.types.is_struct(kind):
+        for field in kind:
+            yield from leaf_paths(field, f"{path}.")
+    else:
+        yield path
+
+
+def _weights(column: pa.Array) -> NDArray[np.int64]:
+    kind = column.type
+    if pa.types.is_primitive(kind):
+        return np.full(len(column), max(1, kind.bit_width // 8), np.int64)
+    if _is_list(kind):
+        lengths, item = _lengths(column), kind.value_type
+        if pa.types.is_primitive(item):
+            return lengths * max(1, int(item.bit_width) // 8) + _OFFSET
+        total = np.concatenate(([0], np.cumsum(_weights(column.flatten()))))
+        ends = np.cumsum(lengths)
+        return np.asarray(total[ends] - total[ends - lengths] + _OFFSET, np.int64)
+    if pa.types.is_struct(kind):
+        return np.asarray(np.sum([_weights(child) for child in column.flatten()], axis=0), np.int64)
+    if any(test(kind) for test in _TEXTS):
+        return _lengths(column) + _OFFSET
+    return np.full(len(column), _UNKNOWN, np.int64)
+
+
+def _lengths(column: pa.Array) -> NDArray[np.int64]:
+    """Bytes of each text, values of each list."""
+    import pyarrow.compute as pc  # 50 ms that who only reads tables, as a query does, need not wait
+
+    lengths = pc.list_value_length(column) if _is_list(column.type) else pc.binary_length(column)
+    return np.asarray(pc.fill_null(lengths, 0).to_numpy(zero_copy_only=False), np.int64)
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
+
+
+def matrix_of(vectors: pa.FixedSizeListArray) -> NDArray[np.float32]:
+    """The rows of a column, (N, D), without a copy."""
+    values: NDArray[np.float32] = vectors.flatten().to_numpy(zero_copy_only=False)
+    return values.reshape(-1, vectors.type.list_size)
+
+
+def vector_column(matrix_ND: NDArray[np.float32]) -> pa.FixedSizeListArray:
+    """A column of rows, none of them null."""
+    values = np.ascontiguousarray(matrix_ND, dtype=np.float32)
+    item = pa.field("item", pa.float32(), nullable=False)
+    return pa.FixedSizeListArray.from_arrays(pa.array(values.ravel()), type=pa.list_(item, values.shape[1]))
+
+
+class DocumentStarts:
+    """Tells it of the rows of a corpus or tokens table, batch after batch."""
+
+    def __init__(self) -> None:
+        self._last: tuple[str, int] | None = None
+
+    def of(self, rows: pa.RecordBatch) -> NDArray[np.bool_]:
+        """Which rows begin a document: another doc_id, or the same text once more (its sentences count from 0 again).
+
+        Args:
+            rows: one at least, with doc_id and sentence_id; they follow those of the call before.
+        """
+        import pyarrow.compute as pc
+
+        doc_ids, sentence_ids = rows["doc_id"], rows["sentence_id"].to_numpy(zero_copy_only=False)
+        opens = np.ones(rows.num_rows, dtype=bool)
+        changed = pc.not_equal(doc_ids[1:], doc_ids[:-1]).to_numpy(zero_copy_only=False)
+        opens[1:] = changed | (sentence_ids[1:] <= sentence_ids[:-1])
+        if self._last is not None:
+            opens[0] = doc_ids[0].as_py() != self._last[0] or sentence_ids[0] <= self._last[1]
+        self._last = (doc_ids[-1].as_py(), int(sentence_ids[-1]))
+        return opens

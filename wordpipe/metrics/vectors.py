@@ -1,0 +1,240 @@
+"""Sets of vectors: their directions, their nearest neighbours, what a table of them holds and how they fill their space.
+
+Shapes: N vectors, D numbers each, K neighbours each, P pairs; B rows looked at at a time.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = [
+    "SCORES_AT_ONCE", "Census", "Hubs", "dead_dimensions", "effective_rank", "has_direction", "hubs", "kept_shares",
+    "largest_columns", "mean_cosine", "nearest_rows", "random_pairs", "recall_at_k", "told_share", "unit_rows",
+]  # fmt: skip
+
+
+def has_direction(vectors_ND: npt.NDArray[np.float32]) -> npt.NDArray[np.bool_]:
+    """Which vectors are finite and not zero, (N,)."""
+    norms_N = np.linalg.norm(vectors_ND, axis=-1)
+    found: npt.NDArray[np.bool_] = np.isfinite(norms_N) & (norms_N > 0)
+    return found
+
+
+def unit_rows(
+    vectors_ND: npt.NDArray[np.float32], *, least: float = 0.0
+) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.bool_]]:
+    """The vectors at length 1, (N, D) float32, zero where one is not finite or no longer than `least`; and which are not."""
+    norms_N1 = np.linalg.norm(vectors_ND, axis=1, keepdims=True)
+    valid_N1 = np.isfinite(norms_N1) & (norms_N1 > least)
+    unit_ND = np.zeros_like(vectors_ND, dtype=np.float32)
+    np.divide(vectors_ND, norms_N1, out=unit_ND, where=valid_N1)
+    return unit_ND, valid_N1[:, 0]
+
+
+class Census:
+    """Counts over vectors that stream by; remembers 8 bytes of each, to find those that are equal."""
+
+    def __init__(self, dim: int) -> None:
+        self.rows = self.not_finite = self.zero = 0  # vectors seen; with a number that is NaN or infinite; of length 0
+        self.shortest, self.longest = float("inf"), 0.0  # of the others; infinite and 0 where there is none
+        self._factors_D = np.random.default_rng(0).integers(0, 1 << 64, size=dim, dtype=np.uint64) | np.uint64(1)
+        self._hashes: list[npt.NDArray[np.uint64]] = []
+
+    def add(self, vectors_ND: npt.NDArray[np.float32]) -> npt.NDArray[np.bool_]:
+        """Take vectors (N, D) into account; which of them are finite and not zero, (N,)."""
+        lengths_N = np.linalg.norm(vectors_ND.astype(np.float64), axis=1)
+        finite_N = np.isfinite(lengths_N)
+        good_N: npt.NDArray[np.bool_] = finite_N & (lengths_N > 0)
+        self.rows += len(vectors_ND)
+        self.not_finite += int((~finite_N).sum())
+        self.zero += int((finite_N & ~good_N).sum())
+        if good_N.any():
+            self.shortest = min(self.shortest, float(lengths_N[good_N].min()))
+            self.longest = max(self.longest, float(lengths_N[good_N].max()))
+            self._hashes.append(self._hashed(vectors_ND[good_N]))
+        return good_N
+
+    @property
+    def repeated(self) -> int:
+        """Vectors (finite, not zero) that equal an earlier one bit for bit."""
+        if not self._hashes:
+            return 0
+        self._hashes = [np.concatenate(self._hashes)]
+        return len(self._hashes[0]) - len(np.unique(self._hashes[0]))
+
+    def _hashed(self, vectors_ND: npt.NDArray[np.float32]) -> npt.NDArray[np.uint64]:
+        """64 bits of each: a sum of its numbers' bits times fixed odd factors, modulo 2**64."""
+        bits_ND = np.ascontiguousarray(vectors_ND).view(np.uint32)
+        hashes_N = np.zeros(len(bits_ND), np.uint64)
+        for column_N, factor in zip(bits_ND.T, self._factors_D, strict=True):
+            mixed_N = column_N * factor  # a uint32 times a uint64 is a uint64
+            hashes_N += mixed_N ^ (mixed_N >> np.uint64(32))
+        return hashes_N
+
+
+SCORES_AT_ONCE = 1 << 24  # of one block of rows against all points: 64 MiB of float32
+
+
+def nearest_rows(
+    unit_ND: npt.NDArray[np.float32], k: int, report: Callable[[int], None] = lambda _: None
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float32]]:
+    """The `k` other points with the largest cosine to each point, the nearest first.
+
+    Every pair is compared, a block of rows at a time. Of points at equal distance the earlier row comes first, but which
+    ones of a tie at the k-th place are in is left to numpy (the same ones each time).
+
+    Args:
+        unit_ND: vectors of length 1.
+        k: neighbours wanted, less than N.
+        report: told the rows done so far.
+
+    Returns:
+        rows (N, K) int32, and their cosines (N, K) float32.
+    """
+    n = len(unit_ND)
+    rows_NK, cosines_NK = np.empty((n, k), dtype=np.int32), np.empty((n, k), dtype=np.float32)
+    at_once = max(1, SCORES_AT_ONCE // n)
+    for first in range(0, n, at_once):
+        own_B = np.arange(first, min(first + at_once, n))
+        rows_NK[own_B], cosines_NK[own_B] = largest_columns(unit_ND[own_B] @ unit_ND.T, own_B, k)
+        report(int(own_B[-1]) + 1)
+    return rows_NK, cosines_NK.clip(-1, 1)
+
+
+def largest_columns(
+    scores_BN: npt.NDArray[np.floating[Any]], own_B: npt.NDArray[np.int64], k: int
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any]]:
+    """Columns of the `k` largest scores of each row, the largest first, a point's own column left out; and the scores.
+
+    The scores of own columns are overwritten.
+    """
+    assert 0 < k < scores_BN.shape[1], (k, scores_BN.shape)
+    scores_BN[np.arange(len(own_B)), own_B] = -np.inf
+    columns_BK = np.argpartition(scores_BN, -k, axis=1)[:, -k:]
+    best_BK = np.take_along_axis(scores_BN, columns_BK, axis=1)
+    order_BK = np.lexsort((columns_BK, -best_BK), axis=1)
+    return np.take_along_axis(columns_BK, order_BK, axis=1), np.take_along_axis(best_BK, order_BK, axis=1)
+
+
+def kept_shares(
+    before_NK: npt.NDArray[np.integer[Any]], after_NK: npt.NDArray[np.integer[Any]]
+) -> npt.NDArray[np.float64]:
+    """The share of each point's neighbours that are among its neighbours elsewhere, (N,) float64, 0 to 1.
+
+    Source: Lee and Verleysen 2009, "Quality assessment of dimensionality reduction", Q_NX at one neighbourhood size; for
+    words of two texts Gonen et al. 2020, "Simple, Interpretable and Stable Method for Detecting Words with Usage Change
+    across Corpora", section 3.2, divided by K.
+    """
+    both_N2K = np.sort(np.concatenate([before_NK, after_NK], axis=1), axis=1)
+    shares_N: npt.NDArray[np.float64] = (both_N2K[:, 1:] == both_N2K[:, :-1]).sum(axis=1) / before_NK.shape[1]
+    return shares_N
+
+
+def recall_at_k(
+    found_scores_QK: npt.NDArray[np.float32], exact_scores_QK: npt.NDArray[np.float32], *, tolerance: float = 1e-5
+) -> float:
+    """The share of the k nearest that an approximate search found, averaged over queries.
+
+    An answer counts when its score reaches the exact k-th score, whatever its id, so that equal vectors, of which either
+    is a right answer, cost nothing.
+
+    Args:
+        found_scores_QK: scores of different items; -inf where fewer than k were found.
+        exact_scores_QK: the k best scores of all; -inf where there are fewer than k items.
+        tolerance: for scores that were summed in another order.
+
+    Returns:
+        From 0 to 1; 1 where there is nothing to find.
+    """
+    there_QK = np.isfinite(exact_scores_QK)
+    least_Q1 = np.where(there_QK, exact_scores_QK, np.inf).min(axis=1, keepdims=True, initial=np.inf)
+    hits_Q = np.minimum((found_scores_QK >= least_Q1 - tolerance).sum(axis=1), there_QK.sum(axis=1))
+    wanted = int(there_QK.sum())
+    return float(hits_Q.sum() / wanted) if wanted else 1.0
+
+
+def mean_cosine(unit_ND: npt.NDArray[np.float32]) -> float:
+    """The mean cosine of all pairs of different vectors, exactly, without forming them: (|sum|² - N) / (N (N - 1)).
+
+    0 where directions are spread evenly; near 1 where all vectors say the same.
+
+    Source: Ethayarajh 2019, "How Contextual are Contextualized Word Representations?", section 4.1 (there by sampling).
+    """
+    n, sum_D = len(unit_ND), unit_ND.sum(axis=0, dtype=np.float64)
+    assert n > 1, n
+    own = float(np.square(unit_ND, dtype=np.float64).sum())
+    return (float(sum_D @ sum_D) - own) / (n * (n - 1))
+
+
+def random_pairs(n: int, count: int, seed: int) -> npt.NDArray[np.int64]:
+    """Pairs of different numbers below `n`, (2, P) int64."""
+    draw = np.random.default_rng([seed, 2])
+    first_P = draw.integers(n, size=count)
+    return np.stack([first_P, (first_P + draw.integers(1, n, size=count)) % n])
+
+
+def effective_rank(vectors_ND: npt.NDArray[np.float32]) -> float:
+    """In how many directions the vectors' energy lies, 1 to D: the exponential of the entropy of its shares.
+
+    The mean is not taken away first: cosines see it, and where it is most of every vector the rank is near 1.
+
+    Source: Roy and Vetterli 2007, "The Effective Rank", definition 1, of the matrix of second moments.
+    """
+    wide_ND = vectors_ND.astype(np.float64)
+    energy_D = np.linalg.eigvalsh(wide_ND.T @ wide_ND).clip(0)
+    shares_D = energy_D[energy_D > 0] / energy_D.sum()
+    return float(np.exp(-(shares_D * np.log(shares_D)).sum()))
+
+
+def dead_dimensions(vectors_ND: npt.NDArray[np.float32], *, least: float = 1e-4) -> int:
+    """How many of the D numbers hardly vary: their deviation is below `least` of the mean one."""
+    deviations_D = vectors_ND.std(axis=0, dtype=np.float64)
+    return int((deviations_D <= least * deviations_D.mean()).sum())
+
+
+class Hubs(NamedTuple):
+    """How unevenly the vectors are among each other's nearest neighbours."""
+
+    # of the number of vectors that count one among their K nearest; 0 is even, above 2 a few are near everything
+    skew: float
+    orphans: float  # share of vectors that are nobody's neighbour, so that no search finds them
+    twins: float  # share of vectors whose nearest neighbour has a cosine of 0.99 or more
+
+
+def hubs(unit_ND: npt.NDArray[np.float32], k: int = 10) -> Hubs:
+    """Count how often each vector is among the `k` nearest (by cosine) of another.
+
+    Source: Radovanović et al. 2010, "Hubs in Space", section 3 (skewness of the k-occurrences).
+    """
+    rows_NK, cosines_NK = nearest_rows(unit_ND, min(k, len(unit_ND) - 1))
+    found_N = np.bincount(rows_NK.ravel(), minlength=len(unit_ND)).astype(np.float64)
+    around_N = found_N - found_N.mean()
+    deviation = float(np.sqrt(np.square(around_N).mean()))
+    skew = float((around_N**3).mean()) / deviation**3 if deviation else 0.0
+    return Hubs(skew, float((found_N == 0).mean()), float((cosines_NK[:, 0] >= 0.99).mean()))
+
+
+def told_share(
+    fitted_ND: npt.NDArray[np.float32],
+    fitted_N: npt.NDArray[np.float64],
+    judged_MD: npt.NDArray[np.float32],
+    judged_M: npt.NDArray[np.float64],
+) -> float | None:
+    """How much of a property vectors tell: the share of its variance that ridge regression foretells on other vectors.
+
+    Returns:
+        R², 0 to 1 (0 where it foretells worse than the mean does); None where the property does not vary.
+
+    Source: Hoerl and Kennard 1970, "Ridge Regression"; a penalty of a thousandth of the mean variance.
+    """
+    if not np.ptp(fitted_N) or not np.ptp(judged_M):
+        return None
+    mean_D, mean = fitted_ND.mean(axis=0, dtype=np.float64), float(fitted_N.mean())
+    centred_ND = fitted_ND - mean_D
+    products_DD = centred_ND.T @ centred_ND
+    products_DD.flat[:: len(products_DD) + 1] += 1e-3 * products_DD.trace() / len(products_DD) + 1e-12
+    weights_D = np.linalg.solve(products_DD, centred_ND.T @ (fitted_N - mean))
+    left_M = judged_M - mean - (judged_MD - mean_D) @ weights_D
+    return max(0.0, 1 - float(left_M @ left_M) / float(np.square(judged_M - judged_M.mean()).sum()))
