@@ -44,7 +44,10 @@ OPTIONS: dict[str, dict[str, Removed]] = {
     "train clm": {},
     "train contrastive": {},
     "embed": {},
-    "index": {},
+    "index": {
+        "rabitq_bits": Removed("indexes of rabitq codes are built no more; use --type ivf-pq", was=1),
+        "nsg_degree": Removed("nsg graphs are built no more; use --type hnsw and --hnsw-m", was=32),
+    },
     "query": {},
     "evaluate tokenizer": {},
     "evaluate words": {},
@@ -59,7 +62,14 @@ VALUES: dict[str, dict[str, dict[str, str]]] = {
     "train mlm": {},
     "train clm": {},
     "train contrastive": {},
-    "index": {},
+    "index": {
+        "type": {
+            "nsg": "use --type hnsw (its indexes still answer)",
+            "ivf": "use --type ivf-pq, whose lists are faster and as exact (its indexes still answer)",
+            "rabitq": "use --type ivf-pq, which is faster (its indexes still answer)",
+            "panorama": "use --type ivf-pq, which is faster (its indexes still answer)",
+        }
+    },
     "export": {},
 }
 """Command → setting → value that it no longer takes → what to do instead."""

@@ -7,8 +7,8 @@ import pytest
 
 from tests.search.vectors import Vectors, unit
 from wordpipe.errors import ArtifactError
-from wordpipe.search.held_out import DEPTH, HeldOut
-from wordpipe.search.recall import ExactNeighbours, K
+from wordpipe.search.kinds import K
+from wordpipe.search.recall import DEPTH, ExactNeighbours, HeldOut
 
 
 def truth_of(vectors_ND: Vectors, query_rows: np.ndarray) -> ExactNeighbours:

@@ -136,7 +136,7 @@ def test_stems(language, text, stems):
 def test_every_language_of_the_settings_can_be_stemmed_and_others_are_refused():
     from typing import get_args
 
-    from wordpipe.search.lexical_settings import Language
+    from wordpipe.search.settings import Language
 
     for language in set(get_args(Language)) - {"auto"}:
         Analyser(language)

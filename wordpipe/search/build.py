@@ -1,30 +1,87 @@
-"""Building an index from a stream of vectors, and widening its search until it finds enough."""
+"""Building an index from a stream of vectors, widening its search until it finds enough, and the memory that this takes."""
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+from resource import getpagesize
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from wordpipe.errors import InputError
-from wordpipe.runtime import StopFlag
-from wordpipe.search.growth import Growth, growth_of
-from wordpipe.search.held_out import DEPTH, HeldOut
-from wordpipe.search.kinds import Kind, Width, candidate_kinds
-from wordpipe.search.learning import learn
-from wordpipe.search.plan import Plan, plan_of
-from wordpipe.search.recall import ExactNeighbours, Measurement, measure
+from wordpipe.errors import BudgetError, InputError
+from wordpipe.runtime import StopFlag, peak_memory_bytes
+from wordpipe.search.kinds import KINDS, Flat, Width, kind_names
+from wordpipe.search.recall import ExactNeighbours, HeldOut, Measurement, Tuning, measure
 from wordpipe.search.settings import IndexSettings
-from wordpipe.search.tuning import Tuning
 from wordpipe.search.vectors import Blocks, checked_blocks, faiss_threads, sample_rows
 
-__all__ = ["BuildStep", "Built", "IndexBuilder", "draw_rows", "fill", "finished", "tuned"]
+__all__ = ["BuildStep", "Built", "IndexBuilder", "Plan", "draw_rows", "fill", "finished", "resident_bytes", "tuned"]
 
 _QUERIES = 1_000  # recall is then known to about 0.003
 _WITHHELD = 10  # but never more than one row in ten is withheld
-_PROBE = 4_096  # rows that the prediction is made from
+_TIMED = 100  # queries that an exact index is timed on: all of them take minutes on millions of vectors
+_READING = 64 << 20  # bytes: a row group, its batches and what Arrow keeps of them
 _STREAM = 0x5EA2  # separates these draws from every other use of the seed
+
+Rows = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The memory that a build will take, from the sizes of its parts.
+
+    Attributes:
+        kind: the kind of index.
+        memory_bytes: the process at its peak.
+        index_bytes: the finished index, in memory and on the disk.
+    """
+
+    kind: str
+    memory_bytes: int
+    index_bytes: int
+
+    @classmethod
+    def of_build(cls, kind: Flat, later_bytes: int = 0) -> "Plan":
+        """Predict a build.
+
+        Args:
+            kind: what is to be built.
+            later_bytes: memory that what follows needs when the index has been written and is no longer held.
+        """
+        training = 2 * kind.training_rows * kind.dim * 4
+        most = max(training, kind.index_bytes + kind.filling_bytes) + _READING
+        return cls(kind.name, resident_bytes() + max(most, later_bytes), kind.index_bytes)
+
+    @classmethod
+    def of_update(cls, kind: Flat) -> "Plan":
+        """Predict an update to what `kind` will be."""
+        return cls(kind.name, resident_bytes() + kind.index_bytes + _READING, kind.index_bytes)
+
+    def refuse_above(self, bound: int | None) -> None:
+        """Refuse to build what needs more than the bound.
+
+        Raises:
+            BudgetError: it does.
+        """
+        if bound is not None and self.memory_bytes > bound:
+            raise BudgetError(
+                f"a {self.kind} index is predicted to need more memory than allowed",
+                where="max_memory",
+                got=f"{self.memory_bytes / 1e6:,.0f} MB, of which {self.index_bytes / 1e6:,.0f} MB stay",
+                expected=f"at most {bound / 1e6:,.0f} MB",
+                hint="allow more with --max-memory, or build vectors of fewer numbers: "
+                "wordpipe embed … --transform whiten --dims 128",
+            )
+
+
+def resident_bytes() -> int:
+    """What this process holds in memory now, in bytes; where the system does not say (macOS), its peak so far."""
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * getpagesize()
+    except (OSError, ValueError, IndexError):
+        return peak_memory_bytes()
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +93,7 @@ class BuildStep:
         done: vectors looked at, or widths tried.
         total: of how many.
         unit: vectors or widths.
-        plan: what the building will cost, in the step "planned".
+        plan: what the building will need, in the step "planned".
     """
 
     phase: str
@@ -84,11 +141,6 @@ class Built:
     plan: Plan | None
     held: HeldOut | None
 
-    @property
-    def width(self) -> int:
-        """efSearch, nprobe or search_L; 0 for an exact index."""
-        return self.chosen.width.search
-
 
 @dataclass
 class IndexBuilder:
@@ -124,70 +176,62 @@ class IndexBuilder:
         """
         if self.n == 0:
             raise InputError("there are no vectors to index", hint="embed some text first")
+        names = kind_names(self.settings, self.n)
         with faiss_threads(self.settings.threads) as threads:
-            tried: list[str] = []
-            candidates = candidate_kinds(self.settings, self.n)
-            for kind in candidates:
+            for number, name in enumerate(names):
                 self.built = None  # the one before, rejected, would lie in memory beside this one
-                worth_it = yield from self._build(kind, threads, tuple(tried), flag)
+                tuning = yield from self._build(
+                    KINDS[name](self.n, self.dim, self.settings), flag, threads, names[:number]
+                )
                 assert self.built is not None
-                if self.built.recall_met and (worth_it or kind is candidates[-1]):
+                if self.built.recall_met and (not tuning.curve or tuning.worth_it):
                     return
-                tried.append(kind.name)
 
-    def _build(
-        self, kind: Kind, threads: int, tried: tuple[str, ...], flag: StopFlag
-    ) -> Generator[BuildStep, None, bool]:
-        """Sample, predict, train, fill and tune one kind; gives whether it is much cheaper than an exact search."""
-        index = kind.make(self.dim, self.n, self.settings)
+    def _build(self, kind: Flat, flag: StopFlag, threads: int, tried: Sequence[str]) -> Any:
+        """Sample, predict, train, fill and tune one kind."""
         yield BuildStep("sampling", 0, self.n)
         rng = np.random.default_rng([self.settings.seed, _STREAM])
         query_rows = draw_rows(rng, self.n, _QUERIES)
-        training_rows = np.sort(rng.choice(self.n, size=kind.training_rows(self.n, self.settings), replace=False))
-        probe_rows = np.sort(rng.choice(self.n, size=min(self.n, _PROBE), replace=False))
-        queries_QD, training_TD, probe_PD = sample_rows(self.blocks, self.n, [query_rows, training_rows, probe_rows])
+        training_rows = np.sort(rng.choice(self.n, size=kind.training_rows, replace=False))
+        queries_QD, training_TD = sample_rows(self.blocks, self.n, [query_rows, training_rows])
         flag.raise_if_set()
 
-        plan = plan_of(kind, self.n, probe_PD, self.settings, self.later_bytes)
+        plan = Plan.of_build(kind, self.later_bytes)
         yield BuildStep("planned", 0, None, plan=plan)
         plan.refuse_above(self.settings.max_memory_bytes)
-        del probe_PD
         if len(training_rows):
             yield BuildStep("training", 0, len(training_rows))
-            learn(index, training_TD)
+            kind.learn(training_TD)
         del training_TD
 
-        growth = growth_of(kind, index, self.n)
-        truth = ExactNeighbours(queries_QD, None if growth.withholds else query_rows, depth=DEPTH)
+        truth = ExactNeighbours(queries_QD)
         every_N = np.ones(self.n, dtype=bool)
-        yield from fill(
-            growth, self.blocks, every_N, query_rows, [(truth, every_N)] if kind.family != "flat" else [], flag
-        )
-        tuning = Tuning(kind, index, self.n, self.settings, truth)
+        yield from fill(kind, self.blocks, every_N, query_rows, [(truth, every_N)] if kind.withholds else [], flag)
+        tuning = Tuning(kind, truth)
         yield from tuned(tuning, flag)
-        growth.close(query_rows, queries_QD)
-        held = HeldOut.of(query_rows, truth, self.n) if growth.withholds else None
-        self.built = finished(tuning, growth, threads, tried, plan, held)
-        return not tuning.curve or tuning.worth_it
+        kind.close(query_rows, queries_QD)
+        held = HeldOut.of(query_rows, truth, self.n) if kind.withholds else None
+        self.built = finished(tuning, threads, tuple(tried), plan, held)
+        return tuning
 
 
-def draw_rows(rng: np.random.Generator, n: int, most: int) -> npt.NDArray[np.int64]:
+def draw_rows(rng: np.random.Generator, n: int, most: int) -> Rows:
     """Rows to ask for: at most so many, and no more than one in ten; ascending."""
     return np.sort(rng.choice(n, size=min(most, max(1, n // _WITHHELD)), replace=False))
 
 
 def fill(
-    growth: Growth,
+    kind: Flat,
     blocks: Blocks,
-    missing_N: npt.NDArray[np.bool_],
-    query_rows: npt.NDArray[np.int64],
-    truths: Sequence[tuple[ExactNeighbours, npt.NDArray[np.bool_]]],
+    missing_N: Mask,
+    query_rows: Rows,
+    truths: Sequence[tuple[ExactNeighbours, Mask]],
     flag: StopFlag,
 ) -> Iterator[BuildStep]:
     """Stream all vectors into the index but for the queries, and make it searchable.
 
     Args:
-        growth: takes the vectors.
+        kind: takes the vectors.
         blocks: gives them.
         missing_N: the rows that the index does not hold yet.
         query_rows: the rows to withhold, where the index can.
@@ -196,54 +240,48 @@ def fill(
     """
     n = len(missing_N)
     asked_N = np.zeros(n, dtype=bool)
-    asked_N[query_rows] = growth.withholds
+    asked_N[query_rows] = kind.withholds
+    kind.begin()
     for first, block in checked_blocks(blocks, n):
         flag.raise_if_set()
         rows = slice(first, first + len(block))
-        growth.add(first, block, missing_N[rows] & ~asked_N[rows])
+        kind.add(first, block, missing_N[rows] & ~asked_N[rows])
         for truth, wanted_N in truths:
             seen = np.flatnonzero(wanted_N[rows] & ~asked_N[rows])
             truth.look_at(first + seen, block[seen])
         yield BuildStep("adding", first + len(block), n)
-    growth.ready()
+    kind.ready()
 
 
 def tuned(tuning: Tuning, flag: StopFlag, known: Width | None = None) -> Iterator[BuildStep]:
     """Widen the search until it finds enough, from a known width if there is one; nothing to do for an exact index."""
-    if tuning.kind.family == "flat":
-        return
-    for tried in tuning.steps() if known is None else tuning.steps_from(known):
+    for tried in tuning.steps(known) if tuning.kind.withholds else ():
         flag.raise_if_set()
         yield BuildStep("tuning", tried, None, "widths")
 
 
-def finished(
-    tuning: Tuning, growth: Growth, threads: int, tried: tuple[str, ...], plan: Plan | None, held: HeldOut | None
-) -> Built:
+def finished(tuning: Tuning, threads: int, tried: tuple[str, ...], plan: Plan | None, held: HeldOut | None) -> Built:
     """What came of it."""
     kind, truth = tuning.kind, tuning.truth
-    chosen = tuning.best if tuning.curve else _speed(growth.index, truth)
+    if tuning.curve:
+        chosen, exact = tuning.best, truth.queries_per_s
+    else:
+        timed = measure(kind, Width(), ExactNeighbours(truth.queries[:_TIMED]))
+        chosen, exact = Measurement(Width(), 1.0, timed.queries_per_s), timed.queries_per_s
     return Built(
-        index=growth.index,
+        index=kind.index,
         kind=kind.name,
         recall_at_10=chosen.recall_at_10,
-        recall_met=chosen.recall_at_10 >= tuning.settings.recall,
+        recall_met=chosen.recall_at_10 >= kind.settings.recall,
         queries_per_s=chosen.queries_per_s,
-        exact_queries_per_s=truth.queries_per_s if tuning.curve else chosen.queries_per_s,
+        exact_queries_per_s=exact,
         curve=tuple(tuning.curve),
         chosen=chosen,
-        held_out=growth.withholds,
+        held_out=kind.withholds,
         queries=len(truth.queries),
         tried=tried,
         threads=threads,
-        bitwise=kind.family == "flat" or threads == 1,
+        bitwise=not kind.withholds or threads == 1,
         plan=plan,
         held=held,
     )
-
-
-def _speed(index: Any, truth: ExactNeighbours) -> Measurement:
-    """An exact index, timed on a tenth of the sample (all of it takes minutes on millions of vectors)."""
-    few = ExactNeighbours(truth.queries[:100])
-    timed = measure(index, Width(), few)
-    return Measurement(Width(), 1.0, timed.queries_per_s)

@@ -43,7 +43,7 @@ class OpenIndex(Opened):
     @cached_property
     def index(self) -> Any:
         """The faiss index."""
-        from wordpipe.search.files import read_index
+        from wordpipe.search.vectors import read_index
 
         with self.artifact.open(INDEX_FILE) as file:
             size = next(o.bytes for o in self.artifact.manifest.outputs if o.path == INDEX_FILE)
