@@ -38,8 +38,8 @@ VOCAB_SIZE = 8_000  # tokens: a few megabytes of text hold no more
 def adapted(encoder: Path, folder: Path, scratch: Path) -> str:
     """Train an encoder on the documents of a collection, without labels.
 
-    Word vectors become a static encoder that begins with them, with latent directions of the documents and a direction for each
-    stem; a model goes on with its own tokenizer.
+    Word vectors become a static encoder that begins with them, with latent directions of the documents and a direction for
+    each stem; a model goes on with its own tokenizer.
     """
     start: dict[str, Any] = {"encoder": "transformer", "init": encoder}
     tokenizer: dict[str, Any] = {"tokenizer": encoder}

@@ -16,9 +16,8 @@ from wordpipe.artifacts.schemas import words_schema
 from wordpipe.artifacts.tables import read_batches
 from wordpipe.artifacts.vectors import matrix_of, vector_column
 from wordpipe.errors import ArtifactError, BudgetError, DivergedError
-from wordpipe.search.recall import HeldOut
+from wordpipe.search.recall import read_held_out
 from wordpipe.search.settings import IndexSettings
-from wordpipe.search.update import IndexUpdater
 from wordpipe.settings import Settings
 from wordpipe.stages import index as stage
 from wordpipe.stages.making import RunOptions, making
@@ -255,11 +254,11 @@ def test_updates_of_updates_are_measured_by_the_same_queries_and_truly(tmp_path)
         assert not any("anew" in note for note in notes)
         vectors_ND = np.array(list(rows.values()))
         with Artifact(index) as found:
-            held = HeldOut.from_bytes(found.read("held_out.npy"), len(rows), DIM, "here")
-        np.testing.assert_array_equal(held.vectors, vectors_ND[held.rows])
-        others_ND = np.delete(vectors_ND, held.rows, axis=0)
-        expected = -np.sort(-(held.vectors @ others_ND.T), axis=1)[:, :10]
-        np.testing.assert_allclose(held.scores[:, :10], expected, atol=1e-6)
+            held = read_held_out(found.read("held_out.npy"), len(rows), DIM, "here")
+        np.testing.assert_array_equal(held["vector"], vectors_ND[held["row"]])
+        others_ND = np.delete(vectors_ND, held["row"], axis=0)
+        expected = -np.sort(-(held["vector"] @ others_ND.T), axis=1)[:, :10]
+        np.testing.assert_allclose(held["score"][:, :10], expected, atol=1e-6)
         assert made.metrics["recall_at_10"] >= 0.95
         assert "exact_queries_per_s" not in made.rates  # nothing was compared with all rows
 
@@ -271,12 +270,11 @@ def test_what_reached_its_recall_and_no_longer_does_is_built_anew(tmp_path, monk
     wordpipe.index(source, output=index, **settings)
     words(tmp_path / "s", changed(rows, texts(5, 2, "new"), 3))
 
-    def watched(job, work, watch=stage._watched):
-        built = watch(job, work)
-        missed = {"recall_met": False, "recall_at_10": 0.945} if isinstance(work, IndexUpdater) else {}
-        return replace(built, **missed)
+    def updated(*args, update=stage.update_index):
+        built = update(*args)
+        return replace(built, recall_met=False, chosen=replace(built.chosen, recall_at_10=0.945))
 
-    monkeypatch.setattr(stage, "_watched", watched)
+    monkeypatch.setattr(stage, "update_index", updated)
     made, notes = notes_of(source, output=index, update=True, **settings)
     assert any("0.945 of the true 10 nearest: building anew" in note for note in notes)
     assert made.metrics["recall_at_10"] >= 0.95

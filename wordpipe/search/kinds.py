@@ -20,7 +20,7 @@ from wordpipe.errors import ConfigError
 from wordpipe.search.settings import IndexSettings
 from wordpipe.search.vectors import faiss_threads
 
-__all__ = ["KINDS", "Flat", "Graph", "K", "Lists", "Reach", "Width", "kind_names"]
+__all__ = ["KINDS", "Flat", "Graph", "K", "Lists", "Width", "kind_names"]
 
 K = 10  # neighbours, of which the recall is told
 _FLAT_BELOW = 20_000  # vectors that an exact search scans in about a millisecond
@@ -47,21 +47,6 @@ class Width:
 
     search: int = 0
     refine: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Reach:
-    """The widths that an index can take.
-
-    Attributes:
-        narrow: the narrowest search worth trying.
-        wide: the widest there is.
-        refines: factors of candidates to try, the cheapest first; (0,) where the kind has no such step.
-    """
-
-    narrow: int
-    wide: int
-    refines: tuple[int, ...] = (0,)
 
 
 class Flat:
@@ -107,9 +92,12 @@ class Flat:
         """Memory that one vector takes in the finished index."""
         return 4 * self.dim
 
-    def reach(self) -> Reach:
-        """The widths that it can take."""
-        return Reach(0, 0)
+    def reach(self) -> tuple[int, int, tuple[int, ...]]:
+        """The widths that it can take: the narrowest search worth trying, the widest, and factors of candidates to try.
+
+        The factors come cheapest first; (0,) where the kind compares no candidates.
+        """
+        return 0, 0, (0,)
 
     def tune(self, width: Width) -> None:
         """Set how wide it searches."""
@@ -168,11 +156,11 @@ class Graph(Flat):
         """Of the vectors once more, while they are put in order."""
         return self.n * self.dim * 4
 
-    def reach(self) -> Reach:
+    def reach(self) -> tuple[int, int, tuple[int, ...]]:
         """From 16 candidates to all, 8,192 at most."""
         if given := self.settings.ef_search:
-            return Reach(given, given)
-        return Reach(16, min(max(self.n, 16), 8192))
+            return given, given, (0,)
+        return 16, min(max(self.n, 16), 8192), (0,)
 
     def tune(self, width: Width) -> None:
         """Set efSearch."""
@@ -260,11 +248,11 @@ class Lists(Flat):
     def _code_bytes(self) -> int:
         return math.ceil(self._parts() / 2) + _ID
 
-    def reach(self) -> Reach:
+    def reach(self) -> tuple[int, int, tuple[int, ...]]:
         """From one list to all, and twice to 128 times the candidates."""
         lists, asked = self._lists_there(), self.settings
         narrow, wide = (min(asked.nprobe, lists),) * 2 if asked.nprobe else (1, lists)
-        return Reach(narrow, wide, (asked.refine,) if asked.refine else (2, 4, 8, 16, 32, 64, 128))
+        return narrow, wide, ((asked.refine,) if asked.refine else (2, 4, 8, 16, 32, 64, 128))
 
     def tune(self, width: Width) -> None:
         """Set nprobe, and how many candidates are compared."""

@@ -11,8 +11,8 @@ codes found 0.90, and by old rows alone 0.96 was measured.
 
 import io
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass, field, fields
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import faiss
 import numpy as np
@@ -20,9 +20,24 @@ import numpy.typing as npt
 
 from wordpipe.errors import ArtifactError
 from wordpipe.metrics.recall import recall_at_k
-from wordpipe.search.kinds import Flat, K, Reach, Width
+from wordpipe.runtime import Progress, Report
+from wordpipe.search.kinds import Flat, K, Width
 
-__all__ = ["DEPTH", "ExactNeighbours", "HeldOut", "Measurement", "Tuning", "measure"]
+__all__ = [
+    "DEPTH",
+    "ExactNeighbours",
+    "Measurement",
+    "Records",
+    "cheapest",
+    "completed",
+    "held_out",
+    "measure",
+    "moved",
+    "read_held_out",
+    "some_held_out",
+    "truth_of",
+    "tuned",
+]
 
 DEPTH = 2 * K
 _FEWEST, _MOST, _PER_QUERY = 200, 1_000, 1_000  # 200 know the recall to about 0.007; one more for every thousand rows
@@ -31,10 +46,11 @@ _HINT = "build it again: wordpipe index … --fresh"
 
 _STEPS = 3  # halvings between a width that is too narrow and one that is wide enough
 _STALLED = 0.002  # twice the width that brings less than this has come to the end of what the candidates allow
-_MATRIX = 3.0  # how much cheaper a byte is to an exact search of many queries, which is a product of matrices
 
 Rows = npt.NDArray[np.int64]
 Vectors = npt.NDArray[np.float32]
+Records = npt.NDArray[np.void]
+"""Q rows of an index that are its queries, ascending: see `_record`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,12 +103,6 @@ class ExactNeighbours:
         self.near = np.where(np.isneginf(self.scores), -1, np.take_along_axis(near_QM, best_QM, axis=1))
         self._seconds += time.perf_counter() - start
 
-    def of(self, some: Rows) -> "ExactNeighbours":
-        """What is known of some of the queries, by their places."""
-        part = ExactNeighbours(self.queries[some], depth=self.near.shape[1])
-        part.scores, part.near = self.scores[some], self.near[some]
-        return part
-
     @property
     def queries_per_s(self) -> float | None:
         """The speed of the exact search; None where there was none over all rows."""
@@ -110,185 +120,137 @@ def measure(kind: Flat, width: Width, truth: ExactNeighbours) -> Measurement:
     return Measurement(width, recall, len(truth.queries) / max(seconds, 1e-9))
 
 
-@dataclass
-class Tuning:
-    """The search for the cheapest width that reaches the recall.
+def tuned(kind: Flat, truth: ExactNeighbours, report: Report, known: Width | None = None) -> list[Measurement]:
+    """Widen the search until it finds enough, and leave the index at the cheapest width that does.
 
     Which width is best is judged by the work that a search does, not by the clock: the same vectors and settings give the
-    same index on a busy machine too. The speeds in the curve are measured.
+    same index on a busy machine too. The speeds are measured.
 
     Args:
-        kind: the index, which is left at the width chosen.
+        kind: the index.
         truth: the queries and their true neighbours.
+        report: told how many widths were tried.
+        known: a width that was enough before: it is tried, and a little wider, and all others only if that is not.
 
-    Attributes:
-        curve: every width measured, in the order it was tried.
+    Returns:
+        Every width measured, in the order it was tried.
     """
+    (narrow, wide, refines), wanted = kind.reach(), kind.settings.recall
+    curve: list[Measurement] = []
 
-    kind: Flat
-    truth: ExactNeighbours
-    curve: list[Measurement] = field(default_factory=list)
+    def enough(search: int, refine: int) -> bool:
+        curve.append(measure(kind, Width(search, refine), truth))
+        report(Progress("tuning", len(curve), None, "widths"))
+        return curve[-1].recall_at_10 >= wanted
 
-    def steps(self, known: Width | None = None) -> Iterator[int]:
-        """Try widths; yields how many were tried so far.
-
-        Args:
-            known: a width that was enough before: it is tried, and a little wider, and all others only if that is not.
-        """
-        reach = self.kind.reach()
-        for eighths in (8, 10, 13, 16) if known else ():
-            assert known is not None
-            enough = self._enough(Width(min(known.search * eighths // 8, reach.wide), known.refine))
-            yield len(self.curve)
-            if enough:
-                break
-        else:
-            for refine in reach.refines:
-                yield from self._widen(reach, refine)
-                if self.best.recall_at_10 >= self._wanted and self.best.width.refine != refine:
-                    break  # enough was found, and with more candidates not more cheaply
-        self.kind.tune(self.best.width)
-
-    @property
-    def best(self) -> Measurement:
-        """The cheapest that reaches the recall, or else the one that finds most."""
-        enough = [point for point in self.curve if point.recall_at_10 >= self._wanted]
-        if enough:
-            return min(enough, key=lambda point: self.kind.work(point.width))
-        return max(self.curve, key=lambda point: (point.recall_at_10, -self.kind.work(point.width)))
-
-    @property
-    def worth_it(self) -> bool:
-        """Whether the best does less than half the work of an exact search."""
-        return bool(self.kind.work(self.best.width) < 2 * self.kind.n * self.kind.dim / _MATRIX)
-
-    @property
-    def _wanted(self) -> float:
-        return self.kind.settings.recall
-
-    def _widen(self, reach: Reach, refine: int) -> Iterator[int]:
+    def widen(refine: int) -> None:
         """Double the width until it is enough, or brings nothing more; then halve the last step."""
-        search, before = reach.narrow, -1.0
-        while True:
-            enough = self._enough(Width(search, refine))
-            found = self.curve[-1].recall_at_10
-            yield len(self.curve)
-            if enough or search >= reach.wide or (refine and found - before < _STALLED):
+        search, before = narrow, -1.0
+        while not (found := enough(search, refine)):
+            now = curve[-1].recall_at_10
+            if search >= wide or (refine and now - before < _STALLED):
                 break
-            search, before = min(2 * search, reach.wide), found
-        if not enough or search == reach.narrow:
-            return
+            search, before = min(2 * search, wide), now
         low, high = search // 2, search
-        for _ in range(_STEPS):
+        for _ in range(_STEPS if found and search > narrow else 0):
             if high - low < 2 or high - low < high // 8:
-                return
+                break
             middle = (low + high) // 2
-            low, high = (low, middle) if self._enough(Width(middle, refine)) else (middle, high)
-            yield len(self.curve)
+            low, high = (low, middle) if enough(middle, refine) else (middle, high)
 
-    def _enough(self, width: Width) -> bool:
-        self.curve.append(measure(self.kind, width, self.truth))
-        return self.curve[-1].recall_at_10 >= self._wanted
+    wider = [] if known is None else [min(known.search * eighths // 8, wide) for eighths in (8, 10, 13, 16)]
+    if known is None or not any(enough(search, known.refine) for search in wider):
+        for refine in refines:
+            widen(refine)
+            best = cheapest(kind, curve)
+            if best.recall_at_10 >= wanted and best.width.refine != refine:
+                break  # enough was found, and with more candidates not more cheaply
+    kind.tune(cheapest(kind, curve).width)
+    return curve
 
 
-@dataclass(frozen=True)
-class HeldOut:
-    """Q rows of an index that are its queries.
+def cheapest(kind: Flat, curve: Sequence[Measurement]) -> Measurement:
+    """The cheapest that reaches the recall, or else the one that finds most."""
+    enough = [point for point in curve if point.recall_at_10 >= kind.settings.recall]
+    if enough:
+        return min(enough, key=lambda point: kind.work(point.width))
+    return max(curve, key=lambda point: (point.recall_at_10, -kind.work(point.width)))
 
-    Attributes:
-        rows: (Q,) their numbers, ascending.
-        near: (Q, 20) the rows nearest to each among all but these Q, -1 where no more are known.
-        scores: (Q, 20) their inner products, the largest first; -inf there.
-        floor: (Q,) the score down to which all neighbours are known; -inf where all rows are.
-        vectors: (Q, D) the queries themselves, which need not be looked for either.
+
+def held_out(query_rows: Rows, truth: ExactNeighbours) -> Records:
+    """The queries asked, (Q,) rows, and what is known of them."""
+    records = np.empty(len(query_rows), dtype=_record(truth.queries.shape[1]))
+    records["row"], records["near"], records["score"] = query_rows, truth.near, truth.scores
+    records["floor"], records["vector"] = truth.scores[:, -1], truth.queries
+    return records
+
+
+def some_held_out(query_rows: Rows, truth: ExactNeighbours, n: int) -> Records:
+    """As many of the queries as an update needs.
+
+    Args:
+        query_rows: (A,) the rows of the queries asked, ascending.
+        truth: their true neighbours among all rows but themselves.
+        n: rows of the index.
     """
+    wanted = min(len(query_rows), _MOST, max(_FEWEST, n // _PER_QUERY))
+    kept = np.unique(np.linspace(0, len(query_rows) - 1, wanted).astype(np.int64))
+    others = np.setdiff1d(np.arange(len(query_rows)), kept)
+    part = ExactNeighbours(truth.queries[kept])
+    part.scores, part.near = truth.scores[kept], truth.near[kept]
+    part.look_at(query_rows[others], truth.queries[others])
+    return held_out(query_rows[kept], part)
 
-    rows: Rows
-    near: Rows
-    scores: Vectors
-    floor: Vectors
-    vectors: Vectors
 
-    @classmethod
-    def of(cls, query_rows: Rows, truth: ExactNeighbours, n: int) -> "HeldOut":
-        """As many of the queries as an update needs.
+def moved(held_Q: Records, new_of_old_M: Rows) -> Records | None:
+    """The queries under new numbers; None where too little of them is left.
 
-        Args:
-            query_rows: (A,) the rows of the queries asked, ascending.
-            truth: their true neighbours among all rows but themselves.
-            n: rows of the index.
-        """
-        wanted = min(len(query_rows), _MOST, max(_FEWEST, n // _PER_QUERY))
-        kept = np.unique(np.linspace(0, len(query_rows) - 1, wanted).astype(np.int64))
-        others = np.setdiff1d(np.arange(len(query_rows)), kept)
-        part = truth.of(kept)
-        part.look_at(query_rows[others], truth.queries[others])
-        return cls.all_of(query_rows[kept], part)
+    Args:
+        held_Q: the queries.
+        new_of_old_M: (M,) the new number of every old row, -1 for one that is gone.
+    """
+    stay = held_Q[new_of_old_M[held_Q["row"]] >= 0]
+    stay["row"] = new_of_old_M[stay["row"]]
+    stay = np.sort(stay, order="row")
+    near_QM = np.where(stay["near"] >= 0, new_of_old_M[stay["near"]], -1)
+    if len(stay) < _LEFT * len(held_Q) or ((near_QM >= 0).sum(axis=1) < K).any():
+        return None
+    stay["near"], stay["score"] = _sorted(near_QM, stay["score"])
+    return stay
 
-    @classmethod
-    def all_of(cls, query_rows: Rows, truth: ExactNeighbours) -> "HeldOut":
-        """The queries asked, (Q,) rows, and no other."""
-        return cls(query_rows, truth.near, truth.scores, truth.scores[:, -1], truth.queries)
 
-    def moved(self, new_of_old_M: Rows) -> "HeldOut | None":
-        """The same under new numbers; None where too little of it is left.
+def truth_of(held_Q: Records) -> ExactNeighbours:
+    """The neighbours so far, to be shown the rows that came."""
+    found = ExactNeighbours(np.ascontiguousarray(held_Q["vector"]))
+    found.near, found.scores, found.timed = held_Q["near"], held_Q["score"], False
+    return found
 
-        Args:
-            new_of_old_M: (M,) the new number of every old row, -1 for one that is gone.
-        """
-        stay = np.flatnonzero(new_of_old_M[self.rows] >= 0)
-        stay = stay[np.argsort(new_of_old_M[self.rows[stay]])]
-        near_QM = np.where(self.near[stay] >= 0, new_of_old_M[self.near[stay]], -1)
-        if len(stay) < _LEFT * len(self.rows) or ((near_QM >= 0).sum(axis=1) < K).any():
-            return None
-        rows_Q, found = new_of_old_M[self.rows[stay]], _sorted(near_QM, self.scores[stay])
-        return HeldOut(rows_Q, *found, self.floor[stay], self.vectors[stay])
 
-    def truth(self) -> ExactNeighbours:
-        """The neighbours so far, to be shown the rows that came."""
-        found = ExactNeighbours(np.ascontiguousarray(self.vectors))
-        found.near, found.scores, found.timed = self.near, self.scores, False
-        return found
+def completed(held_Q: Records, truth: ExactNeighbours) -> Records:
+    """With the rows that came, as far down as all are known."""
+    known_QM = truth.scores >= held_Q["floor"][:, None]
+    done = held_Q.copy()
+    done["near"], done["score"] = _sorted(np.where(known_QM, truth.near, -1), truth.scores)
+    done["floor"] = np.maximum(held_Q["floor"], done["score"][:, -1])
+    return done
 
-    def completed(self, truth: ExactNeighbours) -> "HeldOut":
-        """With the rows that came, as far down as all are known."""
-        known_QM = truth.scores >= self.floor[:, None]
-        near_QM, scores_QM = _sorted(np.where(known_QM, truth.near, -1), truth.scores)
-        return HeldOut(self.rows, near_QM, scores_QM, np.maximum(self.floor, scores_QM[:, -1]), self.vectors)
 
-    def joined(self, others: "HeldOut") -> "HeldOut":
-        """With other queries; none of either is a neighbour of the other's."""
-        order = np.argsort(np.concatenate([self.rows, others.rows]))
-        return HeldOut(
-            *(np.concatenate([getattr(self, at.name), getattr(others, at.name)])[order] for at in fields(self))
-        )
+def read_held_out(data: bytes, n: int, dim: int, where: str) -> Records:
+    """Read the .npy file of the queries of an index of n rows of this width; errors name `where` it stood.
 
-    def to_bytes(self) -> bytes:
-        """A .npy file of one record per query."""
-        records = np.empty(len(self.rows), dtype=_record(self.vectors.shape[1]))
-        records["row"], records["near"] = self.rows, self.near
-        records["score"], records["floor"], records["vector"] = self.scores, self.floor, self.vectors
-        buffer = io.BytesIO()
-        np.save(buffer, records, allow_pickle=False)
-        return buffer.getvalue()
-
-    @classmethod
-    def from_bytes(cls, data: bytes, n: int, dim: int, where: str) -> "HeldOut":
-        """Read what `to_bytes` wrote of an index of n rows of this width; errors name `where` it stood.
-
-        Raises:
-            ArtifactError: it is something else.
-        """
-        try:
-            records = np.load(io.BytesIO(data), allow_pickle=False)
-            if records.dtype != _record(dim):
-                raise ValueError(f"{records.dtype}")
-            found = cls(records["row"], records["near"], records["score"], records["floor"], records["vector"])
-        except (ValueError, EOFError) as error:
-            raise ArtifactError("no queries of an index", where=where, got=error, hint=_HINT) from None
-        if max(found.rows.max(initial=-1), found.near.max(initial=-1)) >= n or found.rows.min(initial=0) < 0:
-            raise ArtifactError("queries of another index", where=where, expected=f"rows below {n}", hint=_HINT)
-        return found
+    Raises:
+        ArtifactError: it is something else.
+    """
+    try:
+        records: Records = np.load(io.BytesIO(data), allow_pickle=False)
+        if records.dtype != _record(dim):
+            raise ValueError(f"{records.dtype}")
+    except (ValueError, EOFError) as error:
+        raise ArtifactError("no queries of an index", where=where, got=error, hint=_HINT) from None
+    rows = records["row"]
+    if max(rows.max(initial=-1), records["near"].max(initial=-1)) >= n or rows.min(initial=0) < 0:
+        raise ArtifactError("queries of another index", where=where, expected=f"rows below {n}", hint=_HINT)
+    return records
 
 
 def _sorted(near_QM: Rows, scores_QM: Vectors) -> tuple[Rows, Vectors]:
@@ -299,5 +261,11 @@ def _sorted(near_QM: Rows, scores_QM: Vectors) -> tuple[Rows, Vectors]:
 
 
 def _record(dim: int) -> np.dtype[np.void]:
+    """Of a query that is a row of the index.
+
+    row: its number. near: the 20 rows nearest to it among all that are no queries, -1 where no more are known. score: their
+    inner products, the largest first, -inf there. floor: the score down to which all neighbours are known, -inf where all
+    rows are. vector: itself, so that it need not be looked for either.
+    """
     numbers = [("near", "<i8", (DEPTH,)), ("score", "<f4", (DEPTH,)), ("floor", "<f4"), ("vector", "<f4", (dim,))]
     return np.dtype([("row", "<i8"), *numbers])

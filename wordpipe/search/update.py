@@ -3,24 +3,24 @@
 Rows are the same by what they say and by their vectors.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
-from typing import Any, cast
+from typing import Any
 
 import faiss
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from wordpipe.runtime import StopFlag
-from wordpipe.search.build import BuildStep, Built, draw_rows, fill, finished, tuned
+from wordpipe.runtime import Progress, Report, quiet
+from wordpipe.search.build import Built, draw_rows, fill, finished
 from wordpipe.search.kinds import Lists, Width
-from wordpipe.search.recall import ExactNeighbours, HeldOut, Tuning
+from wordpipe.search.recall import ExactNeighbours, Records, completed, held_out, moved, some_held_out, truth_of
 from wordpipe.search.settings import IndexSettings
 from wordpipe.search.vectors import Blocks, faiss_threads, sample_rows
 
-__all__ = ["IndexUpdater", "matched_rows", "row_keys"]
+__all__ = ["matched_rows", "row_keys", "update_index"]
 
 _QUERIES = 1_000  # drawn anew, where those of the build are gone
 _STREAM = 0x0DA7E  # separates these draws from every other use of the seed
@@ -34,9 +34,17 @@ _ODD = np.uint64(0x9E3779B97F4A7C15)
 Rows = npt.NDArray[np.int64]
 
 
-@dataclass
-class IndexUpdater:
-    """Brings lists (ivf-pq) up to date.
+def update_index(
+    index: Any,
+    blocks: Blocks,
+    old_rows: Rows,
+    old_count: int,
+    settings: IndexSettings,
+    width: Width,
+    held: Records | None = None,
+    report: Report = quiet,
+) -> Built:
+    """Bring lists (ivf-pq) up to date.
 
     They lose the rows that are gone and get the new ones; centroids and codes stay as they were learned. The queries that
     measure the recall are taken out and added again, like new rows; some of the new rows become such queries too.
@@ -49,82 +57,61 @@ class IndexUpdater:
         settings: those that the index was built with.
         width: how wide it searched so far.
         held: the queries that it was measured by, where they are known.
+        report: told how far it is.
 
-    Attributes:
-        built: the result, once `steps` has run out.
+    Raises:
+        DivergedError: a vector is zero or not finite.
+        ArtifactError: the blocks do not hold as many vectors as there are rows.
     """
+    n, kept_N = len(old_rows), old_rows >= 0
+    with faiss_threads(settings.threads) as threads:
+        report(Progress("sampling", 0, n, "vectors"))
+        known = moved(held, _new_of_old(old_rows, kept_N, old_count)) if held is not None else None
+        if known is None:  # those of the build are gone: others are drawn, of which nothing is known
+            query_rows = drawn = draw_rows(np.random.default_rng([settings.seed, _STREAM]), n, _QUERIES)
+        else:
+            drawn = _like_them(old_rows, known, settings.seed)
+            query_rows = np.union1d(known["row"], drawn)
+        kept_N[query_rows] = False
+        kind = Lists(n, index.d, settings)
+        kind.take(index)
+        _keep(kind.lists, _new_of_old(old_rows, kept_N, old_count))
+        queries_QD = sample_rows(blocks, n, [drawn])[0] if len(drawn) else np.zeros((0, index.d), dtype=np.float32)
+        truth = ExactNeighbours(queries_QD)
+        truths = [(truth, np.ones(n, dtype=bool))] if len(drawn) else []
+        if known is not None:
+            truths.append((of_known := truth_of(known), old_rows < 0))
+        fill(kind, blocks, ~kept_N, query_rows, truths, report)
+        if known is not None:
+            known = np.sort(np.concatenate([completed(known, of_known), held_out(drawn, truth)]), order="row")
+            truth = truth_of(known)
+        built = finished(kind, truth, threads, report, width)
+        kind.close(query_rows, truth.queries)
+        return replace(built, held=some_held_out(query_rows, truth, n) if known is None else known)
 
-    index: Any
-    blocks: Blocks
-    old_rows: Rows
-    old_count: int
-    settings: IndexSettings
-    width: Width
-    held: HeldOut | None = None
-    built: Built | None = field(default=None, init=False)
 
-    def steps(self, flag: StopFlag) -> Iterator[BuildStep]:
-        """Change the index, reporting as it goes.
+def _like_them(old_rows: Rows, held_Q: Records, seed: int) -> Rows:
+    """Of the rows that came as many as of the others are asked for; other ones wherever other rows came."""
+    coming, old = np.flatnonzero(old_rows < 0), int((old_rows >= 0).sum())
+    rng = np.random.default_rng([seed, _STREAM, int(coming.sum())])
+    return coming[rng.random(len(coming)) * old < len(held_Q)]
 
-        Raises:
-            DivergedError: a vector is zero or not finite.
-            ArtifactError: the blocks do not hold as many vectors as there are rows.
-            Stopped: the flag rose.
-        """
-        n, kept_N = len(self.old_rows), self.old_rows >= 0
-        with faiss_threads(self.settings.threads) as threads:
-            yield BuildStep("sampling", 0, n)
-            held = self.held.moved(self._new_of_old(kept_N)) if self.held else None
-            drawn = self._like_them(held) if held else self._drawn()
-            query_rows = np.union1d(held.rows, drawn) if held else drawn
-            kept_N[query_rows] = False
-            kind = self._without_the_others(kept_N)
-            truth, known = self._unknown_truth(drawn), held.truth() if held else None
-            truths = [(truth, np.ones(n, dtype=bool))] if len(drawn) else []
-            truths += [(known, self.old_rows < 0)] if known else []
-            yield from fill(kind, self.blocks, ~kept_N, query_rows, truths, flag)
-            if held and known:
-                held = held.completed(known).joined(HeldOut.all_of(drawn, truth))
-                truth = held.truth()
-            tuning = Tuning(kind, truth)
-            yield from tuned(tuning, flag, self.width)
-            kind.close(query_rows, truth.queries)
-            self.built = finished(tuning, threads, (), None, held or HeldOut.of(query_rows, truth, n))
 
-    def _drawn(self) -> Rows:
-        """Rows to ask for, where those of the build are gone."""
-        return draw_rows(np.random.default_rng([self.settings.seed, _STREAM]), len(self.old_rows), _QUERIES)
+def _new_of_old(old_rows: Rows, kept_N: npt.NDArray[np.bool_], old_count: int) -> Rows:
+    """(M,) the new number of every old row that is kept, -1 of the others."""
+    new_of_old_M = np.full(old_count, -1, dtype=np.int64)
+    new_of_old_M[old_rows[kept_N]] = np.flatnonzero(kept_N)
+    return new_of_old_M
 
-    def _like_them(self, held: HeldOut) -> Rows:
-        """Of the rows that came as many as of the others are asked for; other ones wherever other rows came."""
-        coming, old = np.flatnonzero(self.old_rows < 0), int((self.old_rows >= 0).sum())
-        rng = np.random.default_rng([self.settings.seed, _STREAM, int(coming.sum())])
-        return coming[rng.random(len(coming)) * old < len(held.rows)]
 
-    def _unknown_truth(self, query_rows: Rows) -> ExactNeighbours:
-        """Of queries drawn anew nothing is known."""
-        if not len(query_rows):
-            return ExactNeighbours(np.zeros((0, self.index.d), dtype=np.float32))
-        (queries_QD,) = sample_rows(self.blocks, len(self.old_rows), [query_rows])
-        return ExactNeighbours(queries_QD)
-
-    def _new_of_old(self, kept_N: npt.NDArray[np.bool_]) -> Rows:
-        """(M,) the new number of every old row that is kept, -1 of the others."""
-        new_of_old_M = np.full(self.old_count, -1, dtype=np.int64)
-        new_of_old_M[self.old_rows[kept_N]] = np.flatnonzero(kept_N)
-        return new_of_old_M
-
-    def _without_the_others(self, kept_N: npt.NDArray[np.bool_]) -> Lists:
-        """The old index with the rows that stay, under their new numbers."""
-        kind = Lists(len(self.old_rows), self.index.d, self.settings)
-        kind.take(self.index)
-        new_of_old_M, lists, held = self._new_of_old(kept_N), kind.lists, cast(Any, faiss)
-        lists.remove_ids(faiss.IDSelectorBatch(np.flatnonzero(new_of_old_M < 0)))
-        for number in range(lists.nlist):
-            if size := lists.invlists.list_size(number):
-                rows = held.rev_swig_ptr(lists.invlists.get_ids(number), size)
-                rows[:] = new_of_old_M[rows]
-        return kind
+def _keep(lists: Any, new_of_old_M: Rows) -> None:
+    """Take the other rows out of the lists, and give those that stay their new numbers, in place."""
+    held: Any = faiss
+    lists.remove_ids(faiss.IDSelectorBatch(np.flatnonzero(new_of_old_M < 0)))
+    for number in range(lists.nlist):
+        if size := lists.invlists.list_size(number):
+            rows = held.rev_swig_ptr(lists.invlists.get_ids(number), size)
+            rows[:] = new_of_old_M[rows]
 
 
 def row_keys(texts: Sequence[pa.Array], vectors_ND: npt.NDArray[np.float32]) -> npt.NDArray[np.uint64]:

@@ -1,19 +1,22 @@
 """`wordpipe index`: sentences or words → index."""
 
+import io
 import os
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, BinaryIO
 
+import numpy as np
+
 from wordpipe.artifacts.manifest import OutputEntry
 from wordpipe.artifacts.reader import Artifact
 from wordpipe.artifacts.tables import part_names
-from wordpipe.runtime import StopFlag, keep_freed_memory
-from wordpipe.search.build import Built, IndexBuilder, Plan
+from wordpipe.runtime import keep_freed_memory
+from wordpipe.search.build import Built, Plan, build_index
 from wordpipe.search.kinds import Lists, Width
-from wordpipe.search.recall import HeldOut, Measurement
+from wordpipe.search.recall import Measurement, read_held_out
 from wordpipe.search.settings import IndexSettings
-from wordpipe.search.update import IndexUpdater
+from wordpipe.search.update import update_index
 from wordpipe.search.vectors import read_lists, write_index
 from wordpipe.stages.carried import ENCODER, INDEX_FILE, TOKENIZER
 from wordpipe.stages.index_update import Earlier, IndexVectors, carry_keys, earlier_index, later_bytes, lineage_of
@@ -24,7 +27,6 @@ __all__ = ["index"]
 
 HELD_OUT = "held_out.npy"
 _AS_BEFORE = 0.02  # of recall: two samples of 200 queries differ by so much
-_WORTH_TELLING = 100e6  # bytes of index: below nobody plans anything
 _BLOCK = 4 << 20  # bytes copied at a time
 _DRAWN = {
     "rows": "rows that look for their document",
@@ -57,7 +59,7 @@ def index(vectors: PathLike, *, output: PathLike, run: RunOptions | None = None,
         earlier = earlier_index(job, source, table, chosen) if updating else None
         built = _updated(job, table, earlier, chosen) if earlier and earlier.in_place else None
         in_place = built is not None
-        built = built or _watched(job, IndexBuilder(table.blocks, table.count, table.dim, chosen, later_bytes(source)))
+        built = built or build_index(table.blocks, table.count, table.dim, chosen, job.run.report, later_bytes(source))
         for line in _curve_lines(built):
             job.note(line)
         with job.draft.create(INDEX_FILE) as file:
@@ -66,7 +68,8 @@ def index(vectors: PathLike, *, output: PathLike, run: RunOptions | None = None,
         _carry_rows(job, source)
         carry_keys(job, table)
         if built.held is not None:
-            job.write(HELD_OUT, built.held.to_bytes())
+            np.save(held := io.BytesIO(), built.held, allow_pickle=False)
+            job.write(HELD_OUT, held.getvalue())
         for name in _encoder_files(source):
             job.write(name, source.read(name))
         job.facts = _facts(source, built)
@@ -86,28 +89,16 @@ def _updated(job: Job, table: IndexVectors, earlier: Earlier, settings: IndexSet
         found = read_lists(file, size=size, where=str(old.path / INDEX_FILE))
     held = None
     if old.names(HELD_OUT):
-        held = HeldOut.from_bytes(old.read(HELD_OUT), earlier.old_count, table.dim, str(old.path / HELD_OUT))
+        held = read_held_out(old.read(HELD_OUT), earlier.old_count, table.dim, str(old.path / HELD_OUT))
     width = Width(int(old.manifest.facts["search_width"]), int(old.manifest.facts["refine"]))
-    updater = IndexUpdater(found, table.blocks, earlier.old_rows, earlier.old_count, settings, width, held)
-    built = _watched(job, updater)
+    built = update_index(
+        found, table.blocks, earlier.old_rows, earlier.old_count, settings, width, held, job.run.report
+    )
     missed = not old.manifest.facts.get("recall_met", True)  # a rebuild would too
-    if built.recall_met or (missed and built.recall_at_10 >= earlier.recall_at_10 - _AS_BEFORE):
+    if built.recall_met or (missed and built.chosen.recall_at_10 >= earlier.recall_at_10 - _AS_BEFORE):
         return built
-    job.note(f"changed in place it finds only {built.recall_at_10:.3f} of the true 10 nearest: building anew")
+    job.note(f"changed in place it finds only {built.chosen.recall_at_10:.3f} of the true 10 nearest: building anew")
     return None
-
-
-def _watched(job: Job, work: IndexBuilder | IndexUpdater) -> Built:
-    for step in work.steps(StopFlag()):  # a stop signal unwinds: there is nothing to save
-        if (plan := step.plan) is None:
-            job.report(step.phase, step.done, step.total, step.unit)
-        elif plan.index_bytes >= _WORTH_TELLING:  # the manifest has it in any case
-            job.note(
-                f"predicted for {plan.kind}: {plan.memory_bytes / 1e6:,.0f} MB of memory at the peak, an index of "
-                f"{plan.index_bytes / 1e6:,.0f} MB"
-            )
-    assert work.built is not None
-    return work.built
 
 
 def _carry_lexical(job: Job, source: Artifact, earlier: Earlier | None, settings: IndexSettings) -> None:
@@ -128,10 +119,10 @@ def _encoder_files(source: Artifact) -> list[str]:
 def _record(job: Job, built: Built, rows: int, earlier: Earlier | None, *, in_place: bool) -> None:
     job.threads, job.bitwise = built.threads, built.bitwise and not in_place
     job.counts = {"vectors": rows, **(earlier.counts if earlier else {})}
-    job.metrics = {"recall_at_10": round(built.recall_at_10, 4)}
+    job.metrics = {"recall_at_10": round(built.chosen.recall_at_10, 4)}
     job.facts["recall_met"] = built.recall_met
     job.rates = {
-        "queries_per_s": round(built.queries_per_s, 1),
+        "queries_per_s": round(built.chosen.queries_per_s, 1),
         "vectors_per_s": round(rows / max(job.clock.seconds, 1e-9), 1),
     }
     if built.exact_queries_per_s is not None:
@@ -141,7 +132,9 @@ def _record(job: Job, built: Built, rows: int, earlier: Earlier | None, *, in_pl
         job.note(f"{rows:,} vectors are too few for {asked}: the index is flat, which is exact")
     if not built.recall_met:
         wanted = getattr(job.settings, "recall", None)
-        job.warn(f"the index finds {built.recall_at_10:.3f} of the true 10 nearest, less than the {wanted} asked for")
+        job.warn(
+            f"the index finds {built.chosen.recall_at_10:.3f} of the true 10 nearest, less than the {wanted} asked for"
+        )
 
 
 def _note_lexical(job: Job, lexical: dict[str, Any]) -> None:
