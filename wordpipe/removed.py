@@ -75,7 +75,7 @@ VALUES: dict[str, dict[str, dict[str, str]]] = {
     "index": {
         "type": {
             "nsg": "use --type hnsw (its indexes still answer)",
-            "ivf": "use --type ivf-pq, whose lists are faster and as exact (its indexes still answer)",
+            "ivf": "use --type ivf-pq (its indexes still answer)",
             "rabitq": "use --type ivf-pq, which is faster (its indexes still answer)",
             "panorama": "use --type ivf-pq, which is faster (its indexes still answer)",
         }

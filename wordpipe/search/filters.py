@@ -83,11 +83,14 @@ def rows_where(
         named, unknown = _named_columns(tree, schema.names)
         if unknown:
             raise _misfit(condition, f"no column {unknown[0]}", schema)
-        number = _unused("row", {name.lower() for name in schema.names} | _mentioned(tree))
+        # longer than every column's name, and than the condition, which so cannot mention it
+        number = "row".ljust(1 + max(map(len, [condition, *schema.names])), "_")
         fields = [*(schema.field(name) for name in named), pa.field(number, pa.int64())]
         database.register(_TABLE, pa.schema(fields).empty_table())
         try:
-            _check_type(database, condition)
+            (kind,) = database.sql(f"SELECT ({condition}\n) FROM {_TABLE}").types  # noqa: S608
+            if str(kind) != "BOOLEAN":
+                raise _not_a_condition(condition, f"a {kind}, which is neither true nor false")
             reader = pa.RecordBatchReader.from_batches(pa.schema(fields), _numbered(batches(named), named, fields))
             database.unregister(_TABLE)
             database.register(_TABLE, reader)
@@ -125,12 +128,6 @@ def _ended_after(database: Any, seconds: float) -> Iterator[None]:
         timer.join()
 
 
-def _check_type(database: Any, condition: str) -> None:
-    (kind,) = database.sql(f"SELECT ({condition}\n) FROM {_TABLE}").types  # noqa: S608
-    if str(kind) != "BOOLEAN":
-        raise _not_a_condition(condition, f"a {kind}, which is neither true nor false")
-
-
 def _numbered(
     batches: Iterable[pa.RecordBatch], names: Sequence[str], fields: Sequence[pa.Field]
 ) -> Iterator[pa.RecordBatch]:
@@ -140,12 +137,6 @@ def _numbered(
         numbers = pa.array(np.arange(first, first + len(batch)))
         yield pa.RecordBatch.from_arrays([*(batch.column(name) for name in names), numbers], schema=pa.schema(fields))
         first += len(batch)
-
-
-def _unused(name: str, taken: set[str]) -> str:
-    while name in taken:
-        name += "_"
-    return name
 
 
 def _misfit(condition: str, reason: str, schema: pa.Schema) -> ConfigError:
@@ -200,12 +191,6 @@ def _named_columns(tree: Any, names: Sequence[str]) -> tuple[list[str], list[str
             if path[0] not in known:
                 unknown.append(".".join(part["column_names"]))
     return [name for name in names if name.lower() in asked], unknown
-
-
-def _mentioned(tree: Any) -> set[str]:
-    """Every name in the expression, in small letters: of a table, a column or a field."""
-    columns = [part["column_names"] for part in _parts(tree) if part.get("class") == "COLUMN_REF"]
-    return {name.lower() for names in columns for name in names}
 
 
 def _not_a_condition(condition: str, got: str) -> ConfigError:
