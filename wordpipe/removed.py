@@ -34,6 +34,12 @@ class Removed:
     was: Any = _NOT_IN_RECIPES
 
 
+_TRAIN_FIRST = (
+    "train on the documents first, then judge that model: wordpipe ingest DATA/corpus.jsonl -o corpus; wordpipe tokenize "
+    "corpus -o tokens --vocab-size 8000; wordpipe train contrastive tokens -o model --goal search --encoder static --words "
+    "WORDS --lsi-weight 1 --lsi-dim 300 --words-weight 0.35 --lexical-weight 0.7 --min-count 1 --steps 150 --batch-size 256"
+)
+
 COMMANDS: dict[str, str] = {}
 """Command → what to do instead."""
 
@@ -44,13 +50,20 @@ OPTIONS: dict[str, dict[str, Removed]] = {
     "train clm": {},
     "train contrastive": {},
     "embed": {},
-    "index": {},
+    "index": {
+        "rabitq_bits": Removed("indexes of rabitq codes are built no more; use --type ivf-pq", was=1),
+        "nsg_degree": Removed("nsg graphs are built no more; use --type hnsw and --hnsw-m", was=32),
+    },
     "query": {},
     "evaluate tokenizer": {},
     "evaluate words": {},
     "evaluate model": {},
     "evaluate sts": {},
-    "evaluate retrieval": {},
+    "evaluate retrieval": {
+        "adapt": Removed(_TRAIN_FIRST),
+        "adapt_config": Removed(_TRAIN_FIRST),
+        "runs": Removed("--json has all figures that trec_eval would make of the answers"),
+    },
 }
 """Command → setting (or option, with underscores) → what became of it."""
 
@@ -59,7 +72,14 @@ VALUES: dict[str, dict[str, dict[str, str]]] = {
     "train mlm": {},
     "train clm": {},
     "train contrastive": {},
-    "index": {},
+    "index": {
+        "type": {
+            "nsg": "use --type hnsw (its indexes still answer)",
+            "ivf": "use --type ivf-pq (its indexes still answer)",
+            "rabitq": "use --type ivf-pq, which is faster (its indexes still answer)",
+            "panorama": "use --type ivf-pq, which is faster (its indexes still answer)",
+        }
+    },
     "export": {},
 }
 """Command → setting → value that it no longer takes → what to do instead."""

@@ -43,17 +43,13 @@ class Side:
 
 def build_wordpipe(vectors_ND: Vectors, task: dict[str, Any]) -> Side:
     """Ours: it has found its width itself, so there is one."""
-    from wordpipe.runtime import StopFlag
-    from wordpipe.search.build import IndexBuilder
+    from wordpipe.search.build import build_index
     from wordpipe.search.settings import IndexSettings
 
     settings = IndexSettings(type=task.get("kind", "auto"), recall=task["recall"], threads=task["threads"])
-    builder = IndexBuilder(lambda: _blocks(vectors_ND), *vectors_ND.shape, settings)
-    for _ in builder.steps(StopFlag()):
-        pass
-    assert builder.built is not None
-    index = builder.built.index
-    return Side([str(builder.built.chosen.width)], lambda _: None, lambda queries: index.search(queries, K)[1])
+    built = build_index(lambda: _blocks(vectors_ND), *vectors_ND.shape, settings)
+    index = built.index
+    return Side([str(built.chosen.width)], lambda _: None, lambda queries: index.search(queries, K)[1])
 
 
 def build_faiss(vectors_ND: Vectors, task: dict[str, Any]) -> Side:

@@ -4,7 +4,7 @@ from itertools import cycle
 
 import pytest
 
-from wordpipe.cli.query_batches import batches
+from wordpipe.cli.query import batches
 
 
 @pytest.mark.parametrize("count", [0, 1, 7, 20])

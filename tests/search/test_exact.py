@@ -1,9 +1,11 @@
 """Neighbours among vectors that stream by, one by one."""
 
 import numpy as np
+import pytest
 
 from tests.search.vectors import exact, unit
-from wordpipe.search.exact import nearest
+from wordpipe.search import exact as search_exact
+from wordpipe.search.exact import nearest, nearest_of
 
 
 def test_the_nearest_are_those_of_brute_force_and_a_query_without_direction_has_none() -> None:
@@ -14,3 +16,16 @@ def test_the_nearest_are_those_of_brute_force_and_a_query_without_direction_has_
         assert hits.rows.tolist() == ([] if number in (0, 7) else exact(vectors_ND, query_D, 9))
         np.testing.assert_allclose(hits.scores, vectors_ND[hits.rows] @ query_D, atol=1e-6)
     assert not any(map(len, nearest(queries_QD[:1], [vectors_ND], 9)))
+
+
+def test_exact_answers_are_those_of_brute_force(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search_exact, "_SCORES_AT_ONCE", 40)
+    rng = np.random.default_rng()
+    documents, queries = rng.standard_normal((60, 8)).astype(np.float32), rng.standard_normal((7, 8)).astype(np.float32)
+    documents[[3, 9]], queries[2], documents[20] = 0, 0, documents[21]
+    answers = nearest_of(queries, documents, 12)
+    scores = queries.astype(np.float64) @ documents.T
+    scores[:, [3, 9]] = -np.inf
+    for number, hits in enumerate(answers):
+        expected = np.lexsort((np.arange(60), -scores[number].round(5)))[:12]
+        assert hits.rows.tolist() == ([] if number == 2 else expected.tolist())

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from wordpipe.search.feedback import towards_answers
 from wordpipe.search.hits import Hits
+from wordpipe.search.hybrid import towards_answers
 
 
 def hits(*rows: int) -> Hits:

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from tests.search.vectors import Vectors, built, unit
-from wordpipe.errors import InputError
 from wordpipe.search import kinds
 from wordpipe.search.query import search
 
@@ -34,9 +33,3 @@ def test_auto_reaches_its_target_on_foreign_queries_of_every_space(space: str, m
     found = np.mean([(hit.scores >= least - 1e-5).sum() / 10 for hit, least in zip(hits, least_Q, strict=True)])
     assert result.recall_met
     assert found >= 0.93  # 200 queries know it to 0.015
-
-
-def test_a_graph_made_at_once_of_many_equal_vectors_is_refused() -> None:
-    vectors_ND = np.concatenate([unit(1_000, 8, 1), np.repeat(unit(1, 8, 2), 80, axis=0)])
-    with pytest.raises(InputError, match="so many equal vectors"):
-        built(vectors_ND, type="nsg", nsg_degree=8)

@@ -7,21 +7,29 @@ import pytest
 
 from tests.search.vectors import Vectors, unit
 from wordpipe.errors import ArtifactError
-from wordpipe.search.held_out import DEPTH, HeldOut
-from wordpipe.search.recall import ExactNeighbours, K
+from wordpipe.search.kinds import K
+from wordpipe.search.recall import (
+    ExactNeighbours,
+    Records,
+    completed,
+    moved,
+    read_held_out,
+    some_held_out,
+    truth_of,
+)
 
 
-def truth_of(vectors_ND: Vectors, query_rows: np.ndarray) -> ExactNeighbours:
+def slow_truth(vectors_ND: Vectors, query_rows: np.ndarray) -> ExactNeighbours:
     """By brute force, in blocks, among all rows but the queries."""
-    truth = ExactNeighbours(vectors_ND[query_rows], depth=DEPTH)
+    truth = ExactNeighbours(vectors_ND[query_rows])
     others = np.setdiff1d(np.arange(len(vectors_ND)), query_rows)
     for some in np.array_split(others, 3):
         truth.look_at(some, vectors_ND[some])
     return truth
 
 
-def kept(vectors_ND: Vectors, query_rows: np.ndarray) -> HeldOut:
-    return HeldOut.of(query_rows, truth_of(vectors_ND, query_rows), len(vectors_ND))
+def kept(vectors_ND: Vectors, query_rows: np.ndarray) -> Records:
+    return some_held_out(query_rows, slow_truth(vectors_ND, query_rows), len(vectors_ND))
 
 
 @pytest.mark.parametrize("share", [0.01, 0.2])
@@ -38,67 +46,54 @@ def test_after_changes_the_neighbours_are_those_of_brute_force(seed: int, share:
         table_ND = np.concatenate([vectors_ND[~gone], new_ND])[order]
         new_of_old = np.full(len(vectors_ND), -1)
         new_of_old[before[before >= 0]] = np.flatnonzero(before >= 0)
-        moved = held.moved(new_of_old)
-        if moved is None:
+        after = moved(held, new_of_old)
+        if after is None:
             assert share > 0.1
             return
-        truth = moved.truth()
+        truth = truth_of(after)
         truth.look_at(np.flatnonzero(before < 0), table_ND[before < 0])
-        held, vectors_ND = moved.completed(truth), table_ND
-        expected = truth_of(vectors_ND, held.rows)
-        np.testing.assert_array_equal(held.vectors, vectors_ND[held.rows])
-        np.testing.assert_allclose(held.scores[:, :K], expected.scores[:, :K], atol=1e-6)
-        known = held.near >= 0
+        held, vectors_ND = completed(after, truth), table_ND
+        expected = slow_truth(vectors_ND, held["row"])
+        np.testing.assert_array_equal(held["vector"], vectors_ND[held["row"]])
+        np.testing.assert_allclose(held["score"][:, :K], expected.scores[:, :K], atol=1e-6)
+        known = held["near"] >= 0
         assert known.sum(axis=1).min() >= K
-        np.testing.assert_allclose(held.scores[known], expected.scores[known], atol=1e-6)
-        scores = np.einsum("qmd,qd->qm", vectors_ND[held.near], held.vectors)
-        np.testing.assert_allclose(held.scores[known], scores[known], atol=1e-6)
+        np.testing.assert_allclose(held["score"][known], expected.scores[known], atol=1e-6)
+        scores = np.einsum("qmd,qd->qm", vectors_ND[held["near"]], held["vector"])
+        np.testing.assert_allclose(held["score"][known], scores[known], atol=1e-6)
         assert truth.queries_per_s is None  # of those that came alone it would be many times too fast
         assert expected.queries_per_s
-
-
-def test_with_others_they_are_as_if_asked_together() -> None:
-    vectors_ND = unit(300, 8, 4)
-    rows = np.arange(0, 300, 7)
-    truth = truth_of(vectors_ND, rows)
-    together = HeldOut.all_of(rows, truth)
-    some = np.flatnonzero(np.arange(len(rows)) % 3 == 1)
-    rest = np.setdiff1d(np.arange(len(rows)), some)
-    parts = [HeldOut.all_of(rows[own], truth.of(own)) for own in (some, rest)]
-    for name in ("rows", "near", "scores", "floor", "vectors"):
-        np.testing.assert_array_equal(getattr(parts[0].joined(parts[1]), name), getattr(together, name))
 
 
 def test_too_many_changes_leave_nothing() -> None:
     vectors_ND = unit(300, 8, 1)
     held = kept(vectors_ND, np.arange(0, 300, 10))
-    assert held.moved(np.arange(300)) is not None
+    assert moved(held, np.arange(300)) is not None
     new_of_old = np.full(300, -1)
     new_of_old[::10] = np.arange(30)
-    assert held.moved(new_of_old) is None  # the neighbours are gone
+    assert moved(held, new_of_old) is None  # the neighbours are gone
     new_of_old = np.arange(300)
     new_of_old[::10] = -1
-    assert held.moved(new_of_old) is None  # the queries are
+    assert moved(held, new_of_old) is None  # the queries are
 
 
 def test_what_is_written_is_read_and_nothing_else() -> None:
     held = kept(unit(60, 4, 1), np.array([3, 9]))
-    data = held.to_bytes()
-    again = HeldOut.from_bytes(data, 60, 4, "here")
-    for name in ("rows", "near", "scores", "floor", "vectors"):
-        np.testing.assert_array_equal(getattr(again, name), getattr(held, name))
+    np.save(file := io.BytesIO(), held)
+    data = file.getvalue()
+    np.testing.assert_array_equal(read_held_out(data, 60, 4, "here"), held)
     numbers = io.BytesIO()
     np.save(numbers, np.arange(3))
     for wrong in (b"", data[:-9], numbers.getvalue(), b"nothing of the kind"):
         with pytest.raises(ArtifactError, match="no queries of an index"):
-            HeldOut.from_bytes(wrong, 60, 4, "here")
+            read_held_out(wrong, 60, 4, "here")
     with pytest.raises(ArtifactError, match="another index"):
-        HeldOut.from_bytes(data, 20, 4, "here")
+        read_held_out(data, 20, 4, "here")
 
 
 def test_so_many_are_kept_as_the_recall_needs() -> None:
     vectors_ND = unit(4_000, 4, 2)
     held = kept(vectors_ND, np.arange(0, 4_000, 8))
-    assert len(held.rows) == 200
-    expected = truth_of(vectors_ND, held.rows)
-    np.testing.assert_allclose(held.scores, expected.scores, atol=1e-6)
+    assert len(held["row"]) == 200
+    expected = slow_truth(vectors_ND, held["row"])
+    np.testing.assert_allclose(held["score"], expected.scores, atol=1e-6)

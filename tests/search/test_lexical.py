@@ -53,6 +53,30 @@ def test_scores_are_those_of_the_formula_and_the_best_come_first(corpus, asked, 
         assert sum(share.score for share in index.explain(asked, row)) == pytest.approx(expected[row], abs=1e-4)
 
 
+@settings(max_examples=40)
+@given(
+    corpus=texts,
+    asked=query,
+    other=query,
+    k1=st.floats(0.1, 3),
+    b=st.floats(0, 1),
+)
+def test_a_text_that_is_not_in_the_index_scores_as_the_formula_has_it(corpus, asked, other, k1, b):
+    """Terms that no text of the index has count for nothing; idf and the mean length are those of the index."""
+    index = LexicalIndex.build(corpus, LexicalSettings(language="english", k1=k1, b=b))
+    lengths, counts = [len(index.analyser(text)) for text in corpus], Counter(index.analyser(other))
+    mean = sum(lengths) / len(lengths) or 1
+    expected = 0.0
+    for term in index.analyser(asked):
+        n = sum(term in index.analyser(text) for text in corpus)
+        damping = k1 * (1 - b + b * counts.total() / mean)
+        idf = math.log(1 + (len(corpus) - n + 0.5) / (n + 0.5))
+        expected += idf * counts[term] / (counts[term] + damping) if n and counts[term] else 0
+    assert index.score_of(asked, other) == pytest.approx(expected, rel=1e-5, abs=1e-9)
+    own = index.scores(asked)
+    assert [index.score_of(asked, text) for text in corpus] == pytest.approx(own.tolist(), rel=1e-5, abs=1e-6)
+
+
 def test_a_thousand_texts_score_as_bm25s_scores_them(handbook):
     import bm25s
 
@@ -136,7 +160,7 @@ def test_stems(language, text, stems):
 def test_every_language_of_the_settings_can_be_stemmed_and_others_are_refused():
     from typing import get_args
 
-    from wordpipe.search.lexical_settings import Language
+    from wordpipe.search.settings import Language
 
     for language in set(get_args(Language)) - {"auto"}:
         Analyser(language)

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from wordpipe.search.exact import nearest
+from wordpipe.search.hybrid_weight import PseudoQueries, Space, draw_queries, measured_mix
 from wordpipe.search.lexical import LexicalIndex, LexicalSettings
-from wordpipe.search.measured_mix import Space, measured_mix
-from wordpipe.search.pseudo_queries import PseudoQueries, draw_queries
 
 N, D = 60, 16
 RNG = np.random.default_rng(3)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from wordpipe.search.hits import Hits, best_of
-from wordpipe.search.retrieval import Retriever
+from wordpipe.search.hybrid import Retriever
 
 ROWS = 900
 
@@ -23,9 +23,17 @@ def searcher(seed: int, asked: list[tuple[int, int]] | None = None) -> Callable[
     return search
 
 
+class Made(Retriever):
+    """Asks made searchers."""
+
+    def __init__(self, mode, weight, dense, lexical, again=None):
+        super().__init__(mode, weight, 3 if again else 0)
+        self.dense, self.lexical, self.again = dense, lexical, again
+
+
 @pytest.mark.parametrize("mode", ["dense", "lexical", "hybrid"])
 def test_asked_for_more_an_answer_begins_with_what_it_was(mode):
-    retriever = Retriever(mode, 0.4, searcher(1), searcher(2))
+    retriever = Made(mode, 0.4, searcher(1), searcher(2))
     (longest,) = retriever.find(["a"], ROWS)
     for k in (1, 10, 200, 201, 350, 700):
         (found,) = retriever.find(["a"], k)
@@ -40,8 +48,8 @@ def test_a_hybrid_search_asks_again_after_a_look_at_its_first_answers():
         shown.append((list(texts), [hits.rows.tolist() for hits in first]))
         return searcher(3)(texts, k)
 
-    once, twice = (Retriever("hybrid", 0.4, searcher(1), searcher(2), some) for some in (None, again))
-    other = Retriever("hybrid", 0.4, searcher(3), searcher(2))
+    once, twice = (Made("hybrid", 0.4, searcher(1), searcher(2), some) for some in (None, again))
+    other = Made("hybrid", 0.4, searcher(3), searcher(2))
     for k in (5, 300):
         found, first, expected = (way.find(["a", "b"], k) for way in (twice, once, other))
         for one, before, wanted in zip(found, first, expected, strict=True):
@@ -50,7 +58,7 @@ def test_a_hybrid_search_asks_again_after_a_look_at_its_first_answers():
             assert before.first is None
     assert shown[0] == shown[1]  # however many answers are wanted, it is moved towards the same ones
     for weight in (0, 1):
-        (one,) = Retriever("hybrid", weight, searcher(1), searcher(2), again).find(["a"], 5)
+        (one,) = Made("hybrid", weight, searcher(1), searcher(2), again).find(["a"], 5)
         assert one.first is None
     assert len(shown) == 2
 
@@ -59,7 +67,7 @@ def test_a_hybrid_search_asks_again_after_a_look_at_its_first_answers():
 def test_documents_are_dug_for_until_there_are_enough(mode):
     """The best 500 rows of one query are all of one document."""
     asked: list[tuple[int, int]] = []
-    retriever = Retriever(mode, 0.4, searcher(1, asked), searcher(2))
+    retriever = Made(mode, 0.4, searcher(1, asked), searcher(2))
     (everything,) = retriever.find(["crowded"], ROWS)
     documents = np.arange(ROWS) + 1
     documents[everything.hits.rows[:500]] = 0
@@ -75,7 +83,7 @@ def test_documents_are_dug_for_until_there_are_enough(mode):
 
 def test_digging_ends_where_there_are_no_more_documents():
     asked: list[tuple[int, int]] = []
-    retriever = Retriever("dense", 0.4, searcher(1, asked), searcher(2))
+    retriever = Made("dense", 0.4, searcher(1, asked), searcher(2))
     (found,) = retriever.find_documents(["a"], 5, np.arange(ROWS) % 2)
     assert len(found.hits) == 2
     assert asked[-1] == (1, ROWS)

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from wordpipe.search.lsi import LatentSpace
-from wordpipe.search.tfidf import Tfidf
+from wordpipe.search.tfidf import LatentSpace, Tfidf
 
 
 def texts(n: int, seed: int, words: int = 40) -> list[str]:

@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from wordpipe.runtime import StopFlag
-from wordpipe.search.build import Built, IndexBuilder
+from wordpipe.search.build import Built, build_index
 from wordpipe.search.settings import IndexSettings
 
 Vectors = npt.NDArray[np.float32]
@@ -29,12 +28,7 @@ def built(vectors_ND: Vectors, *, block: int = 700, **values: Any) -> Built:
         for first in range(0, len(vectors_ND), block):
             yield vectors_ND[first : first + block]
 
-    settings = IndexSettings(**({"threads": 1} | values))
-    builder = IndexBuilder(blocks, len(vectors_ND), vectors_ND.shape[1], settings)
-    for _ in builder.steps(StopFlag()):
-        pass
-    assert builder.built is not None
-    return builder.built
+    return build_index(blocks, *vectors_ND.shape, IndexSettings(**({"threads": 1} | values)))
 
 
 def exact(vectors_ND: Vectors, query_D: Vectors, k: int) -> list[int]:

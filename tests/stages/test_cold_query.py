@@ -17,7 +17,7 @@ from wordpipe.words.table import WordVectors
 ASKED = "salt water in the sea"
 SLOW = [
     "torch", "numba", "scipy", "transformers", "duckdb", "gensim", "bm25s", "pyarrow.compute", "pyarrow.dataset",
-    "wordpipe.search.build", "wordpipe.search.tuning", "wordpipe.stages.index", "wordpipe.stages.embed",
+    "wordpipe.search.build", "wordpipe.search.recall", "wordpipe.stages.index", "wordpipe.stages.embed",
     "wordpipe.stages.making", "wordpipe.stages.mixing_weight", "wordpipe.training", "wordpipe.words.table",
 ]  # fmt: skip
 """What a query does without; each costs 50 ms or more, or drags in what does."""

@@ -8,12 +8,9 @@ import pytrec_eval
 
 import wordpipe
 from wordpipe.errors import ArtifactError, ConfigError, InputError
-from wordpipe.search.feedback import FEEDBACK
+from wordpipe.search.hybrid import FEEDBACK
 from wordpipe.stages import evaluate_retrieval as stage
-from wordpipe.stages import retrieval_systems
-from wordpipe.stages.evaluate_retrieval import evaluate_retrieval
-from wordpipe.stages.retrieval_data import open_collection
-from wordpipe.stages.retrieval_systems import exact_answers
+from wordpipe.stages.evaluate_retrieval import evaluate_retrieval, open_collection
 
 MEASURES = {"ndcg_at_10": "ndcg_cut_10", "map": "map", "recall_at_100": "recall_100", "mrr": "recip_rank"}
 
@@ -44,21 +41,46 @@ def judged(*args, **wishes):
     return evaluate_retrieval(*args, **{"draws": 200, "lsi_dim": 20, "device": "cpu", "threads": 1, **wishes})
 
 
+@pytest.fixture
+def runs(monkeypatch):
+    """The answers of every system that is judged, in turn: query → document → score."""
+    return recorded(monkeypatch)
+
+
+def recorded(patch):
+    seen: list[dict[str, dict[str, float]]] = []
+
+    def rankings(collection, answers, **wishes):
+        names = [[collection.documents[row] for row in hits.rows.tolist()] for hits in answers]
+        scores = (hits.scores.tolist() for hits in answers)
+        seen.append(
+            {
+                query: dict(zip(*pair, strict=True))
+                for query, *pair in zip(collection.queries, names, scores, strict=True)
+            }
+        )
+        return ranked(collection, answers, **wishes)
+
+    ranked = stage.rankings
+    patch.setattr(stage, "rankings", rankings)
+    return seen
+
+
 @pytest.fixture(scope="module")
-def found(built, data, tmp_path_factory):
-    runs = tmp_path_factory.mktemp("runs") / "answers"
-    return judged([built / "words", built / "sentences"], data, runs=runs), runs
+def found(built, data):
+    with pytest.MonkeyPatch.context() as patch:
+        runs = recorded(patch)
+        return judged([built / "words", built / "sentences"], data), runs
 
 
-def test_every_figure_is_that_of_trec_eval_for_the_run_written(found, data):
+def test_every_figure_is_that_of_trec_eval_for_the_answers(found, data):
     result, runs = found
     qrels = open_collection(data).grades
     evaluator = pytrec_eval.RelevanceEvaluator(qrels, {"ndcg_cut.10", "map", "recall.100", "recip_rank"})
-    names = ["bm25", "tfidf", "lsi", "words_mean", "dense", "hybrid", "dense-2", "hybrid-2"]
-    assert sorted(path.stem for path in runs.iterdir()) == sorted(names)
-    for name, system in zip(names, result["systems"], strict=True):
-        with (runs / f"{name}.trec").open() as file:
-            each = evaluator.evaluate(pytrec_eval.parse_run(file))
+    names = ["bm25", "tfidf", "lsi", "words_mean", "dense", "hybrid", "dense", "hybrid"]
+    assert [system["system"] for system in result["systems"]] == names
+    for name, system, run in zip(names, result["systems"], runs, strict=True):
+        each = evaluator.evaluate({query: answers for query, answers in run.items() if answers})
         for ours, theirs in MEASURES.items():
             total = sum(figures[theirs] for figures in each.values())  # a query without an answer is not in it
             assert system["metrics"][ours] == pytest.approx(total / len(qrels), abs=2e-6), (name, ours)
@@ -80,18 +102,14 @@ def index(built, data, tmp_path_factory):
 
 
 @pytest.mark.parametrize("asked", [{}, {"feedback": 0}, {"weight": 0.3, "feedback": 2}])
-def test_hybrid_is_what_a_query_would_be_answered(built, data, index, asked, tmp_path):
-    result = judged(built / "words", data, runs=tmp_path / "runs", draws=0, lsi_dim=2, **asked)
+def test_hybrid_is_what_a_query_would_be_answered(built, data, index, asked, runs):
+    result = judged(built / "words", data, draws=0, lsi_dim=2, **asked)
     (facts,) = (one["facts"] for one in result["systems"] if one["system"] == "hybrid")
     assert facts["feedback"] == asked.get("feedback", FEEDBACK)
-    answers: dict[str, list[str]] = {}
-    for line in (tmp_path / "runs" / "hybrid.trec").read_text().splitlines():
-        query, _, name, *_ = line.split()
-        answers.setdefault(query, []).append(name)
     collection = open_collection(data)
     for query, text in zip(collection.queries, collection.questions, strict=True):
         hits = index.query(text, 3, mode="hybrid", weight=facts["weight"], feedback=asked.get("feedback"))
-        assert [hit["name"] for hit in hits] == answers.get(query, [])[:3]
+        assert [hit["name"] for hit in hits] == [*runs[-1][query]][:3]
 
 
 def test_no_such_feedback(built, data):
@@ -133,38 +151,6 @@ def test_a_document_of_the_same_id_can_be_left_out(data):
     kept, dropped = (judged([], data, drop_identical=drop, depth=5, draws=0) for drop in (False, True))
     assert dropped["metrics"]["bm25"]["mrr"] > kept["metrics"]["bm25"]["mrr"]  # d3 finds itself first
     assert dropped["systems"][0]["intervals"]["map"] is None
-
-
-def test_exact_answers_are_those_of_brute_force(monkeypatch):
-    monkeypatch.setattr(retrieval_systems, "_SCORES_AT_ONCE", 40)
-    rng = np.random.default_rng()
-    documents, queries = rng.standard_normal((60, 8)).astype(np.float32), rng.standard_normal((7, 8)).astype(np.float32)
-    documents[[3, 9]], queries[2], documents[20] = 0, 0, documents[21]
-    answers = exact_answers(queries, documents, 12)
-    scores = queries.astype(np.float64) @ documents.T
-    scores[:, [3, 9]] = -np.inf
-    for number, hits in enumerate(answers):
-        expected = np.lexsort((np.arange(60), -scores[number].round(5)))[:12]
-        assert hits.rows.tolist() == ([] if number == 2 else expected.tolist())
-
-
-def test_an_adapted_encoder_is_judged_beside_the_given_one(built, data, monkeypatch):
-    seen = []
-
-    def adapted(path, collection, folder, run, **settings):
-        seen.append((path, len(collection.documents), folder.is_dir(), settings))
-        return str(built / "model")
-
-    monkeypatch.setattr(stage, "adapt", adapted)
-    result = judged(built / "words", data, adapt_with={"steps": 3}, weight=0.5, draws=0)
-    assert seen == [(str(built / "words"), 100, True, {"steps": 3})]
-    systems = [(one["system"], one["name"]) for one in result["systems"][3:]]
-    name = str(built / "words")
-    assert systems == [("words_mean", name), ("dense_given", name), ("dense", name), ("hybrid", name)]
-    plain = judged([built / "words", built / "model"], data, weight=0.5, draws=0)["systems"]
-    assert result["systems"][4]["metrics"] == plain[4]["metrics"]
-    assert result["systems"][5]["metrics"] == plain[6]["metrics"]
-    assert result["adapted"]
 
 
 def test_what_cannot_be_judged(built, data, tmp_path):

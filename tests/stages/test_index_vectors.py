@@ -7,8 +7,8 @@ import wordpipe
 from tests.stages.test_index import notes_of, texts, words
 from wordpipe.artifacts.reader import Artifact
 from wordpipe.errors import ArtifactError
-from wordpipe.stages import index_vectors
-from wordpipe.stages.index_vectors import IndexVectors, carried_keys
+from wordpipe.stages import index_update
+from wordpipe.stages.index_update import IndexVectors, carried_keys
 
 
 @pytest.mark.parametrize("keys_first", [True, False])
@@ -28,14 +28,14 @@ def test_vectors_and_keys_are_the_same_in_whatever_order_they_are_asked_for(keys
 def test_an_update_reads_the_texts_once(tmp_path, monkeypatch):
     rows = texts(1_100, 1)
     source, output = words(tmp_path / "s", rows), tmp_path / "i"
-    wordpipe.index(source, output=output, type="ivf", threads=1)
+    wordpipe.index(source, output=output, type="ivf-pq", threads=1)
     reads: list[list[str]] = []
     monkeypatch.setattr(
-        index_vectors,
+        index_update,
         "read_vectors",
-        lambda *given, read=index_vectors.read_vectors: reads.append(given[2:]) or read(*given),
+        lambda *given, read=index_update.read_vectors: reads.append(given[2:]) or read(*given),
     )
-    notes_of(source, output=output, type="ivf", threads=1, update=True)
+    notes_of(source, output=output, type="ivf-pq", threads=1, update=True)
     assert reads[0] == (["word"],)
     assert set(reads[1:]) == {()}
 

@@ -10,8 +10,8 @@ from wordpipe.artifacts.layout import matrix_of
 from wordpipe.artifacts.tables import read_batches
 from wordpipe.errors import ArtifactError, ConfigError
 from wordpipe.search.hits import Hits, best_of
-from wordpipe.search.mixing import CANDIDATES, mix
-from wordpipe.stages.answers import Ask
+from wordpipe.search.hybrid import CANDIDATES, mix
+from wordpipe.stages.query import Ask
 
 MODES = ["dense", "lexical", "hybrid"]
 ASKED = "salt water in the sea"

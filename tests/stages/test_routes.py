@@ -5,10 +5,10 @@ import pytest
 
 import wordpipe
 from wordpipe.search.hits import Hits
-from wordpipe.search.mixing import CANDIDATES, mix
+from wordpipe.search.hybrid import CANDIDATES, mix
 from wordpipe.sentences.encoder import EncodedBatch
-from wordpipe.stages.answers import Ask
-from wordpipe.stages.routes import Route, routes_of
+from wordpipe.stages.open_index import Route, routes_of
+from wordpipe.stages.query import Ask
 
 RARE = "zyzzyva"  # in the texts; the encoder does not know it
 ROWS = 60

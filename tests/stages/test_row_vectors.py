@@ -21,7 +21,7 @@ def made(tmp_path_factory):
     rows = {word.replace(" ", "_"): vector for word, vector in rows.items()}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tables, "ROW_GROUP_BYTES", 10_000)
-        wordpipe.index(words(root / "words", rows), output=root / "index", type="ivf", threads=1)
+        wordpipe.index(words(root / "words", rows), output=root / "index", type="ivf-pq", threads=1)
     return root / "index", np.array([*rows.values()])
 
 

@@ -59,10 +59,20 @@ def duplicates(artifact: Path, threshold: float, n: int, verify: bool, as_json: 
             click.echo(_line(row))
         if len(group) > _ROWS:
             click.echo(f"… {len(group) - _ROWS:,} more")
-    if not quiet:
-        say(_summary(found))
-        if found["largest"] >= _MANY and 2 * found["largest"] > found["rows"]:
-            say(_one_heap(found))
+    if quiet:
+        return
+    rows = counted(found["rows"], "rows")
+    say(
+        f"{found['rows_in_groups']:,} of {rows} in {counted(found['groups'], 'groups')}, {counted(found['pairs'], 'pairs')} "
+        f"at {found['threshold']:g} or nearer; "
+        f"{'all pairs compared' if found['exact'] else 'as far as the index found them'}"
+    )
+    if found["largest"] >= _MANY and 2 * found["largest"] > found["rows"]:
+        say(
+            f"one group holds {found['largest']:,} of {rows}: at {found['threshold']:g} these vectors cannot tell the texts "
+            "apart; raise --threshold, or see what is wrong with: "
+            f"wordpipe doctor {shlex.quote(found['path'])}"
+        )
 
 
 def _line(row: dict[str, Any]) -> str:
@@ -70,19 +80,3 @@ def _line(row: dict[str, Any]) -> str:
     cut = text if len(text) <= _CHARS else text[: _CHARS - 1] + "…"
     place = [f"{row['source']}:{row['line']}"] if "source" in row else []
     return safe_text("\t".join([f"{row['cosine']:.4f}", cut, *place]))
-
-
-def _summary(found: dict[str, Any]) -> str:
-    how = "all pairs compared" if found["exact"] else "as far as the index found them"
-    return (
-        f"{found['rows_in_groups']:,} of {counted(found['rows'], 'rows')} in {counted(found['groups'], 'groups')}, "
-        f"{counted(found['pairs'], 'pairs')} at {found['threshold']:g} or nearer; {how}"
-    )
-
-
-def _one_heap(found: dict[str, Any]) -> str:
-    return (
-        f"one group holds {found['largest']:,} of {counted(found['rows'], 'rows')}: at {found['threshold']:g} these vectors "
-        f"cannot tell the texts apart; raise --threshold, or see what is wrong with: "
-        f"wordpipe doctor {shlex.quote(found['path'])}"
-    )

@@ -20,14 +20,14 @@ __all__ = ["retrieval"]
 
 _NAME_WIDTH = 24
 _MEASURES = {"ndcg_at_10": "nDCG@10", "map": "MAP", "recall_at_100": "recall@100", "mrr": "MRR"}
-_HEADS = {"bm25": "BM25", "tfidf": "TF-IDF", "lsi": "LSI", "dense_given": "as given", "words_mean": "mean of words"}
+_HEADS = {"bm25": "BM25", "tfidf": "TF-IDF", "lsi": "LSI", "words_mean": "mean of words"}
 
 
 @click.command(
     cls=ExampleCommand,
     params=embedding_options(),
     example="wordpipe evaluate retrieval run/model --data collection/\n"
-    "wordpipe evaluate retrieval run/words --data collection/ --adapt --runs answers/ --json",
+    "wordpipe evaluate retrieval run/words --data collection/ --json",
     json="Print one JSON object, with all figures.",
     quiet="Print nothing but the table and errors.",
     verify="artifacts'",
@@ -43,10 +43,6 @@ _HEADS = {"bm25": "BM25", "tfidf": "TF-IDF", "lsi": "LSI", "dense_given": "as gi
     help="Judge the mean of these vectors too.  [default: the first WORDS named]",
 )
 @click.option("--split", metavar="NAME", help="Take the judgements in qrels/NAME.tsv.  [default: test, or qrels.tsv]")
-@click.option("--adapt", is_flag=True, help="Train each encoder on the documents first, without labels.")
-@click.option(
-    "--adapt-config", metavar="FILE[#STAGE]", help="Settings of that training from a TOML file; implies --adapt."
-)
 @click.option(
     "--weight",
     type=click.FloatRange(0, 1),
@@ -96,14 +92,9 @@ _HEADS = {"bm25": "BM25", "tfidf": "TF-IDF", "lsi": "LSI", "dense_given": "as gi
     metavar="N",
     help="Of the bootstrap.  [default: 10000]",
 )
-@click.option(
-    "--runs", metavar="DIR", type=click.Path(path_type=Path), help="Write each system's answers to DIR/SYSTEM.trec."
-)
 def retrieval(
     encoders: tuple[Path, ...],
     data: str,
-    adapt: bool,
-    adapt_config: str | None,
     verify: bool,
     as_json: bool,
     quiet: bool,
@@ -113,20 +104,16 @@ def retrieval(
 
     Each encoder is judged alone (dense) and mixed with BM25 (hybrid). The figures are trec_eval's; a query without an answer
     counts as 0. p says how often draws of as many queries turn the difference to BM25 around.
-
-    With --adapt, each encoder is trained on the collection's documents first; its queries and judgements stay unseen.
     """
-    from wordpipe.pipeline import settings_from_file
     from wordpipe.stages.evaluate_retrieval import evaluate_retrieval
     from wordpipe.stages.making import RunOptions
 
     settings = chosen_embedding(given)
-    adapt_with = settings_from_file(adapt_config, "train contrastive") if adapt_config else {} if adapt else None
     if given["feedback"] is None:
         del given["feedback"]
     with ProgressDrawer(quiet=quiet) as draw:
         run = RunOptions(report=draw, verify=verify)
-        found = evaluate_retrieval(encoders, data, adapt_with=adapt_with, run=run, **given, **settings)
+        found = evaluate_retrieval(encoders, data, run=run, **given, **settings)
     if as_json:
         click.echo(json.dumps(found, ensure_ascii=False))
         return
@@ -200,6 +187,9 @@ def _remarks(found: dict[str, Any]) -> list[str]:
     ]
     if found["drop_identical"]:
         lines.append("documents of the same id as their query are left out")
-    if not found["adapted"] and any(one["system"] == "dense" for one in found["systems"]):
-        lines.append("encoders are judged as they are; --adapt trains each on these documents first, without labels")
+    if any(one["system"] == "dense" for one in found["systems"]):
+        lines.append(
+            "encoders are judged as they are; to train one on these documents first, without labels: "
+            "wordpipe train contrastive --goal search"
+        )
     return lines

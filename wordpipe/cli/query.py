@@ -1,8 +1,12 @@
 """`wordpipe query`: nearest neighbours from the shell."""
 
 import json
+import os
+import select
 import shutil
+import stat
 import sys
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,16 +15,15 @@ import click
 from wordpipe.cli.command import ExampleCommand
 from wordpipe.cli.lines import given_lines, is_prompt
 from wordpipe.cli.output import safe_text, say
-from wordpipe.cli.query_batches import batches, stdin_has_more
-from wordpipe.cli.query_explained import explained_lines
 
 if TYPE_CHECKING:
     from wordpipe.stages.query import Answers, Ask, Opened
 
-__all__ = ["query"]
+__all__ = ["batches", "explained_lines", "query", "stdin_has_more"]
 
 _AT_ONCE = 1_024  # queries encoded, searched and fetched together
 _PIPED_CHARS = 200  # of a text, where the output is no terminal
+_TOLD = 5  # pairs or terms of a line that says why an answer scored as it did
 
 
 _EXAMPLES = """wordpipe query run/index "how do bees find their way"
@@ -175,3 +178,70 @@ def _row(hit: dict[str, object]) -> str:
 
 def _cut(text: str, room: int) -> str:
     return text if len(text) <= room else text[: room - 1] + "…"
+
+
+def batches(lines: Iterable[str], size: int, has_more: Callable[[], bool]) -> Iterator[list[str]]:
+    """Lists of at most `size` lines, in their order; none waits for one that has not been asked yet.
+
+    `has_more` is asked after every line: whether the next can be had without waiting for it.
+    """
+    some: list[str] = []
+    for line in lines:
+        some.append(line)
+        if len(some) == size or not has_more():
+            yield some
+            some = []
+    if some:
+        yield some
+
+
+def stdin_has_more() -> bool:
+    """Whether reading on from stdin would not wait: always for a file; for a pipe if something is in it, or it has ended.
+
+    Lines that were read ahead of the one in hand are not seen; they are answered one by one then, and nobody waits.
+    """
+    try:
+        number = sys.stdin.fileno()
+        mode = os.fstat(number).st_mode
+    except (OSError, ValueError, AttributeError):
+        return True
+    if sys.platform == "win32" or not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)):
+        return True
+    return bool(select.select([number], [], [], 0)[0])
+
+
+def explained_lines(told: dict[str, Any] | None) -> Iterator[str]:
+    """Why an answer scored as it did, in a line or two; `--json` has it all. None tells nothing."""
+    if told is None:
+        return
+    if dense := told.get("dense"):
+        pairs = [(_pair(pair), pair["score"]) for pair in dense["pairs"]]
+        if answers := dense.get("answers"):
+            pairs.append(("first answers", answers["score"]))
+        yield f"vectors {_of(dense)} = {_sum(pairs, dense['score'])}"
+    if lexical := told.get("lexical"):
+        terms = [(term["stem"], term["score"]) for term in lexical["terms"]]
+        yield f"words {_of(lexical)} = {_sum(terms, lexical['score'])}"
+
+
+def _pair(pair: dict[str, Any]) -> str:
+    one, other = pair["query"].strip() or "·", pair["text"].strip() or "·"
+    return one if one.lower() == other.lower() else f"{one}~{other}"
+
+
+def _of(side: dict[str, Any]) -> str:
+    """The side's score, and what the mix makes of it."""
+    score = f"{side['score']:.3f}"
+    return f"{score} (adds {side['share']:.3f})" if "share" in side else score
+
+
+def _sum(parts: list[tuple[str, float]], score: float) -> str:
+    """The largest parts, equal ones together, and what is left."""
+    added: dict[str, float] = {}
+    for name, value in parts:
+        added[name] = added.get(name, 0.0) + value
+    largest = sorted(added.items(), key=lambda part: -abs(part[1]))[:_TOLD]
+    told = [f"{name} {value:.3f}" for name, value in largest]
+    if abs(rest := score - sum(value for _, value in largest)) >= 0.0005:
+        told.append(f"others {rest:.3f}")
+    return " + ".join(told)

@@ -1,4 +1,4 @@
-"""The exact neighbours of a few queries among vectors that stream by."""
+"""The exact neighbours of a few queries, among vectors that stream by or lie in memory."""
 
 from collections.abc import Iterable
 
@@ -7,7 +7,9 @@ import numpy.typing as npt
 
 from wordpipe.search.hits import Hits, best_of
 
-__all__ = ["nearest"]
+__all__ = ["nearest", "nearest_of"]
+
+_SCORES_AT_ONCE = 1 << 24  # of a block of vectors: 64 MiB of float32
 
 
 def nearest(queries_QD: npt.NDArray[np.float32], blocks: Iterable[npt.NDArray[np.float32]], k: int) -> list[Hits]:
@@ -28,6 +30,14 @@ def nearest(queries_QD: npt.NDArray[np.float32], blocks: Iterable[npt.NDArray[np
             found[number] = _better(found[number], rows_B, scores_B, k)
         first += len(block_BD)
     return found
+
+
+def nearest_of(queries_QD: npt.NDArray[np.float32], vectors_ND: npt.NDArray[np.float32], k: int) -> list[Hits]:
+    """The k rows of an array with the largest product with each query; zero vectors find nothing, and nothing finds them."""
+    there = np.flatnonzero(vectors_ND.any(axis=1))
+    at_once = max(1, _SCORES_AT_ONCE // max(len(queries_QD), 1))
+    blocks = (vectors_ND[there[first : first + at_once]] for first in range(0, len(there), at_once))
+    return [Hits(there[hits.rows], hits.scores) for hits in nearest(queries_QD, blocks, k)]
 
 
 def _better(hits: Hits, rows_B: npt.NDArray[np.int64], scores_B: npt.NDArray[np.float32], k: int) -> Hits:

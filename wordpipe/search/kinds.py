@@ -1,36 +1,39 @@
-"""The kinds of index: what each is made of, what it must see first, how wide it can search.
+"""The kinds of index: what each is made of, how it is filled with rows, and how wide it can search.
 
-All compare by inner product, which on unit vectors is the cosine. Kinds of codes (ivf-pq, rabitq) find candidates by the codes
-and compare the best of them by the vectors themselves, so the scores of every kind are exact. The vectors are kept in full: in
+All compare by inner product, which on unit vectors is the cosine. Lists of codes (ivf-pq) find candidates by the codes and
+compare the best of them by the vectors themselves, so the scores of every kind are exact. The vectors are kept in full: in
 half precision they take half the memory, and scores were off by up to 8e-5.
+
+Queries that an index has never seen are the honest ones: a graph knows the way to its own rows. So some rows can be withheld
+until the search has been tuned on them. In whatever order rows are added, the finished index numbers them as they came.
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import faiss
+import numpy as np
+import numpy.typing as npt
 
 from wordpipe.errors import ConfigError
 from wordpipe.search.settings import IndexSettings
+from wordpipe.search.vectors import faiss_threads
 
-__all__ = ["KINDS", "LEAST", "Kind", "Reach", "Width", "candidate_kinds", "list_count"]
+__all__ = ["KINDS", "Flat", "Graph", "K", "Lists", "Width", "kind_names"]
 
+K = 10  # neighbours, of which the recall is told
 _FLAT_BELOW = 20_000  # vectors that an exact search scans in about a millisecond
-LEAST = 1_000  # vectors, for the kinds below
-_OF_MANY = (
-    "nsg",
-    "ivf-pq",
-    "rabitq",
-)  # nsg draws so many different entries that it would draw for ever; codes need examples
+_CODES_FROM = 1_000  # vectors: codes need examples
 _TRAIN_PER_LIST = 64  # k-means wants at least 39 and uses at most 256 vectors per list
 _MIN_PER_LIST = 39
 _CODE_ROUNDS = 10  # of k-means over 16 codes: 25, faiss's own, took 2.4 times as long and found the same share (0.994)
 _ID = 8  # bytes of a row number in a list
-_PANORAMA_LEVELS = 8
+_RANDOM_READ = 4.0  # how much dearer a byte of a candidate's vector is than one of a list that is read in order
 
-Family = Literal["flat", "lists", "graph", "whole graph"]
+Rows = npt.NDArray[np.int64]
+Vectors = npt.NDArray[np.float32]
+Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +41,7 @@ class Width:
     """How wide a search looks.
 
     Attributes:
-        search: lists looked at (nprobe), or candidates of a graph (efSearch, search_L); 0 for an exact index.
+        search: lists looked at (nprobe), or candidates of a graph (efSearch); 0 for an exact index.
         refine: candidates per answer that are compared by their vectors; 0 where the kind has no such step.
     """
 
@@ -46,203 +49,270 @@ class Width:
     refine: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Reach:
-    """The widths that a kind can take.
+class Flat:
+    """An index of nothing but vectors: exact, so nothing is withheld.
+
+    Args:
+        n: vectors that it will hold.
+        dim: their width.
+        settings: the settings.
 
     Attributes:
-        narrow: the narrowest search worth trying.
-        wide: the widest there is.
-        refines: factors of candidates to try, the cheapest first; (0,) where the kind has no such step.
+        index: the faiss index.
+        name: of the kind, as in the settings.
+        withholds: whether the rows withheld are really left out until `close`; else they are in from the beginning.
     """
 
-    narrow: int
-    wide: int
-    refines: tuple[int, ...] = (0,)
+    name = "flat"
+    withholds = False
+
+    def __init__(self, n: int, dim: int, settings: IndexSettings) -> None:
+        self.n, self.dim, self.settings = n, dim, settings
+        self.index: Any = self._made()
+
+    def _made(self) -> Any:
+        return faiss.IndexFlatIP(self.dim)
+
+    @property
+    def training_rows(self) -> int:
+        """Vectors that it must see before the first is added."""
+        return 0
+
+    @property
+    def index_bytes(self) -> int:
+        """The finished index, in memory and on the disk."""
+        return int(self.n * self._vector_bytes())
+
+    @property
+    def filling_bytes(self) -> int:
+        """Memory that filling takes beside the index."""
+        return 0
+
+    def _vector_bytes(self) -> float:
+        """Memory that one vector takes in the finished index."""
+        return 4 * self.dim
+
+    def reach(self) -> tuple[int, int, tuple[int, ...]]:
+        """The widths that it can take: the narrowest search worth trying, the widest, and factors of candidates to try.
+
+        The factors come cheapest first; (0,) where the kind compares no candidates.
+        """
+        return 0, 0, (0,)
+
+    def tune(self, width: Width) -> None:
+        """Set how wide it searches."""
+
+    def work(self, width: Width) -> float:
+        """What one query costs at this width, in bytes read in order."""
+        return self.n * self._vector_bytes()
+
+    def learn(self, training_TD: Vectors) -> None:
+        """Learn from a sample of the rows before the first is added."""
+
+    def begin(self) -> None:
+        """Take the memory of all vectors at once: growing by doubling would hold up to three times as much for a moment."""
+        store = self._vectors()
+        store.codes.resize(self.n * store.code_size)
+        store.codes.resize(0)
+
+    def _vectors(self) -> Any:
+        """The faiss index of the vectors themselves."""
+        return self.index
+
+    def add(self, first: int, block_BD: Vectors, within_B: Mask) -> None:
+        """Take the unit vectors of the rows from `first` on; those not `within` are withheld, or are there already."""
+        self.index.add(block_BD)
+
+    def ready(self) -> None:
+        """All rows have come: make what was added searchable."""
+
+    def close(self, rows_Q: Rows, vectors_QD: Vectors) -> None:
+        """Add the rows that were withheld."""
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """One kind of index.
+class Graph(Flat):
+    """A graph of neighbours that is walked towards the query (HNSW; Malkov and Yashunin, arXiv 1603.09320)."""
 
-    Attributes:
-        name: as in the settings.
-        family: flat: nothing but vectors; lists: rows can be added and removed by number; graph: rows can be added at the
-            end; whole graph: made of all vectors at once.
-        make: an empty index from the width, the number of vectors to come and the settings.
-        training_rows: vectors that it must see before the first is added, from the same; 0 for none.
-        reach: the widths it can take, from the number of vectors and the settings.
-        tune: set how wide it searches.
-        vector_bytes: memory that one vector takes in the finished index, from the width and the settings.
-    """
+    name = "hnsw"
+    withholds = True
 
-    name: str
-    family: Family
-    make: Callable[[int, int, IndexSettings], Any]
-    training_rows: Callable[[int, IndexSettings], int]
-    reach: Callable[[int, IndexSettings], Reach]
-    tune: Callable[[Any, Width], None]
-    vector_bytes: Callable[[int, IndexSettings], float]
+    def __init__(self, n: int, dim: int, settings: IndexSettings) -> None:
+        super().__init__(n, dim, settings)
+        self._rows: list[Rows] = []
+
+    def _made(self) -> Any:
+        index: Any = faiss.IndexHNSWFlat(self.dim, self.settings.hnsw_m, faiss.METRIC_INNER_PRODUCT)
+        index.hnsw.efConstruction = self.settings.ef_construction
+        index.hnsw.rng = faiss.RandomGenerator(self.settings.seed)  # type: ignore[attr-defined]
+        return index
+
+    def _vector_bytes(self) -> float:
+        """Of the vector, its links on all levels, and where they are."""
+        links = self.settings.hnsw_m
+        return 4 * self.dim + 4 * (2 * links + links / (links - 1)) + 12
+
+    @property
+    def filling_bytes(self) -> int:
+        """Of the vectors once more, while they are put in order."""
+        return self.n * self.dim * 4
+
+    def reach(self) -> tuple[int, int, tuple[int, ...]]:
+        """From 16 candidates to all, 8,192 at most."""
+        if given := self.settings.ef_search:
+            return given, given, (0,)
+        return 16, min(max(self.n, 16), 8192), (0,)
+
+    def tune(self, width: Width) -> None:
+        """Set efSearch."""
+        self.index.hnsw.efSearch = width.search
+
+    def work(self, width: Width) -> float:
+        """Each candidate's neighbours are read from anywhere."""
+        return width.search * 4.0 * self.dim * self.settings.hnsw_m * _RANDOM_READ
+
+    def _vectors(self) -> Any:
+        return faiss.downcast_index(self.index.storage)
+
+    def add(self, first: int, block_BD: Vectors, within_B: Mask) -> None:
+        """Add the rows that are `within` to the graph."""
+        if within_B.any():
+            self.index.add(np.ascontiguousarray(block_BD[within_B]))
+            self._rows.append(first + np.flatnonzero(within_B))
+
+    def close(self, rows_Q: Rows, vectors_QD: Vectors) -> None:
+        """Add the rest, and number all as they came: faiss numbers them in the order in which they are added."""
+        if len(rows_Q):
+            self.index.add(np.ascontiguousarray(vectors_QD))
+        self.index.permute_entries(np.argsort(np.concatenate([*self._rows, rows_Q])))
 
 
-def candidate_kinds(settings: IndexSettings, n: int) -> list[Kind]:
+class Lists(Flat):
+    """Lists of 4-bit codes around centroids (IVF-PQ), with the vectors of all rows beside them to compare candidates by."""
+
+    name = "ivf-pq"
+    withholds = True
+
+    def _made(self) -> Any:
+        recipe = f"IVF{self._list_count()},PQ{self._parts()}x4fs,RFlat"
+        index: Any = faiss.index_factory(self.dim, recipe, faiss.METRIC_INNER_PRODUCT)
+        lists: Any = faiss.downcast_index(index.base_index)
+        lists.cp.seed = self.settings.seed
+        lists.cp.spherical = True
+        lists.cp.min_points_per_centroid = 1  # our own bound is in _list_count; faiss would warn on its own terms
+        lists.pq.cp.niter = _CODE_ROUNDS
+        return index
+
+    def take(self, index: Any) -> None:
+        """Go on with an index that holds rows; the vectors beside its lists are taken anew."""
+        self.index = index
+
+    @property
+    def lists(self) -> Any:
+        """The faiss index of the lists themselves."""
+        return faiss.downcast_index(self.index.base_index)
+
+    def _list_count(self) -> int:
+        """How many lists there are to be.
+
+        The square root of n: twice as many took twice the time to build and answered a third fewer queries at recall 0.95
+        (60,000 sentence vectors of width 384).
+        """
+        n, wanted = self.n, self.settings.nlist
+        if wanted > n:
+            raise ConfigError("more lists than vectors", where="nlist", got=wanted, expected=f"at most {n}")
+        return wanted or max(1, min(math.isqrt(n), n // _MIN_PER_LIST))
+
+    def _lists_there(self) -> int:
+        """Those that it has: a table that has grown since would be given more of them."""
+        return min(int(self.lists.nlist), self.n)
+
+    def _parts(self) -> int:
+        """How many codes stand for a vector; faiss wants equal parts, so it is the nearest number that divides the width."""
+        wanted = max(1, self.dim // (self.settings.pq_dims or (2 if self.dim >= 64 else 1)))
+        return next(parts for parts in range(wanted, 0, -1) if self.dim % parts == 0)
+
+    @property
+    def training_rows(self) -> int:
+        """Vectors for the centroids and the codes."""
+        return min(self.n, max(_TRAIN_PER_LIST * self._lists_there(), 4096))
+
+    def _vector_bytes(self) -> float:
+        """Of the vector, its codes and its number."""
+        return 4 * self.dim + self._code_bytes()
+
+    @property
+    def index_bytes(self) -> int:
+        """With the centroids."""
+        return super().index_bytes + self._lists_there() * self.dim * 4
+
+    def _code_bytes(self) -> int:
+        return math.ceil(self._parts() / 2) + _ID
+
+    def reach(self) -> tuple[int, int, tuple[int, ...]]:
+        """From one list to all, and twice to 128 times the candidates."""
+        lists, asked = self._lists_there(), self.settings
+        narrow, wide = (min(asked.nprobe, lists),) * 2 if asked.nprobe else (1, lists)
+        return narrow, wide, ((asked.refine,) if asked.refine else (2, 4, 8, 16, 32, 64, 128))
+
+    def tune(self, width: Width) -> None:
+        """Set nprobe, and how many candidates are compared."""
+        self.lists.nprobe, self.index.k_factor = width.search, width.refine
+
+    def work(self, width: Width) -> float:
+        """Codes are read in order, the vectors of candidates from anywhere."""
+        codes = width.search * self.n / self._lists_there() * self._code_bytes()
+        return codes + width.refine * K * 4 * self.dim * _RANDOM_READ
+
+    def learn(self, training_TD: Vectors) -> None:
+        """Learn the centroids of the lists, then the codes.
+
+        The centroids are products of large matrices and take all threads. The codes are hundreds of clusterings of two
+        dimensions, too small to share: on two busy cores 192 of them took 35 s of processor time with two threads, most of it
+        waiting for each other, and 2.5 s with one.
+        """
+        held: Any = faiss
+        lists = held.extract_index_ivf(self.index)
+        lists.train_q1(len(training_TD), held.swig_ptr(training_TD), False, lists.metric_type)
+        with faiss_threads(1):
+            self.index.train(training_TD)
+
+    def begin(self) -> None:
+        """Take the memory of the vectors beside the lists, to be written to: what `add` copies would be touched twice."""
+        held: Any = faiss
+        self._store = held.downcast_index(self.index.refine_index)
+        self._store.reset()
+        self._store.codes.resize(self.n * self._store.code_size)
+        store = held.rev_swig_ptr(self._store.codes.data(), self.n * self._store.code_size)
+        self._beside_ND: Vectors = store.view(np.float32).reshape(self.n, -1)
+
+    def add(self, first: int, block_BD: Vectors, within_B: Mask) -> None:
+        """Put the rows that are `within` into the lists, and all vectors beside them."""
+        self._beside_ND[first : first + len(block_BD)] = block_BD
+        if within_B.any():
+            self.lists.add_with_ids(block_BD[within_B], first + np.flatnonzero(within_B))
+
+    def ready(self) -> None:
+        """All vectors are beside the lists now."""
+        self._store.ntotal = self.index.ntotal = self.n
+
+    def close(self, rows_Q: Rows, vectors_QD: Vectors) -> None:
+        """Put the rest into the lists."""
+        if len(rows_Q):
+            self.lists.add_with_ids(vectors_QD, rows_Q)
+
+
+KINDS: dict[str, type[Flat]] = {kind.name: kind for kind in (Flat, Graph, Lists)}
+
+
+def kind_names(settings: IndexSettings, n: int) -> list[str]:
     """The kinds to try for `n` vectors until one reaches the recall; under auto the last one is exact.
 
     Of 60,000 sentence vectors of width 384, on one core at recall 0.95 (measured with the vectors beside codes and links
-    in half precision): ivf-pq 18,000 queries/s after 3 s of building, hnsw of 16 neighbours 6,700 after 15 s, rabitq 5,000,
-    panorama 1,500, flat 670. So auto takes ivf-pq or nothing but vectors.
+    in half precision): ivf-pq 18,000 queries/s after 3 s of building, hnsw of 16 neighbours 6,700 after 15 s, flat 670. So
+    auto takes ivf-pq or nothing but vectors.
     """
-    if settings.type in _OF_MANY and n < LEAST:
-        return [KINDS["flat"]]
+    if settings.type == "ivf-pq" and n < _CODES_FROM:
+        return ["flat"]
     if settings.type != "auto":
-        return [KINDS[settings.type]]
-    return [KINDS["flat"]] if n < _FLAT_BELOW else [KINDS["ivf-pq"], KINDS["flat"]]
-
-
-def list_count(n: int, settings: IndexSettings) -> int:
-    """How many lists an index over `n` vectors has.
-
-    The square root of n: twice as many took twice the time to build and answered a third fewer queries at recall 0.95
-    (60,000 sentence vectors of width 384).
-
-    Raises:
-        ConfigError: more lists than vectors are asked for.
-    """
-    if settings.nlist > n:
-        raise ConfigError("more lists than vectors", where="nlist", got=settings.nlist, expected=f"at most {n}")
-    return settings.nlist or max(1, min(math.isqrt(n), n // _MIN_PER_LIST))
-
-
-def _make_flat(dim: int, n: int, settings: IndexSettings) -> Any:
-    return faiss.IndexFlatIP(dim)
-
-
-def _make_hnsw(dim: int, n: int, settings: IndexSettings) -> Any:
-    index: Any = faiss.IndexHNSWFlat(dim, settings.hnsw_m, faiss.METRIC_INNER_PRODUCT)
-    index.hnsw.efConstruction = settings.ef_construction
-    index.hnsw.rng = faiss.RandomGenerator(settings.seed)  # type: ignore[attr-defined]
-    return index
-
-
-def _make_nsg(dim: int, n: int, settings: IndexSettings) -> Any:
-    made: Any = faiss.IndexNSGFlat
-    return made(dim, settings.nsg_degree, faiss.METRIC_INNER_PRODUCT)
-
-
-def _lists_of(codes: Callable[[int, IndexSettings], str]) -> Callable[[int, int, IndexSettings], Any]:
-    """Make lists of what `codes` says, in the language of faiss.index_factory, from the width and the settings."""
-
-    def make(dim: int, n: int, settings: IndexSettings) -> Any:
-        recipe = f"IVF{list_count(n, settings)},{codes(dim, settings)}"
-        index: Any = faiss.index_factory(dim, recipe, faiss.METRIC_INNER_PRODUCT)
-        clustering = faiss.extract_index_ivf(index).cp
-        clustering.seed = settings.seed
-        clustering.spherical = True
-        clustering.min_points_per_centroid = 1  # our own bound is in list_count; faiss would warn on its own terms
-        quantizer = getattr(_codes_of(index), "pq", None)
-        if quantizer is not None:
-            quantizer.cp.niter = _CODE_ROUNDS
-        return index
-
-    return make
-
-
-def _codes_of(index: Any) -> Any:
-    """The lists themselves, where vectors stand beside them and where not."""
-    return faiss.downcast_index(index.base_index) if isinstance(index, faiss.IndexRefine) else index
-
-
-def _pq_codes(dim: int, settings: IndexSettings) -> str:
-    return f"PQ{_pq_parts(dim, settings)}x4fs,RFlat"
-
-
-def _pq_parts(dim: int, settings: IndexSettings) -> int:
-    """How many 4-bit codes stand for a vector; faiss wants equal parts, so it is the nearest number that divides the width."""
-    wanted = max(1, dim // (settings.pq_dims or (2 if dim >= 64 else 1)))
-    return next(parts for parts in range(wanted, 0, -1) if dim % parts == 0)
-
-
-def _rabitq_codes(dim: int, settings: IndexSettings) -> str:
-    return f"RaBitQfs{settings.rabitq_bits if settings.rabitq_bits > 1 else ''},RFlat"
-
-
-def _no_training(n: int, settings: IndexSettings) -> int:
-    return 0
-
-
-def _list_training(n: int, settings: IndexSettings) -> int:
-    return min(n, max(_TRAIN_PER_LIST * list_count(n, settings), 4096))
-
-
-def _list_reach(n: int, settings: IndexSettings) -> Reach:
-    lists = list_count(n, settings)
-    if settings.nprobe:
-        return Reach(min(settings.nprobe, lists), min(settings.nprobe, lists))
-    return Reach(1, lists)
-
-
-def _code_reach(n: int, settings: IndexSettings) -> Reach:
-    reach = _list_reach(n, settings)
-    refines = (settings.refine,) if settings.refine else (2, 4, 8, 16, 32, 64, 128)
-    return Reach(reach.narrow, reach.wide, refines)
-
-
-def _graph_reach(n: int, settings: IndexSettings) -> Reach:
-    if settings.ef_search:
-        return Reach(settings.ef_search, settings.ef_search)
-    return Reach(16, min(max(n, 16), 8192))
-
-
-def _nsg_reach(n: int, settings: IndexSettings) -> Reach:
-    if settings.ef_search:
-        return Reach(min(settings.ef_search, n // 2), min(settings.ef_search, n // 2))
-    return Reach(16, min(n // 2, 8192))
-
-
-def _tune_hnsw(index: Any, width: Width) -> None:
-    index.hnsw.efSearch = width.search
-
-
-def _tune_nsg(index: Any, width: Width) -> None:
-    index.nsg.search_L = width.search
-
-
-def _tune_lists(index: Any, width: Width) -> None:
-    faiss.extract_index_ivf(index).nprobe = width.search
-    if width.refine:
-        index.k_factor = width.refine
-
-
-_FLAT = Kind(
-    "flat", "flat", _make_flat, _no_training, lambda n, s: Reach(0, 0), lambda index, width: None, lambda d, s: 4 * d
-)
-KINDS: dict[str, Kind] = {
-    kind.name: kind
-    for kind in (
-        _FLAT,
-        Kind(
-            "hnsw", "graph", _make_hnsw, _no_training, _graph_reach, _tune_hnsw,
-            lambda d, s: 4 * d + 4 * (2 * s.hnsw_m + s.hnsw_m / (s.hnsw_m - 1)) + 12,
-        ),
-        Kind(
-            "nsg", "whole graph", _make_nsg, _no_training, _nsg_reach, _tune_nsg,
-            lambda d, s: 4 * d + 4 * s.nsg_degree,
-        ),
-        Kind(
-            "ivf", "lists", _lists_of(lambda d, s: "Flat"), _list_training, _list_reach, _tune_lists,
-            lambda d, s: 4 * d + _ID,
-        ),
-        Kind(
-            "panorama", "lists", _lists_of(lambda d, s: f"FlatPanorama{min(_PANORAMA_LEVELS, d)}"), _list_training,
-            _list_reach, _tune_lists, lambda d, s: 4 * (d + _PANORAMA_LEVELS + 1) + _ID,
-        ),
-        Kind(
-            "ivf-pq", "lists", _lists_of(_pq_codes), _list_training, _code_reach, _tune_lists,
-            lambda d, s: 4 * d + math.ceil(_pq_parts(d, s) / 2) + _ID,
-        ),
-        Kind(
-            "rabitq", "lists", _lists_of(_rabitq_codes), _list_training, _code_reach, _tune_lists,
-            lambda d, s: 4 * d + s.rabitq_bits * d / 8 + 8 + _ID,
-        ),
-    )
-}  # fmt: skip
+        return [settings.type]
+    return ["flat"] if n < _FLAT_BELOW else ["ivf-pq", "flat"]

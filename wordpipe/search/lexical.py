@@ -21,9 +21,8 @@ import numpy.typing as npt
 from wordpipe.errors import ArtifactError
 from wordpipe.search.analysis import Analyser, looks_english
 from wordpipe.search.hits import Hits, best_of
-from wordpipe.search.lexical_settings import Language, LexicalSettings
-from wordpipe.search.postings import Postings, TermCounter, merged
-from wordpipe.search.terms import Terms
+from wordpipe.search.postings import Postings, TermCounter, Terms, merged
+from wordpipe.search.settings import Language, LexicalSettings
 
 __all__ = ["Analyser", "LexicalIndex", "LexicalSettings", "TermScore"]
 

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from wordpipe.errors import InputError
 from wordpipe.search.hits import Hits, best_of
-from wordpipe.search.recall import K
+from wordpipe.search.kinds import K
 from wordpipe.search.vectors import faiss_threads, unit_vectors
 
 __all__ = ["EXACT_BELOW", "Hits", "Vectors", "row_vectors", "search"]

@@ -1,22 +1,40 @@
-"""Settings of `wordpipe index`."""
+"""Settings of `wordpipe index`: of the vectors, and of lexical search, which an index carries beside them."""
 
 import re
 from typing import Literal
 
 from pydantic import field_validator
 
-from wordpipe.search.lexical_settings import LexicalSettings
-from wordpipe.settings import setting
+from wordpipe.settings import Settings, setting
 
-__all__ = ["IndexSettings", "KindName"]
+__all__ = ["IndexSettings", "KindName", "Language", "LexicalSettings"]
 
-KindName = Literal["auto", "flat", "hnsw", "nsg", "ivf", "ivf-pq", "rabitq", "panorama"]
+KindName = Literal["auto", "flat", "hnsw", "ivf-pq"]
+Language = Literal[
+    "auto", "none", "arabic", "armenian", "basque", "catalan", "danish", "dutch", "english", "finnish", "french", "german",
+    "greek", "hindi", "hungarian", "indonesian", "irish", "italian", "lithuanian", "nepali", "norwegian", "portuguese",
+    "romanian", "russian", "serbian", "spanish", "swedish", "tamil", "turkish", "yiddish",
+]  # fmt: skip
 
 _UNITS = {"": 1, "K": 1000, "M": 1000**2, "G": 1000**3, "T": 1000**4}
 _SIZE = r"(\d+(?:\.\d+)?)\s*([KMGT]?)B?"
 
-_GRAPH = "Graphs (hnsw, nsg)"
-_LISTS = "Lists (ivf, ivf-pq, rabitq, panorama)"
+_GRAPH = "Graphs (hnsw)"
+_LISTS = "Lists (ivf-pq)"
+
+
+class LexicalSettings(Settings):
+    """How texts are found by their words: BM25 over stems, as Lucene scores it."""
+
+    language: Language = setting(
+        "auto",
+        "whose endings are cut off words (Snowball); auto: English where the texts look so, else none",
+        section="Lexical search",
+    )
+    k1: float = setting(
+        1.2, "BM25: how soon a word that comes again in a text stops counting", ge=0, le=10, expert=True
+    )
+    b: float = setting(0.75, "BM25: how much a long text pays for its length; 0 = nothing", ge=0, le=1, expert=True)
 
 
 class IndexSettings(LexicalSettings):
@@ -26,9 +44,8 @@ class IndexSettings(LexicalSettings):
 
     type: KindName = setting(
         "auto",
-        "the kind of index; flat: exact; ivf-pq: lists of codes, the best compared by their vectors; rabitq: the same with a "
-        "bit per number; ivf, panorama: lists of vectors; hnsw, nsg: graphs; auto: flat for few vectors, else ivf-pq where it "
-        "finds enough",
+        "the kind of index; flat: exact; ivf-pq: lists of codes, the best compared by their vectors; hnsw: a graph; auto: flat "
+        "for few vectors, else ivf-pq where it finds enough",
         section="The index",
     )
     recall: float = setting(
@@ -51,19 +68,17 @@ class IndexSettings(LexicalSettings):
     nprobe: int = setting(0, "lists that a search looks at; 0 = as many as the recall needs", ge=0, expert=True)
     refine: int = setting(
         0,
-        "candidates per answer of ivf-pq and rabitq that are compared by their vectors; 0 = as the recall needs",
+        "candidates per answer of ivf-pq that are compared by their vectors; 0 = as the recall needs",
         ge=0,
         expert=True,
     )
     pq_dims: int = setting(
         0, "numbers of a vector that share one 4-bit code of ivf-pq; 0 = 2, or 1 below 64", ge=0, le=64, expert=True
     )
-    rabitq_bits: int = setting(1, "bits per number of a rabitq code", ge=1, le=9, expert=True)
     hnsw_m: int = setting(32, "neighbours per vector in an hnsw graph", ge=2, le=256, section=_GRAPH, expert=True)
     ef_construction: int = setting(
         100, "candidates looked at when a vector enters an hnsw graph", ge=1, le=10_000, expert=True
     )
-    nsg_degree: int = setting(32, "neighbours per vector in an nsg graph", ge=2, le=256, expert=True)
     ef_search: int = setting(
         0, "candidates that a search of a graph looks at; 0 = as many as the recall needs", ge=0, expert=True
     )

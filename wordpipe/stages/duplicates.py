@@ -3,7 +3,6 @@
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from wordpipe.artifacts.layout import matrix_of
 from wordpipe.artifacts.reader import Artifact
@@ -12,9 +11,8 @@ from wordpipe.artifacts.tables import read_batches, read_schema, row_count
 from wordpipe.errors import ConfigError, InputError
 from wordpipe.metrics.vectors import unit_rows
 from wordpipe.runtime import Progress
-from wordpipe.search.near_duplicates import Groups, group_all, group_by_index
+from wordpipe.search.duplicates import all_links, groups_of, index_links
 from wordpipe.stages.making import PathLike, RunOptions
-from wordpipe.stages.open_index import OpenIndex
 
 __all__ = ["duplicates"]
 
@@ -46,54 +44,45 @@ def duplicates(
         raise ConfigError("not a cosine", where="threshold", got=threshold, expected="-1 to 1")
     run = run or RunOptions()
     with Artifact(artifact, ["index", "sentences"], verify=run.verify) as opened:
-        rows = row_count(opened, opened.kind)
-        found = _grouped(opened, rows, threshold, run)
-        groups = found.members()
-        return {
-            "path": str(artifact),
-            "threshold": threshold,
-            "rows": rows,
-            "pairs": found.pairs,
-            "groups": len(groups),
-            "rows_in_groups": sum(map(len, groups)),
-            "largest": max(map(len, groups), default=0),
-            "exact": rows <= EXACT_UP_TO,
-            "shown": _told(opened, groups[:n]),
-        }
+        rows, batches = row_count(opened, opened.kind), read_batches(opened, opened.kind, ["vector"])
+        blocks = (unit_rows(matrix_of(batch.column("vector")))[0] for batch in batches)
 
+        def report(done: int) -> None:
+            run.report(Progress("comparing", done, rows, "rows"))
 
-def _grouped(opened: Artifact, rows: int, threshold: float, run: RunOptions) -> Groups:
-    def report(done: int) -> None:
-        run.report(Progress("comparing", done, rows, "rows"))
+        if rows <= EXACT_UP_TO:
+            links = all_links(np.concatenate(list(blocks)), threshold, report)
+        elif opened.kind == "index":
+            from wordpipe.stages.open_index import OpenIndex
 
-    blocks = (
-        unit_rows(matrix_of(batch.column("vector")))[0] for batch in read_batches(opened, opened.kind, ["vector"])
-    )
-    if rows <= EXACT_UP_TO:
-        return group_all(np.concatenate(list(blocks)), threshold, report)
-    if opened.kind != "index":
-        raise InputError(
-            "too many rows to compare all pairs",
-            where=opened.path,
-            got=f"{rows:,}",
-            expected=f"at most {EXACT_UP_TO:,} without an index",
-            hint=f"wordpipe index {opened.path} -o INDEX, then ask that",
-        )
-    return group_by_index(OpenIndex(opened).index, blocks, rows, threshold, report)
-
-
-def _told(opened: Artifact, groups: list[npt.NDArray[np.int64]]) -> list[list[dict[str, Any]]]:
-    """The rows of each group, with their cosines with its first."""
-    if not groups:
-        return []
-    wanted = np.unique(np.concatenate(groups))
-    columns = [name for name in read_schema(opened, opened.kind).names if name not in ("vector", "title")]
-    reader = RowReader(opened, opened.kind, [*columns, "vector"])
-    row_of = dict(zip(wanted.tolist(), reader.fetch(wanted.tolist()), strict=True))
-    return [[_row(row_of, int(group[0]), row) for row in group.tolist()] for group in groups]
+            links = index_links(OpenIndex(opened).index, blocks, rows, threshold, report)
+        else:
+            raise InputError(
+                "too many rows to compare all pairs",
+                where=opened.path,
+                got=f"{rows:,}",
+                expected=f"at most {EXACT_UP_TO:,} without an index",
+                hint=f"wordpipe index {opened.path} -o INDEX, then ask that",
+            )
+        groups, pairs = groups_of(links, rows)
+        wanted = np.unique(np.concatenate(groups[:n])).tolist() if groups[:n] else []
+        columns = [name for name in read_schema(opened, opened.kind).names if name != "title"]
+        row_of = dict(zip(wanted, RowReader(opened, opened.kind, columns).fetch(wanted), strict=True))
+    return {
+        "path": str(artifact),
+        "threshold": threshold,
+        "rows": rows,
+        "pairs": pairs,
+        "groups": len(groups),
+        "rows_in_groups": sum(map(len, groups)),
+        "largest": max(map(len, groups), default=0),
+        "exact": rows <= EXACT_UP_TO,
+        "shown": [[_row(row_of, int(group[0]), row) for row in group.tolist()] for group in groups[:n]],
+    }
 
 
 def _row(row_of: dict[int, dict[str, Any]], first: int, row: int) -> dict[str, Any]:
+    """A row, and its cosine with the first of its group."""
     pair = unit_rows(np.array([row_of[first]["vector"], row_of[row]["vector"]], dtype=np.float32))[0]
     told = {name: value for name, value in row_of[row].items() if name != "vector"}
     return {"id": row, **told, "cosine": min(1.0, float(pair[0] @ pair[1]))}

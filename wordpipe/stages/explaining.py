@@ -11,15 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from wordpipe.search.feedback import Moved
 from wordpipe.search.hits import Hits
-from wordpipe.search.mixing import span, stretched
-from wordpipe.search.retrieval import Found, Retriever
+from wordpipe.search.hybrid import Found, Moved, Retriever, span, stretched
 from wordpipe.sentences.encoder import TextParts
 
 if TYPE_CHECKING:
-    from wordpipe.stages.asking import EncodedTexts
-    from wordpipe.stages.open_index import OpenIndex
+    from wordpipe.stages.open_index import EncodedTexts, OpenIndex
 
 __all__ = ["Explainer", "explained_cosine"]
 

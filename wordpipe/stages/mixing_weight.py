@@ -13,9 +13,8 @@ from wordpipe.artifacts.rows import RowReader
 from wordpipe.artifacts.tables import read_batches, row_count
 from wordpipe.search.exact import nearest
 from wordpipe.search.hits import Hits
+from wordpipe.search.hybrid_weight import ENOUGH, LEAST, UNMEASURED, PseudoQueries, Space, draw_queries, measured_mix
 from wordpipe.search.lexical import LexicalIndex
-from wordpipe.search.measured_mix import UNMEASURED, Space, measured_mix
-from wordpipe.search.pseudo_queries import ENOUGH, LEAST, PseudoQueries, draw_queries
 from wordpipe.sentences.encoder import TextEncoder, learned_from_pairs
 from wordpipe.stages.encoders import carried_encoder
 from wordpipe.stages.making import Job

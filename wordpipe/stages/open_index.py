@@ -1,7 +1,8 @@
 """An index over texts: asked by vectors, by words, or by both."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import islice
 from typing import Any
@@ -16,21 +17,51 @@ from wordpipe.artifacts.rows import RowReader
 from wordpipe.artifacts.tables import read_batches, read_schema, row_count
 from wordpipe.errors import ArtifactError, InputError
 from wordpipe.search.hits import Hits
+from wordpipe.search.hybrid import FEEDBACK, Found, Moved, Retriever, Way, towards_answers
 from wordpipe.search.lexical import LexicalIndex
-from wordpipe.search.retrieval import Found, Retriever
 from wordpipe.sentences.encoder import ENCODER_FILE, EncodedBatch, TextEncoder
-from wordpipe.stages.answers import Answers, Ask, Opened, printable
-from wordpipe.stages.asking import EncodedTexts
 from wordpipe.stages.explaining import Explainer
 from wordpipe.stages.lexical import has_lexical, open_lexical
-from wordpipe.stages.routes import Route, Way, routes_of
+from wordpipe.stages.query import Answers, Ask, Opened, printable
 from wordpipe.stages.row_vectors import RowVectors
 
-__all__ = ["OpenIndex"]
+__all__ = ["EncodedTexts", "OpenIndex", "Route", "routes_of"]
 
 _SUGGESTED = 5  # unknown words of a batch: to compare one with 100,000 others takes 0.1 s
 
 Mask = npt.NDArray[np.bool_]
+Floats = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """How one query is asked.
+
+    Attributes:
+        way: by vectors, by words, or by both.
+        by_words: its words that have no vector but stand in the texts: what made it another way than it would have been.
+    """
+
+    way: Way
+    by_words: tuple[str, ...] = ()
+
+
+def routes_of(way: Way, queries: EncodedBatch, stands: Callable[[str], bool]) -> list[Route]:
+    """A route for every query.
+
+    A query whose unknown words stand in the texts is asked by both; by words alone where it has no vector at all, as a mix
+    would then only scale down what the words found.
+
+    Args:
+        way: of the queries whose words all have vectors, or stand nowhere.
+        queries: Q of them.
+        stands: whether a word stands in any of the texts.
+    """
+    routes = []
+    for unknown, empty in zip(queries.unknown, queries.empty.tolist(), strict=True):
+        by_words = tuple(word for word in dict.fromkeys(unknown) if stands(word))
+        routes.append(Route("lexical" if empty else "hybrid", by_words) if by_words else Route(way))
+    return routes
 
 
 class OpenIndex(Opened):
@@ -43,7 +74,7 @@ class OpenIndex(Opened):
     @cached_property
     def index(self) -> Any:
         """The faiss index."""
-        from wordpipe.search.files import read_index
+        from wordpipe.search.vectors import read_index
 
         with self.artifact.open(INDEX_FILE) as file:
             size = next(o.bytes for o in self.artifact.manifest.outputs if o.path == INDEX_FILE)
@@ -106,18 +137,25 @@ class OpenIndex(Opened):
             ArtifactError: the index has no words to be asked by, or does not belong to its encoder.
         """
         texts = [printable(text) for text in texts]
-        way = self._way(ask)
+        way, allowed = self._way(ask), self.allowed(ask)
         batch = None if way == "lexical" else self.encoder.encode(texts)
         routes = [Route(way)] * len(texts) if batch is None else self._routes(way, batch, ask)
-        encoded = EncodedTexts(self, texts, batch, self.allowed(ask), ask.feedback)
-        asked = {route.way: encoded.retriever(route.way, self._weight(ask)) for route in routes}
-        found = self._found(texts, routes, asked, k, ask)
+        asked = {route.way: EncodedTexts(self, route.way, ask, texts, batch, allowed) for route in routes}
+        found = [Found(Hits.none())] * len(texts)
+        for way, one in asked.items():  # those that go one way are asked together
+            numbers = [number for number, route in enumerate(routes) if route.way == way]
+            some = [texts[number] for number in numbers]
+            answers = one.find_documents(some, k, self.documents) if ask.per_document else one.find(some, k)
+            for number, answer in zip(numbers, answers, strict=True):
+                found[number] = answer
         hits = self.rows_of([one.hits.at_least(ask.min_score) for one in found])
         if ask.explain:
-            explainers = {way: Explainer(self, retriever, encoded) for way, retriever in asked.items()}
-            for text, route, one, told in zip(texts, routes, found, hits, strict=True):
-                for row, hit in zip(one.hits.rows.tolist(), told, strict=False):  # the hits are the first of the rows
-                    hit["explain"] = explainers[route.way](text, row, self.embedded_text(hit), one)
+            explainers = {way: Explainer(self, one, one) for way, one in asked.items()}
+            for text, route, answer, told in zip(texts, routes, found, hits, strict=True):
+                for row, hit in zip(
+                    answer.hits.rows.tolist(), told, strict=False
+                ):  # the hits are the first of the rows
+                    hit["explain"] = explainers[route.way](text, row, self.embedded_text(hit), answer)
         unknown = self._unknown(batch, routes) if batch else [{} for _ in texts]
         return [
             Answers(text, told, words, by_words=[*route.by_words], way=route.way)
@@ -169,17 +207,15 @@ class OpenIndex(Opened):
     def embedded_text(self, row: dict[str, Any]) -> str:
         """What the encoder read of a row."""
         settings = json.loads(self.artifact.read(ENCODER + ENCODER_FILE)).get("settings", {})
-        titled = (
-            settings.get("with_title", False) and settings.get("unit", "sentence") != "sentence" and row.get("title")
-        )
-        return f"{row['title']}\n{row['text']}" if titled else str(row["text"])
+        titled = settings.get("with_title", False) and settings.get("unit", "sentence") != "sentence"
+        return f"{row['title']}\n{row['text']}" if titled and row.get("title") else str(row["text"])
 
     @cached_property
     def vectors_of(self) -> RowVectors:
         """Gives the unit vectors of some rows, ascending."""
         return RowVectors(self.artifact, "index")
 
-    def answer_vectors(self, rows_R: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
+    def answer_vectors(self, rows_R: npt.NDArray[np.int64]) -> Floats:
         """The same, of a few rows that nobody asks for again: some indexes have them, and of others none are kept."""
         from wordpipe.search.query import row_vectors
 
@@ -207,26 +243,13 @@ class OpenIndex(Opened):
         bound = ask.mode == "dense" or ask.min_score is not None or ask.weight == 1 or not has_lexical(self.artifact)
         return routes_of(way, batch, (lambda _: False) if bound else lambda word: self.lexical.knows(word))
 
-    def _found(
-        self, texts: Sequence[str], routes: Sequence[Route], asked: Mapping[Way, Retriever], k: int, ask: Ask
-    ) -> list[Found]:
-        """What each query found; those that go one way are asked together."""
-        found = [Found(Hits.none())] * len(texts)
-        for way, retriever in asked.items():
-            numbers = [number for number, route in enumerate(routes) if route.way == way]
-            some = [texts[number] for number in numbers]
-            answers = retriever.find_documents(some, k, self.documents) if ask.per_document else retriever.find(some, k)
-            for number, answer in zip(numbers, answers, strict=True):
-                found[number] = answer
-        return found
-
-    def _weight(self, ask: Ask) -> float:
+    def weight(self, ask: Ask) -> float:
         """The share of the vectors in a hybrid score."""
         measured = self._fact("lexical", "weight")
         return ask.weight if ask.weight is not None else 0.5 if measured is None else float(measured)
 
     def _rows_where(self, condition: str) -> Mask:
-        from wordpipe.search.conditions import rows_where
+        from wordpipe.search.filters import rows_where
 
         def batches(names: Sequence[str]) -> Any:
             return read_batches(self.artifact, "index", list(names) or ["id"])
@@ -240,3 +263,61 @@ class OpenIndex(Opened):
         words = dict.fromkeys(word for some in batch.unknown for word in some if word not in standing)
         near = {word: suggest(word) for word in islice(words, _SUGGESTED)}
         return [{word: near.get(word, []) for word in some} for some in batch.unknown]
+
+
+class EncodedTexts(Retriever):
+    """Q texts that are asked of an index in one way.
+
+    Args:
+        index: what is asked.
+        way: by vectors, by words, or by both.
+        ask: how; of it the weight and the feedback.
+        texts: equal ones have equal vectors.
+        batch: their vectors; None where they are asked by words alone.
+        allowed: (N,) the rows that may be found; None: all.
+    """
+
+    def __init__(
+        self,
+        index: OpenIndex,
+        way: Way,
+        ask: Ask,
+        texts: Sequence[str],
+        batch: EncodedBatch | None,
+        allowed: Mask | None,
+    ) -> None:
+        super().__init__(way, index.weight(ask), FEEDBACK if ask.feedback is None else ask.feedback)
+        self._index, self._batch, self._allowed = index, batch, allowed
+        self._number_of = {text: number for number, text in enumerate(texts)}
+
+    def dense(self, texts: Sequence[str], k: int) -> list[Hits]:
+        """The k nearest rows of each; none for a text without a vector."""
+        return self._nearest(self._vectors(texts), k)
+
+    def lexical(self, texts: Sequence[str], k: int) -> list[Hits]:
+        """The k best rows of each by its words."""
+        return self._index.lexical.search(texts, k, self._allowed)
+
+    def again(self, texts: Sequence[str], first: Sequence[Hits], k: int) -> list[Hits]:
+        """The k nearest rows of each, moved towards its first answers."""
+        return self._nearest(self.moved(texts, first).vectors, k)
+
+    def moved(self, texts: Sequence[str], first: Sequence[Hits]) -> Moved:
+        """The vectors of texts after a look at their first answers."""
+        return towards_answers(self._vectors(texts), first, self._index.answer_vectors, self.take)
+
+    def _vectors(self, texts: Sequence[str]) -> Floats:
+        """Of texts that were encoded; zero where one has none."""
+        assert self._batch is not None
+        numbers = [self._number_of[text] for text in texts]
+        return np.where(self._batch.empty[numbers, None], 0, self._batch.vectors[numbers])
+
+    def _nearest(self, vectors_QD: Floats, k: int) -> list[Hits]:
+        from wordpipe.search.query import search
+
+        there = np.flatnonzero(vectors_QD.any(axis=1))
+        found = [Hits.none()] * len(vectors_QD)
+        answers = search(self._index.index, vectors_QD[there], k, self._allowed, vectors=self._index.vectors_of)
+        for number, hits in zip(there.tolist(), answers, strict=True):
+            found[number] = hits
+        return found

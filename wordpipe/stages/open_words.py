@@ -11,8 +11,8 @@ import numpy.typing as npt
 from wordpipe.errors import ConfigError
 from wordpipe.metrics.vectors import has_direction, unit_rows
 from wordpipe.search.hits import Hits, best_of
-from wordpipe.stages.answers import Answers, Ask, Opened, printable, without_no_count
 from wordpipe.stages.open_index import OpenIndex
+from wordpipe.stages.query import Answers, Ask, Opened, printable, without_no_count
 from wordpipe.stages.word_vectors import read_word_vectors
 from wordpipe.words.table import Question, WordVectors
 

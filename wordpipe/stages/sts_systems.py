@@ -16,8 +16,7 @@ import numpy.typing as npt
 
 from wordpipe.errors import ConfigError
 from wordpipe.search.analysis import looks_english
-from wordpipe.search.lsi import LatentSpace
-from wordpipe.search.tfidf import Tfidf
+from wordpipe.search.tfidf import LatentSpace, Tfidf
 from wordpipe.sentences.scored_pairs import ScoredPairs
 from wordpipe.stages.judged_encoders import JudgedEncoder
 from wordpipe.tokens.words import WordSplitter

@@ -20,7 +20,7 @@ from scipy.sparse import csr_array, diags_array
 from wordpipe.compiled import read_only
 from wordpipe.errors import InputError
 from wordpipe.model.seeds import seed_of
-from wordpipe.search.lsi import LatentSpace
+from wordpipe.search.tfidf import LatentSpace
 from wordpipe.sentences.static_sums import sum_texts
 from wordpipe.training.contrast.pair_text import PairText, rows_of
 from wordpipe.training.permutation import mixed_bits

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.search.vectors import unit
-from wordpipe.search import near_duplicates
-from wordpipe.search.near_duplicates import group_all, group_by_index
+from wordpipe.search import duplicates
+from wordpipe.search.duplicates import all_links, groups_of, index_links
 
 
 def by_hand(vectors_ND: np.ndarray, threshold: float) -> tuple[int, set[frozenset[int]]]:
@@ -38,26 +38,27 @@ def test_groups_are_those_of_a_walk(seed, rows, threshold):
     index = faiss.IndexFlatIP(4)
     index.add(vectors_ND)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(near_duplicates, "_BLOCK", 7)
-        patch.setattr(near_duplicates, "_LINKS", 5)
-        patch.setattr(near_duplicates, "_NEIGHBOURS", 64)
+        patch.setattr(duplicates, "_BLOCK", 7)
+        patch.setattr(duplicates, "_LINKS", 5)
+        patch.setattr(duplicates, "_NEIGHBOURS", 64)
         seen: list[int] = []
-        found = group_all(vectors_ND, threshold, seen.append)
-        asked = group_by_index(index, iter(np.array_split(vectors_ND, 3)), rows, threshold, seen.append)
-    for one in (found, asked):
-        assert one.pairs == pairs
-        assert {frozenset(group.tolist()) for group in one.members()} == groups
-    assert [len(group) for group in found.members()] == sorted(map(len, groups), reverse=True)
+        found = groups_of(all_links(vectors_ND, threshold, seen.append), rows)
+        blocks = np.array_split(vectors_ND, 3)
+        asked = groups_of(index_links(index, blocks, rows, threshold, seen.append), rows)
+    for members, linked in (found, asked):
+        assert linked == pairs
+        assert {frozenset(group.tolist()) for group in members} == groups
+    assert [len(group) for group in found[0]] == sorted(map(len, groups), reverse=True)
     assert not rows or seen[-1] == rows
 
 
 def test_memory_is_that_of_a_block_where_every_row_is_near_every_other(monkeypatch):
-    monkeypatch.setattr(near_duplicates, "_LINKS", 1 << 12)
+    monkeypatch.setattr(duplicates, "_LINKS", 1 << 12)
     vectors_ND = unit(3_000, 4, 1)
-    group_all(vectors_ND[:8], 0.5, lambda _: None)  # imports
+    groups_of(all_links(vectors_ND[:8], 0.5, lambda _: None), 8)  # imports
     tracemalloc.start()
-    found = group_all(vectors_ND, -1.0, lambda _: None)
+    groups, pairs = groups_of(all_links(vectors_ND, -1.0, lambda _: None), 3_000)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert (found.pairs, len(found.members())) == (3_000 * 2_999 // 2, 1)
+    assert (pairs, len(groups)) == (3_000 * 2_999 // 2, 1)
     assert peak < 80e6  # scores 36 MB, masks 27; all links at once took 765

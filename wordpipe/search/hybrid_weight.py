@@ -1,33 +1,92 @@
-"""How words and vectors are best mixed, measured with queries that were made of the texts themselves.
+"""How words and vectors are best mixed, measured with queries that nobody asked: they are made of the texts themselves.
 
-A query that was cut out of a row looks for what is left of that row. The rest is a row of its own, numbered after the N
-rows of the index, and stands in for the whole wherever that was found.
+Where a document is many rows, a row looks for the others of its document. Where it is one, its title looks for the document,
+read without its title; and where there are no titles, some words in a row look for what is left of their text when they are
+cut out of it. What is left of a row is a row of its own, numbered after the N rows of the index, and stands in for the whole
+wherever that was found.
 """
 
 import math
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from wordpipe.search.feedback import FEEDBACK, VectorsOf, towards_answers
 from wordpipe.search.hits import Hits, best_of
+from wordpipe.search.hybrid import CANDIDATES, FEEDBACK, VectorsOf, mix, towards_answers, weight_by_merit
 from wordpipe.search.lexical import LexicalIndex
-from wordpipe.search.mixing import CANDIDATES, mix, weight_by_merit
-from wordpipe.search.pseudo_queries import PseudoQueries
 
-__all__ = ["UNMEASURED", "MeasuredMix", "Space", "measured_mix"]
+__all__ = ["ENOUGH", "LEAST", "UNMEASURED", "MeasuredMix", "PseudoQueries", "Space", "draw_queries", "measured_mix"]
 
 UNMEASURED = 0.3
 """The dense share that lost least where it cannot be measured: vectors of a small corpus are the weaker half."""
 
-_LEAST, _MOST = 0.05, 0.8  # of the dense share: neither side is left out on the word of a few hundred queries
+_LEAST_SHARE, _MOST_SHARE = (
+    0.05,
+    0.8,
+)  # of the dense share: neither side is left out on the word of a few hundred queries
 _MOST_OF_TRAINED = 0.5
 """Of vectors that were trained on pairs, most likely out of these very texts: they find their own titles and spans better than
 what people ask. On Cranfield they had nDCG@10 of 65 for titles and 51 for the queries of people."""
+ENOUGH = 300  # queries: nDCG@10 is then known to about 0.02
+LEAST = 30  # fewer say nothing
+_LEAST_WORDS = 12  # of a text that is looked for
+_STREAM = 0x3E17  # separates these draws from every other use of a seed
 
 Floats = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class PseudoQueries:
+    """Q queries.
+
+    Attributes:
+        how: rows, titles or cuts.
+        texts: the queries.
+        rows: where they come from.
+        rests: what is left of those rows without them, which they should find; none where others are wanted.
+        others: the other rows that each should find; none where `rests` are wanted.
+    """
+
+    how: str
+    texts: list[str]
+    rows: list[int]
+    rests: list[str]
+    others: list[set[int]] = field(default_factory=list)
+
+    def of_rows(self, rows: Sequence[int]) -> "PseudoQueries":
+        """The same queries, whose row n is called rows[n]."""
+        return replace(self, rows=[rows[row] for row in self.rows])
+
+
+def draw_queries(
+    titles: Sequence[str], texts: Sequence[str], among: Sequence[int] | None = None
+) -> PseudoQueries | None:
+    """Draw at most 300 queries from the documents of a collection, the same each time; None where there are too few.
+
+    Args:
+        titles: of N documents, empty where there is none.
+        texts: without the titles.
+        among: rows to draw from; None: all.
+    """
+    rng = np.random.default_rng(_STREAM)
+    drawn = rng.permutation(len(texts) if among is None else np.array(among, dtype=np.int64)).tolist()
+    rows = [row for row in drawn if len(texts[row].split()) >= _LEAST_WORDS]
+    titled = [row for row in rows if titles[row].strip()][:ENOUGH]
+    if len(titled) >= LEAST:
+        return PseudoQueries("titles", [titles[row] for row in titled], titled, [texts[row] for row in titled])
+    if len(rows) < LEAST:
+        return None
+    cuts = [_cut(texts[row].split(), rng) for row in rows[:ENOUGH]]
+    return PseudoQueries("cuts", [part for part, _ in cuts], rows[:ENOUGH], [rest for _, rest in cuts])
+
+
+def _cut(words: Sequence[str], rng: np.random.Generator) -> tuple[str, str]:
+    """Six to twelve words in a row, but at most half of the text; and what is left."""
+    size = min(int(rng.integers(6, 13)), len(words) // 2)
+    start = int(rng.integers(len(words) - size + 1))
+    return " ".join(words[start : start + size]), " ".join([*words[:start], *words[start + size :]])
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +134,7 @@ def measured_mix(asked: PseudoQueries, space: Space, lexical: LexicalIndex, *, t
     looking = _Looking(asked, space, lexical)
     near, worded = looking.near(looking.queries_QD), looking.worded()
     merit = weight_by_merit(looking.ndcg(near), looking.ndcg(worded))
-    weight = min(max(round(merit, 2), _LEAST), _MOST_OF_TRAINED if trained else _MOST)
+    weight = min(max(round(merit, 2), _LEAST_SHARE), _MOST_OF_TRAINED if trained else _MOST_SHARE)
     first = [mix(one, other, weight, FEEDBACK) for one, other in zip(near, worded, strict=True)]
     again = looking.near(towards_answers(looking.queries_QD, first, looking.vectors).vectors)
     hybrid = [mix(one, other, weight, 10) for one, other in zip(again, worded, strict=True)]

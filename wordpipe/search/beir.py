@@ -4,22 +4,43 @@
     queries.jsonl    {"_id": …, "text": …} a line
     qrels.tsv        query-id, corpus-id, score, parted by tabs, below a header; or TREC's query, 0, document, grade
 
-A document's text is its title, a blank and its text, as BEIR and MTEB join them.
+A document's text is its title, a blank and its text, as BEIR and MTEB join them. Every system answers each query with rows of
+documents and their scores, best first. Shapes: N documents, Q queries, M measures.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from wordpipe.errors import InputError
+import numpy as np
+import numpy.typing as npt
 
-__all__ = ["Collection", "CollectionFile", "read_collection"]
+from wordpipe.errors import InputError
+from wordpipe.metrics.ranking import MEASURES, judge_ranking, table_of, trec_order
+from wordpipe.metrics.statistics import mean_interval, paired_difference
+from wordpipe.runtime import Progress, Report
+from wordpipe.search.exact import nearest_of
+from wordpipe.search.hits import Hits, best_of
+from wordpipe.search.lexical import Analyser, LexicalIndex
+from wordpipe.search.tfidf import LatentSpace, Tfidf
+
+__all__ = [
+    "Collection",
+    "CollectionFile",
+    "baselines",
+    "differences",
+    "figures",
+    "judge",
+    "rankings",
+    "read_collection",
+]
 
 _SHOWN = 60  # characters of a wrong line
 
 Grades = dict[str, dict[str, int]]
 """Query → judged document → grade."""
+Array = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -168,3 +189,76 @@ def _lines(file: CollectionFile) -> Iterator[tuple[int, str]]:
 def _wrong(file: CollectionFile, number: int, line: str, expected: str) -> NoReturn:
     shown = line if len(line) <= _SHOWN else line[: _SHOWN - 1] + "…"
     raise InputError("this line does not belong", where=f"{file.where}:{number}", got=repr(shown), expected=expected)
+
+
+def baselines(
+    collection: Collection, lexical: LexicalIndex, lsi_dim: int, depth: int, report: Report
+) -> dict[str, list[Hits]]:
+    """What systems that need no training answer: bm25, tfidf and lsi, which see the same terms.
+
+    Args:
+        collection: documents and queries.
+        lexical: the index of the documents' words; BM25 is Lucene's.
+        lsi_dim: directions of latent semantic indexing.
+        depth: answers to each query.
+        report: told what is done.
+    """
+    passages, questions = collection.passages, collection.questions
+    answers = {"bm25": lexical.search(questions, depth)}
+    tfidf = Tfidf.fit(passages, Analyser(lexical.settings.language))
+    sparse_NV, asked_QV = tfidf.vectors(passages), tfidf.vectors(questions)
+    products = (asked_QV @ sparse_NV.T).tocsr()
+    answers["tfidf"] = [
+        best_of(products.indices[start:end], products.data[start:end], depth)
+        for start, end in zip(products.indptr, products.indptr[1:], strict=False)
+    ]
+    report(Progress("latent semantic indexing"))
+    latent = LatentSpace.fit(sparse_NV, lsi_dim)
+    answers["lsi"] = nearest_of(latent.vectors(asked_QV), latent.vectors(sparse_NV), depth)
+    return answers
+
+
+def rankings(collection: Collection, answers: Sequence[Hits], *, drop_identical: bool) -> list[list[str]]:
+    """The answers to each query by the ids of documents, in the order in which trec_eval reads them.
+
+    Args:
+        collection: N documents, Q queries.
+        answers: one for each query.
+        drop_identical: leave out a document of the same id as the query.
+    """
+    found = []
+    for query, hits in zip(collection.queries, answers, strict=True):
+        names = [collection.documents[row] for row in hits.rows.tolist()]
+        order = trec_order(names, hits.scores)
+        found.append([names[at] for at in order if not (drop_identical and names[at] == query)])
+    return found
+
+
+def judge(collection: Collection, found: Sequence[Sequence[str]]) -> Array:
+    """The figures of every query, (Q, M) float64; a query that is not answered has 0 in all of them."""
+    return table_of(
+        [judge_ranking(names, collection.grades[query]) for query, names in zip(collection.queries, found, strict=True)]
+    )
+
+
+def figures(table_QM: Array, draws: int) -> dict[str, Any]:
+    """Means over the queries, and where 95 % of draws of as many queries have them."""
+    metrics, intervals = {}, {}
+    for name, values_Q in zip(MEASURES, table_QM.T, strict=True):
+        metrics[name] = round(float(values_Q.mean()), 6)
+        found = mean_interval(values_Q, draws=draws) if draws else None
+        intervals[name] = None if found is None else np.round(found, 6).tolist()
+    return {"metrics": metrics, "intervals": intervals}
+
+
+def differences(table_QM: Array, other_QM: Array, draws: int) -> Mapping[str, Any] | None:
+    """How a system differs from another on the same queries: difference, interval and p of every measure."""
+    if not draws:
+        return None
+    found = {}
+    for name, one_Q, other_Q in zip(MEASURES, table_QM.T, other_QM.T, strict=True):
+        apart = paired_difference(one_Q, other_Q, draws=draws)
+        found[name] = apart and {
+            "difference": round(apart.mean, 6), "interval": np.round(apart.interval, 6).tolist(), "p": round(apart.p, 6),
+        }  # fmt: skip
+    return found
