@@ -1,6 +1,6 @@
 """The patterns that byte-level tokenizers cut text with, as tokenizers and tiktoken both read them."""
 
-__all__ = ["CHARACTERS", "CL100K", "GPT2", "KNOWN_PATTERNS", "MARKS", "O200K", "pattern_named_by"]
+__all__ = ["CHARACTERS", "CL100K", "GPT2", "KNOWN_PATTERNS", "MARKS", "O200K"]
 
 GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 CL100K = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
@@ -13,10 +13,6 @@ MARKS = CL100K.replace(r"[^\r\n\p{L}\p{N}]?\p{L}+", r"[^\r\n\p{L}\p{M}\p{N}]?[\p
     r"[^\s\p{L}\p{N}]+", r"[^\s\p{L}\p{M}\p{N}]+"
 )  # CL100K in which marks are letters: the vowel signs of Thai and Hindi stay in their words
 CHARACTERS = r"[\s\S]"  # each by itself
-_NAMES = {
-    "gpt2": GPT2, "r50k": GPT2, "p50k": GPT2, "cl100k": CL100K, "llama3": CL100K, "llama-3": CL100K, "o200k": O200K,
-}  # fmt: skip
-
 KNOWN_PATTERNS = frozenset(
     {
         GPT2, CL100K, MARKS, O200K, CHARACTERS,
@@ -24,8 +20,3 @@ KNOWN_PATTERNS = frozenset(
         " {2,}", r"(?<![ ▁])[ ▁]+\z|\A ",  # what conversion from sentencepiece puts there
     }
 )  # fmt: skip
-
-
-def pattern_named_by(name: str) -> str | None:
-    """The pattern of a published vocabulary that the file name tells; None where it tells nothing."""
-    return next((pattern for part, pattern in _NAMES.items() if part in name.lower()), None)

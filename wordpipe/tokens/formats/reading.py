@@ -1,10 +1,8 @@
-"""Opening a tokenizer that exists, whatever program made it.
+"""Opening a tokenizer that exists: a `tokenizer.json` or a folder of transformers becomes one `tokenizers.Tokenizer`.
 
-A `tokenizer.json`, a folder of transformers, a sentencepiece `.model` and a `.tiktoken` file all become one
-`tokenizers.Tokenizer`. What cannot be converted so that the ids stay the same is refused, with the reason.
+What cannot be converted so that the ids stay the same is refused, with the reason.
 """
 
-import base64
 import json
 import re
 from collections.abc import Callable, Iterator
@@ -14,23 +12,22 @@ from typing import Any
 from tokenizers import Tokenizer
 
 from wordpipe.errors import InputError
-from wordpipe.tokens.formats.charsmap import charsmap_fault
 from wordpipe.tokens.formats.foreign import open_tokenizer, read_file
-from wordpipe.tokens.formats.sentencepiece_file import read_sentencepiece
-from wordpipe.tokens.formats.tiktoken_file import read_tiktoken
-from wordpipe.tokens.formats.transformers_folder import read_folder
+from wordpipe.tokens.formats.transformers_folder import CONVERTER, read_folder
 from wordpipe.tokens.patterns import KNOWN_PATTERNS
 
 __all__ = ["open_tokenizer", "read_tokenizer"]
 
-_TAKEN = "a tokenizer.json, a transformers folder, a sentencepiece .model or a .tiktoken file"
+_TAKEN = "a tokenizer.json or a transformers folder"
+# a protobuf whose first field is a piece that begins with its text; a token in base64 and its rank
+_SENTENCEPIECE, _TIKTOKEN = re.compile(rb"\n[\x03-\x7f]\n"), re.compile(rb"[A-Za-z0-9+/]+={0,2} \d+\r?(\n|\Z)")
 
 
 def read_tokenizer(path: Path, *, warn: Callable[[str], None] | None = None) -> Tokenizer:
     """Read a tokenizer, with truncation and padding switched off: nothing is cut in silence.
 
     Args:
-        path: a tokenizer.json, a transformers folder, a sentencepiece .model or a .tiktoken file.
+        path: a tokenizer.json or a transformers folder.
         warn: told what was assumed, one line each.
 
     Raises:
@@ -42,22 +39,25 @@ def read_tokenizer(path: Path, *, warn: Callable[[str], None] | None = None) -> 
     if not path.is_file():
         raise InputError("no such tokenizer", where=path, expected=_TAKEN)
     data = read_file(path)
-    if path.suffix == ".tiktoken":
-        beside = path.with_name(f"{path.name}.json")
-        return _checked(
-            read_tiktoken(data, str(path), read_file(beside) if beside.is_file() else None, warn), path, warn
+    if data.lstrip()[:1] != b"{":
+        raise _unknown(path, data)
+    return _checked(open_tokenizer(data, where=str(path)), path, warn)
+
+
+def _unknown(path: Path, data: bytes) -> InputError:
+    """The error for a file that is not ours to read: who converts it."""
+    if path.suffix == ".tiktoken" or _TIKTOKEN.match(data):
+        return InputError(
+            "a tiktoken file, which transformers converts", where=path, expected=_TAKEN,
+            hint=f"from transformers.convert_slow_tokenizer import TikTokenConverter; "
+            f"TikTokenConverter({path.name!r}, pattern=…, extra_special_tokens=[…]).converted().save('tokenizer.json')",
+        )  # fmt: skip
+    if path.suffix in (".model", ".spm") or _SENTENCEPIECE.match(data):
+        return InputError(
+            "a sentencepiece model, which transformers converts", where=path, expected=_TAKEN, hint=CONVERTER
         )
-    if data.lstrip()[:1] == b"{":
-        return _checked(open_tokenizer(data, where=str(path)), path, warn)
-    if path.suffix in (".model", ".spm"):
-        return _checked(read_sentencepiece(data, str(path)), path, warn)
-    raise InputError("not a kind of tokenizer that is known", where=path, expected=_TAKEN, hint=_hint(path))
-
-
-def _hint(path: Path) -> str | None:
-    if path.name in ("vocab.txt", "vocab.json", "merges.txt"):
-        return f"name the folder: {path.parent}"
-    return None
+    hint = f"name the folder: {path.parent}" if path.name in ("vocab.txt", "vocab.json", "merges.txt") else None
+    return InputError("not a kind of tokenizer that is known", where=path, expected=_TAKEN, hint=hint)
 
 
 def _silent(_: str) -> None:
@@ -65,7 +65,7 @@ def _silent(_: str) -> None:
 
 
 def _checked(tokenizer: Tokenizer, path: Path, warn: Callable[[str], None]) -> Tokenizer:
-    """Refuse an empty vocabulary, ids that no table can hold and damaged tables; warn of patterns that may run very long."""
+    """Refuse an empty vocabulary, ids that no table can hold; warn of patterns that may run very long."""
     vocabulary = tokenizer.get_vocab(with_added_tokens=True)
     if not vocabulary:
         raise InputError("the tokenizer has no tokens", where=path)
@@ -76,20 +76,12 @@ def _checked(tokenizer: Tokenizer, path: Path, warn: Callable[[str], None]) -> T
             got=f"{len(vocabulary)} tokens, the last id is {top}",
         )
     parts = json.loads(tokenizer.to_str())
-    _check_tables(parts, str(path))
     for pattern in _strange_patterns(parts):
         warn(
             f"{path}: its pattern {pattern!r} is not one that is known to take time in proportion to the text; on text "
             "made for it, it may run very long"
         )
     return tokenizer
-
-
-def _check_tables(parts: dict[str, Any], where: str) -> None:
-    """Refuse normalisation tables that tokenizers would walk out of."""
-    for table in _values(parts.get("normalizer"), "precompiled_charsmap"):
-        if (fault := charsmap_fault(base64.b64decode(table))) is not None:
-            raise InputError("the normalisation table is damaged", where=where, got=fault)
 
 
 def _strange_patterns(parts: dict[str, Any]) -> list[str]:

@@ -13,7 +13,9 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre
 from wordpipe.errors import InputError
 from wordpipe.tokens.formats.foreign import Foreign, open_tokenizer, read_file, read_json
 
-__all__ = ["read_folder"]
+__all__ = ["CONVERTER", "read_folder"]
+
+CONVERTER = "write a tokenizer.json with transformers: AutoTokenizer.from_pretrained(FOLDER).save_pretrained(OUT)"
 
 _ROLES = ("unk", "pad", "cls", "sep", "mask", "bos", "eos")
 _BERT = ("Bert", "DistilBert", "Electra", "MobileBert", "LayoutLM")
@@ -57,10 +59,12 @@ def read_folder(path: Path, warn: Callable[[str], None]) -> Tokenizer:
 
 
 def _nothing_there(path: Path) -> InputError:
-    found = sorted(file.name for pattern in ("*.model", "*.tiktoken") for file in path.glob(pattern))
-    hint = f"its {found[0]} can be read, with the ids of that file: name {path / found[0]}" if found else None
+    found = [file.name for pattern in ("*.model", "*.tiktoken") for file in path.glob(pattern)]
     expected = "tokenizer.json, vocab.txt, or vocab.json and merges.txt"
-    return InputError("the folder holds no tokenizer", where=path, expected=expected, hint=hint)
+    return InputError(
+        "the folder holds no tokenizer", where=path, got=", ".join(sorted(found)) or None, expected=expected,
+        hint=CONVERTER if found else None,
+    )  # fmt: skip
 
 
 def _bert(path: Path, config: Mapping[str, Any], warn: Callable[[str], None]) -> Tokenizer:
@@ -138,7 +142,7 @@ def _known_class(path: Path, config: Mapping[str, Any], known: tuple[str, ...]) 
             where=path / "tokenizer_config.json",
             got=name,
             expected=", ".join(f"{part}Tokenizer" for part in known),
-            hint="write a tokenizer.json with transformers: AutoTokenizer.from_pretrained(…).save_pretrained(…)",
+            hint=CONVERTER,
         )
     return family
 

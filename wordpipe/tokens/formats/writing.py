@@ -2,21 +2,23 @@
 
 import base64
 import hashlib
+import heapq
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from wordpipe.errors import ConfigError
 from wordpipe.tokens.formats.foreign import open_tokenizer
-from wordpipe.tokens.formats.tiktoken_file import BYTE_LETTERS, last_merge
 from wordpipe.tokens.formats.transformers_files import special_names, transformers_files
+from wordpipe.tokens.letters import byte_letters
 from wordpipe.tokens.patterns import GPT2
 
 __all__ = ["FOLDERS", "FORMATS", "Export", "export_tokenizer"]
 
 FOLDERS = ("vocab-merges", "transformers")  # these are folders, the others files
-_LETTER_BYTES = {letter: byte for byte, letter in enumerate(BYTE_LETTERS)}
+_BYTE_LETTERS = byte_letters()
+_LETTER_BYTES = {letter: byte for byte, letter in enumerate(_BYTE_LETTERS)}
 
 
 @dataclass
@@ -193,13 +195,51 @@ def _check_merges(order: list[bytes], places: Mapping[tuple[str, str], int], *, 
     for token in order:
         if len(token) == 1:
             continue
-        pair = last_merge([token[at : at + 1] for at in range(len(token))], ranks)
+        pair = _last_merge([token[at : at + 1] for at in range(len(token))], ranks)
         if pair is None and ignore_merges:
             continue  # taken only where a whole pre-token is this token, by both
         place = -1 if pair is None else places.get((_letters(pair[0]), _letters(pair[1])), -1)
         if place <= before:
             raise _CannotHoldError(f"no order of ranks makes the token {_letters(token)!r} as the merges do")
         before = place
+
+
+def _last_merge(symbols: Sequence[bytes], ranks: Mapping[bytes, int]) -> tuple[bytes, bytes] | None:
+    """The two parts that a token is made from: its symbols joined, the lowest rank first and itself never.
+
+    Args:
+        symbols: its single bytes.
+        ranks: token → rank.
+
+    Returns:
+        None where more than two parts are left, so that joining never makes this token.
+    """
+    parts: list[bytes | None] = list(symbols)
+    whole, left = b"".join(symbols), len(parts)
+    before, after = list(range(-1, left - 1)), list(range(1, left + 1))
+    heap: list[tuple[int, int, bytes]] = []
+
+    def offer(at: int, other: int) -> None:
+        joined = parts[at] + parts[other]  # type: ignore[operator]  # both are there
+        if joined != whole and joined in ranks:
+            heapq.heappush(heap, (ranks[joined], at, joined))
+
+    for at in range(left - 1):
+        offer(at, at + 1)
+    while heap:
+        _, at, joined = heapq.heappop(heap)
+        one, next_at = parts[at], after[at]
+        if one is None or next_at >= len(parts) or one + (parts[next_at] or b"") != joined:
+            continue
+        parts[at], parts[next_at], left = joined, None, left - 1
+        after[at] = after[next_at]
+        if after[at] < len(parts):
+            before[after[at]] = at
+            offer(at, after[at])
+        if before[at] >= 0:
+            offer(before[at], at)
+    found = [part for part in parts if part is not None]
+    return (found[0], found[1]) if left == 2 else None
 
 
 def _bytes_of(token: str) -> bytes:
@@ -210,7 +250,7 @@ def _bytes_of(token: str) -> bytes:
 
 
 def _letters(token: bytes) -> str:
-    return "".join(BYTE_LETTERS[byte] for byte in token)
+    return "".join(_BYTE_LETTERS[byte] for byte in token)
 
 
 def _parts(data: bytes, where: str) -> tuple[dict[str, Any], dict[str, int]]:
