@@ -46,7 +46,9 @@ OPTIONS: dict[str, dict[str, Removed]] = {
     "embed": {},
     "index": {},
     "query": {},
-    "evaluate tokenizer": {},
+    "evaluate tokenizer": {
+        "sizes": Removed("train another size in seconds: wordpipe tokenize CORPUS --counts TOKENS --vocab-size N"),
+    },
     "evaluate words": {},
     "evaluate model": {},
     "evaluate sts": {},

@@ -111,9 +111,10 @@ def test_a_damaged_table_in_a_tokenizer_json_is_the_files_fault(tmp_path):
     assert read_tokenizer(written(tmp_path, "good.json", data)).encode("A").tokens == ["a"]
     table = charsmap({"A": "a"})
     wrong = table[:4] + b"\xff" * 4 + table[8:]  # the root's children are far outside
+    damaged = data.replace(base64.b64encode(table), base64.b64encode(wrong))
+    encoder = Encoder(read_tokenizer(written(tmp_path, "x.json", damaged)))
     with pytest.raises(InputError, match="cannot encode the text"):
-        damaged = data.replace(base64.b64encode(table), base64.b64encode(wrong))
-        list(Encoder(read_tokenizer(written(tmp_path, "x.json", damaged))).encode([pa.array(["A ab"])]))
+        list(encoder.encode([pa.array(["A ab"])]))
 
 
 def test_an_empty_vocabulary_is_refused(tmp_path):

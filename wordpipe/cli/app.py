@@ -140,7 +140,7 @@ _evaluate = LazyGroup(
                 "Judge word vectors on similarity and analogies, side by side.",
             ),
             "model": (
-                "wordpipe.cli.evaluate_model:model",
+                "wordpipe.cli.evaluate:model",
                 "Judge language models by how much a text surprises them, side by side.",
             ),
             "sts": (
