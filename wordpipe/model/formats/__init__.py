@@ -4,8 +4,8 @@
 and `model.safetensors`, the weights by name. Every class that computes what some of our models compute has a file here,
 which says which models those are, what its keys and weights are called and how ours become theirs:
 
-    encoder     modernbert    bert    eurobert
-    decoder     llama    mistral (and ministral)    gpt2    mpt
+    encoder     modernbert    bert
+    decoder     llama (and mistral)    gpt2
     either      own: what transformers has no class for, in our own words
 
 Read in this order: `family` (what such a file has to say), `llama` (the shortest of them), `families` (the choice),
