@@ -105,10 +105,8 @@ def _write(
 ) -> None:
     """The model's folder: transformers loads it, and sentence-transformers gives the same vectors."""
     model, config = start.model, start.model.config
-    ids = {role: getattr(config, f"{role}_id") for role in ("pad", "bos", "eos", "cls", "sep", "mask")}
-    tokenizer, names = framed_tokenizer(
-        data, ids | {"unk": start.special.unk}, causal=False, vocab_size=config.vocab_size
-    )
+    ids = config.special_ids | {"unk": start.special.unk}
+    tokenizer, names = framed_tokenizer(data, ids, causal=False, vocab_size=config.vocab_size)
     save_hf(model, config, job.write)
     for name, content in transformers_files(tokenizer, names, max_len=config.max_len).items():
         job.write(name, content)

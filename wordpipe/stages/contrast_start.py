@@ -10,6 +10,7 @@ from tokenizers import Tokenizer
 from wordpipe.artifacts.reader import Artifact
 from wordpipe.artifacts.tables import read_batches
 from wordpipe.errors import ArtifactError
+from wordpipe.model.config import ROLES
 from wordpipe.model.initialise import new_model
 from wordpipe.model.language_model import LanguageModel
 from wordpipe.stages.carried import TOKENIZER, WEIGHTS_FILE
@@ -145,7 +146,7 @@ def _checked(special: SpecialIds, settings: ContrastiveSettings) -> SpecialIds:
 
 def _with_dropout(model: LanguageModel, special: SpecialIds, dropout: float) -> LanguageModel:
     """The same weights in a model with dropout that knows its special ids."""
-    ids = {f"{role}_id": getattr(special, role) for role in ("pad", "bos", "eos", "cls", "sep", "mask")}
+    ids = {f"{role}_id": getattr(special, role) for role in ROLES}
     other = LanguageModel(replace(model.config, dropout=dropout, **ids))
     other.load_state_dict(model.state_dict())
     return other

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from wordpipe.artifacts.reader import Artifact
 from wordpipe.artifacts.tables import read_batches
 from wordpipe.errors import ArtifactError, ConfigError
-from wordpipe.model.formats.values import CONFIG
+from wordpipe.model.formats.family import CONFIG
 from wordpipe.sentences.encoder import TextEncoder
 from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.stages.carried import TOKENIZER

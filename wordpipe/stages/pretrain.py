@@ -116,8 +116,7 @@ def _write(job: Job, training: Training, tokenizer_files: Mapping[str, bytes], s
 def _tokenizer_files(data: bytes, work: Work) -> dict[str, bytes]:
     """The tokenizer for the model's folder, which adds what each training sequence had."""
     config = work.config
-    roles = ("pad", "bos", "eos", "cls", "sep", "mask")
-    ids = {role: getattr(config, f"{role}_id") for role in roles} | {"unk": work.special.unk}
+    ids = config.special_ids | {"unk": work.special.unk}
     tokenizer, names = framed_tokenizer(data, ids, causal=config.causal, vocab_size=config.vocab_size)
     side = "left" if config.causal else "right"  # a decoder goes on from the last position
     return transformers_files(tokenizer, names, max_len=config.max_len, padding_side=side)

@@ -10,7 +10,7 @@ from tokenizers import Tokenizer
 
 from wordpipe.tokens.letters import byte_letters
 
-__all__ = ["Vocabulary", "is_byte_level", "unknown_token", "vocabulary_of"]
+__all__ = ["Vocabulary", "frame_of", "is_byte_level", "unknown_token", "vocabulary_of"]
 
 
 @dataclass(frozen=True)
@@ -81,3 +81,12 @@ def _types(part: Any) -> set[str]:
 def number_of_ids(tokenizer: Tokenizer) -> int:
     """How many rows a table of all ids has: one more than the largest id, as foreign files may leave numbers out."""
     return max(tokenizer.get_vocab().values(), default=-1) + 1
+
+
+def frame_of(tokenizer: Tokenizer) -> tuple[list[int], list[int]]:
+    """The ids that a tokenizer puts before and after a text."""
+    probe = tokenizer.encode("a")
+    marks = probe.special_tokens_mask
+    before = marks.index(0) if 0 in marks else len(marks)
+    after = marks[::-1].index(0) if 0 in marks else 0
+    return probe.ids[:before], probe.ids[len(marks) - after :]

@@ -11,8 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from wordpipe.model.config import ModelConfig
-from wordpipe.model.formats.family import Entry, Family, stacked, whole
-from wordpipe.model.formats.values import choice, flag, integer, number, refuse_others
+from wordpipe.model.formats.family import Entry, Family, choice, flag, integer, number, refuse_others, stacked, whole
 
 __all__ = ["BERT"]
 

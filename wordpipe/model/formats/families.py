@@ -6,12 +6,11 @@ from typing import Any
 from wordpipe.errors import ArtifactError, ConfigError
 from wordpipe.model.config import ModelConfig
 from wordpipe.model.formats.bert import BERT
-from wordpipe.model.formats.family import Family
+from wordpipe.model.formats.family import CONFIG, Family, integer, refusal, refuse_others, special
 from wordpipe.model.formats.gpt2 import GPT2
 from wordpipe.model.formats.llama import LLAMA, MISTRAL, WRITTEN_BEFORE
 from wordpipe.model.formats.modernbert import MODERNBERT
 from wordpipe.model.formats.own import OWN
-from wordpipe.model.formats.values import CONFIG, SPECIAL, integer, refusal, refuse_others, special
 
 __all__ = ["FAMILIES", "NOTE", "config_from_hf", "config_to_hf", "family_of", "native_class", "why_not"]
 
@@ -59,7 +58,7 @@ def config_to_hf(config: ModelConfig) -> dict[str, Any]:
     shared = {"model_type": family.model_type, "torch_dtype": "float32"}
     if family is OWN:
         return family.to_hf(config) | shared
-    ids = {f"{role}_token_id": getattr(config, f"{role}_id") for role in SPECIAL}
+    ids = {f"{role}_token_id": number for role, number in config.special_ids.items()}
     if config.mask_id is None:
         del ids["mask_token_id"]  # a class that has one may refuse null
     note = {NOTE: _SINUSOIDAL} if config.positions == "sinusoidal" else {}

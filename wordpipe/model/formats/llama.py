@@ -14,8 +14,20 @@ from dataclasses import replace
 from typing import Any
 
 from wordpipe.model.config import ModelConfig
-from wordpipe.model.formats.family import Entry, Family, stacked, whole
-from wordpipe.model.formats.values import choice, flag, integer, number, refusal, refuse_others, same_flag, theta
+from wordpipe.model.formats.family import (
+    Entry,
+    Family,
+    choice,
+    flag,
+    integer,
+    number,
+    refusal,
+    refuse_others,
+    same_flag,
+    stacked,
+    theta,
+    whole,
+)
 
 __all__ = ["LLAMA", "MISTRAL", "WRITTEN_BEFORE"]
 

@@ -10,8 +10,20 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from wordpipe.model.config import ModelConfig
-from wordpipe.model.formats.family import Entry, Family, one_window, whole
-from wordpipe.model.formats.values import choice, flag, integer, number, refusal, refuse_others, same_flag, theta
+from wordpipe.model.formats.family import (
+    Entry,
+    Family,
+    choice,
+    flag,
+    integer,
+    number,
+    one_window,
+    refusal,
+    refuse_others,
+    same_flag,
+    theta,
+    whole,
+)
 
 __all__ = ["MODERNBERT"]
 

@@ -8,8 +8,7 @@ from dataclasses import fields
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from wordpipe.model.config import ModelConfig
-from wordpipe.model.formats.family import Entry, Family
-from wordpipe.model.formats.values import refusal
+from wordpipe.model.formats.family import Entry, Family, refusal
 
 __all__ = ["OWN"]
 

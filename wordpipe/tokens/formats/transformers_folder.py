@@ -13,7 +13,7 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre
 from wordpipe.errors import InputError
 from wordpipe.tokens.formats.foreign import Foreign, open_tokenizer, read_file, read_json
 
-__all__ = ["CONVERTER", "read_folder"]
+__all__ = ["CONVERTER", "named_tokens", "read_folder"]
 
 CONVERTER = "write a tokenizer.json with transformers: AutoTokenizer.from_pretrained(FOLDER).save_pretrained(OUT)"
 
@@ -70,7 +70,7 @@ def _nothing_there(path: Path) -> InputError:
 def _bert(path: Path, config: Mapping[str, Any], warn: Callable[[str], None]) -> Tokenizer:
     where = str(path / "vocab.txt")
     _known_class(path, config, _BERT)
-    names = _BERT_NAMES | _names(config)
+    names = _BERT_NAMES | named_tokens(config)
     vocabulary = _lines_of_vocabulary(read_file(path / "vocab.txt"), where, warn)
     for role in ("unk", "cls", "sep"):
         if names[role] not in vocabulary:
@@ -108,7 +108,7 @@ def _byte_level(path: Path, config: Mapping[str, Any]) -> Tokenizer:
     family = _known_class(path, config, (*_GPT2, *_ROBERTA))
     vocabulary = read_json(read_file(path / "vocab.json"), where)
     is_roberta = family in _ROBERTA or (not family and "<mask>" in vocabulary)
-    names = (_ROBERTA_NAMES if is_roberta else _GPT2_NAMES) | _names(config)
+    names = (_ROBERTA_NAMES if is_roberta else _GPT2_NAMES) | named_tokens(config)
     if wrong := [
         token for token, number in vocabulary.items() if not isinstance(number, int) or not 0 <= number < 1 << 31
     ]:
@@ -147,7 +147,7 @@ def _known_class(path: Path, config: Mapping[str, Any], known: tuple[str, ...]) 
     return family
 
 
-def _names(config: Mapping[str, Any]) -> dict[str, str]:
+def named_tokens(config: Mapping[str, Any]) -> dict[str, str]:
     """The special tokens that the folder names, by role."""
     found = {role: _content(config.get(f"{role}_token")) for role in _ROLES}
     return {role: token for role, token in found.items() if token}
