@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
 from wordpipe.errors import BudgetError, ConfigError
-from wordpipe.tokens.letters import byte_letters
-from wordpipe.tokens.pretokens import Pretokens
+from wordpipe.tokens.counting import Pretokens
 from wordpipe.tokens.train.alphabet import alphabet_of
 from wordpipe.tokens.train.merges import BpeResult, _Training, merge_prefix, train_bpe, training_bytes
 from wordpipe.tokens.train.pair_table import State
+from wordpipe.tokens.vocabulary import byte_letters
 
 NO_LETTERS: dict[str, Any] = {
     "special_tokens": [], "initial_alphabet": [], "limit_alphabet": None, "continuing_prefix": "",

@@ -11,7 +11,7 @@ from tests.tokens.made_files import sentencepiece_model, tiktoken_file
 from wordpipe.errors import InputError
 from wordpipe.tokens.encoding import Encoder
 from wordpipe.tokens.formats.reading import open_tokenizer, read_tokenizer
-from wordpipe.tokens.patterns import CL100K, GPT2
+from wordpipe.tokens.normal.schemes import CL100K, GPT2
 
 
 def written(folder, name, data):

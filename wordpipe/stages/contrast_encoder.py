@@ -18,7 +18,7 @@ from wordpipe.stages.contrast_telling import ContrastTelling
 from wordpipe.stages.contrast_text import contrast_text, pair_kinds
 from wordpipe.stages.making import Job
 from wordpipe.tokens.formats.reading import open_tokenizer
-from wordpipe.tokens.formats.transformers_files import framed_tokenizer, transformers_files
+from wordpipe.tokens.formats.writing import framed_tokenizer, transformers_files
 from wordpipe.tokens.vocabulary import number_of_ids
 from wordpipe.training.contrast.contrast_learner import Teacher
 from wordpipe.training.contrast.encoder_assembly import EncoderWork, assemble_encoder, pairs_of

@@ -16,7 +16,7 @@ from wordpipe.model.language_model import LanguageModel
 from wordpipe.stages.carried import TOKENIZER, WEIGHTS_FILE
 from wordpipe.stages.making import Job
 from wordpipe.stages.model_start import check_memory, given_model
-from wordpipe.tokens.formats.transformers_files import special_names
+from wordpipe.tokens.formats.writing import special_names
 from wordpipe.tokens.vocabulary import number_of_ids
 from wordpipe.training.contrast.encoder_settings import DEFAULT_POOLING, ContrastiveSettings, Pooling
 from wordpipe.training.contrast.mean_start import start_as_mean

@@ -20,9 +20,9 @@ from wordpipe.artifacts.reader import Artifact
 from wordpipe.artifacts.shards import Shard, read_shard
 from wordpipe.artifacts.shelf import Shelf
 from wordpipe.stages.making import Job
+from wordpipe.tokens.counting import TABLE_BYTES, SpillingTable
 from wordpipe.tokens.cutting import Cut, split_long
-from wordpipe.tokens.spill import TABLE_BYTES, SpillingTable
-from wordpipe.tokens.threads import in_order
+from wordpipe.tokens.encoding import in_order
 
 __all__ = ["Counted", "count_shards"]
 

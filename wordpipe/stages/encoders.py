@@ -12,7 +12,7 @@ from wordpipe.sentences.encoder import TextEncoder
 from wordpipe.sentences.loading import load_encoder
 from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.stages.carried import ENCODER, TOKENIZER, WEIGHTS_FILE
-from wordpipe.tokens.formats.foreign import open_tokenizer
+from wordpipe.tokens.formats.reading import open_tokenizer
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

@@ -15,9 +15,7 @@ from wordpipe.artifacts.shards import Shard, read_shard
 from wordpipe.artifacts.shelf import Shelf
 from wordpipe.stages.making import Job
 from wordpipe.tokens.cutting import Cut, cut_words, row_buffers
-from wordpipe.tokens.encoding import Encoder, RowEncoder, list_array
-from wordpipe.tokens.gathering import Gatherer
-from wordpipe.tokens.threads import in_order
+from wordpipe.tokens.encoding import Encoder, Gatherer, RowEncoder, in_order, list_array
 from wordpipe.tokens.vocabulary import vocabulary_of
 from wordpipe.tokens.wordlist import WordNumbers
 

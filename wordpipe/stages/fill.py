@@ -9,7 +9,7 @@ from wordpipe.model.settings import FillSettings
 from wordpipe.runtime import torch_threads
 from wordpipe.stages.making import PathLike, storage_errors
 from wordpipe.stages.models import OpenModel, open_model, printable
-from wordpipe.tokens.gaps import Gaps
+from wordpipe.tokens.decoding import Gaps
 
 __all__ = ["Candidate", "Filled", "Filler", "fill"]
 

@@ -10,7 +10,7 @@ from wordpipe.model.settings import GenerateSettings
 from wordpipe.runtime import Stopwatch, torch_threads
 from wordpipe.stages.making import PathLike, storage_errors
 from wordpipe.stages.models import OpenModel, open_model, printable
-from wordpipe.tokens.streaming import TextStream
+from wordpipe.tokens.decoding import TextStream
 
 __all__ = ["Generated", "Stopping", "Writing", "generate"]
 

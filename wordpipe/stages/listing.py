@@ -12,8 +12,8 @@ from wordpipe.artifacts.schemas import VOCABULARY
 from wordpipe.stages.counting import Counted
 from wordpipe.stages.making import Job
 from wordpipe.stages.tokenizers import about_left_out, batches_of
+from wordpipe.tokens.counting import SpillingTable, added_up, keep_commonest
 from wordpipe.tokens.settings import TokenizeSettings
-from wordpipe.tokens.spill import SpillingTable, added_up, keep_commonest
 from wordpipe.tokens.wordlist import WordNumbers, fold_counts
 from wordpipe.tokens.words import WordSplitter, piece_splitter
 

@@ -24,7 +24,7 @@ from wordpipe.stages.carried import TOKENIZER
 from wordpipe.stages.making import Job, PathLike
 from wordpipe.stages.model_start import Start, check_memory, extended_training, given_model, start_from_words
 from wordpipe.tokens.formats.reading import open_tokenizer
-from wordpipe.tokens.formats.transformers_files import special_names
+from wordpipe.tokens.formats.writing import special_names
 from wordpipe.tokens.vocabulary import number_of_ids
 from wordpipe.training.assemble import assemble
 from wordpipe.training.execution import make_execution

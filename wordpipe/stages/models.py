@@ -20,10 +20,8 @@ from wordpipe.model.settings import Device
 from wordpipe.runtime import pick_device
 from wordpipe.stages.carried import TOKENIZER
 from wordpipe.stages.making import PathLike
-from wordpipe.tokens.formats.foreign import Foreign
-from wordpipe.tokens.formats.reading import open_tokenizer, read_tokenizer
-from wordpipe.tokens.formats.transformers_files import special_names
-from wordpipe.tokens.formats.transformers_folder import named_tokens
+from wordpipe.tokens.formats.reading import Foreign, named_tokens, open_tokenizer, read_tokenizer
+from wordpipe.tokens.formats.writing import special_names
 from wordpipe.tokens.vocabulary import frame_of, number_of_ids, vocabulary_of
 
 __all__ = ["OpenModel", "open_model", "printable", "read_artifact", "read_folder"]

@@ -11,7 +11,7 @@ from wordpipe.stages.making import Job, Made, PathLike, RunOptions, making
 from wordpipe.stages.model_start import Start
 from wordpipe.stages.model_state import state_files
 from wordpipe.stages.model_training import Telling, Work, announce, check_resume, prepare, train
-from wordpipe.tokens.formats.transformers_files import framed_tokenizer, transformers_files
+from wordpipe.tokens.formats.writing import framed_tokenizer, transformers_files
 from wordpipe.training.loop import Training
 from wordpipe.training.parallel import World, join_world
 from wordpipe.training.settings import CausalSettings, MaskedSettings, PretrainSettings

@@ -10,8 +10,7 @@ from wordpipe.errors import ArtifactError
 from wordpipe.stages.carried import TOKENIZER
 from wordpipe.stages.making import PathLike
 from wordpipe.tokens.formats.reading import open_tokenizer
-from wordpipe.tokens.letters import byte_letters
-from wordpipe.tokens.vocabulary import is_byte_level, unknown_token, vocabulary_of
+from wordpipe.tokens.vocabulary import byte_letters, is_byte_level, unknown_token, vocabulary_of
 
 __all__ = ["segment"]
 

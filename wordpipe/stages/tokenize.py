@@ -30,8 +30,7 @@ from wordpipe.stages.tokenizers import (
     with_counts_of,
 )
 from wordpipe.tokens.cutting import Cut, cut_pretokens, cut_words
-from wordpipe.tokens.normal.schemes import empty_tokenizer, resolve, scheme_of
-from wordpipe.tokens.normal.scripts import script_shares
+from wordpipe.tokens.normal.schemes import empty_tokenizer, resolve, scheme_of, script_shares
 from wordpipe.tokens.settings import TokenizeSettings
 
 __all__ = ["tokenize"]

@@ -17,13 +17,11 @@ from wordpipe.stages.carried import TOKENIZER
 from wordpipe.stages.counting import Counted
 from wordpipe.stages.making import Job
 from wordpipe.stages.sources import file_entry
+from wordpipe.tokens.counting import Kept, Pretokens, added_up, keep_commonest
 from wordpipe.tokens.formats.reading import open_tokenizer, read_tokenizer
-from wordpipe.tokens.pretokens import Pretokens
 from wordpipe.tokens.settings import TokenizeSettings
-from wordpipe.tokens.special import SPECIAL_TOKENS
-from wordpipe.tokens.spill import Kept, added_up, keep_commonest
 from wordpipe.tokens.train.training import train_tokenizer, training_bytes
-from wordpipe.tokens.vocabulary import loses_letters
+from wordpipe.tokens.vocabulary import SPECIAL_TOKENS, loses_letters
 
 __all__ = [
     "batches_of",

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from wordpipe.tokens.cutting import Spans, cut_words, row_buffers
-from wordpipe.tokens.encoding import Encoder
-from wordpipe.tokens.gathering import Gatherer
+from wordpipe.tokens.encoding import Encoder, Gatherer
 from wordpipe.tokens.vocabulary import vocabulary_of
 from wordpipe.tokens.words import WordSplitter
 

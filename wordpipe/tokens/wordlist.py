@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wordpipe.compiled import kernel, read_only
-from wordpipe.tokens.pretokens import Pretokens
+from wordpipe.tokens.counting import Pretokens, SpillingTable
 from wordpipe.tokens.ragged import offsets_of
-from wordpipe.tokens.spill import SpillingTable
 from wordpipe.tokens.units import UnitTable
 from wordpipe.tokens.words import WordSplitter
 

@@ -7,9 +7,8 @@ from typing import Any
 from tokenizers import Tokenizer
 
 from wordpipe.tokens.models.bpe_model import DROPPED, MISSING, BpeModel
-from wordpipe.tokens.models.trie import MAX_BYTES
 from wordpipe.tokens.models.unigram_model import UnigramModel
-from wordpipe.tokens.models.unit_model import UnitModel
+from wordpipe.tokens.models.unit_model import MAX_BYTES, UnitModel
 from wordpipe.tokens.models.wordpiece_model import WordLevelModel, WordPieceModel
 
 __all__ = ["UnitModel", "model_of"]

@@ -10,8 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wordpipe.compiled import kernel
-from wordpipe.tokens.models.trie import Trie, build_trie, find, step
-from wordpipe.tokens.models.unit_model import Bytes, UnitModel, fallback_ids, letter_codes, token_bytes
+from wordpipe.tokens.models.unit_model import (
+    Bytes,
+    Trie,
+    UnitModel,
+    build_trie,
+    fallback_ids,
+    find,
+    letter_codes,
+    step,
+    token_bytes,
+)
 
 __all__ = ["UnigramModel"]
 

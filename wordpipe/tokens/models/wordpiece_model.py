@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wordpipe.compiled import kernel
-from wordpipe.tokens.models.trie import Trie, build_trie, find, step
-from wordpipe.tokens.models.unit_model import UnitModel, token_bytes
+from wordpipe.tokens.models.unit_model import Trie, UnitModel, build_trie, find, step, token_bytes
 
 __all__ = ["WordLevelModel", "WordPieceModel"]
 

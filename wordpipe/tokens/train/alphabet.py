@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from wordpipe.compiled import kernel, read_only
 from wordpipe.errors import ConfigError
-from wordpipe.tokens.letters import byte_letters
-from wordpipe.tokens.pretokens import Pretokens
+from wordpipe.tokens.counting import Pretokens
+from wordpipe.tokens.vocabulary import byte_letters
 
 __all__ = ["Alphabet", "alphabet_of"]
 

@@ -16,11 +16,19 @@ from numpy.typing import NDArray
 
 from wordpipe.compiled import read_only
 from wordpipe.errors import BudgetError, ConfigError
-from wordpipe.tokens.pretokens import Pretokens
+from wordpipe.tokens.counting import Pretokens
 from wordpipe.tokens.train.alphabet import Alphabet, alphabet_of
 from wordpipe.tokens.train.merge_kernels import merge_pairs, name_tokens
-from wordpipe.tokens.train.merge_queue import push_records
-from wordpipe.tokens.train.pair_table import END, State, count_pairs, fill_positions, lay_out, mark_ends, rehash
+from wordpipe.tokens.train.pair_table import (
+    END,
+    State,
+    count_pairs,
+    fill_positions,
+    lay_out,
+    mark_ends,
+    push_records,
+    rehash,
+)
 
 __all__ = ["BpeResult", "merge_prefix", "train_bpe", "training_bytes"]
 

@@ -1,13 +1,13 @@
-"""Counts that do not fit in memory: runs on disk, parted by hash, added up one part at a time.
+"""Distinct pre-tokens and how often each occurs, which a tokenizer is trained from; and counts that do not fit in memory.
 
-A run is a Parquet file of distinct units and their counts, in row groups by the top bits of the unit's hash. A unit is in
-the same part of every run, so the parts are added up one after the other and only one of them is in memory: linear time
-whatever the number of units (the partitioned aggregation of Graefe 1993, "Query evaluation techniques for large
-databases", section 4.2).
+These are runs on disk, parted by hash, added up one part at a time. A run is a Parquet file of distinct units and their
+counts, in row groups by the top bits of the unit's hash. A unit is in the same part of every run, so the parts are added up
+one after the other and only one of them is in memory: linear time whatever the number of units (the partitioned aggregation of
+Graefe 1993, "Query evaluation techniques for large databases", section 4.2).
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from io import RawIOBase
@@ -19,11 +19,49 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from wordpipe.compiled import kernel, read_only
-from wordpipe.tokens.pretokens import Pretokens
 from wordpipe.tokens.ragged import offsets_of
 from wordpipe.tokens.units import UnitTable, hashes_of
 
-__all__ = ["TABLE_BYTES", "Kept", "SpillingTable", "added_up", "keep_commonest", "sorted_units"]
+__all__ = ["TABLE_BYTES", "Kept", "Pretokens", "SpillingTable", "added_up", "keep_commonest", "sorted_units"]
+
+
+@dataclass(frozen=True)
+class Pretokens:
+    """A table of distinct pre-tokens in flat arrays, the commonest first, equal counts in the order of their bytes.
+
+    Attributes:
+        data: uint8 [bytes], the pre-tokens' UTF-8, joined. With byte-level pre-tokenizers this is the text itself, not the
+            printable letters that stand for its bytes in a vocabulary.
+        offsets: int64 [n + 1], where each begins and ends in `data`.
+        counts: int64 [n], how often each occurs; at least 1.
+    """
+
+    data: NDArray[np.uint8]
+    offsets: NDArray[np.int64]
+    counts: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+    @classmethod
+    def of(cls, counts: Mapping[str, int]) -> "Pretokens":
+        """From a mapping in any order."""
+        ordered = sorted(
+            ((text.encode(), count) for text, count in counts.items()), key=lambda item: (-item[1], item[0])
+        )
+        return cls.from_sorted([text for text, _ in ordered], [count for _, count in ordered])
+
+    @classmethod
+    def from_sorted(cls, texts: Iterable[bytes], counts: Iterable[int]) -> "Pretokens":
+        """From rows that are in order already."""
+        texts = list(texts)
+        offsets = offsets_of([len(text) for text in texts])
+        return cls(np.frombuffer(b"".join(texts), np.uint8), offsets, np.fromiter(counts, np.int64, len(texts)))
+
+    def text(self, row: int) -> str:
+        """One pre-token."""
+        return self.data[self.offsets[row] : self.offsets[row + 1]].tobytes().decode()
+
 
 TABLE_BYTES = 16 << 20  # a full table goes to disk as a run of a few MB, and the common units are soon known again
 _BITS = 5  # of a unit's hash: its part
