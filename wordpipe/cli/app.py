@@ -21,7 +21,7 @@ __all__ = ["LazyGroup", "app"]
 _USE = {
     "query": ("wordpipe.cli.query:query", "Find the nearest neighbours of a text or a word."),
     "generate": ("wordpipe.cli.generate:generate", "Continue a text with a causal model."),
-    "fill": ("wordpipe.cli.fill:fill", "Guess the missing words of a text with a masked model."),
+    "fill": ("wordpipe.cli.generate:fill", "Guess the missing words of a text with a masked model."),
     "plot": ("wordpipe.cli.plot:plot", "Draw loss and learning rate of trainings, side by side."),
     "diff": ("wordpipe.cli.diff:diff", "Show which words moved between two tables of word vectors."),
     "evaluate": (
