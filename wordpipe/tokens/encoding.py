@@ -22,7 +22,7 @@ from wordpipe.tokens.formats.reading import Foreign
 from wordpipe.tokens.models.models import UnitModel, model_of
 from wordpipe.tokens.normal.normalising import AddedTokens, added_token_patterns
 from wordpipe.tokens.normal.schemes import Scheme, scheme_of
-from wordpipe.tokens.ragged import offsets_of
+from wordpipe.tokens.ragged import I32, I64, U8, U32, Flags, offsets_of
 from wordpipe.tokens.units import UnitTable
 
 __all__ = ["EncodeUnits", "Encoder", "Gatherer", "RowEncoder", "id_type", "in_order", "list_array"]
@@ -66,9 +66,7 @@ def in_order(work: Callable[[State, Item], Result], items: Iterable[Item], state
 
 
 T = TypeVar("T", bound=np.generic)
-EncodeUnits = Callable[
-    [NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]], tuple[NDArray[np.uint32], NDArray[np.int64]]
-]
+EncodeUnits = Callable[[U8, I64, I64], tuple[U32, I64]]
 """(data uint8, starts int64 [units], ends int64 [units]) → (ids uint32, offsets int64 [units + 1])"""
 
 
@@ -88,7 +86,7 @@ class Gatherer:
         self._offsets = np.zeros(1 << 12, np.int64)
         self._known = 0
 
-    def gather(self, spans: Spans) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+    def gather(self, spans: Spans) -> tuple[U32, I64]:
         """The ids of rows.
 
         Returns:
@@ -141,16 +139,16 @@ def _with_room(array: NDArray[T], used: int, needed: int) -> NDArray[T]:
 
 @kernel
 def _copy(
-    numbers: NDArray[np.int32],
-    ids: NDArray[np.uint32],
-    offsets: NDArray[np.int64],
+    numbers: I32,
+    ids: U32,
+    offsets: I64,
     first: int,
     last: int,
-    row_ends: NDArray[np.int64],
+    row_ends: I64,
     row: int,
     written: int,
-    row_offsets: NDArray[np.int64],
-    out: NDArray[np.uint32],
+    row_offsets: I64,
+    out: U32,
 ) -> tuple[int, int]:
     """Write the ids of spans `first` to `last - 1`, and where rows end.
 
@@ -178,7 +176,7 @@ _REMEMBERED = 12 << 20  # bytes for the pre-tokens that each thread remembers: a
 class RowEncoder(Protocol):
     """Gives the ids of rows; belongs to one thread."""
 
-    def encode(self, rows: pa.Array) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+    def encode(self, rows: pa.Array) -> tuple[U32, I64]:
         """uint32 [ids] of all rows, int64 [rows + 1] where each row begins and ends."""
         ...
 
@@ -224,7 +222,7 @@ class _ByTokenizers:
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
 
-    def encode(self, rows: pa.Array) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+    def encode(self, rows: pa.Array) -> tuple[U32, I64]:
         with Foreign("the tokenizer cannot encode the text", "tokenizer.json"):
             found = [one.ids for one in self._tokenizer.encode_batch_fast(rows.to_pylist(), add_special_tokens=False)]
         offsets = offsets_of([len(ids) for ids in found])
@@ -240,7 +238,7 @@ class _ByDictionary:
         self._added = added
         self._library = _ByTokenizers(tokenizer)
 
-    def encode(self, rows: pa.Array) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+    def encode(self, rows: pa.Array) -> tuple[U32, I64]:
         marked = self._added.marked(*row_buffers(rows))
         if not marked.any():
             return self._gatherer.gather(self._cut(rows))
@@ -252,9 +250,7 @@ class _ByDictionary:
 def _sure(model: UnitModel) -> EncodeUnits:
     """The compiled model, which refuses what the library refuses."""
 
-    def encode(
-        data: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArray[np.int64]
-    ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+    def encode(data: U8, starts: I64, ends: I64) -> tuple[U32, I64]:
         ids, offsets, unsure = model.encode(data, starts, ends)
         if unsure.any():
             row = int(np.flatnonzero(unsure)[0])
@@ -268,10 +264,10 @@ def _sure(model: UnitModel) -> EncodeUnits:
     return encode
 
 
-Ragged = tuple[NDArray[np.uint32], NDArray[np.int64]]
+Ragged = tuple[U32, I64]
 
 
-def _interleaved(marked: NDArray[np.bool_], there: Ragged, elsewhere: Ragged) -> Ragged:
+def _interleaved(marked: Flags, there: Ragged, elsewhere: Ragged) -> Ragged:
     """Rows in their order again: the marked ones from `there`, the others from `elsewhere`."""
     lengths = np.empty(len(marked), np.int64)
     lengths[marked], lengths[~marked] = np.diff(there[1]), np.diff(elsewhere[1])
@@ -287,7 +283,7 @@ def id_type(tokenizer: Tokenizer) -> pa.DataType:
     return pa.uint16() if max(tokenizer.get_vocab().values(), default=0) < 1 << 16 else pa.uint32()
 
 
-def list_array(ids: NDArray[np.uint32], offsets: NDArray[np.int64], kind: pa.ListType) -> pa.ListArray:
+def list_array(ids: U32, offsets: I64, kind: pa.ListType) -> pa.ListArray:
     """Ragged rows as an Arrow array of lists."""
     values = pa.array(ids.astype(kind.value_type.to_pandas_dtype(), copy=False))
     return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), values, type=kind)

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wordpipe.compiled import kernel
 from wordpipe.tokens.models.unit_model import (
@@ -23,6 +22,7 @@ from wordpipe.tokens.models.unit_model import (
     letter_codes,
     token_bytes,
 )
+from wordpipe.tokens.ragged import I32, I64, U8, U32, Flags
 
 __all__ = ["DROPPED", "MISSING", "SHORT", "BpeModel", "MergeTable", "build_merges", "merge_long", "merge_short"]
 
@@ -43,8 +43,8 @@ class MergeTable(NamedTuple):
         news: int32 [merges], the new id of each rank.
     """
 
-    pairs: NDArray[np.int64]
-    news: NDArray[np.int32]
+    pairs: I64
+    news: I32
 
 
 def build_merges(merges: Sequence[tuple[int, int, int]]) -> MergeTable:
@@ -56,7 +56,7 @@ def build_merges(merges: Sequence[tuple[int, int, int]]) -> MergeTable:
 
 
 @kernel
-def _merge_slot(pairs: NDArray[np.int64], key: int) -> int:
+def _merge_slot(pairs: I64, key: int) -> int:
     mask = len(pairs) // 2 - 1
     slot = ((key * _MIX) >> 33) & mask
     while pairs[2 * slot] != key and pairs[2 * slot] != -1:
@@ -65,7 +65,7 @@ def _merge_slot(pairs: NDArray[np.int64], key: int) -> int:
 
 
 @kernel
-def _fill(pairs: NDArray[np.int64], merges: NDArray[np.int64]) -> None:
+def _fill(pairs: I64, merges: I64) -> None:
     for rank in range(len(merges)):
         key = (merges[rank, 0] << 32) | merges[rank, 1]
         slot = _merge_slot(pairs, key)
@@ -74,7 +74,7 @@ def _fill(pairs: NDArray[np.int64], merges: NDArray[np.int64]) -> None:
 
 
 @kernel
-def _merge_of(pairs: NDArray[np.int64], left: int, right: int) -> int:
+def _merge_of(pairs: I64, left: int, right: int) -> int:
     """Rank << 32 | new id of a pair of ids, or _NO_MERGE: comparing two compares their ranks."""
     key = (int(left) << 32) | int(right)
     slot = _merge_slot(pairs, key)
@@ -82,7 +82,7 @@ def _merge_of(pairs: NDArray[np.int64], left: int, right: int) -> int:
 
 
 @kernel
-def merge_short(pairs: NDArray[np.int64], symbols: NDArray[np.int32], count: int, best: NDArray[np.int64]) -> int:
+def merge_short(pairs: I64, symbols: I32, count: int, best: I64) -> int:
     """Merge `symbols[:count]` in place; `best` is scratch of at least `count` elements. Returns how many are left."""
     for at in range(count - 1):
         best[at] = _merge_of(pairs, symbols[at], symbols[at + 1])
@@ -107,7 +107,7 @@ def merge_short(pairs: NDArray[np.int64], symbols: NDArray[np.int32], count: int
 
 @kernel
 def merge_long(  # noqa: C901  (one thought: a heap of pairs over a linked list)
-    table: MergeTable, symbols: NDArray[np.int32], count: int, heap: NDArray[np.int64]
+    table: MergeTable, symbols: I32, count: int, heap: I64
 ) -> int:
     """Merge `symbols[:count]` in place; `heap` is scratch of at least `2 * count` elements. Returns how many are left.
 
@@ -162,7 +162,7 @@ def merge_long(  # noqa: C901  (one thought: a heap of pairs over a linked list)
 
 
 @kernel
-def _sink(heap: NDArray[np.int64], size: int, hole: int, entry: int) -> None:
+def _sink(heap: I64, size: int, hole: int, entry: int) -> None:
     """Put an entry into a hole of a heap (four children to a node), or below it."""
     while True:
         child = 4 * hole + 1
@@ -180,7 +180,7 @@ def _sink(heap: NDArray[np.int64], size: int, hole: int, entry: int) -> None:
 
 
 @kernel
-def _float(heap: NDArray[np.int64], hole: int, entry: int) -> None:
+def _float(heap: I64, hole: int, entry: int) -> None:
     """Put an entry at the end of a heap, or above it."""
     while hole > 0:
         parent = (hole - 1) // 4
@@ -209,7 +209,7 @@ class Spelling(NamedTuple):
     """
 
     bytes: Bytes
-    ids: NDArray[np.int32]
+    ids: I32
     unknown: int
     fuse: bool
 
@@ -259,7 +259,7 @@ class BpeModel(UnitModel):
         super().__init__(_encode_bpe, spelling, table, words, scan_up_to)
 
 
-def _letter_ids(vocabulary: Mapping[str, int], prefix: str, suffix: str) -> NDArray[np.int32]:
+def _letter_ids(vocabulary: Mapping[str, int], prefix: str, suffix: str) -> I32:
     ids = np.full((4 if prefix or suffix else 1, CODE_POINTS), -1, np.int32)
     affixes = [("", ""), ("", suffix), (prefix, ""), (prefix, suffix)]
     for row, (before, after) in zip(ids, affixes, strict=False):
@@ -282,9 +282,7 @@ def _numbered(
 
 
 @kernel
-def _fall_back(
-    data: NDArray[np.uint8], at: int, length: int, code: int, source: Bytes, symbols: NDArray[np.int32], count: int
-) -> int:
+def _fall_back(data: U8, at: int, length: int, code: int, source: Bytes, symbols: I32, count: int) -> int:
     """Add the byte tokens of a letter; returns how many there are: 0 if one is missing."""
     if not source.byte_level:
         for offset in range(length):
@@ -301,7 +299,7 @@ def _fall_back(
 
 
 @kernel
-def _spell(data: NDArray[np.uint8], start: int, end: int, spelling: Spelling, symbols: NDArray[np.int32]) -> int:
+def _spell(data: U8, start: int, end: int, spelling: Spelling, symbols: I32) -> int:
     """Write the ids of a unit's letters; returns how many there are, or -1 where tokenizers raises an error.
 
     An unknown token is held back until the next letter shows whether it is fused, and byte tokens do not count as a letter:
@@ -344,16 +342,16 @@ def _spell(data: NDArray[np.uint8], start: int, end: int, spelling: Spelling, sy
 
 @kernel
 def _encode_bpe(
-    data: NDArray[np.uint8],
-    starts: NDArray[np.int64],
-    ends: NDArray[np.int64],
+    data: U8,
+    starts: I64,
+    ends: I64,
     spelling: Spelling,
     merges: MergeTable,
     words: Trie,
     scan_up_to: int,
-    ids: NDArray[np.uint32],
-    offsets: NDArray[np.int64],
-    unsure: NDArray[np.bool_],
+    ids: U32,
+    offsets: I64,
+    unsure: Flags,
 ) -> None:
     longest = 0
     for unit in range(len(starts)):

@@ -12,10 +12,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wordpipe.compiled import kernel, read_only
-from wordpipe.tokens.ragged import offsets_of
+from wordpipe.tokens.ragged import I32, I64, U8, U32, Flags, offsets_of
 from wordpipe.tokens.vocabulary import byte_letters
 
 __all__ = [
@@ -25,7 +24,7 @@ __all__ = [
 
 
 @kernel
-def code_point(data: NDArray[np.uint8], at: int, end: int) -> tuple[int, int]:
+def code_point(data: U8, at: int, end: int) -> tuple[int, int]:
     """The code point that begins at `at` and its length in bytes; (-1, 1) where the span breaks off inside of it."""
     first = int(data[at])
     if first < 0x80:
@@ -59,8 +58,8 @@ class Trie(NamedTuple):
         ids: int32 [nodes], the id of the token that ends at a node, or -1.
     """
 
-    edges: NDArray[np.int64]
-    ids: NDArray[np.int32]
+    edges: I64
+    ids: I32
 
 
 def build_trie(tokens: Iterable[tuple[bytes, int]]) -> Trie:
@@ -78,14 +77,14 @@ def build_trie(tokens: Iterable[tuple[bytes, int]]) -> Trie:
 
 
 @kernel
-def step(edges: NDArray[np.int64], node: int, byte: int) -> int:
+def step(edges: I64, node: int, byte: int) -> int:
     """The child of a node, or 0 if it has none for this byte."""
     child: int = edges[_slot(edges, (node << 8) | byte)] & _CHILD
     return child
 
 
 @kernel
-def find(trie: Trie, data: NDArray[np.uint8], start: int, end: int) -> int:
+def find(trie: Trie, data: U8, start: int, end: int) -> int:
     """The id of the token that is the whole span, or -1."""
     node = 0
     for at in range(start, end):
@@ -96,7 +95,7 @@ def find(trie: Trie, data: NDArray[np.uint8], start: int, end: int) -> int:
 
 
 @kernel
-def _slot(edges: NDArray[np.int64], key: int) -> int:
+def _slot(edges: I64, key: int) -> int:
     """Where the edge is, or the empty slot in which it belongs."""
     mask = len(edges) - 1
     slot = ((key * _MIX) >> 29) & mask
@@ -106,7 +105,7 @@ def _slot(edges: NDArray[np.int64], key: int) -> int:
 
 
 @kernel
-def _grown(edges: NDArray[np.int64]) -> NDArray[np.int64]:
+def _grown(edges: I64) -> I64:
     larger = np.zeros(2 * len(edges), np.int64)
     for edge in edges:
         if edge != 0:
@@ -115,9 +114,7 @@ def _grown(edges: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 @kernel
-def _build(
-    data: NDArray[np.uint8], offsets: NDArray[np.int64], ids: NDArray[np.int32]
-) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+def _build(data: U8, offsets: I64, ids: I32) -> tuple[I64, I32]:
     edges = np.zeros(1 << 10, np.int64)
     token_ids = np.full(len(data) + 1, -1, np.int32)
     nodes = 1
@@ -151,8 +148,8 @@ class Bytes(NamedTuple):
     """
 
     byte_level: bool
-    letters: NDArray[np.int32]
-    fallback: NDArray[np.int32]
+    letters: I32
+    fallback: I32
 
 
 class UnitModel:
@@ -171,9 +168,7 @@ class UnitModel:
     def __init__(self, kernel: Callable[..., None], *parts: object) -> None:
         self._kernel, self._parts = kernel, parts
 
-    def encode(
-        self, data: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArray[np.int64]
-    ) -> tuple[NDArray[np.uint32], NDArray[np.int64], NDArray[np.bool_]]:
+    def encode(self, data: U8, starts: I64, ends: I64) -> tuple[U32, I64, Flags]:
         """Encode units of a text.
 
         Args:
@@ -195,7 +190,7 @@ class UnitModel:
         return ids[: offsets[units]].copy(), offsets, unsure
 
 
-def letter_codes() -> NDArray[np.int32]:
+def letter_codes() -> I32:
     """The code point of the letter that stands for each byte: int32 [256]."""
     return np.array([ord(letter) for letter in byte_letters()], np.int32)
 
@@ -210,7 +205,7 @@ def token_bytes(token: str, *, byte_level: bool) -> bytes | None:
         return None
 
 
-def fallback_ids(vocabulary: Mapping[str, int], *, wanted: bool) -> NDArray[np.int32]:
+def fallback_ids(vocabulary: Mapping[str, int], *, wanted: bool) -> I32:
     """Ids of `<0x00>` to `<0xFF>`, -1 where the vocabulary has none or byte fallback is not wanted: int32 [256]."""
     names = (f"<0x{byte:02X}>" for byte in range(256))
     return np.fromiter((vocabulary.get(name, -1) if wanted else -1 for name in names), np.int32, 256)

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wordpipe.compiled import kernel, read_only
 from wordpipe.errors import ConfigError
 from wordpipe.tokens.counting import Pretokens
+from wordpipe.tokens.ragged import I32, I64, U8
 from wordpipe.tokens.vocabulary import byte_letters
 
 __all__ = ["Alphabet", "alphabet_of"]
@@ -31,15 +31,15 @@ class Alphabet:
     """
 
     tokens: list[str]
-    letters: NDArray[np.int32]
-    first_ids: NDArray[np.int32]
-    next_ids: NDArray[np.int32]
+    letters: I32
+    first_ids: I32
+    next_ids: I32
     dropped_letters: int
     dropped_occurrences: int
 
 
 @kernel
-def code_point(data: NDArray[np.uint8], at: int, end: int) -> tuple[np.int64, int]:
+def code_point(data: U8, at: int, end: int) -> tuple[np.int64, int]:
     """The character of valid UTF-8 at `at`, and where the next one begins; `end` and U+10FFFF are never passed."""
     lead = np.int64(data[at])
     if lead < 0x80:
@@ -53,14 +53,7 @@ def code_point(data: NDArray[np.uint8], at: int, end: int) -> tuple[np.int64, in
 
 
 @kernel
-def _count_letters(
-    data: NDArray[np.uint8],
-    offsets: NDArray[np.int64],
-    counts: NDArray[np.int64],
-    letters: NDArray[np.int32],
-    seen: NDArray[np.int64],
-    inside: NDArray[np.uint8],
-) -> None:
+def _count_letters(data: U8, offsets: I64, counts: I64, letters: I32, seen: I64, inside: U8) -> None:
     """Add up how often each code point occurs, and mark those that occur after the first place of a pre-token."""
     for row in range(len(counts)):
         at, end = int(offsets[row]), int(offsets[row + 1])
@@ -114,7 +107,7 @@ def alphabet_of(
     return Alphabet(list(ids), letters, first_ids, next_ids, int(lost.sum()), int(seen[lost].sum()))
 
 
-def _points(initial_alphabet: Sequence[str]) -> NDArray[np.int64]:
+def _points(initial_alphabet: Sequence[str]) -> I64:
     """Code points of the wished letters, each once, in order."""
     for letter in initial_alphabet:
         if len(letter) != 1:
@@ -124,7 +117,7 @@ def _points(initial_alphabet: Sequence[str]) -> NDArray[np.int64]:
     return np.array(sorted({ord(letter) for letter in initial_alphabet}), np.int64)
 
 
-def _keep(seen: NDArray[np.int64], wanted: NDArray[np.int64], limit: int | None) -> list[int]:
+def _keep(seen: I64, wanted: I64, limit: int | None) -> list[int]:
     """Code points of the alphabet in order: wished ones first to stay, then the commonest, then the lowest."""
     rank = seen.copy()
     rank[wanted] = np.iinfo(np.int64).max
