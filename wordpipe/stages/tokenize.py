@@ -37,15 +37,12 @@ from wordpipe.tokens.vocabulary import SPECIAL_TOKENS, loses_letters
 from wordpipe.tokens.wordlist import WordNumbers, fold_counts
 from wordpipe.tokens.words import WordSplitter, piece_splitter
 
-__all__ = [
-    "about_left_out", "batches_of", "counts_of", "counts_that_fit", "given_tokenizer", "keep_pretokens",
-    "list_words", "tokenize", "trained_tokenizer", "with_counts_of",
-]  # fmt: skip
+__all__ = ["given_tokenizer", "tokenize"]
 
 _WORD_BYTES = 48  # memory that a word takes in the list, beside its letters
 
 
-def list_words(job: Job, counted: Counted, tokenizer: Tokenizer, chosen: TokenizeSettings) -> WordNumbers:
+def _list_words(job: Job, counted: Counted, tokenizer: Tokenizer, chosen: TokenizeSettings) -> WordNumbers:
     """Make words of the runs that were counted, write the list of them and number them."""
     job.report("listing the words")
     split = WordSplitter(piece_splitter(tokenizer), keep_case=chosen.keep_case)
@@ -58,13 +55,13 @@ def list_words(job: Job, counted: Counted, tokenizer: Tokenizer, chosen: Tokeniz
         lambda size, number: size + _WORD_BYTES * number <= chosen.memory_bytes // 2,
     )
     with job.table("words", VOCABULARY, single=True) as words:
-        for batch in batches_of(kept.units, VOCABULARY):
+        for batch in _batches_of(kept.units, VOCABULARY):
             words.write(batch)
     job.counts |= {
         "words": int(kept.units.counts.sum()) + kept.left_out_total,
         "distinct_words": len(kept.units) + kept.left_out,
     }
-    for text in about_left_out(job, kept, "words", "get no number"):
+    for text in _about_left_out(job, kept, "words", "get no number"):
         job.warn(text)
     return WordNumbers(kept.units, split, keep_case=chosen.keep_case)
 
@@ -105,7 +102,7 @@ def given_tokenizer(job: Job, path: Path | None) -> Tokenizer | None:
     return tokenizer
 
 
-def with_counts_of(artifact: Artifact, chosen: TokenizeSettings) -> TokenizeSettings:
+def _with_counts_of(artifact: Artifact, chosen: TokenizeSettings) -> TokenizeSettings:
     """The settings with what was decided when the pre-tokens of another artifact were counted.
 
     Raises:
@@ -132,12 +129,7 @@ def with_counts_of(artifact: Artifact, chosen: TokenizeSettings) -> TokenizeSett
     return chosen.model_copy(update=decided)
 
 
-def counts_that_fit(job: Job, artifact: Artifact, chosen: TokenizeSettings) -> tuple[Pretokens, list[str]]:
-    """The counts of another artifact, as many as the memory allows to train on."""
-    return _that_fit(job, iter([counts_of(artifact)]), chosen)
-
-
-def counts_of(artifact: Artifact) -> Pretokens:
+def _counts_of(artifact: Artifact) -> Pretokens:
     """The counts that a tokenizer was trained from."""
     texts, counts = [], []
     for batch in read_batches(artifact, "counts", expected=COUNTS):
@@ -152,19 +144,15 @@ def counts_of(artifact: Artifact) -> Pretokens:
     )
 
 
-def keep_pretokens(job: Job, counted: Counted, chosen: TokenizeSettings) -> tuple[Pretokens, list[str]]:
-    """The counted pre-tokens, as many as the memory allows to train on, and what to say about the others."""
-    job.report("adding up")
-    return _that_fit(job, added_up(counted.pretokens), chosen)
-
-
 def _that_fit(job: Job, parts: Iterator[Pretokens], chosen: TokenizeSettings) -> tuple[Pretokens, list[str]]:
+    """As many of the pre-tokens as the memory allows to train on, and what to say about the others."""
+    job.report("adding up")
     kept = keep_commonest(parts, lambda size, number: training_bytes(chosen, size, number) <= chosen.memory_bytes)
     if not len(kept.units):
         _refuse_nothing(kept, chosen)
     total = int(kept.units.counts.sum()) + kept.left_out_total
     job.counts |= {"pretokens": total, "distinct_pretokens": len(kept.units) + kept.left_out}
-    return kept.units, about_left_out(job, kept, "pretokens", "are not trained on")
+    return kept.units, _about_left_out(job, kept, "pretokens", "are not trained on")
 
 
 def _refuse_nothing(kept: Kept, chosen: TokenizeSettings) -> None:
@@ -181,8 +169,8 @@ def _refuse_nothing(kept: Kept, chosen: TokenizeSettings) -> None:
     raise InputError("no text to train a tokenizer on", hint=hint)
 
 
-def trained_tokenizer(
-    job: Job, shelf: Shelf, chosen: TokenizeSettings, pretokens: Callable[[], tuple[Pretokens, list[str]]]
+def _trained_tokenizer(
+    job: Job, shelf: Shelf, chosen: TokenizeSettings, pretokens: Callable[[], Iterator[Pretokens]]
 ) -> Tokenizer:
     """A tokenizer trained from counts, unless a stopped run has done it; it and the counts become files of the artifact."""
     done = shelf.figures(TOKENIZER)
@@ -201,12 +189,12 @@ def trained_tokenizer(
 
 
 def _train(
-    job: Job, shelf: Shelf, chosen: TokenizeSettings, pretokens: Callable[[], tuple[Pretokens, list[str]]]
+    job: Job, shelf: Shelf, chosen: TokenizeSettings, pretokens: Callable[[], Iterator[Pretokens]]
 ) -> dict[str, Any]:
     before = set(job.counts)
-    units, warnings = pretokens()
+    units, warnings = _that_fit(job, pretokens(), chosen)
     with shelf.table(_COUNTS, COUNTS, {}) as table:
-        for batch in batches_of(units, COUNTS):
+        for batch in _batches_of(units, COUNTS):
             table.write(batch)
     trained = train_tokenizer(
         units, chosen, report=lambda done, total: job.report("training the tokenizer", done, total, "tokens")
@@ -220,7 +208,7 @@ def _train(
     return figures
 
 
-def about_left_out(job: Job, kept: Kept, what: str, fate: str) -> list[str]:
+def _about_left_out(job: Job, kept: Kept, what: str, fate: str) -> list[str]:
     """Count what did not fit in the memory; the warning about it."""
     if not kept.left_out:
         return []
@@ -231,7 +219,7 @@ def about_left_out(job: Job, kept: Kept, what: str, fate: str) -> list[str]:
     ]
 
 
-def batches_of(units: Pretokens, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def _batches_of(units: Pretokens, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Units and counts as record batches."""
     for start in range(0, len(units), 65_536):
         stop = min(len(units), start + 65_536)
@@ -272,7 +260,7 @@ def tokenize(
         )  # all inputs are known now, and so is the recipe
         to_count = given is None and counts is None
         if counts is not None:
-            chosen = with_counts_of(counts, chosen)
+            chosen = _with_counts_of(counts, chosen)
         elif to_count:
             chosen = _resolved(job, source, chosen)
         shards = shards_of(source, "corpus")
@@ -285,13 +273,13 @@ def tokenize(
         if given is not None:
             tokenizer = given
         else:
-            units = (
-                partial(keep_pretokens, job, counted, chosen)
-                if counts is None
-                else partial(counts_that_fit, job, counts, chosen)
+            tokenizer = _trained_tokenizer(
+                job,
+                shelf,
+                chosen,
+                lambda: added_up(counted.pretokens) if counts is None else iter([_counts_of(counts)]),
             )
-            tokenizer = trained_tokenizer(job, shelf, chosen, units)
-        numbers = list_words(job, counted, tokenizer, chosen)
+        numbers = _list_words(job, counted, tokenizer, chosen)
         encode_shards(job, shelf, source, shards, tokenizer, numbers)
         job.facts |= {
             "vocab_size": tokenizer.get_vocab_size(),

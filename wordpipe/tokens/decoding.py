@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tokenizers import Tokenizer
 
 from wordpipe.tokens.formats.reading import Foreign
-from wordpipe.tokens.vocabulary import byte_letters, is_byte_level
+from wordpipe.tokens.vocabulary import is_byte_level, token_bytes
 
 __all__ = ["Gaps", "TextStream"]
 
@@ -107,8 +107,8 @@ class Gaps:
 
     def __init__(self, tokenizer: Tokenizer, mask: str, mask_id: int) -> None:
         self.mask, self._mask_id = mask, mask_id
-        self._byte_of = _byte_of_letter() if is_byte_level(tokenizer) else {}
-        self._with_space = bool(self._byte_of) or any(
+        self._byte_level = is_byte_level(tokenizer)
+        self._with_space = self._byte_level or any(
             len(token) > 1 and token.startswith(_SPACE) for token in tokenizer.get_vocab(with_added_tokens=False)
         )
         self._tokenizer = _knowing_mask(tokenizer, mask, mask_id, lstrip=self._with_space)
@@ -126,8 +126,8 @@ class Gaps:
     def shown(self, token_id: int) -> str:
         """A token as text, with the space before it if it has one; ##ing as it is, parts of characters as <0x9F>."""
         token = str(self._tokenizer.id_to_token(token_id))
-        if self._byte_of and all(letter in self._byte_of for letter in token):
-            text = bytes(self._byte_of[letter] for letter in token).decode("utf-8", "surrogateescape")
+        if self._byte_level and (data := token_bytes(token, byte_level=True)) is not None:
+            text = data.decode("utf-8", "surrogateescape")
             return _NO_CHARACTER.sub(lambda match: f"<0x{ord(match[0]) - 0xDC00:02X}>", text)
         return self._spelled(token_id) if self._with_space and "\ufffd" not in self._spelled(token_id) else token
 
@@ -154,10 +154,6 @@ class Gaps:
     def _decode(self, ids: list[int]) -> str:
         text: str = self._tokenizer.decode(ids, skip_special_tokens=False)
         return text
-
-
-def _byte_of_letter() -> dict[str, int]:
-    return {letter: byte for byte, letter in enumerate(byte_letters())}
 
 
 def _knowing_mask(tokenizer: Tokenizer, mask: str, mask_id: int, *, lstrip: bool) -> Tokenizer:

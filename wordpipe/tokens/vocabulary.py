@@ -10,7 +10,7 @@ from tokenizers import Tokenizer
 
 __all__ = [
     "BOS", "CLS", "EOS", "MASK", "PAD", "SEP", "SPECIAL_TOKENS", "UNK", "Vocabulary", "byte_letters", "frame_of",
-    "is_byte_level", "unknown_token", "vocabulary_of",
+    "is_byte_level", "spelled_bytes", "token_bytes", "unknown_token", "vocabulary_of",
 ]  # fmt: skip
 
 PAD, UNK, CLS, SEP, MASK, BOS, EOS = "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "<s>", "</s>"
@@ -29,6 +29,25 @@ def byte_letters() -> list[str]:
         letters.append(chr(byte if byte in printable else shifted))
         shifted += byte not in printable
     return letters
+
+
+_LATIN = dict.fromkeys(range(256), "\uffff") | {ord(letter): chr(byte) for byte, letter in enumerate(byte_letters())}
+_LETTERS = str.maketrans(dict(enumerate(byte_letters())))
+
+
+def token_bytes(token: str, *, byte_level: bool) -> bytes | None:
+    """The text that a token stands for; None if it is not written in byte letters, so that no text matches it."""
+    if not byte_level:
+        return token.encode()
+    try:
+        return token.translate(_LATIN).encode("latin-1")
+    except UnicodeEncodeError:
+        return None
+
+
+def spelled_bytes(text: bytes) -> str:
+    """Text in the letters that stand for its bytes."""
+    return text.decode("latin-1").translate(_LETTERS)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from tokenizers import Tokenizer, processors
 from wordpipe.errors import ArtifactError, ConfigError, InputError
 from wordpipe.tokens.formats.reading import open_tokenizer
 from wordpipe.tokens.normal.schemes import GPT2
-from wordpipe.tokens.vocabulary import byte_letters
+from wordpipe.tokens.vocabulary import spelled_bytes, token_bytes
 
 __all__ = [
     "FOLDERS", "FORMATS", "Export", "export_tokenizer", "framed_tokenizer", "special_names", "transformers_files",
@@ -135,8 +135,6 @@ def _json(values: Mapping[str, Any]) -> bytes:
 
 
 FOLDERS = ("vocab-merges", "transformers")  # these are folders, the others files
-_BYTE_LETTERS = byte_letters()
-_LETTER_BYTES = {letter: byte for byte, letter in enumerate(_BYTE_LETTERS)}
 
 
 @dataclass
@@ -316,9 +314,9 @@ def _check_merges(order: list[bytes], places: Mapping[tuple[str, str], int], *, 
         pair = _last_merge([token[at : at + 1] for at in range(len(token))], ranks)
         if pair is None and ignore_merges:
             continue  # taken only where a whole pre-token is this token, by both
-        place = -1 if pair is None else places.get((_letters(pair[0]), _letters(pair[1])), -1)
+        place = -1 if pair is None else places.get((spelled_bytes(pair[0]), spelled_bytes(pair[1])), -1)
         if place <= before:
-            raise _CannotHoldError(f"no order of ranks makes the token {_letters(token)!r} as the merges do")
+            raise _CannotHoldError(f"no order of ranks makes the token {spelled_bytes(token)!r} as the merges do")
         before = place
 
 
@@ -361,14 +359,9 @@ def _last_merge(symbols: Sequence[bytes], ranks: Mapping[bytes, int]) -> tuple[b
 
 
 def _bytes_of(token: str) -> bytes:
-    try:
-        return bytes(_LETTER_BYTES[letter] for letter in token)
-    except KeyError:
-        raise _CannotHoldError(f"the token {token!r} is not made of bytes") from None
-
-
-def _letters(token: bytes) -> str:
-    return "".join(_BYTE_LETTERS[byte] for byte in token)
+    if (data := token_bytes(token, byte_level=True)) is None:
+        raise _CannotHoldError(f"the token {token!r} is not made of bytes")
+    return data
 
 
 def _parts(data: bytes, where: str) -> tuple[dict[str, Any], dict[str, int]]:

@@ -20,9 +20,9 @@ from wordpipe.tokens.models.unit_model import (
     fallback_ids,
     find,
     letter_codes,
-    token_bytes,
 )
 from wordpipe.tokens.ragged import I32, I64, U8, U32, Flags
+from wordpipe.tokens.vocabulary import token_bytes
 
 __all__ = ["DROPPED", "MISSING", "SHORT", "BpeModel", "MergeTable", "build_merges", "merge_long", "merge_short"]
 

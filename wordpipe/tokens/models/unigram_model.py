@@ -18,9 +18,9 @@ from wordpipe.tokens.models.unit_model import (
     find,
     letter_codes,
     step,
-    token_bytes,
 )
 from wordpipe.tokens.ragged import F64, I32, I64, U8, U32, Flags
+from wordpipe.tokens.vocabulary import token_bytes
 
 __all__ = ["UnigramModel"]
 

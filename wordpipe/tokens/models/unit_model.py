@@ -19,7 +19,7 @@ from wordpipe.tokens.vocabulary import byte_letters
 
 __all__ = [
     "CODE_POINTS", "MAX_BYTES", "Bytes", "Trie", "UnitModel", "build_trie", "code_point", "fallback_ids", "find",
-    "letter_codes", "step", "token_bytes",
+    "letter_codes", "step",
 ]  # fmt: skip
 
 
@@ -135,7 +135,6 @@ def _build(data: U8, offsets: I64, ids: I32) -> tuple[I64, I32]:
 
 
 CODE_POINTS = 0x110000
-_NO_LATIN = "\uffff"
 
 
 class Bytes(NamedTuple):
@@ -195,20 +194,7 @@ def letter_codes() -> I32:
     return np.array([ord(letter) for letter in byte_letters()], np.int32)
 
 
-def token_bytes(token: str, *, byte_level: bool) -> bytes | None:
-    """The text that a token stands for; None if it is not written in byte letters, so that no text matches it."""
-    if not byte_level:
-        return token.encode()
-    try:
-        return token.translate(_LATIN).encode("latin-1")
-    except UnicodeEncodeError:
-        return None
-
-
 def fallback_ids(vocabulary: Mapping[str, int], *, wanted: bool) -> I32:
     """Ids of `<0x00>` to `<0xFF>`, -1 where the vocabulary has none or byte fallback is not wanted: int32 [256]."""
     names = (f"<0x{byte:02X}>" for byte in range(256))
     return np.fromiter((vocabulary.get(name, -1) if wanted else -1 for name in names), np.int32, 256)
-
-
-_LATIN = dict.fromkeys(range(256), _NO_LATIN) | {code: chr(byte) for byte, code in enumerate(map(ord, byte_letters()))}

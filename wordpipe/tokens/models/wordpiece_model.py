@@ -8,8 +8,9 @@ the unknown token.
 from collections.abc import Mapping
 
 from wordpipe.compiled import kernel
-from wordpipe.tokens.models.unit_model import Trie, UnitModel, build_trie, find, step, token_bytes
+from wordpipe.tokens.models.unit_model import Trie, UnitModel, build_trie, find, step
 from wordpipe.tokens.ragged import I64, U8, U32, Flags
+from wordpipe.tokens.vocabulary import token_bytes
 
 __all__ = ["WordLevelModel", "WordPieceModel"]
 

@@ -18,7 +18,7 @@ import regex
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
 from wordpipe.tokens.settings import TokenizeSettings
-from wordpipe.tokens.vocabulary import CLS, SEP, SPECIAL_TOKENS, byte_letters
+from wordpipe.tokens.vocabulary import CLS, SEP, SPECIAL_TOKENS, spelled_bytes
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -51,7 +51,6 @@ KNOWN_PATTERNS = frozenset(
 _BYTE_LEVEL = ("gpt2", "digits", "marks")
 _PATTERNS = {"digits": CL100K, "marks": MARKS}
 _CONTINUING = "##"
-_LETTERS = str.maketrans(dict(enumerate(byte_letters())))
 _STEPS = {"NFC", "NFD", "NFKC", "NFKD", "Lowercase", "StripAccents", "BertNormalizer"}  # what `Normaliser` can do
 
 
@@ -73,7 +72,7 @@ class Scheme:
 
     def letters(self, pretoken: bytes) -> str:
         """A pre-token as the model sees it."""
-        return pretoken.decode("latin-1").translate(_LETTERS) if self.byte_level else pretoken.decode()
+        return spelled_bytes(pretoken) if self.byte_level else pretoken.decode()
 
 
 def is_byte_level(settings: TokenizeSettings) -> bool:

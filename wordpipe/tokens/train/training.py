@@ -22,11 +22,9 @@ from wordpipe.tokens.train.merges import training_bytes as bpe_bytes
 from wordpipe.tokens.train.seed_pieces import symbols_of
 from wordpipe.tokens.train.unigram import train_unigram
 from wordpipe.tokens.train.unigram import training_bytes as unigram_bytes
-from wordpipe.tokens.vocabulary import SPECIAL_TOKENS, UNK, byte_letters
+from wordpipe.tokens.vocabulary import SPECIAL_TOKENS, UNK, byte_letters, spelled_bytes
 
 __all__ = ["PlainResult", "Trained", "train_chars", "train_tokenizer", "train_words", "training_bytes"]
-
-_LETTERS = str.maketrans(dict(enumerate(byte_letters())))
 
 
 @dataclass(frozen=True)
@@ -132,7 +130,7 @@ def _ranked(pretokens: Pretokens, number: int, byte_level: bool) -> Iterator[tup
     data = pretokens.data.tobytes()
     for row in range(number):
         text = data[pretokens.offsets[row] : pretokens.offsets[row + 1]]
-        word = text.decode("latin-1").translate(_LETTERS) if byte_level else text.decode()
+        word = spelled_bytes(text) if byte_level else text.decode()
         yield -int(pretokens.counts[row]), word
 
 
