@@ -13,10 +13,17 @@ from wordpipe.model.config import ROLES, Architecture, ModelConfig
 
 __all__ = [
     "CONFIG", "Entry", "Family", "choice", "flag", "integer", "number", "one_window", "refusal", "refuse_others",
-    "same_flag", "special", "stacked", "theta", "whole",
+    "same_flag", "sizes_from_hf", "sizes_to_hf", "special", "stacked", "theta", "whole",
 ]  # fmt: skip
 
 CONFIG = "config.json"
+_SIZES = {
+    "dim": "hidden_size",
+    "ffn_dim": "intermediate_size",
+    "n_layers": "num_hidden_layers",
+    "n_heads": "num_attention_heads",
+    "max_len": "max_position_embeddings",
+}
 
 
 def refusal(key: str, got: object, expected: object) -> ArtifactError:
@@ -75,6 +82,17 @@ def same_flag(values: Mapping[str, Any], keys: tuple[str, ...], default: bool) -
         if flag(values, key, default) != first:
             raise refusal(key, values.get(key, default), f"{first}, as {keys[0]} is")
     return first
+
+
+def sizes_to_hf(config: ModelConfig) -> dict[str, int]:
+    """The sizes under the keys that most classes have for them."""
+    return {theirs: getattr(config, ours) for ours, theirs in _SIZES.items()}
+
+
+def sizes_from_hf(values: Mapping[str, Any]) -> dict[str, int]:
+    """The sizes as fields of `ModelConfig`; as many key and value heads as query heads."""
+    sizes = {ours: integer(values, theirs) for ours, theirs in _SIZES.items()}
+    return sizes | {"n_kv_heads": sizes["n_heads"]}
 
 
 def choice(values: Mapping[str, Any], key: str, known: Mapping[str, str], default: str) -> str:

@@ -24,6 +24,8 @@ from wordpipe.model.formats.family import (
     refusal,
     refuse_others,
     same_flag,
+    sizes_from_hf,
+    sizes_to_hf,
     stacked,
     theta,
     whole,
@@ -65,13 +67,9 @@ def _mistral_parts(config: ModelConfig) -> dict[str, tuple[object, ...]]:
 def _shared_to_hf(config: ModelConfig) -> dict[str, Any]:
     names = {ours: theirs for theirs, ours in _ACTIVATIONS.items()}
     return {
-        "hidden_size": config.dim,
-        "intermediate_size": config.ffn_dim,
-        "num_hidden_layers": config.n_layers,
-        "num_attention_heads": config.n_heads,
+        **sizes_to_hf(config),
         "num_key_value_heads": config.n_kv_heads,
         "head_dim": config.head_dim,
-        "max_position_embeddings": config.max_len,
         "hidden_act": names[config.feedforward],
         # transformers 5 reads the first, 4 the second; each ignores the other's
         "rope_parameters": {"rope_type": "default", "rope_theta": config.rope_theta},
@@ -93,16 +91,12 @@ def _mistral_to_hf(config: ModelConfig) -> dict[str, Any]:
 
 def _shared_from_hf(values: Mapping[str, Any]) -> dict[str, Any]:
     refuse_others(values, {"rope_scaling": (None,)})
-    n_heads = integer(values, "num_attention_heads")
+    sizes = sizes_from_hf(values)
     return {
         "architecture": "decoder",
-        "dim": integer(values, "hidden_size"),
-        "ffn_dim": integer(values, "intermediate_size"),
-        "n_layers": integer(values, "num_hidden_layers"),
-        "n_heads": n_heads,
-        "n_kv_heads": integer(values, "num_key_value_heads", n_heads),
+        **sizes,
+        "n_kv_heads": integer(values, "num_key_value_heads", sizes["n_heads"]),
         "head_dim": _head_dim(values),
-        "max_len": integer(values, "max_position_embeddings"),
         "feedforward": choice(values, "hidden_act", _ACTIVATIONS, "silu"),
         "rope_theta": theta(values.get("rope_parameters"), number(values, "rope_theta", 10_000.0)),
         "norm": "rms",

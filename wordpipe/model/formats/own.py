@@ -68,11 +68,5 @@ def _entries(config: ModelConfig) -> Iterator[Entry]:
 
 
 OWN = Family(
-    model_type="wordpipe",
-    native=None,
-    architecture=None,
-    parts=_any,
-    to_hf=_to_hf,
-    from_hf=_from_hf,
-    entries=_entries,
+    model_type="wordpipe", native=None, architecture=None, parts=_any, to_hf=_to_hf, from_hf=_from_hf, entries=_entries
 )

@@ -9,16 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from wordpipe.compiled import kernel
-from wordpipe.tokens.models.unit_model import (
-    Bytes,
-    Trie,
-    UnitModel,
-    build_trie,
-    fallback_ids,
-    find,
-    letter_codes,
-    step,
-)
+from wordpipe.tokens.models.unit_model import Bytes, Trie, UnitModel, build_trie, fallback_ids, find, letter_codes, step
 from wordpipe.tokens.ragged import F64, I32, I64, U8, U32, Flags
 from wordpipe.tokens.vocabulary import token_bytes
 

@@ -8,6 +8,7 @@ trainer for characters; a BPE model without merges, whose vocabulary is made of 
 import heapq
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from tokenizers import Tokenizer, models, pre_tokenizers
@@ -187,45 +188,38 @@ def train_tokenizer(pretokens: Pretokens, settings: TokenizeSettings, report: Re
 Made = tuple[models.Model, dict[str, int], list[str]]
 
 
-def _bpe(pretokens: Pretokens, settings: TokenizeSettings, report: Report | None) -> Made:
+def _shared(settings: TokenizeSettings) -> dict[str, Any]:
+    """What all trainers are told."""
     byte_level = is_byte_level(settings)
-    trained = train_bpe(
-        pretokens,
-        vocab_size=settings.vocab_size,
-        min_frequency=settings.min_frequency,
-        special_tokens=SPECIAL_TOKENS,
-        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()) if byte_level else (),
-        byte_level=byte_level,
-        limit_alphabet=None if byte_level else _most_letters(settings),
-        report=report,
-    )
-    model = models.BPE(vocab=trained.vocab, merges=trained.merges, **({} if byte_level else {"unk_token": UNK}))
-    return model, *_dropped(trained.dropped_letters, trained.dropped_occurrences)
-
-
-def _wordpiece(pretokens: Pretokens, settings: TokenizeSettings, report: Report | None) -> Made:
-    trained = train_bpe(
-        pretokens,
-        vocab_size=settings.vocab_size,
-        min_frequency=settings.min_frequency,
-        special_tokens=SPECIAL_TOKENS,
-        byte_level=is_byte_level(settings),
-        limit_alphabet=_most_letters(settings),
-        continuing_prefix=CONTINUING,
-        report=report,
-    )
-    model = models.WordPiece(
-        vocab=trained.vocab,
-        unk_token=UNK,
-        max_input_chars_per_word=MAX_WORD_CHARS,
-        continuing_subword_prefix=CONTINUING,
-    )
-    return model, *_dropped(trained.dropped_letters, trained.dropped_occurrences)
+    return {"vocab_size": settings.vocab_size, "special_tokens": SPECIAL_TOKENS, "byte_level": byte_level}
 
 
 def _most_letters(settings: TokenizeSettings) -> int:
     """Thousands of rare characters would leave no room for words."""
     return max(1, settings.vocab_size // 3)
+
+
+def _bpe(pretokens: Pretokens, settings: TokenizeSettings, report: Report | None) -> Made:
+    letters: dict[str, Any] = {"limit_alphabet": _most_letters(settings)}
+    if byte_level := is_byte_level(settings):
+        letters = {"initial_alphabet": sorted(pre_tokenizers.ByteLevel.alphabet())}
+    least = settings.min_frequency
+    trained = train_bpe(pretokens, min_frequency=least, report=report, **letters, **_shared(settings))
+    model = models.BPE(vocab=trained.vocab, merges=trained.merges, **({} if byte_level else {"unk_token": UNK}))
+    return model, *_dropped(trained.dropped_letters, trained.dropped_occurrences)
+
+
+def _wordpiece(pretokens: Pretokens, settings: TokenizeSettings, report: Report | None) -> Made:
+    letters, least = _most_letters(settings), settings.min_frequency
+    trained = train_bpe(
+        pretokens, min_frequency=least, limit_alphabet=letters, continuing_prefix=CONTINUING, report=report,
+        **_shared(settings),
+    )  # fmt: skip
+    model = models.WordPiece(
+        vocab=trained.vocab, unk_token=UNK, max_input_chars_per_word=MAX_WORD_CHARS,
+        continuing_subword_prefix=CONTINUING,
+    )  # fmt: skip
+    return model, *_dropped(trained.dropped_letters, trained.dropped_occurrences)
 
 
 def _dropped(letters: int, occurrences: int) -> tuple[dict[str, int], list[str]]:
@@ -239,16 +233,8 @@ def _dropped(letters: int, occurrences: int) -> tuple[dict[str, int], list[str]]
 
 
 def _unigram(pretokens: Pretokens, settings: TokenizeSettings, report: Report | None) -> Made:
-    byte_level = is_byte_level(settings)
-    trained = train_unigram(
-        pretokens,
-        vocab_size=settings.vocab_size,
-        special_tokens=SPECIAL_TOKENS,
-        byte_level=byte_level,
-        unk_token=UNK,
-        limit_alphabet=None if byte_level else _most_letters(settings),
-        report=report,
-    )
+    letters = None if is_byte_level(settings) else _most_letters(settings)
+    trained = train_unigram(pretokens, unk_token=UNK, limit_alphabet=letters, report=report, **_shared(settings))
     # tokenizers reads a number with more digits from its file as one of the two nearest to it
     vocab = [(token, float(f"{score:.12g}")) for token, score in trained.vocab]
     model = models.Unigram(vocab, unk_id=SPECIAL_TOKENS.index(UNK), byte_fallback=False)
@@ -256,28 +242,14 @@ def _unigram(pretokens: Pretokens, settings: TokenizeSettings, report: Report | 
 
 
 def _words(pretokens: Pretokens, settings: TokenizeSettings, _: Report | None) -> Made:
-    trained = train_words(
-        pretokens,
-        vocab_size=settings.vocab_size,
-        min_frequency=settings.min_frequency,
-        special_tokens=SPECIAL_TOKENS,
-        byte_level=is_byte_level(settings),
-    )
-    model = models.WordLevel(vocab=trained.vocab, unk_token=UNK)
-    counts = {
-        "pretokens_without_token": trained.dropped,
-        "pretokens_without_token_occurrences": trained.dropped_occurrences,
-    }
-    return model, counts if trained.dropped else {}, []
+    trained = train_words(pretokens, min_frequency=settings.min_frequency, **_shared(settings))
+    lost = {"": trained.dropped, "_occurrences": trained.dropped_occurrences}
+    counts = {f"pretokens_without_token{name}": count for name, count in lost.items() if trained.dropped}
+    return models.WordLevel(vocab=trained.vocab, unk_token=UNK), counts, []
 
 
 def _chars(pretokens: Pretokens, settings: TokenizeSettings, _: Report | None) -> Made:
-    trained = train_chars(
-        pretokens,
-        vocab_size=settings.vocab_size,
-        min_frequency=settings.min_frequency if "min_frequency" in settings.model_fields_set else 1,
-        special_tokens=SPECIAL_TOKENS,
-        byte_level=is_byte_level(settings),
-    )
+    least = settings.min_frequency if "min_frequency" in settings.model_fields_set else 1
+    trained = train_chars(pretokens, min_frequency=least, **_shared(settings))
     model = models.BPE(vocab=trained.vocab, merges=[], unk_token=UNK)
     return model, *_dropped(trained.dropped, trained.dropped_occurrences)
