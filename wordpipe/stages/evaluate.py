@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -53,9 +54,9 @@ def evaluate_tokenizer(
     with storage_errors(), ExitStack() as stack:
         corpus, _ = stack.enter_context(corpus_to_judge(data, run))
         _check_column(corpus, by)
-        judges = {path: Judge(_opened(path, run)) for path in as_list(tokens)}
-        _judge_all(list(judges.values()), corpus, by, split, run)
-    judged = [_result(path, judges[path], grouped=by is not None) for path in as_list(tokens)]
+        judges = [Judge(_opened(path, run)) for path in as_list(tokens)]
+        _judge_all(judges, corpus, by, split, run)
+    judged = [_result(path, judge, by) for path, judge in zip(as_list(tokens), judges, strict=True)]
     where = as_list(data)
     return {
         "evaluated": "tokenizer",
@@ -110,19 +111,17 @@ def _as_names(column: pa.Array) -> pa.Array:
     return column.cast(pa.string())
 
 
-def _result(path: str, judge: Judge, *, grouped: bool) -> dict[str, Any]:
-    unused, total = judge.never_used(), judge.total
+def _result(path: str, judge: Judge, by: str | None) -> dict[str, Any]:
+    unused = judge.never_used()
     result: dict[str, Any] = {
         "name": path,
         "made": "as it is",
         "vocab_size": judge.tokenizer.get_vocab_size(),
-        "metrics": total.metrics,
-        "counts": total.counts,
+        **asdict(judge.total),
         "failures": judge.failures,
         "never_used": {"count": len(unused), "first": unused[:_UNUSED_SHOWN]},
     }
-    if grouped:
-        groups = judge.groups.items()
-        result["groups"] = {name: {"metrics": found.metrics, "counts": found.counts} for name, found in groups}
+    if by is not None:
+        result["groups"] = {name: asdict(figures) for name, figures in judge.groups.items()}
         result["texts_in_merged_groups"] = judge.merged_groups
     return result

@@ -88,14 +88,6 @@ def _marker(shard: Shard) -> str:
     return f"counted-{shard.number:05d}"
 
 
-@dataclass
-class _Tables:
-    """What one thread counts into."""
-
-    pretokens: SpillingTable
-    words: SpillingTable
-
-
 class _ShardCounter:
     """Counts one shard."""
 
@@ -108,7 +100,7 @@ class _ShardCounter:
         self._numbers = count()
         each = min(memory // (2 * threads), TABLE_BYTES)
         self._tables = [
-            _Tables(*(SpillingTable(each, partial(self._new_run, kind)) for kind in self._runs)) for _ in range(threads)
+            {kind: SpillingTable(each, partial(self._new_run, kind)) for kind in self._runs} for _ in range(threads)
         ]
 
     def count(self, source: Artifact, report: Callable[[int], None]) -> dict[str, Any]:
@@ -123,24 +115,23 @@ class _ShardCounter:
             report(rows)
         first, *others = self._tables
         for kind in self._runs:
-            table: SpillingTable = getattr(first, kind)
             for other in others:
-                table.take(getattr(other, kind))
+                first[kind].take(other[kind])
             if kind == "words" or self._cut_pretokens is not None:
-                table.spill()
+                first[kind].spill()
         return {**{kind: sorted(names) for kind, names in self._runs.items()}, "counts": counts}
 
     def _batches(self, source: Artifact) -> Iterator[pa.RecordBatch]:
         return read_shard(source, self._shard, _COUNTED_COLUMNS)
 
-    def _count_batch(self, tables: _Tables, batch: pa.RecordBatch) -> tuple[int, int, int]:
+    def _count_batch(self, tables: dict[str, SpillingTable], batch: pa.RecordBatch) -> tuple[int, int, int]:
         texts, split, sampled = batch.column("text"), 0, 0
         words = self._cut_words(texts)
-        tables.words.add(words.data, words.starts, words.ends)
+        tables["words"].add(words.data, words.starts, words.ends)
         if self._cut_pretokens is not None:
             chosen = texts if self._sample == 1 else texts.filter(in_sample(batch.column("doc_id"), self._sample))
             spans, split = split_long(self._cut_pretokens(chosen), MAX_PRETOKEN_BYTES)
-            tables.pretokens.add(spans.data, spans.starts, spans.ends)
+            tables["pretokens"].add(spans.data, spans.starts, spans.ends)
             sampled = len(chosen)
         return len(batch), sampled, split
 
@@ -168,9 +159,9 @@ def encode_shards(
     """Encode a corpus: every shard becomes a part of the table of tokens."""
     encoder = Encoder(tokenizer)
     job.facts["exact_by"] = encoder.exact_by
-    special, cut = SpecialIds.of(tokenizer), cut_words()
+    (kinds, example), cut = _kinds_of_ids(tokenizer), cut_words()
     workers = [
-        _Worker(encoder.for_thread(), cut, Gatherer(numbers.encode, _REMEMBERED_WORDS), special)
+        _Worker(encoder.for_thread(), cut, Gatherer(numbers.encode, _REMEMBERED_WORDS), kinds)
         for _ in range(job.threads)
     ]
     schema, total, done = tokens_schema(encoder.id_type), sum(shard.rows for shard in shards), 0
@@ -192,7 +183,7 @@ def encode_shards(
     if counts["tokens_special"]:
         job.warn(
             f"{counts['tokens_special']:,} tokens are special tokens, because the text spells them out (such as "
-            f"{special.example}); tokenizers reads them so, too"
+            f"{example}); tokenizers reads them so, too"
         )
     job.rates = {"mb_per_s": round(encoded / 1e6 / job.clock.seconds, 3)}
     job.metrics = {"bytes_per_token": round(size / max(1, counts["tokens"]), 4)}
@@ -221,30 +212,13 @@ def _encode(
     return figures
 
 
-@dataclass(frozen=True)
-class SpecialIds:
-    """Which ids stand for the unknown, and which for special tokens.
-
-    Attributes:
-        kinds: uint8 [ids], 1 for the unknown token, 2 for the other special tokens, 0 for all else.
-        example: a special token.
-    """
-
-    kinds: NDArray[np.uint8]
-    example: str
-
-    @classmethod
-    def of(cls, tokenizer: Tokenizer) -> "SpecialIds":
-        vocabulary = vocabulary_of(tokenizer)
-        kinds = 2 * vocabulary.special.astype(np.uint8)
-        kinds[vocabulary.unknown] = 1
-        example = next((vocabulary.tokens[number] for number in np.flatnonzero(kinds == 2)), None)
-        return cls(kinds, example or "")
-
-    def count(self, ids: NDArray[np.uint32]) -> tuple[int, int]:
-        """How many ids are unknown, and how many special."""
-        of_kind = np.bincount(self.kinds[ids], minlength=3)
-        return int(of_kind[1]), int(of_kind[2])
+def _kinds_of_ids(tokenizer: Tokenizer) -> tuple[NDArray[np.uint8], str]:
+    """uint8 [ids], 1 for the unknown token, 2 for the other special tokens, 0 for all else; and a special token, for example."""
+    vocabulary = vocabulary_of(tokenizer)
+    kinds = 2 * vocabulary.special.astype(np.uint8)
+    kinds[vocabulary.unknown] = 1
+    example = next((vocabulary.tokens[number] for number in np.flatnonzero(kinds == 2)), None)
+    return kinds, example or ""
 
 
 @dataclass
@@ -254,7 +228,7 @@ class _Worker:
     tokens: RowEncoder
     cut_words: Cut
     words: Gatherer
-    special: SpecialIds
+    kinds: NDArray[np.uint8]
 
     def encode(self, batch: pa.RecordBatch, schema: pa.Schema) -> tuple[pa.RecordBatch, tuple[int, ...]]:
         """Rows of the tokens table, and the figures of `_FIGURES`."""
@@ -266,5 +240,6 @@ class _Worker:
             list_array(ids, offsets, schema.field("ids").type),
             list_array(words, word_offsets, schema.field("word_ids").type),
         ]
-        figures = (len(batch), len(ids), *self.special.count(ids), len(row_buffers(texts)[0]))
+        _, unknown, special = np.bincount(self.kinds[ids], minlength=3).tolist()
+        figures = (len(batch), len(ids), unknown, special, len(row_buffers(texts)[0]))
         return pa.RecordBatch.from_arrays(columns, schema=schema), figures

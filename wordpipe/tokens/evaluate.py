@@ -61,8 +61,8 @@ class Figures:
             of which it does not give back even what is no white space.
     """
 
-    counts: dict[str, int]
     metrics: dict[str, float | None]
+    counts: dict[str, int]
 
 
 class Judge:
@@ -149,7 +149,7 @@ class Judge:
         metrics = {
             name: round(of[part] / of[whole], 6) if of[whole] else None for name, (part, whole) in _METRICS.items()
         }
-        return Figures(counts, metrics)
+        return Figures(metrics, counts)
 
     def _numbered(self, groups: pa.Array | None, rows: int) -> tuple[list[str], NDArray[np.int64]]:
         """The groups of a batch by name, and the number of each row's."""
