@@ -213,7 +213,7 @@ def _encode(
 
 
 def _kinds_of_ids(tokenizer: Tokenizer) -> tuple[NDArray[np.uint8], str]:
-    """uint8 [ids], 1 for the unknown token, 2 for the other special tokens, 0 for all else; and a special token, for example."""
+    """uint8 [ids], 1 for the unknown token, 2 for other special tokens, 0 for all else; and a special token, for example."""
     vocabulary = vocabulary_of(tokenizer)
     kinds = 2 * vocabulary.special.astype(np.uint8)
     kinds[vocabulary.unknown] = 1
