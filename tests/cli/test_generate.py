@@ -11,8 +11,7 @@ import pytest
 from tests.stages.made_models import artifact_of, model_files, tokenizer_file
 from wordpipe.cli import generate as command
 from wordpipe.cli.output import safe_text
-from wordpipe.stages.fill import fill
-from wordpipe.stages.generate import generate
+from wordpipe.stages.generate import fill, generate
 
 QUICK = ("--device", "cpu", "--threads", 1)
 

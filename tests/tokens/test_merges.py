@@ -14,9 +14,8 @@ from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
 from wordpipe.errors import BudgetError, ConfigError
 from wordpipe.tokens.counting import Pretokens
-from wordpipe.tokens.train.alphabet import alphabet_of
 from wordpipe.tokens.train.merges import BpeResult, _Training, train_bpe, training_bytes
-from wordpipe.tokens.train.pair_table import State
+from wordpipe.tokens.train.pair_table import State, alphabet_of
 from wordpipe.tokens.vocabulary import byte_letters
 
 NO_LETTERS: dict[str, Any] = {

@@ -14,7 +14,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from wordpipe.errors import ConfigError
 from wordpipe.tokens.counting import Pretokens
-from wordpipe.tokens.train.alphabet import alphabet_of
+from wordpipe.tokens.train.pair_table import alphabet_of
 from wordpipe.tokens.train.seed_pieces import LENGTH_BITS, MOST_EDGES, seed_pieces, symbols_of
 from wordpipe.tokens.train.unigram import (
     best_counts,

@@ -17,8 +17,7 @@ from wordpipe.model.settings import FillSettings, GenerateSettings
 from wordpipe.settings import Settings
 
 if TYPE_CHECKING:
-    from wordpipe.stages.fill import Filled, Filler
-    from wordpipe.stages.generate import Writing
+    from wordpipe.stages.generate import Filled, Filler, Writing
 
 __all__ = ["fill", "generate"]
 
@@ -121,7 +120,7 @@ def _fill(
     model: Path, text: tuple[str, ...], texts: Path | None, as_json: bool, verify: bool, quiet: bool, **given: Any
 ) -> None:
     from wordpipe.errors import InputError
-    from wordpipe.stages.fill import Filler
+    from wordpipe.stages.generate import Filler
     from wordpipe.stages.models import open_model
 
     settings = FillSettings.make(chosen_settings(FillSettings, given))

@@ -1,4 +1,4 @@
-"""Continuing a sequence of token ids with a decoder, one token after another.
+"""A model in use: a decoder that goes on, one token after another; an encoder that says what it expects in gaps.
 
     read the prompt → logits of the last position → choose → read the one new token → …
 
@@ -19,15 +19,9 @@ from wordpipe.model.seeds import seed_of
 from wordpipe.model.settings import GenerateSettings
 
 __all__ = [
-    "Draw",
-    "Generation",
-    "choose",
-    "draw",
-    "forbid_repeated_ngrams",
-    "keep_top_k",
-    "keep_top_p",
-    "penalise_repeats",
-]
+    "Draw", "Generation", "choose", "draw", "forbid_repeated_ngrams", "keep_top_k", "keep_top_p", "likeliest",
+    "penalise_repeats", "span_of_masks",
+]  # fmt: skip
 
 _NUCLEUS = 1024  # tokens sorted at first for top-p
 
@@ -240,3 +234,60 @@ class Generation:
         room = min(self._max_len, n_last + self._settings.max_tokens)
         self._cache = Cache(self._model.config, len(self._ids_NT), room, self._ids_NT.device)
         return self._model.encode(self._ids_NT[:, -n_last:], cache=self._cache)[:, -1]
+
+
+@torch.inference_mode()
+def likeliest(
+    model: LanguageModel, ids: Sequence[int], positions: Sequence[int], allowed_V: Tensor, k: int
+) -> tuple[Tensor, Tensor]:
+    """The likeliest tokens at some positions, each predicted while the others are masked as well.
+
+    Args:
+        model: an encoder in evaluation mode.
+        ids: a whole sequence, special ids included.
+        positions: K places in it.
+        allowed_V: bool, on the model's device: the probabilities are shared among these ids alone.
+        k: how many.
+
+    Returns:
+        ids_KC, probabilities_KC: on the CPU, int64 and float32, the likeliest first; C is k, or fewer where there are fewer
+        tokens.
+
+    Raises:
+        DivergedError: the model's logits are not finite.
+    """
+    ids_1T, at_1K = (torch.tensor([numbers], device=allowed_V.device) for numbers in (ids, positions))
+    hidden_KD = model.encode(ids_1T, at_BK=at_1K)[0]
+    logits_KV = model.logits_at(hidden_KD).float()
+    if not torch.isfinite(logits_KV).all():
+        raise DivergedError(
+            "the model gave logits that are not finite", hint="its weights may have diverged in training"
+        )
+    shares_KV = logits_KV.masked_fill(~allowed_V, -torch.inf).softmax(dim=-1)
+    best = shares_KV.topk(min(k, int(allowed_V.sum())))
+    return best.indices.cpu(), best.values.cpu()
+
+
+def span_of_masks(positions: Sequence[int], n_ids: int, room: int) -> tuple[int, int] | None:
+    """Which part of a sequence to read where not all of it fits: all masks, with as much before as after them.
+
+    Args:
+        positions: of the masks, ascending.
+        n_ids: ids of the whole sequence.
+        room: ids that fit.
+
+    Returns:
+        First id and the one after the last; None where the masks are too far apart.
+
+    >>> span_of_masks([50], n_ids=100, room=11)
+    (45, 56)
+    >>> span_of_masks([2], n_ids=100, room=11)
+    (0, 11)
+    >>> span_of_masks([3, 30], n_ids=100, room=11) is None
+    True
+    """
+    width = positions[-1] - positions[0] + 1
+    if width > room:
+        return None
+    start = max(0, min(positions[0] - (room - width) // 2, n_ids - room))
+    return start, min(n_ids, start + room)

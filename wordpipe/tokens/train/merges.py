@@ -3,7 +3,7 @@
 The commonest pair of neighbouring tokens becomes a token, again and again (Sennrich et al., Neural Machine Translation of
 Rare Words with Subword Units, 2016, algorithm 1). Vocabulary, ids and merges are those of the `BpeTrainer` of Hugging Face
 tokenizers 0.23, and with the prefix `##` those of its `WordPieceTrainer`, except where these hang on the order of a hash table
-or a heap there (`alphabet` and `merge_queue` say what decides here). Counts have 64 bits; there, pairs have 32 and overflow.
+or a heap there (`pair_table` says what decides here). Counts have 64 bits; there, pairs have 32 and overflow.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,11 +17,12 @@ from numpy.typing import NDArray
 from wordpipe.compiled import read_only
 from wordpipe.errors import BudgetError
 from wordpipe.tokens.counting import Pretokens
-from wordpipe.tokens.train.alphabet import Alphabet, alphabet_of
 from wordpipe.tokens.train.merge_kernels import merge_pairs, name_tokens
 from wordpipe.tokens.train.pair_table import (
     END,
+    Alphabet,
     State,
+    alphabet_of,
     count_pairs,
     fill_positions,
     lay_out,

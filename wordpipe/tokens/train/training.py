@@ -17,9 +17,9 @@ from wordpipe.errors import ConfigError
 from wordpipe.tokens.counting import Pretokens
 from wordpipe.tokens.normal.schemes import build_tokenizer, is_byte_level
 from wordpipe.tokens.settings import TokenizeSettings
-from wordpipe.tokens.train.alphabet import alphabet_of
 from wordpipe.tokens.train.merges import train_bpe
 from wordpipe.tokens.train.merges import training_bytes as bpe_bytes
+from wordpipe.tokens.train.pair_table import alphabet_of
 from wordpipe.tokens.train.seed_pieces import symbols_of
 from wordpipe.tokens.train.unigram import train_unigram
 from wordpipe.tokens.train.unigram import training_bytes as unigram_bytes

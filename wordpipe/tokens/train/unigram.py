@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from wordpipe.compiled import kernel
 from wordpipe.errors import BudgetError, ConfigError
 from wordpipe.tokens.counting import Pretokens
-from wordpipe.tokens.train.alphabet import Alphabet, alphabet_of
+from wordpipe.tokens.train.pair_table import Alphabet, alphabet_of
 from wordpipe.tokens.train.seed_pieces import LENGTH_BITS, Pieces, Symbols, seed_pieces, symbols_of
 from wordpipe.tokens.vocabulary import byte_letters
 
