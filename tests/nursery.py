@@ -22,7 +22,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 LOADED = (
     "torch", "torch._dynamo",  # torch's optimisers import it when first used, which takes a second
-    "faiss", "pyarrow.parquet", "wordpipe.cli.stage", "wordpipe.model.arrays.array_model",
+    "faiss", "pyarrow.parquet", "wordpipe.cli.stage", "wordpipe.model.numpy_model",
     "wordpipe.sentences.transformer_encoder", "wordpipe.stages.embed", "wordpipe.stages.index", "wordpipe.stages.ingest",
     "wordpipe.stages.mixing_weight", "wordpipe.stages.pretrain", "wordpipe.stages.tokenize", "wordpipe.stages.word2vec",
     "wordpipe.training.assemble", "wordpipe.words.native.training", "tests.first_kernel",

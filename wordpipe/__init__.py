@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from wordpipe.stages.evaluate_words import evaluate_words as evaluate_words
     from wordpipe.stages.export import export as export
     from wordpipe.stages.export import export_words as export_words
-    from wordpipe.stages.fill import fill as fill
+    from wordpipe.stages.generate import fill as fill
     from wordpipe.stages.generate import generate as generate
     from wordpipe.stages.import_words import import_words as import_words
     from wordpipe.stages.index import index as index
@@ -67,7 +67,7 @@ _PUBLIC = {
     "evaluate_sts": "wordpipe.stages.evaluate_sts:evaluate_sts",
     "evaluate_words": "wordpipe.stages.evaluate_words:evaluate_words",
     "generate": "wordpipe.stages.generate:generate",
-    "fill": "wordpipe.stages.fill:fill",
+    "fill": "wordpipe.stages.generate:fill",
     "open_model": "wordpipe.stages.models:open_model",
     "import_words": "wordpipe.stages.import_words:import_words",
     "index": "wordpipe.stages.index:index",

@@ -55,7 +55,9 @@ OPTIONS: dict[str, dict[str, Removed]] = {
         "nsg_degree": Removed("nsg graphs are built no more; use --type hnsw and --hnsw-m", was=32),
     },
     "query": {},
-    "evaluate tokenizer": {},
+    "evaluate tokenizer": {
+        "sizes": Removed("train another size in seconds: wordpipe tokenize CORPUS --counts TOKENS --vocab-size N"),
+    },
     "evaluate words": {},
     "evaluate model": {},
     "evaluate sts": {},

@@ -64,10 +64,10 @@ def count_ours(task: Task, settings: Any) -> Any:
     from itertools import count
 
     from peers.rows import line_arrays
+    from wordpipe.tokens.counting import TABLE_BYTES, SpillingTable, added_up, keep_commonest
     from wordpipe.tokens.cutting import cut_pretokens
+    from wordpipe.tokens.encoding import in_order
     from wordpipe.tokens.normal.schemes import empty_tokenizer, scheme_of
-    from wordpipe.tokens.spill import TABLE_BYTES, SpillingTable, added_up, keep_commonest
-    from wordpipe.tokens.threads import in_order
     from wordpipe.tokens.train.training import training_bytes
 
     empty, runs, numbers = empty_tokenizer(settings), [], count()

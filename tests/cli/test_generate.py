@@ -9,10 +9,9 @@ import sys
 import pytest
 
 from tests.stages.made_models import artifact_of, model_files, tokenizer_file
-from wordpipe.cli import fill as fill_command
+from wordpipe.cli import generate as command
 from wordpipe.cli.output import safe_text
-from wordpipe.stages.fill import fill
-from wordpipe.stages.generate import generate
+from wordpipe.stages.generate import fill, generate
 
 QUICK = ("--device", "cpu", "--threads", 1)
 
@@ -169,7 +168,7 @@ def test_candidates_as_json(cli, models):
 
 
 def test_candidates_for_people(cli, models, monkeypatch):
-    monkeypatch.setattr(fill_command.sys.stdout, "isatty", lambda: True)
+    monkeypatch.setattr(command.sys.stdout, "isatty", lambda: True)
     found = cli("fill", models["encoder"], "[MASK] is [MASK]", "--top-k", 2, *QUICK)
     want = fill(models["encoder"], "[MASK] is [MASK]", top_k=2, device="cpu", threads=1)
     lines = found.out.splitlines()

@@ -9,10 +9,9 @@ import torch
 
 from tests.model.shapes import KINDS, kind_config, small_config
 from wordpipe.errors import ConfigError
-from wordpipe.model.arrays.array_model import ArrayModel
-from wordpipe.model.arrays.weights import computes, read_arrays
 from wordpipe.model.formats.folder import save_hf
 from wordpipe.model.initialise import new_model
+from wordpipe.model.numpy_model import ArrayModel, read_arrays
 
 LENGTHS = np.array([1, 1, 5, 5, 5, 24])
 SHAPES = [(2, 1), (3, 5), (1, 24)]
@@ -32,8 +31,7 @@ def test_hidden_states_are_those_of_torch(name):
     config = kind_config(name)
     model, files = folder(config)
     found = read_arrays(files.__getitem__)
-    if not computes(config):
-        assert config.attention in ("additive", "linear")
+    if config.is_variant:
         assert found is None
         return
     array_model = ArrayModel(*found)
@@ -44,12 +42,17 @@ def test_hidden_states_are_those_of_torch(name):
     np.testing.assert_allclose(hidden_ND, torch.cat(expected).numpy(), atol=2e-5, rtol=1e-5)
 
 
+def test_a_table_of_positions_that_is_not_stored_is_left_to_torch():
+    _, files = folder(small_config("encoder", positions="sinusoidal"))
+    assert read_arrays(files.__getitem__) is None
+
+
 def test_scores_that_do_not_fit_at_once_are_made_in_parts(monkeypatch):
     _, files = folder(small_config("encoder"))
     array_model = ArrayModel(*read_arrays(files.__getitem__))
     x_ND = array_model.embed(np.arange(7, 47), np.full(8, 5))
     whole = array_model.encode(x_ND, [(8, 5)])
-    monkeypatch.setattr("wordpipe.model.arrays.array_model._SCORES", 250)
+    monkeypatch.setattr("wordpipe.model.numpy_model._SCORES", 250)
     np.testing.assert_allclose(array_model.encode(x_ND, [(8, 5)]), whole, atol=1e-6)
 
 
@@ -88,7 +91,7 @@ def test_weights_that_are_not_finite_or_not_there_are_left_to_torch():
 
 def test_it_needs_neither_torch_nor_numba():
     code = (
-        "import sys; import wordpipe.model.arrays.array_model; "
+        "import sys; import wordpipe.model.numpy_model; "
         "assert not {'torch', 'numba', 'scipy'} & set(sys.modules), sorted(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -8,9 +8,10 @@ from torch.nn import functional as F
 from tests.model.shapes import KINDS, kind_config, small_config
 from tests.model.slow_model import SlowModel
 from wordpipe.errors import ConfigError
-from wordpipe.model import additive, views
-from wordpipe.model.cache import Cache
+from wordpipe.model import attention
+from wordpipe.model.attention import Cache
 from wordpipe.model.initialise import new_model
+from wordpipe.model.variants import additive
 
 DECODERS = [name for name in KINDS if name.startswith("decoder")]
 
@@ -157,7 +158,7 @@ def test_a_window_in_blocks_is_a_window_by_mask(architecture, global_tokens, pad
     mask_BT[1, 17:] = 0
     found = []
     for blocks in (False, True):
-        monkeypatch.setattr(views, "pays", lambda *_, pays=blocks: pays)
+        monkeypatch.setattr(attention, "pays", lambda *_, pays=blocks: pays)
         model.zero_grad()
         hidden = model.encode(ids_BT, mask_BT if padded else None)
         real = hidden[mask_BT.bool()] if padded else hidden

@@ -8,6 +8,7 @@ import transformers
 from safetensors.torch import save
 
 from tests.model.folders import shaken
+from wordpipe.errors import ArtifactError
 from wordpipe.model.formats.folder import load_hf
 
 CONFIGS = {
@@ -65,26 +66,13 @@ CONFIGS = {
         "pretraining_tp": 1, "rms_norm_eps": 1e-5, "rope_scaling": None, "rope_theta": 250000,
         "tie_word_embeddings": False, "use_cache": False, "vocab_size": 96,
     },
-    "mpt-7b": {
-        "architectures": ["MPTForCausalLM"],
-        "attn_config": {
-            "alibi": True, "alibi_bias_max": 8, "attn_impl": "torch", "attn_pdrop": 0, "clip_qkv": None,
-            "attn_type": "multihead_attention", "attn_uses_sequence_id": False, "prefix_lm": False, "qk_ln": False,
-            "softmax_scale": None,
-        },
-        "d_model": 32, "emb_pdrop": 0, "embedding_fraction": 1.0, "expansion_ratio": 4, "init_device": "cpu",
-        "learned_pos_emb": True, "logit_scale": None, "max_seq_len": 24, "model_type": "mpt", "n_heads": 4, "n_layers": 2,
-        "no_bias": True, "norm_type": "low_precision_layernorm", "resid_pdrop": 0, "use_cache": False, "vocab_size": 96,
-    },
 }  # fmt: skip
-
-CLASSES = {"mpt-7b": "MptForCausalLM"}  # MosaicML's own code spells it otherwise
 
 
 def published(name, rename=lambda key: key, kind=None):
     """Their model with this config, and the files of its folder."""
     config = CONFIGS[name]
-    model = getattr(transformers, kind or CLASSES.get(name, config["architectures"][0]))
+    model = getattr(transformers, kind or config["architectures"][0])
     torch.manual_seed(17)
     theirs = shaken(model(model.config_class.from_dict(config)))
     tied = {key for key in getattr(theirs, "_tied_weights_keys", None) or {} if theirs.config.tie_word_embeddings}
@@ -106,11 +94,22 @@ def test_the_folder_loads(name):
     assert_equal_logits(loaded.model, theirs)
 
 
-def test_eurobert_brings_code_that_is_not_run():
-    theirs, files = published("EuroBERT-210m")
-    loaded = load_hf(files.__getitem__)
+def test_code_that_a_folder_brings_is_not_run():
+    theirs, files = published("SmolLM2-135M")
+    config = json.loads(files["config.json"]) | {"auto_map": {"AutoModel": "modeling_own.OwnModel"}}
+    loaded = load_hf((files | {"config.json": json.dumps(config).encode()}).__getitem__)
     assert loaded.notes == ("the folder names code of its own (auto_map), which is not run",)
     assert_equal_logits(loaded.model, theirs)
+
+
+@pytest.mark.parametrize("version", [{}, {"transformers_version": "5.23.0", "torch_dtype": "float32"}])
+def test_a_class_that_is_no_longer_read_is_refused_with_those_that_are(version):
+    _, files = published("EuroBERT-210m")
+    config = json.loads(files["config.json"]) | version
+    with pytest.raises(
+        ArtifactError, match="got 'eurobert'; expected modernbert, bert, llama, mistral, gpt2, wordpipe"
+    ):
+        load_hf((files | {"config.json": json.dumps(config).encode()}).__getitem__)
 
 
 def test_what_the_keys_mean():

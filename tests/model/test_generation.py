@@ -6,10 +6,9 @@ from transformers import AutoModelForCausalLM
 
 from tests.model.shapes import KINDS, kind_config, small_config
 from wordpipe.errors import ConfigError, DivergedError
-from wordpipe.model.cache import Cache
-from wordpipe.model.filling import likeliest, span_of_masks
+from wordpipe.model.attention import Cache
 from wordpipe.model.formats.folder import save_hf
-from wordpipe.model.generation import Generation
+from wordpipe.model.generation import Generation, likeliest, span_of_masks
 from wordpipe.model.initialise import new_model
 from wordpipe.model.settings import GenerateSettings
 

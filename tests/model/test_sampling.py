@@ -15,7 +15,7 @@ from transformers import (
 )
 
 from wordpipe.errors import ConfigError
-from wordpipe.model.sampling import (
+from wordpipe.model.generation import (
     choose,
     draw,
     forbid_repeated_ngrams,

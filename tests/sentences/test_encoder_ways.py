@@ -10,11 +10,10 @@ import torch
 from tests.sentences.test_transformer_encoder import random_texts
 from tests.sentences.tiny import tokenizer
 from wordpipe.errors import ConfigError, InputError
-from wordpipe.model.arrays.array_model import ArrayModel
-from wordpipe.model.arrays.weights import read_arrays
 from wordpipe.model.config import ModelConfig
 from wordpipe.model.formats.folder import save_hf
 from wordpipe.model.initialise import new_model
+from wordpipe.model.numpy_model import ArrayModel, read_arrays
 from wordpipe.model.styles import STYLES
 from wordpipe.sentences.encoder import EncodedBatch
 from wordpipe.sentences.settings import EmbedSettings

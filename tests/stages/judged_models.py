@@ -11,7 +11,7 @@ from wordpipe.model.initialise import new_model
 from wordpipe.settings import Settings
 from wordpipe.stages.making import making
 from wordpipe.tokens.formats.reading import open_tokenizer
-from wordpipe.tokens.formats.transformers_files import framed_tokenizer, transformers_files
+from wordpipe.tokens.formats.writing import framed_tokenizer, transformers_files
 from wordpipe.tokens.vocabulary import number_of_ids
 
 

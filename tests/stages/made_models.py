@@ -12,7 +12,7 @@ from wordpipe.model.initialise import new_model
 from wordpipe.model.settings import FillSettings
 from wordpipe.model.styles import STYLES, Style
 from wordpipe.stages.making import making
-from wordpipe.tokens.formats.transformers_files import framed_tokenizer, transformers_files
+from wordpipe.tokens.formats.writing import framed_tokenizer, transformers_files
 
 ROLES = {"pad": "[PAD]", "bos": "<s>", "eos": "</s>", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"}
 

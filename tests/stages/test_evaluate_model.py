@@ -16,7 +16,6 @@ from wordpipe.artifacts.tables import read_batches
 from wordpipe.errors import ArtifactError, ConfigError, InputError
 from wordpipe.settings import Settings
 from wordpipe.stages import evaluate_model as stage
-from wordpipe.stages import model_score
 from wordpipe.stages.evaluate_model import evaluate_model
 from wordpipe.stages.making import RunOptions, making
 from wordpipe.stages.models import OpenModel, open_model
@@ -130,7 +129,7 @@ def test_figures_by_hand(judged, root, tmp_path):
 
 def test_a_masked_model_guesses_the_same_tokens_each_time(judged, root, monkeypatch):
     found = judged(root / "encoder", root / "corpus")
-    monkeypatch.setitem(model_score._POSITIONS_AT_ONCE, "cpu", 3 * T)
+    monkeypatch.setitem(stage._POSITIONS_AT_ONCE, "cpu", 3 * T)
     again = judged(root / "encoder", root / "corpus")["models"][0]
     (only,) = found["models"]
     assert again["nats"] == pytest.approx(only["nats"], rel=1e-6)

@@ -9,8 +9,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, pipeline
 from tests.stages.made_models import artifact_of, folder_of, model_files, tokenizer_file
 from wordpipe.errors import ArtifactError, ConfigError, InputError
 from wordpipe.model.settings import FillSettings
-from wordpipe.stages.fill import Filler, fill
-from wordpipe.stages.generate import generate
+from wordpipe.stages.generate import Filler, fill, generate
 from wordpipe.stages.models import open_model
 
 QUICK = {"threads": 1, "device": "cpu"}

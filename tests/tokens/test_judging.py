@@ -9,9 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
-from wordpipe.tokens.judge import judging
-from wordpipe.tokens.judge.judging import OTHERS, Judge
-from wordpipe.tokens.judge.word_pieces import WordPieces
+from wordpipe.tokens import evaluate
+from wordpipe.tokens.evaluate import OTHERS, Judge, WordPieces
 from wordpipe.tokens.vocabulary import is_byte_level, unknown_token, vocabulary_of
 from wordpipe.tokens.words import WordSplitter
 
@@ -183,7 +182,7 @@ def test_the_prefix_space_of_a_sentencepiece_tokenizer_is_no_failure():
 
 
 def test_too_many_groups_are_added_up(monkeypatch):
-    monkeypatch.setattr(judging, "_MAX_GROUPS", 3)
+    monkeypatch.setattr(evaluate, "_MAX_GROUPS", 3)
     judge = Judge(MADE["byte_level"])
     for start in (0, 4):
         names = [f"g{number}" for number in range(start, start + 4)]
@@ -216,7 +215,7 @@ def test_a_word_is_encoded_with_the_space_before_it_in_its_row():
 def test_words_are_remembered_within_bounds(monkeypatch):
     rows = pa.array([" ".join(f"w{number}" for number in range(5000)), "the mud the mud"])
     free = [column.tolist() for column in WordPieces(MADE["byte_level"]).count(rows)]
-    monkeypatch.setattr("wordpipe.tokens.judge.word_pieces._REMEMBERED", 1)
+    monkeypatch.setattr("wordpipe.tokens.evaluate._REMEMBERED", 1)
     tight = [column.tolist() for column in WordPieces(MADE["byte_level"]).count(rows)]
     assert tight == free
     assert free[0] == [5000, 4]

@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
 from wordpipe.errors import BudgetError, ConfigError
-from wordpipe.tokens.letters import byte_letters
-from wordpipe.tokens.pretokens import Pretokens
-from wordpipe.tokens.train.alphabet import alphabet_of
-from wordpipe.tokens.train.merges import BpeResult, _Training, merge_prefix, train_bpe, training_bytes
-from wordpipe.tokens.train.pair_table import State
+from wordpipe.tokens.counting import Pretokens
+from wordpipe.tokens.train.merges import BpeResult, _Training, train_bpe, training_bytes
+from wordpipe.tokens.train.pair_table import State, alphabet_of
+from wordpipe.tokens.vocabulary import byte_letters
 
 NO_LETTERS: dict[str, Any] = {
     "special_tokens": [], "initial_alphabet": [], "limit_alphabet": None, "continuing_prefix": "",
@@ -282,56 +281,12 @@ def test_order_of_rows_does_not_matter() -> None:
 
 def test_early_end() -> None:
     result = ours({"abab": 3, "xyz": 1}, vocab_size=1000, min_frequency=2)
-    assert result.exhausted
     assert result.merges == [("a", "b"), ("ab", "ab")]
-    assert merge_prefix(result, 5000) is result
 
 
 def test_nothing_to_learn() -> None:
     result = ours({}, vocab_size=10, special_tokens=["<s>"])
-    assert (result.tokens, result.merges, result.exhausted) == (["<s>"], [], True)
-
-
-@settings(max_examples=60, deadline=None)
-@given(word_counts(), st.sampled_from(["", "##"]), st.integers(1, 60))
-def test_merge_prefix_is_training_with_that_size(words: Words, prefix: str, size: int) -> None:
-    options: dict[str, Any] = {"special_tokens": ["<s>", "abc"], "continuing_prefix": prefix}
-    cut = merge_prefix(ours(words, vocab_size=60, **options), size)
-    direct = ours(words, vocab_size=size, **options)
-    assert trained(cut) == trained(direct)
-    assert cut.history.tolist() == direct.history.tolist()
-
-
-@settings(max_examples=60, deadline=None)
-@given(word_counts(), st.integers(1, 60))
-def test_prefix_of_a_saved_model(words: Words, size: int) -> None:
-    options: dict[str, Any] = {"special_tokens": ["<s>", "ab"], "initial_alphabet": ["a"]}
-    vocab, merges = trained(ours(words, vocab_size=60, **options))
-    saved = BpeResult.of(vocab, merges)
-    assert trained(saved) == (vocab, merges)
-    if size <= len(vocab):
-        assert trained(merge_prefix(saved, size)) == trained(ours(words, vocab_size=size, **options))
-
-
-@pytest.mark.parametrize(
-    ("vocab", "merges"),
-    [
-        ({"a": 0, "b": 1, "ab": 3}, [("a", "b")]),  # a gap
-        ({"a": 0, "b": 1, "ab": 2, "s>": 3, "ba": 4}, [("a", "b"), ("b", "a")]),  # a token amid those of merges
-        ({"a": 0, "b": 1, "ab": 2, "</s>": 3}, [("a", "b")]),  # or after them
-        ({"a": 0, "b": 1, "ab": 2, "c": 3, "ba": 4}, [("a", "b"), ("b", "a")]),  # a letter amid them
-        ({"a": 0, "b": 1, "ab": 2, "ba": 3}, [("b", "a"), ("a", "b")]),  # another order
-        ({"a": 0, "ab": 1}, [("a", "b")]),  # a part without an id
-    ],
-)
-def test_saved_models_that_cannot_be_cut(vocab: dict[str, int], merges: list[tuple[str, str]]) -> None:
-    with pytest.raises(ConfigError, match="no smaller vocabulary"):
-        BpeResult.of(vocab, merges)
-
-
-def test_a_larger_vocabulary_is_not_cut_from_a_smaller_one() -> None:
-    with pytest.raises(ConfigError, match="at most 5"):
-        merge_prefix(ours({"abcabc": 3}, vocab_size=5), 6)
+    assert (result.tokens, result.merges) == (["<s>"], [])
 
 
 def test_report_counts_up_and_can_stop() -> None:

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from wordpipe.errors import ConfigError
-from wordpipe.tokens.pretokens import Pretokens
-from wordpipe.tokens.special import SPECIAL_TOKENS, UNK
-from wordpipe.tokens.train.plain import train_chars, train_words
+from wordpipe.tokens.counting import Pretokens
+from wordpipe.tokens.train.training import train_chars, train_words
+from wordpipe.tokens.vocabulary import SPECIAL_TOKENS, UNK
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
 LETTERS = st.text("ab é日 \n", min_size=1, max_size=3)

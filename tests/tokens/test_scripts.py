@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wordpipe.tokens.normal.schemes import empty_tokenizer, scheme_of
-from wordpipe.tokens.normal.scripts import MARKS, resolve, script_shares
+from wordpipe.tokens.normal.schemes import ANY_MARK, empty_tokenizer, resolve, scheme_of, script_shares
 from wordpipe.tokens.scan.codepoints import code_point_classes
-from wordpipe.tokens.scan.scan_marks import scan_marks
+from wordpipe.tokens.scan.scanning import scan_marks
 from wordpipe.tokens.settings import TokenizeSettings
 
 TEXTS = {
@@ -62,7 +61,7 @@ def test_shares_are_of_letters_and_marks() -> None:
     shares = script_shares([pa.array(["ab กา", None]), pa.array(["漢 e\u0301 123 !?"])])
     assert shares["Thai"] == 2 / 7
     assert shares["Chinese"] == 1 / 7
-    assert shares[MARKS] == 1 / 7
+    assert shares[ANY_MARK] == 1 / 7
     assert not any(script_shares([pa.array(["", "12"])]).values())
     assert script_shares([pa.array(["漢字をかく"])])["Japanese"] == 1
 

@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
 from wordpipe.errors import ConfigError, InputError
+from wordpipe.tokens.counting import Pretokens
 from wordpipe.tokens.formats.reading import open_tokenizer
 from wordpipe.tokens.normal.schemes import empty_tokenizer, resolve
-from wordpipe.tokens.pretokens import Pretokens
 from wordpipe.tokens.settings import TokenizeSettings, size_in_bytes
-from wordpipe.tokens.special import SPECIAL_TOKENS
 from wordpipe.tokens.train.training import train_tokenizer
+from wordpipe.tokens.vocabulary import SPECIAL_TOKENS
 from wordpipe.tokens.words import piece_splitter
 
 TEXTS = [

@@ -5,8 +5,8 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, 
 from transformers import AutoTokenizer
 
 from wordpipe.errors import ArtifactError
-from wordpipe.tokens.formats.transformers_files import framed_tokenizer, transformers_files
-from wordpipe.tokens.special import SPECIAL_TOKENS
+from wordpipe.tokens.formats.writing import framed_tokenizer, transformers_files
+from wordpipe.tokens.vocabulary import SPECIAL_TOKENS
 
 TEXT = "the cat sat on the mat"
 IDS = {"pad": 0, "unk": 1, "cls": 2, "sep": 3, "mask": 4, "bos": 5, "eos": 6}

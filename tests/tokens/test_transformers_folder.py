@@ -3,7 +3,7 @@ import json
 import pytest
 from transformers import BertTokenizer, GPT2Tokenizer, RobertaTokenizer
 
-from tests.tokens.made_files import HEAD, sentencepiece_model
+from tests.tokens.made_files import sentencepiece_model
 from tests.tokens.test_reading import byte_level
 from wordpipe.errors import InputError
 from wordpipe.tokens.formats.reading import read_tokenizer
@@ -108,7 +108,8 @@ def test_what_cannot_be_read_is_refused(files, words, tmp_path):
 
 
 def test_a_model_file_in_the_folder_is_named(tmp_path):
-    (tmp_path / "spiece.model").write_bytes(sentencepiece_model(HEAD))
+    (tmp_path / "spiece.model").write_bytes(sentencepiece_model(["<unk>"]))
     with pytest.raises(InputError) as caught:
         read_tokenizer(tmp_path)
-    assert "spiece.model" in caught.value.hint
+    assert caught.value.got == "spiece.model"
+    assert "save_pretrained" in caught.value.hint

@@ -13,13 +13,18 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from wordpipe.errors import ConfigError
-from wordpipe.tokens.letters import byte_letters
-from wordpipe.tokens.pretokens import Pretokens
-from wordpipe.tokens.special import SPECIAL_TOKENS, UNK
-from wordpipe.tokens.train.alphabet import alphabet_of
-from wordpipe.tokens.train.lattice import best_counts, expected_counts, removal_losses
+from wordpipe.tokens.counting import Pretokens
+from wordpipe.tokens.train.pair_table import alphabet_of
 from wordpipe.tokens.train.seed_pieces import LENGTH_BITS, MOST_EDGES, seed_pieces, symbols_of
-from wordpipe.tokens.train.unigram import digamma, train_unigram, training_bytes
+from wordpipe.tokens.train.unigram import (
+    best_counts,
+    digamma,
+    expected_counts,
+    removal_losses,
+    train_unigram,
+    training_bytes,
+)
+from wordpipe.tokens.vocabulary import SPECIAL_TOKENS, UNK, byte_letters
 
 TEXT = (Path(__file__).parents[2] / "data" / "sample" / "handbook.txt").read_text(encoding="utf-8")
 WORDS = Counter(f"▁{word}" for word in TEXT.split())

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wordpipe.tokens.pretokens import Pretokens
-from wordpipe.tokens.spill import PARTS, SpillingTable, added_up, keep_commonest, sorted_units
+from wordpipe.tokens.counting import PARTS, Pretokens, SpillingTable, added_up, keep_commonest, sorted_units
 from wordpipe.tokens.units import UnitTable, hashes_of
 
 

@@ -10,10 +10,9 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
+from wordpipe.tokens.counting import Pretokens, SpillingTable, added_up, keep_commonest
 from wordpipe.tokens.cutting import cut_words
-from wordpipe.tokens.gathering import Gatherer
-from wordpipe.tokens.pretokens import Pretokens
-from wordpipe.tokens.spill import SpillingTable, added_up, keep_commonest
+from wordpipe.tokens.encoding import Gatherer
 from wordpipe.tokens.wordlist import WordNumbers, fold_counts
 from wordpipe.tokens.words import WordSplitter
 

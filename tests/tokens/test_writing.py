@@ -9,8 +9,8 @@ from tests.tokens.made_files import tiktoken_ids
 from wordpipe.errors import ConfigError, InputError
 from wordpipe.tokens.formats.reading import read_tokenizer
 from wordpipe.tokens.formats.writing import FOLDERS, FORMATS, export_tokenizer
-from wordpipe.tokens.patterns import CL100K, GPT2
-from wordpipe.tokens.special import SPECIAL_TOKENS
+from wordpipe.tokens.normal.schemes import CL100K, GPT2
+from wordpipe.tokens.vocabulary import SPECIAL_TOKENS
 
 TEXT = [
     "The cat sat on the mat, and the 12345 bats sat too.",
@@ -106,8 +106,7 @@ def test_gpt2_loads_vocab_json_and_merges_txt(tmp_path):
 
 
 @pytest.mark.parametrize("pattern", [None, CL100K])
-@pytest.mark.parametrize("read_back", [False, True])
-def test_joining_the_lowest_rank_first_gives_the_same_ids(pattern, read_back, tmp_path):
+def test_joining_the_lowest_rank_first_gives_the_same_ids(pattern, tmp_path):
     tokenizer = trained("bpe", pattern)
     made = exported(tokenizer, "tiktoken", tmp_path, "x.tiktoken")
     facts = json.loads(made.files["x.tiktoken.json"])
@@ -120,10 +119,9 @@ def test_joining_the_lowest_rank_first_gives_the_same_ids(pattern, read_back, tm
     lines = [line.split() for line in made.files["x.tiktoken"].splitlines()]
     ranks = {base64.b64decode(token): int(rank) for token, rank in lines}
     assert sorted(ranks.values()) == list(range(len(ranks)))
-    back = read_tokenizer(tmp_path / "x.tiktoken")
-    for text in [text for text in PROBES if "[MASK]" not in text] + (["a[MASK]b"] if read_back else []):
+    for text in [text for text in PROBES if "[MASK]" not in text]:
         expected = [new_id[number] for number in ids_of(tokenizer, text)]
-        assert (ids_of(back, text) if read_back else tiktoken_ids(text, facts["pattern"], ranks)) == expected
+        assert tiktoken_ids(text, facts["pattern"], ranks) == expected
 
 
 def test_tiktoken_itself_gives_the_same_ids(tmp_path):
@@ -140,13 +138,6 @@ def test_tiktoken_itself_gives_the_same_ids(tmp_path):
     new_id = dict(facts["ids"])
     for text in PROBES:
         assert theirs.encode(text, allowed_special="all") == [new_id[number] for number in ids_of(tokenizer, text)]
-
-
-def test_another_json_beside_a_tiktoken_file_is_refused(tmp_path):
-    exported(trained("bpe"), "tiktoken", tmp_path, "x.tiktoken")
-    (tmp_path / "x.tiktoken").write_bytes((tmp_path / "x.tiktoken").read_bytes() + b"\n")
-    with pytest.raises(InputError, match=r"another \.tiktoken file"):
-        read_tokenizer(tmp_path / "x.tiktoken")
 
 
 def bpe(vocabulary, merges, **options):

@@ -94,6 +94,8 @@ def test_the_micro_batch_has_room_for_the_highest_mask_rate():
     assert low > rising == high
 
 
-def test_an_encoder_of_llamas_blocks_is_eurobert():
-    assert native_class(config_of({"norm": "rms", "feedforward": "swiglu"})) == "EuroBertForMaskedLM"
-    assert native_class(config_of({"norm": "rms"})) is None
+def test_an_encoder_of_llamas_blocks_has_no_head():
+    bare, other = config_of({"norm": "rms", "feedforward": "swiglu"}), config_of({"norm": "rms"})
+    assert (bare.head, bare.embedding_norm, bare.output_bias) == (False, False, False)
+    assert (other.head, other.embedding_norm, other.output_bias) == (True, True, True)
+    assert native_class(bare) is native_class(other) is None

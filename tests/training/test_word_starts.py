@@ -9,7 +9,7 @@ from tokenizers import Tokenizer, models
 from tests.tokens.test_training import trained
 from wordpipe.artifacts.layout import TOKENS_16
 from wordpipe.errors import ArtifactError
-from wordpipe.tokens.letters import byte_letters
+from wordpipe.tokens.vocabulary import byte_letters
 from wordpipe.tokens.words import _UNSPACED_START, _WORD, WordSplitter
 from wordpipe.training.plan import SpecialIds
 from wordpipe.training.settings import MaskedSettings

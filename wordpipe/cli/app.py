@@ -22,7 +22,7 @@ __all__ = ["LazyGroup", "app"]
 _USE = {
     "query": ("wordpipe.cli.query:query", "Find the nearest neighbours of a text or a word."),
     "generate": ("wordpipe.cli.generate:generate", "Continue a text with a causal model."),
-    "fill": ("wordpipe.cli.fill:fill", "Guess the missing words of a text with a masked model."),
+    "fill": ("wordpipe.cli.generate:fill", "Guess the missing words of a text with a masked model."),
     "plot": ("wordpipe.cli.plot:plot", "Draw loss and learning rate of trainings, side by side."),
     "diff": ("wordpipe.cli.diff:diff", "Show which words moved between two tables of word vectors."),
     "evaluate": (
@@ -146,7 +146,7 @@ _evaluate = LazyGroup(
                 "Judge word vectors on similarity and analogies, side by side.",
             ),
             "model": (
-                "wordpipe.cli.evaluate_model:model",
+                "wordpipe.cli.evaluate:model",
                 "Judge language models by how much a text surprises them, side by side.",
             ),
             "sts": (

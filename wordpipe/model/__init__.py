@@ -1,9 +1,9 @@
 """The transformer: one set of blocks that makes a bidirectional encoder or a causal decoder.
 
-Read in this order: `config` (the numbers and kinds) and `styles` (which of them go together), `positions` and `distances`
-(how a position is known), `masks` (who sees whom), `norms`, `attention` with `additive` and `linear_attention`,
-`feedforward`, `block`, `language_model` (the whole), `initialise`, `vectors` (a start from word vectors), `cache`, `sampling`,
-`generation` and `filling` (a model in use), `formats` (the folders of Hugging Face transformers and back).
+Read in this order: `config` (the numbers and kinds) and `styles` (which of them go together), `positions` (where a token
+stands, who sees whom), `layers`, `attention`, `language_model` (the whole), `variants` (other ways to attend and to know
+positions), `initialise` (fresh weights, or a start from word vectors), `generation` (a model in use),
+`numpy_model` (the same without torch), `formats` (the folders of Hugging Face transformers and back).
 
     ids_BT → embedding → n_layers × [x += attention(norm(x)); x += feedforward(norm(x))] → norm → hidden_BTD → head → logits
 

@@ -3,24 +3,162 @@
     attention(Q, K, V) = softmax(Q Kᵀ / sqrt(E)) V
 
 Source: Vaswani et al. 2017, equation 1 and section 3.2.2; heads that share keys and values: Ainslie et al. 2023. The other
-kinds of matching are in `additive` and `linear_attention`, who sees whom in `masks`.
+kinds of matching are in `variants`, who sees whom in `positions`. A decoder keeps in a cache what it needs of the positions
+that it has seen, so that the next token costs one position and not all of them (Shazeer 2019, section 2.4).
 """
+
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from wordpipe.model.additive import additive_attention
-from wordpipe.model.bands import banded_attention
-from wordpipe.model.cache import KeysValues, Sums
+from wordpipe.errors import ConfigError
 from wordpipe.model.config import ModelConfig
 from wordpipe.model.fused import attend, attends
-from wordpipe.model.linear import Linear
-from wordpipe.model.linear_attention import linear_attention
-from wordpipe.model.positions import rotate
-from wordpipe.model.views import PackedView, View
+from wordpipe.model.layers import Linear
+from wordpipe.model.positions import rotate, visible_keys
+from wordpipe.model.variants.additive import additive_attention
+from wordpipe.model.variants.bands import Band, banded_attention, make_band, pays
+from wordpipe.model.variants.linear import Sums, linear_attention
 
-__all__ = ["Attention", "rows_at"]
+__all__ = ["Attention", "Cache", "KeysValues", "PackedView", "View", "make_view", "rows_at"]
+
+
+@dataclass
+class KeysValues:
+    """Keys and values of one layer, (B, G, S, E) each, of which the first `Cache.length` positions are filled."""
+
+    keys: Tensor
+    values: Tensor
+
+    def extend(self, first: int, k_BGTE: Tensor, v_BGTE: Tensor) -> tuple[Tensor, Tensor]:
+        """Write new positions from `first` on; all keys and values so far."""
+        last = first + k_BGTE.shape[2]
+        self.keys[:, :, first:last] = k_BGTE
+        self.values[:, :, first:last] = v_BGTE
+        return self.keys[:, :, :last], self.values[:, :, :last]
+
+
+class Cache:
+    """Memory of a decoder for sequences that grow together.
+
+    Args:
+        config: of the model; causal.
+        batch_size: sequences.
+        max_len: positions that there is room for.
+        device: where the model is.
+        dtype: of keys and values; what attention is computed in.
+
+    Attributes:
+        length: positions held.
+        layers: one memory per layer.
+    """
+
+    def __init__(
+        self,
+        config: ModelConfig,
+        batch_size: int,
+        max_len: int,
+        device: torch.device,
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
+        self.max_len, self.length = max_len, 0
+        shape = (batch_size, config.n_kv_heads, max_len, config.head_dim)
+        heads = (batch_size, config.n_heads, config.head_dim)
+        self.layers: list[KeysValues | Sums] = [
+            Sums(torch.zeros(*heads, config.head_dim, device=device), torch.zeros(heads, device=device))
+            if config.attention == "linear"
+            else KeysValues(*(torch.zeros(shape, device=device, dtype=dtype) for _ in range(2)))
+            for _ in range(config.n_layers)
+        ]
+
+    def check_room(self, n_new: int) -> None:
+        """Refuse more positions than there is room for.
+
+        Raises:
+            ConfigError: there is no room for `n_new` more.
+        """
+        if self.length + n_new > self.max_len:
+            raise ConfigError(
+                "the sequence is longer than its cache", got=self.length + n_new, expected=f"at most {self.max_len}"
+            )
+
+
+@dataclass(frozen=True)
+class View:
+    """What one layer's attention is told of positions.
+
+    Attributes:
+        angles: cosines and sines of the queries' positions (and of the new keys'), (T, E) each, or None without rotation.
+        mask: bool (true where a query sees a key) or float (added to the scores), broadcasts to (B, H, T, S); None: nothing
+            but what `causal` says.
+        causal: a query sees its own position and those before it, and `mask` does not say so already.
+        real: true at the keys that are no padding, (B, S), or None.
+        band: the mask of a window in blocks, in place of `mask`, where that is less work.
+    """
+
+    angles: tuple[Tensor, Tensor] | None
+    mask: Tensor | None
+    causal: bool
+    real: Tensor | None
+    band: Band | None = None
+
+
+@dataclass(frozen=True)
+class PackedView:
+    """The views of several runs of sequences that stand one after the other (see packed.py).
+
+    Attributes:
+        shapes: sequences and positions (B, T) of each run; the products add up to the N positions of all.
+        views: of each run.
+    """
+
+    shapes: tuple[tuple[int, int], ...]
+    views: tuple[View, ...]
+
+
+def make_view(
+    config: ModelConfig,
+    window: int,
+    angles: tuple[Tensor, Tensor] | None,
+    bias_of: Callable[[Tensor], Tensor | None],
+    *,
+    first: int,
+    last: int,
+    real: Tensor | None,
+    device: torch.device,
+) -> View:
+    """What layers with this window are told.
+
+    Args:
+        config: of the model.
+        window: how far a position sees, 0 = everything.
+        angles: from `Rotary`, or None.
+        bias_of: bias on the scores, (1, H, …), for distances of any shape (…) between key and query, or None.
+        first: position of the first query; those before it are in the cache.
+        last: one more than the position of the last query and key.
+        real: true at the keys that are no padding, (B, S), or None.
+        device: where the model is.
+    """
+    if config.attention == "linear":  # it forms no scores: causality is in the way it sums, padding in its features
+        return View(angles, None, config.causal, real)
+    window = window if window < last - 1 else 0
+    if window and first == 0 and config.attention == "dot" and pays(window, last):
+        band = make_band(
+            last, real, bias_of, window=window, global_tokens=config.global_tokens, causal=config.causal, device=device
+        )
+        return View(angles, None, causal=False, real=real, band=band)
+    plain = config.attention == "dot" and not window and not config.biases_scores
+    if config.causal and plain and first == 0 and real is None:
+        return View(angles, None, causal=True, real=None)  # the kernel masks by itself
+    distance_TS = torch.arange(last, device=device) - torch.arange(first, last, device=device)[:, None]
+    causal = config.causal and last - first > 1  # a single new position sees all that came before
+    seen = visible_keys(distance_TS, real, causal=causal, window=window, global_tokens=config.global_tokens)
+    bias = bias_of(distance_TS)
+    mask = seen if bias is None else bias if seen is None else bias.masked_fill(~seen, -torch.inf)
+    return View(angles, mask, causal=False, real=real)
 
 
 class Attention(nn.Module):
@@ -75,7 +213,10 @@ class Attention(nn.Module):
     def _mixed(self, heads: Tensor, view: View, memory: KeysValues | Sums | None, first: int) -> Tensor:
         if self.kind == "linear":
             assert not isinstance(memory, KeysValues)
-            mixed_BTHE = self._linear(heads, view, memory)
+            q, k, v = torch.split(heads, [self.n_heads, self.n_kv_heads, self.n_kv_heads], dim=2)
+            mixed_BTHE = linear_attention(
+                q, k, v, angles=view.angles, real_BT=view.real, causal=view.causal, sums=memory
+            )
         else:
             assert not isinstance(memory, Sums)
             mixed_BTHE = self._softmax(heads, view, memory, first)
@@ -101,14 +242,6 @@ class Attention(nn.Module):
             q, k, v, attn_mask=mask, is_causal=view.causal, enable_gqa=self.n_kv_heads != self.n_heads
         )
         return mixed_BHTE.transpose(1, 2)
-
-    def _linear(self, heads: Tensor, view: View, memory: Sums | None) -> Tensor:
-        q, k, v = torch.split(heads, [self.n_heads, self.n_kv_heads, self.n_kv_heads], dim=2)
-        if self.n_kv_heads != self.n_heads:
-            shared = self.n_heads // self.n_kv_heads
-            k, v = k.repeat_interleave(shared, dim=2), v.repeat_interleave(shared, dim=2)
-        mixed_BTHE = linear_attention(q, k, v, angles=view.angles, real_BT=view.real, causal=view.causal, sums=memory)
-        return mixed_BTHE.to(heads.dtype)
 
 
 def rows_at(x_BTD: Tensor, at_BK: Tensor | None) -> Tensor:

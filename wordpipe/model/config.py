@@ -7,6 +7,7 @@ from wordpipe.errors import ConfigError
 
 __all__ = [
     "EMBEDDING_STD",
+    "ROLES",
     "Architecture",
     "AttentionKind",
     "FeedForwardKind",
@@ -28,7 +29,8 @@ EMBEDDING_STD = 0.02
 """Deviation of fresh embeddings: small, as they are the output matrix too; logits start near 0 and the loss near ln V."""
 
 _SIZES = ("vocab_size", "dim", "n_layers", "n_heads", "n_kv_heads", "ffn_dim", "max_len")
-_IDS = ("pad_id", "bos_id", "eos_id", "cls_id", "sep_id", "mask_id")
+ROLES = ("pad", "bos", "eos", "cls", "sep", "mask")
+"""What special tokens are for; the field `ROLE_id` of a config has the id of each."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,12 +129,11 @@ class ModelConfig:
                 expected=f"a divisor of {self.n_heads}",
             )
         self._check_attention()
-        for name in _IDS:
-            value = getattr(self, name)
+        for role, value in self.special_ids.items():
             if value is not None and not 0 <= value < self.vocab_size:
                 raise ConfigError(
                     "a special id lies outside the vocabulary",
-                    where=name,
+                    where=f"{role}_id",
                     got=value,
                     expected=f"0 to {self.vocab_size - 1}",
                 )
@@ -170,6 +171,11 @@ class ModelConfig:
             )
 
     @property
+    def special_ids(self) -> dict[str, int | None]:
+        """Role → id, None where the model has none."""
+        return {role: getattr(self, f"{role}_id") for role in ROLES}
+
+    @property
     def causal(self) -> bool:
         """Whether a position sees only itself and what came before."""
         return self.architecture == "decoder"
@@ -183,6 +189,11 @@ class ModelConfig:
     def biases_scores(self) -> bool:
         """Whether positions are known by a bias on the scores of attention."""
         return self.positions in ("alibi", "t5")
+
+    @property
+    def is_variant(self) -> bool:
+        """Whether it needs what is in `variants`, which torch alone computes."""
+        return self.attention != "dot" or self.biases_scores or self.global_tokens > 0
 
     def theta_of(self, layer: int) -> float:
         """Base of the rotary angles in a layer."""

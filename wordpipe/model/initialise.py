@@ -1,15 +1,18 @@
-"""The weights that training starts from: small, seeded, each a function of the seed and its own name."""
+"""The weights that training starts from: small, seeded, each a function of the seed and its own name; or word vectors."""
 
 import math
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from wordpipe.errors import ArtifactError, InputError
 from wordpipe.model.config import EMBEDDING_STD, ModelConfig
 from wordpipe.model.language_model import LanguageModel
 from wordpipe.model.seeds import seed_of
 
-__all__ = ["initialise", "new_model"]
+__all__ = ["init_embeddings", "initialise", "new_model", "orthonormal"]
 
 _CUTOFF = 3.0  # standard deviations; a rare far-out weight would only have to be unlearned
 
@@ -55,3 +58,62 @@ def _truncated_normal(shape: torch.Size, deviation: float, seed: int) -> Tensor:
     generator = torch.Generator().manual_seed(seed)
     far = _CUTOFF * deviation
     return nn.init.trunc_normal_(torch.empty(shape), 0.0, deviation, -far, far, generator=generator)
+
+
+@torch.no_grad()
+def init_embeddings(
+    model: LanguageModel, vectors_VD: npt.NDArray[np.float32], found_V: npt.NDArray[np.bool_], *, seed: int
+) -> int:
+    """Replace rows of the embedding table by word vectors.
+
+    The vectors are centred, brought to the model's width by a random orthonormal map (which keeps their angles as well
+    as the width allows) and rescaled to the deviation that fresh rows have: raw word vectors are ten times as large and
+    hurt. Rows without a vector keep their fresh weights.
+
+    Args:
+        model: changed in place.
+        vectors_VD: one row per token id, float32, of any width; rows that were not found are not looked at.
+        found_V: which token ids have a vector.
+        seed: of the map, where the widths differ.
+
+    Returns:
+        Rows replaced.
+
+    Raises:
+        ArtifactError: more rows than the model's vocabulary, or numbers that are not finite.
+        InputError: fewer than two rows were found, or all vectors are the same.
+    """
+    table_VD = model.embedding
+    rows = np.flatnonzero(found_V)
+    if len(found_V) > table_VD.shape[0] or len(vectors_VD) != len(found_V):
+        raise ArtifactError(
+            "the vectors do not fit the vocabulary",
+            got=f"{len(vectors_VD)} vectors, {len(found_V)} flags",
+            expected=f"one each for at most {table_VD.shape[0]} tokens",
+        )
+    found_ND = np.asarray(vectors_VD, dtype=np.float64)[rows]
+    if not np.isfinite(found_ND).all():
+        raise ArtifactError("word vectors are not finite", hint="train the word vectors again")
+    found_ND -= found_ND.mean(axis=0) if len(rows) else 0.0
+    mapped_ND = found_ND @ orthonormal(found_ND.shape[1], table_VD.shape[1], seed)
+    deviation = float(mapped_ND.std()) if len(rows) > 1 else 0.0
+    if deviation == 0.0:
+        raise InputError(
+            "word vectors cannot initialise the model: too few of its tokens have one",
+            got=f"{len(rows)} of {len(found_V)}",
+            hint="train the word vectors on the same tokens, with --unit token",
+        )
+    values_ND = torch.from_numpy(mapped_ND * (EMBEDDING_STD / deviation)).to(table_VD)
+    table_VD[torch.from_numpy(rows).to(table_VD.device)] = values_ND
+    return len(rows)
+
+
+def orthonormal(n_in: int, n_out: int, seed: int) -> npt.NDArray[np.float64]:
+    """A map from n_in to n_out numbers with orthonormal rows or columns; the identity where the widths agree."""
+    if n_in == n_out:
+        return np.eye(n_in)
+    random = np.random.Generator(np.random.Philox(seed_of(seed, "vectors")))
+    tall = random.standard_normal((max(n_in, n_out), min(n_in, n_out)))
+    q, r = np.linalg.qr(tall)
+    q *= np.sign(np.diagonal(r))  # makes the factorisation unique, whatever LAPACK does
+    return q if n_in >= n_out else q.T

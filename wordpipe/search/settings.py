@@ -44,8 +44,8 @@ class IndexSettings(LexicalSettings):
 
     type: KindName = setting(
         "auto",
-        "the kind of index; flat: exact; ivf-pq: lists of codes, the best compared by their vectors; hnsw: a graph; auto: flat "
-        "for few vectors, else ivf-pq where it finds enough",
+        "the kind of index; flat: exact; ivf-pq: lists of codes, the best compared by their vectors; hnsw: a graph; auto: "
+        "flat for few vectors, else ivf-pq where it finds enough",
         section="The index",
     )
     recall: float = setting(

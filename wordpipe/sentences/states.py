@@ -6,7 +6,7 @@ from typing import Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from wordpipe.model.arrays.array_model import ArrayModel
+from wordpipe.model.numpy_model import ArrayModel
 from wordpipe.sentences.batches import runs_of
 from wordpipe.sentences.pooling import Pooling, pool_rows
 

@@ -28,7 +28,7 @@ from wordpipe.sentences.shares import shares
 from wordpipe.sentences.static_rows import FoundRows, TextRows, TokenRows, WordRows
 from wordpipe.sentences.static_tokenizer import listed_words
 from wordpipe.sentences.transforms import Transform
-from wordpipe.tokens.formats.foreign import open_tokenizer
+from wordpipe.tokens.formats.reading import open_tokenizer
 
 __all__ = ["TABLE_FILE", "TENSOR", "TOKENIZER_FILE", "StaticEncoder", "static_files"]
 

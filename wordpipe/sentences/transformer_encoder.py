@@ -33,6 +33,7 @@ from wordpipe.sentences.transforms import Transform
 if TYPE_CHECKING:
     from wordpipe.sentences.torch_states import HiddenModel
     from wordpipe.tokens.encoding import RowEncoder
+from wordpipe.tokens.vocabulary import frame_of
 
 __all__ = ["ModelParts", "TransformerEncoder"]
 
@@ -105,7 +106,7 @@ class TransformerEncoder:
         self._model = _state_model(model, settings)
         self.device = self._model.device
         self._tokenizer = _unlimited(tokenizer)
-        self._prefix, self._suffix = _special_ids(self._tokenizer)
+        self._prefix, self._suffix = frame_of(self._tokenizer)
         self._settings, self._model_files, self._model_names = settings, model_files, tuple(model_names)
         self._width, self._trained, self._weights_V = dim, trained, token_weights
         self.window = _window(settings, max_len - len(self._prefix) - len(self._suffix))
@@ -251,15 +252,6 @@ def _unlimited(tokenizer: Tokenizer) -> Tokenizer:
     own.no_truncation()
     own.no_padding()
     return own
-
-
-def _special_ids(tokenizer: Tokenizer) -> tuple[list[int], list[int]]:
-    """The ids that the tokenizer puts before and after a text."""
-    probe = tokenizer.encode("a")
-    marks = probe.special_tokens_mask
-    before = marks.index(0) if 0 in marks else len(marks)
-    after = marks[::-1].index(0) if 0 in marks else 0
-    return probe.ids[:before], probe.ids[len(marks) - after :]
 
 
 def _window(settings: EmbedSettings, room: int) -> int:

@@ -18,7 +18,7 @@ from wordpipe.stages.contrast_telling import ContrastTelling
 from wordpipe.stages.contrast_text import contrast_text, pair_kinds
 from wordpipe.stages.making import Job
 from wordpipe.tokens.formats.reading import open_tokenizer
-from wordpipe.tokens.formats.transformers_files import framed_tokenizer, transformers_files
+from wordpipe.tokens.formats.writing import framed_tokenizer, transformers_files
 from wordpipe.tokens.vocabulary import number_of_ids
 from wordpipe.training.contrast.contrast_learner import Teacher
 from wordpipe.training.contrast.encoder_assembly import EncoderWork, assemble_encoder, pairs_of
@@ -105,10 +105,8 @@ def _write(
 ) -> None:
     """The model's folder: transformers loads it, and sentence-transformers gives the same vectors."""
     model, config = start.model, start.model.config
-    ids = {role: getattr(config, f"{role}_id") for role in ("pad", "bos", "eos", "cls", "sep", "mask")}
-    tokenizer, names = framed_tokenizer(
-        data, ids | {"unk": start.special.unk}, causal=False, vocab_size=config.vocab_size
-    )
+    ids = config.special_ids | {"unk": start.special.unk}
+    tokenizer, names = framed_tokenizer(data, ids, causal=False, vocab_size=config.vocab_size)
     save_hf(model, config, job.write)
     for name, content in transformers_files(tokenizer, names, max_len=config.max_len).items():
         job.write(name, content)

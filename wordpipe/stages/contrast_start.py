@@ -11,11 +11,12 @@ from wordpipe.artifacts.manifest import TOKENIZER, WEIGHTS_FILE
 from wordpipe.artifacts.reader import Artifact
 from wordpipe.artifacts.tables import read_batches
 from wordpipe.errors import ArtifactError
+from wordpipe.model.config import ROLES
 from wordpipe.model.initialise import new_model
 from wordpipe.model.language_model import LanguageModel
 from wordpipe.stages.making import Job
 from wordpipe.stages.model_start import check_memory, given_model
-from wordpipe.tokens.formats.transformers_files import special_names
+from wordpipe.tokens.formats.writing import special_names
 from wordpipe.tokens.vocabulary import number_of_ids
 from wordpipe.training.contrast.encoder_settings import DEFAULT_POOLING, ContrastiveSettings, Pooling
 from wordpipe.training.contrast.mean_start import start_as_mean
@@ -145,7 +146,7 @@ def _checked(special: SpecialIds, settings: ContrastiveSettings) -> SpecialIds:
 
 def _with_dropout(model: LanguageModel, special: SpecialIds, dropout: float) -> LanguageModel:
     """The same weights in a model with dropout that knows its special ids."""
-    ids = {f"{role}_id": getattr(special, role) for role in ("pad", "bos", "eos", "cls", "sep", "mask")}
+    ids = {f"{role}_id": getattr(special, role) for role in ROLES}
     other = LanguageModel(replace(model.config, dropout=dropout, **ids))
     other.load_state_dict(model.state_dict())
     return other

@@ -12,7 +12,7 @@ from wordpipe.runtime import cpu_count
 from wordpipe.sentences.encoder import TextEncoder
 from wordpipe.sentences.loading import load_encoder
 from wordpipe.sentences.settings import EmbedSettings
-from wordpipe.tokens.formats.foreign import open_tokenizer
+from wordpipe.tokens.formats.reading import open_tokenizer
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -113,8 +113,7 @@ def device_and_threads(encoder: Encoder, settings: EmbedSettings) -> tuple[str, 
 
 def _by_numpy(read: Callable[[str], bytes], *, weighted: bool) -> "ModelParts | None":
     """Model, tokenizer and token weights without torch; None where numpy cannot compute the model."""
-    from wordpipe.model.arrays.array_model import ArrayModel
-    from wordpipe.model.arrays.weights import read_arrays
+    from wordpipe.model.numpy_model import ArrayModel, read_arrays
     from wordpipe.sentences.states import ArrayStates
     from wordpipe.sentences.transformer_encoder import ModelParts
 

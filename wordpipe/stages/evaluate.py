@@ -1,20 +1,24 @@
-"""`wordpipe evaluate`: how good a thing is, by measures; nothing is made."""
+"""`wordpipe evaluate tokenizer`: how well tokenizers fit a text, by measures; nothing is made."""
 
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
+from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from tokenizers import Tokenizer
 
-from wordpipe.artifacts.reader import Artifact
+from wordpipe.artifacts.manifest import TOKENIZER
+from wordpipe.artifacts.reader import Artifact, is_artifact
 from wordpipe.artifacts.tables import read_batches, read_schema, row_count
 from wordpipe.errors import ConfigError, InputError
 from wordpipe.runtime import Progress
-from wordpipe.stages.candidates import Candidate, candidates
 from wordpipe.stages.inputs import as_list, corpus_to_judge
 from wordpipe.stages.making import PathLike, RunOptions, storage_errors
-from wordpipe.tokens.judge.judging import Figures, Judge
+from wordpipe.tokens.evaluate import Judge
+from wordpipe.tokens.formats.reading import open_tokenizer, read_tokenizer
 
 __all__ = ["evaluate_tokenizer"]
 
@@ -25,7 +29,6 @@ def evaluate_tokenizer(
     tokens: PathLike | Sequence[PathLike],
     data: PathLike | Iterable[PathLike],
     *,
-    sizes: Sequence[int] = (),
     by: str | None = None,
     split: str | None = None,
     run: RunOptions | None = None,
@@ -35,15 +38,13 @@ def evaluate_tokenizer(
     Args:
         tokens: tokens or model artifacts, or tokenizer files (whatever `tokenize --tokenizer` takes).
         data: a corpus artifact, or sources of text, which are ingested with the default settings and left nowhere.
-        sizes: judge each tokenizer at these vocabulary sizes too: a smaller BPE is cut from its merges, any other is trained
-            from the counts of the artifact.
         by: a column of the corpus (source, or metadata such as lang): figures for each of its values too.
         split: train, valid or test: judge this part of the corpus only.
         run: progress, verification.
 
     Returns:
-        evaluated ("tokenizer"), data, split, by, metrics (of the first tokenizer; see `Figures.metrics`), and tokenizers: a
-        list of name, made ("as it is", "cut", "trained"), vocab_size, metrics, counts, failures, never_used, groups.
+        evaluated ("tokenizer"), data, split, by, metrics (of the first tokenizer; see `Figures`), and tokenizers: a list of
+        name, made ("as it is"), vocab_size, metrics, counts, failures, never_used, groups.
 
     Raises:
         WordpipeError: see wordpipe/errors.py.
@@ -52,11 +53,10 @@ def evaluate_tokenizer(
     with storage_errors(), ExitStack() as stack:
         corpus, _ = stack.enter_context(corpus_to_judge(data, run))
         _check_column(corpus, by)
-        found = [one for path in as_list(tokens) for one in candidates(path, sizes, run)]
-        judges = [Judge(one.tokenizer) for one in found]
+        judges = [Judge(_opened(path, run)) for path in as_list(tokens)]
         _judge_all(judges, corpus, by, split, run)
-    judged = [_result(one, judge, grouped=by is not None) for one, judge in zip(found, judges, strict=True)]
-    where = [str(path) for path in as_list(data)]
+    judged = [_result(path, judge, by) for path, judge in zip(as_list(tokens), judges, strict=True)]
+    where = as_list(data)
     return {
         "evaluated": "tokenizer",
         "data": where[0] if len(where) == 1 else where,
@@ -71,12 +71,16 @@ def _check_column(corpus: Artifact, by: str | None) -> None:
     names = [name for name in read_schema(corpus, "corpus").names if name not in ("text", "sentence_id", "line")]
     if by is not None and by not in names:
         raise ConfigError(
-            "the corpus has no such column to group by",
-            where="by",
-            got=by,
-            expected=", ".join(names),
+            "the corpus has no such column to group by", where="by", got=by, expected=", ".join(names),
             hint="wordpipe ingest --metadata carries columns of the source",
-        )
+        )  # fmt: skip
+
+
+def _opened(path: str, run: RunOptions) -> Tokenizer:
+    if not is_artifact(Path(path)):
+        return read_tokenizer(Path(path))
+    with Artifact(path, ["tokens", "model"], verify=run.verify) as artifact:
+        return open_tokenizer(artifact.read(TOKENIZER), where=path)
 
 
 def _judge_all(judges: list[Judge], corpus: Artifact, by: str | None, split: str | None, run: RunOptions) -> None:
@@ -94,11 +98,9 @@ def _judge_all(judges: list[Judge], corpus: Artifact, by: str | None, split: str
         run.report(Progress("judging", done, total, "sentences"))
     if not kept:
         raise InputError(
-            "there is no text to judge on",
-            where=corpus.path,
-            got=f"nothing in the split {split}" if split else None,
+            "there is no text to judge on", where=corpus.path, got=f"nothing in the split {split}" if split else None,
             hint="leave out --split, or ingest with --valid 0.1" if split else None,
-        )
+        )  # fmt: skip
 
 
 def _as_names(column: pa.Array) -> pa.Array:
@@ -108,21 +110,17 @@ def _as_names(column: pa.Array) -> pa.Array:
     return column.cast(pa.string())
 
 
-def _result(one: Candidate, judge: Judge, *, grouped: bool) -> dict[str, Any]:
+def _result(path: str, judge: Judge, by: str | None) -> dict[str, Any]:
     unused = judge.never_used()
     result: dict[str, Any] = {
-        "name": one.name,
-        "made": one.made,
-        "vocab_size": one.tokenizer.get_vocab_size(),
-        **_shown(judge.total),
+        "name": path,
+        "made": "as it is",
+        "vocab_size": judge.tokenizer.get_vocab_size(),
+        **asdict(judge.total),
         "failures": judge.failures,
         "never_used": {"count": len(unused), "first": unused[:_UNUSED_SHOWN]},
     }
-    if grouped:
-        result["groups"] = {name: _shown(figures) for name, figures in judge.groups.items()}
+    if by is not None:
+        result["groups"] = {name: asdict(figures) for name, figures in judge.groups.items()}
         result["texts_in_merged_groups"] = judge.merged_groups
     return result
-
-
-def _shown(figures: Figures) -> dict[str, Any]:
-    return {"metrics": figures.metrics, "counts": figures.counts}

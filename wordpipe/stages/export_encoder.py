@@ -12,7 +12,7 @@ import safetensors.numpy
 from wordpipe.artifacts.manifest import ENCODER, TOKENIZER, WEIGHTS_FILE
 from wordpipe.artifacts.reader import Artifact
 from wordpipe.errors import ArtifactError, ConfigError
-from wordpipe.model.formats.values import CONFIG
+from wordpipe.model.formats.family import CONFIG
 from wordpipe.sentences.encoder import ENCODER_FILE, TRANSFORM_FILE
 from wordpipe.sentences.folder import sentence_transformers_files
 from wordpipe.sentences.transforms import Transform

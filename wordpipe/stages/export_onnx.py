@@ -11,7 +11,7 @@ from wordpipe.artifacts.manifest import TOKENIZER
 from wordpipe.artifacts.reader import Artifact
 from wordpipe.artifacts.tables import read_batches
 from wordpipe.errors import ArtifactError, ConfigError
-from wordpipe.model.formats.values import CONFIG
+from wordpipe.model.formats.family import CONFIG
 from wordpipe.sentences.encoder import TextEncoder
 from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.stages.encoders import carried_encoder, open_encoder

@@ -12,7 +12,7 @@ from wordpipe.artifacts.reader import is_artifact
 from wordpipe.corpus.decompress import Growth, compression_of, decompress, read_blocks
 from wordpipe.errors import ArtifactError, ConfigError, InputError
 from wordpipe.stages.making import Job, Made, PathLike, RunOptions, making
-from wordpipe.stages.tokenizers import given_tokenizer
+from wordpipe.stages.tokenize import given_tokenizer
 from wordpipe.words.formats.folder import folder_files, open_folder
 from wordpipe.words.formats.reading import open_stream
 from wordpipe.words.formats.rows import WordFile

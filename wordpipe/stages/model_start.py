@@ -18,8 +18,8 @@ from wordpipe.artifacts.tables import read_batches
 from wordpipe.errors import ArtifactError, BudgetError, ConfigError
 from wordpipe.model.config import Architecture, ModelConfig
 from wordpipe.model.formats.folder import Loaded, load_hf
+from wordpipe.model.initialise import init_embeddings
 from wordpipe.model.language_model import LanguageModel
-from wordpipe.model.vectors import init_embeddings
 from wordpipe.stages.inputs import model_entry
 from wordpipe.stages.making import Job
 from wordpipe.stages.model_state import STATE, read_state
@@ -116,8 +116,8 @@ def given_model(job: Job, path: Path, tokenizer: Tokenizer, architecture: Archit
             expected=f"at most {config.vocab_size}",
             hint="give the folder with the tokenizer that the model was trained with",
         )
-    ids = {role: getattr(config, f"{role}_id") for role in ("pad", "bos", "eos", "cls", "sep", "mask")}
-    known = {role: number for role, number in ids.items() if number is not None and tokenizer.id_to_token(number)}
+    ids = config.special_ids.items()
+    known = {role: number for role, number in ids if number is not None and tokenizer.id_to_token(number)}
     named = {role: tokenizer.token_to_id(token) for role, token in names.items()}
     there = {role: number for role, number in named.items() if number is not None}
     return Given(loaded.model, known | there, artifact)

@@ -14,7 +14,7 @@ from wordpipe.artifacts.manifest import TOKENIZER
 from wordpipe.artifacts.reader import Artifact
 from wordpipe.artifacts.tables import read_batches, row_count
 from wordpipe.metrics.language import perplexity
-from wordpipe.model.config import Architecture, ModelConfig
+from wordpipe.model.config import ROLES, Architecture, ModelConfig
 from wordpipe.model.formats.families import native_class, why_not
 from wordpipe.model.initialise import new_model
 from wordpipe.model.language_model import LanguageModel
@@ -24,7 +24,7 @@ from wordpipe.runtime import StopFlag, stop_signal
 from wordpipe.stages.making import Job, PathLike
 from wordpipe.stages.model_start import Start, check_memory, extended_training, given_model, start_from_words
 from wordpipe.tokens.formats.reading import open_tokenizer
-from wordpipe.tokens.formats.transformers_files import special_names
+from wordpipe.tokens.formats.writing import special_names
 from wordpipe.tokens.vocabulary import number_of_ids
 from wordpipe.training.assemble import assemble
 from wordpipe.training.execution import make_execution
@@ -146,7 +146,7 @@ def prepare(job: Job, path: PathLike, settings: PretrainSettings) -> tuple[Start
     task = make_task(settings, n_tokens=n_tokens, special=special)
     config, seq_len = fitted(settings, model.config, None if begin is None else begin.log.get("seq_len"))
     # a folder may not say which ids it was trained with, or name some that its tokenizer lacks
-    ids = {f"{role}_id": getattr(special, role) for role in ("pad", "bos", "eos", "cls", "sep", "mask")}
+    ids = {f"{role}_id": getattr(special, role) for role in ROLES}
     config = replace(config, **ids)
     if config != model.config:
         model = _with_config(model, config)

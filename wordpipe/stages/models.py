@@ -20,10 +20,9 @@ from wordpipe.model.language_model import LanguageModel
 from wordpipe.model.settings import Device
 from wordpipe.runtime import pick_device
 from wordpipe.stages.making import PathLike
-from wordpipe.tokens.formats.foreign import Foreign
-from wordpipe.tokens.formats.reading import open_tokenizer, read_tokenizer
-from wordpipe.tokens.formats.transformers_files import special_names
-from wordpipe.tokens.vocabulary import number_of_ids, vocabulary_of
+from wordpipe.tokens.formats.reading import Foreign, named_tokens, open_tokenizer, read_tokenizer
+from wordpipe.tokens.formats.writing import special_names
+from wordpipe.tokens.vocabulary import frame_of, number_of_ids, vocabulary_of
 
 __all__ = ["OpenModel", "open_model", "printable", "read_artifact", "read_folder"]
 
@@ -149,13 +148,9 @@ def _opened(folder: Path, loaded: Loaded, tokenizer: Tokenizer, names: Mapping[s
             expected=f"at most {config.vocab_size}",
         )
     named = {role: tokenizer.token_to_id(name) for role, name in {**special_names(tokenizer), **names}.items()}
-    ours = {role: getattr(config, f"{role}_id") for role in ("pad", "bos", "eos", "cls", "sep", "mask")}
-    before, after = _frame(tokenizer)
-    return OpenModel(str(folder), loaded.model, tokenizer, before, after, _there(named) | _there(ours), loaded.notes)
-
-
-def _there(ids: Mapping[str, int | None]) -> dict[str, int]:
-    return {role: number for role, number in ids.items() if number is not None}
+    there = {role: number for role, number in (*named.items(), *config.special_ids.items()) if number is not None}
+    before, after = frame_of(tokenizer)
+    return OpenModel(str(folder), loaded.model, tokenizer, tuple(before), tuple(after), there, loaded.notes)
 
 
 def _named_tokens(data: bytes) -> dict[str, str]:
@@ -164,22 +159,7 @@ def _named_tokens(data: bytes) -> dict[str, str]:
         values: Any = json.loads(data)
     except ValueError as error:
         raise ArtifactError("not JSON", where=TOKENIZER_CONFIG, got=error) from None
-    found = {}
-    for role in ("pad", "unk", "cls", "sep", "mask", "bos", "eos"):
-        value = values.get(f"{role}_token") if isinstance(values, dict) else None
-        name = value.get("content") if isinstance(value, dict) else value
-        if isinstance(name, str):
-            found[role] = name
-    return found
-
-
-def _frame(tokenizer: Tokenizer) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The ids that the tokenizer puts before and after a text."""
-    probe = tokenizer.encode("a")
-    marks = probe.special_tokens_mask
-    first = marks.index(0) if 0 in marks else len(marks)
-    last = len(marks) - marks[::-1].index(0) if 0 in marks else len(marks)
-    return tuple(probe.ids[:first]), tuple(probe.ids[last:])
+    return named_tokens(values) if isinstance(values, dict) else {}
 
 
 def printable(text: str) -> str:

@@ -11,7 +11,7 @@ from wordpipe.stages.making import Job, Made, PathLike, RunOptions, making
 from wordpipe.stages.model_start import Start
 from wordpipe.stages.model_state import state_files
 from wordpipe.stages.model_training import Telling, Work, announce, check_resume, prepare, train
-from wordpipe.tokens.formats.transformers_files import framed_tokenizer, transformers_files
+from wordpipe.tokens.formats.writing import framed_tokenizer, transformers_files
 from wordpipe.training.loop import Training
 from wordpipe.training.parallel import World, join_world
 from wordpipe.training.settings import CausalSettings, MaskedSettings, PretrainSettings
@@ -116,8 +116,7 @@ def _write(job: Job, training: Training, tokenizer_files: Mapping[str, bytes], s
 def _tokenizer_files(data: bytes, work: Work) -> dict[str, bytes]:
     """The tokenizer for the model's folder, which adds what each training sequence had."""
     config = work.config
-    roles = ("pad", "bos", "eos", "cls", "sep", "mask")
-    ids = {role: getattr(config, f"{role}_id") for role in roles} | {"unk": work.special.unk}
+    ids = config.special_ids | {"unk": work.special.unk}
     tokenizer, names = framed_tokenizer(data, ids, causal=config.causal, vocab_size=config.vocab_size)
     side = "left" if config.causal else "right"  # a decoder goes on from the last position
     return transformers_files(tokenizer, names, max_len=config.max_len, padding_side=side)

@@ -1,6 +1,5 @@
 """`wordpipe show --text`: a text as an artifact's tokenizer cuts it."""
 
-from collections.abc import Callable
 from typing import Any
 
 from tokenizers import Encoding, Tokenizer
@@ -10,8 +9,7 @@ from wordpipe.artifacts.reader import Artifact
 from wordpipe.errors import ArtifactError
 from wordpipe.stages.making import PathLike
 from wordpipe.tokens.formats.reading import open_tokenizer
-from wordpipe.tokens.letters import byte_letters
-from wordpipe.tokens.vocabulary import is_byte_level, unknown_token, vocabulary_of
+from wordpipe.tokens.vocabulary import is_byte_level, token_bytes, unknown_token, vocabulary_of
 
 __all__ = ["segment"]
 
@@ -56,27 +54,17 @@ def segment(path: PathLike, text: str) -> dict[str, Any]:
 
 
 def _pieces(tokenizer: Tokenizer, encoding: Encoding, text: str, is_unknown: list[bool]) -> list[str]:
-    spell = _spelled_bytes() if is_byte_level(tokenizer) else _spelled
+    byte_level = is_byte_level(tokenizer)
     return [
-        text[start:end] if unknown else spell(token)
+        text[start:end] if unknown else _spelled_bytes(token) if byte_level else token.replace("▁", " ")
         for token, (start, end), unknown in zip(encoding.tokens, encoding.offsets, is_unknown, strict=True)
     ]
 
 
-def _spelled(token: str) -> str:
-    return token.replace("▁", " ")
-
-
-def _spelled_bytes() -> Callable[[str], str]:
-    byte_of = {letter: number for number, letter in enumerate(byte_letters())}
-
-    def spell(token: str) -> str:
-        if not all(letter in byte_of for letter in token):  # a special token
-            return token
-        data = bytes(byte_of[letter] for letter in token)
-        try:
-            return data.decode()
-        except UnicodeDecodeError:
-            return "".join(f"<{byte:02X}>" if byte > 0x7F else chr(byte) for byte in data)
-
-    return spell
+def _spelled_bytes(token: str) -> str:
+    if (data := token_bytes(token, byte_level=True)) is None:  # a special token
+        return token
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return "".join(f"<{byte:02X}>" if byte > 0x7F else chr(byte) for byte in data)

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from wordpipe.compiled import kernel, read_only
 from wordpipe.tokens.normal.normalising import Normaliser
 from wordpipe.tokens.normal.schemes import Scheme
+from wordpipe.tokens.ragged import I32, I64, U8
 from wordpipe.tokens.scan.codepoints import code_point_classes
 from wordpipe.tokens.scan.scanning import SCANNERS
 
@@ -27,10 +27,10 @@ class Spans:
         row_ends: int64 [rows], the number of spans up to and including each row.
     """
 
-    data: NDArray[np.uint8]
-    starts: NDArray[np.int32]
-    ends: NDArray[np.int32]
-    row_ends: NDArray[np.int64]
+    data: U8
+    starts: I32
+    ends: I32
+    row_ends: I64
 
 
 Cut = Callable[[pa.Array], Spans]
@@ -48,7 +48,7 @@ def cut_words() -> Cut:
     return lambda rows: _scan(scan, classes, *row_buffers(rows))
 
 
-def row_buffers(rows: pa.Array) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+def row_buffers(rows: pa.Array) -> tuple[U8, I64]:
     """The bytes of an array of strings without nulls, and where each row begins and ends: int64 [rows + 1]."""
     kind = np.int64 if pa.types.is_large_string(rows.type) else np.int32
     _, offsets_buffer, data_buffer = rows.buffers()
@@ -74,9 +74,7 @@ def split_long(spans: Spans, limit: int) -> tuple[Spans, int]:
     return Spans(spans.data, starts[:count], ends[:count], np.zeros(0, np.int64)), long
 
 
-def _scan(
-    scan: Callable[..., int], classes: NDArray[np.uint8], data: NDArray[np.uint8], offsets: NDArray[np.int64]
-) -> Spans:
+def _scan(scan: Callable[..., int], classes: U8, data: U8, offsets: I64) -> Spans:
     starts, ends = np.empty(len(data) + 1, np.int32), np.empty(len(data) + 1, np.int32)
     row_ends = np.empty(len(offsets) - 1, np.int64)
     count = scan(read_only(data), offsets, classes, starts, ends, row_ends)
@@ -84,14 +82,7 @@ def _scan(
 
 
 @kernel
-def _split(
-    data: NDArray[np.uint8],
-    starts: NDArray[np.int32],
-    ends: NDArray[np.int32],
-    limit: int,
-    new_starts: NDArray[np.int32],
-    new_ends: NDArray[np.int32],
-) -> int:
+def _split(data: U8, starts: I32, ends: I32, limit: int, new_starts: I32, new_ends: I32) -> int:
     count = 0
     for span in range(len(starts)):
         start = starts[span]

@@ -2,27 +2,274 @@
 
 Each distinct pre-token is encoded once; what cannot be proven equal (a row that holds the text of an added token, a
 tokenizer with parts we do not know) goes through `tokenizers` itself.
+
+A model of `tokenizers` is compiled where it is proven to give the same ids.
 """
 
-from collections.abc import Iterable, Iterator
-from typing import Protocol
+import json
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from queue import SimpleQueue
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
+from wordpipe.compiled import kernel
 from wordpipe.errors import InputError
-from wordpipe.tokens.cutting import cut_pretokens, row_buffers
-from wordpipe.tokens.formats.foreign import Foreign
-from wordpipe.tokens.gathering import EncodeUnits, Gatherer
-from wordpipe.tokens.models.models import UnitModel, model_of
-from wordpipe.tokens.normal.added import AddedTokens, added_token_patterns
+from wordpipe.tokens.cutting import Spans, cut_pretokens, row_buffers
+from wordpipe.tokens.formats.reading import Foreign
+from wordpipe.tokens.models.bpe_model import DROPPED, MISSING, BpeModel
+from wordpipe.tokens.models.unigram_model import UnigramModel
+from wordpipe.tokens.models.unit_model import MAX_BYTES, UnitModel
+from wordpipe.tokens.models.wordpiece_model import WordLevelModel, WordPieceModel
+from wordpipe.tokens.normal.normalising import AddedTokens, added_token_patterns
 from wordpipe.tokens.normal.schemes import Scheme, scheme_of
-from wordpipe.tokens.ragged import offsets_of
-from wordpipe.tokens.threads import in_order
+from wordpipe.tokens.ragged import I32, I64, U8, U32, Flags, offsets_of
+from wordpipe.tokens.units import UnitTable
 
-__all__ = ["Encoder", "RowEncoder", "id_type", "list_array"]
+__all__ = [
+    "EncodeUnits", "Encoder", "Gatherer", "RowEncoder", "UnitModel", "id_type", "in_order", "list_array",
+    "model_of",
+]  # fmt: skip
+
+_KEYS = {
+    "BPE": {
+        "dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk", "byte_fallback",
+        "ignore_merges", "vocab", "merges",
+    },
+    "WordPiece": {"unk_token", "continuing_subword_prefix", "max_input_chars_per_word", "vocab"},
+    "WordLevel": {"unk_token", "vocab"},
+    "Unigram": {"unk_id", "vocab", "byte_fallback"},
+}  # fmt: skip
+_MAX_ID = 2**31 - 1
+
+
+def model_of(tokenizer: Tokenizer, *, byte_level: bool) -> UnitModel | None:
+    """Compile the model of a tokenizer.
+
+    Args:
+        tokenizer: its normalizer, pre-tokenizer and added tokens play no part here.
+        byte_level: its pre-tokenizer turns text into byte letters. The compiled model takes the text itself.
+
+    Returns:
+        None where the model has an option that is not proven here: dropout, two tokens of one id, scores that are not
+        numbers, or anything that this module has never heard of.
+    """
+    model = json.loads(tokenizer.to_str())["model"]
+    kind = model.pop("type", None)
+    if kind not in _KEYS or set(model) != _KEYS[kind] or not _is_plain(model["vocab"], tokenizer):
+        return None
+    return {"BPE": _bpe, "WordPiece": _wordpiece, "WordLevel": _word_level, "Unigram": _unigram}[kind](
+        model, byte_level
+    )
+
+
+def _is_plain(vocabulary: Mapping[str, int] | list[tuple[str, float | None]], tokenizer: Tokenizer) -> bool:
+    """Whether the file says all about the vocabulary: tokens that share an id are not all written."""
+    if len(vocabulary) != tokenizer.get_vocab_size(with_added_tokens=False):
+        return False
+    if isinstance(vocabulary, list):
+        if any(score is None for _, score in vocabulary):
+            return False
+        tokens = [token for token, _ in vocabulary]
+    else:
+        tokens = list(vocabulary)
+        if max(vocabulary.values(), default=0) > _MAX_ID:
+            return False
+    return sum(map(len, tokens)) * 4 < MAX_BYTES
+
+
+def _bpe(model: dict[str, Any], byte_level: bool) -> UnitModel | None:
+    vocabulary, unknown = model["vocab"], model["unk_token"]
+    prefix, suffix = model["continuing_subword_prefix"] or "", model["end_of_word_suffix"] or ""
+    if model["dropout"] or (model["byte_fallback"] and (prefix or suffix)):
+        return None
+    try:
+        return BpeModel(
+            vocabulary,
+            model["merges"],
+            unknown=DROPPED if unknown is None else vocabulary.get(unknown, MISSING),
+            fuse_unknown=model["fuse_unk"],
+            byte_fallback=model["byte_fallback"],
+            whole_words=model["ignore_merges"],
+            prefix=prefix,
+            suffix=suffix,
+            byte_level=byte_level,
+        )
+    except (KeyError, UnicodeDecodeError):  # the file does not hold what its own loader asks for
+        return None
+
+
+def _wordpiece(model: dict[str, Any], byte_level: bool) -> UnitModel:
+    return WordPieceModel(
+        model["vocab"],
+        unknown=model["vocab"].get(model["unk_token"], -1),
+        prefix=model["continuing_subword_prefix"],
+        max_characters=model["max_input_chars_per_word"],
+        byte_level=byte_level,
+    )
+
+
+def _word_level(model: dict[str, Any], byte_level: bool) -> UnitModel:
+    return WordLevelModel(model["vocab"], unknown=model["vocab"].get(model["unk_token"], -1), byte_level=byte_level)
+
+
+def _unigram(model: dict[str, Any], byte_level: bool) -> UnitModel:
+    unknown = model["unk_id"]
+    return UnigramModel(
+        model["vocab"],
+        unknown=-1 if unknown is None else unknown,
+        byte_fallback=model["byte_fallback"],
+        byte_level=byte_level,
+    )
+
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+State = TypeVar("State")
+
+_AHEAD = 8  # items under way or finished for each thread: memory stays bounded, and no thread waits for the reader
+
+
+def in_order(work: Callable[[State, Item], Result], items: Iterable[Item], states: Sequence[State]) -> Iterator[Result]:
+    """Call `work(state, item)` for every item in as many threads as there are states, each state by one thread at a time.
+
+    The order of the results is that of the items. When the caller stops early or `work` raises, items that were not begun
+    are dropped.
+    """
+    free: SimpleQueue[State] = SimpleQueue()
+    for state in states:
+        free.put(state)
+
+    def run(item: Item) -> Result:
+        state = free.get()
+        try:
+            return work(state, item)
+        finally:
+            free.put(state)
+
+    waiting: deque[Future[Result]] = deque()
+    with ThreadPoolExecutor(len(states)) as pool:
+        try:
+            for item in items:
+                waiting.append(pool.submit(run, item))
+                if len(waiting) > _AHEAD * len(states):
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()
+
+
+T = TypeVar("T", bound=np.generic)
+EncodeUnits = Callable[[U8, I64, I64], tuple[U32, I64]]
+"""(data uint8, starts int64 [units], ends int64 [units]) → (ids uint32, offsets int64 [units + 1])"""
+
+
+class Gatherer:
+    """Turns spans into ids and remembers the ids of every distinct span, within a bounded memory. For one thread.
+
+    Args:
+        encode_units: gives the ids of units that were not seen before.
+        max_bytes: memory for the units remembered; when it is full they are all forgotten.
+        ids_per_byte: a unit of n bytes has at most max(1, n * ids_per_byte) ids.
+    """
+
+    def __init__(self, encode_units: EncodeUnits, max_bytes: int, ids_per_byte: int = 1) -> None:
+        self._encode_units, self._ids_per_byte = encode_units, ids_per_byte
+        self._table = UnitTable(max_bytes)
+        self._ids = np.empty(1 << 14, np.uint32)
+        self._offsets = np.zeros(1 << 12, np.int64)
+        self._known = 0
+
+    def gather(self, spans: Spans) -> tuple[U32, I64]:
+        """The ids of rows.
+
+        Returns:
+            uint32 [ids] of all rows, and int64 [rows + 1]: where each row's ids begin and end.
+        """
+        numbers = np.empty(len(spans.starts), np.int32)
+        row_offsets = np.zeros(len(spans.row_ends) + 1, np.int64)
+        parts, done, row, written = [], 0, 0, 0
+        while True:
+            upto = self._table.look_up(spans.data, spans.starts, spans.ends, numbers, done)
+            self._encode_new()
+            most = (
+                self._ids_per_byte * int(spans.ends[upto - 1] - spans.starts[done]) + upto - done if upto > done else 0
+            )
+            ids = np.empty(most, np.uint32)  # memory that is never touched costs nothing
+            count, row = _copy(
+                numbers, self._ids, self._offsets, done, upto, spans.row_ends, row, written, row_offsets, ids
+            )
+            parts.append(ids[:count])
+            written += count
+            if upto == len(spans.starts):
+                break
+            done = upto
+            self._table.clear()
+            self._known = 0
+        return parts[0] if len(parts) == 1 else np.concatenate(parts), row_offsets
+
+    def _encode_new(self) -> None:
+        table, known = self._table, self._known
+        if table.size == known:
+            return
+        limits = np.ascontiguousarray(table.offsets[known:])
+        ids, offsets = self._encode_units(table.data, limits[:-1], limits[1:])
+        used = int(self._offsets[known]) if known else 0
+        self._ids = _with_room(self._ids, used, used + len(ids))
+        self._ids[used : used + len(ids)] = ids
+        self._offsets = _with_room(self._offsets, known + 1, table.size + 1)
+        self._offsets[0] = 0
+        self._offsets[known : table.size + 1] = offsets + used
+        self._known = table.size
+
+
+def _with_room(array: NDArray[T], used: int, needed: int) -> NDArray[T]:
+    if needed <= len(array):
+        return array
+    larger: NDArray[T] = np.empty(max(needed, 2 * len(array)), array.dtype)
+    larger[:used] = array[:used]
+    return larger
+
+
+@kernel
+def _copy(
+    numbers: I32,
+    ids: U32,
+    offsets: I64,
+    first: int,
+    last: int,
+    row_ends: I64,
+    row: int,
+    written: int,
+    row_offsets: I64,
+    out: U32,
+) -> tuple[int, int]:
+    """Write the ids of spans `first` to `last - 1`, and where rows end.
+
+    The row to end next is `row`, and `written` ids come from spans before `first`. Gives the number of ids in `out`, and
+    the row to end next.
+    """
+    place = 0
+    for span in range(first, last):
+        while row_ends[row] <= span:
+            row += 1
+            row_offsets[row] = written + place
+        unit = numbers[span]
+        for at in range(offsets[unit], offsets[unit + 1]):
+            out[place] = ids[at]
+            place += 1
+    while row < len(row_ends) and row_ends[row] <= last:
+        row += 1
+        row_offsets[row] = written + place
+    return place, row
+
 
 _REMEMBERED = 12 << 20  # bytes for the pre-tokens that each thread remembers: a quarter of a million
 
@@ -30,7 +277,7 @@ _REMEMBERED = 12 << 20  # bytes for the pre-tokens that each thread remembers: a
 class RowEncoder(Protocol):
     """Gives the ids of rows; belongs to one thread."""
 
-    def encode(self, rows: pa.Array) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+    def encode(self, rows: pa.Array) -> tuple[U32, I64]:
         """uint32 [ids] of all rows, int64 [rows + 1] where each row begins and ends."""
         ...
 
@@ -76,7 +323,7 @@ class _ByTokenizers:
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
 
-    def encode(self, rows: pa.Array) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+    def encode(self, rows: pa.Array) -> tuple[U32, I64]:
         with Foreign("the tokenizer cannot encode the text", "tokenizer.json"):
             found = [one.ids for one in self._tokenizer.encode_batch_fast(rows.to_pylist(), add_special_tokens=False)]
         offsets = offsets_of([len(ids) for ids in found])
@@ -92,7 +339,7 @@ class _ByDictionary:
         self._added = added
         self._library = _ByTokenizers(tokenizer)
 
-    def encode(self, rows: pa.Array) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+    def encode(self, rows: pa.Array) -> tuple[U32, I64]:
         marked = self._added.marked(*row_buffers(rows))
         if not marked.any():
             return self._gatherer.gather(self._cut(rows))
@@ -104,9 +351,7 @@ class _ByDictionary:
 def _sure(model: UnitModel) -> EncodeUnits:
     """The compiled model, which refuses what the library refuses."""
 
-    def encode(
-        data: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArray[np.int64]
-    ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+    def encode(data: U8, starts: I64, ends: I64) -> tuple[U32, I64]:
         ids, offsets, unsure = model.encode(data, starts, ends)
         if unsure.any():
             row = int(np.flatnonzero(unsure)[0])
@@ -120,10 +365,10 @@ def _sure(model: UnitModel) -> EncodeUnits:
     return encode
 
 
-Ragged = tuple[NDArray[np.uint32], NDArray[np.int64]]
+Ragged = tuple[U32, I64]
 
 
-def _interleaved(marked: NDArray[np.bool_], there: Ragged, elsewhere: Ragged) -> Ragged:
+def _interleaved(marked: Flags, there: Ragged, elsewhere: Ragged) -> Ragged:
     """Rows in their order again: the marked ones from `there`, the others from `elsewhere`."""
     lengths = np.empty(len(marked), np.int64)
     lengths[marked], lengths[~marked] = np.diff(there[1]), np.diff(elsewhere[1])
@@ -139,7 +384,7 @@ def id_type(tokenizer: Tokenizer) -> pa.DataType:
     return pa.uint16() if max(tokenizer.get_vocab().values(), default=0) < 1 << 16 else pa.uint32()
 
 
-def list_array(ids: NDArray[np.uint32], offsets: NDArray[np.int64], kind: pa.ListType) -> pa.ListArray:
+def list_array(ids: U32, offsets: I64, kind: pa.ListType) -> pa.ListArray:
     """Ragged rows as an Arrow array of lists."""
     values = pa.array(ids.astype(kind.value_type.to_pandas_dtype(), copy=False))
     return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), values, type=kind)

@@ -1,11 +1,18 @@
-"""Rows of unequal length in one flat array."""
+"""Rows of unequal length in one flat array, and the short names of such arrays."""
 
 from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["offsets_of"]
+__all__ = ["F64", "I32", "I64", "U8", "U32", "Flags", "offsets_of"]
+
+U8 = NDArray[np.uint8]
+U32 = NDArray[np.uint32]
+I32 = NDArray[np.int32]
+I64 = NDArray[np.int64]
+F64 = NDArray[np.float64]
+Flags = NDArray[np.bool_]
 
 
 def offsets_of(lengths: Sequence[int] | NDArray[np.int64] | NDArray[np.bool_]) -> NDArray[np.int64]:

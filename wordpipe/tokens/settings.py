@@ -72,8 +72,7 @@ class TokenizeSettings(Settings):
     )
     tokenizer: Path | None = setting(
         None,
-        "use this tokenizer instead of training one: a tokenizer.json, a transformers folder, a sentencepiece .model, a "
-        ".tiktoken file, or an artifact",
+        "use this tokenizer instead of training one: a tokenizer.json, a transformers folder, or an artifact",
         metavar="FILE",
         artifact=("tokens", "model"),
     )

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wordpipe.compiled import inlined, kernel, load_eight, read_only
+from wordpipe.tokens.ragged import I32, I64, U8
 
 __all__ = ["UnitTable", "hashes_of"]
 
@@ -38,12 +39,12 @@ class UnitTable:
         self._allot(_FIRST_UNITS, _FIRST_UNITS * _UNIT_BYTES)
 
     @property
-    def offsets(self) -> NDArray[np.int64]:
+    def offsets(self) -> I64:
         """int64 [units + 1], where each unit's bytes begin and end in `data`."""
         return self._records[: self.size + 1, 0]
 
     @property
-    def counts(self) -> NDArray[np.int64]:
+    def counts(self) -> I64:
         """int64 [units], how often each was looked up."""
         return self._records[: self.size, 1]
 
@@ -54,13 +55,7 @@ class UnitTable:
         self._recent.fill(0)
 
     def look_up(
-        self,
-        data: NDArray[np.uint8],
-        starts: NDArray[np.int32],
-        ends: NDArray[np.int32],
-        numbers: NDArray[np.int32],
-        first: int = 0,
-        weights: NDArray[np.int64] | None = None,
+        self, data: U8, starts: I32, ends: I32, numbers: I32, first: int = 0, weights: I64 | None = None
     ) -> int:
         """Number the spans of a text and count them.
 
@@ -95,17 +90,11 @@ class UnitTable:
             if first == total or not self._grow(int(ends[first] - starts[first])):
                 return first
 
-    def find(
-        self,
-        data: NDArray[np.uint8],
-        starts: NDArray[np.int32],
-        ends: NDArray[np.int32],
-        numbers: NDArray[np.int32],
-    ) -> None:
+    def find(self, data: U8, starts: I32, ends: I32, numbers: I32) -> None:
         """Write the number of each span's unit, or -1 where the table does not have it."""
         _find(read_only(data), starts, ends, self._slots, self._records, self.data, numbers)
 
-    def parts(self, bits: int) -> NDArray[np.int64]:
+    def parts(self, bits: int) -> I64:
         """int64 [units]: the top `bits` bits of each unit's hash."""
         parts = np.empty(self.size, np.int64)
         _write_parts(self.data, self._records, bits, parts)
@@ -134,7 +123,7 @@ class UnitTable:
         _place(self.data, self._records, self.size, self._slots)
 
 
-def hashes_of(data: NDArray[np.uint8], offsets: NDArray[np.int64]) -> NDArray[np.uint64]:
+def hashes_of(data: U8, offsets: I64) -> NDArray[np.uint64]:
     """uint64 [units]: the hashes of units that lie one after the other in `data`."""
     hashes = np.empty(len(offsets) - 1, np.uint64)
     _write_hashes(read_only(data), read_only(offsets), hashes)
@@ -153,7 +142,7 @@ _NUMBER = np.uint64(0x00000000FFFFFFFF)
 
 
 @inlined
-def _eight(data: NDArray[np.uint8], at: int, end: int) -> np.uint64:
+def _eight(data: U8, at: int, end: int) -> np.uint64:
     """Up to eight bytes from `at` on as one number; what lies behind `end` is zero."""
     if at + 8 <= len(data):
         number = load_eight(data, at)
@@ -165,7 +154,7 @@ def _eight(data: NDArray[np.uint8], at: int, end: int) -> np.uint64:
 
 
 @inlined
-def _hash(data: NDArray[np.uint8], start: int, end: int) -> np.uint64:
+def _hash(data: U8, start: int, end: int) -> np.uint64:
     """Multiply and mix, eight bytes at a time; the low bits choose the slot, the high ones the tag and the part."""
     value = np.uint64(end - start) * np.uint64(0x9E3779B97F4A7C15)
     for at in range(start, end, 8):
@@ -177,13 +166,7 @@ def _hash(data: NDArray[np.uint8], start: int, end: int) -> np.uint64:
 
 @inlined
 def _probe(
-    data: NDArray[np.uint8],
-    start: int,
-    end: int,
-    hashed: np.uint64,
-    slots: NDArray[np.uint64],
-    records: NDArray[np.int64],
-    stored: NDArray[np.uint8],
+    data: U8, start: int, end: int, hashed: np.uint64, slots: NDArray[np.uint64], records: I64, stored: U8
 ) -> int:
     """The slot in which the span's unit is, or the empty one in which it belongs."""
     mask = np.uint64(len(slots) - 1)
@@ -207,17 +190,17 @@ def _probe(
 
 @kernel
 def _look_up(
-    data: NDArray[np.uint8],
-    starts: NDArray[np.int32],
-    ends: NDArray[np.int32],
-    weights: NDArray[np.int64],
+    data: U8,
+    starts: I32,
+    ends: I32,
+    weights: I64,
     first: int,
     size: int,
     slots: NDArray[np.uint64],
-    records: NDArray[np.int64],
-    stored: NDArray[np.uint8],
+    records: I64,
+    stored: U8,
     recent: NDArray[np.uint64],
-    numbers: NDArray[np.int32],
+    numbers: I32,
 ) -> tuple[int, int]:
     """See `UnitTable.look_up`. Units of up to seven bytes are looked for among those seen last first: one line of memory."""
     weighted = len(weights) > 0
@@ -253,15 +236,7 @@ def _look_up(
 
 
 @kernel
-def _find(
-    data: NDArray[np.uint8],
-    starts: NDArray[np.int32],
-    ends: NDArray[np.int32],
-    slots: NDArray[np.uint64],
-    records: NDArray[np.int64],
-    stored: NDArray[np.uint8],
-    numbers: NDArray[np.int32],
-) -> None:
+def _find(data: U8, starts: I32, ends: I32, slots: NDArray[np.uint64], records: I64, stored: U8, numbers: I32) -> None:
     for span in range(len(starts)):
         hashed = _hash(data, starts[span], ends[span])
         slot = _probe(data, starts[span], ends[span], hashed, slots, records, stored)
@@ -269,19 +244,19 @@ def _find(
 
 
 @kernel
-def _write_parts(stored: NDArray[np.uint8], records: NDArray[np.int64], bits: int, parts: NDArray[np.int64]) -> None:
+def _write_parts(stored: U8, records: I64, bits: int, parts: I64) -> None:
     for unit in range(len(parts)):
         parts[unit] = np.int64(_hash(stored, records[unit, 0], records[unit + 1, 0]) >> np.uint64(64 - bits))
 
 
 @kernel
-def _write_hashes(data: NDArray[np.uint8], offsets: NDArray[np.int64], hashes: NDArray[np.uint64]) -> None:
+def _write_hashes(data: U8, offsets: I64, hashes: NDArray[np.uint64]) -> None:
     for unit in range(len(hashes)):
         hashes[unit] = _hash(data, offsets[unit], offsets[unit + 1])
 
 
 @kernel
-def _place(stored: NDArray[np.uint8], records: NDArray[np.int64], size: int, slots: NDArray[np.uint64]) -> None:
+def _place(stored: U8, records: I64, size: int, slots: NDArray[np.uint64]) -> None:
     """Put all units into a larger table of slots."""
     mask = len(slots) - 1
     for unit in range(size):

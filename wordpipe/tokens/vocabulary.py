@@ -8,9 +8,46 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from wordpipe.tokens.letters import byte_letters
+__all__ = [
+    "BOS", "CLS", "EOS", "MASK", "PAD", "SEP", "SPECIAL_TOKENS", "UNK", "Vocabulary", "byte_letters", "frame_of",
+    "is_byte_level", "spelled_bytes", "token_bytes", "unknown_token", "vocabulary_of",
+]  # fmt: skip
 
-__all__ = ["Vocabulary", "is_byte_level", "unknown_token", "vocabulary_of"]
+PAD, UNK, CLS, SEP, MASK, BOS, EOS = "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "<s>", "</s>"
+SPECIAL_TOKENS = (PAD, UNK, CLS, SEP, MASK, BOS, EOS)
+
+
+def byte_letters() -> list[str]:
+    """The 256 letters, in the order of the bytes.
+
+    Printable bytes of Latin-1 are themselves; the others become U+0100, U+0101, … in the order of the bytes.
+    Source: encoder.py of GPT-2 (Radford et al., Language Models are Unsupervised Multitask Learners, 2019).
+    """
+    printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
+    letters, shifted = [], 0x100
+    for byte in range(256):
+        letters.append(chr(byte if byte in printable else shifted))
+        shifted += byte not in printable
+    return letters
+
+
+_LATIN = dict.fromkeys(range(256), "\uffff") | {ord(letter): chr(byte) for byte, letter in enumerate(byte_letters())}
+_LETTERS = str.maketrans(dict(enumerate(byte_letters())))
+
+
+def token_bytes(token: str, *, byte_level: bool) -> bytes | None:
+    """The text that a token stands for; None if it is not written in byte letters, so that no text matches it."""
+    if not byte_level:
+        return token.encode()
+    try:
+        return token.translate(_LATIN).encode("latin-1")
+    except UnicodeEncodeError:
+        return None
+
+
+def spelled_bytes(text: bytes) -> str:
+    """Text in the letters that stand for its bytes."""
+    return text.decode("latin-1").translate(_LETTERS)
 
 
 @dataclass(frozen=True)
@@ -81,3 +118,12 @@ def _types(part: Any) -> set[str]:
 def number_of_ids(tokenizer: Tokenizer) -> int:
     """How many rows a table of all ids has: one more than the largest id, as foreign files may leave numbers out."""
     return max(tokenizer.get_vocab().values(), default=-1) + 1
+
+
+def frame_of(tokenizer: Tokenizer) -> tuple[list[int], list[int]]:
+    """The ids that a tokenizer puts before and after a text."""
+    probe = tokenizer.encode("a")
+    marks = probe.special_tokens_mask
+    before = marks.index(0) if 0 in marks else len(marks)
+    after = marks[::-1].index(0) if 0 in marks else 0
+    return probe.ids[:before], probe.ids[len(marks) - after :]

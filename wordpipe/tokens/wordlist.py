@@ -8,12 +8,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wordpipe.compiled import kernel, read_only
-from wordpipe.tokens.pretokens import Pretokens
-from wordpipe.tokens.ragged import offsets_of
-from wordpipe.tokens.spill import SpillingTable
+from wordpipe.tokens.counting import Pretokens, SpillingTable
+from wordpipe.tokens.ragged import I64, U8, U32, Flags, offsets_of
 from wordpipe.tokens.units import UnitTable
 from wordpipe.tokens.words import WordSplitter
 
@@ -36,12 +34,12 @@ class Folded:
         run_offsets: int64 [runs + 1], which words are those of each run.
     """
 
-    data: NDArray[np.uint8]
-    offsets: NDArray[np.int64]
-    run_offsets: NDArray[np.int64]
+    data: U8
+    offsets: I64
+    run_offsets: I64
 
 
-def fold_runs(data: NDArray[np.uint8], offsets: NDArray[np.int64], split: WordSplitter, *, keep_case: bool) -> Folded:
+def fold_runs(data: U8, offsets: I64, split: WordSplitter, *, keep_case: bool) -> Folded:
     """The words of runs that the scanner has found.
 
     Args:
@@ -106,9 +104,7 @@ class WordNumbers:
         numbers = np.empty(len(words), np.int32)
         self._table.look_up(words.data, offsets[:-1], offsets[1:], numbers)
 
-    def encode(
-        self, data: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArray[np.int64]
-    ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+    def encode(self, data: U8, starts: I64, ends: I64) -> tuple[U32, I64]:
         """The numbers of the words of runs that lie one after the other in `data`.
 
         Returns:
@@ -123,7 +119,7 @@ class WordNumbers:
 
 
 @kernel
-def _mark_wide(data: NDArray[np.uint8], offsets: NDArray[np.int64], wide: NDArray[np.bool_]) -> None:
+def _mark_wide(data: U8, offsets: I64, wide: Flags) -> None:
     for row in range(len(wide)):
         for at in range(offsets[row], offsets[row + 1]):
             if data[at] >= 0x80:

@@ -12,7 +12,7 @@ from wordpipe.training.settings import MaskedSettings, PretrainSettings
 
 __all__ = ["Plan", "SpecialIds", "even_pieces", "make_plan", "model_config"]
 
-# an encoder of Llama's blocks: transformers has a class for it, which has no head and no norm of the embeddings
+# an encoder of Llama's blocks, which has no head and no norm of the embeddings (Boizard et al. 2025, arXiv 2503.05500)
 _EUROBERT = {"positions": "rope", "norm": "rms", "norm_place": "pre", "feedforward": "swiglu", "bias": False}
 _GATED = ("geglu", "swiglu")
 _EPOCHS = 3

@@ -16,11 +16,10 @@ from tokenizers import Tokenizer
 
 from wordpipe.compiled import read_only
 from wordpipe.errors import ArtifactError
-from wordpipe.tokens.models.unit_model import token_bytes
 from wordpipe.tokens.ragged import offsets_of
 from wordpipe.tokens.scan.codepoints import UNSPACED, code_point_classes
 from wordpipe.tokens.scan.scanning import SCANNERS
-from wordpipe.tokens.vocabulary import is_byte_level, vocabulary_of
+from wordpipe.tokens.vocabulary import is_byte_level, token_bytes, vocabulary_of
 
 __all__ = ["WordStarts"]
 

@@ -4,10 +4,10 @@
 and `model.safetensors`, the weights by name. Every class that computes what some of our models compute has a file here,
 which says which models those are, what its keys and weights are called and how ours become theirs:
 
-    encoder     modernbert    bert    eurobert
-    decoder     llama    mistral (and ministral)    gpt2    mpt
+    encoder     modernbert    bert
+    decoder     llama (and mistral)    gpt2
     either      own: what transformers has no class for, in our own words
 
-Read in this order: `family` (what such a file has to say), `llama` (the shortest of them), `families` (the choice),
-`stored` (bytes to weights), `matching` (their names to ours), `folder`.
+Read in this order: `family` (what such a file has to say), `llama` (the shortest of them), `families` (the choice), `folder`
+(bytes to weights, their names to ours).
 """

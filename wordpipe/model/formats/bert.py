@@ -11,8 +11,19 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from wordpipe.model.config import ModelConfig
-from wordpipe.model.formats.family import Entry, Family, stacked, whole
-from wordpipe.model.formats.values import choice, flag, integer, number, refuse_others
+from wordpipe.model.formats.family import (
+    Entry,
+    Family,
+    choice,
+    flag,
+    integer,
+    number,
+    refuse_others,
+    sizes_from_hf,
+    sizes_to_hf,
+    stacked,
+    whole,
+)
 
 __all__ = ["BERT"]
 
@@ -48,11 +59,7 @@ def _parts(config: ModelConfig) -> dict[str, tuple[object, ...]]:
 
 def _to_hf(config: ModelConfig) -> dict[str, Any]:
     return {
-        "hidden_size": config.dim,
-        "intermediate_size": config.ffn_dim,
-        "num_hidden_layers": config.n_layers,
-        "num_attention_heads": config.n_heads,
-        "max_position_embeddings": config.max_len,
+        **sizes_to_hf(config),
         "type_vocab_size": config.segments,
         "position_embedding_type": "absolute",
         "hidden_act": _NAMES[config.feedforward],
@@ -66,12 +73,7 @@ def _from_hf(values: Mapping[str, Any]) -> dict[str, Any]:
     refuse_others(values, _FIXED)
     return {
         "architecture": "encoder",
-        "dim": integer(values, "hidden_size"),
-        "ffn_dim": integer(values, "intermediate_size"),
-        "n_layers": integer(values, "num_hidden_layers"),
-        "n_heads": integer(values, "num_attention_heads"),
-        "n_kv_heads": integer(values, "num_attention_heads"),
-        "max_len": integer(values, "max_position_embeddings"),
+        **sizes_from_hf(values),
         "positions": "learned",
         "segments": integer(values, "type_vocab_size", 2),
         "norm": "layer",

@@ -6,19 +6,15 @@ from typing import Any
 from wordpipe.errors import ArtifactError, ConfigError
 from wordpipe.model.config import ModelConfig
 from wordpipe.model.formats.bert import BERT
-from wordpipe.model.formats.eurobert import EUROBERT
-from wordpipe.model.formats.family import Family
+from wordpipe.model.formats.family import CONFIG, Family, integer, refusal, refuse_others, special
 from wordpipe.model.formats.gpt2 import GPT2
-from wordpipe.model.formats.llama import LLAMA
-from wordpipe.model.formats.mistral import MINISTRAL, MISTRAL
+from wordpipe.model.formats.llama import LLAMA, MISTRAL, WRITTEN_BEFORE
 from wordpipe.model.formats.modernbert import MODERNBERT
-from wordpipe.model.formats.mpt import MPT
 from wordpipe.model.formats.own import OWN
-from wordpipe.model.formats.values import CONFIG, SPECIAL, integer, refusal, refuse_others, special
 
 __all__ = ["FAMILIES", "NOTE", "config_from_hf", "config_to_hf", "family_of", "native_class", "why_not"]
 
-FAMILIES: tuple[Family, ...] = (MODERNBERT, BERT, EUROBERT, LLAMA, MISTRAL, MINISTRAL, GPT2, MPT)
+FAMILIES: tuple[Family, ...] = (MODERNBERT, BERT, LLAMA, MISTRAL, GPT2)
 """The classes of `transformers`, the plainer ones first: a model is saved as the first that computes it."""
 
 NOTE = "wordpipe"
@@ -62,9 +58,9 @@ def config_to_hf(config: ModelConfig) -> dict[str, Any]:
     shared = {"model_type": family.model_type, "torch_dtype": "float32"}
     if family is OWN:
         return family.to_hf(config) | shared
-    ids = {f"{role}_token_id": getattr(config, f"{role}_id") for role in SPECIAL}
+    ids = {f"{role}_token_id": number for role, number in config.special_ids.items()}
     if config.mask_id is None:
-        del ids["mask_token_id"]  # EuroBERT's may be missing, but not null
+        del ids["mask_token_id"]  # a class that has one may refuse null
     note = {NOTE: _SINUSOIDAL} if config.positions == "sinusoidal" else {}
     return {
         **family.to_hf(config),
@@ -85,9 +81,13 @@ def config_from_hf(values: Mapping[str, Any]) -> tuple[Family, ModelConfig]:
         ArtifactError: another class of model, a variant that our blocks do not compute, or sizes that make no sense.
     """
     types = {family.model_type: family for family in (*FAMILIES, OWN)}
+    if (
+        values.get("torch_dtype") == "float32" and "transformers_version" not in values
+    ):  # as we write it, and nobody else
+        types |= {family.model_type: family for family in WRITTEN_BEFORE}
     kind = values.get("model_type")
     if not isinstance(kind, str) or kind not in types:
-        raise refusal("model_type", kind, ", ".join(types))
+        raise refusal("model_type", kind, ", ".join(family.model_type for family in (*FAMILIES, OWN)))
     family = types[kind]
     refuse_others(values, {"quantization_config": (None,)})
     fields = family.from_hf(values)

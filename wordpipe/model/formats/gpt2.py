@@ -9,8 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from wordpipe.model.config import ModelConfig
-from wordpipe.model.formats.family import Entry, Family, whole
-from wordpipe.model.formats.values import choice, flag, integer, number, refuse_others
+from wordpipe.model.formats.family import Entry, Family, choice, flag, integer, number, refuse_others, whole
 
 __all__ = ["GPT2"]
 

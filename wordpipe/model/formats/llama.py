@@ -1,27 +1,42 @@
 """`LlamaForCausalLM`: a decoder with RMSNorm, gated feed-forward, rotary positions and shared keys, every layer global.
 
 Queries, keys and values, and the two halves of the feed-forward, are matrices of their own, which are ours stacked.
-`mistral` and `eurobert` have the same blocks under the same names.
+`MistralForCausalLM` has the same blocks under the same names, and one window for all layers: its `sliding_window` of W counts
+the position itself, which sees W - 1 positions to its left; that is our window.
 
-Source: Touvron et al. 2023 (arXiv 2302.13971); transformers/models/llama/modeling_llama.py.
+Source: Touvron et al. 2023 (arXiv 2302.13971); transformers/models/llama/modeling_llama.py. Jiang et al. 2023
+(arXiv 2310.06825), section 2; transformers/masking_utils.py, `sliding_window_overlay`.
 """
 
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from wordpipe.model.config import ModelConfig
-from wordpipe.model.formats.family import Entry, Family, stacked, whole
-from wordpipe.model.formats.values import choice, flag, integer, number, refusal, refuse_others, same_flag, theta
+from wordpipe.model.formats.family import (
+    Entry,
+    Family,
+    choice,
+    flag,
+    integer,
+    number,
+    refusal,
+    refuse_others,
+    same_flag,
+    sizes_from_hf,
+    sizes_to_hf,
+    stacked,
+    theta,
+    whole,
+)
 
-__all__ = ["LLAMA", "block_parts", "llama_entries", "llama_from_hf", "llama_to_hf"]
+__all__ = ["LLAMA", "MISTRAL", "WRITTEN_BEFORE"]
 
-ACTIVATIONS = {"silu": "swiglu", "gelu": "geglu"}
-"""Their activation of the gating half → our feed-forward."""
+_ACTIVATIONS = {"silu": "swiglu", "gelu": "geglu"}  # their activation of the gating half → our feed-forward
 
 
-def block_parts(config: ModelConfig) -> dict[str, tuple[object, ...]]:
-    """What all classes with these blocks compute; windows, offsets and the head are for each to say."""
+def _parts(config: ModelConfig) -> dict[str, tuple[object, ...]]:
     return {
         "positions": ("rope",),
         "attention": ("dot",),
@@ -35,20 +50,26 @@ def block_parts(config: ModelConfig) -> dict[str, tuple[object, ...]]:
         "head": (False,),
         # head_dim is free, but transformers refuses a width that the heads do not divide
         "n_heads": (math.gcd(config.dim, config.n_heads),),
+        "windows": ((0,) * config.n_layers,),
+        "output_bias": (False,),
     }
 
 
-def llama_to_hf(config: ModelConfig) -> dict[str, Any]:
-    """The keys that all classes with these blocks share."""
-    names = {ours: theirs for theirs, ours in ACTIVATIONS.items()}
+def _mistral_parts(config: ModelConfig) -> dict[str, tuple[object, ...]]:
+    return _parts(config) | {
+        "n_heads": (config.n_heads,),  # need not divide the width, as in Llama
+        "windows": ((max(config.windows),) * config.n_layers,),
+        "local_rope_theta": (0.0, config.rope_theta),
+        "bias": (False,),
+    }
+
+
+def _shared_to_hf(config: ModelConfig) -> dict[str, Any]:
+    names = {ours: theirs for theirs, ours in _ACTIVATIONS.items()}
     return {
-        "hidden_size": config.dim,
-        "intermediate_size": config.ffn_dim,
-        "num_hidden_layers": config.n_layers,
-        "num_attention_heads": config.n_heads,
+        **sizes_to_hf(config),
         "num_key_value_heads": config.n_kv_heads,
         "head_dim": config.head_dim,
-        "max_position_embeddings": config.max_len,
         "hidden_act": names[config.feedforward],
         # transformers 5 reads the first, 4 the second; each ignores the other's
         "rope_parameters": {"rope_type": "default", "rope_theta": config.rope_theta},
@@ -59,24 +80,58 @@ def llama_to_hf(config: ModelConfig) -> dict[str, Any]:
     }
 
 
-def llama_from_hf(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields that all classes with these blocks share."""
+def _to_hf(config: ModelConfig) -> dict[str, Any]:
+    return _shared_to_hf(config) | {"attention_bias": config.bias, "mlp_bias": config.bias}
+
+
+def _mistral_to_hf(config: ModelConfig) -> dict[str, Any]:
+    widest = max(config.windows)
+    return _shared_to_hf(config) | {"sliding_window": widest + 1 if widest else None}
+
+
+def _shared_from_hf(values: Mapping[str, Any]) -> dict[str, Any]:
     refuse_others(values, {"rope_scaling": (None,)})
-    n_heads = integer(values, "num_attention_heads")
+    sizes = sizes_from_hf(values)
     return {
-        "dim": integer(values, "hidden_size"),
-        "ffn_dim": integer(values, "intermediate_size"),
-        "n_layers": integer(values, "num_hidden_layers"),
-        "n_heads": n_heads,
-        "n_kv_heads": integer(values, "num_key_value_heads", n_heads),
+        "architecture": "decoder",
+        **sizes,
+        "n_kv_heads": integer(values, "num_key_value_heads", sizes["n_heads"]),
         "head_dim": _head_dim(values),
-        "max_len": integer(values, "max_position_embeddings"),
-        "feedforward": choice(values, "hidden_act", ACTIVATIONS, "silu"),
+        "feedforward": choice(values, "hidden_act", _ACTIVATIONS, "silu"),
         "rope_theta": theta(values.get("rope_parameters"), number(values, "rope_theta", 10_000.0)),
         "norm": "rms",
         "norm_eps": number(values, "rms_norm_eps", 1e-6),
         "tied": flag(values, "tie_word_embeddings", False),
     }
+
+
+def _from_hf(values: Mapping[str, Any]) -> dict[str, Any]:
+    return _shared_from_hf(values) | {"bias": same_flag(values, ("attention_bias", "mlp_bias"), default=False)}
+
+
+def _mistral_from_hf(values: Mapping[str, Any]) -> dict[str, Any]:
+    fields = _shared_from_hf(values)
+    if values.get("sliding_window") is None:
+        return fields
+    width = integer(values, "sliding_window")
+    if width < 2:
+        raise refusal("sliding_window", width, "at least 2: a position and one to its left")
+    return fields | {"windows": (width - 1,) * fields["n_layers"]}
+
+
+def _eurobert_from_hf(values: Mapping[str, Any]) -> dict[str, Any]:
+    fields = _from_hf(values)
+    return fields | {"architecture": "encoder", "output_bias": fields["bias"]}
+
+
+def _ministral_from_hf(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Mistral's windows, in the layers that `layer_types` names."""
+    fields, kinds = _mistral_from_hf(values), values.get("layer_types")
+    windows = fields.get("windows", ())
+    if not isinstance(kinds, list) or len(kinds) != len(windows):
+        raise refusal("layer_types", kinds, f"one for each of {fields['n_layers']} layers, and a sliding_window")
+    pairs = zip(windows, kinds, strict=True)
+    return fields | {"windows": tuple(window if kind == "sliding_attention" else 0 for window, kind in pairs)}
 
 
 def _head_dim(values: Mapping[str, Any]) -> int:
@@ -89,8 +144,7 @@ def _head_dim(values: Mapping[str, Any]) -> int:
     return head_dim
 
 
-def llama_entries(config: ModelConfig) -> Iterator[Entry]:
-    """Every weight of a model with these blocks."""
+def _entries(config: ModelConfig) -> Iterator[Entry]:
     shared = config.n_kv_heads * config.head_dim
     heads = (config.n_heads * config.head_dim, shared, shared)
     yield Entry("embedding", ("model.embed_tokens.weight",))
@@ -111,19 +165,6 @@ def llama_entries(config: ModelConfig) -> Iterator[Entry]:
         yield Entry("output_bias", ("lm_head.bias",))
 
 
-def _parts(config: ModelConfig) -> dict[str, tuple[object, ...]]:
-    return block_parts(config) | {"windows": ((0,) * config.n_layers,), "output_bias": (False,)}
-
-
-def _to_hf(config: ModelConfig) -> dict[str, Any]:
-    return llama_to_hf(config) | {"attention_bias": config.bias, "mlp_bias": config.bias}
-
-
-def _from_hf(values: Mapping[str, Any]) -> dict[str, Any]:
-    bias = same_flag(values, ("attention_bias", "mlp_bias"), default=False)
-    return llama_from_hf(values) | {"architecture": "decoder", "bias": bias}
-
-
 LLAMA = Family(
     model_type="llama",
     native="LlamaForCausalLM",
@@ -131,7 +172,18 @@ LLAMA = Family(
     parts=_parts,
     to_hf=_to_hf,
     from_hf=_from_hf,
-    entries=llama_entries,
+    entries=_entries,
     prefix="model.",
     copies={"lm_head.weight": "model.embed_tokens.weight"},
 )
+MISTRAL = replace(
+    LLAMA, model_type="mistral", native="MistralForCausalLM", parts=_mistral_parts, to_hf=_mistral_to_hf,
+    from_hf=_mistral_from_hf,
+)  # fmt: skip
+
+WRITTEN_BEFORE: tuple[Family, ...] = (
+    replace(LLAMA, model_type="eurobert", from_hf=_eurobert_from_hf),
+    replace(LLAMA, model_type="ministral", from_hf=_ministral_from_hf),
+)
+"""What earlier versions saved some models as, with the same weights: an encoder of these blocks (EuroBERT), windows in some of
+the layers (Ministral). Artifacts of them are read; folders of others are not."""

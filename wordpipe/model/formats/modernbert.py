@@ -10,8 +10,22 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from wordpipe.model.config import ModelConfig
-from wordpipe.model.formats.family import Entry, Family, one_window, whole
-from wordpipe.model.formats.values import choice, flag, integer, number, refusal, refuse_others, same_flag, theta
+from wordpipe.model.formats.family import (
+    Entry,
+    Family,
+    choice,
+    flag,
+    integer,
+    number,
+    one_window,
+    refusal,
+    refuse_others,
+    same_flag,
+    sizes_from_hf,
+    sizes_to_hf,
+    theta,
+    whole,
+)
 
 __all__ = ["MODERNBERT"]
 
@@ -42,11 +56,7 @@ def _to_hf(config: ModelConfig) -> dict[str, Any]:
     names = {ours: theirs for theirs, ours in _ACTIVATIONS.items()}
     local_theta = config.local_rope_theta if any(config.windows) and config.local_rope_theta else config.rope_theta
     keys = {
-        "hidden_size": config.dim,
-        "intermediate_size": config.ffn_dim,
-        "num_hidden_layers": config.n_layers,
-        "num_attention_heads": config.n_heads,
-        "max_position_embeddings": config.max_len,
+        **sizes_to_hf(config),
         "hidden_activation": names[config.feedforward],
         "classifier_activation": "gelu",
         "norm_eps": config.norm_eps,
@@ -98,12 +108,7 @@ def _from_hf(values: Mapping[str, Any]) -> dict[str, Any]:
     local_theta = theta(ropes.get(_LOCAL), number(values, "local_rope_theta", global_theta if named else 10_000.0))
     return {
         "architecture": "encoder",
-        "dim": integer(values, "hidden_size"),
-        "ffn_dim": integer(values, "intermediate_size"),
-        "n_layers": len(windows),
-        "n_heads": integer(values, "num_attention_heads"),
-        "n_kv_heads": integer(values, "num_attention_heads"),
-        "max_len": integer(values, "max_position_embeddings"),
+        **sizes_from_hf(values),
         "windows": windows,
         "rope_theta": global_theta,
         "local_rope_theta": 0.0 if local_theta == global_theta or not any(windows) else local_theta,

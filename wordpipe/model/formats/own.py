@@ -8,8 +8,7 @@ from dataclasses import fields
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from wordpipe.model.config import ModelConfig
-from wordpipe.model.formats.family import Entry, Family
-from wordpipe.model.formats.values import refusal
+from wordpipe.model.formats.family import Entry, Family, refusal
 
 __all__ = ["OWN"]
 
@@ -69,11 +68,5 @@ def _entries(config: ModelConfig) -> Iterator[Entry]:
 
 
 OWN = Family(
-    model_type="wordpipe",
-    native=None,
-    architecture=None,
-    parts=_any,
-    to_hf=_to_hf,
-    from_hf=_from_hf,
-    entries=_entries,
+    model_type="wordpipe", native=None, architecture=None, parts=_any, to_hf=_to_hf, from_hf=_from_hf, entries=_entries
 )

@@ -2,21 +2,139 @@
 
 import base64
 import hashlib
+import heapq
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from wordpipe.errors import ConfigError
-from wordpipe.tokens.formats.foreign import open_tokenizer
-from wordpipe.tokens.formats.tiktoken_file import BYTE_LETTERS, last_merge
-from wordpipe.tokens.formats.transformers_files import special_names, transformers_files
-from wordpipe.tokens.patterns import GPT2
+from tokenizers import Tokenizer, processors
 
-__all__ = ["FOLDERS", "FORMATS", "Export", "export_tokenizer"]
+from wordpipe.errors import ArtifactError, ConfigError, InputError
+from wordpipe.tokens.formats.reading import open_tokenizer
+from wordpipe.tokens.normal.schemes import GPT2
+from wordpipe.tokens.vocabulary import spelled_bytes, token_bytes
+
+__all__ = [
+    "FOLDERS", "FORMATS", "Export", "export_tokenizer", "framed_tokenizer", "special_names", "transformers_files",
+]  # fmt: skip
+
+_NAMES = {
+    "pad": ("[PAD]", "<pad>", "<|pad|>"),
+    "cls": ("[CLS]",),
+    "sep": ("[SEP]",),
+    "mask": ("[MASK]", "<mask>"),
+    "bos": ("<s>", "<bos>", "<|startoftext|>", "<|begin_of_text|>"),
+    "eos": ("</s>", "<eos>", "<|endoftext|>", "<|end_of_text|>"),
+    "unk": ("[UNK]", "<unk>"),
+}
+
+
+def special_names(tokenizer: Tokenizer) -> dict[str, str]:
+    """Role (pad, cls, sep, mask, bos, eos, unk) → the special token that plays it, for the names that are usual."""
+    added = {token.content for token in tokenizer.get_added_tokens_decoder().values() if token.special}
+    usual = ((role, next((name for name in names if name in added), None)) for role, names in _NAMES.items())
+    found = {role: name for role, name in usual if name is not None}
+    unknown = getattr(tokenizer.model, "unk_token", None)
+    return found | ({"unk": unknown} if unknown and tokenizer.token_to_id(unknown) is not None else {})
+
+
+def framed_tokenizer(
+    tokenizer_json: bytes, ids: Mapping[str, int | None], *, causal: bool, vocab_size: int
+) -> tuple[Tokenizer, dict[str, str]]:
+    """The tokenizer of a model, which adds what each training sequence had: [CLS] text [SEP], or <s> text if causal.
+
+    Args:
+        tokenizer_json: a Hugging Face tokenizer.
+        ids: role → the model's id; None where it has none.
+        causal: whether the model is a decoder.
+        vocab_size: rows of the model's table of embeddings.
+
+    Returns:
+        The tokenizer, and role → special token.
+
+    Raises:
+        ArtifactError: the tokenizer cannot be read, lacks one of the ids, or has more tokens than the model has embeddings.
+    """
+    try:
+        tokenizer = open_tokenizer(_with_mask(tokenizer_json, ids.get("mask")), where="tokenizer.json")
+    except InputError as error:
+        raise ArtifactError("not a tokenizer", where="tokenizer.json", got=error.got) from None
+    if tokenizer.get_vocab_size() > vocab_size:
+        raise ArtifactError(
+            "the tokenizer has more tokens than the model has embeddings",
+            got=tokenizer.get_vocab_size(),
+            expected=f"at most {vocab_size}",
+        )
+    names = {role: _token(tokenizer, role, token_id) for role, token_id in ids.items() if token_id is not None}
+    tokenizer.post_processor = _framing(tokenizer, names, causal=causal)
+    return tokenizer, names
+
+
+def _with_mask(tokenizer_json: bytes, mask_id: int | None) -> bytes:
+    """With a mask that takes the space before it, as RoBERTa's: in training a hidden word's space is hidden with it."""
+    try:
+        values = json.loads(tokenizer_json)
+        for token in values.get("added_tokens") or []:
+            if token["id"] == mask_id:
+                token["lstrip"] = True
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return tokenizer_json  # whatever it is, `open_tokenizer` says it better
+    return json.dumps(values, ensure_ascii=False).encode()
+
+
+def transformers_files(
+    tokenizer: Tokenizer, names: Mapping[str, str], *, max_len: int | None = None, padding_side: str = "right"
+) -> dict[str, bytes]:
+    """`tokenizer.json`, `tokenizer_config.json` and `special_tokens_map.json`.
+
+    Args:
+        tokenizer: written as it is.
+        names: role → special token.
+        max_len: the longest sequence that the model takes, in tokens; None where there is no model.
+        padding_side: left for a decoder, which goes on from the last position.
+    """
+    special = {f"{role}_token": name for role, name in names.items()}
+    settings = {
+        **special,
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        # a tokenizer of its own gives the segments of its template; our models have none
+        "model_input_names": ["input_ids", *(["token_type_ids"] if max_len is None else []), "attention_mask"],
+        "clean_up_tokenization_spaces": False,
+        "padding_side": padding_side,
+        **({} if max_len is None else {"model_max_length": max_len}),
+    }
+    return {
+        "tokenizer.json": tokenizer.to_str(pretty=True).encode(),
+        "tokenizer_config.json": _json(settings),
+        "special_tokens_map.json": _json(special),
+    }
+
+
+def _token(tokenizer: Tokenizer, role: str, token_id: int) -> str:
+    token = tokenizer.id_to_token(token_id)
+    if token is None:
+        raise ArtifactError(f"the tokenizer has no {role} token", where="tokenizer.json", expected=f"id {token_id}")
+    return str(token)
+
+
+def _framing(tokenizer: Tokenizer, names: Mapping[str, str], *, causal: bool) -> Any:
+    opening = "bos" if causal else "cls"
+    used = [role for role in (opening, *(() if causal else ("sep",))) if role in names]
+    before = [names[opening]] if opening in names else []
+    after, after_pair = ([names["sep"]], [f"{names['sep']}:1"]) if "sep" in used else ([], [])
+    return processors.TemplateProcessing(
+        single=[*before, "$A", *after],
+        pair=[*before, "$A", *after, "$B:1", *after_pair],
+        special_tokens=[(names[role], tokenizer.token_to_id(names[role])) for role in used],
+    )
+
+
+def _json(values: Mapping[str, Any]) -> bytes:
+    return f"{json.dumps(values, indent=2, sort_keys=True, ensure_ascii=False)}\n".encode()
+
 
 FOLDERS = ("vocab-merges", "transformers")  # these are folders, the others files
-_LETTER_BYTES = {letter: byte for byte, letter in enumerate(BYTE_LETTERS)}
 
 
 @dataclass
@@ -193,24 +311,57 @@ def _check_merges(order: list[bytes], places: Mapping[tuple[str, str], int], *, 
     for token in order:
         if len(token) == 1:
             continue
-        pair = last_merge([token[at : at + 1] for at in range(len(token))], ranks)
+        pair = _last_merge([token[at : at + 1] for at in range(len(token))], ranks)
         if pair is None and ignore_merges:
             continue  # taken only where a whole pre-token is this token, by both
-        place = -1 if pair is None else places.get((_letters(pair[0]), _letters(pair[1])), -1)
+        place = -1 if pair is None else places.get((spelled_bytes(pair[0]), spelled_bytes(pair[1])), -1)
         if place <= before:
-            raise _CannotHoldError(f"no order of ranks makes the token {_letters(token)!r} as the merges do")
+            raise _CannotHoldError(f"no order of ranks makes the token {spelled_bytes(token)!r} as the merges do")
         before = place
 
 
+def _last_merge(symbols: Sequence[bytes], ranks: Mapping[bytes, int]) -> tuple[bytes, bytes] | None:
+    """The two parts that a token is made from: its symbols joined, the lowest rank first and itself never.
+
+    Args:
+        symbols: its single bytes.
+        ranks: token → rank.
+
+    Returns:
+        None where more than two parts are left, so that joining never makes this token.
+    """
+    parts: list[bytes | None] = list(symbols)
+    whole, left = b"".join(symbols), len(parts)
+    before, after = list(range(-1, left - 1)), list(range(1, left + 1))
+    heap: list[tuple[int, int, bytes]] = []
+
+    def offer(at: int, other: int) -> None:
+        joined = parts[at] + parts[other]  # type: ignore[operator]  # both are there
+        if joined != whole and joined in ranks:
+            heapq.heappush(heap, (ranks[joined], at, joined))
+
+    for at in range(left - 1):
+        offer(at, at + 1)
+    while heap:
+        _, at, joined = heapq.heappop(heap)
+        one, next_at = parts[at], after[at]
+        if one is None or next_at >= len(parts) or one + (parts[next_at] or b"") != joined:
+            continue
+        parts[at], parts[next_at], left = joined, None, left - 1
+        after[at] = after[next_at]
+        if after[at] < len(parts):
+            before[after[at]] = at
+            offer(at, after[at])
+        if before[at] >= 0:
+            offer(before[at], at)
+    found = [part for part in parts if part is not None]
+    return (found[0], found[1]) if left == 2 else None
+
+
 def _bytes_of(token: str) -> bytes:
-    try:
-        return bytes(_LETTER_BYTES[letter] for letter in token)
-    except KeyError:
-        raise _CannotHoldError(f"the token {token!r} is not made of bytes") from None
-
-
-def _letters(token: bytes) -> str:
-    return "".join(BYTE_LETTERS[byte] for byte in token)
+    if (data := token_bytes(token, byte_level=True)) is None:
+        raise _CannotHoldError(f"the token {token!r} is not made of bytes")
+    return data
 
 
 def _parts(data: bytes, where: str) -> tuple[dict[str, Any], dict[str, int]]:

@@ -7,11 +7,11 @@ order in which candidates are met and compared is that of tokenizers, so that ti
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wordpipe.compiled import kernel
-from wordpipe.tokens.models.trie import Trie, build_trie, find, step
-from wordpipe.tokens.models.unit_model import Bytes, UnitModel, fallback_ids, letter_codes, token_bytes
+from wordpipe.tokens.models.unit_model import Bytes, Trie, UnitModel, build_trie, fallback_ids, find, letter_codes, step
+from wordpipe.tokens.ragged import F64, I32, I64, U8, U32, Flags
+from wordpipe.tokens.vocabulary import token_bytes
 
 __all__ = ["UnigramModel"]
 
@@ -43,7 +43,7 @@ class UnigramModel(UnitModel):
 
 
 @kernel
-def _letter_length(data: NDArray[np.uint8], at: int, end: int) -> int:
+def _letter_length(data: U8, at: int, end: int) -> int:
     first = data[at]
     length = 1 if first < 0xC0 else 2 if first < 0xE0 else 3 if first < 0xF0 else 4
     return min(length, end - at)
@@ -51,17 +51,17 @@ def _letter_length(data: NDArray[np.uint8], at: int, end: int) -> int:
 
 @kernel
 def _best_cut(
-    data: NDArray[np.uint8],
+    data: U8,
     start: int,
     end: int,
     trie: Trie,
-    scores: NDArray[np.float64],
+    scores: F64,
     unknown: int,
     unknown_score: float,
     byte_level: bool,
-    best: NDArray[np.float64],
-    lengths: NDArray[np.int32],
-    tokens: NDArray[np.int32],
+    best: F64,
+    lengths: I32,
+    tokens: I32,
 ) -> bool:
     """Fill, for each position of a unit, the best score up to it and the token that ends there. False: no answer."""
     lengths[: end - start + 1] = 0
@@ -96,9 +96,7 @@ def _best_cut(
 
 
 @kernel
-def _fall_back(
-    data: NDArray[np.uint8], start: int, end: int, source: Bytes, ids: NDArray[np.uint32], written: int
-) -> int:
+def _fall_back(data: U8, start: int, end: int, source: Bytes, ids: U32, written: int) -> int:
     """Add the byte tokens of unknown text; returns how many there are: 0 if one is missing."""
     count = 0
     for at in range(start, end):
@@ -122,17 +120,17 @@ def _fall_back(
 
 @kernel
 def _encode_unigram(
-    data: NDArray[np.uint8],
-    starts: NDArray[np.int64],
-    ends: NDArray[np.int64],
+    data: U8,
+    starts: I64,
+    ends: I64,
     trie: Trie,
-    scores: NDArray[np.float64],
+    scores: F64,
     unknown: int,
     unknown_score: float,
     source: Bytes,
-    ids: NDArray[np.uint32],
-    offsets: NDArray[np.int64],
-    unsure: NDArray[np.bool_],
+    ids: U32,
+    offsets: I64,
+    unsure: Flags,
 ) -> None:
     longest = 0
     for unit in range(len(starts)):

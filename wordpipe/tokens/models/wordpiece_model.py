@@ -7,12 +7,10 @@ the unknown token.
 
 from collections.abc import Mapping
 
-import numpy as np
-from numpy.typing import NDArray
-
 from wordpipe.compiled import kernel
-from wordpipe.tokens.models.trie import Trie, build_trie, find, step
-from wordpipe.tokens.models.unit_model import UnitModel, token_bytes
+from wordpipe.tokens.models.unit_model import Trie, UnitModel, build_trie, find, step
+from wordpipe.tokens.ragged import I64, U8, U32, Flags
+from wordpipe.tokens.vocabulary import token_bytes
 
 __all__ = ["WordLevelModel", "WordPieceModel"]
 
@@ -55,7 +53,7 @@ def _trie(vocabulary: Mapping[str, int], *, byte_level: bool) -> Trie:
 
 
 @kernel
-def _longest(trie: Trie, data: NDArray[np.uint8], start: int, end: int) -> tuple[int, int]:
+def _longest(trie: Trie, data: U8, start: int, end: int) -> tuple[int, int]:
     """The id of the longest token that the span begins with, and where it ends; (-1, start) if there is none."""
     best, best_end = -1, start
     node = 0
@@ -69,7 +67,7 @@ def _longest(trie: Trie, data: NDArray[np.uint8], start: int, end: int) -> tuple
 
 
 @kernel
-def _too_long(data: NDArray[np.uint8], start: int, end: int, max_characters: int, byte_level: bool) -> bool:
+def _too_long(data: U8, start: int, end: int, max_characters: int, byte_level: bool) -> bool:
     if end - start <= max_characters:
         return False
     if byte_level:
@@ -82,17 +80,17 @@ def _too_long(data: NDArray[np.uint8], start: int, end: int, max_characters: int
 
 @kernel
 def _encode_wordpiece(
-    data: NDArray[np.uint8],
-    starts: NDArray[np.int64],
-    ends: NDArray[np.int64],
+    data: U8,
+    starts: I64,
+    ends: I64,
     first: Trie,
     following: Trie,
     unknown: int,
     max_characters: int,
     byte_level: bool,
-    ids: NDArray[np.uint32],
-    offsets: NDArray[np.int64],
-    unsure: NDArray[np.bool_],
+    ids: U32,
+    offsets: I64,
+    unsure: Flags,
 ) -> None:
     written = 0
     for unit in range(len(starts)):
@@ -118,14 +116,7 @@ def _encode_wordpiece(
 
 @kernel
 def _encode_words(
-    data: NDArray[np.uint8],
-    starts: NDArray[np.int64],
-    ends: NDArray[np.int64],
-    words: Trie,
-    unknown: int,
-    ids: NDArray[np.uint32],
-    offsets: NDArray[np.int64],
-    unsure: NDArray[np.bool_],
+    data: U8, starts: I64, ends: I64, words: Trie, unknown: int, ids: U32, offsets: I64, unsure: Flags
 ) -> None:
     written = 0
     for unit in range(len(starts)):

@@ -2,33 +2,55 @@
 
 `build_tokenizer` makes a tokenizer from a trained model and the settings; `scheme_of` reads a tokenizer's parts and says how
 the compiled scanners do the same, or that they cannot.
+
+Which of them suits a text depends on the scripts it is written in. Measured with 8,000 tokens on held-out sentences, bytes per
+token of byte-level BPE: Thai 5.98 with `gpt2`, 7.58 with `digits`, 10.02 with `marks`; Hindi 3.92, 5.09, 9.58; in Japanese,
+Chinese and English the three are within 2 % of each other. WordPiece behind the BERT pre-tokenizer takes whole Thai clauses
+for words, and those of more than a hundred characters, 11 % of the text, for unknown ones; behind `gpt2` nothing is unknown.
 """
 
 import json
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import regex
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
-from wordpipe.tokens.letters import byte_letters
-from wordpipe.tokens.normal.scripts import resolve
-from wordpipe.tokens.patterns import CHARACTERS, CL100K, MARKS
 from wordpipe.tokens.settings import TokenizeSettings
-from wordpipe.tokens.special import CLS, SEP, SPECIAL_TOKENS
+from wordpipe.tokens.vocabulary import CLS, SEP, SPECIAL_TOKENS, spelled_bytes
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 __all__ = [
-    "Scheme",
-    "build_tokenizer",
-    "empty_tokenizer",
-    "is_byte_level",
-    "resolve",
-    "scheme_of",
-]
+    "CHARACTERS", "CL100K", "GPT2", "KNOWN_PATTERNS", "ANY_MARK", "MARKS", "O200K", "SCRIPTS", "Scheme", "build_tokenizer",
+    "empty_tokenizer", "is_byte_level", "resolve", "scheme_of", "script_shares",
+]  # fmt: skip
+
+GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
+CL100K = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+O200K = (
+    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|"
+    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|"
+    r"\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+MARKS = CL100K.replace(r"[^\r\n\p{L}\p{N}]?\p{L}+", r"[^\r\n\p{L}\p{M}\p{N}]?[\p{L}\p{M}]+").replace(
+    r"[^\s\p{L}\p{N}]+", r"[^\s\p{L}\p{M}\p{N}]+"
+)  # CL100K in which marks are letters: the vowel signs of Thai and Hindi stay in their words
+CHARACTERS = r"[\s\S]"  # each by itself
+KNOWN_PATTERNS = frozenset(
+    {
+        GPT2, CL100K, MARKS, O200K, CHARACTERS,
+        CL100K.replace(r"\p{N}{1,3}", r"\p{N}"),  # Qwen
+        " {2,}", r"(?<![ ▁])[ ▁]+\z|\A ",  # what conversion from sentencepiece puts there
+    }
+)  # fmt: skip
+
 
 _BYTE_LEVEL = ("gpt2", "digits", "marks")
 _PATTERNS = {"digits": CL100K, "marks": MARKS}
 _CONTINUING = "##"
-_LETTERS = str.maketrans(dict(enumerate(byte_letters())))
 _STEPS = {"NFC", "NFD", "NFKC", "NFKD", "Lowercase", "StripAccents", "BertNormalizer"}  # what `Normaliser` can do
 
 
@@ -50,7 +72,7 @@ class Scheme:
 
     def letters(self, pretoken: bytes) -> str:
         """A pre-token as the model sees it."""
-        return pretoken.decode("latin-1").translate(_LETTERS) if self.byte_level else pretoken.decode()
+        return spelled_bytes(pretoken) if self.byte_level else pretoken.decode()
 
 
 def is_byte_level(settings: TokenizeSettings) -> bool:
@@ -218,3 +240,89 @@ def _split_scheme(parts: list[dict[str, Any]]) -> Scheme | None:
         if parts[0] == {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False}:
             return Scheme(name, byte_level=True)
     return None
+
+
+SCRIPTS = {
+    "Chinese": r"\p{Han}",
+    "Japanese": r"[\p{Hiragana}\p{Katakana}ー]",
+    "Thai": r"\p{Thai}",
+    "Lao": r"\p{Lao}",
+    "Khmer": r"\p{Khmer}",
+    "Burmese": r"\p{Myanmar}",
+}  # scripts that mark no words with spaces
+ANY_MARK = "marks"
+_VOWEL_SIGNS = ("Thai", "Lao", "Khmer", "Burmese")
+_EACH = {name: regex.compile(pattern) for name, pattern in (SCRIPTS | {ANY_MARK: r"\p{M}"}).items()}
+_ANY_LETTER = regex.compile(r"[\p{L}\p{M}]")
+_ENOUGH = 1 << 22  # characters
+_NOTICEABLE = 0.02
+_USUAL = {"bpe": "gpt2", "wordpiece": "bert", "unigram": "metaspace", "word": "whitespace", "char": "characters"}
+
+
+def script_shares(texts: "Iterable[pa.Array]") -> dict[str, float]:
+    """The share of letters and marks in each script without spaces, and of marks (`ANY_MARK`) in any script.
+
+    Args:
+        texts: arrays of strings, of which the first four million characters are looked at. Chinese characters among kana
+            count as Japanese.
+    """
+    counts, letters, seen = dict.fromkeys(_EACH, 0), 0, 0
+    for rows in texts:
+        text = "\n".join(row for row in rows.to_pylist() if row is not None)[: _ENOUGH - seen]
+        letters += len(_ANY_LETTER.findall(text))
+        for name, pattern in _EACH.items():
+            counts[name] += len(pattern.findall(text))
+        seen += len(text)
+        if seen >= _ENOUGH:
+            break
+    if counts["Japanese"] > counts["Chinese"] / 10:
+        counts["Japanese"] += counts["Chinese"]
+        counts["Chinese"] = 0
+    return {name: count / max(1, letters) for name, count in counts.items()}
+
+
+def resolve(settings: TokenizeSettings, shares: Mapping[str, float]) -> tuple[str, list[str]]:
+    """The pre-tokenizer to use, and what the user should know about it.
+
+    Args:
+        settings: one that is named is taken; "auto" is decided here.
+        shares: from `script_shares`.
+    """
+    auto = settings.pretokenizer == "auto"
+    name = _chosen(settings.algorithm, shares) if auto else settings.pretokenizer
+    warnings = []
+    unspaced = [script for script in SCRIPTS if shares.get(script, 0) >= _NOTICEABLE]
+    if unspaced and settings.algorithm != "char":
+        warnings.append(_about_words(settings.algorithm, name, unspaced))
+    if shares.get(ANY_MARK, 0) >= _NOTICEABLE:
+        if name in ("gpt2", "digits") and settings.algorithm in ("bpe", "unigram"):
+            warnings.append(
+                f"{name} cuts words at vowel signs and other marks; --pretokenizer marks gives longer tokens"
+            )
+        if settings.strip_accents:
+            warnings.append("--strip-accents takes the vowel signs off words, too, in scripts that write them as marks")
+    return name, warnings
+
+
+def _chosen(algorithm: str, shares: Mapping[str, float]) -> str:
+    if algorithm == "bpe" and shares.get(ANY_MARK, 0) >= _NOTICEABLE:
+        return "marks"
+    if algorithm == "wordpiece" and any(shares.get(script, 0) >= _NOTICEABLE for script in _VOWEL_SIGNS):
+        return "gpt2"
+    return _USUAL[algorithm]
+
+
+def _about_words(algorithm: str, name: str, scripts: list[str]) -> str:
+    """What comes of text without spaces."""
+    fate = "tokens may reach from one word into the next"
+    if algorithm == "word":
+        fate = "whole clauses count as words; bpe and unigram find shorter units"
+    elif algorithm == "wordpiece" and name == "gpt2":
+        fate = (
+            "words are cut at vowel signs, so that no clause is unknown as a whole; bpe and unigram give longer tokens"
+        )
+    elif algorithm == "wordpiece" and scripts == ["Chinese"]:
+        fate = "every Chinese character is a word of its own, and a token; bpe and unigram find longer ones"
+    elif algorithm == "wordpiece":
+        fate = "clauses of more than 100 characters become unknown; bpe and unigram know all of them"
+    return f"no spaces mark words in {', '.join(scripts)}; with {algorithm} and {name}, {fate}"

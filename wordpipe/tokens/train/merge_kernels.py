@@ -12,8 +12,7 @@ place `l`, the right neighbour `r` place `half + r`. The table is then touched o
 import numpy as np
 
 from wordpipe.compiled import kernel
-from wordpipe.tokens.train.merge_queue import push_records, sift_down
-from wordpipe.tokens.train.pair_table import END, ONE, Bits, Bytes, Ints, Longs, State, find
+from wordpipe.tokens.train.pair_table import END, ONE, Bits, Bytes, Ints, Longs, State, find, push_records, sift_down
 
 __all__ = ["merge_pairs", "name_tokens"]
 

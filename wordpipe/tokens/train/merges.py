@@ -3,10 +3,10 @@
 The commonest pair of neighbouring tokens becomes a token, again and again (Sennrich et al., Neural Machine Translation of
 Rare Words with Subword Units, 2016, algorithm 1). Vocabulary, ids and merges are those of the `BpeTrainer` of Hugging Face
 tokenizers 0.23, and with the prefix `##` those of its `WordPieceTrainer`, except where these hang on the order of a hash table
-or a heap there (`alphabet` and `merge_queue` say what decides here). Counts have 64 bits; there, pairs have 32 and overflow.
+or a heap there (`pair_table` says what decides here). Counts have 64 bits; there, pairs have 32 and overflow.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TypeVar
@@ -15,14 +15,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wordpipe.compiled import read_only
-from wordpipe.errors import BudgetError, ConfigError
-from wordpipe.tokens.pretokens import Pretokens
-from wordpipe.tokens.train.alphabet import Alphabet, alphabet_of
+from wordpipe.errors import BudgetError
+from wordpipe.tokens.counting import Pretokens
 from wordpipe.tokens.train.merge_kernels import merge_pairs, name_tokens
-from wordpipe.tokens.train.merge_queue import push_records
-from wordpipe.tokens.train.pair_table import END, State, count_pairs, fill_positions, lay_out, mark_ends, rehash
+from wordpipe.tokens.train.pair_table import (
+    END,
+    Alphabet,
+    State,
+    alphabet_of,
+    count_pairs,
+    fill_positions,
+    lay_out,
+    mark_ends,
+    push_records,
+    rehash,
+)
 
-__all__ = ["BpeResult", "merge_prefix", "train_bpe", "training_bytes"]
+__all__ = ["BpeResult", "train_bpe", "training_bytes"]
 
 CHUNK = 500  # merges between two reports: a few hundredths of a second
 Report = Callable[[int, int], None]
@@ -35,46 +44,16 @@ class BpeResult:
 
     Attributes:
         tokens: all tokens; the place of a token is its id.
-        base: how many of them were there before the first merge.
         history: int32 [merges made, 3], ids of left part, right part and result, in the order they were made. A result that is
             no new token repeats an older one; a pair can occur twice, and then its last place is its rank.
-        exhausted: no pair is left that reaches `min_frequency`: a larger vocabulary would be the same.
         dropped_letters: distinct characters that `limit_alphabet` left out.
         dropped_occurrences: how often these occur in the text.
     """
 
     tokens: list[str]
-    base: int
     history: NDArray[np.int32]
-    exhausted: bool
     dropped_letters: int
     dropped_occurrences: int
-
-    @classmethod
-    def of(cls, vocab: Mapping[str, int], merges: Sequence[tuple[str, str]]) -> "BpeResult":
-        """From a BPE model that was saved, so that smaller ones can be cut from it.
-
-        Raises:
-            ConfigError: ids have gaps, or are not in the order in which the merges make their tokens.
-        """
-        tokens = sorted(vocab, key=lambda token: vocab[token])
-        history = np.array(
-            [[vocab.get(part, -1) for part in (left, right, left + right)] for left, right in merges], np.int32
-        ).reshape(-1, 3)
-        results = dict.fromkeys(history[:, 2].tolist())
-        base = len(tokens)
-        while base - 1 in results:
-            base -= 1
-        in_order = [vocab[token] for token in tokens] == list(range(len(tokens)))
-        in_order &= [row for row in results if row >= base] == list(range(base, len(tokens)))
-        # A merge may make a special token, which comes before its letters; all else must come after its parts.
-        in_order &= bool(((history[:, 2] < history[:, :2].max(axis=1)) == (history[:, 2] < base)).all())
-        if not in_order or history.min(initial=0) < 0:
-            raise ConfigError(
-                "no smaller vocabulary can be cut from this one",
-                expected="ids without gaps: special tokens, letters, then tokens in the order of the merges",
-            )
-        return cls(tokens, base, history, exhausted=False, dropped_letters=0, dropped_occurrences=0)
 
     @property
     def vocab(self) -> dict[str, int]:
@@ -132,41 +111,8 @@ def train_bpe(
         continuing_prefix=continuing_prefix,
     )
     training = _Training(pretokens, alphabet, vocab_size, min_frequency, continuing_prefix)
-    exhausted = training.run(report or (lambda done, total: None))
-    return BpeResult(
-        tokens=training.tokens(),
-        base=len(alphabet.tokens),
-        history=training.made(),
-        exhausted=exhausted,
-        dropped_letters=alphabet.dropped_letters,
-        dropped_occurrences=alphabet.dropped_occurrences,
-    )
-
-
-def merge_prefix(result: BpeResult, size: int) -> BpeResult:
-    """The tokenizer that training with `vocab_size=size` would have given: the first merges of a larger one.
-
-    Raises:
-        ConfigError: `size` is more than was trained.
-    """
-    if size >= len(result.tokens):
-        if size > len(result.tokens) and not result.exhausted:
-            raise ConfigError(
-                "a smaller vocabulary is cut from a larger one", got=size, expected=f"at most {len(result.tokens)}"
-            )
-        return result
-    size = max(size, result.base)
-    made = 0
-    if size > result.base:  # the merge that made the last token kept
-        made = int(np.argmax(result.history[:, 2] == size - 1)) + 1
-    return BpeResult(
-        tokens=result.tokens[:size],
-        base=result.base,
-        history=result.history[:made],
-        exhausted=False,
-        dropped_letters=result.dropped_letters,
-        dropped_occurrences=result.dropped_occurrences,
-    )
+    training.run(report or (lambda done, total: None))
+    return BpeResult(training.tokens(), training.made(), alphabet.dropped_letters, alphabet.dropped_occurrences)
 
 
 def training_bytes(pretokens_bytes: int, n: int, vocab_size: int = 0) -> int:
@@ -275,15 +221,14 @@ class _Training:
         if used + 2 * longest > len(self.spellings):
             self.spellings = _longer(self.spellings, 2 * used + 2 * longest + (1 << 16))
 
-    def run(self, report: Report) -> bool:
-        """Merge until the vocabulary is full (False) or no pair is common enough (True)."""
+    def run(self, report: Report) -> None:
+        """Merge until the vocabulary is full or no pair is common enough."""
         wanted = max(0, int(self.state[State.VOCAB_SIZE]) - self.base)
         while code := self._merge():
             if code == 2:
                 self._make_room()
             report(int(self.state[State.TOKENS]) - self.base, wanted)
         report(int(self.state[State.TOKENS]) - self.base, wanted)
-        return bool(self.state[State.TOKENS] < self.state[State.VOCAB_SIZE])
 
     def _merge(self) -> int:
         return merge_pairs(

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wordpipe.compiled import kernel, read_only
-from wordpipe.tokens.pretokens import Pretokens
-from wordpipe.tokens.train.alphabet import Alphabet, code_point
+from wordpipe.tokens.counting import Pretokens
+from wordpipe.tokens.train.pair_table import Alphabet, code_point
 
 __all__ = ["LENGTH_BITS", "Pieces", "Symbols", "seed_pieces", "symbols_of"]
 

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from wordpipe.model.config import ModelConfig
 from wordpipe.model.initialise import initialise
 from wordpipe.model.language_model import LanguageModel
-from wordpipe.model.linear import Linear
+from wordpipe.model.layers import Linear
 from wordpipe.model.packed import Packed
 from wordpipe.model.seeds import seed_of
 from wordpipe.training.contrast.batch import PairBatch, Ragged

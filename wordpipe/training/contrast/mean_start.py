@@ -14,8 +14,8 @@ import torch
 
 from wordpipe.errors import ArtifactError, InputError
 from wordpipe.model.config import EMBEDDING_STD
+from wordpipe.model.initialise import orthonormal
 from wordpipe.model.language_model import LanguageModel
-from wordpipe.model.vectors import orthonormal
 
 __all__ = ["start_as_mean"]
 

@@ -9,51 +9,61 @@ Source: Katharopoulos et al. 2020, equations 4 to 7 and 11; rotary positions tur
 Su et al. 2021, equation 19. Sums are made in float32.
 """
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from wordpipe.model.cache import Sums
 from wordpipe.model.positions import rotate
 
-__all__ = ["linear_attention"]
+__all__ = ["Sums", "linear_attention"]
 
 _CHUNK = 64
 _EPS = 1e-6  # a query whose keys are all padding divides by nothing
 
 
+@dataclass
+class Sums:
+    """The sums of one layer of linear attention over all positions so far, float32."""
+
+    weighed: Tensor  # (B, H, E, E)
+    total: Tensor  # (B, H, E)
+
+
 def linear_attention(
     q_BTHE: Tensor,
-    k_BTHE: Tensor,
-    v_BTHE: Tensor,
+    k_BTGE: Tensor,
+    v_BTGE: Tensor,
     *,
     angles: tuple[Tensor, Tensor] | None,
     real_BT: Tensor | None,
     causal: bool,
     sums: Sums | None = None,
 ) -> Tensor:
-    """What each query gathers, shape (B, T, H, E), float32.
+    """What each query gathers, shape (B, T, H, E), of the queries' type.
 
     Args:
         q_BTHE: queries, not rotated.
-        k_BTHE: keys, not rotated, one head for every query head.
-        v_BTHE: values.
+        k_BTGE: keys, not rotated; query heads that share them have them repeated.
+        v_BTGE: values.
         angles: rotary angles of the positions, or None.
         real_BT: true where a key is no padding, or None.
         causal: a query sees its own position and those before it.
         sums: what came before (causal only); brought up to date in place.
     """
     with torch.autocast(q_BTHE.device.type, enabled=False):
-        q, k, v = F.elu(q_BTHE.float()) + 1.0, F.elu(k_BTHE.float()) + 1.0, v_BTHE.float()
+        k, v = (x.repeat_interleave(q_BTHE.shape[2] // x.shape[2], dim=2) for x in (k_BTGE, v_BTGE))
+        q, k, v = F.elu(q_BTHE.float()) + 1.0, F.elu(k.float()) + 1.0, v.float()
         if real_BT is not None:
             k = k * real_BT.to(k.dtype)[:, :, None, None]
         turned_q, turned_k = (q, k) if angles is None else (rotate(q, *angles), rotate(k, *angles))
         if causal:
-            return _causal(turned_q, turned_k, q, k, v, sums)
+            return _causal(turned_q, turned_k, q, k, v, sums).to(q_BTHE.dtype)
         weighed_BHEE = torch.einsum("bthe,bthf->bhef", turned_k, v)
         above = torch.einsum("bthe,bhef->bthf", turned_q, weighed_BHEE)
         below = torch.einsum("bthe,bhe->bth", q, k.sum(dim=1))
-        return above / (below[..., None] + _EPS)
+        return (above / (below[..., None] + _EPS)).to(q_BTHE.dtype)
 
 
 def _causal(turned_q: Tensor, turned_k: Tensor, q: Tensor, k: Tensor, v: Tensor, sums: Sums | None) -> Tensor:

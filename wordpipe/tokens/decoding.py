@@ -1,15 +1,92 @@
-"""Texts with gaps: a mask written in the text becomes the mask's id, and tokens are put in its place."""
+"""Tokens to text: as they come, one at a time, and where a mask in a text stands for one."""
 
 import json
 import re
+from collections.abc import Sequence
 
 from tokenizers import Tokenizer
 
-from wordpipe.tokens.formats.foreign import Foreign
-from wordpipe.tokens.letters import byte_letters
-from wordpipe.tokens.vocabulary import is_byte_level
+from wordpipe.tokens.formats.reading import Foreign
+from wordpipe.tokens.vocabulary import is_byte_level, token_bytes
 
-__all__ = ["Gaps"]
+__all__ = ["Gaps", "TextStream"]
+
+_CUT = "\ufffd"  # what decoding puts where bytes make no character (yet)
+
+
+class TextStream:
+    """The text of tokens that come one at a time: whole characters only, up to the stop string that is complete first.
+
+    A token may hold a part of a character, and whether a space stands before it depends on the token before; so tokens are
+    decoded together with those before them, back to the last place where all characters were whole. (tokenizers' DecodeStream
+    does so too, but ends in an exception where a token makes an earlier one unreadable, as byte tokens can.)
+
+    What could be the beginning of a stop string is held back until it is known not to be.
+
+    Args:
+        tokenizer: special tokens give no text.
+        before: ids that the text follows; their own text is not given again.
+        stops: strings that end the text; not part of it.
+
+    Attributes:
+        text: all that was given out.
+        stopped: whether a stop string came.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, before: Sequence[int] = (), stops: Sequence[str] = ()) -> None:
+        self._tokenizer, self._stops = tokenizer, tuple(stops)
+        self._known, self._new, self._held = list(before), [], ""  # type: tuple[list[int], list[int], str]
+        self._known_text = self._decode(self._known)
+        self.text, self.stopped = "", False
+
+    def add(self, token_id: int) -> str:
+        """The text that became whole and safe with this token; often none."""
+        self._new.append(token_id)
+        whole = self._decode(self._known + self._new)
+        return "" if whole.endswith(_CUT) else self._take(whole)
+
+    def end(self) -> str:
+        """What was held back, when no more tokens come."""
+        taken = self._take(self._decode(self._known + self._new)) if self._new else ""
+        rest, self._held = self._held, ""
+        self.text += rest
+        return taken + rest
+
+    def _decode(self, ids: Sequence[int]) -> str:
+        text: str = self._tokenizer.decode(ids, skip_special_tokens=True)
+        return text
+
+    def _take(self, whole: str) -> str:
+        added = whole.removeprefix(self._known_text) if whole.startswith(self._known_text) else self._decode(self._new)
+        self._known, self._new = self._new, []
+        self._known_text = self._decode(self._known)
+        return self._give(added)
+
+    def _give(self, added: str) -> str:
+        """Give out what can be no part of a stop string."""
+        if self.stopped:
+            return ""
+        text = self._held + added
+        found = [(place + len(stop), place) for stop in self._stops if (place := text.find(stop)) >= 0]
+        self.stopped = bool(found)
+        safe = min(found)[1] if found else len(text) - _possible_stop(text, self._stops)
+        self._held = "" if self.stopped else text[safe:]
+        self.text += text[:safe]
+        return text[:safe]
+
+
+def _possible_stop(text: str, stops: Sequence[str]) -> int:
+    """How many characters at the end of a text may begin a stop string.
+
+    >>> _possible_stop("to be or", ["or not", "not"])
+    2
+    """
+    longest = 0
+    for stop in stops:
+        lengths = range(min(len(stop) - 1, len(text)), longest, -1)
+        longest = next((length for length in lengths if text.endswith(stop[:length])), longest)
+    return longest
+
 
 _SPACE = "▁"
 _NO_CHARACTER = re.compile("[\udc80-\udcff]")  # as "surrogateescape" writes bytes that make none
@@ -30,8 +107,8 @@ class Gaps:
 
     def __init__(self, tokenizer: Tokenizer, mask: str, mask_id: int) -> None:
         self.mask, self._mask_id = mask, mask_id
-        self._byte_of = _byte_of_letter() if is_byte_level(tokenizer) else {}
-        self._with_space = bool(self._byte_of) or any(
+        self._byte_level = is_byte_level(tokenizer)
+        self._with_space = self._byte_level or any(
             len(token) > 1 and token.startswith(_SPACE) for token in tokenizer.get_vocab(with_added_tokens=False)
         )
         self._tokenizer = _knowing_mask(tokenizer, mask, mask_id, lstrip=self._with_space)
@@ -49,8 +126,8 @@ class Gaps:
     def shown(self, token_id: int) -> str:
         """A token as text, with the space before it if it has one; ##ing as it is, parts of characters as <0x9F>."""
         token = str(self._tokenizer.id_to_token(token_id))
-        if self._byte_of and all(letter in self._byte_of for letter in token):
-            text = bytes(self._byte_of[letter] for letter in token).decode("utf-8", "surrogateescape")
+        if self._byte_level and (data := token_bytes(token, byte_level=True)) is not None:
+            text = data.decode("utf-8", "surrogateescape")
             return _NO_CHARACTER.sub(lambda match: f"<0x{ord(match[0]) - 0xDC00:02X}>", text)
         return self._spelled(token_id) if self._with_space and "\ufffd" not in self._spelled(token_id) else token
 
@@ -77,10 +154,6 @@ class Gaps:
     def _decode(self, ids: list[int]) -> str:
         text: str = self._tokenizer.decode(ids, skip_special_tokens=False)
         return text
-
-
-def _byte_of_letter() -> dict[str, int]:
-    return {letter: byte for byte, letter in enumerate(byte_letters())}
 
 
 def _knowing_mask(tokenizer: Tokenizer, mask: str, mask_id: int, *, lstrip: bool) -> Tokenizer:

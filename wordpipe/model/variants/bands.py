@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from wordpipe.model.masks import visible_keys
+from wordpipe.model.positions import visible_keys
 
 __all__ = ["Band", "banded_attention", "make_band", "pays"]
 

@@ -1,13 +1,13 @@
-"""Counts that do not fit in memory: runs on disk, parted by hash, added up one part at a time.
+"""Distinct pre-tokens and how often each occurs, which a tokenizer is trained from; and counts that do not fit in memory.
 
-A run is a Parquet file of distinct units and their counts, in row groups by the top bits of the unit's hash. A unit is in
-the same part of every run, so the parts are added up one after the other and only one of them is in memory: linear time
-whatever the number of units (the partitioned aggregation of Graefe 1993, "Query evaluation techniques for large
-databases", section 4.2).
+These are runs on disk, parted by hash, added up one part at a time. A run is a Parquet file of distinct units and their
+counts, in row groups by the top bits of the unit's hash. A unit is in the same part of every run, so the parts are added up
+one after the other and only one of them is in memory: linear time whatever the number of units (the partitioned aggregation of
+Graefe 1993, "Query evaluation techniques for large databases", section 4.2).
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from io import RawIOBase
@@ -15,15 +15,53 @@ from typing import IO, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
 from wordpipe.compiled import kernel, read_only
-from wordpipe.tokens.pretokens import Pretokens
-from wordpipe.tokens.ragged import offsets_of
+from wordpipe.tokens.ragged import I32, I64, U8, offsets_of
 from wordpipe.tokens.units import UnitTable, hashes_of
 
-__all__ = ["TABLE_BYTES", "Kept", "SpillingTable", "added_up", "keep_commonest", "sorted_units"]
+__all__ = ["TABLE_BYTES", "Kept", "Pretokens", "SpillingTable", "added_up", "keep_commonest", "sorted_units"]
+
+
+@dataclass(frozen=True)
+class Pretokens:
+    """A table of distinct pre-tokens in flat arrays, the commonest first, equal counts in the order of their bytes.
+
+    Attributes:
+        data: uint8 [bytes], the pre-tokens' UTF-8, joined. With byte-level pre-tokenizers this is the text itself, not the
+            printable letters that stand for its bytes in a vocabulary.
+        offsets: int64 [n + 1], where each begins and ends in `data`.
+        counts: int64 [n], how often each occurs; at least 1.
+    """
+
+    data: U8
+    offsets: I64
+    counts: I64
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+    @classmethod
+    def of(cls, counts: Mapping[str, int]) -> "Pretokens":
+        """From a mapping in any order."""
+        ordered = sorted(
+            ((text.encode(), count) for text, count in counts.items()), key=lambda item: (-item[1], item[0])
+        )
+        return cls.from_sorted([text for text, _ in ordered], [count for _, count in ordered])
+
+    @classmethod
+    def from_sorted(cls, texts: Iterable[bytes], counts: Iterable[int]) -> "Pretokens":
+        """From rows that are in order already."""
+        texts = list(texts)
+        offsets = offsets_of([len(text) for text in texts])
+        return cls(np.frombuffer(b"".join(texts), np.uint8), offsets, np.fromiter(counts, np.int64, len(texts)))
+
+    def text(self, row: int) -> str:
+        """One pre-token."""
+        return self.data[self.offsets[row] : self.offsets[row + 1]].tobytes().decode()
+
 
 TABLE_BYTES = 16 << 20  # a full table goes to disk as a run of a few MB, and the common units are soon known again
 _BITS = 5  # of a unit's hash: its part
@@ -45,13 +83,7 @@ class SpillingTable:
         self._numbers = np.empty(0, np.int32)
         self._new_run = new_run
 
-    def add(
-        self,
-        data: NDArray[np.uint8],
-        starts: NDArray[np.int32],
-        ends: NDArray[np.int32],
-        weights: NDArray[np.int64] | None = None,
-    ) -> None:
+    def add(self, data: U8, starts: I32, ends: I32, weights: I64 | None = None) -> None:
         """Count spans of a text; as often as `weights` says, or once each."""
         if len(self._numbers) < len(starts):
             self._numbers = np.empty(len(starts), np.int32)
@@ -82,8 +114,8 @@ def _write_run(table: UnitTable, file: IO[bytes] | RawIOBase) -> None:
     with pq.ParquetWriter(file, _RUN, compression="LZ4", use_dictionary=False, write_statistics=False) as writer:
         for part in range(PARTS):
             chosen = order[limits[part] : limits[part + 1]]
-            data, offsets = take_units(units.data, units.offsets, chosen)
-            writer.write_batch(_batch(data, offsets, units.counts[chosen]))
+            taken = _binary(*take_units(units.data, units.offsets, chosen))
+            writer.write_batch(pa.RecordBatch.from_arrays([taken, pa.array(units.counts[chosen])], schema=_RUN))
 
 
 def added_up(runs: Sequence[Callable[[], Any]]) -> Iterator[Pretokens]:
@@ -155,7 +187,10 @@ def keep_commonest(parts: Iterator[Pretokens], fits: Callable[[int, int], bool])
             continue
         hashes, sizes = hashes_of(whole.data, whole.offsets), np.diff(whole.offsets)
         order = np.lexsort((hashes, -whole.counts))
-        room = len(order) if bar is None else _worth_more(whole.counts[order], hashes[order], *bar)
+        room = len(order)
+        if bar is not None:  # those that are worth more than what did not fit before
+            counts = whole.counts[order]
+            room = int(np.sum((counts > bar[0]) | ((counts == bar[0]) & (hashes[order] < np.uint64(bar[1])))))
         filled = np.cumsum(sizes[order])
         number = bisect_left(range(1, room + 1), True, key=lambda n: not fits(int(filled[n - 1]), n))
         if number < room or bar is None:
@@ -165,47 +200,24 @@ def keep_commonest(parts: Iterator[Pretokens], fits: Callable[[int, int], bool])
     return Kept(sorted_units(_joined(kept)), left_out, total, bar[0] if bar is not None else 0)
 
 
-def _worth_more(counts: NDArray[np.int64], hashes: NDArray[np.uint64], count: int, hashed: int) -> int:
-    """How many of the units, which are in the order of their worth, come before one of that count and hash."""
-    return int(np.count_nonzero((counts > count) | ((counts == count) & (hashes < np.uint64(hashed)))))
-
-
-def _chosen(units: Pretokens, rows: NDArray[np.int64]) -> Pretokens:
+def _chosen(units: Pretokens, rows: I64) -> Pretokens:
     data, offsets = take_units(units.data, units.offsets, rows)
     return Pretokens(data, offsets, units.counts[rows])
 
 
 def sorted_units(units: Pretokens) -> Pretokens:
     """The commonest first, equal counts in the order of their bytes."""
-    lengths = np.diff(units.offsets)
-    heads = _heads(units.data, units.offsets)
-    order = np.lexsort((lengths, heads[1], heads[0], -units.counts))
-    # what agrees in count and in the first 16 bytes is compared whole; there is little of it
-    same = np.flatnonzero(
-        (np.diff(units.counts[order]) == 0) & (np.diff(heads[0][order]) == 0) & (np.diff(heads[1][order]) == 0)
-    )
-    for group in np.split(same, np.flatnonzero(np.diff(same) > 1) + 1) if len(same) else []:
-        if lengths[order[group[-1] + 1]] <= _HEAD:  # the longest of them
-            continue  # they differ in trailing NULs only, and the shorter one is first already
-        rows = order[group[0] : group[-1] + 2]
-        order[group[0] : group[-1] + 2] = sorted(
-            rows, key=lambda row: units.data[units.offsets[row] : units.offsets[row + 1]].tobytes()
-        )
-    data, offsets = take_units(units.data, units.offsets, order)
-    return Pretokens(data, offsets, units.counts[order])
+    columns = {"count": units.counts, "unit": _binary(units.data, units.offsets)}
+    order = pc.sort_indices(pa.table(columns), [("count", "descending"), ("unit", "ascending")])
+    return _chosen(units, order.to_numpy().astype(np.int64))
 
 
-def take_units(
-    data: NDArray[np.uint8], offsets: NDArray[np.int64], chosen: NDArray[np.int64]
-) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+def take_units(data: U8, offsets: I64, chosen: I64) -> tuple[U8, I64]:
     """The bytes and offsets of some units, in the order asked."""
     taken = offsets_of(offsets[chosen + 1] - offsets[chosen])
     out = np.empty(int(taken[-1]), np.uint8)
     _take(read_only(data), read_only(offsets), chosen, taken, out)
     return out, taken
-
-
-_HEAD = 16
 
 
 def _add_up(tables: Iterable[pa.Table]) -> Pretokens:
@@ -239,42 +251,14 @@ def _joined(parts: list[Pretokens]) -> Pretokens:
     )
 
 
-def _batch(data: NDArray[np.uint8], offsets: NDArray[np.int64], counts: NDArray[np.int64]) -> pa.RecordBatch:
-    units = pa.LargeBinaryArray.from_buffers(
-        pa.large_binary(), len(counts), [None, pa.py_buffer(offsets), pa.py_buffer(data)]
-    )
-    return pa.RecordBatch.from_arrays([units, pa.array(counts)], schema=_RUN)
-
-
-def _heads(data: NDArray[np.uint8], offsets: NDArray[np.int64]) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-    """The first 8 and the next 8 bytes of each unit as numbers that sort like them."""
-    first, second = np.zeros(len(offsets) - 1, np.uint64), np.zeros(len(offsets) - 1, np.uint64)
-    _write_heads(read_only(data), read_only(offsets), first, second)
-    return first, second
+def _binary(data: U8, offsets: I64) -> pa.Array:
+    """Units as an Arrow array."""
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+    return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(offsets) - 1, buffers)
 
 
 @kernel
-def _write_heads(
-    data: NDArray[np.uint8], offsets: NDArray[np.int64], first: NDArray[np.uint64], second: NDArray[np.uint64]
-) -> None:
-    for row in range(len(first)):
-        for place in range(16):
-            at = offsets[row] + place
-            byte = np.uint64(data[at]) if at < offsets[row + 1] else np.uint64(0)
-            if place < 8:
-                first[row] = (first[row] << np.uint64(8)) | byte
-            else:
-                second[row] = (second[row] << np.uint64(8)) | byte
-
-
-@kernel
-def _take(
-    data: NDArray[np.uint8],
-    offsets: NDArray[np.int64],
-    chosen: NDArray[np.int64],
-    taken: NDArray[np.int64],
-    out: NDArray[np.uint8],
-) -> None:
+def _take(data: U8, offsets: I64, chosen: I64, taken: I64, out: U8) -> None:
     for row in range(len(chosen)):
         start = offsets[chosen[row]]
         for at in range(taken[row + 1] - taken[row]):

@@ -1,0 +1,92 @@
+"""What a block does to every position by itself: norm, matrix, feed-forward.
+
+A norm keeps the residual stream's scale in bounds, always in float32. The feed-forward goes through a wider layer:
+
+    plain   FFN(x) = act(x W₁) W₃                Vaswani et al. 2017, equation 2 (act = ReLU)
+    gated   FFN(x) = (act(x W₁) ⊙ x W₂) W₃       Shazeer 2020, equation 6: GELU makes it GeGLU, SiLU SwiGLU
+
+At equal weights the gated one is 2/3 as wide inside.
+"""
+
+from collections.abc import Callable
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from wordpipe.model.config import FeedForwardKind, ModelConfig
+from wordpipe.model.fused import fuses, gated
+
+__all__ = ["ACTIVATIONS", "FeedForward", "Linear", "Norm"]
+
+
+class Norm(nn.Module):
+    """A norm over the last axis, with a weight and, where `config.norm_bias`, an offset.
+
+    `layer`: w · (x - mean) / sqrt(var + eps) + b. Source: Ba et al. 2016, equation 4.
+    `rms`: w · x / sqrt(mean(x²) + eps) + b. Source: Zhang & Sennrich 2019, equation 4.
+    """
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.kind, self.eps = config.norm, config.norm_eps
+        self.weight = nn.Parameter(torch.empty(config.dim))
+        self.bias = nn.Parameter(torch.empty(config.dim)) if config.norm_bias else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Norm of `x` of shape (…, D), as float32."""
+        x = x.float()
+        if self.kind == "layer":
+            return F.layer_norm(x, self.weight.shape, self.weight, self.bias, self.eps)
+        normed = F.rms_norm(x, self.weight.shape, self.weight, self.eps)
+        return normed if self.bias is None else normed + self.bias
+
+
+class Linear(nn.Module):
+    """x ↦ x Wᵀ + b.
+
+    torch's own fills its weights from the global generator when it is made; this one leaves them to `initialise`, which
+    costs a large model a second less and draws nothing that the caller did not seed.
+    """
+
+    def __init__(self, n_in: int, n_out: int, *, bias: bool) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(n_out, n_in))
+        self.bias = nn.Parameter(torch.empty(n_out)) if bias else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Product over the last axis: (…, n_in) → (…, n_out)."""
+        return F.linear(x, self.weight, self.bias)
+
+
+ACTIVATIONS: dict[FeedForwardKind, Callable[[Tensor], Tensor]] = {
+    "relu": F.relu,
+    "gelu": F.gelu,
+    "gelu_tanh": partial(F.gelu, approximate="tanh"),  # GPT-2's: tanh stands in for the error function
+    "geglu": F.gelu,
+    "swiglu": F.silu,
+}
+
+
+class FeedForward(nn.Module):
+    """The feed-forward. `W₁` and `W₂` of a gated one are stacked in one matrix, the activated half first."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.activate, self.gated = ACTIVATIONS[config.feedforward], config.gated
+        self.up = Linear(config.dim, config.ffn_dim * (2 if config.gated else 1), bias=config.bias)
+        self.down = Linear(config.ffn_dim, config.dim, bias=config.bias)
+
+    def forward(self, x_BTD: Tensor) -> Tensor:
+        """Feed-forward of the residual stream, shape (B, T, D)."""
+        inner = self.up(x_BTD)
+        if self.gated and fuses(inner):
+            inner_BTF = gated(inner, self.activate)
+        elif self.gated:
+            gate_BTF, up_BTF = inner.chunk(2, dim=-1)
+            inner_BTF = self.activate(gate_BTF) * up_BTF
+        else:
+            inner_BTF = self.activate(inner)
+        out_BTD: Tensor = self.down(inner_BTF)
+        return out_BTD

@@ -1,0 +1,246 @@
+"""How well a tokenizer fits a text: measures over streams of rows, for all of it and for each group.
+
+Tokens carry more the more bytes and characters each stands for; words that are split into many tokens are hard on a model. The
+measures are those of Rust et al. (2021), "How Good is Your Tokenizer? On the Monolingual Performance of Multilingual
+Language Models", section 3: fertility (subwords per word) and the proportion of continued words; and bytes per token, whose
+inverse is the sequence length of Xue et al. (2022), "ByT5". Sums are kept, never rows: memory depends on the vocabulary and
+the number of groups, not on the length of the text.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+
+from wordpipe.tokens.cutting import Spans, cut_words, row_buffers
+from wordpipe.tokens.encoding import Encoder, Gatherer
+from wordpipe.tokens.vocabulary import vocabulary_of
+from wordpipe.tokens.words import WordSplitter
+
+__all__ = ["OTHERS", "Figures", "Judge", "WordPieces"]
+
+OTHERS = "(others)"
+_NONE = "(none)"
+_MAX_GROUPS = 256  # each has a map of the vocabulary; what comes later is added up under OTHERS
+_EXAMPLES = 5
+_EXAMPLE_CHARS = 300
+_REMEMBERED = 64 << 20  # bytes for distinct words
+_SPACE = 0x20
+_SUMS = (
+    "texts", "bytes", "characters", "tokens", "unknown_tokens", "words", "word_tokens", "split_words", "unspaced_runs",
+    "round_trip_failures", "text_failures",
+)  # fmt: skip
+_METRICS = {  # what is divided by what
+    "bytes_per_token": ("bytes", "tokens"),
+    "characters_per_token": ("characters", "tokens"),
+    "tokens_per_word": ("word_tokens", "words"),
+    "split_words": ("split_words", "words"),
+    "unknown_rate": ("unknown_tokens", "tokens"),
+    "vocabulary_used": ("vocabulary_used", "vocabulary"),
+    "round_trip_failures": ("round_trip_failures", "texts"),
+    "text_failures": ("text_failures", "texts"),
+}
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What was found in a group of texts, or in all.
+
+    Attributes:
+        counts: texts, bytes, characters, tokens, unknown_tokens, words (where spaces mark them), word_tokens (tokens of these
+            words), split_words (words of more than one token), unspaced_runs (runs of Chinese, Thai, …, in which nothing
+            marks words), round_trip_failures, text_failures (those in which more than white space differs), vocabulary_used.
+        metrics: None where there is nothing to divide by. bytes_per_token, characters_per_token: of the text as it came in.
+            tokens_per_word: fertility, at least 1 (Rust et al. 2021, section 3.1). split_words: share of words of more than
+            one token, their "proportion of continued words". unknown_rate: share of tokens that stand for what the
+            vocabulary cannot spell. vocabulary_used: share of the tokens that text can be made of, special ones left out.
+            round_trip_failures: share of texts that decoding does not give back (see `Judge`). text_failures: share of texts
+            of which it does not give back even what is no white space.
+    """
+
+    metrics: dict[str, float | None]
+    counts: dict[str, int]
+
+
+class Judge:
+    """Measures one tokenizer on rows of text.
+
+    A round trip fails where `decode(encode(x))` is not the text as the tokenizer normalises it. What a normalizer does to a
+    decoded text is done before the comparison (the prefix space of sentencepiece tokenizers is no failure, lost spaces are).
+
+    Args:
+        tokenizer: truncation and padding switched off.
+
+    Attributes:
+        failures: the first texts that did not come back: text, decoded, group.
+        merged_groups: texts added up under OTHERS, as there were too many groups.
+    """
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self.tokenizer, self._vocabulary = tokenizer, vocabulary_of(tokenizer)
+        self.failures: list[dict[str, str]] = []
+        self.merged_groups = 0
+        self._encoder, self._words = Encoder(tokenizer).for_thread(), WordPieces(tokenizer)
+        # of each group: sums in the order of _SUMS, and bool [vocabulary], which tokens occur
+        self._groups: dict[str, tuple[NDArray[np.int64], NDArray[np.bool_]]] = {}
+
+    def add(self, texts: pa.Array, groups: pa.Array | None = None) -> None:
+        """Measure rows of text.
+
+        Args:
+            texts: strings without nulls.
+            groups: strings, the group of each row; nulls are a group of their own. Without it there are only totals.
+        """
+        if not len(texts):
+            return
+        names, group_of_row = self._numbered(groups, len(texts))
+        ids, offsets = self._encoder.encode(texts)
+        row_of_token = np.repeat(np.arange(len(texts)), np.diff(offsets))
+        unknown = np.isin(ids, self._vocabulary.unknown)
+        columns = [
+            np.ones(len(texts), np.int64),
+            np.diff(row_buffers(texts)[1]),
+            pc.utf8_length(texts).to_numpy(zero_copy_only=False),
+            np.diff(offsets),
+            np.bincount(row_of_token[unknown], minlength=len(texts)),
+            *self._words.count(texts),
+            *self._failed(texts, ids, offsets, [names[number] for number in group_of_row]),
+        ]
+        rows = np.stack([column.astype(np.int64) for column in columns], axis=1)
+        group_of_token = group_of_row[row_of_token]
+        for number, name in enumerate(names):
+            sums, used = self._groups.setdefault(name, self._empty())
+            sums += rows[group_of_row == number].sum(axis=0)
+            used[ids[group_of_token == number]] = True
+
+    @property
+    def total(self) -> Figures:
+        """Over all texts."""
+        whole, whole_used = self._empty()
+        for sums, used in self._groups.values():
+            whole += sums
+            whole_used |= used
+        return self._figures(whole, whole_used)
+
+    @property
+    def groups(self) -> dict[str, Figures]:
+        """Each group by its name; the one with most bytes first."""
+        at = _SUMS.index("bytes")
+        ordered = sorted(self._groups.items(), key=lambda item: (-int(item[1][0][at]), item[0]))
+        return {name: self._figures(*group) for name, group in ordered}
+
+    def never_used(self) -> list[str]:
+        """The tokens that did not occur, in the order of their ids; special tokens left out."""
+        missing = self._vocabulary.ordinary.copy()
+        for _, used in self._groups.values():
+            missing &= ~used
+        return [self._vocabulary.tokens[number] or "" for number in np.flatnonzero(missing)]
+
+    def _empty(self) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        return np.zeros(len(_SUMS), np.int64), np.zeros(len(self._vocabulary.tokens), np.bool_)
+
+    def _figures(self, sums: NDArray[np.int64], used: NDArray[np.bool_]) -> Figures:
+        ordinary = self._vocabulary.ordinary
+        counts = dict(zip(_SUMS, sums.tolist(), strict=True)) | {"vocabulary_used": int(np.sum(used & ordinary))}
+        of = counts | {"vocabulary": int(np.sum(ordinary))}
+        metrics = {
+            name: round(of[part] / of[whole], 6) if of[whole] else None for name, (part, whole) in _METRICS.items()
+        }
+        return Figures(metrics, counts)
+
+    def _numbered(self, groups: pa.Array | None, rows: int) -> tuple[list[str], NDArray[np.int64]]:
+        """The groups of a batch by name, and the number of each row's."""
+        if groups is None:
+            return [""], np.zeros(rows, np.int64)
+        encoded = pc.fill_null(groups, _NONE).dictionary_encode()
+        names: list[str] = []
+        numbers = []
+        for name in encoded.dictionary.to_pylist():
+            known = name if name in self._groups or len({*self._groups, *names}) < _MAX_GROUPS else OTHERS
+            if known not in names:
+                names.append(known)
+            numbers.append(names.index(known))
+        group_of_row = np.array(numbers, np.int64)[encoded.indices.to_numpy()]
+        if OTHERS in names:
+            self.merged_groups += int(np.count_nonzero(group_of_row == names.index(OTHERS)))
+        return names, group_of_row
+
+    def _failed(
+        self, texts: pa.Array, ids: NDArray[np.uint32], offsets: NDArray[np.int64], group_of_row: list[str]
+    ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Bool [rows] twice: decoding gives another text back, and not in its white space alone; notes the first examples."""
+        rows = [part.tolist() for part in np.split(ids, offsets[1:-1])]
+        decoded = self.tokenizer.decode_batch(rows, skip_special_tokens=False)
+        failed, lost = np.zeros(len(rows), np.bool_), np.zeros(len(rows), np.bool_)
+        for row, (text, back) in enumerate(zip(texts.to_pylist(), decoded, strict=True)):
+            if self._same(text, back):
+                continue
+            failed[row] = True
+            lost[row] = not self._same("".join(text.split()), "".join(back.split()))
+            if len(self.failures) < _EXAMPLES:
+                example = {"text": text[:_EXAMPLE_CHARS], "decoded": back[:_EXAMPLE_CHARS], "group": group_of_row[row]}
+                self.failures.append(example)
+        return failed, lost
+
+    def _same(self, text: str, back: str) -> bool:
+        normalizer = self.tokenizer.normalizer
+        if text == back or normalizer is None:
+            return text == back
+        expected = normalizer.normalize_str(text)
+        return bool(back == expected or normalizer.normalize_str(back) == expected)
+
+
+class WordPieces:
+    """Counts words, their tokens, and the words that are split. Words are ours (`words`), as written, where spaces mark them.
+
+    Each distinct word is encoded once, by itself and with the space that stands before it, if one does: tokens that span a
+    word's edge are its own, and what follows it does not matter.
+
+    Args:
+        tokenizer: encodes the words.
+    """
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+        self._cut = cut_words()
+        self._gatherer = Gatherer(self._encode, _REMEMBERED)
+        self._split = WordSplitter(lambda run: [], keep_case=True)  # a run without spaces has no words then
+
+    def count(self, texts: pa.Array) -> tuple[NDArray[np.int64], ...]:
+        """int64 [rows] each: words, tokens of these words, words of several tokens, runs in scripts without spaces."""
+        spans = _with_space(self._cut(texts), row_buffers(texts)[1])
+        pieces, _ = self._gatherer.gather(spans)
+        row = np.repeat(np.arange(len(texts)), np.diff(spans.row_ends, prepend=0))
+        marked = pieces > 0
+
+        def per_row(chosen: NDArray[np.bool_]) -> NDArray[np.int64]:
+            return np.bincount(row[chosen], minlength=len(texts))
+
+        tokens = np.bincount(row, weights=pieces, minlength=len(texts)).astype(np.int64)
+        return per_row(marked), tokens, per_row(pieces > 1), per_row(~marked)
+
+    def _encode(
+        self, data: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArray[np.int64]
+    ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+        """The number of tokens of each word, 0 for a run of a script without spaces: one number for each."""
+        whole = data.tobytes()
+        words = [whole[start:end].decode() for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
+        leads = [len(word) - len(word.lstrip(" ")) for word in words]
+        pieces = np.zeros(len(words), np.uint32)
+        places = [n for n, word in enumerate(words) if self._split.of_run(word[leads[n] :])]
+        encodings = self._tokenizer.encode_batch([words[n] for n in places], add_special_tokens=False)
+        for place, encoding in zip(places, encodings, strict=True):
+            # a space alone, which some tokenizers part from its word, is none of the word's tokens
+            pieces[place] = max(1, sum(end > leads[place] for _, end in encoding.offsets))
+        return pieces, np.arange(len(words) + 1, dtype=np.int64)
+
+
+def _with_space(spans: Spans, row_offsets: NDArray[np.int64]) -> Spans:
+    """Words with the space before them, where there is one in the same row."""
+    row = np.repeat(np.arange(len(spans.row_ends)), np.diff(spans.row_ends, prepend=0))
+    before = np.maximum(spans.starts - 1, 0)
+    spaced = (spans.starts > row_offsets[row]) & (spans.data[before] == _SPACE) if len(spans.data) else row > 0
+    return Spans(spans.data, spans.starts - spaced.astype(np.int32), spans.ends, spans.row_ends)

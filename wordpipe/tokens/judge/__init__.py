@@ -1,1 +1,0 @@
-"""Judging a tokenizer on text."""
