@@ -245,7 +245,9 @@ def test_an_error_at_every_failpoint_leaves_the_checkpoints_before(tmp_path, fai
         found, again = restored(tmp_path)
         assert found == State(1)
         assert again.notes == []
-    assert nth == 13  # that after LATEST.json is named; before it, five blocks, four files and two folders, and before_pointer
+    assert (
+        nth == 13
+    )  # that after LATEST.json is named; before it, five blocks, four files and two folders, and before_pointer
     assert restored(tmp_path)[0] == State(2)
 
 
