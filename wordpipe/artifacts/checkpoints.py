@@ -77,13 +77,7 @@ class Checkpoint:
     files: Mapping[str, Mapping[str, Any]]  # what every file should be: its `bytes` and its `blake3`
 
     def read_bytes(self, name: str) -> bytes:
-        """All of a file.
-
-        Raises:
-            ValueError: the file is not what was written.
-            OSError: the disk refused.
-            KeyError: the checkpoint has no such file.
-        """
+        """All of a file; raises as `read_into`."""
         self._refuse_other_size(name)
         data = (self.folder / name).read_bytes()
         self._refuse_changed(name, hash_bytes(data))
@@ -142,15 +136,12 @@ class Checkpoints:
         return self._folder(self._known[0]) if self._known else None
 
     def save(self, step: int, files: Iterable[tuple[str, Iterable[Buffer]]]) -> Path:
-        """Write a checkpoint, then forget all but the last two. One of this very step, just saved or restored, stays.
+        """Write a checkpoint, then forget all but the last two; its folder. One of this very step stays as it is.
 
         Args:
             step: steps done.
             files: name and content of every file, taken one after the other, the content block by
                 block (`array_blocks` of an array). A block must not change while it is written.
-
-        Returns:
-            The checkpoint's folder.
 
         Raises:
             OSError: the disk refused; the checkpoints before are untouched.

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from wordpipe.artifacts.hashing import hash_bytes
 from wordpipe.errors import ArtifactError
@@ -121,7 +121,7 @@ class Manifest(_Entry):
             if _hash_json(body) != stated:
                 raise ValueError
             return cls(**body)
-        except (ValidationError, ValueError):
+        except ValueError:  # pydantic's is one
             raise ArtifactError("the manifest was changed", where=where, hint="make the artifact again") from None
 
 

@@ -27,13 +27,7 @@ _TRUTHS, _INTEGERS, _BYTES, _STRUCT = (1, 2), (4, 5, 6), 8, 12  # kinds of a fie
 
 
 class RowReader:
-    """Fetches rows of an artifact's table; the row groups read last stay in memory.
-
-    Args:
-        artifact: stays open as long as the reader is used.
-        stem: the table's name.
-        columns: the columns to read.
-    """
+    """Fetches rows of an artifact's table, which stays open; the row groups read last stay in memory."""
 
     def __init__(self, artifact: Artifact, stem: str, columns: Sequence[str]) -> None:
         parts = [open_part(artifact, name) for name in part_names(artifact, stem)]

@@ -111,12 +111,7 @@ def _full_name(name: str, title: str, titles: set[str]) -> str:
 
 
 class _Library:
-    """Parses modules once, follows imports through them, and names things as users import them.
-
-    Args:
-        files: the package's files.
-        ledger: counts the modules that cannot be parsed.
-    """
+    """Parses modules once (those that cannot be are counted), follows imports, and names things as users import them."""
 
     def __init__(self, files: list[PackageFile], ledger: Ledger) -> None:
         self.files = {file.module: file for file in files}
