@@ -60,7 +60,9 @@ VALUES: dict[str, dict[str, dict[str, str]]] = {
     "train clm": {},
     "train contrastive": {},
     "index": {},
-    "export": {},
+    "export": {
+        "to": {"onnx": "export it --to sentence-transformers; the README shows how torch makes a graph of that folder"}
+    },
 }
 """Command → setting → value that it no longer takes → what to do instead."""
 

@@ -14,7 +14,7 @@ from wordpipe.artifacts.reader import refuse_inside_artifact
 from wordpipe.artifacts.target import files_at
 from wordpipe.errors import StorageError
 
-__all__ = ["refuse_other", "whole_file", "whole_folder"]
+__all__ = ["whole_file", "whole_folder"]
 
 
 @contextmanager
@@ -65,7 +65,7 @@ def whole_folder(
         ConfigError: it would lie in an artifact.
         OSError: the disk refused; what was there is untouched.
     """
-    refuse_other(path, may_replace | set(files))
+    _refuse_other(path, may_replace | set(files))
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.parent / f".{path.name}.{secrets.token_hex(8)}.tmp"
     aside = beside.with_suffix(".old")
@@ -96,7 +96,7 @@ def _write(path: Path, chunks: Iterable[bytes]) -> int:
     return file.size
 
 
-def refuse_other(path: Path, names: AbstractSet[str]) -> None:
+def _refuse_other(path: Path, names: AbstractSet[str]) -> None:
     """Refuse to put a folder of files of these names where something else stands; `whole_folder` does, after the work.
 
     Raises:

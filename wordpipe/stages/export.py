@@ -4,10 +4,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from wordpipe.artifacts.files import refuse_other, whole_file, whole_folder
+from wordpipe.artifacts.files import whole_file, whole_folder
 from wordpipe.artifacts.reader import Artifact
 from wordpipe.artifacts.tables import read_batches, row_count
 from wordpipe.errors import ConfigError
+from wordpipe.removed import why_no_value
 from wordpipe.stages.export_vectors import VECTOR_FORMATS, export_vectors
 from wordpipe.stages.making import PathLike, storage_errors
 from wordpipe.tokens.formats.writing import FOLDERS as TOKENIZER_FOLDERS
@@ -18,7 +19,7 @@ __all__ = ["ENCODER_FORMATS", "VECTOR_FORMATS", "WORD_FORMATS", "export", "expor
 
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
 WORD_FORMATS = (*FILES, *FOLDERS)
-ENCODER_FORMATS = ("sentence-transformers", "onnx")
+ENCODER_FORMATS = ("sentence-transformers",)
 
 
 def export(artifact: PathLike, form: str, output: PathLike) -> dict[str, Any]:
@@ -28,25 +29,27 @@ def export(artifact: PathLike, form: str, output: PathLike) -> dict[str, Any]:
         artifact: words; sentences or an index, of which the vectors or the encoder are written; a model, of which the
             encoder or the tokenizer is; or tokens, of which the tokenizer is.
         form: word2vec-text, word2vec-binary, glove, numpy, npy or projector for words; npy, projector, word2vec-text or
-            word2vec-binary for sentences; sentence-transformers or onnx for an encoder; tokenizer-json, vocab-txt,
+            word2vec-binary for sentences; sentence-transformers for an encoder; tokenizer-json, vocab-txt,
             vocab-merges, transformers or tiktoken for a tokenizer.
         output: the file (or, for numpy, projector, an encoder, vocab-merges and transformers, the folder) to write; an older
             one is replaced in one step.
 
     Returns:
-        path and bytes; words and dim, vectors and dim, files and notes of an encoder (for onnx `difference`: by how much its
-        vectors of some texts differ from ours at most), or tokens and notes (what the format leaves out).
+        path and bytes; words and dim, vectors and dim, files and notes of an encoder, or tokens and notes (what the format
+        leaves out).
 
     Raises:
         ConfigError: no such format, one for other artifacts, or one that cannot hold this tokenizer.
         WordpipeError: see wordpipe/errors.py.
     """
     if form in ENCODER_FORMATS:
-        return _export_encoder(artifact, form, Path(output))
+        return _export_encoder(artifact, Path(output))
     if form == "npy" or (form in WORD_FORMATS and _holds_texts(artifact)):
         return _export_vectors(artifact, form, Path(output))
     if form in WORD_FORMATS:
         return export_words(artifact, form, output)
+    if said := why_no_value("export", "to", form):
+        raise ConfigError(said)
     if form not in FORMATS:
         known = dict.fromkeys((*WORD_FORMATS, *VECTOR_FORMATS, *ENCODER_FORMATS, *FORMATS))
         raise ConfigError("unknown format", where="form", got=form, expected=", ".join(known))
@@ -98,22 +101,14 @@ def _export_vectors(path: PathLike, form: str, output: Path) -> dict[str, Any]:
         return export_vectors(artifact, form, output)
 
 
-def _export_encoder(path: PathLike, form: str, output: Path) -> dict[str, Any]:
+def _export_encoder(path: PathLike, output: Path) -> dict[str, Any]:
     from wordpipe.stages.export_encoder import encoder_files, sentence_transformers_folder, told_of
 
     with storage_errors(), Artifact(path, ["model", "sentences", "index"]) as artifact:
         encoder = encoder_files(artifact)
-        found: dict[str, Any] = {}
-        if form == "onnx":
-            from wordpipe.stages.export_onnx import GRAPH, check_packages, onnx_folder
-
-            refuse_other(output, {GRAPH, *encoder.files})  # a graph takes minutes
-            check_packages()
-            files, found["difference"] = onnx_folder(artifact, encoder)
-        else:
-            files = sentence_transformers_folder(encoder, where=str(path))
+        files = sentence_transformers_folder(encoder, where=str(path))
         sizes = whole_folder(output, {name: [content] for name, content in files.items()})
-        return {"path": str(output), **told_of(encoder), "bytes": sum(sizes.values()), "files": sorted(sizes), **found}
+        return {"path": str(output), **told_of(encoder), "bytes": sum(sizes.values()), "files": sorted(sizes)}
 
 
 def _word_table(artifact: Artifact) -> WordTable:

@@ -160,7 +160,7 @@ def _native(encoder: EncoderFiles, where: str) -> "tuple[Family, ModelConfig]":
     except ValueError as error:
         raise ArtifactError("not JSON", where=CONFIG, got=error) from None
     if native_class(config) is None:
-        raise ConfigError(why_not(config), where=where, hint="export it --to onnx instead")
+        raise ConfigError(why_not(config), where=where, hint="export its vectors of texts: --to npy")
     return family, config
 
 
