@@ -6,7 +6,7 @@ import pytest
 from wordpipe.metrics.directions import unit_rows
 from wordpipe.metrics.space import mean_cosine
 from wordpipe.sentences.crowding import CROWDED, Crowding
-from wordpipe.sentences.verdicts import NORMS
+from wordpipe.stages.doctor import NORMS
 
 
 @pytest.mark.parametrize("shift", [0.0, 3.0])
