@@ -5,7 +5,7 @@ import pytest
 
 from wordpipe.metrics.directions import unit_rows
 from wordpipe.metrics.space import mean_cosine
-from wordpipe.sentences.crowding import CROWDED, Crowding
+from wordpipe.sentences.transforms import CROWDED, Crowding
 from wordpipe.stages.doctor import NORMS
 
 

@@ -15,7 +15,7 @@ from wordpipe.artifacts.reader import Artifact
 from wordpipe.cli.app import app
 from wordpipe.errors import ArtifactError, ConfigError, StorageError
 from wordpipe.model.styles import Style
-from wordpipe.sentences.sif import sum_segments
+from wordpipe.sentences.word_encoder import sum_segments
 from wordpipe.settings import Settings
 from wordpipe.stages import export as stage
 from wordpipe.stages.carried import WEIGHTS_FILE

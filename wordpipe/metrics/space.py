@@ -3,14 +3,14 @@
 Shapes: N vectors, D numbers each, P pairs.
 """
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from wordpipe.metrics.neighbours import nearest_rows
 
-__all__ = ["Census", "Hubs", "dead_dimensions", "effective_rank", "hubs", "mean_cosine", "random_pairs", "told_share"]
+__all__ = ["Hubs", "dead_dimensions", "effective_rank", "hubs", "mean_cosine", "random_pairs", "told_share"]
 
 
 def mean_cosine(unit_ND: npt.NDArray[np.float32]) -> float:
@@ -52,16 +52,17 @@ def dead_dimensions(vectors_ND: npt.NDArray[np.float32], *, least: float = 1e-4)
     return int((deviations_D <= least * deviations_D.mean()).sum())
 
 
-class Hubs(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Hubs:
     """How unevenly the vectors are among each other's nearest neighbours.
 
     Attributes:
-        hub_skew: of the number of vectors that count one among their K nearest; 0 is even, above 2 a few are near everything.
+        skew: of the number of vectors that count one among their K nearest; 0 is even, above 2 a few are near everything.
         orphans: share of vectors that are nobody's neighbour, so that no search finds them.
         twins: share of vectors whose nearest neighbour has a cosine of 0.99 or more.
     """
 
-    hub_skew: float
+    skew: float
     orphans: float
     twins: float
 
@@ -107,51 +108,3 @@ def told_share(
     weights_D = np.linalg.solve(products_DD, centred_ND.T @ (fitted_N - mean))
     left_M = judged_M - mean - (judged_MD - mean_D) @ weights_D
     return max(0.0, 1 - float(left_M @ left_M) / float(np.square(judged_M - judged_M.mean()).sum()))
-
-
-class Census:
-    """Counts over vectors that stream by; remembers 8 bytes of each, to find those that are equal.
-
-    Attributes:
-        rows: vectors seen.
-        not_finite: those with a number that is NaN or infinite.
-        zero: those of length 0.
-        shortest: the least length of the others; infinite where there is none.
-        longest: the largest.
-    """
-
-    def __init__(self, dim: int) -> None:
-        self.rows = self.not_finite = self.zero = 0
-        self.shortest, self.longest = float("inf"), 0.0
-        self._factors_D = np.random.default_rng(0).integers(0, 1 << 64, size=dim, dtype=np.uint64) | np.uint64(1)
-        self._hashes: list[npt.NDArray[np.uint64]] = []
-
-    def add(self, vectors_ND: npt.NDArray[np.float32]) -> npt.NDArray[np.bool_]:
-        """Take vectors (N, D) into account; which of them are finite and not zero, (N,)."""
-        lengths_N = np.linalg.norm(vectors_ND.astype(np.float64), axis=1)
-        finite_N = np.isfinite(lengths_N)
-        good_N: npt.NDArray[np.bool_] = finite_N & (lengths_N > 0)
-        self.rows += len(vectors_ND)
-        self.not_finite += int((~finite_N).sum())
-        self.zero += int((finite_N & ~good_N).sum())
-        if good_N.any():
-            self.shortest = min(self.shortest, float(lengths_N[good_N].min()))
-            self.longest = max(self.longest, float(lengths_N[good_N].max()))
-            self._hashes.append(self._hashed(vectors_ND[good_N]))
-        return good_N
-
-    def counts(self) -> dict[str, int]:
-        """Rows, not_finite, zero, and repeated_vectors: those (finite, not zero) that equal an earlier one bit for bit."""
-        hashes_N = np.concatenate([np.zeros(0, np.uint64), *self._hashes])
-        repeated = len(hashes_N) - len(np.unique(hashes_N))
-        found = {"rows": self.rows, "not_finite": self.not_finite, "zero": self.zero}
-        return {**found, "repeated_vectors": repeated}
-
-    def _hashed(self, vectors_ND: npt.NDArray[np.float32]) -> npt.NDArray[np.uint64]:
-        """64 bits of each: a sum of its numbers' bits times fixed odd factors, modulo 2**64."""
-        bits_ND = np.ascontiguousarray(vectors_ND).view(np.uint32)
-        hashes_N = np.zeros(len(bits_ND), np.uint64)
-        for column_N, factor in zip(bits_ND.T, self._factors_D, strict=True):
-            mixed_N = column_N * factor  # a uint32 times a uint64 is a uint64
-            hashes_N += mixed_N ^ (mixed_N >> np.uint64(32))
-        return hashes_N

@@ -14,10 +14,10 @@ from wordpipe.errors import ConfigError
 from wordpipe.model.language_model import LanguageModel
 from wordpipe.model.packed import pack
 from wordpipe.runtime import pick_device, torch_threads
-from wordpipe.sentences.batches import padded
-from wordpipe.sentences.pooling import Pooling, pool_rows
+from wordpipe.sentences.pooling import Floats, Pooling, pool_rows
 from wordpipe.sentences.settings import EmbedSettings
-from wordpipe.sentences.states import Batches, Floats, Ids
+from wordpipe.sentences.transformer_encoder import Batches
+from wordpipe.sentences.windows import Ids, padded
 
 __all__ = ["HiddenModel", "TorchStates", "pool_hidden"]
 

@@ -1,18 +1,17 @@
 """Texts to vectors by a transformer: pooled hidden states, long texts read in windows."""
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 from tokenizers import Tokenizer
 
-from wordpipe.errors import ConfigError, DivergedError
+from wordpipe.errors import ConfigError, DivergedError, InputError
 from wordpipe.metrics.directions import unit_rows
-from wordpipe.sentences.batches import gathered, token_batches
 from wordpipe.sentences.encoder import (
     TRANSFORM_FILE,
     EncodedBatch,
@@ -21,23 +20,76 @@ from wordpipe.sentences.encoder import (
     TextParts,
     Write,
     in_pieces,
+    save_facts,
 )
-from wordpipe.sentences.framing import Windows, frame
-from wordpipe.sentences.pooling import Pooling, merge_windows
-from wordpipe.sentences.saving import save_facts
+from wordpipe.sentences.explain import shares
+from wordpipe.sentences.pooling import LINEAR, Floats, Pooling, merge_windows, pool_rows, shares_of
 from wordpipe.sentences.settings import EmbedSettings
-from wordpipe.sentences.states import Batches, StateModel
-from wordpipe.sentences.token_parts import token_parts
 from wordpipe.sentences.transforms import Transform
+from wordpipe.sentences.windows import Ids, Windows, frame, gathered, runs_of, token_batches
 
 if TYPE_CHECKING:
+    from wordpipe.model.arrays.array_model import ArrayModel
     from wordpipe.sentences.torch_states import HiddenModel
     from wordpipe.tokens.encoding import RowEncoder
 
-__all__ = ["ModelParts", "TransformerEncoder"]
+__all__ = ["ArrayStates", "Batches", "ModelParts", "StateModel", "TransformerEncoder"]
 
-Floats: TypeAlias = npt.NDArray[np.float32]
-Ids: TypeAlias = npt.NDArray[np.int64]
+Batches: TypeAlias = Iterable[tuple[Ids, Ids]]
+"""Ids of S sequences, one after the other, the longest first, and the length of each, (S,)."""
+_MANY = 256  # texts from which on the compiled tokenizer is loaded: importing numba takes 0.5 s
+
+
+class StateModel(Protocol):
+    """A model that reads batches of sequences.
+
+    Attributes:
+        device: where it computes: cpu, cuda or mps.
+        batch_tokens: ids that it likes to read at once, at most.
+        in_bulk: whether it is made for many texts, so that it pays to compile what prepares them.
+    """
+
+    device: str
+    batch_tokens: int
+    in_bulk: bool
+
+    def pooled(self, batches: Batches, pooling: Pooling, weights_V: Floats | None) -> Iterator[Floats]:
+        """For every batch one vector per sequence, (S, D) float32, pooled as `pool_rows` does."""
+        ...
+
+    def states(self, ids_T: Ids, pooling: Pooling) -> Floats:
+        """What the pooling averages of one sequence, (T, D) float32."""
+        ...
+
+
+class ArrayStates:
+    """Computed by numpy: torch is not imported.
+
+    Args:
+        model: the model.
+        batch_tokens: ids read at once.
+    """
+
+    device = "cpu"
+    in_bulk = False
+
+    def __init__(self, model: "ArrayModel", batch_tokens: int = 2048) -> None:
+        self.batch_tokens = batch_tokens
+        self._model = model
+
+    def pooled(self, batches: Batches, pooling: Pooling, weights_V: Floats | None) -> Iterator[Floats]:
+        """See `StateModel`."""
+        for ids_N, lengths_S in batches:
+            yield pool_rows(self._states(ids_N, lengths_S, pooling), ids_N, lengths_S, pooling, weights_V)
+
+    def states(self, ids_T: Ids, pooling: Pooling) -> Floats:
+        """See `StateModel`."""
+        return self._states(ids_T, np.array([len(ids_T)]), pooling)
+
+    def _states(self, ids_N: Ids, lengths_S: Ids, pooling: Pooling) -> Floats:
+        first_ND = self._model.embed(ids_N, lengths_S)
+        last_ND = self._model.encode(first_ND, runs_of(lengths_S))
+        return (first_ND + last_ND) * np.float32(0.5) if pooling == "first-last" else last_ND
 
 
 class ModelParts(NamedTuple):
@@ -52,9 +104,6 @@ class ModelParts(NamedTuple):
     model: "StateModel | HiddenModel"
     tokenizer: Tokenizer
     token_weights: Floats | None = None
-
-
-_MANY = 256  # texts from which on the compiled tokenizer is loaded: importing numba takes 0.5 s
 
 
 class TransformerEncoder:
@@ -133,19 +182,41 @@ class TransformerEncoder:
         return EncodedBatch(vectors_ND, empty_N, [[] for _ in texts], windows.counts)
 
     def parts(self, text: str) -> TextParts:
-        """The tokens of a text, each with its share of the text's vector; what centring takes away is shared equally.
+        """The tokens of a text, each with its share of the text's vector, and special ids with empty spans.
 
         Raises:
             ConfigError: the pooling is no sum over tokens (cls, max).
             InputError: the text has no vector.
         """
+        if self.pooling not in LINEAR:
+            raise ConfigError(
+                "no sum over tokens, so that no token has a share in it",
+                where="pooling",
+                got=self.pooling,
+                expected=" or ".join(LINEAR),
+                hint="embed with --pooling mean to have answers explained",
+            )
         found = self._tokenizer.encode(text, add_special_tokens=False)
-        ids = np.array(found.ids, dtype=np.int64)
-        windows = self._windows(ids, np.array([0, len(ids)]))
-        return token_parts(
-            windows, list(found.offsets), len(self._prefix), self.pooling, self._weights_V,
-            self._weight_of(windows), lambda of_window: self._model.states(of_window, self.pooling), self.transform, text,
-        )  # fmt: skip
+        n, before, after = len(found.ids), len(self._prefix), len(self._suffix)
+        windows = self._windows(np.array(found.ids, dtype=np.int64), np.array([0, n]))
+        weights_W = self._weight_of(windows)
+        if not weights_W.any():
+            raise InputError("the text has no vector", hint="give a text with words")
+        # the tokens and, behind them, one piece for each special id; what stands in two windows has the sum of both
+        sums_PD = np.zeros((n + before + after, self._width))
+        weights_W = weights_W / float(weights_W.sum(dtype=np.float64))
+        for start, length, first, tokens, weight in zip(
+            windows.starts, windows.lengths, windows.firsts, windows.tokens, weights_W, strict=True
+        ):
+            ids_T = windows.ids[start : start + length]
+            shares_T = shares_of(ids_T, np.array([length]), self.pooling, self._weights_V) * weight
+            brought_TD = self._model.states(ids_T, self.pooling).astype(np.float64) * shares_T[:, None]
+            sums_PD[first : first + tokens] += brought_TD[before : before + tokens]
+            sums_PD[n : n + before] += brought_TD[:before]
+            sums_PD[n + before :] += brought_TD[before + tokens :]
+        end = max((stop for _, stop in found.offsets), default=0)
+        spans = [*found.offsets, *[(0, 0)] * before, *[(end, end)] * after]
+        return TextParts(spans, shares(sums_PD, self.transform, text))
 
     def lengths(self, texts: Sequence[str]) -> Ids:
         """Tokens of each text, without special ones."""

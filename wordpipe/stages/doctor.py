@@ -20,12 +20,12 @@ from wordpipe.artifacts.tables import read_batches, read_schema, row_count
 from wordpipe.artifacts.vectors import matrix_of
 from wordpipe.errors import ConfigError, InputError
 from wordpipe.metrics import space
+from wordpipe.metrics.census import Census
 from wordpipe.metrics.correlation import spearman
 from wordpipe.metrics.directions import unit_rows
 from wordpipe.runtime import Progress
-from wordpipe.sentences.fitting import check_directions
 from wordpipe.sentences.settings import EmbedSettings
-from wordpipe.sentences.transforms import MIN_TEXTS, Moments, Transform, TransformKind
+from wordpipe.sentences.transforms import MIN_TEXTS, Moments, Transform, TransformKind, check_directions
 from wordpipe.settings import Settings
 from wordpipe.stages.making import PathLike, RunOptions, storage_errors
 from wordpipe.tokens.words import WordSplitter
@@ -191,7 +191,10 @@ def doctor(
             "path": str(artifact),
             "kind": opened.kind,
             "dim": drawn.vectors.shape[1],
-            "counts": {**census.counts(), "repeated_texts": repeated, "sampled": len(drawn.vectors)},
+            "counts": {
+                "rows": census.rows, "not_finite": census.not_finite, "zero": census.zero,
+                "repeated_vectors": census.repeated, "repeated_texts": repeated, "sampled": len(drawn.vectors),
+            },
             "norms": {"shortest": census.shortest, "longest": census.longest},
             "neighbours": _NEIGHBOURS,
             "transform": opened.manifest.facts.get("transform"),
@@ -200,16 +203,16 @@ def doctor(
             "train_first": _training_first(opened, spaces["none"]),
             "mend": _mending(opened, best, components=components, dims=dims),
             "metrics": spaces["none"],
-        }
+        }  # fmt: skip
 
 
-def _read(artifact: Artifact, size: int, seed: int, run: RunOptions) -> tuple[Sample, space.Census, int]:
+def _read(artifact: Artifact, size: int, seed: int, run: RunOptions) -> tuple[Sample, Census, int]:
     """Go through the table once: a sample, counts over all vectors, and how many texts (or words) come again."""
     total, there = row_count(artifact, artifact.kind), read_schema(artifact, artifact.kind).names
     name = "word" if "word" in there else "text"
     counted = name == "word" and artifact.manifest.facts.get("counts") != "unknown"
     rows_S = np.sort(np.random.default_rng([seed, 0]).choice(total, min(size, total), replace=False))
-    census, hashes, first = space.Census(int(artifact.manifest.facts["dim"])), [], 0
+    census, hashes, first = Census(int(artifact.manifest.facts["dim"])), [], 0
     vectors, lengths, texts, counts = list[npt.NDArray[np.float32]](), list[int](), list[str](), list[int]()
     for batch in read_batches(artifact, artifact.kind, [name, *(["count"] if counted else []), "vector"]):
         vectors_ND = matrix_of(batch.column("vector"))
@@ -297,17 +300,15 @@ def _figures(fitted: Sample, judged: Sample, seed: int) -> Figures:
         return spearman(cosines_P[known], alike_P[known])
 
     return {
-        "mean_cosine": space.mean_cosine(unit_ND),
-        "cosine_deviation": float(cosines_P.std()),
+        "mean_cosine": space.mean_cosine(unit_ND), "cosine_deviation": float(cosines_P.std()),
         "effective_rank": space.effective_rank(unit_ND),
-        **near._asdict(),
-        "length_told": told(fitted.lengths, judged.lengths),
-        "length_in_cosine": in_cosine(judged.lengths),
+        "hub_skew": near.skew, "orphans": near.orphans, "twins": near.twins,
+        "length_told": told(fitted.lengths, judged.lengths), "length_in_cosine": in_cosine(judged.lengths),
         "frequency_told": told(fitted.frequencies, judged.frequencies),
         "frequency_in_cosine": in_cosine(judged.frequencies),
         "dead_dimensions": space.dead_dimensions(unit_ND),
         "dim": unit_ND.shape[1],
-    }
+    }  # fmt: skip
 
 
 def judge(figures: Figures) -> list[dict[str, str]]:

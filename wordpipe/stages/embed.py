@@ -16,9 +16,9 @@ from wordpipe.artifacts.reader import Artifact
 from wordpipe.artifacts.schemas import CORPUS
 from wordpipe.artifacts.shelf import Shelf
 from wordpipe.artifacts.tables import read_batches, row_count
-from wordpipe.sentences.fitting import check_directions
 from wordpipe.sentences.reuse import VectorPlan, no_keys, plan_vectors, text_keys
 from wordpipe.sentences.settings import EmbedSettings
+from wordpipe.sentences.transforms import check_directions
 from wordpipe.sentences.units import UnitBatch, UnitCutter
 from wordpipe.stages.embed_earlier import Earlier, encoder_facts, open_earlier
 from wordpipe.stages.embed_vectors import encode_texts
@@ -108,7 +108,7 @@ def _plan(job: Job, source: _Source, cutter: UnitCutter, earlier: Earlier | None
     batches = cutter.read(source.rows("comparing", cutter.columns))
     keys_U2 = np.concatenate([no_keys(), *(text_keys(units.embedded) for units in batches)])
     plan = plan_vectors(no_keys() if earlier is None else earlier.keys, keys_U2)
-    if earlier is not None and not earlier.keeps_transform(plan) and not earlier.can_undo:
+    if earlier is not None and not earlier.keeps_transform(plan) and not earlier.transform.can_undo:
         job.note("too much has changed for the transform, and it cannot be undone: all texts are embedded again")
         earlier, plan = None, plan_vectors(no_keys(), keys_U2)
     job.counts |= {"units": len(keys_U2), "texts_embedded": plan.to_encode, "texts_repeated": plan.repeated}

@@ -15,7 +15,6 @@ from wordpipe.sentences.encoder import TRANSFORM_FILE
 from wordpipe.sentences.reuse import VectorPlan, no_keys, text_keys
 from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.sentences.transforms import Transform
-from wordpipe.sentences.undoing import can_undo, undone
 from wordpipe.sentences.units import read_after_title
 from wordpipe.stages.carried import ENCODER
 from wordpipe.stages.earlier import earlier_artifact
@@ -71,11 +70,6 @@ class Earlier:
         """Whether the transform fits well enough still."""
         return self.same_transform and self.changed_with(plan) <= _REFIT_SHARE * self.fitted_on
 
-    @property
-    def can_undo(self) -> bool:
-        """Whether the raw vectors can be had."""
-        return can_undo(self.transform)
-
     def stored(self, job: Job, rows: NDArray[np.int64], *, raw: bool) -> StoredVectors:
         """The vectors of these ascending rows in a file of the job's: as they are, or as the encoder gave them."""
         path, done, seen = job.scratch / "earlier.f32", 0, 0
@@ -83,7 +77,7 @@ class Earlier:
             for batch in read_batches(self.artifact, "sentences", ["vector"]):
                 last = int(np.searchsorted(rows, seen + len(batch)))
                 vectors_ND = matrix_of(batch.column("vector"))[rows[done:last] - seen]
-                file.write(np.ascontiguousarray(undone(self.transform, vectors_ND) if raw else vectors_ND).data)
+                file.write(np.ascontiguousarray(self.transform.undone(vectors_ND) if raw else vectors_ND).data)
                 done, seen = last, seen + len(batch)
         dim = len(self.transform.mean) if raw else self.transform.dim
         return StoredVectors([path], [len(rows)], dim)

@@ -3,8 +3,8 @@
 import shlex
 
 from wordpipe.artifacts.reader import Artifact
-from wordpipe.sentences.crowding import CROWDED
 from wordpipe.sentences.settings import EmbedSettings
+from wordpipe.sentences.transforms import CROWDED
 from wordpipe.stages.making import Job
 
 __all__ = ["warn_of_vectors"]

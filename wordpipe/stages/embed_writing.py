@@ -12,11 +12,10 @@ from wordpipe.artifacts.schemas import CORPUS, sentences_schema
 from wordpipe.artifacts.tables import read_schema
 from wordpipe.artifacts.vectors import vector_column
 from wordpipe.errors import InputError
-from wordpipe.sentences.crowding import Crowding
 from wordpipe.sentences.encoder import TextEncoder, learned_from_pairs, transform_kind
 from wordpipe.sentences.reuse import VectorPlan
 from wordpipe.sentences.settings import EmbedSettings
-from wordpipe.sentences.transforms import Moments, Transform
+from wordpipe.sentences.transforms import Crowding, Moments, Transform
 from wordpipe.sentences.units import UnitBatch
 from wordpipe.stages.embed_earlier import Earlier
 from wordpipe.stages.embed_vectors import StoredVectors

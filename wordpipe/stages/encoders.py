@@ -8,8 +8,7 @@ import numpy.typing as npt
 
 from wordpipe.artifacts.reader import Artifact
 from wordpipe.runtime import cpu_count
-from wordpipe.sentences.encoder import TextEncoder
-from wordpipe.sentences.loading import load_encoder
+from wordpipe.sentences.encoder import TextEncoder, load_encoder
 from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.stages.carried import ENCODER, TOKENIZER, WEIGHTS_FILE
 from wordpipe.tokens.formats.foreign import open_tokenizer
@@ -115,8 +114,7 @@ def _by_numpy(read: Callable[[str], bytes], *, weighted: bool) -> "ModelParts | 
     """Model, tokenizer and token weights without torch; None where numpy cannot compute the model."""
     from wordpipe.model.arrays.array_model import ArrayModel
     from wordpipe.model.arrays.weights import read_arrays
-    from wordpipe.sentences.states import ArrayStates
-    from wordpipe.sentences.transformer_encoder import ModelParts
+    from wordpipe.sentences.transformer_encoder import ArrayStates, ModelParts
 
     if (found := read_arrays(read)) is None:
         return None

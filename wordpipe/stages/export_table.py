@@ -10,10 +10,9 @@ import pyarrow.parquet as pq
 
 from wordpipe.artifacts.reader import Artifact
 from wordpipe.errors import ConfigError
-from wordpipe.sentences.sif import sif_weights
 from wordpipe.sentences.static_encoder import static_files
 from wordpipe.sentences.static_tokenizer import word_tokenizer
-from wordpipe.sentences.word_encoder import WORDS_FILE
+from wordpipe.sentences.word_encoder import WORDS_FILE, sif_weights
 from wordpipe.stages.carried import ENCODER
 from wordpipe.words.table import WordVectors
 
