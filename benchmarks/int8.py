@@ -35,7 +35,7 @@ from wordpipe.artifacts.reader import Artifact
 from wordpipe.metrics.correlation import spearman
 from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.stages.encoders import open_encoder
-from wordpipe.stages.sts_sets import read_sts_sets
+from wordpipe.stages.evaluate_sts import read_sts_sets
 
 RESULTS = Path(__file__).parent.absolute() / "results"
 BASE = "bfloat16"
