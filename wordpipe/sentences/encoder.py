@@ -233,6 +233,5 @@ def load_encoder(
         from wordpipe.sentences.transformer_encoder import TransformerEncoder
 
         return TransformerEncoder.load(about, read, open_model(identity))
-    raise ArtifactError(
-        "unknown kind of encoder", where=ENCODER_FILE, got=kind, expected="words, static or transformer"
-    )
+    known = "words, static or transformer"
+    raise ArtifactError("unknown kind of encoder", where=ENCODER_FILE, got=kind, expected=known)

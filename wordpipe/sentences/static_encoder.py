@@ -270,11 +270,7 @@ class StaticEncoder:
         return StaticEncoder(self._files.__getitem__, self._settings, transform, self.identity)
 
     def encode(self, texts: Sequence[str]) -> EncodedBatch:
-        """Encode texts.
-
-        Raises:
-            DivergedError: a row is not finite.
-        """
+        """See `TextEncoder.encode`."""
         pieces = _pieces(texts)
         if len(pieces) == 1 or self._threads == 1:
             return joined([self._batch(piece) for piece in pieces])
@@ -286,11 +282,7 @@ class StaticEncoder:
         return np.diff(self._rows.find(texts).offsets)
 
     def parts(self, text: str) -> TextParts:
-        """The words (or tokens) of a text that have a row, each with its share of the text's vector.
-
-        Raises:
-            InputError: the text has no vector.
-        """
+        """See `TextEncoder.parts`: the words (or tokens) that have a row."""
         spans, rows = self._rows.spans(text)
         known = np.flatnonzero(rows >= 0)
         vectors_PK = shares(self._table_VD[rows[known]], self.transform, text)
@@ -314,9 +306,7 @@ class StaticEncoder:
         unknown: list[list[str]] = [[] for _ in texts]
         for text, word in found.unknown:
             unknown[text].append(word)
-        if self.transform.kind == "none":
-            return EncodedBatch(unit_ND, ~filled_N, unknown, filled_N.astype(np.int64))
-        vectors_NK, empty_N = self.transform.apply(unit_ND)
+        vectors_NK, empty_N = (unit_ND, ~filled_N) if self.transform.kind == "none" else self.transform.apply(unit_ND)
         return EncodedBatch(vectors_NK, empty_N, unknown, filled_N.astype(np.int64))
 
     def _unit_sums(self, found: FoundRows) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.bool_]]:

@@ -151,7 +151,11 @@ class TransformerEncoder:
         self.max_len, self.transform = max_len, transform or Transform.none(dim)
         self.dim = self.transform.dim
         self.identity = dict(identity or {})
-        self._model = _state_model(model, settings)
+        if not hasattr(model, "pooled"):
+            from wordpipe.sentences.torch_states import TorchStates
+
+            model = TorchStates(model, settings)
+        self._model = cast("StateModel", model)
         self.device = self._model.device
         self._tokenizer = _unlimited(tokenizer)
         self._prefix, self._suffix = _special_ids(self._tokenizer)
@@ -167,11 +171,7 @@ class TransformerEncoder:
         return other
 
     def encode(self, texts: Sequence[str]) -> EncodedBatch:
-        """Encode texts.
-
-        Raises:
-            DivergedError: a vector is not finite; names the texts.
-        """
+        """See `TextEncoder.encode`; the error names the texts."""
         return in_pieces(texts, self._encode)
 
     def _encode(self, texts: Sequence[str]) -> EncodedBatch:
@@ -182,20 +182,11 @@ class TransformerEncoder:
         return EncodedBatch(vectors_ND, empty_N, [[] for _ in texts], windows.counts)
 
     def parts(self, text: str) -> TextParts:
-        """The tokens of a text, each with its share of the text's vector, and special ids with empty spans.
-
-        Raises:
-            ConfigError: the pooling is no sum over tokens (cls, max).
-            InputError: the text has no vector.
-        """
+        """See `TextEncoder.parts`: the tokens, and special ids with empty spans."""
         if self.pooling not in LINEAR:
-            raise ConfigError(
-                "no sum over tokens, so that no token has a share in it",
-                where="pooling",
-                got=self.pooling,
-                expected=" or ".join(LINEAR),
-                hint="embed with --pooling mean to have answers explained",
-            )
+            what = "no sum over tokens, so that no token has a share in it"
+            hint = "embed with --pooling mean to have answers explained"
+            raise ConfigError(what, where="pooling", got=self.pooling, expected=" or ".join(LINEAR), hint=hint)
         found = self._tokenizer.encode(text, add_special_tokens=False)
         n, before, after = len(found.ids), len(self._prefix), len(self._suffix)
         windows = self._windows(np.array(found.ids, dtype=np.int64), np.array([0, n]))
@@ -251,8 +242,11 @@ class TransformerEncoder:
     def _pooled(self, windows: Windows) -> Floats:
         """One vector (W, D) per window."""
         pooled_WD = np.zeros((len(windows.lengths), self._width), dtype=np.float32)
-        groups = [*token_batches(windows.lengths, self._model.batch_tokens)]
-        pooled = self._model.pooled(_batches(windows, groups), self.pooling, self._weights_V)
+        groups, starts_W = [*token_batches(windows.lengths, self._model.batch_tokens)], windows.starts
+        batches = (
+            (gathered(windows.ids, starts_W[group], windows.lengths[group]), windows.lengths[group]) for group in groups
+        )
+        pooled = self._model.pooled(batches, self.pooling, self._weights_V)
         for group, vectors_SD in zip(groups, pooled, strict=True):
             pooled_WD[group] = vectors_SD
         return pooled_WD
@@ -291,29 +285,11 @@ def _pooling(settings: EmbedSettings, trained: Pooling, token_weights: Floats | 
     if pooling == "sif":
         raise ConfigError("not a pooling of a model", where="pooling", got="sif", expected="mean, cls or max")
     if pooling == "weighted" and token_weights is None:
+        expected, hint = "a model of wordpipe train contrastive --pooling weighted", "use --pooling mean"
         raise ConfigError(
-            "the model has no weights of tokens",
-            where="pooling",
-            got="weighted",
-            expected="a model of wordpipe train contrastive --pooling weighted",
-            hint="use --pooling mean",
+            "the model has no weights of tokens", where="pooling", got=pooling, expected=expected, hint=hint
         )
     return pooling
-
-
-def _state_model(model: "StateModel | HiddenModel", settings: EmbedSettings) -> StateModel:
-    if hasattr(model, "pooled"):
-        return cast("StateModel", model)
-    from wordpipe.sentences.torch_states import TorchStates
-
-    return TorchStates(model, settings)
-
-
-def _batches(windows: Windows, groups: Sequence[Ids]) -> Batches:
-    starts = windows.starts
-    for group in groups:
-        lengths = windows.lengths[group]
-        yield gathered(windows.ids, starts[group], lengths), lengths
 
 
 def _unlimited(tokenizer: Tokenizer) -> Tokenizer:

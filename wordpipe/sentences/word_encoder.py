@@ -96,11 +96,7 @@ class WordEncoder:
         return WordEncoder(self._table, self._split, self._settings, transform, self.identity)
 
     def encode(self, texts: Sequence[str]) -> EncodedBatch:
-        """Encode texts.
-
-        Raises:
-            DivergedError: a word vector is not finite.
-        """
+        """See `TextEncoder.encode`."""
         return in_pieces(texts, self._encode)
 
     def _encode(self, texts: Sequence[str]) -> EncodedBatch:
@@ -157,20 +153,14 @@ class WordEncoder:
         return np.array([len(self._words(text)) for text in texts], dtype=np.int64)
 
     def parts(self, text: str) -> TextParts:
-        """The words of a text that have a vector, each with its share of the text's vector.
-
-        Raises:
-            InputError: the text has no vector.
-        """
+        """See `TextEncoder.parts`: the words that have a vector."""
         words = self._words(text)
         rows = self._rows_of(words)
+        there, absent = np.flatnonzero(rows >= 0), np.flatnonzero(rows < 0)
         vectors_PD = np.zeros((len(words), self._weighted_VD.shape[1]), dtype=np.float32)
-        vectors_PD[rows >= 0] = self._weighted_VD[rows[rows >= 0]]
-        absent = np.flatnonzero(rows < 0)
-        guesses = np.zeros_like(vectors_PD)
-        guessed = self._add_guesses(guesses, [words[at] for at in absent], absent)
-        vectors_PD += guesses
-        known = np.union1d(np.flatnonzero(rows >= 0), absent[guessed])
+        vectors_PD[there] = self._weighted_VD[rows[there]]
+        guessed = self._add_guesses(vectors_PD, [words[at] for at in absent], absent)
+        known = np.union1d(there, absent[guessed])
         spans = word_spans(text, words)
         return TextParts([spans[at] for at in known], shares(vectors_PD[known], self.transform, text))
 

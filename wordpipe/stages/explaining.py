@@ -47,15 +47,15 @@ class Explainer:
             over `terms`. In a hybrid answer each has a `share`: the two add up to the score.
         """
         told: dict[str, Any] = {"mode": self._retriever.mode}
-        for name, hits, weight in (
-            ("dense", found.dense, self._retriever.weight),
-            ("lexical", found.lexical, 1 - self._retriever.weight),
-        ):
+        dense = self._retriever.weight
+        for name, hits, weight in (("dense", found.dense, dense), ("lexical", found.lexical, 1 - dense)):
             if hits is None or not (at := np.flatnonzero(hits.rows == row)).size:
                 continue
             told[name] = self._dense(query, text, found.first) if name == "dense" else self._lexical(query, row)
-            if self._retriever.mode == "hybrid":
-                told[name] |= _share(hits, int(at[0]), weight)
+            if self._retriever.mode == "hybrid":  # which adds weight · (score - low) / (high - low)
+                low, high = span(hits)
+                share = weight * float(stretched(hits)[at[0]])
+                told[name] |= {"weight": weight, "low": low, "high": high, "share": share}
         return told
 
     def _dense(self, query: str, text: str, first: Hits | None) -> dict[str, Any]:
@@ -63,33 +63,16 @@ class Explainer:
         parts_q, parts_t = self._parts_of_query(query), self._index.encoder.parts(text)
         if first is None:
             return explained_cosine(query, parts_q, text, parts_t)
-        moved = self._moved(query, first)
+        if (
+            self._moved_last is None or self._moved_last[0] is not first
+        ):  # its vectors are read once for all of its hits
+            self._moved_last = first, self._asked.moved([query], [first])
+        moved = self._moved_last[1]
         left = TextParts(parts_q.spans, parts_q.vectors * moved.kept[0])
         told = explained_cosine(query, left, text, parts_t, moved.pulls[0])
         return told | {"answers": told["answers"] | {"rows": first.rows[: self._asked.take].tolist()}}
 
-    def _moved(self, query: str, first: Hits) -> Moved:
-        """The query after a look at its first answers, whose vectors are read once for all of its hits."""
-        if self._moved_last is None or self._moved_last[0] is not first:
-            self._moved_last = first, self._asked.moved([query], [first])
-        return self._moved_last[1]
-
     def _lexical(self, query: str, row: int) -> dict[str, Any]:
-        terms = self._index.lexical.explain(query, row)
-        return {
-            "score": sum(term.score for term in terms),
-            "terms": [
-                {"stem": term.stem, "score": term.score, "count": term.count, "texts": term.texts} for term in terms
-            ],
-        }
-
-
-def _share(hits: Hits, at: int, weight: float) -> dict[str, Any]:
-    """What one side adds to a hybrid score: weight · (score - low) / (high - low)."""
-    low, high = span(hits)
-    return {
-        "weight": weight,
-        "low": low,
-        "high": high,
-        "share": weight * float(stretched(hits)[at]),
-    }
+        terms, names = self._index.lexical.explain(query, row), ("stem", "score", "count", "texts")
+        told = [{name: getattr(term, name) for name in names} for term in terms]
+        return {"score": sum(term.score for term in terms), "terms": told}
