@@ -131,7 +131,7 @@ def _range(interval: Sequence[float] | None) -> str:
 def _remarks(found: dict[str, Any]) -> list[str]:
     """What the table does not say: sentences and words that a system knows nothing of, and what was passed over."""
     lines = []
-    for one, judged in ((one, judged) for one in found["systems"] for judged in one["sets"]):
+    for one, judged in ((system, judged) for system in found["systems"] for judged in system["sets"]):
         if (count := judged["sentences_without_vector"]) > 0:
             without = f"{counted(count, 'sentences')} of {judged['name']} without a vector"
             lines.append(f"{_name(one)}: {without}: pairs count as 0")
