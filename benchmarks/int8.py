@@ -2,10 +2,11 @@
 
     python benchmarks/int8.py MODEL --data stsb-en-dev.csv           writes benchmarks/results/int8.json
 
-MODEL is a transformer of `train contrastive` or `train mlm`; the data are scored pairs of sentences. The model is exported to
-ONNX, the graph is quantised by onnxruntime (dynamic: weights per channel, activations as they come), and four sides encode the
-same texts in turns, in one process on one thread: the sentences of the pairs, and the lines of --text FILE that the model
-reads at once.
+MODEL is a transformer of `train contrastive` or `train mlm`; the data are scored pairs of sentences. The model is exported for
+sentence-transformers, which torch turns into a graph (as the README shows), the graph is quantised by onnxruntime (dynamic:
+weights per channel, activations as they come), and four sides encode the same texts in turns, in one process on one thread:
+the sentences of the pairs, and the lines of --text FILE that the model reads at once. It needs
+`pip install onnx onnxruntime onnxscript sentence-transformers`.
 
     float32, bfloat16    our encoder
     onnx                 the graph in onnxruntime, texts sorted by length, in padded batches
@@ -34,7 +35,7 @@ from wordpipe.artifacts.reader import Artifact
 from wordpipe.metrics.statistics import spearman
 from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.stages.encoders import open_encoder
-from wordpipe.stages.sts_sets import read_sts_sets
+from wordpipe.stages.evaluate_sts import read_sts_sets
 
 RESULTS = Path(__file__).parent.absolute() / "results"
 BASE = "bfloat16"
@@ -110,11 +111,35 @@ def graphs(model: Path, work: Path, batch_size: int) -> dict[str, Encode]:
     """The exported graph, and the same quantised."""
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
-    wordpipe.export(model, "onnx", work / "graph")
-    plain, small = work / "graph" / "model.onnx", work / "int8.onnx"
+    wordpipe.export(model, "sentence-transformers", work / "encoder")
+    plain, small = work / "model.onnx", work / "int8.onnx"
+    write_graph(work / "encoder", plain)
     quantize_dynamic(plain, small, op_types_to_quantize=["MatMul"], per_channel=True, weight_type=QuantType.QInt8)
-    tokenizer = Tokenizer.from_file(str(work / "graph" / "tokenizer.json"))
+    tokenizer = Tokenizer.from_file(str(work / "encoder" / "tokenizer.json"))
     return {"onnx": session(plain, tokenizer, batch_size), "onnx int8": session(small, tokenizer, batch_size)}
+
+
+def write_graph(folder: Path, path: Path) -> None:
+    """A folder of sentence-transformers as one graph: ids and mask in, unit vectors out, pooling and transform inside."""
+    import torch
+    from sentence_transformers import SentenceTransformer
+
+    model = SentenceTransformer(str(folder), device="cpu")
+
+    class Graph(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = model
+
+        def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
+            return self.model({"input_ids": input_ids, "attention_mask": attention_mask})["sentence_embedding"]
+
+    batch = model.preprocess(["a text", "another text"])
+    axes = {0: torch.export.Dim("texts"), 1: torch.export.Dim("tokens", max=model.max_seq_length)}
+    torch.onnx.export(
+        Graph().eval(), (batch["input_ids"], batch["attention_mask"]), path, dynamo=True, dynamic_shapes=(axes, axes),
+        input_names=["input_ids", "attention_mask"], output_names=["sentence_embedding"], external_data=False,
+    )  # fmt: skip
 
 
 def session(path: Path, tokenizer: Tokenizer, batch_size: int) -> Encode:

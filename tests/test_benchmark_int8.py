@@ -40,7 +40,10 @@ def test_a_side_is_judged_by_scores_and_by_the_first_side(int8):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # of torch's, on its own workings
 def test_all_sides_run(int8, tmp_path, monkeypatch):
+    for name in ("onnx", "onnxscript", "onnxruntime"):
+        pytest.importorskip(name)
     pairs, text, out = tmp_path / "dev.csv", tmp_path / "text.txt", tmp_path / "out" / "int8.json"
     pairs.write_text("the bees fly,bees fly home,4\nthe hive,a bee and the bees,2\nhome,the bees,1\n")
     text.write_text("bees fly home\n\nthe hive\n")

@@ -82,7 +82,9 @@ VALUES: dict[str, dict[str, dict[str, str]]] = {
             "panorama": "use --type ivf-pq, which is faster (its indexes still answer)",
         }
     },
-    "export": {},
+    "export": {
+        "to": {"onnx": "export it --to sentence-transformers; the README shows how torch makes a graph of that folder"}
+    },
 }
 """Command → setting → value that it no longer takes → what to do instead."""
 

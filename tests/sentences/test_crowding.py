@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from wordpipe.metrics.vectors import mean_cosine, unit_rows
-from wordpipe.sentences.crowding import CROWDED, Crowding
-from wordpipe.sentences.verdicts import NORMS
+from wordpipe.sentences.transforms import CROWDED, Crowding
+from wordpipe.stages.doctor import NORMS
 
 
 @pytest.mark.parametrize("shift", [0.0, 3.0])

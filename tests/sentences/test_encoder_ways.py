@@ -17,8 +17,7 @@ from wordpipe.model.numpy_model import ArrayModel, read_arrays
 from wordpipe.model.styles import STYLES
 from wordpipe.sentences.encoder import EncodedBatch
 from wordpipe.sentences.settings import EmbedSettings
-from wordpipe.sentences.states import ArrayStates
-from wordpipe.sentences.transformer_encoder import ModelParts, TransformerEncoder
+from wordpipe.sentences.transformer_encoder import ArrayStates, ModelParts, TransformerEncoder
 from wordpipe.sentences.transforms import Moments
 
 WEIGHTS_V = np.random.default_rng(4).uniform(0.1, 2, 40).astype(np.float32)
@@ -121,7 +120,7 @@ def test_auto_is_the_pooling_that_the_model_was_trained_with_and_survives_saving
     files = {}
     one.save(files.__setitem__)
 
-    from wordpipe.sentences.loading import load_encoder
+    from wordpipe.sentences.encoder import load_encoder
 
     parts = ModelParts(model, tokenizer(), WEIGHTS_V)
     again = load_encoder(files.__getitem__, open_words=lambda _: str.split, open_model=lambda _: parts)
@@ -161,7 +160,7 @@ def test_the_transform_decides_the_width():
 
 def test_a_query_needs_neither_torch_nor_numba():
     code = (
-        "import sys; import wordpipe.sentences.transformer_encoder, wordpipe.sentences.states, wordpipe.stages.encoders;"
+        "import sys; import wordpipe.sentences.transformer_encoder, wordpipe.stages.encoders;"
         "assert not {'torch', 'numba', 'scipy'} & set(sys.modules), sorted(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

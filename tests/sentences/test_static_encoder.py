@@ -16,8 +16,14 @@ from wordpipe.errors import ArtifactError, ConfigError, DivergedError, InputErro
 from wordpipe.sentences import static_encoder
 from wordpipe.sentences.encoder import ENCODER_FILE
 from wordpipe.sentences.settings import EmbedSettings
-from wordpipe.sentences.static_encoder import TABLE_FILE, TOKENIZER_FILE, StaticEncoder, static_files
-from wordpipe.sentences.static_rows import TokenRows, WordRows
+from wordpipe.sentences.static_encoder import (
+    TABLE_FILE,
+    TOKENIZER_FILE,
+    StaticEncoder,
+    TokenRows,
+    WordRows,
+    static_files,
+)
 from wordpipe.sentences.static_tokenizer import listed_words, unspaced_share, word_tokenizer
 from wordpipe.sentences.transforms import Moments
 from wordpipe.tokens.words import WordSplitter
@@ -213,7 +219,7 @@ def test_the_loader_knows_it_and_a_question_needs_neither_numba_nor_torch(tmp_pa
     for name, data in kept.items():
         (tmp_path / name).write_bytes(data)
     code = (
-        "import sys, pathlib; from wordpipe.sentences.loading import load_encoder;"
+        "import sys, pathlib; from wordpipe.sentences.encoder import load_encoder;"
         "one = load_encoder(lambda name: pathlib.Path(sys.argv[1], name).read_bytes(), open_words=None, open_model=None);"
         "assert one.kind == 'static' and not one.encode(['the cat']).empty[0] and one.parts('the cat').spans;"
         "assert not {'torch', 'numba', 'scipy'} & set(sys.modules)"

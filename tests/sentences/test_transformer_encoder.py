@@ -2,12 +2,11 @@ import numpy as np
 import pytest
 import torch
 
-from tests.sentences.tiny import CLS, SEP, WORDS, Mixing, encoder, tokenizer
+from tests.sentences.tiny import CLS, SEP, WORDS, Mixing, encoder, token_windows, tokenizer
 from wordpipe.errors import ConfigError, DivergedError
 from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.sentences.transformer_encoder import ModelParts, TransformerEncoder
 from wordpipe.sentences.transforms import Moments
-from wordpipe.sentences.windows import token_windows
 
 
 def random_texts(n: int, seed: int, *, longest: int = 40) -> list[str]:
@@ -116,7 +115,7 @@ def test_saved_and_loaded_it_gives_the_same_bytes() -> None:
     mended.save(files.__setitem__)
     assert sorted(files) == ["config.json", "encoder.json", "model.safetensors", "transform.safetensors"]
 
-    from wordpipe.sentences.loading import load_encoder
+    from wordpipe.sentences.encoder import load_encoder
 
     loaded = load_encoder(
         files.__getitem__, open_words=lambda _: str.split, open_model=lambda about: ModelParts(Mixing(), tokenizer())

@@ -4,8 +4,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wordpipe.sentences.batches import padded, token_batches
-from wordpipe.sentences.windows import pack_sentences, token_windows
+from tests.sentences.tiny import token_windows
+from wordpipe.sentences.windows import frame, gathered, pack_sentences, padded, runs_of, token_batches
 
 
 @settings(deadline=None)
@@ -55,3 +55,55 @@ def test_padding() -> None:
     ids_BT, mask_BT = padded(np.array([5, 6, 7, 8]), np.array([3, 1]))
     assert ids_BT.tolist() == [[5, 6, 7], [8, 0, 0]]
     assert mask_BT.tolist() == [[True, True, True], [True, False, False]]
+
+
+LENGTHS = st.lists(st.integers(0, 30), max_size=12)
+
+
+@settings(deadline=None)
+@given(LENGTHS, st.integers(1, 12), st.integers(0, 11), st.integers(0, 2), st.integers(0, 2))
+def test_windows_are_those_of_each_text_by_itself(lengths, size, overlap, n_before, n_after):
+    overlap = min(overlap, size - 1)
+    ids = np.arange(100, 100 + sum(lengths))
+    before, after = [1, 2][:n_before], [3, 4][:n_after]
+    offsets = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]).astype(np.int64)
+    found = frame(ids, offsets, size=size, overlap=overlap, before=before, after=after)
+    windows, firsts, counts = [], [], []
+    for start, length in zip(offsets, lengths, strict=False):
+        spans = token_windows(length, size, overlap)
+        windows += [[*before, *ids[start + one : start + stop].tolist(), *after] for one, stop in spans]
+        firsts += [one for one, _ in spans]
+        counts.append(len(spans))
+    assert found.counts.tolist() == counts
+    assert found.firsts.tolist() == firsts
+    assert found.lengths.tolist() == [len(window) for window in windows]
+    assert found.tokens.tolist() == [len(window) - n_before - n_after for window in windows]
+    assert [found.ids[a : a + n].tolist() for a, n in zip(found.starts, found.lengths, strict=True)] == windows
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(1, 30), max_size=30), st.integers(1, 100))
+def test_batches_hold_every_sequence_once_within_the_budget(lengths, budget):
+    lengths = np.array(lengths, dtype=np.int64)
+    groups = [*token_batches(lengths, budget)]
+    assert sorted(number for group in groups for number in group) == [*range(len(lengths))]
+    for group in groups:
+        assert len(group) == 1 or len(group) * lengths[group].max() <= budget
+        runs = runs_of(lengths[group])
+        assert [length for count, length in runs for _ in range(count)] == lengths[group].tolist()
+        assert len(runs) == len({length for _, length in runs})
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 20), st.integers(1, 9)), min_size=1, max_size=9))
+def test_pieces_are_gathered_and_padded(pieces):
+    starts, lengths = (np.array(numbers, dtype=np.int64) for numbers in zip(*pieces, strict=True))
+    values = np.arange(1, 40)
+    ids_N = gathered(values, starts, lengths)
+    ids_ST, real_ST = padded(ids_N, lengths)
+    for number, (start, length) in enumerate(pieces):
+        piece = values[start : start + length]
+        assert ids_ST[number, :length].tolist() == piece.tolist()
+        assert not ids_ST[number, length:].any()
+        assert real_ST[number].sum() == length
+    assert runs_of(np.zeros(0, np.int64)) == []

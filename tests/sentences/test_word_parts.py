@@ -7,8 +7,7 @@ from tests.sentences.test_word_encoder import encoder, table, with_ngrams
 from wordpipe.errors import InputError
 from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.sentences.transforms import Moments
-from wordpipe.sentences.word_encoder import WordEncoder
-from wordpipe.sentences.word_spans import word_spans
+from wordpipe.sentences.word_encoder import WordEncoder, word_spans
 from wordpipe.tokens.words import WordSplitter
 from wordpipe.words.table import WordVectors
 

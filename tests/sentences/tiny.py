@@ -50,3 +50,9 @@ def encoder(*, specials: bool = True, max_len: int = 10, model: Any = None, **va
     """An encoder over the tiny model."""
     settings = EmbedSettings(**({"device": "cpu", "threads": 1, "overlap": 2} | values))
     return TransformerEncoder(model or Mixing(), tokenizer(specials=specials), settings, dim=8, max_len=max_len)
+
+
+def token_windows(length: int, size: int, overlap: int) -> list[tuple[int, int]]:
+    """The slow twin of `frame`: windows (start, stop) over `length` tokens, at most `size` long, sharing `overlap` each."""
+    starts = range(0, max(length - overlap, 1), size - overlap)
+    return [(start, min(start + size, length)) for start in starts] if length else []

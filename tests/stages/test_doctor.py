@@ -155,6 +155,11 @@ def test_sentences_of_such_words_name_them_first(tmp_path):
     assert "--transform" in shown[-1]
 
 
+def test_an_index_over_such_words_has_no_encoder_to_name(tmp_path):
+    wordpipe.index(hardly_trained(tmp_path / "words"), output=tmp_path / "index")
+    assert doctor(tmp_path / "index")["train_first"] is None
+
+
 def test_crowded_vectors_of_another_program_are_not_sent_to_training(tmp_path):
     words = made_words(tmp_path / "words", cone(300, 32, shift=90), [1] * 300)
     assert doctor(words)["train_first"] is None

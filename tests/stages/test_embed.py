@@ -17,11 +17,11 @@ from tests.stages.made_vectors import made_words
 from wordpipe.artifacts.reader import Artifact
 from wordpipe.errors import ConfigError, DivergedError
 from wordpipe.runtime import Progress, Stopped
+from wordpipe.sentences import encode_corpus
+from wordpipe.sentences.encode_corpus import StoredVectors, chunks_of
 from wordpipe.sentences.encoder import EncodedBatch
 from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.stages import embed as stage
-from wordpipe.stages import embed_vectors
-from wordpipe.stages.embed_vectors import StoredVectors, _chunks
 from wordpipe.stages.encoders import open_encoder
 from wordpipe.stages.making import RunOptions
 
@@ -56,7 +56,7 @@ def texts():
 def encoded(monkeypatch):
     """The texts that are encoded from now on, ten at a time."""
     seen: list[str] = []
-    monkeypatch.setattr(embed_vectors, "_CHUNK", 10)
+    monkeypatch.setattr(encode_corpus, "_CHUNK", 10)
 
     def opened(origin, settings):
         encoder = open_encoder(origin, settings)
@@ -101,7 +101,7 @@ def test_what_a_stopped_run_embedded_is_not_embedded_again(built, tmp_path, text
     whole = wordpipe.embed(built / "words", corpus, output=tmp_path / "whole", **settings)
     alone = encoded[:]
     encoded.clear()
-    chunks, plain = 0, embed_vectors._figures_of
+    chunks, plain = 0, stage._figures_of
 
     def dying(chunk: EncodedBatch):
         nonlocal chunks
@@ -110,7 +110,7 @@ def test_what_a_stopped_run_embedded_is_not_embedded_again(built, tmp_path, text
             raise KeyboardInterrupt
         return plain(chunk)
 
-    monkeypatch.setattr(embed_vectors, "_figures_of", dying)
+    monkeypatch.setattr(stage, "_figures_of", dying)
     with pytest.raises(KeyboardInterrupt):
         wordpipe.embed(built / "words", corpus, output=tmp_path / "s", **settings)
     assert not (tmp_path / "s").exists()
@@ -168,14 +168,14 @@ def test_killed_at_any_moment_of_an_update(built, nursery, tmp_path, seed):
 
 def test_a_stop_signal_keeps_what_is_embedded(built, tmp_path, texts, encoded, monkeypatch):
     corpus = corpus_of(tmp_path / "c", texts)
-    plain = embed_vectors._figures_of
+    plain = stage._figures_of
 
     def stopping(chunk: EncodedBatch):
         if len(encoded) == 30:
             os.kill(os.getpid(), signal.SIGTERM)
         return plain(chunk)
 
-    monkeypatch.setattr(embed_vectors, "_figures_of", stopping)
+    monkeypatch.setattr(stage, "_figures_of", stopping)
     with pytest.raises(Stopped, match="SIGTERM") as caught:
         wordpipe.embed(built / "words", corpus, output=tmp_path / "s")
     assert "30 of" in str(caught.value.saved)
@@ -337,18 +337,18 @@ def test_a_vector_that_is_not_finite_names_its_text_and_keeps_the_old_artifact(
 def test_chunks_hold_few_long_texts_or_many_short_ones(monkeypatch):
     import pyarrow as pa
 
-    monkeypatch.setattr(embed_vectors, "_CHUNK", 4)
-    monkeypatch.setattr(embed_vectors, "_CHUNK_BYTES", 10)
+    monkeypatch.setattr(encode_corpus, "_CHUNK", 4)
+    monkeypatch.setattr(encode_corpus, "_CHUNK_BYTES", 10)
     rng = random.Random(2)
     for _ in range(300):
         texts = ["x" * rng.choice([0, 1, 3, 9, 30]) for _ in range(rng.randint(0, 20))]
         cuts = sorted(rng.choices(range(len(texts) + 1), k=3))
         arrays = [pa.array(texts[a:b], pa.string()) for a, b in zip([0, *cuts], [*cuts, len(texts)], strict=True)]
-        chunks = list(_chunks(arrays, 0))
+        chunks = list(chunks_of(arrays, 0))
         assert [text for chunk in chunks for text in chunk] == texts
         assert all(len(chunk) == 1 or (len(chunk) <= 4 and sum(map(len, chunk)) <= 10) for chunk in chunks)
         for done in range(len(chunks)):  # going on after any chunk gives the same chunks
-            assert list(_chunks(arrays, sum(map(len, chunks[:done])))) == chunks[done:]
+            assert list(chunks_of(arrays, sum(map(len, chunks[:done])))) == chunks[done:]
 
 
 def test_stored_vectors_are_taken_in_any_order(tmp_path):

@@ -9,11 +9,12 @@ import pytest
 import wordpipe
 from wordpipe.artifacts.reader import Artifact
 from wordpipe.model.settings import FillSettings
+from wordpipe.sentences import encode_corpus
 from wordpipe.sentences.encoder import TRANSFORM_FILE
 from wordpipe.sentences.static_encoder import static_files
 from wordpipe.sentences.static_tokenizer import word_tokenizer
 from wordpipe.stages import embed as stage
-from wordpipe.stages import embed_earlier, embed_vectors, encoders
+from wordpipe.stages import embed_update, encoders
 from wordpipe.stages.making import RunOptions, making
 
 WORDS = ["bread", "water", "bridge", "boat", "bees", "stone", "the", "a", "of", "and", "sea", "light", "salt"]
@@ -89,7 +90,7 @@ def test_a_mean_that_was_put_back_is_never_again_called_exact(built, tmp_path, t
 def test_vectors_of_other_libraries_are_taken_over_and_not_called_exact(built, tmp_path, texts, monkeypatch):
     corpus_of(tmp_path, texts)
     embedded(built / "words", tmp_path)
-    monkeypatch.setattr(embed_earlier, "library_versions", lambda *_: {"numpy": "0"})
+    monkeypatch.setattr(embed_update, "library_versions", lambda *_: {"numpy": "0"})
     counts, updated, _ = embedded(built / "words", tmp_path)
     assert (counts["texts_embedded"], updated.bitwise) == (0, False)
 
@@ -97,9 +98,9 @@ def test_vectors_of_other_libraries_are_taken_over_and_not_called_exact(built, t
 @pytest.mark.parametrize(("cores", "goes_on"), [(2, True), (1, False)])
 def test_pieces_of_a_run_on_other_threads_are_not_mixed_in(built, tmp_path, texts, monkeypatch, cores, goes_on):
     corpus_of(tmp_path, texts)
-    monkeypatch.setattr(embed_vectors, "_CHUNK", 100)
+    monkeypatch.setattr(encode_corpus, "_CHUNK", 100)
     monkeypatch.setattr(encoders, "cpu_count", lambda: 2)
-    plain, chunks = embed_vectors._figures_of, []
+    plain, chunks = stage._figures_of, []
 
     def dying(chunk):
         chunks.append(chunk)
@@ -108,7 +109,7 @@ def test_pieces_of_a_run_on_other_threads_are_not_mixed_in(built, tmp_path, text
         return plain(chunk)
 
     settings = {"threads": 0, "checkpoint_seconds": 1e-9}
-    monkeypatch.setattr(embed_vectors, "_figures_of", dying)
+    monkeypatch.setattr(stage, "_figures_of", dying)
     with pytest.raises(KeyboardInterrupt):
         embedded(built / "words", tmp_path, **settings)
     monkeypatch.setattr(encoders, "cpu_count", lambda: cores)

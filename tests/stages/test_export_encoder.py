@@ -1,4 +1,4 @@
-"""Encoders in other programs: the same vectors in sentence-transformers and in onnxruntime."""
+"""Encoders in other programs: the same vectors in sentence-transformers, and in a graph that torch makes of its folder."""
 
 import json
 from pathlib import Path
@@ -16,13 +16,14 @@ from wordpipe.artifacts.reader import Artifact
 from wordpipe.cli.app import app
 from wordpipe.errors import ArtifactError, ConfigError, StorageError
 from wordpipe.model.styles import Style
-from wordpipe.sentences.sif import sum_segments
+from wordpipe.sentences.word_encoder import sum_segments
 from wordpipe.settings import Settings
 from wordpipe.stages import export as stage
 from wordpipe.stages.encoders import carried_encoder
 from wordpipe.stages.export_encoder import encoder_files
 from wordpipe.stages.making import making
 
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 TEXTS = ["the bees fly home", "home", "  a bee and the hive.  ", "the the unseen the", "fly " * 30]
 WORDS = ["the", "bees", "bee", "fly", "home", "a", "and", "hive", "."]
 
@@ -80,18 +81,6 @@ def in_sentence_transformers(folder: Path, texts: list[str]) -> np.ndarray:
     from sentence_transformers import SentenceTransformer
 
     return SentenceTransformer(str(folder), device="cpu").encode(texts)
-
-
-def in_onnxruntime(folder: Path, texts: list[str], *, special: bool) -> np.ndarray:
-    import onnxruntime
-
-    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-    tokenizer.no_truncation()
-    tokenizer.enable_padding(pad_id=0)
-    read = tokenizer.encode_batch(texts, add_special_tokens=special)
-    session = onnxruntime.InferenceSession(folder / "model.onnx", providers=["CPUExecutionProvider"])
-    fed = {"input_ids": [one.ids for one in read], "attention_mask": [one.attention_mask for one in read]}
-    return session.run(None, {name: np.array(rows, np.int64) for name, rows in fed.items()})[0]
 
 
 def test_what_is_found_in_artifacts(tmp_path):
@@ -161,18 +150,6 @@ def test_word_vectors_are_a_static_embedding(pooling, built, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_static_graph(tmp_path, handbook):
-    artifact, table_VD = static(tmp_path / "static")
-    assert stage.export(artifact, "onnx", tmp_path / "out")["difference"] < 1e-5
-    found_ND = in_onnxruntime(tmp_path / "out", TEXTS, special=False)
-    np.testing.assert_allclose(found_ND, static_vectors(table_VD, TEXTS), atol=1e-5)
-    made = sentences_of(artifact, tmp_path / "sentences", handbook, transform="whiten", dims=3)
-    stage.export(made, "onnx", tmp_path / "turned")
-    found_ND = in_onnxruntime(tmp_path / "turned", TEXTS, special=False)
-    np.testing.assert_allclose(found_ND, ours(made, TEXTS), atol=1e-4)
-
-
-@pytest.mark.slow
 def test_word_weights_are_those_of_sentence_transformers(tmp_path):
     files = model_files(word_tokenizer(ROLES).to_str().encode(), "encoder")
     weights_V = np.random.default_rng(2).uniform(0.1, 2, 448).astype(np.float32)
@@ -210,30 +187,23 @@ def _weighted(made: Path, weights_V: np.ndarray) -> np.ndarray:
         ("decoder", "modern", {"pooling": "max", "transform": "none"}),
     ],
 )
-def test_the_graph_gives_the_same_vectors(architecture, style, settings, tmp_path, handbook):
+@pytest.mark.filterwarnings("ignore")  # of torch's, on its own workings
+def test_torch_makes_a_graph_of_the_folder(architecture, style, settings, tmp_path, handbook, monkeypatch):
+    for name in ("onnx", "onnxscript", "onnxruntime"):
+        pytest.importorskip(name)
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    from int8 import session, write_graph
+
     made = sentences_of(model(tmp_path / "model", style, architecture), tmp_path / "sentences", handbook, **settings)
-    written = stage.export(made, "onnx", tmp_path / "out")
-    assert written["difference"] < 1e-4
-    found_ND = in_onnxruntime(tmp_path / "out", TEXTS, special=True)
-    np.testing.assert_allclose(found_ND, ours(made, TEXTS), atol=1e-4)
-    graph = (tmp_path / "out" / "model.onnx").read_bytes()
-    assert b".py" not in graph  # no paths of the machine that made it
-    stage.export(made, "onnx", tmp_path / "again")
-    assert (tmp_path / "again" / "model.onnx").read_bytes() == graph
+    stage.export(made, "sentence-transformers", tmp_path / "out")
+    write_graph(tmp_path / "out", tmp_path / "model.onnx")
+    encode = session(tmp_path / "model.onnx", Tokenizer.from_file(str(tmp_path / "out" / "tokenizer.json")), 2)
+    np.testing.assert_allclose(encode(TEXTS), ours(made, TEXTS), atol=1e-4)
+    np.testing.assert_allclose(encode(TEXTS), in_sentence_transformers(tmp_path / "out", TEXTS), atol=1e-5)
 
 
-@pytest.mark.slow
-def test_a_graph_that_gives_other_vectors_is_not_published(tmp_path, monkeypatch):
-    made = model(tmp_path / "model")
-    monkeypatch.setattr("wordpipe.stages.export_onnx._run", lambda *_, **__: np.zeros((1, 32), np.float32))
-    with pytest.raises(ArtifactError, match="the exported graph gives other vectors"):
-        stage.export(made, "onnx", tmp_path / "out")
-    assert not (tmp_path / "out").exists()
-
-
-def test_an_output_that_may_not_be_replaced_is_refused_before_the_graph_is_made(tmp_path, monkeypatch):
-    made, called = static(tmp_path / "static")[0], []
-    monkeypatch.setattr("wordpipe.stages.export_onnx.onnx_folder", lambda *_: called.append(1))
+def test_an_output_that_may_not_be_replaced_is_refused(tmp_path):
+    made = static(tmp_path / "static")[0]
     (tmp_path / "notes.txt").write_text("mine")
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "letter").write_text("mine")
@@ -244,29 +214,12 @@ def test_an_output_that_may_not_be_replaced_is_refused_before_the_graph_is_made(
         ("link", "a file or a link"),
     ):
         with pytest.raises(StorageError, match=message):
-            stage.export(made, "onnx", tmp_path / name)
+            stage.export(made, "sentence-transformers", tmp_path / name)
     with pytest.raises(ConfigError, match="inside another artifact"):
-        stage.export(made, "onnx", made / "graph")
-    assert not called
+        stage.export(made, "sentence-transformers", made / "folder")
     assert (tmp_path / "notes.txt").read_text() == (tmp_path / "folder" / "letter").read_text() == "mine"
 
 
-def test_a_package_that_is_not_installed_is_named_before_the_graph_is_made(tmp_path, monkeypatch):
-    called: list[int] = []
-    monkeypatch.setattr("wordpipe.stages.export_onnx.onnx_folder", lambda *_: called.append(1))
-    monkeypatch.setattr("wordpipe.stages.export_onnx.find_spec", lambda name: None if name == "onnxruntime" else 1)
-    with pytest.raises(ConfigError, match="not installed; got onnxruntime") as refused:
+def test_a_format_that_was_removed_is_named(tmp_path):
+    with pytest.raises(ConfigError, match="to = onnx was removed: export it --to sentence-transformers"):
         stage.export(static(tmp_path / "static")[0], "onnx", tmp_path / "out")
-    assert "wordpipe[onnx]" in (refused.value.hint or "")
-    assert not called
-
-
-def test_missing_packages_are_named(tmp_path, monkeypatch):
-    def missing(*_, **__):
-        raise ModuleNotFoundError("No module named 'onnxscript'", name="onnxscript")
-
-    made = model(tmp_path / "model")
-    monkeypatch.setattr("torch.onnx.export", missing)
-    with pytest.raises(ConfigError, match="not installed; got onnxscript") as refused:
-        stage.export(made, "onnx", tmp_path / "out")
-    assert "wordpipe[onnx]" in (refused.value.hint or "")

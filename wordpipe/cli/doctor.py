@@ -1,7 +1,6 @@
 """`wordpipe doctor`: a space of vectors before and after each transform, in a table for people, or as JSON."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ __all__ = ["doctor"]
 
 _NAMES = {"none": "as it is", "centre": "centre", "remove-components": "remove-components", "whiten": "whiten"}
 _MARKS = {"healthy": "", "weak": " ?", "sick": " !"}
+_FORMS = {"effective_rank": ".1f", "orphans": ".1%", "twins": ".1%", "dead_dimensions": ","}
 
 
 @click.command(
@@ -63,40 +63,34 @@ def doctor(
 
 def _print(found: dict[str, Any]) -> None:
     from wordpipe.cli.tables import console, new_table
-    from wordpipe.sentences.verdicts import NORMS
+    from wordpipe.stages.doctor import NORMS
 
-    screen, spaces = console(), found["spaces"]
+    screen, spaces, verdicts = console(), found["spaces"], found["verdicts"]
     screen.print(_counted(found))
     table = new_table("", *(_NAMES[kind] for kind in spaces), "healthy")
-    states = {kind: {one["name"]: one["state"] for one in verdicts} for kind, verdicts in found["verdicts"].items()}
-    for norm in NORMS:
-        cells = [_cell(norm.name, spaces[kind]) + _MARKS[states[kind].get(norm.name, "healthy")] for kind in spaces]
-        what = norm.what.replace("text", "word") if found["kind"] == "words" else norm.what
-        table.add_row(what, *cells, norm.healthy)
-    for name, what in (("length_told", "length told (R²)"), ("frequency_told", "word frequency told (R²)")):
-        table.add_row(what, *(_cell(name, figures) for figures in spaces.values()), "")
+    marks = {(kind, one["name"]): _MARKS[one["state"]] for kind in spaces for one in verdicts[kind]}
+    lines = [(norm.name, _said(norm.what, found), norm.healthy) for norm in NORMS]
+    told = [("length_told", "length told (R²)", ""), ("frequency_told", "word frequency told (R²)", "")]
+    for name, what, healthy in [*lines, *told]:
+        table.add_row(what, *(_cell(name, spaces[kind]) + marks.get((kind, name), "") for kind in spaces), healthy)
     screen.print(table)
-    for verdict in found["verdicts"]["none"]:
-        says = verdict["says"].replace("text", "word") if found["kind"] == "words" else verdict["says"]
-        screen.print(f"{verdict['state']:<8} {says}")
-    for line in _conclusions(found):
+    for verdict in verdicts["none"]:
+        screen.print(f"{verdict['state']:<8} {_said(verdict['says'], found)}")
+    first = [found["train_first"]] if found["train_first"] else []
+    # of words that have hardly been trained, that alone
+    for line in first if first and found["kind"] == "words" else [*first, _conclusion(found)]:
         screen.print(line)
 
 
-_FORMS: dict[str, Callable[[float], str]] = {
-    "effective_rank": "{:.1f}".format,
-    "orphans": "{:.1%}".format,
-    "twins": "{:.1%}".format,
-    "dead_dimensions": "{:,}".format,
-}
+def _said(what: str, found: dict[str, Any]) -> str:
+    return what.replace("text", "word") if found["kind"] == "words" else what
 
 
 def _cell(name: str, figures: dict[str, Any]) -> str:
     """One figure; the rank with the number of dimensions that it is out of."""
-    value = figures[name]
-    if value is None:
+    if figures[name] is None:
         return "–"
-    shown = _FORMS.get(name, "{:.3f}".format)(value)
+    shown = format(figures[name], _FORMS.get(name, ".3f"))
     return f"{shown} of {figures['dim']:,}" if name == "effective_rank" else shown
 
 
@@ -106,41 +100,29 @@ def _counted(found: dict[str, Any]) -> str:
     parts = [f"{counted(counts['rows'], 'vectors')} of {found['dim']:,} numbers, {counts['sampled']:,} looked at"]
     parts.append(f"lengths {norms['shortest']:.3g} to {norms['longest']:.3g}")
     for name, what in (("not_finite", "NOT FINITE"), ("zero", "zero"), ("repeated_vectors", "equal to an earlier one")):
-        if counts[name]:
-            parts.append(f"{counts[name]:,} {what}")
-    if counts["repeated_texts"]:
-        parts.append(f"{counted(counts['repeated_texts'], 'repeated texts')}")
+        parts += [f"{counts[name]:,} {what}"] if counts[name] else []
+    parts += [f"{counted(counts['repeated_texts'], 'repeated texts')}"] if counts["repeated_texts"] else []
     return "; ".join(parts)
-
-
-def _conclusions(found: dict[str, Any]) -> list[str]:
-    """What to do; of words that have hardly been trained, that alone."""
-    first = [found["train_first"]] if found["train_first"] else []
-    return first if first and found["kind"] == "words" else [*first, _conclusion(found)]
 
 
 def _conclusion(found: dict[str, Any]) -> str:
     """What the transforms bring."""
-    states = {kind: [one["state"] for one in verdicts] for kind, verdicts in found["verdicts"].items()}
-    now = states["none"]
+    ill = {
+        kind: [one["state"] for one in some if one["state"] != "healthy"] for kind, some in found["verdicts"].items()
+    }
     if found["mend"] is None:
-        if "sick" in now:
+        if "sick" in ill["none"]:
             return "No transform mends this: train longer, or by `wordpipe train contrastive`."
-        return "The space is healthy." if "weak" not in now else "Nothing is sick: leave it as it is."
+        return "Nothing is sick: leave it as it is." if ill["none"] else "The space is healthy."
     best = found["mend"]["transform"]
-    left = [state for state in states[best] if state != "healthy"]
-    told = f"{sum(state != 'healthy' for state in now)} complaints now, {len(left)} after {best}"
-    return f"{told}:\n  {found['mend']['command']}"
+    return f"{len(ill['none'])} complaints now, {len(ill[best])} after {best}:\n  {found['mend']['command']}"
 
 
 def _remarks(found: dict[str, Any]) -> list[str]:
     """What the figures rest on."""
-    lines = []
-    if found["transform"] not in (None, "none"):
-        lines.append(
-            f"these vectors went through {found['transform']} already; the columns show what comes on top of it"
-        )
-    missing = [name for name in _NAMES if name not in found["spaces"]]
-    if missing:
+    lines, was = [], found["transform"]
+    if was not in (None, "none"):
+        lines.append(f"these vectors went through {was} already; the columns show what comes on top of it")
+    if missing := [name for name in _NAMES if name not in found["spaces"]]:
         lines.append(f"not tried, as the sample is too small or too flat for it: {', '.join(missing)}")
     return lines

@@ -1,7 +1,7 @@
 """`wordpipe evaluate sts`: correlations in tables for people, or as JSON."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -84,13 +84,13 @@ def sts(
     if as_json:
         click.echo(json.dumps(found, ensure_ascii=False))
         return
-    _print(found, measure="pearson" if pearson else "spearman", parts=parts)
+    _print(found, "pearson" if pearson else "spearman", parts=parts)
     if not quiet:
         for line in _remarks(found):
             say(line)
 
 
-def _print(found: dict[str, Any], *, measure: str, parts: bool) -> None:
+def _print(found: dict[str, Any], measure: str, *, parts: bool) -> None:
     from wordpipe.cli.tables import console
 
     screen = console()
@@ -99,29 +99,25 @@ def _print(found: dict[str, Any], *, measure: str, parts: bool) -> None:
         screen.print(table)
 
 
+def _name(one: dict[str, Any]) -> str:
+    return _HEADS.get(one["system"]) or short_name(one["name"], _NAME_WIDTH)
+
+
 def _table(systems: Sequence[dict[str, Any]], measure: str, *, parts: bool) -> "Table":
-    """One line per set, one column per system."""
+    """The figure of each set, its interval and its parts; one column per system."""
     from wordpipe.cli.tables import new_table
 
-    table = new_table("", *(_HEADS.get(one["system"]) or short_name(one["name"], _NAME_WIDTH) for one in systems))
+    table = new_table("", *map(_name, systems))
     for same in zip(*(one["sets"] for one in systems), strict=True):
-        for label, cells in _lines(same, measure, parts=parts):
-            table.add_row(label, *cells)
+        label = f"{short_name(same[0]['name'], _NAME_WIDTH)} ({counted(same[0]['pairs'], 'pairs')})"
+        table.add_row(label, *(_figure(one[measure]) for one in same))
+        if same[0][f"{measure}_interval"] is not None:
+            table.add_row("  95 %", *(_range(one[f"{measure}_interval"]) for one in same))
+        for part in zip(*(one.get("parts", []) for one in same), strict=True) if parts else ():
+            table.add_row(f"  {short_name(part[0]['name'], _NAME_WIDTH)}", *(_figure(one[measure]) for one in part))
     if len(systems[0]["sets"]) > 1:
         table.add_row("mean of the sets", *(_figure(one["metrics"][measure]) for one in systems))
     return table
-
-
-def _lines(same: Sequence[dict[str, Any]], measure: str, *, parts: bool) -> Iterator[tuple[str, list[str]]]:
-    """The lines of one set: its figure for every system, the interval, and its parts."""
-    yield (
-        f"{short_name(same[0]['name'], _NAME_WIDTH)} ({counted(same[0]['pairs'], 'pairs')})",
-        [_figure(one[measure]) for one in same],
-    )
-    if same[0][f"{measure}_interval"] is not None:
-        yield "  95 %", [_range(one[f"{measure}_interval"]) for one in same]
-    for part in zip(*(one.get("parts", []) for one in same), strict=True) if parts else ():
-        yield f"  {short_name(part[0]['name'], _NAME_WIDTH)}", [_figure(one[measure]) for one in part]
 
 
 def _figure(value: float | None) -> str:
@@ -135,17 +131,14 @@ def _range(interval: Sequence[float] | None) -> str:
 def _remarks(found: dict[str, Any]) -> list[str]:
     """What the table does not say: sentences and words that a system knows nothing of, and what was passed over."""
     lines = []
-    for one in found["systems"]:
-        name = _HEADS.get(one["system"]) or short_name(one["name"], _NAME_WIDTH)
-        for judged in one["sets"]:
-            if (count := judged["sentences_without_vector"]) > 0:
-                lines.append(
-                    f"{name}: {counted(count, 'sentences')} of {judged['name']} without a vector: pairs count as 0"
-                )
-            if (words := judged["unknown_words"])["count"]:
-                first, all_of_them = words["first"][:_UNKNOWN_SHOWN], len(words["first"]) <= _UNKNOWN_SHOWN
-                shown = ", ".join(first if all_of_them else [*first, "…"])
-                lines.append(f"{name}: {counted(words['count'], 'unknown words')} in {judged['name']}: {shown}")
+    for one, judged in ((system, judged) for system in found["systems"] for judged in system["sets"]):
+        if (count := judged["sentences_without_vector"]) > 0:
+            without = f"{counted(count, 'sentences')} of {judged['name']} without a vector"
+            lines.append(f"{_name(one)}: {without}: pairs count as 0")
+        if (words := judged["unknown_words"])["count"]:
+            shown = [*words["first"][:_UNKNOWN_SHOWN], *(["…"] if len(words["first"]) > _UNKNOWN_SHOWN else [])]
+            unknown = f"{counted(words['count'], 'unknown words')} in {judged['name']}"
+            lines.append(f"{_name(one)}: {unknown}: {', '.join(shown)}")
     if unscored := sum(one["unscored"] for one in found["sets"]):
         lines.append(f"{counted(unscored, 'pairs')} without a score left out")
     if found["skipped"]:

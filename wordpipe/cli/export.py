@@ -12,7 +12,7 @@ from wordpipe.cli.output import counted, human_bytes, say
 __all__ = ["export"]
 
 FORMATS = (
-    "word2vec-text", "word2vec-binary", "glove", "numpy", "projector", "npy", "sentence-transformers", "onnx",
+    "word2vec-text", "word2vec-binary", "glove", "numpy", "projector", "npy", "sentence-transformers",
     "tokenizer-json", "vocab-txt", "vocab-merges", "transformers", "tiktoken",
 )  # fmt: skip
 EXAMPLE = """wordpipe export run/words --to word2vec-text -o words.txt
@@ -32,7 +32,6 @@ sentences, or an index (its vectors, in order; rows are named by their number):
   npy, projector, word2vec-text, word2vec-binary
 a model, sentences, or an index (its encoder, with pooling and transform):
   sentence-transformers  a folder that SentenceTransformer(FOLDER) loads, with the same vectors
-  onnx                   a folder with model.onnx: token ids and mask in, unit vectors out; checked on texts first
 tokens, or a model (its tokenizer):
   tokenizer-json   a file, for Hugging Face tokenizers
   transformers     a folder, for AutoTokenizer
@@ -53,15 +52,13 @@ export: its folder is a Hugging Face folder as it is.
     quiet="Print nothing but errors.",
 )
 @click.argument("artifact", type=click.Path(path_type=Path))
-@click.option(
-    "--to", "form", type=click.Choice(FORMATS), required=True, help="The format; see above what goes with what."
-)
+@click.option("--to", type=click.Choice(FORMATS), required=True, help="The format; see above what goes with what.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The file or folder to write.")
-def export(artifact: Path, form: str, output: Path, as_json: bool, quiet: bool) -> None:
+def export(artifact: Path, to: str, output: Path, as_json: bool, quiet: bool) -> None:
     """Write vectors, an encoder or a tokenizer in the format of another program."""
     from wordpipe.stages import export as stage
 
-    written = stage.export(artifact, form, output)
+    written = stage.export(artifact, to, output)
     if as_json:
         click.echo(json.dumps(written, ensure_ascii=False))
     elif not quiet:
@@ -74,9 +71,8 @@ def _held(written: dict[str, Any]) -> str:
     """What was written, in a few words."""
     if "encoder" in written:
         transform = "" if written["transform"] == "none" else f", {written['transform']}"
-        checked = f", checked: vectors differ by {written['difference']:.1g}" if "difference" in written else ""
         pooling = "" if written["encoder"] == "static" else f" ({written['pooling']} pooling{transform})"
-        return f"{written['encoder']} encoder of {written['dim']} numbers{pooling}{checked}"
+        return f"{written['encoder']} encoder of {written['dim']} numbers{pooling}"
     for what in ("words", "vectors"):
         if what in written:
             return f"{counted(written[what], what)} of {written['dim']} numbers"

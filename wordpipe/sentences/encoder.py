@@ -1,14 +1,20 @@
-"""What every encoder of texts offers, and what it gives."""
+"""What every encoder of texts offers, what it gives, and how it is saved and loaded."""
 
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from wordpipe.errors import ArtifactError
 from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.sentences.transforms import MIN_TEXTS, Transform, TransformKind
+
+if TYPE_CHECKING:
+    from wordpipe.sentences.transformer_encoder import ModelParts
+    from wordpipe.sentences.word_encoder import WordSplit
 
 __all__ = [
     "ENCODER_FILE",
@@ -20,7 +26,10 @@ __all__ = [
     "TextParts",
     "Write",
     "in_pieces",
+    "joined",
     "learned_from_pairs",
+    "load_encoder",
+    "save_facts",
     "transform_kind",
 ]
 
@@ -78,14 +87,18 @@ def in_pieces(
             pieces.append(encode(texts[first:number]))
             first, size = number, 0
         size += len(text)
-    pieces.append(encode(texts[first:]))
-    if len(pieces) == 1:
-        return pieces[0]
+    return joined([*pieces, encode(texts[first:])])
+
+
+def joined(batches: Sequence[EncodedBatch]) -> EncodedBatch:
+    """Batches as one; a single one as it is."""
+    if len(batches) == 1:
+        return batches[0]
     return EncodedBatch(
-        np.concatenate([piece.vectors for piece in pieces]),
-        np.concatenate([piece.empty for piece in pieces]),
-        [words for piece in pieces for words in piece.unknown],
-        np.concatenate([piece.windows for piece in pieces]),
+        np.concatenate([batch.vectors for batch in batches]),
+        np.concatenate([batch.empty for batch in batches]),
+        [words for batch in batches for words in batch.unknown],
+        np.concatenate([batch.windows for batch in batches]),
     )
 
 
@@ -164,3 +177,61 @@ def transform_kind(
     if encoder != "transformer" or contrastive or texts < MIN_TEXTS:
         return "none"
     return "whiten" if texts >= dim else "centre"
+
+
+def save_facts(write: Write, encoder: TextEncoder, settings: EmbedSettings, **own: Any) -> None:
+    """Write encoder.json and transform.safetensors, which `load_encoder` begins with.
+
+    Args:
+        write: takes a file's name and content.
+        encoder: gives kind, pooling, width, transform and identity.
+        settings: what it was made with.
+        own: what else this kind needs to be loaded, or has otherwise than the others, as JSON values.
+    """
+    about = {
+        "kind": encoder.kind,
+        "pooling": encoder.pooling,
+        "dim": encoder.dim,
+        "transform": encoder.transform.kind,
+        "settings": settings.carried(),
+        "identity": encoder.identity,
+    }
+    write(ENCODER_FILE, json.dumps(about | own, indent=2, sort_keys=True).encode())
+    write(TRANSFORM_FILE, encoder.transform.to_bytes())
+
+
+def load_encoder(
+    read: Read,
+    *,
+    open_words: "Callable[[Mapping[str, Any]], WordSplit]",
+    open_model: "Callable[[Mapping[str, Any]], ModelParts]",
+) -> TextEncoder:
+    """Load what `save` wrote.
+
+    Args:
+        read: gives the bytes of a file by name.
+        open_words: gives the word splitter, from the identity that the encoder was saved with.
+        open_model: gives model, tokenizer and the weights of tokens, likewise.
+
+    Raises:
+        ArtifactError: encoder.json is not one of ours.
+    """
+    try:
+        about = json.loads(read(ENCODER_FILE))
+        kind, identity = about["kind"], about["identity"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise ArtifactError("not a readable encoder", where=ENCODER_FILE, got=error) from None
+    if kind == "words":
+        from wordpipe.sentences.word_encoder import WordEncoder
+
+        return WordEncoder.load(about, read, open_words(identity))
+    if kind == "static":
+        from wordpipe.sentences.static_encoder import StaticEncoder
+
+        return StaticEncoder.load(about, read)
+    if kind == "transformer":
+        from wordpipe.sentences.transformer_encoder import TransformerEncoder
+
+        return TransformerEncoder.load(about, read, open_model(identity))
+    known = "words, static or transformer"
+    raise ArtifactError("unknown kind of encoder", where=ENCODER_FILE, got=kind, expected=known)

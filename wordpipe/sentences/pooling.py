@@ -5,7 +5,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["LINEAR", "Pooling", "merge_windows", "pool_rows", "shares_of"]
+__all__ = ["LINEAR", "Floats", "Pooling", "merge_windows", "pool_rows", "shares_of"]
 
 Pooling = Literal["mean", "cls", "max", "first-last", "weighted"]
 Floats = npt.NDArray[np.float32]
@@ -14,9 +14,8 @@ Ids = npt.NDArray[np.int64]
 LINEAR: tuple[Pooling, ...] = ("mean", "first-last", "weighted")
 """Poolings that are a sum over tokens."""
 
-_LEAST = (
-    1e-9  # of a window's weights, as in sentence-transformers: one whose tokens all weigh nothing gets a zero vector
-)
+# of a window's weights, as in sentence-transformers: one whose tokens all weigh nothing gets a zero vector
+_LEAST = 1e-9
 
 
 def pool_rows(

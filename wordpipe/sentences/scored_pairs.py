@@ -11,7 +11,6 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -25,16 +24,14 @@ _SHOWN = 60  # characters of a wrong line
 _MOST = 0.9  # share of rows that say what a column is; the others are then named as wrong
 _PAIR_NAMES = ("sentence", "sent", "text", "s", "string", "phrase", "question", "sentences")
 _SCORE_NAMES = (
-    "relatednessscore",
-    "similarityscore",
-    "score",
-    "similarity",
-    "relatedness",
-    "goldscore",
-    "gold",
-    "label",
-)
+    "relatednessscore", "similarityscore", "score", "similarity", "relatedness", "goldscore", "gold", "label",
+)  # fmt: skip
 _EXPECTED = "two sentences and a score, as columns of a csv or tsv file or as JSON Lines"
+
+_Row = tuple[int, list[str]]
+"""The line on which a row ends, from 1, and its cells."""
+_Columns = tuple[int, int, int]
+"""Where one sentence, the other and the score are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,21 +54,6 @@ class ScoredPairs:
         return len(self.first)
 
 
-_Row = tuple[int, list[str]]
-"""The line on which a row ends, from 1, and its cells."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Columns:
-    first: int
-    second: int
-    score: int
-
-    @property
-    def width(self) -> int:
-        return max(self.first, self.second, self.score) + 1
-
-
 def read_scored_pairs(data: bytes, where: str, scores: bytes | None = None) -> ScoredPairs:
     """Read a set.
 
@@ -85,18 +67,17 @@ def read_scored_pairs(data: bytes, where: str, scores: bytes | None = None) -> S
     """
     text = _decoded(data, where)
     if scores is not None:
-        return _pairs(_beside(text, _decoded(scores, where), where), _Columns(0, 1, 2), where)
+        return _pairs(_beside(text, _decoded(scores, where), where), (0, 1, 2), where)
     if text.lstrip().startswith("{"):
-        return _pairs([*_json_rows(text, where)], _Columns(0, 1, 2), where)
+        return _pairs([*_json_rows(text, where)], (0, 1, 2), where)
     rows = [*_rows(text, where)]
     if not rows:
         hint = "a line of such a file: A man sings.,A man is singing.,4.8"
         raise InputError("there is no pair of sentences in it", where=where, expected=_EXPECTED, hint=hint)
-    columns = _by_name(rows[0][1])
-    if columns is not None:
+    if (columns := _by_name(rows[0][1])) is not None:
         return _pairs(rows[1:], columns, where)
     columns = _by_shape([cells for _, cells in rows[1:] or rows], where)  # the first may be a header of other names
-    headed = len(rows) > 1 and len(rows[0][1]) >= columns.width and not any(map(_is_number, rows[0][1]))
+    headed = len(rows) > 1 and len(rows[0][1]) > max(columns) and not any(map(_is_number, rows[0][1]))
     return _pairs(rows[1:] if headed else rows, columns, where)
 
 
@@ -131,10 +112,8 @@ def _beside(text: str, scores: str, where: str) -> list[_Row]:
     if len(numbers) > len(pairs):
         raise InputError("more scores than pairs", where=where, got=f"{len(numbers)} lines", expected=len(pairs))
     numbers += [""] * (len(pairs) - len(numbers))  # pairs at the end without a score
-    both = enumerate(zip(pairs, numbers, strict=True), start=1)
-    return [
-        (line, [*[cell.strip() for cell in f"{pair}\t".split("\t")[:2]], score.strip()]) for line, (pair, score) in both
-    ]
+    cells = [[*f"{pair}\t".split("\t")[:2], score] for pair, score in zip(pairs, numbers, strict=True)]
+    return [(line, [cell.strip() for cell in some]) for line, some in enumerate(cells, start=1)]
 
 
 def _json_rows(text: str, where: str) -> Iterator[_Row]:
@@ -147,10 +126,9 @@ def _json_rows(text: str, where: str) -> Iterator[_Row]:
             raise InputError("not a line of JSON", where=f"{where}:{number}", got=error) from None
         columns = _by_name([*record]) if isinstance(record, dict) else None
         if columns is None:
-            _wrong(where, number, line, "an object with sentence1, sentence2 and score")
+            raise _wrong(where, number, line, "an object with sentence1, sentence2 and score")
         values = [*record.values()]
-        cells = [values[place] for place in (columns.first, columns.second, columns.score)]
-        yield number, ["" if cell is None else str(cell) for cell in cells]
+        yield number, ["" if values[place] is None else str(values[place]) for place in columns]
 
 
 def _by_name(header: Sequence[str]) -> _Columns | None:
@@ -159,9 +137,7 @@ def _by_name(header: Sequence[str]) -> _Columns | None:
     pairs = [(f"{stem}{one}", f"{stem}{two}") for stem in _PAIR_NAMES for one, two in ("12", "ab")]
     pair = next((both for both in pairs if all(name in place_of for name in both)), None)
     score = next((name for name in _SCORE_NAMES if name in place_of), None)
-    if pair is None or score is None:
-        return None
-    return _Columns(place_of[pair[0]], place_of[pair[1]], place_of[score])
+    return None if pair is None or score is None else (place_of[pair[0]], place_of[pair[1]], place_of[score])
 
 
 def _by_shape(rows: Sequence[Sequence[str]], where: str) -> _Columns:
@@ -172,17 +148,20 @@ def _by_shape(rows: Sequence[Sequence[str]], where: str) -> _Columns:
     """
     widths = sorted(len(cells) for cells in rows)
     width = widths[int(len(widths) * (1 - _MOST))]
-    whole = [cells for cells in rows if len(cells) >= width]
-    columns = [[cells[place] for cells in whole] for place in range(width)]
-    numeric = [_is_numeric([cell for cell in column if cell]) for column in columns]
+    columns = [[cells[place] for cells in rows if len(cells) >= width] for place in range(width)]
+    filled = [[cell for cell in column if cell] for column in columns]
+    numeric = [bool(some) and sum(map(_is_number, some)) >= _MOST * len(some) for some in filled]
     length = [sum(map(len, column)) for column in columns]
     pairs = [place for place in range(width - 1) if not numeric[place] and not numeric[place + 1]]
     if not pairs:
         raise InputError("no two columns of sentences side by side", where=where, expected=_EXPECTED)
     first = max(pairs, key=lambda place: min(length[place], length[place + 1]))
     scores = [place for place in (first - 1, first + 2) if 0 <= place < width and numeric[place]]
-    if len(scores) == 2:  # one of them may number the pairs
-        scores = [place for place in scores if not _numbers_rows(columns[place])]
+    if len(scores) == 2:  # one of them may number the pairs, by different whole numbers
+        scores = [
+            place for place in scores
+            if len({*columns[place]}) < len(columns[place]) or any("." in cell for cell in columns[place])
+        ]  # fmt: skip
     if len(scores) != 1:
         raise InputError(
             "no column of scores before or after the sentences" if not scores else "two columns could be the score",
@@ -190,31 +169,22 @@ def _by_shape(rows: Sequence[Sequence[str]], where: str) -> _Columns:
             expected=_EXPECTED,
             hint="name the columns in a first line: sentence1, sentence2, score",
         )
-    return _Columns(first, first + 1, scores[0])
-
-
-def _is_numeric(filled: Sequence[str]) -> bool:
-    return bool(filled) and sum(map(_is_number, filled)) >= _MOST * len(filled)
-
-
-def _numbers_rows(column: Sequence[str]) -> bool:
-    """Whether a column holds different whole numbers."""
-    return len({*column}) == len(column) and not any("." in cell for cell in column)
+    return first, first + 1, scores[0]
 
 
 def _pairs(rows: Sequence[_Row], columns: _Columns, where: str) -> ScoredPairs:
     first, second, scores, unscored = [], [], [], 0
     for line, cells in rows:
-        if len(cells) < columns.width:
-            _wrong(where, line, "\t".join(cells), f"at least {columns.width} columns")
-        one, two, score = cells[columns.first], cells[columns.second], cells[columns.score]
+        if len(cells) <= max(columns):
+            raise _wrong(where, line, "\t".join(cells), f"at least {max(columns) + 1} columns")
+        one, two, score = (cells[place] for place in columns)
         if not score:
             unscored += 1
             continue
         if not _is_number(score):
-            _wrong(where, line, "\t".join(cells), f"a score where {score[:_SHOWN]!r} stands")
+            raise _wrong(where, line, "\t".join(cells), f"a score where {score[:_SHOWN]!r} stands")
         if not one or not two:
-            _wrong(where, line, "\t".join(cells), "two sentences")
+            raise _wrong(where, line, "\t".join(cells), "two sentences")
         first.append(one)
         second.append(two)
         scores.append(float(score))
@@ -227,6 +197,6 @@ def _is_number(cell: str) -> bool:
     return _NUMBER.fullmatch(cell) is not None
 
 
-def _wrong(where: str, line: int, row: str, expected: str) -> NoReturn:
+def _wrong(where: str, line: int, row: str, expected: str) -> InputError:
     shown = row if len(row) <= _SHOWN else row[: _SHOWN - 1] + "…"
-    raise InputError("this line does not belong", where=f"{where}:{line}", got=repr(shown), expected=expected)
+    return InputError("this line does not belong", where=f"{where}:{line}", got=repr(shown), expected=expected)

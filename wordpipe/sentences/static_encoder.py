@@ -1,15 +1,21 @@
 """Texts to vectors by a table that was trained on texts: as fast as reading, and what a contrastive training made of words.
 
-A text's vector is the sum of its words' (or tokens') rows at length 1; how much a word counts is in the length of its row.
+A text's vector is the sum of its words' (or tokens') rows at length 1; how much a word counts is in the length of its row. A
+few texts are cut and added up in plain Python and NumPy, which needs no import of numba; many go through compiled code, a
+hundred times as fast, to the same rows and bits.
 """
 
-from collections.abc import Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
-from typing import Any
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain, pairwise
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+import regex
 import safetensors.numpy
 
 from wordpipe.errors import ArtifactError, ConfigError, DivergedError
@@ -21,16 +27,25 @@ from wordpipe.sentences.encoder import (
     Read,
     TextParts,
     Write,
+    joined,
+    save_facts,
 )
-from wordpipe.sentences.saving import save_facts
+from wordpipe.sentences.explain import shares
 from wordpipe.sentences.settings import EmbedSettings
-from wordpipe.sentences.shares import shares
-from wordpipe.sentences.static_rows import FoundRows, TextRows, TokenRows, WordRows
 from wordpipe.sentences.static_tokenizer import listed_words
 from wordpipe.sentences.transforms import Transform
 from wordpipe.tokens.formats.reading import open_tokenizer
+from wordpipe.tokens.words import WordSplitter
 
-__all__ = ["TABLE_FILE", "TENSOR", "TOKENIZER_FILE", "StaticEncoder", "static_files"]
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from tokenizers import Tokenizer
+
+    from wordpipe.tokens.cutting import Cut
+    from wordpipe.tokens.encoding import Encoder
+    from wordpipe.tokens.units import UnitTable
+
+__all__ = ["TABLE_FILE", "TENSOR", "TOKENIZER_FILE", "StaticEncoder", "TokenRows", "WordRows", "static_files"]
 
 TOKENIZER_FILE = "tokenizer.json"
 TABLE_FILE = "model.safetensors"
@@ -38,6 +53,10 @@ TENSOR = "embedding.weight"
 _FEW_ROWS = 5_000  # added up without compiled code
 _WINDOW = 128  # words per passage where none is asked for
 _PIECE = 500_000  # characters that a thread takes at once: vectors of four thousand sentences
+_FEW = 20_000  # characters cut without compiled code; the import of numba takes as long as cutting a million
+_NO_TEXT = regex.compile("[\ud800-\udfff]")
+_LOWER = np.arange(256, dtype=np.uint8)
+_LOWER[ord("A") : ord("Z") + 1] += 32
 
 
 def static_files(table_VD: npt.NDArray[np.float32], tokenizer_json: bytes) -> dict[str, bytes]:
@@ -51,6 +70,162 @@ def static_files(table_VD: npt.NDArray[np.float32], tokenizer_json: bytes) -> di
         TABLE_FILE: safetensors.numpy.save({TENSOR: np.ascontiguousarray(table_VD, np.float32)}),
         TOKENIZER_FILE: tokenizer_json,
     }
+
+
+@dataclass(frozen=True, slots=True)
+class FoundRows:
+    """The rows of N texts.
+
+    Attributes:
+        ids: (S,) int32, -1 for what has no row.
+        offsets: (N + 1,) int64, which of them are each text's.
+        unknown: what has no row, as (text, word), in order.
+    """
+
+    ids: npt.NDArray[np.int32]
+    offsets: npt.NDArray[np.int64]
+    unknown: list[tuple[int, str]]
+
+
+class TextRows(ABC):
+    """Texts to rows."""
+
+    def find(self, texts: Sequence[str], *, compiled: bool | None = None) -> FoundRows:
+        """The rows of texts, in order.
+
+        Args:
+            texts: any strings.
+            compiled: whether compiled code looks them up; None: where it pays. The result is the same.
+        """
+        if compiled is None:
+            compiled = sum(map(len, texts)) > _FEW
+        return self._find_compiled(texts) if compiled else self._find_plainly(texts)
+
+    @abstractmethod
+    def spans(self, text: str) -> tuple[list[tuple[int, int]], npt.NDArray[np.int32]]:
+        """Where each piece of a text is, in characters, and its row."""
+
+    @abstractmethod
+    def _find_plainly(self, texts: Sequence[str]) -> FoundRows: ...
+
+    @abstractmethod
+    def _find_compiled(self, texts: Sequence[str]) -> FoundRows: ...
+
+
+class WordRows(TextRows):
+    """Rows by word, for a tokenizer made by `static_tokenizer.word_tokenizer`.
+
+    Args:
+        words: the word of each row.
+        keep_case: words are as written.
+    """
+
+    def __init__(self, words: Sequence[str], *, keep_case: bool = False) -> None:
+        self._row_of = {word: row for row, word in enumerate(words)}
+        self._split = WordSplitter(keep_case=keep_case)
+        self._keep_case = keep_case
+
+    def spans(self, text: str) -> tuple[list[tuple[int, int]], npt.NDArray[np.int32]]:
+        """See `TextRows`."""
+        spans = self._split.runs(text)
+        words = [self._split.of_run(text[start:stop])[0] for start, stop in spans]
+        return spans, np.array([self._row_of.get(word, -1) for word in words], np.int32)
+
+    def _find_plainly(self, texts: Sequence[str]) -> FoundRows:
+        words = [self._split(text) for text in texts]
+        row_of = self._row_of
+        ids = np.array([row_of.get(word, -1) for word in chain.from_iterable(words)], np.int32)
+        unknown = [(text, word) for text, some in enumerate(words) for word in some if word not in row_of]
+        return FoundRows(ids, _offsets(map(len, words), len(texts)), unknown)
+
+    def _find_compiled(self, texts: Sequence[str]) -> FoundRows:
+        spans = self._cut(_strings(texts))
+        data = spans.data if self._keep_case else _LOWER[spans.data]
+        ids = np.empty(len(spans.starts), np.int32)
+        self._table.find(data, spans.starts, spans.ends, ids)
+        offsets = np.concatenate([np.zeros(1, np.int64), spans.row_ends])
+        missing = np.flatnonzero(ids < 0)
+        texts_of = np.searchsorted(offsets, missing, side="right") - 1
+        raw, starts, ends = data.tobytes(), spans.starts[missing].tolist(), spans.ends[missing].tolist()
+        unknown = []
+        for place, text, start, end in zip(missing.tolist(), texts_of.tolist(), starts, ends, strict=True):
+            word = raw[start:end].decode()
+            if not word.isascii():  # only A to Z are in lower case yet, so it may be listed after all
+                word = self._split.of_run(word)[0]
+                ids[place] = self._row_of.get(word, -1)
+            if ids[place] < 0:
+                unknown.append((text, word))
+        return FoundRows(ids, offsets, unknown)
+
+    @cached_property
+    def _cut(self) -> "Cut":
+        from wordpipe.tokens.cutting import cut_words
+
+        return cut_words()
+
+    @cached_property
+    def _table(self) -> "UnitTable":
+        from wordpipe.tokens.ragged import offsets_of
+        from wordpipe.tokens.units import UnitTable
+
+        encoded = [word.encode() for word in self._row_of]
+        offsets = offsets_of([len(word) for word in encoded]).astype(np.int32)
+        table = UnitTable()
+        data = np.frombuffer(b"".join(encoded), np.uint8)
+        table.look_up(data, offsets[:-1], offsets[1:], np.empty(len(encoded), np.int32))
+        return table
+
+
+class TokenRows(TextRows):
+    """Rows by token.
+
+    Args:
+        tokenizer: truncation and padding switched off.
+    """
+
+    def __init__(self, tokenizer: "Tokenizer") -> None:
+        self._tokenizer = tokenizer
+
+    def spans(self, text: str) -> tuple[list[tuple[int, int]], npt.NDArray[np.int32]]:
+        """See `TextRows`."""
+        encoded = self._tokenizer.encode(_sayable(text), add_special_tokens=False)
+        return [(int(start), int(stop)) for start, stop in encoded.offsets], np.array(encoded.ids, np.int32)
+
+    def _find_plainly(self, texts: Sequence[str]) -> FoundRows:
+        found = [self._tokenizer.encode(_sayable(text), add_special_tokens=False).ids for text in texts]
+        flat = np.array([*chain.from_iterable(found)], np.int32)
+        return FoundRows(flat, _offsets(map(len, found), len(texts)), [])
+
+    def _find_compiled(self, texts: Sequence[str]) -> FoundRows:
+        ids, offsets = self._encoder.for_thread().encode(_strings(texts))
+        return FoundRows(ids.astype(np.int32), offsets, [])
+
+    @cached_property
+    def _encoder(self) -> "Encoder":
+        from wordpipe.tokens.encoding import Encoder
+
+        return Encoder(self._tokenizer)
+
+
+def _sayable(text: str) -> str:
+    """The text without lone surrogates, which no encoding has."""
+    said: str = _NO_TEXT.sub("\N{REPLACEMENT CHARACTER}", text)
+    return said
+
+
+def _strings(texts: Sequence[str]) -> "pa.Array":
+    import pyarrow as pa
+
+    try:
+        return pa.array(texts, pa.string())
+    except UnicodeEncodeError:
+        return pa.array([_sayable(text) for text in texts], pa.string())
+
+
+def _offsets(lengths: Iterable[int], n: int) -> npt.NDArray[np.int64]:
+    offsets = np.zeros(n + 1, np.int64)
+    np.cumsum(np.fromiter(lengths, np.int64, n), out=offsets[1:])
+    return offsets
 
 
 class StaticEncoder:
@@ -95,27 +270,19 @@ class StaticEncoder:
         return StaticEncoder(self._files.__getitem__, self._settings, transform, self.identity)
 
     def encode(self, texts: Sequence[str]) -> EncodedBatch:
-        """Encode texts.
-
-        Raises:
-            DivergedError: a row is not finite.
-        """
+        """See `TextEncoder.encode`."""
         pieces = _pieces(texts)
         if len(pieces) == 1 or self._threads == 1:
-            return _joined([self._batch(piece) for piece in pieces])
+            return joined([self._batch(piece) for piece in pieces])
         with ThreadPoolExecutor(self._threads) as pool:
-            return _joined([*pool.map(self._batch, pieces)])
+            return joined([*pool.map(self._batch, pieces)])
 
     def lengths(self, texts: Sequence[str]) -> npt.NDArray[np.int64]:
         """Words (or tokens) of each text, unknown ones included."""
         return np.diff(self._rows.find(texts).offsets)
 
     def parts(self, text: str) -> TextParts:
-        """The words (or tokens) of a text that have a row, each with its share of the text's vector.
-
-        Raises:
-            InputError: the text has no vector.
-        """
+        """See `TextEncoder.parts`: the words (or tokens) that have a row."""
         spans, rows = self._rows.spans(text)
         known = np.flatnonzero(rows >= 0)
         vectors_PK = shares(self._table_VD[rows[known]], self.transform, text)
@@ -139,9 +306,7 @@ class StaticEncoder:
         unknown: list[list[str]] = [[] for _ in texts]
         for text, word in found.unknown:
             unknown[text].append(word)
-        if self.transform.kind == "none":
-            return EncodedBatch(unit_ND, ~filled_N, unknown, filled_N.astype(np.int64))
-        vectors_NK, empty_N = self.transform.apply(unit_ND)
+        vectors_NK, empty_N = (unit_ND, ~filled_N) if self.transform.kind == "none" else self.transform.apply(unit_ND)
         return EncodedBatch(vectors_NK, empty_N, unknown, filled_N.astype(np.int64))
 
     def _unit_sums(self, found: FoundRows) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.bool_]]:
@@ -184,17 +349,6 @@ def _pieces(texts: Sequence[str]) -> list[Sequence[str]]:
     cuts = np.unique(np.searchsorted(ends, np.arange(_PIECE, ends[-1] if len(ends) else 0, _PIECE)))
     bounds = [0, *(int(cut) for cut in cuts if 0 < cut < len(texts)), len(texts)]
     return [texts[first:last] for first, last in pairwise(bounds)]
-
-
-def _joined(batches: Sequence[EncodedBatch]) -> EncodedBatch:
-    if len(batches) == 1:
-        return batches[0]
-    return EncodedBatch(
-        np.concatenate([batch.vectors for batch in batches]),
-        np.concatenate([batch.empty for batch in batches]),
-        [words for batch in batches for words in batch.unknown],
-        np.concatenate([batch.windows for batch in batches]),
-    )
 
 
 def _table(data: bytes) -> npt.NDArray[np.float32]:

@@ -1,8 +1,7 @@
 """Hidden states by torch: packed without padding on a CPU, padded and without waiting for each other on a GPU."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
 import numpy as np
@@ -14,10 +13,10 @@ from wordpipe.errors import ConfigError
 from wordpipe.model.language_model import LanguageModel
 from wordpipe.model.packed import pack
 from wordpipe.runtime import pick_device, torch_threads
-from wordpipe.sentences.batches import padded
-from wordpipe.sentences.pooling import Pooling, pool_rows
+from wordpipe.sentences.pooling import Floats, Pooling, pool_rows
 from wordpipe.sentences.settings import EmbedSettings
-from wordpipe.sentences.states import Batches, Floats, Ids
+from wordpipe.sentences.transformer_encoder import Batches
+from wordpipe.sentences.windows import Ids, padded
 
 __all__ = ["HiddenModel", "TorchStates", "pool_hidden"]
 
@@ -32,21 +31,6 @@ class HiddenModel(Protocol):
     def encode(self, ids_BT: Tensor, mask_BT: Tensor) -> Tensor:
         """Hidden states (B, T, D) of int64 ids (B, T), where mask (B, T) bool is True."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class _Coming:
-    """Pooled vectors (B, D) that a GPU may still be working at."""
-
-    vectors: Tensor
-    arrived: torch.cuda.Event | None
-
-    def taken(self) -> Floats:
-        """The vectors, once they are there."""
-        if self.arrived is not None:
-            self.arrived.synchronize()
-        vectors: Floats = self.vectors.cpu().numpy()
-        return vectors
 
 
 class TorchStates:
@@ -79,48 +63,53 @@ class TorchStates:
                 yield self._packed(ids_N, lengths_S, pooling, weights_V)
             return
         weights = None if weights_V is None else self._sent(weights_V)
-        waiting: _Coming | None = None
+        waiting: Callable[[], Floats] | None = None
         for ids_N, lengths_S in batches:
             coming = self._padded(ids_N, lengths_S, pooling, weights)
             if waiting is not None:  # taken while the next batch is computed
-                yield waiting.taken()
+                yield waiting()
             waiting = coming
         if waiting is not None:
-            yield waiting.taken()
+            yield waiting()
 
     def states(self, ids_T: Ids, pooling: Pooling) -> Floats:
         """See `StateModel`."""
         with self._computing():
             ids_1T = self._sent(ids_T[None])
-            hidden_1TD = self._hidden(ids_1T, torch.ones_like(ids_1T, dtype=torch.bool), pooling)
-            states: Floats = hidden_1TD[0].float().cpu().numpy()
+            mask_1T = torch.ones_like(ids_1T, dtype=torch.bool)
+            states: Floats = self._hidden(ids_1T, mask_1T, pooling)[0].float().cpu().numpy()
             return states
 
     def _packed(self, ids_N: Ids, lengths_S: Ids, pooling: Pooling, weights_V: Floats | None) -> Floats:
         packed = pack(ids_N, lengths_S)
-        with self._computing(), _first_input(self._model, pooling) as first:
-            hidden_ND = cast("LanguageModel", self._model).encode_packed(packed)
-            states_ND = _halfway(first, hidden_ND[None])[0].float().numpy()
+        model = cast("LanguageModel", self._model)
+        with self._computing():
+            hidden_1ND = _averaged(model, pooling, lambda: model.encode_packed(packed)[None])
+            states_ND = hidden_1ND[0].float().numpy()
         pooled_SD = np.empty((len(lengths_S), states_ND.shape[1]), dtype=np.float32)
         pooled_SD[packed.order] = pool_rows(states_ND, packed.ids.numpy(), lengths_S[packed.order], pooling, weights_V)
         return pooled_SD
 
-    def _padded(self, ids_N: Ids, lengths_S: Ids, pooling: Pooling, weights_V: Tensor | None) -> _Coming:
-        """On the device, or on its way to memory that is pinned."""
+    def _padded(self, ids_N: Ids, lengths_S: Ids, pooling: Pooling, weights_V: Tensor | None) -> Callable[[], Floats]:
+        """Starts to compute pooled vectors (S, D); the call of what it gives waits for them."""
         with self._computing():
             ids_BT, mask_BT = (self._sent(array) for array in padded(ids_N, lengths_S))
             pooled_BD = pool_hidden(self._hidden(ids_BT, mask_BT, pooling), ids_BT, mask_BT, pooling, weights_V)
             if self._device.type != "cuda":
-                return _Coming(pooled_BD, None)
+                return lambda: pooled_BD.cpu().numpy()
             pinned_BD = torch.empty(pooled_BD.shape, pin_memory=True).copy_(pooled_BD, non_blocking=True)
             arrived = torch.cuda.Event()  # type: ignore[no-untyped-call]
             arrived.record()
-            return _Coming(pinned_BD, arrived)
+
+        def taken() -> Floats:
+            arrived.synchronize()
+            vectors_SD: Floats = pinned_BD.numpy()
+            return vectors_SD
+
+        return taken
 
     def _hidden(self, ids_BT: Tensor, mask_BT: Tensor, pooling: Pooling) -> Tensor:
-        with _first_input(self._model, pooling) as first:
-            hidden_BTD = cast("HiddenModel", self._model).encode(ids_BT, mask_BT)
-        return _halfway(first, hidden_BTD)
+        return _averaged(self._model, pooling, lambda: cast("HiddenModel", self._model).encode(ids_BT, mask_BT))
 
     @contextmanager
     def _computing(self) -> Iterator[None]:
@@ -162,22 +151,16 @@ def pool_hidden(
     return sums_BD / weights_BT1.sum(dim=1).clamp_min(1e-9)
 
 
-@contextmanager
-def _first_input(model: nn.Module, pooling: Pooling) -> Iterator[list[Tensor]]:
-    """Keeps what goes into the first block, for `first-last`."""
-    kept: list[Tensor] = []
+def _averaged(model: nn.Module, pooling: Pooling, run: Callable[[], Tensor]) -> Tensor:
+    """The hidden states that `run` gives; for `first-last` halfway between the first block's input and them."""
     if pooling != "first-last":
-        yield kept
-        return
+        return run()
     if not isinstance(model, LanguageModel):
         raise ConfigError("not a pooling of this model", where="pooling", got=pooling, expected="mean, cls or max")
+    kept: list[Tensor] = []
     hook = model.blocks[0].register_forward_pre_hook(lambda _, inputs: kept.append(inputs[0]))
     try:
-        yield kept
+        last = run()
     finally:
         hook.remove()
-
-
-def _halfway(first: list[Tensor], last: Tensor) -> Tensor:
-    """Between the first block's input, where that was kept, and the hidden states."""
-    return (first[0].float() + last.float()) / 2 if first else last
+    return (kept[0].float() + last.float()) / 2

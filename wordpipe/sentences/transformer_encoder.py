@@ -1,18 +1,17 @@
 """Texts to vectors by a transformer: pooled hidden states, long texts read in windows."""
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 from tokenizers import Tokenizer
 
-from wordpipe.errors import ConfigError, DivergedError
+from wordpipe.errors import ConfigError, DivergedError, InputError
 from wordpipe.metrics.vectors import unit_rows
-from wordpipe.sentences.batches import gathered, token_batches
 from wordpipe.sentences.encoder import (
     TRANSFORM_FILE,
     EncodedBatch,
@@ -21,24 +20,77 @@ from wordpipe.sentences.encoder import (
     TextParts,
     Write,
     in_pieces,
+    save_facts,
 )
-from wordpipe.sentences.framing import Windows, frame
-from wordpipe.sentences.pooling import Pooling, merge_windows
-from wordpipe.sentences.saving import save_facts
+from wordpipe.sentences.explain import shares
+from wordpipe.sentences.pooling import LINEAR, Floats, Pooling, merge_windows, pool_rows, shares_of
 from wordpipe.sentences.settings import EmbedSettings
-from wordpipe.sentences.states import Batches, StateModel
-from wordpipe.sentences.token_parts import token_parts
 from wordpipe.sentences.transforms import Transform
+from wordpipe.sentences.windows import Ids, Windows, frame, gathered, runs_of, token_batches
 
 if TYPE_CHECKING:
+    from wordpipe.model.numpy_model import ArrayModel
     from wordpipe.sentences.torch_states import HiddenModel
     from wordpipe.tokens.encoding import RowEncoder
 from wordpipe.tokens.vocabulary import frame_of
 
-__all__ = ["ModelParts", "TransformerEncoder"]
+__all__ = ["ArrayStates", "Batches", "ModelParts", "StateModel", "TransformerEncoder"]
 
-Floats: TypeAlias = npt.NDArray[np.float32]
-Ids: TypeAlias = npt.NDArray[np.int64]
+Batches: TypeAlias = Iterable[tuple[Ids, Ids]]
+"""Ids of S sequences, one after the other, the longest first, and the length of each, (S,)."""
+_MANY = 256  # texts from which on the compiled tokenizer is loaded: importing numba takes 0.5 s
+
+
+class StateModel(Protocol):
+    """A model that reads batches of sequences.
+
+    Attributes:
+        device: where it computes: cpu, cuda or mps.
+        batch_tokens: ids that it likes to read at once, at most.
+        in_bulk: whether it is made for many texts, so that it pays to compile what prepares them.
+    """
+
+    device: str
+    batch_tokens: int
+    in_bulk: bool
+
+    def pooled(self, batches: Batches, pooling: Pooling, weights_V: Floats | None) -> Iterator[Floats]:
+        """For every batch one vector per sequence, (S, D) float32, pooled as `pool_rows` does."""
+        ...
+
+    def states(self, ids_T: Ids, pooling: Pooling) -> Floats:
+        """What the pooling averages of one sequence, (T, D) float32."""
+        ...
+
+
+class ArrayStates:
+    """Computed by numpy: torch is not imported.
+
+    Args:
+        model: the model.
+        batch_tokens: ids read at once.
+    """
+
+    device = "cpu"
+    in_bulk = False
+
+    def __init__(self, model: "ArrayModel", batch_tokens: int = 2048) -> None:
+        self.batch_tokens = batch_tokens
+        self._model = model
+
+    def pooled(self, batches: Batches, pooling: Pooling, weights_V: Floats | None) -> Iterator[Floats]:
+        """See `StateModel`."""
+        for ids_N, lengths_S in batches:
+            yield pool_rows(self._states(ids_N, lengths_S, pooling), ids_N, lengths_S, pooling, weights_V)
+
+    def states(self, ids_T: Ids, pooling: Pooling) -> Floats:
+        """See `StateModel`."""
+        return self._states(ids_T, np.array([len(ids_T)]), pooling)
+
+    def _states(self, ids_N: Ids, lengths_S: Ids, pooling: Pooling) -> Floats:
+        first_ND = self._model.embed(ids_N, lengths_S)
+        last_ND = self._model.encode(first_ND, runs_of(lengths_S))
+        return (first_ND + last_ND) * np.float32(0.5) if pooling == "first-last" else last_ND
 
 
 class ModelParts(NamedTuple):
@@ -53,9 +105,6 @@ class ModelParts(NamedTuple):
     model: "StateModel | HiddenModel"
     tokenizer: Tokenizer
     token_weights: Floats | None = None
-
-
-_MANY = 256  # texts from which on the compiled tokenizer is loaded: importing numba takes 0.5 s
 
 
 class TransformerEncoder:
@@ -103,7 +152,11 @@ class TransformerEncoder:
         self.max_len, self.transform = max_len, transform or Transform.none(dim)
         self.dim = self.transform.dim
         self.identity = dict(identity or {})
-        self._model = _state_model(model, settings)
+        if not hasattr(model, "pooled"):
+            from wordpipe.sentences.torch_states import TorchStates
+
+            model = TorchStates(model, settings)
+        self._model = cast("StateModel", model)
         self.device = self._model.device
         self._tokenizer = _unlimited(tokenizer)
         self._prefix, self._suffix = frame_of(self._tokenizer)
@@ -119,11 +172,7 @@ class TransformerEncoder:
         return other
 
     def encode(self, texts: Sequence[str]) -> EncodedBatch:
-        """Encode texts.
-
-        Raises:
-            DivergedError: a vector is not finite; names the texts.
-        """
+        """See `TextEncoder.encode`; the error names the texts."""
         return in_pieces(texts, self._encode)
 
     def _encode(self, texts: Sequence[str]) -> EncodedBatch:
@@ -134,19 +183,32 @@ class TransformerEncoder:
         return EncodedBatch(vectors_ND, empty_N, [[] for _ in texts], windows.counts)
 
     def parts(self, text: str) -> TextParts:
-        """The tokens of a text, each with its share of the text's vector; what centring takes away is shared equally.
-
-        Raises:
-            ConfigError: the pooling is no sum over tokens (cls, max).
-            InputError: the text has no vector.
-        """
+        """See `TextEncoder.parts`: the tokens, and special ids with empty spans."""
+        if self.pooling not in LINEAR:
+            what = "no sum over tokens, so that no token has a share in it"
+            hint = "embed with --pooling mean to have answers explained"
+            raise ConfigError(what, where="pooling", got=self.pooling, expected=" or ".join(LINEAR), hint=hint)
         found = self._tokenizer.encode(text, add_special_tokens=False)
-        ids = np.array(found.ids, dtype=np.int64)
-        windows = self._windows(ids, np.array([0, len(ids)]))
-        return token_parts(
-            windows, list(found.offsets), len(self._prefix), self.pooling, self._weights_V,
-            self._weight_of(windows), lambda of_window: self._model.states(of_window, self.pooling), self.transform, text,
-        )  # fmt: skip
+        n, before, after = len(found.ids), len(self._prefix), len(self._suffix)
+        windows = self._windows(np.array(found.ids, dtype=np.int64), np.array([0, n]))
+        weights_W = self._weight_of(windows)
+        if not weights_W.any():
+            raise InputError("the text has no vector", hint="give a text with words")
+        # the tokens and, behind them, one piece for each special id; what stands in two windows has the sum of both
+        sums_PD = np.zeros((n + before + after, self._width))
+        weights_W = weights_W / float(weights_W.sum(dtype=np.float64))
+        for start, length, first, tokens, weight in zip(
+            windows.starts, windows.lengths, windows.firsts, windows.tokens, weights_W, strict=True
+        ):
+            ids_T = windows.ids[start : start + length]
+            shares_T = shares_of(ids_T, np.array([length]), self.pooling, self._weights_V) * weight
+            brought_TD = self._model.states(ids_T, self.pooling).astype(np.float64) * shares_T[:, None]
+            sums_PD[first : first + tokens] += brought_TD[before : before + tokens]
+            sums_PD[n : n + before] += brought_TD[:before]
+            sums_PD[n + before :] += brought_TD[before + tokens :]
+        end = max((stop for _, stop in found.offsets), default=0)
+        spans = [*found.offsets, *[(0, 0)] * before, *[(end, end)] * after]
+        return TextParts(spans, shares(sums_PD, self.transform, text))
 
     def lengths(self, texts: Sequence[str]) -> Ids:
         """Tokens of each text, without special ones."""
@@ -181,8 +243,11 @@ class TransformerEncoder:
     def _pooled(self, windows: Windows) -> Floats:
         """One vector (W, D) per window."""
         pooled_WD = np.zeros((len(windows.lengths), self._width), dtype=np.float32)
-        groups = [*token_batches(windows.lengths, self._model.batch_tokens)]
-        pooled = self._model.pooled(_batches(windows, groups), self.pooling, self._weights_V)
+        groups, starts_W = [*token_batches(windows.lengths, self._model.batch_tokens)], windows.starts
+        batches = (
+            (gathered(windows.ids, starts_W[group], windows.lengths[group]), windows.lengths[group]) for group in groups
+        )
+        pooled = self._model.pooled(batches, self.pooling, self._weights_V)
         for group, vectors_SD in zip(groups, pooled, strict=True):
             pooled_WD[group] = vectors_SD
         return pooled_WD
@@ -221,29 +286,11 @@ def _pooling(settings: EmbedSettings, trained: Pooling, token_weights: Floats | 
     if pooling == "sif":
         raise ConfigError("not a pooling of a model", where="pooling", got="sif", expected="mean, cls or max")
     if pooling == "weighted" and token_weights is None:
+        expected, hint = "a model of wordpipe train contrastive --pooling weighted", "use --pooling mean"
         raise ConfigError(
-            "the model has no weights of tokens",
-            where="pooling",
-            got="weighted",
-            expected="a model of wordpipe train contrastive --pooling weighted",
-            hint="use --pooling mean",
+            "the model has no weights of tokens", where="pooling", got=pooling, expected=expected, hint=hint
         )
     return pooling
-
-
-def _state_model(model: "StateModel | HiddenModel", settings: EmbedSettings) -> StateModel:
-    if hasattr(model, "pooled"):
-        return cast("StateModel", model)
-    from wordpipe.sentences.torch_states import TorchStates
-
-    return TorchStates(model, settings)
-
-
-def _batches(windows: Windows, groups: Sequence[Ids]) -> Batches:
-    starts = windows.starts
-    for group in groups:
-        lengths = windows.lengths[group]
-        yield gathered(windows.ids, starts[group], lengths), lengths
 
 
 def _unlimited(tokenizer: Tokenizer) -> Tokenizer:

@@ -1,22 +1,109 @@
-"""Dividing what is too long: token windows inside a text, and passages of whole sentences inside a document."""
+"""Windows of a long text's tokens, as a model reads them, and batches of windows.
+
+Shapes: N texts, W windows, S sequences of a batch.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["pack_sentences", "token_windows"]
+__all__ = ["Ids", "Windows", "frame", "gathered", "pack_sentences", "padded", "runs_of", "token_batches"]
+
+Ids = npt.NDArray[np.int64]
 
 
-def token_windows(length: int, size: int, overlap: int) -> list[tuple[int, int]]:
-    """Windows (start, stop) over `length` tokens: each at most `size` long, sharing `overlap` with the one before.
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """W windows of N texts.
 
-    Every token is in a window; the last window may be shorter. No token gives no window.
+    Attributes:
+        ids: of all windows, special ones included, window after window.
+        lengths: (W,) ids of each window, special ones included.
+        firsts: (W,) where each window begins among the tokens of its text.
+        tokens: (W,) tokens of the text in each window.
+        counts: (N,) windows of each text; 0 of a text without a token.
     """
-    assert 0 <= overlap < size
-    if length <= 0:
+
+    ids: Ids
+    lengths: Ids
+    firsts: Ids
+    tokens: Ids
+    counts: Ids
+
+    @property
+    def starts(self) -> Ids:
+        """(W,) where each window begins in `ids`."""
+        starts: Ids = np.cumsum(self.lengths) - self.lengths
+        return starts
+
+
+def frame(ids: Ids, offsets: Ids, *, size: int, overlap: int, before: list[int], after: list[int]) -> Windows:
+    """Cut texts into windows: each at most `size` long, every token in one, the last one may be shorter; no token, no window.
+
+    Args:
+        ids: of all texts, one after the other.
+        offsets: (N + 1,) where each text begins and ends in `ids`.
+        size: tokens per window, at most.
+        overlap: tokens that a window shares with the one before it; less than `size`.
+        before: special ids before every window.
+        after: special ids after it.
+    """
+    lengths_N, step = np.diff(offsets), size - overlap
+    counts_N = np.where(lengths_N > 0, -(-np.maximum(lengths_N - overlap, 1) // step), 0)
+    text_W = np.repeat(np.arange(len(lengths_N)), counts_N)
+    firsts_W = (np.arange(len(text_W)) - np.repeat(np.cumsum(counts_N) - counts_N, counts_N)) * step
+    tokens_W = np.minimum(size, lengths_N[text_W] - firsts_W)
+    lengths_W = tokens_W + len(before) + len(after)
+    framed = np.empty(int(lengths_W.sum()), dtype=np.int64)
+    ends_W = np.cumsum(lengths_W)
+    inside = np.ones(len(framed), dtype=np.bool_)
+    specials = [(ends_W - lengths_W + place, special) for place, special in enumerate(before)]
+    specials += [(ends_W - len(after) + place, special) for place, special in enumerate(after)]
+    for at_W, special in specials:
+        framed[at_W], inside[at_W] = special, False
+    framed[inside] = gathered(ids, offsets[:-1][text_W] + firsts_W, tokens_W)
+    return Windows(framed, lengths_W, firsts_W, tokens_W, counts_N)
+
+
+def token_batches(lengths_W: Ids, budget: int) -> Iterator[Ids]:
+    """Groups of sequence numbers, longest sequences first, so that longest x count is at most `budget`.
+
+    A sequence longer than the budget is a group of its own. Sequences of equal length keep their order.
+    """
+    order = np.argsort(-lengths_W, kind="stable")
+    first = 0
+    while first < len(order):
+        size = max(1, budget // max(1, int(lengths_W[order[first]])))
+        yield order[first : first + size]
+        first += size
+
+
+def gathered(values: Ids, starts_S: Ids, lengths_S: Ids) -> Ids:
+    """The pieces of `values` that begin at `starts_S` and are `lengths_S` long, one after the other."""
+    ends_S = np.cumsum(lengths_S)
+    into = np.repeat(starts_S - (ends_S - lengths_S), lengths_S)
+    picked: Ids = values[into + np.arange(len(into))]
+    return picked
+
+
+def padded(ids_N: Ids, lengths_S: Ids) -> tuple[Ids, npt.NDArray[np.bool_]]:
+    """Ids (S, T) int64, filled up with 0, and where they are real (S, T) bool."""
+    real_ST = np.arange(int(lengths_S.max(initial=0))) < lengths_S[:, None]
+    ids_ST = np.zeros(real_ST.shape, dtype=np.int64)
+    ids_ST[real_ST] = ids_N
+    return ids_ST, real_ST
+
+
+def runs_of(lengths_S: Ids) -> list[tuple[int, int]]:
+    """How many sequences of the same length follow one another, and that length."""
+    if not len(lengths_S):
         return []
-    step = size - overlap
-    starts = range(0, max(length - overlap, 1), step)
-    return [(start, min(start + size, length)) for start in starts]
+    changes = np.flatnonzero(np.diff(lengths_S)) + 1
+    starts = np.concatenate([[0], changes])
+    counts = np.diff(np.concatenate([starts, [len(lengths_S)]]))
+    return list(zip(counts.tolist(), lengths_S[starts].tolist(), strict=True))
 
 
 def pack_sentences(lengths_S: npt.NDArray[np.int64], size: int, overlap: int) -> list[tuple[int, int]]:

@@ -21,21 +21,21 @@ from wordpipe.sentences.encoder import (
     TextParts,
     Write,
     in_pieces,
+    save_facts,
 )
-from wordpipe.sentences.saving import save_facts
+from wordpipe.sentences.explain import shares
 from wordpipe.sentences.settings import EmbedSettings
-from wordpipe.sentences.shares import shares
-from wordpipe.sentences.sif import sif_weights, sum_segments
 from wordpipe.sentences.transforms import Transform
-from wordpipe.sentences.word_spans import word_spans
-from wordpipe.words.phrases.known import KnownPhrases
+from wordpipe.words.phrases.known import JOINT, KnownPhrases
 from wordpipe.words.table import WordVectors
 
-__all__ = ["NGRAMS_FILE", "WORDS_FILE", "WordEncoder", "WordSplit"]
+__all__ = ["NGRAMS_FILE", "WORDS_FILE", "WordEncoder", "WordSplit", "sif_weights", "sum_segments", "word_spans"]
 
 WORDS_FILE = "words.parquet"
 NGRAMS_FILE = "ngrams.parquet"
 _WINDOW = 128  # words per passage where none is asked for
+_BLOCK = 4_096  # rows gathered at a time; at 65,536 they fall out of the cache and it is three times as slow
+_MARKS = "Ġ▁#"  # of subword tokens: a space before, or none
 _FEW = 16  # words of a query, looked up one by one: in 94,000 words 2 ms, where the import of numba takes 0.4 s
 
 WordSplit = Callable[[str], list[str]]
@@ -96,11 +96,7 @@ class WordEncoder:
         return WordEncoder(self._table, self._split, self._settings, transform, self.identity)
 
     def encode(self, texts: Sequence[str]) -> EncodedBatch:
-        """Encode texts.
-
-        Raises:
-            DivergedError: a word vector is not finite.
-        """
+        """See `TextEncoder.encode`."""
         return in_pieces(texts, self._encode)
 
     def _encode(self, texts: Sequence[str]) -> EncodedBatch:
@@ -157,20 +153,14 @@ class WordEncoder:
         return np.array([len(self._words(text)) for text in texts], dtype=np.int64)
 
     def parts(self, text: str) -> TextParts:
-        """The words of a text that have a vector, each with its share of the text's vector.
-
-        Raises:
-            InputError: the text has no vector.
-        """
+        """See `TextEncoder.parts`: the words that have a vector."""
         words = self._words(text)
         rows = self._rows_of(words)
+        there, absent = np.flatnonzero(rows >= 0), np.flatnonzero(rows < 0)
         vectors_PD = np.zeros((len(words), self._weighted_VD.shape[1]), dtype=np.float32)
-        vectors_PD[rows >= 0] = self._weighted_VD[rows[rows >= 0]]
-        absent = np.flatnonzero(rows < 0)
-        guesses = np.zeros_like(vectors_PD)
-        guessed = self._add_guesses(guesses, [words[at] for at in absent], absent)
-        vectors_PD += guesses
-        known = np.union1d(np.flatnonzero(rows >= 0), absent[guessed])
+        vectors_PD[there] = self._weighted_VD[rows[there]]
+        guessed = self._add_guesses(vectors_PD, [words[at] for at in absent], absent)
+        known = np.union1d(there, absent[guessed])
         spans = word_spans(text, words)
         return TextParts([spans[at] for at in known], shares(vectors_PD[known], self.transform, text))
 
@@ -209,3 +199,80 @@ def _parquet(batches: Iterable[pa.RecordBatch]) -> bytes:
 def _batches(parquet: bytes) -> list[pa.RecordBatch]:
     batches: list[pa.RecordBatch] = pq.ParquetFile(io.BytesIO(parquet)).read().to_batches()
     return batches
+
+
+def sif_weights(counts_V: npt.NDArray[np.int64], a: float) -> npt.NDArray[np.float32]:
+    """Smooth inverse frequency: a / (a + p), with p a word's share of the text.
+
+    Args:
+        counts_V: how often each word occurs, the commonest first. Where all are 0 nobody counted, and p follows Zipf's law:
+            it falls as 1 / rank.
+        a: smoothing.
+
+    Source: Arora et al. 2017, "A Simple but Tough-to-Beat Baseline for Sentence Embeddings", equation 3.
+    """
+    falling_V = counts_V if counts_V.any() else 1 / np.arange(1, len(counts_V) + 1)
+    weights: npt.NDArray[np.float32] = (a / (a + falling_V / falling_V.sum())).astype(np.float32)
+    return weights
+
+
+def sum_segments(
+    table_VD: npt.NDArray[np.float32], rows: npt.NDArray[np.int64], lengths_N: npt.NDArray[np.int64]
+) -> npt.NDArray[np.float32]:
+    """The sums of table rows over N consecutive segments; zero for an empty one.
+
+    Args:
+        table_VD: vectors.
+        rows: rows of all segments, one after the other; they sum to `lengths_N.sum()`.
+        lengths_N: rows per segment.
+
+    Returns:
+        (N, D) float32. A segment is always added up in the same order, whatever is around it.
+    """
+    sums_ND = np.zeros((len(lengths_N), table_VD.shape[1]), dtype=np.float32)
+    filled = np.flatnonzero(lengths_N)
+    ends = np.cumsum(lengths_N[filled])
+    starts = ends - lengths_N[filled]
+    first = 0
+    while first < len(filled):
+        stop = max(int(np.searchsorted(ends, starts[first] + _BLOCK, side="right")), first + 1)
+        begin, end = int(starts[first]), int(ends[stop - 1])
+        sums_ND[filled[first:stop]] = np.add.reduceat(table_VD[rows[begin:end]], starts[first:stop] - begin, axis=0)
+        first = stop
+    return sums_ND
+
+
+def word_spans(text: str, words: Sequence[str]) -> list[tuple[int, int]]:
+    """The characters (start, stop) of each word, in order; an empty span where one is not found.
+
+    Args:
+        text: the text.
+        words: its words in order, folded or not; phrases joined by `_`, tokens with their marks.
+    """
+    folded = "".join(small if len(small := letter.lower()) == 1 else letter for letter in text)
+    spans, at = [], 0
+    for word in words:
+        spans.append(found := _span(text, folded, word, at))
+        at = found[1]
+    return spans
+
+
+def _span(text: str, folded: str, word: str, at: int) -> tuple[int, int]:
+    """The span of one word that begins at `at` or later."""
+    for parts in ([word], word.split(JOINT), [word.strip(_MARKS)]):
+        found = [_run(spelled, parts, at) for spelled in (folded, text)]
+        if spans := [span for span in found if span is not None]:
+            return min(spans)
+    return at, at
+
+
+def _run(text: str, parts: Sequence[str], at: int) -> tuple[int, int] | None:
+    """From the first of the parts to the last, one after the other."""
+    starts = []
+    for part in parts:
+        start = text.find(part, at)
+        if start < 0 or not part:
+            return None
+        starts.append(start)
+        at = start + len(part)
+    return starts[0], at

@@ -9,8 +9,7 @@ import numpy.typing as npt
 from wordpipe.artifacts.manifest import ENCODER, TOKENIZER, WEIGHTS_FILE
 from wordpipe.artifacts.reader import Artifact
 from wordpipe.runtime import cpu_count
-from wordpipe.sentences.encoder import TextEncoder
-from wordpipe.sentences.loading import load_encoder
+from wordpipe.sentences.encoder import TextEncoder, load_encoder
 from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.tokens.formats.reading import open_tokenizer
 
@@ -114,8 +113,7 @@ def device_and_threads(encoder: Encoder, settings: EmbedSettings) -> tuple[str, 
 def _by_numpy(read: Callable[[str], bytes], *, weighted: bool) -> "ModelParts | None":
     """Model, tokenizer and token weights without torch; None where numpy cannot compute the model."""
     from wordpipe.model.numpy_model import ArrayModel, read_arrays
-    from wordpipe.sentences.states import ArrayStates
-    from wordpipe.sentences.transformer_encoder import ModelParts
+    from wordpipe.sentences.transformer_encoder import ArrayStates, ModelParts
 
     if (found := read_arrays(read)) is None:
         return None

@@ -1,14 +1,19 @@
 """`wordpipe export`: words, vectors of texts, encoders and tokenizers → the formats of other programs."""
 
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from wordpipe.artifacts.reader import Artifact
-from wordpipe.artifacts.tables import read_batches, row_count
-from wordpipe.artifacts.writer import refuse_other, whole_file, whole_folder
+from wordpipe.artifacts.tables import read_batches, read_schema, row_count
+from wordpipe.artifacts.writer import whole_file, whole_folder
 from wordpipe.errors import ConfigError
-from wordpipe.stages.export_vectors import VECTOR_FORMATS, export_vectors
+from wordpipe.removed import why_no_value
 from wordpipe.stages.making import PathLike, storage_errors
 from wordpipe.tokens.formats.writing import FOLDERS as TOKENIZER_FOLDERS
 from wordpipe.tokens.formats.writing import FORMATS, Export, export_tokenizer
@@ -18,7 +23,8 @@ __all__ = ["ENCODER_FORMATS", "VECTOR_FORMATS", "WORD_FORMATS", "export", "expor
 
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
 WORD_FORMATS = (*FILES, *FOLDERS)
-ENCODER_FORMATS = ("sentence-transformers", "onnx")
+VECTOR_FORMATS = ("npy", "word2vec-text", "word2vec-binary", "projector")
+ENCODER_FORMATS = ("sentence-transformers",)
 
 
 def export(artifact: PathLike, form: str, output: PathLike) -> dict[str, Any]:
@@ -28,25 +34,27 @@ def export(artifact: PathLike, form: str, output: PathLike) -> dict[str, Any]:
         artifact: words; sentences or an index, of which the vectors or the encoder are written; a model, of which the
             encoder or the tokenizer is; or tokens, of which the tokenizer is.
         form: word2vec-text, word2vec-binary, glove, numpy, npy or projector for words; npy, projector, word2vec-text or
-            word2vec-binary for sentences; sentence-transformers or onnx for an encoder; tokenizer-json, vocab-txt,
-            vocab-merges, transformers or tiktoken for a tokenizer.
+            word2vec-binary for sentences; sentence-transformers for an encoder; tokenizer-json, vocab-txt, vocab-merges,
+            transformers or tiktoken for a tokenizer.
         output: the file (or, for numpy, projector, an encoder, vocab-merges and transformers, the folder) to write; an older
             one is replaced in one step.
 
     Returns:
-        path and bytes; words and dim, vectors and dim, files and notes of an encoder (for onnx `difference`: by how much its
-        vectors of some texts differ from ours at most), or tokens and notes (what the format leaves out).
+        path and bytes; words and dim, vectors and dim, files and notes of an encoder, or tokens and notes (what the format
+        leaves out).
 
     Raises:
         ConfigError: no such format, one for other artifacts, or one that cannot hold this tokenizer.
         WordpipeError: see wordpipe/errors.py.
     """
     if form in ENCODER_FORMATS:
-        return _export_encoder(artifact, form, Path(output))
+        return _export_encoder(artifact, Path(output))
     if form == "npy" or (form in WORD_FORMATS and _holds_texts(artifact)):
         return _export_vectors(artifact, form, Path(output))
     if form in WORD_FORMATS:
         return export_words(artifact, form, output)
+    if said := why_no_value("export", "to", form):
+        raise ConfigError(said)
     if form not in FORMATS:
         known = dict.fromkeys((*WORD_FORMATS, *VECTOR_FORMATS, *ENCODER_FORMATS, *FORMATS))
         raise ConfigError("unknown format", where="form", got=form, expected=", ".join(known))
@@ -74,55 +82,70 @@ def export_words(words: PathLike, form: str, output: PathLike) -> dict[str, Any]
     if form in FILES:
         _refuse_folder(Path(output))
     with storage_errors(), Artifact(words, ["words"]) as artifact:
-        table = _word_table(artifact)
+        dim, counts_known = int(artifact.manifest.facts["dim"]), artifact.manifest.facts.get("counts") != "unknown"
+        table = WordTable(row_count(artifact, "words"), dim, counts_known, partial(read_batches, artifact, "words"))
         check_words(table, form)
-        written: dict[str, Any] = {"path": str(output), "words": table.size, "dim": table.dim}
+        written = {"path": str(output), "words": table.size, "dim": dim}
         if form in FILES:
-            with whole_file(Path(output)) as file:
-                for chunk in FILES[form](table):
-                    file.write(chunk)
-                return {**written, "bytes": file.size}
-        sizes = whole_folder(Path(output), FOLDERS[form](table), may_replace=FOLDER_NAMES[form])
-        return {**written, "bytes": sum(sizes.values()), "files": sorted(sizes)}
-
-
-def _holds_texts(path: PathLike) -> bool:
-    with storage_errors(), Artifact(path, verify=False) as artifact:
-        return artifact.kind in ("sentences", "index")
+            return written | _file(Path(output), FILES[form](table))
+        return written | _folder(Path(output), FOLDERS[form](table), FOLDER_NAMES[form])
 
 
 def _export_vectors(path: PathLike, form: str, output: Path) -> dict[str, Any]:
+    """The vectors of sentences, words or an index, a few thousand rows in memory at a time; a row's id is its word.
+
+    npy is one row per vector in the artifact's order; projector has every column but the vector as metadata.
+    """
     if form != "projector":
         _refuse_folder(output)
     with storage_errors(), Artifact(path, ["sentences", "words", "index"]) as artifact:
-        return export_vectors(artifact, form, output)
+        if form not in VECTOR_FORMATS:
+            expected = ", ".join(VECTOR_FORMATS)
+            raise ConfigError(f"not a format of {artifact.kind}", where="form", got=form, expected=expected)
+        dim, rows = int(artifact.manifest.facts["dim"]), row_count(artifact, artifact.kind)
+        table = WordTable(rows, dim, False, partial(_numbered_rows, artifact))
+        written = {"path": str(output), "vectors": rows, "dim": dim}
+        if form == "projector":
+            files = {**FOLDERS["projector"](table), "metadata.tsv": _metadata(artifact)}
+            return written | _folder(output, files, FOLDER_NAMES["projector"])
+        return written | _file(output, FOLDERS["numpy"](table)["vectors.npy"] if form == "npy" else FILES[form](table))
 
 
-def _export_encoder(path: PathLike, form: str, output: Path) -> dict[str, Any]:
+def _numbered_rows(artifact: Artifact, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """The rows as those of a table of words: the word is the row's number, counted from 0."""
+    first = 0
+    for batch in read_batches(artifact, artifact.kind, ["vector"]):
+        ids = pa.array(np.arange(first, first + len(batch))).cast(pa.string())
+        arrays = {"word": ids, "vector": batch.column("vector")}
+        yield pa.record_batch({name: arrays[name] for name in columns})
+        first += len(batch)
+
+
+def _metadata(artifact: Artifact) -> Iterator[bytes]:
+    """Every column but the vector, under its name; tabs and line ends, which part columns and rows, become spaces."""
+    names = [name for name in read_schema(artifact, artifact.kind).names if name != "vector"]
+    yield ("\t".join(names) + "\n").encode()
+    for batch in read_batches(artifact, artifact.kind, names):
+        columns = [_plain(batch.column(name)) for name in names]
+        lines = pc.binary_join_element_wise(*columns, "\t", null_handling="replace", null_replacement="")
+        yield "".join(f"{line}\n" for line in lines.to_pylist()).encode()
+
+
+def _plain(column: pa.Array) -> pa.Array:
+    """As text on one line."""
+    nested = pa.types.is_nested(column.type)
+    text = pa.array([str(value) for value in column.to_pylist()]) if nested else column.cast(pa.string())
+    return pc.replace_substring_regex(text, r"[\t\n\r\v\f]+", " ")
+
+
+def _export_encoder(path: PathLike, output: Path) -> dict[str, Any]:
     from wordpipe.stages.export_encoder import encoder_files, sentence_transformers_folder, told_of
 
     with storage_errors(), Artifact(path, ["model", "sentences", "index"]) as artifact:
         encoder = encoder_files(artifact)
-        found: dict[str, Any] = {}
-        if form == "onnx":
-            from wordpipe.stages.export_onnx import GRAPH, check_packages, onnx_folder
-
-            refuse_other(output, {GRAPH, *encoder.files})  # a graph takes minutes
-            check_packages()
-            files, found["difference"] = onnx_folder(artifact, encoder)
-        else:
-            files = sentence_transformers_folder(encoder, where=str(path))
-        sizes = whole_folder(output, {name: [content] for name, content in files.items()})
-        return {"path": str(output), **told_of(encoder), "bytes": sum(sizes.values()), "files": sorted(sizes), **found}
-
-
-def _word_table(artifact: Artifact) -> WordTable:
-    return WordTable(
-        size=row_count(artifact, "words"),
-        dim=int(artifact.manifest.facts["dim"]),
-        counts_known=artifact.manifest.facts.get("counts") != "unknown",
-        batches=partial(read_batches, artifact, "words"),
-    )
+        files = sentence_transformers_folder(encoder, where=str(path))
+        written = _folder(output, {name: [content] for name, content in files.items()})
+        return {"path": str(output), **told_of(encoder), **written}
 
 
 def _export_tokenizer(path: PathLike, form: str, output: Path) -> dict[str, Any]:
@@ -132,20 +155,31 @@ def _export_tokenizer(path: PathLike, form: str, output: Path) -> dict[str, Any]
         if form == "transformers" and artifact.kind == "model":  # it has these files, with the model's own settings
             made = Export({name: artifact.read(name) for name in _TOKENIZER_FILES}, made.tokens)
         if form in TOKENIZER_FOLDERS:
-            whole_folder(output, {name: [content] for name, content in made.files.items()})
+            _folder(output, {name: [content] for name, content in made.files.items()})
         else:
             _refuse_folder(output)
             for name, content in made.files.items():
-                with whole_file(output.with_name(name)) as file:
-                    file.write(content)
+                _file(output.with_name(name), [content])
         size = sum(len(content) for content in made.files.values())
-        return {
-            "path": str(output),
-            "tokens": made.tokens,
-            "bytes": size,
-            "files": sorted(made.files),
-            "notes": made.notes,
-        }
+        files = sorted(made.files)
+        return {"path": str(output), "tokens": made.tokens, "bytes": size, "files": files, "notes": made.notes}
+
+
+def _holds_texts(path: PathLike) -> bool:
+    with storage_errors(), Artifact(path, verify=False) as artifact:
+        return artifact.kind in ("sentences", "index")
+
+
+def _file(path: Path, chunks: Iterable[bytes]) -> dict[str, Any]:
+    with whole_file(path) as file:
+        for chunk in chunks:
+            file.write(chunk)
+        return {"bytes": file.size}
+
+
+def _folder(path: Path, files: Mapping[str, Iterable[bytes]], may_replace: Iterable[str] = ()) -> dict[str, Any]:
+    sizes = whole_folder(path, files, may_replace=frozenset(may_replace))
+    return {"bytes": sum(sizes.values()), "files": sorted(sizes)}
 
 
 def _refuse_folder(output: Path) -> None:

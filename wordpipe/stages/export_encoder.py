@@ -1,12 +1,14 @@
 """Encoders out of artifacts, as folders of files for other programs: which files, which pooling, which transform."""
 
+import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow.parquet as pq
 import safetensors.numpy
 
 from wordpipe.artifacts.manifest import ENCODER, TOKENIZER, WEIGHTS_FILE
@@ -15,16 +17,22 @@ from wordpipe.errors import ArtifactError, ConfigError
 from wordpipe.model.formats.family import CONFIG
 from wordpipe.sentences.encoder import ENCODER_FILE, TRANSFORM_FILE
 from wordpipe.sentences.folder import sentence_transformers_files
+from wordpipe.sentences.static_encoder import static_files
+from wordpipe.sentences.static_tokenizer import word_tokenizer
 from wordpipe.sentences.transforms import Transform
-from wordpipe.stages.export_weights import is_of_head, without_tensors
+from wordpipe.sentences.word_encoder import WORDS_FILE, sif_weights
+from wordpipe.words.table import WordVectors
 
 if TYPE_CHECKING:
     from wordpipe.model.config import ModelConfig
     from wordpipe.model.formats.family import Family
 
-__all__ = ["EncoderFiles", "encoder_files", "sentence_transformers_folder", "told_of"]
+__all__ = ["EncoderFiles", "encoder_files", "is_of_head", "sentence_transformers_folder", "told_of", "without_tensors"]
 
 TOKENIZER_CONFIG, WEIGHTS = "tokenizer_config.json", "model.safetensors"
+_HEAD = ("head.", "output")  # how our names of its weights begin
+_METADATA = "__metadata__"
+_ALIGNED = 8
 _OWN = {
     "transformer": (CONFIG, WEIGHTS, TOKENIZER, TOKENIZER_CONFIG, "special_tokens_map.json"),
     "static": (WEIGHTS, TOKENIZER),
@@ -62,47 +70,54 @@ def encoder_files(artifact: Artifact) -> EncoderFiles:
     Raises:
         ConfigError: there is none, or its words are tokens or phrases.
     """
-    prefix = "" if artifact.kind == "model" else ENCODER
-    about = _about_model(artifact) if artifact.kind == "model" else _about_carried(artifact)
+    prefix, facts = "" if artifact.kind == "model" else ENCODER, artifact.manifest.facts
     names = {name.removeprefix(prefix) for name in artifact.names(prefix)}
+    if artifact.kind == "model":
+        about = {"kind": facts.get("encoder", "transformer"), "dim": int(facts["dim"]), "max_len": facts.get("max_len")}
+        about["pooling"] = facts.get("pooling", "mean")
+    elif ENCODER_FILE in names:
+        about = json.loads(artifact.read(ENCODER + ENCODER_FILE))
+    else:
+        raise ConfigError(
+            "an index over words has no encoder of texts", where=artifact.path, hint="embed a corpus first"
+        )
     transform = Transform.none(about["dim"])
     if TRANSFORM_FILE in names:
         where = str(artifact.path / prefix / TRANSFORM_FILE)
         transform = Transform.from_bytes(artifact.read(prefix + TRANSFORM_FILE), about["transform"], where=where)
     dim = len(transform.mean)  # encoder.json may tell the one after the transform
     if about["kind"] == "words":
-        from wordpipe.stages.export_table import static_table
-
-        table, notes = static_table(artifact, about)
+        table, notes = _static_table(artifact, about)
         return EncoderFiles("static", table, dim, about["pooling"], None, None, transform, notes)
     files = {name: artifact.read(prefix + name) for name in _OWN[about["kind"]] if name in names}
     weighted = about["pooling"] == "weighted" and WEIGHTS_FILE in names
-    weights_V = _tensor(artifact.read(prefix + WEIGHTS_FILE)) if weighted else None
+    weights_V = safetensors.numpy.load(artifact.read(prefix + WEIGHTS_FILE))["weights"] if weighted else None
     return EncoderFiles(about["kind"], files, dim, about["pooling"], about.get("max_len"), weights_V, transform)
 
 
-def _about_model(artifact: Artifact) -> dict[str, Any]:
-    facts = artifact.manifest.facts
-    return {
-        "kind": facts.get("encoder", "transformer"),
-        "dim": int(facts["dim"]),
-        "pooling": facts.get("pooling", "mean"),
-        "max_len": facts.get("max_len"),
-    }
+def _static_table(artifact: Artifact, about: Mapping[str, Any]) -> tuple[dict[str, bytes], list[str]]:
+    """tokenizer.json and model.safetensors of a words encoder with this encoder.json, and what they leave out.
 
+    Each word's weight (of sif) is in the length of its row; a last row of zeros is for what is unknown.
 
-def _about_carried(artifact: Artifact) -> dict[str, Any]:
-    if ENCODER + ENCODER_FILE not in artifact.names():
-        raise ConfigError(
-            "an index over words has no encoder of texts", where=artifact.path, hint="embed a corpus first"
-        )
-    about: dict[str, Any] = json.loads(artifact.read(ENCODER + ENCODER_FILE))
-    return about
-
-
-def _tensor(data: bytes) -> npt.NDArray[np.float32]:
-    weights_V: npt.NDArray[np.float32] = safetensors.numpy.load(data)["weights"]
-    return weights_V
+    Raises:
+        ConfigError: the words are tokens or phrases, which a tokenizer of words does not find.
+    """
+    table = WordVectors.from_batches(pq.read_table(io.BytesIO(artifact.read(ENCODER + WORDS_FILE))).to_batches())
+    identity = about["identity"]
+    if identity.get("unit") == "token" or len(table.phrases):
+        what = "tokens" if identity.get("unit") == "token" else "phrases"
+        hint = "wordpipe train contrastive TOKENS --encoder static makes an encoder of its own"
+        raise ConfigError(f"word vectors of {what} cannot be exported", where=artifact.path, hint=hint)
+    words = list(table.words)
+    notes = ["words of scripts without spaces, which wordpipe cuts, are unknown"] if identity.get("tokenizer") else []
+    if "ngrams" in about:
+        notes.append("words that are not in the table are left out; wordpipe guesses their vectors from their letters")
+    rows_VD = np.zeros((len(table) + 1, table.dim), np.float32)
+    rows_VD[:-1] = table.vectors
+    if about["pooling"] == "sif":
+        rows_VD[:-1] *= sif_weights(table.counts, about["settings"]["sif_a"])[:, None]
+    return static_files(rows_VD, word_tokenizer(words, keep_case=bool(identity["keep_case"]))), notes
 
 
 def sentence_transformers_folder(encoder: EncoderFiles, *, where: str) -> dict[str, bytes]:
@@ -160,7 +175,7 @@ def _native(encoder: EncoderFiles, where: str) -> "tuple[Family, ModelConfig]":
     except ValueError as error:
         raise ArtifactError("not JSON", where=CONFIG, got=error) from None
     if native_class(config) is None:
-        raise ConfigError(why_not(config), where=where, hint="export it --to onnx instead")
+        raise ConfigError(why_not(config), where=where, hint="export its vectors of texts: --to npy")
     return family, config
 
 
@@ -176,3 +191,32 @@ def _tokens(tokenizer_json: bytes, count: int) -> list[str]:
 
 def _json(values: Any) -> bytes:
     return f"{json.dumps(values, indent=2, sort_keys=True, ensure_ascii=False)}\n".encode()
+
+
+def is_of_head(family: "Family", config: "ModelConfig") -> Callable[[str], bool]:
+    """Whether a tensor of such a model, by its name in the file, serves the guessing of tokens alone."""
+    entries = [*family.entries(config)]
+    names = {name for entry in entries if entry.ours.startswith(_HEAD) for name in entry.theirs}
+    others = {name for entry in entries if not entry.ours.startswith(_HEAD) for name in entry.theirs}
+    return ((names | family.copies.keys()) - others).__contains__
+
+
+def without_tensors(data: bytes, left_out: Callable[[str], bool]) -> bytes:
+    """A safetensors file without the tensors of some names; the bytes of the others, of whatever type, are as they were.
+
+    The file is the length of the header (8 bytes, little endian), the header in JSON, and the numbers.
+    """
+    length = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8 : 8 + length])
+    there = sorted((about["data_offsets"][0], name) for name, about in header.items() if name != _METADATA)
+    head, places, done = {name: header[name] for name in header if name == _METADATA}, [], 0
+    for name in (name for _, name in there if not left_out(name)):
+        one, end = header[name]["data_offsets"]
+        places.append((one, end))
+        # the parts follow one another without a gap, which the format asks for
+        head[name] = {**header[name], "data_offsets": [done, done + end - one]}
+        done += end - one
+    text = json.dumps(head, separators=(",", ":"), ensure_ascii=False).encode()
+    text += b" " * (-len(text) % _ALIGNED)
+    start = 8 + length
+    return b"".join([len(text).to_bytes(8, "little"), text, *(data[start + one : start + end] for one, end in places)])

@@ -11,29 +11,19 @@ from wordpipe.artifacts.layout import matrix_of
 from wordpipe.artifacts.manifest import ENCODER, library_versions
 from wordpipe.artifacts.reader import Artifact
 from wordpipe.artifacts.tables import read_batches, row_count
+from wordpipe.sentences.encode_corpus import StoredVectors, VectorPlan, no_keys, text_keys
 from wordpipe.sentences.encoder import TRANSFORM_FILE
-from wordpipe.sentences.reuse import VectorPlan, no_keys, text_keys
 from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.sentences.transforms import Transform
-from wordpipe.sentences.undoing import can_undo, undone
 from wordpipe.sentences.units import read_after_title
-from wordpipe.stages.embed_vectors import StoredVectors
 from wordpipe.stages.inputs import earlier_artifact
 from wordpipe.stages.making import Job
 
 __all__ = ["Earlier", "encoder_facts", "open_earlier"]
 
 _REFIT_SHARE = 0.2  # of the texts that a transform was fitted on, changed since: then it is fitted anew
-_NOT_OF_VECTORS = {
-    "unit",
-    "with_title",
-    "transform",
-    "components",
-    "dims",
-    "batch_tokens",
-    "device",
-}  # untransformed ones
 _OF_TRANSFORM = ("transform", "components", "dims")
+_NOT_OF_VECTORS = {"unit", "with_title", *_OF_TRANSFORM, "batch_tokens", "device"}  # untransformed ones
 # a text's vector has the same bits whatever is encoded with it; a transformer's depends on the padding of its batch
 _BY_THEMSELVES = ("words", "static")
 
@@ -70,11 +60,6 @@ class Earlier:
         """Whether the transform fits well enough still."""
         return self.same_transform and self.changed_with(plan) <= _REFIT_SHARE * self.fitted_on
 
-    @property
-    def can_undo(self) -> bool:
-        """Whether the raw vectors can be had."""
-        return can_undo(self.transform)
-
     def stored(self, job: Job, rows: NDArray[np.int64], *, raw: bool) -> StoredVectors:
         """The vectors of these ascending rows in a file of the job's: as they are, or as the encoder gave them."""
         path, done, seen = job.scratch / "earlier.f32", 0, 0
@@ -82,7 +67,7 @@ class Earlier:
             for batch in read_batches(self.artifact, "sentences", ["vector"]):
                 last = int(np.searchsorted(rows, seen + len(batch)))
                 vectors_ND = matrix_of(batch.column("vector"))[rows[done:last] - seen]
-                file.write(np.ascontiguousarray(undone(self.transform, vectors_ND) if raw else vectors_ND).data)
+                file.write(np.ascontiguousarray(self.transform.undone(vectors_ND) if raw else vectors_ND).data)
                 done, seen = last, seen + len(batch)
         dim = len(self.transform.mean) if raw else self.transform.dim
         return StoredVectors([path], [len(rows)], dim)
@@ -103,18 +88,18 @@ def open_earlier(job: Job, origin: Artifact, raw: Any, settings: EmbedSettings) 
         job.note(f"{reason}: all is embedded again")
         return None
     transform = Transform.from_bytes(artifact.read(ENCODER + TRANSFORM_FILE), facts["transform"])
-    fit = facts.get("fit") or {"texts": row_count(artifact, "sentences"), "changed": 0}
-    same = all(value == before[name] for name, value in settings.manifest().items() if name in _OF_TRANSFORM)
-    keys = _keys(job, artifact, with_title=before["with_title"] and before["unit"] != "sentence")
+    made, fit = artifact.manifest, facts.get("fit") or {"texts": row_count(artifact, "sentences"), "changed": 0}
+    # a new run of what made it would give its bytes: it says so, and ran on this code
+    repeatable = made.bitwise and made.wordpipe == __version__ and made.versions == library_versions(*job.libraries)
     return Earlier(
         artifact,
-        keys,
+        _keys(job, artifact, with_title=before["with_title"] and before["unit"] != "sentence"),
         transform,
         fitted_on=int(fit["texts"]),
         changed=int(fit["changed"]),
-        without_vector=artifact.manifest.counts.get("dropped_without_vector", 0),
-        same_transform=same,
-        exact=transform.kind == "none" and raw.kind in _BY_THEMSELVES and _repeatable(job, artifact),
+        without_vector=made.counts.get("dropped_without_vector", 0),
+        same_transform=all(settings.manifest()[name] == before[name] for name in _OF_TRANSFORM),
+        exact=transform.kind == "none" and raw.kind in _BY_THEMSELVES and repeatable,
     )
 
 
@@ -125,7 +110,7 @@ def _unusable(job: Job, artifact: Artifact, encoder: dict[str, str], settings: E
         return f"{job.output} does not say how its vectors were made"
     for what, was, now in [
         ("the encoder", facts["encoder"], encoder),
-        *((name, before[name], value) for name, value in _of_vectors(settings).items()),
+        *((name, before[name], value) for name, value in settings.recipe().items() if name not in _NOT_OF_VECTORS),
         ("the device", artifact.manifest.device, job.device),
     ]:
         if was != now:
@@ -133,20 +118,9 @@ def _unusable(job: Job, artifact: Artifact, encoder: dict[str, str], settings: E
     return None
 
 
-def _repeatable(job: Job, artifact: Artifact) -> bool:
-    """Whether a new run of what made the artifact would give its bytes: it says so, and ran on this code."""
-    made = artifact.manifest
-    return made.bitwise and made.wordpipe == __version__ and made.versions == library_versions(*job.libraries)
-
-
 def _settings_of(artifact: Artifact) -> dict[str, Any]:
     """How it was made; it may be older than some settings, which then had their defaults."""
     return {**EmbedSettings().manifest(), **artifact.manifest.settings}
-
-
-def _of_vectors(settings: EmbedSettings) -> dict[str, Any]:
-    """The settings that a raw vector depends on."""
-    return {name: value for name, value in settings.recipe().items() if name not in _NOT_OF_VECTORS}
 
 
 def _keys(job: Job, artifact: Artifact, *, with_title: bool) -> NDArray[np.uint64]:
