@@ -60,9 +60,6 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "cbow": {"architecture": "cbow"},
     "hs": {"loss": "hs"},
     "fixed-window": {"dynamic_window": False},
-    "phrases-1": {"phrases": 1, "phrase_threshold": 100},
-    "phrases-2": {"phrases": 2, "phrase_threshold": 100},
-    "phrases-1-at-10": {"phrases": 1, "phrase_threshold": 10},
     "hidden": NGRAMS,
 }
 RARE = 100  # occurrences below which a word counts as rare
@@ -130,9 +127,7 @@ def trained(bench: Bench, tokens: Path, settings: dict[str, Any], seed: int) -> 
     cost = {"seconds": time.monotonic() - begun, "cpu_seconds": time.process_time() - cpu_begun}
     sizes = {file.name: file.stat().st_size for file in output.iterdir()}
     table = sum(size for name, size in sizes.items() if name.startswith(("words-", "ngrams-")))
-    counts: Row = {
-        name: made.counts[name] for name in ("ngrams", "phrases", "words_joined_into_phrases") if name in made.counts
-    }
+    counts: Row = {name: made.counts[name] for name in ("ngrams",) if name in made.counts}
     return output, {
         **cost, **counts, "table_bytes": table, "artifact_bytes": sum(sizes.values()),
         "distinct": made.counts["distinct_kept"], "loss": made.metrics.get("valid_loss"),

@@ -39,7 +39,11 @@ COMMANDS: dict[str, str] = {}
 
 OPTIONS: dict[str, dict[str, Removed]] = {
     "tokenize": {},
-    "train word2vec": {},
+    "train word2vec": {
+        "phrases": Removed("join the words of phrases in the text itself (new_york), before it is ingested", was=0),
+        "phrase_threshold": Removed("phrases are no longer looked for", was=100.0),
+        "device": Removed("word vectors are trained on the CPU"),
+    },
     "train mlm": {},
     "train clm": {},
     "train contrastive": {},
@@ -55,7 +59,7 @@ OPTIONS: dict[str, dict[str, Removed]] = {
 """Command → setting (or option, with underscores) → what became of it."""
 
 VALUES: dict[str, dict[str, dict[str, str]]] = {
-    "train word2vec": {},
+    "train word2vec": {"backend": {"torch": "use native, which trains on the CPU"}},
     "train mlm": {},
     "train clm": {},
     "train contrastive": {},

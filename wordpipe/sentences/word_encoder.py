@@ -28,7 +28,7 @@ from wordpipe.sentences.shares import shares
 from wordpipe.sentences.sif import sif_weights, sum_segments
 from wordpipe.sentences.transforms import Transform
 from wordpipe.sentences.word_spans import word_spans
-from wordpipe.words.phrases.known import KnownPhrases
+from wordpipe.words.lookup import KnownPhrases
 from wordpipe.words.table import WordVectors
 
 __all__ = ["NGRAMS_FILE", "WORDS_FILE", "WordEncoder", "WordSplit"]

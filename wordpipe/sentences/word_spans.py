@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from wordpipe.words.phrases.known import JOINT
+from wordpipe.words.lookup import JOINT
 
 __all__ = ["word_spans"]
 

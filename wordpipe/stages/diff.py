@@ -14,9 +14,9 @@ from wordpipe.errors import ArtifactError, ConfigError, InputError
 from wordpipe.metrics.directions import unit_rows
 from wordpipe.runtime import Progress
 from wordpipe.stages.making import PathLike, RunOptions, storage_errors
+from wordpipe.words.lookup import similar_words
 from wordpipe.words.movement import Movement, joint_counts, movement
 from wordpipe.words.shared import Listing, Shared, shared_words, unshared_words, vectors_of
-from wordpipe.words.spelling import similar_words
 
 __all__ = ["diff"]
 

@@ -58,7 +58,7 @@ class TrainingRun:
             return False
         self.training.progress = state["progress"]
         self._log, self._seconds_before = state["log"], state["seconds"]
-        same = (state["threads"], state["device"]) == (self.training.threads, self.training.device)
+        same = state["threads"] == self.training.threads
         self.training.bitwise = self.training.bitwise and state["bitwise"] and same
         self._job.note(f"continuing a stopped run at {int(state['progress']['words']):,} words")
         return True
@@ -105,7 +105,7 @@ class TrainingRun:
         start = time.monotonic()
         state = {
             "progress": self.training.progress, "log": self._log, "threads": self.training.threads,
-            "device": self.training.device, "bitwise": self.training.bitwise, "seconds": self._seconds_before + step.seconds,
+            "bitwise": self.training.bitwise, "seconds": self._seconds_before + step.seconds,
         }  # fmt: skip
         arrays = self.training.arrays()
         files = [(f"{name}.f32", array_blocks(array)) for name, array in arrays.items()]

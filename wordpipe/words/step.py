@@ -45,13 +45,11 @@ class Training(Protocol):
     Attributes:
         threads: threads that it trains with.
         bitwise: whether another run would give the same bytes.
-        device: where it trains: cpu or cuda.
         progress: how far it is, as JSON values; set together with what is in `arrays`, before `steps`, to go on from there.
     """
 
     threads: int
     bitwise: bool
-    device: str
     progress: dict[str, float]
 
     def steps(self, flag: StopFlag, due: Callable[[], bool] = ...) -> Iterator[Step]:

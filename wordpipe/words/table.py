@@ -14,9 +14,7 @@ import pyarrow.compute as pc
 from wordpipe.artifacts.vectors import vector_column
 from wordpipe.errors import InputError
 from wordpipe.metrics.directions import unit_rows
-from wordpipe.words.expression import SIGNS, Expression, parse_expression
-from wordpipe.words.phrases.known import JOINT, KnownPhrases
-from wordpipe.words.spelling import similar_words
+from wordpipe.words.lookup import JOINT, SIGNS, Expression, KnownPhrases, parse_expression, similar_words
 from wordpipe.words.stacking import stacked_vectors
 from wordpipe.words.word_list import WordList
 

@@ -79,7 +79,6 @@ class NativeTraining:
     Attributes:
         threads: threads that train.
         bitwise: True for one thread: the same input then gives the same bytes.
-        device: cpu.
         tree: of hierarchical softmax; empty for the others.
         weights: what is trained; may be filled with others before `steps`.
     """
@@ -94,7 +93,6 @@ class NativeTraining:
     ) -> None:
         self.threads = 1 if settings.deterministic else settings.threads or cpu_count()
         self.bitwise = self.threads == 1
-        self.device = "cpu"
         self._at = _Position()
         self._text, self._settings, self._probe, self._parts = text, settings, probe, parts
         assert len(parts.starts) in (0, len(vocabulary) + 1), "parts of other words"  # kernels check no bounds
