@@ -13,13 +13,13 @@ from wordpipe.artifacts.reader import Artifact
 from wordpipe.artifacts.schemas import VOCABULARY
 from wordpipe.artifacts.tables import read_batches
 from wordpipe.runtime import StopFlag, peak_memory_bytes
+from wordpipe.words.heldout_loss import Probe, keep_probabilities
 from wordpipe.words.judge.analogies import judge_analogies
 from wordpipe.words.judge.sets import Pairs, read_set
 from wordpipe.words.judge.similarity import judge_similarity
 from wordpipe.words.native.training import NativeTraining
 from wordpipe.words.native.vectors import padded
 from wordpipe.words.native.weights import Weights
-from wordpipe.words.probe import Probe, keep_probabilities
 from wordpipe.words.reading import kept_rows, read_words
 from wordpipe.words.settings import Word2VecPlan, Word2VecSettings
 from wordpipe.words.table import WordVectors

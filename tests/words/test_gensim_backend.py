@@ -13,7 +13,7 @@ from tests.words.texts import batches, topics
 from wordpipe.errors import ConfigError, DivergedError
 from wordpipe.runtime import StopFlag, Stopped, cpu_count
 from wordpipe.words.gensim_backend import GensimTraining, require_gensim
-from wordpipe.words.probe import Probe
+from wordpipe.words.heldout_loss import Probe
 from wordpipe.words.reading import kept_rows, read_words
 from wordpipe.words.settings import Word2VecPlan
 from wordpipe.words.table import WordVectors

@@ -7,8 +7,7 @@ import pytest
 from tests.words.judged import grid, in_gensim, written
 from wordpipe.words.judge.sets import Pairs, read_set
 from wordpipe.words.judge.similarity import judge_similarity
-from wordpipe.words.ngram_vectors import NGramVectors
-from wordpipe.words.ngrams import NGramRows
+from wordpipe.words.subwords import NGrams
 from wordpipe.words.table import WordVectors
 
 
@@ -72,7 +71,7 @@ def test_an_exact_word_comes_before_its_lower_case():
 
 
 def test_guessed_words_are_named():
-    ngrams = NGramVectors(NGramRows(pa.array(["<wa", "wal", "alk"]), 3, 3), np.eye(3, 4, dtype=np.float32))
+    ngrams = NGrams(pa.array(["<wa", "wal", "alk"]), 3, 3, np.eye(3, 4, dtype=np.float32))
     table = WordVectors(["talk", "walk"], np.array([2, 1]), np.eye(2, 4, dtype=np.float32), ngrams)
     found = judge_similarity(table, pairs_of(["walk talk", "walks talk", "zzz talk"], [1, 2, 3]))
     assert (found.known, found.guessed_words, found.unknown_words) == (2, ["walks"], ["zzz"])

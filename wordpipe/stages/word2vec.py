@@ -20,12 +20,12 @@ from wordpipe.stages.word_training import TrainingRun
 from wordpipe.tokens.formats.reading import open_tokenizer
 from wordpipe.tokens.vocabulary import number_of_ids
 from wordpipe.words.all_but_the_top import CommonPart
+from wordpipe.words.heldout_loss import Probe
 from wordpipe.words.native.training import NativeTraining, Parts
-from wordpipe.words.ngrams import NGrams
-from wordpipe.words.probe import Probe
 from wordpipe.words.reading import kept_rows, read_words
 from wordpipe.words.settings import Word2VecPlan, Word2VecSettings
 from wordpipe.words.step import Training
+from wordpipe.words.subwords import NGrams
 from wordpipe.words.text import Words, write_text
 from wordpipe.words.vocabulary import COLUMN_OF_UNIT, Vocabulary, count_ids
 
@@ -142,7 +142,7 @@ def _ngrams(job: Job, text: _SourceText, words: pa.StringArray) -> NGrams | None
     job.report("finding n-grams")
     ngrams = NGrams.of(words, text.vocabulary.counts, plan.min_n, plan.max_n, plan.max_ngrams)
     job.counts |= {
-        "ngrams": len(ngrams.spelled),
+        "ngrams": len(ngrams),
         "ngrams_dropped": ngrams.dropped,
         "ngrams_of_one_word": ngrams.of_one_word,
     }
@@ -159,7 +159,7 @@ def _beginning(job: Job, backend: str, text: _SourceText, ngrams: NGrams | None)
         from wordpipe.words.gensim_backend import GensimTraining
 
         return lambda: GensimTraining(written, vocabulary, plan, probe)
-    parts = [] if ngrams is None else [Parts(ngrams.part_starts, ngrams.parts, len(ngrams.spelled))]
+    parts = [] if ngrams is None else [Parts(*ngrams.parts_of_all(text.spelled()), len(ngrams))]
     return lambda: NativeTraining(written, vocabulary, plan, probe, *parts)
 
 

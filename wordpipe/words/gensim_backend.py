@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from wordpipe.errors import ConfigError, DivergedError
 from wordpipe.runtime import StopFlag, cpu_count
-from wordpipe.words.probe import Probe
+from wordpipe.words.heldout_loss import Probe
 from wordpipe.words.settings import Word2VecPlan
 from wordpipe.words.step import Step
 from wordpipe.words.text import TrainingText

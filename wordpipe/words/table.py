@@ -19,7 +19,7 @@ from wordpipe.words.stacking import stacked_vectors
 from wordpipe.words.word_list import WordList
 
 if TYPE_CHECKING:
-    from wordpipe.words.ngram_vectors import NGramVectors
+    from wordpipe.words.subwords import NGrams
 
 __all__ = ["Answer", "Neighbour", "Question", "WordVectors"]
 
@@ -88,7 +88,7 @@ class WordVectors:
         words: "pa.Array | Sequence[str]",
         counts: npt.NDArray[np.int64],
         vectors_VD: npt.NDArray[np.float32],
-        ngrams: "NGramVectors | None" = None,
+        ngrams: "NGrams | None" = None,
     ) -> None:
         assert len(words) == len(counts) == len(vectors_VD), (len(words), len(counts), len(vectors_VD))
         self.words = WordList(words)
@@ -126,7 +126,7 @@ class WordVectors:
         """The mean of the n-grams of `word`, or of its lower-case form where more of those are known; None where none is."""
         if self.ngrams is None:
             return None
-        known = {form: len(self.ngrams.rows.parts_of(form)) for form in (word, word.lower())}
+        known = {form: len(self.ngrams.parts_of(form)) for form in (word, word.lower())}
         return self.ngrams.vector_of(max(known, key=lambda form: known[form]))
 
     @cached_property
@@ -284,9 +284,9 @@ class WordVectors:
             raise InputError("the table of words is empty")
         table = cls(pa.concat_arrays(words), np.concatenate(counts), vectors_VD)
         if ngram_batches is not None:
-            from wordpipe.words.ngram_vectors import NGramVectors  # and numba, which others do without
+            from wordpipe.words.subwords import NGrams  # and numba, which others do without
 
-            table.ngrams = NGramVectors.from_batches(ngram_batches, min_n, max_n)
+            table.ngrams = NGrams.from_batches(ngram_batches, min_n, max_n)
         return table
 
 

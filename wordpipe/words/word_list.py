@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from wordpipe.words.arrow_words import arrow_words
 
 if TYPE_CHECKING:
-    from wordpipe.words.hashes import HashRows
+    from wordpipe.words.subwords import HashRows
 
 __all__ = ["WordList"]
 
@@ -63,7 +63,7 @@ class WordList(Sequence[str]):
 
     @cached_property
     def _rows(self) -> "HashRows":
-        from wordpipe.words.hashes import HashRows, hashes_of
+        from wordpipe.words.subwords import HashRows, hashes_of
 
         return HashRows(hashes_of(self.array))
 
@@ -85,6 +85,6 @@ class WordList(Sequence[str]):
 
     def rows_of(self, words: "pa.Array | Sequence[str]") -> npt.NDArray[np.int32]:
         """The rows of exactly these words, (N,) int32; -1 for unknown ones."""
-        from wordpipe.words.hashes import hashes_of
+        from wordpipe.words.subwords import hashes_of
 
         return self._rows.rows_of(hashes_of(words))

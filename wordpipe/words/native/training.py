@@ -15,13 +15,13 @@ import numpy.typing as npt
 
 from wordpipe.errors import DivergedError
 from wordpipe.runtime import StopFlag, cpu_count
+from wordpipe.words.heldout_loss import Probe, keep_probabilities, noise_distribution
 from wordpipe.words.native.draws import Noise, key_of
 from wordpipe.words.native.jobs import done_in_order, piece_size
 from wordpipe.words.native.piece import NEGATIVE, SOFTMAX, TREE, Objective, Rows, Windows, scratch_size, train_piece
 from wordpipe.words.native.survivors import keep_limits
 from wordpipe.words.native.tree import Tree
 from wordpipe.words.native.weights import Floats, Weights
-from wordpipe.words.probe import Probe, keep_probabilities, noise_distribution
 from wordpipe.words.settings import Word2VecPlan
 from wordpipe.words.step import Step
 from wordpipe.words.text import TrainingText

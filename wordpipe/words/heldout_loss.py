@@ -19,10 +19,9 @@ from wordpipe.words.vocabulary import Vocabulary
 __all__ = ["Probe", "keep_probabilities", "noise_distribution"]
 
 _MAX_WORDS = 2_000_000  # text looked at
-_NUMBERS = 8_000_000  # inputs and noise that a sample holds, so that wide windows and much noise stay in memory
 _TARGETS = 50_000  # standard error of the mean about 0.01 nats
 _BLOCK = 4_096  # targets scored at a time
-_NUMBERS = 4_000_000  # of vectors or scores held at a time, 16 MB
+_NUMBERS = 4_000_000  # inputs or noise of a sample, and vectors or scores held at a time: 16 MB however wide the window
 _STREAM = 0x9B0E  # separates these draws from every other use of the seed
 
 Rows: TypeAlias = npt.NDArray[np.int32]
