@@ -43,12 +43,10 @@ from wordpipe.artifacts.reader import Artifact
 from wordpipe.artifacts.tables import read_batches
 from wordpipe.runtime import cpu_count
 from wordpipe.stages.word_vectors import read_word_vectors
-from wordpipe.words.all_but_the_top import CommonPart
 from wordpipe.words.judge.analogies import Method, Tally, judge_analogies
 from wordpipe.words.judge.sets import Pairs, Questions, read_set
 from wordpipe.words.judge.similarity import judge_similarity
-from wordpipe.words.stacking import stacked_vectors
-from wordpipe.words.table import WordVectors
+from wordpipe.words.table import CommonPart, WordVectors, stacked_vectors
 
 PAIR_SETS = {"ws353": "EN-WS-353-ALL.txt", "simlex": "EN-SIMLEX-999.txt"}
 ANALOGY_SET = "questions-words.txt"

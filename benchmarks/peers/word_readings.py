@@ -20,10 +20,9 @@ from wordpipe.words.judge.similarity import judge_similarity
 from wordpipe.words.native.training import NativeTraining
 from wordpipe.words.native.vectors import padded
 from wordpipe.words.native.weights import Weights
-from wordpipe.words.reading import kept_rows, read_words
 from wordpipe.words.settings import Word2VecPlan, Word2VecSettings
 from wordpipe.words.table import WordVectors
-from wordpipe.words.text import Words, write_text
+from wordpipe.words.text import Words, kept_rows, read_words, write_text
 from wordpipe.words.vocabulary import Vocabulary, count_ids
 
 Task = dict[str, Any]

@@ -14,10 +14,9 @@ from wordpipe.errors import ConfigError, DivergedError
 from wordpipe.runtime import StopFlag, Stopped, cpu_count
 from wordpipe.words.gensim_backend import GensimTraining, require_gensim
 from wordpipe.words.heldout_loss import Probe
-from wordpipe.words.reading import kept_rows, read_words
 from wordpipe.words.settings import Word2VecPlan
 from wordpipe.words.table import WordVectors
-from wordpipe.words.text import write_text
+from wordpipe.words.text import kept_rows, read_words, write_text
 from wordpipe.words.vocabulary import Vocabulary, count_ids
 
 pytest.importorskip("gensim", reason="gensim has no wheel for this Python")

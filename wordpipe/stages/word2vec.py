@@ -19,14 +19,13 @@ from wordpipe.stages.making import Job, Made, PathLike, RunOptions, making
 from wordpipe.stages.word_training import TrainingRun
 from wordpipe.tokens.formats.reading import open_tokenizer
 from wordpipe.tokens.vocabulary import number_of_ids
-from wordpipe.words.all_but_the_top import CommonPart
 from wordpipe.words.heldout_loss import Probe
 from wordpipe.words.native.training import NativeTraining, Parts
-from wordpipe.words.reading import kept_rows, read_words
 from wordpipe.words.settings import Word2VecPlan, Word2VecSettings
 from wordpipe.words.step import Training
 from wordpipe.words.subwords import NGrams
-from wordpipe.words.text import Words, write_text
+from wordpipe.words.table import CommonPart
+from wordpipe.words.text import Words, kept_rows, read_words, write_text
 from wordpipe.words.vocabulary import COLUMN_OF_UNIT, Vocabulary, count_ids
 
 __all__ = ["train_word2vec"]

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from wordpipe.artifacts.vectors import matrix_of
 from wordpipe.words.movement import joint_counts
-from wordpipe.words.word_list import WordList
+from wordpipe.words.vocabulary import WordList
 
 __all__ = ["Listing", "Shared", "shared_words", "unshared_words", "vectors_of"]
 

@@ -21,8 +21,8 @@ import pyarrow.compute as pc
 from wordpipe.artifacts.schemas import ngrams_schema
 from wordpipe.artifacts.vectors import vector_column
 from wordpipe.compiled import inlined, kernel, read_only
-from wordpipe.words.arrow_words import arrow_words
-from wordpipe.words.stacking import stacked_vectors
+from wordpipe.words.table import stacked_vectors
+from wordpipe.words.vocabulary import arrow_words
 
 __all__ = ["HashRows", "NGrams", "hashes_of"]
 

@@ -1,6 +1,6 @@
-"""The table of word vectors: looking words up, and finding their neighbours."""
+"""Word vectors: looking words up, finding their neighbours, and what all of them have in common."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
@@ -15,15 +15,14 @@ from wordpipe.artifacts.vectors import vector_column
 from wordpipe.errors import InputError
 from wordpipe.metrics.directions import unit_rows
 from wordpipe.words.lookup import JOINT, SIGNS, Expression, KnownPhrases, parse_expression, similar_words
-from wordpipe.words.stacking import stacked_vectors
-from wordpipe.words.word_list import WordList
+from wordpipe.words.vocabulary import WordList
 
 if TYPE_CHECKING:
     from wordpipe.words.subwords import NGrams
 
-__all__ = ["Answer", "Neighbour", "Question", "WordVectors"]
+__all__ = ["Answer", "CommonPart", "Neighbour", "Question", "WordVectors", "stacked_vectors"]
 
-_BLOCK = 65_536  # rows measured at a time
+_BLOCK = 65_536  # rows treated together
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,3 +296,66 @@ def _largest(scores: npt.NDArray[np.float32], k: int) -> npt.NDArray[np.int64]:
     least = np.partition(scores, len(scores) - k)[len(scores) - k]
     found = np.flatnonzero(scores >= least)
     return found[np.lexsort((found, -scores[found]))][:k]
+
+
+def stacked_vectors(
+    batches: Iterable[pa.RecordBatch], see: Callable[[pa.RecordBatch], object]
+) -> npt.NDArray[np.float32]:
+    """The column `vector` of all batches, (N, D) float32; (0, 0) where there is no row.
+
+    The array grows by an eighth as vectors come, in place where the system can, so that they are never in memory a second
+    time as the pieces they came in.
+
+    Args:
+        batches: with a column `vector`, a fixed-size list of float32.
+        see: is shown every batch, to take what else it wants.
+    """
+    numbers, n, dim = np.empty(0, dtype=np.float32), 0, 0
+    for batch in batches:
+        see(batch)
+        vector = batch.column("vector")
+        dim = int(vector.type.list_size)
+        some = vector.flatten().to_numpy(zero_copy_only=False)
+        if n + len(some) > len(numbers):
+            numbers.resize((n + len(some)) * 9 // 8, refcheck=False)
+        numbers[n : n + len(some)] = some
+        n += len(some)
+    numbers.resize(n, refcheck=False)
+    return numbers.reshape(-1, dim) if dim else numbers.reshape(0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class CommonPart:
+    """What vectors have in common.
+
+    Attributes:
+        mean: their mean, float32.
+        directions: their principal components after it is taken away, orthonormal, the largest first, float32.
+    """
+
+    mean: npt.NDArray[np.float32]
+    directions: npt.NDArray[np.float32]
+
+    @classmethod
+    def of(cls, vectors_VD: npt.NDArray[np.float32], components: int) -> "CommonPart":
+        """The mean and the first `components` principal components, at most D of them."""
+        dim = vectors_VD.shape[1]
+        sum_D, squares_DD = np.zeros(dim), np.zeros((dim, dim))
+        for first in range(0, len(vectors_VD), _BLOCK):
+            some = vectors_VD[first : first + _BLOCK].astype(np.float64)
+            sum_D += some.sum(axis=0)
+            squares_DD += some.T @ some
+        mean = sum_D / len(vectors_VD)
+        covariance_DD = squares_DD / len(vectors_VD) - np.outer(mean, mean)
+        _, directions_DD = np.linalg.eigh(covariance_DD)  # ascending
+        largest_ND = directions_DD.T[::-1][: min(components, dim)]
+        signs_N = np.sign(largest_ND[np.arange(len(largest_ND)), np.abs(largest_ND).argmax(axis=1)])
+        return cls(mean.astype(np.float32), (largest_ND * signs_N[:, None]).astype(np.float32))
+
+    def removed_from(self, vectors_VD: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+        """The vectors without it, (V, D). Linear: the mean of some vectors loses the same as each of them."""
+        left_VD = np.empty_like(vectors_VD)
+        for first in range(0, len(vectors_VD), _BLOCK):
+            some = vectors_VD[first : first + _BLOCK] - self.mean
+            left_VD[first : first + _BLOCK] = some - (some @ self.directions.T) @ self.directions
+        return left_VD

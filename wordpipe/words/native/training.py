@@ -5,10 +5,13 @@ Two threads that change one vector at the same time may lose a part of one chang
 exactly from any job.
 """
 
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
-from typing import NamedTuple
+from queue import SimpleQueue
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,10 +19,8 @@ import numpy.typing as npt
 from wordpipe.errors import DivergedError
 from wordpipe.runtime import StopFlag, cpu_count
 from wordpipe.words.heldout_loss import Probe, keep_probabilities, noise_distribution
-from wordpipe.words.native.draws import Noise, key_of
-from wordpipe.words.native.jobs import done_in_order, piece_size
+from wordpipe.words.native.draws import Noise, keep_limits, key_of
 from wordpipe.words.native.piece import NEGATIVE, SOFTMAX, TREE, Objective, Rows, Windows, scratch_size, train_piece
-from wordpipe.words.native.survivors import keep_limits
 from wordpipe.words.native.tree import Tree
 from wordpipe.words.native.weights import Floats, Weights
 from wordpipe.words.settings import Word2VecPlan
@@ -27,7 +28,7 @@ from wordpipe.words.step import Step
 from wordpipe.words.text import TrainingText
 from wordpipe.words.vocabulary import Vocabulary
 
-__all__ = ["NativeTraining", "Parts"]
+__all__ = ["NativeTraining", "Parts", "done_in_order", "piece_size"]
 
 _SHOW_SECONDS = 0.2
 _HOT = 1_024  # rows that each thread has for itself during a piece: CBOW, 100 MB, two threads: 4.4 million words/s, not 2.7
@@ -36,6 +37,9 @@ _SKIPPING, _REACH, _NOISE = range(3)  # what random numbers are for
 
 Ints = npt.NDArray[np.int32]
 Offsets = npt.NDArray[np.int64]
+_MULTIPLIED = 10**10
+
+T = TypeVar("T")
 
 
 class Parts(NamedTuple):
@@ -228,3 +232,65 @@ def _objective(settings: Word2VecPlan, vocabulary: Vocabulary, tree: Tree) -> Ob
     return Objective(
         kind, settings.negatives, noise.limits, noise.others, tree.path_starts, tree.path_nodes, tree.path_signs, most
     )
+
+
+def piece_size(words: int, cost: int) -> int:
+    """Words of one job: large enough to be worth a start, small enough that several threads share a small text.
+
+    It does not follow the number of threads, so a run can be continued with more of them.
+
+    Args:
+        words: of the text.
+        cost: numbers multiplied for each word; where they are many (softmax) a job has fewer words, to last seconds at most.
+    """
+    return max(64, min(16_384, max(1_024, words // 16), _MULTIPLIED // max(cost, 1)))
+
+
+def done_in_order(
+    work: Callable[[int], T], begins: range, threads: int, go_on: Callable[[], bool]
+) -> Iterator[tuple[int, T]]:
+    """Do the jobs that begin at `begins`, several at a time, and give (begin, result) as each ends, in any order.
+
+    Jobs are taken in order, and none is taken once `go_on` says no or one has failed; those that run are finished. So what
+    was done is always everything before some job.
+
+    Raises:
+        Exception: what `work` raised.
+    """
+    results: SimpleQueue[tuple[int, T] | Exception | None] = SimpleQueue()
+    waiting = iter(begins)
+    lock = threading.Lock()
+    ended = threading.Event()
+
+    def serve() -> None:
+        try:
+            while not ended.is_set() and go_on():
+                with lock:
+                    begin = next(waiting, None)
+                if begin is None:
+                    break
+                results.put((begin, work(begin)))
+        except Exception as error:  # noqa: BLE001  (raised again by the thread that asked)
+            ended.set()
+            results.put(error)
+        finally:
+            results.put(None)
+
+    with ThreadPoolExecutor(threads, thread_name_prefix="word2vec") as pool:
+        for _ in range(threads):
+            pool.submit(serve)
+        running = threads
+        problem: Exception | None = None
+        try:
+            while running:
+                got = results.get()
+                if got is None:
+                    running -= 1
+                elif isinstance(got, Exception):
+                    problem = got
+                else:
+                    yield got
+        finally:
+            ended.set()  # whoever asked has gone: take no more jobs
+    if problem is not None:
+        raise problem
