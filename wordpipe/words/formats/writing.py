@@ -17,11 +17,11 @@ from numpy.lib import format as npy
 
 from wordpipe.artifacts.vectors import matrix_of
 from wordpipe.errors import InputError
-from wordpipe.words.formats.folder import COUNTS_NPY, VECTORS_NPY, WORDS_TXT
 from wordpipe.words.formats.text import NUMBER
 
-__all__ = ["FILES", "FOLDERS", "FOLDER_NAMES", "WordTable", "check_words"]
+__all__ = ["COUNTS_NPY", "FILES", "FOLDERS", "FOLDER_NAMES", "VECTORS_NPY", "WORDS_TXT", "WordTable", "check_words"]
 
+VECTORS_NPY, WORDS_TXT, COUNTS_NPY = "vectors.npy", "words.txt", "counts.npy"
 _VECTORS_TSV, _METADATA_TSV = "vectors.tsv", "metadata.tsv"
 
 
