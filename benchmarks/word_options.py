@@ -43,9 +43,7 @@ from wordpipe.artifacts.reader import Artifact
 from wordpipe.artifacts.tables import read_batches
 from wordpipe.runtime import cpu_count
 from wordpipe.stages.word_vectors import read_word_vectors
-from wordpipe.words.judge.analogies import Method, Tally, judge_analogies
-from wordpipe.words.judge.sets import Pairs, Questions, read_set
-from wordpipe.words.judge.similarity import judge_similarity
+from wordpipe.words.evaluate import Method, Pairs, Questions, judge_analogies, judge_similarity, read_set
 from wordpipe.words.table import CommonPart, WordVectors, stacked_vectors
 
 PAIR_SETS = {"ws353": "EN-WS-353-ALL.txt", "simlex": "EN-SIMLEX-999.txt"}
@@ -150,19 +148,19 @@ def judged(bench: Bench, table: WordVectors, method: Method = "cosadd") -> Row:
     for name, pairs in bench.pairs.items():
         row |= correlation(name, table, pairs) | correlation(f"{name}_rare", table, rare_pairs(table, pairs))
     found = judge_analogies(table, bench.questions, method=method)
-    tallies = {"analogies": found.total, "semantic": found.semantic, "syntactic": found.syntactic}
-    return row | {name: share(tally) for name, tally in tallies.items()} | {"questions": found.total.seen}
+    tallies = {"analogies": found, "semantic": found["semantic"], "syntactic": found["syntactic"]}
+    return row | {name: share(tally) for name, tally in tallies.items()} | {"questions": found["seen"]}
 
 
 def correlation(name: str, table: WordVectors, pairs: Pairs) -> Row:
     """Spearman times 100, and how many pairs are known."""
     found = judge_similarity(table, pairs)
-    return {name: None if found.spearman is None else 100 * found.spearman, f"{name}_known": found.known}
+    return {name: None if found["spearman"] is None else 100 * found["spearman"], f"{name}_known": found["known"]}
 
 
-def share(tally: Tally | None) -> float | None:
+def share(tally: dict[str, Any] | None) -> float | None:
     """Right answers in percent."""
-    return 100 * tally.correct / tally.seen if tally is not None and tally.seen else None
+    return 100 * tally["correct"] / tally["seen"] if tally is not None and tally["seen"] else None
 
 
 def some_pairs(pairs: Pairs, wanted: Callable[[str], bool]) -> Pairs:
