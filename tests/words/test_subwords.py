@@ -192,13 +192,11 @@ def test_a_question_uses_guesses_and_says_so() -> None:
     assert question.rows.tolist() == [4]
     assert question.guessed == ["walks", "zalk"]
     assert question.unknown == {}
-    answer = words.ask("walks zzz", 3)
-    assert answer.guessed == ["walks"]
-    assert [*answer.unknown] == ["zzz"]
-    assert len(answer.neighbours) == 3
-    nothing = words.ask("walks - zzz")
-    assert (nothing.neighbours, [*nothing.unknown], nothing.guessed) == ([], ["zzz"], ())
-    assert words.ask("king walking").guessed == []
+    partly, nothing = words.understand("walks zzz"), words.understand("walks - zzz")
+    near, none = words.nearest([partly, nothing], 3)
+    assert (partly.guessed, [*partly.unknown], len(near)) == (["walks"], ["zzz"], 3)
+    assert (none, [*nothing.unknown], nothing.guessed) == ([], ["zzz"], ())
+    assert words.understand("king walking").guessed == []
 
 
 @pytest.mark.parametrize("rows", [1, 4, 1_000])
