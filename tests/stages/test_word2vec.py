@@ -14,8 +14,8 @@ from wordpipe.errors import ArtifactError, ConfigError, DivergedError, InputErro
 from wordpipe.runtime import Stopped
 from wordpipe.stages.making import making
 from wordpipe.stages.word_training import TrainingRun
+from wordpipe.words.native.training import Step
 from wordpipe.words.settings import Word2VecSettings
-from wordpipe.words.step import Step
 from wordpipe.words.table import CommonPart
 
 SMALL = {"dim": 12, "window": 3, "epochs": 2, "min_count": 2, "threads": 1}

@@ -16,13 +16,12 @@ from wordpipe.artifacts.vectors import matrix_of, vector_column
 from wordpipe.errors import ArtifactError
 from wordpipe.stages.carried import TOKENIZER
 from wordpipe.stages.making import Job, Made, PathLike, RunOptions, making
-from wordpipe.stages.word_training import TrainingRun
+from wordpipe.stages.word_training import Training, TrainingRun
 from wordpipe.tokens.formats.reading import open_tokenizer
 from wordpipe.tokens.vocabulary import number_of_ids
 from wordpipe.words.heldout_loss import Probe
 from wordpipe.words.native.training import NativeTraining, Parts
 from wordpipe.words.settings import Word2VecPlan, Word2VecSettings
-from wordpipe.words.step import Training
 from wordpipe.words.subwords import NGrams
 from wordpipe.words.table import CommonPart
 from wordpipe.words.text import Words, kept_rows, read_words, write_text

@@ -4,7 +4,7 @@ import json
 import math
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
@@ -14,10 +14,15 @@ from wordpipe.artifacts.schemas import STEPS
 from wordpipe.errors import DivergedError, InputError
 from wordpipe.runtime import stop_signal
 from wordpipe.stages.making import Job
+from wordpipe.words.native.training import NativeTraining, Step
 from wordpipe.words.settings import Word2VecPlan
-from wordpipe.words.step import Step, Training
 
-__all__ = ["TrainingRun"]
+if TYPE_CHECKING:
+    from wordpipe.words.gensim_backend import GensimTraining
+
+__all__ = ["Training", "TrainingRun"]
+
+Training: TypeAlias = "NativeTraining | GensimTraining"
 
 _STATE = "state.json"
 _WORTH = 20  # a checkpoint that takes longer than a second may cost a twentieth of the time

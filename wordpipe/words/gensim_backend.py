@@ -18,8 +18,8 @@ import numpy.typing as npt
 from wordpipe.errors import ConfigError, DivergedError
 from wordpipe.runtime import StopFlag, cpu_count
 from wordpipe.words.heldout_loss import Probe
+from wordpipe.words.native.training import Step
 from wordpipe.words.settings import Word2VecPlan
-from wordpipe.words.step import Step
 from wordpipe.words.text import TrainingText
 from wordpipe.words.vocabulary import Vocabulary
 
@@ -46,7 +46,7 @@ def require_gensim() -> None:
 
 
 class GensimTraining:
-    """One training: a fresh model, and the steps that train it; see `step.Training`.
+    """One training: a fresh model, and the steps that train it, as `NativeTraining` offers them.
 
     Args:
         text: the training text.

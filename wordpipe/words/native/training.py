@@ -24,11 +24,10 @@ from wordpipe.words.native.piece import NEGATIVE, SOFTMAX, TREE, Objective, Rows
 from wordpipe.words.native.tree import Tree
 from wordpipe.words.native.weights import Floats, Weights
 from wordpipe.words.settings import Word2VecPlan
-from wordpipe.words.step import Step
 from wordpipe.words.text import TrainingText
 from wordpipe.words.vocabulary import Vocabulary
 
-__all__ = ["NativeTraining", "Parts", "done_in_order", "piece_size"]
+__all__ = ["NativeTraining", "Parts", "Step", "done_in_order", "piece_size"]
 
 _SHOW_SECONDS = 0.2
 _HOT = 1_024  # rows that each thread has for itself during a piece: CBOW, 100 MB, two threads: 4.4 million words/s, not 2.7
@@ -40,6 +39,33 @@ Offsets = npt.NDArray[np.int64]
 _MULTIPLIED = 10**10
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One report of the training.
+
+    Attributes:
+        epoch: the epoch it belongs to, from 1.
+        tokens: words seen so far, over all epochs.
+        total: words that will have been seen at the end.
+        split: what `loss` was measured on, `train` or `valid`; `train` where there is none.
+        loss: at the end of each epoch, nats: for `train` the mean over all predictions of the epoch, as each was made, where
+            the backend counts them (native: no score counts as beyond 30); for `valid` the mean over a fixed sample of
+            held-out text. None in between.
+        lr: learning rate reached.
+        seconds: since the start, or since this training was taken up again.
+        resting: nothing is being trained: the weights and the position belong together, and may be kept.
+    """
+
+    epoch: int
+    tokens: int
+    total: int
+    split: str
+    loss: float | None
+    lr: float
+    seconds: float
+    resting: bool = False
 
 
 class Parts(NamedTuple):
@@ -128,7 +154,7 @@ class NativeTraining:
 
     @property
     def progress(self) -> dict[str, float]:
-        """How far the training is."""
+        """How far the training is, as JSON values; set together with `arrays`, before `steps`, to go on from there."""
         return asdict(self._at)
 
     @progress.setter
@@ -136,7 +162,7 @@ class NativeTraining:
         self._at = _Position(int(values["words"]), float(values["loss"]), float(values["predictions"]))
 
     def arrays(self) -> Mapping[str, Floats]:
-        """The weights by name."""
+        """What training changes, by name, C-contiguous."""
         return self.weights.arrays()
 
     def take_parts_away(self, found: npt.NDArray[np.bool_]) -> None:
@@ -149,7 +175,10 @@ class NativeTraining:
         return self._text.words * self._settings.epochs
 
     def steps(self, flag: StopFlag, due: Callable[[], bool] = lambda: False) -> Iterator[Step]:
-        """Train; a report now and then, and at the end of each epoch the mean losses; see `Training.steps`.
+        """Train, until the flag rises; a report now and then, and at the end of each epoch the mean losses.
+
+        Where `due` says so, or the flag has risen, and at the end of an epoch, the threads come to rest and a report with
+        `resting` follows.
 
         Raises:
             DivergedError: the loss or the vectors are no longer finite.
