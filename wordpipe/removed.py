@@ -40,8 +40,8 @@ COMMANDS: dict[str, str] = {}
 OPTIONS: dict[str, dict[str, Removed]] = {
     "tokenize": {},
     "train word2vec": {
-        "phrases": Removed("join the words of phrases in the text itself (new_york), before it is ingested", was=0),
-        "phrase_threshold": Removed("phrases are no longer looked for", was=100.0),
+        "phrases": Removed("leave it out, or import vectors of a program that joins words, as gensim does", was=0),
+        "phrase_threshold": Removed("words are no longer joined into phrases", was=100.0),
         "device": Removed("word vectors are trained on the CPU"),
     },
     "train mlm": {},

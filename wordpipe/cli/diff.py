@@ -60,19 +60,7 @@ _NAMED = 10  # new or gone words named in a line
     help="Print one JSON object: totals, words with all neighbours, new and gone words.",
 )
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but the words and errors.")
-def diff(
-    old: Path,
-    new: Path,
-    n: int,
-    k: int,
-    words: int,
-    min_count: int,
-    anchors: int,
-    only: tuple[str, ...],
-    verify: bool,
-    as_json: bool,
-    quiet: bool,
-) -> None:
+def diff(old: Path, new: Path, only: tuple[str, ...], verify: bool, as_json: bool, quiet: bool, **numbers: int) -> None:
     """Show which words moved between two tables of word vectors.
 
     A and B are words artifacts of two years, two domains or two runs. A word moved when it is far from itself after the tables
@@ -86,7 +74,7 @@ def diff(
 
     with ProgressDrawer(quiet=quiet) as draw:
         run = RunOptions(report=draw, verify=verify)
-        found = compare(old, new, n=n, k=k, words=words, anchors=anchors, min_count=min_count, only=only, run=run)
+        found = compare(old, new, only=only, run=run, **numbers)
     if as_json:
         click.echo(json.dumps(found, ensure_ascii=False))
     else:

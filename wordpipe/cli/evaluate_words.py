@@ -58,15 +58,7 @@ _METHODS = {"cosadd": "3CosAdd", "cosmul": "3CosMul"}
 )
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but the table and errors.")
 def words(
-    words: tuple[Path, ...],
-    data: tuple[str, ...],
-    restrict_vocab: int,
-    analogy: Any,
-    unknown: Any,
-    sections: bool,
-    verify: bool,
-    as_json: bool,
-    quiet: bool,
+    words: tuple[Path, ...], data: tuple[str, ...], sections: bool, verify: bool, as_json: bool, quiet: bool, **how: Any
 ) -> None:
     """Judge word vectors on word similarity and analogies, side by side.
 
@@ -83,7 +75,7 @@ def words(
 
     with ProgressDrawer(quiet=quiet) as draw:
         run = RunOptions(report=draw, verify=verify)
-        found = evaluate_words(words, data, restrict_vocab=restrict_vocab, analogy=analogy, unknown=unknown, run=run)
+        found = evaluate_words(words, data, run=run, **how)
     if as_json:
         click.echo(json.dumps(found, ensure_ascii=False))
     else:

@@ -87,10 +87,7 @@ class OpenWordIndex(OpenIndex):
         told = self.rows_of([hits.at_least(ask.min_score) for hits in found])
         return [
             Answers(
-                printable(text),
-                [without_no_count(hit) for hit in hits],
-                dict(question.unknown),
-                [*question.guessed],
+                printable(text), [without_no_count(hit) for hit in hits], dict(question.unknown), [*question.guessed]
             )
             for text, question, hits in zip(texts, questions, told, strict=True)
         ]

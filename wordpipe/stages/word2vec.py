@@ -139,11 +139,7 @@ def _ngrams(job: Job, text: _SourceText, words: pa.StringArray) -> NGrams | None
         return None
     job.report("finding n-grams")
     ngrams = NGrams.of(words, text.vocabulary.counts, plan.min_n, plan.max_n, plan.max_ngrams)
-    job.counts |= {
-        "ngrams": len(ngrams),
-        "ngrams_dropped": ngrams.dropped,
-        "ngrams_of_one_word": ngrams.of_one_word,
-    }
+    job.counts |= {"ngrams": len(ngrams), "ngrams_dropped": ngrams.dropped, "ngrams_of_one_word": ngrams.of_one_word}
     return ngrams
 
 
