@@ -154,6 +154,8 @@ def _read_binary(blocks: Iterator[bytes], dim: int, size: int, name: str) -> Ite
         rows = WordRows(words, vectors_RD, [*range(found + 1, found + len(words) + 1)])
         found += len(words)
         yield from rows.up_to_bad(partial(_not_finite, rows, name))
+        if found == size and data.strip(b"\n"):
+            break  # it goes on: the rest need not be held
     if data.strip(b"\n") and found < size:
         raise InputError(
             "the file ends in the middle of a word or its numbers",
