@@ -43,12 +43,8 @@ from wordpipe.artifacts.reader import Artifact
 from wordpipe.artifacts.tables import read_batches
 from wordpipe.runtime import cpu_count
 from wordpipe.stages.word_vectors import read_word_vectors
-from wordpipe.words.all_but_the_top import CommonPart
-from wordpipe.words.judge.analogies import Method, Tally, judge_analogies
-from wordpipe.words.judge.sets import Pairs, Questions, read_set
-from wordpipe.words.judge.similarity import judge_similarity
-from wordpipe.words.stacking import stacked_vectors
-from wordpipe.words.table import WordVectors
+from wordpipe.words.evaluate import Method, Pairs, Questions, judge_analogies, judge_similarity, read_set
+from wordpipe.words.table import CommonPart, WordVectors, stacked_vectors
 
 PAIR_SETS = {"ws353": "EN-WS-353-ALL.txt", "simlex": "EN-SIMLEX-999.txt"}
 ANALOGY_SET = "questions-words.txt"
@@ -60,9 +56,6 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "cbow": {"architecture": "cbow"},
     "hs": {"loss": "hs"},
     "fixed-window": {"dynamic_window": False},
-    "phrases-1": {"phrases": 1, "phrase_threshold": 100},
-    "phrases-2": {"phrases": 2, "phrase_threshold": 100},
-    "phrases-1-at-10": {"phrases": 1, "phrase_threshold": 10},
     "hidden": NGRAMS,
 }
 RARE = 100  # occurrences below which a word counts as rare
@@ -130,9 +123,7 @@ def trained(bench: Bench, tokens: Path, settings: dict[str, Any], seed: int) -> 
     cost = {"seconds": time.monotonic() - begun, "cpu_seconds": time.process_time() - cpu_begun}
     sizes = {file.name: file.stat().st_size for file in output.iterdir()}
     table = sum(size for name, size in sizes.items() if name.startswith(("words-", "ngrams-")))
-    counts: Row = {
-        name: made.counts[name] for name in ("ngrams", "phrases", "words_joined_into_phrases") if name in made.counts
-    }
+    counts: Row = {name: made.counts[name] for name in ("ngrams",) if name in made.counts}
     return output, {
         **cost, **counts, "table_bytes": table, "artifact_bytes": sum(sizes.values()),
         "distinct": made.counts["distinct_kept"], "loss": made.metrics.get("valid_loss"),
@@ -157,19 +148,19 @@ def judged(bench: Bench, table: WordVectors, method: Method = "cosadd") -> Row:
     for name, pairs in bench.pairs.items():
         row |= correlation(name, table, pairs) | correlation(f"{name}_rare", table, rare_pairs(table, pairs))
     found = judge_analogies(table, bench.questions, method=method)
-    tallies = {"analogies": found.total, "semantic": found.semantic, "syntactic": found.syntactic}
-    return row | {name: share(tally) for name, tally in tallies.items()} | {"questions": found.total.seen}
+    tallies = {"analogies": found, "semantic": found["semantic"], "syntactic": found["syntactic"]}
+    return row | {name: share(tally) for name, tally in tallies.items()} | {"questions": found["seen"]}
 
 
 def correlation(name: str, table: WordVectors, pairs: Pairs) -> Row:
     """Spearman times 100, and how many pairs are known."""
     found = judge_similarity(table, pairs)
-    return {name: None if found.spearman is None else 100 * found.spearman, f"{name}_known": found.known}
+    return {name: None if found["spearman"] is None else 100 * found["spearman"], f"{name}_known": found["known"]}
 
 
-def share(tally: Tally | None) -> float | None:
+def share(tally: dict[str, Any] | None) -> float | None:
     """Right answers in percent."""
-    return 100 * tally.correct / tally.seen if tally is not None and tally.seen else None
+    return 100 * tally["correct"] / tally["seen"] if tally is not None and tally["seen"] else None
 
 
 def some_pairs(pairs: Pairs, wanted: Callable[[str], bool]) -> Pairs:

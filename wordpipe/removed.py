@@ -45,7 +45,11 @@ COMMANDS: dict[str, str] = {}
 
 OPTIONS: dict[str, dict[str, Removed]] = {
     "tokenize": {},
-    "train word2vec": {},
+    "train word2vec": {
+        "phrases": Removed("leave it out, or import vectors of a program that joins words, as gensim does", was=0),
+        "phrase_threshold": Removed("words are no longer joined into phrases", was=100.0),
+        "device": Removed("word vectors are trained on the CPU"),
+    },
     "train mlm": {},
     "train clm": {},
     "train contrastive": {},
@@ -70,7 +74,7 @@ OPTIONS: dict[str, dict[str, Removed]] = {
 """Command → setting (or option, with underscores) → what became of it."""
 
 VALUES: dict[str, dict[str, dict[str, str]]] = {
-    "train word2vec": {},
+    "train word2vec": {"backend": {"torch": "use native, which trains on the CPU"}},
     "train mlm": {},
     "train clm": {},
     "train contrastive": {},

@@ -13,17 +13,14 @@ from wordpipe.artifacts.layout import VOCABULARY
 from wordpipe.artifacts.reader import Artifact
 from wordpipe.artifacts.tables import read_batches
 from wordpipe.runtime import StopFlag, peak_memory_bytes
-from wordpipe.words.judge.analogies import judge_analogies
-from wordpipe.words.judge.sets import Pairs, read_set
-from wordpipe.words.judge.similarity import judge_similarity
+from wordpipe.words.evaluate import Pairs, judge_analogies, judge_similarity, read_set
+from wordpipe.words.heldout_loss import Probe, keep_probabilities
 from wordpipe.words.native.training import NativeTraining
 from wordpipe.words.native.vectors import padded
 from wordpipe.words.native.weights import Weights
-from wordpipe.words.probe import Probe, keep_probabilities
-from wordpipe.words.reading import kept_rows, read_words
 from wordpipe.words.settings import Word2VecPlan, Word2VecSettings
 from wordpipe.words.table import WordVectors
-from wordpipe.words.text import Words, write_text
+from wordpipe.words.text import Words, kept_rows, read_words, write_text
 from wordpipe.words.vocabulary import Vocabulary, count_ids
 
 Task = dict[str, Any]
@@ -134,11 +131,10 @@ def judge(task: Task) -> Found:
         content = read_set(Path(path).read_bytes(), name)
         if isinstance(content, Pairs):
             pairs = judge_similarity(table, content)
-            found |= {name: pairs.spearman, f"{name}_known": pairs.known, f"{name}_pairs": pairs.pairs}
+            found |= {name: pairs["spearman"], f"{name}_known": pairs["known"], f"{name}_pairs": pairs["pairs"]}
         else:
-            total = judge_analogies(table, content).total
-            accuracy = total.correct / total.seen if total.seen else None
-            found |= {name: accuracy, f"{name}_known": total.seen, f"{name}_pairs": total.asked}
+            total = judge_analogies(table, content)
+            found |= {name: total["accuracy"], f"{name}_known": total["seen"], f"{name}_pairs": total["asked"]}
     return found
 
 

@@ -11,8 +11,7 @@ from wordpipe.sentences.encoder import EncodedBatch, in_pieces
 from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.sentences.transforms import Moments
 from wordpipe.sentences.word_encoder import WordEncoder
-from wordpipe.words.ngram_vectors import NGramVectors
-from wordpipe.words.ngrams import NGrams
+from wordpipe.words.subwords import NGrams
 from wordpipe.words.table import WordVectors
 
 
@@ -121,7 +120,7 @@ def with_ngrams(**values: object) -> WordEncoder:
     found = NGrams.of(["aba", "abba", "bab"], np.array([9, 5, 2]), 2, 2)
     rng = np.random.default_rng(7)
     vectors_GD = rng.standard_normal((len(found.spelled), 6)).astype(np.float32)
-    ngrams = NGramVectors(found.rows, vectors_GD)
+    ngrams = NGrams(found.spelled, found.min_n, found.max_n, vectors_GD)
     words = WordVectors(
         ["aba", "abba", "bab"], np.array([9, 5, 2]), rng.standard_normal((3, 6)).astype(np.float32), ngrams
     )

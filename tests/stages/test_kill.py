@@ -183,7 +183,7 @@ def test_a_stop_signal_saves_the_words(command, nursery, tmp_path):
 def test_a_stop_signal_leaves_nothing_of_what_cannot_be_continued(command, nursery, tmp_path):
     args = [*command("words"), "--epochs", "100000", "--backend", "gensim"]
     child = nursery.command(*args)
-    child.wait_until(lambda: list(tmp_path.glob(".words.*.scratch.tmp/text/*")))
+    child.wait_until(lambda: list(tmp_path.glob(".words.*.scratch.tmp/text.rows")))
     time.sleep(0.5)
     code = child.signal(signal.SIGTERM)
     assert code == -signal.SIGTERM, child.err.read_text()

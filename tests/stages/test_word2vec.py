@@ -14,9 +14,9 @@ from wordpipe.errors import ArtifactError, ConfigError, DivergedError, InputErro
 from wordpipe.runtime import Stopped
 from wordpipe.stages.making import making
 from wordpipe.stages.word_training import TrainingRun
-from wordpipe.words.all_but_the_top import CommonPart
+from wordpipe.words.native.training import Step
 from wordpipe.words.settings import Word2VecSettings
-from wordpipe.words.step import Step
+from wordpipe.words.table import CommonPart
 
 SMALL = {"dim": 12, "window": 3, "epochs": 2, "min_count": 2, "threads": 1}
 
@@ -106,17 +106,6 @@ def test_ngrams_are_parts_of_the_words_and_answer_for_unknown_ones(built, tmp_pa
     assert len(hits) == 3
 
 
-def test_phrases_become_words(built, tmp_path):
-    made = train(built, tmp_path / "w", phrases=2, phrase_threshold=20.0)
-    joined = [word for word in column(tmp_path / "w", "word").to_pylist() if "_" in word]
-    assert 0 < len(joined) <= made.counts["phrases"]
-    assert made.counts["words_joined_into_phrases"] > 0
-    with wordpipe.open(tmp_path / "w") as words:
-        asked = joined[0].replace("_", " ")
-        assert words.query(asked, k=1)[0]["word"] != joined[0]
-        assert joined[0] not in [hit["word"] for hit in words.query(asked, k=50)]
-
-
 def test_tokens_may_have_vectors(built, tmp_path):
     train(built, tmp_path / "w", unit="token", min_count=1)
     assert len(column(tmp_path / "w", "word")) > 500
@@ -173,16 +162,14 @@ def test_what_cannot_go_on_is_refused(built, tmp_path, first, named):
     [
         ({"max_n": 2}, "max_n = 2 should be at least min_n"),
         ({"max_n": 5, "unit": "token"}, "unit = word"),
-        ({"phrases": 1, "unit": "token"}, "unit = word"),
         ({"loss": "hs", "vectors": "sum"}, "hierarchical softmax"),
         ({"loss": "hs", "backend": "gensim"}, "backend = native"),
         ({"max_n": 5, "vectors": "sum"}, "n-grams"),
         ({"lr": 1e-5}, "min_lr"),
         ({"min_lr": 0.03}, "min_lr = 0.03 should be at most lr = 0.025"),
         ({"remove_components": 12}, "less than dim = 12"),
-        ({"device": "cpu"}, "backend = torch"),
         ({"backend": "gensim", "init": "somewhere"}, "init = somewhere goes with backend = native"),
-        ({"backend": "torch", "max_n": 4}, "max_n = 4 goes with backend = native"),
+        ({"backend": "gensim", "max_n": 4}, "max_n = 4 goes with backend = native"),
     ],
 )
 def test_settings_that_do_not_fit_together_are_named(built, tmp_path, settings, named):
@@ -237,7 +224,7 @@ def test_auto_and_native_are_one_recipe(built, tmp_path):
 class _Stopping:
     """A training that is stopped after its last step."""
 
-    threads, bitwise, device = 1, True, "cpu"
+    threads, bitwise = 1, True
 
     def __init__(self):
         self.progress = {"words": 0}

@@ -1,11 +1,16 @@
+from typing import Any
+
 import numpy as np
 import pytest
 
 from tests.words.judged import grid, in_gensim, questions, written
-from wordpipe.words.judge import analogies
-from wordpipe.words.judge.analogies import Analogies, Tally, judge_analogies
-from wordpipe.words.judge.sets import Questions, read_set
+from wordpipe.words import evaluate as analogies
+from wordpipe.words.evaluate import Questions, judge_analogies, read_set
 from wordpipe.words.table import WordVectors
+
+
+def tally(found: dict[str, Any]) -> tuple[int, int, int]:
+    return found["correct"], found["seen"], found["asked"]
 
 
 def read(text: str) -> Questions:
@@ -15,7 +20,8 @@ def read(text: str) -> Questions:
 
 
 @pytest.mark.parametrize("restrict", [0, 25, 7, 1000])
-def test_figures_are_those_of_gensim(tmp_path, restrict):
+def test_figures_are_those_of_gensim(tmp_path, restrict, monkeypatch):
+    monkeypatch.setattr(analogies, "_UNKNOWN_SHOWN", 1_000)
     rng = np.random.default_rng()
     table, text = grid(rng), questions(rng, 150)
     _, sections = in_gensim(table).evaluate_word_analogies(
@@ -23,12 +29,12 @@ def test_figures_are_those_of_gensim(tmp_path, restrict):
     )
     found = judge_analogies(table, read(text), restrict=restrict)
     *parts, total = [(len(one["correct"]), len(one["correct"]) + len(one["incorrect"])) for one in sections]
-    assert [(one.correct, one.seen) for one in found.sections.values()] == parts
-    assert (found.total.correct, found.total.seen, found.total.asked) == (*total, 150)
-    assert restrict == 7 or 10 < found.total.correct < found.total.seen < 150
-    assert found.among == min(restrict or 40, 40)
-    assert {word.lower() for word in found.unknown_words} == {
-        word for word in set(text.lower().split()) if word[0] in "ab" and word not in table.words[: found.among]
+    assert [(one["correct"], one["seen"]) for one in found["sections"]] == parts
+    assert tally(found) == (*total, 150)
+    assert restrict == 7 or 10 < found["correct"] < found["seen"] < 150
+    assert found["among"] == min(restrict or 40, 40)
+    assert {word.lower() for word in found["unknown_words"]["first"]} == {
+        word for word in set(text.lower().split()) if word[0] in "ab" and word not in table.words[: found["among"]]
     }
 
 
@@ -53,7 +59,7 @@ def test_answers_are_those_of_the_formula(method):
     table, asked = grid(rng, dim=5, noise=1.0), read(questions(rng, 200, pairs=20).lower())
     right = [slow_answer(table, [*four], method) == four[3] for four in asked.words]
     found = judge_analogies(table, asked, method=method)
-    assert found.total == Tally(sum(right), 200, 200)
+    assert tally(found) == (sum(right), 200, 200)
     assert 0 < sum(right) < 200
 
 
@@ -64,7 +70,7 @@ def test_the_methods_differ():
     table = WordVectors(list("abcxy"), np.ones(5, np.int64), vectors)
     for method, word in (("cosadd", "x"), ("cosmul", "y")):
         assert slow_answer(table, ["a", "b", "c"], method) == word
-        assert judge_analogies(table, read(f": s\na b c {word}\n"), method=method).total.correct == 1
+        assert judge_analogies(table, read(f": s\na b c {word}\n"), method=method)["correct"] == 1
 
 
 @pytest.mark.parametrize("method", ["cosadd", "cosmul"])
@@ -89,12 +95,12 @@ def test_what_is_held_at_a_time_does_not_grow_with_the_table(monkeypatch):
     monkeypatch.setattr(analogies, "_SIMILARITY_BYTES", 8 * 100 * 300)
     shapes: list[tuple[int, ...]] = []
 
-    class Watched(analogies._Block):
-        def __init__(self, cosines_UW, *more):
-            shapes.append(cosines_UW.shape)
-            super().__init__(cosines_UW, *more)
+    def watched(cosines_UW, method):
+        shapes.append(cosines_UW.shape)
+        return sides(cosines_UW, method)
 
-    monkeypatch.setattr(analogies, "_Block", Watched)
+    sides = analogies._sides
+    monkeypatch.setattr(analogies, "_sides", watched)
     judge_analogies(table, asked)
     assert len(shapes) > 2
     assert max(one * other for one, other in shapes) <= 100 * 300
@@ -106,8 +112,8 @@ def test_of_equal_answers_the_commoner_is_given_also_across_blocks(monkeypatch):
     table = WordVectors(list("abcdef"), np.ones(6, np.int64), vectors)
     for most in (1, 2, 6):
         monkeypatch.setattr(analogies, "_MOST_WORDS", most)
-        assert judge_analogies(table, read(": s\na b c d\na b c e\na b c f\n")).total.correct == 1
-        assert judge_analogies(table, read(": s\na b c d\n")).total.correct == 1
+        assert judge_analogies(table, read(": s\na b c d\na b c e\na b c f\n"))["correct"] == 1
+        assert judge_analogies(table, read(": s\na b c d\n"))["correct"] == 1
 
 
 @pytest.mark.parametrize("method", ["cosadd", "cosmul"])
@@ -118,21 +124,28 @@ def test_vectors_without_a_direction_neither_ask_nor_answer(method):
     table = WordVectors(list("abcdef"), np.ones(6, np.int64), vectors)
     vectors[4], vectors[5, 1] = 0, np.inf
     found = judge_analogies(table, read(": s\na c d b\na c d e\nf a b c\na e b c\n"), method=method)
-    assert found == Analogies({"s": Tally(1, 1, 4)}, 6, ["e", "f"])
+    assert (tally(found), found["among"], found["unknown_words"]["first"]) == ((1, 1, 4), 6, ["e", "f"])
 
 
 def test_a_table_of_only_the_question_has_no_answer():
     table = WordVectors(list("abc"), np.ones(3, np.int64), np.eye(3, dtype=np.float32))
     found = judge_analogies(table, read(": s\na b c c\nx y z z\n"))
-    assert found.total == Tally(0, 1, 2)
-    assert judge_analogies(table, read(": s\nx y z z\n")).total == Tally(0, 0, 1)
+    assert tally(found) == (0, 1, 2)
+    assert tally(judge_analogies(table, read(": s\nx y z z\n"))) == (0, 0, 1)
 
 
-def test_semantic_and_syntactic_are_told_by_the_names_of_the_sections():
-    one, two, three = Tally(1, 2, 3), Tally(10, 20, 30), Tally(100, 200, 300)
-    both = Analogies({"family": one, "gram1-x": two, "gram2-y": three}, 9, [])
-    assert (both.semantic, both.syntactic, both.total) == (one, Tally(110, 220, 330), Tally(111, 222, 333))
-    grammar = Analogies({"gram1": two}, 9, [])
-    assert (grammar.semantic, grammar.syntactic) == (None, two)
-    unnamed = Analogies({"family": one, "city": two}, 9, [])
-    assert (unnamed.semantic, unnamed.syntactic) == (None, None)
+@pytest.mark.parametrize(
+    ("sections", "semantic", "syntactic"),
+    [
+        (["family", "gram1-x", "gram2-y"], (1, 2, 3), (2, 4, 6)),
+        (["gram1"], None, (1, 2, 3)),
+        (["family", "city"], None, None),
+    ],
+)
+def test_semantic_and_syntactic_are_told_by_the_names_of_the_sections(sections, semantic, syntactic):
+    table = WordVectors(list("abcd"), np.ones(4, np.int64), np.eye(4, dtype=np.float32))
+    asked = "a b c d\na b c c\na b c zz\n"  # right, wrong, unknown
+    found = judge_analogies(table, read("".join(f": {name}\n{asked}" for name in sections)))
+    assert [part and tally(part) for part in (found["semantic"], found["syntactic"])] == [semantic, syntactic]
+    assert tally(found) == tuple(len(sections) * number for number in (1, 2, 3))
+    assert found["accuracy"] == 0.5

@@ -12,11 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wordpipe.errors import InputError
-from wordpipe.words.formats import binary
-from wordpipe.words.formats.folder import open_folder
-from wordpipe.words.formats.reading import open_stream
-from wordpipe.words.formats.rows import WordFile
-from wordpipe.words.formats.screening import Screen
+from wordpipe.words.formats import reading
+from wordpipe.words.formats.reading import Screen, WordFile, open_folder, open_stream
 from wordpipe.words.formats.writing import FILES, FOLDERS, WordTable, check_words
 from wordpipe.words.table import WordVectors
 
@@ -348,7 +345,7 @@ def test_a_writer_takes_a_batch_when_it_has_given_the_last(form: str) -> None:
 
 @pytest.mark.parametrize("form", ["word2vec-text", "word2vec-binary", "glove"])
 def test_a_reader_gives_words_while_the_file_still_comes(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(binary, "_AT_ONCE", 1)
+    monkeypatch.setattr(reading, "_AT_ONCE", 1)
     data = b"".join(FILES[form](table_of([f"w{i}" for i in range(5_000)], hard_vectors(5_000, 2), rows=100)))
     left = blocks(data, 1_000)
     rows = iter(open_stream(left, form, name="f").rows)  # type: ignore[arg-type]

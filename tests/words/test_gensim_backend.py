@@ -11,35 +11,34 @@ import pytest
 
 from tests.words.texts import batches, topics
 from wordpipe.errors import ConfigError, DivergedError
-from wordpipe.runtime import StopFlag, Stopped
-from wordpipe.words.corpus_file import write_corpus_files
-from wordpipe.words.gensim_backend import GensimTraining, require_gensim, threads_of
-from wordpipe.words.lines import cut_lines
-from wordpipe.words.probe import Probe
-from wordpipe.words.reading import kept_rows, read_words
+from wordpipe.runtime import StopFlag, Stopped, cpu_count
+from wordpipe.words.gensim_backend import GensimTraining, require_gensim
+from wordpipe.words.heldout_loss import Probe
 from wordpipe.words.settings import Word2VecPlan
 from wordpipe.words.table import WordVectors
+from wordpipe.words.text import kept_rows, read_words, write_text
 from wordpipe.words.vocabulary import Vocabulary, count_ids
 
 pytest.importorskip("gensim", reason="gensim has no wheel for this Python")
 
+SOME: list[dict[str, Any]] = [{"threads": 3}, {"threads": 0}, {"threads": 3, "deterministic": True}]
 
-def training(folder: Path, *, words: int = 12_000, words_per_part: int = 1_000_000, **values: Any) -> GensimTraining:
+
+def training(folder: Path, *, words: int = 12_000, **values: Any) -> GensimTraining:
     """A training on text of two topics."""
     settings = Word2VecPlan(**({"dim": 16, "threads": 1, "subsample": 0} | values))
     docs = list(batches(topics(words, seed=7), rows=100))
     vocabulary = Vocabulary.keep(count_ids(docs, 40), 1)
     blocks = [*kept_rows(read_words(docs, column="word_ids", context="document", split="train"), vocabulary.row_of_id)]
     folder.mkdir(exist_ok=True)
-    text = write_corpus_files(cut_lines(blocks), folder, vocab_size=len(vocabulary), words_per_part=words_per_part)
+    text = write_text(blocks, folder / "text.rows")
     return GensimTraining(text, vocabulary, settings, Probe.sample(blocks, vocabulary, settings, split="train"))
 
 
 def plain_gensim(run: GensimTraining, settings: Word2VecPlan) -> Any:
-    """The same training by gensim's own loop."""
+    """The same training in one call of gensim's."""
     from gensim.models import Word2Vec
 
-    (part,) = run._text.parts
     model = Word2Vec(
         vector_size=settings.dim,
         sg=settings.architecture == "skipgram",
@@ -48,11 +47,18 @@ def plain_gensim(run: GensimTraining, settings: Word2VecPlan) -> Any:
         workers=1,
         seed=settings.seed,
         sorted_vocab=0,
+        alpha=settings.lr,
         min_alpha=settings.min_lr,
     )
     model.build_vocab_from_freq({str(i): int(c) for i, c in enumerate(run._model.wv.expandos["count"])})
-    model.train(corpus_file=str(part.path), total_words=part.words + part.marks, epochs=settings.epochs)
+    texts = [[str(row) for row in text] for text in texts_of(run)]
+    model.train(texts, total_words=run._text.words, epochs=settings.epochs)
     return model
+
+
+def texts_of(run: GensimTraining) -> list[list[int]]:
+    rows = run._text.read(0, run._text.words)
+    return [np.where(text < 0, ~text, text).tolist() for text in np.split(rows, np.flatnonzero(rows < 0)[1:])]
 
 
 @pytest.mark.parametrize("architecture", ["skipgram", "cbow"])
@@ -72,9 +78,29 @@ def test_several_epochs_give_the_vectors_of_gensim(tmp_path: Path) -> None:
     np.testing.assert_allclose(run.vectors, plain_gensim(run, run._settings).wv.vectors, atol=2e-4)
 
 
+def test_gensim_is_given_every_word_in_lists_that_it_takes_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = training(tmp_path, words=600)
+    monkeypatch.setattr("wordpipe.words.gensim_backend._LONGEST", 7)
+    monkeypatch.setattr("wordpipe.words.gensim_backend._AT_ONCE", 45)
+    lists = [[int(word) for word in words] for words in run._lists(StopFlag())]
+    assert max(map(len, lists)) == 7
+    assert [row for some in lists for row in some] == [row for text in texts_of(run) for row in text]
+    ends = set(np.cumsum([len(some) for some in lists]).tolist())
+    assert set(np.cumsum([len(text) for text in texts_of(run)]).tolist()) <= ends
+
+
+def test_a_text_that_cannot_be_read_is_an_error_and_no_wait_without_end(tmp_path: Path) -> None:
+    run = training(tmp_path)
+    (tmp_path / "text.rows").write_bytes(b"")
+    with pytest.raises(OSError, match="cut"):
+        list(run.steps(StopFlag()))
+
+
 @pytest.mark.parametrize(("architecture", "threads"), [("skipgram", 1), ("skipgram", 2), ("cbow", 2)])
 def test_words_that_keep_company_become_neighbours(tmp_path: Path, architecture: str, threads: int) -> None:
-    run = training(tmp_path, words=60_000, words_per_part=10_000, architecture=architecture, threads=threads, epochs=4)
+    run = training(tmp_path, words=60_000, architecture=architecture, threads=threads, epochs=4)
     steps = list(run.steps(StopFlag()))
     losses = [step.loss for step in steps if step.loss is not None]
     assert len(losses) == 4
@@ -101,14 +127,14 @@ def test_another_process_with_another_hash_seed_gives_the_same_bytes(tmp_path: P
 
 
 def digest_of_run(folder: Path) -> str:
-    run = training(folder, words_per_part=3_000, deterministic=True, threads=2, subsample=1e-3, epochs=2)
+    run = training(folder, deterministic=True, threads=2, subsample=1e-3, epochs=2)
     assert run.threads == 1
     losses = [step.loss for step in run.steps(StopFlag())]
     return hashlib.sha256(run.vectors.tobytes() + run.outputs.tobytes() + repr(losses).encode()).hexdigest()
 
 
-def test_a_stop_signal_ends_the_training_between_parts(tmp_path: Path) -> None:
-    run = training(tmp_path, words=60_000, words_per_part=10_000, epochs=50)
+def test_a_stop_signal_ends_the_training_within_an_epoch(tmp_path: Path) -> None:
+    run = training(tmp_path, words=60_000, epochs=50)
     flag = StopFlag()
     steps = run.steps(flag)
     assert next(steps).tokens > 0
@@ -123,7 +149,7 @@ def test_vectors_that_are_not_finite_end_the_training(tmp_path: Path, monkeypatc
     def poison(*_: object) -> None:
         run.outputs[3, 0] = np.nan
 
-    monkeypatch.setattr(run, "_train_part", poison)
+    monkeypatch.setattr(run, "_train_epoch", poison)
     with pytest.raises(DivergedError, match="epoch 1"):
         next(run.steps(StopFlag()))
 
@@ -141,10 +167,9 @@ def test_without_gensim_the_message_says_what_to_do(monkeypatch: pytest.MonkeyPa
     assert "3.14" in (error.value.hint or "")
 
 
-def test_threads_are_one_per_core_unless_said() -> None:
-    assert threads_of(Word2VecPlan(threads=3)) == 3
-    assert threads_of(Word2VecPlan()) >= 1
-    assert threads_of(Word2VecPlan(threads=3, deterministic=True)) == 1
+def test_threads_are_one_per_core_unless_said(tmp_path: Path) -> None:
+    threads = [training(tmp_path / str(n), words=600, **some).threads for n, some in enumerate(SOME)]
+    assert threads == [3, cpu_count(), 1]
 
 
 def test_a_rising_learning_rate_is_refused() -> None:

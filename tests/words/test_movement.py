@@ -7,7 +7,7 @@ from tests.words.test_alignment import table, turn
 from wordpipe.metrics import vectors as directions
 from wordpipe.metrics import vectors as room
 from wordpipe.metrics.vectors import kept_shares
-from wordpipe.words.movement import excess, joint_counts, movement
+from wordpipe.words.diff import excess, joint_counts, movement
 
 
 def unit_rows(vectors):

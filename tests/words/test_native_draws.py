@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wordpipe.compiled import kernel
-from wordpipe.words.native.draws import Noise, draw_noise, key_of, mixed
-from wordpipe.words.native.survivors import keep_limits, survivors
+from wordpipe.words.native.draws import Noise, draw_noise, keep_limits, key_of, mixed, survivors
 
 
 @kernel

@@ -9,9 +9,8 @@ import numpy.typing as npt
 import pytest
 
 from tests.words.plain_word2vec import Plain
-from wordpipe.words.native.draws import Noise, key_of
+from wordpipe.words.native.draws import Noise, keep_limits, key_of
 from wordpipe.words.native.piece import NEGATIVE, SOFTMAX, TREE, Objective, Rows, Windows, scratch_size, train_piece
-from wordpipe.words.native.survivors import keep_limits
 from wordpipe.words.native.tree import Tree
 from wordpipe.words.native.vectors import padded
 

@@ -11,16 +11,14 @@ from tests.words.plain_word2vec import Plain
 from tests.words.texts import batches, topics
 from wordpipe.errors import DivergedError
 from wordpipe.runtime import StopFlag
+from wordpipe.words.heldout_loss import Probe
 from wordpipe.words.native.draws import Noise, key_of
-from wordpipe.words.native.jobs import done_in_order, piece_size
-from wordpipe.words.native.training import NativeTraining, Parts
+from wordpipe.words.native.training import NativeTraining, Parts, done_in_order, piece_size
 from wordpipe.words.native.tree import Tree
 from wordpipe.words.native.weights import Weights
-from wordpipe.words.probe import Probe
-from wordpipe.words.reading import kept_rows, read_words
 from wordpipe.words.settings import Word2VecPlan
 from wordpipe.words.table import WordVectors
-from wordpipe.words.text import Words, write_text
+from wordpipe.words.text import Words, kept_rows, read_words, write_text
 from wordpipe.words.vocabulary import Vocabulary, count_ids
 
 

@@ -2,8 +2,7 @@
 
 import pytest
 
-from wordpipe.words.settings import Word2VecPlan, Word2VecSettings
-from wordpipe.words.sizes import defaults_for
+from wordpipe.words.settings import Word2VecPlan, Word2VecSettings, defaults_for
 
 
 def test_larger_texts_take_fewer_passes_and_ask_for_commoner_words() -> None:

@@ -3,8 +3,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wordpipe.words.movement import joint_counts
-from wordpipe.words.shared import Listing, shared_words, unshared_words, vectors_of
+from wordpipe.words.diff import Listing, joint_counts, shared_words, unshared_words, vectors_of
 from wordpipe.words.table import WordVectors
 
 
@@ -50,7 +49,7 @@ def test_words_of_one_table_only(a: dict[str, int], b: dict[str, int], most: int
 def test_a_word_is_found_as_it_is_spelled() -> None:
     some = listed({"king": 3, "King": 2, "ü": 1}, rows=1)
     assert [some.words.row_of(word) for word in ("king", "King", "ü", "KING", "")] == [0, 1, 2, None, None]
-    assert len(some) == 3
+    assert len(some.words) == 3
 
 
 @given(st.integers(0, 1000), st.integers(1, 40), st.integers(1, 9), st.data())

@@ -59,26 +59,27 @@ def test_vectors_without_a_direction_are_never_an_answer() -> None:
 
 def test_unknown_words_are_named_with_suggestions() -> None:
     words = table(4, 2, words=["king", "queen", "man", "woman"])
-    answer = words.ask("kingg queen")
-    assert answer.unknown == {"kingg": ["king"]}
-    assert "queen" not in [n.word for n in answer.neighbours]
-    assert len(answer.neighbours) == 3
-    assert words.ask("kingg - man").neighbours == []
-    assert words.ask("zzzz").unknown == {"zzzz": []}
-    assert words.ask("KING - man + woman").neighbours[0].word == "queen"
+    questions = [words.understand(text) for text in ("kingg queen", "kingg - man", "zzzz", "KING - man + woman")]
+    found = words.nearest(questions)
+    assert questions[0].unknown == {"kingg": ["king"]}
+    assert "queen" not in [n.word for n in found[0]]
+    assert len(found[0]) == 3
+    assert found[1] == []
+    assert questions[2].unknown == {"zzzz": []}
+    assert found[3][0].word == "queen"
     with pytest.raises(InputError, match="'kingg' has no vector") as error:
         words.neighbours(["kingg"])
     assert error.value.hint == "did you mean king?"
     with pytest.raises(ConfigError):
-        words.ask("king -")
+        words.understand("king -")
 
 
-def test_a_question_is_the_direction_that_ask_looks_in() -> None:
+def test_a_question_is_the_direction_to_look_in() -> None:
     words = table(6, 4)
     question = words.understand("w1 - w2 + w5")
     assert question.rows.tolist() == [1, 5, 2]
-    near = words.nearest(question.query, 3, without=question.rows)
-    assert [n.word for n in near] == [n.word for n in words.ask("w1 - w2 + w5", 3).neighbours]
+    (near,) = words.nearest([question], 3)
+    assert near == words.neighbours(["w1", "w5"], ["w2"], 3)
     nothing = words.understand("w1 - zzzz")
     assert not nothing.query.any()
     assert [*nothing.unknown] == ["zzzz"]

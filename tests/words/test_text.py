@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from tests.words.texts import Doc, batches, documents
 from wordpipe.errors import InputError
-from wordpipe.words.reading import kept_rows, read_words
-from wordpipe.words.text import TrainingText, Words, write_text
+from wordpipe.words.text import TrainingText, Words, kept_rows, read_words, write_text
 from wordpipe.words.vocabulary import Vocabulary
 
 

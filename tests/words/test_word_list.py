@@ -4,8 +4,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from wordpipe.words import word_list
-from wordpipe.words.word_list import WordList
+from wordpipe.words import vocabulary
+from wordpipe.words.vocabulary import WordList
 
 texts = st.text(alphabet=st.characters(codec="utf-8"), max_size=6)
 
@@ -16,7 +16,7 @@ texts = st.text(alphabet=st.characters(codec="utf-8"), max_size=6)
 def test_it_behaves_as_the_list_of_its_words(
     monkeypatch: pytest.MonkeyPatch, scans: int, some: list[str], others: list[str]
 ) -> None:
-    monkeypatch.setattr(word_list, "_SCANS", scans)  # of which words are found without hashes
+    monkeypatch.setattr(vocabulary, "_SCANS", scans)  # of which words are found without hashes
     for words in (WordList(some), WordList(pa.array(some, pa.string())), WordList(WordList(some))):
         assert list(words) == some
         assert len(words) == len(some)

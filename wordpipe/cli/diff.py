@@ -55,19 +55,7 @@ _NAMED = 10  # new or gone words named in a line
     help="Align the tables by so many of the commonest shared words.  [default: 5000]",
 )
 @click.option("--word", "only", multiple=True, metavar="WORD", help="Show just this word; may be repeated.")
-def diff(
-    old: Path,
-    new: Path,
-    n: int,
-    k: int,
-    words: int,
-    min_count: int,
-    anchors: int,
-    only: tuple[str, ...],
-    verify: bool,
-    as_json: bool,
-    quiet: bool,
-) -> None:
+def diff(old: Path, new: Path, only: tuple[str, ...], verify: bool, as_json: bool, quiet: bool, **numbers: int) -> None:
     """Show which words moved between two tables of word vectors.
 
     A and B are words artifacts of two years, two domains or two runs. A word moved when it is far from itself after the tables
@@ -81,7 +69,7 @@ def diff(
 
     with ProgressDrawer(quiet=quiet) as draw:
         run = RunOptions(report=draw, verify=verify)
-        found = compare(old, new, n=n, k=k, words=words, anchors=anchors, min_count=min_count, only=only, run=run)
+        found = compare(old, new, only=only, run=run, **numbers)
     if as_json:
         click.echo(json.dumps(found, ensure_ascii=False))
     else:
@@ -94,27 +82,23 @@ def diff(
 
 
 def _print(words: list[dict[str, Any]]) -> None:
-    if sys.stdout.isatty():
-        from wordpipe.cli.tables import console
-
-        screen = console()
-        screen.print(_table(words, screen.width))
+    if not sys.stdout.isatty():
+        for word in words:
+            click.echo(safe_text("\t".join(_cells(word))))
         return
-    for word in words:
-        click.echo(safe_text("\t".join(_cells(word))))
+    from wordpipe.cli.tables import console
+
+    screen = console()
+    screen.print(_table(words, screen.width))
 
 
 def _cells(word: dict[str, Any]) -> list[str]:
     """surprise, word, moved, kept, lost, gained."""
     before, after = word["neighbours_a"], word["neighbours_b"]
-    return [
-        f"{word['surprise']:.2f}",
-        one_line(word["word"]),
-        "" if word["moved"] is None else f"{word['moved']:.2f}",
-        f"{word['kept']:.2f}",
-        ", ".join(one_line(near) for near in before if near not in set(after)),
-        ", ".join(one_line(near) for near in after if near not in set(before)),
-    ]
+    moved = "" if word["moved"] is None else f"{word['moved']:.2f}"
+    lists = [[near for near in before if near not in after], [near for near in after if near not in before]]
+    joined = [", ".join(map(one_line, some)) for some in lists]
+    return [f"{word['surprise']:.2f}", one_line(word["word"]), moved, f"{word['kept']:.2f}", *joined]
 
 
 def _table(words: list[dict[str, Any]], width: int) -> "Table":
@@ -137,37 +121,23 @@ def _table(words: list[dict[str, Any]], width: int) -> "Table":
 
 def _remarks(found: dict[str, Any], old: Path, new: Path) -> list[str]:
     """On how many words the answer stands, what was left out, and the words of one table only."""
-    lines = [f"{counted(found['compared'], 'words compared')}{_left_out(found)}"]
+    why = {"rare": "rarer than --min-count", "beyond": "beyond --words", "zero": "without a direction"}
+    left = [f"{found[f'left_out_{name}']:,} {text}" for name, text in why.items() if found[f"left_out_{name}"]]
+    of_all = f" of {found['shared']:,} shared (left out: {', '.join(left)})" if left else ""
     kept = f"{found['neighbours_kept']:.0%} of {found['k']} neighbours kept on average"
-    if found["alignment_cosine"] is None:
-        lines.append(f"{kept}; the dimensions differ, so nothing is aligned and neighbours alone decide")
-    else:
-        lines.append(f"{kept}; cosine after alignment {found['alignment_cosine']:.2f}")
-    lines += _one_sided(f"only in {old}", found["only_in_a"], found["gone"])
-    lines += _one_sided(f"only in {new}", found["only_in_b"], found["new"])
-    lines += [_unknown(word, about, old, new) for word, about in found["unknown"].items()]
+    aligned = "; the dimensions differ, so nothing is aligned and neighbours alone decide"
+    if found["alignment_cosine"] is not None:
+        aligned = f"; cosine after alignment {found['alignment_cosine']:.2f}"
+    lines = [f"{counted(found['compared'], 'words compared')}{of_all}", kept + aligned]
+    for path, count, words in ((old, found["only_in_a"], found["gone"]), (new, found["only_in_b"], found["new"])):
+        named = ", ".join(one["word"] for one in words[:_NAMED]) + (", …" if count > _NAMED else "")
+        lines += [f"only in {path}: {counted(count, 'words')}: {named}"] if words else []
+    for word, about in found["unknown"].items():
+        if about["only_in"]:
+            lines.append(f"{word}: only in {old if about['only_in'] == 'a' else new}")
+        else:
+            near = f" (did you mean {', '.join(about['near'])}?)" if about["near"] else ""
+            lines.append(f"unknown: {word}{near}")
     if not found["words"] and not found["unknown"]:
         lines.append("no word moved more than others of its count")
     return lines
-
-
-def _left_out(found: dict[str, Any]) -> str:
-    why = {
-        "left_out_rare": "rarer than --min-count",
-        "left_out_beyond": "beyond --words",
-        "left_out_zero": "without a direction",
-    }
-    parts = [f"{found[name]:,} {text}" for name, text in why.items() if found[name]]
-    return f" of {found['shared']:,} shared (left out: {', '.join(parts)})" if parts else ""
-
-
-def _one_sided(where: str, count: int, words: list[dict[str, Any]]) -> list[str]:
-    named = ", ".join(one["word"] for one in words[:_NAMED]) + (", …" if count > _NAMED else "")
-    return [f"{where}: {counted(count, 'words')}: {named}"] if words else []
-
-
-def _unknown(word: str, about: dict[str, Any], old: Path, new: Path) -> str:
-    if about["only_in"]:
-        return f"{word}: only in {old if about['only_in'] == 'a' else new}"
-    near = f" (did you mean {', '.join(about['near'])}?)" if about["near"] else ""
-    return f"unknown: {word}{near}"

@@ -1,7 +1,8 @@
 """`wordpipe evaluate words`: figures in tables for people, or as JSON."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -55,15 +56,7 @@ _METHODS = {"cosadd": "3CosAdd", "cosmul": "3CosMul"}
 )
 @click.option("--sections", is_flag=True, help="Figures for each section of the analogies.")
 def words(
-    words: tuple[Path, ...],
-    data: tuple[str, ...],
-    restrict_vocab: int,
-    analogy: Any,
-    unknown: Any,
-    sections: bool,
-    verify: bool,
-    as_json: bool,
-    quiet: bool,
+    words: tuple[Path, ...], data: tuple[str, ...], sections: bool, verify: bool, as_json: bool, quiet: bool, **how: Any
 ) -> None:
     """Judge word vectors on word similarity and analogies, side by side.
 
@@ -80,7 +73,7 @@ def words(
 
     with ProgressDrawer(quiet=quiet) as draw:
         run = RunOptions(report=draw, verify=verify)
-        found = evaluate_words(words, data, restrict_vocab=restrict_vocab, analogy=analogy, unknown=unknown, run=run)
+        found = evaluate_words(words, data, run=run, **how)
     if as_json:
         click.echo(json.dumps(found, ensure_ascii=False))
     else:
@@ -96,62 +89,46 @@ def words(
 def _print(found: dict[str, Any], *, sections: bool) -> None:
     from wordpipe.cli.tables import console
 
-    screen, whole = console(), "asked" if found["unknown"] == "zero" else "seen"
-    screen.print(_norms(found))
-
-    def build(some: Sequence[dict[str, Any]]) -> "Table":
-        return _table(some, sections=sections, whole=whole)
-
-    for table in side_by_side(found["words"], build, screen):
-        screen.print(table)
-
-
-def _norms(found: dict[str, Any]) -> str:
-    """What the figures are, in one sentence each."""
-    kinds = {one["kind"] for one in found["words"][0]["sets"]}
+    screen, judged = console(), found["words"]
+    kinds = {one["kind"] for one in judged[0]["sets"]}
     cut = f"the {found['restrict_vocab']:,} commonest words" if found["restrict_vocab"] else "all words"
     said = {
         "similarity": "Similarity: Spearman's correlation with the cosines.",
         "analogies": f"Analogies: {_METHODS[found['analogy']]} among {cut}.",
     }
     unknown = "left out" if found["unknown"] == "drop" else "counted as cosine 0 and as wrong"
-    return " ".join([*(said[kind] for kind in said if kind in kinds), f"Unknown words: {unknown}."])
+    screen.print(" ".join([*(said[kind] for kind in said if kind in kinds), f"Unknown words: {unknown}."]))
+    build = partial(_table, sections=sections, whole="asked" if found["unknown"] == "zero" else "seen")
+    for table in side_by_side(judged, build, screen):
+        screen.print(table)
 
 
 def _table(judged: Sequence[dict[str, Any]], *, sections: bool, whole: str) -> "Table":
-    """One line per figure, one column per table of words."""
+    """One line per figure, one column per table of words; sections with the questions that their share is of (`whole`)."""
     from wordpipe.cli.tables import new_table
 
     table = new_table("", *(short_name(one["name"], _NAME_WIDTH) for one in judged))
     table.add_row("words", *(f"{one['distinct']:,}" for one in judged))
     table.add_row("dimensions", *(f"{one['dim']:,}" for one in judged))
     for same in zip(*(one["sets"] for one in judged), strict=True):
-        similar = same[0]["kind"] == "similarity"
-        for label, cells in _similarity(same) if similar else _analogies(same, sections=sections, whole=whole):
-            table.add_row(label, *cells)
+        name = short_name(same[0]["name"], _NAME_WIDTH)
+        if same[0]["kind"] == "similarity":
+            table.add_row(name, *(figure(one["spearman"], "{:.3f}") for one in same))
+            table.add_row("  pairs known", *(f"{one['known']:,} of {one['pairs']:,}" for one in same))
+            continue
+        table.add_row(name, *(figure(one["accuracy"], "{:.1%}") for one in same))
+        for part in ("semantic", "syntactic"):
+            if same[0][part] is not None:
+                table.add_row(f"  {part}", *(figure(one[part]["accuracy"], "{:.1%}") for one in same))
+        table.add_row("  questions seen", *(f"{one['seen']:,} of {one['asked']:,}" for one in same))
+        table.add_row("  among words", *(f"{one['among']:,}" for one in same))
+        for section in zip(*(one["sections"] for one in same), strict=True) if sections else ():
+            cells = (f"{figure(one['accuracy'], '{:.1%}')} of {one[whole]:,}" for one in section)
+            table.add_row("  " + short_name(section[0]["name"], _NAME_WIDTH), *cells)
     for measure, form in (("spearman", "{:.3f}"), ("accuracy", "{:.1%}")):
         if sum(name.startswith(f"{measure}/") for name in judged[0]["metrics"]) > 1:
             table.add_row(f"mean {measure}", *(figure(one["metrics"][measure], form) for one in judged))
     return table
-
-
-def _similarity(same: Sequence[dict[str, Any]]) -> Iterator[tuple[str, list[str]]]:
-    """The lines of one similarity set: its figure for every table of words."""
-    yield short_name(same[0]["name"], _NAME_WIDTH), [figure(one["spearman"], "{:.3f}") for one in same]
-    yield "  pairs known", [f"{one['known']:,} of {one['pairs']:,}" for one in same]
-
-
-def _analogies(same: Sequence[dict[str, Any]], *, sections: bool, whole: str) -> Iterator[tuple[str, list[str]]]:
-    """The lines of one analogy set; sections with the number of questions that their share is of (`whole`)."""
-    yield short_name(same[0]["name"], _NAME_WIDTH), [figure(one["accuracy"], "{:.1%}") for one in same]
-    for part in ("semantic", "syntactic"):
-        if same[0][part] is not None:
-            yield f"  {part}", [figure(one[part]["accuracy"], "{:.1%}") for one in same]
-    yield "  questions seen", [f"{one['seen']:,} of {one['asked']:,}" for one in same]
-    yield "  among words", [f"{one['among']:,}" for one in same]
-    for section in zip(*(one["sections"] for one in same), strict=True) if sections else ():
-        label = "  " + short_name(section[0]["name"], _NAME_WIDTH)
-        yield label, [f"{figure(one['accuracy'], '{:.1%}')} of {one[whole]:,}" for one in section]
 
 
 def _remarks(found: dict[str, Any]) -> list[str]:
@@ -161,11 +138,10 @@ def _remarks(found: dict[str, Any]) -> list[str]:
         name = short_name(one["name"], _NAME_WIDTH)
         if one["unit"] == "token":
             lines.append(f"{name}: its rows are tokens, so a word of several tokens is unknown")
-        lines += [f"{name}: {_unknown(judged)}" for judged in one["sets"] if judged["unknown_words"]["count"]]
-        lines += [
-            f"{name}: {_guessed(judged)}" for judged in one["sets"] if judged.get("guessed_words", {}).get("count")
-        ]
-    if found["unknown"] == "drop" and not _is_same_for_all(found["words"]):
+        for kind in ("unknown_words", "guessed_words"):
+            lines += [f"{name}: {_named(judged, kind)}" for judged in one["sets"] if judged.get(kind, {}).get("count")]
+    known = [[one.get("known", one.get("seen")) for one in table["sets"]] for table in found["words"]]
+    if found["unknown"] == "drop" and any(one != known[0] for one in known):
         lines.append("the columns know different pairs or questions; --unknown zero counts all of them")
     if found["skipped"]:
         skipped = ", ".join(f"{count:,} {ending}" for ending, count in found["skipped"].items())
@@ -173,20 +149,10 @@ def _remarks(found: dict[str, Any]) -> list[str]:
     return lines
 
 
-def _unknown(judged: dict[str, Any]) -> str:
-    count, first = judged["unknown_words"]["count"], judged["unknown_words"]["first"]
+def _named(judged: dict[str, Any], kind: str) -> str:
+    """How many words are unknown or guessed, and the first of them."""
+    count, first = judged[kind]["count"], judged[kind]["first"]
     what = f"not among the {judged['among']:,} commonest" if "among" in judged else "unknown"
+    what = "guessed from the letters, not in the table" if kind == "guessed_words" else what
     some = ", ".join([*first[:_UNKNOWN_SHOWN], *["…"] * (count > _UNKNOWN_SHOWN)])
     return f"{counted(count, 'words')} of {judged['name']} {what}: {some}"
-
-
-def _guessed(judged: dict[str, Any]) -> str:
-    count, first = judged["guessed_words"]["count"], judged["guessed_words"]["first"]
-    some = ", ".join([*first[:_UNKNOWN_SHOWN], *["…"] * (count > _UNKNOWN_SHOWN)])
-    return f"{counted(count, 'words')} of {judged['name']} guessed from the letters, not in the table: {some}"
-
-
-def _is_same_for_all(judged: list[dict[str, Any]]) -> bool:
-    """Whether every table of words knows as many pairs and questions of each set as the first."""
-    known = [[one.get("known", one.get("seen")) for one in table["sets"]] for table in judged]
-    return all(one == known[0] for one in known)

@@ -26,7 +26,7 @@ from wordpipe.sentences.encoder import (
 from wordpipe.sentences.explain import shares
 from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.sentences.transforms import Transform
-from wordpipe.words.phrases.known import JOINT, KnownPhrases
+from wordpipe.words.lookup import JOINT, KnownPhrases
 from wordpipe.words.table import WordVectors
 
 __all__ = ["NGRAMS_FILE", "WORDS_FILE", "WordEncoder", "WordSplit", "sif_weights", "sum_segments", "word_spans"]
@@ -168,7 +168,7 @@ class WordEncoder:
         """Write encoder.json, words.parquet, ngrams.parquet where there are n-grams, and transform.safetensors."""
         ngrams, own = self._table.ngrams, {}
         if ngrams is not None:
-            own["ngrams"] = {"min_n": ngrams.rows.min_n, "max_n": ngrams.rows.max_n}
+            own["ngrams"] = {"min_n": ngrams.min_n, "max_n": ngrams.max_n}
             write(NGRAMS_FILE, _parquet(ngrams.to_batches()))
         save_facts(write, self, self._settings, **own)
         write(WORDS_FILE, _parquet(self._table.to_batches()))

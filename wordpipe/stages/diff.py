@@ -1,11 +1,9 @@
 """`wordpipe diff`: which words moved between two tables of word vectors."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from wordpipe.artifacts.layout import VOCABULARY
 from wordpipe.artifacts.reader import Artifact
@@ -14,9 +12,8 @@ from wordpipe.errors import ArtifactError, ConfigError, InputError
 from wordpipe.metrics.vectors import unit_rows
 from wordpipe.runtime import Progress
 from wordpipe.stages.making import PathLike, RunOptions, storage_errors
-from wordpipe.words.movement import Movement, joint_counts, movement
-from wordpipe.words.shared import Listing, Shared, shared_words, unshared_words, vectors_of
-from wordpipe.words.spelling import similar_words
+from wordpipe.words.diff import Listing, joint_counts, movement, shared_words, unshared_words, vectors_of
+from wordpipe.words.lookup import similar_words
 
 __all__ = ["diff"]
 
@@ -56,7 +53,7 @@ def diff(
         alignment_cosine: the mean cosine of a word with itself, None where the dimensions differ;
         neighbours_kept: the mean share of neighbours;
         words: the most surprising first, each with word, count_a, count_b, moved (1 - cosine), kept (share of neighbours),
-        surprise (see `Movement`), neighbours_a, neighbours_b;
+        surprise (see `words.diff.Movement`), neighbours_a, neighbours_b;
         new, gone: the words of one table only, with count;
         unknown: each of `only` that is not compared → only_in ("a", "b" or None) and near (words spelled like it).
 
@@ -72,84 +69,73 @@ def diff(
         Artifact(a, ["words"], verify=run.verify) as first,
         Artifact(b, ["words"], verify=run.verify) as second,
     ):
-        _refuse_other_units(first, second)
-        _note_other_case(first, second, run)
-        listings = _list(first), _list(second)
-        asked, only_in = _look_up(*listings, only)
-        shared = shared_words(*listings, most=words, min_count=min_count, asked=list(asked.values()))
-        compared = _compare((first, second), listings, shared, k, anchors, run)
-    rows = compared.rows_of(list(asked.values())) if asked or only_in else compared.moved_most(n)
+        _check_kinds(first, second, run)
+        one, other = _list(first), _list(second)
+        asked, only_in = _look_up(one, other, only)
+        shared = shared_words(one, other, most=words, min_count=min_count, asked=list(asked.values()))
+        units = [
+            unit_rows(vectors_of(read_batches(table, "words", ["vector"]), rows))[0]
+            for table, rows in ((first, shared.rows_a), (second, shared.rows_b))
+        ]
+    there = np.flatnonzero(units[0].any(axis=1) & units[1].any(axis=1))  # those that have a direction in both
+    if len(there) < 2:
+        raise InputError(
+            "too few words to compare are in both tables",
+            where=f"{first.path}, {second.path}",
+            got=f"{len(there)} of {shared.all} shared",
+            expected="2 or more",
+            hint="lower --min-count, or compare tables of the same language and case",
+        )
+    rows_a, k = shared.rows_a[there], min(k, len(there) - 1)
+    counts_a, counts_b = one.counts[rows_a], other.counts[shared.rows_b[there]]
+    spelled: list[str] = one.words.array.take(rows_a).to_pylist()
+    found = movement(
+        units[0][there],
+        units[1][there],
+        joint_counts(counts_a, counts_b),
+        k=k,
+        anchors=anchors,
+        report=lambda done: run.report(Progress("comparing neighbours", done, 2 * len(there), "words")),
+    )
+    order = np.argsort(-found.surprise, kind="stable")  # the most surprising first
+    if asked or only_in:
+        order = order[np.isin(rows_a[order], list(asked.values()))]
+    else:
+        order = order[:n][found.surprise[order[:n]] >= _LEAST_SURPRISE]
+    zero = dict.fromkeys(word for word, row in asked.items() if row not in rows_a)
+    gone_count, gone = unshared_words(one, other, most=n, min_count=min_count)
+    new_count, new = unshared_words(other, one, most=n, min_count=min_count)
     return {
-        **compared.figures(),
-        "k": min(k, len(compared.words) - 1),
+        "compared": len(spelled),
+        "alignment_cosine": None if found.moved is None else float(1 - found.moved.mean()),
+        "neighbours_kept": float(found.kept.mean()),
+        "k": k,
         "shared": shared.all,
         "left_out_rare": shared.rare,
         "left_out_beyond": shared.beyond,
-        "left_out_zero": len(shared.rows_a) - len(compared.words),
-        **_unshared(*listings, n, min_count),
-        "words": [compared.entry(row) for row in rows],
-        "unknown": compared.unknown(asked, only_in),
-    }
-
-
-@dataclass(frozen=True)
-class _Compared:
-    """The words that were compared, the commonest first, and what was found.
-
-    Attributes:
-        words: N spellings.
-        rows_a: their rows in the first table, (N,).
-        counts_a: their counts in the first text.
-        counts_b: in the second.
-        found: how they moved.
-    """
-
-    words: list[str]
-    rows_a: npt.NDArray[np.int64]
-    counts_a: npt.NDArray[np.int64]
-    counts_b: npt.NDArray[np.int64]
-    found: Movement
-
-    def moved_most(self, n: int) -> npt.NDArray[np.int64]:
-        """Up to n words that moved more than others of their count, by surprise."""
-        order = np.argsort(-self.found.surprise, kind="stable")[:n]
-        return order[self.found.surprise[order] >= _LEAST_SURPRISE]
-
-    def rows_of(self, asked: list[int]) -> npt.NDArray[np.int64]:
-        """The words in these rows of the first table, by surprise."""
-        rows = np.flatnonzero(np.isin(self.rows_a, asked))
-        return rows[np.argsort(-self.found.surprise[rows], kind="stable")]
-
-    def unknown(self, asked: dict[str, int], only_in: dict[str, str | None]) -> dict[str, dict[str, Any]]:
-        """The words asked for that were not compared: which table has them, and words spelled like those that neither has."""
-        zero = dict.fromkeys(word for word, row in asked.items() if row not in self.rows_a)
-        return {
-            word: {"only_in": where, "near": [] if where or word in zero else similar_words(word.lower(), self.words)}
+        "left_out_zero": len(shared.rows_a) - len(spelled),
+        "only_in_a": gone_count,
+        "only_in_b": new_count,
+        "new": new,
+        "gone": gone,
+        "words": [
+            {
+                "word": spelled[row],
+                "count_a": int(counts_a[row]),
+                "count_b": int(counts_b[row]),
+                "moved": None if found.moved is None else float(found.moved[row]),
+                "kept": float(found.kept[row]),
+                "surprise": float(found.surprise[row]),
+                "neighbours_a": [spelled[near] for near in found.neighbours_a[row]],
+                "neighbours_b": [spelled[near] for near in found.neighbours_b[row]],
+            }
+            for row in order
+        ],
+        "unknown": {
+            word: {"only_in": where, "near": [] if where or word in zero else similar_words(word.lower(), spelled)}
             for word, where in (only_in | zero).items()
-        }
-
-    def figures(self) -> dict[str, Any]:
-        """What holds for all words together."""
-        moved = self.found.moved
-        return {
-            "compared": len(self.words),
-            "alignment_cosine": None if moved is None else float(1 - moved.mean()),
-            "neighbours_kept": float(self.found.kept.mean()),
-        }
-
-    def entry(self, row: int) -> dict[str, Any]:
-        """What is told of one word."""
-        found = self.found
-        return {
-            "word": self.words[row],
-            "count_a": int(self.counts_a[row]),
-            "count_b": int(self.counts_b[row]),
-            "moved": None if found.moved is None else float(found.moved[row]),
-            "kept": float(found.kept[row]),
-            "surprise": float(found.surprise[row]),
-            "neighbours_a": [self.words[near] for near in found.neighbours_a[row]],
-            "neighbours_b": [self.words[near] for near in found.neighbours_b[row]],
-        }
+        },
+    }
 
 
 def _check_bounds(**numbers: int) -> None:
@@ -162,8 +148,8 @@ def _check_bounds(**numbers: int) -> None:
         raise ConfigError("too many", where="words × k", got=f"{numbers['words'] * numbers['k']:,}", expected=expected)
 
 
-def _refuse_other_units(a: Artifact, b: Artifact) -> None:
-    """Words are not compared with tokens, whatever they are spelled like."""
+def _check_kinds(a: Artifact, b: Artifact, run: RunOptions) -> None:
+    """Words are not compared with tokens; a word with a capital is in one table only where the other has lower-case words."""
     one, other = a.manifest.facts.get("unit", "word"), b.manifest.facts.get("unit", "word")
     if one != other:
         raise ArtifactError(
@@ -171,10 +157,6 @@ def _refuse_other_units(a: Artifact, b: Artifact) -> None:
             where=b.path,
             hint=f"train both with --unit {one}",
         )
-
-
-def _note_other_case(a: Artifact, b: Artifact, run: RunOptions) -> None:
-    """A word with a capital is in one table only where the other has lower-case words."""
     keeping = [table for table in (a, b) if table.manifest.facts.get("keep_case")]
     if len(keeping) == 1:
         text = f"only {keeping[0].path} keeps capitals: its words that have them are not in the other table"
@@ -198,50 +180,3 @@ def _look_up(a: Listing, b: Listing, words: Iterable[str]) -> tuple[dict[str, in
             there = [name for name, table in (("a", a), ("b", b)) if any(form in table.words for form in forms)]
             only_in[word] = there[0] if len(there) == 1 else None
     return asked, only_in
-
-
-def _compare(
-    tables: tuple[Artifact, Artifact],
-    listings: tuple[Listing, Listing],
-    shared: Shared,
-    k: int,
-    anchors: int,
-    run: RunOptions,
-) -> _Compared:
-    """Read the vectors of the shared words and compare those that have one in both tables.
-
-    Raises:
-        InputError: there are fewer than two.
-    """
-    rows = shared.rows_a, shared.rows_b
-    units = [
-        unit_rows(vectors_of(read_batches(table, "words", ["vector"]), some))[0]
-        for table, some in zip(tables, rows, strict=True)
-    ]
-    there = np.flatnonzero(units[0].any(axis=1) & units[1].any(axis=1))
-    if len(there) < 2:
-        raise InputError(
-            "too few words to compare are in both tables",
-            where=f"{tables[0].path}, {tables[1].path}",
-            got=f"{len(there)} of {shared.all} shared",
-            expected="2 or more",
-            hint="lower --min-count, or compare tables of the same language and case",
-        )
-    counts_a, counts_b = (one.counts[some[there]] for one, some in zip(listings, rows, strict=True))
-    found = movement(
-        units[0][there],
-        units[1][there],
-        joint_counts(counts_a, counts_b),
-        k=min(k, len(there) - 1),
-        anchors=anchors,
-        report=lambda done: run.report(Progress("comparing neighbours", done, 2 * len(there), "words")),
-    )
-    words: list[str] = listings[0].words.array.take(shared.rows_a[there]).to_pylist()
-    return _Compared(words, shared.rows_a[there], counts_a, counts_b, found)
-
-
-def _unshared(a: Listing, b: Listing, n: int, min_count: int) -> dict[str, Any]:
-    """The words of one table only: how many, and the n commonest."""
-    gone_count, gone = unshared_words(a, b, most=n, min_count=min_count)
-    new_count, new = unshared_words(b, a, most=n, min_count=min_count)
-    return {"only_in_a": gone_count, "only_in_b": new_count, "new": new, "gone": gone}

@@ -1,26 +1,22 @@
 """`wordpipe evaluate words`: how well word vectors agree with people, by measures; nothing is made."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Literal, get_args
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, get_args
 
 from wordpipe.artifacts.reader import Artifact
-from wordpipe.errors import ConfigError
+from wordpipe.errors import ConfigError, InputError
 from wordpipe.runtime import Progress
-from wordpipe.stages.inputs import as_list
+from wordpipe.stages.inputs import as_list, refuse_artifacts
 from wordpipe.stages.making import PathLike, RunOptions, storage_errors
-from wordpipe.stages.word_sets import WordSet, read_word_sets
 from wordpipe.stages.word_vectors import read_word_vectors
-from wordpipe.words.judge.analogies import Analogies, Method, Tally, judge_analogies
-from wordpipe.words.judge.sets import Pairs
-from wordpipe.words.judge.similarity import Similarity, judge_similarity
-from wordpipe.words.table import WordVectors
+from wordpipe.words.evaluate import Method, Pairs, Questions, Unknown, judge_analogies, judge_similarity, read_set
 
 __all__ = ["evaluate_words"]
 
-Unknown = Literal["drop", "zero"]
-
-_UNKNOWN_SHOWN = 20
+_ENDINGS = (".txt", ".tsv", ".csv")  # of the files that are taken from a folder
 
 
 def evaluate_words(
@@ -57,106 +53,98 @@ def evaluate_words(
     Raises:
         WordpipeError: see wordpipe/errors.py.
     """
-    run, norms = run or RunOptions(), _Norms(restrict_vocab, analogy, unknown)
+    run = run or RunOptions()
+    if restrict_vocab < 0:
+        raise ConfigError("not a number of words", where="restrict_vocab", got=restrict_vocab, expected="0 or more")
+    for name, got, choices in (("analogy", analogy, get_args(Method)), ("unknown", unknown, get_args(Unknown))):
+        if got not in choices:
+            raise ConfigError("no such choice", where=name, got=got, expected=" or ".join(choices))
+
+    def judge(path: str) -> dict[str, Any]:
+        """One table on all sets; it is out of memory before the next one is read."""
+        run.report(Progress(f"reading {path}"))
+        with Artifact(path, ["words"], verify=run.verify) as artifact:
+            table = read_word_vectors(artifact)
+            unit = artifact.manifest.facts.get("unit", "word")
+        found: list[dict[str, Any]] = []
+        for name, file, content in sets:
+            if isinstance(content, Pairs):
+                figures = judge_similarity(table, content, unknown=unknown)
+            else:
+                tell = partial(_tell, run, f"judging {path} on {name}")
+                figures = judge_analogies(
+                    table, content, restrict=restrict_vocab, method=analogy, unknown=unknown, on_words=tell
+                )
+            found.append({"name": name, "path": str(file), **figures})
+        head = {"name": path, "distinct": len(table), "dim": table.dim, "unit": unit}
+        return {**head, "metrics": _metrics(found), "sets": found}
+
     with storage_errors():
-        found = read_word_sets(data)
-        judged = [_judge(path, found.sets, norms, run) for path in as_list(words)]
+        sets, skipped = _read_sets(data)
+        judged = [judge(path) for path in as_list(words)]
     where = as_list(data)
     return {
         "evaluated": "words",
         "data": where[0] if len(where) == 1 else where,
-        "skipped": found.skipped,
-        **asdict(norms),
+        "skipped": skipped,
+        "restrict_vocab": restrict_vocab,
+        "analogy": analogy,
+        "unknown": unknown,
         "metrics": judged[0]["metrics"],
         "words": judged,
     }
 
 
-@dataclass(frozen=True)
-class _Norms:
-    """How to judge, as `evaluate_words` takes it."""
-
-    restrict_vocab: int
-    analogy: Method
-    unknown: Unknown
-
-    def __post_init__(self) -> None:
-        if self.restrict_vocab < 0:
-            raise ConfigError(
-                "not a number of words", where="restrict_vocab", got=self.restrict_vocab, expected="0 or more"
-            )
-        for name, choices in (("analogy", get_args(Method)), ("unknown", get_args(Unknown))):
-            if (got := getattr(self, name)) not in choices:
-                raise ConfigError("no such choice", where=name, got=got, expected=" or ".join(choices))
+def _tell(run: RunOptions, phase: str, done: int, among: int) -> None:
+    run.report(Progress(phase, done, among, "words"))
 
 
-def _judge(path: str, sets: list[WordSet], norms: _Norms, run: RunOptions) -> dict[str, Any]:
-    """One table on all sets; it is out of memory before the next one is read."""
-    run.report(Progress(f"reading {path}"))
-    with Artifact(path, ["words"], verify=run.verify) as artifact:
-        table = read_word_vectors(artifact)
-        unit = artifact.manifest.facts.get("unit", "word")
-    found = [
-        {"name": one.name, "path": str(one.path), **_judge_set(table, one, norms, run, f"judging {path} on {one.name}")}
-        for one in sets
-    ]
-    head = {"name": path, "distinct": len(table), "dim": table.dim, "unit": unit}
-    return {**head, "metrics": _metrics(found), "sets": found}
+def _read_sets(data: PathLike | Iterable[PathLike]) -> tuple[list[tuple[str, Path, Pairs | Questions]], dict[str, int]]:
+    """Read files and folders; of a folder, and the folders in it, the .txt, .tsv and .csv files that are not hidden.
+
+    Returns:
+        name (that of the file without its ending; its path where two are called the same), file and content of each set, in
+        the order in which they were named, those of a folder by path; and how many files of folders were not taken, by ending.
+
+    Raises:
+        ArtifactError: an artifact is named.
+        InputError: no such file, none in a folder, or one that is no set; names file and line.
+    """
+    paths = as_list(data)
+    refuse_artifacts(paths)
+    skipped: Counter[str] = Counter()
+    files = list(dict.fromkeys(file for path in paths for file in _files(Path(path), skipped)))
+    if not files:
+        hint = f"name the files, or let their names end in {' '.join(_ENDINGS)}"
+        raise InputError("there is no set of words to judge on", where=", ".join(paths), hint=hint)
+    stems = Counter(file.stem for file in files)
+    names = [file.stem if stems[file.stem] == 1 else str(file) for file in files]
+    sets = [(name, file, read_set(file.read_bytes(), str(file))) for name, file in zip(names, files, strict=True)]
+    return sets, dict(sorted(skipped.items()))
 
 
-def _judge_set(table: WordVectors, one: WordSet, norms: _Norms, run: RunOptions, phase: str) -> dict[str, Any]:
-    if isinstance(one.content, Pairs):
-        return _similarity(judge_similarity(table, one.content, unknown=norms.unknown))
-
-    def on_words(done: int, among: int) -> None:
-        run.report(Progress(phase, done, among, "words"))
-
-    found = judge_analogies(table, one.content, restrict=norms.restrict_vocab, method=norms.analogy, on_words=on_words)
-    return _analogies(found, norms.unknown)
-
-
-def _similarity(found: Similarity) -> dict[str, Any]:
-    return {
-        "kind": "similarity",
-        "spearman": None if found.spearman is None else round(found.spearman, 6),
-        "pairs": found.pairs,
-        "known": found.known,
-        "unknown_words": _shown(found.unknown_words),
-        "guessed_words": _shown(found.guessed_words),
-    }
-
-
-def _analogies(found: Analogies, unknown: Unknown) -> dict[str, Any]:
-    sections = [{"name": name, **_tally(tally, unknown)} for name, tally in found.sections.items()]
-    return {
-        "kind": "analogies",
-        "among": found.among,
-        **_tally(found.total, unknown),
-        "semantic": None if found.semantic is None else _tally(found.semantic, unknown),
-        "syntactic": None if found.syntactic is None else _tally(found.syntactic, unknown),
-        "sections": sections,
-        "unknown_words": _shown(found.unknown_words),
-    }
-
-
-def _tally(tally: Tally, unknown: Unknown) -> dict[str, Any]:
-    whole = tally.asked if unknown == "zero" else tally.seen
-    accuracy = round(tally.correct / whole, 6) if whole else None
-    return {"accuracy": accuracy, "correct": tally.correct, "seen": tally.seen, "asked": tally.asked}
+def _files(path: Path, skipped: Counter[str]) -> Iterator[Path]:
+    if not path.exists():
+        raise InputError("no such file", where=path)
+    if not path.is_dir():
+        yield path
+        return
+    for file in sorted(path.rglob("*")):
+        if not file.is_file() or any(part.startswith(".") for part in file.relative_to(path).parts):
+            continue
+        if file.suffix.lower() in _ENDINGS:
+            yield file
+        else:
+            skipped[file.suffix or file.name] += 1
 
 
 def _metrics(sets: list[dict[str, Any]]) -> dict[str, float | None]:
     """The mean figure over the sets of each kind, and every set's own."""
-    figures: dict[str, dict[str, float | None]] = {"spearman": {}, "accuracy": {}}
-    for one in sets:
-        measure = "spearman" if one["kind"] == "similarity" else "accuracy"
-        figures[measure][f"{measure}/{one['name']}"] = one[measure]
     means: dict[str, float | None] = {}
-    for measure, values in figures.items():
+    figures: dict[str, float | None] = {}
+    for measure, kind in (("spearman", "similarity"), ("accuracy", "analogies")):
+        values = {f"{measure}/{one['name']}": one[measure] for one in sets if one["kind"] == kind}
         there = [value for value in values.values() if value is not None]
         means[measure] = round(sum(there) / len(there), 6) if there else None
-    return means | figures["spearman"] | figures["accuracy"]
-
-
-def _shown(words: list[str]) -> dict[str, Any]:
-    return {"count": len(words), "first": words[:_UNKNOWN_SHOWN]}
+        figures |= values
+    return means | figures

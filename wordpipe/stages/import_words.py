@@ -13,10 +13,7 @@ from wordpipe.corpus.decompress import Growth, compression_of, decompress, read_
 from wordpipe.errors import ArtifactError, ConfigError, InputError
 from wordpipe.stages.making import Job, Made, PathLike, RunOptions, making
 from wordpipe.stages.tokenize import given_tokenizer
-from wordpipe.words.formats.folder import folder_files, open_folder
-from wordpipe.words.formats.reading import open_stream
-from wordpipe.words.formats.rows import WordFile
-from wordpipe.words.formats.screening import Screen
+from wordpipe.words.formats.reading import Screen, WordFile, folder_files, open_folder, open_stream
 from wordpipe.words.formats.settings import ImportSettings
 
 __all__ = ["import_words", "vectors_entry"]
@@ -37,8 +34,8 @@ def import_words(file: PathLike, *, output: PathLike, run: RunOptions | None = N
     """
     chosen = ImportSettings.make(settings)
     path = Path(file)
-    with making("words", "import", output, chosen, run) as job, job.telling_of_compilation():
-        job.libraries = ("numba", "numpy", "pyarrow", "zstandard")
+    with making("words", "import", output, chosen, run) as job:
+        job.libraries = ("numpy", "pyarrow", "zstandard")
         job.inputs.append(vectors_entry(path))
         if chosen.tokenizer is not None:
             given_tokenizer(job, chosen.tokenizer)

@@ -6,19 +6,15 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from wordpipe.errors import ConfigError
-from wordpipe.metrics.vectors import has_direction, unit_rows
-from wordpipe.search.hits import Hits, best_of
+from wordpipe.search.hits import Hits
 from wordpipe.stages.open_index import OpenIndex
 from wordpipe.stages.query import Answers, Ask, Opened, printable, without_no_count
 from wordpipe.stages.word_vectors import read_word_vectors
-from wordpipe.words.table import Question, WordVectors
+from wordpipe.words.table import Neighbour, WordVectors
 
 __all__ = ["OpenWordIndex", "OpenWords"]
-
-_AT_ONCE = 64  # expressions compared with all words in one product
 
 
 class OpenWords(Opened):
@@ -37,54 +33,23 @@ class OpenWords(Opened):
         """
         self.check(ask)
         questions = [self.table.understand(printable(text)) for text in texts]
-        found: list[Hits] = []
-        for first in range(0, len(questions), _AT_ONCE):
-            found += self._nearest(questions[first : first + _AT_ONCE], k)
         return [
-            Answers(printable(text), self._hits(hits, ask), dict(question.unknown), [*question.guessed])
-            for text, question, hits in zip(texts, questions, found, strict=True)
+            Answers(printable(text), self._hits(near, ask), dict(question.unknown), [*question.guessed])
+            for text, question, near in zip(texts, questions, self.table.nearest(questions, k), strict=True)
         ]
 
     def check(self, ask: Ask) -> None:
         """Refuse what words do not have, before any query comes."""
         _refuse(ask, "min_score")
 
-    @cached_property
-    def _units(self) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.bool_]]:
-        """(V,) one over each vector's length, and which have a direction."""
-        norms_V = np.linalg.norm(self.table.vectors, axis=1)
-        valid_V = has_direction(self.table.vectors)
-        return np.divide(1, norms_V, out=np.zeros_like(norms_V), where=valid_V), valid_V
-
-    def _nearest(self, questions: Sequence[Question], k: int) -> list[Hits]:
-        """The words nearest to each, those asked for left out.
-
-        One product for many: two threads of OpenBLAS wait 7 ms for each other in every product, however small.
-        """
-        queries_QD, there_Q = unit_rows(np.stack([question.query for question in questions]))
-        scale_V, valid_V = self._units
-        scores_QV = (queries_QD @ self.table.vectors.T) * scale_V
-        scores_QV[:, ~valid_V] = -np.inf
-        found = []
-        for question, there, scores_V in zip(questions, there_Q, scores_QV, strict=True):
-            scores_V[question.rows] = -np.inf
-            rows = np.flatnonzero(np.isfinite(scores_V)) if there else np.zeros(0, dtype=np.int64)
-            found.append(best_of(rows, scores_V[rows].clip(-1, 1), k))
-        return found
-
-    def _hits(self, hits: Hits, ask: Ask) -> list[dict[str, Any]]:
-        kept = hits.at_least(ask.min_score)
+    def _hits(self, near: Sequence[Neighbour], ask: Ask) -> list[dict[str, Any]]:
+        kept = [one for one in near if ask.min_score is None or np.float32(one.score) >= ask.min_score]
+        counts = self.table.counts
         return [
             without_no_count(
-                {
-                    "rank": rank,
-                    "score": score,
-                    "id": row,
-                    "word": self.table.words[row],
-                    "count": int(self.table.counts[row]),
-                }
+                {"rank": rank, "score": one.score, "id": one.row, "word": one.word, "count": int(counts[one.row])}
             )
-            for rank, (row, score) in enumerate(zip(kept.rows.tolist(), kept.scores.tolist(), strict=True), start=1)
+            for rank, one in enumerate(kept, start=1)
         ]
 
 
@@ -122,10 +87,7 @@ class OpenWordIndex(OpenIndex):
         told = self.rows_of([hits.at_least(ask.min_score) for hits in found])
         return [
             Answers(
-                printable(text),
-                [without_no_count(hit) for hit in hits],
-                dict(question.unknown),
-                [*question.guessed],
+                printable(text), [without_no_count(hit) for hit in hits], dict(question.unknown), [*question.guessed]
             )
             for text, question, hits in zip(texts, questions, told, strict=True)
         ]

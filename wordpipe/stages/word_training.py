@@ -4,7 +4,7 @@ import json
 import math
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
@@ -13,10 +13,15 @@ from wordpipe.artifacts.layout import STEPS
 from wordpipe.errors import DivergedError, InputError
 from wordpipe.runtime import stop_signal
 from wordpipe.stages.making import Job
+from wordpipe.words.native.training import NativeTraining, Step
 from wordpipe.words.settings import Word2VecPlan
-from wordpipe.words.step import Step, Training
 
-__all__ = ["TrainingRun"]
+if TYPE_CHECKING:
+    from wordpipe.words.gensim_backend import GensimTraining
+
+__all__ = ["Training", "TrainingRun"]
+
+Training: TypeAlias = "NativeTraining | GensimTraining"
 
 _STATE = "state.json"
 _WORTH = 20  # a checkpoint that takes longer than a second may cost a twentieth of the time
@@ -57,7 +62,7 @@ class TrainingRun:
             return False
         self.training.progress = state["progress"]
         self._log, self._seconds_before = state["log"], state["seconds"]
-        same = (state["threads"], state["device"]) == (self.training.threads, self.training.device)
+        same = state["threads"] == self.training.threads
         self.training.bitwise = self.training.bitwise and state["bitwise"] and same
         self._job.note(f"continuing a stopped run at {int(state['progress']['words']):,} words")
         return True
@@ -104,7 +109,7 @@ class TrainingRun:
         start = time.monotonic()
         state = {
             "progress": self.training.progress, "log": self._log, "threads": self.training.threads,
-            "device": self.training.device, "bitwise": self.training.bitwise, "seconds": self._seconds_before + step.seconds,
+            "bitwise": self.training.bitwise, "seconds": self._seconds_before + step.seconds,
         }  # fmt: skip
         arrays = self.training.arrays()
         files = [(f"{name}.f32", array_blocks(array)) for name, array in arrays.items()]

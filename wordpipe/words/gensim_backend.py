@@ -1,15 +1,15 @@
-"""word2vec by gensim's compiled kernels, on the packed files of `corpus_file`.
+"""word2vec by gensim, an epoch at a time, from an iterable of its words.
 
-The kernels are called per part instead of through `Word2Vec.train(corpus_file=...)`, because that splits one file among
-its threads by bytes (ranges trained twice or never), lets the learning rate fall only a `1 / threads` part of its way in
-each epoch, and cannot be interrupted. With one thread and one part the numbers are the same as from `train`, to the bit.
+gensim cuts a list of more than 10,000 words, so longer texts are given to it in several lists and no word is lost. Its fast
+path from files (`corpus_file`) is not used: it cuts jobs at 10,000 words too, and of several threads trains some parts of the
+file twice and others never.
 """
 
-import copy
 import importlib.util
 import time
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -17,13 +17,17 @@ import numpy.typing as npt
 
 from wordpipe.errors import ConfigError, DivergedError
 from wordpipe.runtime import StopFlag, cpu_count
-from wordpipe.words.corpus_file import CorpusFiles, Part
-from wordpipe.words.probe import Probe
+from wordpipe.words.heldout_loss import Probe
+from wordpipe.words.native.training import Step
 from wordpipe.words.settings import Word2VecPlan
-from wordpipe.words.step import Step
+from wordpipe.words.text import TrainingText
 from wordpipe.words.vocabulary import Vocabulary
 
-__all__ = ["GensimTraining", "require_gensim", "threads_of"]
+__all__ = ["GensimTraining", "require_gensim"]
+
+_LONGEST = 10_000  # words of a list that gensim trains in full
+_AT_ONCE = 1_000_000  # words read together; a text that goes on beyond them is cut, which costs a few pairs
+_SHOW_SECONDS = 0.2
 
 
 def require_gensim() -> None:
@@ -41,39 +45,44 @@ def require_gensim() -> None:
         )
 
 
-def threads_of(settings: Word2VecPlan) -> int:
-    """How many threads the gensim backend trains with."""
-    if settings.deterministic:
-        return 1
-    return settings.threads or cpu_count()
-
-
 class GensimTraining:
-    """One training: a fresh model, and the steps that train it.
+    """One training: a fresh model, and the steps that train it, as `NativeTraining` offers them.
 
     Args:
-        text: the packed training text.
+        text: the training text.
         vocabulary: its rows and counts.
         settings: the settings.
         probe: what the loss is measured on, or None for no loss.
-
-    Attributes:
-        threads: threads that train.
-        bitwise: True for one thread: the same input then gives the same bytes.
     """
 
     def __init__(
-        self, text: CorpusFiles, vocabulary: Vocabulary, settings: Word2VecPlan, probe: Probe | None = None
+        self, text: TrainingText, vocabulary: Vocabulary, settings: Word2VecPlan, probe: Probe | None = None
     ) -> None:
-        require_gensim()
-        self.threads = threads_of(settings)
+        from gensim.models import Word2Vec
+
+        self.threads = 1 if settings.deterministic else settings.threads or cpu_count()
         self.bitwise = self.threads == 1
-        self._text = text
-        self._settings = settings
-        self._probe = probe
-        self.device = "cpu"
         self.progress: dict[str, float] = {}
-        self._model = _untrained(vocabulary, settings)
+        self._text, self._settings, self._probe = text, settings, probe
+        self._read = 0  # words that gensim was given
+        self._gone = False  # whoever asked for steps
+        self._problem: OSError | None = (
+            None  # with the text; raised in gensim's thread it would leave the others waiting
+        )
+        self._model: Any = Word2Vec(
+            vector_size=settings.dim,
+            window=settings.window,
+            min_count=1,  # rare words are already gone
+            workers=self.threads,
+            sg=int(settings.architecture == "skipgram"),
+            hs=0,
+            negative=settings.negatives,
+            ns_exponent=settings.ns_exponent,
+            sample=settings.subsample,
+            seed=settings.seed,
+            sorted_vocab=0,  # gensim's sort turns words of equal count around
+        )
+        self._model.build_vocab_from_freq({str(row): int(count) for row, count in enumerate(vocabulary.counts)})
 
     @property
     def vectors(self) -> npt.NDArray[np.float32]:
@@ -92,55 +101,56 @@ class GensimTraining:
         return {}
 
     def steps(self, flag: StopFlag, due: Callable[[], bool] = lambda: False) -> Iterator[Step]:
-        """Train; a report after every part, with the loss of the probe at the end of each epoch. It never rests.
+        """Train; a report now and then, with the loss of the probe at the end of each epoch. It never rests.
 
         Raises:
             Stopped: the flag rose; the vectors are then unfinished.
             DivergedError: the vectors are no longer finite.
         """
-        from gensim.models.word2vec_corpusfile import CythonVocab
+        start, total = time.monotonic(), self._text.words * self._settings.epochs
 
-        start = time.monotonic()
-        words = CythonVocab(self._model.wv)
-        total, tokens = self._total, 0
-        for epoch in range(1, self._settings.epochs + 1):
-            for part in self._train_epoch(words, tokens, total, flag):
-                tokens += part.words
-                at_end = tokens == epoch * self._text.words
-                loss = self._measure(epoch) if at_end else None
-                split = self._probe.split if self._probe is not None and at_end else "train"
-                yield Step(epoch, tokens, total, split, loss, self._lr(tokens / total), time.monotonic() - start)
+        def step(epoch: int, split: str = "train", loss: float | None = None) -> Step:
+            return Step(epoch, self._read, total, split, loss, self._lr(self._read / total), time.monotonic() - start)
 
-    @property
-    def _total(self) -> int:
-        return self._text.words * self._settings.epochs
-
-    def _train_epoch(self, words: Any, tokens: int, total: int, flag: StopFlag) -> Iterator[Part]:
-        """Train every part once, several at a time; gives each as soon as it and all before it are done."""
-        pool = ThreadPoolExecutor(self.threads, thread_name_prefix="word2vec")
+        pool = ThreadPoolExecutor(1, thread_name_prefix="word2vec")
         try:
-            futures = []
-            for part in self._text.parts:
-                futures.append((part, pool.submit(self._train_part, part, words, tokens / total, flag)))
-                tokens += part.words
-            for part, future in futures:
-                future.result()
+            for epoch in range(1, self._settings.epochs + 1):
+                training = pool.submit(self._train_epoch, epoch, flag)
+                while wait([training], _SHOW_SECONDS).not_done:
+                    yield step(epoch)
+                training.result()
                 flag.raise_if_set()
-                yield part
+                if self._problem is not None:
+                    raise self._problem
+                loss = self._measure(epoch)
+                yield step(epoch, "train" if self._probe is None else self._probe.split, loss)
         finally:
-            pool.shutdown(cancel_futures=True)
+            self._gone = True
+            pool.shutdown()
 
-    def _train_part(self, part: Part, words: Any, progress: float, flag: StopFlag) -> None:
-        """Train one part; `progress` is the share of the whole training that lies before it."""
-        if flag.signum is not None:
-            return
-        total = self._total
-        model = copy.copy(self._model)  # shares the matrices; its own learning rate
-        model.alpha, model.min_alpha = self._lr(progress), self._lr(progress + part.words / total)
-        expected = part.words + part.marks
-        memory = model._get_thread_working_mem()
-        _, _, read = model._do_train_epoch(str(part.path), 0, 0, words, memory, 0, total_words=expected)
-        assert read == expected, f"gensim read {read} of {expected} words of {part.path.name}"
+    def _train_epoch(self, epoch: int, flag: StopFlag) -> None:
+        first, last = (self._lr(done / self._settings.epochs) for done in (epoch - 1, epoch))
+        lists = self._lists(flag)
+        self._model.train(lists, total_words=self._text.words, epochs=1, start_alpha=first, end_alpha=last)
+
+    def _lists(self, flag: StopFlag) -> Iterator[list[str]]:
+        """The text as gensim's words, a list for each text; it ends where the flag rises."""
+        names = self._model.wv.index_to_key
+        for at in range(0, self._text.words, _AT_ONCE):
+            try:
+                rows = self._text.read(at, at + _AT_ONCE)
+            except OSError as error:
+                self._problem = error
+                return
+            bounds = np.unique(np.concatenate([[0], np.flatnonzero(rows < 0), [len(rows)]])).tolist()
+            whole = np.where(rows < 0, ~rows, rows).tolist()
+            for begin, end in pairwise(bounds):
+                for first in range(begin, end, _LONGEST):
+                    if flag.signum is not None or self._gone:
+                        return
+                    some = [names[row] for row in whole[first : min(first + _LONGEST, end)]]
+                    self._read += len(some)
+                    yield some
 
     def _lr(self, progress: float) -> float:
         """Linear decay from `lr` to `min_lr`."""
@@ -149,33 +159,6 @@ class GensimTraining:
     def _measure(self, epoch: int) -> float | None:
         """The loss after an epoch."""
         if not (np.isfinite(self.vectors).all() and np.isfinite(self.outputs).all()):
-            raise DivergedError(
-                "the word vectors are no longer finite",
-                where=f"epoch {epoch}",
-                hint=f"lower --lr (it was {self._settings.lr})",
-            )
+            where, hint = f"epoch {epoch}", f"lower --lr (it was {self._settings.lr})"
+            raise DivergedError("the word vectors are no longer finite", where=where, hint=hint)
         return None if self._probe is None else self._probe.loss(self.vectors, self.outputs)
-
-
-def _untrained(vocabulary: Vocabulary, settings: Word2VecPlan) -> Any:
-    """A gensim model with this vocabulary, its rows in our order, and its initial vectors."""
-    from gensim.models import Word2Vec
-
-    model = Word2Vec(
-        vector_size=settings.dim,
-        window=settings.window,
-        min_count=1,  # rare words are already gone
-        workers=1,  # each call of a kernel trains one whole part
-        sg=int(settings.architecture == "skipgram"),
-        hs=0,
-        negative=settings.negatives,
-        ns_exponent=settings.ns_exponent,
-        sample=settings.subsample,
-        alpha=settings.lr,
-        min_alpha=settings.min_lr,
-        epochs=1,
-        seed=settings.seed,
-        sorted_vocab=0,  # gensim's sort turns words of equal count around
-    )
-    model.build_vocab_from_freq({str(row): int(count) for row, count in enumerate(vocabulary.counts)})
-    return model

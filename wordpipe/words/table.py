@@ -1,6 +1,6 @@
-"""The table of word vectors: looking words up, and finding their neighbours."""
+"""Word vectors: looking words up, finding their neighbours, and what all of them have in common."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
@@ -14,18 +14,16 @@ import pyarrow.compute as pc
 from wordpipe.artifacts.layout import vector_column
 from wordpipe.errors import InputError
 from wordpipe.metrics.vectors import unit_rows
-from wordpipe.words.expression import SIGNS, Expression, parse_expression
-from wordpipe.words.phrases.known import JOINT, KnownPhrases
-from wordpipe.words.spelling import similar_words
-from wordpipe.words.stacking import stacked_vectors
-from wordpipe.words.word_list import WordList
+from wordpipe.words.lookup import JOINT, SIGNS, Expression, KnownPhrases, parse_expression, similar_words
+from wordpipe.words.vocabulary import WordList
 
 if TYPE_CHECKING:
-    from wordpipe.words.ngram_vectors import NGramVectors
+    from wordpipe.words.subwords import NGrams
 
-__all__ = ["Answer", "Neighbour", "Question", "WordVectors"]
+__all__ = ["CommonPart", "Neighbour", "Question", "WordVectors", "stacked_vectors"]
 
-_BLOCK = 65_536  # rows measured at a time
+_AT_ONCE = 64  # questions compared with all words in one product
+_BLOCK = 65_536  # rows treated together
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,21 +39,6 @@ class Neighbour:
     word: str
     score: float
     row: int
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What a query of words gave.
-
-    Attributes:
-        neighbours: the nearest first; empty where a needed word is unknown.
-        unknown: the words that have no vector, each with words spelled like it.
-        guessed: the words that are not in the table and got a vector from their n-grams.
-    """
-
-    neighbours: list[Neighbour]
-    unknown: Mapping[str, list[str]]
-    guessed: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +73,7 @@ class WordVectors:
         words: "pa.Array | Sequence[str]",
         counts: npt.NDArray[np.int64],
         vectors_VD: npt.NDArray[np.float32],
-        ngrams: "NGramVectors | None" = None,
+        ngrams: "NGrams | None" = None,
     ) -> None:
         assert len(words) == len(counts) == len(vectors_VD), (len(words), len(counts), len(vectors_VD))
         self.words = WordList(words)
@@ -107,12 +90,14 @@ class WordVectors:
         return int(self.vectors.shape[1])
 
     @cached_property
-    def _norms(self) -> npt.NDArray[np.float32]:
-        """Length of every vector, V."""
-        norms = np.empty(len(self), dtype=np.float32)
+    def _scale(self) -> npt.NDArray[np.float32]:
+        """One over the length of every vector, (V,); 0 for one without a direction (zero or not finite)."""
+        scale = np.zeros(len(self), dtype=np.float32)
         for first in range(0, len(self), _BLOCK):  # the norms of all at once need their squares in memory
-            norms[first : first + _BLOCK] = np.linalg.norm(self.vectors[first : first + _BLOCK], axis=1)
-        return norms
+            norms = np.linalg.norm(self.vectors[first : first + _BLOCK], axis=1)
+            some = scale[first : first + _BLOCK]
+            np.divide(1, norms, out=some, where=np.isfinite(norms) & (norms > 0))
+        return scale
 
     def find(self, word: str) -> int | None:
         """The row of `word`, or else of its lower-case form; None where neither is known."""
@@ -128,7 +113,7 @@ class WordVectors:
         """The mean of the n-grams of `word`, or of its lower-case form where more of those are known; None where none is."""
         if self.ngrams is None:
             return None
-        known = {form: len(self.ngrams.rows.parts_of(form)) for form in (word, word.lower())}
+        known = {form: len(self.ngrams.parts_of(form)) for form in (word, word.lower())}
         return self.ngrams.vector_of(max(known, key=lambda form: known[form]))
 
     @cached_property
@@ -148,19 +133,10 @@ class WordVectors:
         word = word.lower()
         return [*self.phrases.having(word), *similar_words(word, self.words, n=n)][:n]
 
-    def ask(self, text: str, k: int = 10) -> Answer:
-        """Answer a word, several words, or an expression such as `king - man + woman`.
+    def understand(self, text: str) -> "Question":
+        """Turn a word, several words or an expression such as `king - man + woman` into the vector to look for.
 
         Words without a vector are left out of a plain list of words; an expression with operators needs them all.
-
-        Raises:
-            ConfigError: the expression cannot be read.
-        """
-        question = self.understand(text)
-        return Answer(self.nearest(question.query, k, without=question.rows), question.unknown, question.guessed)
-
-    def understand(self, text: str) -> "Question":
-        """Turn a word, several words or an expression into the vector to look for.
 
         Raises:
             ConfigError: the expression cannot be read.
@@ -197,8 +173,7 @@ class WordVectors:
 
         Source: Levy and Goldberg 2014, "Linguistic Regularities in Sparse and Explicit Word Representations", 3CosAdd.
         """
-        query_D, rows = self._sum(positive, negative)
-        return self.nearest(query_D, k, without=rows)
+        return self.nearest([Question(*self._sum(positive, negative), {})], k)[0]
 
     def _sum(
         self,
@@ -214,24 +189,34 @@ class WordVectors:
         rows = np.array([row_of[word] for word in words if word in row_of], dtype=np.int64)
         return signs @ unit_rows(vectors_ND)[0], rows
 
-    def nearest(
-        self, query_D: npt.NDArray[np.float32], k: int = 10, *, without: npt.NDArray[np.int64] | None = None
-    ) -> list[Neighbour]:
-        """The words whose vectors have the largest cosine with `query_D`, rows `without` left out.
+    def nearest(self, questions: Sequence[Question], k: int = 10) -> list[list[Neighbour]]:
+        """The words whose vectors have the largest cosine with each question, those asked for left out.
 
-        A word or query without a direction (a zero or non-finite vector) has no neighbours.
+        A word or question without a direction has no neighbours. One product for many questions: two threads of OpenBLAS wait
+        7 ms for each other in every product, however small.
         """
-        length = np.linalg.norm(query_D)
-        if not (np.isfinite(length) and length > 0):
-            return []
-        valid = np.isfinite(self._norms) & (self._norms > 0)
-        if without is not None:
-            valid[without] = False
-        scores = np.full(len(self), -np.inf, dtype=np.float32)
-        np.divide(self.vectors @ (query_D / length), self._norms, out=scores, where=valid)
+        found = []
+        for first in range(0, len(questions), _AT_ONCE):
+            some = questions[first : first + _AT_ONCE]
+            queries_QD, there_Q = unit_rows(np.stack([question.query for question in some]))
+            scores_QV = (queries_QD @ self.vectors.T) * self._scale
+            scores_QV[:, self._scale == 0] = -np.inf
+            for question, there, scores_V in zip(some, there_Q, scores_QV, strict=True):
+                scores_V[question.rows] = -np.inf
+                found.append(self._best(scores_V, k if there else 0))
+        return found
+
+    def _best(self, scores_V: npt.NDArray[np.float32], k: int) -> list[Neighbour]:
+        """The k words with the largest finite scores, of equal ones the commoner; also when the k-th is tied."""
+        rows = np.flatnonzero(np.isfinite(scores_V))
+        scores = scores_V[rows].clip(-1, 1)
+        if 0 < k < len(rows):
+            near = np.flatnonzero(scores >= np.partition(scores, len(scores) - k)[len(scores) - k])
+            rows, scores = rows[near], scores[near]
+        order = np.lexsort((rows, -scores))[: max(k, 0)]
         return [
-            Neighbour(self.words[row], float(scores[row].clip(-1, 1)), int(row))
-            for row in _largest(scores, min(k, int(valid.sum())))
+            Neighbour(self.words[row], float(score), int(row))
+            for row, score in zip(rows[order], scores[order], strict=True)
         ]
 
     def _row(self, word: str) -> int:
@@ -286,16 +271,70 @@ class WordVectors:
             raise InputError("the table of words is empty")
         table = cls(pa.concat_arrays(words), np.concatenate(counts), vectors_VD)
         if ngram_batches is not None:
-            from wordpipe.words.ngram_vectors import NGramVectors  # and numba, which others do without
+            from wordpipe.words.subwords import NGrams  # and numba, which others do without
 
-            table.ngrams = NGramVectors.from_batches(ngram_batches, min_n, max_n)
+            table.ngrams = NGrams.from_batches(ngram_batches, min_n, max_n)
         return table
 
 
-def _largest(scores: npt.NDArray[np.float32], k: int) -> npt.NDArray[np.int64]:
-    """Where the k largest scores are, largest first, equal ones in order; also when the k-th is tied."""
-    if k <= 0:
-        return np.zeros(0, dtype=np.int64)
-    least = np.partition(scores, len(scores) - k)[len(scores) - k]
-    found = np.flatnonzero(scores >= least)
-    return found[np.lexsort((found, -scores[found]))][:k]
+def stacked_vectors(
+    batches: Iterable[pa.RecordBatch], see: Callable[[pa.RecordBatch], object]
+) -> npt.NDArray[np.float32]:
+    """The column `vector` of all batches, (N, D) float32; (0, 0) where there is no row.
+
+    The array grows by an eighth as vectors come, in place where the system can, so that they are never in memory a second
+    time as the pieces they came in.
+
+    Args:
+        batches: with a column `vector`, a fixed-size list of float32.
+        see: is shown every batch, to take what else it wants.
+    """
+    numbers, n, dim = np.empty(0, dtype=np.float32), 0, 0
+    for batch in batches:
+        see(batch)
+        vector = batch.column("vector")
+        dim = int(vector.type.list_size)
+        some = vector.flatten().to_numpy(zero_copy_only=False)
+        if n + len(some) > len(numbers):
+            numbers.resize((n + len(some)) * 9 // 8, refcheck=False)
+        numbers[n : n + len(some)] = some
+        n += len(some)
+    numbers.resize(n, refcheck=False)
+    return numbers.reshape(-1, dim) if dim else numbers.reshape(0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class CommonPart:
+    """What vectors have in common.
+
+    Attributes:
+        mean: their mean, float32.
+        directions: their principal components after it is taken away, orthonormal, the largest first, float32.
+    """
+
+    mean: npt.NDArray[np.float32]
+    directions: npt.NDArray[np.float32]
+
+    @classmethod
+    def of(cls, vectors_VD: npt.NDArray[np.float32], components: int) -> "CommonPart":
+        """The mean and the first `components` principal components, at most D of them."""
+        dim = vectors_VD.shape[1]
+        sum_D, squares_DD = np.zeros(dim), np.zeros((dim, dim))
+        for first in range(0, len(vectors_VD), _BLOCK):
+            some = vectors_VD[first : first + _BLOCK].astype(np.float64)
+            sum_D += some.sum(axis=0)
+            squares_DD += some.T @ some
+        mean = sum_D / len(vectors_VD)
+        covariance_DD = squares_DD / len(vectors_VD) - np.outer(mean, mean)
+        _, directions_DD = np.linalg.eigh(covariance_DD)  # ascending
+        largest_ND = directions_DD.T[::-1][: min(components, dim)]
+        signs_N = np.sign(largest_ND[np.arange(len(largest_ND)), np.abs(largest_ND).argmax(axis=1)])
+        return cls(mean.astype(np.float32), (largest_ND * signs_N[:, None]).astype(np.float32))
+
+    def removed_from(self, vectors_VD: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+        """The vectors without it, (V, D). Linear: the mean of some vectors loses the same as each of them."""
+        left_VD = np.empty_like(vectors_VD)
+        for first in range(0, len(vectors_VD), _BLOCK):
+            some = vectors_VD[first : first + _BLOCK] - self.mean
+            left_VD[first : first + _BLOCK] = some - (some @ self.directions.T) @ self.directions
+        return left_VD

@@ -24,7 +24,7 @@ from wordpipe.search.tfidf import LatentSpace
 from wordpipe.sentences.static_sums import sum_texts
 from wordpipe.training.contrast.pair_text import PairText, rows_of
 from wordpipe.training.permutation import mixed_bits
-from wordpipe.words.hashes import hashes_of
+from wordpipe.words.subwords import hashes_of
 
 __all__ = ["Stem", "join_compounds", "joined_parts", "lexical_part", "lsi_part", "passage_weights", "word_weights"]
 

@@ -8,7 +8,8 @@ without the first line, and has words with spaces. NumPy and TensorBoard's embed
 import io
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -17,16 +18,28 @@ from numpy.lib import format as npy
 
 from wordpipe.artifacts.layout import matrix_of
 from wordpipe.errors import InputError
-from wordpipe.words.formats.folder import COUNTS_NPY, VECTORS_NPY, WORDS_TXT
 from wordpipe.words.formats.text import NUMBER
 
-__all__ = ["FILES", "FOLDERS", "FOLDER_NAMES", "WordTable", "check_words"]
+__all__ = ["COUNTS_NPY", "FILES", "FOLDERS", "FOLDER_NAMES", "VECTORS_NPY", "WORDS_TXT", "WordTable", "check_words"]
 
+VECTORS_NPY, WORDS_TXT, COUNTS_NPY = "vectors.npy", "words.txt", "counts.npy"
 _VECTORS_TSV, _METADATA_TSV = "vectors.tsv", "metadata.tsv"
+_SUSPECT = r"^$|[ \t\n\r\v\f]"
+_SPACED = re.compile(r"$|.*[ \t\n\r\v\f]", re.DOTALL)
+_CANNOT_HOLD = {  # what a word begins with that the format cannot hold
+    "word2vec-text": (_SPACED, "a word that is empty or has a space in it"),
+    "word2vec-binary": (_SPACED, "a word that is empty or has a space in it"),
+    # its own words have spaces inside; at their ends, or before a number, the word's end could not be found again
+    "glove": (
+        re.compile(rf"$| |.*(?:[\t\n\r\v\f]| $| {NUMBER}$)", re.DOTALL),
+        "a word that is empty, or has another gap than single spaces inside, or a number behind one",
+    ),
+    "numpy": (re.compile(r"$|.*[\n\r]", re.DOTALL), "a word that is empty or has a line end in it"),
+    "projector": (re.compile(r"$|.*[\t\n\r]", re.DOTALL), "a word that is empty or has a tab or a line end in it"),
+}
 
 
-@dataclass(frozen=True, slots=True)
-class WordTable:
+class WordTable(NamedTuple):
     """A table of words that is read several times, a column or two at a time.
 
     Attributes:
@@ -48,123 +61,74 @@ def check_words(table: WordTable, form: str) -> None:
     Raises:
         InputError: it cannot; names the first such word.
     """
-    row = 0
+    (cannot, what), row = _CANNOT_HOLD[form], 0
     for batch in table.batches(["word"]):
         words = batch.column("word")
         for found in np.flatnonzero(pc.match_substring_regex(words, _SUSPECT).to_numpy(zero_copy_only=False)):
-            _check_word(words[int(found)].as_py(), row + int(found), form)
+            word = words[int(found)].as_py()
+            if cannot.match(word):
+                others = [other for other, (pattern, _) in _CANNOT_HOLD.items() if not pattern.match(word)]
+                hint = "the Parquet files of the artifact itself hold any word"
+                hint = f"--to {' or '.join(others)} can; {hint}" if others else hint
+                where = f"row {row + int(found)}"
+                raise InputError(f"{form} cannot hold {what}", where=where, got=repr(word), hint=hint)
         row += len(batch)
 
 
-_SUSPECT = r"^$|[ \t\n\r\v\f]"
-_SPACED = re.compile(r"$|.*[ \t\n\r\v\f]", re.DOTALL)
-_CANNOT_HOLD = {  # what a word begins with that the format cannot hold
-    "word2vec-text": (_SPACED, "a word that is empty or has a space in it"),
-    "word2vec-binary": (_SPACED, "a word that is empty or has a space in it"),
-    # its own words have spaces inside; at their ends, or before a number, the word's end could not be found again
-    "glove": (
-        re.compile(rf"$| |.*(?:[\t\n\r\v\f]| $| {NUMBER}$)", re.DOTALL),
-        "a word that is empty, or has another gap than single spaces inside, or a number behind one",
-    ),
-    "numpy": (re.compile(r"$|.*[\n\r]", re.DOTALL), "a word that is empty or has a line end in it"),
-    "projector": (re.compile(r"$|.*[\t\n\r]", re.DOTALL), "a word that is empty or has a tab or a line end in it"),
-}
+def _chunks(
+    table: WordTable, columns: Sequence[str], written: Callable[..., bytes], head: bytes | None = None
+) -> Iterator[bytes]:
+    """What stands at the head of a file, then what is `written` of these columns, a batch at a time."""
+    if head is not None:
+        yield head
+    for batch in table.batches(columns):
+        yield written(*(batch.column(name) for name in columns))
 
 
-def _check_word(word: str, row: int, form: str) -> None:
-    cannot, what = _CANNOT_HOLD[form]
-    if cannot.match(word):
-        others = [other for other, (pattern, _) in _CANNOT_HOLD.items() if not pattern.match(word)]
-        hint = "the Parquet files of the artifact itself hold any word"
-        hint = f"--to {' or '.join(others)} can; {hint}" if others else hint
-        raise InputError(f"{form} cannot hold {what}", where=f"row {row}", got=repr(word), hint=hint)
+def _file(form: str, table: WordTable) -> Iterator[bytes]:
+    head = None if form == "glove" else f"{table.size} {table.dim}\n".encode()
+    return _chunks(table, ["word", "vector"], _binary_rows if form == "word2vec-binary" else _text_rows, head)
 
 
-def _word2vec_text(table: WordTable) -> Iterator[bytes]:
-    yield _header(table)
-    yield from _glove(table)
-
-
-def _glove(table: WordTable) -> Iterator[bytes]:
+def _text_rows(words: pa.Array, vectors: pa.Array) -> bytes:
     """Lines; numbers have the digits that give the same float32 back."""
-    for batch in table.batches(["word", "vector"]):
-        yield _lines(batch.column("word"), _joined(batch.column("vector"), " "))
+    return _lines(pc.binary_join_element_wise(words, _joined(vectors, " "), " "))
 
 
-def _word2vec_binary(table: WordTable) -> Iterator[bytes]:
-    yield _header(table)
-    for batch in table.batches(["word", "vector"]):
-        vectors_RD = matrix_of(batch.column("vector")).astype("<f4")
-        words = batch.column("word").to_pylist()
-        rows = zip(words, vectors_RD, strict=True)
-        yield b"".join(b"%s %s\n" % (word.encode(), vector.tobytes()) for word, vector in rows)
+def _binary_rows(words: pa.Array, vectors: pa.Array) -> bytes:
+    rows = zip(words.to_pylist(), matrix_of(vectors).astype("<f4"), strict=True)
+    return b"".join(b"%s %s\n" % (word.encode(), vector.tobytes()) for word, vector in rows)
 
 
 def _numpy(table: WordTable) -> Mapping[str, Iterator[bytes]]:
     """What `open_folder` reads; without counts where they are unknown."""
-    files = {VECTORS_NPY: _vectors_npy(table), WORDS_TXT: _words_txt(table), COUNTS_NPY: _counts_npy(table)}
-    return {name: chunks for name, chunks in files.items() if name != COUNTS_NPY or table.counts_known}
 
+    def floats(vectors: pa.Array) -> bytes:
+        return matrix_of(vectors).astype("<f4").tobytes()
 
-def _vectors_npy(table: WordTable) -> Iterator[bytes]:
-    yield _npy_header((table.size, table.dim), "<f4")
-    for batch in table.batches(["vector"]):
-        yield matrix_of(batch.column("vector")).astype("<f4").tobytes()
+    def whole(counts: pa.Array) -> bytes:
+        return bytes(counts.to_numpy(zero_copy_only=False).astype("<i8").tobytes())
 
-
-def _words_txt(table: WordTable) -> Iterator[bytes]:
-    for batch in table.batches(["word"]):
-        yield _lines(batch.column("word"))
-
-
-def _counts_npy(table: WordTable) -> Iterator[bytes]:
-    yield _npy_header((table.size,), "<i8")
-    for batch in table.batches(["count"]):
-        yield batch.column("count").to_numpy(zero_copy_only=False).astype("<i8").tobytes()
+    files = {
+        VECTORS_NPY: _chunks(table, ["vector"], floats, _npy_header((table.size, table.dim), "<f4")),
+        WORDS_TXT: _chunks(table, ["word"], _lines),
+    }
+    if table.counts_known:
+        files[COUNTS_NPY] = _chunks(table, ["count"], whole, _npy_header((table.size,), "<i8"))
+    return files
 
 
 def _projector(table: WordTable) -> Mapping[str, Iterator[bytes]]:
-    return {_VECTORS_TSV: _vectors_tsv(table), _METADATA_TSV: _metadata_tsv(table)}
+    """Vectors; and words and counts under their names, or words alone, which it wants without a name above them."""
 
+    def about(words: pa.Array, counts: pa.Array) -> bytes:
+        return _lines(pc.binary_join_element_wise(words, counts.cast(pa.string()), "\t"))
 
-def _vectors_tsv(table: WordTable) -> Iterator[bytes]:
-    for batch in table.batches(["vector"]):
-        yield _lines(_joined(batch.column("vector"), "\t"))
-
-
-def _metadata_tsv(table: WordTable) -> Iterator[bytes]:
-    """Words and counts under their names; or words alone, which the projector wants without a name above them."""
-    if not table.counts_known:
-        yield from _words_txt(table)
-        return
-    yield b"word\tcount\n"
-    for batch in table.batches(["word", "count"]):
-        counts = batch.column("count").cast(pa.string())
-        yield _lines(pc.binary_join_element_wise(batch.column("word"), counts, "\t"))
-
-
-FILES: Mapping[str, Callable[[WordTable], Iterator[bytes]]] = {
-    "word2vec-text": _word2vec_text,
-    "word2vec-binary": _word2vec_binary,
-    "glove": _glove,
-}
-"""Format → the chunks of its file."""
-
-FOLDERS: Mapping[str, Callable[[WordTable], Mapping[str, Iterator[bytes]]]] = {
-    "numpy": _numpy,
-    "projector": _projector,
-}
-"""Format → the files of its folder, and the chunks of each."""
-
-FOLDER_NAMES: Mapping[str, frozenset[str]] = {
-    "numpy": frozenset([VECTORS_NPY, WORDS_TXT, COUNTS_NPY]),
-    "projector": frozenset([_VECTORS_TSV, _METADATA_TSV]),
-}
-"""Format → the names of all files that its folder may have."""
-
-
-def _header(table: WordTable) -> bytes:
-    return f"{table.size} {table.dim}\n".encode()
+    metadata = _chunks(table, ["word"], _lines)
+    if table.counts_known:
+        metadata = _chunks(table, ["word", "count"], about, b"word\tcount\n")
+    vectors = _chunks(table, ["vector"], lambda vectors: _lines(_joined(vectors, "\t")))
+    return {_VECTORS_TSV: vectors, _METADATA_TSV: metadata}
 
 
 def _npy_header(shape: tuple[int, ...], dtype: str) -> bytes:
@@ -175,12 +139,24 @@ def _npy_header(shape: tuple[int, ...], dtype: str) -> bytes:
 
 def _joined(vectors: pa.FixedSizeListArray, gap: str) -> pa.Array:
     """The numbers of each vector as a text."""
-    dim = vectors.type.list_size
-    ends = np.arange(len(vectors) + 1, dtype=np.int32) * dim
+    ends = np.arange(len(vectors) + 1, dtype=np.int32) * vectors.type.list_size
     return pc.binary_join(pa.ListArray.from_arrays(ends, vectors.flatten().cast(pa.string())), gap)
 
 
-def _lines(*columns: pa.Array) -> bytes:
-    """A line per row, the columns parted by a space."""
-    lines = columns[0] if len(columns) == 1 else pc.binary_join_element_wise(*columns, " ")
-    return "\n".join([*lines.to_pylist(), ""]).encode()
+def _lines(rows: pa.Array) -> bytes:
+    return "\n".join([*rows.to_pylist(), ""]).encode()
+
+
+FILES: Mapping[str, Callable[[WordTable], Iterator[bytes]]] = {
+    form: partial(_file, form) for form in ("word2vec-text", "word2vec-binary", "glove")
+}
+"""Format → the chunks of its file."""
+
+FOLDERS: Mapping[str, Callable[[WordTable], Mapping[str, Iterator[bytes]]]] = {"numpy": _numpy, "projector": _projector}
+"""Format → the files of its folder, and the chunks of each."""
+
+FOLDER_NAMES: Mapping[str, frozenset[str]] = {
+    "numpy": frozenset([VECTORS_NPY, WORDS_TXT, COUNTS_NPY]),
+    "projector": frozenset([_VECTORS_TSV, _METADATA_TSV]),
+}
+"""Format → the names of all files that its folder may have."""

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from wordpipe.compiled import inlined, kernel
 
-__all__ = ["Noise", "draw_noise", "key_of", "mixed"]
+__all__ = ["Noise", "draw_noise", "keep_limits", "key_of", "mixed", "survivors"]
 
 _STEP = np.uint64(0x9E3779B97F4A7C15)
 _FIRST = np.uint64(0xBF58476D1CE4E5B9)
@@ -104,3 +104,47 @@ def draw_noise(bits: np.uint64, limits: npt.NDArray[np.uint32], others: npt.NDAr
     """The row that 64 random bits stand for."""
     cell = np.int64(((bits >> np.uint64(32)) * np.uint64(len(limits))) >> np.uint64(32))
     return cell if np.uint32(bits & _LOW) < limits[cell] else np.int64(others[cell])
+
+
+def keep_limits(keep_V: npt.NDArray[np.float64]) -> npt.NDArray[np.uint32]:
+    """Probabilities as the largest 32-bit draw that keeps a word, (V,) uint32."""
+    limits: npt.NDArray[np.uint32] = (np.clip(keep_V, 0, 1) * (2.0**32 - 1)).astype(np.uint32)
+    return limits
+
+
+@kernel
+def survivors(
+    text: npt.NDArray[np.int32],
+    position: int,
+    keep: npt.NDArray[np.uint32],
+    key: np.uint64,
+    rows: npt.NDArray[np.int32],
+    places: npt.NDArray[np.int64],
+    firsts: npt.NDArray[np.bool_],
+) -> int:
+    """The words of a piece that are trained in this epoch.
+
+    Args:
+        text: rows, the first word of a text as `~row`.
+        position: where in the whole text the piece begins.
+        keep: for every row the largest draw that keeps it.
+        key: of this epoch's skipping.
+        rows: room for as many as there are words; filled with the survivors' rows.
+        places: the same; filled with their positions in the whole text.
+        firsts: the same; whether no survivor of the same text comes before in the piece.
+
+    Returns:
+        how many survived.
+    """
+    kept = 0
+    first = True
+    for at in range(len(text)):
+        row = text[at]
+        if row < 0:
+            row = ~row
+            first = True
+        if np.uint32(mixed(key, position + at) & _LOW) <= keep[row]:
+            rows[kept], places[kept], firsts[kept] = row, position + at, first
+            kept += 1
+            first = False
+    return kept

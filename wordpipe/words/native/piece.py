@@ -19,10 +19,9 @@ import numpy as np
 import numpy.typing as npt
 
 from wordpipe.compiled import inlined, kernel
-from wordpipe.words.native.draws import draw_noise, mixed
+from wordpipe.words.native.draws import draw_noise, mixed, survivors
 from wordpipe.words.native.logistic import exponential, gradients
 from wordpipe.words.native.ring import enter, leave
-from wordpipe.words.native.survivors import survivors
 from wordpipe.words.native.vectors import WIDE, add_difference, add_row, copy_row, dots, fetch, mean_row, update
 
 __all__ = ["LINES", "NEGATIVE", "SOFTMAX", "TREE", "Objective", "Rows", "Windows", "scratch_size", "train_piece"]

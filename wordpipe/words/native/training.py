@@ -5,29 +5,29 @@ Two threads that change one vector at the same time may lose a part of one chang
 exactly from any job.
 """
 
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
-from typing import NamedTuple
+from queue import SimpleQueue
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from wordpipe.errors import DivergedError
 from wordpipe.runtime import StopFlag, cpu_count
-from wordpipe.words.native.draws import Noise, key_of
-from wordpipe.words.native.jobs import done_in_order, piece_size
+from wordpipe.words.heldout_loss import Probe, keep_probabilities, noise_distribution
+from wordpipe.words.native.draws import Noise, keep_limits, key_of
 from wordpipe.words.native.piece import NEGATIVE, SOFTMAX, TREE, Objective, Rows, Windows, scratch_size, train_piece
-from wordpipe.words.native.survivors import keep_limits
 from wordpipe.words.native.tree import Tree
 from wordpipe.words.native.weights import Floats, Weights
-from wordpipe.words.probe import Probe, keep_probabilities, noise_distribution
 from wordpipe.words.settings import Word2VecPlan
-from wordpipe.words.step import Step
 from wordpipe.words.text import TrainingText
 from wordpipe.words.vocabulary import Vocabulary
 
-__all__ = ["NativeTraining", "Parts"]
+__all__ = ["NativeTraining", "Parts", "Step", "done_in_order", "piece_size"]
 
 _SHOW_SECONDS = 0.2
 _HOT = 1_024  # rows that each thread has for itself during a piece: CBOW, 100 MB, two threads: 4.4 million words/s, not 2.7
@@ -36,6 +36,36 @@ _SKIPPING, _REACH, _NOISE = range(3)  # what random numbers are for
 
 Ints = npt.NDArray[np.int32]
 Offsets = npt.NDArray[np.int64]
+_MULTIPLIED = 10**10
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One report of the training.
+
+    Attributes:
+        epoch: the epoch it belongs to, from 1.
+        tokens: words seen so far, over all epochs.
+        total: words that will have been seen at the end.
+        split: what `loss` was measured on, `train` or `valid`; `train` where there is none.
+        loss: at the end of each epoch, nats: for `train` the mean over all predictions of the epoch, as each was made, where
+            the backend counts them (native: no score counts as beyond 30); for `valid` the mean over a fixed sample of
+            held-out text. None in between.
+        lr: learning rate reached.
+        seconds: since the start, or since this training was taken up again.
+        resting: nothing is being trained: the weights and the position belong together, and may be kept.
+    """
+
+    epoch: int
+    tokens: int
+    total: int
+    split: str
+    loss: float | None
+    lr: float
+    seconds: float
+    resting: bool = False
 
 
 class Parts(NamedTuple):
@@ -79,7 +109,6 @@ class NativeTraining:
     Attributes:
         threads: threads that train.
         bitwise: True for one thread: the same input then gives the same bytes.
-        device: cpu.
         tree: of hierarchical softmax; empty for the others.
         weights: what is trained; may be filled with others before `steps`.
     """
@@ -94,7 +123,6 @@ class NativeTraining:
     ) -> None:
         self.threads = 1 if settings.deterministic else settings.threads or cpu_count()
         self.bitwise = self.threads == 1
-        self.device = "cpu"
         self._at = _Position()
         self._text, self._settings, self._probe, self._parts = text, settings, probe, parts
         assert len(parts.starts) in (0, len(vocabulary) + 1), "parts of other words"  # kernels check no bounds
@@ -126,7 +154,7 @@ class NativeTraining:
 
     @property
     def progress(self) -> dict[str, float]:
-        """How far the training is."""
+        """How far the training is, as JSON values; set together with `arrays`, before `steps`, to go on from there."""
         return asdict(self._at)
 
     @progress.setter
@@ -134,7 +162,7 @@ class NativeTraining:
         self._at = _Position(int(values["words"]), float(values["loss"]), float(values["predictions"]))
 
     def arrays(self) -> Mapping[str, Floats]:
-        """The weights by name."""
+        """What training changes, by name, C-contiguous."""
         return self.weights.arrays()
 
     def take_parts_away(self, found: npt.NDArray[np.bool_]) -> None:
@@ -147,7 +175,10 @@ class NativeTraining:
         return self._text.words * self._settings.epochs
 
     def steps(self, flag: StopFlag, due: Callable[[], bool] = lambda: False) -> Iterator[Step]:
-        """Train; a report now and then, and at the end of each epoch the mean losses; see `Training.steps`.
+        """Train, until the flag rises; a report now and then, and at the end of each epoch the mean losses.
+
+        Where `due` says so, or the flag has risen, and at the end of an epoch, the threads come to rest and a report with
+        `resting` follows.
 
         Raises:
             DivergedError: the loss or the vectors are no longer finite.
@@ -230,3 +261,65 @@ def _objective(settings: Word2VecPlan, vocabulary: Vocabulary, tree: Tree) -> Ob
     return Objective(
         kind, settings.negatives, noise.limits, noise.others, tree.path_starts, tree.path_nodes, tree.path_signs, most
     )
+
+
+def piece_size(words: int, cost: int) -> int:
+    """Words of one job: large enough to be worth a start, small enough that several threads share a small text.
+
+    It does not follow the number of threads, so a run can be continued with more of them.
+
+    Args:
+        words: of the text.
+        cost: numbers multiplied for each word; where they are many (softmax) a job has fewer words, to last seconds at most.
+    """
+    return max(64, min(16_384, max(1_024, words // 16), _MULTIPLIED // max(cost, 1)))
+
+
+def done_in_order(
+    work: Callable[[int], T], begins: range, threads: int, go_on: Callable[[], bool]
+) -> Iterator[tuple[int, T]]:
+    """Do the jobs that begin at `begins`, several at a time, and give (begin, result) as each ends, in any order.
+
+    Jobs are taken in order, and none is taken once `go_on` says no or one has failed; those that run are finished. So what
+    was done is always everything before some job.
+
+    Raises:
+        Exception: what `work` raised.
+    """
+    results: SimpleQueue[tuple[int, T] | Exception | None] = SimpleQueue()
+    waiting = iter(begins)
+    lock = threading.Lock()
+    ended = threading.Event()
+
+    def serve() -> None:
+        try:
+            while not ended.is_set() and go_on():
+                with lock:
+                    begin = next(waiting, None)
+                if begin is None:
+                    break
+                results.put((begin, work(begin)))
+        except Exception as error:  # noqa: BLE001  (raised again by the thread that asked)
+            ended.set()
+            results.put(error)
+        finally:
+            results.put(None)
+
+    with ThreadPoolExecutor(threads, thread_name_prefix="word2vec") as pool:
+        for _ in range(threads):
+            pool.submit(serve)
+        running = threads
+        problem: Exception | None = None
+        try:
+            while running:
+                got = results.get()
+                if got is None:
+                    running -= 1
+                elif isinstance(got, Exception):
+                    problem = got
+                else:
+                    yield got
+        finally:
+            ended.set()  # whoever asked has gone: take no more jobs
+    if problem is not None:
+        raise problem

@@ -19,10 +19,9 @@ from wordpipe.words.vocabulary import Vocabulary
 __all__ = ["Probe", "keep_probabilities", "noise_distribution"]
 
 _MAX_WORDS = 2_000_000  # text looked at
-_NUMBERS = 8_000_000  # inputs and noise that a sample holds, so that wide windows and much noise stay in memory
 _TARGETS = 50_000  # standard error of the mean about 0.01 nats
 _BLOCK = 4_096  # targets scored at a time
-_NUMBERS = 4_000_000  # of vectors or scores held at a time, 16 MB
+_NUMBERS = 4_000_000  # inputs or noise of a sample, and vectors or scores held at a time: 16 MB however wide the window
 _STREAM = 0x9B0E  # separates these draws from every other use of the seed
 
 Rows: TypeAlias = npt.NDArray[np.int32]
@@ -88,10 +87,11 @@ class Probe:
             targets: how many, at most.
         """
         rng = np.random.default_rng([settings.seed, _STREAM])
-        rows, text_of = _subsampled(_head(blocks), keep_probabilities(vocabulary.counts, settings.subsample), rng)
+        rows, text_of = _head(blocks)
+        kept = rng.random(len(rows)) < keep_probabilities(vocabulary.counts, settings.subsample)[rows]
         draw = _skipgram_pairs if settings.architecture == "skipgram" else _cbow_windows
         targets = min(targets, max(1_000, _NUMBERS // _numbers_of(settings)))
-        inputs_PC, targets_P = draw(rows, text_of, settings, targets, rng)
+        inputs_PC, targets_P = draw(rows[kept], text_of[kept], settings, targets, rng)
         if not len(targets_P):
             return None
         noise_PK = np.zeros((len(targets_P), 0), dtype=np.int32)
@@ -115,12 +115,10 @@ class Probe:
 
         Source: Mikolov et al. 2013, "Distributed Representations of Words and Phrases", equations 4, 3 and 2.
         """
-        score: _Losses = _sampled_losses
+        score: _Losses = {"ns": _sampled_losses, "softmax": _softmax_losses}.get(self.objective, _sampled_losses)
         if self.objective == "hs":
             assert tree is not None, "hierarchical softmax has a tree"
             score = _tree_losses(tree)
-        elif self.objective == "softmax":
-            score = _softmax_losses
         size = self._at_once(*outputs_VD.shape)
         total = 0.0
         for first in range(0, len(self.targets), size):
@@ -195,23 +193,8 @@ def _head(blocks: Iterable[Words]) -> tuple[Rows, npt.NDArray[np.int64]]:
     return np.concatenate(rows)[:_MAX_WORDS], np.concatenate(texts)[:_MAX_WORDS]
 
 
-def _subsampled(
-    text: tuple[Rows, npt.NDArray[np.int64]],
-    keep_V: npt.NDArray[np.float64],
-    rng: np.random.Generator,
-) -> tuple[Rows, npt.NDArray[np.int64]]:
-    """The words that survive subsampling, and their texts."""
-    rows, text_of = text
-    kept = rng.random(len(rows)) < keep_V[rows]
-    return rows[kept], text_of[kept]
-
-
 def _skipgram_pairs(
-    rows: Rows,
-    text_of: npt.NDArray[np.int64],
-    settings: Word2VecPlan,
-    targets: int,
-    rng: np.random.Generator,
+    rows: Rows, text_of: npt.NDArray[np.int64], settings: Word2VecPlan, targets: int, rng: np.random.Generator
 ) -> tuple[Rows, Rows]:
     """(P, 1) inputs and (P,) targets, uniform over the pairs of one epoch.
 
@@ -232,11 +215,7 @@ def _skipgram_pairs(
 
 
 def _cbow_windows(
-    rows: Rows,
-    text_of: npt.NDArray[np.int64],
-    settings: Word2VecPlan,
-    targets: int,
-    rng: np.random.Generator,
+    rows: Rows, text_of: npt.NDArray[np.int64], settings: Word2VecPlan, targets: int, rng: np.random.Generator
 ) -> tuple[Rows, Rows]:
     """(P, 2 * window) inputs, -1 where there is none, and (P,) targets, uniform over positions."""
     window = settings.window

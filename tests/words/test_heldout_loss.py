@@ -4,9 +4,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from wordpipe.words import probe as probe_module
+from wordpipe.words import heldout_loss as probe_module
+from wordpipe.words.heldout_loss import Probe, keep_probabilities, noise_distribution
 from wordpipe.words.native.tree import Tree
-from wordpipe.words.probe import Probe, keep_probabilities, noise_distribution
 from wordpipe.words.settings import Word2VecPlan
 from wordpipe.words.text import Words
 from wordpipe.words.vocabulary import Vocabulary

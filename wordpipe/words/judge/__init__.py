@@ -1,1 +1,0 @@
-"""Judging word vectors on word similarity and analogies."""
