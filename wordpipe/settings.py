@@ -27,6 +27,8 @@ def setting(
     metavar: str | None = None,
     artifact: tuple[str, ...] = (),
     section: str = "",
+    expert: bool = False,
+    option: bool = True,
     **bounds: Any,
 ) -> Any:
     """Declare one setting.
@@ -39,6 +41,8 @@ def setting(
         metavar: the word that stands for the value in help.
         artifact: the value is the path of an artifact of one of these kinds; it enters the recipe by its digest.
         section: the heading of help that it and those after it stand under, where a stage has many.
+        expert: its option is shown by `--help-all` alone.
+        option: False where it has no option of its own: it is set in a TOML file, in Python, or by `--set NAME=VALUE`.
         bounds: `ge`, `gt`, `le`, `lt`, `min_length`, `pattern`, as in pydantic.
     """
     extra: dict[str, Any] = {"recipe": recipe and not artifact, "artifact": artifact}
@@ -46,6 +50,10 @@ def setting(
         extra["metavar"] = metavar
     if section:
         extra["section"] = section
+    if expert:
+        extra["expert"] = True
+    if not option:
+        extra["option"] = False
     return Field(default, description=text, json_schema_extra=extra, **bounds)
 
 

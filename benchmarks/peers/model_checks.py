@@ -12,9 +12,9 @@ import torch
 from peers.model_ours import SETTINGS, special_of, training
 from wordpipe.model.initialise import new_model
 from wordpipe.runtime import StopFlag, Stopped
-from wordpipe.training.loop import Training
+from wordpipe.training.trainer import Training
 from wordpipe.training.plan import model_config
-from wordpipe.training.step import Step
+from wordpipe.training.trainer import Step
 
 Line = dict[str, Any]
 

@@ -9,12 +9,12 @@ import torch
 from wordpipe.model.formats.folder import save_hf
 from wordpipe.model.initialise import new_model
 from wordpipe.runtime import StopFlag, peak_memory_bytes
-from wordpipe.training.assemble import assemble
-from wordpipe.training.execution import make_execution
-from wordpipe.training.loop import Training
+from wordpipe.training.learner import assemble
+from wordpipe.training.precision import make_execution
+from wordpipe.training.trainer import Training
 from wordpipe.training.plan import SpecialIds, model_config
 from wordpipe.training.settings import CausalSettings, MaskedSettings
-from wordpipe.training.tasks import make_task
+from wordpipe.training.objectives import make_task
 
 Task = dict[str, Any]
 Found = dict[str, Any]

@@ -14,13 +14,13 @@ from wordpipe.artifacts.hashing import hash_bytes
 from wordpipe.errors import InputError
 from wordpipe.model.initialise import new_model
 from wordpipe.runtime import StopFlag, stop_signal
-from wordpipe.training.assemble import assemble
-from wordpipe.training.execution import make_execution
-from wordpipe.training.loop import Training
-from wordpipe.training.parallel import World, join_world
+from wordpipe.training.learner import assemble
+from wordpipe.training.precision import make_execution
+from wordpipe.training.trainer import Training
+from wordpipe.training.distributed import World, join_world
 from wordpipe.training.plan import SpecialIds, model_config
 from wordpipe.training.settings import CausalSettings, MaskedSettings, PretrainSettings
-from wordpipe.training.tasks import make_task
+from wordpipe.training.objectives import make_task
 
 SPECIAL = SpecialIds(pad=0, unk=1, cls=2, sep=3, mask=4, bos=5, eos=6)
 N_TOKENS = 90

@@ -13,7 +13,7 @@ from wordpipe.errors import ConfigError, DivergedError, InputError
 from wordpipe.runtime import StopFlag, Stopped
 from wordpipe.training.objectives import loss_sum
 from wordpipe.training.optimisers import clip_gradients, make_optimiser
-from wordpipe.training.state import snapshot_files, snapshot_from
+from wordpipe.training.checkpoint import snapshot_files, snapshot_from
 
 KINDS = ["mlm", "clm"]
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.training.parts import run_to_end, settings_of, training
 from wordpipe.runtime import StopFlag, Stopped
-from wordpipe.training.blocks import Rows
+from wordpipe.training.sequences import Rows
 from wordpipe.training.masking import choose, span_lengths, span_units, take, word_numbers, word_units
 from wordpipe.training.objectives import RATE_STEPS, Masked
 

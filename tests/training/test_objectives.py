@@ -6,11 +6,11 @@ import torch
 
 from tests.model.shapes import small_config
 from wordpipe.model.initialise import new_model
-from wordpipe.training.blocks import Rows
+from wordpipe.training.sequences import Rows
 from wordpipe.training.objectives import Causal, Masked, loss_sum
 from wordpipe.training.plan import SpecialIds
 from wordpipe.training.settings import CausalSettings
-from wordpipe.training.tasks import make_task
+from wordpipe.training.objectives import make_task
 
 SPECIAL = (0, 1, 2, 3, 4, 5, 6)
 UNITS = ["token", "word", "span"]

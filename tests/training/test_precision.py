@@ -9,7 +9,7 @@ from tests.training.parts import run_to_end, settings_of, training, weights_hash
 from wordpipe.errors import ConfigError, DivergedError
 from wordpipe.runtime import StopFlag
 from wordpipe.training import precision
-from wordpipe.training.execution import make_execution
+from wordpipe.training.precision import make_execution
 from wordpipe.training.precision import LossScaler, resolve_dtype
 
 CPU, CUDA, MPS = (torch.device(name) for name in ("cpu", "cuda", "mps"))
@@ -95,7 +95,7 @@ def test_a_step_whose_gradient_overflows_is_skipped_and_the_rest_resumes_exactly
     assert all(math.isfinite(step.loss) for step in whole.history)
     first = scaled(tmp_path / "halves", enough)
     list(first.steps(StopFlag(), until=5))
-    monkeypatch.setattr("wordpipe.training.gradient_step.LossScaler", lambda: LossScaler(scale=1.0))
+    monkeypatch.setattr("wordpipe.training.learner.LossScaler", lambda: LossScaler(scale=1.0))
     again = make_float16(scaled(tmp_path / "halves", 1.0), first)
     assert run_to_end(again) == weights_hash(whole)
     assert again.skipped == whole.skipped

@@ -9,9 +9,9 @@ import torch
 from tests.training.parts import run_to_end, settings_of, training
 from wordpipe.errors import BudgetError
 from wordpipe.runtime import StopFlag
-from wordpipe.training import assemble as assembling
+from wordpipe.training import learner as assembling
 from wordpipe.training import probe
-from wordpipe.training.execution import make_execution
+from wordpipe.training.precision import make_execution
 from wordpipe.training.probe import first_that_fits, largest_micro_batch, sizes_to_try
 
 

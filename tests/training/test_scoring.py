@@ -6,9 +6,9 @@ import torch
 
 from tests.model.shapes import small_config
 from wordpipe.model.initialise import new_model
-from wordpipe.training import scoring
+from wordpipe.training import validation
 from wordpipe.training.objectives import Targets, loss_sum
-from wordpipe.training.scoring import Scorer
+from wordpipe.training.validation import Scorer
 
 
 def batch(architecture, seed):

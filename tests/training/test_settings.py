@@ -10,7 +10,7 @@ from wordpipe.errors import ArtifactError, ConfigError
 from wordpipe.model.presets import MUON_LR, PRESETS
 from wordpipe.training.plan import SpecialIds, make_plan, model_config
 from wordpipe.training.settings import CausalSettings, MaskedSettings
-from wordpipe.training.tasks import make_task
+from wordpipe.training.objectives import make_task
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import torch
 from blake3 import blake3
 from safetensors.torch import save
 
-from wordpipe.training.state import Snapshot, StateDir
+from wordpipe.training.checkpoint import Snapshot, StateDir
 
 
 def snapshot(step):

@@ -5,10 +5,10 @@ import torch
 from tests.training.parts import N_TOKENS, SPECIAL, settings_of, text
 from wordpipe.model.initialise import new_model
 from wordpipe.training import validation
-from wordpipe.training.execution import make_execution
+from wordpipe.training.precision import make_execution
 from wordpipe.training.objectives import loss_sum
 from wordpipe.training.plan import model_config
-from wordpipe.training.tasks import make_task
+from wordpipe.training.objectives import make_task
 from wordpipe.training.validation import Total, Validation
 
 KINDS = ["mlm", "clm"]

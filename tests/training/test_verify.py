@@ -6,8 +6,8 @@ import torch
 from tests.training.parts import run_to_end, settings_of, training
 from wordpipe.errors import ConfigError, WordpipeError
 from wordpipe.runtime import StopFlag
-from wordpipe.training import loop
-from wordpipe.training.state import Snapshot
+from wordpipe.training import trainer
+from wordpipe.training.checkpoint import Snapshot
 from wordpipe.training.verify import ResumeCheck, compare, refuse_inexact, verify_resume
 
 
@@ -38,7 +38,7 @@ def test_an_optimiser_that_forgets_is_found(tmp_path, monkeypatch):
 
 
 def test_dropout_that_goes_on_where_the_generator_is_would_be_found(tmp_path, monkeypatch):
-    monkeypatch.setattr("wordpipe.training.gradient_step.seed_of", lambda *_: torch.initial_seed())
+    monkeypatch.setattr("wordpipe.training.learner.seed_of", lambda *_: torch.initial_seed())
     assert check(settings_of("clm"), tmp_path / "without").identical
     assert not check(settings_of("clm", dropout=0.2), tmp_path / "with").identical
 

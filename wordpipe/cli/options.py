@@ -15,12 +15,13 @@ _ENDLESS = 100_000  # a larger bound says nothing to a reader of help; it is sti
 
 
 def settings_options(cls: type[Settings]) -> list[click.Option]:
-    """One option per setting, in the order of the class."""
+    """One option per setting that has one, in the order of the class."""
     options: list[click.Option] = []
     section = ""
     for name, field in cls.model_fields.items():
         section = declared(cls, name).get("section", section)
-        options.append(_option(cls, name, field, section))
+        if declared(cls, name).get("option", True):
+            options.append(_option(cls, name, field, section))
     return options
 
 

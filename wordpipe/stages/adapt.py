@@ -13,7 +13,7 @@ from wordpipe.stages.contrast import train_contrastive
 from wordpipe.stages.ingest import ingest
 from wordpipe.stages.making import PathLike, RunOptions
 from wordpipe.stages.tokenize import tokenize
-from wordpipe.training.contrast.encoder_settings import ContrastiveSettings
+from wordpipe.training.contrast.settings import ContrastiveSettings
 
 __all__ = ["adapt"]
 

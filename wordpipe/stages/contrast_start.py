@@ -8,21 +8,18 @@ from safetensors.numpy import load
 from tokenizers import Tokenizer
 
 from wordpipe.artifacts.reader import Artifact
-from wordpipe.artifacts.tables import read_batches
 from wordpipe.errors import ArtifactError
 from wordpipe.model.initialise import new_model
 from wordpipe.model.language_model import LanguageModel
-from wordpipe.stages.carried import TOKENIZER, WEIGHTS_FILE
+from wordpipe.stages.carried import WEIGHTS_FILE
 from wordpipe.stages.making import Job
-from wordpipe.stages.model_start import check_memory, given_model
-from wordpipe.tokens.formats.transformers_files import special_names
+from wordpipe.stages.model_start import check_memory, given_model, special_ids, vectors_of_words, with_special_ids
 from wordpipe.tokens.vocabulary import number_of_ids
-from wordpipe.training.contrast.encoder_settings import DEFAULT_POOLING, ContrastiveSettings, Pooling
-from wordpipe.training.contrast.mean_start import start_as_mean
-from wordpipe.training.contrast.table_start import word_weights
+from wordpipe.training.contrast.settings import DEFAULT_POOLING, ContrastiveSettings, Pooling
+from wordpipe.training.contrast.static_table import word_weights
+from wordpipe.training.contrast.transformer import start_as_mean
 from wordpipe.training.plan import SpecialIds, model_config
 from wordpipe.training.settings import MaskedSettings
-from wordpipe.words.table import WordVectors
 
 __all__ = ["EncoderStart", "encoder_start", "token_weights"]
 
@@ -64,20 +61,19 @@ def encoder_start(job: Job, settings: ContrastiveSettings, tokenizer: Tokenizer,
         ArtifactError: a model of another tokenizer, or a decoder; vectors that are not of these tokens.
         BudgetError: a model that this machine cannot hold.
     """
-    names = special_names(tokenizer)
-    roles: dict[str, int | None] = {role: tokenizer.token_to_id(name) for role, name in names.items()}
     if settings.init is not None:
         given = given_model(job, settings.init, tokenizer, "encoder", settings.seed)
-        special = _checked(SpecialIds(**{**roles, **given.special}).completed("encoder"), settings)
+        special = _checked(special_ids(tokenizer, "encoder", given))
         pooling, weights_V = _pooling_of(given.artifact, settings, number_of_ids(tokenizer))
-        model = _with_dropout(given.model, special, settings.dropout)
+        config = replace(given.model.config, dropout=settings.dropout)
+        model = with_special_ids(given.model, config, special)
         return EncoderStart(model, special, pooling=pooling, weights=weights_V)
-    special = _checked(SpecialIds(**roles).completed("encoder"), settings)
+    special = _checked(special_ids(tokenizer, "encoder"))
     pooling = settings.pooling or DEFAULT_POOLING
     if settings.init_embeddings is None:
         return EncoderStart(_new(settings, tokenizer, special, None), special, pooling=pooling)
     vectors = job.open_input(settings.init_embeddings, ["words", "model"])
-    table_VD, found_V = _token_vectors(vectors, tokenizer, data)
+    table_VD, found_V = _token_vectors(job, vectors, tokenizer, data)
     model = _new(settings, tokenizer, special, table_VD.shape[1])
     lengths_V = start_as_mean(model, table_VD, found_V, seed=settings.seed)
     job.counts["embeddings_given"] = int(found_V.sum())
@@ -132,9 +128,8 @@ def token_weights(settings: ContrastiveSettings, start: EncoderStart, counts_V: 
     return weights_V.astype(np.float32)
 
 
-def _checked(special: SpecialIds, settings: ContrastiveSettings) -> SpecialIds:
-    needed = {"[CLS]": special.cls, "[SEP]": special.sep} | ({"[MASK]": special.mask} if settings.mlm_weight else {})
-    for name, number in needed.items():
+def _checked(special: SpecialIds) -> SpecialIds:
+    for name, number in (("[CLS]", special.cls), ("[SEP]", special.sep)):
         if number is None:
             raise ArtifactError(
                 f"the tokenizer has no {name} token",
@@ -143,15 +138,9 @@ def _checked(special: SpecialIds, settings: ContrastiveSettings) -> SpecialIds:
     return special
 
 
-def _with_dropout(model: LanguageModel, special: SpecialIds, dropout: float) -> LanguageModel:
-    """The same weights in a model with dropout that knows its special ids."""
-    ids = {f"{role}_id": getattr(special, role) for role in ("pad", "bos", "eos", "cls", "sep", "mask")}
-    other = LanguageModel(replace(model.config, dropout=dropout, **ids))
-    other.load_state_dict(model.state_dict())
-    return other
-
-
-def _token_vectors(vectors: Artifact, tokenizer: Tokenizer, data: bytes) -> tuple[Floats, npt.NDArray[np.bool_]]:
+def _token_vectors(
+    job: Job, vectors: Artifact, tokenizer: Tokenizer, data: bytes
+) -> tuple[Floats, npt.NDArray[np.bool_]]:
     """A row for each token id, and which ids have one."""
     facts = vectors.manifest.facts
     if vectors.kind == "model" and facts.get("encoder") != "static":
@@ -164,20 +153,9 @@ def _token_vectors(vectors: Artifact, tokenizer: Tokenizer, data: bytes) -> tupl
         command = "train word2vec" if vectors.kind == "words" else "train contrastive"
         hint = f"train them with: wordpipe {command} TOKENS --unit token"
         raise ArtifactError("the vectors are of words, not of tokens", where=vectors.path, hint=hint)
-    n_ids = number_of_ids(tokenizer)
-    if vectors.kind == "model":
-        table_VD = load(vectors.read("model.safetensors"))["embedding.weight"]
-        if len(table_VD) != n_ids:
-            raise ArtifactError("a table of another tokenizer", where=vectors.path, got=len(table_VD), expected=n_ids)
-        return table_VD, np.linalg.norm(table_VD, axis=1) > 0
-    if vectors.read(TOKENIZER) != data:
-        raise ArtifactError(
-            "the vectors were trained with another tokenizer", where=vectors.path,
-            hint="train them on the same tokens artifact",
-        )  # fmt: skip
-    table = WordVectors.from_batches(read_batches(vectors, "words"))
-    table_VD, found_V = np.zeros((n_ids, table.dim), np.float32), np.zeros(n_ids, np.bool_)
-    for word, vector in zip(table.words, table.vectors, strict=True):
-        if (number := tokenizer.token_to_id(word)) is not None:
-            table_VD[number], found_V[number] = vector, True
-    return table_VD, found_V
+    if vectors.kind == "words":
+        return vectors_of_words(job, vectors, tokenizer, data)
+    table_VD = load(vectors.read("model.safetensors"))["embedding.weight"]
+    if len(table_VD) != (n_ids := number_of_ids(tokenizer)):
+        raise ArtifactError("a table of another tokenizer", where=vectors.path, got=len(table_VD), expected=n_ids)
+    return table_VD, np.linalg.norm(table_VD, axis=1) > 0

@@ -14,9 +14,8 @@ from wordpipe.artifacts.tables import read_batches, row_count
 from wordpipe.errors import InputError, WordpipeError
 from wordpipe.stages.making import Job
 from wordpipe.stages.sources import file_entry
-from wordpipe.training.contrast.encoder_settings import ContrastiveSettings
-from wordpipe.training.contrast.pair_text import PairText, write_pair_text, write_ragged
-from wordpipe.training.contrast.positives import FilePairs
+from wordpipe.training.contrast.pairs import FilePairs, PairText, write_pair_text, write_ragged
+from wordpipe.training.contrast.settings import ContrastiveSettings
 
 __all__ = ["IdsOf", "contrast_text", "pair_kinds"]
 

@@ -16,7 +16,7 @@ from wordpipe.runtime import Progress, Report
 from wordpipe.tokens.cutting import cut_words, row_buffers
 from wordpipe.tokens.encoding import Encoder, list_array
 from wordpipe.tokens.vocabulary import number_of_ids, vocabulary_of
-from wordpipe.training.stream import Stream, write_streams
+from wordpipe.training.token_stream import Stream, write_streams
 
 __all__ = ["ALL", "SPLITS", "JudgedText", "TextCounts"]
 

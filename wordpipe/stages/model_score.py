@@ -12,13 +12,12 @@ from wordpipe.runtime import Progress
 from wordpipe.stages.judged_text import JudgedText
 from wordpipe.stages.models import OpenModel
 from wordpipe.tokens.vocabulary import number_of_ids
-from wordpipe.training.execution import Execution
+from wordpipe.training.objectives import Task, make_task
 from wordpipe.training.plan import SpecialIds
-from wordpipe.training.scoring import Scorer
+from wordpipe.training.precision import Execution
 from wordpipe.training.settings import CausalSettings, MaskedSettings
-from wordpipe.training.stream import Ids
-from wordpipe.training.tasks import Task, make_task
-from wordpipe.training.validation import Total, Validation
+from wordpipe.training.token_stream import Ids
+from wordpipe.training.validation import Scorer, Total, Validation
 
 __all__ = ["Score", "score_model"]
 

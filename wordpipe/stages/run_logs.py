@@ -13,7 +13,7 @@ from wordpipe.artifacts.reader import Artifact, is_artifact
 from wordpipe.artifacts.tables import read_batches
 from wordpipe.errors import ArtifactError, InputError
 from wordpipe.report.run_log import RunLog
-from wordpipe.training.step import Step
+from wordpipe.training.trainer import Step
 
 __all__ = ["read_run_logs"]
 

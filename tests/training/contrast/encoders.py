@@ -23,7 +23,7 @@ from wordpipe.training.contrast.encoder_assembly import EncoderWork, assemble_en
 from wordpipe.training.contrast.encoder_settings import ContrastiveSettings
 from wordpipe.training.contrast.encoder_training import EncoderTraining
 from wordpipe.training.contrast.pair_text import PairText, write_pair_text
-from wordpipe.training.execution import Execution
+from wordpipe.training.precision import Execution
 from wordpipe.training.plan import SpecialIds
 
 V = 60
