@@ -43,8 +43,8 @@ OPTIONS: dict[str, dict[str, Removed]] = {
     "train mlm": {"verify_resume": Removed("the tests prove it; a training on a CPU always resumes exactly")},
     "train clm": {"verify_resume": Removed("the tests prove it; a training on a CPU always resumes exactly")},
     "train contrastive": {
-        "objective": Removed("train on pairs, which was better on every set that we measured", was="contrast"),
-        "denoise_rate": Removed("train on pairs of deleted texts: pair_deletion and deletion_rate", was=0.6),
+        "objective": Removed("train on pairs; the nearest to it are those of deleted texts, pair_deletion = 1", was="contrast"),
+        "denoise_rate": Removed("pairs of deleted texts have deletion_rate", was=0.6),
         "queue": Removed("give a larger --batch-size, whose texts are all negatives", was=0),
         "mlm_weight": Removed("train the model longer by train mlm first, or with a lower --lr here", was=0.0),
         "mask_rate": Removed("it belonged to mlm_weight; train mlm has its own --mask-rate", was=0.3),

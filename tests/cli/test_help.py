@@ -11,6 +11,7 @@ import click
 import pytest
 
 from wordpipe.cli.app import app
+from wordpipe.settings import declared
 from wordpipe.stages.catalog import VERBS
 
 HEAVY = ("torch", "faiss", "pyarrow", "numpy", "gensim", "numba", "tokenizers", "pydantic", "rich")
@@ -76,8 +77,18 @@ def test_the_example_parses(name):
 def test_every_setting_is_an_option_with_a_line_of_help(verb):
     settings = verb.load_settings()
     options = {option.name: option for option in commands()[verb.name].params if isinstance(option, click.Option)}
-    for field in settings.model_fields:
-        assert options[field].help
+    for field, of in settings.model_fields.items():
+        assert of.description
+        assert (field in options) == declared(settings, field).get("option", True)
+        assert field not in options or options[field].help
+
+
+@pytest.mark.parametrize("name", ["train mlm", "train clm", "train contrastive"])
+def test_a_training_has_few_options(name):
+    settings = VERBS[name].load_settings()
+    assert sum(isinstance(option, click.Option) for option in commands()[name].params) <= 35
+    plain = [field for field in settings.model_fields if not declared(settings, field).keys() & {"expert", "option"}]
+    assert len(plain) <= 10
 
 
 def test_a_misspelled_command_is_answered_with_the_right_one(cli):

@@ -12,7 +12,7 @@ from wordpipe.search.collection import Collection
 from wordpipe.stages.adapt import _beside, adapt
 from wordpipe.stages.evaluate_retrieval import evaluate_retrieval
 from wordpipe.stages.making import RunOptions
-from wordpipe.training.contrast.encoder_settings import ContrastiveSettings
+from wordpipe.training.contrast.settings import ContrastiveSettings
 
 AGAIN = {"steps": 3, "batch_size": 16, "threads": 1, "valid_pairs": 4}
 FEW = AGAIN | {"lexical_dim": 16}
@@ -63,7 +63,6 @@ def test_epochs_take_the_place_of_the_steps_that_are_usual(built, collection, tm
 @pytest.mark.parametrize(
     ("start", "given", "gone"),
     [
-        ({"encoder": "transformer", "init": "m"}, {"objective": "denoise"}, "goal"),
         ({"unit": "token", "min_count": 1}, {}, "min_count"),
         ({"steps": 150}, {"epochs": 2}, "steps"),
         ({"lsi_weight": 1.0, "lsi_dim": 300}, {"lsi_weight": 0.0}, "lsi_dim"),

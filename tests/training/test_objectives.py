@@ -6,11 +6,10 @@ import torch
 
 from tests.model.shapes import small_config
 from wordpipe.model.initialise import new_model
-from wordpipe.training.sequences import Rows
-from wordpipe.training.objectives import Causal, Masked, loss_sum
+from wordpipe.training.objectives import Causal, Masked, loss_sum, make_task
 from wordpipe.training.plan import SpecialIds
+from wordpipe.training.sequences import Rows
 from wordpipe.training.settings import CausalSettings
-from wordpipe.training.objectives import make_task
 
 SPECIAL = (0, 1, 2, 3, 4, 5, 6)
 UNITS = ["token", "word", "span"]

@@ -40,7 +40,7 @@ def by_numpy(model, targets):
 @pytest.mark.parametrize("architecture", ["encoder", "decoder"])
 @pytest.mark.parametrize("rows", [1, 7, 1000])
 def test_scores_are_those_of_all_logits(architecture, rows, monkeypatch):
-    monkeypatch.setitem(scoring._LOGITS_AT_ONCE, "cpu", rows * 96)
+    monkeypatch.setitem(validation._LOGITS_AT_ONCE, "cpu", rows * 96)
     model = new_model(small_config(architecture), 3).eval()
     with torch.no_grad():
         for weight in model.parameters():  # a fresh model guesses hardly anything

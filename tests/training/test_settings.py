@@ -8,9 +8,9 @@ import pytest
 from tests.training.parts import N_TOKENS, SPECIAL
 from wordpipe.errors import ArtifactError, ConfigError
 from wordpipe.model.presets import MUON_LR, PRESETS
+from wordpipe.training.objectives import make_task
 from wordpipe.training.plan import SpecialIds, make_plan, model_config
 from wordpipe.training.settings import CausalSettings, MaskedSettings
-from wordpipe.training.objectives import make_task
 
 
 @pytest.mark.parametrize(

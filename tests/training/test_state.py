@@ -12,7 +12,8 @@ from wordpipe.training.checkpoint import Snapshot, StateDir
 
 def snapshot(step):
     weights = {"w": torch.full((40, 3), float(step)), "b": torch.tensor([step], dtype=torch.int64)}
-    return Snapshot(step, weights, {"w/exp_avg": torch.ones(2) * step}, {"history": [[step, 0.1 + 0.2]]})
+    tensors = {"model": weights, "optimiser": {"w/exp_avg": torch.ones(2) * step}}
+    return Snapshot(step, tensors, {"history": [[step, 0.1 + 0.2]]})
 
 
 def saved(path, *steps, run_key="run"):
@@ -38,7 +39,7 @@ def test_what_is_saved_comes_back_exactly(tmp_path):
     assert found.step == 7
     assert found.log == {"history": [[7, 0.1 + 0.2]]}
     for kind in ("model", "optimiser"):
-        want, got = getattr(snapshot(7), kind), getattr(found, kind)
+        want, got = snapshot(7).tensors[kind], found.tensors[kind]
         assert want.keys() == got.keys()
         assert all(torch.equal(want[name], got[name]) for name in want)
     assert again.notes == []
@@ -76,8 +77,8 @@ def test_the_files_are_those_of_every_version_before(tmp_path):
     saved(tmp_path, 4)
     snap = snapshot(4)
     contents = {
-        "model.safetensors": save(snap.model),
-        "optimiser.safetensors": save(snap.optimiser),
+        "model.safetensors": save(snap.tensors["model"]),
+        "optimiser.safetensors": save(snap.tensors["optimiser"]),
         "log.json": json.dumps(snap.log, sort_keys=True).encode(),
     }
     files = {name: {"blake3": blake3(data).hexdigest(), "bytes": len(data)} for name, data in contents.items()}

@@ -5,10 +5,9 @@ import torch
 from tests.training.parts import N_TOKENS, SPECIAL, settings_of, text
 from wordpipe.model.initialise import new_model
 from wordpipe.training import validation
-from wordpipe.training.precision import make_execution
-from wordpipe.training.objectives import loss_sum
+from wordpipe.training.objectives import loss_sum, make_task
 from wordpipe.training.plan import model_config
-from wordpipe.training.objectives import make_task
+from wordpipe.training.precision import make_execution
 from wordpipe.training.validation import Total, Validation
 
 KINDS = ["mlm", "clm"]

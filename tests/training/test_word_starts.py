@@ -11,11 +11,10 @@ from wordpipe.artifacts.schemas import TOKENS_16
 from wordpipe.errors import ArtifactError
 from wordpipe.tokens.letters import byte_letters
 from wordpipe.tokens.words import _UNSPACED_START, _WORD, WordSplitter
+from wordpipe.training.objectives import make_task
 from wordpipe.training.plan import SpecialIds
 from wordpipe.training.settings import MaskedSettings
-from wordpipe.training.token_stream import write_streams
-from wordpipe.training.objectives import make_task
-from wordpipe.training.token_stream import WordStarts
+from wordpipe.training.token_stream import WordStarts, write_streams
 
 BYTES = {letter: byte for byte, letter in enumerate(byte_letters())}
 TEXT = "The sea-bed isn't at 3.5 km, 1,000 m; Grüße! Thecatsat"

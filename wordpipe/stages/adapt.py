@@ -60,7 +60,6 @@ def _beside(usual: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, 
     """The settings that are given, and of the usual ones those that mean something beside them."""
     chosen = ContrastiveSettings.merge(usual, settings)
     idle = {
-        "goal": chosen.get("objective") == "denoise",
         "lsi_dim": not chosen.get("lsi_weight"),
         "min_count": chosen.get("unit") == "token",
     }

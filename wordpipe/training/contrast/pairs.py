@@ -1,18 +1,16 @@
 """The text that pairs are cut from, on disk: ids of all rows one after the other, and where rows and documents begin.
 
-    ids.i32, rows.i64        ids of all rows, and where each row begins (R + 1)
-    documents.i64            the first row of each document (N + 1)
+    rows.i32, rows.i64       ids of all rows, and where each row begins (R + 1)
     titles.i32, titles.i64   ids of all titles, and where each document's begins (N + 1), where there are titles
 
 Everything is read through memory maps; what is kept in memory is a split and a first row per document.
 """
 
 from collections import Counter
-from collections.abc import Iterable
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -133,28 +131,40 @@ def write_pair_text(
         InputError: no row has an id.
         ArtifactError: the titles are those of other documents.
     """
-    with ExitStack() as stack:
-        writer = _Rows(
-            stack.enter_context((folder / "ids.i32").open("wb")),
-            stack.enter_context((folder / "rows.i64").open("wb")),
-            vocab_size,
-        )
+    starts, ledger, counts = DocumentStarts(), Counter[str](), np.zeros(vocab_size, np.int64)
+    names: list[pa.Array] = []
+    begins: list[int] = []
+    splits: list[int] = []
+
+    def lists() -> Iterator[pa.Array]:
+        """Lists of ids; rows without any leave no trace but a count."""
         for batch in batches:
-            writer.add(batch, column)
-    if not writer.n_rows:
+            if batch.num_rows == 0:
+                continue
+            opens = np.flatnonzero(starts.of(batch))
+            split_N = pc.index_in(batch["split"], pa.array(SPLITS)).to_numpy(zero_copy_only=False).astype(np.int8)
+            ids, lengths = _known(batch[column], vocab_size)
+            ledger["ids_left_out"] += len(batch[column].flatten()) - len(ids)
+            ledger["rows_without_ids"] += int((lengths == 0).sum())
+            kept_before = offsets_of(lengths > 0)
+            names.append(batch["doc_id"].take(pa.array(opens)))
+            begins.extend((kept_before[opens] + ledger["rows"]).tolist())
+            splits.extend(split_N[opens].tolist())
+            counts[:] += np.bincount(ids[np.repeat(split_N == 0, lengths)], minlength=vocab_size)
+            ledger["rows"] += int(kept_before[-1])
+            yield pa.LargeListArray.from_arrays(offsets_of(lengths[lengths > 0]), ids)
+
+    rows = write_ragged(lists(), folder / "rows", vocab_size=vocab_size)
+    if not len(rows):
         raise InputError("no sentence has a known word", hint="give more text, or lower --min-count")
-    names = pa.chunked_array(writer.names, pa.string())
     found = None
     if titles is not None:
-        found = write_ragged(_checked_titles(titles, names), folder / "titles", vocab_size=vocab_size)
+        checked = _checked_titles(titles, pa.chunked_array(names, pa.string()))
+        found = write_ragged(checked, folder / "titles", vocab_size=vocab_size)
     return PairText(
-        rows=_opened(folder / "ids.i32", folder / "rows.i64"),
-        documents=np.array([*writer.begins, writer.n_rows], np.int64),
-        splits=np.array(writer.splits, np.int8),
-        titles=found,
-        counts=writer.counts,
-        ledger=dict(writer.ledger),
-    )
+        rows=rows, documents=np.array([*begins, len(rows)], np.int64), splits=np.array(splits, np.int8), titles=found,
+        counts=counts, ledger=dict(ledger),
+    )  # fmt: skip
 
 
 def write_ragged(batches: Iterable[pa.Array], stem: Path, *, vocab_size: int) -> RaggedFile:
@@ -168,45 +178,7 @@ def write_ragged(batches: Iterable[pa.Array], stem: Path, *, vocab_size: int) ->
             ids_file.write(ids.data)
             offsets_file.write((np.cumsum(lengths) + total).astype("<i8").data)
             total += len(ids)
-    return _opened(ids_path, offsets_path)
-
-
-class _Rows:
-    """The files of rows, and where in the documents they are."""
-
-    def __init__(self, ids: IO[bytes], offsets: IO[bytes], vocab_size: int) -> None:
-        self._ids, self._offsets, self._vocab_size = ids, offsets, vocab_size
-        self._starts = DocumentStarts()
-        self._n_ids = self.n_rows = 0
-        self.names: list[pa.Array] = []
-        self.begins: list[int] = []
-        self.splits: list[int] = []
-        self.counts = np.zeros(vocab_size, np.int64)
-        self.ledger: Counter[str] = Counter()
-        offsets.write(np.zeros(1, "<i8").data)
-
-    def add(self, batch: pa.RecordBatch, column: str) -> None:
-        """Append rows; those without any id leave no trace but a count."""
-        if batch.num_rows == 0:
-            return
-        opens = np.flatnonzero(self._starts.of(batch))
-        splits = pc.index_in(batch["split"], pa.array(SPLITS)).to_numpy(zero_copy_only=False).astype(np.int8)
-        ids, lengths = _known(batch[column], self._vocab_size)
-        self.ledger["ids_left_out"] += len(batch[column].flatten()) - len(ids)
-        self.ledger["rows_without_ids"] += int((lengths == 0).sum())
-        kept_before = offsets_of(lengths > 0)
-        self.names.append(batch["doc_id"].take(pa.array(opens)))
-        self.begins.extend((kept_before[opens] + self.n_rows).tolist())
-        self.splits.extend(splits[opens].tolist())
-        self.counts += np.bincount(ids[np.repeat(splits == 0, lengths)], minlength=self._vocab_size)
-        self._write(ids, lengths[lengths > 0])
-
-    def _write(self, ids: npt.NDArray[np.int32], lengths: Int64s) -> None:
-        self._ids.write(ids.data)  # tofile says nothing when the disk is full
-        self._offsets.write((np.cumsum(lengths) + self._n_ids).astype("<i8").data)
-        self._n_ids += len(ids)
-        self.n_rows += len(lengths)
-        self.ledger["rows"] += len(lengths)
+    return RaggedFile(_mapped(ids_path, "<i4"), _mapped(offsets_path, "<i8"))
 
 
 def _known(lists: pa.Array, vocab_size: int) -> tuple[npt.NDArray[np.int32], Int64s]:
@@ -235,10 +207,6 @@ def _checked_titles(titles: Iterable[pa.RecordBatch], names: pa.ChunkedArray) ->
             got=f"{done} of {len(names)} documents in the same order",
             hint="tokenize the corpus again",
         )
-
-
-def _opened(ids_path: Path, offsets_path: Path) -> RaggedFile:
-    return RaggedFile(_mapped(ids_path, "<i4"), _mapped(offsets_path, "<i8"))
 
 
 def _mapped(path: Path, dtype: str) -> npt.NDArray[Any]:
@@ -292,7 +260,7 @@ class Pairs:
         settings: shares of the kinds, deletion rate, batch size, seed.
         split: which documents.
         given: the user's own pairs; their documents' numbers follow those of the text.
-        batch_size: else the settings'.
+        batch_size: else the settings'; no more than there are are taken of a split that is not trained on.
 
     Attributes:
         n_pairs: pairs of one pass: rows of the split.
@@ -319,7 +287,7 @@ class Pairs:
             raise InputError("no sentence to make pairs of", where=split, hint="give more text, or another split of it")
         self._text, self._settings, self._given = text, settings, given
         self._document_of_row = np.repeat(np.arange(len(chosen), dtype=np.int32), np.diff(text.documents))
-        self._batch_size = batch_size or settings.pairs_per_step
+        self._batch_size = min(batch_size, len(self._rows)) if batch_size else settings.pairs_per_step
         self._seed = seed_of(settings.seed, "pairs", split)
         self.n_pairs = len(self._rows)
         self.counts = _counts(text, chosen, self._rows, given, settings)
@@ -339,21 +307,20 @@ class Pairs:
             usable, texts = self._given.usable, self._given.texts
             file_numbers = usable[_shuffled(numbers, len(usable), self._seed, "file")]
         plan_pairs(
-            rows,
-            numbers,
-            np.uint64(self._seed),
-            self._bounds(),
-            read_only(text.rows.offsets),
-            self._document_of_row,
-            text.documents,
-            read_only(titles.offsets),
-            read_only(texts.offsets),
-            file_numbers,
-            self._settings.max_words,
-            pieces,
-            kinds,
-        )
-        sides = [self._copied(pieces[side], kinds, numbers, side, titles, texts) for side in range(2)]
+            rows, numbers, np.uint64(self._seed), self._bounds(), read_only(text.rows.offsets), self._document_of_row,
+            text.documents, read_only(titles.offsets), read_only(texts.offsets), file_numbers, self._settings.max_words,
+            pieces, kinds,
+        )  # fmt: skip
+        sides = []
+        for side in range(2):
+            ids = np.empty(int((pieces[side, :, 2] - pieces[side, :, 1]).sum()), np.int32)
+            lengths = np.empty(len(kinds), np.int64)
+            written = copy_pieces(
+                pieces[side], kinds, numbers, np.uint64(seed_of(self._seed, "deletion", side)),
+                self._settings.deletion_rate, read_only(text.rows.ids), read_only(titles.ids), read_only(texts.ids), ids,
+                lengths,
+            )  # fmt: skip
+            sides.append(Ragged(ids[:written], lengths))
         from_file = kinds == KINDS.index("pairs")
         document = np.where(from_file, len(text.splits) + file_numbers, self._document_of_row[rows])
         return PairBatch(sides[0], sides[1], document.astype(np.int64), kinds)
@@ -367,31 +334,6 @@ class Pairs:
         bounds = np.cumsum(shares / shares.sum())
         bounds[np.flatnonzero(shares)[-1] :] = 1.0  # never beyond the last kind by rounding
         return bounds
-
-    def _copied(
-        self,
-        pieces: Int64s,
-        kinds: npt.NDArray[np.int8],
-        numbers: Int64s,
-        side: int,
-        titles: RaggedFile,
-        texts: RaggedFile,
-    ) -> Ragged:
-        ids = np.empty(int((pieces[:, 2] - pieces[:, 1]).sum()), np.int32)
-        lengths = np.empty(len(kinds), np.int64)
-        written = copy_pieces(
-            pieces,
-            kinds,
-            numbers,
-            np.uint64(seed_of(self._seed, "deletion", side)),
-            self._settings.deletion_rate,
-            read_only(self._text.rows.ids),
-            read_only(titles.ids),
-            read_only(texts.ids),
-            ids,
-            lengths,
-        )
-        return Ragged(ids[:written], lengths)
 
 
 def _shuffled(numbers: Int64s, n: int, seed: int, purpose: str) -> Int64s:
@@ -419,10 +361,8 @@ def _counts(
         "sentences_cut": int((offsets[rows + 1] - offsets[rows] > settings.max_words).sum()),
     }
     if settings.shares["title"]:  # else nobody has read the titles
-        titled = (
-            np.zeros(len(begins), np.bool_) if text.titles is None else np.diff(text.titles.offsets)[chosen][filled] > 0
-        )
-        counts["documents_without_title"] = int((~titled).sum())
+        titled = 0 if text.titles is None else int((np.diff(text.titles.offsets)[chosen][filled] > 0).sum())
+        counts["documents_without_title"] = len(begins) - titled
     if given is not None:
         counts["file_pairs"] = len(given.usable)
         counts["file_pairs_left_out"] = len(given.texts) // 2 - len(given.usable)
@@ -431,23 +371,16 @@ def _counts(
 
 def _notes(counts: dict[str, int], settings: ContrastiveSettings) -> list[str]:
     """What cannot be had of these documents, and what is taken instead, where half of them or more are concerned."""
-    instead = {
-        "title": ("documents_without_title", "have no title", "two spans of their text"),
-        "neighbour": (
-            "documents_of_one_sentence",
-            "are a single sentence",
-            "their sentence twice, other words left out",
-        ),
-        "crop": (
-            "documents_too_short_to_crop",
-            f"are shorter than {LEAST_CROP} words",
-            "a sentence twice, other words left out",
-        ),
-    }
+    deleted = "twice, other words left out"
+    instead: tuple[tuple[PairKind, str, str, str], ...] = (
+        ("title", "documents_without_title", "have no title", "two spans of their text"),
+        ("neighbour", "documents_of_one_sentence", "are a single sentence", f"their sentence {deleted}"),
+        ("crop", "documents_too_short_to_crop", f"are shorter than {LEAST_CROP} words", f"a sentence {deleted}"),
+    )
     return [
         f"{counts[name]:,} of {counts['documents']:,} documents {fault}: pairs are made of {stand_in} instead"
-        for kind, (name, fault, stand_in) in instead.items()
-        if settings.shares[kind] > 0 and 2 * counts[name] >= counts["documents"]  # type: ignore[index]
+        for kind, name, fault, stand_in in instead
+        if settings.shares[kind] > 0 and 2 * counts[name] >= counts["documents"]
     ]
 
 
@@ -481,14 +414,9 @@ def held_out_pairs(settings: ContrastiveSettings, text: PairText) -> Pairs | Non
     filled = np.diff(text.documents)[text.splits == 1] > 0
     if filled.sum() < 4:  # documents
         return None
-    neighbours = _only(settings, "neighbour")
+    neighbours = settings.model_copy(
+        update=dict.fromkeys(("pair_dropout", "pair_crop", "pair_title", "pair_deletion", "pair_file", "pairs"))
+        | {"pair_neighbour": 1.0}
+    )
     found = Pairs(text, neighbours, split="valid", batch_size=settings.valid_pairs)
-    if found.n_pairs < settings.valid_pairs:
-        found = Pairs(text, neighbours, split="valid", batch_size=found.n_pairs)
     return found if found.n_pairs > 1 else None
-
-
-def _only(settings: ContrastiveSettings, kind: PairKind) -> ContrastiveSettings:
-    """The settings with pairs of one kind alone."""
-    shares = {f"pair_{name}": None for name in ("dropout", "neighbour", "crop", "title", "deletion", "file")}
-    return settings.model_copy(update={**shares, "pairs": None, f"pair_{kind}": 1.0})
