@@ -43,7 +43,7 @@ OPTIONS: dict[str, dict[str, Removed]] = {
     "train mlm": {"verify_resume": Removed("the tests prove it; a training on a CPU always resumes exactly")},
     "train clm": {"verify_resume": Removed("the tests prove it; a training on a CPU always resumes exactly")},
     "train contrastive": {
-        "objective": Removed("train on pairs; the nearest to it are those of deleted texts, pair_deletion = 1", was="contrast"),
+        "objective": Removed("train on pairs; the nearest to it is pair_deletion = 1", was="contrast"),
         "denoise_rate": Removed("pairs of deleted texts have deletion_rate", was=0.6),
         "queue": Removed("give a larger --batch-size, whose texts are all negatives", was=0),
         "mlm_weight": Removed("train the model longer by train mlm first, or with a lower --lr here", was=0.0),

@@ -10,7 +10,7 @@ from wordpipe.model.formats.folder import save_hf
 from wordpipe.model.initialise import new_model
 from wordpipe.runtime import StopFlag, peak_memory_bytes
 from wordpipe.training.learner import LanguageLearner, assemble
-from wordpipe.training.objectives import make_task
+from wordpipe.training.objectives import Task as Training
 from wordpipe.training.plan import SpecialIds, model_config
 from wordpipe.training.precision import make_execution
 from wordpipe.training.settings import CausalSettings, MaskedSettings
@@ -42,7 +42,7 @@ def training(
     """
     settings = SETTINGS[kind].make(values)
     known = special_of(special)
-    task = make_task(settings, n_tokens=n_tokens, special=known)
+    task = Training(settings, n_tokens=n_tokens, special=known)
     execution = make_execution(settings)
     config = model_config(settings, task.architecture, n_tokens=n_tokens, special=known)
     model = new_model(config, settings.seed)

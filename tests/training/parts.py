@@ -16,7 +16,7 @@ from wordpipe.model.initialise import new_model
 from wordpipe.runtime import StopFlag, stop_signal
 from wordpipe.training.distributed import World, join_world
 from wordpipe.training.learner import LanguageLearner, assemble
-from wordpipe.training.objectives import make_task
+from wordpipe.training.objectives import Task
 from wordpipe.training.plan import SpecialIds, model_config
 from wordpipe.training.precision import make_execution
 from wordpipe.training.settings import CausalSettings, MaskedSettings, PretrainSettings
@@ -44,7 +44,7 @@ def training(
     settings: PretrainSettings, state_dir: Path, *, run_key: str = "a run", n: int = 2000, world: World | None = None,
     **others: Any,
 ) -> Trainer[LanguageLearner]:  # fmt: skip
-    task = make_task(settings, n_tokens=N_TOKENS, special=SPECIAL)
+    task = Task(settings, n_tokens=N_TOKENS, special=SPECIAL)
     execution = make_execution(settings, world)
     model = new_model(model_config(settings, task.architecture, n_tokens=N_TOKENS, special=SPECIAL), settings.seed)
     return assemble(

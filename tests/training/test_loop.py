@@ -9,9 +9,10 @@ import pytest
 import torch
 
 from tests.training.parts import N_TOKENS, run_to_end, settings_of, training, weights_hash
+from wordpipe.artifacts.checkpoints import Checkpoints
 from wordpipe.errors import ConfigError, DivergedError, InputError
 from wordpipe.runtime import StopFlag, Stopped
-from wordpipe.training.checkpoint import snapshot_files, snapshot_from
+from wordpipe.training.checkpoint import load_snapshot
 from wordpipe.training.objectives import loss_sum
 from wordpipe.training.optimisers import clip_gradients, make_optimiser
 
@@ -117,8 +118,7 @@ def test_a_finished_run_is_extended(schedule, tmp_path):
     want = run_to_end(training(settings_of("mlm", **values, steps=18), tmp_path / "long"))
     short = training(settings_of("mlm", **values), tmp_path / "short")
     run_to_end(short)
-    files = {name: b"".join(data) for name, data in snapshot_files(short.snapshot())}
-    begin = snapshot_from(files.__getitem__, files, 12)
+    begin = Checkpoints(tmp_path / "short", "a run").restore(load_snapshot)
     longer = training(settings_of("mlm", **values, steps=18), tmp_path / "state", run_key="longer", begin=begin)
     assert (longer.step, longer.extended_from, longer.resumed_from) == (12, 12, None)
     assert longer.history == short.history
@@ -331,7 +331,7 @@ def test_validation_is_the_same_each_time_and_touches_nothing(kind, tmp_path):
     run = training(settings_of(kind, dropout=0.5), tmp_path)
     run.learner.model.train()
     before = copy.deepcopy(run.learner.model.state_dict())
-    losses = {run.learner._validation.loss(run.learner.model, run.learner._loss_sum) for _ in range(3)}
+    losses = {run.learner._validation.total(run.learner.model, run.learner._loss_sum).loss for _ in range(3)}
     assert len(losses) == 1
     assert abs(losses.pop() - math.log(N_TOKENS)) < 0.6
     assert run.learner.model.training

@@ -7,7 +7,8 @@ import torch
 from blake3 import blake3
 from safetensors.torch import save
 
-from wordpipe.training.checkpoint import Snapshot, StateDir
+from wordpipe.artifacts.checkpoints import Checkpoints
+from wordpipe.training.checkpoint import Snapshot, load_snapshot, snapshot_files
 
 
 def snapshot(step):
@@ -17,15 +18,15 @@ def snapshot(step):
 
 
 def saved(path, *steps, run_key="run"):
-    state = StateDir(path, run_key)
+    state = Checkpoints(path, run_key)
     for step in steps:
-        state.save(snapshot(step))
+        state.save(step, snapshot_files(snapshot(step)))
     return state
 
 
 def restored(path, run_key="run"):
-    state = StateDir(path, run_key)
-    return state.restore(), state
+    state = Checkpoints(path, run_key)
+    return state.restore(load_snapshot), state
 
 
 def folders(path):
@@ -66,8 +67,8 @@ def test_a_damaged_checkpoint_is_refused_by_name_and_the_one_before_is_used(file
     assert "step-00000002 refused" in state.notes[0]
     assert file in state.notes[0]
     assert state.newest == tmp_path / "step-00000001"
-    state.save(snapshot(2))  # the same step is made again, over the damaged one
-    state.save(snapshot(3))
+    state.save(2, snapshot_files(snapshot(2)))  # the same step is made again, over the damaged one
+    state.save(3, snapshot_files(snapshot(3)))
     assert folders(tmp_path) == ["step-00000002", "step-00000003"]
     assert restored(tmp_path)[0].step == 3
 

@@ -14,8 +14,8 @@ from wordpipe.model.formats.folder import save_hf
 from wordpipe.model.seeds import seed_of
 from wordpipe.sentences.folder import sentence_transformers_files
 from wordpipe.stages.carried import TOKENIZER, WEIGHTS_FILE
-from wordpipe.stages.contrast_start import EncoderStart, encoder_start, token_weights
-from wordpipe.stages.contrast_text import contrast_text, pair_kinds
+from wordpipe.stages.contrast_start import EncoderStart, encoder_start
+from wordpipe.stages.contrast_text import contrast_text, pair_kinds, token_ids
 from wordpipe.stages.making import Job, Made, PathLike, RunOptions, making
 from wordpipe.stages.model_start import role_ids
 from wordpipe.stages.training_run import TrainingRun
@@ -66,17 +66,16 @@ def _train_transformer(job: Job, source: Artifact, settings: ContrastiveSettings
     data = source.read(TOKENIZER)
     tokenizer = open_tokenizer(data, where=str(source.path / TOKENIZER))
     text, given = contrast_text(
-        job, source, settings, lambda texts: _ids(tokenizer, texts), vocab_size=number_of_ids(tokenizer), column="ids"
+        job, source, settings, token_ids(tokenizer), vocab_size=number_of_ids(tokenizer), column="ids"
     )
-    start = encoder_start(job, settings, tokenizer, data)
+    start = encoder_start(job, settings, tokenizer, data, text.counts)
     if settings.init is not None and settings.pooling is None:
-        job.note(f"pooling: {start.pooling}{'' if start.weights is None else ', by the weights of the given model'}")
-    weights_V = token_weights(settings, start, text.counts)
+        job.note(f"pooling: {start.pooling}{', by the weights of the given model' if start.kept else ''}")
     teacher = None if settings.teacher is None else _teacher(job, settings, tokenizer)
     pairs = Pairs(text, settings, given=given)
     run = TrainingRun(job)
     training = assemble_encoder(
-        settings, start.model, pairs, special=start.special, weights=weights_V, teacher=teacher,
+        settings, start.model, pairs, special=start.special, weights=start.weights, teacher=teacher,
         held_out=held_out_pairs(settings, text), state_dir=job.partial, run_key=job.recipe,
         seed=seed_of(settings.seed, "contrast"), tick=run.tick,
     )  # fmt: skip
@@ -90,7 +89,7 @@ def _train_transformer(job: Job, source: Artifact, settings: ContrastiveSettings
     job.counts["parameters"] = weights
     train_on_pairs(job, run, training, pairs)
     job.counts["tokens_cut"] = training.cut
-    _write(job, start, weights_V, data, settings)
+    _write(job, start, data, settings)
 
 
 def train_on_pairs(job: Job, run: TrainingRun, training: Trainer[Any], pairs: Pairs) -> None:
@@ -108,10 +107,6 @@ def train_on_pairs(job: Job, run: TrainingRun, training: Trainer[Any], pairs: Pa
     job.rates["pairs_per_s"] = round(last.step * training.plan.batch_size / max(last.seconds, 1e-9), 1)
 
 
-def _ids(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
-    return [item.ids for item in tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)]
-
-
 def _teacher(job: Job, settings: ContrastiveSettings, tokenizer: Tokenizer) -> Teacher:
     """The encoder that `--teacher` names, asked with the text that ids stand for."""
     from wordpipe.sentences.settings import EmbedSettings
@@ -121,38 +116,30 @@ def _teacher(job: Job, settings: ContrastiveSettings, tokenizer: Tokenizer) -> T
     origin = job.open_input(settings.teacher, ["model", "words"])
     encoder = open_encoder(origin, EmbedSettings.make({"device": settings.device}))
 
-    def vectors(texts: Sequence[str]) -> npt.NDArray[np.float32]:
-        return encoder.encode(texts).vectors
+    def vectors(rows: Sequence[Sequence[int]]) -> npt.NDArray[np.float32]:
+        return encoder.encode(tokenizer.decode_batch([list(row) for row in rows], skip_special_tokens=True)).vectors
 
-    def text_of(rows: Sequence[Sequence[int]]) -> list[str]:
-        texts: list[str] = tokenizer.decode_batch([list(row) for row in rows], skip_special_tokens=True)
-        return texts
-
-    return Teacher(vectors, text_of, settings.teacher_weight, settings.teacher_temperature)
+    return Teacher(vectors, settings.teacher_weight, settings.teacher_temperature)
 
 
-def _write(
-    job: Job, start: EncoderStart, weights_V: npt.NDArray[np.float32] | None, data: bytes, settings: ContrastiveSettings
-) -> None:
+def _write(job: Job, start: EncoderStart, data: bytes, settings: ContrastiveSettings) -> None:
     """The model's folder: transformers loads it, and sentence-transformers gives the same vectors."""
     model, config = start.model, start.model.config
     ids = role_ids(config) | {"unk": start.special.unk}
     tokenizer, names = framed_tokenizer(data, ids, causal=False, vocab_size=config.vocab_size)
     save_hf(model, config, job.write)
-    for name, content in transformers_files(tokenizer, names, max_len=config.max_len).items():
-        job.write(name, content)
-    if weights_V is not None:
-        job.write(WEIGHTS_FILE, save({"weights": weights_V}))
+    if start.weights is not None:
+        job.write(WEIGHTS_FILE, save({"weights": start.weights}))
     tokens = [tokenizer.id_to_token(number) or f"[unused{number}]" for number in range(number_of_ids(tokenizer))]
     folder = sentence_transformers_files(
         "transformer",
         dim=config.dim,
         pooling=start.pooling,
         max_len=config.max_len,
-        weights_V=weights_V,
+        weights_V=start.weights,
         tokens=tokens,
     )
-    for name, content in folder.items():
+    for name, content in (transformers_files(tokenizer, names, max_len=config.max_len) | folder).items():
         job.write(name, content)
     job.facts |= {
         "encoder": "transformer", "pooling": start.pooling, "goal": settings.goal, "objective": "contrast",

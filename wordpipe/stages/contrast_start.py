@@ -21,7 +21,7 @@ from wordpipe.training.contrast.transformer import start_as_mean
 from wordpipe.training.plan import SpecialIds, model_config
 from wordpipe.training.settings import MaskedSettings
 
-__all__ = ["EncoderStart", "encoder_start", "token_weights"]
+__all__ = ["EncoderStart", "encoder_start"]
 
 Floats = npt.NDArray[np.float32]
 _HEAD = 64  # width of a head of most presets
@@ -34,50 +34,68 @@ class EncoderStart:
     Attributes:
         model: with its first weights and the dropout it trains with.
         special: the tokenizer's special ids; [CLS] and [SEP] are there.
-        lengths: of the vectors that it starts from, (V,) float32; None: it starts from no vectors.
-        counted: whether those vectors have their tokens' weights in them already, as a static encoder's have.
         pooling: mean or weighted.
-        weights: what each token weighed in the model that it starts from, (V,) float32; None: that is counted anew.
+        weights: what each token weighs in the mean, (V,) float32; None: all alike.
+        kept: whether those weights are of the model that it starts from.
     """
 
     model: LanguageModel
     special: SpecialIds
-    lengths: Floats | None = None
-    counted: bool = False
-    pooling: Pooling = "weighted"
-    weights: Floats | None = None
+    pooling: Pooling
+    weights: Floats | None
+    kept: bool = False
 
 
-def encoder_start(job: Job, settings: ContrastiveSettings, tokenizer: Tokenizer, data: bytes) -> EncoderStart:
+def encoder_start(
+    job: Job, settings: ContrastiveSettings, tokenizer: Tokenizer, data: bytes, counts_V: npt.NDArray[np.int64]
+) -> EncoderStart:
     """The model that the settings name.
+
+    A token weighs a / (a + p), p its share of the text, times the length of the vector it began with, whose own weight that
+    is. Special tokens say nothing of a text and weigh nothing. What they weighed in the model that is trained further, they
+    weigh still: its weights have learned beside them.
 
     Args:
         job: what the settings name becomes its input.
-        settings: `init`, `init_embeddings`, `preset`, `dropout`, `pooling`.
+        settings: `init`, `init_embeddings`, `preset`, `dropout`, `pooling`, `sif_a`.
         tokenizer: of the tokens.
         data: its file, byte by byte.
+        counts_V: how often each token occurs.
 
     Raises:
         ArtifactError: a model of another tokenizer, or a decoder; vectors that are not of these tokens.
         BudgetError: a model that this machine cannot hold.
     """
+    given, pooling = None, settings.pooling or DEFAULT_POOLING
     if settings.init is not None:
         given = given_model(job, settings.init, tokenizer, "encoder", settings.seed)
-        special = _checked(special_ids(tokenizer, "encoder", given))
-        pooling, weights_V = _pooling_of(given.artifact, settings, number_of_ids(tokenizer))
-        config = replace(given.model.config, dropout=settings.dropout)
-        model = with_special_ids(given.model, config, special)
-        return EncoderStart(model, special, pooling=pooling, weights=weights_V)
-    special = _checked(special_ids(tokenizer, "encoder"))
-    pooling = settings.pooling or DEFAULT_POOLING
-    if settings.init_embeddings is None:
-        return EncoderStart(_new(settings, tokenizer, special, None), special, pooling=pooling)
-    vectors = job.open_input(settings.init_embeddings, ["words", "model"])
-    table_VD, found_V = _token_vectors(job, vectors, tokenizer, data)
-    model = _new(settings, tokenizer, special, table_VD.shape[1])
-    lengths_V = start_as_mean(model, table_VD, found_V, seed=settings.seed)
-    job.counts["embeddings_given"] = int(found_V.sum())
-    return EncoderStart(model, special, lengths_V, counted=vectors.kind == "model", pooling=pooling)
+    special = special_ids(tokenizer, "encoder", given)
+    for name, number in (("[CLS]", special.cls), ("[SEP]", special.sep)):
+        if number is None:
+            raise ArtifactError(
+                f"the tokenizer has no {name} token",
+                hint="train a tokenizer with `wordpipe tokenize`, which gives it all special tokens",
+            )
+    weights_V = word_weights(counts_V, settings.sif_a)
+    if given is not None:
+        model = with_special_ids(given.model, replace(given.model.config, dropout=settings.dropout), special)
+        pooling, kept_V = _pooling_of(given.artifact, settings, number_of_ids(tokenizer))
+        if kept_V is not None:
+            return EncoderStart(model, special, pooling, kept_V, kept=True)
+    elif settings.init_embeddings is None:
+        model = _new(settings, tokenizer, special, None)
+    else:
+        vectors = job.open_input(settings.init_embeddings, ["words", "model"])
+        table_VD, found_V = _token_vectors(job, vectors, tokenizer, data)
+        model = _new(settings, tokenizer, special, table_VD.shape[1])
+        lengths_V = start_as_mean(model, table_VD, found_V, seed=settings.seed)
+        job.counts["embeddings_given"] = int(found_V.sum())
+        # the rows of a static encoder have their tokens' weights in them already
+        weights_V = lengths_V if vectors.kind == "model" else weights_V * lengths_V
+    if pooling == "mean":
+        return EncoderStart(model, special, pooling, None)
+    weights_V[list(special.present())] = 0.0
+    return EncoderStart(model, special, pooling, weights_V.astype(np.float32))
 
 
 def _pooling_of(given: Artifact | None, settings: ContrastiveSettings, n_ids: int) -> tuple[Pooling, Floats | None]:
@@ -108,34 +126,6 @@ def _new(settings: ContrastiveSettings, tokenizer: Tokenizer, special: SpecialId
     config = model_config(MaskedSettings.make(shape), "encoder", n_tokens=number_of_ids(tokenizer), special=special)
     check_memory(config)
     return new_model(config, settings.seed)
-
-
-def token_weights(settings: ContrastiveSettings, start: EncoderStart, counts_V: npt.NDArray[np.int64]) -> Floats | None:
-    """What each token weighs in the mean, (V,) float32; None: all alike.
-
-    a / (a + p) for a token of share p, times the length of the vector it began with, whose own weight that is. Special
-    tokens say nothing of a text and weigh nothing. What they weighed in the model that is trained further, they weigh still:
-    its weights have learned beside them.
-    """
-    if start.pooling == "mean":
-        return None
-    if start.weights is not None:
-        return start.weights
-    weights_V = np.ones(len(counts_V), np.float32) if start.counted else word_weights(counts_V, settings.sif_a)
-    if start.lengths is not None:
-        weights_V = weights_V * start.lengths
-    weights_V[list(start.special.present())] = 0.0
-    return weights_V.astype(np.float32)
-
-
-def _checked(special: SpecialIds) -> SpecialIds:
-    for name, number in (("[CLS]", special.cls), ("[SEP]", special.sep)):
-        if number is None:
-            raise ArtifactError(
-                f"the tokenizer has no {name} token",
-                hint="train a tokenizer with `wordpipe tokenize`, which gives it all special tokens",
-            )
-    return special
 
 
 def _token_vectors(

@@ -10,6 +10,7 @@ import torch
 from safetensors.numpy import load
 from tokenizers import Tokenizer
 
+from wordpipe.artifacts.checkpoints import Checkpoints
 from wordpipe.artifacts.reader import Artifact
 from wordpipe.artifacts.tables import read_batches
 from wordpipe.errors import ArtifactError, ConfigError, InputError
@@ -20,13 +21,13 @@ from wordpipe.sentences.static_encoder import TABLE_FILE, TENSOR, static_files
 from wordpipe.sentences.static_tokenizer import listed_words, unspaced_share, word_tokenizer
 from wordpipe.stages.carried import TOKENIZER
 from wordpipe.stages.contrast import train_on_pairs
-from wordpipe.stages.contrast_text import IdsOf, contrast_text, pair_kinds
+from wordpipe.stages.contrast_text import IdsOf, contrast_text, pair_kinds, token_ids
 from wordpipe.stages.making import Job
 from wordpipe.stages.training_run import TrainingRun
 from wordpipe.tokens.formats.reading import open_tokenizer
 from wordpipe.tokens.vocabulary import number_of_ids, vocabulary_of
 from wordpipe.tokens.words import WordSplitter, piece_splitter
-from wordpipe.training.checkpoint import StateDir
+from wordpipe.training.checkpoint import load_snapshot
 from wordpipe.training.contrast.pairs import Pairs, PairText, held_out_pairs
 from wordpipe.training.contrast.settings import ContrastiveSettings
 from wordpipe.training.contrast.static import StaticLearner
@@ -88,13 +89,13 @@ def train_static(job: Job, source: Artifact, settings: ContrastiveSettings) -> N
     execution = Execution(
         torch.device("cpu"), torch.float32, settings.threads or cpu_count(), compiled=False, bitwise=True
     )
-    state, run = StateDir(job.partial, job.recipe), TrainingRun(job)
+    state, run = Checkpoints(job.partial, job.recipe), TrainingRun(job)
     with job.telling_of_compilation():
         learner = StaticLearner(
             pairs, table_VD, settings, threads=execution.threads, held_out=held_out_pairs(settings, text)
         )
         training = Trainer(
-            learner, encoder_plan(settings, pairs.n_pairs), execution, state=state, found=state.restore(),
+            learner, encoder_plan(settings, pairs.n_pairs), execution, state=state, found=state.restore(load_snapshot),
             checkpoint_seconds=settings.checkpoint_seconds, checkpoint_steps=settings.checkpoint_steps, tick=run.tick,
         )  # fmt: skip
         job.counts |= {"words": len(units.words), "parameters": table_VD.size}
@@ -108,7 +109,11 @@ def train_static(job: Job, source: Artifact, settings: ContrastiveSettings) -> N
 
 
 def _words(source: Artifact, min_count: int) -> _Units:
-    """The words of the text that are common enough."""
+    """The words of the text that are common enough.
+
+    Raises:
+        ConfigError: more than a twentieth of the text is words of scripts without spaces.
+    """
     tokenizer = open_tokenizer(source.read(TOKENIZER), where=str(source.path / TOKENIZER))
     words: list[str] = []
     counts: list[npt.NDArray[np.int64]] = []
@@ -116,12 +121,15 @@ def _words(source: Artifact, min_count: int) -> _Units:
         often = int((batch["count"].to_numpy() >= min_count).sum())
         words += batch["word"].slice(0, often).to_pylist()
         counts.append(batch["count"].to_numpy()[:often])
-    _refuse_unspaced(words, np.concatenate([np.zeros(0, np.int64), *counts]), where=str(source.path))
+    # words that no pattern finds again the encoder would leave out, though it was trained on them
+    if (share := unspaced_share(words, np.concatenate([np.zeros(0, np.int64), *counts]))) > _UNSPACED:
+        raise ConfigError(
+            "a table of words cannot be asked in a script without spaces", where=str(source.path),
+            got=f"{share:.0%} of the words", expected=f"at most {_UNSPACED:.0%}", hint="train it with --unit token",
+        )  # fmt: skip
     keep_case = bool(source.manifest.facts["keep_case"])
-    split, row_of = (
-        WordSplitter(piece_splitter(tokenizer), keep_case=keep_case),
-        {w: row for row, w in enumerate(words)},
-    )
+    split = WordSplitter(piece_splitter(tokenizer), keep_case=keep_case)
+    row_of = {word: row for row, word in enumerate(words)}
 
     def ids_of(texts: Sequence[str]) -> list[list[int]]:
         return [[row_of[word] for word in split(text) if word in row_of] for text in texts]
@@ -129,32 +137,11 @@ def _words(source: Artifact, min_count: int) -> _Units:
     return _Units(words, ids_of, word_tokenizer(words, keep_case=keep_case), extra=1)
 
 
-def _refuse_unspaced(words: Sequence[str], counts: npt.NDArray[np.int64], *, where: str) -> None:
-    """Refuse text whose words no pattern finds again: the encoder would leave out what it was trained on.
-
-    Raises:
-        ConfigError: more than a twentieth of it.
-    """
-    share = unspaced_share(words, counts)
-    if share > _UNSPACED:
-        raise ConfigError(
-            "a table of words cannot be asked in a script without spaces",
-            where=where,
-            got=f"{share:.0%} of the words",
-            expected=f"at most {_UNSPACED:.0%}",
-            hint="train it with --unit token",
-        )
-
-
 def _tokens(source: Artifact) -> _Units:
     """The tokenizer's tokens."""
     data = source.read(TOKENIZER)
     tokenizer = open_tokenizer(data, where=str(source.path / TOKENIZER))
-
-    def ids_of(texts: Sequence[str]) -> list[list[int]]:
-        return [item.ids for item in tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)]
-
-    return _Units(_spelled(tokenizer), ids_of, data, extra=0)
+    return _Units(_spelled(tokenizer), token_ids(tokenizer), data, extra=0)
 
 
 def _write(
@@ -163,9 +150,8 @@ def _write(
     """The model's folder, which sentence-transformers loads as a StaticEmbedding."""
     dim = table_VD.shape[1]
     whole_VD = np.concatenate([table_VD, np.zeros((units.extra, dim), np.float32)])
-    for name, content in (
-        static_files(whole_VD, units.tokenizer_json) | sentence_transformers_files("static", dim=dim)
-    ).items():
+    files = static_files(whole_VD, units.tokenizer_json) | sentence_transformers_files("static", dim=dim)
+    for name, content in files.items():
         job.write(name, content)
     job.facts |= {
         "encoder": "static", "pooling": "mean", "goal": settings.goal, "pairs": pair_kinds(settings),
@@ -265,11 +251,9 @@ def _table_of(job: Job, settings: ContrastiveSettings, words: Sequence[str], tex
 def _words_of(artifact: Artifact) -> Sequence[str]:
     """The word or token of each row."""
     data = artifact.read(TOKENIZER)
-    listed = listed_words(data)
-    if listed is not None:
+    if (listed := listed_words(data)) is not None:
         return listed[0]
-    tokenizer = open_tokenizer(data, where=str(artifact.path / TOKENIZER))
-    return _spelled(tokenizer)
+    return _spelled(open_tokenizer(data, where=str(artifact.path / TOKENIZER)))
 
 
 def _spelled(tokenizer: Tokenizer) -> list[str]:

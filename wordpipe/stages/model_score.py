@@ -12,7 +12,7 @@ from wordpipe.runtime import Progress
 from wordpipe.stages.judged_text import JudgedText
 from wordpipe.stages.models import OpenModel
 from wordpipe.tokens.vocabulary import number_of_ids
-from wordpipe.training.objectives import Task, make_task
+from wordpipe.training.objectives import Task
 from wordpipe.training.plan import SpecialIds
 from wordpipe.training.precision import Execution
 from wordpipe.training.settings import CausalSettings, MaskedSettings
@@ -99,7 +99,7 @@ def _task(opened: OpenModel) -> Task:
     roles = {one.name for one in fields(SpecialIds)}
     ids = SpecialIds(**{role: number for role, number in special.items() if role in roles})
     settings = CausalSettings() if opened.model.config.causal else MaskedSettings()
-    return make_task(settings, n_tokens=number_of_ids(opened.tokenizer), special=ids)
+    return Task(settings, n_tokens=number_of_ids(opened.tokenizer), special=ids)
 
 
 def _total(

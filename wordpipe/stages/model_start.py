@@ -105,12 +105,9 @@ def given_model(job: Job, path: Path, tokenizer: Tokenizer, architecture: Archit
     if config.architecture != architecture:
         verb = "train mlm" if config.architecture == "encoder" else "train clm"
         raise ArtifactError(
-            "this objective trains another kind of model",
-            where=path,
-            got=config.architecture,
-            expected=architecture,
+            "this objective trains another kind of model", where=path, got=config.architecture, expected=architecture,
             hint=f"go on with it by: wordpipe {verb} TOKENS --init {path}",
-        )
+        )  # fmt: skip
     _check_tokenizer(theirs, tokenizer, path)
     if (n_ids := number_of_ids(tokenizer)) > config.vocab_size:
         raise ArtifactError(
@@ -230,12 +227,9 @@ def extended_training(job: Job, path: Path, settings: PretrainSettings) -> tuple
         )
     if (before := manifest.inputs[0].digest) != job.inputs[0].digest:
         raise ArtifactError(
-            "this model was trained on other tokens",
-            where=path,
-            got=job.inputs[0].digest[:16],
-            expected=before[:16],
+            "this model was trained on other tokens", where=path, got=job.inputs[0].digest[:16], expected=before[:16],
             hint="start from its weights with --init",
-        )
+        )  # fmt: skip
     _check_same_settings(settings, manifest.command, manifest.settings, job.command, path)
     _say_new_pace(job, settings, manifest.settings)
     model = load_hf(artifact.read, artifact.names()).model

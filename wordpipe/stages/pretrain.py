@@ -1,8 +1,9 @@
 """`wordpipe train mlm` and `wordpipe train clm`: tokens → model, in one process or several."""
 
+import json
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,7 @@ from wordpipe.tokens.vocabulary import number_of_ids
 from wordpipe.training.checkpoint import Snapshot
 from wordpipe.training.distributed import World, join_world
 from wordpipe.training.learner import LanguageLearner, assemble
-from wordpipe.training.objectives import Task, make_task
+from wordpipe.training.objectives import Task
 from wordpipe.training.plan import SpecialIds, fitted, model_config
 from wordpipe.training.precision import make_execution
 from wordpipe.training.settings import CausalSettings, MaskedSettings, PretrainSettings
@@ -158,31 +159,19 @@ class _Work:
 
     def to_json(self) -> dict[str, Any]:
         """As JSON values; the counts of the tokens stay here."""
-        streams = {
-            split: asdict(replace(stream, counts=np.zeros(0, dtype=np.int64)))
-            | {"path": str(stream.path), "starts_path": stream.starts_path and str(stream.starts_path), "counts": None}
-            for split, stream in self.streams.items()
-        }
-        return {
-            "config": asdict(self.config), "special": asdict(self.special), "n_tokens": self.n_tokens,
-            "streams": streams, "seq_len": self.seq_len, "scratch": str(self.scratch), "seed": self.seed,
-        }  # fmt: skip
+        return json.loads(json.dumps(asdict(self), default=lambda value: str(value) if isinstance(value, Path) else []))  # type: ignore[no-any-return]
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> "_Work":
         """What `to_json` made, in another process."""
         streams = {
-            split: Stream(**stream | {
-                "path": Path(stream["path"]), "counts": np.zeros(0, dtype=np.int64),
-                "starts_path": stream["starts_path"] and Path(stream["starts_path"]),
-            })
+            split: Stream(**stream | {"path": Path(stream["path"]), "counts": np.zeros(0, np.int64),
+                                      "starts_path": stream["starts_path"] and Path(stream["starts_path"])})
             for split, stream in values["streams"].items()
         }  # fmt: skip
         config = ModelConfig(**values["config"] | {"windows": tuple(values["config"]["windows"])})
-        special = SpecialIds(**values["special"])
-        return cls(
-            config, special, values["n_tokens"], streams, values["seq_len"], Path(values["scratch"]), values["seed"]
-        )
+        special, scratch = SpecialIds(**values["special"]), Path(values["scratch"])
+        return cls(config, special, values["n_tokens"], streams, values["seq_len"], scratch, values["seed"])
 
     def training(
         self, settings: PretrainSettings, model: LanguageModel, world: World, *, state_dir: Path | None = None,
@@ -190,27 +179,16 @@ class _Work:
     ) -> Trainer[LanguageLearner]:  # fmt: skip
         """The training, ready to run; what only the first process has is left out in the others."""
         return assemble(
-            settings,
-            self.task(settings),
-            model,
-            self.streams["train"].open(),
-            self.streams["valid"].open(),
-            seq_len=self.seq_len,
-            word_starts=self.streams["train"].open_starts(),
-            execution=make_execution(settings, world),
-            state_dir=state_dir or self.scratch,
-            run_key=run_key,
-            world=world,
-            begin=begin,
-            unigram_entropy=self.entropy if world.leads else None,
-            warn=warn,
-            tick=tick,
+            settings, self.task(settings), model, self.streams["train"].open(), self.streams["valid"].open(),
+            seq_len=self.seq_len, word_starts=self.streams["train"].open_starts(),
+            execution=make_execution(settings, world), state_dir=state_dir or self.scratch, run_key=run_key,
+            world=world, begin=begin, unigram_entropy=self.entropy if world.leads else None, warn=warn, tick=tick,
             seed=self.seed,
-        )
+        )  # fmt: skip
 
     def task(self, settings: PretrainSettings) -> Task:
         """What is trained."""
-        return make_task(settings, n_tokens=self.n_tokens, special=self.special)
+        return Task(settings, n_tokens=self.n_tokens, special=self.special)
 
     @property
     def entropy(self) -> float:
@@ -229,7 +207,7 @@ def _prepare(job: Job, path: PathLike, settings: PretrainSettings) -> tuple[_Sta
     tokenizer = open_tokenizer(data, where=str(source.path / TOKENIZER))
     model, begin, special = _first_model(job, settings, tokenizer, data)
     n_tokens = number_of_ids(tokenizer)
-    task = make_task(settings, n_tokens=n_tokens, special=special)
+    task = Task(settings, n_tokens=n_tokens, special=special)
     config, seq_len = fitted(settings, model.config, None if begin is None else begin.log.get("seq_len"))
     model = with_special_ids(model, config, special)
     streams = _write_streams(job, source, task, tokenizer)
@@ -262,13 +240,9 @@ def _write_streams(job: Job, source: Artifact, task: Task, tokenizer: Tokenizer)
     """The training and held-out ids as flat files that are mapped into memory."""
     paths = {split: job.scratch / f"{split}.ids" for split in ("train", "valid")}
     streams = write_streams(
-        _rows(job, source),
-        paths,
-        vocab_size=number_of_ids(tokenizer),
-        before=task.before,
-        after=task.after,
+        _rows(job, source), paths, vocab_size=number_of_ids(tokenizer), before=task.before, after=task.after,
         find_starts=WordStarts(tokenizer) if task.needs_word_starts else None,
-    )
+    )  # fmt: skip
     for split, stream in streams.items():
         job.counts |= {f"tokens_{split}": stream.n_tokens, f"documents_{split}": stream.n_documents}
     job.counts["sentences_empty"] = sum(stream.n_empty for stream in streams.values())

@@ -9,7 +9,7 @@ nothing random depends on more than (seed, step).
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,13 +19,13 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
-from wordpipe.artifacts.checkpoints import Checkpoint, Checkpoints
+from wordpipe.artifacts.checkpoints import Checkpoint
 from wordpipe.errors import DivergedError
 from wordpipe.runtime import cpu_count
 
 __all__ = [
-    "CheckpointClock", "Snapshot", "StateDir", "Tensors", "as_now", "diverged", "other_conditions", "snapshot_files",
-    "snapshot_from", "threads_of_before",
+    "CheckpointClock", "Snapshot", "Tensors", "as_now", "diverged", "load_snapshot", "other_conditions", "snapshot_files",
+    "threads_of_before",
 ]  # fmt: skip
 
 Tensors = Mapping[str, Mapping[str, Tensor]]
@@ -50,62 +50,24 @@ class Snapshot:
     log: Mapping[str, Any]
 
 
-class StateDir:
-    """The folder of one training's checkpoints.
-
-    Args:
-        path: the folder; made with the first checkpoint.
-        run_key: what is trained, with which settings, on which data. Checkpoints of anything
-            else are left alone until this run has one of its own.
-
-    Attributes:
-        notes: what was found on restoring that the user should know.
-    """
-
-    def __init__(self, path: Path, run_key: str) -> None:
-        self._checkpoints = Checkpoints(path, run_key)
-        self.notes = self._checkpoints.notes
-
-    @property
-    def newest(self) -> Path | None:
-        """The last checkpoint, if there is any."""
-        return self._checkpoints.newest
-
-    def save(self, snapshot: Snapshot) -> Path:
-        """Write a checkpoint, then forget all but the last two.
-
-        Raises:
-            OSError: the disk refused; the checkpoints before are untouched.
-        """
-        return self._checkpoints.save(snapshot.step, snapshot_files(snapshot))
-
-    def restore(self) -> Snapshot | None:
-        """The newest whole checkpoint of this run, or None; why one was passed over is in `notes`."""
-        return self._checkpoints.restore(_load)
-
-
 def snapshot_files(snapshot: Snapshot) -> list[tuple[str, Iterator[bytes]]]:
     """Name and content of the files, each made when it is written, so that only one is in memory."""
     files = [(f"{name}{_SUFFIX}", _saved(tensors)) for name, tensors in snapshot.tensors.items()]
     return [*files, (_LOG, iter([json.dumps(snapshot.log, sort_keys=True).encode()]))]
 
 
-def snapshot_from(read: Callable[[str], bytes], names: Iterator[str] | Mapping[str, Any], step: int) -> Snapshot:
+def load_snapshot(checkpoint: Checkpoint) -> Snapshot:
     """Read the files back, one after the other.
-
-    Args:
-        read: the content of a file by its name.
-        names: of the files.
-        step: steps done.
 
     Raises:
         OSError, ValueError, KeyError, TypeError: any fault of theirs.
     """
+    names = [name for name in checkpoint.files if name.endswith(_SUFFIX)]
     try:
-        tensors = {name.removesuffix(_SUFFIX): load(read(name)) for name in names if name.endswith(_SUFFIX)}
+        tensors = {name.removesuffix(_SUFFIX): load(checkpoint.read_bytes(name)) for name in names}
     except SafetensorError as error:
         raise ValueError(str(error)) from None
-    return Snapshot(step, tensors, json.loads(read(_LOG)))
+    return Snapshot(checkpoint.step, tensors, json.loads(checkpoint.read_bytes(_LOG)))
 
 
 def as_now(log: Mapping[str, Any]) -> dict[str, Any]:
@@ -188,7 +150,3 @@ def other_conditions(before: Mapping[str, Any], now: Mapping[str, Any]) -> str |
 
 def _saved(tensors: Mapping[str, Tensor]) -> Iterator[bytes]:
     yield save(dict(tensors))
-
-
-def _load(checkpoint: Checkpoint) -> Snapshot:
-    return snapshot_from(checkpoint.read_bytes, checkpoint.files, checkpoint.step)

@@ -31,9 +31,7 @@ __all__ = ["World", "alone", "join_world", "share_snapshot", "sum_gradients"]
 
 Device = Literal["auto", "cpu", "cuda", "mps"]
 
-_PATIENCE = timedelta(
-    hours=12
-)  # the others wait while the first one prepares a large corpus; a dead peer shows at once
+_PATIENCE = timedelta(hours=12)  # the others wait while the first prepares a large corpus; a dead peer shows at once
 
 
 @dataclass(frozen=True)
@@ -127,11 +125,6 @@ class World:
             with _talking():
                 dist.broadcast(tensor, src=0)
 
-    def leave(self) -> None:
-        """End the connection; nothing may be sent afterwards."""
-        if not self.is_alone:
-            dist.destroy_process_group()
-
     def _agree(self, signum: int, *, failed: bool) -> int:
         both = torch.tensor([signum, int(failed)])
         with _talking():
@@ -197,7 +190,7 @@ def join_world(wanted: Device) -> Iterator[World]:
     try:
         yield world
     finally:
-        world.leave()
+        dist.destroy_process_group()
 
 
 @contextmanager

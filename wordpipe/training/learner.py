@@ -11,10 +11,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from wordpipe.artifacts.checkpoints import Checkpoints
 from wordpipe.errors import BudgetError, ConfigError
 from wordpipe.model.language_model import LanguageModel
 from wordpipe.model.seeds import seed_of
-from wordpipe.training.checkpoint import Snapshot, StateDir, Tensors
+from wordpipe.training.checkpoint import Snapshot, Tensors, load_snapshot
 from wordpipe.training.distributed import World, share_snapshot, sum_gradients
 from wordpipe.training.objectives import Objective, Targets, Task
 from wordpipe.training.optimisers import clip_gradients, load_optimiser, make_optimiser, optimiser_tensors
@@ -231,7 +232,7 @@ class LanguageLearner(ModelLearner):
         if self._validation is None:
             return None
         with self.execution.attention_kernels():
-            loss = self._validation.loss(self.model, self._loss_sum)
+            loss = self._validation.total(self.model, self._loss_sum).loss
         return Measured(loss, self._validation.n_positions)
 
     def state(self) -> tuple[Tensors, dict[str, Any]]:
@@ -259,24 +260,11 @@ class LanguageLearner(ModelLearner):
 
 
 def assemble(
-    settings: PretrainSettings,
-    task: Task,
-    model: LanguageModel,
-    train_ids: Ids,
-    valid_ids: Ids,
-    *,
-    seq_len: int | None = None,
-    word_starts: Flags | None = None,
-    execution: Execution,
-    state_dir: Path,
-    run_key: str,
-    world: World | None = None,
-    begin: Snapshot | None = None,
-    unigram_entropy: float | None = None,
-    warn: Callable[[str], None] | None = None,
-    tick: Callable[[int], None] | None = None,
-    seed: int | None = None,
-) -> Trainer[LanguageLearner]:
+    settings: PretrainSettings, task: Task, model: LanguageModel, train_ids: Ids, valid_ids: Ids, *,
+    seq_len: int | None = None, word_starts: Flags | None = None, execution: Execution, state_dir: Path, run_key: str,
+    world: World | None = None, begin: Snapshot | None = None, unigram_entropy: float | None = None,
+    warn: Callable[[str], None] | None = None, tick: Callable[[int], None] | None = None, seed: int | None = None,
+) -> Trainer[LanguageLearner]:  # fmt: skip
     """A training that is ready to run, resumed if `state_dir` holds its checkpoints.
 
     Several processes call it together, each with the same arguments, but for those that only the first one needs:
@@ -313,16 +301,11 @@ def assemble(
     model.to(execution.device)
     model.recompute = settings.recompute
     optimiser = make_optimiser(
-        model,
-        kind=settings.optimiser,
-        lr=plan.lr,
-        weight_decay=settings.weight_decay,
-        beta1=settings.beta1,
-        beta2=settings.beta2,
-        momentum=settings.momentum,
-    )
-    state = StateDir(state_dir, run_key)
-    found = share_snapshot(world, state.restore)
+        model, kind=settings.optimiser, lr=plan.lr, weight_decay=settings.weight_decay, beta1=settings.beta1,
+        beta2=settings.beta2, momentum=settings.momentum,
+    )  # fmt: skip
+    state = Checkpoints(state_dir, run_key)
+    found = share_snapshot(world, lambda: state.restore(load_snapshot))
     begin = None if found else share_snapshot(world, lambda: begin)
     before = found or begin
     wanted, mine = plan.micro_batch, plan.batch_size // world.size

@@ -39,15 +39,9 @@ __all__ = ["Muon", "clip_gradients", "load_optimiser", "make_optimiser", "optimi
 
 
 def make_optimiser(
-    model: LanguageModel,
-    *,
-    kind: Literal["muon", "adamw"],
-    lr: float,
-    weight_decay: float,
-    beta1: float,
-    beta2: float,
-    momentum: float,
-) -> torch.optim.Optimizer:
+    model: LanguageModel, *, kind: Literal["muon", "adamw"], lr: float, weight_decay: float, beta1: float,
+    beta2: float, momentum: float,
+) -> torch.optim.Optimizer:  # fmt: skip
     """An optimiser over all weights, with decay on the matrices of the blocks and the head only.
 
     Norms and biases are scales and offsets, not weights. The tables are spared as well: a rare token's row gets a gradient
@@ -190,16 +184,9 @@ class Muon(torch.optim.Optimizer):
     """
 
     def __init__(
-        self,
-        matrices: Iterable[tuple[Tensor, Rows]],
-        others: Iterable[Tensor],
-        *,
-        lr: float,
-        weight_decay: float,
-        momentum: float,
-        betas: tuple[float, float],
-        eps: float = 1e-8,
-    ) -> None:
+        self, matrices: Iterable[tuple[Tensor, Rows]], others: Iterable[Tensor], *, lr: float, weight_decay: float,
+        momentum: float, betas: tuple[float, float], eps: float = 1e-8,
+    ) -> None:  # fmt: skip
         pairs = list(matrices)
         stacked = {"params": [weight for weight, _ in pairs], "rows": [rows for _, rows in pairs]}
         groups = [stacked | {"weight_decay": weight_decay, "momentum": momentum}]

@@ -130,27 +130,14 @@ def model_config(
     preset, parts = PRESETS[settings.preset], _parts(settings, architecture)
     n_layers, n_heads = settings.n_layers or preset.n_layers, settings.n_heads or _heads(settings, preset)
     return ModelConfig(
-        architecture=architecture,
-        vocab_size=pad_vocab(n_tokens),
-        dim=settings.dim or preset.dim,
-        n_layers=n_layers,
-        n_heads=n_heads,
-        n_kv_heads=settings.n_kv_heads or n_heads,
+        architecture=architecture, vocab_size=pad_vocab(n_tokens), dim=settings.dim or preset.dim, n_layers=n_layers,
+        n_heads=n_heads, n_kv_heads=settings.n_kv_heads or n_heads,
         ffn_dim=settings.ffn_dim or _ffn_dim(settings, preset, gated=parts["feedforward"] in _GATED),
-        max_len=settings.seq_len or preset.max_len,
-        attention=settings.attention,
-        windows=_windows(settings, n_layers),
-        global_tokens=settings.global_tokens,
-        dropout=settings.dropout,
-        tied=settings.tied,
-        **parts,
-        pad_id=special.pad,
-        bos_id=special.bos,
-        eos_id=special.eos,
-        cls_id=special.cls,
-        sep_id=special.sep,
+        max_len=settings.seq_len or preset.max_len, attention=settings.attention, windows=_windows(settings, n_layers),
+        global_tokens=settings.global_tokens, dropout=settings.dropout, tied=settings.tied, **parts,
+        pad_id=special.pad, bos_id=special.bos, eos_id=special.eos, cls_id=special.cls, sep_id=special.sep,
         mask_id=special.mask,
-    )
+    )  # fmt: skip
 
 
 def make_plan(settings: PretrainSettings, config: ModelConfig, *, n_blocks: int, seq_len: int, device: str) -> Plan:

@@ -200,9 +200,6 @@ def make_execution(settings: PretrainSettings | ContrastiveSettings, world: Worl
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS reads it when CUDA starts
         torch.use_deterministic_algorithms(True)
     return Execution(
-        device=world.device,
-        dtype=resolve_dtype(settings.dtype, world.device),
-        threads=threads,
-        compiled=compiled,
+        device=world.device, dtype=resolve_dtype(settings.dtype, world.device), threads=threads, compiled=compiled,
         bitwise=world.device.type == "cpu" or deterministic,
-    )
+    )  # fmt: skip

@@ -11,7 +11,17 @@ from wordpipe.errors import InputError
 from wordpipe.model.seeds import seed_of
 from wordpipe.training.token_stream import Flags, Ids
 
-__all__ = ["Blocks", "Rows", "block_order", "causal_blocks", "masked_blocks", "mixed_bits", "permute", "spread"]
+__all__ = [
+    "Blocks",
+    "Rows",
+    "block_order",
+    "causal_blocks",
+    "masked_blocks",
+    "mixed_bits",
+    "permute",
+    "shuffled",
+    "spread",
+]
 
 
 @dataclass(frozen=True)
@@ -129,12 +139,17 @@ def block_order(step: int, *, batch_size: int, n_blocks: int, seed: int) -> npt.
     Returns:
         index_B: int64, from 0 to n_blocks - 1.
     """
-    place_B = np.arange(step * batch_size, (step + 1) * batch_size, dtype=np.int64)
-    epoch_B, index_B = np.divmod(place_B, n_blocks)
-    for epoch in np.unique(epoch_B):
-        here = epoch_B == epoch
-        index_B[here] = permute(index_B[here], n_blocks, seed_of(seed, "order", int(epoch)))
-    return index_B
+    places_B = np.arange(step * batch_size, (step + 1) * batch_size, dtype=np.int64)
+    return shuffled(places_B, n_blocks, seed, "order")
+
+
+def shuffled(places: npt.NDArray[np.int64], n: int, seed: int, purpose: str) -> npt.NDArray[np.int64]:
+    """What stands in these places, where 0 … n-1 follow each other pass after pass, each pass in an order of its own."""
+    passes, out = np.divmod(places, n)
+    for number in np.unique(passes):
+        here = passes == number
+        out[here] = permute(out[here], n, seed_of(seed, purpose, int(number)))
+    return out
 
 
 def spread(n_blocks: int, wanted: int) -> npt.NDArray[np.int64]:

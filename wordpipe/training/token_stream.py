@@ -7,10 +7,10 @@ words are to be known, a second file has one byte for each id: 1 where a word be
 import contextlib
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -81,14 +81,9 @@ class Stream:
 
 
 def write_streams(
-    batches: Iterable[pa.RecordBatch],
-    paths: Mapping[str, Path],
-    *,
-    vocab_size: int,
-    before: Sequence[int] = (),
-    after: Sequence[int] = (),
-    find_starts: FindStarts | None = None,
-) -> dict[str, Stream]:
+    batches: Iterable[pa.RecordBatch], paths: Mapping[str, Path], *, vocab_size: int, before: Sequence[int] = (),
+    after: Sequence[int] = (), find_starts: FindStarts | None = None,
+) -> dict[str, Stream]:  # fmt: skip
     """Write the ids of each wanted split to its file, in one pass over the rows.
 
     A file appears whole or not at all; one that is there is replaced. Word starts go to `PATH.starts`.
@@ -104,9 +99,10 @@ def write_streams(
     Raises:
         ArtifactError: an id outside the vocabulary.
     """
-    frame = _Frame("<u2" if vocab_size <= 1 << 16 else "<u4", vocab_size, before, after, find_starts)
     with contextlib.ExitStack() as stack:
-        writers = {split: stack.enter_context(_writing(path, frame)) for split, path in sorted(paths.items())}
+        writers = {
+            split: _Writer(stack, path, vocab_size, before, after, find_starts) for split, path in sorted(paths.items())
+        }
         for batch in batches:
             for split, writer in writers.items():
                 writer.add(batch.filter(pc.equal(batch["split"], split)))
@@ -125,39 +121,18 @@ def unigram_entropy(counts_V: npt.NDArray[np.int64]) -> float:
     return float(-(share * np.log(share)).sum())
 
 
-class _Frame:
-    """What all splits have in common: the type of their ids, and what stands between documents."""
-
-    def __init__(
-        self,
-        dtype: str,
-        vocab_size: int,
-        before: Sequence[int],
-        after: Sequence[int],
-        find_starts: FindStarts | None,
-    ) -> None:
-        self.dtype, self.vocab_size, self.find_starts = dtype, vocab_size, find_starts
-        self.after = np.array(after, dtype=dtype)
-        self.between = np.array([*after, *before], dtype=dtype)
-
-
-@contextlib.contextmanager
-def _writing(path: Path, frame: _Frame) -> Iterator["_Writer"]:
-    wanted = [path] if frame.find_starts is None else [path, path.with_name(f"{path.name}.starts")]
-    parts = [one.with_name(f"{one.name}.part") for one in wanted]
-    with contextlib.ExitStack() as stack:
-        files = [stack.enter_context(part.open("wb")) for part in parts]
-        yield _Writer(files, wanted, frame)
-    for part, one in zip(parts, wanted, strict=True):
-        os.replace(part, one)  # noqa: PTH105
-
-
 class _Writer:
     """One split's files, and where in its documents it is."""
 
-    def __init__(self, files: Sequence[IO[bytes]], paths: Sequence[Path], frame: _Frame) -> None:
-        self._files, self._paths, self._frame = files, paths, frame
-        self._counts = np.zeros(frame.vocab_size, dtype=np.int64)
+    def __init__(
+        self, stack: contextlib.ExitStack, path: Path, vocab_size: int, before: Sequence[int], after: Sequence[int],
+        find_starts: FindStarts | None,
+    ) -> None:  # fmt: skip
+        self._dtype, self._find_starts = "<u2" if vocab_size <= 1 << 16 else "<u4", find_starts
+        self._after, self._between = (np.array(ids, dtype=self._dtype) for ids in (after, [*after, *before]))
+        self._paths = [path] if find_starts is None else [path, path.with_name(f"{path.name}.starts")]
+        self._files = [stack.enter_context(_part(one).open("wb")) for one in self._paths]
+        self._counts = np.zeros(vocab_size, dtype=np.int64)
         self._starts = DocumentStarts()  # of the rows that had ids
         self._n_ids = self._n_documents = self._n_sentences = self._n_empty = 0
 
@@ -170,31 +145,28 @@ class _Writer:
             return
         ids = rows["ids"].flatten().to_numpy(zero_copy_only=False)
         self._count(ids)
-        lengths, find, between = lengths[lengths > 0].astype(np.int64), self._frame.find_starts, self._frame.between
+        lengths, find, between = lengths[lengths > 0].astype(np.int64), self._find_starts, self._between
         opens = self._starts.of(rows)
         self._n_documents += int(opens.sum())
         self._n_sentences += rows.num_rows
         at = np.concatenate(([0], np.cumsum(lengths)[:-1]))[opens]
-        columns = [_insert(ids.astype(self._frame.dtype), at, between)]
+        columns = [_insert(ids.astype(self._dtype), at, between)]
         if find is not None:
             columns.append(_insert(find(ids, lengths), at, np.ones(len(between), dtype=np.bool_)))
         self._write(columns)
 
     def finish(self) -> Stream:
-        """Close the last document."""
+        """Close the last document, and let the files appear."""
         if self._n_documents:
-            after = self._frame.after
-            self._write([after, np.ones(len(after), dtype=np.bool_)][: len(self._files)])
+            self._write([self._after, np.ones(len(self._after), dtype=np.bool_)][: len(self._files)])
+        for file, path in zip(self._files, self._paths, strict=True):
+            file.close()
+            os.replace(_part(path), path)  # noqa: PTH105
         return Stream(
-            path=self._paths[0],
-            dtype=self._frame.dtype,
-            n_ids=self._n_ids,
-            n_documents=self._n_documents,
-            n_sentences=self._n_sentences,
-            n_empty=self._n_empty,
-            counts=self._counts,
+            path=self._paths[0], dtype=self._dtype, n_ids=self._n_ids, n_documents=self._n_documents,
+            n_sentences=self._n_sentences, n_empty=self._n_empty, counts=self._counts,
             starts_path=None if len(self._paths) == 1 else self._paths[1],
-        )
+        )  # fmt: skip
 
     def _count(self, ids: npt.NDArray[np.unsignedinteger]) -> None:
         counts = np.bincount(ids, minlength=len(self._counts))
@@ -208,10 +180,14 @@ class _Writer:
         self._counts += counts
 
     def _write(self, columns: Sequence[npt.NDArray[Any]]) -> None:
-        unopened = len(self._frame.after) if self._n_ids == 0 else 0  # nothing ends before the first document
+        unopened = len(self._after) if self._n_ids == 0 else 0  # nothing ends before the first document
         for file, column in zip(self._files, columns, strict=True):
             file.write(column[unopened:].tobytes())
         self._n_ids += len(columns[0]) - unopened
+
+
+def _part(path: Path) -> Path:
+    return path.with_name(f"{path.name}.part")
 
 
 def _insert(values: npt.NDArray[T], at: npt.NDArray[np.int64], between: npt.NDArray[T]) -> npt.NDArray[T]:

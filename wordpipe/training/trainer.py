@@ -12,16 +12,17 @@ from typing import Any, Generic, Protocol, TypeVar
 import torch
 from torch import Tensor
 
+from wordpipe.artifacts.checkpoints import Checkpoints
 from wordpipe.errors import ConfigError, PeerError
 from wordpipe.runtime import StopFlag, Stopped, torch_threads
 from wordpipe.training.checkpoint import (
     CheckpointClock,
     Snapshot,
-    StateDir,
     Tensors,
     as_now,
     diverged,
     other_conditions,
+    snapshot_files,
     threads_of_before,
 )
 from wordpipe.training.distributed import World
@@ -153,22 +154,11 @@ class Trainer(Generic[L]):
     """
 
     def __init__(
-        self,
-        learner: L,
-        plan: Plan,
-        execution: Execution,
-        *,
-        state: StateDir,
-        found: Snapshot | None = None,
-        begin: Snapshot | None = None,
-        world: World | None = None,
-        checkpoint_seconds: float = 60.0,
-        checkpoint_steps: int = 0,
-        unigram_entropy: float | None = None,
-        patience: int = 0,
-        warn: Callable[[str], None] | None = None,
-        tick: Callable[[int], None] | None = None,
-    ) -> None:
+        self, learner: L, plan: Plan, execution: Execution, *, state: Checkpoints, found: Snapshot | None = None,
+        begin: Snapshot | None = None, world: World | None = None, checkpoint_seconds: float = 60.0,
+        checkpoint_steps: int = 0, unigram_entropy: float | None = None, patience: int = 0,
+        warn: Callable[[str], None] | None = None, tick: Callable[[int], None] | None = None,
+    ) -> None:  # fmt: skip
         self.learner, self.plan, self.execution = learner, plan, execution
         self.world = world or World(execution.device)
         self.step = self.positions = self.cut = 0
@@ -244,7 +234,7 @@ class Trainer(Generic[L]):
                 self._signum = self._flag.signum
             if self.world.leads and (self.step == self._end or self._signum is not None or self._clock.due(self.step)):
                 self._refuse_divergence()
-                self._state.save(self.snapshot())
+                self._state.save(self.step, snapshot_files(self.snapshot()))
                 self._clock.made()
             if self._signum is not None:
                 self.world.agree(self._signum)  # the first process has saved
@@ -337,12 +327,9 @@ class Trainer(Generic[L]):
         """Go on from a finished training, whose learning rate had come to its end."""
         if begin.step >= self.plan.steps:
             raise ConfigError(
-                "the model has been trained for that long already",
-                where="steps",
-                got=self.plan.steps,
-                expected=f"more than the {begin.step:,} it has",
-                hint=f"give --steps with more than {begin.step}",
-            )
+                "the model has been trained for that long already", where="steps", got=self.plan.steps,
+                expected=f"more than the {begin.step:,} it has", hint=f"give --steps with more than {begin.step}",
+            )  # fmt: skip
         self._continue(begin)
         self.extended_from = begin.step
         as_longer = all(row.lr == self.plan.lr_at(row.step - 1) for row in self.history)

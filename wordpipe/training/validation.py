@@ -58,10 +58,6 @@ class Validation:
         self._counts_once = n_positions is None
         self.n_positions = len(self._index) * blocks.seq_len
 
-    def loss(self, model: LanguageModel, loss_sum: LossSum) -> float:
-        """Mean loss per target, in nats; its exponential is the perplexity."""
-        return self.total(model, loss_sum).loss
-
     @torch.no_grad()
     def total(self, model: LanguageModel, loss_sum: LossSum) -> Total:
         """The loss of all targets, without label smoothing and dropout. Logits are never kept."""

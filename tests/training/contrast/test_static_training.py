@@ -9,9 +9,10 @@ import pytest
 import torch
 
 from tests.training.contrast.pair_texts import Document, made_text
+from wordpipe.artifacts.checkpoints import Checkpoints
 from wordpipe.errors import DivergedError
 from wordpipe.runtime import StopFlag, Stopped
-from wordpipe.training.checkpoint import Snapshot, StateDir
+from wordpipe.training.checkpoint import Snapshot, load_snapshot
 from wordpipe.training.contrast.pairs import Pairs, PairText
 from wordpipe.training.contrast.settings import ContrastiveSettings
 from wordpipe.training.contrast.static import StaticLearner
@@ -49,11 +50,11 @@ def training(
     if table is None:
         table = np.random.default_rng(0).standard_normal((VOCAB, 8)).astype(np.float32)
     valid = Pairs(text, settings, split="valid", batch_size=settings.valid_pairs)
-    pairs, threads, state = Pairs(text, settings), settings.threads, StateDir(folder / "state", "run")
+    pairs, threads, state = Pairs(text, settings), settings.threads, Checkpoints(folder / "state", "run")
     learner = StaticLearner(pairs, table, settings, threads=threads, held_out=valid)
     execution = Execution(torch.device("cpu"), torch.float32, threads, compiled=False, bitwise=True)
     return Trainer(
-        learner, encoder_plan(settings, pairs.n_pairs), execution, state=state, found=found or state.restore(),
+        learner, encoder_plan(settings, pairs.n_pairs), execution, state=state, found=found or state.restore(load_snapshot),
         checkpoint_steps=settings.checkpoint_steps,
     )  # fmt: skip
 

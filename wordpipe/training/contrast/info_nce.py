@@ -17,13 +17,9 @@ __all__ = ["false_negatives", "info_nce", "nearest_share", "relational_loss"]
 
 
 def info_nce(
-    first_BD: Tensor,
-    second_BD: Tensor,
-    *,
-    temperature: float,
-    same_BB: Tensor | None = None,
+    first_BD: Tensor, second_BD: Tensor, *, temperature: float, same_BB: Tensor | None = None,
     max_similarity: float = 1.0,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """The mean loss of B pairs, in nats.
 
     Args:

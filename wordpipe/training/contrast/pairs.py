@@ -1,4 +1,7 @@
-"""The text that pairs are cut from, on disk: ids of all rows one after the other, and where rows and documents begin.
+"""Pairs of texts, as a pure function of (seed, step), and the text on disk that they are cut from.
+
+Every sentence is the beginning of one pair in each pass over the text, in a new order each time; there is no iterator whose
+state would have to be saved. On the disk are ids of all rows one after the other, and where they begin:
 
     rows.i32, rows.i64       ids of all rows, and where each row begins (R + 1)
     titles.i32, titles.i64   ids of all titles, and where each document's begins (N + 1), where there are titles
@@ -24,12 +27,17 @@ from wordpipe.model.seeds import seed_of
 from wordpipe.tokens.ragged import offsets_of
 from wordpipe.training.contrast.pair_kernels import LEAST_CROP, copy_pieces, hash_texts, plan_pairs
 from wordpipe.training.contrast.settings import KINDS, ContrastiveSettings, PairKind
-from wordpipe.training.sequences import permute
+from wordpipe.training.sequences import shuffled
 
 __all__ = [
     "SPLITS", "FilePairs", "PairBatch", "PairText", "Pairs", "Ragged", "RaggedFile", "held_out_pairs", "rows_of",
     "write_pair_text", "write_ragged",
 ]  # fmt: skip
+
+SPLITS = ("train", "valid", "test")
+
+Int64s = npt.NDArray[np.int64]
+_MOST_LEFT_OUT = 0.5  # of the negatives
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +74,6 @@ class PairBatch:
     second: Ragged
     document: npt.NDArray[np.int64]
     kind: npt.NDArray[np.int8]
-
-
-SPLITS = ("train", "valid", "test")
-
-Int64s = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,13 +114,9 @@ class PairText:
 
 
 def write_pair_text(
-    batches: Iterable[pa.RecordBatch],
-    folder: Path,
-    *,
-    vocab_size: int,
-    column: Literal["ids", "word_ids"] = "ids",
+    batches: Iterable[pa.RecordBatch], folder: Path, *, vocab_size: int, column: Literal["ids", "word_ids"] = "ids",
     titles: Iterable[pa.RecordBatch] | None = None,
-) -> PairText:
+) -> PairText:  # fmt: skip
     """Write rows of tokens to `folder`, in one pass.
 
     Args:
@@ -221,10 +220,6 @@ def rows_of(documents: Int64s, chosen: npt.NDArray[np.bool_]) -> Int64s:
     return np.flatnonzero(np.repeat(chosen, np.diff(documents)))
 
 
-_NOTHING = RaggedFile(np.zeros(0, np.int32), np.zeros(0, np.int64))
-_MOST_LEFT_OUT = 0.5  # of the negatives
-
-
 @dataclass(frozen=True, slots=True)
 class FilePairs:
     """Pairs that the user gave.
@@ -273,14 +268,9 @@ class Pairs:
     """
 
     def __init__(
-        self,
-        text: PairText,
-        settings: ContrastiveSettings,
-        *,
-        split: str = "train",
-        given: FilePairs | None = None,
+        self, text: PairText, settings: ContrastiveSettings, *, split: str = "train", given: FilePairs | None = None,
         batch_size: int | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         chosen = text.splits == SPLITS.index(split)
         self._rows = rows_of(text.documents, chosen)
         if not len(self._rows):
@@ -298,14 +288,14 @@ class Pairs:
     def batch(self, step: int) -> PairBatch:
         """The pairs of a step, counted from 0."""
         numbers = np.arange(step * self._batch_size, (step + 1) * self._batch_size, dtype=np.int64)
-        rows = self._rows[_shuffled(numbers, self.n_pairs, self._seed, "order")]
+        rows = self._rows[shuffled(numbers, self.n_pairs, self._seed, "order")]
         pieces = np.empty((2, len(rows), 3), np.int64)
-        kinds = np.empty(len(rows), np.int8)
-        text, titles = self._text, self._text.titles or _NOTHING
-        file_numbers, texts = np.zeros(len(rows), np.int64), _NOTHING
+        kinds, nothing = np.empty(len(rows), np.int8), RaggedFile(np.zeros(0, np.int32), np.zeros(0, np.int64))
+        text, titles = self._text, self._text.titles or nothing
+        file_numbers, texts = np.zeros(len(rows), np.int64), nothing
         if self._given is not None:
             usable, texts = self._given.usable, self._given.texts
-            file_numbers = usable[_shuffled(numbers, len(usable), self._seed, "file")]
+            file_numbers = usable[shuffled(numbers, len(usable), self._seed, "file")]
         plan_pairs(
             rows, numbers, np.uint64(self._seed), self._bounds(), read_only(text.rows.offsets), self._document_of_row,
             text.documents, read_only(titles.offsets), read_only(texts.offsets), file_numbers, self._settings.max_words,
@@ -334,16 +324,6 @@ class Pairs:
         bounds = np.cumsum(shares / shares.sum())
         bounds[np.flatnonzero(shares)[-1] :] = 1.0  # never beyond the last kind by rounding
         return bounds
-
-
-def _shuffled(numbers: Int64s, n: int, seed: int, purpose: str) -> Int64s:
-    """Each pass over 0 … n-1 in an order of its own."""
-    passes, places = numbers // n, numbers % n
-    out = np.empty_like(numbers)
-    for number in np.unique(passes):
-        here = passes == number
-        out[here] = permute(places[here], n, seed_of(seed, purpose, int(number)))
-    return out
 
 
 def _counts(
@@ -411,8 +391,7 @@ def held_out_pairs(settings: ContrastiveSettings, text: PairText) -> Pairs | Non
     Sentences of one document are no negatives of each other, so that a single document would ask nothing at all. A sentence
     and itself, as in dropout pairs, would be known again by any encoder.
     """
-    filled = np.diff(text.documents)[text.splits == 1] > 0
-    if filled.sum() < 4:  # documents
+    if (np.diff(text.documents)[text.splits == 1] > 0).sum() < 4:  # documents
         return None
     neighbours = settings.model_copy(
         update=dict.fromkeys(("pair_dropout", "pair_crop", "pair_title", "pair_deletion", "pair_file", "pairs"))

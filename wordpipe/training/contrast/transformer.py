@@ -16,13 +16,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from wordpipe.artifacts.checkpoints import Checkpoints
 from wordpipe.errors import ArtifactError, InputError
 from wordpipe.model.config import EMBEDDING_STD
 from wordpipe.model.language_model import LanguageModel
 from wordpipe.model.packed import Packed, pack
 from wordpipe.model.seeds import seed_of
 from wordpipe.model.vectors import orthonormal
-from wordpipe.training.checkpoint import StateDir
+from wordpipe.training.checkpoint import load_snapshot
 from wordpipe.training.contrast.info_nce import false_negatives, info_nce, nearest_share, relational_loss
 from wordpipe.training.contrast.pairs import PairBatch, Pairs, Ragged
 from wordpipe.training.contrast.settings import ContrastiveSettings, steps_of
@@ -143,14 +144,12 @@ class Teacher:
     """Another encoder, and how much its judgement counts.
 
     Attributes:
-        vectors: gives unit vectors (S, E) float32 of S texts.
-        text_of: gives the text that a row of ids stands for.
+        vectors: gives unit vectors (S, E) float32 of S texts that are rows of ids.
         weight: of its loss.
         temperature: of its softmax.
     """
 
-    vectors: Callable[[Sequence[str]], npt.NDArray[np.float32]]
-    text_of: Callable[[Sequence[Sequence[int]]], list[str]]
+    vectors: Callable[[Sequence[Sequence[int]]], npt.NDArray[np.float32]]
     weight: float
     temperature: float
 
@@ -263,8 +262,7 @@ class ContrastLearner(ModelLearner):
         if teacher is None:
             return loss
         # against the teacher each side of the pairs by itself: a partner that is the same text teaches nothing
-        texts = teacher.text_of([*_lists(batch.first), *_lists(batch.second)])
-        theirs_SE = torch.from_numpy(teacher.vectors(texts)).to(first_BD.device)
+        theirs_SE = torch.from_numpy(teacher.vectors(_lists(joined(batch.first, batch.second)))).to(first_BD.device)
         sides = zip((first_BD, second_BD), theirs_SE.chunk(2), strict=True)
         taught = sum((relational_loss(mine, theirs, teacher.temperature) for mine, theirs in sides), torch.zeros(()))
         return loss + teacher.weight * (taught / 2)
@@ -275,19 +273,10 @@ def _lists(texts: Ragged) -> list[list[int]]:
 
 
 def assemble_encoder(
-    settings: ContrastiveSettings,
-    model: LanguageModel,
-    pairs: Pairs,
-    *,
-    special: SpecialIds,
-    weights: npt.NDArray[np.float32] | None,
-    held_out: Pairs | None = None,
-    teacher: Teacher | None = None,
-    state_dir: Path,
-    run_key: str,
-    seed: int | None = None,
-    tick: Callable[[int], None] | None = None,
-) -> Trainer[ContrastLearner]:
+    settings: ContrastiveSettings, model: LanguageModel, pairs: Pairs, *, special: SpecialIds,
+    weights: npt.NDArray[np.float32] | None, held_out: Pairs | None = None, teacher: Teacher | None = None,
+    state_dir: Path, run_key: str, seed: int | None = None, tick: Callable[[int], None] | None = None,
+) -> Trainer[ContrastLearner]:  # fmt: skip
     """A training that is ready to run, resumed if `state_dir` holds its checkpoints.
 
     Args:
@@ -323,9 +312,9 @@ def assemble_encoder(
         optimiser=_optimiser(model, settings), clip=settings.clip, teacher=teacher,
         held_out=None if held_out is None else held_out.batch(0),
     )  # fmt: skip
-    state = StateDir(state_dir, run_key)
+    state = Checkpoints(state_dir, run_key)
     return Trainer(
-        learner, encoder_plan(settings, pairs.n_pairs), execution, state=state, found=state.restore(),
+        learner, encoder_plan(settings, pairs.n_pairs), execution, state=state, found=state.restore(load_snapshot),
         checkpoint_seconds=settings.checkpoint_seconds, checkpoint_steps=settings.checkpoint_steps, tick=tick,
     )  # fmt: skip
 
