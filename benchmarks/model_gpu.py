@@ -132,7 +132,7 @@ def speeds(bench: ModelBench, shapes: list[Shape], device: str) -> Iterator[dict
             yield {
                 "speed": shape.name, "way": way, "tokens_per_s": round(rate),
                 "share_of_serial_estimate": round(rate / shape.estimate, 3), "micro_batch": found["micro_batch"],
-                "share_of_this_card": found["reachable"], "peak_gpu_gb": round(found["peak_gpu_bytes"] / 1e9, 1),
+                "peak_gpu_gb": round(found["peak_gpu_bytes"] / 1e9, 1),
                 "parameters": found["parameters"],
             }  # fmt: skip
 

@@ -25,7 +25,7 @@ LOADED = (
     "faiss", "pyarrow.parquet", "wordpipe.cli.stage", "wordpipe.model.numpy_model",
     "wordpipe.sentences.transformer_encoder", "wordpipe.stages.embed", "wordpipe.stages.index", "wordpipe.stages.ingest",
     "wordpipe.stages.mixing_weight", "wordpipe.stages.pretrain", "wordpipe.stages.tokenize", "wordpipe.stages.word2vec",
-    "wordpipe.training.assemble", "wordpipe.words.native.training", "tests.first_kernel",
+    "wordpipe.training.learner", "wordpipe.words.native.training", "tests.first_kernel",
 )  # fmt: skip
 """What the server imports before its first child, unless the child says what it needs."""
 

@@ -50,9 +50,15 @@ OPTIONS: dict[str, dict[str, Removed]] = {
         "phrase_threshold": Removed("words are no longer joined into phrases", was=100.0),
         "device": Removed("word vectors are trained on the CPU"),
     },
-    "train mlm": {},
-    "train clm": {},
-    "train contrastive": {},
+    "train mlm": {"verify_resume": Removed("the tests prove it; a training on a CPU always resumes exactly")},
+    "train clm": {"verify_resume": Removed("the tests prove it; a training on a CPU always resumes exactly")},
+    "train contrastive": {
+        "objective": Removed("train on pairs; the nearest to it is pair_deletion = 1", was="contrast"),
+        "denoise_rate": Removed("pairs of deleted texts have deletion_rate", was=0.6),
+        "queue": Removed("give a larger --batch-size, whose texts are all negatives", was=0),
+        "mlm_weight": Removed("train the model longer by train mlm first, or with a lower --lr here", was=0.0),
+        "mask_rate": Removed("it belonged to mlm_weight; train mlm has its own --mask-rate", was=0.3),
+    },
     "embed": {},
     "index": {
         "rabitq_bits": Removed("indexes of rabitq codes are built no more; use --type ivf-pq", was=1),

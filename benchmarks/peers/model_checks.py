@@ -12,9 +12,8 @@ import torch
 from peers.model_ours import SETTINGS, special_of, training
 from wordpipe.model.initialise import new_model
 from wordpipe.runtime import StopFlag, Stopped
-from wordpipe.training.loop import Training
 from wordpipe.training.plan import model_config
-from wordpipe.training.step import Step
+from wordpipe.training.trainer import Step, Trainer
 
 Line = dict[str, Any]
 
@@ -27,7 +26,7 @@ def text(n: int, n_tokens: int, seed: int) -> np.ndarray:
     return (7 + np.cumsum(random.integers(1, 3, n)) % (n_tokens - 7)).astype("<u2")
 
 
-def run(part: Training, stop_at: int | None = None) -> list[Step]:
+def run(part: Trainer[Any], stop_at: int | None = None) -> list[Step]:
     """Train to the end, or stop after the report at `stop_at`; the reports."""
     flag, reports = StopFlag(), []
     try:
@@ -40,7 +39,7 @@ def run(part: Training, stop_at: int | None = None) -> list[Step]:
     return reports
 
 
-def small_training(kind: str, values: dict[str, Any], folder: str) -> Training:
+def small_training(kind: str, values: dict[str, Any], folder: str) -> Trainer[Any]:
     """A training on made-up ids, with held-out ones."""
     ids, held_out = text(20_000, N_TOKENS, 0), text(4096, N_TOKENS, 1)
     return training(kind, values, folder, ids, n_tokens=N_TOKENS, held_out=held_out)
@@ -70,7 +69,7 @@ def check_resume(base: dict[str, Any], steps: int) -> Iterator[Line]:
                 run(half, stop_at=steps // 2)
                 again = make(f"{folder}/halves")
                 losses.append(run(again)[-1].loss)
-            pairs = list(zip(whole.model.parameters(), again.model.parameters(), strict=True))
+            pairs = list(zip(whole.learner.model.parameters(), again.learner.model.parameters(), strict=True))
             same = all(torch.equal(a, b) for a, b in pairs)
             farthest = max(float((a - b).detach().abs().max()) for a, b in pairs)
             loss_gap = abs(losses[0] - losses[1])

@@ -9,12 +9,12 @@ import torch
 from wordpipe.model.formats.folder import save_hf
 from wordpipe.model.initialise import new_model
 from wordpipe.runtime import StopFlag, peak_memory_bytes
-from wordpipe.training.assemble import assemble
-from wordpipe.training.execution import make_execution
-from wordpipe.training.loop import Training
+from wordpipe.training.learner import LanguageLearner, assemble
+from wordpipe.training.objectives import Task as Training
 from wordpipe.training.plan import SpecialIds, model_config
+from wordpipe.training.precision import make_execution
 from wordpipe.training.settings import CausalSettings, MaskedSettings
-from wordpipe.training.tasks import make_task
+from wordpipe.training.trainer import Trainer
 
 Task = dict[str, Any]
 Found = dict[str, Any]
@@ -27,7 +27,7 @@ SPECIAL_IDS = {token: number for number, token in enumerate(ROLES.values())}  # 
 def training(
     kind: str, values: dict[str, Any], folder: str | Path, ids: np.ndarray, *, n_tokens: int,
     special: dict[str, int] = SPECIAL_IDS, held_out: np.ndarray | None = None, recorder: "Recorder | None" = None,
-) -> Training:  # fmt: skip
+) -> Trainer[LanguageLearner]:  # fmt: skip
     """A training of `wordpipe train mlm` or `clm` on ids.
 
     Args:
@@ -42,7 +42,7 @@ def training(
     """
     settings = SETTINGS[kind].make(values)
     known = special_of(special)
-    task = make_task(settings, n_tokens=n_tokens, special=known)
+    task = Training(settings, n_tokens=n_tokens, special=known)
     execution = make_execution(settings)
     config = model_config(settings, task.architecture, n_tokens=n_tokens, special=known)
     model = new_model(config, settings.seed)
@@ -116,8 +116,9 @@ def ours(task: Task) -> Found:
         recorder.finish(len(reports))
     return {
         "token_seconds": [1 / step.tokens_per_s for step in reports], "losses": [step.loss for step in reports],
-        "rates": [step.lr for step in reports], "reachable": reports[-1].reachable, "micro_batch": part.plan.micro_batch,
-        "parameters": sum(weight.numel() for weight in part.model.parameters()), "peak_memory_bytes": peak_memory_bytes(),
+        "rates": [step.lr for step in reports], "micro_batch": part.learner.micro_batch,
+        "parameters": sum(weight.numel() for weight in part.learner.model.parameters()),
+        "peak_memory_bytes": peak_memory_bytes(),
         "peak_gpu_bytes": torch.cuda.max_memory_allocated() if torch.cuda.is_available() else 0,
     }  # fmt: skip
 

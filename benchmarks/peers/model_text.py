@@ -15,10 +15,10 @@ from tokenizers import Tokenizer
 
 from wordpipe.artifacts.reader import Artifact
 from wordpipe.artifacts.tables import read_batches
-from wordpipe.training.blocks import block_order
-from wordpipe.training.execution import make_execution
+from wordpipe.training.precision import make_execution
+from wordpipe.training.sequences import block_order
 from wordpipe.training.settings import MaskedSettings
-from wordpipe.training.stream import write_streams
+from wordpipe.training.token_stream import write_streams
 
 Task = dict[str, Any]
 Found = dict[str, Any]

@@ -217,7 +217,7 @@ def test_an_artifact_is_no_source_of_text(fails):
         (("tokenize", "run/corpus"), ("--output",)),
         (("ingest", "x.txt", "-o", "out", "--valid", "0.6", "--test", "0.6"), ("valid", "test")),
         (("train", "mlm", "run/tokens", "-o", "out", "--steps", "1", "--epochs", "1"), ("steps", "epochs")),
-        (("train", "mlm", "run/tokens", "-o", "out", "--n-heads", "7"), ("n_heads",)),
+        (("train", "mlm", "run/tokens", "-o", "out", "--dim", "7"), ("n_heads",)),
         (("embed", "run/words", "run/corpus", "-o", "out", "--pooling", "cls"), ("cls", "sif")),
         (("query", "run/words", "bridge", "-k", "0"), ("-k",)),
         (("query", "run/words", "bridge", "-"), ("query",)),

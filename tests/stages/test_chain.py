@@ -282,8 +282,8 @@ def test_equal_documents_are_not_merged(tmp_path):
 
 
 def test_flags_win_over_a_file_also_where_two_cannot_stand_together(built, tmp_path, cli):
-    (tmp_path / "x.toml").write_text("epochs = 3.0\npreset = 'tiny'\n")
-    small = [part for name, value in TINY.items() for part in (f"--{name.replace('_', '-')}", value)]
+    small = "".join(f"{name} = {json.dumps(value)}\n" for name, value in TINY.items())
+    (tmp_path / "x.toml").write_text(f"epochs = 3.0\npreset = 'tiny'\n{small}")
     args = (
         "train",
         "mlm",
@@ -294,7 +294,6 @@ def test_flags_win_over_a_file_also_where_two_cannot_stand_together(built, tmp_p
         tmp_path / "x.toml",
         "--steps",
         2,
-        *small,
     )
     result = cli(*args, "--json")
     assert result.code == 0, result.err

@@ -26,7 +26,7 @@ FEW = {"steps": 3, "batch_size": 8, "threads": 1, "valid_pairs": 8}
 STATIC = FEW | {"lexical_dim": 16}
 FLAGS = {
     "transformer": ["--encoder", "transformer", "--preset", "tiny", "--device", "cpu", "--batch-size", "4"],
-    "static": ["--lexical-dim", "16", "--batch-size", "8"],
+    "static": ["--batch-size", "8"],
 }
 TEXTS = ["Bees find their way by the sun.", "A kettle boils water.", "water"]
 
@@ -70,8 +70,7 @@ def test_a_transformer_gives_the_same_vectors_in_sentence_transformers(transform
     from tests.training.contrast.encoders import ragged
     from wordpipe.model.formats.folder import load_hf
     from wordpipe.tokens.formats.reading import open_tokenizer
-    from wordpipe.training.contrast.sequences import Framing
-    from wordpipe.training.contrast.vectors import text_vectors
+    from wordpipe.training.contrast.transformer import Framing, text_vectors
 
     theirs = SentenceTransformer(str(transformer), device="cpu").encode(TEXTS)
     import torch
@@ -118,7 +117,7 @@ def test_what_an_encoder_says_of_itself(transformer, static):
 def test_it_goes_on_from_a_masked_model_with_all_that_it_can_learn_from(built, static, tmp_path):
     made, said = trained(
         built, tmp_path / "model",
-        **TRANSFORMER | {"init": built / "model", "teacher": built / "words", "mlm_weight": 0.1, "queue": 8},
+        **TRANSFORMER | {"init": built / "model", "teacher": built / "words"},
     )  # fmt: skip
     assert made.counts["parameters"] > 0
     assert said.about("encoder of 1 layers, width 32")
@@ -143,15 +142,6 @@ def test_pooling_and_weights_are_those_of_the_encoder_that_goes_on(built, transf
     for name in ("mean", "still"):
         assert facts(tmp_path / name)["pooling"] == "mean"
         assert not (tmp_path / name / "word_weights.safetensors").exists()
-
-
-def test_denoising_leaves_an_encoder_without_its_decoder(built, tmp_path):
-    trained(
-        built, tmp_path / "model", **TRANSFORMER | {"init": built / "model", "objective": "denoise", "pooling": "mean"}
-    )
-    names = load_file(tmp_path / "model" / "model.safetensors").keys()
-    assert names == load_file(built / "model" / "model.safetensors").keys()
-    assert not (tmp_path / "model" / "word_weights.safetensors").exists()
 
 
 def test_a_transformer_can_begin_as_a_static_encoder_of_tokens(built, tmp_path):
@@ -205,8 +195,10 @@ def test_titles_come_from_the_corpus_and_are_missed_where_it_is_gone(chain, tmp_
 def test_killed_trainings_go_on_to_the_same_bytes(encoder, built, tmp_path):
     command = [
         sys.executable, "-m", "wordpipe", "train", "contrastive", str(built / "tokens"), "--steps", "3", "--threads", "1",
-        "--checkpoint-steps", "1", "--valid-pairs", "4", *FLAGS[encoder],
+        "--config", str(tmp_path / "few.toml"), *FLAGS[encoder],
     ]  # fmt: skip
+    more = {"static": "lexical_dim = 16\n", "transformer": ""}[encoder]
+    (tmp_path / "few.toml").write_text(f"checkpoint_steps = 1\nvalid_pairs = 4\n{more}")
 
     def run(name, **env):
         return subprocess.run([*command, "-o", str(tmp_path / name)], capture_output=True, text=True, check=False,
@@ -227,7 +219,6 @@ def test_killed_trainings_go_on_to_the_same_bytes(encoder, built, tmp_path):
     [
         (TRANSFORMER | {"words": "words"}, ConfigError, "words cannot be chosen for encoder = transformer"),
         (STATIC | {"dropout": 0.2}, ConfigError, "dropout cannot be chosen for encoder = static"),
-        (TRANSFORMER | {"objective": "denoise", "queue": 5}, ConfigError, "it compares no texts"),
         (TRANSFORMER | {"teacher_weight": 2.0}, ConfigError, "mean nothing without a teacher"),
         (TRANSFORMER | {"init": "model", "preset": "tiny"}, ConfigError, "has its own size"),
         (TRANSFORMER | {"init_embeddings": "words"}, ArtifactError, "of words, not of tokens"),

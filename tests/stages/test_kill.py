@@ -16,8 +16,6 @@ import wordpipe
 from tests.conftest import TINY
 from wordpipe.artifacts.reader import Artifact
 
-TINY_FLAGS = [part for name, value in TINY.items() for part in (f"--{name.replace('_', '-')}", str(value))]
-
 COMMANDS = {
     "corpus": ["ingest", "{text}", "--documents", "block", "--first-line-title", "--valid", "0.1"],
     "tokens": ["tokenize", "{built}/corpus", "--vocab-size", "1000"],
@@ -34,7 +32,7 @@ COMMANDS = {
         "--threads",
         "1",
     ],
-    "model": ["train", "mlm", "{built}/tokens", "--steps", "4", *TINY_FLAGS],
+    "model": ["train", "mlm", "{built}/tokens", "--steps", "4", "--config", "{tmp_path}/tiny.toml"],
     "sentences": [
         "embed",
         "{built}/model",
@@ -52,8 +50,12 @@ COMMANDS = {
 
 @pytest.fixture
 def command(built, handbook, tmp_path):
-    def make(kind: str) -> list[str]:
-        args = [part.format(built=built, text=handbook) for part in COMMANDS[kind]]
+    def make(kind: str, **more: int) -> list[str]:
+        values = TINY | more
+        (tmp_path / "tiny.toml").write_text(
+            "".join(f"{name} = {json.dumps(value)}\n" for name, value in values.items())
+        )
+        args = [part.format(built=built, text=handbook, tmp_path=tmp_path) for part in COMMANDS[kind]]
         return [*args, "-o", str(tmp_path / kind)]
 
     return make
@@ -93,7 +95,7 @@ def test_killed_before_publishing(kind, older, command, run, built, tmp_path):
 
 
 def test_killed_training_goes_on_from_its_checkpoint(command, run, built, tmp_path):
-    args = [*command("model"), "--checkpoint-steps", "1"]
+    args = command("model", checkpoint_steps=1)
     for nth in (1, 2):  # twice in a row
         killed = run(args, WORDPIPE_FAILPOINT=f"checkpoint.after_pointer:kill:{nth}")
         assert killed.returncode == -signal.SIGKILL, killed.stderr
@@ -133,7 +135,7 @@ def test_a_damaged_checkpoint_of_words_is_named_and_not_used(command, run, built
 
 
 def test_fresh_starts_over(command, run, built, tmp_path):
-    args = [*command("model"), "--checkpoint-steps", "1"]
+    args = command("model", checkpoint_steps=1)
     run(args, WORDPIPE_FAILPOINT="checkpoint.after_pointer:kill:2")
     again = run([*args, "--fresh"])
     assert again.returncode == 0
@@ -142,7 +144,7 @@ def test_fresh_starts_over(command, run, built, tmp_path):
 
 
 def test_a_damaged_checkpoint_is_named_and_the_one_before_is_used(command, run, built, tmp_path):
-    args = [*command("model"), "--checkpoint-steps", "1"]
+    args = command("model", checkpoint_steps=1)
     run(args, WORDPIPE_FAILPOINT="checkpoint.after_pointer:kill:3")
     newest = max((tmp_path / ".model.partial").glob("step-*"))
     with (newest / "model.safetensors").open("r+b") as file:
@@ -156,7 +158,7 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_is_used(command, run, 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_stop_signal_saves_and_dies_by_the_signal(number, command, nursery, tmp_path):
-    args = [*command("model"), "--report-every", "1"]
+    args = command("model", report_every=1)
     args[args.index("--steps") + 1] = "100000"
     child = nursery.command(*args)
     child.wait_until(lambda: "] training" in child.err.read_text())  # before its first step nothing can be saved
@@ -175,7 +177,7 @@ def test_a_stop_signal_saves_the_words(command, nursery, tmp_path):
     code, err = child.signal(signal.SIGTERM), child.err.read_text()
     assert code == -signal.SIGTERM, err
     assert "stopped" in err
-    assert sorted(p.name for p in tmp_path.iterdir()) == [".words.lock", ".words.partial"]
+    assert sorted(p.name for p in tmp_path.glob(".*")) == [".words.lock", ".words.partial"]
     again = nursery.command(*args)
     again.wait_until(lambda: "continuing a stopped run at" in again.err.read_text())
 
@@ -187,14 +189,14 @@ def test_a_stop_signal_leaves_nothing_of_what_cannot_be_continued(command, nurse
     time.sleep(0.5)
     code = child.signal(signal.SIGTERM)
     assert code == -signal.SIGTERM, child.err.read_text()
-    assert [p.name for p in tmp_path.iterdir()] == [".words.lock"]
+    assert [p.name for p in tmp_path.iterdir() if p.suffix != ".toml"] == [".words.lock"]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", COMMANDS)
 @pytest.mark.parametrize("seed", range(4))
 def test_killed_at_any_moment(kind, seed, command, run, nursery, built, tmp_path):
-    args = command(kind) + (["--checkpoint-steps", "1"] if kind == "model" else [])
+    args = command(kind, checkpoint_steps=1)
     start = time.monotonic()
     assert run(args).returncode == 0
     whole = time.monotonic() - start

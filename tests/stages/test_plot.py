@@ -15,7 +15,7 @@ from wordpipe.report.curves import draw_curves
 from wordpipe.settings import Settings
 from wordpipe.stages.making import making
 from wordpipe.stages.plot import plot
-from wordpipe.training.step import Step
+from wordpipe.training.trainer import Step
 
 
 def made(path, log, kind="model"):

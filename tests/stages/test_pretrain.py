@@ -253,14 +253,6 @@ def test_words_and_spans_are_hidden(built, tmp_path, unit):
     assert made.metrics["loss"] > 0
 
 
-def test_resume_is_verified_on_the_users_own_text(built, tmp_path):
-    made, said = trained(built, tmp_path / "model", "clm", steps=8, verify_resume=True)
-    assert "6 steps in one go, and 3 + 3" in said.about("resume verified")
-    trained(built, tmp_path / "plain", "clm", steps=8)
-    assert same_weights(tmp_path / "model", tmp_path / "plain")
-    assert made.counts["steps"] == 8
-
-
 def test_a_pipeline_knows_when_the_model_it_starts_from_has_changed(built, finished, tmp_path):
     start = tmp_path / "start"
     start.mkdir()

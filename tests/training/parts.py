@@ -14,13 +14,13 @@ from wordpipe.artifacts.hashing import hash_bytes
 from wordpipe.errors import InputError
 from wordpipe.model.initialise import new_model
 from wordpipe.runtime import StopFlag, stop_signal
-from wordpipe.training.assemble import assemble
-from wordpipe.training.execution import make_execution
-from wordpipe.training.loop import Training
-from wordpipe.training.parallel import World, join_world
+from wordpipe.training.distributed import World, join_world
+from wordpipe.training.learner import LanguageLearner, assemble
+from wordpipe.training.objectives import Task
 from wordpipe.training.plan import SpecialIds, model_config
+from wordpipe.training.precision import make_execution
 from wordpipe.training.settings import CausalSettings, MaskedSettings, PretrainSettings
-from wordpipe.training.tasks import make_task
+from wordpipe.training.trainer import Trainer
 
 SPECIAL = SpecialIds(pad=0, unk=1, cls=2, sep=3, mask=4, bos=5, eos=6)
 N_TOKENS = 90
@@ -43,8 +43,8 @@ def text(n: int, seed: int = 0) -> np.ndarray:
 def training(
     settings: PretrainSettings, state_dir: Path, *, run_key: str = "a run", n: int = 2000, world: World | None = None,
     **others: Any,
-) -> Training:  # fmt: skip
-    task = make_task(settings, n_tokens=N_TOKENS, special=SPECIAL)
+) -> Trainer[LanguageLearner]:  # fmt: skip
+    task = Task(settings, n_tokens=N_TOKENS, special=SPECIAL)
     execution = make_execution(settings, world)
     model = new_model(model_config(settings, task.architecture, n_tokens=N_TOKENS, special=SPECIAL), settings.seed)
     return assemble(
@@ -53,11 +53,11 @@ def training(
     )  # fmt: skip
 
 
-def weights_hash(run: Training) -> str:
-    return hash_bytes(save({name: weight.detach().cpu() for name, weight in run.model.named_parameters()}))
+def weights_hash(run: Trainer[LanguageLearner]) -> str:
+    return hash_bytes(save({name: weight.detach().cpu() for name, weight in run.learner.model.named_parameters()}))
 
 
-def run_to_end(run: Training) -> str:
+def run_to_end(run: Trainer[LanguageLearner]) -> str:
     for _ in run.steps(StopFlag()):
         pass
     return weights_hash(run)

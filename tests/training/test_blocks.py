@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wordpipe.errors import InputError
-from wordpipe.training.blocks import Rows, block_order, causal_blocks, masked_blocks, spread
-from wordpipe.training.permutation import permute
+from wordpipe.training.sequences import Rows, block_order, causal_blocks, masked_blocks, permute, spread
 
 lengths = st.tuples(st.integers(1, 300), st.integers(3, 40))
 

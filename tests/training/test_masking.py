@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from tests.training.parts import run_to_end, settings_of, training
 from wordpipe.runtime import StopFlag, Stopped
-from wordpipe.training.blocks import Rows
 from wordpipe.training.masking import choose, span_lengths, span_units, take, word_numbers, word_units
 from wordpipe.training.objectives import RATE_STEPS, Masked
+from wordpipe.training.sequences import Rows
 
 SPECIAL = (0, 1, 2, 3, 4, 5, 6)
 UNITS = ["token", "word", "span"]

@@ -5,8 +5,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wordpipe.training import muon
-from wordpipe.training.muon import Muon, orthogonalise
+from wordpipe.training import optimisers
+from wordpipe.training.optimisers import Muon, orthogonalise
 
 SHAPES = [(24, 24), (40, 16), (16, 40), (24, 24), (1, 8), (40, 16)]
 SETTINGS = {"lr": 0.02, "weight_decay": 0.3, "momentum": 0.9}
@@ -40,7 +40,7 @@ def ours(weights, others=(), betas=(0.9, 0.99)):
 @pytest.fixture
 def exact(monkeypatch):
     """Both compute in float32: torch's own has bfloat16 written into it."""
-    monkeypatch.setattr(muon, "_product_dtype", lambda device: torch.float32)
+    monkeypatch.setattr(optimisers, "_product_dtype", lambda device: torch.float32)
     monkeypatch.setattr(torch.Tensor, "bfloat16", torch.Tensor.float)
 
 
@@ -58,7 +58,7 @@ def test_steps_are_those_of_torchs_muon():
 
 
 def test_in_bfloat16_steps_point_where_torchs_do(monkeypatch):
-    monkeypatch.setattr(muon, "_product_dtype", lambda device: torch.bfloat16)
+    monkeypatch.setattr(optimisers, "_product_dtype", lambda device: torch.bfloat16)
     mine, theirs, before = (weights_of(SHAPES, 2) for _ in range(3))
     give_gradients(mine, 0)
     give_gradients(theirs, 0)

@@ -6,11 +6,10 @@ import torch
 
 from tests.model.shapes import small_config
 from wordpipe.model.initialise import new_model
-from wordpipe.training.blocks import Rows
-from wordpipe.training.objectives import Causal, Masked, loss_sum
+from wordpipe.training.objectives import Causal, Masked, Task, loss_sum
 from wordpipe.training.plan import SpecialIds
+from wordpipe.training.sequences import Rows
 from wordpipe.training.settings import CausalSettings
-from wordpipe.training.tasks import make_task
 
 SPECIAL = (0, 1, 2, 3, 4, 5, 6)
 UNITS = ["token", "word", "span"]
@@ -111,10 +110,10 @@ def test_segments_reach_the_model_and_are_cut_with_the_batch():
 
 
 def test_one_token_that_begins_and_ends_is_a_target_once_between_documents():
-    both = make_task(CausalSettings.make({}), n_tokens=90, special=SpecialIds(bos=5, eos=5))
+    both = Task(CausalSettings.make({}), n_tokens=90, special=SpecialIds(bos=5, eos=5))
     assert (both.before, both.after) == ((), (5,))
     some = Rows(torch.tensor([[7, 8, 5, 9, 10]]), None)
     assert both.objective(torch.device("cpu")).targets(some, torch.Generator(), 0.0).weights.tolist() == [[1, 1, 1, 1]]
-    apart = make_task(CausalSettings.make({}), n_tokens=90, special=SpecialIds(bos=5, eos=6))
+    apart = Task(CausalSettings.make({}), n_tokens=90, special=SpecialIds(bos=5, eos=6))
     assert (apart.before, apart.after) == ((5,), (6,))
     assert apart.objective(torch.device("cpu")).targets(some, torch.Generator(), 0.0).weights.tolist() == [[1, 0, 1, 1]]

@@ -7,10 +7,9 @@ from safetensors.torch import load, save
 from tests.model.shapes import KINDS, kind_config, small_config
 from wordpipe.errors import ArtifactError
 from wordpipe.model.initialise import new_model
-from wordpipe.training.blocks import Rows
-from wordpipe.training.muon import Muon
 from wordpipe.training.objectives import Causal, Masked, loss_sum
-from wordpipe.training.optimisers import clip_gradients, load_optimiser, make_optimiser, optimiser_tensors
+from wordpipe.training.optimisers import Muon, clip_gradients, load_optimiser, make_optimiser, optimiser_tensors
+from wordpipe.training.sequences import Rows
 
 OPTIMISERS = ["muon", "adamw"]
 

@@ -9,8 +9,7 @@ from tests.training.parts import run_to_end, settings_of, training, weights_hash
 from wordpipe.errors import ConfigError, DivergedError
 from wordpipe.runtime import StopFlag
 from wordpipe.training import precision
-from wordpipe.training.execution import make_execution
-from wordpipe.training.precision import LossScaler, resolve_dtype
+from wordpipe.training.precision import LossScaler, make_execution, resolve_dtype
 
 CPU, CUDA, MPS = (torch.device(name) for name in ("cpu", "cuda", "mps"))
 
@@ -70,7 +69,7 @@ def test_the_scale_follows_the_overflows():
 def scaled(path, scale, **values):
     """A float32 training that scales its loss as one in float16 would."""
     run = training(settings_of("mlm", report_every=1, checkpoint_steps=2, dropout=0.1, **values), path)
-    run._gradient_step.scaler = run._gradient_step.scaler or LossScaler(scale=scale)
+    run.learner.scaler = run.learner.scaler or LossScaler(scale=scale)
     return run
 
 
@@ -82,7 +81,7 @@ def test_a_scale_changes_only_the_rounding(micro_batch, tmp_path):
     run_to_end(run)
     want = [step.loss for step in plain.history]
     assert [step.loss for step in run.history] == pytest.approx(want, rel=1e-5)
-    assert run.skipped == 0
+    assert run.learner.skipped == 0
 
 
 def test_a_step_whose_gradient_overflows_is_skipped_and_the_rest_resumes_exactly(tmp_path, monkeypatch):
@@ -90,20 +89,20 @@ def test_a_step_whose_gradient_overflows_is_skipped_and_the_rest_resumes_exactly
     whole = scaled(tmp_path / "whole", enough)
     before = weights_hash(whole)
     unchanged = [weights_hash(whole) == before for step in whole.steps(StopFlag()) if step.split == "train"]
-    assert 0 < whole.skipped < 12
-    assert unchanged == [True] * whole.skipped + [False] * (12 - whole.skipped)
+    assert 0 < whole.learner.skipped < 12
+    assert unchanged == [True] * whole.learner.skipped + [False] * (12 - whole.learner.skipped)
     assert all(math.isfinite(step.loss) for step in whole.history)
     first = scaled(tmp_path / "halves", enough)
     list(first.steps(StopFlag(), until=5))
-    monkeypatch.setattr("wordpipe.training.gradient_step.LossScaler", lambda: LossScaler(scale=1.0))
+    monkeypatch.setattr("wordpipe.training.learner.LossScaler", lambda **was: LossScaler(**({"scale": 1.0} | was)))
     again = make_float16(scaled(tmp_path / "halves", 1.0), first)
     assert run_to_end(again) == weights_hash(whole)
-    assert again.skipped == whole.skipped
+    assert again.learner.skipped == whole.learner.skipped
 
 
 def make_float16(run, before):
     """What `Training` does with the scaler of a checkpoint, where the numbers are float16."""
-    run._gradient_step.scaler = LossScaler()
+    run.learner.scaler = LossScaler()
     run._continue(before.snapshot())
     return run
 
@@ -111,11 +110,11 @@ def make_float16(run, before):
 def test_a_loss_that_overflows_at_any_scale_is_a_divergence(tmp_path):
     run = scaled(tmp_path, 4.0)
     with torch.no_grad():
-        run.model.embedding.fill_(math.nan)
+        run.learner.model.embedding.fill_(math.nan)
     with pytest.raises(DivergedError, match="no longer a number") as caught:
         run_to_end(run)
     assert caught.value.where == "step 3"  # 4, 2, 1
-    assert run.skipped == 3
+    assert run.learner.skipped == 3
 
 
 @pytest.mark.parametrize("kind", ["mlm", "clm"])

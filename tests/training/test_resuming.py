@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from wordpipe.training import resuming
-from wordpipe.training.resuming import CheckpointClock, diverged, other_conditions, threads_of_before
+from wordpipe.training import checkpoint
+from wordpipe.training.checkpoint import CheckpointClock, diverged, other_conditions, threads_of_before
 
 
 def test_checkpoints_are_due_by_steps_or_by_time(monkeypatch):
     now = [0.0]
-    monkeypatch.setattr(resuming.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(checkpoint.time, "monotonic", lambda: now[0])
     clock = CheckpointClock(60, 4)
     assert [step for step in range(1, 10) if clock.due(step)] == [4, 8]
     now[0] = 60.0
@@ -31,7 +31,7 @@ def test_only_what_has_changed_is_told():
 
 @pytest.mark.parametrize(("before", "expected"), [(2, 2), (4, 3)])
 def test_threads_that_the_machine_lacks_are_not_taken(monkeypatch, before, expected):
-    monkeypatch.setattr(resuming, "cpu_count", lambda: 3)
+    monkeypatch.setattr(checkpoint, "cpu_count", lambda: 3)
     set_to: list[int] = []
     monkeypatch.setattr(torch, "set_num_threads", set_to.append)
     assert threads_of_before(before, 3) == expected

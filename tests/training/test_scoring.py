@@ -6,9 +6,9 @@ import torch
 
 from tests.model.shapes import small_config
 from wordpipe.model.initialise import new_model
-from wordpipe.training import scoring
+from wordpipe.training import validation
 from wordpipe.training.objectives import Targets, loss_sum
-from wordpipe.training.scoring import Scorer
+from wordpipe.training.validation import Scorer
 
 
 def batch(architecture, seed):
@@ -40,7 +40,7 @@ def by_numpy(model, targets):
 @pytest.mark.parametrize("architecture", ["encoder", "decoder"])
 @pytest.mark.parametrize("rows", [1, 7, 1000])
 def test_scores_are_those_of_all_logits(architecture, rows, monkeypatch):
-    monkeypatch.setitem(scoring._LOGITS_AT_ONCE, "cpu", rows * 96)
+    monkeypatch.setitem(validation._LOGITS_AT_ONCE, "cpu", rows * 96)
     model = new_model(small_config(architecture), 3).eval()
     with torch.no_grad():
         for weight in model.parameters():  # a fresh model guesses hardly anything

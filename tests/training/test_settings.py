@@ -8,9 +8,9 @@ import pytest
 from tests.training.parts import N_TOKENS, SPECIAL
 from wordpipe.errors import ArtifactError, ConfigError
 from wordpipe.model.presets import MUON_LR, PRESETS
+from wordpipe.training.objectives import Task
 from wordpipe.training.plan import SpecialIds, make_plan, model_config
 from wordpipe.training.settings import CausalSettings, MaskedSettings
-from wordpipe.training.tasks import make_task
 
 
 @pytest.mark.parametrize(
@@ -107,13 +107,13 @@ def test_micro_batches_divide_the_batch(device, cls):
 def test_a_tokenizer_without_the_special_tokens_is_refused(cls, missing):
     ids = {role: i for i, role in enumerate(("pad", "unk", "cls", "sep", "mask", "bos", "eos")) if role not in missing}
     with pytest.raises(ArtifactError, match=r"the tokenizer has no (\[MASK\]|\[CLS\]|<s>) token"):
-        make_task(cls.make({}), n_tokens=N_TOKENS, special=SpecialIds(**ids))
+        Task(cls.make({}), n_tokens=N_TOKENS, special=SpecialIds(**ids))
 
 
 def test_another_token_may_do_the_same():
-    as_gpt2 = make_task(CausalSettings.make({}), n_tokens=N_TOKENS, special=SpecialIds(eos=0))
+    as_gpt2 = Task(CausalSettings.make({}), n_tokens=N_TOKENS, special=SpecialIds(eos=0))
     assert (as_gpt2.before, as_gpt2.after) == ((), (0,))
-    as_eurobert = make_task(MaskedSettings.make({}), n_tokens=N_TOKENS, special=SpecialIds(bos=1, eos=2, mask=3))
+    as_eurobert = Task(MaskedSettings.make({}), n_tokens=N_TOKENS, special=SpecialIds(bos=1, eos=2, mask=3))
     assert as_eurobert.after == (2,)
     assert as_eurobert.blocks(np.arange(7, 40, dtype="<u2"), 8).rows(np.array([0])).ids_BT[0, [0, -1]].tolist() == [
         1,

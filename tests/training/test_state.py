@@ -7,24 +7,26 @@ import torch
 from blake3 import blake3
 from safetensors.torch import save
 
-from wordpipe.training.state import Snapshot, StateDir
+from wordpipe.artifacts.checkpoints import Checkpoints
+from wordpipe.training.checkpoint import Snapshot, load_snapshot, snapshot_files
 
 
 def snapshot(step):
     weights = {"w": torch.full((40, 3), float(step)), "b": torch.tensor([step], dtype=torch.int64)}
-    return Snapshot(step, weights, {"w/exp_avg": torch.ones(2) * step}, {"history": [[step, 0.1 + 0.2]]})
+    tensors = {"model": weights, "optimiser": {"w/exp_avg": torch.ones(2) * step}}
+    return Snapshot(step, tensors, {"history": [[step, 0.1 + 0.2]]})
 
 
 def saved(path, *steps, run_key="run"):
-    state = StateDir(path, run_key)
+    state = Checkpoints(path, run_key)
     for step in steps:
-        state.save(snapshot(step))
+        state.save(step, snapshot_files(snapshot(step)))
     return state
 
 
 def restored(path, run_key="run"):
-    state = StateDir(path, run_key)
-    return state.restore(), state
+    state = Checkpoints(path, run_key)
+    return state.restore(load_snapshot), state
 
 
 def folders(path):
@@ -38,7 +40,7 @@ def test_what_is_saved_comes_back_exactly(tmp_path):
     assert found.step == 7
     assert found.log == {"history": [[7, 0.1 + 0.2]]}
     for kind in ("model", "optimiser"):
-        want, got = getattr(snapshot(7), kind), getattr(found, kind)
+        want, got = snapshot(7).tensors[kind], found.tensors[kind]
         assert want.keys() == got.keys()
         assert all(torch.equal(want[name], got[name]) for name in want)
     assert again.notes == []
@@ -65,8 +67,8 @@ def test_a_damaged_checkpoint_is_refused_by_name_and_the_one_before_is_used(file
     assert "step-00000002 refused" in state.notes[0]
     assert file in state.notes[0]
     assert state.newest == tmp_path / "step-00000001"
-    state.save(snapshot(2))  # the same step is made again, over the damaged one
-    state.save(snapshot(3))
+    state.save(2, snapshot_files(snapshot(2)))  # the same step is made again, over the damaged one
+    state.save(3, snapshot_files(snapshot(3)))
     assert folders(tmp_path) == ["step-00000002", "step-00000003"]
     assert restored(tmp_path)[0].step == 3
 
@@ -76,8 +78,8 @@ def test_the_files_are_those_of_every_version_before(tmp_path):
     saved(tmp_path, 4)
     snap = snapshot(4)
     contents = {
-        "model.safetensors": save(snap.model),
-        "optimiser.safetensors": save(snap.optimiser),
+        "model.safetensors": save(snap.tensors["model"]),
+        "optimiser.safetensors": save(snap.tensors["optimiser"]),
         "log.json": json.dumps(snap.log, sort_keys=True).encode(),
     }
     files = {name: {"blake3": blake3(data).hexdigest(), "bytes": len(data)} for name, data in contents.items()}

@@ -5,10 +5,9 @@ import torch
 from tests.training.parts import N_TOKENS, SPECIAL, settings_of, text
 from wordpipe.model.initialise import new_model
 from wordpipe.training import validation
-from wordpipe.training.execution import make_execution
-from wordpipe.training.objectives import loss_sum
+from wordpipe.training.objectives import Task, loss_sum
 from wordpipe.training.plan import model_config
-from wordpipe.training.tasks import make_task
+from wordpipe.training.precision import make_execution
 from wordpipe.training.validation import Total, Validation
 
 KINDS = ["mlm", "clm"]
@@ -17,7 +16,7 @@ KINDS = ["mlm", "clm"]
 def parts_of(kind, n, n_positions, micro_batch=4, **values):
     """A model, and the validation of `n` held-out ids."""
     settings = settings_of(kind, **values)
-    task = make_task(settings, n_tokens=N_TOKENS, special=SPECIAL)
+    task = Task(settings, n_tokens=N_TOKENS, special=SPECIAL)
     execution = make_execution(settings)
     model = new_model(model_config(settings, task.architecture, n_tokens=N_TOKENS, special=SPECIAL), 1)
     blocks = task.blocks(text(n), 16)

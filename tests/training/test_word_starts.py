@@ -11,11 +11,10 @@ from wordpipe.artifacts.layout import TOKENS_16
 from wordpipe.errors import ArtifactError
 from wordpipe.tokens.vocabulary import byte_letters
 from wordpipe.tokens.words import _UNSPACED_START, _WORD, WordSplitter
+from wordpipe.training.objectives import Task
 from wordpipe.training.plan import SpecialIds
 from wordpipe.training.settings import MaskedSettings
-from wordpipe.training.stream import write_streams
-from wordpipe.training.tasks import make_task
-from wordpipe.training.word_starts import WordStarts
+from wordpipe.training.token_stream import WordStarts, write_streams
 
 BYTES = {letter: byte for byte, letter in enumerate(byte_letters())}
 TEXT = "The sea-bed isn't at 3.5 km, 1,000 m; Grüße! Thecatsat"
@@ -143,7 +142,7 @@ def test_words_of_a_text_are_hidden_whole(byte_level, tmp_path):
     batch = pa.record_batch([pa.array(c, f.type) for c, f in zip(columns, TOKENS_16, strict=True)], schema=TOKENS_16)
     special = SpecialIds(**{name: i for i, name in enumerate(("pad", "unk", "cls", "sep", "mask", "bos", "eos"))})
     settings = MaskedSettings.make({"mask_unit": "word", "mask_share": 1.0, "random_share": 0.0})
-    task = make_task(settings, n_tokens=byte_level.get_vocab_size(), special=special)
+    task = Task(settings, n_tokens=byte_level.get_vocab_size(), special=special)
     stream = write_streams(
         [batch], {"train": tmp_path / "ids"}, vocab_size=400, after=task.after, find_starts=WordStarts(byte_level)
     )["train"]

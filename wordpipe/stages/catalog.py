@@ -143,7 +143,7 @@ VERBS: dict[str, Verb] = {
             summary="Train an encoder of texts without labels; what belongs together comes near.",
             arguments=(_TOKENS,),
             function="wordpipe.stages.contrast:train_contrastive",
-            settings="wordpipe.training.contrast.encoder_settings:ContrastiveSettings",
+            settings="wordpipe.training.contrast.settings:ContrastiveSettings",
             example="wordpipe train contrastive run/tokens -o run/encoder --words run/words",
             next="wordpipe embed {output} CORPUS -o {parent}/sentences",
         ),

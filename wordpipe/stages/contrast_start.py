@@ -7,25 +7,21 @@ import numpy.typing as npt
 from safetensors.numpy import load
 from tokenizers import Tokenizer
 
-from wordpipe.artifacts.manifest import TOKENIZER, WEIGHTS_FILE
+from wordpipe.artifacts.manifest import WEIGHTS_FILE
 from wordpipe.artifacts.reader import Artifact
-from wordpipe.artifacts.tables import read_batches
 from wordpipe.errors import ArtifactError
-from wordpipe.model.config import ROLES
 from wordpipe.model.initialise import new_model
 from wordpipe.model.language_model import LanguageModel
 from wordpipe.stages.making import Job
-from wordpipe.stages.model_start import check_memory, given_model
-from wordpipe.tokens.formats.writing import special_names
+from wordpipe.stages.model_start import check_memory, given_model, special_ids, vectors_of_words, with_special_ids
 from wordpipe.tokens.vocabulary import number_of_ids
-from wordpipe.training.contrast.encoder_settings import DEFAULT_POOLING, ContrastiveSettings, Pooling
-from wordpipe.training.contrast.mean_start import start_as_mean
-from wordpipe.training.contrast.table_start import word_weights
+from wordpipe.training.contrast.settings import DEFAULT_POOLING, ContrastiveSettings, Pooling
+from wordpipe.training.contrast.static_table import word_weights
+from wordpipe.training.contrast.transformer import start_as_mean
 from wordpipe.training.plan import SpecialIds, model_config
 from wordpipe.training.settings import MaskedSettings
-from wordpipe.words.table import WordVectors
 
-__all__ = ["EncoderStart", "encoder_start", "token_weights"]
+__all__ = ["EncoderStart", "encoder_start"]
 
 Floats = npt.NDArray[np.float32]
 _HEAD = 64  # width of a head of most presets
@@ -38,51 +34,68 @@ class EncoderStart:
     Attributes:
         model: with its first weights and the dropout it trains with.
         special: the tokenizer's special ids; [CLS] and [SEP] are there.
-        lengths: of the vectors that it starts from, (V,) float32; None: it starts from no vectors.
-        counted: whether those vectors have their tokens' weights in them already, as a static encoder's have.
         pooling: mean or weighted.
-        weights: what each token weighed in the model that it starts from, (V,) float32; None: that is counted anew.
+        weights: what each token weighs in the mean, (V,) float32; None: all alike.
+        kept: whether those weights are of the model that it starts from.
     """
 
     model: LanguageModel
     special: SpecialIds
-    lengths: Floats | None = None
-    counted: bool = False
-    pooling: Pooling = "weighted"
-    weights: Floats | None = None
+    pooling: Pooling
+    weights: Floats | None
+    kept: bool = False
 
 
-def encoder_start(job: Job, settings: ContrastiveSettings, tokenizer: Tokenizer, data: bytes) -> EncoderStart:
+def encoder_start(
+    job: Job, settings: ContrastiveSettings, tokenizer: Tokenizer, data: bytes, counts_V: npt.NDArray[np.int64]
+) -> EncoderStart:
     """The model that the settings name.
+
+    A token weighs a / (a + p), p its share of the text, times the length of the vector it began with, whose own weight that
+    is. Special tokens say nothing of a text and weigh nothing. What they weighed in the model that is trained further, they
+    weigh still: its weights have learned beside them.
 
     Args:
         job: what the settings name becomes its input.
-        settings: `init`, `init_embeddings`, `preset`, `dropout`, `pooling`.
+        settings: `init`, `init_embeddings`, `preset`, `dropout`, `pooling`, `sif_a`.
         tokenizer: of the tokens.
         data: its file, byte by byte.
+        counts_V: how often each token occurs.
 
     Raises:
         ArtifactError: a model of another tokenizer, or a decoder; vectors that are not of these tokens.
         BudgetError: a model that this machine cannot hold.
     """
-    names = special_names(tokenizer)
-    roles: dict[str, int | None] = {role: tokenizer.token_to_id(name) for role, name in names.items()}
+    given, pooling = None, settings.pooling or DEFAULT_POOLING
     if settings.init is not None:
         given = given_model(job, settings.init, tokenizer, "encoder", settings.seed)
-        special = _checked(SpecialIds(**{**roles, **given.special}).completed("encoder"), settings)
-        pooling, weights_V = _pooling_of(given.artifact, settings, number_of_ids(tokenizer))
-        model = _with_dropout(given.model, special, settings.dropout)
-        return EncoderStart(model, special, pooling=pooling, weights=weights_V)
-    special = _checked(SpecialIds(**roles).completed("encoder"), settings)
-    pooling = settings.pooling or DEFAULT_POOLING
-    if settings.init_embeddings is None:
-        return EncoderStart(_new(settings, tokenizer, special, None), special, pooling=pooling)
-    vectors = job.open_input(settings.init_embeddings, ["words", "model"])
-    table_VD, found_V = _token_vectors(vectors, tokenizer, data)
-    model = _new(settings, tokenizer, special, table_VD.shape[1])
-    lengths_V = start_as_mean(model, table_VD, found_V, seed=settings.seed)
-    job.counts["embeddings_given"] = int(found_V.sum())
-    return EncoderStart(model, special, lengths_V, counted=vectors.kind == "model", pooling=pooling)
+    special = special_ids(tokenizer, "encoder", given)
+    for name, number in (("[CLS]", special.cls), ("[SEP]", special.sep)):
+        if number is None:
+            raise ArtifactError(
+                f"the tokenizer has no {name} token",
+                hint="train a tokenizer with `wordpipe tokenize`, which gives it all special tokens",
+            )
+    weights_V = word_weights(counts_V, settings.sif_a)
+    if given is not None:
+        model = with_special_ids(given.model, replace(given.model.config, dropout=settings.dropout), special)
+        pooling, kept_V = _pooling_of(given.artifact, settings, number_of_ids(tokenizer))
+        if kept_V is not None:
+            return EncoderStart(model, special, pooling, kept_V, kept=True)
+    elif settings.init_embeddings is None:
+        model = _new(settings, tokenizer, special, None)
+    else:
+        vectors = job.open_input(settings.init_embeddings, ["words", "model"])
+        table_VD, found_V = _token_vectors(job, vectors, tokenizer, data)
+        model = _new(settings, tokenizer, special, table_VD.shape[1])
+        lengths_V = start_as_mean(model, table_VD, found_V, seed=settings.seed)
+        job.counts["embeddings_given"] = int(found_V.sum())
+        # the rows of a static encoder have their tokens' weights in them already
+        weights_V = lengths_V if vectors.kind == "model" else weights_V * lengths_V
+    if pooling == "mean":
+        return EncoderStart(model, special, pooling, None)
+    weights_V[list(special.present())] = 0.0
+    return EncoderStart(model, special, pooling, weights_V.astype(np.float32))
 
 
 def _pooling_of(given: Artifact | None, settings: ContrastiveSettings, n_ids: int) -> tuple[Pooling, Floats | None]:
@@ -115,44 +128,9 @@ def _new(settings: ContrastiveSettings, tokenizer: Tokenizer, special: SpecialId
     return new_model(config, settings.seed)
 
 
-def token_weights(settings: ContrastiveSettings, start: EncoderStart, counts_V: npt.NDArray[np.int64]) -> Floats | None:
-    """What each token weighs in the mean, (V,) float32; None: all alike.
-
-    a / (a + p) for a token of share p, times the length of the vector it began with, whose own weight that is. Special
-    tokens say nothing of a text and weigh nothing. What they weighed in the model that is trained further, they weigh still:
-    its weights have learned beside them.
-    """
-    if start.pooling == "mean":
-        return None
-    if start.weights is not None:
-        return start.weights
-    weights_V = np.ones(len(counts_V), np.float32) if start.counted else word_weights(counts_V, settings.sif_a)
-    if start.lengths is not None:
-        weights_V = weights_V * start.lengths
-    weights_V[list(start.special.present())] = 0.0
-    return weights_V.astype(np.float32)
-
-
-def _checked(special: SpecialIds, settings: ContrastiveSettings) -> SpecialIds:
-    needed = {"[CLS]": special.cls, "[SEP]": special.sep} | ({"[MASK]": special.mask} if settings.mlm_weight else {})
-    for name, number in needed.items():
-        if number is None:
-            raise ArtifactError(
-                f"the tokenizer has no {name} token",
-                hint="train a tokenizer with `wordpipe tokenize`, which gives it all special tokens",
-            )
-    return special
-
-
-def _with_dropout(model: LanguageModel, special: SpecialIds, dropout: float) -> LanguageModel:
-    """The same weights in a model with dropout that knows its special ids."""
-    ids = {f"{role}_id": getattr(special, role) for role in ROLES}
-    other = LanguageModel(replace(model.config, dropout=dropout, **ids))
-    other.load_state_dict(model.state_dict())
-    return other
-
-
-def _token_vectors(vectors: Artifact, tokenizer: Tokenizer, data: bytes) -> tuple[Floats, npt.NDArray[np.bool_]]:
+def _token_vectors(
+    job: Job, vectors: Artifact, tokenizer: Tokenizer, data: bytes
+) -> tuple[Floats, npt.NDArray[np.bool_]]:
     """A row for each token id, and which ids have one."""
     facts = vectors.manifest.facts
     if vectors.kind == "model" and facts.get("encoder") != "static":
@@ -165,20 +143,9 @@ def _token_vectors(vectors: Artifact, tokenizer: Tokenizer, data: bytes) -> tupl
         command = "train word2vec" if vectors.kind == "words" else "train contrastive"
         hint = f"train them with: wordpipe {command} TOKENS --unit token"
         raise ArtifactError("the vectors are of words, not of tokens", where=vectors.path, hint=hint)
-    n_ids = number_of_ids(tokenizer)
-    if vectors.kind == "model":
-        table_VD = load(vectors.read("model.safetensors"))["embedding.weight"]
-        if len(table_VD) != n_ids:
-            raise ArtifactError("a table of another tokenizer", where=vectors.path, got=len(table_VD), expected=n_ids)
-        return table_VD, np.linalg.norm(table_VD, axis=1) > 0
-    if vectors.read(TOKENIZER) != data:
-        raise ArtifactError(
-            "the vectors were trained with another tokenizer", where=vectors.path,
-            hint="train them on the same tokens artifact",
-        )  # fmt: skip
-    table = WordVectors.from_batches(read_batches(vectors, "words"))
-    table_VD, found_V = np.zeros((n_ids, table.dim), np.float32), np.zeros(n_ids, np.bool_)
-    for word, vector in zip(table.words, table.vectors, strict=True):
-        if (number := tokenizer.token_to_id(word)) is not None:
-            table_VD[number], found_V[number] = vector, True
-    return table_VD, found_V
+    if vectors.kind == "words":
+        return vectors_of_words(job, vectors, tokenizer, data)
+    table_VD = load(vectors.read("model.safetensors"))["embedding.weight"]
+    if len(table_VD) != (n_ids := number_of_ids(tokenizer)):
+        raise ArtifactError("a table of another tokenizer", where=vectors.path, got=len(table_VD), expected=n_ids)
+    return table_VD, np.linalg.norm(table_VD, axis=1) > 0

@@ -8,17 +8,17 @@ from typing import Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from tokenizers import Tokenizer
 
 from wordpipe.artifacts.reader import Artifact
 from wordpipe.artifacts.tables import read_batches, row_count
 from wordpipe.errors import InputError, WordpipeError
 from wordpipe.stages.inputs import file_entry
 from wordpipe.stages.making import Job
-from wordpipe.training.contrast.encoder_settings import ContrastiveSettings
-from wordpipe.training.contrast.pair_text import PairText, write_pair_text, write_ragged
-from wordpipe.training.contrast.positives import FilePairs
+from wordpipe.training.contrast.pairs import FilePairs, PairText, write_pair_text, write_ragged
+from wordpipe.training.contrast.settings import ContrastiveSettings
 
-__all__ = ["IdsOf", "contrast_text", "pair_kinds"]
+__all__ = ["IdsOf", "contrast_text", "pair_kinds", "token_ids"]
 
 IdsOf = Callable[[Sequence[str]], list[list[int]]]
 """Texts → the ids of each, as the rows of the tokens artifact have them."""
@@ -28,14 +28,9 @@ _PACKED = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd")  # gzip, bzip2
 
 
 def contrast_text(
-    job: Job,
-    source: Artifact,
-    settings: ContrastiveSettings,
-    ids_of: IdsOf,
-    *,
-    vocab_size: int,
+    job: Job, source: Artifact, settings: ContrastiveSettings, ids_of: IdsOf, *, vocab_size: int,
     column: Literal["ids", "word_ids"],
-) -> tuple[PairText, FilePairs | None]:
+) -> tuple[PairText, FilePairs | None]:  # fmt: skip
     """The documents as rows of ids, with titles where pairs of titles are wanted, and the user's own pairs.
 
     Args:
@@ -60,6 +55,11 @@ def contrast_text(
     job.inputs.append(file_entry(settings.pairs))
     lists = (_lists(ids_of(texts)) for texts in _pair_texts(settings.pairs))
     return text, FilePairs.of(write_ragged(lists, folder / "given", vocab_size=vocab_size))
+
+
+def token_ids(tokenizer: Tokenizer) -> IdsOf:
+    """Texts to the tokenizer's ids, without special ones."""
+    return lambda texts: [one.ids for one in tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)]
 
 
 def pair_kinds(settings: ContrastiveSettings) -> list[str]:

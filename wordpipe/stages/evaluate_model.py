@@ -26,13 +26,12 @@ from wordpipe.stages.models import OpenModel, open_model
 from wordpipe.tokens.cutting import cut_words, row_buffers
 from wordpipe.tokens.encoding import Encoder, list_array
 from wordpipe.tokens.vocabulary import number_of_ids, vocabulary_of
-from wordpipe.training.execution import Execution
+from wordpipe.training.objectives import Task
 from wordpipe.training.plan import SpecialIds
-from wordpipe.training.scoring import Scorer
+from wordpipe.training.precision import Execution
 from wordpipe.training.settings import CausalSettings, MaskedSettings
-from wordpipe.training.stream import write_streams
-from wordpipe.training.tasks import Task, make_task
-from wordpipe.training.validation import Validation
+from wordpipe.training.token_stream import write_streams
+from wordpipe.training.validation import Scorer, Validation
 
 __all__ = ["evaluate_model"]
 
@@ -240,7 +239,7 @@ def _task(opened: OpenModel, n_ids: int) -> Task:
     special: dict[str, int | None] = dict(opened.special)
     roles = {one.name for one in fields(SpecialIds)}
     ids = SpecialIds(**{role: number for role, number in special.items() if role in roles})
-    return make_task(CausalSettings() if opened.model.config.causal else MaskedSettings(), n_tokens=n_ids, special=ids)
+    return Task(CausalSettings() if opened.model.config.causal else MaskedSettings(), n_tokens=n_ids, special=ids)
 
 
 def _metrics(nats: float, n_first: int, of: dict[str, int], *, causal: bool) -> dict[str, float | None]:

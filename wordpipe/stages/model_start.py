@@ -1,6 +1,5 @@
-"""What a training of a transformer starts from: fresh weights, word vectors, a model's weights, or a finished training."""
+"""What a training of a transformer starts from: vectors of tokens, a model's weights, or a finished training."""
 
-import copy
 import json
 import os
 from collections.abc import Mapping
@@ -9,49 +8,53 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
+from safetensors.torch import load as load_tensors
+from safetensors.torch import save
 from tokenizers import Tokenizer
 
 from wordpipe.artifacts.manifest import TOKENIZER
 from wordpipe.artifacts.reader import Artifact
 from wordpipe.artifacts.tables import read_batches
 from wordpipe.errors import ArtifactError, BudgetError, ConfigError
-from wordpipe.model.config import Architecture, ModelConfig
+from wordpipe.model.config import ROLES, Architecture, ModelConfig
 from wordpipe.model.formats.folder import Loaded, load_hf
 from wordpipe.model.initialise import init_embeddings
 from wordpipe.model.language_model import LanguageModel
 from wordpipe.stages.inputs import model_entry
 from wordpipe.stages.making import Job
-from wordpipe.stages.model_state import STATE, read_state
 from wordpipe.stages.models import read_artifact, read_folder
+from wordpipe.tokens.formats.writing import special_names
 from wordpipe.tokens.vocabulary import number_of_ids
+from wordpipe.training.checkpoint import Snapshot
+from wordpipe.training.plan import SpecialIds
 from wordpipe.training.settings import CHANGEABLE, PACE, PretrainSettings
-from wordpipe.training.state import Snapshot
 from wordpipe.words.table import WordVectors
 
-__all__ = ["Given", "Start", "check_memory", "extended_training", "given_model", "start_from_words"]
+__all__ = [
+    "Given", "check_memory", "extended_training", "given_model", "role_ids", "special_ids", "start_from_words",
+    "state_files", "vectors_of_words", "with_special_ids",
+]  # fmt: skip
 
+Floats = npt.NDArray[np.float32]
 
 _BYTES_PER_WEIGHT = 12  # float32: the weight, its gradient, its momentum
+_OPTIMISER, _STATE = "optimiser.safetensors", "training.json"
 
 
-@dataclass(frozen=True)
-class Start:
-    """What a training starts from.
+def state_files(snapshot: Snapshot) -> list[tuple[str, bytes, bool]]:
+    """The state of a finished training beside its model, so that it can be extended.
 
-    Attributes:
-        first: the model as it is before its first step; copied for every training that begins with it.
-        begin: the end of the finished training that is extended, or None.
-        tokenizer_json: of the tokens, for the model's folder.
+    Name, content and whether it is a log (it has times in it) of each file; the weights are the model's own.
     """
+    text = json.dumps({"step": snapshot.step, **snapshot.log}, sort_keys=True)
+    return [(_OPTIMISER, save(dict(snapshot.tensors["optimiser"])), False), (_STATE, f"{text}\n".encode(), True)]
 
-    first: LanguageModel
-    begin: Snapshot | None = None
-    tokenizer_json: bytes = b""
 
-    def model(self) -> LanguageModel:
-        """A model with the first weights."""
-        return copy.deepcopy(self.first)
+def role_ids(config: ModelConfig) -> dict[str, int | None]:
+    """Role → the model's id."""
+    return config.special_ids
 
 
 @dataclass(frozen=True)
@@ -101,12 +104,9 @@ def given_model(job: Job, path: Path, tokenizer: Tokenizer, architecture: Archit
     if config.architecture != architecture:
         verb = "train mlm" if config.architecture == "encoder" else "train clm"
         raise ArtifactError(
-            "this objective trains another kind of model",
-            where=path,
-            got=config.architecture,
-            expected=architecture,
+            "this objective trains another kind of model", where=path, got=config.architecture, expected=architecture,
             hint=f"go on with it by: wordpipe {verb} TOKENS --init {path}",
-        )
+        )  # fmt: skip
     _check_tokenizer(theirs, tokenizer, path)
     if (n_ids := number_of_ids(tokenizer)) > config.vocab_size:
         raise ArtifactError(
@@ -116,8 +116,11 @@ def given_model(job: Job, path: Path, tokenizer: Tokenizer, architecture: Archit
             expected=f"at most {config.vocab_size}",
             hint="give the folder with the tokenizer that the model was trained with",
         )
-    ids = config.special_ids.items()
-    known = {role: number for role, number in ids if number is not None and tokenizer.id_to_token(number)}
+    known = {
+        role: number
+        for role, number in role_ids(config).items()
+        if number is not None and tokenizer.id_to_token(number)
+    }
     named = {role: tokenizer.token_to_id(token) for role, token in names.items()}
     there = {role: number for role, number in named.items() if number is not None}
     return Given(loaded.model, known | there, artifact)
@@ -145,6 +148,27 @@ def _check_tokenizer(theirs: Tokenizer, ours: Tokenizer, path: Path) -> None:
     )
 
 
+def special_ids(tokenizer: Tokenizer, architecture: Architecture, given: Given | None = None) -> SpecialIds:
+    """The special ids of a training: the tokenizer's, unless the given model names others."""
+    roles: dict[str, int | None] = {
+        role: tokenizer.token_to_id(name) for role, name in special_names(tokenizer).items()
+    }
+    return SpecialIds(**roles | ({} if given is None else dict(given.special))).completed(architecture)
+
+
+def with_special_ids(model: LanguageModel, config: ModelConfig, special: SpecialIds) -> LanguageModel:
+    """The same weights in a model that differs in what has none: dropout, length, special ids.
+
+    A folder may not say which ids it was trained with, or name some that its tokenizer lacks.
+    """
+    config = replace(config, **{f"{role}_id": getattr(special, role) for role in ROLES})
+    if config == model.config:
+        return model
+    other = LanguageModel(config)
+    other.load_state_dict(model.state_dict())
+    return other
+
+
 def start_from_words(
     job: Job, model: LanguageModel, words: Artifact, tokenizer: Tokenizer, data: bytes, seed: int
 ) -> None:
@@ -156,6 +180,18 @@ def start_from_words(
     if words.manifest.facts["unit"] != "token":
         hint = "train them with: wordpipe train word2vec TOKENS --unit token"
         raise ArtifactError("the vectors are of words, not of tokens", where=words.path, hint=hint)
+    vectors_VD, found_V = vectors_of_words(job, words, tokenizer, data)
+    job.counts["embeddings_from_words"] = init_embeddings(model, vectors_VD, found_V, seed=seed)
+
+
+def vectors_of_words(
+    job: Job, words: Artifact, tokenizer: Tokenizer, data: bytes
+) -> tuple[Floats, npt.NDArray[np.bool_]]:
+    """A row for each token id, and which ids have one.
+
+    Raises:
+        ArtifactError: vectors of the tokens of another tokenizer.
+    """
     if words.read(TOKENIZER) != data:
         raise ArtifactError(
             "the vectors were trained with another tokenizer",
@@ -170,7 +206,7 @@ def start_from_words(
     for word, vector in zip(table.words, table.vectors, strict=True):
         if (number := tokenizer.token_to_id(word)) is not None:
             vectors_VD[number], found_V[number] = vector, True
-    job.counts["embeddings_from_words"] = init_embeddings(model, vectors_VD, found_V, seed=seed)
+    return vectors_VD, found_V
 
 
 def extended_training(job: Job, path: Path, settings: PretrainSettings) -> tuple[LanguageModel, Snapshot]:
@@ -182,7 +218,7 @@ def extended_training(job: Job, path: Path, settings: PretrainSettings) -> tuple
     """
     artifact = job.open_input(path, ["model"])
     manifest = artifact.manifest
-    if STATE not in artifact.names():
+    if _STATE not in artifact.names():
         raise ArtifactError(
             "this model kept no state of its training",
             where=path,
@@ -190,18 +226,16 @@ def extended_training(job: Job, path: Path, settings: PretrainSettings) -> tuple
         )
     if (before := manifest.inputs[0].digest) != job.inputs[0].digest:
         raise ArtifactError(
-            "this model was trained on other tokens",
-            where=path,
-            got=job.inputs[0].digest[:16],
-            expected=before[:16],
+            "this model was trained on other tokens", where=path, got=job.inputs[0].digest[:16], expected=before[:16],
             hint="start from its weights with --init",
-        )
+        )  # fmt: skip
     _check_same_settings(settings, manifest.command, manifest.settings, job.command, path)
     _say_new_pace(job, settings, manifest.settings)
-    loaded = load_hf(artifact.read, artifact.names())
-    model = LanguageModel(replace(loaded.config, dropout=settings.dropout))
-    model.load_state_dict(loaded.model.state_dict())
-    return model, read_state(artifact.read, model)
+    model = load_hf(artifact.read, artifact.names()).model
+    log = json.loads(artifact.read(_STATE))
+    weights = {name: weight.detach() for name, weight in model.named_parameters()}
+    tensors = {"model": weights, "optimiser": load_tensors(artifact.read(_OPTIMISER))}
+    return model, Snapshot(log["step"], tensors, log)
 
 
 def _check_same_settings(

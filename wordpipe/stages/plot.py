@@ -18,7 +18,7 @@ from wordpipe.report.curves import draw_curves
 from wordpipe.runtime import Progress
 from wordpipe.stages.inputs import as_list
 from wordpipe.stages.making import PathLike, RunOptions, storage_errors
-from wordpipe.training.step import Step
+from wordpipe.training.trainer import Step
 
 __all__ = ["plot", "told"]
 

@@ -25,13 +25,9 @@ _LABELS_AT_ONCE = 1 << 10  # rows of the output matrix: adding bfloat16 to float
 
 
 def cross_entropy_sum(
-    hidden_ND: Tensor,
-    output_VD: Tensor,
-    bias_V: Tensor | None,
-    labels_N: Tensor,
-    weights_N: Tensor,
+    hidden_ND: Tensor, output_VD: Tensor, bias_V: Tensor | None, labels_N: Tensor, weights_N: Tensor,
     label_smoothing: float = 0.0,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """Σ weight · cross-entropy of softmax(hidden · outputᵀ + bias) with the label, in nats, float32.
 
     The target is 1 - ε + ε/V at the label and ε/V elsewhere. Its even part is linear in the logits, so it takes the mean row
@@ -68,12 +64,7 @@ class _Chunked(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any,
-        hidden_ND: Tensor,
-        output_VD: Tensor,
-        bias_V: Tensor | None,
-        rows: "_Rows",
-        dtype: torch.dtype,
+        ctx: Any, hidden_ND: Tensor, output_VD: Tensor, bias_V: Tensor | None, rows: "_Rows", dtype: torch.dtype
     ) -> Tensor:
         rows = rows.in_type(dtype)
         gradients = _Gradients(rows)

@@ -12,12 +12,17 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from wordpipe.errors import ArtifactError
+from wordpipe.model.config import Architecture
 from wordpipe.model.language_model import LanguageModel
-from wordpipe.training.blocks import Rows
 from wordpipe.training.cross_entropy import cross_entropy_sum
 from wordpipe.training.masking import MaskUnit, choose
+from wordpipe.training.plan import SpecialIds
+from wordpipe.training.sequences import Blocks, Rows, causal_blocks, masked_blocks
+from wordpipe.training.settings import MaskedSettings, PretrainSettings
+from wordpipe.training.token_stream import Flags, Ids
 
-__all__ = ["RATE_STEPS", "Causal", "Masked", "Objective", "Targets", "loss_sum"]
+__all__ = ["Causal", "Masked", "Objective", "RATE_STEPS", "Targets", "Task", "VALID_MASKS", "loss_sum"]
 
 RATE_STEPS = 8
 """Values that a moving mask rate takes: each is a shape of its own, for which a compiled model is compiled again."""
@@ -88,18 +93,9 @@ class Masked:
     """
 
     def __init__(
-        self,
-        *,
-        rate: float,
-        rate_end: float | None = None,
-        unit: MaskUnit = "token",
-        mask_share: float,
-        random_share: float,
-        mask_id: int,
-        special_ids: tuple[int, ...],
-        n_tokens: int,
-        device: torch.device,
-    ) -> None:
+        self, *, rate: float, rate_end: float | None = None, unit: MaskUnit = "token", mask_share: float,
+        random_share: float, mask_id: int, special_ids: tuple[int, ...], n_tokens: int, device: torch.device,
+    ) -> None:  # fmt: skip
         self.rate, self.rate_end, self.unit = rate, rate if rate_end is None else rate_end, unit
         self.mask_share, self.random_share, self.mask_id = mask_share, random_share, mask_id
         is_special_V = torch.zeros(n_tokens, dtype=torch.bool)
@@ -166,10 +162,79 @@ def loss_sum(model: LanguageModel, targets: Targets, label_smoothing: float = 0.
     """
     hidden_BKD = model.encode(targets.inputs, segments_BT=targets.segments, at_BK=targets.positions)
     return cross_entropy_sum(
-        model.features_at(hidden_BKD.flatten(0, 1)),
-        model.output_matrix,
-        model.output_bias,
-        targets.labels.flatten(),
-        targets.weights.flatten(),
-        label_smoothing,
-    )
+        model.features_at(hidden_BKD.flatten(0, 1)), model.output_matrix, model.output_bias, targets.labels.flatten(),
+        targets.weights.flatten(), label_smoothing,
+    )  # fmt: skip
+
+
+VALID_MASKS = {"mask_rate": 0.15, "mask_unit": "token", "mask_share": 0.8, "random_share": 0.1}
+"""Held-out loss is always measured with BERT's masks, so that runs with different ones compare."""
+
+
+class Task:
+    """What is trained: the model, the document boundaries, the sequences and the objective that go together.
+
+    Masked: documents end in [SEP]; every sequence is [CLS] … [SEP]. Causal: documents are <s> … </s>; … </s> where one token
+    is both, as in GPT-2, which then is a target like any other.
+
+    Args:
+        settings: `MaskedSettings` or `CausalSettings`.
+        n_tokens: ids of the tokenizer.
+        special: its special ids.
+
+    Attributes:
+        architecture: of the model.
+        before: ids put before each document of the stream.
+        after: ids put after each document.
+        needs_word_starts: whether `blocks` wants to know where words begin.
+
+    Raises:
+        ArtifactError: the tokenizer lacks a special token that the task needs.
+    """
+
+    def __init__(self, settings: PretrainSettings, *, n_tokens: int, special: SpecialIds) -> None:
+        self.architecture: Architecture = "encoder" if isinstance(settings, MaskedSettings) else "decoder"
+        self._settings, self._n_tokens = settings, n_tokens
+        self._special = ids = special.completed(self.architecture)
+        if isinstance(settings, MaskedSettings):
+            self._begin, self._end = _needed(ids.cls, "[CLS]"), _needed(ids.sep, "[SEP]")
+            self._mask_id = _needed(ids.mask, "[MASK]")
+            self.before: tuple[int, ...] = ()
+            self.needs_word_starts = settings.mask_unit != "token"
+        else:
+            self._begin, self._end = _needed(ids.bos, "<s>"), _needed(ids.eos, "</s>")
+            self.before = () if self._begin == self._end else (self._begin,)
+            self.needs_word_starts = False
+        self.after: tuple[int, ...] = (self._end,)
+
+    def blocks(self, ids: Ids, seq_len: int, word_starts: Flags | None = None) -> Blocks:
+        """The stream as sequences of `seq_len` positions.
+
+        Args:
+            ids: the stream.
+            seq_len: positions that the model sees.
+            word_starts: whether a word begins at each id; only training needs it, not validation.
+        """
+        if self.architecture == "decoder":
+            return causal_blocks(ids, seq_len=seq_len)
+        return masked_blocks(ids, seq_len=seq_len, cls_id=self._begin, sep_id=self._end, word_starts=word_starts)
+
+    def objective(self, device: torch.device, *, valid: bool = False) -> Objective:
+        """What is trained, or (`valid`) what the held-out loss measures."""
+        if not isinstance(self._settings, MaskedSettings):
+            return Causal(bos_id=self.before[0] if self.before else None)
+        settings = MaskedSettings.make(VALID_MASKS) if valid else self._settings
+        return Masked(
+            rate=settings.mask_rate, rate_end=settings.mask_rate_end, unit=settings.mask_unit,
+            mask_share=settings.mask_share, random_share=settings.shown_at_random, mask_id=self._mask_id,
+            special_ids=self._special.present(), n_tokens=self._n_tokens, device=device,
+        )  # fmt: skip
+
+
+def _needed(token_id: int | None, name: str) -> int:
+    if token_id is None:
+        raise ArtifactError(
+            f"the tokenizer has no {name} token",
+            hint="train a tokenizer with `wordpipe tokenize`, which gives it all special tokens",
+        )
+    return token_id

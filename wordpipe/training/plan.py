@@ -1,24 +1,29 @@
-"""What the settings come to for one model and one corpus: flag > config file > preset > default."""
+"""The plan of a training: what the settings come to for one model and one corpus (flag > config file > preset > default)."""
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any
 
+from wordpipe.errors import ConfigError
 from wordpipe.model.config import Architecture, ModelConfig, pad_vocab
 from wordpipe.model.presets import MUON_LR, PRESETS, Preset
 from wordpipe.model.styles import STYLES
-from wordpipe.training.schedules import learning_rate, warmup_steps
+from wordpipe.training.schedules import Schedule, learning_rate, warmup_steps
 from wordpipe.training.settings import MaskedSettings, PretrainSettings
 
-__all__ = ["Plan", "SpecialIds", "even_pieces", "make_plan", "model_config"]
+if TYPE_CHECKING:
+    from wordpipe.training.contrast.settings import ContrastiveSettings
+
+__all__ = ["Plan", "SpecialIds", "even_pieces", "fitted", "make_plan", "model_config", "pace"]
 
 # an encoder of Llama's blocks, which has no head and no norm of the embeddings (Boizard et al. 2025, arXiv 2503.05500)
 _EUROBERT = {"positions": "rope", "norm": "rms", "norm_place": "pre", "feedforward": "swiglu", "bias": False}
 _GATED = ("geglu", "swiglu")
 _EPOCHS = 3
 _LEAST_STEPS = 200
-_POSITIONS_AT_ONCE = {"cpu": 1 << 12, "mps": 1 << 14, "cuda": 1 << 16}
-_LOGITS_AT_ONCE = {"mps": 1 << 27, "cuda": 1 << 30}  # 512 MiB and 4 GiB of float32; on a CPU they never are all there
+# beyond that a GPU is busy enough, and larger matrices are no faster; one that has not the memory halves it (see learner.py)
+_POSITIONS_AT_ONCE = {"cpu": 1 << 12, "mps": 1 << 14, "cuda": 1 << 17}
+_LOGITS_AT_ONCE = {"mps": 1 << 27}  # 512 MiB of float32; on a CPU they never are all there
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,52 +61,56 @@ class Plan:
 
     Attributes:
         steps: of the optimiser.
-        batch_size: sequences per step.
-        micro_batch: sequences computed at once.
-        seq_len: positions per sequence.
+        batch_size: sequences per step, or pairs.
         lr: peak learning rate.
         warmup: steps of its rise.
         min_lr_frac: the last learning rate as a share of the peak.
         schedule: its shape.
         decay: share of the steps in which a `wsd` schedule falls.
-        seed: of order, masks and dropout.
-        clip: largest gradient, 0 = any.
-        label_smoothing: share of each target spread over all tokens; in training only.
         report_every: steps between two lines of the log.
         eval_every: steps between two validations.
+        clip: largest gradient, 0 = any.
+        seed: of order, masks and dropout.
+        seq_len: positions per sequence; 0 where they differ.
+        micro_batch: sequences computed at once, to begin with.
+        label_smoothing: share of each target spread over all tokens; in training only.
     """
 
     steps: int
     batch_size: int
-    micro_batch: int
-    seq_len: int
     lr: float
     warmup: int
     min_lr_frac: float
-    schedule: Literal["cosine", "linear", "wsd", "noam", "constant"]
+    schedule: Schedule
     decay: float
-    seed: int
-    clip: float
-    label_smoothing: float
     report_every: int
     eval_every: int
+    clip: float = 0.0
+    seed: int = 0
+    seq_len: int = 0
+    micro_batch: int = 0
+    label_smoothing: float = 0.0
 
     def lr_at(self, step: int) -> float:
         """Learning rate of a step, from 0."""
         return learning_rate(
-            step,
-            steps=self.steps,
-            peak=self.lr,
-            warmup=self.warmup,
-            min_frac=self.min_lr_frac,
-            schedule=self.schedule,
+            step, steps=self.steps, peak=self.lr, warmup=self.warmup, min_frac=self.min_lr_frac, schedule=self.schedule,
             decay=self.decay,
-        )
+        )  # fmt: skip
 
     @property
     def tokens_per_step(self) -> int:
-        """Positions per step."""
+        """Positions per step, where all sequences are of one length."""
         return self.batch_size * self.seq_len
+
+
+def pace(settings: "PretrainSettings | ContrastiveSettings", steps: int) -> dict[str, Any]:
+    """The fields of a `Plan` that every training's settings have."""
+    same = ("min_lr_frac", "schedule", "decay", "clip", "report_every")
+    return {name: getattr(settings, name) for name in same} | {
+        "steps": steps, "warmup": warmup_steps(settings.warmup, steps),
+        "eval_every": settings.eval_every or max(1, math.ceil(steps / 5)),
+    }  # fmt: skip
 
 
 def model_config(
@@ -121,27 +130,14 @@ def model_config(
     preset, parts = PRESETS[settings.preset], _parts(settings, architecture)
     n_layers, n_heads = settings.n_layers or preset.n_layers, settings.n_heads or _heads(settings, preset)
     return ModelConfig(
-        architecture=architecture,
-        vocab_size=pad_vocab(n_tokens),
-        dim=settings.dim or preset.dim,
-        n_layers=n_layers,
-        n_heads=n_heads,
-        n_kv_heads=settings.n_kv_heads or n_heads,
+        architecture=architecture, vocab_size=pad_vocab(n_tokens), dim=settings.dim or preset.dim, n_layers=n_layers,
+        n_heads=n_heads, n_kv_heads=settings.n_kv_heads or n_heads,
         ffn_dim=settings.ffn_dim or _ffn_dim(settings, preset, gated=parts["feedforward"] in _GATED),
-        max_len=settings.seq_len or preset.max_len,
-        attention=settings.attention,
-        windows=_windows(settings, n_layers),
-        global_tokens=settings.global_tokens,
-        dropout=settings.dropout,
-        tied=settings.tied,
-        **parts,
-        pad_id=special.pad,
-        bos_id=special.bos,
-        eos_id=special.eos,
-        cls_id=special.cls,
-        sep_id=special.sep,
+        max_len=settings.seq_len or preset.max_len, attention=settings.attention, windows=_windows(settings, n_layers),
+        global_tokens=settings.global_tokens, dropout=settings.dropout, tied=settings.tied, **parts,
+        pad_id=special.pad, bos_id=special.bos, eos_id=special.eos, cls_id=special.cls, sep_id=special.sep,
         mask_id=special.mask,
-    )
+    )  # fmt: skip
 
 
 def make_plan(settings: PretrainSettings, config: ModelConfig, *, n_blocks: int, seq_len: int, device: str) -> Plan:
@@ -159,21 +155,38 @@ def make_plan(settings: PretrainSettings, config: ModelConfig, *, n_blocks: int,
     steps = settings.steps or _steps(settings, n_blocks, batch_size)
     rate = max(settings.mask_rate, settings.mask_rate_end or 0.0) if isinstance(settings, MaskedSettings) else 1.0
     return Plan(
-        steps=steps,
+        **pace(settings, steps),
         batch_size=batch_size,
         micro_batch=min(batch_size, settings.micro_batch or _micro_batch(config, batch_size, seq_len, rate, device)),
         seq_len=seq_len,
         lr=settings.lr or _usual_lr(settings, config) * (MUON_LR if settings.optimiser == "muon" else 1.0),
-        warmup=warmup_steps(settings.warmup, steps),
-        min_lr_frac=settings.min_lr_frac,
-        schedule=settings.schedule,
-        decay=settings.decay,
         seed=settings.seed,
-        clip=settings.clip,
         label_smoothing=settings.label_smoothing,
-        report_every=settings.report_every,
-        eval_every=settings.eval_every or max(1, math.ceil(steps / 5)),
     )
+
+
+def fitted(settings: PretrainSettings, config: ModelConfig, before: int | None = None) -> tuple[ModelConfig, int]:
+    """The model's shape with the dropout and the length that it is trained with, and the positions of a sequence.
+
+    A fresh model is as long as its sequences. One that was given keeps its length if they are shorter; if they are longer it
+    grows, unless its positions are a table of weights.
+
+    Args:
+        settings: what was asked for.
+        config: of the model.
+        before: positions of a sequence in the training that is extended.
+
+    Raises:
+        ConfigError: sequences longer than the model's table of positions.
+    """
+    usual = PRESETS[settings.preset].max_len if settings.init is not None else config.max_len
+    seq_len = settings.seq_len or before or min(usual, config.max_len)
+    if seq_len > config.max_len and config.positions == "learned":
+        raise ConfigError(
+            "the model has a learned position for each place, and no more", where="seq_len", got=seq_len,
+            expected=f"at most {config.max_len}",
+        )  # fmt: skip
+    return replace(config, dropout=settings.dropout, max_len=max(seq_len, config.max_len)), seq_len
 
 
 def _usual_lr(settings: PretrainSettings, config: ModelConfig) -> float:

@@ -19,14 +19,7 @@ def warmup_steps(warmup: float, steps: int) -> int:
 
 
 def learning_rate(
-    step: int,
-    *,
-    steps: int,
-    peak: float,
-    warmup: int,
-    min_frac: float,
-    schedule: Schedule,
-    decay: float,
+    step: int, *, steps: int, peak: float, warmup: int, min_frac: float, schedule: Schedule, decay: float
 ) -> float:
     """Learning rate of a step.
 

@@ -9,10 +9,14 @@ from wordpipe.model.config import AttentionKind, FeedForwardKind, NormKind, Norm
 from wordpipe.model.presets import PresetName
 from wordpipe.model.styles import Style
 from wordpipe.settings import Settings, setting
-from wordpipe.training.duration import STEPS_OR_EPOCHS, refuse_two_lengths
 
-__all__ = ["CHANGEABLE", "PACE", "SHAPE", "CausalSettings", "MaskedSettings", "PretrainSettings"]
+__all__ = [
+    "CHANGEABLE", "PACE", "SHAPE", "STEPS_OR_EPOCHS", "CausalSettings", "MaskedSettings", "PretrainSettings",
+    "refuse_two_lengths",
+]  # fmt: skip
 
+STEPS_OR_EPOCHS: dict[str, tuple[str, ...]] = {"steps": ("epochs",), "epochs": ("steps",)}
+"""For `Settings.displaces`: a flag of the one takes the place of the other in a file."""
 
 SHAPE = (
     "style", "dim", "n_layers", "n_heads", "n_kv_heads", "ffn_dim", "positions", "attention", "window", "global_every",
@@ -30,6 +34,16 @@ CHANGEABLE = (
 """The settings that an extended training may have otherwise than the one it extends: how long, how fast, and where."""
 
 
+def refuse_two_lengths(steps: int | None, epochs: float | None) -> None:
+    """How long a training takes is said once: in steps, or in passes over the text. For validators.
+
+    Raises:
+        ValueError: both are given.
+    """
+    if steps is not None and epochs is not None:
+        raise ValueError(f"steps = {steps} and epochs = {epochs} both say how long to train: give one")
+
+
 class PretrainSettings(Settings):
     """How to train a transformer, whatever it learns to predict."""
 
@@ -45,135 +59,134 @@ class PretrainSettings(Settings):
     )
 
     style: Style = setting(
-        "modern", "parts of the model: modern as ModernBERT and Llama, classic as BERT and GPT-2", section="The model"
-    )
-    dim: int | None = setting(None, "width of the model, else the preset's", ge=2, le=16_384)
-    n_layers: int | None = setting(None, "blocks, else the preset's", ge=1, le=256)
-    n_heads: int | None = setting(None, "attention heads, else the preset's", ge=1, le=256)
+        "modern", "parts of the model: modern as ModernBERT and Llama, classic as BERT and GPT-2",
+        section="The model", expert=True,
+    )  # fmt: skip
+    dim: int | None = setting(None, "width of the model, else the preset's", ge=2, le=16_384, expert=True)
+    n_layers: int | None = setting(None, "blocks, else the preset's", ge=1, le=256, expert=True)
+    n_heads: int | None = setting(None, "attention heads, else the preset's", ge=1, le=256, option=False)
     n_kv_heads: int | None = setting(
-        None, "key and value heads, shared by the query heads (grouped-query attention), else one each", ge=1, le=256
+        None, "key and value heads, shared by the query heads (grouped-query attention), else one each", ge=1, le=256,
+        option=False,
+    )  # fmt: skip
+    ffn_dim: int | None = setting(
+        None, "inner width of the feed-forward, else the preset's", ge=1, le=65_536, option=False
     )
-    ffn_dim: int | None = setting(None, "inner width of the feed-forward, else the preset's", ge=1, le=65_536)
-    positions: Positions | None = setting(None, "how positions are known, else the style's")
+    positions: Positions | None = setting(None, "how positions are known, else the style's", expert=True)
     attention: AttentionKind = setting(
-        "dot", "how queries and keys are compared; additive and linear have no class in transformers"
+        "dot", "how queries and keys are compared; additive and linear have no class in transformers", option=False
     )
     window: int = setting(
-        0,
-        "how far a local layer sees to either side (a decoder: to the left), 0 = all layers see everything",
-        ge=0,
-        le=65_536,
-    )
+        0, "how far a local layer sees to either side (a decoder: to the left), 0 = all layers see everything", ge=0,
+        le=65_536, expert=True,
+    )  # fmt: skip
     global_every: int = setting(
-        3, "with a window: every this many layers one sees everything, the first included; 0 = none does", ge=0, le=256
-    )
+        3, "with a window: every this many layers one sees everything, the first included; 0 = none does", ge=0,
+        le=256, option=False,
+    )  # fmt: skip
     global_tokens: int = setting(
-        0, "with a window: the first positions of a sequence see all and are seen by all", ge=0, le=65_536
+        0, "with a window: the first positions of a sequence see all and are seen by all", ge=0, le=65_536, option=False
     )
-    norm: NormKind | None = setting(None, "LayerNorm or RMSNorm, else the style's")
-    norm_place: NormPlace | None = setting(None, "norms before or after each half of a block, else the style's")
+    norm: NormKind | None = setting(None, "LayerNorm or RMSNorm, else the style's", option=False)
+    norm_place: NormPlace | None = setting(
+        None, "norms before or after each half of a block, else the style's", option=False
+    )
     feedforward: FeedForwardKind | None = setting(
-        None, "activation of the feed-forward (geglu, swiglu: gated), else the style's"
+        None, "activation of the feed-forward (geglu, swiglu: gated), else the style's", option=False
     )
-    tied: bool = setting(True, "the output matrix is the embedding table")
-    dropout: float = setting(0.0, "share of each block's output zeroed in training", ge=0, lt=1)
+    tied: bool = setting(True, "the output matrix is the embedding table", option=False)
+    dropout: float = setting(0.0, "share of each block's output zeroed in training", ge=0, lt=1, expert=True)
 
     seq_len: int | None = setting(
-        None,
-        "positions of a sequence, special tokens included, else the preset's",
-        ge=8,
-        le=65_536,
+        None, "positions of a sequence, special tokens included, else the preset's", ge=8, le=65_536,
         section="The sequences",
-    )
+    )  # fmt: skip
     batch_size: int | None = setting(None, "sequences per step, else the preset's", ge=1, le=1_000_000)
     micro_batch: int = setting(
-        0, "sequences computed at once (gradients add up over the step), 0 = what the device takes", ge=0, le=1_000_000
-    )
+        0, "sequences computed at once (gradients add up over the step), 0 = what the device takes", ge=0,
+        le=1_000_000, option=False,
+    )  # fmt: skip
 
     optimiser: Literal["muon", "adamw"] = setting(
-        "muon",
-        "muon for the matrices of the blocks, with AdamW for the rest; or AdamW for all",
-        section="The optimiser",
-    )
+        "muon", "muon for the matrices of the blocks, with AdamW for the rest; or AdamW for all",
+        section="The optimiser", option=False,
+    )  # fmt: skip
     lr: float | None = setting(None, "peak learning rate, else the preset's", gt=0, le=1e3)
-    min_lr_frac: float = setting(0.1, "learning rate at the end, as a share of the peak", ge=0, le=1)
+    min_lr_frac: float = setting(0.1, "learning rate at the end, as a share of the peak", ge=0, le=1, option=False)
     # 0.2 and not the usual 0.06: a masked model sits at the unigram entropy until it learns to look around, and leaves it
     # sooner. tiny, 600 steps, held-out loss of two seeds 6.47 and 6.42 against 7.00 and 6.84; causal the same (6.93, 6.95)
     warmup: float = setting(
-        0.2,
-        "steps in which the learning rate rises: a share of all below 1, a number of steps from 1 on",
-        ge=0,
-        le=10**9,
-    )
+        0.2, "steps in which the learning rate rises: a share of all below 1, a number of steps from 1 on", ge=0,
+        le=10**9, expert=True,
+    )  # fmt: skip
     schedule: Literal["cosine", "linear", "wsd", "noam", "constant"] = setting(
         "cosine",
         "after the warm-up: fall along a cosine or a line, stay and fall at the end (wsd: warm-up-stable-decay), "
-        "fall with one over the root of the step (noam), or stay",
-    )
-    decay: float = setting(0.2, "share of the steps in which a wsd schedule falls", gt=0, le=1)
-    weight_decay: float = setting(0.05, "decoupled weight decay, on matrices only", ge=0, le=10)
-    beta1: float = setting(0.9, "AdamW's memory of gradients", ge=0, lt=1)
-    beta2: float = setting(0.98, "AdamW's memory of squared gradients", ge=0, lt=1)
-    momentum: float = setting(0.95, "Muon's memory of gradients", ge=0, lt=1)
-    clip: float = setting(1.0, "largest norm of a step's gradient, 0 = no limit", ge=0)
-    label_smoothing: float = setting(0.0, "share of the target spread over all tokens", ge=0, lt=1)
+        "fall with one over the root of the step (noam), or stay", expert=True,
+    )  # fmt: skip
+    decay: float = setting(0.2, "share of the steps in which a wsd schedule falls", gt=0, le=1, option=False)
+    weight_decay: float = setting(0.05, "decoupled weight decay, on matrices only", ge=0, le=10, expert=True)
+    beta1: float = setting(0.9, "AdamW's memory of gradients", ge=0, lt=1, option=False)
+    beta2: float = setting(0.98, "AdamW's memory of squared gradients", ge=0, lt=1, option=False)
+    momentum: float = setting(0.95, "Muon's memory of gradients", ge=0, lt=1, option=False)
+    clip: float = setting(1.0, "largest norm of a step's gradient, 0 = no limit", ge=0, option=False)
+    label_smoothing: float = setting(0.0, "share of the target spread over all tokens", ge=0, lt=1, option=False)
 
     seed: int = setting(1, "seed of weights, order, masks and dropout", ge=0, lt=2**32, section="Where and how it runs")
     device: Literal["auto", "cpu", "cuda", "mps"] = setting("auto", "where to train; auto takes the fastest there is")
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = setting(
         "auto",
         "numbers in matrix products (weights, norms and losses stay float32); auto: bfloat16 where the device has units for "
-        "it (CUDA, CPUs with AMX), float16 on older GPUs, float32 elsewhere",
-    )
+        "it (CUDA, CPUs with AMX), float16 on older GPUs, float32 elsewhere", expert=True,
+    )  # fmt: skip
     threads: int = setting(
-        0, "CPU threads, 0 = one per core; another number gives slightly other weights", ge=0, le=1024
+        0, "CPU threads, 0 = one per core; another number gives slightly other weights", ge=0, le=1024, expert=True
     )
-    compile: Literal["auto", "on", "off"] = setting("auto", "torch.compile: worth its first minute on CUDA (auto)")
+    compile: Literal["auto", "on", "off"] = setting(
+        "auto", "torch.compile: worth its first minute on CUDA (auto)", option=False
+    )
     recompute: bool = setting(
         False,
         "gradient checkpointing: keep only each block's input and compute the rest again; slower, far less memory",
+        expert=True,
     )
-    deterministic: bool = setting(False, "same bytes from every run on a GPU too, slower; a CPU always gives them")
-    checkpoint_seconds: float = setting(60, "seconds between checkpoints", gt=0, recipe=False)
-    checkpoint_steps: int = setting(0, "also a checkpoint every this many steps, 0 = by time only", ge=0, recipe=False)
+    deterministic: bool = setting(
+        False, "same bytes from every run on a GPU too, slower; a CPU always gives them", option=False
+    )
+    checkpoint_seconds: float = setting(60, "seconds between checkpoints", gt=0, recipe=False, option=False)
+    checkpoint_steps: int = setting(
+        0, "also a checkpoint every this many steps, 0 = by time only", ge=0, recipe=False, option=False
+    )
     report_every: int = setting(
-        10, "steps between two rows of the log; the screen is told every few seconds", ge=1, recipe=False
+        10, "steps between two rows of the log; the screen is told every few seconds", ge=1, recipe=False, option=False
     )
-    eval_every: int = setting(0, "steps between validations, 0 = five over the run", ge=0, recipe=False)
-    valid_tokens: int = setting(32_768, "held-out positions looked at in each validation", ge=1, recipe=False)
+    eval_every: int = setting(0, "steps between validations, 0 = five over the run", ge=0, recipe=False, option=False)
+    valid_tokens: int = setting(
+        32_768, "held-out positions looked at in each validation", ge=1, recipe=False, option=False
+    )
     patience: int = setting(
-        0,
-        "warn when the loss has not fallen below the unigram entropy after this many steps, 0 = half of all",
-        ge=0,
-        recipe=False,
-    )
+        0, "warn when the loss has not fallen below the unigram entropy after this many steps, 0 = half of all", ge=0,
+        recipe=False, option=False,
+    )  # fmt: skip
     keep_state: bool = setting(
         True,
         "keep the optimiser's state in the model's folder, once or twice as large as the weights, so that --extend can go on",
-    )
-    verify_resume: bool = setting(
-        False, "first prove on this text and machine that a stopped run ends with the same bytes", recipe=False
+        option=False,
     )
 
     init: Path | None = setting(
         None,
         "start from the weights of this model: an artifact, or a folder of transformers with the same tokenizer",
-        metavar="MODEL",
-        artifact=("model",),
-        section="What it starts from",
-    )
+        metavar="MODEL", artifact=("model",), section="What it starts from",
+    )  # fmt: skip
     extend: Path | None = setting(
-        None,
-        "go on where this finished model stopped, with its optimiser and its order of the text, to more steps",
-        metavar="MODEL",
-        artifact=("model",),
-    )
+        None, "go on where this finished model stopped, with its optimiser and its order of the text, to more steps",
+        metavar="MODEL", artifact=("model",),
+    )  # fmt: skip
     init_embeddings: Path | None = setting(
-        None,
-        "start from the vectors of this words artifact, trained with --unit token",
-        metavar="WORDS",
-        artifact=("words",),
-    )
+        None, "start from the vectors of this words artifact, trained with --unit token", metavar="WORDS",
+        artifact=("words",), expert=True,
+    )  # fmt: skip
 
     @model_validator(mode="after")
     def _one_length(self) -> Self:
@@ -212,20 +225,21 @@ class MaskedSettings(PretrainSettings):
 
     command = "train mlm"
 
-    mask_rate: float = setting(0.3, "share of the tokens to guess in training", gt=0, le=0.9, section="Masks")
+    mask_rate: float = setting(
+        0.3, "share of the tokens to guess in training", gt=0, le=0.9, section="Masks", expert=True
+    )
     mask_rate_end: float | None = setting(
-        None, "the same share at the end of the training, reached along a line, else the same all along", gt=0, le=0.9
-    )
+        None, "the same share at the end of the training, reached along a line, else the same all along", gt=0,
+        le=0.9, option=False,
+    )  # fmt: skip
     mask_unit: Literal["token", "word", "span"] = setting(
-        "token", "what is hidden together: single tokens, whole words, or spans of whole words"
+        "token", "what is hidden together: single tokens, whole words, or spans of whole words", expert=True
     )
-    mask_share: float = setting(0.8, "of these, the share shown as [MASK]; 1 = all of them", ge=0, le=1)
+    mask_share: float = setting(0.8, "of these, the share shown as [MASK]; 1 = all of them", ge=0, le=1, option=False)
     random_share: float | None = setting(
-        None,
-        "of these, the share shown as a random token, else 0.1 or what mask_share leaves; the rest as it is",
-        ge=0,
-        le=1,
-    )
+        None, "of these, the share shown as a random token, else 0.1 or what mask_share leaves; the rest as it is",
+        ge=0, le=1, option=False,
+    )  # fmt: skip
 
     @model_validator(mode="after")
     def _shares_add_up(self) -> Self:

@@ -18,13 +18,12 @@ from wordpipe.model.config import ModelConfig
 from wordpipe.model.initialise import new_model
 from wordpipe.model.language_model import LanguageModel
 from wordpipe.runtime import StopFlag
-from wordpipe.training.contrast.batch import PairBatch, Ragged
-from wordpipe.training.contrast.encoder_assembly import EncoderWork, assemble_encoder
-from wordpipe.training.contrast.encoder_settings import ContrastiveSettings
-from wordpipe.training.contrast.encoder_training import EncoderTraining
-from wordpipe.training.contrast.pair_text import PairText, write_pair_text
-from wordpipe.training.execution import Execution
+from wordpipe.training.contrast.pairs import PairBatch, Pairs, PairText, Ragged, held_out_pairs, write_pair_text
+from wordpipe.training.contrast.settings import ContrastiveSettings
+from wordpipe.training.contrast.transformer import ContrastLearner, assemble_encoder
 from wordpipe.training.plan import SpecialIds
+from wordpipe.training.precision import Execution
+from wordpipe.training.trainer import Trainer
 
 V = 60
 SPECIAL = SpecialIds(pad=0, unk=1, cls=2, sep=3, mask=4)
@@ -80,26 +79,25 @@ def settings_of(**values: object) -> ContrastiveSettings:
         "encoder": "transformer", "steps": 6, "batch_size": 8, "lr": 1e-2, "threads": 1, "device": "cpu", "dtype": "float32",
         "pair_neighbour": 0.5, "pair_deletion": 0.5, "report_every": 2, "valid_pairs": 20,
     }  # fmt: skip
-    if values.get("objective") == "denoise":  # which knows no pairs
-        standard = {name: value for name, value in standard.items() if not name.startswith("pair")}
     return ContrastiveSettings.make(standard | values)
 
 
 def training_in(
     folder: Path, *, dropout: float = 0.1, work: dict[str, Any] | None = None, **values: object
-) -> EncoderTraining:
-    parts = {"given": None, "special": SPECIAL, "weights": np.linspace(0.5, 1.5, V).astype(np.float32)} | (work or {})
+) -> Trainer[ContrastLearner]:
+    settings, text = settings_of(**values), text_in(folder / "text")
+    parts = {"weights": np.linspace(0.5, 1.5, V).astype(np.float32)} | (work or {})
     return assemble_encoder(
-        settings_of(**values), model_of(dropout=dropout), EncoderWork(text=text_in(folder / "text"), **parts),
-        state_dir=folder / "state", run_key="a run",
+        settings, model_of(dropout=dropout), Pairs(text, settings), special=SPECIAL, held_out=held_out_pairs(settings, text),
+        state_dir=folder / "state", run_key="a run", **parts,
     )  # fmt: skip
 
 
-def weights_hash(training: EncoderTraining) -> str:
-    return hash_bytes(save(dict(training.snapshot().model)))
+def weights_hash(training: Trainer[ContrastLearner]) -> str:
+    return hash_bytes(save(dict(training.snapshot().tensors["model"])))
 
 
-def run_out(training: EncoderTraining, until: int | None = None) -> EncoderTraining:
+def run_out(training: Trainer[ContrastLearner], until: int | None = None) -> Trainer[ContrastLearner]:
     for _ in training.steps(StopFlag(), until):
         pass
     return training

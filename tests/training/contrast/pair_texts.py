@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from wordpipe.artifacts.layout import TOKENS_16
-from wordpipe.training.contrast.pair_text import PairText, write_pair_text
+from wordpipe.training.contrast.pairs import PairText, write_pair_text
 
 __all__ = ["Document", "made_text", "random_documents", "title_batches", "token_batches"]
 

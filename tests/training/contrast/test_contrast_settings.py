@@ -3,22 +3,22 @@
 import pytest
 
 from wordpipe.errors import ConfigError
-from wordpipe.training.contrast import cutting
-from wordpipe.training.contrast.settings import KINDS, ContrastSettings
+from wordpipe.training.contrast import pair_kernels
+from wordpipe.training.contrast.settings import KINDS, ContrastiveSettings
 
 
 @pytest.mark.parametrize("goal", ["similarity", "search"])
 @pytest.mark.parametrize("encoder", ["static", "transformer"])
 @pytest.mark.parametrize("pairs", [None, "pairs.jsonl"])
 def test_shares_add_up(goal: str, encoder: str, pairs: str | None) -> None:
-    shares = ContrastSettings.make({"goal": goal, "encoder": encoder, "pairs": pairs}).shares
+    shares = ContrastiveSettings.make({"goal": goal, "encoder": encoder, "pairs": pairs}).shares
     assert [*shares] == [*KINDS]
     assert sum(shares.values()) == pytest.approx(1)
     assert shares["pairs"] == (0.5 if pairs else 0)
 
 
 def test_shares_that_are_given_replace_those_of_the_goal() -> None:
-    shares = ContrastSettings.make({"pair_title": 0.6, "pair_crop": 0.2}).shares
+    shares = ContrastiveSettings.make({"pair_title": 0.6, "pair_crop": 0.2}).shares
     assert shares["title"] == pytest.approx(0.75)
     assert shares["crop"] == pytest.approx(0.25)
     assert shares["deletion"] == 0
@@ -36,8 +36,8 @@ def test_shares_that_are_given_replace_those_of_the_goal() -> None:
 )
 def test_what_cannot_stand_together_is_named(values: dict[str, object], word: str) -> None:
     with pytest.raises(ConfigError, match=word):
-        ContrastSettings.make(values)
+        ContrastiveSettings.make(values)
 
 
 def test_the_numbers_of_kinds_are_their_places() -> None:
-    assert [getattr(cutting, kind.upper()) for kind in KINDS] == [*range(len(KINDS))]
+    assert [getattr(pair_kernels, kind.upper()) for kind in KINDS] == [*range(len(KINDS))]

@@ -3,8 +3,8 @@
 import pytest
 
 from wordpipe.errors import ConfigError
-from wordpipe.training.contrast.encoder_plan import encoder_plan
-from wordpipe.training.contrast.encoder_settings import ContrastiveSettings
+from wordpipe.training.contrast.settings import ContrastiveSettings
+from wordpipe.training.contrast.transformer import encoder_plan
 
 
 @pytest.mark.parametrize(
@@ -14,17 +14,7 @@ from wordpipe.training.contrast.encoder_settings import ContrastiveSettings
         ({"encoder": "transformer", "lsi_weight": 1.0}, "lsi_weight cannot be chosen for encoder = transformer"),
         ({"encoder": "transformer", "init": "a", "init_embeddings": "b"}, "init and init_embeddings both say"),
         ({"encoder": "transformer", "init": "a", "dim": 64, "n_layers": 2}, "dim, n_layers cannot be chosen here"),
-        ({"encoder": "transformer", "objective": "denoise", "pair_crop": 1.0}, "pair_crop cannot be chosen with"),
         ({"encoder": "transformer", "teacher_temperature": 0.1}, "mean nothing without a teacher"),
-        *[
-            ({"encoder": "transformer", "objective": "denoise", name: value}, f"{name} cannot be chosen with objective")
-            for name, value in {
-                "goal": "search",
-                "max_similarity": 0.9,
-                "false_negatives": "keep",
-                "deletion_rate": 0.5,
-            }.items()
-        ],
     ],
 )
 def test_settings_that_mean_nothing_together_are_refused(values, message):
@@ -38,8 +28,6 @@ BERT = {"encoder": "transformer"}
 @pytest.mark.parametrize(
     ("idle", "beside", "awake"),
     [
-        ({"denoise_rate": 0.5}, BERT, {"objective": "denoise"}),
-        ({"mask_rate": 0.5}, BERT, {"mlm_weight": 0.1}),
         ({"lsi_dim": 8}, {}, {"lsi_weight": 1.0}),
         ({"lexical_dim": 8}, {"lexical_weight": 0.0}, {"lexical_weight": 1.0}),
         ({"words_weight": 0.5}, {}, {"words": "w"}),
@@ -75,7 +63,7 @@ def test_no_share_is_no_wish():
 )
 def test_the_length_of_a_training_follows_from_the_text(values, steps):
     settings = ContrastiveSettings.make({"encoder": "transformer"} | values)
-    plan = encoder_plan(settings, n_sentences=12_800)
+    plan = encoder_plan(settings, 12_800)
     assert plan.steps == steps
     assert plan.lr_at(plan.steps - 1) <= plan.lr
     assert plan.eval_every == max(1, -(-steps // 5))

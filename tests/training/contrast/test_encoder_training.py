@@ -10,12 +10,6 @@ from tests.training.contrast.encoders import run_out, training_in, weights_hash
 from wordpipe.errors import DivergedError
 from wordpipe.runtime import StopFlag, Stopped
 
-ROADS = {
-    "contrast": {},
-    "with a queue and a masked loss": {"queue": 20, "mlm_weight": 0.3},
-    "denoise": {"objective": "denoise"},
-}
-
 
 def test_it_learns_to_know_partners_again(tmp_path):
     training = run_out(training_in(tmp_path, steps=40, eval_every=40))
@@ -25,16 +19,15 @@ def test_it_learns_to_know_partners_again(tmp_path):
     assert [step.step for step in training.history if step.split == "valid"] == [40]
 
 
-@pytest.mark.parametrize("road", ROADS)
-def test_a_training_that_was_stopped_ends_with_the_same_bytes(road, tmp_path):
-    straight = run_out(training_in(tmp_path / "straight", **ROADS[road]))
-    run_out(training_in(tmp_path / "halves", **ROADS[road]), until=3)
+def test_a_training_that_was_stopped_ends_with_the_same_bytes(tmp_path):
+    straight = run_out(training_in(tmp_path / "straight"))
+    run_out(training_in(tmp_path / "halves"), until=3)
     torch.manual_seed(99)
-    again = training_in(tmp_path / "halves", **ROADS[road])
+    again = training_in(tmp_path / "halves")
     assert again.resumed_from == 3
     run_out(again)
     assert weights_hash(again) == weights_hash(straight)
-    want, got = straight.snapshot().optimiser, again.snapshot().optimiser
+    want, got = straight.snapshot().tensors["optimiser"], again.snapshot().tensors["optimiser"]
     assert want.keys() == got.keys()
     assert all(torch.equal(want[name], got[name]) for name in want)
     assert [(s.step, s.split, s.loss) for s in again.history] == [(s.step, s.split, s.loss) for s in straight.history]
@@ -60,7 +53,7 @@ def test_a_stop_signal_saves_first(tmp_path):
 
 def test_weights_that_are_no_numbers_end_it_and_are_not_saved(tmp_path):
     training = run_out(training_in(tmp_path), until=2)
-    training._learner.module.embedding.data.fill_(np.nan)
+    training.learner.model.embedding.data.fill_(np.nan)
     with pytest.raises(DivergedError, match="no longer a number") as error:
         run_out(training)
     assert "step-00000002" in str(error.value.hint)

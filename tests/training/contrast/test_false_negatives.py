@@ -6,9 +6,8 @@ import torch
 
 from tests.training.contrast.encoders import ragged
 from tests.training.contrast.slow_false_negatives import slow_false_negatives
-from wordpipe.training.contrast.batch import PairBatch
-from wordpipe.training.contrast.false_negatives import false_negatives
-from wordpipe.training.contrast.queue import VectorQueue
+from wordpipe.training.contrast.info_nce import false_negatives
+from wordpipe.training.contrast.pairs import PairBatch
 
 
 def pairs(first: list[list[int]], second: list[list[int]], document: list[int]) -> PairBatch:
@@ -29,15 +28,7 @@ def test_one_text_on_the_two_sides_of_other_documents() -> None:
 @pytest.mark.parametrize("seed", range(5))
 def test_equals_the_slow_twin(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    before, batch, queue = random_pairs(rng), random_pairs(rng), VectorQueue(25, 2)
-    queue.add(torch.zeros(20, 2), torch.from_numpy(before.document), torch.from_numpy(before.second.hashes()))
-    same = false_negatives(batch, queue)
-    assert same.tolist() == slow_false_negatives(batch, before)
-    alone = false_negatives(batch)
-    assert torch.equal(alone, alone.T)
-    assert torch.equal(alone, same[:, :20])
-
-
-def test_a_queue_that_is_empty_masks_nothing() -> None:
-    batch = random_pairs(np.random.default_rng(0))
-    assert torch.equal(false_negatives(batch, VectorQueue(5, 2)), false_negatives(batch))
+    batch = random_pairs(rng)
+    same = false_negatives(batch)
+    assert same.tolist() == slow_false_negatives(batch)
+    assert torch.equal(same, same.T)

@@ -2,9 +2,8 @@
 
 import pytest
 
-from wordpipe.training.contrast.encoder_plan import encoder_plan
-from wordpipe.training.contrast.encoder_settings import ContrastiveSettings
-from wordpipe.training.contrast.length import steps_of
+from wordpipe.training.contrast.settings import ContrastiveSettings, steps_of
+from wordpipe.training.contrast.transformer import encoder_plan
 
 PAIRS = 640
 
@@ -26,4 +25,4 @@ def test_the_steps_of_a_text(encoder: str, given: dict[str, float], n_pairs: int
     settings = ContrastiveSettings.make({"encoder": encoder, "batch_size": PAIRS} | given)
     assert steps_of(settings, n_pairs) == expected
     if encoder == "transformer":
-        assert encoder_plan(settings, n_sentences=n_pairs).steps == expected
+        assert encoder_plan(settings, n_pairs).steps == expected

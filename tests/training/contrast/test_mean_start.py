@@ -6,9 +6,7 @@ import torch
 
 from tests.training.contrast.encoders import V, model_of, ragged
 from wordpipe.errors import ArtifactError, InputError
-from wordpipe.training.contrast.mean_start import start_as_mean
-from wordpipe.training.contrast.sequences import Framing
-from wordpipe.training.contrast.vectors import text_vectors
+from wordpipe.training.contrast.transformer import Framing, start_as_mean, text_vectors
 
 
 def centred(dim: int = 16) -> np.ndarray:

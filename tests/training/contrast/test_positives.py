@@ -10,10 +10,8 @@ import pytest
 
 from tests.training.contrast.pair_texts import Document, made_text, random_documents, title_batches
 from wordpipe.errors import InputError
-from wordpipe.training.contrast.batch import PairBatch, Ragged
-from wordpipe.training.contrast.pair_text import PairText, write_ragged
-from wordpipe.training.contrast.positives import FilePairs, Pairs
-from wordpipe.training.contrast.settings import KINDS, ContrastSettings
+from wordpipe.training.contrast.pairs import FilePairs, PairBatch, Pairs, PairText, Ragged, write_ragged
+from wordpipe.training.contrast.settings import KINDS, ContrastiveSettings
 
 DOCUMENTS = random_documents()
 
@@ -23,8 +21,8 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> PairText:
     return made_text(tmp_path_factory.mktemp("text"), DOCUMENTS, titles=True)
 
 
-def settings(**values: Any) -> ContrastSettings:
-    return ContrastSettings.make({"batch_size": 16, "deletion_rate": 0.3, **values})
+def settings(**values: Any) -> ContrastiveSettings:
+    return ContrastiveSettings.make({"encoder": "transformer", "batch_size": 16, "deletion_rate": 0.3, **values})
 
 
 def lists(side: Ragged) -> list[list[int]]:

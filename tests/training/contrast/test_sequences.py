@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.training.contrast.encoders import ragged
-from wordpipe.training.contrast.sequences import Framing, joined, rows_of
+from wordpipe.training.contrast.transformer import Framing, joined, rows_of
 
 ROWS = st.lists(st.lists(st.integers(7, 50), min_size=1, max_size=20), min_size=1, max_size=12)
 FRAMING = Framing(cls_id=2, sep_id=3, longest=12, device=torch.device("cpu"))

@@ -1,6 +1,7 @@
 """Training of a table: it learns, repeats and goes on exactly, and says when it fails."""
 
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
 import numpy as np
@@ -8,14 +9,16 @@ import pytest
 import torch
 
 from tests.training.contrast.pair_texts import Document, made_text
-from tests.training.contrast.slow_false_negatives import slow_false_negatives
+from wordpipe.artifacts.checkpoints import Checkpoints
 from wordpipe.errors import DivergedError
 from wordpipe.runtime import StopFlag, Stopped
-from wordpipe.training.contrast.loss import info_nce
-from wordpipe.training.contrast.pair_text import PairText
-from wordpipe.training.contrast.positives import Pairs
-from wordpipe.training.contrast.settings import ContrastSettings
-from wordpipe.training.contrast.static_training import StaticTraining
+from wordpipe.training.checkpoint import Snapshot, load_snapshot
+from wordpipe.training.contrast.pairs import Pairs, PairText
+from wordpipe.training.contrast.settings import ContrastiveSettings
+from wordpipe.training.contrast.static import StaticLearner
+from wordpipe.training.contrast.transformer import encoder_plan
+from wordpipe.training.precision import Execution
+from wordpipe.training.trainer import Trainer
 
 VOCAB = 60
 
@@ -38,143 +41,143 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> PairText:
     return made_text(tmp_path_factory.mktemp("text"), families(), vocab_size=VOCAB)
 
 
-def training(text: PairText, *, table: Any = None, save: Any = None, **values: Any) -> StaticTraining:
-    settings = ContrastSettings.make(
-        {"batch_size": 32, "steps": 60, "lr": 0.02, "pair_neighbour": 1, "threads": 1, "queue": 40, "valid_pairs": 30}
-        | values
+def training(
+    text: PairText, folder: Path, *, table: Any = None, found: Any = None, **values: Any
+) -> Trainer[StaticLearner]:
+    settings = ContrastiveSettings.make(
+        {"batch_size": 32, "steps": 60, "lr": 0.02, "pair_neighbour": 1, "threads": 1, "valid_pairs": 30} | values
     )
     if table is None:
         table = np.random.default_rng(0).standard_normal((VOCAB, 8)).astype(np.float32)
     valid = Pairs(text, settings, split="valid", batch_size=settings.valid_pairs)
-    return StaticTraining(Pairs(text, settings), table, settings, valid=valid, save=save)
+    pairs, threads, state = Pairs(text, settings), settings.threads, Checkpoints(folder / "state", "run")
+    learner = StaticLearner(pairs, table, settings, threads=threads, held_out=valid)
+    execution = Execution(torch.device("cpu"), torch.float32, threads, compiled=False, bitwise=True)
+    return Trainer(
+        learner, encoder_plan(settings, pairs.n_pairs), execution, state=state, found=found or state.restore(load_snapshot),
+        checkpoint_steps=settings.checkpoint_steps,
+    )  # fmt: skip
 
 
-def test_words_of_a_family_come_together(text: PairText) -> None:
-    run = training(text)
+def test_words_of_a_family_come_together(text: PairText, tmp_path: Path) -> None:
+    run = training(text, tmp_path / token_hex(4))
     reports = [*run.steps(StopFlag())]
     losses = {split: [row.loss for row in reports if row.split == split] for split in ("train", "valid")}
     assert losses["train"][-1] < losses["train"][0] - 0.5
     assert losses["valid"][-1] < losses["valid"][0]
-    assert run.step == run.n_steps == 60
+    assert run.step == run.plan.steps == 60
     assert reports == run.history
-    unit = run.table / np.linalg.norm(run.table, axis=1, keepdims=True)
+    unit = run.learner.table / np.linalg.norm(run.learner.table, axis=1, keepdims=True)
     cosines = unit @ unit.T
     same = np.equal.outer(np.arange(VOCAB) // 6, np.arange(VOCAB) // 6)
     assert cosines[same].mean() > cosines[~same].mean() + 0.3
 
 
-def test_the_same_run_gives_the_same_bytes_on_any_threads(text: PairText) -> None:
+def test_the_same_run_gives_the_same_bytes_on_any_threads(text: PairText, tmp_path: Path) -> None:
     tables = []
     for threads in (1, 1, 2):
-        run = training(text, steps=8, threads=threads)
+        run = training(text, tmp_path / token_hex(4), steps=8, threads=threads)
         list(run.steps(StopFlag()))
-        tables.append(run.table)
+        tables.append(run.learner.table)
     assert tables[0].tobytes() == tables[1].tobytes()
     assert tables[2] == pytest.approx(tables[0], abs=1e-5)
 
 
 @pytest.mark.parametrize("stop", [1, 7, 13])
-def test_a_run_that_goes_on_ends_with_the_same_bytes(text: PairText, stop: int) -> None:
-    whole = training(text, steps=20)
+def test_a_run_that_goes_on_ends_with_the_same_bytes(text: PairText, stop: int, tmp_path: Path) -> None:
+    whole = training(text, tmp_path / "whole", steps=20)
     list(whole.steps(StopFlag()))
-    first = training(text, steps=20)
-    list(first.steps(StopFlag(), until=stop))
-    tensors, log = first.state()
-    kept = {name: tensor.clone() for name, tensor in tensors.items()}
-    list(first.steps(StopFlag()))  # what was kept is a copy
-    second = training(text, steps=20)
-    second.load(kept, log)
+    list(training(text, tmp_path / "halves", steps=20).steps(StopFlag(), until=stop))
+    second = training(text, tmp_path / "halves", steps=20)
     list(second.steps(StopFlag()))
     assert second.resumed_from == stop
-    assert second.table.tobytes() == whole.table.tobytes() == first.table.tobytes()
+    assert second.learner.table.tobytes() == whole.learner.table.tobytes()
     assert [(row.step, row.split, row.loss) for row in second.history] == [
         (row.step, row.split, row.loss) for row in whole.history
     ]
 
 
-def test_threads_that_are_not_there_are_remembered_by_every_run_after(text: PairText) -> None:
-    tensors, log = training(text).state()
-    second = training(text)
-    second.load(tensors, log | {"threads": 100_000})
+def test_a_log_as_it_was_before_is_continued(text: PairText, tmp_path: Path) -> None:
+    """Losses were kept one by one, reports as dicts with a value more, the tensors of an empty queue beside the table's."""
+    whole = training(text, tmp_path / "whole", steps=20, report_every=5)
+    list(whole.steps(StopFlag()))
+    first = training(text, tmp_path / "halves", steps=20, report_every=5)
+    list(first.steps(StopFlag(), until=7))
+    snapshot = first.snapshot()
+    names = ("step", "tokens", "split", "loss", "lr", "seconds", "tokens_per_s", "reachable", "waiting")
+    history = [dict(zip(names, [*row[:7], None, row[7]], strict=True)) for row in snapshot.log["history"]]
+    total = snapshot.log["sums"][0]
+    log = {
+        "step": 7, "history": history, "metrics": {}, "tokens": snapshot.log["positions"], "seconds": 1.5,
+        "losses": [total - 1.0, 1.0], "reported": [0, 0.0], "threads": 1, "bitwise": True,
+    }  # fmt: skip
+    tensors = {"state": {**snapshot.tensors["state"], "queue.added": torch.zeros(1, dtype=torch.int64)}}
+    second = training(text, tmp_path / "new", steps=20, report_every=5, found=Snapshot(7, tensors, log))
+    assert (second.resumed_from, second.bitwise, second.notes) == (7, True, [])
+    list(second.steps(StopFlag()))
+    assert second.learner.table.tobytes() == whole.learner.table.tobytes()
+    assert [row.loss for row in second.history] == pytest.approx([row.loss for row in whole.history], rel=1e-6)
+
+
+def test_threads_that_are_not_there_are_remembered_by_every_run_after(text: PairText, tmp_path: Path) -> None:
+    snapshot = training(text, tmp_path).snapshot()
+    machine = snapshot.log["machine"] | {"threads": 100_000}
+    second = training(text, tmp_path, found=Snapshot(0, snapshot.tensors, {**snapshot.log, "machine": machine}))
     assert not second.bitwise
-    third = training(text)
-    third.load(*second.state())
-    assert not third.bitwise
-    fourth = training(text)
-    fourth.load(tensors, log)
-    assert fourth.bitwise
+    assert not training(text, tmp_path, found=second.snapshot()).bitwise
+    assert training(text, tmp_path, found=snapshot).bitwise
 
 
-def test_a_state_of_another_table_is_refused(text: PairText) -> None:
-    tensors, log = training(text).state()
+def test_a_state_of_another_table_is_refused(text: PairText, tmp_path: Path) -> None:
+    snapshot = training(text, tmp_path).snapshot()
     with pytest.raises(ValueError, match="table of"):
-        training(text, table=np.ones((VOCAB, 4), np.float32)).load(tensors, log)
-    with pytest.raises(ValueError, match="queue of"):
-        training(text, queue=3).load(tensors, log)
+        training(text, tmp_path, table=np.ones((VOCAB, 4), np.float32), found=snapshot)
 
 
-def test_a_stop_signal_saves_first(text: PairText) -> None:
-    flag, saved = StopFlag(), list[int]()
-
-    def save(run: StaticTraining) -> str:
-        saved.append(run.step)
-        return "there"
-
-    reports = training(text, save=save, checkpoint_steps=10).steps(flag)
+def test_a_stop_signal_saves_first(text: PairText, tmp_path: Path) -> None:
+    flag = StopFlag()
+    run = training(text, tmp_path, checkpoint_steps=10)
+    reports = run.steps(flag)
     while next(reports).step < 20:
         pass
     flag.signum = 15
     with pytest.raises(Stopped) as stopped:
-        next(reports)
-    assert stopped.value.saved == "there"
-    assert saved == [10, 20]
+        list(reports)
+    assert stopped.value.saved == str(tmp_path / "state" / f"step-{run.step:08d}")
+    assert training(text, tmp_path).resumed_from == run.step
 
 
-def test_a_loss_that_is_no_number_stops_the_run(text: PairText) -> None:
+def test_a_loss_that_is_no_number_stops_the_run(text: PairText, tmp_path: Path) -> None:
     table = np.ones((VOCAB, 4), np.float32)
     table[:30] = np.nan
     with pytest.raises(DivergedError, match="no longer a number"):
-        list(training(text, table=table).steps(StopFlag()))
+        list(training(text, tmp_path / token_hex(4), table=table).steps(StopFlag()))
 
 
-def test_texts_without_a_vector_do_no_harm(text: PairText) -> None:
+def test_texts_without_a_vector_do_no_harm(text: PairText, tmp_path: Path) -> None:
     table = np.zeros((VOCAB, 4), np.float32)
     table[30:] = np.random.default_rng(0).standard_normal((30, 4))
-    run = training(text, table=table, steps=30)
+    run = training(text, tmp_path / token_hex(4), table=table, steps=30)
     list(run.steps(StopFlag()))
-    assert np.isfinite(run.table).all()
-    assert run.table[:30].any(axis=1).all()  # and they learn
+    assert np.isfinite(run.learner.table).all()
+    assert run.learner.table[:30].any(axis=1).all()  # and they learn
 
 
-def test_queued_texts_of_the_same_document_are_no_negatives(text: PairText) -> None:
-    run = training(text, batch_size=64, queue=100, temperature=0.2, report_every=1)
-    reports = run.steps(StopFlag())
-    next(reports)
-    before, batch = run._pairs.batch(0), run._pairs.batch(1)
-    same = slow_false_negatives(batch, before)
-    assert any(True in row[64:] for row in same)
-    sides = [torch.from_numpy(run._optimiser.sums(side.ids, side.lengths)) for side in (batch.first, batch.second)]
-    first, second = (torch.nn.functional.normalize(side, dim=1) for side in sides)
-    queued = run._queue.vectors.clone()
-    want = info_nce(first, second, temperature=0.2, queue_QD=queued, same_BN=torch.tensor(same))
-    assert next(reports).loss == pytest.approx(float(want), abs=1e-5)
-
-
-def test_masks_follow_the_settings(text: PairText) -> None:
+def test_masks_follow_the_settings(text: PairText, tmp_path: Path) -> None:
     losses = []
     for kept in ("keep", "drop"):
-        run = training(text, steps=1, false_negatives=kept, batch_size=256, temperature=1.0)
+        run = training(text, tmp_path / token_hex(4), steps=1, false_negatives=kept, batch_size=256, temperature=1.0)
         losses.append(next(run.steps(StopFlag())).loss)
     assert losses[1] < losses[0]  # fewer negatives
 
 
-def test_torch_is_given_back_its_threads(text: PairText) -> None:
+def test_torch_is_given_back_its_threads(text: PairText, tmp_path: Path) -> None:
     before = torch.get_num_threads()
-    list(training(text, steps=2, threads=1).steps(StopFlag()))
+    list(training(text, tmp_path / token_hex(4), steps=2, threads=1).steps(StopFlag()))
     assert torch.get_num_threads() == before
 
 
 def test_nothing_is_written_to_the_text(text: PairText, tmp_path: Path) -> None:
     before = text.rows.ids.tobytes()
-    list(training(text, steps=2).steps(StopFlag()))
+    list(training(text, tmp_path / token_hex(4), steps=2).steps(StopFlag()))
     assert text.rows.ids.tobytes() == before

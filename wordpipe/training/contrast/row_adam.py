@@ -99,20 +99,10 @@ class RowAdam:
 
 @kernel
 def _update(
-    table_VD: Matrix,
-    mean_VD: Matrix,
-    square_VD: Matrix,
-    pace_V: npt.NDArray[np.float32],
-    touched: Int32s,
-    bounds: Int64s,
-    texts: Int64s,
-    gradient_BD: Matrix,
-    rate: np.float32,
-    beta1: np.float32,
-    beta2: np.float32,
-    first: int,
-    last: int,
-) -> None:
+    table_VD: Matrix, mean_VD: Matrix, square_VD: Matrix, pace_V: npt.NDArray[np.float32], touched: Int32s,
+    bounds: Int64s, texts: Int64s, gradient_BD: Matrix, rate: np.float32, beta1: np.float32, beta2: np.float32,
+    first: int, last: int,
+) -> None:  # fmt: skip
     """See `RowAdam.update`, for touched rows `first` to `last`."""
     dim = table_VD.shape[1]
     total = np.empty(dim, np.float32)

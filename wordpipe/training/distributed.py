@@ -25,14 +25,13 @@ from torch import Tensor
 
 from wordpipe.errors import ConfigError, PeerError
 from wordpipe.runtime import pick_device
+from wordpipe.training.checkpoint import Snapshot
 
-__all__ = ["World", "alone", "join_world"]
+__all__ = ["World", "alone", "join_world", "share_snapshot", "sum_gradients"]
 
 Device = Literal["auto", "cpu", "cuda", "mps"]
 
-_PATIENCE = timedelta(
-    hours=12
-)  # the others wait while the first one prepares a large corpus; a dead peer shows at once
+_PATIENCE = timedelta(hours=12)  # the others wait while the first prepares a large corpus; a dead peer shows at once
 
 
 @dataclass(frozen=True)
@@ -126,11 +125,6 @@ class World:
             with _talking():
                 dist.broadcast(tensor, src=0)
 
-    def leave(self) -> None:
-        """End the connection; nothing may be sent afterwards."""
-        if not self.is_alone:
-            dist.destroy_process_group()
-
     def _agree(self, signum: int, *, failed: bool) -> int:
         both = torch.tensor([signum, int(failed)])
         with _talking():
@@ -196,7 +190,7 @@ def join_world(wanted: Device) -> Iterator[World]:
     try:
         yield world
     finally:
-        world.leave()
+        dist.destroy_process_group()
 
 
 @contextmanager
@@ -214,3 +208,66 @@ def _talking() -> Iterator[None]:
 
 def _first_line(error: BaseException) -> str:
     return (str(error) or type(error).__name__).splitlines()[0]
+
+
+@torch.no_grad()
+def sum_gradients(world: World, weights: Sequence[Tensor], loss: Tensor) -> None:
+    """Replace each gradient, and the loss, by its sum over all processes: one message, however many weights there are.
+
+    Args:
+        world: the processes.
+        weights: parameters, the same in every process.
+        loss: float32 scalar on their device, overwritten.
+    """
+    if world.is_alone:
+        return
+    gradients = [weight.grad for weight in weights if weight.grad is not None]
+    flat = torch.cat([*(gradient.flatten() for gradient in gradients), loss.reshape(1)])
+    world.add_up(flat)
+    *parts, total = torch.split(flat, [*(gradient.numel() for gradient in gradients), 1])
+    for gradient, part in zip(gradients, parts, strict=True):
+        gradient.copy_(part.view_as(gradient))
+    loss.copy_(total[0])
+
+
+def share_snapshot(world: World, read: Callable[[], Snapshot | None]) -> Snapshot | None:
+    """The snapshot that the first process reads, in every process.
+
+    Args:
+        world: the processes.
+        read: called in the first process only.
+
+    Raises:
+        PeerError: in the others, where `read` raised in the first one.
+    """
+    if world.is_alone:
+        return read()
+    own: list[Snapshot] = []
+
+    def header() -> dict[str, Any] | None:
+        own.extend(found for found in [read()] if found is not None)
+        return None if not own else _header(own[0])
+
+    head = world.first_does(header)
+    if head is None:
+        return None
+    snapshot = own[0] if world.leads else _hollow(head)
+    world.broadcast([tensor for tensors in snapshot.tensors.values() for tensor in tensors.values()])
+    return snapshot
+
+
+def _header(snapshot: Snapshot) -> dict[str, Any]:
+    shapes = {
+        part: [(name, list(tensor.shape), str(tensor.dtype).removeprefix("torch.")) for name, tensor in tensors.items()]
+        for part, tensors in snapshot.tensors.items()
+    }
+    return {"step": snapshot.step, "log": snapshot.log, "tensors": shapes}
+
+
+def _hollow(head: dict[str, Any]) -> Snapshot:
+    """A snapshot whose tensors are still to be filled."""
+    tensors = {
+        part: {name: torch.empty(shape, dtype=getattr(torch, dtype)) for name, shape, dtype in shapes}
+        for part, shapes in head["tensors"].items()
+    }
+    return Snapshot(head["step"], tensors, head["log"])

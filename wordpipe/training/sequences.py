@@ -9,10 +9,19 @@ from torch import Tensor
 
 from wordpipe.errors import InputError
 from wordpipe.model.seeds import seed_of
-from wordpipe.training.permutation import permute
-from wordpipe.training.stream import Flags, Ids
+from wordpipe.training.token_stream import Flags, Ids
 
-__all__ = ["Blocks", "Rows", "block_order", "causal_blocks", "masked_blocks", "spread"]
+__all__ = [
+    "Blocks",
+    "Rows",
+    "block_order",
+    "causal_blocks",
+    "masked_blocks",
+    "mixed_bits",
+    "permute",
+    "shuffled",
+    "spread",
+]
 
 
 @dataclass(frozen=True)
@@ -130,12 +139,17 @@ def block_order(step: int, *, batch_size: int, n_blocks: int, seed: int) -> npt.
     Returns:
         index_B: int64, from 0 to n_blocks - 1.
     """
-    place_B = np.arange(step * batch_size, (step + 1) * batch_size, dtype=np.int64)
-    epoch_B, index_B = np.divmod(place_B, n_blocks)
-    for epoch in np.unique(epoch_B):
-        here = epoch_B == epoch
-        index_B[here] = permute(index_B[here], n_blocks, seed_of(seed, "order", int(epoch)))
-    return index_B
+    places_B = np.arange(step * batch_size, (step + 1) * batch_size, dtype=np.int64)
+    return shuffled(places_B, n_blocks, seed, "order")
+
+
+def shuffled(places: npt.NDArray[np.int64], n: int, seed: int, purpose: str) -> npt.NDArray[np.int64]:
+    """What stands in these places, where 0 … n-1 follow each other pass after pass, each pass in an order of its own."""
+    passes, out = np.divmod(places, n)
+    for number in np.unique(passes):
+        here = passes == number
+        out[here] = permute(out[here], n, seed_of(seed, purpose, int(number)))
+    return out
 
 
 def spread(n_blocks: int, wanted: int) -> npt.NDArray[np.int64]:
@@ -155,3 +169,46 @@ def _refuse_short(n_ids: int, least: int) -> None:
         raise InputError(
             "no text to train on", got=f"{n_ids} tokens", hint="look at the corpus: wordpipe show, or give more text"
         )
+
+
+_ROUNDS = 6
+
+
+def permute(index: npt.NDArray[np.int64], n: int, seed: int) -> npt.NDArray[np.int64]:
+    """Where each index goes in a random order of 0 … n-1.
+
+    Args:
+        index: numbers from 0 to n-1, int64, any shape.
+        n: size of the permutation, at least 1.
+        seed: which permutation.
+
+    Returns:
+        Numbers from 0 to n-1, different for different indices.
+    """
+    half_bits = max(1, ((n - 1).bit_length() + 1) // 2)
+    keys = [seed_of(seed, "round", i) for i in range(_ROUNDS)]
+    out = _feistel(np.asarray(index).astype(np.uint64), half_bits, keys)
+    outside = out >= n
+    while outside.any():  # fewer than four walks on average, as 2^(2k) is at most 4n
+        out[outside] = _feistel(out[outside], half_bits, keys)
+        outside = out >= n
+    return out.astype(np.int64)
+
+
+def _feistel(x: npt.NDArray[np.uint64], half_bits: int, keys: list[int]) -> npt.NDArray[np.uint64]:
+    bits, mask = np.uint64(half_bits), np.uint64((1 << half_bits) - 1)
+    left, right = x >> bits, x & mask
+    for key in keys:
+        left, right = right, left ^ (mixed_bits(right ^ np.uint64(key)) & mask)
+    return (left << bits) | right
+
+
+def mixed_bits(x: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """Finaliser of SplitMix64 (Steele et al. 2014): every input bit changes about half of the output bits.
+
+    Args:
+        x: uint64, any shape.
+    """
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))

@@ -10,17 +10,8 @@ import numpy.typing as npt
 from wordpipe.compiled import inlined, kernel
 
 __all__ = [
-    "LEAST_CROP",
-    "DROPOUT",
-    "NEIGHBOUR",
-    "CROP",
-    "TITLE",
-    "DELETION",
-    "PAIRS",
-    "copy_pieces",
-    "hash_texts",
-    "plan_pairs",
-]
+    "CROP", "DELETION", "DROPOUT", "LEAST_CROP", "NEIGHBOUR", "PAIRS", "TITLE", "copy_pieces", "hash_texts", "plan_pairs",
+]  # fmt: skip
 
 DROPOUT, NEIGHBOUR, CROP, TITLE, DELETION, PAIRS = range(6)
 """Places in `settings.KINDS`."""
@@ -49,20 +40,10 @@ def _share(bits: np.uint64) -> float:
 
 @kernel
 def plan_pairs(
-    rows: Int64s,
-    numbers: Int64s,
-    seed: np.uint64,
-    bounds: npt.NDArray[np.float64],
-    offsets: Int64s,
-    document_of_row: Int32s,
-    documents: Int64s,
-    title_offsets: Int64s,
-    pair_offsets: Int64s,
-    pair_numbers: Int64s,
-    max_words: int,
-    pieces: npt.NDArray[np.int64],
-    kinds: npt.NDArray[np.int8],
-) -> None:
+    rows: Int64s, numbers: Int64s, seed: np.uint64, bounds: npt.NDArray[np.float64], offsets: Int64s,
+    document_of_row: Int32s, documents: Int64s, title_offsets: Int64s, pair_offsets: Int64s, pair_numbers: Int64s,
+    max_words: int, pieces: npt.NDArray[np.int64], kinds: npt.NDArray[np.int8],
+) -> None:  # fmt: skip
     """Choose what the two texts of each pair are.
 
     Args:
@@ -125,17 +106,9 @@ def plan_pairs(
 
 @kernel
 def copy_pieces(
-    pieces: npt.NDArray[np.int64],
-    kinds: npt.NDArray[np.int8],
-    numbers: Int64s,
-    seed: np.uint64,
-    deletion_rate: float,
-    row_ids: Int32s,
-    title_ids: Int32s,
-    pair_ids: Int32s,
-    ids: Int32s,
-    lengths: Int64s,
-) -> int:
+    pieces: npt.NDArray[np.int64], kinds: npt.NDArray[np.int8], numbers: Int64s, seed: np.uint64, deletion_rate: float,
+    row_ids: Int32s, title_ids: Int32s, pair_ids: Int32s, ids: Int32s, lengths: Int64s,
+) -> int:  # fmt: skip
     """Copy the texts of one side, without the words that are left out of deletions and crops; one word always stays.
 
     Args:

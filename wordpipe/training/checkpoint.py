@@ -1,0 +1,152 @@
+"""The exact state of a training as a checkpoint: safetensors files and a log; when one is due; what another machine means.
+
+    STATE/step-00000200/            model.safetensors, optimiser.safetensors, log.json
+    STATE/step-00000200/            state.safetensors, log.json (of a static table)
+
+How checkpoints are kept, and what happens to damaged ones, is in artifacts/checkpoints.py. No random state is kept, because
+nothing random depends on more than (seed, step).
+"""
+
+import json
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load, save
+from torch import Tensor
+
+from wordpipe.artifacts.checkpoints import Checkpoint
+from wordpipe.errors import DivergedError
+from wordpipe.runtime import cpu_count
+
+__all__ = [
+    "CheckpointClock", "Snapshot", "Tensors", "as_now", "diverged", "load_snapshot", "other_conditions", "snapshot_files",
+    "threads_of_before",
+]  # fmt: skip
+
+Tensors = Mapping[str, Mapping[str, Tensor]]
+"""File (model, optimiser; or state) → tensor by its name in it."""
+
+_LOG, _SUFFIX = "log.json", ".safetensors"
+_MAX_SUGGESTED_LR = 3e-3  # a third of a rate that nobody should give is no advice
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A training after some step.
+
+    Attributes:
+        step: optimiser steps done.
+        tensors: the model's weights by name; the optimiser's tensors, named `WEIGHT/KEY`.
+        log: what was reported so far, what the next report adds to, and under which conditions it ran, as JSON values.
+    """
+
+    step: int
+    tensors: Tensors
+    log: Mapping[str, Any]
+
+
+def snapshot_files(snapshot: Snapshot) -> list[tuple[str, Iterator[bytes]]]:
+    """Name and content of the files, each made when it is written, so that only one is in memory."""
+    files = [(f"{name}{_SUFFIX}", _saved(tensors)) for name, tensors in snapshot.tensors.items()]
+    return [*files, (_LOG, iter([json.dumps(snapshot.log, sort_keys=True).encode()]))]
+
+
+def load_snapshot(checkpoint: Checkpoint) -> Snapshot:
+    """Read the files back, one after the other.
+
+    Raises:
+        OSError, ValueError, KeyError, TypeError: any fault of theirs.
+    """
+    names = [name for name in checkpoint.files if name.endswith(_SUFFIX)]
+    try:
+        tensors = {name.removesuffix(_SUFFIX): load(checkpoint.read_bytes(name)) for name in names}
+    except SafetensorError as error:
+        raise ValueError(str(error)) from None
+    return Snapshot(checkpoint.step, tensors, json.loads(checkpoint.read_bytes(_LOG)))
+
+
+def as_now(log: Mapping[str, Any]) -> dict[str, Any]:
+    """A log as it is written today: those of earlier versions had other forms.
+
+    A report had the share of what the device could reach before its last value, and of a static table it was a dict; a static
+    table had its losses one by one; a transformer encoder had no count of the steps that its loss was summed over.
+    """
+    now, history = dict(log), list(log["history"])
+    if "losses" in log:
+        sums = [sum(log["losses"]), len(log["losses"]), 0.0]
+        now |= {"sums": sums, "positions": log["tokens"], "machine": {"threads": log["threads"]}}
+        history = [[*row.values()] for row in history]
+    now["history"] = [[*row[:7], *row[8:]] if len(row) == 9 else list(row) for row in history]
+    if len(now["sums"]) == 2:
+        reported = max((row[0] for row in now["history"] if row[2] == "train"), default=0)
+        now["sums"] = [now["sums"][0], log["step"] - reported, now["sums"][1]]
+    return now
+
+
+class CheckpointClock:
+    """When the next checkpoint is due. What is learned does not depend on it.
+
+    Args:
+        seconds: between two checkpoints.
+        steps: also one every this many steps; 0: by time only.
+    """
+
+    def __init__(self, seconds: float, steps: int) -> None:
+        self._seconds, self._steps = seconds, steps
+        self._last = time.monotonic()
+
+    def due(self, step: int) -> bool:
+        """Whether one is to be written after this step."""
+        by_steps = self._steps > 0 and step % self._steps == 0
+        return by_steps or time.monotonic() - self._last >= self._seconds
+
+    def made(self) -> None:
+        """One has been written now."""
+        self._last = time.monotonic()
+
+
+def diverged(step: int, *, loss: float, norm: float, lr: float, newest: Path | None) -> DivergedError:
+    """The loss or its gradient is no longer finite.
+
+    Args:
+        step: steps done.
+        loss: summed since the last report.
+        norm: of the gradients, likewise.
+        lr: peak learning rate; a third of it is advised.
+        newest: the last checkpoint, if there is any.
+    """
+    good = f"the last good checkpoint is {newest}" if newest else "there is no checkpoint yet"
+    return DivergedError(
+        "the loss or its gradient is no longer a number",
+        where=f"step {step}",
+        got=f"loss {loss}, gradient norm {norm}",
+        hint=f"lower the learning rate, for example --lr {min(lr / 3, _MAX_SUGGESTED_LR):.2g}; {good}",
+    )
+
+
+def threads_of_before(before: int, now: int) -> int:
+    """Take the number of threads of the run that is continued, if this machine has them: others show in the last bits."""
+    if before > cpu_count():
+        return now
+    torch.set_num_threads(before)
+    return before
+
+
+def other_conditions(before: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
+    """What to tell where a run goes on under conditions that change its last bits; None where they are the same.
+
+    Args:
+        before: device, numbers, versions, threads of the run that is continued; a fact it does not have is not compared.
+        now: those of this one.
+    """
+    changed = [f"{key} {before[key]} → {now[key]}" for key in sorted(now) if before.get(key, now[key]) != now[key]]
+    return f"the run was begun under other conditions ({', '.join(changed)}): last bits may differ" if changed else None
+
+
+def _saved(tensors: Mapping[str, Tensor]) -> Iterator[bytes]:
+    yield save(dict(tensors))

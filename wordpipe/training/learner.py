@@ -1,0 +1,357 @@
+"""A transformer that learns: the gradient of a whole batch, piece by piece, then the weights; and how it is put together."""
+
+import gc
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from wordpipe.artifacts.checkpoints import Checkpoints
+from wordpipe.errors import BudgetError, ConfigError
+from wordpipe.model.language_model import LanguageModel
+from wordpipe.model.seeds import seed_of
+from wordpipe.training.checkpoint import Snapshot, Tensors, load_snapshot
+from wordpipe.training.distributed import World, share_snapshot, sum_gradients
+from wordpipe.training.objectives import Objective, Targets, Task
+from wordpipe.training.optimisers import clip_gradients, load_optimiser, make_optimiser, optimiser_tensors
+from wordpipe.training.plan import Plan, even_pieces, make_plan
+from wordpipe.training.precision import Execution, LossScaler
+from wordpipe.training.sequences import Blocks, Rows, block_order
+from wordpipe.training.settings import PretrainSettings
+from wordpipe.training.token_stream import Flags, Ids
+from wordpipe.training.trainer import Gradients, Measured, Trainer
+from wordpipe.training.validation import Validation
+
+__all__ = ["Batches", "LanguageLearner", "ModelLearner", "assemble"]
+
+
+class Batches:
+    """Inputs and targets by step.
+
+    Args:
+        blocks: the training stream.
+        objective: what to predict.
+        plan: sizes and the seed.
+        device: where the batches are wanted.
+
+    Attributes:
+        waited: seconds that the device stood idle because a batch was not ready, since this was last set to 0.
+    """
+
+    def __init__(self, blocks: Blocks, objective: Objective, plan: Plan, device: torch.device) -> None:
+        self._blocks, self._objective, self._plan, self._device = blocks, objective, plan, device
+        self._ahead: tuple[int, Rows] | None = None
+        self.waited = 0.0
+
+    def targets(self, step: int) -> Targets:
+        """What a step is trained on, the rows of all processes."""
+        begun = time.monotonic()
+        rows = self._rows_of(step)
+        generator = torch.Generator(self._device).manual_seed(seed_of(self._plan.seed, "masks", step))
+        targets = self._objective.targets(rows, generator, step / self._plan.steps)
+        if self._device.type != "cuda":  # there the masks take their turn among the device's other work
+            self.waited += time.monotonic() - begun
+        return targets
+
+    def prefetch(self, step: int) -> None:
+        """Send a step's rows to a GPU while it is busy with the step before. On a CPU nothing would be won.
+
+        The host runs ahead of a GPU anyway, but for the steps after which it looks at a loss: there the next rows are
+        already on their way.
+        """
+        if self._device.type != "cuda":
+            return
+        begun, launched = time.monotonic(), torch.cuda.Event()  # type: ignore[no-untyped-call]
+        launched.record()
+        self._ahead = (step, self._send(step))
+        if launched.query():  # type: ignore[no-untyped-call]  # it was done before the rows were: at most all that time is lost
+            self.waited += time.monotonic() - begun
+
+    def _rows_of(self, step: int) -> Rows:
+        if self._ahead is not None and self._ahead[0] == step:
+            return self._ahead[1]
+        begun = time.monotonic()
+        rows = self._send(step)
+        if self._device.type == "cuda":
+            self.waited += time.monotonic() - begun
+        return rows
+
+    def _send(self, step: int) -> Rows:
+        n_blocks, batch_size = len(self._blocks), self._plan.batch_size
+        order_B = block_order(step, batch_size=batch_size, n_blocks=n_blocks, seed=self._plan.seed)
+        return self._blocks.rows(order_B).to(self._device)
+
+
+class ModelLearner:
+    """What the learners of transformers have in common: weights, an optimiser of torch, and how a step is taken.
+
+    On a GPU nothing here waits for the device, but for float16's one number.
+
+    Args:
+        model: on the execution's device; trained in place.
+        optimiser: over the model's parameters.
+        clip: largest gradient, 0 = any.
+        execution: device and numbers.
+        world: the processes that train together; None: this one alone.
+
+    Attributes:
+        model: as given.
+        scaler: of a float16 training, else None.
+    """
+
+    def __init__(
+        self, model: LanguageModel, optimiser: torch.optim.Optimizer, clip: float, execution: Execution,
+        world: World | None = None,
+    ) -> None:  # fmt: skip
+        self.model, self.execution, self.world = model, execution, world or World(execution.device)
+        self.scaler = LossScaler() if execution.dtype is torch.float16 else None
+        self._weights, self._optimiser, self._clip = dict(model.named_parameters()), optimiser, clip
+        self.world.broadcast([weight.detach() for weight in self._weights.values()])
+
+    def waited(self) -> float | None:
+        """See `Learner.waited`."""
+        return None
+
+    @property
+    def skipped(self) -> int:
+        """Steps of a float16 training that changed nothing, because their gradient overflowed."""
+        return 0 if self.scaler is None else self.scaler.skipped
+
+    def take(self, step: int, gradients: Gradients, lr: float) -> Tensor:
+        """See `Learner.take`; a gradient in float16 that overflowed changes nothing."""
+        del step
+        loss, n_targets = gradients.loss, gradients.n_targets
+        sum_gradients(self.world, list(self._weights.values()), loss)
+        divisor = n_targets if self.scaler is None else torch.full_like(n_targets, self.scaler.scale)
+        norm = clip_gradients(self._weights.values(), divisor, self._clip)
+        found = torch.zeros(3, device=self.execution.device)
+        if self.scaler is None or self.scaler.accepts(norm):
+            for group in self._optimiser.param_groups:
+                group["lr"] = lr
+            self._optimiser.step()
+            found = torch.stack((loss, n_targets, norm))
+        elif self.scaler.is_exhausted:
+            found += norm  # which is not finite: the run ends
+        elif bool(torch.isfinite(loss)):
+            found[:2] = torch.stack((loss, n_targets))
+        self._optimiser.zero_grad(set_to_none=True)
+        return found
+
+    def state(self) -> tuple[Tensors, dict[str, Any]]:
+        """See `Learner.state`."""
+        weights = {name: weight.detach().cpu() for name, weight in self._weights.items()}
+        scaler = None if self.scaler is None else self.scaler.state()
+        return {"model": weights, "optimiser": optimiser_tensors(self.model, self._optimiser)}, {"scaler": scaler}
+
+    @torch.no_grad()
+    def load(self, tensors: Tensors, log: Mapping[str, Any]) -> None:
+        """See `Learner.load`."""
+        for name, weight in self._weights.items():
+            weight.copy_(tensors["model"][name])
+        # an encoder's checkpoint once held a queue of vectors beside the optimiser, as `learner/queue.…`
+        mine = {name: value for name, value in tensors["optimiser"].items() if not name.startswith("learner/")}
+        load_optimiser(self.model, self._optimiser, mine)
+        if self.scaler is not None and log.get("scaler"):
+            self.scaler = LossScaler(**log["scaler"])
+
+
+class LanguageLearner(ModelLearner):
+    """Learns to predict tokens.
+
+    Losses are summed over targets and divided once, by the number of targets of the whole step, which every process knows.
+
+    Args:
+        model: on the execution's device; trained in place.
+        optimiser: over its parameters.
+        objective: what to predict.
+        blocks: the training stream.
+        plan: sizes, the seed.
+        execution: device and numbers.
+        world: the processes that train together.
+        validation: held-out text, if there is any.
+
+    Attributes:
+        blocks: as given.
+        batches: of the steps.
+        micro_batch: sequences computed at once: the plan's, halved whenever the device's memory did not hold them, in each
+            process by itself. It is kept in the checkpoint, since the order of summation shows in the last bits.
+    """
+
+    def __init__(
+        self, model: LanguageModel, optimiser: torch.optim.Optimizer, objective: Objective, blocks: Blocks, plan: Plan,
+        execution: Execution, world: World, validation: Validation | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(model, optimiser, plan.clip, execution, world)
+        self.blocks, self.batches = blocks, Batches(blocks, objective, plan, execution.device)
+        self.micro_batch = plan.micro_batch
+        self._plan, self._validation, self._loss_sum = plan, validation, execution.loss_function()
+
+    def waited(self) -> float | None:
+        """See `Learner.waited`."""
+        seconds, self.batches.waited = self.batches.waited, 0.0
+        return seconds
+
+    def gradients(self, step: int) -> Gradients:
+        """Leave the gradients of this process's rows with the weights.
+
+        They are those of the summed loss; with a scaler, of the mean loss times its scale.
+
+        Raises:
+            BudgetError: the device's memory does not hold a single sequence.
+        """
+        targets = self.batches.targets(step)
+        while True:
+            try:
+                return Gradients(self._of_rows(step, targets), _count(targets), self._plan.tokens_per_step)
+            except torch.OutOfMemoryError as error:
+                if self.micro_batch == 1:
+                    raise _too_large() from error
+            # out of the handler: the graph of the pass that broke off hung on the traceback
+            self.micro_batch = even_pieces(self.micro_batch, math.ceil(self.micro_batch / 2))
+            self._optimiser.zero_grad(set_to_none=True)
+            gc.collect()
+            torch.cuda.empty_cache()
+
+    def take(self, step: int, gradients: Gradients, lr: float) -> Tensor:
+        """See `Learner.take`; the next batch is on its way meanwhile."""
+        try:
+            found = super().take(step, gradients, lr)
+        except torch.OutOfMemoryError as error:
+            raise _too_large() from error
+        if step + 1 < self._plan.steps:
+            self.batches.prefetch(step + 1)
+        return found
+
+    def validate(self) -> Measured | None:
+        """Look at held-out text."""
+        if self._validation is None:
+            return None
+        with self.execution.attention_kernels():
+            loss = self._validation.total(self.model, self._loss_sum).loss
+        return Measured(loss, self._validation.n_positions)
+
+    def state(self) -> tuple[Tensors, dict[str, Any]]:
+        """See `Learner.state`."""
+        tensors, log = super().state()
+        return tensors, log | {"micro_batch": self.micro_batch, "seq_len": self._plan.seq_len}
+
+    def _of_rows(self, step: int, targets: Targets) -> Tensor:
+        """The loss summed over this process's targets, a scalar on the device; its gradients are with the weights."""
+        self.model.train()
+        if self.model.config.dropout > 0.0:
+            who = () if self.world.is_alone else (self.world.rank,)
+            torch.manual_seed(seed_of(self._plan.seed, "dropout", step, *who))
+        enlarge = None if self.scaler is None else self.scaler.scale / _count(targets)
+        loss = torch.zeros((), device=self.execution.device)
+        first, end = self.world.rows(self._plan.batch_size)
+        with self.execution.attention_kernels():  # around the backward pass too, which may compute blocks again
+            for begin in range(first, end, self.micro_batch):
+                rows = targets.rows(begin, min(end, begin + self.micro_batch))
+                with self.execution.autocast():
+                    part = self._loss_sum(self.model, rows, self._plan.label_smoothing)
+                (part if enlarge is None else part * enlarge).backward()  # type: ignore[no-untyped-call]
+                loss += part.detach()
+        return loss
+
+
+def assemble(
+    settings: PretrainSettings, task: Task, model: LanguageModel, train_ids: Ids, valid_ids: Ids, *,
+    seq_len: int | None = None, word_starts: Flags | None = None, execution: Execution, state_dir: Path, run_key: str,
+    world: World | None = None, begin: Snapshot | None = None, unigram_entropy: float | None = None,
+    warn: Callable[[str], None] | None = None, tick: Callable[[int], None] | None = None, seed: int | None = None,
+) -> Trainer[LanguageLearner]:  # fmt: skip
+    """A training that is ready to run, resumed if `state_dir` holds its checkpoints.
+
+    Several processes call it together, each with the same arguments, but for those that only the first one needs:
+    `model` (its weights), `state_dir`, `begin` and `warn`.
+
+    Args:
+        settings: how to train.
+        task: what to train on.
+        model: with its first weights; trained in place.
+        train_ids: the training stream.
+        valid_ids: the held-out stream; an empty one, or one too short to predict anything in, means no validation.
+        seq_len: positions of a sequence; None: as many as the model has.
+        word_starts: whether a word begins at each id of the training stream, if `task.needs_word_starts`.
+        execution: where to train.
+        state_dir: the folder of checkpoints; need not exist.
+        run_key: what is trained, with which settings, on which data.
+        world: the processes that train together; None: this one alone.
+        begin: the end of a finished training that this one goes on from, unless a checkpoint of this one is found.
+        unigram_entropy: of the training stream, in nats: what the loss should fall below.
+        warn: told if it does not.
+        tick: told the number of every step that is done.
+        seed: of order, masks and dropout; None: that of the settings.
+
+    Raises:
+        InputError: the training stream is empty.
+        ConfigError: a batch that cannot be cut as asked; fewer steps than `begin` has.
+        BudgetError: not even one sequence fits on the device.
+    """
+    world = world or World(execution.device)
+    blocks = task.blocks(train_ids, seq_len or model.config.max_len, word_starts)
+    plan = make_plan(settings, model.config, n_blocks=len(blocks), seq_len=blocks.seq_len, device=execution.device.type)
+    plan = plan if seed is None else replace(plan, seed=seed)
+    _refuse_uneven(settings, plan, world)
+    model.to(execution.device)
+    model.recompute = settings.recompute
+    optimiser = make_optimiser(
+        model, kind=settings.optimiser, lr=plan.lr, weight_decay=settings.weight_decay, beta1=settings.beta1,
+        beta2=settings.beta2, momentum=settings.momentum,
+    )  # fmt: skip
+    state = Checkpoints(state_dir, run_key)
+    found = share_snapshot(world, lambda: state.restore(load_snapshot))
+    begin = None if found else share_snapshot(world, lambda: begin)
+    before = found or begin
+    wanted, mine = plan.micro_batch, plan.batch_size // world.size
+    if (
+        before is not None and not settings.micro_batch
+    ):  # checkpoints without the number are from when it was the planned one
+        wanted = before.log.get("micro_batch", wanted)
+    plan = replace(plan, micro_batch=wanted if settings.micro_batch else even_pieces(mine, wanted))
+    validation = None
+    if len(valid_ids) >= 2:
+        validation = Validation(
+            task.blocks(valid_ids, blocks.seq_len), task.objective(execution.device, valid=True), execution,
+            n_positions=settings.valid_tokens, micro_batch=plan.micro_batch,
+        )  # fmt: skip
+    learner = LanguageLearner(
+        model, optimiser, task.objective(execution.device), blocks, plan, execution, world, validation
+    )
+    return Trainer(
+        learner, plan, execution, state=state, found=found, begin=begin, world=world,
+        checkpoint_seconds=settings.checkpoint_seconds, checkpoint_steps=settings.checkpoint_steps,
+        unigram_entropy=None if plan.label_smoothing else unigram_entropy,  # a smoothed loss lies above the entropy
+        patience=settings.patience, warn=warn, tick=tick,
+    )  # fmt: skip
+
+
+def _refuse_uneven(settings: PretrainSettings, plan: Plan, world: World) -> None:
+    share = min(settings.micro_batch or 1, max(1, plan.batch_size // world.size))
+    if not world.is_alone and plan.batch_size % (world.size * share):
+        raise ConfigError(
+            "the processes cannot share out a batch evenly",
+            where="batch_size",
+            got=plan.batch_size,
+            expected=f"a multiple of {world.size} processes × micro-batch {share}",
+            hint=f"give --batch-size {math.ceil(plan.batch_size / (world.size * share)) * world.size * share}",
+        )
+
+
+def _count(targets: Targets) -> Tensor:
+    """Targets of a step, at least one: a batch of special tokens alone has none, and a loss of 0 is no divergence."""
+    return targets.weights.sum().clamp_min(1.0)
+
+
+def _too_large() -> BudgetError:
+    return BudgetError(
+        "the device's memory does not hold one sequence and the optimiser",
+        where="micro_batch",
+        got=1,
+        hint="take a shorter --seq-len, --recompute, or a smaller --preset",
+    )
