@@ -17,7 +17,6 @@ from wordpipe.sentences.folder import sentence_transformers_files
 from wordpipe.stages.contrast_start import EncoderStart, encoder_start
 from wordpipe.stages.contrast_text import contrast_text, pair_kinds, token_ids
 from wordpipe.stages.making import Job, Made, PathLike, RunOptions, making
-from wordpipe.stages.model_start import role_ids
 from wordpipe.stages.training_run import TrainingRun
 from wordpipe.tokens.formats.reading import open_tokenizer
 from wordpipe.tokens.formats.writing import framed_tokenizer, transformers_files
@@ -125,7 +124,7 @@ def _teacher(job: Job, settings: ContrastiveSettings, tokenizer: Tokenizer) -> T
 def _write(job: Job, start: EncoderStart, data: bytes, settings: ContrastiveSettings) -> None:
     """The model's folder: transformers loads it, and sentence-transformers gives the same vectors."""
     model, config = start.model, start.model.config
-    ids = role_ids(config) | {"unk": start.special.unk}
+    ids = config.special_ids | {"unk": start.special.unk}
     tokenizer, names = framed_tokenizer(data, ids, causal=False, vocab_size=config.vocab_size)
     save_hf(model, config, job.write)
     if start.weights is not None:

@@ -33,7 +33,7 @@ from wordpipe.training.settings import CHANGEABLE, PACE, PretrainSettings
 from wordpipe.words.table import WordVectors
 
 __all__ = [
-    "Given", "check_memory", "extended_training", "given_model", "role_ids", "special_ids", "start_from_words",
+    "Given", "check_memory", "extended_training", "given_model", "special_ids", "start_from_words",
     "state_files", "vectors_of_words", "with_special_ids",
 ]  # fmt: skip
 
@@ -50,11 +50,6 @@ def state_files(snapshot: Snapshot) -> list[tuple[str, bytes, bool]]:
     """
     text = json.dumps({"step": snapshot.step, **snapshot.log}, sort_keys=True)
     return [(_OPTIMISER, save(dict(snapshot.tensors["optimiser"])), False), (_STATE, f"{text}\n".encode(), True)]
-
-
-def role_ids(config: ModelConfig) -> dict[str, int | None]:
-    """Role → the model's id."""
-    return config.special_ids
 
 
 @dataclass(frozen=True)
@@ -118,7 +113,7 @@ def given_model(job: Job, path: Path, tokenizer: Tokenizer, architecture: Archit
         )
     known = {
         role: number
-        for role, number in role_ids(config).items()
+        for role, number in config.special_ids.items()
         if number is not None and tokenizer.id_to_token(number)
     }
     named = {role: tokenizer.token_to_id(token) for role, token in names.items()}

@@ -27,7 +27,6 @@ from wordpipe.stages.model_start import (
     check_memory,
     extended_training,
     given_model,
-    role_ids,
     special_ids,
     start_from_words,
     state_files,
@@ -332,7 +331,7 @@ def _write(
 def _tokenizer_files(data: bytes, work: _Work) -> dict[str, bytes]:
     """The tokenizer for the model's folder, which adds what each training sequence had."""
     config = work.config
-    ids = role_ids(config) | {"unk": work.special.unk}
+    ids = config.special_ids | {"unk": work.special.unk}
     tokenizer, names = framed_tokenizer(data, ids, causal=config.causal, vocab_size=config.vocab_size)
     side = "left" if config.causal else "right"  # a decoder goes on from the last position
     return transformers_files(tokenizer, names, max_len=config.max_len, padding_side=side)
