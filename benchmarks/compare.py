@@ -18,6 +18,7 @@ import hashlib
 import json
 import os
 import platform
+import re
 import shutil
 import statistics
 import subprocess
@@ -203,7 +204,7 @@ def record(code: Path, place: Path, cold: int) -> dict[str, Any]:
     run = Runner(code, place)
     found: dict[str, Any] = {"cpu": cpu_name(), "artifacts": {}, "answers": {}, "exports": {}}
     for name, command in STAGES.items():
-        run(*command, "-o", name, "-q")
+        run(*as_config(command, place / f"{name}.toml"), "-o", name, "-q")
         manifest = json.loads((place / name / "manifest.json").read_text())
         found["artifacts"][name] = {"digest": manifest["digest"], "recipe": manifest["recipe"], "counts": manifest["counts"],
                                     "metrics": manifest["metrics"]}  # fmt: skip
@@ -318,6 +319,26 @@ def helps(run: Runner) -> dict[str, str]:
     )
     paths = json.loads(run(python=("-c", code)))
     return {" ".join(path) or "wordpipe": run(*path, "--help") for path in paths}
+
+
+def as_config(command: list[str], path: Path) -> list[str]:
+    """The command with its settings in a TOML file, which every version reads, whether they have an option there or not."""
+    first = next((place for place, part in enumerate(command) if part.startswith("--")), len(command))
+    given: dict[str, list[str]] = {}
+    rest = command[first:]
+    for place, part in enumerate(rest):
+        if part.startswith("--"):
+            value = rest[place + 1] if place + 1 < len(rest) and not rest[place + 1].startswith("--") else ""
+            given.setdefault(part.removeprefix("--").replace("-", "_"), []).append(value)
+    lines = []
+    for name, values in given.items():
+        if values == [""]:
+            lines.append(f"{name.removeprefix('no_')} = {'false' if name.startswith('no_') else 'true'}")
+        else:
+            shown = [value if re.fullmatch(r"[0-9.]+", value) else json.dumps(value) for value in values]
+            lines.append(f"{name} = {shown[-1] if name != 'metadata' else '[' + ', '.join(shown) + ']'}")
+    path.write_text("\n".join(lines) + "\n")
+    return [*command[:first], "--config", path.name]
 
 
 def without_times(value: Any) -> Any:
