@@ -91,7 +91,7 @@ def _unfinished(partial: Path, name: str) -> RunLog | None:
 
 
 def _of_checkpoint(checkpoint: Checkpoint, name: str) -> RunLog:
-    """From the log of a transformer or of word vectors (see training/state.py and stages/word_training.py)."""
+    """From the log of a transformer or of word vectors (see training/checkpoint.py and stages/word_training.py)."""
     if "log.json" in checkpoint.files:
         log = json.loads(checkpoint.read_bytes("log.json"))
         columns = [field.name for field in fields(Step)]
