@@ -232,7 +232,7 @@ def storage_errors() -> Iterator[None]:
             or type(error).__name__ == "OutOfMemoryError"
             or "can't allocate memory" in str(error)
         ):
-            hint = "lower --micro-batch, --batch-tokens, --memory or the size of the model, or train with --recompute"
+            hint = "lower micro_batch, --batch-tokens, --memory or the size of the model, or train with --recompute"
             raise BudgetError(
                 "out of memory", got=str(error).splitlines()[0] if str(error) else None, hint=hint
             ) from error

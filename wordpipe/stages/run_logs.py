@@ -52,7 +52,7 @@ def _of_path(path: Path, name: str, *, verify: bool) -> Iterator[RunLog]:
             raise InputError(
                 "this training has not kept a checkpoint yet, and its log is kept there",
                 where=path,
-                hint="wait a minute, or train with --checkpoint-seconds 10",
+                hint="wait a minute, or train with checkpoint_seconds = 10",
             )
 
 

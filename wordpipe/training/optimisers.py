@@ -142,12 +142,10 @@ def load_optimiser(model: nn.Module, optimiser: torch.optim.Optimizer, tensors: 
         expected = keys[id(weights[name])] if name in weights else set()
         if remembered.keys() != expected:
             raise ArtifactError(
-                "the state is of another optimiser or another model",
-                where=name,
-                got=", ".join(sorted(remembered)),
+                "the state is of another optimiser or another model", where=name, got=", ".join(sorted(remembered)),
                 expected=", ".join(sorted(expected)) or "nothing",
                 hint="train with the optimiser and the sizes that the state was saved with, or begin anew with --fresh",
-            )
+            )  # fmt: skip
     for name, remembered in by_weight.items():
         weight = weights[name]
         # a copy: the optimiser writes into it, and the given tensors may be read from elsewhere
