@@ -283,8 +283,18 @@ def test_a_pipeline_knows_when_the_model_it_starts_from_has_changed(built, finis
 @pytest.mark.slow
 def test_two_processes_make_the_model_of_one(built, tmp_path):
     """The command itself, as torchrun would start it."""
-    flags = [f"--{name.replace('_', '-')}={value}" for name, value in (SMALL | {"steps": 5}).items()]
-    command = [sys.executable, "-m", "wordpipe", "train", "mlm", str(built / "tokens"), *flags]
+    values = SMALL | {"steps": 5}
+    (tmp_path / "small.toml").write_text("".join(f"{name} = {json.dumps(value)}\n" for name, value in values.items()))
+    command = [
+        sys.executable,
+        "-m",
+        "wordpipe",
+        "train",
+        "mlm",
+        str(built / "tokens"),
+        "--config",
+        str(tmp_path / "small.toml"),
+    ]
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])

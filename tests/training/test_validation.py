@@ -110,7 +110,7 @@ def test_the_model_is_left_as_it_was():
     model, looked_at = parts_of("mlm", 100, 50)
     for training in (True, False):
         model.train(training)
-        looked_at.loss(model, loss_sum)
+        looked_at.total(model, loss_sum)
         assert model.training is training
 
 

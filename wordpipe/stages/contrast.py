@@ -131,13 +131,9 @@ def _write(job: Job, start: EncoderStart, data: bytes, settings: ContrastiveSett
         job.write(WEIGHTS_FILE, save({"weights": start.weights}))
     tokens = [tokenizer.id_to_token(number) or f"[unused{number}]" for number in range(number_of_ids(tokenizer))]
     folder = sentence_transformers_files(
-        "transformer",
-        dim=config.dim,
-        pooling=start.pooling,
-        max_len=config.max_len,
-        weights_V=start.weights,
+        "transformer", dim=config.dim, pooling=start.pooling, max_len=config.max_len, weights_V=start.weights,
         tokens=tokens,
-    )
+    )  # fmt: skip
     for name, content in (transformers_files(tokenizer, names, max_len=config.max_len) | folder).items():
         job.write(name, content)
     job.facts |= {

@@ -11,10 +11,11 @@ import pyarrow.parquet as pq
 from tokenizers import Tokenizer
 
 from wordpipe.artifacts.reader import Artifact
-from wordpipe.artifacts.tables import read_batches, row_count
+from wordpipe.artifacts.tables import read_batches
 from wordpipe.errors import InputError, WordpipeError
 from wordpipe.stages.inputs import file_entry
 from wordpipe.stages.making import Job
+from wordpipe.stages.training_run import token_rows
 from wordpipe.training.contrast.pairs import FilePairs, PairText, write_pair_text, write_ragged
 from wordpipe.training.contrast.settings import ContrastiveSettings
 
@@ -47,7 +48,7 @@ def contrast_text(
     folder = job.scratch / "pairs"
     folder.mkdir()
     titles = _titles(job, source, ids_of) if settings.shares["title"] > 0 else None
-    rows = _rows(job, source, column)
+    rows = token_rows(job, source, column)
     text = write_pair_text(rows, folder, vocab_size=vocab_size, column=column, titles=titles)
     job.counts |= {name: count for name, count in text.ledger.items() if count}
     if settings.pairs is None:
@@ -65,14 +66,6 @@ def token_ids(tokenizer: Tokenizer) -> IdsOf:
 def pair_kinds(settings: ContrastiveSettings) -> list[str]:
     """What an encoder says of the pairs that it learns from: it is not to be judged by the like of them."""
     return [kind for kind, share in settings.shares.items() if share]
-
-
-def _rows(job: Job, source: Artifact, column: str) -> Iterator[pa.RecordBatch]:
-    total, done = row_count(source, "tokens"), 0
-    for batch in read_batches(source, "tokens", ["doc_id", "sentence_id", "split", column]):
-        yield batch
-        done += len(batch)
-        job.report("preparing", done, total, "sentences")
 
 
 def _titles(job: Job, source: Artifact, ids_of: IdsOf) -> Iterator[pa.RecordBatch] | None:

@@ -223,7 +223,7 @@ def storage_errors() -> Iterator[None]:
         of_torch = type(error).__name__ == "OutOfMemoryError" or "can't allocate memory" in str(error)
         if not (of_torch or isinstance(error, MemoryError)):
             raise
-        hint = "lower --micro-batch, --batch-tokens, --memory or the size of the model, or train with --recompute"
+        hint = "lower micro_batch, --batch-tokens, --memory or the size of the model, or train with --recompute"
         raise BudgetError("out of memory", got=next(iter(str(error).splitlines()), None), hint=hint) from error
 
 

@@ -22,6 +22,7 @@ from wordpipe.model.config import ROLES, Architecture, ModelConfig
 from wordpipe.model.formats.folder import Loaded, load_hf
 from wordpipe.model.initialise import init_embeddings
 from wordpipe.model.language_model import LanguageModel
+from wordpipe.settings import declared
 from wordpipe.stages.inputs import model_entry
 from wordpipe.stages.making import Job
 from wordpipe.stages.models import read_artifact, read_folder
@@ -81,7 +82,7 @@ def check_memory(config: ModelConfig) -> None:
             f"a model of {weights:,} weights does not fit into this machine",
             got=f"{needed / 1e9:,.1f} GB for weights, gradients and optimiser alone",
             expected=f"at most {there / 1e9:,.1f} GB",
-            hint="lower --dim, --n-layers, --ffn-dim or the vocabulary, or take a smaller --preset",
+            hint="lower --dim, --n-layers, ffn_dim or the vocabulary, or take a smaller --preset",
         )
 
 
@@ -105,12 +106,10 @@ def given_model(job: Job, path: Path, tokenizer: Tokenizer, architecture: Archit
     _check_tokenizer(theirs, tokenizer, path)
     if (n_ids := number_of_ids(tokenizer)) > config.vocab_size:
         raise ArtifactError(
-            "the tokenizer has more tokens than the model has embeddings",
-            where=path,
-            got=n_ids,
+            "the tokenizer has more tokens than the model has embeddings", where=path, got=n_ids,
             expected=f"at most {config.vocab_size}",
             hint="give the folder with the tokenizer that the model was trained with",
-        )
+        )  # fmt: skip
     known = {
         role: number
         for role, number in config.special_ids.items()
@@ -189,12 +188,10 @@ def vectors_of_words(
     """
     if words.read(TOKENIZER) != data:
         raise ArtifactError(
-            "the vectors were trained with another tokenizer",
-            where=words.path,
-            got=words.manifest.inputs[0].digest[:16],
-            expected=job.inputs[0].digest[:16],
+            "the vectors were trained with another tokenizer", where=words.path,
+            got=words.manifest.inputs[0].digest[:16], expected=job.inputs[0].digest[:16],
             hint="train them on the same tokens artifact",
-        )
+        )  # fmt: skip
     table = WordVectors.from_batches(read_batches(words, "words"))
     vectors_VD = np.zeros((number_of_ids(tokenizer), table.dim), dtype=np.float32)
     found_V = np.zeros(len(vectors_VD), dtype=np.bool_)
@@ -217,7 +214,7 @@ def extended_training(job: Job, path: Path, settings: PretrainSettings) -> tuple
         raise ArtifactError(
             "this model kept no state of its training",
             where=path,
-            hint="start from its weights with --init, or train it with --keep-state",
+            hint="start from its weights with --init, or train it with keep_state on",
         )
     if (before := manifest.inputs[0].digest) != job.inputs[0].digest:
         raise ArtifactError(
@@ -240,7 +237,7 @@ def _check_same_settings(
     other = [name for name, value in wanted.items() if before[name] != value]
     if not other and command == now:
         return
-    flags = " ".join([*map(_flag, other, (before[name] for name in other))])
+    flags = " ".join(_flag(type(settings), name, before[name]) for name in other)
     raise ConfigError(
         "a training is extended with the settings it had",
         where=where,
@@ -256,12 +253,14 @@ def _say_new_pace(job: Job, settings: PretrainSettings, before: Mapping[str, Any
         name for name in PACE if name not in settings.model_fields_set and before.get(name) != getattr(settings, name)
     ]
     if unsaid:
-        flags = " ".join(_flag(name, before.get(name)) for name in unsaid)
+        flags = " ".join(_flag(type(settings), name, before.get(name)) for name in unsaid)
         job.warn(f"the learning rate is planned anew; the finished training had {flags}")
 
 
-def _flag(name: str, value: Any) -> str:
+def _flag(cls: type[PretrainSettings], name: str, value: Any) -> str:
     flag = name.replace("_", "-")
+    if not declared(cls, name).get("option", True) and value is not None:
+        return f"--set {name}={json.dumps(value) if isinstance(value, bool) else value}"
     if isinstance(value, bool):
         return f"--{flag}" if value else f"--no-{flag}"
     return f"no --{flag}" if value is None else f"--{flag} {value}"

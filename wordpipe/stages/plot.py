@@ -18,6 +18,7 @@ from wordpipe.report.curves import draw_curves
 from wordpipe.runtime import Progress
 from wordpipe.stages.inputs import as_list
 from wordpipe.stages.making import PathLike, RunOptions, storage_errors
+from wordpipe.training.checkpoint import as_now
 from wordpipe.training.trainer import Step
 
 __all__ = ["plot", "told"]
@@ -121,7 +122,7 @@ def _runs(path: Path, name: str, verify: bool) -> Iterator[dict[str, Any]]:
             yield found
         elif not there:
             what = "this training has not kept a checkpoint yet, and its log is kept there"
-            raise InputError(what, where=path, hint="wait a minute, or train with --checkpoint-seconds 10")
+            raise InputError(what, where=path, hint="wait a minute, or train with checkpoint_seconds = 10")
 
 
 def told(name: str, kind: str, rows: list[dict[str, Any]], entropy: float | None, *, finished: bool) -> dict[str, Any]:
@@ -150,7 +151,7 @@ def _unfinished(partial: Path, name: str) -> dict[str, Any] | None:
             checkpoint = Checkpoint(newest["step"], partial / f"step-{newest['step']:08d}", newest["files"])
             if "log.json" not in checkpoint.files:  # of word vectors, see stages/word_training.py
                 return told(name, "words", json.loads(checkpoint.read_bytes("state.json"))["log"], None, finished=False)
-            log = json.loads(checkpoint.read_bytes("log.json"))  # of a transformer, see training/state.py
+            log = as_now(json.loads(checkpoint.read_bytes("log.json")))  # of a transformer, see training/checkpoint.py
             rows = [dict(zip((field.name for field in fields(Step)), row, strict=False)) for row in log["history"]]
             return told(name, "model", rows, log.get("unigram_entropy"), finished=False)
         except FileNotFoundError:

@@ -1,19 +1,17 @@
 """`wordpipe train mlm` and `wordpipe train clm`: tokens → model, in one process or several."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from tokenizers import Tokenizer
 
 from wordpipe.artifacts.manifest import TOKENIZER
 from wordpipe.artifacts.reader import Artifact
-from wordpipe.artifacts.tables import read_batches, row_count
 from wordpipe.metrics.language import perplexity
 from wordpipe.model.config import Architecture, ModelConfig
 from wordpipe.model.formats.families import native_class, why_not
@@ -32,7 +30,7 @@ from wordpipe.stages.model_start import (
     state_files,
     with_special_ids,
 )
-from wordpipe.stages.training_run import TrainingRun
+from wordpipe.stages.training_run import TrainingRun, token_rows
 from wordpipe.tokens.formats.reading import open_tokenizer
 from wordpipe.tokens.formats.writing import framed_tokenizer, transformers_files
 from wordpipe.tokens.vocabulary import number_of_ids
@@ -94,21 +92,20 @@ def _train(command: str, path: PathLike, output: PathLike, settings: PretrainSet
                     pass
             return Made(**world.share(None))
         with ExitStack() as stack:
-            begun: list[tuple[Job, _Start, _Work]] = []
+            begun: list[tuple[Job, _Prepared]] = []
 
             def begin() -> dict[str, Any]:
                 job = stack.enter_context(making("model", command, output, settings, run))
                 job.libraries = ("torch", "safetensors", "tokenizers", "numpy", "pyarrow")
-                start, work = _prepare(job, path, settings)
-                begun.append((job, start, work))
-                return work.to_json()
+                begun.append((job, _prepare(job, path, settings)))
+                return begun[0][1][0].to_json()
 
             world.first_does(begin)  # what goes wrong here ends the other processes too
-            [(job, start, work)] = begun
-            tokenizer_files = _tokenizer_files(start.tokenizer_json, work)  # what cannot be written is better known now
+            [(job, (work, model, begin_with, data))] = begun
+            tokenizer_files = _tokenizer_files(data, work)  # what cannot be written is better known now
             telling = TrainingRun(job)
             training = work.training(
-                settings, start.model, world, state_dir=job.partial, run_key=job.recipe, begin=start.begin,
+                settings, model, world, state_dir=job.partial, run_key=job.recipe, begin=begin_with,
                 warn=job.warn, tick=telling.tick,
             )  # fmt: skip
             _announce(job, work, training)
@@ -116,21 +113,6 @@ def _train(command: str, path: PathLike, output: PathLike, settings: PretrainSet
             _write(job, training, tokenizer_files, settings)
         world.share(asdict(job.made))
         return job.made
-
-
-@dataclass(frozen=True)
-class _Start:
-    """What a training starts from.
-
-    Attributes:
-        model: as it is before its first step.
-        begin: the end of the finished training that is extended, or None.
-        tokenizer_json: of the tokens, for the model's folder.
-    """
-
-    model: LanguageModel
-    begin: Snapshot | None
-    tokenizer_json: bytes
 
 
 @dataclass(frozen=True)
@@ -195,8 +177,14 @@ class _Work:
         return unigram_entropy(self.streams["train"].counts)
 
 
-def _prepare(job: Job, path: PathLike, settings: PretrainSettings) -> tuple[_Start, _Work]:
+_Prepared = tuple[_Work, LanguageModel, Snapshot | None, bytes]
+
+
+def _prepare(job: Job, path: PathLike, settings: PretrainSettings) -> _Prepared:
     """Open the inputs, write the streams of ids, and make the model as it is before its first step.
+
+    Returns:
+        What all processes know; the model; the end of the finished training that is extended, or None; the tokenizer's file.
 
     Raises:
         WordpipeError: see wordpipe/errors.py.
@@ -212,7 +200,8 @@ def _prepare(job: Job, path: PathLike, settings: PretrainSettings) -> tuple[_Sta
     streams = _write_streams(job, source, task, tokenizer)
     parent = None if settings.init is None else job.inputs[-1].digest
     seed = settings.seed if parent is None else seed_of(settings.seed, "init", parent)
-    return _Start(model, begin, data), _Work(model.config, special, n_tokens, streams, seq_len, job.scratch, seed)
+    work = _Work(model.config, special, n_tokens, streams, seq_len, job.scratch, seed)
+    return work, model, begin, data
 
 
 def _first_model(
@@ -239,21 +228,13 @@ def _write_streams(job: Job, source: Artifact, task: Task, tokenizer: Tokenizer)
     """The training and held-out ids as flat files that are mapped into memory."""
     paths = {split: job.scratch / f"{split}.ids" for split in ("train", "valid")}
     streams = write_streams(
-        _rows(job, source), paths, vocab_size=number_of_ids(tokenizer), before=task.before, after=task.after,
+        token_rows(job, source, "ids"), paths, vocab_size=number_of_ids(tokenizer), before=task.before, after=task.after,
         find_starts=WordStarts(tokenizer) if task.needs_word_starts else None,
     )  # fmt: skip
     for split, stream in streams.items():
         job.counts |= {f"tokens_{split}": stream.n_tokens, f"documents_{split}": stream.n_documents}
     job.counts["sentences_empty"] = sum(stream.n_empty for stream in streams.values())
     return streams
-
-
-def _rows(job: Job, source: Artifact) -> Iterator[pa.RecordBatch]:
-    total, done = row_count(source, "tokens"), 0
-    for batch in read_batches(source, "tokens", ["doc_id", "sentence_id", "split", "ids"]):
-        yield batch
-        done += len(batch)
-        job.report("preparing", done, total, "sentences")
 
 
 def _announce(job: Job, work: _Work, training: Trainer[LanguageLearner]) -> None:

@@ -1,17 +1,29 @@
 """One training as its user sees it: progress, validations, the log of its steps, the last figures."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
 
 from wordpipe.artifacts.layout import STEPS
+from wordpipe.artifacts.reader import Artifact
+from wordpipe.artifacts.tables import read_batches, row_count
 from wordpipe.metrics.language import perplexity
 from wordpipe.report.sparkline import trend
 from wordpipe.runtime import stop_signal
 from wordpipe.stages.making import Job
 from wordpipe.training.trainer import Step, Trainer
 
-__all__ = ["TrainingRun"]
+__all__ = ["TrainingRun", "token_rows"]
+
+
+def token_rows(job: Job, source: Artifact, column: str) -> Iterator[pa.RecordBatch]:
+    """The rows of a tokens artifact with one column of ids; tells how many are read."""
+    total, done = row_count(source, "tokens"), 0
+    for batch in read_batches(source, "tokens", ["doc_id", "sentence_id", "split", column]):
+        yield batch
+        done += len(batch)
+        job.report("preparing", done, total, "sentences")
 
 
 class TrainingRun:

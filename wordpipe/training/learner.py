@@ -335,12 +335,10 @@ def _refuse_uneven(settings: PretrainSettings, plan: Plan, world: World) -> None
     share = min(settings.micro_batch or 1, max(1, plan.batch_size // world.size))
     if not world.is_alone and plan.batch_size % (world.size * share):
         raise ConfigError(
-            "the processes cannot share out a batch evenly",
-            where="batch_size",
-            got=plan.batch_size,
+            "the processes cannot share out a batch evenly", where="batch_size", got=plan.batch_size,
             expected=f"a multiple of {world.size} processes × micro-batch {share}",
             hint=f"give --batch-size {math.ceil(plan.batch_size / (world.size * share)) * world.size * share}",
-        )
+        )  # fmt: skip
 
 
 def _count(targets: Targets) -> Tensor:
@@ -350,8 +348,6 @@ def _count(targets: Targets) -> Tensor:
 
 def _too_large() -> BudgetError:
     return BudgetError(
-        "the device's memory does not hold one sequence and the optimiser",
-        where="micro_batch",
-        got=1,
+        "the device's memory does not hold one sequence and the optimiser", where="micro_batch", got=1,
         hint="take a shorter --seq-len, --recompute, or a smaller --preset",
-    )
+    )  # fmt: skip

@@ -49,12 +49,10 @@ class Targets:
     def rows(self, first: int, last: int) -> "Targets":
         """Sequences `first` to `last` - 1."""
         return Targets(
-            self.inputs[first:last],
-            None if self.positions is None else self.positions[first:last],
-            self.labels[first:last],
-            self.weights[first:last],
+            self.inputs[first:last], None if self.positions is None else self.positions[first:last],
+            self.labels[first:last], self.weights[first:last],
             None if self.segments is None else self.segments[first:last],
-        )
+        )  # fmt: skip
 
 
 class Objective(Protocol):

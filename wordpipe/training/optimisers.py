@@ -1,9 +1,10 @@
-"""Which optimiser moves which weight; the clipping of gradients; what an optimiser remembers, out of it and back.
+"""The optimisers: which one moves which weight; the clipping of gradients; what they remember, out of them and back.
 
                                                  muon     adamw    decays
 matrices of the blocks and of the head           Muon     AdamW    yes
 tables (tokens, positions, segments, output),    AdamW    AdamW    no
 norms, biases, additive scores
+
 Muon: every matrix moves by an orthogonal step, however uneven its gradient is; AdamW moves what is no matrix.
 
     M ← μ M + (1 - μ) G                    momentum
@@ -48,7 +49,7 @@ def make_optimiser(
     only now and then, and would be shrunk towards nothing in between. Nor are they for Muon: their rows are looked up one
     by one, not multiplied as a whole, so there is no spectrum to even out.
 
-    Source: Loshchilov & Hutter 2019, algorithm 2 (AdamW); muon.py.
+    Source: Loshchilov & Hutter 2019, algorithm 2 (AdamW); Muon as above.
 
     Args:
         model: on the device where it is trained.
@@ -141,12 +142,10 @@ def load_optimiser(model: nn.Module, optimiser: torch.optim.Optimizer, tensors: 
         expected = keys[id(weights[name])] if name in weights else set()
         if remembered.keys() != expected:
             raise ArtifactError(
-                "the state is of another optimiser or another model",
-                where=name,
-                got=", ".join(sorted(remembered)),
+                "the state is of another optimiser or another model", where=name, got=", ".join(sorted(remembered)),
                 expected=", ".join(sorted(expected)) or "nothing",
                 hint="train with the optimiser and the sizes that the state was saved with, or begin anew with --fresh",
-            )
+            )  # fmt: skip
     for name, remembered in by_weight.items():
         weight = weights[name]
         # a copy: the optimiser writes into it, and the given tensors may be read from elsewhere

@@ -155,14 +155,12 @@ def make_plan(settings: PretrainSettings, config: ModelConfig, *, n_blocks: int,
     steps = settings.steps or _steps(settings, n_blocks, batch_size)
     rate = max(settings.mask_rate, settings.mask_rate_end or 0.0) if isinstance(settings, MaskedSettings) else 1.0
     return Plan(
-        **pace(settings, steps),
-        batch_size=batch_size,
+        **pace(settings, steps), batch_size=batch_size,
         micro_batch=min(batch_size, settings.micro_batch or _micro_batch(config, batch_size, seq_len, rate, device)),
         seq_len=seq_len,
         lr=settings.lr or _usual_lr(settings, config) * (MUON_LR if settings.optimiser == "muon" else 1.0),
-        seed=settings.seed,
-        label_smoothing=settings.label_smoothing,
-    )
+        seed=settings.seed, label_smoothing=settings.label_smoothing,
+    )  # fmt: skip
 
 
 def fitted(settings: PretrainSettings, config: ModelConfig, before: int | None = None) -> tuple[ModelConfig, int]:

@@ -45,11 +45,9 @@ def resolve_dtype(wanted: Number, device: torch.device) -> torch.dtype:
         raise ConfigError("this device has no bfloat16", where="dtype", got=str(device), expected="float32 or auto")
     if wanted == "float16" and device.type != "cuda":
         raise ConfigError(
-            "training in float16 needs a CUDA device",
-            where="dtype",
-            got=str(device),
+            "training in float16 needs a CUDA device", where="dtype", got=str(device),
             expected="float32, bfloat16 or auto",
-        )
+        )  # fmt: skip
     return {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}[wanted]
 
 
@@ -65,9 +63,8 @@ def _cuda_has_bfloat16(device: torch.device) -> bool:
 
 
 def _cpu_has_amx() -> bool:
-    found = getattr(
-        torch.cpu, "_is_amx_tile_supported", None
-    )  # not public, and missing where torch is built without it
+    # not public, and missing where torch is built without it
+    found = getattr(torch.cpu, "_is_amx_tile_supported", None)
     return found is not None and bool(found())
 
 

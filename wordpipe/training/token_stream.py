@@ -32,7 +32,7 @@ T = TypeVar("T", bound=np.generic)
 Ids = npt.NDArray[np.uint16] | npt.NDArray[np.uint32]
 Flags = npt.NDArray[np.bool_]
 FindStarts = Callable[[npt.NDArray[np.unsignedinteger], npt.NDArray[np.int64]], Flags]
-"""Ids of rows and the rows' lengths → which ids begin a word; see `word_starts.WordStarts`."""
+"""Ids of rows and the rows' lengths → which ids begin a word; see `WordStarts`."""
 
 
 @dataclass(frozen=True)
@@ -171,11 +171,9 @@ class _Writer:
         counts = np.bincount(ids, minlength=len(self._counts))
         if len(counts) > len(self._counts):
             raise ArtifactError(
-                "a token id lies outside the tokenizer's vocabulary",
-                got=len(counts) - 1,
-                expected=f"0 to {len(self._counts) - 1}",
-                hint="tokenize the corpus again",
-            )
+                "a token id lies outside the tokenizer's vocabulary", got=len(counts) - 1,
+                expected=f"0 to {len(self._counts) - 1}", hint="tokenize the corpus again",
+            )  # fmt: skip
         self._counts += counts
 
     def _write(self, columns: Sequence[npt.NDArray[Any]]) -> None:

@@ -202,10 +202,9 @@ def _checked_titles(titles: Iterable[pa.RecordBatch], names: pa.ChunkedArray) ->
         yield batch["ids"]
     if done != len(names):
         raise ArtifactError(
-            "the titles are those of other documents",
-            got=f"{done} of {len(names)} documents in the same order",
+            "the titles are those of other documents", got=f"{done} of {len(names)} documents in the same order",
             hint="tokenize the corpus again",
-        )
+        )  # fmt: skip
 
 
 def _mapped(path: Path, dtype: str) -> npt.NDArray[Any]:
@@ -241,9 +240,8 @@ class FilePairs:
         """
         filled = (np.diff(texts.offsets).reshape(-1, 2) > 0).all(axis=1)
         if not filled.any():
-            raise InputError(
-                "no pair of the file has known words on both sides", where="pairs", got=f"{len(texts) // 2} pairs"
-            )
+            got = f"{len(texts) // 2} pairs"
+            raise InputError("no pair of the file has known words on both sides", where="pairs", got=got)
         return cls(texts, np.flatnonzero(filled))
 
 

@@ -1,4 +1,4 @@
-"""What an embedding table begins as: parts side by side, each of which finds texts alike in a way of its own.
+"""The table that a static encoder begins as: parts side by side, each of which finds texts alike in a way of its own.
 
     words      word vectors: words that stand in the same surroundings are near
     lexical    a random direction for each stem: texts are near by the words they share, as in TF-IDF
@@ -205,17 +205,13 @@ def _passage_bounds(text: PairText) -> npt.NDArray[np.int64]:
     return np.concatenate(bounds) if bounds else np.zeros((0, 2), np.int64)
 
 
-Counts = npt.NDArray[np.int64]
-
-
-def count_stems(stems: Sequence[str], counts_V: Counts) -> Counts:
+def count_stems(stems: Sequence[str], counts_V: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """How often the stem of each of V words occurs in all its forms, (V,)."""
-    _, group_V = np.unique(np.array(stems, dtype=object), return_inverse=True)
-    totals: Counts = np.bincount(group_V, weights=counts_V).astype(np.int64)[group_V]
-    return totals
+    stem_V = _numbered(stems)
+    return np.bincount(stem_V, weights=counts_V).astype(np.int64)[stem_V]
 
 
-def near_their_stems(vectors_VD: Matrix, stems: Sequence[str], counts_V: Counts) -> Matrix:
+def near_their_stems(vectors_VD: Matrix, stems: Sequence[str], counts_V: npt.NDArray[np.int64]) -> Matrix:
     """unit(unit(v) + unit(m)), m the mean over the words of the same stem of unit(v), weighted by their counts.
 
     A word without a vector (a zero row) gets its stem's. On vectors of 100 MB of Wikipedia beside as many random directions
@@ -230,13 +226,12 @@ def near_their_stems(vectors_VD: Matrix, stems: Sequence[str], counts_V: Counts)
     Returns:
         (V, D) float32, rows of length 1; zero where no word of the stem has a vector.
     """
-    _, group_V = np.unique(np.array(stems, dtype=object), return_inverse=True)
+    group_V = _numbered(stems)
     order_V = np.argsort(group_V, kind="stable")
     firsts_G = np.flatnonzero(np.diff(group_V[order_V], prepend=-1))
     unit_VD = _unit(vectors_VD)
-    sums_GD = np.add.reduceat(
-        (unit_VD * np.maximum(counts_V, 1)[:, None].astype(np.float32))[order_V], firsts_G, axis=0
-    )
+    counted_VD = unit_VD * np.maximum(counts_V, 1)[:, None].astype(np.float32)
+    sums_GD = np.add.reduceat(counted_VD[order_V], firsts_G, axis=0)
     return _unit(unit_VD + _unit(sums_GD)[group_V])
 
 
