@@ -18,7 +18,6 @@ from wordpipe.report.curves import draw_curves
 from wordpipe.runtime import Progress
 from wordpipe.stages.inputs import as_list
 from wordpipe.stages.making import PathLike, RunOptions, storage_errors
-from wordpipe.training.checkpoint import as_now
 from wordpipe.training.trainer import Step
 
 __all__ = ["plot", "told"]
@@ -151,7 +150,7 @@ def _unfinished(partial: Path, name: str) -> dict[str, Any] | None:
             checkpoint = Checkpoint(newest["step"], partial / f"step-{newest['step']:08d}", newest["files"])
             if "log.json" not in checkpoint.files:  # of word vectors, see stages/word_training.py
                 return told(name, "words", json.loads(checkpoint.read_bytes("state.json"))["log"], None, finished=False)
-            log = as_now(json.loads(checkpoint.read_bytes("log.json")))  # of a transformer, see training/checkpoint.py
+            log = json.loads(checkpoint.read_bytes("log.json"))  # of a transformer, see training/checkpoint.py
             rows = [dict(zip((field.name for field in fields(Step)), row, strict=False)) for row in log["history"]]
             return told(name, "model", rows, log.get("unigram_entropy"), finished=False)
         except FileNotFoundError:
