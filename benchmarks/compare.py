@@ -148,7 +148,7 @@ ANSWERS: dict[str, list[str]] = {
 }  # fmt: skip
 
 SPEED: dict[str, list[str]] = {
-    "tokens": ["tokens.py", "--sizes", "10", "--only", "train,encode", "--repeat", "3"],
+    "tokens": ["tokens.py", "--sizes", "20", "--only", "train,encode", "--peers", "hf", "--repeat", "3"],
     "words": [
         "words.py",
         "--sizes",
