@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from wordpipe.artifacts.layout import ngrams_schema, vector_column
-from wordpipe.compiled import inlined, kernel, read_only
+from wordpipe.compiled import character, inlined, kernel, read_only, scrambled
 from wordpipe.words.table import stacked_vectors
 from wordpipe.words.vocabulary import arrow_words
 
@@ -30,7 +30,6 @@ _SHARE = 1 << 23  # n-grams counted at a time: 350 MB
 _WORDS = 1_024  # guessed together
 
 _NOTHING = np.uint64(0x9E3779B97F4A7C15)  # where every hash begins
-_FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
 Bytes = npt.NDArray[np.uint8]
 Hashes = npt.NDArray[np.uint64]
@@ -39,30 +38,9 @@ Offsets = npt.NDArray[np.int64]
 
 
 @inlined
-def _hashed(before: np.uint64, code_point: np.int32) -> np.uint64:
-    """The hash of a string that has one character more than that of hash `before`.
-
-    For equal `before` different characters never meet. Source: the mixing function of SplitMix64, Steele, Lea, Flood 2014.
-    """
-    bits = before ^ np.uint64(code_point)
-    bits = (bits ^ (bits >> np.uint64(30))) * _FIRST
-    bits = (bits ^ (bits >> np.uint64(27))) * _SECOND
-    return bits ^ (bits >> np.uint64(31))
-
-
-@inlined
-def _character(data: Bytes, at: int) -> tuple[np.int32, int]:
-    """The code point of the UTF-8 character at `at`, and where the next begins."""
-    byte = np.int32(data[at])
-    if byte < 0x80:
-        return byte, at + 1
-    last = np.int32(data[at + 1]) & 0x3F
-    if byte < 0xE0:
-        return (byte & 0x1F) << 6 | last, at + 2
-    last = last << 6 | np.int32(data[at + 2]) & 0x3F
-    if byte < 0xF0:
-        return (byte & 0x0F) << 12 | last, at + 3
-    return (byte & 0x07) << 18 | last << 6 | np.int32(data[at + 3]) & 0x3F, at + 4
+def _hashed(before: np.uint64, code_point: int) -> np.uint64:
+    """The hash of a string that has one character more than that of hash `before`; no two characters make the same of it."""
+    return scrambled(before ^ np.uint64(code_point))
 
 
 @kernel
@@ -72,7 +50,7 @@ def _hashes(data: Bytes, offsets: Ints) -> Hashes:
     for word in range(len(hashes)):
         bits, at = _NOTHING, int(offsets[word])
         while at < offsets[word + 1]:
-            point, at = _character(data, at)
+            point, at = character(data, at)
             bits = _hashed(bits, point)
         hashes[word] = bits
     return hashes
@@ -186,7 +164,7 @@ def _write_ngrams(
         while first < end:
             bits, at, size = _NOTHING, first, 0
             while at < end and size < max_n:
-                point, at = _character(data, at)
+                point, at = character(data, at)
                 bits, size = _hashed(bits, point), size + 1
                 is_mark = size == 1 and (first == begin or at == end)
                 if size < min_n or is_mark or (first == begin and at == end):
@@ -195,7 +173,7 @@ def _write_ngrams(
                     hashes[written], owners[written] = bits, row + word
                     spans[written, 0], spans[written, 1] = first, at
                     written += 1
-            _, first = _character(data, first)
+            _, first = character(data, first)
     return written
 
 

@@ -9,13 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from wordpipe.compiled import inlined, kernel
+from wordpipe.compiled import inlined, kernel, scrambled
 
 __all__ = ["Noise", "draw_noise", "keep_limits", "key_of", "mixed", "survivors"]
 
 _STEP = np.uint64(0x9E3779B97F4A7C15)
-_FIRST = np.uint64(0xBF58476D1CE4E5B9)
-_SECOND = np.uint64(0x94D049BB133111EB)
 _LOW = np.uint64(0xFFFFFFFF)
 
 
@@ -25,10 +23,7 @@ def mixed(key: np.uint64, counter: int) -> np.uint64:
 
     Source: Steele, Lea, Flood 2014, "Fast Splittable Pseudorandom Number Generators", SplitMix64.
     """
-    bits = key + np.uint64(counter) * _STEP
-    bits = (bits ^ (bits >> np.uint64(30))) * _FIRST
-    bits = (bits ^ (bits >> np.uint64(27))) * _SECOND
-    return bits ^ (bits >> np.uint64(31))
+    return scrambled(key + np.uint64(counter) * _STEP)
 
 
 @kernel
