@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from wordpipe.artifacts.manifest import Kind
 from wordpipe.artifacts.reader import Artifact
 from wordpipe.artifacts.tables import read_batches, read_schema, row_count
 from wordpipe.artifacts.writer import whole_file, whole_folder
@@ -80,7 +81,7 @@ def export_words(words: PathLike, form: str, output: PathLike) -> dict[str, Any]
     return _export_table(words, form, Path(output), ["words"])
 
 
-def _export_table(path: PathLike, form: str, output: Path, kinds: Sequence[str]) -> dict[str, Any]:
+def _export_table(path: PathLike, form: str, output: Path, kinds: Sequence[Kind]) -> dict[str, Any]:
     """The words of a table; or the vectors of sentences or an index, whose rows' numbers stand for words.
 
     npy is the vectors alone, one row each in the artifact's order; projector has every column of texts as metadata. A few

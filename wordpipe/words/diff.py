@@ -31,12 +31,7 @@ _LEAST_LOSS_SPREAD = 0.05
 
 
 class Listing(NamedTuple):
-    """The words of a table and their counts, the commonest first, without vectors.
-
-    Attributes:
-        words: V different strings.
-        counts: (V,) int64.
-    """
+    """The V words of a table and their counts, the commonest first, without vectors."""
 
     words: WordList
     counts: npt.NDArray[np.int64]
@@ -56,32 +51,20 @@ class Listing(NamedTuple):
 
 
 class Shared(NamedTuple):
-    """N words that are in two tables, the commonest first.
+    """N words that are in two tables, the commonest first."""
 
-    Attributes:
-        rows_a: their rows in the first table, (N,) int64.
-        rows_b: their rows in the second table.
-        all: how many words the tables share.
-        rare: how many of these are left out because a count is below the least.
-        beyond: how many are left out because the list is full.
-    """
-
-    rows_a: npt.NDArray[np.int64]
-    rows_b: npt.NDArray[np.int64]
-    all: int
-    rare: int
-    beyond: int
+    rows_a: npt.NDArray[np.int64]  # in the first table, (N,)
+    rows_b: npt.NDArray[np.int64]  # in the second table
+    all: int  # words that the tables share
+    rare: int  # of these, left out because a count is below the least
+    beyond: int  # left out because the list is full
 
 
 def shared_words(a: Listing, b: Listing, *, most: int, min_count: int, asked: Sequence[int] = ()) -> Shared:
     """The `most` commonest words that are spelled the same in both, common in both (see `joint_counts`).
 
-    Args:
-        a: the first table.
-        b: the second table.
-        most: so many at most.
-        min_count: words that occur fewer times in either text are left out.
-        asked: rows of `a` that are not left out where `b` has the word, for whichever reason.
+    Words that occur fewer than `min_count` times in either text are left out. Rows of `a` that are `asked` for are not left
+    out where `b` has the word, for whichever reason.
     """
     found = pc.index_in(a.words.array, value_set=b.words.array).to_numpy(zero_copy_only=False)
     rows_a = np.flatnonzero(~np.isnan(found))
@@ -109,12 +92,7 @@ def unshared_words(
 
 
 def vectors_of(batches: Iterable[pa.RecordBatch], rows_N: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
-    """The vectors of some different rows, in the order asked, (N, D) float32; no others stay in memory.
-
-    Args:
-        batches: the column vector of the whole table.
-        rows_N: different rows.
-    """
+    """The vectors of different rows of a table's batches, in the order asked, (N, D) float32; no others stay in memory."""
     order_N = np.argsort(rows_N)
     found, first = [], 0
     for batch in batches:
@@ -135,8 +113,7 @@ class Movement(NamedTuple):
         moved: 1 - cosine after alignment, (N,) float32; None where the tables have different numbers of dimensions.
         kept: the share of a word's neighbours that are still its neighbours, (N,) float64.
         surprise: how much more it moved than words of its count, in standard deviations, (N,) float64.
-        neighbours_a: rows of the nearest words in the first table, the nearest first, (N, K) int32.
-        neighbours_b: the same in the second table.
+        neighbours_a, neighbours_b: rows of the nearest words in each table, the nearest first, (N, K) int32.
     """
 
     moved: npt.NDArray[np.float32] | None
@@ -155,15 +132,12 @@ def movement(
     anchors: int,
     report: Callable[[int], None] = lambda _: None,
 ) -> Movement:
-    """Compare two tables of the same words.
+    """Compare two tables of unit vectors of the same words, the commonest first, float32.
 
-    Args:
-        a_ND: unit vectors, float32, the commonest word first.
-        b_ND: unit vectors of the same words; where their dimensions are not as many, neighbours alone decide the surprise.
-        joint_counts_N: see `joint_counts`.
-        k: neighbours looked at, less than N.
-        anchors: so many of the first words decide the alignment.
-        report: told the number of words whose neighbours were looked up, up to 2 N.
+    Where their dimensions are not as many, neighbours alone decide the surprise.
+
+    `k` neighbours are looked at, fewer than N; the first words, `anchors` of them, decide the alignment; `report` is told the
+    number of words whose neighbours were looked up, up to 2 N. For the counts see `joint_counts`.
 
     Of 50 words whose uses had been mixed with another word's in one of two different texts of 10 MB, so many came among the
     first 50 by surprise, by distance alone (not centred) and by neighbours alone: 35, 17 and 21 % in the texts that these ways
@@ -197,13 +171,7 @@ def excess(
     A word's peers are the `peers` next lower and next higher in count (as many in all at either end of the list). Their
     median and median deviation stand for mean and standard deviation, so that the words which did move count for little:
     of 50 changed words in otherwise the same text, 49 came first by these and 31 by mean and standard deviation; in another
-    text it made no difference.
-
-    Args:
-        values_N: what is compared.
-        counts_N: occurrences.
-        least_spread: the standard deviation is taken to be at least this.
-        peers: words on each side.
+    text it made no difference. The standard deviation is taken to be at least `least_spread`.
 
     Source: Hampel 1974, "The influence curve and its role in robust estimation" (the median deviation).
     """
@@ -251,10 +219,7 @@ def rotation(from_ND: npt.NDArray[np.float32], to_ND: npt.NDArray[np.float32]) -
 def distances(a_ND: npt.NDArray[np.float32], b_ND: npt.NDArray[np.float32], anchors: int) -> npt.NDArray[np.float32]:
     """1 - cosine of every word with itself, once the first table is turned onto the second. (N,) float32, 0 to 2.
 
-    Args:
-        a_ND: unit vectors.
-        b_ND: unit vectors of the same words, as many numbers each.
-        anchors: the first rows, so many, decide how the table is turned.
+    Both are unit vectors; the first rows, `anchors` of them, decide how the table is turned.
     """
     turn_DD = rotation(a_ND[:anchors], b_ND[:anchors])
     cosines_N: npt.NDArray[np.float32] = np.einsum("nd,nd->n", a_ND @ turn_DD, b_ND)

@@ -69,22 +69,12 @@ class Probe:
 
     @classmethod
     def sample(
-        cls,
-        blocks: Iterable[Words],
-        vocabulary: Vocabulary,
-        settings: Word2VecPlan,
-        *,
-        split: str,
-        targets: int = _TARGETS,
-    ) -> "Probe | None":
+        cls, blocks: Iterable[Words], vocabulary: Vocabulary, settings: Word2VecPlan, *, split: str, targets: int = _TARGETS
+    ) -> "Probe | None":  # fmt: skip
         """Draw targets from the beginning (two million words) of the text; None where it has no pair.
 
-        Args:
-            blocks: the text as rows of the vocabulary; a text may go on over blocks.
-            vocabulary: its counts decide what is skipped and what is noise.
-            settings: architecture, window, subsampling, noise, loss and seed are looked at.
-            split: where the text is from.
-            targets: how many, at most.
+        The text comes as rows of the vocabulary, whose counts decide what is skipped and what is noise, and may go on over
+        blocks; there are no more than `targets`.
         """
         rng = np.random.default_rng([settings.seed, _STREAM])
         rows, text_of = _head(blocks)

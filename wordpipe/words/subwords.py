@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wordpipe.artifacts.layout import ngrams_schema, vector_column
+from wordpipe.artifacts.layout import ngrams_schema, vector_batches
 from wordpipe.compiled import character, inlined, kernel, read_only, scrambled
 from wordpipe.words.table import stacked_vectors
 from wordpipe.words.vocabulary import arrow_words
@@ -35,6 +35,7 @@ Bytes = npt.NDArray[np.uint8]
 Hashes = npt.NDArray[np.uint64]
 Ints = npt.NDArray[np.int32]
 Offsets = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float32]
 
 
 @inlined
@@ -80,11 +81,7 @@ def _look_up(wanted: Hashes, hashes: Hashes, slots: Ints) -> Ints:
 
 
 class HashRows:
-    """The row of each of n hashes, and of each of n strings by its hash.
-
-    Args:
-        hashes: (n,) uint64; 12 to 16 bytes are kept for each.
-    """
+    """The row of each of n hashes, and of each of n strings by its hash; 12 to 16 bytes are kept for each."""
 
     def __init__(self, hashes: Hashes) -> None:
         self._hashes = hashes
@@ -182,8 +179,7 @@ class NGrams:
 
     Args:
         spelled: (G,) the n-grams, `<` and `>` for the marks.
-        min_n: characters of the shortest.
-        max_n: characters of the longest.
+        min_n, max_n: characters of the shortest and of the longest.
         vectors_GD: float32; none before they are trained.
 
     Attributes:
@@ -191,9 +187,7 @@ class NGrams:
         of_one_word: n-grams that have no row, as only one word has them.
     """
 
-    def __init__(
-        self, spelled: pa.Array, min_n: int, max_n: int, vectors_GD: npt.NDArray[np.float32] | None = None
-    ) -> None:
+    def __init__(self, spelled: pa.Array, min_n: int, max_n: int, vectors_GD: Floats | None = None) -> None:
         self.spelled, self.min_n, self.max_n = spelled, min_n, max_n
         self.vectors = np.zeros((len(spelled), 0), dtype=np.float32) if vectors_GD is None else vectors_GD
         assert len(spelled) == len(self.vectors), (len(spelled), len(self.vectors))
@@ -248,11 +242,7 @@ class NGrams:
 
     def to_batches(self, rows_per_batch: int = 16_384) -> Iterator[pa.RecordBatch]:
         """The n-grams as batches of the `ngrams` schema: ngram, vector."""
-        schema = ngrams_schema(self.vectors.shape[1])
-        for first in range(0, len(self.vectors), rows_per_batch):
-            vectors = vector_column(self.vectors[first : first + rows_per_batch])
-            columns = [self.spelled.slice(first, rows_per_batch), vectors]
-            yield pa.RecordBatch.from_arrays(columns, schema=schema)
+        return vector_batches(ngrams_schema(self.vectors.shape[1]), self.vectors, self.spelled, rows=rows_per_batch)
 
     @classmethod
     def from_batches(cls, batches: Iterable[pa.RecordBatch], min_n: int, max_n: int) -> "NGrams | None":
@@ -265,13 +255,8 @@ class NGrams:
 
     @classmethod
     def of(
-        cls,
-        words: "pa.Array | Sequence[str]",
-        counts_V: npt.NDArray[np.int64],
-        min_n: int = 3,
-        max_n: int = 6,
-        max_ngrams: int = 2_000_000,
-    ) -> "NGrams":
+        cls, words: "pa.Array | Sequence[str]", counts_V: Offsets, min_n: int = 3, max_n: int = 6, max_ngrams: int = 2_000_000
+    ) -> "NGrams":  # fmt: skip
         """The n-grams of two or more of these V different words that occur most often in the text, at most `max_ngrams`.
 
         They are worth their memory: an n-gram is trained as often as it occurs. Of equally common ones that with the lowest

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wordpipe.artifacts.layout import vector_column
+from wordpipe.artifacts.layout import vector_batches, words_schema
 from wordpipe.errors import InputError
 from wordpipe.metrics.vectors import unit_rows
 from wordpipe.words.lookup import JOINT, SIGNS, Expression, KnownPhrases, parse_expression, similar_words
@@ -28,17 +28,11 @@ _BLOCK = 65_536  # rows treated together
 
 @dataclass(frozen=True, slots=True)
 class Neighbour:
-    """A word near a query.
-
-    Attributes:
-        word: the word.
-        score: cosine to the query, from -1 to 1.
-        row: its row in the table.
-    """
+    """A word near a query."""
 
     word: str
-    score: float
-    row: int
+    score: float  # cosine to the query, from -1 to 1
+    row: int  # in the table
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,8 +214,7 @@ class WordVectors:
         ]
 
     def _row(self, word: str) -> int:
-        row = self.find(word)
-        if row is None:
+        if (row := self.find(word)) is None:
             near = self.suggest(word)
             hint = f"did you mean {', '.join(near)}?" if near else "try a commoner word"
             raise InputError(f"the word {word!r} has no vector", hint=hint)
@@ -229,15 +222,8 @@ class WordVectors:
 
     def to_batches(self, rows_per_batch: int = 16_384) -> Iterator[pa.RecordBatch]:
         """The table as batches of the `words` schema: word, count, vector."""
-        for first in range(0, len(self), rows_per_batch):
-            part = slice(first, first + rows_per_batch)
-            vectors = vector_column(self.vectors[part])
-            columns = [self.words[part].array, pa.array(self.counts[part], pa.int64()), vectors]
-            names = ["word", "count", "vector"]
-            yield pa.RecordBatch.from_arrays(
-                columns,
-                schema=pa.schema([pa.field(n, c.type, nullable=False) for n, c in zip(names, columns, strict=True)]),
-            )
+        counts = pa.array(self.counts, pa.int64())
+        return vector_batches(words_schema(self.dim), self.vectors, self.words.array, counts, rows=rows_per_batch)
 
     @classmethod
     def from_batches(
@@ -249,12 +235,6 @@ class WordVectors:
         max_n: int = 0,
     ) -> "WordVectors":
         """The table from batches of the `words` schema, and of the `ngrams` schema where words are made of n-grams.
-
-        Args:
-            batches: the words.
-            ngram_batches: the n-grams, if any.
-            min_n: characters of the shortest n-gram.
-            max_n: characters of the longest.
 
         Raises:
             InputError: there is no word.
@@ -283,11 +263,7 @@ def stacked_vectors(
     """The column `vector` of all batches, (N, D) float32; (0, 0) where there is no row.
 
     The array grows by an eighth as vectors come, in place where the system can, so that they are never in memory a second
-    time as the pieces they came in.
-
-    Args:
-        batches: with a column `vector`, a fixed-size list of float32.
-        see: is shown every batch, to take what else it wants.
+    time as the pieces they came in. `see` is shown every batch, to take what else it wants.
     """
     numbers, n, dim = np.empty(0, dtype=np.float32), 0, 0
     for batch in batches:

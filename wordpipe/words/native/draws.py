@@ -109,14 +109,9 @@ def keep_limits(keep_V: npt.NDArray[np.float64]) -> npt.NDArray[np.uint32]:
 
 @kernel
 def survivors(
-    text: npt.NDArray[np.int32],
-    position: int,
-    keep: npt.NDArray[np.uint32],
-    key: np.uint64,
-    rows: npt.NDArray[np.int32],
-    places: npt.NDArray[np.int64],
-    firsts: npt.NDArray[np.bool_],
-) -> int:
+    text: npt.NDArray[np.int32], position: int, keep: npt.NDArray[np.uint32], key: np.uint64,
+    rows: npt.NDArray[np.int32], places: npt.NDArray[np.int64], firsts: npt.NDArray[np.bool_],
+) -> int:  # fmt: skip
     """The words of a piece that are trained in this epoch.
 
     Args:

@@ -286,16 +286,8 @@ def train_piece(  # noqa: C901  (one thought: a window after the other)
             flip, n_chosen = stride - flip, n_next
             if centre + 1 < kept:
                 n_next = _noise_columns(
-                    rows[centre + 1],
-                    places[centre + 1],
-                    keys[2],
-                    negatives,
-                    limits,
-                    others,
-                    stride - flip,
-                    chosen,
-                    counts,
-                )
+                    rows[centre + 1], places[centre + 1], keys[2], negatives, limits, others, stride - flip, chosen, counts
+                )  # fmt: skip
                 for column in range(n_next):
                     output = np.int64(chosen[stride - flip + column])
                     if output >= hot:

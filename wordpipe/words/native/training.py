@@ -22,7 +22,7 @@ from wordpipe.words.heldout_loss import Probe, keep_probabilities, noise_distrib
 from wordpipe.words.native.draws import Noise, keep_limits, key_of
 from wordpipe.words.native.piece import NEGATIVE, SOFTMAX, TREE, Objective, Rows, Windows, scratch_size, train_piece
 from wordpipe.words.native.tree import Tree
-from wordpipe.words.native.weights import Floats, Weights
+from wordpipe.words.native.weights import Floats, Weights, take_parts_away
 from wordpipe.words.settings import Word2VecPlan
 from wordpipe.words.text import TrainingText
 from wordpipe.words.vocabulary import Vocabulary
@@ -97,14 +97,7 @@ class _Position:
 
 
 class NativeTraining:
-    """One training: fresh weights, and the steps that train them.
-
-    Args:
-        text: the training text.
-        vocabulary: its rows and counts.
-        settings: the settings, none of them open.
-        probe: what the held-out loss is measured on, or None for none.
-        parts: n-grams of the words.
+    """One training: fresh weights, and the steps that train them. `probe` is what the held-out loss is measured on.
 
     Attributes:
         threads: threads that train.
@@ -114,13 +107,9 @@ class NativeTraining:
     """
 
     def __init__(
-        self,
-        text: TrainingText,
-        vocabulary: Vocabulary,
-        settings: Word2VecPlan,
-        probe: Probe | None = None,
-        parts: Parts = _WHOLE,
-    ) -> None:
+        self, text: TrainingText, vocabulary: Vocabulary, settings: Word2VecPlan,
+        probe: Probe | None = None, parts: Parts = _WHOLE,
+    ) -> None:  # fmt: skip
         self.threads = 1 if settings.deterministic else settings.threads or cpu_count()
         self.bitwise = self.threads == 1
         self._at = _Position()
@@ -167,7 +156,7 @@ class NativeTraining:
 
     def take_parts_away(self, found: npt.NDArray[np.bool_]) -> None:
         """Take those words' vectors in `inputs` for whole ones, as in `vectors`, and leave the words' own rows there."""
-        self.weights.take_parts_away(found, self._parts.starts, self._parts.numbers)
+        take_parts_away(self.weights.inputs, found, self._parts.starts, self._parts.numbers, self.weights.ngrams)
 
     @property
     def total(self) -> int:
@@ -245,11 +234,8 @@ class NativeTraining:
 
     def _refuse_infinite(self, epoch: int) -> None:
         if not (np.isfinite(self._at.loss) and self.weights.finite()):
-            raise DivergedError(
-                "the word vectors are no longer finite",
-                where=f"epoch {epoch}",
-                hint=f"lower --lr (it was {self._settings.lr})",
-            )
+            where, hint = f"epoch {epoch}", f"lower --lr (it was {self._settings.lr})"
+            raise DivergedError("the word vectors are no longer finite", where=where, hint=hint)
 
 
 def _objective(settings: Word2VecPlan, vocabulary: Vocabulary, tree: Tree) -> Objective:
@@ -266,11 +252,8 @@ def _objective(settings: Word2VecPlan, vocabulary: Vocabulary, tree: Tree) -> Ob
 def piece_size(words: int, cost: int) -> int:
     """Words of one job: large enough to be worth a start, small enough that several threads share a small text.
 
-    It does not follow the number of threads, so a run can be continued with more of them.
-
-    Args:
-        words: of the text.
-        cost: numbers multiplied for each word; where they are many (softmax) a job has fewer words, to last seconds at most.
+    It does not follow the number of threads, so a run can be continued with more of them. Where many numbers are multiplied
+    for each word (`cost`; softmax) a job has fewer words, to last seconds at most.
     """
     return max(64, min(16_384, max(1_024, words // 16), _MULTIPLIED // max(cost, 1)))
 
