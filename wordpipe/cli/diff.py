@@ -62,19 +62,24 @@ def diff(old: Path, new: Path, only: tuple[str, ...], verify: bool, as_json: boo
         found = compare(old, new, only=only, run=run, **numbers)
     if as_json:
         click.echo(json.dumps(found, ensure_ascii=False))
-    elif sys.stdout.isatty():
-        from wordpipe.cli.tables import console
-
-        screen = console()
-        screen.print(_table(found["words"], screen.width))
     else:
-        for word in found["words"]:
-            click.echo(safe_text("\t".join(_cells(word))))
+        _print(found["words"])
     if not quiet:
         for line in _remarks(found, old, new):
             say(line)
     if only and not found["words"]:
         raise InputError("none of the words can be compared", hint="wordpipe query shows the words of one table")
+
+
+def _print(words: list[dict[str, Any]]) -> None:
+    if not sys.stdout.isatty():
+        for word in words:
+            click.echo(safe_text("\t".join(_cells(word))))
+        return
+    from wordpipe.cli.tables import console
+
+    screen = console()
+    screen.print(_table(words, screen.width))
 
 
 def _cells(word: dict[str, Any]) -> list[str]:

@@ -61,15 +61,7 @@ def export(artifact: PathLike, form: str, output: PathLike) -> dict[str, Any]:
 
 
 def export_words(words: PathLike, form: str, output: PathLike) -> dict[str, Any]:
-    """Write a words artifact in another program's format, whole or not at all, in memory that does not grow with it.
-
-    Args:
-        words: a words artifact.
-        form: word2vec-text, word2vec-binary or glove, which are files; numpy or projector, which are folders.
-        output: the file or folder to write; an older one is replaced in one step.
-
-    Returns:
-        path, words, dim and bytes; files, where it is a folder.
+    """`export` for a words artifact, in one of `WORD_FORMATS`; in memory that does not grow with it.
 
     Raises:
         ConfigError: no such format, or one that is a file and a folder is named.

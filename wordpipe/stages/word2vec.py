@@ -111,7 +111,11 @@ def train_word2vec(tokens: PathLike, *, output: PathLike, run: RunOptions | None
                 _start_from(job, training, before, words, ngrams)
             return training
 
-        training = _train(job, begin_from, plan)
+        training_run = TrainingRun(job, begin_from, plan, job.counts["distinct_kept"])
+        training_run.resume()
+        training = training_run.training
+        job.threads, job.bitwise = training.threads, training.bitwise
+        training_run.run()
         _write_tables(job, training, words, text.vocabulary, ngrams, plan)
         job.write(TOKENIZER, source.read(TOKENIZER))  # queries and embed cut unspaced scripts with it
         job.facts |= _facts(source, plan)
@@ -148,15 +152,6 @@ def _beginning(job: Job, backend: str, text: _SourceText, ngrams: NGrams | None)
         return lambda: GensimTraining(written, vocabulary, plan, probe)
     parts = [] if ngrams is None else [Parts(*ngrams.parts_of_all(text.spelled()), len(ngrams))]
     return lambda: NativeTraining(written, vocabulary, plan, probe, *parts)
-
-
-def _train(job: Job, begin: Callable[[], Training], plan: Word2VecPlan) -> Training:
-    run = TrainingRun(job, begin, plan, job.counts["distinct_kept"])
-    run.resume()
-    training = run.training
-    job.threads, job.bitwise = training.threads, training.bitwise
-    run.run()
-    return run.training
 
 
 def _facts(source: Artifact, plan: Word2VecPlan) -> dict[str, Any]:

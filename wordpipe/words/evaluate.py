@@ -37,29 +37,18 @@ _QUESTIONS = 64  # scored at once: half a megabyte, which stays in the cache
 
 
 class Pairs(NamedTuple):
-    """P pairs of words.
+    """P pairs of words."""
 
-    Attributes:
-        words: the two words of each.
-        scores: how alike people found them, float64, in any unit.
-    """
-
-    words: list[tuple[str, str]]
-    scores: npt.NDArray[np.float64]
+    words: list[tuple[str, str]]  # the two words of each
+    scores: npt.NDArray[np.float64]  # how alike people found them, float64, in any unit
 
 
 class Questions(NamedTuple):
-    """Q analogies: the first word is to the second as the third is to the fourth.
+    """Q analogies: the first word is to the second as the third is to the fourth."""
 
-    Attributes:
-        words: the four words of each.
-        section_of: the section of each, a place in `sections`.
-        sections: their names, all different.
-    """
-
-    words: list[tuple[str, str, str, str]]
-    section_of: list[int]
-    sections: list[str]
+    words: list[tuple[str, str, str, str]]  # the four words of each
+    section_of: list[int]  # the section of each, a place in `sections`
+    sections: list[str]  # their names, all different
 
 
 def read_set(data: bytes, where: str) -> Pairs | Questions:

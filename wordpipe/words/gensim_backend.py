@@ -58,18 +58,12 @@ class GensimTraining:
         self._gone = False  # whoever asked for steps
         self._problem: OSError | None = None  # with the text; raised in gensim's thread it would leave others waiting
         self._model: Any = Word2Vec(
-            vector_size=settings.dim,
-            window=settings.window,
+            vector_size=settings.dim, window=settings.window, sg=int(settings.architecture == "skipgram"), hs=0,
+            negative=settings.negatives, ns_exponent=settings.ns_exponent, sample=settings.subsample,
             min_count=1,  # rare words are already gone
-            workers=self.threads,
-            sg=int(settings.architecture == "skipgram"),
-            hs=0,
-            negative=settings.negatives,
-            ns_exponent=settings.ns_exponent,
-            sample=settings.subsample,
-            seed=settings.seed,
             sorted_vocab=0,  # gensim's sort turns words of equal count around
-        )
+            workers=self.threads, seed=settings.seed,
+        )  # fmt: skip
         self._model.build_vocab_from_freq({str(row): int(count) for row, count in enumerate(vocabulary.counts)})
 
     @property

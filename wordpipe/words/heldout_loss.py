@@ -51,21 +51,13 @@ def noise_distribution(counts_V: npt.NDArray[np.int64], ns_exponent: float) -> n
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """P targets with their inputs and noise.
+    """P targets with their inputs and noise."""
 
-    Attributes:
-        inputs: rows that predict, (P, C) int32: C is 1 for skip-gram; for CBOW the window, filled up with -1.
-        targets: rows to predict, (P,) int32.
-        noise: noise rows, (P, K) int32; K is 0 where the loss is not that of negative sampling.
-        split: where the text came from, train or valid.
-        objective: what is scored: ns (negative sampling), hs (hierarchical softmax) or softmax.
-    """
-
-    inputs: Rows
-    targets: Rows
-    noise: Rows
-    split: str
-    objective: Literal["ns", "hs", "softmax"] = "ns"
+    inputs: Rows  # rows that predict, (P, C) int32: C is 1 for skip-gram; for CBOW the window, filled up with -1
+    targets: Rows  # rows to predict, (P,) int32
+    noise: Rows  # noise rows, (P, K) int32; K is 0 where the loss is not that of negative sampling
+    split: str  # where the text came from, train or valid
+    objective: Literal["ns", "hs", "softmax"] = "ns"  # what is scored; ns: negative sampling, hs: the tree
 
     @classmethod
     def sample(

@@ -21,17 +21,11 @@ JOINT = "_"  # stands in no word of a text (see tokens/words.py), so a spelling 
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """Words to add and words to take away, in the order they were written.
+    """Words to add and words to take away, in the order they were written."""
 
-    Attributes:
-        positive: words added.
-        negative: words taken away.
-        has_operators: whether a plus or minus was written: every word is then needed for an answer.
-    """
-
-    positive: tuple[str, ...]
-    negative: tuple[str, ...]
-    has_operators: bool
+    positive: tuple[str, ...]  # words added
+    negative: tuple[str, ...]  # words taken away
+    has_operators: bool  # whether a plus or minus was written: every word is then needed for an answer
 
 
 def parse_expression(text: str, join: Callable[[list[str]], list[str]] = list) -> Expression:

@@ -113,24 +113,18 @@ class Word2VecSettings(Settings):
         2_000_000, "with max_n: character n-grams kept, the commonest", ge=1, le=100_000_000, expert=True
     )
     lr: float | None = setting(
-        None,
-        "learning rate at the start, else 0.025 for skipgram, 0.05 for cbow; falls linearly with the words seen",
-        gt=0,
-        le=1,
-        expert=True,
-    )
+        None, "learning rate at the start, else 0.025 for skipgram, 0.05 for cbow; falls linearly with the words seen",
+        gt=0, le=1, expert=True,
+    )  # fmt: skip
     min_lr: float = setting(1e-4, "learning rate at the end", ge=0, le=1, expert=True)
     vectors: Literal["inputs", "outputs", "sum"] = setting(
         "inputs", "which vectors the words get: those that predict (what CBOW's context has), those that"
         " are predicted, or the sum of both", expert=True
     )  # fmt: skip
     remove_components: int = setting(
-        0,
-        "all-but-the-top: take away the mean of all vectors and so many of their principal components; 0 = nothing",
-        ge=0,
-        le=1000,
-        expert=True,
-    )
+        0, "all-but-the-top: take away the mean of all vectors and so many of their principal components; 0 = nothing",
+        ge=0, le=1000, expert=True,
+    )  # fmt: skip
     keep_outputs: bool = setting(
         True, "keep the output vectors too (not of hs), which --init goes on from; doubles the artifact", expert=True
     )
@@ -142,22 +136,16 @@ class Word2VecSettings(Settings):
         False, "same bytes from every run, whatever the threads: native and gensim then train on one", expert=True
     )
     threads: int = setting(
-        0,
-        "training threads, 0 = one per core; more than one updates without locks, so runs differ slightly",
-        ge=0,
-        le=1024,
-        recipe=False,
-    )
+        0, "training threads, 0 = one per core; more than one updates without locks, so runs differ slightly",
+        ge=0, le=1024, recipe=False,
+    )  # fmt: skip
     backend: Literal["auto", "native", "gensim"] = setting(
         "auto", "what trains, on the CPU: native (compiled) or gensim; auto: native", expert=True
     )
     checkpoint_seconds: float = setting(
-        60,
-        "seconds between checkpoints, which a stopped run goes on from; each is as large as all vectors, and three may exist",
-        gt=0,
-        recipe=False,
-        expert=True,
-    )
+        60, "seconds between checkpoints, which a stopped run goes on from; each is as large as all vectors, and three may exist",
+        gt=0, recipe=False, expert=True,
+    )  # fmt: skip
 
     @model_validator(mode="after")
     def _fit_together(self) -> Self:

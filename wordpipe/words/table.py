@@ -37,19 +37,12 @@ class Neighbour:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a query of words means.
+    """What a query of words means."""
 
-    Attributes:
-        query: the direction to look in, (D,) float32; zero where a needed word is unknown.
-        rows: the words asked for, which are no answer, int64.
-        unknown: the words that have no vector, each with words spelled like it.
-        guessed: the words that are not in the table and got a vector from their n-grams.
-    """
-
-    query: npt.NDArray[np.float32]
-    rows: npt.NDArray[np.int64]
-    unknown: Mapping[str, list[str]]
-    guessed: Sequence[str] = ()
+    query: npt.NDArray[np.float32]  # the direction to look in, (D,) float32; zero where a needed word is unknown
+    rows: npt.NDArray[np.int64]  # the words asked for, which are no answer, int64
+    unknown: Mapping[str, list[str]]  # the words that have no vector, each with words spelled like it
+    guessed: Sequence[str] = ()  # the words that are not in the table and got a vector from their n-grams
 
 
 class WordVectors:

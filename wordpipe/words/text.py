@@ -38,17 +38,11 @@ class Words:
 
 @dataclass(frozen=True, slots=True)
 class TrainingText:
-    """The whole training text on disk.
+    """The whole training text on disk."""
 
-    Attributes:
-        path: a flat file of little-endian int32.
-        words: how many there are.
-        texts: texts with any word.
-    """
-
-    path: Path
-    words: int
-    texts: int
+    path: Path  # a flat file of little-endian int32
+    words: int  # how many there are
+    texts: int  # texts with any word
 
     def read(self, begin: int, end: int) -> npt.NDArray[np.int32]:
         """Words `begin` to `end`, int32, the first of each text as `~row`; what lies outside the text is left out.

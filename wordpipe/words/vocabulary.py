@@ -31,21 +31,13 @@ _SCANS = 16  # words looked for one by one, before a table of hashes is worth it
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
-    """The words that get vectors, the commonest first; words of equal count in the order of their ids.
+    """The words that get vectors, the commonest first; words of equal count in the order of their ids."""
 
-    Attributes:
-        ids: id of each row's word, (V,) int64.
-        counts: how often it occurs in the training text, (V,) int64.
-        row_of_id: row of every id, int32, -1 where the word was dropped.
-        dropped_kinds: different words dropped for being rare.
-        dropped_tokens: their occurrences.
-    """
-
-    ids: npt.NDArray[np.int64]
-    counts: npt.NDArray[np.int64]
-    row_of_id: npt.NDArray[np.int32]
-    dropped_kinds: int
-    dropped_tokens: int
+    ids: npt.NDArray[np.int64]  # id of each row's word, (V,) int64
+    counts: npt.NDArray[np.int64]  # how often it occurs in the training text, (V,) int64
+    row_of_id: npt.NDArray[np.int32]  # row of every id, int32, -1 where the word was dropped
+    dropped_kinds: int  # different words dropped for being rare
+    dropped_tokens: int  # their occurrences
 
     def __post_init__(self) -> None:
         assert len(self.ids) == len(self.counts), (len(self.ids), len(self.counts))  # kernels check no bounds

@@ -44,19 +44,12 @@ _FOREIGN = (
 
 
 class WordFile(NamedTuple):
-    """An open file (or folder) of word vectors.
+    """An open file (or folder) of word vectors."""
 
-    Attributes:
-        format: word2vec-text, word2vec-binary, glove or numpy.
-        dim: numbers per vector.
-        place: what `WordRows.places` counts: "line" or "word".
-        rows: the words, to be read once. Raises InputError where the file is malformed, and names the place.
-    """
-
-    format: str
-    dim: int
-    place: str
-    rows: Iterator[WordRows]
+    format: str  # word2vec-text, word2vec-binary, glove or numpy
+    dim: int  # numbers per vector
+    place: str  # what `WordRows.places` counts: "line" or "word"
+    rows: Iterator[WordRows]  # to be read once; raises InputError where the file is malformed, and names the place
 
 
 def open_stream(blocks: Iterator[bytes], form: Format, *, name: str) -> WordFile:

@@ -30,19 +30,12 @@ _GAP = b" \t\r"  # a carriage return is one too: some write it before the line e
 
 
 class WordRows(NamedTuple):
-    """Some words of a file, one after the other, as the file has them.
+    """Some words of a file, one after the other, as the file has them."""
 
-    Attributes:
-        words: R words as bytes, UTF-8 if the file is right.
-        vectors: (R, D) float32, all finite.
-        places: the line, or the number of the word, that each stands at, from 1 on.
-        counts: how often each occurs, int64; None where the file does not say.
-    """
-
-    words: list[bytes]
-    vectors: NDArray[np.float32]
-    places: list[int]
-    counts: NDArray[np.int64] | None = None
+    words: list[bytes]  # R words as bytes, UTF-8 if the file is right
+    vectors: NDArray[np.float32]  # (R, D) float32, all finite
+    places: list[int]  # the line, or the number of the word, that each stands at, from 1 on
+    counts: NDArray[np.int64] | None = None  # how often each occurs, int64; None where the file does not say
 
     def first(self, n: int) -> "WordRows":
         """The first `n`."""

@@ -39,19 +39,12 @@ _CANNOT_HOLD = {  # what a word begins with that the format cannot hold
 
 
 class WordTable(NamedTuple):
-    """A table of words that is read several times, a column or two at a time.
+    """A table of words that is read several times, a column or two at a time."""
 
-    Attributes:
-        size: words.
-        dim: numbers per vector.
-        counts_known: whether the counts mean anything.
-        batches: the named columns (word, count, vector) as batches, from the first word on.
-    """
-
-    size: int
-    dim: int
-    counts_known: bool
-    batches: Callable[[Sequence[str]], Iterator[pa.RecordBatch]]
+    size: int  # words
+    dim: int  # numbers per vector
+    counts_known: bool  # whether the counts mean anything
+    batches: Callable[[Sequence[str]], Iterator[pa.RecordBatch]]  # of the named columns, from the first word on
 
 
 def check_words(table: WordTable, form: str) -> None:

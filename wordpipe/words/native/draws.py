@@ -62,13 +62,6 @@ class Noise:
         _fill_cells(share, limits, others)
         return cls(limits, others)
 
-    @property
-    def probabilities(self) -> npt.NDArray[np.float64]:
-        """What the cells draw, (V,), but for the rounding of 32-bit draws: by at most V / 2**32 of each."""
-        low = self.limits.astype(np.float64) / 2**32
-        drawn: npt.NDArray[np.float64] = low + np.bincount(self.others, weights=1 - low, minlength=len(low))
-        return drawn / len(low)
-
 
 @kernel
 def _fill_cells(share: npt.NDArray[np.float64], limits: npt.NDArray[np.uint32], others: npt.NDArray[np.int32]) -> None:

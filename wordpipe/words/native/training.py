@@ -83,17 +83,11 @@ _NO_TREE = Tree(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int32), np.zer
 
 @dataclass
 class _Position:
-    """How far a training is.
+    """How far a training is."""
 
-    Attributes:
-        words: words trained, over all epochs.
-        loss: sum of the losses of this epoch's predictions so far, nats.
-        predictions: how many there were.
-    """
-
-    words: int = 0
-    loss: float = 0.0
-    predictions: float = 0.0
+    words: int = 0  # words trained, over all epochs
+    loss: float = 0.0  # sum of the losses of this epoch's predictions so far, nats
+    predictions: float = 0.0  # how many there were
 
 
 class NativeTraining:

@@ -19,19 +19,12 @@ Floats = npt.NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """Rows of float32, padded with zeros to a multiple of `vectors.LANES`.
+    """Rows of float32, padded with zeros to a multiple of `vectors.LANES`."""
 
-    Attributes:
-        dim: numbers of a row that mean something, D.
-        inputs: (V, padded D), what predicts.
-        outputs: (V or nodes, padded D), what is predicted.
-        ngrams: (G, padded D), parts of the words.
-    """
-
-    dim: int
-    inputs: Floats
-    outputs: Floats
-    ngrams: Floats
+    dim: int  # numbers of a row that mean something, D
+    inputs: Floats  # (V, padded D), what predicts
+    outputs: Floats  # (V or nodes, padded D), what is predicted
+    ngrams: Floats  # (G, padded D), parts of the words
 
     @classmethod
     def initial(cls, dim: int, n_words: int, n_outputs: int, n_ngrams: int, seed: int) -> "Weights":
