@@ -14,7 +14,7 @@ from wordpipe.errors import ArtifactError, ConfigError, InputError
 from wordpipe.stages.making import Job, Made, PathLike, RunOptions, making
 from wordpipe.stages.tokenize import given_tokenizer
 from wordpipe.words.formats.reading import Screen, WordFile, folder_files, open_folder, open_stream
-from wordpipe.words.formats.settings import ImportSettings
+from wordpipe.words.settings import ImportSettings
 
 __all__ = ["import_words", "vectors_entry"]
 
@@ -28,12 +28,8 @@ _LEFT_OUT = {
 def import_words(file: PathLike, *, output: PathLike, run: RunOptions | None = None, **settings: Any) -> Made:
     """Make a words artifact of word vectors that another program trained.
 
-    Args:
-        file: a file in word2vec's text or binary format (fastText's .vec too) or in GloVe's, also .gz, .bz2, .xz and .zst; or
-            a folder with vectors.npy, words.txt and, maybe, counts.npy.
-        output: folder of the words artifact.
-        run: progress, verification.
-        settings: fields of `ImportSettings`.
+    They are a file in word2vec's text or binary format (fastText's .vec too) or in GloVe's, also .gz, .bz2, .xz and .zst; or
+    a folder with vectors.npy, words.txt and, maybe, counts.npy. The settings are fields of `ImportSettings`.
 
     Raises:
         WordpipeError: see wordpipe/errors.py.

@@ -78,13 +78,8 @@ class _SourceText:
 def train_word2vec(tokens: PathLike, *, output: PathLike, run: RunOptions | None = None, **settings: Any) -> Made:
     """Train word vectors on a tokens artifact.
 
-    A run that was stopped is continued by the same call, exactly where `deterministic` is set.
-
-    Args:
-        tokens: a tokens artifact.
-        output: folder of the words artifact.
-        run: progress, fresh start, verification.
-        settings: fields of `Word2VecSettings`.
+    A run that was stopped is continued by the same call, exactly where `deterministic` is set. The settings are fields of
+    `Word2VecSettings`.
 
     Raises:
         WordpipeError: see wordpipe/errors.py.

@@ -16,9 +16,9 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from wordpipe.errors import ConfigError, InputError
-from wordpipe.words.formats.settings import Format
 from wordpipe.words.formats.text import CUT_SHORT, WordRows, dim_of_line, read_text, refuse_other_number
 from wordpipe.words.formats.writing import COUNTS_NPY, VECTORS_NPY, WORDS_TXT
+from wordpipe.words.settings import Format
 from wordpipe.words.table import WordVectors
 
 __all__ = ["Screen", "WordFile", "folder_files", "open_folder", "open_stream"]
