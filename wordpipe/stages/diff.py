@@ -23,17 +23,9 @@ _LEAST_SURPRISE = 0.005  # what is shown as 0.00 is no movement
 
 
 def diff(
-    a: PathLike,
-    b: PathLike,
-    *,
-    n: int = 20,
-    k: int = 10,
-    words: int = 20_000,
-    anchors: int = 5_000,
-    min_count: int = 1,
-    only: Iterable[str] = (),
-    run: RunOptions | None = None,
-) -> dict[str, Any]:
+    a: PathLike, b: PathLike, *, n: int = 20, k: int = 10, words: int = 20_000, anchors: int = 5_000, min_count: int = 1,
+    only: Iterable[str] = (), run: RunOptions | None = None,
+) -> dict[str, Any]:  # fmt: skip
     """Compare the company that words keep in two words artifacts: of two texts, two years, two runs.
 
     Args:

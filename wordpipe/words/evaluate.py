@@ -160,14 +160,9 @@ def _cosine(one_D: npt.NDArray[np.float32], other_D: npt.NDArray[np.float32]) ->
 
 
 def judge_analogies(
-    table: WordVectors,
-    questions: Questions,
-    *,
-    restrict: int = 30_000,
-    method: Method = "cosadd",
-    unknown: Unknown = "drop",
-    on_words: Callable[[int, int], None] = lambda *_: None,
-) -> dict[str, Any]:
+    table: WordVectors, questions: Questions, *, restrict: int = 30_000, method: Method = "cosadd",
+    unknown: Unknown = "drop", on_words: Callable[[int, int], None] = lambda *_: None,
+) -> dict[str, Any]:  # fmt: skip
     """Let a table answer analogies.
 
     Args:
@@ -221,11 +216,8 @@ def judge_analogies(
 
 
 def _answers(
-    vectors_VD: npt.NDArray[np.float32],
-    asked_Q3: npt.NDArray[np.int64],
-    method: Method,
-    on_words: Callable[[int, int], None],
-) -> npt.NDArray[np.int64]:
+    vectors_VD: npt.NDArray[np.float32], asked_Q3: npt.NDArray[np.int64], method: Method, on_words: Callable[[int, int], None]
+) -> npt.NDArray[np.int64]:  # fmt: skip
     """The row of the best answer to each question, the commoner of equals; -1 where there is none.
 
     Questions share their words (Mikolov's 19,544 have 905), so each cosine is computed once, for a block of possible answers

@@ -90,14 +90,12 @@ class Probe:
         out; the sum of -log s(sign * u_n . h) over the nodes n of the target's path with hierarchical softmax; and
         -u_t . h + log sum_v exp(u_v . h) over all words v with the full softmax.
 
-        Args:
-            vectors_VD: the words' vectors, of words made of parts those that were put together.
-            outputs_VD: the words' output vectors; of the tree's nodes, (V - 1, D) or more, for hierarchical softmax.
-            tree: the tree, for hierarchical softmax.
+        The vectors of words made of parts are those that were put together; the outputs are the words', or those of the tree's
+        nodes, (V - 1, D) or more, for hierarchical softmax.
 
         Source: Mikolov et al. 2013, "Distributed Representations of Words and Phrases", equations 4, 3 and 2.
         """
-        score: _Losses = {"ns": _sampled_losses, "softmax": _softmax_losses}.get(self.objective, _sampled_losses)
+        score: _Losses = _softmax_losses if self.objective == "softmax" else _sampled_losses
         if self.objective == "hs":
             assert tree is not None, "hierarchical softmax has a tree"
             score = _tree_losses(tree)

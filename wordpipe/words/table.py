@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 __all__ = ["CommonPart", "Neighbour", "Question", "WordVectors", "stacked_vectors"]
 
+Floats = npt.NDArray[np.float32]
+Ints = npt.NDArray[np.int64]
+
 _AT_ONCE = 64  # questions compared with all words in one product
 _BLOCK = 65_536  # rows treated together
 
@@ -39,8 +42,8 @@ class Neighbour:
 class Question:
     """What a query of words means."""
 
-    query: npt.NDArray[np.float32]  # the direction to look in, (D,) float32; zero where a needed word is unknown
-    rows: npt.NDArray[np.int64]  # the words asked for, which are no answer, int64
+    query: Floats  # the direction to look in, (D,) float32; zero where a needed word is unknown
+    rows: Ints  # the words asked for, which are no answer, int64
     unknown: Mapping[str, list[str]]  # the words that have no vector, each with words spelled like it
     guessed: Sequence[str] = ()  # the words that are not in the table and got a vector from their n-grams
 
@@ -56,11 +59,7 @@ class WordVectors:
     """
 
     def __init__(
-        self,
-        words: "pa.Array | Sequence[str]",
-        counts: npt.NDArray[np.int64],
-        vectors_VD: npt.NDArray[np.float32],
-        ngrams: "NGrams | None" = None,
+        self, words: "pa.Array | Sequence[str]", counts: Ints, vectors_VD: Floats, ngrams: "NGrams | None" = None
     ) -> None:
         assert len(words) == len(counts) == len(vectors_VD), (len(words), len(counts), len(vectors_VD))
         self.words = WordList(words)
@@ -77,7 +76,7 @@ class WordVectors:
         return int(self.vectors.shape[1])
 
     @cached_property
-    def _scale(self) -> npt.NDArray[np.float32]:
+    def _scale(self) -> Floats:
         """One over the length of every vector, (V,); 0 for one without a direction (zero or not finite)."""
         scale = np.zeros(len(self), dtype=np.float32)
         for first in range(0, len(self), _BLOCK):  # the norms of all at once need their squares in memory
@@ -91,12 +90,12 @@ class WordVectors:
         row = self.words.row_of(word)
         return self.words.row_of(word.lower()) if row is None else row
 
-    def vector_of(self, word: str) -> npt.NDArray[np.float32] | None:
+    def vector_of(self, word: str) -> Floats | None:
         """The vector of `word`, or of its lower-case form, or what its n-grams say, (D,); None where none of them is known."""
         row = self.find(word)
         return self.guess(word) if row is None else self.vectors[row]
 
-    def guess(self, word: str) -> npt.NDArray[np.float32] | None:
+    def guess(self, word: str) -> Floats | None:
         """The mean of the n-grams of `word`, or of its lower-case form where more of those are known; None where none is."""
         if self.ngrams is None:
             return None
@@ -163,11 +162,8 @@ class WordVectors:
         return self.nearest([Question(*self._sum(positive, negative), {})], k)[0]
 
     def _sum(
-        self,
-        positive: Sequence[str],
-        negative: Sequence[str],
-        guessed: Mapping[str, npt.NDArray[np.float32]] = MappingProxyType({}),
-    ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
+        self, positive: Sequence[str], negative: Sequence[str], guessed: Mapping[str, Floats] = MappingProxyType({})
+    ) -> tuple[Floats, Ints]:
         """The sum of unit vectors of `positive` less those of `negative`, and the rows of those that are not `guessed`."""
         words = (*positive, *negative)
         row_of = {word: self._row(word) for word in words if word not in guessed}
@@ -193,7 +189,7 @@ class WordVectors:
                 found.append(self._best(scores_V, k if there else 0))
         return found
 
-    def _best(self, scores_V: npt.NDArray[np.float32], k: int) -> list[Neighbour]:
+    def _best(self, scores_V: Floats, k: int) -> list[Neighbour]:
         """The k words with the largest finite scores, of equal ones the commoner; also when the k-th is tied."""
         rows = np.flatnonzero(np.isfinite(scores_V))
         scores = scores_V[rows].clip(-1, 1)
@@ -220,20 +216,16 @@ class WordVectors:
 
     @classmethod
     def from_batches(
-        cls,
-        batches: Iterable[pa.RecordBatch],
-        ngram_batches: Iterable[pa.RecordBatch] | None = None,
-        *,
-        min_n: int = 0,
-        max_n: int = 0,
-    ) -> "WordVectors":
+        cls, batches: Iterable[pa.RecordBatch], ngram_batches: Iterable[pa.RecordBatch] | None = None,
+        *, min_n: int = 0, max_n: int = 0,
+    ) -> "WordVectors":  # fmt: skip
         """The table from batches of the `words` schema, and of the `ngrams` schema where words are made of n-grams.
 
         Raises:
             InputError: there is no word.
         """
         words: list[pa.StringArray] = []
-        counts: list[npt.NDArray[np.int64]] = []
+        counts: list[Ints] = []
 
         def see(batch: pa.RecordBatch) -> None:
             words.append(batch.column("word"))
@@ -250,9 +242,7 @@ class WordVectors:
         return table
 
 
-def stacked_vectors(
-    batches: Iterable[pa.RecordBatch], see: Callable[[pa.RecordBatch], object]
-) -> npt.NDArray[np.float32]:
+def stacked_vectors(batches: Iterable[pa.RecordBatch], see: Callable[[pa.RecordBatch], object]) -> Floats:
     """The column `vector` of all batches, (N, D) float32; (0, 0) where there is no row.
 
     The array grows by an eighth as vectors come, in place where the system can, so that they are never in memory a second
@@ -281,11 +271,11 @@ class CommonPart:
         directions: their principal components after it is taken away, orthonormal, the largest first, float32.
     """
 
-    mean: npt.NDArray[np.float32]
-    directions: npt.NDArray[np.float32]
+    mean: Floats
+    directions: Floats
 
     @classmethod
-    def of(cls, vectors_VD: npt.NDArray[np.float32], components: int) -> "CommonPart":
+    def of(cls, vectors_VD: Floats, components: int) -> "CommonPart":
         """The mean and the first `components` principal components, at most D of them."""
         dim = vectors_VD.shape[1]
         sum_D, squares_DD = np.zeros(dim), np.zeros((dim, dim))
@@ -300,7 +290,7 @@ class CommonPart:
         signs_N = np.sign(largest_ND[np.arange(len(largest_ND)), np.abs(largest_ND).argmax(axis=1)])
         return cls(mean.astype(np.float32), (largest_ND * signs_N[:, None]).astype(np.float32))
 
-    def removed_from(self, vectors_VD: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    def removed_from(self, vectors_VD: Floats) -> Floats:
         """The vectors without it, (V, D). Linear: the mean of some vectors loses the same as each of them."""
         left_VD = np.empty_like(vectors_VD)
         for first in range(0, len(vectors_VD), _BLOCK):
