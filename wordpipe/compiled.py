@@ -16,7 +16,7 @@ from numba.core import event
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-__all__ = ["inlined", "kernel", "load_eight", "read_only", "telling_of_compilation"]
+__all__ = ["character", "inlined", "kernel", "load_eight", "read_only", "scrambled", "telling_of_compilation"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -40,6 +40,29 @@ def inlined(function: Callable[P, R]) -> Callable[P, R]:
     """
     piece: Callable[P, R] = numba.njit(nogil=True, inline="always")(function)
     return piece
+
+
+@inlined
+def scrambled(bits: np.uint64) -> np.uint64:
+    """Other bits, of which every bit given changes about half. Source: SplitMix64's finaliser, Steele, Lea, Flood 2014."""
+    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return bits ^ (bits >> np.uint64(31))
+
+
+@inlined
+def character(data: NDArray[np.uint8], at: int) -> tuple[int, int]:
+    """The code point at `at` of valid UTF-8, and where the next one begins."""
+    lead = int(data[at])
+    if lead < 0x80:
+        return lead, at + 1
+    point = int(data[at + 1]) & 0x3F
+    if lead < 0xE0:
+        return (lead & 0x1F) << 6 | point, at + 2
+    point = point << 6 | int(data[at + 2]) & 0x3F
+    if lead < 0xF0:
+        return (lead & 0x0F) << 12 | point, at + 3
+    return (lead & 0x07) << 18 | point << 6 | int(data[at + 3]) & 0x3F, at + 4
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from wordpipe.errors import InputError
 from wordpipe.words.formats import reading
 from wordpipe.words.formats.reading import Screen, WordFile, open_folder, open_stream
 from wordpipe.words.formats.writing import FILES, FOLDERS, WordTable, check_words
+from wordpipe.words.formats.writing import written as files_of
 from wordpipe.words.table import WordVectors
 
 ODD = [
@@ -63,10 +64,10 @@ def written(table: WordTable, form: str, folder: Path) -> Path:
     check_words(table, form)
     path = folder / form
     if form in FILES:
-        path.write_bytes(b"".join(FILES[form](table)))
+        path.write_bytes(b"".join(files_of(table, form)[form]))
         return path
     path.mkdir()
-    for name, chunks in FOLDERS[form](table).items():
+    for name, chunks in files_of(table, form).items():
         (path / name).write_bytes(b"".join(chunks))
     return path
 
@@ -171,7 +172,7 @@ def test_what_is_written_is_read_back_bit_for_bit(
         assert any(set(word) & set(" \t\n\r\v\f") for word in words)
         return
     assert form == "glove" or not any(" " in word for word in words)
-    found, numbers = read_bytes(b"".join(FILES[form](table)), "auto" if judged else form, size)
+    found, numbers = read_bytes(b"".join(files_of(table, form)[form]), "auto" if judged else form, size)
     assert found == words
     same_bits(numbers, vectors_VD)
 
@@ -336,7 +337,7 @@ def test_a_writer_takes_a_batch_when_it_has_given_the_last(form: str) -> None:
 
     whole = table_of(["a", "b"], np.ones((2, 2), np.float32))
     table = WordTable(40, 2, True, batches)
-    for chunks in [FILES[form](table)] if form in FILES else FOLDERS[form](table).values():
+    for chunks in files_of(table, form).values():
         taken = 0
         for number, _ in enumerate(chunks):
             assert taken <= number + 1
@@ -346,7 +347,7 @@ def test_a_writer_takes_a_batch_when_it_has_given_the_last(form: str) -> None:
 @pytest.mark.parametrize("form", ["word2vec-text", "word2vec-binary", "glove"])
 def test_a_reader_gives_words_while_the_file_still_comes(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "_AT_ONCE", 1)
-    data = b"".join(FILES[form](table_of([f"w{i}" for i in range(5_000)], hard_vectors(5_000, 2), rows=100)))
+    data = b"".join(files_of(table_of([f"w{i}" for i in range(5_000)], hard_vectors(5_000, 2), rows=100), form)[form])
     left = blocks(data, 1_000)
     rows = iter(open_stream(left, form, name="f").rows)  # type: ignore[arg-type]
     first = len(next(rows).words)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 __all__ = [
     "CORPUS", "COUNTS", "SOURCES", "STEPS", "TOKENS_16", "TOKENS_32", "VOCABULARY",
     "ngrams_schema", "sentences_schema", "tokens_schema", "vectors_schema", "words_schema",
-    "DocumentStarts", "leaf_paths", "matrix_of", "row_bytes", "vector_column",
+    "DocumentStarts", "leaf_paths", "matrix_of", "row_bytes", "vector_batches", "vector_column",
 ]  # fmt: skip
 
 CORPUS = pa.schema(
@@ -185,6 +185,15 @@ def vector_column(matrix_ND: NDArray[np.float32]) -> pa.FixedSizeListArray:
     values = np.ascontiguousarray(matrix_ND, dtype=np.float32)
     item = pa.field("item", pa.float32(), nullable=False)
     return pa.FixedSizeListArray.from_arrays(pa.array(values.ravel()), type=pa.list_(item, values.shape[1]))
+
+
+def vector_batches(
+    schema: pa.Schema, vectors_ND: NDArray[np.float32], *columns: pa.Array, rows: int = 16_384
+) -> Iterator[pa.RecordBatch]:
+    """Columns and, as the last, vectors, as batches of so many rows."""
+    for first in range(0, len(vectors_ND), rows):
+        arrays = [*(column.slice(first, rows) for column in columns), vector_column(vectors_ND[first : first + rows])]
+        yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 class DocumentStarts:

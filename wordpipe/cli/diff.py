@@ -34,26 +34,16 @@ _NAMED = 10  # new or gone words named in a line
 @click.option("-n", type=click.IntRange(1, 100_000), default=20, help="Words to show.  [default: 20]")
 @click.option("-k", type=click.IntRange(1, 1_000), default=10, help="Neighbours compared of each word.  [default: 10]")
 @click.option(
-    "--words",
-    type=click.IntRange(2, 1_000_000),
-    default=20_000,
-    metavar="N",
+    "--words", type=click.IntRange(2, 1_000_000), default=20_000, metavar="N",
     help="Compare so many of the commonest shared words; the time grows with the square.  [default: 20000]",
-)
+)  # fmt: skip
 @click.option(
-    "--min-count",
-    type=click.IntRange(1),
-    default=1,
-    metavar="N",
-    help="Leave out words that occur fewer times in A or B.",
-)
+    "--min-count", type=click.IntRange(1), default=1, metavar="N", help="Leave out words that occur fewer times in A or B."
+)  # fmt: skip
 @click.option(
-    "--anchors",
-    type=click.IntRange(1),
-    default=5_000,
-    metavar="N",
+    "--anchors", type=click.IntRange(1), default=5_000, metavar="N",
     help="Align the tables by so many of the commonest shared words.  [default: 5000]",
-)
+)  # fmt: skip
 @click.option("--word", "only", multiple=True, metavar="WORD", help="Show just this word; may be repeated.")
 def diff(old: Path, new: Path, only: tuple[str, ...], verify: bool, as_json: bool, quiet: bool, **numbers: int) -> None:
     """Show which words moved between two tables of word vectors.

@@ -93,7 +93,7 @@ VERBS: dict[str, Verb] = {
             summary="Read word vectors of another program; word2vec, fastText, GloVe, NumPy.",
             arguments=(_VECTORS,),
             function="wordpipe.stages.import_words:import_words",
-            settings="wordpipe.words.formats.settings:ImportSettings",
+            settings="wordpipe.words.settings:ImportSettings",
             example="wordpipe import glove.6B.100d.txt -o run/words",
             next="wordpipe query {output} WORD",
         ),

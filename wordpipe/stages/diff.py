@@ -1,6 +1,7 @@
 """`wordpipe diff`: which words moved between two tables of word vectors."""
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,17 +23,9 @@ _LEAST_SURPRISE = 0.005  # what is shown as 0.00 is no movement
 
 
 def diff(
-    a: PathLike,
-    b: PathLike,
-    *,
-    n: int = 20,
-    k: int = 10,
-    words: int = 20_000,
-    anchors: int = 5_000,
-    min_count: int = 1,
-    only: Iterable[str] = (),
-    run: RunOptions | None = None,
-) -> dict[str, Any]:
+    a: PathLike, b: PathLike, *, n: int = 20, k: int = 10, words: int = 20_000, anchors: int = 5_000, min_count: int = 1,
+    only: Iterable[str] = (), run: RunOptions | None = None,
+) -> dict[str, Any]:  # fmt: skip
     """Compare the company that words keep in two words artifacts: of two texts, two years, two runs.
 
     Args:
@@ -64,13 +57,14 @@ def diff(
     """
     run = run or RunOptions()
     _check_bounds(n=n, k=k, words=words, anchors=anchors, min_count=min_count)
-    with (
-        storage_errors(),
-        Artifact(a, ["words"], verify=run.verify) as first,
-        Artifact(b, ["words"], verify=run.verify) as second,
-    ):
+    open_words = partial(Artifact, kinds=["words"], verify=run.verify)
+    with storage_errors(), open_words(a) as first, open_words(b) as second:
         _check_kinds(first, second, run)
-        one, other = _list(first), _list(second)
+        columns = ["word", "count"]
+        one, other = (
+            Listing.from_batches(read_batches(table, "words", columns, expected=VOCABULARY))
+            for table in (first, second)
+        )
         asked, only_in = _look_up(one, other, only)
         shared = shared_words(one, other, most=words, min_count=min_count, asked=list(asked.values()))
         units = [
@@ -79,24 +73,20 @@ def diff(
         ]
     there = np.flatnonzero(units[0].any(axis=1) & units[1].any(axis=1))  # those that have a direction in both
     if len(there) < 2:
+        where, got = f"{first.path}, {second.path}", f"{len(there)} of {shared.all} shared"
+        hint = "lower --min-count, or compare tables of the same language and case"
         raise InputError(
-            "too few words to compare are in both tables",
-            where=f"{first.path}, {second.path}",
-            got=f"{len(there)} of {shared.all} shared",
-            expected="2 or more",
-            hint="lower --min-count, or compare tables of the same language and case",
+            "too few words to compare are in both tables", where=where, got=got, expected="2 or more", hint=hint
         )
     rows_a, k = shared.rows_a[there], min(k, len(there) - 1)
     counts_a, counts_b = one.counts[rows_a], other.counts[shared.rows_b[there]]
     spelled: list[str] = one.words.array.take(rows_a).to_pylist()
-    found = movement(
-        units[0][there],
-        units[1][there],
-        joint_counts(counts_a, counts_b),
-        k=k,
-        anchors=anchors,
-        report=lambda done: run.report(Progress("comparing neighbours", done, 2 * len(there), "words")),
-    )
+
+    def tell(done: int) -> None:
+        run.report(Progress("comparing neighbours", done, 2 * len(there), "words"))
+
+    both = joint_counts(counts_a, counts_b)
+    found = movement(units[0][there], units[1][there], both, k=k, anchors=anchors, report=tell)
     order = np.argsort(-found.surprise, kind="stable")  # the most surprising first
     if asked or only_in:
         order = order[np.isin(rows_a[order], list(asked.values()))]
@@ -152,19 +142,12 @@ def _check_kinds(a: Artifact, b: Artifact, run: RunOptions) -> None:
     """Words are not compared with tokens; a word with a capital is in one table only where the other has lower-case words."""
     one, other = a.manifest.facts.get("unit", "word"), b.manifest.facts.get("unit", "word")
     if one != other:
-        raise ArtifactError(
-            f"these are vectors of {other}s, and those of {a.path} are of {one}s",
-            where=b.path,
-            hint=f"train both with --unit {one}",
-        )
+        what = f"these are vectors of {other}s, and those of {a.path} are of {one}s"
+        raise ArtifactError(what, where=b.path, hint=f"train both with --unit {one}")
     keeping = [table for table in (a, b) if table.manifest.facts.get("keep_case")]
     if len(keeping) == 1:
         text = f"only {keeping[0].path} keeps capitals: its words that have them are not in the other table"
         run.report(Progress("reading", note=text))
-
-
-def _list(table: Artifact) -> Listing:
-    return Listing.from_batches(read_batches(table, "words", ["word", "count"], expected=VOCABULARY))
 
 
 def _look_up(a: Listing, b: Listing, words: Iterable[str]) -> tuple[dict[str, int], dict[str, str | None]]:

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from wordpipe.artifacts.manifest import Kind
 from wordpipe.artifacts.reader import Artifact
 from wordpipe.artifacts.tables import read_batches, read_schema, row_count
 from wordpipe.artifacts.writer import whole_file, whole_folder
@@ -17,7 +18,7 @@ from wordpipe.removed import why_no_value
 from wordpipe.stages.making import PathLike, storage_errors
 from wordpipe.tokens.formats.writing import FOLDERS as TOKENIZER_FOLDERS
 from wordpipe.tokens.formats.writing import FORMATS, Export, export_tokenizer
-from wordpipe.words.formats.writing import FILES, FOLDER_NAMES, FOLDERS, WordTable, check_words
+from wordpipe.words.formats.writing import FILES, FOLDERS, WordTable, check_words, written
 
 __all__ = ["ENCODER_FORMATS", "VECTOR_FORMATS", "WORD_FORMATS", "export", "export_words"]
 
@@ -49,10 +50,8 @@ def export(artifact: PathLike, form: str, output: PathLike) -> dict[str, Any]:
     """
     if form in ENCODER_FORMATS:
         return _export_encoder(artifact, Path(output))
-    if form == "npy" or (form in WORD_FORMATS and _holds_texts(artifact)):
-        return _export_vectors(artifact, form, Path(output))
-    if form in WORD_FORMATS:
-        return export_words(artifact, form, output)
+    if form == "npy" or form in WORD_FORMATS:
+        return _export_table(artifact, form, Path(output), ["sentences", "words", "index"])
     if said := why_no_value("export", "to", form):
         raise ConfigError(said)
     if form not in FORMATS:
@@ -62,15 +61,7 @@ def export(artifact: PathLike, form: str, output: PathLike) -> dict[str, Any]:
 
 
 def export_words(words: PathLike, form: str, output: PathLike) -> dict[str, Any]:
-    """Write a words artifact in another program's format, whole or not at all, in memory that does not grow with it.
-
-    Args:
-        words: a words artifact.
-        form: word2vec-text, word2vec-binary or glove, which are files; numpy or projector, which are folders.
-        output: the file or folder to write; an older one is replaced in one step.
-
-    Returns:
-        path, words, dim and bytes; files, where it is a folder.
+    """`export` for a words artifact, in one of `WORD_FORMATS`; in memory that does not grow with it.
 
     Raises:
         ConfigError: no such format, or one that is a file and a folder is named.
@@ -79,36 +70,36 @@ def export_words(words: PathLike, form: str, output: PathLike) -> dict[str, Any]
     """
     if form not in WORD_FORMATS:
         raise ConfigError("unknown format", where="form", got=form, expected=", ".join(WORD_FORMATS))
-    if form in FILES:
-        _refuse_folder(Path(output))
-    with storage_errors(), Artifact(words, ["words"]) as artifact:
-        dim, counts_known = int(artifact.manifest.facts["dim"]), artifact.manifest.facts.get("counts") != "unknown"
-        table = WordTable(row_count(artifact, "words"), dim, counts_known, partial(read_batches, artifact, "words"))
-        check_words(table, form)
-        written = {"path": str(output), "words": table.size, "dim": dim}
-        if form in FILES:
-            return written | _file(Path(output), FILES[form](table))
-        return written | _folder(Path(output), FOLDERS[form](table), FOLDER_NAMES[form])
+    return _export_table(words, form, Path(output), ["words"])
 
 
-def _export_vectors(path: PathLike, form: str, output: Path) -> dict[str, Any]:
-    """The vectors of sentences, words or an index, a few thousand rows in memory at a time; a row's id is its word.
+def _export_table(path: PathLike, form: str, output: Path, kinds: Sequence[Kind]) -> dict[str, Any]:
+    """The words of a table; or the vectors of sentences or an index, whose rows' numbers stand for words.
 
-    npy is one row per vector in the artifact's order; projector has every column but the vector as metadata.
+    npy is the vectors alone, one row each in the artifact's order; projector has every column of texts as metadata. A few
+    thousand rows are in memory at a time.
     """
-    if form != "projector":
+    if form not in FOLDERS:
         _refuse_folder(output)
-    with storage_errors(), Artifact(path, ["sentences", "words", "index"]) as artifact:
-        if form not in VECTOR_FORMATS:
+    with storage_errors(), Artifact(path, kinds) as artifact:
+        facts, size, is_words = artifact.manifest.facts, row_count(artifact, artifact.kind), artifact.kind == "words"
+        if not is_words and form not in VECTOR_FORMATS:
             expected = ", ".join(VECTOR_FORMATS)
             raise ConfigError(f"not a format of {artifact.kind}", where="form", got=form, expected=expected)
-        dim, rows = int(artifact.manifest.facts["dim"]), row_count(artifact, artifact.kind)
-        table = WordTable(rows, dim, False, partial(_numbered_rows, artifact))
-        written = {"path": str(output), "vectors": rows, "dim": dim}
-        if form == "projector":
-            files = {**FOLDERS["projector"](table), "metadata.tsv": _metadata(artifact)}
-            return written | _folder(output, files, FOLDER_NAMES["projector"])
-        return written | _file(output, FOLDERS["numpy"](table)["vectors.npy"] if form == "npy" else FILES[form](table))
+        counted = is_words and facts.get("counts") != "unknown"
+        batches = partial(read_batches, artifact, "words") if is_words else partial(_numbered_rows, artifact)
+        table = WordTable(size, int(facts["dim"]), counted, batches)
+        told = {"path": str(output), "words" if is_words and form != "npy" else "vectors": size, "dim": table.dim}
+        if form == "npy":
+            return told | _file(output, written(table, "numpy")["vectors.npy"])
+        if is_words:
+            check_words(table, form)
+        files = written(table, form)
+        if form in FILES:
+            return told | _file(output, files[form])
+        return told | _folder(
+            output, files if is_words else {**files, "metadata.tsv": _metadata(artifact)}, FOLDERS[form]
+        )
 
 
 def _numbered_rows(artifact: Artifact, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
@@ -163,11 +154,6 @@ def _export_tokenizer(path: PathLike, form: str, output: Path) -> dict[str, Any]
         size = sum(len(content) for content in made.files.values())
         files = sorted(made.files)
         return {"path": str(output), "tokens": made.tokens, "bytes": size, "files": files, "notes": made.notes}
-
-
-def _holds_texts(path: PathLike) -> bool:
-    with storage_errors(), Artifact(path, verify=False) as artifact:
-        return artifact.kind in ("sentences", "index")
 
 
 def _file(path: Path, chunks: Iterable[bytes]) -> dict[str, Any]:

@@ -14,20 +14,22 @@ from wordpipe.errors import ArtifactError, ConfigError, InputError
 from wordpipe.stages.making import Job, Made, PathLike, RunOptions, making
 from wordpipe.stages.tokenize import given_tokenizer
 from wordpipe.words.formats.reading import Screen, WordFile, folder_files, open_folder, open_stream
-from wordpipe.words.formats.settings import ImportSettings
+from wordpipe.words.settings import ImportSettings
 
 __all__ = ["import_words", "vectors_entry"]
+
+_LEFT_OUT = {
+    "repeated": "words that come again are left out, the first vector of each is kept",
+    "bad_bytes": "words that are not UTF-8 are left out",
+    "zero": "words whose vectors are zero are left out",
+}
 
 
 def import_words(file: PathLike, *, output: PathLike, run: RunOptions | None = None, **settings: Any) -> Made:
     """Make a words artifact of word vectors that another program trained.
 
-    Args:
-        file: a file in word2vec's text or binary format (fastText's .vec too) or in GloVe's, also .gz, .bz2, .xz and .zst; or
-            a folder with vectors.npy, words.txt and, maybe, counts.npy.
-        output: folder of the words artifact.
-        run: progress, verification.
-        settings: fields of `ImportSettings`.
+    They are a file in word2vec's text or binary format (fastText's .vec too) or in GloVe's, also .gz, .bz2, .xz and .zst; or
+    a folder with vectors.npy, words.txt and, maybe, counts.npy. The settings are fields of `ImportSettings`.
 
     Raises:
         WordpipeError: see wordpipe/errors.py.
@@ -103,24 +105,14 @@ def _write(job: Job, screen: Screen, dim: int) -> None:
 
 
 def _record(job: Job, screen: Screen, found: WordFile, settings: ImportSettings) -> None:
-    job.counts = {
-        "words": screen.kept,
-        "dropped_repeated": screen.repeated,
-        "dropped_bad_bytes": screen.bad_bytes,
-        "dropped_zero": screen.zero,
-    }
+    left_out = {"repeated": screen.repeated, "bad_bytes": screen.bad_bytes, "zero": screen.zero}
+    job.counts = {"words": screen.kept} | {f"dropped_{why}": number for why, number in left_out.items()}
     job.facts |= {
-        "dim": found.dim,
-        "unit": settings.unit,
-        "keep_case": screen.keep_case,
-        "format": found.format,
+        "dim": found.dim, "unit": settings.unit, "keep_case": screen.keep_case, "format": found.format,
         "counts": "known" if screen.counts_known else "unknown",
-    }
-    if screen.repeated:
-        job.warn(f"words that come again are left out, the first vector of each is kept: {screen.repeated:,}")
-    if screen.bad_bytes:
-        job.warn(f"words that are not UTF-8 are left out: {screen.bad_bytes:,}")
-    if screen.zero:
-        job.warn(f"words whose vectors are zero are left out: {screen.zero:,}")
+    }  # fmt: skip
+    for why, number in left_out.items():
+        if number:
+            job.warn(f"{_LEFT_OUT[why]}: {number:,}")
     if not screen.falls:
         job.warn("the counts do not fall from word to word: commoner words are taken to come first all the same")

@@ -12,7 +12,7 @@ from wordpipe.search.hits import Hits
 from wordpipe.stages.open_index import OpenIndex
 from wordpipe.stages.query import Answers, Ask, Opened, printable, without_no_count
 from wordpipe.stages.word_vectors import read_word_vectors
-from wordpipe.words.table import Neighbour, WordVectors
+from wordpipe.words.table import Neighbour, Question, WordVectors
 
 __all__ = ["OpenWordIndex", "OpenWords"]
 
@@ -33,10 +33,7 @@ class OpenWords(Opened):
         """
         self.check(ask)
         questions = [self.table.understand(printable(text)) for text in texts]
-        return [
-            Answers(printable(text), self._hits(near, ask), dict(question.unknown), [*question.guessed])
-            for text, question, near in zip(texts, questions, self.table.nearest(questions, k), strict=True)
-        ]
+        return _answers(texts, questions, [self._hits(near, ask) for near in self.table.nearest(questions, k)])
 
     def check(self, ask: Ask) -> None:
         """Refuse what words do not have, before any query comes."""
@@ -46,9 +43,7 @@ class OpenWords(Opened):
         kept = [one for one in near if ask.min_score is None or np.float32(one.score) >= ask.min_score]
         counts = self.table.counts
         return [
-            without_no_count(
-                {"rank": rank, "score": one.score, "id": one.row, "word": one.word, "count": int(counts[one.row])}
-            )
+            {"rank": rank, "score": one.score, "id": one.row, "word": one.word, "count": int(counts[one.row])}
             for rank, one in enumerate(kept, start=1)
         ]
 
@@ -84,13 +79,16 @@ class OpenWordIndex(OpenIndex):
             near = search(self.index, queries_QD, deepest, self.allowed(ask), vectors=self.vectors_of)
             for number, hits in zip(asked, near, strict=True):
                 found[number] = hits.where(~np.isin(hits.rows, questions[number].rows)).first(k)
-        told = self.rows_of([hits.at_least(ask.min_score) for hits in found])
-        return [
-            Answers(
-                printable(text), [without_no_count(hit) for hit in hits], dict(question.unknown), [*question.guessed]
-            )
-            for text, question, hits in zip(texts, questions, told, strict=True)
-        ]
+        return _answers(texts, questions, self.rows_of([hits.at_least(ask.min_score) for hits in found]))
+
+
+def _answers(
+    texts: Sequence[str], questions: Sequence[Question], found: Sequence[Sequence[dict[str, Any]]]
+) -> list[Answers]:
+    return [
+        Answers(printable(text), [without_no_count(hit) for hit in hits], dict(question.unknown), [*question.guessed])
+        for text, question, hits in zip(texts, questions, found, strict=True)
+    ]
 
 
 def _refuse(ask: Ask, *known: str) -> None:

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wordpipe.artifacts.layout import VOCABULARY, matrix_of, ngrams_schema, vector_column, vectors_schema, words_schema
+from wordpipe.artifacts.layout import VOCABULARY, matrix_of, ngrams_schema, vector_batches, vectors_schema, words_schema
 from wordpipe.artifacts.manifest import TOKENIZER
 from wordpipe.artifacts.reader import Artifact
 from wordpipe.artifacts.tables import read_batches, read_schema, row_count
@@ -29,18 +29,12 @@ from wordpipe.words.vocabulary import COLUMN_OF_UNIT, Vocabulary, count_ids
 __all__ = ["train_word2vec"]
 
 _LIBRARIES = {"native": "numba", "gensim": "gensim"}
-_ROWS = 16_384  # of a batch
 
 Floats = npt.NDArray[np.float32]
 
 
 class _SourceText:
-    """The words of a tokens artifact.
-
-    Args:
-        job: told how far the reading is; gets the counts.
-        source: a tokens artifact.
-        settings: unit, context and min_count are looked at.
+    """The words of a tokens artifact; `job` is told how far the reading is and gets the counts.
 
     Attributes:
         plan: the settings with nothing left open.
@@ -84,13 +78,8 @@ class _SourceText:
 def train_word2vec(tokens: PathLike, *, output: PathLike, run: RunOptions | None = None, **settings: Any) -> Made:
     """Train word vectors on a tokens artifact.
 
-    A run that was stopped is continued by the same call, exactly where `deterministic` is set.
-
-    Args:
-        tokens: a tokens artifact.
-        output: folder of the words artifact.
-        run: progress, fresh start, verification.
-        settings: fields of `Word2VecSettings`.
+    A run that was stopped is continued by the same call, exactly where `deterministic` is set. The settings are fields of
+    `Word2VecSettings`.
 
     Raises:
         WordpipeError: see wordpipe/errors.py.
@@ -117,7 +106,11 @@ def train_word2vec(tokens: PathLike, *, output: PathLike, run: RunOptions | None
                 _start_from(job, training, before, words, ngrams)
             return training
 
-        training = _train(job, begin_from, plan)
+        training_run = TrainingRun(job, begin_from, plan, job.counts["distinct_kept"])
+        training_run.resume()
+        training = training_run.training
+        job.threads, job.bitwise = training.threads, training.bitwise
+        training_run.run()
         _write_tables(job, training, words, text.vocabulary, ngrams, plan)
         job.write(TOKENIZER, source.read(TOKENIZER))  # queries and embed cut unspaced scripts with it
         job.facts |= _facts(source, plan)
@@ -154,15 +147,6 @@ def _beginning(job: Job, backend: str, text: _SourceText, ngrams: NGrams | None)
         return lambda: GensimTraining(written, vocabulary, plan, probe)
     parts = [] if ngrams is None else [Parts(*ngrams.parts_of_all(text.spelled()), len(ngrams))]
     return lambda: NativeTraining(written, vocabulary, plan, probe, *parts)
-
-
-def _train(job: Job, begin: Callable[[], Training], plan: Word2VecPlan) -> Training:
-    run = TrainingRun(job, begin, plan, job.counts["distinct_kept"])
-    run.resume()
-    training = run.training
-    job.threads, job.bitwise = training.threads, training.bitwise
-    run.run()
-    return run.training
 
 
 def _facts(source: Artifact, plan: Word2VecPlan) -> dict[str, Any]:
@@ -214,11 +198,8 @@ def _start_from(job: Job, training: Training, old: Artifact, words: pa.StringArr
     found = np.zeros(len(words), dtype=np.bool_)
     found[rows[rows >= 0]] = True
     if not found.any():
-        raise ArtifactError(
-            "none of its words is in this text",
-            where=old.path,
-            hint="leave out --init, or give the tokens it was made of",
-        )
+        hint = "leave out --init, or give the tokens it was made of"
+        raise ArtifactError("none of its words is in this text", where=old.path, hint=hint)
     _copy(old, "words", rows, arrays["inputs"][:, :dim])
     if old.manifest.facts.get("outputs") and job.settings.model_dump()["loss"] != "hs":
         _copy(old, "outputs", rows, arrays["outputs"][:, :dim])
@@ -241,10 +222,8 @@ def _chosen(training: Training, plan: Word2VecPlan) -> Floats:
 
 def _write(job: Job, stem: str, schema: pa.Schema, vectors_VD: Floats, *columns: pa.Array) -> None:
     with job.table(stem, schema) as table:
-        for first in range(0, len(vectors_VD), _ROWS):
-            vectors = vector_column(vectors_VD[first : first + _ROWS])
-            arrays = [*(column.slice(first, _ROWS) for column in columns), vectors]
-            table.write(pa.RecordBatch.from_arrays(arrays, schema=schema))
+        for batch in vector_batches(schema, vectors_VD, *columns):
+            table.write(batch)
 
 
 def _refuse_misfit(job: Job, old: Artifact) -> None:
@@ -256,21 +235,14 @@ def _refuse_misfit(job: Job, old: Artifact) -> None:
     found = {"vectors": "inputs", "remove_components": 0, "max_n": 0, "min_n": 0} | dict(facts)
     for name in ("vectors", "remove_components"):
         if found[name] != wanted[name]:
-            raise ArtifactError(
-                "these vectors were changed after their training, which cannot go on from there",
-                where=old.path,
-                got=f"{name} = {found[name]}",
-                hint=f"train them without --{name.replace('_', '-')}, go on from those, and change the result",
-            )
+            what = "these vectors were changed after their training, which cannot go on from there"
+            hint = f"train them without --{name.replace('_', '-')}, go on from those, and change the result"
+            raise ArtifactError(what, where=old.path, got=f"{name} = {found[name]}", hint=hint)
     for name, value in wanted.items():
         if found.get(name) != value:
-            raise ArtifactError(
-                f"training cannot go on from these vectors: {name} differs",
-                where=old.path,
-                got=f"{name} = {found.get(name)}",
-                expected=f"{name} = {value}",
-                hint="give the settings that they were trained with, or leave out --init",
-            )
+            what = f"training cannot go on from these vectors: {name} differs"
+            hint, expected = "give the settings that they were trained with, or leave out --init", f"{name} = {value}"
+            raise ArtifactError(what, where=old.path, got=f"{name} = {found.get(name)}", expected=expected, hint=hint)
 
 
 def _rows_in(old: Artifact, stem: str, column: str, spelled: pa.StringArray) -> npt.NDArray[np.int64]:

@@ -30,14 +30,7 @@ _WORTH = 20  # a checkpoint that takes longer than a second may cost a twentieth
 class TrainingRun:
     """Runs a training to its end, or to a stop signal, keeping its state beside the output.
 
-    Args:
-        job: whose recipe says which checkpoints are of this training, and which is told how far it is.
-        begin: gives the training as it is before its first step.
-        plan: the settings.
-        distinct: words of the vocabulary.
-
-    Attributes:
-        training: what is trained.
+    `begin` gives the training as it is before its first step; the job's recipe says which checkpoints are of it.
     """
 
     def __init__(self, job: Job, begin: Callable[[], Training], plan: Word2VecPlan, distinct: int) -> None:
@@ -126,20 +119,16 @@ class TrainingRun:
 
     def _refuse_untrained(self) -> None:
         if self.training.arrays() and "train" not in self._losses():
-            raise InputError(
-                "no word has a neighbour to learn from",
-                hint="raise --subsample (0 keeps all words), lower --min-count, or give --context document",
-            )
+            hint = "raise --subsample (0 keeps all words), lower --min-count, or give --context document"
+            raise InputError("no word has a neighbour to learn from", hint=hint)
 
     def _add_to_log(self, step: Step) -> None:
         """A loss; one far above that of guessing is none to go on with."""
         if step.loss is not None and step.loss > 2 * self._chance:
+            where, got, expected = f"epoch {step.epoch}", f"{step.loss:.4g} nats", f"less than {self._chance:.4g}"
+            hint = f"lower --lr (it was {self._plan.lr})"
             raise DivergedError(
-                "the loss is far above that of guessing",
-                where=f"epoch {step.epoch}",
-                got=f"{step.loss:.4g} nats",
-                expected=f"less than {self._chance:.4g}",
-                hint=f"lower --lr (it was {self._plan.lr})",
+                "the loss is far above that of guessing", where=where, got=got, expected=expected, hint=hint
             )
         self._log.append(
             {"step": step.epoch, "tokens": step.tokens, "split": step.split, "loss": step.loss, "lr": step.lr,

@@ -8,7 +8,7 @@ Legend: N words, row i the same word in both tables; D numbers per vector.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,10 @@ __all__ = [
     "shared_words", "unshared_words", "vectors_of",
 ]  # fmt: skip
 
+Floats = npt.NDArray[np.float32]
+Doubles = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
 _PEERS = 250  # words of the next lower and of the next higher counts that a word is compared with
 _NORMAL = 1.4826  # the median deviation of a normal distribution times this is its standard deviation
 _LEAST_DISTANCE_SPREAD = 0.01
@@ -31,15 +35,10 @@ _LEAST_LOSS_SPREAD = 0.05
 
 
 class Listing(NamedTuple):
-    """The words of a table and their counts, the commonest first, without vectors.
-
-    Attributes:
-        words: V different strings.
-        counts: (V,) int64.
-    """
+    """The V words of a table and their counts, the commonest first, without vectors."""
 
     words: WordList
-    counts: npt.NDArray[np.int64]
+    counts: Ints
 
     @classmethod
     def from_batches(cls, batches: Iterable[pa.RecordBatch]) -> "Listing":
@@ -56,32 +55,20 @@ class Listing(NamedTuple):
 
 
 class Shared(NamedTuple):
-    """N words that are in two tables, the commonest first.
+    """N words that are in two tables, the commonest first."""
 
-    Attributes:
-        rows_a: their rows in the first table, (N,) int64.
-        rows_b: their rows in the second table.
-        all: how many words the tables share.
-        rare: how many of these are left out because a count is below the least.
-        beyond: how many are left out because the list is full.
-    """
-
-    rows_a: npt.NDArray[np.int64]
-    rows_b: npt.NDArray[np.int64]
-    all: int
-    rare: int
-    beyond: int
+    rows_a: Ints  # in the first table, (N,)
+    rows_b: Ints  # in the second table
+    all: int  # words that the tables share
+    rare: int  # of these, left out because a count is below the least
+    beyond: int  # left out because the list is full
 
 
 def shared_words(a: Listing, b: Listing, *, most: int, min_count: int, asked: Sequence[int] = ()) -> Shared:
     """The `most` commonest words that are spelled the same in both, common in both (see `joint_counts`).
 
-    Args:
-        a: the first table.
-        b: the second table.
-        most: so many at most.
-        min_count: words that occur fewer times in either text are left out.
-        asked: rows of `a` that are not left out where `b` has the word, for whichever reason.
+    Words that occur fewer than `min_count` times in either text are left out. Rows of `a` that are `asked` for are not left
+    out where `b` has the word, for whichever reason.
     """
     found = pc.index_in(a.words.array, value_set=b.words.array).to_numpy(zero_copy_only=False)
     rows_a = np.flatnonzero(~np.isnan(found))
@@ -96,9 +83,7 @@ def shared_words(a: Listing, b: Listing, *, most: int, min_count: int, asked: Se
     return Shared(rows_a[picked], rows_b[picked], len(order), rare, len(order) - rare - len(picked))
 
 
-def unshared_words(
-    these: Listing, others: Listing, *, most: int, min_count: int
-) -> tuple[int, list[dict[str, str | int]]]:
+def unshared_words(these: Listing, others: Listing, *, most: int, min_count: int) -> tuple[int, list[dict[str, Any]]]:
     """How many of the words that occur `min_count` times or more the others lack, and the `most` commonest: word, count."""
     lacking = ~pc.is_in(these.words.array, value_set=others.words.array).to_numpy(zero_copy_only=False)
     rows = np.flatnonzero(lacking & these.often(min_count))
@@ -108,13 +93,8 @@ def unshared_words(
     return len(rows), [{"word": word, "count": count} for word, count in zip(words, counts, strict=True)]
 
 
-def vectors_of(batches: Iterable[pa.RecordBatch], rows_N: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
-    """The vectors of some different rows, in the order asked, (N, D) float32; no others stay in memory.
-
-    Args:
-        batches: the column vector of the whole table.
-        rows_N: different rows.
-    """
+def vectors_of(batches: Iterable[pa.RecordBatch], rows_N: Ints) -> Floats:
+    """The vectors of different rows of a table's batches, in the order asked, (N, D) float32; no others stay in memory."""
     order_N = np.argsort(rows_N)
     found, first = [], 0
     for batch in batches:
@@ -123,7 +103,7 @@ def vectors_of(batches: Iterable[pa.RecordBatch], rows_N: npt.NDArray[np.int64])
         first += len(batch)
     sorted_ND = np.concatenate(found)
     assert len(sorted_ND) == len(rows_N), "a row is beyond the table"
-    vectors_ND: npt.NDArray[np.float32] = np.empty_like(sorted_ND)
+    vectors_ND: Floats = np.empty_like(sorted_ND)
     vectors_ND[order_N] = sorted_ND
     return vectors_ND
 
@@ -135,35 +115,26 @@ class Movement(NamedTuple):
         moved: 1 - cosine after alignment, (N,) float32; None where the tables have different numbers of dimensions.
         kept: the share of a word's neighbours that are still its neighbours, (N,) float64.
         surprise: how much more it moved than words of its count, in standard deviations, (N,) float64.
-        neighbours_a: rows of the nearest words in the first table, the nearest first, (N, K) int32.
-        neighbours_b: the same in the second table.
+        neighbours_a, neighbours_b: rows of the nearest words in each table, the nearest first, (N, K) int32.
     """
 
-    moved: npt.NDArray[np.float32] | None
-    kept: npt.NDArray[np.float64]
-    surprise: npt.NDArray[np.float64]
+    moved: Floats | None
+    kept: Doubles
+    surprise: Doubles
     neighbours_a: npt.NDArray[np.int32]
     neighbours_b: npt.NDArray[np.int32]
 
 
 def movement(
-    a_ND: npt.NDArray[np.float32],
-    b_ND: npt.NDArray[np.float32],
-    joint_counts_N: npt.NDArray[np.float64],
-    *,
-    k: int,
-    anchors: int,
+    a_ND: Floats, b_ND: Floats, joint_counts_N: Doubles, *, k: int, anchors: int,
     report: Callable[[int], None] = lambda _: None,
-) -> Movement:
-    """Compare two tables of the same words.
+) -> Movement:  # fmt: skip
+    """Compare two tables of unit vectors of the same words, the commonest first, float32.
 
-    Args:
-        a_ND: unit vectors, float32, the commonest word first.
-        b_ND: unit vectors of the same words; where their dimensions are not as many, neighbours alone decide the surprise.
-        joint_counts_N: see `joint_counts`.
-        k: neighbours looked at, less than N.
-        anchors: so many of the first words decide the alignment.
-        report: told the number of words whose neighbours were looked up, up to 2 N.
+    Where their dimensions are not as many, neighbours alone decide the surprise.
+
+    `k` neighbours are looked at, fewer than N; the first words, `anchors` of them, decide the alignment; `report` is told the
+    number of words whose neighbours were looked up, up to 2 N. For the counts see `joint_counts`.
 
     Of 50 words whose uses had been mixed with another word's in one of two different texts of 10 MB, so many came among the
     first 50 by surprise, by distance alone (not centred) and by neighbours alone: 35, 17 and 21 % in the texts that these ways
@@ -181,7 +152,7 @@ def movement(
     return Movement(moved_N, kept_N, surprise_N, near_a_NK, near_b_NK)
 
 
-def joint_counts(counts_a: npt.NDArray[np.int64], counts_b: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+def joint_counts(counts_a: Ints, counts_b: Ints) -> Doubles:
     """One count for a word of two texts: 1 / (1/a + 1/b), which a rare side decides, float64.
 
     The noise of a vector falls as its count grows, and that of a difference is the sum of both.
@@ -190,20 +161,14 @@ def joint_counts(counts_a: npt.NDArray[np.int64], counts_b: npt.NDArray[np.int64
 
 
 def excess(
-    values_N: npt.NDArray[np.floating], counts_N: npt.NDArray[np.float64], *, least_spread: float, peers: int = _PEERS
-) -> npt.NDArray[np.float64]:
+    values_N: npt.NDArray[np.floating], counts_N: Doubles, *, least_spread: float, peers: int = _PEERS
+) -> Doubles:
     """By how many standard deviations each value is above those of words of similar count. (N,) float64.
 
     A word's peers are the `peers` next lower and next higher in count (as many in all at either end of the list). Their
     median and median deviation stand for mean and standard deviation, so that the words which did move count for little:
     of 50 changed words in otherwise the same text, 49 came first by these and 31 by mean and standard deviation; in another
-    text it made no difference.
-
-    Args:
-        values_N: what is compared.
-        counts_N: occurrences.
-        least_spread: the standard deviation is taken to be at least this.
-        peers: words on each side.
+    text it made no difference. The standard deviation is taken to be at least `least_spread`.
 
     Source: Hampel 1974, "The influence curve and its role in robust estimation" (the median deviation).
     """
@@ -222,7 +187,7 @@ def excess(
     return excess_N
 
 
-def centred_rows(unit_ND: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+def centred_rows(unit_ND: Floats) -> Floats:
     """Unit vectors less their mean, at length 1 again. (N, D) float32.
 
     All vectors of a table lean one way, and common words more than rare ones; without the mean, words of different count
@@ -234,7 +199,7 @@ def centred_rows(unit_ND: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
     return unit_rows(unit_ND - unit_ND.mean(axis=0))[0]
 
 
-def rotation(from_ND: npt.NDArray[np.float32], to_ND: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+def rotation(from_ND: Floats, to_ND: Floats) -> Floats:
     """The orthogonal matrix R, (D, D) float32, for which the squared differences of `from_ND @ R` and `to_ND` add up to least.
 
     It may mirror as well as turn.
@@ -244,18 +209,15 @@ def rotation(from_ND: npt.NDArray[np.float32], to_ND: npt.NDArray[np.float32]) -
     """
     assert from_ND.shape == to_ND.shape, (from_ND.shape, to_ND.shape)
     left_DD, _, right_DD = np.linalg.svd(from_ND.T.astype(np.float64) @ to_ND.astype(np.float64))
-    turn_DD: npt.NDArray[np.float32] = (left_DD @ right_DD).astype(np.float32)
+    turn_DD: Floats = (left_DD @ right_DD).astype(np.float32)
     return turn_DD
 
 
-def distances(a_ND: npt.NDArray[np.float32], b_ND: npt.NDArray[np.float32], anchors: int) -> npt.NDArray[np.float32]:
+def distances(a_ND: Floats, b_ND: Floats, anchors: int) -> Floats:
     """1 - cosine of every word with itself, once the first table is turned onto the second. (N,) float32, 0 to 2.
 
-    Args:
-        a_ND: unit vectors.
-        b_ND: unit vectors of the same words, as many numbers each.
-        anchors: the first rows, so many, decide how the table is turned.
+    Both are unit vectors; the first rows, `anchors` of them, decide how the table is turned.
     """
     turn_DD = rotation(a_ND[:anchors], b_ND[:anchors])
-    cosines_N: npt.NDArray[np.float32] = np.einsum("nd,nd->n", a_ND @ turn_DD, b_ND)
+    cosines_N: Floats = np.einsum("nd,nd->n", a_ND @ turn_DD, b_ND)
     return np.clip(1 - cosines_N, 0, 2)

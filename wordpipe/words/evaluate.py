@@ -37,29 +37,18 @@ _QUESTIONS = 64  # scored at once: half a megabyte, which stays in the cache
 
 
 class Pairs(NamedTuple):
-    """P pairs of words.
+    """P pairs of words."""
 
-    Attributes:
-        words: the two words of each.
-        scores: how alike people found them, float64, in any unit.
-    """
-
-    words: list[tuple[str, str]]
-    scores: npt.NDArray[np.float64]
+    words: list[tuple[str, str]]  # the two words of each
+    scores: npt.NDArray[np.float64]  # how alike people found them, float64, in any unit
 
 
 class Questions(NamedTuple):
-    """Q analogies: the first word is to the second as the third is to the fourth.
+    """Q analogies: the first word is to the second as the third is to the fourth."""
 
-    Attributes:
-        words: the four words of each.
-        section_of: the section of each, a place in `sections`.
-        sections: their names, all different.
-    """
-
-    words: list[tuple[str, str, str, str]]
-    section_of: list[int]
-    sections: list[str]
+    words: list[tuple[str, str, str, str]]  # the four words of each
+    section_of: list[int]  # the section of each, a place in `sections`
+    sections: list[str]  # their names, all different
 
 
 def read_set(data: bytes, where: str) -> Pairs | Questions:
@@ -171,14 +160,9 @@ def _cosine(one_D: npt.NDArray[np.float32], other_D: npt.NDArray[np.float32]) ->
 
 
 def judge_analogies(
-    table: WordVectors,
-    questions: Questions,
-    *,
-    restrict: int = 30_000,
-    method: Method = "cosadd",
-    unknown: Unknown = "drop",
-    on_words: Callable[[int, int], None] = lambda *_: None,
-) -> dict[str, Any]:
+    table: WordVectors, questions: Questions, *, restrict: int = 30_000, method: Method = "cosadd",
+    unknown: Unknown = "drop", on_words: Callable[[int, int], None] = lambda *_: None,
+) -> dict[str, Any]:  # fmt: skip
     """Let a table answer analogies.
 
     Args:
@@ -232,11 +216,8 @@ def judge_analogies(
 
 
 def _answers(
-    vectors_VD: npt.NDArray[np.float32],
-    asked_Q3: npt.NDArray[np.int64],
-    method: Method,
-    on_words: Callable[[int, int], None],
-) -> npt.NDArray[np.int64]:
+    vectors_VD: npt.NDArray[np.float32], asked_Q3: npt.NDArray[np.int64], method: Method, on_words: Callable[[int, int], None]
+) -> npt.NDArray[np.int64]:  # fmt: skip
     """The row of the best answer to each question, the commoner of equals; -1 where there is none.
 
     Questions share their words (Mikolov's 19,544 have 905), so each cosine is computed once, for a block of possible answers

@@ -37,23 +37,13 @@ def require_gensim() -> None:
         ConfigError: it is not installed.
     """
     if importlib.util.find_spec("gensim") is None:
-        raise ConfigError(
-            "training word2vec needs gensim, which is not installed",
-            where="backend",
-            expected="gensim 4.4 or newer",
-            hint="pip install gensim; it has no wheel for Python 3.14 yet, so use Python 3.11 to 3.13",
-        )
+        hint = "pip install gensim; it has no wheel for Python 3.14 yet, so use Python 3.11 to 3.13"
+        what, expected = "training word2vec needs gensim, which is not installed", "gensim 4.4 or newer"
+        raise ConfigError(what, where="backend", expected=expected, hint=hint)
 
 
 class GensimTraining:
-    """One training: a fresh model, and the steps that train it, as `NativeTraining` offers them.
-
-    Args:
-        text: the training text.
-        vocabulary: its rows and counts.
-        settings: the settings.
-        probe: what the loss is measured on, or None for no loss.
-    """
+    """One training: a fresh model, and the steps that train it, as `NativeTraining` offers them."""
 
     def __init__(
         self, text: TrainingText, vocabulary: Vocabulary, settings: Word2VecPlan, probe: Probe | None = None
@@ -66,22 +56,14 @@ class GensimTraining:
         self._text, self._settings, self._probe = text, settings, probe
         self._read = 0  # words that gensim was given
         self._gone = False  # whoever asked for steps
-        self._problem: OSError | None = (
-            None  # with the text; raised in gensim's thread it would leave the others waiting
-        )
+        self._problem: OSError | None = None  # with the text; raised in gensim's thread it would leave others waiting
         self._model: Any = Word2Vec(
-            vector_size=settings.dim,
-            window=settings.window,
+            vector_size=settings.dim, window=settings.window, sg=int(settings.architecture == "skipgram"), hs=0,
+            negative=settings.negatives, ns_exponent=settings.ns_exponent, sample=settings.subsample,
             min_count=1,  # rare words are already gone
-            workers=self.threads,
-            sg=int(settings.architecture == "skipgram"),
-            hs=0,
-            negative=settings.negatives,
-            ns_exponent=settings.ns_exponent,
-            sample=settings.subsample,
-            seed=settings.seed,
             sorted_vocab=0,  # gensim's sort turns words of equal count around
-        )
+            workers=self.threads, seed=settings.seed,
+        )  # fmt: skip
         self._model.build_vocab_from_freq({str(row): int(count) for row, count in enumerate(vocabulary.counts)})
 
     @property

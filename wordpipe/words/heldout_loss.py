@@ -51,40 +51,22 @@ def noise_distribution(counts_V: npt.NDArray[np.int64], ns_exponent: float) -> n
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """P targets with their inputs and noise.
+    """P targets with their inputs and noise."""
 
-    Attributes:
-        inputs: rows that predict, (P, C) int32: C is 1 for skip-gram; for CBOW the window, filled up with -1.
-        targets: rows to predict, (P,) int32.
-        noise: noise rows, (P, K) int32; K is 0 where the loss is not that of negative sampling.
-        split: where the text came from, train or valid.
-        objective: what is scored: ns (negative sampling), hs (hierarchical softmax) or softmax.
-    """
-
-    inputs: Rows
-    targets: Rows
-    noise: Rows
-    split: str
-    objective: Literal["ns", "hs", "softmax"] = "ns"
+    inputs: Rows  # rows that predict, (P, C) int32: C is 1 for skip-gram; for CBOW the window, filled up with -1
+    targets: Rows  # rows to predict, (P,) int32
+    noise: Rows  # noise rows, (P, K) int32; K is 0 where the loss is not that of negative sampling
+    split: str  # where the text came from, train or valid
+    objective: Literal["ns", "hs", "softmax"] = "ns"  # what is scored; ns: negative sampling, hs: the tree
 
     @classmethod
     def sample(
-        cls,
-        blocks: Iterable[Words],
-        vocabulary: Vocabulary,
-        settings: Word2VecPlan,
-        *,
-        split: str,
-        targets: int = _TARGETS,
-    ) -> "Probe | None":
+        cls, blocks: Iterable[Words], vocabulary: Vocabulary, settings: Word2VecPlan, *, split: str, targets: int = _TARGETS
+    ) -> "Probe | None":  # fmt: skip
         """Draw targets from the beginning (two million words) of the text; None where it has no pair.
 
-        Args:
-            blocks: the text as rows of the vocabulary; a text may go on over blocks.
-            vocabulary: its counts decide what is skipped and what is noise.
-            settings: architecture, window, subsampling, noise, loss and seed are looked at.
-            split: where the text is from.
-            targets: how many, at most.
+        The text comes as rows of the vocabulary, whose counts decide what is skipped and what is noise, and may go on over
+        blocks; there are no more than `targets`.
         """
         rng = np.random.default_rng([settings.seed, _STREAM])
         rows, text_of = _head(blocks)
@@ -108,14 +90,12 @@ class Probe:
         out; the sum of -log s(sign * u_n . h) over the nodes n of the target's path with hierarchical softmax; and
         -u_t . h + log sum_v exp(u_v . h) over all words v with the full softmax.
 
-        Args:
-            vectors_VD: the words' vectors, of words made of parts those that were put together.
-            outputs_VD: the words' output vectors; of the tree's nodes, (V - 1, D) or more, for hierarchical softmax.
-            tree: the tree, for hierarchical softmax.
+        The vectors of words made of parts are those that were put together; the outputs are the words', or those of the tree's
+        nodes, (V - 1, D) or more, for hierarchical softmax.
 
         Source: Mikolov et al. 2013, "Distributed Representations of Words and Phrases", equations 4, 3 and 2.
         """
-        score: _Losses = {"ns": _sampled_losses, "softmax": _softmax_losses}.get(self.objective, _sampled_losses)
+        score: _Losses = _softmax_losses if self.objective == "softmax" else _sampled_losses
         if self.objective == "hs":
             assert tree is not None, "hierarchical softmax has a tree"
             score = _tree_losses(tree)

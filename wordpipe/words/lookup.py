@@ -21,25 +21,15 @@ JOINT = "_"  # stands in no word of a text (see tokens/words.py), so a spelling 
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """Words to add and words to take away, in the order they were written.
+    """Words to add and words to take away, in the order they were written."""
 
-    Attributes:
-        positive: words added.
-        negative: words taken away.
-        has_operators: whether a plus or minus was written: every word is then needed for an answer.
-    """
-
-    positive: tuple[str, ...]
-    negative: tuple[str, ...]
-    has_operators: bool
+    positive: tuple[str, ...]  # words added
+    negative: tuple[str, ...]  # words taken away
+    has_operators: bool  # whether a plus or minus was written: every word is then needed for an answer
 
 
 def parse_expression(text: str, join: Callable[[list[str]], list[str]] = list) -> Expression:
-    """Read an expression.
-
-    Args:
-        text: words and operators.
-        join: makes one word of words side by side that are a phrase; words on two sides of an operator stay apart.
+    """Read an expression; `join` makes one word of words side by side that are a phrase.
 
     Raises:
         ConfigError: no word, or an operator without a word after it.
@@ -68,12 +58,8 @@ def parse_expression(text: str, join: Callable[[list[str]], list[str]] = list) -
 
 
 def _no_word_after(operator: str, text: str) -> ConfigError:
-    return ConfigError(
-        f"no word follows {operator!r}",
-        where="query",
-        got=text,
-        expected="words and operators such as: king - man + woman",
-    )
+    expected = "words and operators such as: king - man + woman"
+    return ConfigError(f"no word follows {operator!r}", where="query", got=text, expected=expected)
 
 
 class KnownPhrases:
@@ -114,13 +100,10 @@ class KnownPhrases:
 
 
 def similar_words(word: str, vocabulary: Sequence[str], *, n: int = 3, look_at: int = 200_000) -> list[str]:
-    """The words nearest in spelling: at most one edit away from a short word, two from a longer one.
+    """The (at most `n`) words nearest in spelling: at most one edit away from a short word, two from a longer one.
 
-    Args:
-        word: the unknown word.
-        vocabulary: known words, the commonest first; of equally near words the commoner is given.
-        n: at most so many.
-        look_at: how many of the commonest words are considered.
+    The vocabulary has the commonest words first, of which `look_at` are considered; of equally near words the commoner is
+    given.
     """
     most = 1 if len(word) <= 4 else 2
     near = [known for known in vocabulary[:look_at] if abs(len(known) - len(word)) <= most and known]

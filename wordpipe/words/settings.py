@@ -1,6 +1,6 @@
-"""Settings of `wordpipe train word2vec`. Imports nothing heavy.
+"""Settings of `wordpipe train word2vec` and `wordpipe import`. Imports nothing heavy.
 
-Defaults follow the size of the text: few words need many passes and every word they have; many words need neither. Measured
+Those of word2vec follow the size of the text: few words need many passes and every word they have; many need neither. Measured
 on the first N MB of a cleaned English Wikipedia, blank lines parting documents, skip-gram, everything else as it is by
 default; one seed, at 0.3 MB mostly three:
 
@@ -63,7 +63,9 @@ from pydantic import model_validator
 
 from wordpipe.settings import Settings, setting
 
-__all__ = ["Word2VecPlan", "Word2VecSettings", "defaults_for"]
+__all__ = ["Format", "ImportSettings", "Word2VecPlan", "Word2VecSettings", "defaults_for"]
+
+Format = Literal["auto", "word2vec-text", "word2vec-binary", "glove", "numpy"]
 
 _LR = {"skipgram": 0.025, "cbow": 0.05}
 _TABLE = (  # words of the text below which the rest of the line holds, window, epochs, min_count
@@ -113,24 +115,18 @@ class Word2VecSettings(Settings):
         2_000_000, "with max_n: character n-grams kept, the commonest", ge=1, le=100_000_000, expert=True
     )
     lr: float | None = setting(
-        None,
-        "learning rate at the start, else 0.025 for skipgram, 0.05 for cbow; falls linearly with the words seen",
-        gt=0,
-        le=1,
-        expert=True,
-    )
+        None, "learning rate at the start, else 0.025 for skipgram, 0.05 for cbow; falls linearly with the words seen",
+        gt=0, le=1, expert=True,
+    )  # fmt: skip
     min_lr: float = setting(1e-4, "learning rate at the end", ge=0, le=1, expert=True)
     vectors: Literal["inputs", "outputs", "sum"] = setting(
         "inputs", "which vectors the words get: those that predict (what CBOW's context has), those that"
         " are predicted, or the sum of both", expert=True
     )  # fmt: skip
     remove_components: int = setting(
-        0,
-        "all-but-the-top: take away the mean of all vectors and so many of their principal components; 0 = nothing",
-        ge=0,
-        le=1000,
-        expert=True,
-    )
+        0, "all-but-the-top: take away the mean of all vectors and so many of their principal components; 0 = nothing",
+        ge=0, le=1000, expert=True,
+    )  # fmt: skip
     keep_outputs: bool = setting(
         True, "keep the output vectors too (not of hs), which --init goes on from; doubles the artifact", expert=True
     )
@@ -142,22 +138,17 @@ class Word2VecSettings(Settings):
         False, "same bytes from every run, whatever the threads: native and gensim then train on one", expert=True
     )
     threads: int = setting(
-        0,
-        "training threads, 0 = one per core; more than one updates without locks, so runs differ slightly",
-        ge=0,
-        le=1024,
-        recipe=False,
-    )
+        0, "training threads, 0 = one per core; more than one updates without locks, so runs differ slightly",
+        ge=0, le=1024, recipe=False,
+    )  # fmt: skip
     backend: Literal["auto", "native", "gensim"] = setting(
         "auto", "what trains, on the CPU: native (compiled) or gensim; auto: native", expert=True
     )
     checkpoint_seconds: float = setting(
         60,
         "seconds between checkpoints, which a stopped run goes on from; each is as large as all vectors, and three may exist",
-        gt=0,
-        recipe=False,
-        expert=True,
-    )
+        gt=0, recipe=False, expert=True,
+    )  # fmt: skip
 
     @model_validator(mode="after")
     def _fit_together(self) -> Self:
@@ -208,3 +199,38 @@ def defaults_for(words: int) -> dict[str, int]:
     """window, epochs and min_count for a training text of so many words; measured above."""
     chosen = next((rest for below, *rest in _TABLE if words < below), list(_LARGER))
     return dict(zip(("window", "epochs", "min_count"), chosen, strict=True))
+
+
+class ImportSettings(Settings):
+    """How a file of word vectors is read."""
+
+    command = "import"
+
+    format: Format = setting(
+        "auto", "how FILE is written; auto: judged by what is in it. fastText's .vec is word2vec-text"
+    )
+    limit: int = setting(0, "take the first so many words of the file, 0 = all", ge=0)
+    bad_bytes: Literal["fail", "skip"] = setting(
+        "fail", "a word that is not UTF-8: stop there, or leave it out", expert=True
+    )
+    unit: Literal["word", "token"] = setting(
+        "word", "what has a vector: words, or a tokenizer's tokens (to initialise a transformer)"
+    )
+    tokenizer: Path | None = setting(
+        None,
+        "the tokenizer that cut the text: it cuts scripts without spaces when the vectors are used; needed for tokens",
+        metavar="TOKENS",
+        artifact=("tokens", "model"),
+    )
+    max_expand: int = setting(
+        200,
+        "a compressed file may grow to at most this many times its size, beyond the first 64 MiB",
+        ge=2,
+        expert=True,
+    )
+
+    @model_validator(mode="after")
+    def _tokens_have_a_tokenizer(self) -> Self:
+        if self.unit == "token" and self.tokenizer is None:
+            raise ValueError("unit = token needs the tokenizer whose tokens they are: --tokenizer TOKENS")
+        return self

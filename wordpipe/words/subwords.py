@@ -18,8 +18,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wordpipe.artifacts.layout import ngrams_schema, vector_column
-from wordpipe.compiled import inlined, kernel, read_only
+from wordpipe.artifacts.layout import ngrams_schema, vector_batches
+from wordpipe.compiled import character, inlined, kernel, read_only, scrambled
 from wordpipe.words.table import stacked_vectors
 from wordpipe.words.vocabulary import arrow_words
 
@@ -30,39 +30,18 @@ _SHARE = 1 << 23  # n-grams counted at a time: 350 MB
 _WORDS = 1_024  # guessed together
 
 _NOTHING = np.uint64(0x9E3779B97F4A7C15)  # where every hash begins
-_FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
 Bytes = npt.NDArray[np.uint8]
 Hashes = npt.NDArray[np.uint64]
 Ints = npt.NDArray[np.int32]
 Offsets = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float32]
 
 
 @inlined
-def _hashed(before: np.uint64, code_point: np.int32) -> np.uint64:
-    """The hash of a string that has one character more than that of hash `before`.
-
-    For equal `before` different characters never meet. Source: the mixing function of SplitMix64, Steele, Lea, Flood 2014.
-    """
-    bits = before ^ np.uint64(code_point)
-    bits = (bits ^ (bits >> np.uint64(30))) * _FIRST
-    bits = (bits ^ (bits >> np.uint64(27))) * _SECOND
-    return bits ^ (bits >> np.uint64(31))
-
-
-@inlined
-def _character(data: Bytes, at: int) -> tuple[np.int32, int]:
-    """The code point of the UTF-8 character at `at`, and where the next begins."""
-    byte = np.int32(data[at])
-    if byte < 0x80:
-        return byte, at + 1
-    last = np.int32(data[at + 1]) & 0x3F
-    if byte < 0xE0:
-        return (byte & 0x1F) << 6 | last, at + 2
-    last = last << 6 | np.int32(data[at + 2]) & 0x3F
-    if byte < 0xF0:
-        return (byte & 0x0F) << 12 | last, at + 3
-    return (byte & 0x07) << 18 | last << 6 | np.int32(data[at + 3]) & 0x3F, at + 4
+def _hashed(before: np.uint64, code_point: int) -> np.uint64:
+    """The hash of a string that has one character more than that of hash `before`; no two characters make the same of it."""
+    return scrambled(before ^ np.uint64(code_point))
 
 
 @kernel
@@ -72,7 +51,7 @@ def _hashes(data: Bytes, offsets: Ints) -> Hashes:
     for word in range(len(hashes)):
         bits, at = _NOTHING, int(offsets[word])
         while at < offsets[word + 1]:
-            point, at = _character(data, at)
+            point, at = character(data, at)
             bits = _hashed(bits, point)
         hashes[word] = bits
     return hashes
@@ -102,11 +81,7 @@ def _look_up(wanted: Hashes, hashes: Hashes, slots: Ints) -> Ints:
 
 
 class HashRows:
-    """The row of each of n hashes, and of each of n strings by its hash.
-
-    Args:
-        hashes: (n,) uint64; 12 to 16 bytes are kept for each.
-    """
+    """The row of each of n hashes, and of each of n strings by its hash; 12 to 16 bytes are kept for each."""
 
     def __init__(self, hashes: Hashes) -> None:
         self._hashes = hashes
@@ -186,7 +161,7 @@ def _write_ngrams(
         while first < end:
             bits, at, size = _NOTHING, first, 0
             while at < end and size < max_n:
-                point, at = _character(data, at)
+                point, at = character(data, at)
                 bits, size = _hashed(bits, point), size + 1
                 is_mark = size == 1 and (first == begin or at == end)
                 if size < min_n or is_mark or (first == begin and at == end):
@@ -195,7 +170,7 @@ def _write_ngrams(
                     hashes[written], owners[written] = bits, row + word
                     spans[written, 0], spans[written, 1] = first, at
                     written += 1
-            _, first = _character(data, first)
+            _, first = character(data, first)
     return written
 
 
@@ -204,8 +179,7 @@ class NGrams:
 
     Args:
         spelled: (G,) the n-grams, `<` and `>` for the marks.
-        min_n: characters of the shortest.
-        max_n: characters of the longest.
+        min_n, max_n: characters of the shortest and of the longest.
         vectors_GD: float32; none before they are trained.
 
     Attributes:
@@ -213,9 +187,7 @@ class NGrams:
         of_one_word: n-grams that have no row, as only one word has them.
     """
 
-    def __init__(
-        self, spelled: pa.Array, min_n: int, max_n: int, vectors_GD: npt.NDArray[np.float32] | None = None
-    ) -> None:
+    def __init__(self, spelled: pa.Array, min_n: int, max_n: int, vectors_GD: Floats | None = None) -> None:
         self.spelled, self.min_n, self.max_n = spelled, min_n, max_n
         self.vectors = np.zeros((len(spelled), 0), dtype=np.float32) if vectors_GD is None else vectors_GD
         assert len(spelled) == len(self.vectors), (len(spelled), len(self.vectors))
@@ -270,11 +242,7 @@ class NGrams:
 
     def to_batches(self, rows_per_batch: int = 16_384) -> Iterator[pa.RecordBatch]:
         """The n-grams as batches of the `ngrams` schema: ngram, vector."""
-        schema = ngrams_schema(self.vectors.shape[1])
-        for first in range(0, len(self.vectors), rows_per_batch):
-            vectors = vector_column(self.vectors[first : first + rows_per_batch])
-            columns = [self.spelled.slice(first, rows_per_batch), vectors]
-            yield pa.RecordBatch.from_arrays(columns, schema=schema)
+        return vector_batches(ngrams_schema(self.vectors.shape[1]), self.vectors, self.spelled, rows=rows_per_batch)
 
     @classmethod
     def from_batches(cls, batches: Iterable[pa.RecordBatch], min_n: int, max_n: int) -> "NGrams | None":
@@ -287,13 +255,8 @@ class NGrams:
 
     @classmethod
     def of(
-        cls,
-        words: "pa.Array | Sequence[str]",
-        counts_V: npt.NDArray[np.int64],
-        min_n: int = 3,
-        max_n: int = 6,
-        max_ngrams: int = 2_000_000,
-    ) -> "NGrams":
+        cls, words: "pa.Array | Sequence[str]", counts_V: Offsets, min_n: int = 3, max_n: int = 6, max_ngrams: int = 2_000_000
+    ) -> "NGrams":  # fmt: skip
         """The n-grams of two or more of these V different words that occur most often in the text, at most `max_ngrams`.
 
         They are worth their memory: an n-gram is trained as often as it occurs. Of equally common ones that with the lowest

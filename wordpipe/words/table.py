@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wordpipe.artifacts.layout import vector_column
+from wordpipe.artifacts.layout import vector_batches, words_schema
 from wordpipe.errors import InputError
 from wordpipe.metrics.vectors import unit_rows
 from wordpipe.words.lookup import JOINT, SIGNS, Expression, KnownPhrases, parse_expression, similar_words
@@ -22,40 +22,30 @@ if TYPE_CHECKING:
 
 __all__ = ["CommonPart", "Neighbour", "Question", "WordVectors", "stacked_vectors"]
 
+Floats = npt.NDArray[np.float32]
+Ints = npt.NDArray[np.int64]
+
 _AT_ONCE = 64  # questions compared with all words in one product
 _BLOCK = 65_536  # rows treated together
 
 
 @dataclass(frozen=True, slots=True)
 class Neighbour:
-    """A word near a query.
-
-    Attributes:
-        word: the word.
-        score: cosine to the query, from -1 to 1.
-        row: its row in the table.
-    """
+    """A word near a query."""
 
     word: str
-    score: float
-    row: int
+    score: float  # cosine to the query, from -1 to 1
+    row: int  # in the table
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a query of words means.
+    """What a query of words means."""
 
-    Attributes:
-        query: the direction to look in, (D,) float32; zero where a needed word is unknown.
-        rows: the words asked for, which are no answer, int64.
-        unknown: the words that have no vector, each with words spelled like it.
-        guessed: the words that are not in the table and got a vector from their n-grams.
-    """
-
-    query: npt.NDArray[np.float32]
-    rows: npt.NDArray[np.int64]
-    unknown: Mapping[str, list[str]]
-    guessed: Sequence[str] = ()
+    query: Floats  # the direction to look in, (D,) float32; zero where a needed word is unknown
+    rows: Ints  # the words asked for, which are no answer, int64
+    unknown: Mapping[str, list[str]]  # the words that have no vector, each with words spelled like it
+    guessed: Sequence[str] = ()  # the words that are not in the table and got a vector from their n-grams
 
 
 class WordVectors:
@@ -69,11 +59,7 @@ class WordVectors:
     """
 
     def __init__(
-        self,
-        words: "pa.Array | Sequence[str]",
-        counts: npt.NDArray[np.int64],
-        vectors_VD: npt.NDArray[np.float32],
-        ngrams: "NGrams | None" = None,
+        self, words: "pa.Array | Sequence[str]", counts: Ints, vectors_VD: Floats, ngrams: "NGrams | None" = None
     ) -> None:
         assert len(words) == len(counts) == len(vectors_VD), (len(words), len(counts), len(vectors_VD))
         self.words = WordList(words)
@@ -90,7 +76,7 @@ class WordVectors:
         return int(self.vectors.shape[1])
 
     @cached_property
-    def _scale(self) -> npt.NDArray[np.float32]:
+    def _scale(self) -> Floats:
         """One over the length of every vector, (V,); 0 for one without a direction (zero or not finite)."""
         scale = np.zeros(len(self), dtype=np.float32)
         for first in range(0, len(self), _BLOCK):  # the norms of all at once need their squares in memory
@@ -104,12 +90,12 @@ class WordVectors:
         row = self.words.row_of(word)
         return self.words.row_of(word.lower()) if row is None else row
 
-    def vector_of(self, word: str) -> npt.NDArray[np.float32] | None:
+    def vector_of(self, word: str) -> Floats | None:
         """The vector of `word`, or of its lower-case form, or what its n-grams say, (D,); None where none of them is known."""
         row = self.find(word)
         return self.guess(word) if row is None else self.vectors[row]
 
-    def guess(self, word: str) -> npt.NDArray[np.float32] | None:
+    def guess(self, word: str) -> Floats | None:
         """The mean of the n-grams of `word`, or of its lower-case form where more of those are known; None where none is."""
         if self.ngrams is None:
             return None
@@ -176,11 +162,8 @@ class WordVectors:
         return self.nearest([Question(*self._sum(positive, negative), {})], k)[0]
 
     def _sum(
-        self,
-        positive: Sequence[str],
-        negative: Sequence[str],
-        guessed: Mapping[str, npt.NDArray[np.float32]] = MappingProxyType({}),
-    ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
+        self, positive: Sequence[str], negative: Sequence[str], guessed: Mapping[str, Floats] = MappingProxyType({})
+    ) -> tuple[Floats, Ints]:
         """The sum of unit vectors of `positive` less those of `negative`, and the rows of those that are not `guessed`."""
         words = (*positive, *negative)
         row_of = {word: self._row(word) for word in words if word not in guessed}
@@ -206,7 +189,7 @@ class WordVectors:
                 found.append(self._best(scores_V, k if there else 0))
         return found
 
-    def _best(self, scores_V: npt.NDArray[np.float32], k: int) -> list[Neighbour]:
+    def _best(self, scores_V: Floats, k: int) -> list[Neighbour]:
         """The k words with the largest finite scores, of equal ones the commoner; also when the k-th is tied."""
         rows = np.flatnonzero(np.isfinite(scores_V))
         scores = scores_V[rows].clip(-1, 1)
@@ -220,8 +203,7 @@ class WordVectors:
         ]
 
     def _row(self, word: str) -> int:
-        row = self.find(word)
-        if row is None:
+        if (row := self.find(word)) is None:
             near = self.suggest(word)
             hint = f"did you mean {', '.join(near)}?" if near else "try a commoner word"
             raise InputError(f"the word {word!r} has no vector", hint=hint)
@@ -229,38 +211,21 @@ class WordVectors:
 
     def to_batches(self, rows_per_batch: int = 16_384) -> Iterator[pa.RecordBatch]:
         """The table as batches of the `words` schema: word, count, vector."""
-        for first in range(0, len(self), rows_per_batch):
-            part = slice(first, first + rows_per_batch)
-            vectors = vector_column(self.vectors[part])
-            columns = [self.words[part].array, pa.array(self.counts[part], pa.int64()), vectors]
-            names = ["word", "count", "vector"]
-            yield pa.RecordBatch.from_arrays(
-                columns,
-                schema=pa.schema([pa.field(n, c.type, nullable=False) for n, c in zip(names, columns, strict=True)]),
-            )
+        counts = pa.array(self.counts, pa.int64())
+        return vector_batches(words_schema(self.dim), self.vectors, self.words.array, counts, rows=rows_per_batch)
 
     @classmethod
     def from_batches(
-        cls,
-        batches: Iterable[pa.RecordBatch],
-        ngram_batches: Iterable[pa.RecordBatch] | None = None,
-        *,
-        min_n: int = 0,
-        max_n: int = 0,
-    ) -> "WordVectors":
+        cls, batches: Iterable[pa.RecordBatch], ngram_batches: Iterable[pa.RecordBatch] | None = None,
+        *, min_n: int = 0, max_n: int = 0,
+    ) -> "WordVectors":  # fmt: skip
         """The table from batches of the `words` schema, and of the `ngrams` schema where words are made of n-grams.
-
-        Args:
-            batches: the words.
-            ngram_batches: the n-grams, if any.
-            min_n: characters of the shortest n-gram.
-            max_n: characters of the longest.
 
         Raises:
             InputError: there is no word.
         """
         words: list[pa.StringArray] = []
-        counts: list[npt.NDArray[np.int64]] = []
+        counts: list[Ints] = []
 
         def see(batch: pa.RecordBatch) -> None:
             words.append(batch.column("word"))
@@ -277,17 +242,11 @@ class WordVectors:
         return table
 
 
-def stacked_vectors(
-    batches: Iterable[pa.RecordBatch], see: Callable[[pa.RecordBatch], object]
-) -> npt.NDArray[np.float32]:
+def stacked_vectors(batches: Iterable[pa.RecordBatch], see: Callable[[pa.RecordBatch], object]) -> Floats:
     """The column `vector` of all batches, (N, D) float32; (0, 0) where there is no row.
 
     The array grows by an eighth as vectors come, in place where the system can, so that they are never in memory a second
-    time as the pieces they came in.
-
-    Args:
-        batches: with a column `vector`, a fixed-size list of float32.
-        see: is shown every batch, to take what else it wants.
+    time as the pieces they came in. `see` is shown every batch, to take what else it wants.
     """
     numbers, n, dim = np.empty(0, dtype=np.float32), 0, 0
     for batch in batches:
@@ -312,11 +271,11 @@ class CommonPart:
         directions: their principal components after it is taken away, orthonormal, the largest first, float32.
     """
 
-    mean: npt.NDArray[np.float32]
-    directions: npt.NDArray[np.float32]
+    mean: Floats
+    directions: Floats
 
     @classmethod
-    def of(cls, vectors_VD: npt.NDArray[np.float32], components: int) -> "CommonPart":
+    def of(cls, vectors_VD: Floats, components: int) -> "CommonPart":
         """The mean and the first `components` principal components, at most D of them."""
         dim = vectors_VD.shape[1]
         sum_D, squares_DD = np.zeros(dim), np.zeros((dim, dim))
@@ -331,7 +290,7 @@ class CommonPart:
         signs_N = np.sign(largest_ND[np.arange(len(largest_ND)), np.abs(largest_ND).argmax(axis=1)])
         return cls(mean.astype(np.float32), (largest_ND * signs_N[:, None]).astype(np.float32))
 
-    def removed_from(self, vectors_VD: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    def removed_from(self, vectors_VD: Floats) -> Floats:
         """The vectors without it, (V, D). Linear: the mean of some vectors loses the same as each of them."""
         left_VD = np.empty_like(vectors_VD)
         for first in range(0, len(vectors_VD), _BLOCK):

@@ -38,17 +38,11 @@ class Words:
 
 @dataclass(frozen=True, slots=True)
 class TrainingText:
-    """The whole training text on disk.
+    """The whole training text on disk."""
 
-    Attributes:
-        path: a flat file of little-endian int32.
-        words: how many there are.
-        texts: texts with any word.
-    """
-
-    path: Path
-    words: int
-    texts: int
+    path: Path  # a flat file of little-endian int32
+    words: int  # how many there are
+    texts: int  # texts with any word
 
     def read(self, begin: int, end: int) -> npt.NDArray[np.int32]:
         """Words `begin` to `end`, int32, the first of each text as `~row`; what lies outside the text is left out.
@@ -64,11 +58,7 @@ class TrainingText:
 
 
 def write_text(blocks: Iterable[Words], path: Path) -> TrainingText:
-    """Write the text to a new file.
-
-    Args:
-        blocks: rows of the vocabulary.
-        path: the file.
+    """Write the text, as rows of the vocabulary, to a new file.
 
     Raises:
         InputError: there is no word at all.
@@ -85,9 +75,8 @@ def write_text(blocks: Iterable[Words], path: Path) -> TrainingText:
             file.write(rows.data)  # tofile says nothing when the disk is full
             words += len(rows)
             texts += len(begins)
-            begun = begun or len(rows) > 0
-            if len(block.starts) and block.starts[-1] == len(rows):
-                begun = False
+            ends = len(block.starts) > 0 and block.starts[-1] == len(rows)
+            begun = not ends and (begun or len(rows) > 0)
     if not words:
         raise InputError("the training text has no words", hint="give more text or lower --min-count")
     return TrainingText(path, words, texts)
@@ -119,12 +108,7 @@ def read_words(
 
 
 def kept_rows(blocks: Iterable[Words], row_of_id: npt.NDArray[np.int32]) -> Iterator[Words]:
-    """The same text without the words that were dropped, as rows of the vocabulary.
-
-    Args:
-        blocks: ids.
-        row_of_id: int32, -1 where the word was dropped.
-    """
+    """The same text, given as ids, as rows of the vocabulary, without the words that were dropped (row -1)."""
     for block in blocks:
         rows = row_of_id[block.ids]
         kept_before = np.concatenate([[0], np.cumsum(rows >= 0)])

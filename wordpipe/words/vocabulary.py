@@ -31,21 +31,13 @@ _SCANS = 16  # words looked for one by one, before a table of hashes is worth it
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
-    """The words that get vectors, the commonest first; words of equal count in the order of their ids.
+    """The words that get vectors, the commonest first; words of equal count in the order of their ids."""
 
-    Attributes:
-        ids: id of each row's word, (V,) int64.
-        counts: how often it occurs in the training text, (V,) int64.
-        row_of_id: row of every id, int32, -1 where the word was dropped.
-        dropped_kinds: different words dropped for being rare.
-        dropped_tokens: their occurrences.
-    """
-
-    ids: npt.NDArray[np.int64]
-    counts: npt.NDArray[np.int64]
-    row_of_id: npt.NDArray[np.int32]
-    dropped_kinds: int
-    dropped_tokens: int
+    ids: npt.NDArray[np.int64]  # id of each row's word, (V,) int64
+    counts: npt.NDArray[np.int64]  # how often it occurs in the training text, (V,) int64
+    row_of_id: npt.NDArray[np.int32]  # row of every id, int32, -1 where the word was dropped
+    dropped_kinds: int  # different words dropped for being rare
+    dropped_tokens: int  # their occurrences
 
     def __post_init__(self) -> None:
         assert len(self.ids) == len(self.counts), (len(self.ids), len(self.counts))  # kernels check no bounds
@@ -60,11 +52,7 @@ class Vocabulary:
 
     @classmethod
     def keep(cls, counts: npt.NDArray[np.int64], min_count: int) -> "Vocabulary":
-        """The words that occur at least `min_count` times.
-
-        Args:
-            counts: occurrences of every id, 0 where it does not occur.
-            min_count: the least count that is kept.
+        """The words that occur at least `min_count` times, given the occurrences of every id.
 
         Raises:
             InputError: nothing occurs that often.
@@ -85,13 +73,9 @@ def _nothing_kept(counts: npt.NDArray[np.int64], min_count: int) -> InputError:
     if not kinds:
         hint = "give more text; where all of it was held out: wordpipe ingest --valid 0"
         return InputError("the training text has no words", hint=hint)
-    return InputError(
-        f"0 of {kinds:,} words occur often enough to get a vector",
-        where="min_count",
-        got=min_count,
-        expected=f"at most {int(counts.max())}, the highest count",
-        hint="lower --min-count or give more text",
-    )
+    what, hint = f"0 of {kinds:,} words occur often enough to get a vector", "lower --min-count or give more text"
+    expected = f"at most {int(counts.max())}, the highest count"
+    return InputError(what, where="min_count", got=min_count, expected=expected, hint=hint)
 
 
 def rows_of_split(batch: pa.RecordBatch, split: str) -> pa.RecordBatch:
@@ -102,16 +86,7 @@ def rows_of_split(batch: pa.RecordBatch, split: str) -> pa.RecordBatch:
 def count_ids(
     batches: Iterable[pa.RecordBatch], size: int, *, column: str = "word_ids", split: str = "train"
 ) -> npt.NDArray[np.int64]:
-    """Count how often every id occurs in one split of a tokens artifact.
-
-    Args:
-        batches: with columns `split` and `column`.
-        size: how many ids there are.
-        column: list column to count, `word_ids` or `ids`.
-        split: train, valid or test.
-
-    Returns:
-        int64 of length `size`.
+    """Count how often each of `size` ids occurs in a column (`word_ids` or `ids`) of one split of a tokens artifact, int64.
 
     Raises:
         InputError: an id of `size` or more: the tokens and the vocabulary do not belong together.
@@ -120,28 +95,22 @@ def count_ids(
     for batch in batches:
         largest = batch.column(column).flatten().to_numpy(zero_copy_only=False).max(initial=0)
         if largest >= max(size, 1):  # in any split: all are read later
-            raise InputError(
+            what, hint = (
                 "the tokens hold a number that their list of words has not",
-                where=f"column {column!r}",
-                got=int(largest),
-                expected=f"less than {size}",
-                hint="make the tokens again with: wordpipe tokenize",
+                "make the tokens again with: wordpipe tokenize",
+            )
+            raise InputError(
+                what, where=f"column {column!r}", got=int(largest), expected=f"less than {size}", hint=hint
             )
         np.add.at(counts, rows_of_split(batch, split).column(column).flatten().to_numpy(zero_copy_only=False), 1)
     return counts
 
 
 class WordList(Sequence[str]):
-    """V different words, which are kept as UTF-8 in one piece and found by their hashes.
+    """V different words, which are kept as UTF-8 in one piece, an Arrow `array`, and found by their hashes.
 
     With five million words of ten bytes that is 70 MB, and 110 MB more once many were asked for. As strings in a list and a
     dict they are 700 MB.
-
-    Args:
-        words: an Arrow array, or any strings.
-
-    Attributes:
-        array: the words as an Arrow array.
     """
 
     def __init__(self, words: "WordList | pa.Array | Sequence[str]") -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from wordpipe.compiled import kernel, read_only
+from wordpipe.compiled import character, kernel, read_only
 from wordpipe.tokens.normal.normal_points import ANCHOR, HEAD, LONGEST, UNSURE, NormalPoints
 from wordpipe.tokens.normal.schemes import Scheme
 from wordpipe.tokens.ragged import offsets_of
@@ -130,25 +130,10 @@ def _copy(data: Bytes, begin: int, end: int, out: Bytes, size: int) -> int:
 
 
 @kernel
-def _decode(data: Bytes, at: int) -> tuple[int, int]:
-    """The code point at `at`, and where the next one begins."""
-    lead = int(data[at])
-    if lead < 0x80:
-        return lead, at + 1
-    point = int(data[at + 1]) & 0x3F
-    if lead < 0xE0:
-        return (lead & 0x1F) << 6 | point, at + 2
-    point = point << 6 | int(data[at + 2]) & 0x3F
-    if lead < 0xF0:
-        return (lead & 0x0F) << 12 | point, at + 3
-    return (lead & 0x07) << 18 | point << 6 | int(data[at + 3]) & 0x3F, at + 4
-
-
-@kernel
 def _next_anchor(data: Bytes, at: int, stop: int, slots: NDArray[np.int32], pool: Bytes) -> tuple[int, int]:
     """Where the next code point stands before which text may be cut; and one that is not in the table, or -1."""
     while at < stop:
-        point, after = _decode(data, at)
+        point, after = character(data, at)
         if slots[point] < 0:
             return at, point
         if pool[slots[point]] & ANCHOR:
@@ -207,7 +192,7 @@ def _normalise(
                 continue
             if place >= room or found == stretches.shape[1]:
                 return _FULL, row, count, -1
-            point, after = _decode(data, at)
+            point, after = character(data, at)
             slot = int(slots[point])
             if slot < 0:
                 return _UNKNOWN, row, count, point

@@ -7,7 +7,7 @@ whatever order, and on whatever machine, it is made.
 import numpy as np
 import numpy.typing as npt
 
-from wordpipe.compiled import inlined, kernel
+from wordpipe.compiled import inlined, kernel, scrambled
 
 __all__ = [
     "CROP", "DELETION", "DROPOUT", "LEAST_CROP", "NEIGHBOUR", "PAIRS", "TITLE", "copy_pieces", "hash_texts", "plan_pairs",
@@ -22,14 +22,6 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 Int64s = npt.NDArray[np.int64]
 Int32s = npt.NDArray[np.int32]
-
-
-@inlined
-def _mixed(bits: np.uint64) -> np.uint64:
-    """Finaliser of SplitMix64 (Steele et al. 2014)."""
-    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return bits ^ (bits >> np.uint64(31))
 
 
 @inlined
@@ -65,7 +57,7 @@ def plan_pairs(
     for pair in range(len(rows)):
         row = rows[pair]
         document = document_of_row[row]
-        state = _mixed(seed ^ (np.uint64(numbers[pair]) * _GOLDEN))
+        state = scrambled(seed ^ (np.uint64(numbers[pair]) * _GOLDEN))
         drawn = _share(state)
         kind = 0
         while kind < PAIRS and drawn >= bounds[kind]:
@@ -91,12 +83,12 @@ def plan_pairs(
                 # a window of at most max_words that holds the row's first id; the same for both sides
                 width = min(max_words, end - begin)
                 low, high = max(begin, offsets[row] - width + 1), min(offsets[row], end - width)
-                at = low + np.int64(_share(_mixed(state + _GOLDEN)) * (high - low + 1))
+                at = low + np.int64(_share(scrambled(state + _GOLDEN)) * (high - low + 1))
                 least, most = max(_LEAST_SPAN, width // 20), max(_LEAST_SPAN, width // 2)
                 if kind == TITLE:
                     least, most = max(1, width // 4), width
-                drawn_size = _share(_mixed(state + np.uint64(2 + 2 * side) * _GOLDEN))
-                drawn_place = _share(_mixed(state + np.uint64(3 + 2 * side) * _GOLDEN))
+                drawn_size = _share(scrambled(state + np.uint64(2 + 2 * side) * _GOLDEN))
+                drawn_place = _share(scrambled(state + np.uint64(3 + 2 * side) * _GOLDEN))
                 size = least + np.int64(drawn_size * (most - least + 1))
                 start = at + np.int64(drawn_place * (width - size + 1))
                 stop = start + size
@@ -131,11 +123,11 @@ def copy_pieces(
         source, start, stop = pieces[pair]
         begun = n
         deletes = deletion_rate > 0 and (kinds[pair] == CROP or kinds[pair] == DELETION)
-        state = _mixed(seed ^ (np.uint64(numbers[pair]) * _GOLDEN))
+        state = scrambled(seed ^ (np.uint64(numbers[pair]) * _GOLDEN))
         spared = start + np.int64(_share(state) * (stop - start))
         for at in range(start, stop):
             state += _GOLDEN
-            if deletes and at != spared and _share(_mixed(state)) < deletion_rate:
+            if deletes and at != spared and _share(scrambled(state)) < deletion_rate:
                 continue
             if source == 0:
                 ids[n] = row_ids[at]
@@ -155,6 +147,6 @@ def hash_texts(ids: Int32s, lengths: Int64s, hashes: Int64s) -> None:
     for text in range(len(lengths)):
         bits = _GOLDEN
         for place in range(at, at + lengths[text]):
-            bits = _mixed(bits ^ np.uint64(ids[place]))
+            bits = scrambled(bits ^ np.uint64(ids[place]))
         hashes[text] = np.int64(bits)
         at += lengths[text]

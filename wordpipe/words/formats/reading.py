@@ -7,7 +7,6 @@ vectors.npy, words.txt (a word per line) and, maybe, counts.npy. For text see `f
 import re
 from collections.abc import Iterator
 from contextlib import ExitStack
-from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -17,9 +16,9 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from wordpipe.errors import ConfigError, InputError
-from wordpipe.words.formats.settings import Format
 from wordpipe.words.formats.text import CUT_SHORT, WordRows, dim_of_line, read_text, refuse_other_number
 from wordpipe.words.formats.writing import COUNTS_NPY, VECTORS_NPY, WORDS_TXT
+from wordpipe.words.settings import Format
 from wordpipe.words.table import WordVectors
 
 __all__ = ["Screen", "WordFile", "folder_files", "open_folder", "open_stream"]
@@ -45,28 +44,16 @@ _FOREIGN = (
 
 
 class WordFile(NamedTuple):
-    """An open file (or folder) of word vectors.
+    """An open file (or folder) of word vectors."""
 
-    Attributes:
-        format: word2vec-text, word2vec-binary, glove or numpy.
-        dim: numbers per vector.
-        place: what `WordRows.places` counts: "line" or "word".
-        rows: the words, to be read once. Raises InputError where the file is malformed, and names the place.
-    """
-
-    format: str
-    dim: int
-    place: str
-    rows: Iterator[WordRows]
+    format: str  # word2vec-text, word2vec-binary, glove or numpy
+    dim: int  # numbers per vector
+    place: str  # what `WordRows.places` counts: "line" or "word"
+    rows: Iterator[WordRows]  # to be read once; raises InputError where the file is malformed, and names the place
 
 
 def open_stream(blocks: Iterator[bytes], form: Format, *, name: str) -> WordFile:
-    """Open a stream of bytes as word vectors.
-
-    Args:
-        blocks: the file, decompressed.
-        form: its format; auto: judged by its first lines.
-        name: the file, for errors.
+    """Open a decompressed file as word vectors, in a format or (auto) in that which its first lines say.
 
     Raises:
         InputError: empty, none of the formats, or a malformed beginning. Later errors come as the rows are read.
@@ -139,10 +126,8 @@ def _read_binary(blocks: Iterator[bytes], dim: int, size: int, name: str) -> Ite
         while found + len(words) < size:
             space = data.find(b" ", used, used + _LONGEST_WORD)
             if space < 0 and len(data) - used >= _LONGEST_WORD:
-                where = f"{name}, word {found + len(words) + 1}"
-                raise InputError(
-                    "the word does not end", where=where, expected=f"a space within {_LONGEST_WORD:,} bytes"
-                )
+                where, expected = f"{name}, word {found + len(words) + 1}", f"a space within {_LONGEST_WORD:,} bytes"
+                raise InputError("the word does not end", where=where, expected=expected)
             end = space + 1 + width
             if space < 0 or end > len(data):
                 break
@@ -151,26 +136,20 @@ def _read_binary(blocks: Iterator[bytes], dim: int, size: int, name: str) -> Ite
             used = end
         data = data[used:]
         vectors_RD = np.frombuffer(b"".join(numbers), "<f4").astype(np.float32).reshape(-1, dim)
-        rows = WordRows(words, vectors_RD, [*range(found + 1, found + len(words) + 1)])
+        rows, bad = WordRows(words, vectors_RD, [*range(found + 1, found + len(words) + 1)]).up_to_bad()
+        yield rows
+        if bad is not None:
+            where, shown = f"{name}, word {found + bad + 1}", repr(words[bad][:40].decode(errors="backslashreplace"))
+            hint = "a word with a space in it, or another width than the header says, looks like this too"
+            raise InputError("a number is not finite", where=where, got=shown, hint=hint)
         found += len(words)
-        yield from rows.up_to_bad(partial(_not_finite, rows, name))
         if found == size and data.strip(b"\n"):
             break  # it goes on: the rest need not be held
     if data.strip(b"\n") and found < size:
-        raise InputError(
-            "the file ends in the middle of a word or its numbers",
-            where=f"{name}, word {found + 1}",
-            got=f"{len(data):,} bytes",
-            expected=f"a word, a space and {width:,} bytes",
-            hint=CUT_SHORT,
-        )
+        what, expected = "the file ends in the middle of a word or its numbers", f"a word, a space and {width:,} bytes"
+        where, got = f"{name}, word {found + 1}", f"{len(data):,} bytes"
+        raise InputError(what, where=where, got=got, expected=expected, hint=CUT_SHORT)
     refuse_other_number(found + bool(data.strip(b"\n")), size, f"{name}, word {found + 1}")
-
-
-def _not_finite(rows: WordRows, name: str, row: int) -> InputError:
-    shown = rows.words[row][:40].decode(errors="backslashreplace")
-    hint = "a word with a space in it, or another width than the header says, looks like this too"
-    return InputError("a number is not finite", where=f"{name}, word {rows.places[row]}", got=repr(shown), hint=hint)
 
 
 def folder_files(folder: Path) -> list[Path]:
@@ -181,9 +160,8 @@ def folder_files(folder: Path) -> list[Path]:
     """
     for name in (VECTORS_NPY, WORDS_TXT):
         if not (folder / name).is_file():
-            hint = (
-                f"a folder is read where it holds {VECTORS_NPY}, {WORDS_TXT} and, maybe, {COUNTS_NPY}; or name a file"
-            )
+            files = f"{VECTORS_NPY}, {WORDS_TXT} and, maybe, {COUNTS_NPY}"
+            hint = f"a folder is read where it holds {files}; or name a file"
             raise InputError(f"the folder has no {name}", where=folder, hint=hint)
     return [path for name in (VECTORS_NPY, WORDS_TXT, COUNTS_NPY) if (path := folder / name).is_file()]
 
@@ -217,9 +195,8 @@ class _Array:
             raise InputError("not a .npy file", where=where, got=str(error).splitlines()[0]) from None
         if self._dtype.kind not in kinds or len(self.shape) != axes:
             expected = "words × numbers, float16, float32 or float64" if axes == 2 else "a row of whole numbers"
-            raise InputError(
-                "an array of another kind", where=where, got=f"{self._dtype} {self.shape}", expected=expected
-            )
+            got = f"{self._dtype} {self.shape}"
+            raise InputError("an array of another kind", where=where, got=got, expected=expected)
         if by_column and axes == 2:
             hint = "numpy.save(FILE, numpy.ascontiguousarray(vectors))"
             raise InputError("the array lies column by column, and is read row by row", where=where, hint=hint)
@@ -228,8 +205,8 @@ class _Array:
     def rows(self, n: int) -> NDArray[Any]:
         """The next `n` rows."""
         shape = (n, *self.shape[1:])
-        data = self._file.read(int(np.prod(shape)) * self._dtype.itemsize)
-        if len(data) < int(np.prod(shape)) * self._dtype.itemsize:
+        size = int(np.prod(shape)) * self._dtype.itemsize
+        if len(data := self._file.read(size)) < size:
             what = "the file ends before all the numbers that its header promises"
             raise InputError(what, where=self.where, hint=CUT_SHORT)
         return np.frombuffer(data, self._dtype).reshape(shape)
@@ -253,14 +230,12 @@ def _read_folder(vectors: _Array, words: BinaryIO, counts: _Array | None, where:
             for row in np.flatnonzero(number < 0)[:1]:
                 place = f"{counts.where}, row {first + row}"
                 raise InputError("not a count", where=place, got=values[row], expected="0 to 2**63 - 1")
-        rows = WordRows(found, vectors_RD, [*range(first + 1, first + n + 1)], number)
-        yield from rows.up_to_bad(partial(_not_finite_row, vectors.where, first))
+        rows, bad = WordRows(found, vectors_RD, [*range(first + 1, first + n + 1)], number).up_to_bad()
+        yield rows
+        if bad is not None:
+            raise InputError("a number is not finite", where=f"{vectors.where}, row {first + bad}")
     if words.read(1):
         raise InputError("more words than vectors", where=f"{where}, line {size + 1}", expected=f"{size:,}")
-
-
-def _not_finite_row(where: str, first: int, row: int) -> InputError:
-    return InputError("a number is not finite", where=f"{where}, row {first + row}")
 
 
 class Screen:
@@ -272,7 +247,7 @@ class Screen:
         file: the open file.
         limit: take the first so many words of the file, 0 = all.
         skip_bad_bytes: leave out words that are not UTF-8; otherwise they are an error.
-        name: the file, for errors.
+        name: of the file, for errors.
 
     Attributes:
         kept: words given so far.
@@ -289,7 +264,7 @@ class Screen:
         self.capitals, self.counts_known, self.falls = 0, False, True
         self._file, self._limit, self._skip, self._name = file, limit, skip_bad_bytes, name
         self._seen: set[str] = set()
-        self._least: int | None = None  # the smallest count so far
+        self._last = np.zeros(0, np.int64)  # count that was given
 
     @property
     def keep_case(self) -> bool:
@@ -331,7 +306,11 @@ class Screen:
             kept.append(row)
         self.kept += len(words)
         vectors_KD = rows.vectors if len(kept) == len(rows.words) else rows.vectors[kept]
-        return WordVectors(words, self._counts(rows, kept), vectors_KD)
+        counts = np.zeros(len(kept), np.int64) if rows.counts is None else rows.counts[kept]
+        self.counts_known = self.counts_known or bool(counts.any())
+        line = np.append(self._last, counts)
+        self.falls, self._last = self.falls and not (np.diff(line) > 0).any(), line[-1:]
+        return WordVectors(words, counts, vectors_KD)
 
     def _decoded(self, data: bytes, place: int) -> str | None:
         """The word, or None where it is to be left out."""
@@ -347,14 +326,3 @@ class Screen:
                 raise InputError("the word is not UTF-8", where=where, got=repr(got), hint=hint) from None
             self.bad_bytes += 1
             return None
-
-    def _counts(self, rows: WordRows, kept: list[int]) -> NDArray[np.int64]:
-        if rows.counts is None:
-            return np.zeros(len(kept), np.int64)
-        counts = rows.counts[kept]
-        self.counts_known = self.counts_known or bool(counts.any())
-        line = counts if self._least is None else np.concatenate([[self._least], counts])
-        self.falls = self.falls and not (np.diff(line) > 0).any()
-        if len(counts):
-            self._least = int(line.min())
-        return counts

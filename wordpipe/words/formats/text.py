@@ -5,8 +5,7 @@ stands before them is the word.
 """
 
 import re
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -24,50 +23,36 @@ NUMBER = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 CUT_SHORT = "the file is cut short: fetch or make it again"
 
 _LONGEST = 64 << 20  # bytes of a line; 65,536 numbers in full take 1.6 MB
-_NUMBER = re.compile(NUMBER.encode())
+_is_number = re.compile(NUMBER.encode()).fullmatch
 _NOT_FINITE = re.compile(rb"[+-]?(?:nan|inf|infinity)", re.IGNORECASE)
 _FIELD = re.compile(rb"[^ \t\r]+")
 _GAP = b" \t\r"  # a carriage return is one too: some write it before the line end
 
 
 class WordRows(NamedTuple):
-    """Some words of a file, one after the other, as the file has them.
+    """Some words of a file, one after the other, as the file has them."""
 
-    Attributes:
-        words: R words as bytes, UTF-8 if the file is right.
-        vectors: (R, D) float32, all finite.
-        places: the line, or the number of the word, that each stands at, from 1 on.
-        counts: how often each occurs, int64; None where the file does not say.
-    """
-
-    words: list[bytes]
-    vectors: NDArray[np.float32]
-    places: list[int]
-    counts: NDArray[np.int64] | None = None
+    words: list[bytes]  # R words as bytes, UTF-8 if the file is right
+    vectors: NDArray[np.float32]  # (R, D) float32, all finite
+    places: list[int]  # the line, or the number of the word, that each stands at, from 1 on
+    counts: NDArray[np.int64] | None = None  # how often each occurs, int64; None where the file does not say
 
     def first(self, n: int) -> "WordRows":
         """The first `n`."""
         counts = None if self.counts is None else self.counts[:n]
         return WordRows(self.words[:n], self.vectors[:n], self.places[:n], counts)
 
-    def up_to_bad(self, error: Callable[[int], InputError]) -> Iterator["WordRows"]:
-        """Those before the first that has a number which is not finite; then what `error` says of that row, if asked on."""
-        bad = np.flatnonzero(~np.isfinite(self.vectors).all(axis=1))[:1]
-        yield self.first(int(bad[0])) if len(bad) else self
-        for row in bad:
-            raise error(int(row))
-
-
-def is_number(field: bytes) -> bool:
-    """Whether a field is a decimal number, finite as written."""
-    return _NUMBER.fullmatch(field) is not None
+    def up_to_bad(self) -> tuple["WordRows", int | None]:
+        """Those before the first that has a number which is not finite, and which that is."""
+        bad = np.flatnonzero(~np.isfinite(self.vectors).all(axis=1))
+        return (self.first(int(bad[0])), int(bad[0])) if len(bad) else (self, None)
 
 
 def dim_of_line(line: bytes) -> int:
     """The numbers that a line ends with, leaving at least one field for the word; 0 where there are none."""
     fields = _FIELD.findall(line)
     dim = 0
-    while dim < len(fields) - 1 and is_number(fields[-1 - dim]):
+    while dim < len(fields) - 1 and _is_number(fields[-1 - dim]):
         dim += 1
     return dim
 
@@ -76,26 +61,18 @@ def refuse_other_number(found: int, promised: int, where: str) -> None:
     """Refuse a file with more or fewer words than its header says."""
     if found != promised:
         few = found < promised
-        raise InputError(
-            f"the file {'ends before it holds' if few else 'goes on after'} all the words that its header promises",
-            where=where,
-            got=f"{found:,} words" if few else "more",
-            expected=f"{promised:,} words",
-            hint=CUT_SHORT if few else "--limit reads so many words only",
-        )
+        what = f"the file {'ends before it holds' if few else 'goes on after'} all the words that its header promises"
+        hint = CUT_SHORT if few else "--limit reads so many words only"
+        got = f"{found:,} words" if few else "more"
+        raise InputError(what, where=where, got=got, expected=f"{promised:,} words", hint=hint)
 
 
 def read_text(
     blocks: Iterator[bytes], dim: int, *, size: int | None = None, first_line: int, name: str
 ) -> Iterator[WordRows]:
-    """Read lines of words and numbers, about as many at a time as a block holds.
+    """Read lines of a word and `dim` numbers, about as many at a time as a block holds, from line `first_line` of a file on.
 
-    Args:
-        blocks: the file's bytes, behind the header.
-        dim: numbers per line.
-        size: lines that the header promises; None where there is no header.
-        first_line: the number of the line that the blocks begin with.
-        name: the file, for errors.
+    A header before it promised `size` of them, or there is none.
 
     Raises:
         InputError: a line is malformed (a wrong number of numbers, one that is none or is not finite, no word), or there are
@@ -141,7 +118,7 @@ def _read_lines(lines: list[bytes], dim: int, first_line: int, name: str) -> Ite
             fields = [*_FIELD.finditer(line)]
             last = [field[0] for field in fields[-dim:]]
             # where the word has spaces, its end is no number: "a 0.1" is no word, but a line with a number too many
-            too_many = len(fields) > dim + 1 and (is_number(fields[-dim - 1][0]) or not all(map(is_number, last)))
+            too_many = len(fields) > dim + 1 and (_is_number(fields[-dim - 1][0]) or not all(map(_is_number, last)))
             if len(fields) <= dim or too_many:
                 wrong = place
                 break
@@ -152,13 +129,16 @@ def _read_lines(lines: list[bytes], dim: int, first_line: int, name: str) -> Ite
     vectors_RD = _floats(b"\n".join(numbers).replace(b" ", b"\n"), len(words), dim)
     if vectors_RD is None:  # one is not finite, or is none, or is written in a way that the fast reader does not know
         fields_R = [rest.split(b" ") for rest in numbers]
-        right = next((row for row, some in enumerate(fields_R) if not all(map(is_number, some))), len(words))
+        right = next((row for row, some in enumerate(fields_R) if not all(map(_is_number, some))), len(words))
         if right < len(words):
             words, fields_R, places, wrong = words[:right], fields_R[:right], places[:right], places[right]
         written = [field.removeprefix(b"+").decode() for some in fields_R for field in some]
         vectors_RD = pa.array(written, pa.string()).cast(pa.float32()).to_numpy(zero_copy_only=False).reshape(-1, dim)
     if words or wrong is None:
-        yield from WordRows(words, vectors_RD, places).up_to_bad(partial(_too_large, places, name))
+        rows, bad = WordRows(words, vectors_RD, places).up_to_bad()
+        yield rows
+        if bad is not None:
+            raise InputError("a number is too large for float32", where=f"{name}, line {places[bad]}")
     if wrong is not None:
         raise _malformed(lines[wrong - first_line], dim, f"{name}, line {wrong}")
 
@@ -184,14 +164,10 @@ def _floats(data: bytes, size: int, dim: int) -> NDArray[np.float32] | None:
     return found.reshape(size, dim) if len(found) == size * dim and np.isfinite(found).all() else None
 
 
-def _too_large(places: list[int], name: str, row: int) -> InputError:
-    return InputError("a number is too large for float32", where=f"{name}, line {places[row]}")
-
-
 def _malformed(line: bytes, dim: int, where: str) -> InputError:
     """What is wrong with a line."""
     fields = _FIELD.findall(line)
-    wrong = [field for field in fields[1:][-dim:] if not is_number(field)]
+    wrong = [field for field in fields[1:][-dim:] if not _is_number(field)]
     if len(fields) <= dim or not wrong:
         return InputError("wrong number of numbers", where=where, got=len(fields) - 1, expected=dim)
     shown = wrong[0][:40].decode(errors="backslashreplace")

@@ -8,7 +8,6 @@ without the first line, and has words with spaces. NumPy and TensorBoard's embed
 import io
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -20,7 +19,7 @@ from wordpipe.artifacts.layout import matrix_of
 from wordpipe.errors import InputError
 from wordpipe.words.formats.text import NUMBER
 
-__all__ = ["COUNTS_NPY", "FILES", "FOLDERS", "FOLDER_NAMES", "VECTORS_NPY", "WORDS_TXT", "WordTable", "check_words"]
+__all__ = ["COUNTS_NPY", "FILES", "FOLDERS", "VECTORS_NPY", "WORDS_TXT", "WordTable", "check_words", "written"]
 
 VECTORS_NPY, WORDS_TXT, COUNTS_NPY = "vectors.npy", "words.txt", "counts.npy"
 _VECTORS_TSV, _METADATA_TSV = "vectors.tsv", "metadata.tsv"
@@ -40,19 +39,12 @@ _CANNOT_HOLD = {  # what a word begins with that the format cannot hold
 
 
 class WordTable(NamedTuple):
-    """A table of words that is read several times, a column or two at a time.
+    """A table of words that is read several times, a column or two at a time."""
 
-    Attributes:
-        size: words.
-        dim: numbers per vector.
-        counts_known: whether the counts mean anything.
-        batches: the named columns (word, count, vector) as batches, from the first word on.
-    """
-
-    size: int
-    dim: int
-    counts_known: bool
-    batches: Callable[[Sequence[str]], Iterator[pa.RecordBatch]]
+    size: int  # words
+    dim: int  # numbers per vector
+    counts_known: bool  # whether the counts mean anything
+    batches: Callable[[Sequence[str]], Iterator[pa.RecordBatch]]  # of the named columns, from the first word on
 
 
 def check_words(table: WordTable, form: str) -> None:
@@ -85,11 +77,6 @@ def _chunks(
         yield written(*(batch.column(name) for name in columns))
 
 
-def _file(form: str, table: WordTable) -> Iterator[bytes]:
-    head = None if form == "glove" else f"{table.size} {table.dim}\n".encode()
-    return _chunks(table, ["word", "vector"], _binary_rows if form == "word2vec-binary" else _text_rows, head)
-
-
 def _text_rows(words: pa.Array, vectors: pa.Array) -> bytes:
     """Lines; numbers have the digits that give the same float32 back."""
     return _lines(pc.binary_join_element_wise(words, _joined(vectors, " "), " "))
@@ -100,35 +87,20 @@ def _binary_rows(words: pa.Array, vectors: pa.Array) -> bytes:
     return b"".join(b"%s %s\n" % (word.encode(), vector.tobytes()) for word, vector in rows)
 
 
-def _numpy(table: WordTable) -> Mapping[str, Iterator[bytes]]:
-    """What `open_folder` reads; without counts where they are unknown."""
-
-    def floats(vectors: pa.Array) -> bytes:
-        return matrix_of(vectors).astype("<f4").tobytes()
-
-    def whole(counts: pa.Array) -> bytes:
-        return bytes(counts.to_numpy(zero_copy_only=False).astype("<i8").tobytes())
-
-    files = {
-        VECTORS_NPY: _chunks(table, ["vector"], floats, _npy_header((table.size, table.dim), "<f4")),
-        WORDS_TXT: _chunks(table, ["word"], _lines),
-    }
-    if table.counts_known:
-        files[COUNTS_NPY] = _chunks(table, ["count"], whole, _npy_header((table.size,), "<i8"))
-    return files
+def _tab_rows(vectors: pa.Array) -> bytes:
+    return _lines(_joined(vectors, "\t"))
 
 
-def _projector(table: WordTable) -> Mapping[str, Iterator[bytes]]:
-    """Vectors; and words and counts under their names, or words alone, which it wants without a name above them."""
+def _floats(vectors: pa.Array) -> bytes:
+    return matrix_of(vectors).astype("<f4").tobytes()
 
-    def about(words: pa.Array, counts: pa.Array) -> bytes:
-        return _lines(pc.binary_join_element_wise(words, counts.cast(pa.string()), "\t"))
 
-    metadata = _chunks(table, ["word"], _lines)
-    if table.counts_known:
-        metadata = _chunks(table, ["word", "count"], about, b"word\tcount\n")
-    vectors = _chunks(table, ["vector"], lambda vectors: _lines(_joined(vectors, "\t")))
-    return {_VECTORS_TSV: vectors, _METADATA_TSV: metadata}
+def _whole(counts: pa.Array) -> bytes:
+    return bytes(counts.to_numpy(zero_copy_only=False).astype("<i8").tobytes())
+
+
+def _counted_rows(words: pa.Array, counts: pa.Array) -> bytes:
+    return _lines(pc.binary_join_element_wise(words, counts.cast(pa.string()), "\t"))
 
 
 def _npy_header(shape: tuple[int, ...], dtype: str) -> bytes:
@@ -147,16 +119,32 @@ def _lines(rows: pa.Array) -> bytes:
     return "\n".join([*rows.to_pylist(), ""]).encode()
 
 
-FILES: Mapping[str, Callable[[WordTable], Iterator[bytes]]] = {
-    form: partial(_file, form) for form in ("word2vec-text", "word2vec-binary", "glove")
-}
-"""Format → the chunks of its file."""
+FILES = ("word2vec-text", "word2vec-binary", "glove")
+"""Formats that are a file."""
 
-FOLDERS: Mapping[str, Callable[[WordTable], Mapping[str, Iterator[bytes]]]] = {"numpy": _numpy, "projector": _projector}
-"""Format → the files of its folder, and the chunks of each."""
-
-FOLDER_NAMES: Mapping[str, frozenset[str]] = {
+FOLDERS: Mapping[str, frozenset[str]] = {
     "numpy": frozenset([VECTORS_NPY, WORDS_TXT, COUNTS_NPY]),
     "projector": frozenset([_VECTORS_TSV, _METADATA_TSV]),
 }
 """Format → the names of all files that its folder may have."""
+
+
+def written(table: WordTable, form: str) -> Mapping[str, Iterator[bytes]]:
+    """The files of a format and the chunks of each; where it is one file, under the format's name.
+
+    Counts that are unknown are not written. The projector wants words alone without a name above them.
+    """
+    if form == "numpy":
+        files = {
+            VECTORS_NPY: _chunks(table, ["vector"], _floats, _npy_header((table.size, table.dim), "<f4")),
+            WORDS_TXT: _chunks(table, ["word"], _lines),
+            COUNTS_NPY: _chunks(table, ["count"], _whole, _npy_header((table.size,), "<i8")),
+        }
+        return files if table.counts_known else {name: files[name] for name in (VECTORS_NPY, WORDS_TXT)}
+    if form == "projector":
+        metadata = _chunks(table, ["word"], _lines)
+        if table.counts_known:
+            metadata = _chunks(table, ["word", "count"], _counted_rows, b"word\tcount\n")
+        return {_VECTORS_TSV: _chunks(table, ["vector"], _tab_rows), _METADATA_TSV: metadata}
+    head = None if form == "glove" else f"{table.size} {table.dim}\n".encode()
+    return {form: _chunks(table, ["word", "vector"], _binary_rows if form == "word2vec-binary" else _text_rows, head)}

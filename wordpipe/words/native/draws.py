@@ -9,13 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from wordpipe.compiled import inlined, kernel
+from wordpipe.compiled import inlined, kernel, scrambled
 
 __all__ = ["Noise", "draw_noise", "keep_limits", "key_of", "mixed", "survivors"]
 
 _STEP = np.uint64(0x9E3779B97F4A7C15)
-_FIRST = np.uint64(0xBF58476D1CE4E5B9)
-_SECOND = np.uint64(0x94D049BB133111EB)
 _LOW = np.uint64(0xFFFFFFFF)
 
 
@@ -25,10 +23,7 @@ def mixed(key: np.uint64, counter: int) -> np.uint64:
 
     Source: Steele, Lea, Flood 2014, "Fast Splittable Pseudorandom Number Generators", SplitMix64.
     """
-    bits = key + np.uint64(counter) * _STEP
-    bits = (bits ^ (bits >> np.uint64(30))) * _FIRST
-    bits = (bits ^ (bits >> np.uint64(27))) * _SECOND
-    return bits ^ (bits >> np.uint64(31))
+    return scrambled(key + np.uint64(counter) * _STEP)
 
 
 @kernel
@@ -66,13 +61,6 @@ class Noise:
         others = np.empty(len(weights), dtype=np.int32)
         _fill_cells(share, limits, others)
         return cls(limits, others)
-
-    @property
-    def probabilities(self) -> npt.NDArray[np.float64]:
-        """What the cells draw, (V,), but for the rounding of 32-bit draws: by at most V / 2**32 of each."""
-        low = self.limits.astype(np.float64) / 2**32
-        drawn: npt.NDArray[np.float64] = low + np.bincount(self.others, weights=1 - low, minlength=len(low))
-        return drawn / len(low)
 
 
 @kernel
@@ -114,14 +102,9 @@ def keep_limits(keep_V: npt.NDArray[np.float64]) -> npt.NDArray[np.uint32]:
 
 @kernel
 def survivors(
-    text: npt.NDArray[np.int32],
-    position: int,
-    keep: npt.NDArray[np.uint32],
-    key: np.uint64,
-    rows: npt.NDArray[np.int32],
-    places: npt.NDArray[np.int64],
-    firsts: npt.NDArray[np.bool_],
-) -> int:
+    text: npt.NDArray[np.int32], position: int, keep: npt.NDArray[np.uint32], key: np.uint64,
+    rows: npt.NDArray[np.int32], places: npt.NDArray[np.int64], firsts: npt.NDArray[np.bool_],
+) -> int:  # fmt: skip
     """The words of a piece that are trained in this epoch.
 
     Args:

@@ -13,6 +13,8 @@ from wordpipe.compiled import inlined
 
 __all__ = ["exponential", "gradients"]
 
+Floats = npt.NDArray[np.float32]
+
 _LOG2_E = np.float32(1.4426950408889634)
 _FURTHEST = np.float32(30)  # beyond it the gradient is less than 1e-13
 
@@ -49,13 +51,7 @@ def exponential(x: np.float32) -> np.float32:
 
 @inlined
 def gradients(
-    scores: npt.NDArray[np.float32],
-    n_rows: int,
-    stride: int,
-    n_columns: int,
-    signs: npt.NDArray[np.float32],
-    rates: npt.NDArray[np.float32],
-    likelihoods: npt.NDArray[np.float32],
+    scores: Floats, n_rows: int, stride: int, n_columns: int, signs: Floats, rates: Floats, likelihoods: Floats
 ) -> None:
     """Turn scores into the weights of an update, in place.
 

@@ -36,42 +36,26 @@ Offsets = npt.NDArray[np.int64]
 
 
 class Windows(NamedTuple):
-    """Which words meet.
+    """Which words meet."""
 
-    Attributes:
-        skipgram: or CBOW.
-        size: words looked at on each side.
-        dynamic: each centre draws its own reach from 1 to `size`.
-        keep: for each row, the largest 32-bit draw that survives subsampling.
-        keys: of this epoch's skipping, reaches and noise.
-    """
-
-    skipgram: bool
-    size: int
-    dynamic: bool
-    keep: npt.NDArray[np.uint32]
-    keys: npt.NDArray[np.uint64]
+    skipgram: bool  # or CBOW
+    size: int  # words looked at on each side
+    dynamic: bool  # each centre draws its own reach from 1 to `size`
+    keep: npt.NDArray[np.uint32]  # for each row, the largest 32-bit draw that survives subsampling
+    keys: npt.NDArray[np.uint64]  # of this epoch's skipping, reaches and noise
 
 
 class Objective(NamedTuple):
-    """What is predicted.
+    """What is predicted."""
 
-    Attributes:
-        kind: NEGATIVE, TREE or SOFTMAX.
-        negatives: noise words per window.
-        limits, others: the cells that noise is drawn from, see `draws.Noise`.
-        path_starts, path_nodes, path_signs: the paths of the tree, see `tree.Tree`.
-        most: the most columns that a window can have.
-    """
-
-    kind: int
-    negatives: int
-    limits: npt.NDArray[np.uint32]
-    others: Ints
-    path_starts: Offsets
-    path_nodes: Ints
-    path_signs: Floats
-    most: int
+    kind: int  # NEGATIVE, TREE or SOFTMAX
+    negatives: int  # noise words per window
+    limits: npt.NDArray[np.uint32]  # the cells that noise is drawn from, see `draws.Noise`
+    others: Ints  # the cells that noise is drawn from, see `draws.Noise`
+    path_starts: Offsets  # the paths of the tree, see `tree.Tree`
+    path_nodes: Ints  # the paths of the tree, see `tree.Tree`
+    path_signs: Floats  # the paths of the tree, see `tree.Tree`
+    most: int  # the most columns that a window can have
 
 
 class Rows(NamedTuple):
@@ -286,16 +270,8 @@ def train_piece(  # noqa: C901  (one thought: a window after the other)
             flip, n_chosen = stride - flip, n_next
             if centre + 1 < kept:
                 n_next = _noise_columns(
-                    rows[centre + 1],
-                    places[centre + 1],
-                    keys[2],
-                    negatives,
-                    limits,
-                    others,
-                    stride - flip,
-                    chosen,
-                    counts,
-                )
+                    rows[centre + 1], places[centre + 1], keys[2], negatives, limits, others, stride - flip, chosen, counts
+                )  # fmt: skip
                 for column in range(n_next):
                     output = np.int64(chosen[stride - flip + column])
                     if output >= hot:

@@ -15,22 +15,15 @@ from wordpipe.words.native.vectors import add_difference, add_row, copy_row
 
 __all__ = ["enter", "leave"]
 
-Addresses = npt.NDArray[np.int64]
+Ints = npt.NDArray[np.int32]
+Offsets = npt.NDArray[np.int64]
 
 
 @inlined
 def enter(
-    row: int,
-    slots: npt.NDArray[np.int32],
-    users: npt.NDArray[np.int32],
-    now: int,
-    before: int,
-    inputs: int,
-    dim: int,
-    part_starts: npt.NDArray[np.int64],
-    parts: npt.NDArray[np.int32],
+    row: int, slots: Ints, users: Ints, now: int, before: int, inputs: int, dim: int, part_starts: Offsets, parts: Ints,
     part_vectors: int,
-) -> int:
+) -> int:  # fmt: skip
     """Give a word a slot, or another user of the slot it has; returns the slot.
 
     Args:
@@ -66,17 +59,9 @@ def enter(
 
 @inlined
 def leave(
-    slot: int,
-    slots: npt.NDArray[np.int32],
-    users: npt.NDArray[np.int32],
-    now: int,
-    before: int,
-    inputs: int,
-    dim: int,
-    part_starts: npt.NDArray[np.int64],
-    parts: npt.NDArray[np.int32],
+    slot: int, slots: Ints, users: Ints, now: int, before: int, inputs: int, dim: int, part_starts: Offsets, parts: Ints,
     part_vectors: int,
-) -> None:
+) -> None:  # fmt: skip
     """A position no longer uses its slot; after the last, the change is added to the word's vector, or to all its parts."""
     users[slot] -= 1
     if users[slot]:

@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import NamedTuple, TypeVar
 
@@ -22,7 +22,7 @@ from wordpipe.words.heldout_loss import Probe, keep_probabilities, noise_distrib
 from wordpipe.words.native.draws import Noise, keep_limits, key_of
 from wordpipe.words.native.piece import NEGATIVE, SOFTMAX, TREE, Objective, Rows, Windows, scratch_size, train_piece
 from wordpipe.words.native.tree import Tree
-from wordpipe.words.native.weights import Floats, Weights
+from wordpipe.words.native.weights import Floats, Weights, take_parts_away
 from wordpipe.words.settings import Word2VecPlan
 from wordpipe.words.text import TrainingText
 from wordpipe.words.vocabulary import Vocabulary
@@ -81,49 +81,25 @@ _WHOLE = Parts(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int32), 0)
 _NO_TREE = Tree(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.float32))
 
 
-@dataclass
-class _Position:
-    """How far a training is.
-
-    Attributes:
-        words: words trained, over all epochs.
-        loss: sum of the losses of this epoch's predictions so far, nats.
-        predictions: how many there were.
-    """
-
-    words: int = 0
-    loss: float = 0.0
-    predictions: float = 0.0
-
-
 class NativeTraining:
-    """One training: fresh weights, and the steps that train them.
-
-    Args:
-        text: the training text.
-        vocabulary: its rows and counts.
-        settings: the settings, none of them open.
-        probe: what the held-out loss is measured on, or None for none.
-        parts: n-grams of the words.
+    """One training: fresh weights, and the steps that train them. `probe` is what the held-out loss is measured on.
 
     Attributes:
         threads: threads that train.
         bitwise: True for one thread: the same input then gives the same bytes.
         tree: of hierarchical softmax; empty for the others.
+        progress: words trained over all epochs, and of this epoch's predictions so far the sum of losses in nats and how many
+            there were, as JSON values; set together with `arrays`, before `steps`, to go on from there.
         weights: what is trained; may be filled with others before `steps`.
     """
 
     def __init__(
-        self,
-        text: TrainingText,
-        vocabulary: Vocabulary,
-        settings: Word2VecPlan,
-        probe: Probe | None = None,
-        parts: Parts = _WHOLE,
-    ) -> None:
+        self, text: TrainingText, vocabulary: Vocabulary, settings: Word2VecPlan,
+        probe: Probe | None = None, parts: Parts = _WHOLE,
+    ) -> None:  # fmt: skip
         self.threads = 1 if settings.deterministic else settings.threads or cpu_count()
         self.bitwise = self.threads == 1
-        self._at = _Position()
+        self.progress: dict[str, float] = {"words": 0, "loss": 0.0, "predictions": 0.0}
         self._text, self._settings, self._probe, self._parts = text, settings, probe, parts
         assert len(parts.starts) in (0, len(vocabulary) + 1), "parts of other words"  # kernels check no bounds
         assert parts.numbers.max(initial=-1) < parts.total, "a part that is not there"
@@ -152,22 +128,17 @@ class NativeTraining:
         """The n-grams' vectors (G, D)."""
         return self.weights.ngrams[:, : self._settings.dim]
 
-    @property
-    def progress(self) -> dict[str, float]:
-        """How far the training is, as JSON values; set together with `arrays`, before `steps`, to go on from there."""
-        return asdict(self._at)
-
-    @progress.setter
-    def progress(self, values: Mapping[str, float]) -> None:
-        self._at = _Position(int(values["words"]), float(values["loss"]), float(values["predictions"]))
-
     def arrays(self) -> Mapping[str, Floats]:
         """What training changes, by name, C-contiguous."""
         return self.weights.arrays()
 
     def take_parts_away(self, found: npt.NDArray[np.bool_]) -> None:
         """Take those words' vectors in `inputs` for whole ones, as in `vectors`, and leave the words' own rows there."""
-        self.weights.take_parts_away(found, self._parts.starts, self._parts.numbers)
+        take_parts_away(self.weights.inputs, found, self._parts.starts, self._parts.numbers, self.weights.ngrams)
+
+    @property
+    def _done(self) -> int:
+        return int(self.progress["words"])
 
     @property
     def total(self) -> int:
@@ -184,20 +155,19 @@ class NativeTraining:
             DivergedError: the loss or the vectors are no longer finite.
         """
         start = shown = time.monotonic()
-        while self._at.words < self.total:
-            epoch = self._at.words // self._text.words
+        while self._done < self.total:
+            epoch = self._done // self._text.words
             before = epoch * self._text.words
-            begins = range(self._at.words - before, self._text.words, self._piece)
+            begins = range(self._done - before, self._text.words, self._piece)
             jobs = done_in_order(self._work_of(epoch), begins, self.threads, lambda: flag.signum is None and not due())
             for begin, (loss, predictions) in jobs:
-                self._at.words += min(self._piece, self._text.words - begin)
-                self._at.loss += loss
-                self._at.predictions += predictions
+                more = {"words": min(self._piece, self._text.words - begin), "loss": loss, "predictions": predictions}
+                self.progress = {name: done + more[name] for name, done in self.progress.items()}
                 if time.monotonic() - shown > _SHOW_SECONDS:
                     shown = time.monotonic()
                     yield self._step(start)
             self._refuse_infinite(epoch + 1)
-            if self._at.words == before + self._text.words:
+            if self._done == before + self._text.words:
                 yield from self._epoch_end(start)
             stopping = flag.signum is not None
             yield self._step(start, resting=True)
@@ -206,15 +176,15 @@ class NativeTraining:
 
     def _epoch_end(self, start: float) -> Iterator[Step]:
         """The true mean over the epoch's predictions, then the mean over the held-out sample."""
-        if self._at.predictions:
-            yield self._step(start, loss=self._at.loss / self._at.predictions)
+        if self.progress["predictions"]:
+            yield self._step(start, loss=self.progress["loss"] / self.progress["predictions"])
         if self._probe is not None:
             held_out = self._probe.loss(self.vectors, self.outputs, self.tree)
             yield self._step(start, split=self._probe.split, loss=held_out)
-        self._at.loss = self._at.predictions = 0.0
+        self.progress = self.progress | {"loss": 0.0, "predictions": 0.0}
 
     def _step(self, start: float, split: str = "train", loss: float | None = None, resting: bool = False) -> Step:
-        words = self._at.words
+        words = self._done
         epoch = max(1, -(-words // self._text.words))
         return Step(epoch, words, self.total, split, loss, self._lr(words), time.monotonic() - start, resting)
 
@@ -244,12 +214,9 @@ class NativeTraining:
         return self._settings.lr - (self._settings.lr - self._settings.min_lr) * words / self.total
 
     def _refuse_infinite(self, epoch: int) -> None:
-        if not (np.isfinite(self._at.loss) and self.weights.finite()):
-            raise DivergedError(
-                "the word vectors are no longer finite",
-                where=f"epoch {epoch}",
-                hint=f"lower --lr (it was {self._settings.lr})",
-            )
+        if not (np.isfinite(self.progress["loss"]) and self.weights.finite()):
+            where, hint = f"epoch {epoch}", f"lower --lr (it was {self._settings.lr})"
+            raise DivergedError("the word vectors are no longer finite", where=where, hint=hint)
 
 
 def _objective(settings: Word2VecPlan, vocabulary: Vocabulary, tree: Tree) -> Objective:
@@ -266,11 +233,8 @@ def _objective(settings: Word2VecPlan, vocabulary: Vocabulary, tree: Tree) -> Ob
 def piece_size(words: int, cost: int) -> int:
     """Words of one job: large enough to be worth a start, small enough that several threads share a small text.
 
-    It does not follow the number of threads, so a run can be continued with more of them.
-
-    Args:
-        words: of the text.
-        cost: numbers multiplied for each word; where they are many (softmax) a job has fewer words, to last seconds at most.
+    It does not follow the number of threads, so a run can be continued with more of them. Where many numbers are multiplied
+    for each word (`cost`; softmax) a job has fewer words, to last seconds at most.
     """
     return max(64, min(16_384, max(1_024, words // 16), _MULTIPLIED // max(cost, 1)))
 

@@ -99,12 +99,9 @@ def _measure(parents: npt.NDArray[np.int32], n: int) -> npt.NDArray[np.int64]:
 
 @kernel
 def _write_paths(
-    parents: npt.NDArray[np.int32],
-    signs: npt.NDArray[np.int8],
-    starts: npt.NDArray[np.int64],
-    path_nodes: npt.NDArray[np.int32],
-    path_signs: npt.NDArray[np.float32],
-) -> None:
+    parents: npt.NDArray[np.int32], signs: npt.NDArray[np.int8], starts: npt.NDArray[np.int64],
+    path_nodes: npt.NDArray[np.int32], path_signs: npt.NDArray[np.float32],
+) -> None:  # fmt: skip
     """Follow every word up to the root, filling its path from the end. The last node joined, the root, is row 0."""
     for word in range(len(starts) - 1):
         at = word

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from wordpipe.compiled import kernel
 from wordpipe.words.native.vectors import padded
 
-__all__ = ["Floats", "Weights"]
+__all__ = ["Floats", "Weights", "take_parts_away"]
 
 _BLOCK = 65_536  # rows looked at together
 _INPUTS, _NGRAMS = 0x1217, 0x6261  # separate the initial draws from each other and from every other use of the seed
@@ -19,19 +19,12 @@ Floats = npt.NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """Rows of float32, padded with zeros to a multiple of `vectors.LANES`.
+    """Rows of float32, padded with zeros to a multiple of `vectors.LANES`."""
 
-    Attributes:
-        dim: numbers of a row that mean something, D.
-        inputs: (V, padded D), what predicts.
-        outputs: (V or nodes, padded D), what is predicted.
-        ngrams: (G, padded D), parts of the words.
-    """
-
-    dim: int
-    inputs: Floats
-    outputs: Floats
-    ngrams: Floats
+    dim: int  # numbers of a row that mean something, D
+    inputs: Floats  # (V, padded D), what predicts
+    outputs: Floats  # (V or nodes, padded D), what is predicted
+    ngrams: Floats  # (G, padded D), parts of the words
 
     @classmethod
     def initial(cls, dim: int, n_words: int, n_outputs: int, n_ngrams: int, seed: int) -> "Weights":
@@ -58,12 +51,6 @@ class Weights:
         composed = np.empty((len(self.inputs), self.dim), dtype=np.float32)
         _compose(self.inputs, part_starts, parts, self.ngrams, composed)
         return composed
-
-    def take_parts_away(
-        self, found: npt.NDArray[np.bool_], starts: npt.NDArray[np.int64], parts: npt.NDArray[np.int32]
-    ) -> None:
-        """Turn those words' vectors in `inputs`, which are means with their n-grams, into the words' own rows."""
-        _take_parts_away(self.inputs, found, starts, parts, self.ngrams)
 
     def finite(self) -> bool:
         """Whether every number is one."""
@@ -95,13 +82,11 @@ def _compose(
 
 
 @kernel
-def _take_parts_away(
-    inputs: Floats,
-    found: npt.NDArray[np.bool_],
-    part_starts: npt.NDArray[np.int64],
-    parts: npt.NDArray[np.int32],
+def take_parts_away(
+    inputs: Floats, found: npt.NDArray[np.bool_], part_starts: npt.NDArray[np.int64], parts: npt.NDArray[np.int32],
     ngrams: Floats,
-) -> None:
+) -> None:  # fmt: skip
+    """Turn those words' rows in `inputs`, which are means with their n-grams, into the words' own rows."""
     for row in range(len(inputs)):
         if found[row]:
             inputs[row] *= np.float32(1 + part_starts[row + 1] - part_starts[row])
