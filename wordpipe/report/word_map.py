@@ -45,37 +45,22 @@ _LAYOUTS = {
 
 @dataclass(frozen=True)
 class WordMap:
-    """What a map shows: N words, the commonest first, K neighbours each, G groups.
+    """What a map shows: N words, the commonest first, K neighbours each, G groups."""
 
-    Attributes:
-        title: what the map is of.
-        words: N.
-        counts: N, how often each occurs in the text.
-        ranks: N, each word's place among all words of the table, from 0.
-        places: (N, 2) uint16, to the right and downwards.
-        neighbours: (N, K), the words of the map with the largest cosines, by number, the nearest first.
-        cosines: (N, K).
-        groups: N, the colour of each word, below `COLOURS`.
-        group_names: colour → a few words that stand for the group, the largest group first.
-        dim: numbers per vector.
-        layout: umap or pca.
-        neighbours_kept: share of the K neighbours that are among the K nearest on the map, from 0 to 1.
-        chosen: the number of the word that is chosen when the page opens.
-    """
-
-    title: str
-    words: Sequence[str]
-    counts: npt.NDArray[np.int64]
-    ranks: npt.NDArray[np.int64]
-    places: npt.NDArray[np.uint16]
+    title: str  # what the map is of
+    words: Sequence[str]  # N
+    counts: npt.NDArray[np.int64]  # N, how often each occurs in the text
+    ranks: npt.NDArray[np.int64]  # N, each word's place among all words of the table, from 0
+    places: npt.NDArray[np.uint16]  # (N, 2) uint16, to the right and downwards
+    # (N, K), the words of the map with the largest cosines, by number, the nearest first
     neighbours: npt.NDArray[np.int64]
-    cosines: npt.NDArray[np.float32]
-    groups: npt.NDArray[np.int64]
-    group_names: dict[int, list[str]]
-    dim: int
-    layout: str
-    neighbours_kept: float
-    chosen: int | None = None
+    cosines: npt.NDArray[np.float32]  # (N, K)
+    groups: npt.NDArray[np.int64]  # N, the colour of each word, below `COLOURS`
+    group_names: dict[int, list[str]]  # colour → a few words that stand for the group, the largest group first
+    dim: int  # numbers per vector
+    layout: str  # umap or pca
+    neighbours_kept: float  # share of the K neighbours that are among the K nearest on the map, from 0 to 1
+    chosen: int | None = None  # the number of the word that is chosen when the page opens
 
 
 def survey(

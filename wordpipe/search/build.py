@@ -32,17 +32,11 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The memory that a build will take, from the sizes of its parts.
+    """The memory that a build will take, from the sizes of its parts."""
 
-    Attributes:
-        kind: the kind of index.
-        memory_bytes: the process at its peak.
-        index_bytes: the finished index, in memory and on the disk.
-    """
-
-    kind: str
-    memory_bytes: int
-    index_bytes: int
+    kind: str  # the kind of index
+    memory_bytes: int  # the process at its peak
+    index_bytes: int  # the finished index, in memory and on the disk
 
     @classmethod
     def of_build(cls, kind: Flat, later_bytes: int = 0) -> "Plan":
@@ -88,35 +82,21 @@ def resident_bytes() -> int:
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """A finished index.
+    """A finished index."""
 
-    Attributes:
-        index: the faiss index; its search width is set and travels with it.
-        kind: its kind.
-        chosen: recall, speed and width, measured on queries held out; an exact index finds all.
-        recall_met: whether that reaches the target.
-        exact_queries_per_s: of an exact search over the same vectors; None where an update compared those that came alone.
-        curve: every width tried; empty for an exact index.
-        held_out: whether the queries were no rows of the index when they were asked.
-        queries: how many there were.
-        threads: threads that built it.
-        held: the queries that an update is measured by; None where rows are not withheld.
-        tried: kinds that were built before and missed the target, or were not worth it.
-        plan: what was predicted; None where nothing was, as in an update.
-    """
-
-    index: Any
-    kind: str
-    chosen: Measurement
-    recall_met: bool
+    index: Any  # the faiss index; its search width is set and travels with it
+    kind: str  # its kind
+    chosen: Measurement  # recall, speed and width, measured on queries held out; an exact index finds all
+    recall_met: bool  # whether that reaches the target
+    # of an exact search over the same vectors; None where an update compared those that came alone
     exact_queries_per_s: float | None
-    curve: Sequence[Measurement]
-    held_out: bool
-    queries: int
-    threads: int
-    held: Records | None
-    tried: Sequence[str] = ()
-    plan: Plan | None = None
+    curve: Sequence[Measurement]  # every width tried; empty for an exact index
+    held_out: bool  # whether the queries were no rows of the index when they were asked
+    queries: int  # how many there were
+    threads: int  # threads that built it
+    held: Records | None  # the queries that an update is measured by; None where rows are not withheld
+    tried: Sequence[str] = ()  # kinds that were built before and missed the target, or were not worth it
+    plan: Plan | None = None  # what was predicted; None where nothing was, as in an update
 
     @property
     def bitwise(self) -> bool:

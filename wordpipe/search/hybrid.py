@@ -109,17 +109,11 @@ def weight_by_merit(dense: float, lexical: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """Q queries after a look at their first answers: vectors = kept · query + pulls.
+    """Q queries after a look at their first answers: vectors = kept · query + pulls."""
 
-    Attributes:
-        vectors: (Q, D) float32 of length 1; zero where the query is.
-        kept: (Q, 1) how much of its own vector is in it; 1 where it was not moved.
-        pulls: (Q, D) what its answers brought; zero where it was not moved.
-    """
-
-    vectors: Floats
-    kept: Floats
-    pulls: Floats
+    vectors: Floats  # (Q, D) float32 of length 1; zero where the query is
+    kept: Floats  # (Q, 1) how much of its own vector is in it; 1 where it was not moved
+    pulls: Floats  # (Q, D) what its answers brought; zero where it was not moved
 
 
 def towards_answers(queries_QD: Floats, answers: Sequence[Hits], vectors: VectorsOf, take: int = FEEDBACK) -> Moved:
@@ -157,18 +151,12 @@ def towards_answers(queries_QD: Floats, answers: Sequence[Hits], vectors: Vector
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What was found for one query.
+    """What was found for one query."""
 
-    Attributes:
-        hits: the answer.
-        dense: the candidates by vectors, where they were asked for.
-        lexical: those by words.
-        first: the answers that the query's vector was moved towards before it asked for `dense`; None where it was not.
-    """
-
-    hits: Hits
-    dense: Hits | None = None
-    lexical: Hits | None = None
+    hits: Hits  # the answer
+    dense: Hits | None = None  # the candidates by vectors, where they were asked for
+    lexical: Hits | None = None  # those by words
+    # the answers that the query's vector was moved towards before it asked for `dense`; None where it was not
     first: Hits | None = None
 
 

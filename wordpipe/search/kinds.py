@@ -38,15 +38,10 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Width:
-    """How wide a search looks.
+    """How wide a search looks."""
 
-    Attributes:
-        search: lists looked at (nprobe), or candidates of a graph (efSearch); 0 for an exact index.
-        refine: candidates per answer that are compared by their vectors; 0 where the kind has no such step.
-    """
-
-    search: int = 0
-    refine: int = 0
+    search: int = 0  # lists looked at (nprobe), or candidates of a graph (efSearch); 0 for an exact index
+    refine: int = 0  # candidates per answer that are compared by their vectors; 0 where the kind has no such step
 
 
 class Flat:

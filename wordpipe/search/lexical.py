@@ -39,19 +39,12 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class TermScore:
-    """What one term of a query adds to the score of a text.
+    """What one term of a query adds to the score of a text."""
 
-    Attributes:
-        stem: the term.
-        score: its share; the shares of all terms add up to the score.
-        count: how often it stands in the text.
-        texts: in how many texts it stands.
-    """
-
-    stem: str
-    score: float
-    count: int
-    texts: int
+    stem: str  # the term
+    score: float  # its share; the shares of all terms add up to the score
+    count: int  # how often it stands in the text
+    texts: int  # in how many texts it stands
 
 
 @dataclass(frozen=True)
@@ -60,18 +53,13 @@ class LexicalIndex:
 
     idf = ln(1 + (N - n + 0.5) / (n + 0.5)) for a term in n texts. A term that comes twice in the query counts twice.
 
-    Attributes:
-        settings: with the language that auto came to.
-        terms: the terms.
-        postings: where they stand.
-
     Source: Robertson and Zaragoza 2009, "The Probabilistic Relevance Framework"; as in Lucene from version 8, which leaves
     out the factor k1 + 1, but for its rounding of lengths to one byte.
     """
 
-    settings: LexicalSettings
-    terms: Terms
-    postings: Postings
+    settings: LexicalSettings  # with the language that auto came to
+    terms: Terms  # the terms
+    postings: Postings  # where they stand
 
     @classmethod
     def build(cls, texts: Iterable[str], settings: LexicalSettings) -> "LexicalIndex":

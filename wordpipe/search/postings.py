@@ -18,15 +18,10 @@ _BLOCK = 4_096  # texts whose words are counted at a time
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """V terms in the order of their UTF-8 bytes, each once, as one run of bytes: nothing to unpack when it is opened.
+    """V terms in the order of their UTF-8 bytes, each once, as one run of bytes: nothing to unpack when it is opened."""
 
-    Attributes:
-        letters: uint8, the terms' bytes one after the other.
-        ends: (V,) int64, where each ends.
-    """
-
-    letters: npt.NDArray[np.uint8]
-    ends: npt.NDArray[np.int64]
+    letters: npt.NDArray[np.uint8]  # uint8, the terms' bytes one after the other
+    ends: npt.NDArray[np.int64]  # (V,) int64, where each ends
 
     @classmethod
     def of(cls, encoded: Sequence[bytes]) -> "Terms":
@@ -62,19 +57,13 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class Postings:
-    """P postings of V terms in N texts, those of a term together and in the order of the texts.
+    """P postings of V terms in N texts, those of a term together and in the order of the texts."""
 
-    Attributes:
-        starts: (V + 1,) int64, where the postings of each term begin.
-        rows: (P,) int32, the text.
-        counts: (P,) unsigned, how often the term stands in it; as narrow as the largest count allows.
-        lengths: (N,) int32, terms of each text.
-    """
-
-    starts: npt.NDArray[np.int64]
-    rows: npt.NDArray[np.int32]
+    starts: npt.NDArray[np.int64]  # (V + 1,) int64, where the postings of each term begin
+    rows: npt.NDArray[np.int32]  # (P,) int32, the text
+    # (P,) unsigned, how often the term stands in it; as narrow as the largest count allows
     counts: npt.NDArray[np.unsignedinteger[Any]]
-    lengths: npt.NDArray[np.int32]
+    lengths: npt.NDArray[np.int32]  # (N,) int32, terms of each text
 
     def of(self, term: int) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.unsignedinteger[Any]]]:
         """The texts of a term, and how often it stands in each."""

@@ -55,17 +55,11 @@ Records = npt.NDArray[np.void]
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """One width of search, measured.
+    """One width of search, measured."""
 
-    Attributes:
-        width: how wide.
-        recall_at_10: share of the true ten nearest found.
-        queries_per_s: answered in one batch.
-    """
-
-    width: Width
-    recall_at_10: float
-    queries_per_s: float
+    width: Width  # how wide
+    recall_at_10: float  # share of the true ten nearest found
+    queries_per_s: float  # answered in one batch
 
 
 class ExactNeighbours:

@@ -141,21 +141,14 @@ def lineage_of(source: Artifact) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Earlier:
-    """The index that stands at the output.
+    """The index that stands at the output."""
 
-    Attributes:
-        artifact: open as long as the job.
-        old_rows: for each new row its row there, or -1.
-        kind: of the index.
-        in_place: whether it can be changed; else it is built anew, and only what was found out about its texts is of use.
-        changed: rows that came or went since it was built, these included.
-    """
-
-    artifact: Artifact
-    old_rows: npt.NDArray[np.int64]
-    kind: str
+    artifact: Artifact  # open as long as the job
+    old_rows: npt.NDArray[np.int64]  # for each new row its row there, or -1
+    kind: str  # of the index
+    # whether it can be changed; else it is built anew, and only what was found out about its texts is of use
     in_place: bool = False
-    changed: int = 0
+    changed: int = 0  # rows that came or went since it was built, these included
 
     @property
     def old_count(self) -> int:

@@ -35,14 +35,10 @@ Floats = npt.NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """How one query is asked.
+    """How one query is asked."""
 
-    Attributes:
-        way: by vectors, by words, or by both.
-        by_words: its words that have no vector but stand in the texts: what made it another way than it would have been.
-    """
-
-    way: Way
+    way: Way  # by vectors, by words, or by both
+    # its words that have no vector but stand in the texts: what made it another way than it would have been
     by_words: tuple[str, ...] = ()
 
 

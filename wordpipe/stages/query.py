@@ -17,26 +17,18 @@ Mode = Literal["auto", "dense", "lexical", "hybrid"]
 
 @dataclass(frozen=True)
 class Ask:
-    """How an index is asked.
+    """How an index is asked."""
 
-    Attributes:
-        mode: by vectors, by words (BM25), or by both; auto: what was measured to find best when the index was built.
-        weight: share of the vectors in a hybrid score, 0 to 1; None for the one that was measured.
-        feedback: first hybrid answers that a query's vector is moved towards before it asks once more; 0: it asks once. None
-            for the number that was found best.
-        where: a condition on the index's columns, an SQL expression.
-        per_document: of every document its best row alone.
-        min_score: leave out answers below it: a cosine, a BM25 score or a share, as the mode has it.
-        explain: say of every answer which words carried its score.
-    """
-
+    # by vectors, by words (BM25), or by both; auto: what was measured to find best when the index was built
     mode: Mode = "auto"
-    weight: float | None = None
+    weight: float | None = None  # share of the vectors in a hybrid score, 0 to 1; None for the one that was measured
+    # first hybrid answers that a query's vector is moved towards before it asks once more; 0: it asks once. None for
+    # the number that was found best.
     feedback: int | None = None
-    where: str | None = None
-    per_document: bool = False
-    min_score: float | None = None
-    explain: bool = False
+    where: str | None = None  # a condition on the index's columns, an SQL expression
+    per_document: bool = False  # of every document its best row alone
+    min_score: float | None = None  # leave out answers below it: a cosine, a BM25 score or a share, as the mode has it
+    explain: bool = False  # say of every answer which words carried its score
 
     def __post_init__(self) -> None:
         if self.weight is not None and not 0 <= self.weight <= 1:
@@ -62,23 +54,17 @@ class Ask:
 
 @dataclass(frozen=True)
 class Answers:
-    """The answer to one query.
+    """The answer to one query."""
 
-    Attributes:
-        query: the query.
-        hits: the best first: rank, score and the row's columns (id, text or word, source, line, …).
-        unknown: words that have no vector, with words spelled like them where the encoder is a table of words.
-        guessed: words that are not in the table, whose vectors were guessed from their letters (character n-grams).
-        by_words: those of the unknown that stand in the texts: the query was asked by words too, or alone.
-        way: how an index was asked; None of words.
-    """
-
-    query: str
-    hits: list[dict[str, Any]]
+    query: str  # the query
+    hits: list[dict[str, Any]]  # the best first: rank, score and the row's columns (id, text or word, source, line, …)
+    # words that have no vector, with words spelled like them where the encoder is a table of words
     unknown: dict[str, list[str]] = field(default_factory=dict)
+    # words that are not in the table, whose vectors were guessed from their letters (character n-grams)
     guessed: list[str] = field(default_factory=list)
+    # those of the unknown that stand in the texts: the query was asked by words too, or alone
     by_words: list[str] = field(default_factory=list)
-    way: Way | None = None
+    way: Way | None = None  # how an index was asked; None of words
 
 
 class Opened:
