@@ -4,16 +4,8 @@ import re
 import sys
 
 __all__ = [
-    "counted",
-    "first_clause",
-    "human_bytes",
-    "human_count",
-    "human_seconds",
-    "noun",
-    "one_line",
-    "safe_text",
-    "say",
-]
+    "counted", "first_clause", "human_bytes", "human_count", "human_seconds", "noun", "one_line", "safe_text", "say",
+]  # fmt: skip
 
 # C0 controls but tab and newline, DEL, C1, bidirectional controls, line and paragraph separators
 _UNSAFE = re.compile(

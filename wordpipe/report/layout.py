@@ -15,18 +15,9 @@ from wordpipe.errors import ConfigError
 from wordpipe.metrics.vectors import SCORES_AT_ONCE, largest_columns
 
 __all__ = [
-    "GRID",
-    "INSTALL_UMAP",
-    "close_gaps",
-    "colour_order",
-    "group_by_direction",
-    "group_names",
-    "has_umap",
-    "nearest_on_plane",
-    "on_grid",
-    "pca_layout",
-    "umap_layout",
-]
+    "GRID", "INSTALL_UMAP", "close_gaps", "colour_order", "group_by_direction", "group_names", "has_umap",
+    "nearest_on_plane", "on_grid", "pca_layout", "umap_layout",
+]  # fmt: skip
 
 GRID = 65_535  # the largest coordinate of a place: what two bytes hold
 INSTALL_UMAP = 'pip install "umap-learn>=0.5.9"'

@@ -3,10 +3,10 @@
 The command line, the pipeline and the Python functions are all drawn from this table.
 """
 
+import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from wordpipe.artifacts.manifest import InputEntry
@@ -29,8 +29,7 @@ class Argument:
 
     def load_entry(self) -> "Callable[[str], InputEntry]":
         """The function that says what a manifest records of such a file."""
-        function: Callable[[str], InputEntry] = _load(self.entry)
-        return function
+        return pkgutil.resolve_name(self.entry)  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True)
@@ -48,129 +47,74 @@ class Verb:
 
     def load(self) -> "Callable[..., Made]":
         """The function that does the work."""
-        function: Callable[..., Made] = _load(self.function)
-        return function
+        return pkgutil.resolve_name(self.function)  # type: ignore[no-any-return]
 
     def load_settings(self) -> "type[Settings]":
         """The class of its settings; imports nothing heavy."""
-        cls: type[Settings] = _load(self.settings)
-        return cls
+        return pkgutil.resolve_name(self.settings)  # type: ignore[no-any-return]
 
 
-_SOURCES = Argument(
-    "SOURCE",
-    (),
-    "files, folders, globs, - for stdin, or python:PACKAGE for the docstrings of an installed package",
-    sources=True,
-    many=True,
-)
+_TEXT = "files, folders, globs, - for stdin, or python:PACKAGE for the docstrings of an installed package"
+_SOURCES = Argument("SOURCE", (), _TEXT, sources=True, many=True)
 _CORPUS = Argument("CORPUS", ("corpus",), "a corpus artifact, or any source of text", sources=True, many=True)
 _TOKENS = Argument("TOKENS", ("tokens",), "a tokens artifact")
-_VECTORS = Argument(
-    "FILE",
-    (),
-    "a file of word vectors, also .gz .bz2 .xz .zst, or a folder with vectors.npy and words.txt",
-    entry="wordpipe.stages.import_words:vectors_entry",
-)
+_FILE = "a file of word vectors, also .gz .bz2 .xz .zst, or a folder with vectors.npy and words.txt"
+_VECTORS = Argument("FILE", (), _FILE, entry="wordpipe.stages.import_words:vectors_entry")
 _ENCODER = Argument("MODEL|WORDS", ("model", "words"), "a model (of train contrastive, mlm or clm) or a words artifact")
+_UNITS = Argument("SENTENCES|WORDS", ("sentences", "words"), "a sentences or words artifact")
 
 VERBS: dict[str, Verb] = {
-    verb.name: verb
-    for verb in (
+    verb.name: verb for verb in (
         Verb(
-            name="ingest",
-            makes="corpus",
-            summary="Read text files into a corpus of documents and sentences.",
-            arguments=(_SOURCES,),
-            function="wordpipe.stages.ingest:ingest",
-            settings="wordpipe.corpus.settings:IngestSettings",
-            example="wordpipe ingest data/sample -o run/corpus",
-            next="wordpipe tokenize {output} -o {parent}/tokens",
+            "ingest", "corpus", "Read text files into a corpus of documents and sentences.",
+            (_SOURCES,), "wordpipe.stages.ingest:ingest", "wordpipe.corpus.settings:IngestSettings",
+            "wordpipe ingest data/sample -o run/corpus", "wordpipe tokenize {output} -o {parent}/tokens",
         ),
         Verb(
-            name="import",
-            makes="words",
-            summary="Read word vectors of another program; word2vec, fastText, GloVe, NumPy.",
-            arguments=(_VECTORS,),
-            function="wordpipe.stages.import_words:import_words",
-            settings="wordpipe.words.formats.settings:ImportSettings",
-            example="wordpipe import glove.6B.100d.txt -o run/words",
-            next="wordpipe query {output} WORD",
+            "import", "words", "Read word vectors of another program; word2vec, fastText, GloVe, NumPy.",
+            (_VECTORS,), "wordpipe.stages.import_words:import_words", "wordpipe.words.formats.settings:ImportSettings",
+            "wordpipe import glove.6B.100d.txt -o run/words", "wordpipe query {output} WORD",
         ),
         Verb(
-            name="tokenize",
-            makes="tokens",
-            summary="Train a tokenizer on a corpus and turn the corpus into token ids.",
-            arguments=(_CORPUS,),
-            function="wordpipe.stages.tokenize:tokenize",
-            settings="wordpipe.tokens.settings:TokenizeSettings",
-            example="wordpipe tokenize run/corpus -o run/tokens --algorithm bpe --vocab-size 8000",
-            next="wordpipe train word2vec {output} -o {parent}/words",
+            "tokenize", "tokens", "Train a tokenizer on a corpus and turn the corpus into token ids.",
+            (_CORPUS,), "wordpipe.stages.tokenize:tokenize", "wordpipe.tokens.settings:TokenizeSettings",
+            "wordpipe tokenize run/corpus -o run/tokens --algorithm bpe --vocab-size 8000",
+            "wordpipe train word2vec {output} -o {parent}/words",
         ),
         Verb(
-            name="train word2vec",
-            makes="words",
-            summary="Train word vectors; skip-gram or CBOW with negative sampling.",
-            arguments=(_TOKENS,),
-            function="wordpipe.stages.word2vec:train_word2vec",
-            settings="wordpipe.words.settings:Word2VecSettings",
-            example="wordpipe train word2vec run/tokens -o run/words --architecture skipgram --dim 100",
-            next="wordpipe query {output} WORD",
+            "train word2vec", "words", "Train word vectors; skip-gram or CBOW with negative sampling.",
+            (_TOKENS,), "wordpipe.stages.word2vec:train_word2vec", "wordpipe.words.settings:Word2VecSettings",
+            "wordpipe train word2vec run/tokens -o run/words --architecture skipgram --dim 100",
+            "wordpipe query {output} WORD",
         ),
         Verb(
-            name="train mlm",
-            makes="model",
-            summary="Train a bidirectional transformer by masked language modelling.",
-            arguments=(_TOKENS,),
-            function="wordpipe.stages.pretrain:train_mlm",
-            settings="wordpipe.training.settings:MaskedSettings",
-            example="wordpipe train mlm run/tokens -o run/model --preset tiny --steps 200",
-            next="wordpipe embed {output} CORPUS -o {parent}/sentences",
+            "train mlm", "model", "Train a bidirectional transformer by masked language modelling.",
+            (_TOKENS,), "wordpipe.stages.pretrain:train_mlm", "wordpipe.training.settings:MaskedSettings",
+            "wordpipe train mlm run/tokens -o run/model --preset tiny --steps 200",
+            "wordpipe embed {output} CORPUS -o {parent}/sentences",
         ),
         Verb(
-            name="train clm",
-            makes="model",
-            summary="Train a causal transformer by next-token prediction.",
-            arguments=(_TOKENS,),
-            function="wordpipe.stages.pretrain:train_clm",
-            settings="wordpipe.training.settings:CausalSettings",
-            example="wordpipe train clm run/tokens -o run/clm --preset tiny --steps 200",
-            next='wordpipe generate {output} "The"',
+            "train clm", "model", "Train a causal transformer by next-token prediction.",
+            (_TOKENS,), "wordpipe.stages.pretrain:train_clm", "wordpipe.training.settings:CausalSettings",
+            "wordpipe train clm run/tokens -o run/clm --preset tiny --steps 200", 'wordpipe generate {output} "The"',
         ),
         Verb(
-            name="train contrastive",
-            makes="model",
-            summary="Train an encoder of texts without labels; what belongs together comes near.",
-            arguments=(_TOKENS,),
-            function="wordpipe.stages.contrast:train_contrastive",
-            settings="wordpipe.training.contrast.encoder_settings:ContrastiveSettings",
-            example="wordpipe train contrastive run/tokens -o run/encoder --words run/words",
-            next="wordpipe embed {output} CORPUS -o {parent}/sentences",
+            "train contrastive", "model", "Train an encoder of texts without labels; what belongs together comes near.",
+            (_TOKENS,), "wordpipe.stages.contrast:train_contrastive",
+            "wordpipe.training.contrast.encoder_settings:ContrastiveSettings",
+            "wordpipe train contrastive run/tokens -o run/encoder --words run/words",
+            "wordpipe embed {output} CORPUS -o {parent}/sentences",
         ),
         Verb(
-            name="embed",
-            makes="sentences",
-            summary="Turn texts into unit vectors; by an encoder of texts, a model or word vectors.",
-            arguments=(_ENCODER, _CORPUS),
-            function="wordpipe.stages.embed:embed",
-            settings="wordpipe.sentences.settings:EmbedSettings",
-            example="wordpipe embed run/model run/corpus -o run/sentences --unit sentence",
-            next="wordpipe index {output} -o {parent}/index",
+            "embed", "sentences", "Turn texts into unit vectors; by an encoder of texts, a model or word vectors.",
+            (_ENCODER, _CORPUS), "wordpipe.stages.embed:embed", "wordpipe.sentences.settings:EmbedSettings",
+            "wordpipe embed run/model run/corpus -o run/sentences --unit sentence",
+            "wordpipe index {output} -o {parent}/index",
         ),
         Verb(
-            name="index",
-            makes="index",
-            summary="Build a FAISS index over sentences or words.",
-            arguments=(Argument("SENTENCES|WORDS", ("sentences", "words"), "a sentences or words artifact"),),
-            function="wordpipe.stages.index:index",
-            settings="wordpipe.search.settings:IndexSettings",
-            example="wordpipe index run/sentences -o run/index --type auto",
-            next='wordpipe query {output} "your question"',
+            "index", "index", "Build a FAISS index over sentences or words.",
+            (_UNITS,), "wordpipe.stages.index:index", "wordpipe.search.settings:IndexSettings",
+            "wordpipe index run/sentences -o run/index --type auto", 'wordpipe query {output} "your question"',
         ),
     )
-}
-
-
-def _load(where: str) -> Any:
-    module, _, name = where.partition(":")
-    return getattr(import_module(module), name)
+}  # fmt: skip
