@@ -7,6 +7,7 @@ line by line, and no option that is marked `expert`.
 import inspect
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import click
@@ -15,9 +16,10 @@ from wordpipe.cli.completion import complete_by_metavar
 from wordpipe.cli.output import counted, first_clause
 from wordpipe.removed import why_no_option, why_no_value
 
-__all__ = ["COMMON", "ExampleCommand", "Option", "help_page"]
+__all__ = ["COMMON", "PATH", "ExampleCommand", "Option", "help_page"]
 
 COMMON = "Common options"
+PATH = click.Path(path_type=Path)
 _LEAST = 3  # options under a heading of the short page
 _ALL = "wordpipe.help_all"  # key in a context's meta: everything is shown
 _NOTE = re.compile(r"  \[(required|on|off|default: [^];:]+)")  # what help says behind a text

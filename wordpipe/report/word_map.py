@@ -18,16 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wordpipe.metrics.vectors import kept_shares, nearest_rows, unit_rows
-from wordpipe.report.layout import (
-    close_gaps,
-    colour_order,
-    group_by_direction,
-    group_names,
-    nearest_on_plane,
-    on_grid,
-    pca_layout,
-    umap_layout,
-)
+from wordpipe.report import layout as plane
 
 __all__ = ["COLOURS", "WordMap", "survey", "word_map_page"]
 
@@ -75,18 +66,10 @@ def survey(
     chosen: int | None = None,
     tell: Callable[[str, int], None] = lambda phase, done: None,
 ) -> WordMap:
-    """The map of N words, the commonest first.
+    """The map of N words, at least 3, given as `WordMap` has them, with their vectors, finite and not zero.
 
-    Args:
-        words: N of at least 3.
-        counts: how often each occurs.
-        ranks: the place of each among all words of the table, from 0.
-        vectors_ND: their vectors, finite and not zero.
-        title: what the map is of.
-        layout: umap or pca.
-        n_groups: colours, at most `COLOURS`; fewer where there would be less than 20 words to each.
-        chosen: the number of the word that is chosen when the page opens.
-        tell: called with what is being done, and for how many words it is done.
+    There are at most `n_groups` and `COLOURS` colours, fewer where there would be less than 20 words to each. `tell` is called
+    with what is being done, and for how many words it is done.
 
     Raises:
         ConfigError: umap-learn is not installed.
@@ -96,28 +79,21 @@ def survey(
     rows, cosines = nearest_rows(unit, k, lambda done: tell("neighbours", done))
     neighbours = rows.astype(np.int64)
     tell(f"layout by {layout}", 0)
-    places = on_grid(pca_layout(unit) if layout == "pca" else close_gaps(umap_layout(unit, neighbours, cosines)))
-    groups = group_by_direction(unit, max(1, min(n_groups, len(words) // _WORDS_PER_GROUP)))
-    colours = colour_order(places, groups, COLOURS)
+    by_pca = layout == "pca"
+    found = plane.pca_layout(unit) if by_pca else plane.close_gaps(plane.umap_layout(unit, neighbours, cosines))
+    places = plane.on_grid(found)
+    groups = plane.group_by_direction(unit, max(1, min(n_groups, len(words) // _WORDS_PER_GROUP)))
+    colours = plane.colour_order(places, groups, COLOURS)
     # the share of neighbours kept is measured over all words, or over 5000 spread evenly over the ranks
     measured = np.unique(np.linspace(0, len(words) - 1, min(len(words), _MEASURED_WORDS)).astype(np.int64))
     neighbours, cosines = neighbours[:, :_SHOWN_NEIGHBOURS], cosines[:, :_SHOWN_NEIGHBOURS]
-    near = nearest_on_plane(places, measured, neighbours.shape[1])
+    near = plane.nearest_on_plane(places, measured, neighbours.shape[1])
+    names = dict(zip(colours.tolist(), plane.group_names(words, unit, groups), strict=True))
+    kept = float(kept_shares(neighbours[measured], near).mean())
     return WordMap(
-        title=title,
-        words=words,
-        counts=counts,
-        ranks=ranks,
-        places=places,
-        neighbours=neighbours,
-        cosines=cosines,
-        groups=colours[groups],
-        group_names=dict(zip(colours.tolist(), group_names(words, unit, groups), strict=True)),
-        dim=vectors_ND.shape[1],
-        layout=layout,
-        neighbours_kept=float(kept_shares(neighbours[measured], near).mean()),
-        chosen=chosen,
-    )
+        title, words, counts, ranks, places, neighbours, cosines, colours[groups], names, vectors_ND.shape[1], layout, kept,
+        chosen,
+    )  # fmt: skip
 
 
 def word_map_page(shown: WordMap) -> bytes:
@@ -132,7 +108,7 @@ def word_map_page(shown: WordMap) -> bytes:
     fills = {
         "policy": policy,
         "title": escape(shown.title),
-        "figures": escape(_figures(shown)),
+        "figures": escape(f"{shown.dim} dimensions, laid out by {shown.layout.upper()}"),
         "meaning": escape(_meaning(shown)),
         "style": style,
         "data": json_for_script(_data(shown)),
@@ -169,12 +145,7 @@ def _data(shown: WordMap) -> dict[str, Any]:
 
 
 def _base64(array: npt.NDArray[Any], dtype: str) -> str:
-    """Base64 of the numbers, row by row."""
     return b64encode(np.ascontiguousarray(array, dtype=dtype).tobytes()).decode()
-
-
-def _figures(shown: WordMap) -> str:
-    return f"{shown.dim} dimensions, laid out by {shown.layout.upper()}"
 
 
 def _meaning(shown: WordMap) -> str:

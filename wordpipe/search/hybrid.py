@@ -120,9 +120,8 @@ def towards_answers(queries_QD: Floats, answers: Sequence[Hits], vectors: Vector
 
     Source: Rocchio 1971, "Relevance feedback in information retrieval", with both weights 1 and nothing to move away from.
     """
-    first = [
-        hits.rows[:take] if vector.any() else hits.rows[:0] for vector, hits in zip(queries_QD, answers, strict=True)
-    ]
+    takes = np.where(queries_QD.any(axis=1), take, 0).tolist()
+    first = [hits.rows[:most] for most, hits in zip(takes, answers, strict=True)]
     sums_QD = np.zeros_like(queries_QD)
     if len(rows := np.unique(np.concatenate([np.zeros(0, np.int64), *first]))):
         vectors_RD = vectors(rows)

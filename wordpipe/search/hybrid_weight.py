@@ -22,10 +22,7 @@ __all__ = ["ENOUGH", "LEAST", "UNMEASURED", "MeasuredMix", "PseudoQueries", "Spa
 UNMEASURED = 0.3
 """The dense share that lost least where it cannot be measured: vectors of a small corpus are the weaker half."""
 
-_LEAST_SHARE, _MOST_SHARE = (
-    0.05,
-    0.8,
-)  # of the dense share: neither side is left out on the word of a few hundred queries
+_LEAST_SHARE, _MOST_SHARE = 0.05, 0.8  # dense: neither side is left out on the word of a few hundred queries
 _MOST_OF_TRAINED = 0.5
 """Of vectors that were trained on pairs, most likely out of these very texts: they find their own titles and spans better than
 what people ask. On Cranfield they had nDCG@10 of 65 for titles and 51 for the queries of people."""

@@ -45,25 +45,16 @@ class Width:
 
 
 class Flat:
-    """An index of nothing but vectors: exact, so nothing is withheld.
+    """An index of nothing but `n` vectors of width `dim`: exact, so nothing is withheld."""
 
-    Args:
-        n: vectors that it will hold.
-        dim: their width.
-        settings: the settings.
-
-    Attributes:
-        index: the faiss index.
-        name: of the kind, as in the settings.
-        withholds: whether the rows withheld are really left out until `close`; else they are in from the beginning.
-    """
-
-    name = "flat"
-    withholds = False
+    name = "flat"  # of the kind, as in the settings
+    withholds = (
+        False  # whether the rows withheld are really left out until `close`; else they are in from the beginning
+    )
 
     def __init__(self, n: int, dim: int, settings: IndexSettings) -> None:
         self.n, self.dim, self.settings = n, dim, settings
-        self.index: Any = self._made()
+        self.index: Any = self._made()  # the faiss index
 
     def _made(self) -> Any:
         return faiss.IndexFlatIP(self.dim)

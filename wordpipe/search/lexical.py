@@ -158,9 +158,8 @@ class LexicalIndex:
             letters, ends, starts, rows, counts, lengths = (_array(read(f"{name}.npy")) for name in _ARRAYS)
         except (ValueError, KeyError, TypeError, EOFError) as error:
             raise ArtifactError("not a readable lexical index", where=ABOUT_FILE, got=error, hint=_HINT) from None
-        if not (
-            len(starts) == len(ends) + 1 and len(rows) == len(counts) == starts[-1] and len(letters) == ends[-1:].sum()
-        ):
+        fits = len(starts) == len(ends) + 1 and len(rows) == len(counts) == starts[-1]
+        if not fits or len(letters) != ends[-1:].sum():
             raise ArtifactError("the files of the lexical index do not belong together", where=ABOUT_FILE, hint=_HINT)
         return cls(settings, Terms(letters, ends), Postings(starts, rows, counts, lengths))
 

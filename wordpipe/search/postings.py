@@ -118,10 +118,8 @@ class TermCounter:
         stems = sorted((stem.encode("utf-8", "replace"), number) for stem, number in self._numbers.stems.items())
         rank_V = np.empty(len(stems), dtype=np.int32)
         rank_V[[number for _, number in stems]] = np.arange(len(stems), dtype=np.int32)
-        rows, numbers, counts = (
-            np.concatenate([block[part] for block in self._blocks] or [np.zeros(0, dtype=np.int32)])
-            for part in range(3)
-        )
+        none = [(np.zeros(0, dtype=np.int32),) * 3]
+        rows, numbers, counts = (np.concatenate(parts) for parts in zip(*(self._blocks or none), strict=True))
         self._blocks.clear()
         lengths = np.concatenate(self._lengths or [np.zeros(0, dtype=np.int32)])
         return Terms.of([stem for stem, _ in stems]), by_term(rows, rank_V[numbers], counts, lengths, len(stems))
@@ -150,15 +148,7 @@ def by_term(
     lengths: npt.NDArray[np.int32],
     n_terms: int,
 ) -> Postings:
-    """Postings in any order, (P,) each, as `Postings` keeps them.
-
-    Args:
-        rows: the text of each.
-        terms: its term, below `n_terms`.
-        counts: how often.
-        lengths: (N,) terms per text.
-        n_terms: V.
-    """
+    """Postings in any order, (P,) each, as `Postings` keeps them: of each its text, its term below `n_terms`, how often."""
     order = np.argsort(terms.astype(np.int64) << 32 | rows)
     starts = np.concatenate([[0], np.cumsum(np.bincount(terms, minlength=n_terms))]).astype(np.int64)
     narrow = np.min_scalar_type(int(counts.max(initial=0)))

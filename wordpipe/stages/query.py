@@ -3,7 +3,6 @@
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from types import TracebackType
 from typing import Any, Literal, Self
 
 from wordpipe.artifacts.reader import Artifact
@@ -32,19 +31,15 @@ class Ask:
 
     def __post_init__(self) -> None:
         if self.weight is not None and not 0 <= self.weight <= 1:
-            raise ConfigError(
-                "not a share", where="weight", got=self.weight, expected="0 (words alone) to 1 (vectors alone)"
-            )
-        if self.weight is not None and self.mode not in ("auto", "hybrid"):
-            raise ConfigError(
-                "a weight mixes both ways of asking", where="weight", got=f"mode {self.mode}", expected="hybrid"
-            )
+            expected = "0 (words alone) to 1 (vectors alone)"
+            raise ConfigError("not a share", where="weight", got=self.weight, expected=expected)
+        alone = f"mode {self.mode}" if self.mode not in ("auto", "hybrid") else None
+        if alone and self.weight is not None:
+            raise ConfigError("a weight mixes both ways of asking", where="weight", got=alone, expected="hybrid")
         if self.feedback is not None and self.feedback < 0:
             raise ConfigError("no such number of answers", where="feedback", got=self.feedback, expected="0 or more")
-        if self.feedback and self.mode not in ("auto", "hybrid"):
-            raise ConfigError(
-                "only a hybrid search is asked again", where="feedback", got=f"mode {self.mode}", expected="hybrid"
-            )
+        if alone and self.feedback:
+            raise ConfigError("only a hybrid search is asked again", where="feedback", got=alone, expected="hybrid")
 
     @property
     def is_mixed(self) -> bool:
@@ -68,11 +63,7 @@ class Answers:
 
 
 class Opened:
-    """What all that can be asked shares: an open artifact, and a query of one text.
-
-    Attributes:
-        artifact: what was opened.
-    """
+    """What all that can be asked shares: an open artifact, and a query of one text."""
 
     def __init__(self, artifact: Artifact) -> None:
         self.artifact = artifact
@@ -80,9 +71,7 @@ class Opened:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -112,11 +101,7 @@ class Opened:
         return InputError("nothing was found", hint="ask with other words; wordpipe show lists what the artifact holds")
 
     def check(self, ask: Ask) -> None:
-        """Refuse what cannot be asked, before any query comes.
-
-        Raises:
-            ConfigError, ArtifactError: names it.
-        """
+        """Refuse what cannot be asked, before any query comes. Raises ConfigError, ArtifactError: names it."""
         raise NotImplementedError
 
 
