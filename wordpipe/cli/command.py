@@ -26,21 +26,15 @@ _NOTE = re.compile(r"  \[(required|on|off|default: [^];:]+)")  # what help says 
 
 
 class Option(click.Option):
-    """An option that knows its place in help.
-
-    Attributes:
-        section: the heading; empty: with the command's own options.
-        expert: only `--help-all` shows it.
-        text: what it says without bounds and default.
-    """
+    """An option that knows its place in help."""
 
     def __init__(
         self, *args: Any, section: str = "", expert: bool = False, text: str | None = None, **attrs: Any
     ) -> None:
         super().__init__(*args, **attrs)
-        self.section = section
-        self.expert = expert
-        self.text = text
+        self.section = section  # the heading; empty: with the command's own options
+        self.expert = expert  # only `--help-all` shows it
+        self.text = text  # what it says without bounds and default
 
 
 class ExampleCommand(click.Command):
@@ -55,15 +49,9 @@ class ExampleCommand(click.Command):
     """
 
     def __init__(
-        self,
-        *args: Any,
-        example: str = "",
-        json: str = "",
-        quiet: str = "",
-        verify: str = "",
-        no_option: Mapping[str, str] | None = None,
-        **attrs: Any,
-    ) -> None:
+        self, *args: Any, example: str = "", json: str = "", quiet: str = "", verify: str = "",
+        no_option: Mapping[str, str] | None = None, **attrs: Any,
+    ) -> None:  # fmt: skip
         super().__init__(*args, **attrs)
         self.example = example
         self.no_option = no_option or {}
@@ -140,10 +128,9 @@ class ExampleCommand(click.Command):
                 left_out += param is not _HELP_ALL
         common = sections.pop(COMMON)
         if not in_full:  # a heading for one or two is not worth its lines
-            for heading in [
-                heading for heading, rows in sections.items() if len(rows) < _LEAST and heading != "Options"
-            ]:
-                sections["Options"] += sections.pop(heading)
+            for heading in [*sections]:
+                if len(sections[heading]) < _LEAST and heading != "Options":
+                    sections["Options"] += sections.pop(heading)
         sections[COMMON] = common
         col_max = 30 if in_full else max(30, formatter.width // 2 - 9)
         width = min(col_max, max(len(name) for rows in sections.values() for name, _ in rows))
