@@ -43,7 +43,7 @@ def pca_layout(vectors_ND: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
     _, directions = np.linalg.eigh(centred.T @ centred)  # by rising variance
     axes_D2 = directions[:, ::-1][:, :2]
     largest = axes_D2[np.abs(axes_D2).argmax(axis=0), np.arange(axes_D2.shape[1])]
-    places: npt.NDArray[np.float64] = centred @ (axes_D2 * np.where(largest < 0, -1.0, 1.0))
+    places = centred @ (axes_D2 * np.where(largest < 0, -1.0, 1.0))
     return np.pad(places, ((0, 0), (0, 2 - places.shape[1])))
 
 
@@ -109,8 +109,7 @@ def on_grid(places_N2: npt.NDArray[np.float64]) -> npt.NDArray[np.uint16]:
     low, high = places_N2.min(axis=0), places_N2.max(axis=0)
     scale = GRID / max(float((high - low).max()), 1e-12)
     centred = (places_N2 - (low + high) / 2) * scale * (1, -1) + GRID / 2
-    grid: npt.NDArray[np.uint16] = np.rint(centred).clip(0, GRID).astype(np.uint16)
-    return grid
+    return np.rint(centred).clip(0, GRID).astype(np.uint16)  # type: ignore[no-any-return]
 
 
 def nearest_on_plane(
@@ -142,8 +141,7 @@ def group_by_direction(unit_ND: npt.NDArray[np.float32], n_groups: int) -> npt.N
     tries = [_k_means(unit_ND, _far_points(unit_ND, n_groups, random)) for _ in range(_RESTARTS)]
     groups_N = max(tries, key=lambda one: one[1])[0]
     sizes = np.bincount(groups_N, minlength=n_groups)
-    rank: npt.NDArray[np.int64] = np.argsort(np.argsort(-sizes, kind="stable"), kind="stable")
-    return rank[groups_N]
+    return np.argsort(np.argsort(-sizes, kind="stable"), kind="stable")[groups_N]
 
 
 def _far_points(unit_ND: npt.NDArray[np.float32], n: int, random: np.random.Generator) -> npt.NDArray[np.float32]:

@@ -192,13 +192,7 @@ class Retriever:
         return [mix(one, other, self.weight, k) for one, other in zip(near, worded, strict=True)]
 
     def find_documents(self, texts: Sequence[str], k: int, documents_N: npt.NDArray[np.integer]) -> list[Found]:
-        """The k best documents of every text, each by its best row.
-
-        Args:
-            texts: the queries.
-            k: documents wanted.
-            documents_N: the number of every row's document.
-        """
+        """The k best documents of every text, each by its best row; given is the number of every row's document."""
         found: list[Found] = [Found(Hits.none())] * len(texts)
         waiting, depth = list(range(len(texts))), 4 * k
         while waiting:

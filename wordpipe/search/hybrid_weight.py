@@ -55,10 +55,7 @@ def draw_queries(
 ) -> PseudoQueries | None:
     """Draw at most 300 queries from the documents of a collection, the same each time; None where there are too few.
 
-    Args:
-        titles: of N documents, empty where there is none.
-        texts: without the titles.
-        among: rows to draw from; None: all.
+    Titles are empty where there is none, texts are without them; `among` names the rows to draw from.
     """
     rng = np.random.default_rng(_STREAM)
     drawn = rng.permutation(len(texts) if among is None else np.array(among, dtype=np.int64)).tolist()

@@ -188,10 +188,6 @@ class Lists(Flat):
         lists.pq.cp.niter = _CODE_ROUNDS
         return index
 
-    def take(self, index: Any) -> None:
-        """Go on with an index that holds rows; the vectors beside its lists are taken anew."""
-        self.index = index
-
     @property
     def lists(self) -> Any:
         """The faiss index of the lists themselves."""

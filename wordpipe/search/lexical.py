@@ -63,12 +63,7 @@ class LexicalIndex:
 
     @classmethod
     def build(cls, texts: Iterable[str], settings: LexicalSettings) -> "LexicalIndex":
-        """Index texts, each read once.
-
-        Args:
-            texts: N texts, in the order of their rows.
-            settings: language, k1 and b.
-        """
+        """Index N texts, in the order of their rows, each read once."""
         texts, settings = _language_known(texts, settings)
         counter = TermCounter(Analyser(settings.language))
         counter.add(texts)
@@ -104,13 +99,7 @@ class LexicalIndex:
         return any(self.terms.find(stem) >= 0 for stem in self.analyser(word))
 
     def search(self, queries: Sequence[str], k: int, allowed: Mask | None = None) -> list[Hits]:
-        """The k best texts of every query, those without any of its words left out.
-
-        Args:
-            queries: free text.
-            k: answers wanted.
-            allowed: (N,) which texts may be found; all where None.
-        """
+        """The k best texts of every query among those `allowed`, (N,), those without any of its words left out."""
         scores_N = np.zeros(len(self), dtype=np.float32)
         return [self._best(query, k, allowed, scores_N) for query in queries]
 

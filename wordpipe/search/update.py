@@ -67,7 +67,7 @@ def update_index(
             query_rows = np.union1d(known["row"], drawn)
         kept_N[query_rows] = False
         kind = Lists(n, index.d, settings)
-        kind.take(index)
+        kind.index = index  # it goes on with the rows that it holds; the vectors beside its lists are taken anew
         _keep(kind.lists, _new_of_old(old_rows, kept_N, old_count))
         queries_QD = sample_rows(blocks, n, [drawn])[0] if len(drawn) else np.zeros((0, index.d), dtype=np.float32)
         truth = ExactNeighbours(queries_QD)

@@ -120,10 +120,8 @@ def carried_keys(index: Artifact) -> npt.NDArray[np.uint64] | None:
         return None
     keys: npt.NDArray[np.uint64] = np.load(io.BytesIO(index.read(_KEYS)), allow_pickle=False)
     if keys.dtype != np.uint64 or keys.shape != (int(index.manifest.counts["vectors"]),):
-        raise ArtifactError(
-            "the keys of the rows do not belong to the index", where=index.path / _KEYS, got=f"{keys.dtype}{keys.shape}",
-            hint="build it again with: wordpipe index --fresh",
-        )  # fmt: skip
+        what, hint = "the keys of the rows do not belong to the index", "build it again with: wordpipe index --fresh"
+        raise ArtifactError(what, where=index.path / _KEYS, got=f"{keys.dtype}{keys.shape}", hint=hint)
     return keys
 
 

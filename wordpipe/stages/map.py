@@ -146,8 +146,7 @@ def _choose(
         rows = np.arange(min(n_words or _WORDS, len(table)))
     valid = has_direction(table.vectors[rows])
     left_out["no_direction"] = int((~valid).sum())
-    kept: npt.NDArray[np.int64] = rows[valid]
-    return kept
+    return rows[valid]
 
 
 def _listed(table: WordVectors, path: Path, most: int, left_out: Counter[str]) -> npt.NDArray[np.int64]:
