@@ -52,39 +52,20 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_PUBLIC = {
-    "ingest": "wordpipe.stages.ingest:ingest",
-    "tokenize": "wordpipe.stages.tokenize:tokenize",
-    "train_word2vec": "wordpipe.stages.word2vec:train_word2vec",
-    "train_mlm": "wordpipe.stages.pretrain:train_mlm",
-    "train_clm": "wordpipe.stages.pretrain:train_clm",
-    "doctor": "wordpipe.stages.doctor:doctor",
-    "train_contrastive": "wordpipe.stages.contrast:train_contrastive",
-    "embed": "wordpipe.stages.embed:embed",
-    "evaluate_tokenizer": "wordpipe.stages.evaluate:evaluate_tokenizer",
-    "evaluate_model": "wordpipe.stages.evaluate_model:evaluate_model",
-    "evaluate_retrieval": "wordpipe.stages.evaluate_retrieval:evaluate_retrieval",
-    "evaluate_sts": "wordpipe.stages.evaluate_sts:evaluate_sts",
-    "evaluate_words": "wordpipe.stages.evaluate_words:evaluate_words",
-    "generate": "wordpipe.stages.generate:generate",
-    "fill": "wordpipe.stages.generate:fill",
-    "open_model": "wordpipe.stages.models:open_model",
-    "import_words": "wordpipe.stages.import_words:import_words",
-    "index": "wordpipe.stages.index:index",
-    "open": "wordpipe.stages.query:open_artifact",
-    "diff": "wordpipe.stages.diff:diff",
-    "duplicates": "wordpipe.stages.duplicates:duplicates",
-    "show": "wordpipe.stages.inspect:show",
-    "verify": "wordpipe.stages.inspect:verify",
-    "export": "wordpipe.stages.export:export",
-    "export_words": "wordpipe.stages.export:export_words",
-    "map_words": "wordpipe.stages.map:map_words",
-    "plot": "wordpipe.stages.plot:plot",
-    "Pipeline": "wordpipe.pipeline:Pipeline",
-    "RunOptions": "wordpipe.stages.making:RunOptions",
-    "Made": "wordpipe.stages.making:Made",
-    "WordpipeError": "wordpipe.errors:WordpipeError",
-}
+# where each of them is, seen from here; `open` is called `open_artifact` there
+_MODULES = {
+    "errors": "WordpipeError", "pipeline": "Pipeline", "stages.contrast": "train_contrastive", "stages.diff": "diff",
+    "stages.doctor": "doctor", "stages.duplicates": "duplicates", "stages.embed": "embed",
+    "stages.evaluate": "evaluate_tokenizer", "stages.evaluate_model": "evaluate_model",
+    "stages.evaluate_retrieval": "evaluate_retrieval", "stages.evaluate_sts": "evaluate_sts",
+    "stages.evaluate_words": "evaluate_words", "stages.export": "export export_words",
+    "stages.generate": "fill generate", "stages.import_words": "import_words", "stages.index": "index",
+    "stages.ingest": "ingest", "stages.inspect": "show verify", "stages.making": "Made RunOptions",
+    "stages.map": "map_words", "stages.models": "open_model", "stages.plot": "plot",
+    "stages.pretrain": "train_clm train_mlm", "stages.query": "open", "stages.tokenize": "tokenize",
+    "stages.word2vec": "train_word2vec",
+}  # fmt: skip
+_PUBLIC = {name: f"wordpipe.{module}" for module, names in _MODULES.items() for name in names.split()}
 
 __all__ = ["__version__", *_PUBLIC]
 
@@ -92,8 +73,7 @@ __all__ = ["__version__", *_PUBLIC]
 def __getattr__(name: str) -> Any:
     if name not in _PUBLIC:
         raise AttributeError(f"module 'wordpipe' has no attribute {name!r}")
-    module, _, attribute = _PUBLIC[name].partition(":")
-    return getattr(import_module(module), attribute)
+    return getattr(import_module(_PUBLIC[name]), "open_artifact" if name == "open" else name)
 
 
 def __dir__() -> list[str]:

@@ -37,7 +37,8 @@ class Removed:
 _TRAIN_FIRST = (
     "train on the documents first, then judge that model: wordpipe ingest DATA/corpus.jsonl -o corpus; wordpipe tokenize "
     "corpus -o tokens --vocab-size 8000; wordpipe train contrastive tokens -o model --goal search --encoder static --words "
-    "WORDS --lsi-weight 1 --set lsi_dim=300 --set words_weight=0.35 --lexical-weight 0.7 --min-count 1 --steps 150 --batch-size 256"
+    "WORDS --lsi-weight 1 --set lsi_dim=300 --set words_weight=0.35 --lexical-weight 0.7 --min-count 1 --steps 150 "
+    "--batch-size 256"
 )
 
 COMMANDS: dict[str, str] = {}

@@ -50,13 +50,16 @@ def run() -> int:
     except BrokenPipeError:
         code = _die(signal.SIGPIPE)
     except MemoryError:
-        say(
-            "wordpipe: error: out of memory\n  hint: lower the batch or the vocabulary size, or use a machine with more memory"
-        )
+        hint = "lower the batch or the vocabulary size, or use a machine with more memory"
+        say(f"wordpipe: error: out of memory\n  hint: {hint}")
         code = 6
     except BaseException as error:  # noqa: BLE001  (the one catch point)
         code = _unforeseen(error)
-    return _flushed(code if isinstance(code, int) else 0)
+    try:  # what is left in the buffer of stdout is written now, or its reader is gone
+        sys.stdout.flush()
+    except OSError:
+        return _die(signal.SIGPIPE)
+    return code if isinstance(code, int) else 0
 
 
 def _show(error: "WordpipeError") -> int:
@@ -108,23 +111,9 @@ def _raise_on_stop_signals() -> None:
 
 def _die(signum: signal.Signals) -> int:
     """End by the signal itself, so that shells and make see what happened."""
-    _silence()
+    null = os.open(os.devnull, os.O_WRONLY)  # what is left in the buffer of stdout has no reader any more
+    os.dup2(null, 1)
+    os.close(null)
     signal.signal(signum, signal.SIG_DFL)
     os.kill(os.getpid(), signum)
     return 128 + signum
-
-
-def _flushed(code: int) -> int:
-    """What is left in the buffer of stdout is written now, or its reader is gone."""
-    try:
-        sys.stdout.flush()
-    except OSError:
-        return _die(signal.SIGPIPE)
-    return code
-
-
-def _silence() -> None:
-    """Point stdout at nothing: what is left in its buffer has no reader any more."""
-    null = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(null, 1)
-    os.close(null)

@@ -19,16 +19,15 @@ from wordpipe.stages.catalog import VERBS
 
 __all__ = ["LazyGroup", "app"]
 
+_MEASURE = "Measure how good something is"
+_TRAIN = "Train word vectors, a transformer or an encoder of texts."
 _USE = {
     "query": ("wordpipe.cli.query:query", "Find the nearest neighbours of a text or a word."),
     "generate": ("wordpipe.cli.generate:generate", "Continue a text with a causal model."),
     "fill": ("wordpipe.cli.generate:fill", "Guess the missing words of a text with a masked model."),
     "plot": ("wordpipe.cli.plot:plot", "Draw loss and learning rate of trainings, side by side."),
     "diff": ("wordpipe.cli.diff:diff", "Show which words moved between two tables of word vectors."),
-    "evaluate": (
-        "wordpipe.cli.app:_evaluate",
-        "Measure how good something is; a tokenizer, word vectors, a model, an encoder of texts.",
-    ),
+    "evaluate": ("wordpipe.cli.app:_evaluate", f"{_MEASURE}; a tokenizer, word vectors, a model, an encoder of texts."),
     "show": ("wordpipe.cli.inspect:show", "Say what an artifact is, how it was made and what it holds."),
     "verify": ("wordpipe.cli.inspect:verify", "Check that artifacts are whole and unchanged."),
     "doctor": ("wordpipe.cli.doctor:doctor", "Say how healthy a space of vectors is, and what would mend it."),
@@ -131,52 +130,33 @@ _train = LazyGroup(
     {"Objectives": _verbs("train ")},
     prefix="train ",
     name="train",
-    help="Example:  wordpipe train mlm run/tokens -o run/model --preset tiny\n\n"
-    "Train word vectors, a transformer or an encoder of texts.",
+    help=f"Example:  wordpipe train mlm run/tokens -o run/model --preset tiny\n\n{_TRAIN}",
     context_settings=_CONTEXT,
     subcommand_metavar="OBJECTIVE TOKENS -o OUTPUT [OPTIONS]",
 )
 
+_JUDGE = {
+    "tokenizer": ("wordpipe.cli.evaluate:tokenizer", "Judge tokenizers on a text, side by side."),
+    "words": ("wordpipe.cli.evaluate_words:words", "Judge word vectors on similarity and analogies, side by side."),
+    "model": ("wordpipe.cli.evaluate:model", "Judge language models by how much a text surprises them, side by side."),
+    "sts": ("wordpipe.cli.evaluate_sts:sts", "Judge encoders of texts on pairs of sentences that people have scored."),
+    "retrieval": (
+        "wordpipe.cli.evaluate_retrieval:retrieval",
+        "Judge how well encoders find the documents that people judged relevant.",
+    ),
+}
+
 _evaluate = LazyGroup(
-    {
-        "What is judged": {
-            "tokenizer": ("wordpipe.cli.evaluate:tokenizer", "Judge tokenizers on a text, side by side."),
-            "words": (
-                "wordpipe.cli.evaluate_words:words",
-                "Judge word vectors on similarity and analogies, side by side.",
-            ),
-            "model": (
-                "wordpipe.cli.evaluate:model",
-                "Judge language models by how much a text surprises them, side by side.",
-            ),
-            "sts": (
-                "wordpipe.cli.evaluate_sts:sts",
-                "Judge encoders of texts on pairs of sentences that people have scored.",
-            ),
-            "retrieval": (
-                "wordpipe.cli.evaluate_retrieval:retrieval",
-                "Judge how well encoders find the documents that people judged relevant.",
-            ),
-        }
-    },
+    {"What is judged": _JUDGE},
     name="evaluate",
-    help="Example:  wordpipe evaluate tokenizer run/tokens --data run/corpus\n\nMeasure how good something is. Makes nothing.",
+    help=f"Example:  wordpipe evaluate tokenizer run/tokens --data run/corpus\n\n{_MEASURE}. Makes nothing.",
     context_settings=_CONTEXT,
     subcommand_metavar="WHAT … --data PATH [OPTIONS]",
 )
 
-_MAKE = {
-    "ingest": ("", VERBS["ingest"].summary),
-    "import": ("", VERBS["import"].summary),
-    "tokenize": ("", VERBS["tokenize"].summary),
-    "train": (
-        "wordpipe.cli.app:_train",
-        "Train word vectors, a transformer or an encoder of texts.",
-    ),
-    "embed": ("", VERBS["embed"].summary),
-    "index": ("", VERBS["index"].summary),
-}
-
+_MAKE = {name: ("", VERBS[name].summary) for name in ("ingest", "import", "tokenize")}
+_MAKE |= {"train": ("wordpipe.cli.app:_train", _TRAIN)}
+_MAKE |= {name: ("", VERBS[name].summary) for name in ("embed", "index")}
 
 _HELP = """From your own text to a searchable index, on your own machine.
 

@@ -7,6 +7,7 @@ line by line, and no option that is marked `expert`.
 import inspect
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import click
@@ -15,30 +16,25 @@ from wordpipe.cli.completion import complete_by_metavar
 from wordpipe.cli.output import counted, first_clause
 from wordpipe.removed import why_no_option, why_no_value
 
-__all__ = ["COMMON", "ExampleCommand", "Option", "help_page"]
+__all__ = ["COMMON", "PATH", "ExampleCommand", "Option", "help_page"]
 
 COMMON = "Common options"
+PATH = click.Path(path_type=Path)
 _LEAST = 3  # options under a heading of the short page
 _ALL = "wordpipe.help_all"  # key in a context's meta: everything is shown
 _NOTE = re.compile(r"  \[(required|on|off|default: [^];:]+)")  # what help says behind a text
 
 
 class Option(click.Option):
-    """An option that knows its place in help.
-
-    Attributes:
-        section: the heading; empty: with the command's own options.
-        expert: only `--help-all` shows it.
-        text: what it says without bounds and default.
-    """
+    """An option that knows its place in help."""
 
     def __init__(
         self, *args: Any, section: str = "", expert: bool = False, text: str | None = None, **attrs: Any
     ) -> None:
         super().__init__(*args, **attrs)
-        self.section = section
-        self.expert = expert
-        self.text = text
+        self.section = section  # the heading; empty: with the command's own options
+        self.expert = expert  # only `--help-all` shows it
+        self.text = text  # what it says without bounds and default
 
 
 class ExampleCommand(click.Command):
@@ -53,15 +49,9 @@ class ExampleCommand(click.Command):
     """
 
     def __init__(
-        self,
-        *args: Any,
-        example: str = "",
-        json: str = "",
-        quiet: str = "",
-        verify: str = "",
-        no_option: Mapping[str, str] | None = None,
-        **attrs: Any,
-    ) -> None:
+        self, *args: Any, example: str = "", json: str = "", quiet: str = "", verify: str = "",
+        no_option: Mapping[str, str] | None = None, **attrs: Any,
+    ) -> None:  # fmt: skip
         super().__init__(*args, **attrs)
         self.example = example
         self.no_option = no_option or {}
@@ -138,10 +128,9 @@ class ExampleCommand(click.Command):
                 left_out += param is not _HELP_ALL
         common = sections.pop(COMMON)
         if not in_full:  # a heading for one or two is not worth its lines
-            for heading in [
-                heading for heading, rows in sections.items() if len(rows) < _LEAST and heading != "Options"
-            ]:
-                sections["Options"] += sections.pop(heading)
+            for heading in [*sections]:
+                if len(sections[heading]) < _LEAST and heading != "Options":
+                    sections["Options"] += sections.pop(heading)
         sections[COMMON] = common
         col_max = 30 if in_full else max(30, formatter.width // 2 - 9)
         width = min(col_max, max(len(name) for rows in sections.values() for name, _ in rows))

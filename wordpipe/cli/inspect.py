@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from wordpipe.cli.command import ExampleCommand
+from wordpipe.cli.command import PATH, ExampleCommand
 from wordpipe.cli.output import counted, human_bytes, human_seconds, safe_text, say
 
 __all__ = ["show", "verify"]
@@ -17,7 +17,7 @@ __all__ = ["show", "verify"]
     example='wordpipe show run/tokens --rows 3\nwordpipe show run/tokens --text "The sea-bed is muddy."',
     json="Print the manifest (and the rows), or the cut text, as JSON.",
 )
-@click.argument("artifact", type=click.Path(path_type=Path))
+@click.argument("artifact", type=PATH)
 @click.option("--rows", type=click.IntRange(0), default=0, metavar="N", help="Print the first N rows of its table too.")
 @click.option("--text", metavar="TEXT", help="Show instead how its tokenizer cuts this text, with the ids.")
 def show(artifact: Path, rows: int, text: str | None, as_json: bool) -> None:
@@ -53,7 +53,7 @@ def show(artifact: Path, rows: int, text: str | None, as_json: bool) -> None:
     json="Print one JSON object per artifact.",
     quiet="Print nothing but errors.",
 )
-@click.argument("artifacts", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("artifacts", nargs=-1, required=True, type=PATH)
 def verify(artifacts: tuple[Path, ...], as_json: bool, quiet: bool) -> None:
     """Check that artifacts are whole and unchanged: every byte is read and compared with its hash.
 

@@ -8,17 +8,13 @@ from typing import Any, Literal, Union, get_args, get_origin
 import click
 from pydantic.fields import FieldInfo
 
-from wordpipe.cli.command import Option
+from wordpipe.cli.command import PATH, Option
 from wordpipe.settings import Settings, declared
 
 __all__ = [
-    "assigned_settings",
-    "chosen_embedding",
-    "chosen_settings",
-    "embedding_options",
-    "settings_options",
+    "assigned_settings", "chosen_embedding", "chosen_settings", "embedding_options", "settings_options",
     "settings_without_option",
-]
+]  # fmt: skip
 
 _ENDLESS = 100_000  # a larger bound says nothing to a reader of help; it is still checked
 _EMBEDDING = ("pooling", "transform", "components", "dims", "sif_a", "window", "overlap", "device", "dtype", "threads")
@@ -92,17 +88,11 @@ def _option(cls: type[Settings], name: str, field: FieldInfo, section: str) -> O
     flag = "--" + name.replace("_", "-")
     if kind is bool:
         flag += f"/--no-{name.replace('_', '-')}"
+    known = declared(cls, name)
     return Option(
-        [flag, name],
-        section=section,
-        expert=declared(cls, name).get("expert", False),
-        text=field.description,
-        type=_click_type(kind),
-        default=None,
-        multiple=many,
-        metavar=declared(cls, name).get("metavar"),
-        help=_help(field),
-    )
+        [flag, name], section=section, expert=known.get("expert", False), text=field.description, type=_click_type(kind),
+        default=None, multiple=many, metavar=known.get("metavar"), help=_help(field),
+    )  # fmt: skip
 
 
 def _help(field: FieldInfo) -> str:
@@ -127,7 +117,7 @@ def _click_type(kind: Any) -> Any:
     if get_origin(kind) is Literal:
         return click.Choice(list(get_args(kind)))
     if kind is Path:
-        return click.Path(path_type=Path)
+        return PATH
     return kind
 
 
@@ -143,9 +133,8 @@ def _default(field: FieldInfo) -> str:
 
 def _bounds(field: FieldInfo) -> str:
     """The bounds of a number, as far as they say something."""
-    found = {
-        name: getattr(item, name) for item in field.metadata for name in ("ge", "gt", "le", "lt") if hasattr(item, name)
-    }
+    bounds = ("ge", "gt", "le", "lt")
+    found = {name: getattr(item, name) for item in field.metadata for name in bounds if hasattr(item, name)}
     parts = [f"> {found['gt']:g}"] if "gt" in found else []
     if found.get("lt", _ENDLESS) < _ENDLESS:
         parts.append(f"< {found['lt']:g}")

@@ -4,23 +4,11 @@ import re
 import sys
 
 __all__ = [
-    "counted",
-    "first_clause",
-    "human_bytes",
-    "human_count",
-    "human_seconds",
-    "noun",
-    "one_line",
-    "safe_text",
-    "say",
-]
+    "counted", "first_clause", "human_bytes", "human_count", "human_seconds", "noun", "one_line", "safe_text", "say",
+]  # fmt: skip
 
 # C0 controls but tab and newline, DEL, C1, bidirectional controls, line and paragraph separators
-_UNSAFE = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
-)
-
-
+_UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _BRACKETS = re.compile(r" \([^()]*\)")
 _CLAUSE_ENDS = re.compile(r"[;.](?:\s|$)")
 _PLURAL = re.compile(r"\b(\w+[^aisu])s\b")  # documents, bytes; not this, as, was, loss

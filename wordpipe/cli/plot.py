@@ -8,13 +8,15 @@ from typing import Any
 
 import click
 
-from wordpipe.cli.command import ExampleCommand
+from wordpipe.cli.command import PATH, ExampleCommand
 from wordpipe.cli.output import human_bytes, human_count, human_seconds, safe_text, say
 from wordpipe.cli.progress import ProgressDrawer
 
 __all__ = ["plot"]
 
 _SPARKS = 40
+_AXES = click.Choice(["tokens", "steps", "seconds"])
+_START = "Draw nothing before N tokens, steps or seconds."
 
 
 @click.command(
@@ -25,33 +27,13 @@ _SPARKS = 40
     quiet="Print nothing but errors (and the lines of text).",
     verify="artifacts'",
 )
-@click.argument("trained", nargs=-1, required=True, metavar="MODEL|WORDS...", type=click.Path(path_type=Path))
-@click.option(
-    "-o", "--output", type=click.Path(path_type=Path), help="The .png or .svg to write; without it, lines of text."
-)
-@click.option(
-    "--axis",
-    type=click.Choice(["tokens", "steps", "seconds"]),
-    default="tokens",
-    help="What the curves run along.  [default: tokens]",
-)
+@click.argument("trained", nargs=-1, required=True, metavar="MODEL|WORDS...", type=PATH)
+@click.option("-o", "--output", type=PATH, help="The .png or .svg to write; without it, lines of text.")
+@click.option("--axis", type=_AXES, default="tokens", help="What the curves run along.  [default: tokens]")
 @click.option("--log", is_flag=True, help="A logarithmic axis: what came first takes as much room as what came last.")
-@click.option(
-    "--start",
-    type=click.FloatRange(min=0),
-    default=0,
-    metavar="N",
-    help="Draw nothing before N tokens, steps or seconds.",
-)
+@click.option("--start", type=click.FloatRange(min=0), default=0, metavar="N", help=_START)
 def plot(
-    trained: tuple[Path, ...],
-    output: Path | None,
-    axis: str,
-    log: bool,
-    start: float,
-    verify: bool,
-    as_json: bool,
-    quiet: bool,
+    trained: tuple[Path, ...], output: Path | None, verify: bool, as_json: bool, quiet: bool, **drawn: Any
 ) -> None:
     """Draw loss and learning rate of trainings, side by side.
 
@@ -62,8 +44,7 @@ def plot(
     from wordpipe.stages.plot import plot as draw_plot
 
     with ProgressDrawer(quiet=quiet) as draw:
-        run = RunOptions(report=draw, verify=verify)
-        found = draw_plot(trained, output, axis=axis, log=log, start=start, run=run)
+        found = draw_plot(trained, output, run=RunOptions(report=draw, verify=verify), **drawn)
     if as_json:
         click.echo(json.dumps(found, ensure_ascii=False))
         return

@@ -2,11 +2,11 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from wordpipe.cli.command import ExampleCommand
+from wordpipe.cli.command import PATH, ExampleCommand
 from wordpipe.cli.output import human_seconds, say
 from wordpipe.cli.progress import ProgressDrawer
 from wordpipe.cli.stage import print_made
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 __all__ = ["init", "run", "status"]
 
-_CONFIG = click.argument("config", type=click.Path(path_type=Path))
+_CONFIG = click.argument("config", type=PATH)
 
 
 @click.command(cls=ExampleCommand, example="wordpipe init my-project && cd my-project && wordpipe run wordpipe.toml")
-@click.argument("folder", default=".", type=click.Path(path_type=Path))
+@click.argument("folder", default=".", type=PATH)
 def init(folder: Path) -> None:
     """Write a commented wordpipe.toml and a Makefile to start from. Files that exist are left alone."""
     from wordpipe.stages.init import write_project
@@ -42,16 +42,7 @@ def init(folder: Path) -> None:
 @click.option("--to", "last", metavar="STAGE", help="End with this stage.")
 @click.option("-n", "--dry-run", is_flag=True, help="Only say what would be made, and why.")
 @click.option("--fresh", is_flag=True, help="Make every stage, fresh or not.")
-def run(
-    config: Path,
-    first: str | None,
-    last: str | None,
-    dry_run: bool,
-    fresh: bool,
-    verify: bool,
-    as_json: bool,
-    quiet: bool,
-) -> None:
+def run(config: Path, dry_run: bool, fresh: bool, verify: bool, as_json: bool, quiet: bool, **ends: Any) -> None:
     """Make what is missing or stale in a pipeline, in order, and say why."""
     from wordpipe.pipeline import Pipeline
     from wordpipe.runtime import Stopwatch
@@ -59,11 +50,11 @@ def run(
 
     pipeline = Pipeline(config)
     if dry_run:
-        _print_states(pipeline, pipeline.states(first=first, last=last, fresh=fresh), as_json=as_json)
+        _print_states(pipeline, pipeline.states(fresh=fresh, **ends), as_json=as_json)
         return
     made, clock = 0, Stopwatch()
     with ProgressDrawer(quiet=quiet) as draw:
-        for state, result in pipeline.run(RunOptions(report=draw, fresh=fresh, verify=verify), first=first, last=last):
+        for state, result in pipeline.run(RunOptions(report=draw, fresh=fresh, verify=verify), **ends):
             if result is not None:
                 made += 1
                 print_made(state.stage.verb, result, as_json=as_json, quiet=quiet, hint=False)

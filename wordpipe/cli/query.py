@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from wordpipe.cli.command import ExampleCommand
+from wordpipe.cli.command import PATH, ExampleCommand
 from wordpipe.cli.lines import given_lines, is_prompt
 from wordpipe.cli.output import safe_text, say
 
@@ -29,6 +29,10 @@ _TOLD = 5  # pairs or terms of a line that says why an answer scored as it did
 _EXAMPLES = """wordpipe query run/index "how do bees find their way"
 wordpipe query run/index "bees" --where "year > 2000 and lang = 'en'" --explain
 wordpipe query run/words water - salt + sugar"""
+_MODE = "By vectors, by words (BM25), or both mixed; auto: what found best when the index was built.  [default: auto]"
+_WEIGHT = "Share of the vectors in a hybrid score, 0 to 1.  [default: as measured when the index was built]"
+_FEEDBACK = "In a hybrid search, ask again with the query moved towards its first N answers; 0 asks once.  [default: 3]"
+_WHERE = "Only rows of which this is true, over the columns that `show --rows 1` lists."
 
 
 @click.command(
@@ -38,46 +42,20 @@ wordpipe query run/words water - salt + sugar"""
     quiet="Print nothing but the answers and errors.",
     verify="artifact's",
 )
-@click.argument("artifact", metavar="INDEX|WORDS", type=click.Path(path_type=Path))
+@click.argument("artifact", metavar="INDEX|WORDS", type=PATH)
 @click.argument("text", nargs=-1, metavar="[QUERY]...")
 @click.option("-k", type=click.IntRange(1, 100_000), default=10, help="Answers per query.  [default: 10]")
-@click.option(
-    "--queries", type=click.Path(path_type=Path), metavar="FILE", help="Read queries from a file, one per line."
-)
-@click.option(
-    "--mode",
-    type=click.Choice(["auto", "dense", "lexical", "hybrid"]),
-    default="auto",
-    help="By vectors, by words (BM25), or both mixed; auto: what found best when the index was built.  [default: auto]",
-)
-@click.option(
-    "--weight",
-    type=click.FloatRange(0, 1),
-    metavar="SHARE",
-    help="Share of the vectors in a hybrid score, 0 to 1.  [default: as measured when the index was built]",
-)
-@click.option(
-    "--feedback",
-    type=click.IntRange(min=0),
-    metavar="N",
-    help="In a hybrid search, ask again with the query moved towards its first N answers; 0 asks once.  [default: 3]",
-)
-@click.option(
-    "--where", metavar="SQL", help="Only rows of which this is true, over the columns that `show --rows 1` lists."
-)
+@click.option("--queries", type=PATH, metavar="FILE", help="Read queries from a file, one per line.")
+@click.option("--mode", type=click.Choice(["auto", "dense", "lexical", "hybrid"]), default="auto", help=_MODE)
+@click.option("--weight", type=click.FloatRange(0, 1), metavar="SHARE", help=_WEIGHT)
+@click.option("--feedback", type=click.IntRange(min=0), metavar="N", help=_FEEDBACK)
+@click.option("--where", metavar="SQL", help=_WHERE)
 @click.option("--per-document", is_flag=True, help="Of every document its best row alone.")
 @click.option("--min-score", type=float, metavar="SCORE", help="Leave out answers that score less.")
 @click.option("--explain", is_flag=True, help="Say which words carried each score; with --json in full.")
 def query(
-    artifact: Path,
-    text: tuple[str, ...],
-    k: int,
-    queries: Path | None,
-    as_json: bool,
-    verify: bool,
-    quiet: bool,
-    **asked: Any,
-) -> None:
+    artifact: Path, text: tuple[str, ...], k: int, queries: Path | None, as_json: bool, verify: bool, quiet: bool, **asked: Any
+) -> None:  # fmt: skip
     """Find the nearest neighbours of a text in an index, or of words in a words artifact.
 
     All QUERY words are one query. Without QUERY, queries are read from --queries or stdin, one per line; on a terminal
@@ -135,13 +113,10 @@ def _complain(answer: "Answers", *, quiet: bool) -> None:
         have = "has" if len(answer.by_words) == 1 else "have"
         how = "by words" if answer.way == "lexical" else "by words too"
         say(f"{', '.join(answer.by_words)} {have} no vector: answered {how}")
-    words = [
-        f"{word} (did you mean {', '.join(near)}?)" if near else word
-        for word, near in answer.unknown.items()
-        if word not in answer.by_words
-    ]
-    if words:
-        say(f"unknown: {', '.join(words)}")
+    unknown = [(word, near) for word, near in answer.unknown.items() if word not in answer.by_words]
+    if unknown:
+        told = (f"{word} (did you mean {', '.join(near)}?)" if near else word for word, near in unknown)
+        say(f"unknown: {', '.join(told)}")
 
 
 def _print(answer: "Answers", *, as_json: bool, titled: bool) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from wordpipe.cli.command import COMMON, ExampleCommand, Option
+from wordpipe.cli.command import COMMON, PATH, ExampleCommand, Option
 from wordpipe.cli.options import assigned_settings, chosen_settings, settings_options, settings_without_option
 from wordpipe.cli.output import human_count, human_seconds, noun, say
 from wordpipe.cli.progress import ProgressDrawer
@@ -24,7 +24,7 @@ def stage_command(verb: Verb) -> click.Command:
     made = f"Folder of the {verb.makes} to make."
     params = [
         *(_argument(argument) for argument in verb.arguments),
-        Option(["-o", "--output"], type=click.Path(path_type=Path), required=True, help=made),
+        Option(["-o", "--output"], type=PATH, required=True, help=made),
         *settings_options(settings),
         _common("--config", metavar="FILE[#STAGE]", help=config, expert=False),
         _common("--set", metavar="NAME=VALUE", multiple=True, help="Any setting by name, as in TOML; may be repeated."),
@@ -88,16 +88,13 @@ def print_made(verb: Verb, made: Any, *, as_json: bool, quiet: bool, hint: bool 
         click.echo(json.dumps(made.to_json(), ensure_ascii=False))
     if quiet or as_json:
         return
-    counts = " · ".join(
-        f"{human_count(count)} {noun(count, name.replace('_', ' '))}" for name, count in made.counts.items() if count
-    )
-    figures = " · ".join(
-        [f"{name} {value:.4g}" for name, value in made.metrics.items()]
-        + [f"{_rate(value)} {_spoken(name)}" for name, value in made.rates.items()]
-    )
+    counted = ((name.replace("_", " "), count) for name, count in made.counts.items() if count)
+    counts = [f"{human_count(count)} {noun(count, name)}" for name, count in counted]
+    figures = [f"{name} {value:.4g}" for name, value in made.metrics.items()]
+    figures += [f"{_rate(value)} {_spoken(name)}" for name, value in made.rates.items()]
     say(f"{made.kind} → {made.path}  in {human_seconds(made.seconds)}")
     for line in filter(None, (counts, figures)):
-        say(f"  {line}")
+        say(f"  {' · '.join(line)}")
     if verb.next and hint:
         parent = Path(made.path).parent
         say(f"next: {verb.next.format(output=shlex.quote(made.path), parent=shlex.quote(str(parent)))}")

@@ -103,8 +103,7 @@ def smooth(values: npt.NDArray[np.float64], reach: int) -> npt.NDArray[np.float6
     n = np.arange(len(values))
     wide = np.minimum(np.minimum(n // 8, n[::-1]), reach)
     sums = np.concatenate(([0.0], np.cumsum(values)))
-    means: npt.NDArray[np.float64] = (sums[n + wide + 1] - sums[n - wide]) / (2 * wide + 1)
-    return means
+    return (sums[n + wide + 1] - sums[n - wide]) / (2 * wide + 1)  # type: ignore[no-any-return]
 
 
 def _draw_run(loss: "Axes", lr: "Axes", run: Mapping[str, Any], colours: tuple[str, str], *place: Any) -> None:

@@ -15,18 +15,9 @@ from wordpipe.errors import ConfigError
 from wordpipe.metrics.vectors import SCORES_AT_ONCE, largest_columns
 
 __all__ = [
-    "GRID",
-    "INSTALL_UMAP",
-    "close_gaps",
-    "colour_order",
-    "group_by_direction",
-    "group_names",
-    "has_umap",
-    "nearest_on_plane",
-    "on_grid",
-    "pca_layout",
-    "umap_layout",
-]
+    "GRID", "INSTALL_UMAP", "close_gaps", "colour_order", "group_by_direction", "group_names", "has_umap",
+    "nearest_on_plane", "on_grid", "pca_layout", "umap_layout",
+]  # fmt: skip
 
 GRID = 65_535  # the largest coordinate of a place: what two bytes hold
 INSTALL_UMAP = 'pip install "umap-learn>=0.5.9"'
@@ -52,7 +43,7 @@ def pca_layout(vectors_ND: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
     _, directions = np.linalg.eigh(centred.T @ centred)  # by rising variance
     axes_D2 = directions[:, ::-1][:, :2]
     largest = axes_D2[np.abs(axes_D2).argmax(axis=0), np.arange(axes_D2.shape[1])]
-    places: npt.NDArray[np.float64] = centred @ (axes_D2 * np.where(largest < 0, -1.0, 1.0))
+    places = centred @ (axes_D2 * np.where(largest < 0, -1.0, 1.0))
     return np.pad(places, ((0, 0), (0, 2 - places.shape[1])))
 
 
@@ -66,13 +57,9 @@ def umap_layout(
 ) -> npt.NDArray[np.float64]:
     """The places that UMAP gives points whose nearest neighbours are known, (N, 2), turned so that the map is wide.
 
-    It is given exact neighbours (its own search of many points is approximate, and has to be compiled first), a start by PCA
-    and a seed, so the same input gives the same places on one kind of machine.
-
-    Args:
-        vectors_ND: vectors of length 1; only the start is made from them.
-        rows_NK: the nearest other points of each point, the nearest first.
-        cosines_NK: their cosines.
+    It is given exact neighbours, the nearest first, with their cosines (its own search of many points is approximate, and has
+    to be compiled first), a start by PCA of the vectors, which are of length 1, and a seed, so the same input gives the same
+    places on one kind of machine.
 
     Raises:
         ConfigError: umap-learn is not installed.
@@ -122,8 +109,7 @@ def on_grid(places_N2: npt.NDArray[np.float64]) -> npt.NDArray[np.uint16]:
     low, high = places_N2.min(axis=0), places_N2.max(axis=0)
     scale = GRID / max(float((high - low).max()), 1e-12)
     centred = (places_N2 - (low + high) / 2) * scale * (1, -1) + GRID / 2
-    grid: npt.NDArray[np.uint16] = np.rint(centred).clip(0, GRID).astype(np.uint16)
-    return grid
+    return np.rint(centred).clip(0, GRID).astype(np.uint16)  # type: ignore[no-any-return]
 
 
 def nearest_on_plane(
@@ -155,8 +141,7 @@ def group_by_direction(unit_ND: npt.NDArray[np.float32], n_groups: int) -> npt.N
     tries = [_k_means(unit_ND, _far_points(unit_ND, n_groups, random)) for _ in range(_RESTARTS)]
     groups_N = max(tries, key=lambda one: one[1])[0]
     sizes = np.bincount(groups_N, minlength=n_groups)
-    rank: npt.NDArray[np.int64] = np.argsort(np.argsort(-sizes, kind="stable"), kind="stable")
-    return rank[groups_N]
+    return np.argsort(np.argsort(-sizes, kind="stable"), kind="stable")[groups_N]
 
 
 def _far_points(unit_ND: npt.NDArray[np.float32], n: int, random: np.random.Generator) -> npt.NDArray[np.float32]:
@@ -173,27 +158,20 @@ def _far_points(unit_ND: npt.NDArray[np.float32], n: int, random: np.random.Gene
 def _k_means(
     unit_ND: npt.NDArray[np.float32], centres_GD: npt.NDArray[np.float32]
 ) -> tuple[npt.NDArray[np.int64], float]:
-    """Groups of the points, and the mean cosine of a point to its group's direction."""
+    """Groups of the points, and the mean cosine of a point to its group's direction.
+
+    A group that is empty, or whose points cancel out, keeps the direction that it had.
+    """
     groups_N = np.full(len(unit_ND), -1)
     for _ in range(_MOST_ROUNDS):
         cosines_NG = unit_ND @ centres_GD.T
         before, groups_N = groups_N, cosines_NG.argmax(axis=1)
         if (before == groups_N).all():
             break
-        centres_GD = _directions(unit_ND, groups_N, centres_GD)
+        sums_GD = np.stack([unit_ND[groups_N == group].sum(axis=0) for group in range(len(centres_GD))])
+        lengths = np.linalg.norm(sums_GD, axis=1, keepdims=True)
+        centres_GD = np.where(lengths > 1e-6, sums_GD / np.maximum(lengths, 1e-6), centres_GD)
     return groups_N, float(cosines_NG.max(axis=1).mean())
-
-
-def _directions(
-    unit_ND: npt.NDArray[np.float32], groups_N: npt.NDArray[np.int64], before_GD: npt.NDArray[np.float32]
-) -> npt.NDArray[np.float32]:
-    """The mean direction of each group; an empty one, and one whose points cancel out, keeps what it had."""
-    sums_GD = np.zeros_like(before_GD)
-    for group in range(len(before_GD)):
-        sums_GD[group] = unit_ND[groups_N == group].sum(axis=0)
-    lengths = np.linalg.norm(sums_GD, axis=1, keepdims=True)
-    directions: npt.NDArray[np.float32] = np.where(lengths > 1e-6, sums_GD / np.maximum(lengths, 1e-6), before_GD)
-    return directions
 
 
 def group_names(
@@ -201,10 +179,7 @@ def group_names(
 ) -> list[list[str]]:
     """For each group up to the last that has points, three of its commonest quarter that lie nearest to its direction.
 
-    Args:
-        words: N, the commonest first.
-        unit_ND: their vectors, of length 1.
-        groups_N: their groups.
+    The words are given with the commonest first, their vectors at length 1.
     """
     names = []
     for group in range(int(groups_N.max()) + 1):

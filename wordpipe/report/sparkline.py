@@ -49,7 +49,5 @@ def _numbers(values: Sequence[float | None]) -> list[float]:
 
 
 def _mean(numbers: Sequence[float]) -> float:
-    """NaN where there is none."""
-    return (
-        math.fsum(number / len(numbers) for number in numbers) if numbers else math.nan
-    )  # dividing first cannot overflow
+    """NaN where there is none; dividing first cannot overflow."""
+    return math.fsum(number / len(numbers) for number in numbers) if numbers else math.nan

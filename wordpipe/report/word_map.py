@@ -18,16 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wordpipe.metrics.vectors import kept_shares, nearest_rows, unit_rows
-from wordpipe.report.layout import (
-    close_gaps,
-    colour_order,
-    group_by_direction,
-    group_names,
-    nearest_on_plane,
-    on_grid,
-    pca_layout,
-    umap_layout,
-)
+from wordpipe.report import layout as plane
 
 __all__ = ["COLOURS", "WordMap", "survey", "word_map_page"]
 
@@ -45,37 +36,22 @@ _LAYOUTS = {
 
 @dataclass(frozen=True)
 class WordMap:
-    """What a map shows: N words, the commonest first, K neighbours each, G groups.
+    """What a map shows: N words, the commonest first, K neighbours each, G groups."""
 
-    Attributes:
-        title: what the map is of.
-        words: N.
-        counts: N, how often each occurs in the text.
-        ranks: N, each word's place among all words of the table, from 0.
-        places: (N, 2) uint16, to the right and downwards.
-        neighbours: (N, K), the words of the map with the largest cosines, by number, the nearest first.
-        cosines: (N, K).
-        groups: N, the colour of each word, below `COLOURS`.
-        group_names: colour → a few words that stand for the group, the largest group first.
-        dim: numbers per vector.
-        layout: umap or pca.
-        neighbours_kept: share of the K neighbours that are among the K nearest on the map, from 0 to 1.
-        chosen: the number of the word that is chosen when the page opens.
-    """
-
-    title: str
-    words: Sequence[str]
-    counts: npt.NDArray[np.int64]
-    ranks: npt.NDArray[np.int64]
-    places: npt.NDArray[np.uint16]
+    title: str  # what the map is of
+    words: Sequence[str]  # N
+    counts: npt.NDArray[np.int64]  # N, how often each occurs in the text
+    ranks: npt.NDArray[np.int64]  # N, each word's place among all words of the table, from 0
+    places: npt.NDArray[np.uint16]  # (N, 2) uint16, to the right and downwards
+    # (N, K), the words of the map with the largest cosines, by number, the nearest first
     neighbours: npt.NDArray[np.int64]
-    cosines: npt.NDArray[np.float32]
-    groups: npt.NDArray[np.int64]
-    group_names: dict[int, list[str]]
-    dim: int
-    layout: str
-    neighbours_kept: float
-    chosen: int | None = None
+    cosines: npt.NDArray[np.float32]  # (N, K)
+    groups: npt.NDArray[np.int64]  # N, the colour of each word, below `COLOURS`
+    group_names: dict[int, list[str]]  # colour → a few words that stand for the group, the largest group first
+    dim: int  # numbers per vector
+    layout: str  # umap or pca
+    neighbours_kept: float  # share of the K neighbours that are among the K nearest on the map, from 0 to 1
+    chosen: int | None = None  # the number of the word that is chosen when the page opens
 
 
 def survey(
@@ -90,18 +66,10 @@ def survey(
     chosen: int | None = None,
     tell: Callable[[str, int], None] = lambda phase, done: None,
 ) -> WordMap:
-    """The map of N words, the commonest first.
+    """The map of N words, at least 3, given as `WordMap` has them, with their vectors, finite and not zero.
 
-    Args:
-        words: N of at least 3.
-        counts: how often each occurs.
-        ranks: the place of each among all words of the table, from 0.
-        vectors_ND: their vectors, finite and not zero.
-        title: what the map is of.
-        layout: umap or pca.
-        n_groups: colours, at most `COLOURS`; fewer where there would be less than 20 words to each.
-        chosen: the number of the word that is chosen when the page opens.
-        tell: called with what is being done, and for how many words it is done.
+    There are at most `n_groups` and `COLOURS` colours, fewer where there would be less than 20 words to each. `tell` is called
+    with what is being done, and for how many words it is done.
 
     Raises:
         ConfigError: umap-learn is not installed.
@@ -111,28 +79,21 @@ def survey(
     rows, cosines = nearest_rows(unit, k, lambda done: tell("neighbours", done))
     neighbours = rows.astype(np.int64)
     tell(f"layout by {layout}", 0)
-    places = on_grid(pca_layout(unit) if layout == "pca" else close_gaps(umap_layout(unit, neighbours, cosines)))
-    groups = group_by_direction(unit, max(1, min(n_groups, len(words) // _WORDS_PER_GROUP)))
-    colours = colour_order(places, groups, COLOURS)
+    by_pca = layout == "pca"
+    found = plane.pca_layout(unit) if by_pca else plane.close_gaps(plane.umap_layout(unit, neighbours, cosines))
+    places = plane.on_grid(found)
+    groups = plane.group_by_direction(unit, max(1, min(n_groups, len(words) // _WORDS_PER_GROUP)))
+    colours = plane.colour_order(places, groups, COLOURS)
     # the share of neighbours kept is measured over all words, or over 5000 spread evenly over the ranks
     measured = np.unique(np.linspace(0, len(words) - 1, min(len(words), _MEASURED_WORDS)).astype(np.int64))
     neighbours, cosines = neighbours[:, :_SHOWN_NEIGHBOURS], cosines[:, :_SHOWN_NEIGHBOURS]
-    near = nearest_on_plane(places, measured, neighbours.shape[1])
+    near = plane.nearest_on_plane(places, measured, neighbours.shape[1])
+    names = dict(zip(colours.tolist(), plane.group_names(words, unit, groups), strict=True))
+    kept = float(kept_shares(neighbours[measured], near).mean())
     return WordMap(
-        title=title,
-        words=words,
-        counts=counts,
-        ranks=ranks,
-        places=places,
-        neighbours=neighbours,
-        cosines=cosines,
-        groups=colours[groups],
-        group_names=dict(zip(colours.tolist(), group_names(words, unit, groups), strict=True)),
-        dim=vectors_ND.shape[1],
-        layout=layout,
-        neighbours_kept=float(kept_shares(neighbours[measured], near).mean()),
-        chosen=chosen,
-    )
+        title, words, counts, ranks, places, neighbours, cosines, colours[groups], names, vectors_ND.shape[1], layout, kept,
+        chosen,
+    )  # fmt: skip
 
 
 def word_map_page(shown: WordMap) -> bytes:
@@ -147,7 +108,7 @@ def word_map_page(shown: WordMap) -> bytes:
     fills = {
         "policy": policy,
         "title": escape(shown.title),
-        "figures": escape(_figures(shown)),
+        "figures": escape(f"{shown.dim} dimensions, laid out by {shown.layout.upper()}"),
         "meaning": escape(_meaning(shown)),
         "style": style,
         "data": json_for_script(_data(shown)),
@@ -184,12 +145,7 @@ def _data(shown: WordMap) -> dict[str, Any]:
 
 
 def _base64(array: npt.NDArray[Any], dtype: str) -> str:
-    """Base64 of the numbers, row by row."""
     return b64encode(np.ascontiguousarray(array, dtype=dtype).tobytes()).decode()
-
-
-def _figures(shown: WordMap) -> str:
-    return f"{shown.dim} dimensions, laid out by {shown.layout.upper()}"
 
 
 def _meaning(shown: WordMap) -> str:

@@ -79,13 +79,11 @@ def _stemmer(language: str) -> Callable[[str], str]:
     import Stemmer
 
     try:
-        stem: Callable[[str], str] = Stemmer.Stemmer(language).stemWord
+        return Stemmer.Stemmer(language).stemWord  # type: ignore[no-any-return]
     except KeyError:
         known = ", ".join(["auto", "none", *Stemmer.algorithms()])
-        raise ConfigError(
-            "not a language that can be stemmed", where="language", got=language, expected=known
-        ) from None
-    return stem
+        what = "not a language that can be stemmed"
+        raise ConfigError(what, where="language", got=language, expected=known) from None
 
 
 @cache

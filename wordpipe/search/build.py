@@ -32,26 +32,15 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The memory that a build will take, from the sizes of its parts.
+    """The memory that a build will take, from the sizes of its parts."""
 
-    Attributes:
-        kind: the kind of index.
-        memory_bytes: the process at its peak.
-        index_bytes: the finished index, in memory and on the disk.
-    """
-
-    kind: str
-    memory_bytes: int
-    index_bytes: int
+    kind: str  # the kind of index
+    memory_bytes: int  # the process at its peak
+    index_bytes: int  # the finished index, in memory and on the disk
 
     @classmethod
     def of_build(cls, kind: Flat, later_bytes: int = 0) -> "Plan":
-        """Predict a build.
-
-        Args:
-            kind: what is to be built.
-            later_bytes: memory that what follows needs when the index has been written and is no longer held.
-        """
+        """Predict a build; what follows needs `later_bytes` when the index has been written and is no longer held."""
         training = 2 * kind.training_rows * kind.dim * 4
         most = max(training, kind.index_bytes + kind.filling_bytes) + _READING
         return cls(kind.name, resident_bytes() + max(most, later_bytes), kind.index_bytes)
@@ -62,20 +51,14 @@ class Plan:
         return cls(kind.name, resident_bytes() + kind.index_bytes + _READING, kind.index_bytes)
 
     def refuse_above(self, bound: int | None) -> None:
-        """Refuse to build what needs more than the bound.
-
-        Raises:
-            BudgetError: it does.
-        """
+        """Refuse to build what needs more than the bound. Raises BudgetError: it does."""
         if bound is not None and self.memory_bytes > bound:
+            fewer = "build vectors of fewer numbers: wordpipe embed … --transform whiten --dims 128"
             raise BudgetError(
-                f"a {self.kind} index is predicted to need more memory than allowed",
-                where="max_memory",
+                f"a {self.kind} index is predicted to need more memory than allowed", where="max_memory",
                 got=f"{self.memory_bytes / 1e6:,.0f} MB, of which {self.index_bytes / 1e6:,.0f} MB stay",
-                expected=f"at most {bound / 1e6:,.0f} MB",
-                hint="allow more with --max-memory, or build vectors of fewer numbers: "
-                "wordpipe embed … --transform whiten --dims 128",
-            )
+                expected=f"at most {bound / 1e6:,.0f} MB", hint=f"allow more with --max-memory, or {fewer}",
+            )  # fmt: skip
 
 
 def resident_bytes() -> int:
@@ -88,35 +71,21 @@ def resident_bytes() -> int:
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """A finished index.
+    """A finished index."""
 
-    Attributes:
-        index: the faiss index; its search width is set and travels with it.
-        kind: its kind.
-        chosen: recall, speed and width, measured on queries held out; an exact index finds all.
-        recall_met: whether that reaches the target.
-        exact_queries_per_s: of an exact search over the same vectors; None where an update compared those that came alone.
-        curve: every width tried; empty for an exact index.
-        held_out: whether the queries were no rows of the index when they were asked.
-        queries: how many there were.
-        threads: threads that built it.
-        held: the queries that an update is measured by; None where rows are not withheld.
-        tried: kinds that were built before and missed the target, or were not worth it.
-        plan: what was predicted; None where nothing was, as in an update.
-    """
-
-    index: Any
-    kind: str
-    chosen: Measurement
-    recall_met: bool
+    index: Any  # the faiss index; its search width is set and travels with it
+    kind: str  # its kind
+    chosen: Measurement  # recall, speed and width, measured on queries held out; an exact index finds all
+    recall_met: bool  # whether that reaches the target
+    # of an exact search over the same vectors; None where an update compared those that came alone
     exact_queries_per_s: float | None
-    curve: Sequence[Measurement]
-    held_out: bool
-    queries: int
-    threads: int
-    held: Records | None
-    tried: Sequence[str] = ()
-    plan: Plan | None = None
+    curve: Sequence[Measurement]  # every width tried; empty for an exact index
+    held_out: bool  # whether the queries were no rows of the index when they were asked
+    queries: int  # how many there were
+    threads: int  # threads that built it
+    held: Records | None  # the queries that an update is measured by; None where rows are not withheld
+    tried: Sequence[str] = ()  # kinds that were built before and missed the target, or were not worth it
+    plan: Plan | None = None  # what was predicted; None where nothing was, as in an update
 
     @property
     def bitwise(self) -> bool:
@@ -169,10 +138,8 @@ def _built(kind: Flat, blocks: Blocks, threads: int, report: Report, later_bytes
 
     plan = Plan.of_build(kind, later_bytes)
     if plan.index_bytes >= _WORTH_TELLING:
-        megabytes = (
-            f"{plan.memory_bytes / 1e6:,.0f} MB of memory at the peak, an index of {plan.index_bytes / 1e6:,.0f} MB"
-        )
-        report(Progress("note", note=f"predicted for {plan.kind}: {megabytes}"))
+        memory, size = (f"{count / 1e6:,.0f} MB" for count in (plan.memory_bytes, plan.index_bytes))
+        report(Progress("note", note=f"predicted for {plan.kind}: {memory} of memory at the peak, an index of {size}"))
     plan.refuse_above(settings.max_memory_bytes)
     if len(training_rows):
         report(Progress("training", 0, len(training_rows), "vectors"))
@@ -193,22 +160,13 @@ def draw_rows(rng: np.random.Generator, n: int, most: int) -> Rows:
 
 
 def fill(
-    kind: Flat,
-    blocks: Blocks,
-    missing_N: Mask,
-    query_rows: Rows,
-    truths: Sequence[tuple[ExactNeighbours, Mask]],
+    kind: Flat, blocks: Blocks, missing_N: Mask, query_rows: Rows, truths: Sequence[tuple[ExactNeighbours, Mask]],
     report: Report,
-) -> None:
+) -> None:  # fmt: skip
     """Stream all vectors into the index but for the queries, and make it searchable.
 
-    Args:
-        kind: takes the vectors.
-        blocks: gives them.
-        missing_N: the rows that the index does not hold yet.
-        query_rows: the rows to withhold, where the index can.
-        truths: of some queries each, and (N,) the rows that it is to look at; those withheld it does not see.
-        report: told how many rows were looked at.
+    Those `missing` are the rows that the index does not hold yet; `query_rows` are withheld, where the index can. Each of the
+    truths is of some queries, with (N,) the rows that it is to look at; those withheld it does not see.
     """
     n = len(missing_N)
     asked_N = np.zeros(n, dtype=bool)

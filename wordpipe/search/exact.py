@@ -13,12 +13,9 @@ _SCORES_AT_ONCE = 1 << 24  # of a block of vectors: 64 MiB of float32
 
 
 def nearest(queries_QD: npt.NDArray[np.float32], blocks: Iterable[npt.NDArray[np.float32]], k: int) -> list[Hits]:
-    """The k rows of every query with the largest inner product.
+    """The k rows of every query with the largest inner product, among (B, D) blocks of vectors in the order of their rows.
 
-    Args:
-        queries_QD: the queries; one that is zero has no direction and finds nothing.
-        blocks: (B, D) vectors in the order of their rows.
-        k: answers wanted.
+    A query that is zero has no direction and finds nothing.
     """
     found = [Hits.none()] * len(queries_QD)
     asked = np.flatnonzero(queries_QD.any(axis=1))

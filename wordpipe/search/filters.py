@@ -40,13 +40,9 @@ _CLASSES = {
     "CONSTANT",
 }  # fmt: skip
 _CALLED = {
-    "SUBQUERY": "a subquery",
-    "STAR": "a star",
-    "PARAMETER": "a parameter",
-    "POSITIONAL_REFERENCE": "a column by its number",
-    "WINDOW": "a window",
-    "LAMBDA": "a lambda",
-}
+    "SUBQUERY": "a subquery", "STAR": "a star", "PARAMETER": "a parameter", "POSITIONAL_REFERENCE": "a column by its number",
+    "WINDOW": "a window", "LAMBDA": "a lambda",
+}  # fmt: skip
 _WRITTEN = {
     "abs", "ceil", "contains", "date_part", "date_trunc", "day", "ends_with", "floor", "left", "len", "length",
     "list_contains", "lower", "ltrim", "month", "regexp_full_match", "regexp_matches", "right", "round", "rtrim",
@@ -142,17 +138,12 @@ def _numbered(
 def _misfit(condition: str, reason: str, schema: pa.Schema) -> ConfigError:
     """The reason in a line, and the columns that there are."""
     columns = ", ".join(f"{field.name} ({field.type})" for field in schema)
-    return ConfigError(
-        "the condition does not fit the columns", where=condition, got=reason, hint=f"columns: {columns}"
-    )
+    what = "the condition does not fit the columns"
+    return ConfigError(what, where=condition, got=reason, hint=f"columns: {columns}")
 
 
 def _parsed(database: Any, condition: str) -> Any:
-    """The expression's tree.
-
-    Args:
-        database: a DuckDB connection, which parses and runs nothing.
-        condition: what the user wrote.
+    """The tree of what the user wrote, which DuckDB parses and does not run.
 
     Raises:
         ConfigError: it is not a single expression, or says more than it may.
@@ -176,10 +167,6 @@ def _named_columns(tree: Any, names: Sequence[str]) -> tuple[list[str], list[str
     """Which columns the expression names, in their order, and what it names that is none.
 
     DuckDB tells capitals from small letters no more. A column may have the table's name before it and fields after it.
-
-    Args:
-        tree: of `parsed`.
-        names: the columns that there are.
     """
     known = {name.lower() for name in names}
     asked, unknown = set(), []
@@ -195,30 +182,19 @@ def _named_columns(tree: Any, names: Sequence[str]) -> tuple[list[str], list[str
 
 def _not_a_condition(condition: str, got: str) -> ConfigError:
     """The error for what is no condition, with an example of one."""
-    return ConfigError(
-        "not a condition on columns",
-        where=condition,
-        got=got,
-        expected="one expression",
-        hint=f'for example --where "{_EXAMPLE}"',
-    )
+    what, hint = "not a condition on columns", f'for example --where "{_EXAMPLE}"'
+    return ConfigError(what, where=condition, got=got, expected="one expression", hint=hint)
 
 
 def _refuse_part(condition: str, part: dict[str, Any]) -> None:
-    kind = str(
-        part.get("class", "CONSTANT")
-    )  # objects without a class are what expressions are made of, such as values
+    # objects without a class are what expressions are made of, such as values
+    kind = str(part.get("class", "CONSTANT"))
     if kind not in _CLASSES:
         raise _not_a_condition(condition, _CALLED.get(kind, kind.lower()))
     function = str(part.get("function_name", ""))
     if kind == "FUNCTION" and function.lower() not in _WRITTEN | _MEANT:
-        raise ConfigError(
-            "a condition has no such function",
-            where=condition,
-            got=function,
-            expected=", ".join(sorted(_WRITTEN)),
-            hint=f'compare columns, for example --where "{_EXAMPLE}"',
-        )
+        what, hint = "a condition has no such function", f'compare columns, for example --where "{_EXAMPLE}"'
+        raise ConfigError(what, where=condition, got=function, expected=", ".join(sorted(_WRITTEN)), hint=hint)
 
 
 def _parts(tree: Any) -> Iterator[dict[str, Any]]:

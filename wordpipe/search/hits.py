@@ -10,14 +10,10 @@ __all__ = ["Hits", "best_of"]
 
 @dataclass(frozen=True, slots=True)
 class Hits:
-    """The answer to one query, best first, equal scores in the order of rows.
+    """The answer to one query, best first, equal scores in the order of rows."""
 
-    Attributes:
-        rows: row numbers, int64, as many as were found.
-        scores: float32: cosines from -1 to 1 of a dense search, BM25 above 0 of a lexical one, 0 to 1 of a mix.
-    """
-
-    rows: npt.NDArray[np.int64]
+    rows: npt.NDArray[np.int64]  # row numbers, int64, as many as were found
+    # float32: cosines from -1 to 1 of a dense search, BM25 above 0 of a lexical one, 0 to 1 of a mix
     scores: npt.NDArray[np.float32]
 
     def __len__(self) -> int:

@@ -15,20 +15,9 @@ from wordpipe.metrics.vectors import unit_rows
 from wordpipe.search.hits import Hits, best_of
 
 __all__ = [
-    "CANDIDATES",
-    "FEEDBACK",
-    "Found",
-    "Moved",
-    "Retriever",
-    "VectorsOf",
-    "Way",
-    "folded",
-    "mix",
-    "span",
-    "stretched",
-    "towards_answers",
-    "weight_by_merit",
-]
+    "CANDIDATES", "FEEDBACK", "Found", "Moved", "Retriever", "VectorsOf", "Way", "folded", "mix", "span", "stretched",
+    "towards_answers", "weight_by_merit",
+]  # fmt: skip
 
 CANDIDATES = 200  # of each side that are mixed; between 50 and 1,000 nDCG@10 moved by 0.5 at most on four collections
 FEEDBACK = 3
@@ -109,17 +98,11 @@ def weight_by_merit(dense: float, lexical: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """Q queries after a look at their first answers: vectors = kept · query + pulls.
+    """Q queries after a look at their first answers: vectors = kept · query + pulls."""
 
-    Attributes:
-        vectors: (Q, D) float32 of length 1; zero where the query is.
-        kept: (Q, 1) how much of its own vector is in it; 1 where it was not moved.
-        pulls: (Q, D) what its answers brought; zero where it was not moved.
-    """
-
-    vectors: Floats
-    kept: Floats
-    pulls: Floats
+    vectors: Floats  # (Q, D) float32 of length 1; zero where the query is
+    kept: Floats  # (Q, 1) how much of its own vector is in it; 1 where it was not moved
+    pulls: Floats  # (Q, D) what its answers brought; zero where it was not moved
 
 
 def towards_answers(queries_QD: Floats, answers: Sequence[Hits], vectors: VectorsOf, take: int = FEEDBACK) -> Moved:
@@ -137,9 +120,8 @@ def towards_answers(queries_QD: Floats, answers: Sequence[Hits], vectors: Vector
 
     Source: Rocchio 1971, "Relevance feedback in information retrieval", with both weights 1 and nothing to move away from.
     """
-    first = [
-        hits.rows[:take] if vector.any() else hits.rows[:0] for vector, hits in zip(queries_QD, answers, strict=True)
-    ]
+    takes = np.where(queries_QD.any(axis=1), take, 0).tolist()
+    first = [hits.rows[:most] for most, hits in zip(takes, answers, strict=True)]
     sums_QD = np.zeros_like(queries_QD)
     if len(rows := np.unique(np.concatenate([np.zeros(0, np.int64), *first]))):
         vectors_RD = vectors(rows)
@@ -157,18 +139,12 @@ def towards_answers(queries_QD: Floats, answers: Sequence[Hits], vectors: Vector
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What was found for one query.
+    """What was found for one query."""
 
-    Attributes:
-        hits: the answer.
-        dense: the candidates by vectors, where they were asked for.
-        lexical: those by words.
-        first: the answers that the query's vector was moved towards before it asked for `dense`; None where it was not.
-    """
-
-    hits: Hits
-    dense: Hits | None = None
-    lexical: Hits | None = None
+    hits: Hits  # the answer
+    dense: Hits | None = None  # the candidates by vectors, where they were asked for
+    lexical: Hits | None = None  # those by words
+    # the answers that the query's vector was moved towards before it asked for `dense`; None where it was not
     first: Hits | None = None
 
 
@@ -216,13 +192,7 @@ class Retriever:
         return [mix(one, other, self.weight, k) for one, other in zip(near, worded, strict=True)]
 
     def find_documents(self, texts: Sequence[str], k: int, documents_N: npt.NDArray[np.integer]) -> list[Found]:
-        """The k best documents of every text, each by its best row.
-
-        Args:
-            texts: the queries.
-            k: documents wanted.
-            documents_N: the number of every row's document.
-        """
+        """The k best documents of every text, each by its best row; given is the number of every row's document."""
         found: list[Found] = [Found(Hits.none())] * len(texts)
         waiting, depth = list(range(len(texts))), 4 * k
         while waiting:

@@ -22,10 +22,7 @@ __all__ = ["ENOUGH", "LEAST", "UNMEASURED", "MeasuredMix", "PseudoQueries", "Spa
 UNMEASURED = 0.3
 """The dense share that lost least where it cannot be measured: vectors of a small corpus are the weaker half."""
 
-_LEAST_SHARE, _MOST_SHARE = (
-    0.05,
-    0.8,
-)  # of the dense share: neither side is left out on the word of a few hundred queries
+_LEAST_SHARE, _MOST_SHARE = 0.05, 0.8  # dense: neither side is left out on the word of a few hundred queries
 _MOST_OF_TRAINED = 0.5
 """Of vectors that were trained on pairs, most likely out of these very texts: they find their own titles and spans better than
 what people ask. On Cranfield they had nDCG@10 of 65 for titles and 51 for the queries of people."""
@@ -39,20 +36,13 @@ Floats = npt.NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class PseudoQueries:
-    """Q queries.
+    """Q queries."""
 
-    Attributes:
-        how: rows, titles or cuts.
-        texts: the queries.
-        rows: where they come from.
-        rests: what is left of those rows without them, which they should find; none where others are wanted.
-        others: the other rows that each should find; none where `rests` are wanted.
-    """
-
-    how: str
-    texts: list[str]
-    rows: list[int]
-    rests: list[str]
+    how: str  # rows, titles or cuts
+    texts: list[str]  # the queries
+    rows: list[int]  # where they come from
+    rests: list[str]  # what is left of those rows without them, which they should find; none where others are wanted
+    # the other rows that each should find; none where `rests` are wanted
     others: list[set[int]] = field(default_factory=list)
 
     def of_rows(self, rows: Sequence[int]) -> "PseudoQueries":
@@ -65,10 +55,7 @@ def draw_queries(
 ) -> PseudoQueries | None:
     """Draw at most 300 queries from the documents of a collection, the same each time; None where there are too few.
 
-    Args:
-        titles: of N documents, empty where there is none.
-        texts: without the titles.
-        among: rows to draw from; None: all.
+    Titles are empty where there is none, texts are without them; `among` names the rows to draw from.
     """
     rng = np.random.default_rng(_STREAM)
     drawn = rng.permutation(len(texts) if among is None else np.array(among, dtype=np.int64)).tolist()
@@ -91,32 +78,20 @@ def _cut(words: Sequence[str], rng: np.random.Generator) -> tuple[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Space:
-    """N rows as vectors, and how texts become some.
+    """N rows as vectors, and how texts become some."""
 
-    Attributes:
-        rows: N.
-        encode: texts to (T, D) unit vectors, zero where a text has none.
-        nearest: the k rows nearest to each of (Q, D) vectors.
-        vectors: of some rows.
-    """
-
-    rows: int
-    encode: Callable[[Sequence[str]], Floats]
-    nearest: Callable[[Floats, int], list[Hits]]
-    vectors: VectorsOf
+    rows: int  # N
+    encode: Callable[[Sequence[str]], Floats]  # texts to (T, D) unit vectors, zero where a text has none
+    nearest: Callable[[Floats, int], list[Hits]]  # the k rows nearest to each of (Q, D) vectors
+    vectors: VectorsOf  # of some rows
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredMix:
-    """What was measured.
+    """What was measured."""
 
-    Attributes:
-        weight: of the dense score in a hybrid one, 0 to 1.
-        ndcg_at_10: of dense, hybrid and lexical search for the rows that the queries look for.
-    """
-
-    weight: float
-    ndcg_at_10: dict[str, float]
+    weight: float  # of the dense score in a hybrid one, 0 to 1
+    ndcg_at_10: dict[str, float]  # of dense, hybrid and lexical search for the rows that the queries look for
 
 
 def measured_mix(asked: PseudoQueries, space: Space, lexical: LexicalIndex, *, trained: bool) -> MeasuredMix:

@@ -38,37 +38,23 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Width:
-    """How wide a search looks.
+    """How wide a search looks."""
 
-    Attributes:
-        search: lists looked at (nprobe), or candidates of a graph (efSearch); 0 for an exact index.
-        refine: candidates per answer that are compared by their vectors; 0 where the kind has no such step.
-    """
-
-    search: int = 0
-    refine: int = 0
+    search: int = 0  # lists looked at (nprobe), or candidates of a graph (efSearch); 0 for an exact index
+    refine: int = 0  # candidates per answer that are compared by their vectors; 0 where the kind has no such step
 
 
 class Flat:
-    """An index of nothing but vectors: exact, so nothing is withheld.
+    """An index of nothing but `n` vectors of width `dim`: exact, so nothing is withheld."""
 
-    Args:
-        n: vectors that it will hold.
-        dim: their width.
-        settings: the settings.
-
-    Attributes:
-        index: the faiss index.
-        name: of the kind, as in the settings.
-        withholds: whether the rows withheld are really left out until `close`; else they are in from the beginning.
-    """
-
-    name = "flat"
-    withholds = False
+    name = "flat"  # of the kind, as in the settings
+    withholds = (
+        False  # whether the rows withheld are really left out until `close`; else they are in from the beginning
+    )
 
     def __init__(self, n: int, dim: int, settings: IndexSettings) -> None:
         self.n, self.dim, self.settings = n, dim, settings
-        self.index: Any = self._made()
+        self.index: Any = self._made()  # the faiss index
 
     def _made(self) -> Any:
         return faiss.IndexFlatIP(self.dim)
@@ -201,10 +187,6 @@ class Lists(Flat):
         lists.cp.min_points_per_centroid = 1  # our own bound is in _list_count; faiss would warn on its own terms
         lists.pq.cp.niter = _CODE_ROUNDS
         return index
-
-    def take(self, index: Any) -> None:
-        """Go on with an index that holds rows; the vectors beside its lists are taken anew."""
-        self.index = index
 
     @property
     def lists(self) -> Any:

@@ -39,19 +39,12 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class TermScore:
-    """What one term of a query adds to the score of a text.
+    """What one term of a query adds to the score of a text."""
 
-    Attributes:
-        stem: the term.
-        score: its share; the shares of all terms add up to the score.
-        count: how often it stands in the text.
-        texts: in how many texts it stands.
-    """
-
-    stem: str
-    score: float
-    count: int
-    texts: int
+    stem: str  # the term
+    score: float  # its share; the shares of all terms add up to the score
+    count: int  # how often it stands in the text
+    texts: int  # in how many texts it stands
 
 
 @dataclass(frozen=True)
@@ -60,27 +53,17 @@ class LexicalIndex:
 
     idf = ln(1 + (N - n + 0.5) / (n + 0.5)) for a term in n texts. A term that comes twice in the query counts twice.
 
-    Attributes:
-        settings: with the language that auto came to.
-        terms: the terms.
-        postings: where they stand.
-
     Source: Robertson and Zaragoza 2009, "The Probabilistic Relevance Framework"; as in Lucene from version 8, which leaves
     out the factor k1 + 1, but for its rounding of lengths to one byte.
     """
 
-    settings: LexicalSettings
-    terms: Terms
-    postings: Postings
+    settings: LexicalSettings  # with the language that auto came to
+    terms: Terms  # the terms
+    postings: Postings  # where they stand
 
     @classmethod
     def build(cls, texts: Iterable[str], settings: LexicalSettings) -> "LexicalIndex":
-        """Index texts, each read once.
-
-        Args:
-            texts: N texts, in the order of their rows.
-            settings: language, k1 and b.
-        """
+        """Index N texts, in the order of their rows, each read once."""
         texts, settings = _language_known(texts, settings)
         counter = TermCounter(Analyser(settings.language))
         counter.add(texts)
@@ -116,13 +99,7 @@ class LexicalIndex:
         return any(self.terms.find(stem) >= 0 for stem in self.analyser(word))
 
     def search(self, queries: Sequence[str], k: int, allowed: Mask | None = None) -> list[Hits]:
-        """The k best texts of every query, those without any of its words left out.
-
-        Args:
-            queries: free text.
-            k: answers wanted.
-            allowed: (N,) which texts may be found; all where None.
-        """
+        """The k best texts of every query among those `allowed`, (N,), those without any of its words left out."""
         scores_N = np.zeros(len(self), dtype=np.float32)
         return [self._best(query, k, allowed, scores_N) for query in queries]
 
@@ -170,9 +147,8 @@ class LexicalIndex:
             letters, ends, starts, rows, counts, lengths = (_array(read(f"{name}.npy")) for name in _ARRAYS)
         except (ValueError, KeyError, TypeError, EOFError) as error:
             raise ArtifactError("not a readable lexical index", where=ABOUT_FILE, got=error, hint=_HINT) from None
-        if not (
-            len(starts) == len(ends) + 1 and len(rows) == len(counts) == starts[-1] and len(letters) == ends[-1:].sum()
-        ):
+        fits = len(starts) == len(ends) + 1 and len(rows) == len(counts) == starts[-1]
+        if not fits or len(letters) != ends[-1:].sum():
             raise ArtifactError("the files of the lexical index do not belong together", where=ABOUT_FILE, hint=_HINT)
         return cls(settings, Terms(letters, ends), Postings(starts, rows, counts, lengths))
 

@@ -18,15 +18,10 @@ _BLOCK = 4_096  # texts whose words are counted at a time
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """V terms in the order of their UTF-8 bytes, each once, as one run of bytes: nothing to unpack when it is opened.
+    """V terms in the order of their UTF-8 bytes, each once, as one run of bytes: nothing to unpack when it is opened."""
 
-    Attributes:
-        letters: uint8, the terms' bytes one after the other.
-        ends: (V,) int64, where each ends.
-    """
-
-    letters: npt.NDArray[np.uint8]
-    ends: npt.NDArray[np.int64]
+    letters: npt.NDArray[np.uint8]  # uint8, the terms' bytes one after the other
+    ends: npt.NDArray[np.int64]  # (V,) int64, where each ends
 
     @classmethod
     def of(cls, encoded: Sequence[bytes]) -> "Terms":
@@ -62,19 +57,13 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class Postings:
-    """P postings of V terms in N texts, those of a term together and in the order of the texts.
+    """P postings of V terms in N texts, those of a term together and in the order of the texts."""
 
-    Attributes:
-        starts: (V + 1,) int64, where the postings of each term begin.
-        rows: (P,) int32, the text.
-        counts: (P,) unsigned, how often the term stands in it; as narrow as the largest count allows.
-        lengths: (N,) int32, terms of each text.
-    """
-
-    starts: npt.NDArray[np.int64]
-    rows: npt.NDArray[np.int32]
+    starts: npt.NDArray[np.int64]  # (V + 1,) int64, where the postings of each term begin
+    rows: npt.NDArray[np.int32]  # (P,) int32, the text
+    # (P,) unsigned, how often the term stands in it; as narrow as the largest count allows
     counts: npt.NDArray[np.unsignedinteger[Any]]
-    lengths: npt.NDArray[np.int32]
+    lengths: npt.NDArray[np.int32]  # (N,) int32, terms of each text
 
     def of(self, term: int) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.unsignedinteger[Any]]]:
         """The texts of a term, and how often it stands in each."""
@@ -129,10 +118,8 @@ class TermCounter:
         stems = sorted((stem.encode("utf-8", "replace"), number) for stem, number in self._numbers.stems.items())
         rank_V = np.empty(len(stems), dtype=np.int32)
         rank_V[[number for _, number in stems]] = np.arange(len(stems), dtype=np.int32)
-        rows, numbers, counts = (
-            np.concatenate([block[part] for block in self._blocks] or [np.zeros(0, dtype=np.int32)])
-            for part in range(3)
-        )
+        none = [(np.zeros(0, dtype=np.int32),) * 3]
+        rows, numbers, counts = (np.concatenate(parts) for parts in zip(*(self._blocks or none), strict=True))
         self._blocks.clear()
         lengths = np.concatenate(self._lengths or [np.zeros(0, dtype=np.int32)])
         return Terms.of([stem for stem, _ in stems]), by_term(rows, rank_V[numbers], counts, lengths, len(stems))
@@ -161,15 +148,7 @@ def by_term(
     lengths: npt.NDArray[np.int32],
     n_terms: int,
 ) -> Postings:
-    """Postings in any order, (P,) each, as `Postings` keeps them.
-
-    Args:
-        rows: the text of each.
-        terms: its term, below `n_terms`.
-        counts: how often.
-        lengths: (N,) terms per text.
-        n_terms: V.
-    """
+    """Postings in any order, (P,) each, as `Postings` keeps them: of each its text, its term below `n_terms`, how often."""
     order = np.argsort(terms.astype(np.int64) << 32 | rows)
     starts = np.concatenate([[0], np.cumsum(np.bincount(terms, minlength=n_terms))]).astype(np.int64)
     narrow = np.min_scalar_type(int(counts.max(initial=0)))

@@ -24,20 +24,9 @@ from wordpipe.runtime import Progress, Report
 from wordpipe.search.kinds import Flat, K, Width
 
 __all__ = [
-    "DEPTH",
-    "ExactNeighbours",
-    "Measurement",
-    "Records",
-    "cheapest",
-    "completed",
-    "held_out",
-    "measure",
-    "moved",
-    "read_held_out",
-    "some_held_out",
-    "truth_of",
-    "tuned",
-]
+    "DEPTH", "ExactNeighbours", "Measurement", "Records", "cheapest", "completed", "held_out", "measure", "moved",
+    "read_held_out", "some_held_out", "truth_of", "tuned",
+]  # fmt: skip
 
 DEPTH = 2 * K
 _FEWEST, _MOST, _PER_QUERY = 200, 1_000, 1_000  # 200 know the recall to about 0.007; one more for every thousand rows
@@ -55,25 +44,15 @@ Records = npt.NDArray[np.void]
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """One width of search, measured.
+    """One width of search, measured."""
 
-    Attributes:
-        width: how wide.
-        recall_at_10: share of the true ten nearest found.
-        queries_per_s: answered in one batch.
-    """
-
-    width: Width
-    recall_at_10: float
-    queries_per_s: float
+    width: Width  # how wide
+    recall_at_10: float  # share of the true ten nearest found
+    queries_per_s: float  # answered in one batch
 
 
 class ExactNeighbours:
-    """The true nearest rows of some queries, found while the vectors stream by.
-
-    Args:
-        queries_QD: unit vectors; no rows of what streams by.
-        depth: how many are kept of each, at least ten.
+    """The true nearest rows of some queries (unit vectors, no rows of what streams by), found while the vectors stream by.
 
     Attributes:
         scores: (Q, depth) float32, the largest first; -inf where there are not so many.
@@ -93,9 +72,8 @@ class ExactNeighbours:
         if not len(block_BD):
             return
         start, depth = time.perf_counter(), self.near.shape[1]
-        scores_QK, found_QK = faiss.knn(
-            self.queries, block_BD, min(depth + 1, len(block_BD)), metric=faiss.METRIC_INNER_PRODUCT
-        )
+        most = min(depth + 1, len(block_BD))
+        scores_QK, found_QK = faiss.knn(self.queries, block_BD, most, metric=faiss.METRIC_INNER_PRODUCT)
         scores_QM = np.concatenate([self.scores, scores_QK], axis=1)
         near_QM = np.concatenate([self.near, rows_B[found_QK]], axis=1)
         best_QM = np.argsort(-scores_QM, axis=1, kind="stable")[:, :depth]
@@ -186,13 +164,7 @@ def held_out(query_rows: Rows, truth: ExactNeighbours) -> Records:
 
 
 def some_held_out(query_rows: Rows, truth: ExactNeighbours, n: int) -> Records:
-    """As many of the queries as an update needs.
-
-    Args:
-        query_rows: (A,) the rows of the queries asked, ascending.
-        truth: their true neighbours among all rows but themselves.
-        n: rows of the index.
-    """
+    """As many of the (A,) queries asked as an update of n rows needs, their true neighbours among all rows but themselves."""
     wanted = min(len(query_rows), _MOST, max(_FEWEST, n // _PER_QUERY))
     kept = np.unique(np.linspace(0, len(query_rows) - 1, wanted).astype(np.int64))
     others = np.setdiff1d(np.arange(len(query_rows)), kept)
@@ -203,12 +175,7 @@ def some_held_out(query_rows: Rows, truth: ExactNeighbours, n: int) -> Records:
 
 
 def moved(held_Q: Records, new_of_old_M: Rows) -> Records | None:
-    """The queries under new numbers; None where too little of them is left.
-
-    Args:
-        held_Q: the queries.
-        new_of_old_M: (M,) the new number of every old row, -1 for one that is gone.
-    """
+    """The queries under new numbers, (M,) of every old row and -1 for one that is gone; None where too little is left."""
     stay = held_Q[new_of_old_M[held_Q["row"]] >= 0]
     stay["row"] = new_of_old_M[stay["row"]]
     stay = np.sort(stay, order="row")

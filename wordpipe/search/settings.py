@@ -27,10 +27,9 @@ class LexicalSettings(Settings):
     """How texts are found by their words: BM25 over stems, as Lucene scores it."""
 
     language: Language = setting(
-        "auto",
-        "whose endings are cut off words (Snowball); auto: English where the texts look so, else none",
+        "auto", "whose endings are cut off words (Snowball); auto: English where the texts look so, else none",
         section="Lexical search",
-    )
+    )  # fmt: skip
     k1: float = setting(
         1.2, "BM25: how soon a word that comes again in a text stops counting", ge=0, le=10, expert=True
     )

@@ -26,24 +26,17 @@ _QUERIES = 1_000  # drawn anew, where those of the build are gone
 _STREAM = 0x0DA7E  # separates these draws from every other use of the seed
 _SEED = 0x1D2E
 _LONGEST = 1 << 14  # places that count one by one; those after count as if they began again
-_WITHIN = np.array(
-    [2**64 - 1, *(2 ** (8 * size) - 1 for size in range(1, 8))], dtype=np.uint64
-)  # bytes of a last eight
+# bytes of a last eight
+_WITHIN = np.array([2**64 - 1, *(2 ** (8 * size) - 1 for size in range(1, 8))], dtype=np.uint64)
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 
 Rows = npt.NDArray[np.int64]
 
 
 def update_index(
-    index: Any,
-    blocks: Blocks,
-    old_rows: Rows,
-    old_count: int,
-    settings: IndexSettings,
-    width: Width,
-    held: Records | None = None,
-    report: Report = quiet,
-) -> Built:
+    index: Any, blocks: Blocks, old_rows: Rows, old_count: int, settings: IndexSettings, width: Width,
+    held: Records | None = None, report: Report = quiet,
+) -> Built:  # fmt: skip
     """Bring lists (ivf-pq) up to date.
 
     They lose the rows that are gone and get the new ones; centroids and codes stay as they were learned. The queries that
@@ -74,7 +67,7 @@ def update_index(
             query_rows = np.union1d(known["row"], drawn)
         kept_N[query_rows] = False
         kind = Lists(n, index.d, settings)
-        kind.take(index)
+        kind.index = index  # it goes on with the rows that it holds; the vectors beside its lists are taken anew
         _keep(kind.lists, _new_of_old(old_rows, kept_N, old_count))
         queries_QD = sample_rows(blocks, n, [drawn])[0] if len(drawn) else np.zeros((0, index.d), dtype=np.float32)
         truth = ExactNeighbours(queries_QD)
@@ -158,8 +151,7 @@ def _of_vectors(vectors_ND: npt.NDArray[np.float32]) -> npt.NDArray[np.uint64]:
     bits_ND = vectors_ND.view(np.uint32)
     places_D = _factors("places", vectors_ND.shape[1])
     # without a 64-bit copy of them all: 0.07 s for 180,000 vectors of width 384, and 0.13 by a product and a sum
-    keys_N: npt.NDArray[np.uint64] = np.einsum("nd,d->n", bits_ND, places_D, dtype=np.uint64, casting="safe")
-    return keys_N
+    return np.einsum("nd,d->n", bits_ND, places_D, dtype=np.uint64, casting="safe")  # type: ignore[no-any-return]
 
 
 def _of_strings(column: pa.Array) -> npt.NDArray[np.uint64]:
@@ -193,13 +185,11 @@ def _mixed(keys_N: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
     """Every bit of a key spread over all of it (the end of Murmur's hash)."""
     keys_N = (keys_N ^ (keys_N >> np.uint64(33))) * np.uint64(0xFF51AFD7ED558CCD)
     keys_N = (keys_N ^ (keys_N >> np.uint64(33))) * np.uint64(0xC4CEB9FE1A85EC53)
-    mixed_N: npt.NDArray[np.uint64] = keys_N ^ (keys_N >> np.uint64(33))
-    return mixed_N
+    return keys_N ^ (keys_N >> np.uint64(33))
 
 
 @cache
 def _factors(purpose: str, size: int) -> npt.NDArray[np.uint64]:
     """Odd numbers by chance, the same in every run."""
     rng = np.random.default_rng([_SEED, *purpose.encode()])
-    factors: npt.NDArray[np.uint64] = rng.integers(2**63, size=size, dtype=np.uint64) * np.uint64(2) + np.uint64(1)
-    return factors
+    return rng.integers(2**63, size=size, dtype=np.uint64) * np.uint64(2) + np.uint64(1)

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, BinaryIO, Protocol
+from typing import Any, BinaryIO
 
 import faiss
 import numpy as np
@@ -13,15 +13,9 @@ from wordpipe.errors import ArtifactError, DivergedError, WordpipeError
 from wordpipe.runtime import cpu_count
 
 __all__ = [
-    "Blocks",
-    "checked_blocks",
-    "faiss_threads",
-    "read_index",
-    "read_lists",
-    "sample_rows",
-    "unit_vectors",
+    "Blocks", "checked_blocks", "faiss_threads", "read_index", "read_lists", "sample_rows", "unit_vectors",
     "write_index",
-]
+]  # fmt: skip
 
 _REFINED, _HEAD = b"IxRF", 37  # how lists with vectors beside them begin, and where the lists themselves do
 _ABOUT_ITSELF = re.compile(r"^Error in .* at \S+:\d+: ")  # which line of faiss complains
@@ -56,11 +50,8 @@ def unit_vectors(
     bad = np.flatnonzero(~np.isfinite(norms_N) | (norms_N == 0))
     if len(bad):
         rows = ", ".join(str(first + row) for row in bad[:5])
-        raise error(
-            f"{len(bad)} of {len(vectors_ND)} vectors are zero or not finite",
-            where=f"row {rows}{' …' if len(bad) > 5 else ''}",
-            expected="finite vectors with a direction",
-        )
+        what, where = f"{len(bad)} of {len(vectors_ND)} vectors are zero or not finite", f"row {rows}"
+        raise error(what, where=where + " …" * (len(bad) > 5), expected="finite vectors with a direction")
     off = np.abs(norms_N - 1) > 1e-5
     if not off.any():
         return np.ascontiguousarray(vectors_ND, dtype=np.float32)
@@ -113,16 +104,8 @@ def _refuse_other_count(found: int, n: int) -> None:
         raise ArtifactError("not the promised number of vectors", got=found, expected=n)
 
 
-class Writable(Protocol):
-    """Anything with a write method for bytes, such as a writer that hashes."""
-
-    def write(self, data: bytes, /) -> int:
-        """Take all of `data`."""
-        ...
-
-
-def write_index(index: Any, file: Writable) -> None:
-    """Write the index; an error raised by `file.write` passes through.
+def write_index(index: Any, file: Any) -> None:
+    """Write the index to anything with a `write` for bytes, such as a writer that hashes; an error of it passes through.
 
     Faiss never gets a path: on a full disk `faiss.write_index` to one returns as if all were well and leaves an empty file.
     """
@@ -146,9 +129,8 @@ def read_index(file: BinaryIO, *, size: int, where: str | None = None) -> Any:
         return faiss.read_index(faiss.PyCallbackIOReader(file.read))  # type: ignore[attr-defined]
     except (RuntimeError, MemoryError) as error:
         reason = _ABOUT_ITSELF.sub("", str(error).rpartition("Error: ")[2].splitlines()[0])
-        raise ArtifactError(
-            "not a readable FAISS index", where=where, got=reason, hint="build it again with: wordpipe index"
-        ) from None
+        hint = "build it again with: wordpipe index"
+        raise ArtifactError("not a readable FAISS index", where=where, got=reason, hint=hint) from None
     finally:
         faiss.set_deserialization_vector_byte_limit(before)
 
@@ -156,18 +138,8 @@ def read_index(file: BinaryIO, *, size: int, where: str | None = None) -> Any:
 def read_lists(file: BinaryIO, *, size: int, where: str | None = None) -> Any:
     """Read an ivf-pq index but for the vectors beside its lists, nine tenths of it: they are to be filled in.
 
-    Faiss writes a header of 37 bytes, the lists, the vectors, and how many candidates are compared.
-
-    Args:
-        file: as for `read_index`.
-        size: as there.
-        where: as there.
-
-    Returns:
-        The index, without vectors.
-
-    Raises:
-        ArtifactError: as `read_index`.
+    Faiss writes a header of 37 bytes, the lists, the vectors, and how many candidates are compared. What is given, and what
+    is raised, is as in `read_index`.
     """
     if file.read(_HEAD)[: len(_REFINED)] != _REFINED:
         file.seek(0)

@@ -4,6 +4,7 @@ import io
 import os
 from collections.abc import Iterator
 from dataclasses import replace
+from shutil import copyfileobj
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -28,10 +29,8 @@ HELD_OUT = "held_out.npy"
 _AS_BEFORE = 0.02  # of recall: two samples of 200 queries differ by so much
 _BLOCK = 4 << 20  # bytes copied at a time
 _DRAWN = {
-    "rows": "rows that look for their document",
-    "titles": "titles that look for their text",
-    "cuts": "cuts of texts",
-}
+    "rows": "rows that look for their document", "titles": "titles that look for their text", "cuts": "cuts of texts",
+}  # fmt: skip
 
 
 def index(vectors: PathLike, *, output: PathLike, run: RunOptions | None = None, **settings: Any) -> Made:
@@ -90,9 +89,8 @@ def _updated(job: Job, table: IndexVectors, earlier: Earlier, settings: IndexSet
     if old.names(HELD_OUT):
         held = read_held_out(old.read(HELD_OUT), earlier.old_count, table.dim, str(old.path / HELD_OUT))
     width = Width(int(old.manifest.facts["search_width"]), int(old.manifest.facts["refine"]))
-    built = update_index(
-        found, table.blocks, earlier.old_rows, earlier.old_count, settings, width, held, job.run.report
-    )
+    rows = earlier.old_rows, earlier.old_count
+    built = update_index(found, table.blocks, *rows, settings, width, held, job.run.report)
     missed = not old.manifest.facts.get("recall_met", True)  # a rebuild would too
     if built.recall_met or (missed and built.chosen.recall_at_10 >= earlier.recall_at_10 - _AS_BEFORE):
         return built
@@ -130,10 +128,8 @@ def _record(job: Job, built: Built, rows: int, earlier: Earlier | None, *, in_pl
     if asked not in ("auto", built.kind):
         job.note(f"{rows:,} vectors are too few for {asked}: the index is flat, which is exact")
     if not built.recall_met:
-        wanted = getattr(job.settings, "recall", None)
-        job.warn(
-            f"the index finds {built.chosen.recall_at_10:.3f} of the true 10 nearest, less than the {wanted} asked for"
-        )
+        found, wanted = f"{built.chosen.recall_at_10:.3f}", getattr(job.settings, "recall", None)
+        job.warn(f"the index finds {found} of the true 10 nearest, less than the {wanted} asked for")
 
 
 def _note_lexical(job: Job, lexical: dict[str, Any]) -> None:
@@ -211,7 +207,8 @@ def _carry_rows(job: Job, source: Artifact) -> None:
         entry = entries[name].model_copy(update={"path": "index" + name.removeprefix(source.kind)})
         with source.open(name) as file:
             if not _linked(job, source, name, file, entry):
-                _copy(job, file, entry)
+                copyfileobj(file, made := job.draft.open(entry.path), _BLOCK)
+                job.draft.close(made, rows=entry.rows)
         rows += entry.rows or 0
         job.report("writing", rows, None, "rows")
 
@@ -227,11 +224,3 @@ def _linked(job: Job, source: Artifact, name: str, file: BinaryIO, entry: Output
         return False
     job.draft.adopt(path, entry)
     return True
-
-
-def _copy(job: Job, file: BinaryIO, entry: OutputEntry) -> None:
-    """Copy the bytes as they are."""
-    made = job.draft.open(entry.path)
-    while block := file.read(_BLOCK):
-        made.write(block)
-    job.draft.close(made, rows=entry.rows)

@@ -120,10 +120,8 @@ def carried_keys(index: Artifact) -> npt.NDArray[np.uint64] | None:
         return None
     keys: npt.NDArray[np.uint64] = np.load(io.BytesIO(index.read(_KEYS)), allow_pickle=False)
     if keys.dtype != np.uint64 or keys.shape != (int(index.manifest.counts["vectors"]),):
-        raise ArtifactError(
-            "the keys of the rows do not belong to the index", where=index.path / _KEYS, got=f"{keys.dtype}{keys.shape}",
-            hint="build it again with: wordpipe index --fresh",
-        )  # fmt: skip
+        what, hint = "the keys of the rows do not belong to the index", "build it again with: wordpipe index --fresh"
+        raise ArtifactError(what, where=index.path / _KEYS, got=f"{keys.dtype}{keys.shape}", hint=hint)
     return keys
 
 
@@ -141,21 +139,14 @@ def lineage_of(source: Artifact) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Earlier:
-    """The index that stands at the output.
+    """The index that stands at the output."""
 
-    Attributes:
-        artifact: open as long as the job.
-        old_rows: for each new row its row there, or -1.
-        kind: of the index.
-        in_place: whether it can be changed; else it is built anew, and only what was found out about its texts is of use.
-        changed: rows that came or went since it was built, these included.
-    """
-
-    artifact: Artifact
-    old_rows: npt.NDArray[np.int64]
-    kind: str
+    artifact: Artifact  # open as long as the job
+    old_rows: npt.NDArray[np.int64]  # for each new row its row there, or -1
+    kind: str  # of the index
+    # whether it can be changed; else it is built anew, and only what was found out about its texts is of use
     in_place: bool = False
-    changed: int = 0
+    changed: int = 0  # rows that came or went since it was built, these included
 
     @property
     def old_count(self) -> int:

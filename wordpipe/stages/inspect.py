@@ -43,15 +43,10 @@ def verify(path: PathLike) -> dict[str, Any]:
                     if part.metadata.num_rows != output.rows:
                         what = "the table has another number of rows than it had"
                         raise ArtifactError(what, where=path / output.path)
-        return {
-            "path": str(path),
-            "ok": True,
-            "kind": artifact.kind,
-            "digest": artifact.digest,
-            "files": len(artifact.manifest.outputs) + 1,
-            "bytes": sum(output.bytes for output in artifact.manifest.outputs),
-            "warnings": list(_changed_inputs(artifact)),
-        }
+        outputs = artifact.manifest.outputs
+        size = {"files": len(outputs) + 1, "bytes": sum(output.bytes for output in outputs)}
+        about = {"path": str(path), "ok": True, "kind": artifact.kind, "digest": artifact.digest}
+        return about | size | {"warnings": _changed_inputs(artifact)}
 
 
 def _changed_inputs(artifact: Artifact) -> list[str]:

@@ -81,9 +81,7 @@ class Job:
         self.rates: dict[str, float] = {}
         self.facts: dict[str, Any] = {}
         self.warnings: list[str] = []
-        self.bitwise = True
-        self.device = "cpu"
-        self.threads = 1
+        self.bitwise, self.device, self.threads = True, "cpu", 1
         self.libraries: tuple[str, ...] = ("pyarrow",)
         forget_peak_memory()
         self.clock = Stopwatch()
@@ -160,26 +158,13 @@ class Job:
     def publish(self) -> None:
         """Write the manifest and put the artifact in place."""
         seconds, peak = self.clock.seconds, peak_memory_bytes()
+        outputs = sorted(self.draft.outputs, key=lambda entry: entry.path)
         manifest = Manifest(
-            kind=self.kind,
-            command=self.command,
-            wordpipe=__version__,
-            settings=self.settings.manifest(),
-            inputs=self.inputs,
-            outputs=sorted(self.draft.outputs, key=lambda entry: entry.path),
-            counts=self.counts,
-            metrics=self.metrics,
-            facts=self.facts,
-            warnings=self.warnings,
-            bitwise=self.bitwise,
-            device=self.device,
-            threads=self.threads,
-            versions=library_versions(*self.libraries),
-            seconds=round(seconds, 3),
-            peak_memory_bytes=peak,
-            recipe=self.recipe,
-            digest=digest_of(self.draft.outputs),
-        )
+            kind=self.kind, command=self.command, wordpipe=__version__, settings=self.settings.manifest(), inputs=self.inputs,
+            outputs=outputs, counts=self.counts, metrics=self.metrics, facts=self.facts, warnings=self.warnings,
+            bitwise=self.bitwise, device=self.device, threads=self.threads, versions=library_versions(*self.libraries),
+            seconds=round(seconds, 3), peak_memory_bytes=peak, recipe=self.recipe, digest=digest_of(outputs),
+        )  # fmt: skip
         self.draft.publish(manifest)
         self.forget_state()
         self.made = Made(

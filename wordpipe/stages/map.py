@@ -63,9 +63,8 @@ def map_words(
         InputError: there are too few words, or `near` has no vector.
         WordpipeError: see wordpipe/errors.py.
     """
-    run = run or RunOptions()
-    _check_output(Path(output))
-    _check_settings(n_words, only, near, groups)
+    run, output = run or RunOptions(), Path(output)
+    _check(output, n_words, only, near, groups)
     layout = _pick_layout(layout, run)
     left_out: Counter[str] = Counter()
     with storage_errors():
@@ -90,27 +89,18 @@ def map_words(
             tell=lambda phase, done: run.report(Progress(phase, done, n if done else None, "words" if done else "")),
         )
         page = word_map_page(shown)
-        with whole_file(Path(output)) as file:
+        with whole_file(output) as file:
             file.write(page)
-    return {
-        "path": str(output),
-        "words": len(rows),
-        "layout": layout,
-        "neighbours_kept": shown.neighbours_kept,
-        "bytes": len(page),
-        "left_out": dict(+left_out),
-    }
+    made = {"path": str(output), "words": len(rows), "layout": layout, "neighbours_kept": shown.neighbours_kept}
+    return made | {"bytes": len(page), "left_out": dict(+left_out)}
 
 
-def _check_output(output: Path) -> None:
+def _check(output: Path, n_words: int | None, only: PathLike | None, near: str | None, groups: int) -> None:
     if output.is_dir() or str(output) == "-":
         raise ConfigError("a map is a file", where="output", got=output, hint="name a file with -o, such as map.html")
     if output.is_file() and output.read_bytes()[:15].lower() not in (b"<!doctype html>", b""):
         hint = "name another file with -o"
         raise ConfigError("a file is there that is no page", where="output", got=output, hint=hint)
-
-
-def _check_settings(n_words: int | None, only: PathLike | None, near: str | None, groups: int) -> None:
     if only is not None and near is not None:
         raise ConfigError("give either only or near, not both")
     if n_words is not None and not _LEAST_WORDS <= n_words <= _MOST_WORDS:
@@ -156,8 +146,7 @@ def _choose(
         rows = np.arange(min(n_words or _WORDS, len(table)))
     valid = has_direction(table.vectors[rows])
     left_out["no_direction"] = int((~valid).sum())
-    kept: npt.NDArray[np.int64] = rows[valid]
-    return kept
+    return rows[valid]
 
 
 def _listed(table: WordVectors, path: Path, most: int, left_out: Counter[str]) -> npt.NDArray[np.int64]:

@@ -27,6 +27,7 @@ from wordpipe.stages.row_vectors import RowVectors
 
 __all__ = ["EncodedTexts", "OpenIndex", "Route", "routes_of"]
 
+_BUILD_AGAIN = "build it again with: wordpipe index"
 _SUGGESTED = 5  # unknown words of a batch: to compare one with 100,000 others takes 0.1 s
 
 Mask = npt.NDArray[np.bool_]
@@ -35,14 +36,10 @@ Floats = npt.NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """How one query is asked.
+    """How one query is asked."""
 
-    Attributes:
-        way: by vectors, by words, or by both.
-        by_words: its words that have no vector but stand in the texts: what made it another way than it would have been.
-    """
-
-    way: Way
+    way: Way  # by vectors, by words, or by both
+    # its words that have no vector but stand in the texts: what made it another way than it would have been
     by_words: tuple[str, ...] = ()
 
 
@@ -82,38 +79,22 @@ class OpenIndex(Opened):
 
     @cached_property
     def encoder(self) -> TextEncoder:
-        """The query encoder that the index carries.
-
-        Raises:
-            ArtifactError: it is not the one that its vectors were made with.
-        """
+        """The query encoder that the index carries. Raises ArtifactError: it is not the one that its vectors are of."""
         from wordpipe.stages.encoders import carried_encoder
 
         about = json.loads(self.artifact.read(ENCODER + ENCODER_FILE))
         made, carried = self._fact("encoder", "digest"), about.get("identity", {}).get("digest")
         if made is not None and carried is not None and made != carried:
-            raise ArtifactError(
-                "the index carries another encoder than its vectors were made with",
-                where=self.artifact.path,
-                got=carried[:16],
-                expected=made[:16],
-                hint="build it again with: wordpipe index",
-            )
+            what, hint = "the index carries another encoder than its vectors were made with", _BUILD_AGAIN
+            raise ArtifactError(what, where=self.artifact.path, got=carried[:16], expected=made[:16], hint=hint)
         return carried_encoder(self.artifact)
 
     @cached_property
     def lexical(self) -> LexicalIndex:
-        """The lexical index that the index carries.
-
-        Raises:
-            ArtifactError: it carries none.
-        """
+        """The lexical index that the index carries. Raises ArtifactError: it carries none."""
         if not has_lexical(self.artifact):
-            raise ArtifactError(
-                "the index cannot be asked by words: it was built before it could",
-                where=self.artifact.path,
-                hint="build it again with: wordpipe index, or ask with --mode dense",
-            )
+            what, hint = "the index cannot be asked by words: it was built before it could", "or ask with --mode dense"
+            raise ArtifactError(what, where=self.artifact.path, hint=f"{_BUILD_AGAIN}, {hint}")
         return open_lexical(self.artifact)
 
     @cached_property
@@ -126,8 +107,7 @@ class OpenIndex(Opened):
         """(N,) the number of every row's document."""
         ids = [batch.column("doc_id") for batch in read_batches(self.artifact, "index", ["doc_id"])]
         encoded = pa.chunked_array(ids, pa.string()).combine_chunks().dictionary_encode()
-        numbers: npt.NDArray[np.integer[Any]] = encoded.indices.to_numpy()
-        return numbers
+        return encoded.indices.to_numpy()  # type: ignore[no-any-return]
 
     def answer(self, texts: Sequence[str], k: int = 10, ask: Ask = Ask()) -> list[Answers]:  # noqa: B008
         """Answer several queries; one without a vector has no hits by vectors, one without a known word none by words.
@@ -152,9 +132,8 @@ class OpenIndex(Opened):
         if ask.explain:
             explainers = {way: Explainer(self, one, one) for way, one in asked.items()}
             for text, route, answer, told in zip(texts, routes, found, hits, strict=True):
-                for row, hit in zip(
-                    answer.hits.rows.tolist(), told, strict=False
-                ):  # the hits are the first of the rows
+                # the hits are the first of the rows
+                for row, hit in zip(answer.hits.rows.tolist(), told, strict=False):
                     hit["explain"] = explainers[route.way](text, row, self.embedded_text(hit), answer)
         unknown = self._unknown(batch, routes) if batch else [{} for _ in texts]
         return [
@@ -163,11 +142,7 @@ class OpenIndex(Opened):
         ]
 
     def check(self, ask: Ask) -> None:
-        """Refuse a condition that cannot be read, and a mode that the index does not have, before any query comes.
-
-        Raises:
-            ConfigError, ArtifactError: names it.
-        """
+        """Refuse a condition that cannot be read, and a mode that the index does not have, before any query comes."""
         self.allowed(ask)
         if ask.mode in ("lexical", "hybrid") or ask.is_mixed:
             self.lexical  # noqa: B018  opened now, so that one that is not there is said once
@@ -175,11 +150,9 @@ class OpenIndex(Opened):
     def nothing_found(self, ask: Ask) -> InputError:
         """The error that says that no query found anything, and why where that is known."""
         if (allowed := self.allowed(ask)) is not None and not allowed.any():
-            return InputError(
-                f"nothing was found: the condition is true of 0 of {len(allowed):,} rows",
-                got=ask.where,
-                hint=f"see the columns and their values with: wordpipe show {self.artifact.path} --rows 3",
-            )
+            hint = f"see the columns and their values with: wordpipe show {self.artifact.path} --rows 3"
+            what = f"nothing was found: the condition is true of 0 of {len(allowed):,} rows"
+            return InputError(what, got=ask.where, hint=hint)
         if self._way(ask) == "dense" and has_lexical(self.artifact):
             return InputError("nothing was found", hint="ask by words, with --mode lexical, or with other words")
         return super().nothing_found(ask)
@@ -251,10 +224,10 @@ class OpenIndex(Opened):
     def _rows_where(self, condition: str) -> Mask:
         from wordpipe.search.filters import rows_where
 
-        def batches(names: Sequence[str]) -> Any:
-            return read_batches(self.artifact, "index", list(names) or ["id"])
-
-        return rows_where(condition, self._columns, batches, row_count(self.artifact, "index"))
+        rows = row_count(self.artifact, "index")
+        return rows_where(
+            condition, self._columns, lambda names: read_batches(self.artifact, "index", [*names] or ["id"]), rows
+        )
 
     def _unknown(self, batch: EncodedBatch, routes: Sequence[Route]) -> list[dict[str, list[str]]]:
         """Every text's unknown words, the first few that stand nowhere with words spelled like them."""

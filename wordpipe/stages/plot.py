@@ -58,25 +58,24 @@ def plot(
         ArtifactError: nothing there that was ever trained, or it is damaged.
     """
     run = run or RunOptions()
-    if output is not None:
-        _check_output(Path(output))
+    path = None if output is None else Path(output)
+    if path is not None:
+        _check_output(path)
     if axis not in _AXES:
         raise ConfigError("no such axis", where="axis", got=axis, expected=", ".join(_AXES))
     if start < 0:
         raise ConfigError("out of bounds", where="start", got=start, expected="0 or more")
-    size = None
+    picture = None
     with storage_errors():
         paths = [Path(path) for path in as_list(trained)]
-        runs = [one for path, name in zip(paths, _names(paths), strict=True) for one in _runs(path, name, run.verify)]
+        runs = [one for at, name in zip(paths, _names(paths), strict=True) for one in _runs(at, name, run.verify)]
         _check(runs)
-        if output is not None:
+        if path is not None:
             run.report(Progress("drawing"))
-            form = Path(output).suffix.lower().removeprefix(".")
-            picture = draw_curves(runs, axis=axis, log_axis=log, start=start, form=form)
-            with whole_file(Path(output)) as file:
+            picture = draw_curves(runs, axis=axis, log_axis=log, start=start, form=path.suffix.lower()[1:])
+            with whole_file(path) as file:
                 file.write(picture)
-            size = len(picture)
-    return {"path": None if output is None else str(output), "bytes": size, "runs": runs}
+    return {"path": path and str(path), "bytes": picture and len(picture), "runs": runs}
 
 
 def _check_output(output: Path) -> None:
@@ -97,11 +96,9 @@ def _check(runs: Sequence[Mapping[str, Any]]) -> None:
             hint = "word2vec by gensim gives no honest loss" if is_words else "wait for its first report"
             raise InputError("this training reported no loss", where=one["name"], hint=hint)
     if len({one["kind"] for one in runs}) > 1:
-        raise ConfigError(
-            "words and models learn to predict different things, so their losses do not compare",
-            got=", ".join(f"{one['name']}: {one['kind']}" for one in runs),
-            hint="plot them one by one",
-        )
+        what = "words and models learn to predict different things, so their losses do not compare"
+        got = ", ".join(f"{one['name']}: {one['kind']}" for one in runs)
+        raise ConfigError(what, got=got, hint="plot them one by one")
 
 
 def _runs(path: Path, name: str, verify: bool) -> Iterator[dict[str, Any]]:
@@ -128,18 +125,10 @@ def told(name: str, kind: str, rows: list[dict[str, Any]], entropy: float | None
     """How far a run came, with the rows of its log."""
     losses = [(row["split"], float(row["loss"])) for row in rows if row["loss"] is not None]
     last = {split: loss for split, loss in losses if math.isfinite(loss)}
-    return {
-        "name": name,
-        "kind": kind,
-        "finished": finished,
-        "steps": rows[-1]["step"],
-        "tokens": rows[-1]["tokens"],
-        "seconds": float(rows[-1]["seconds"]),
-        "loss": last.get("train"),
-        "valid_loss": last.get("valid"),
-        "unigram_entropy": entropy,
-        "log": rows,
-    }
+    end = rows[-1]
+    far = {"steps": end["step"], "tokens": end["tokens"], "seconds": float(end["seconds"])}
+    losses_now = {"loss": last.get("train"), "valid_loss": last.get("valid"), "unigram_entropy": entropy}
+    return {"name": name, "kind": kind, "finished": finished, **far, **losses_now, "log": rows}
 
 
 def _unfinished(partial: Path, name: str) -> dict[str, Any] | None:

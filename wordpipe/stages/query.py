@@ -3,7 +3,6 @@
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from types import TracebackType
 from typing import Any, Literal, Self
 
 from wordpipe.artifacts.reader import Artifact
@@ -17,42 +16,30 @@ Mode = Literal["auto", "dense", "lexical", "hybrid"]
 
 @dataclass(frozen=True)
 class Ask:
-    """How an index is asked.
+    """How an index is asked."""
 
-    Attributes:
-        mode: by vectors, by words (BM25), or by both; auto: what was measured to find best when the index was built.
-        weight: share of the vectors in a hybrid score, 0 to 1; None for the one that was measured.
-        feedback: first hybrid answers that a query's vector is moved towards before it asks once more; 0: it asks once. None
-            for the number that was found best.
-        where: a condition on the index's columns, an SQL expression.
-        per_document: of every document its best row alone.
-        min_score: leave out answers below it: a cosine, a BM25 score or a share, as the mode has it.
-        explain: say of every answer which words carried its score.
-    """
-
+    # by vectors, by words (BM25), or by both; auto: what was measured to find best when the index was built
     mode: Mode = "auto"
-    weight: float | None = None
+    weight: float | None = None  # share of the vectors in a hybrid score, 0 to 1; None for the one that was measured
+    # first hybrid answers that a query's vector is moved towards before it asks once more; 0: it asks once. None for
+    # the number that was found best.
     feedback: int | None = None
-    where: str | None = None
-    per_document: bool = False
-    min_score: float | None = None
-    explain: bool = False
+    where: str | None = None  # a condition on the index's columns, an SQL expression
+    per_document: bool = False  # of every document its best row alone
+    min_score: float | None = None  # leave out answers below it: a cosine, a BM25 score or a share, as the mode has it
+    explain: bool = False  # say of every answer which words carried its score
 
     def __post_init__(self) -> None:
         if self.weight is not None and not 0 <= self.weight <= 1:
-            raise ConfigError(
-                "not a share", where="weight", got=self.weight, expected="0 (words alone) to 1 (vectors alone)"
-            )
-        if self.weight is not None and self.mode not in ("auto", "hybrid"):
-            raise ConfigError(
-                "a weight mixes both ways of asking", where="weight", got=f"mode {self.mode}", expected="hybrid"
-            )
+            expected = "0 (words alone) to 1 (vectors alone)"
+            raise ConfigError("not a share", where="weight", got=self.weight, expected=expected)
+        alone = f"mode {self.mode}" if self.mode not in ("auto", "hybrid") else None
+        if alone and self.weight is not None:
+            raise ConfigError("a weight mixes both ways of asking", where="weight", got=alone, expected="hybrid")
         if self.feedback is not None and self.feedback < 0:
             raise ConfigError("no such number of answers", where="feedback", got=self.feedback, expected="0 or more")
-        if self.feedback and self.mode not in ("auto", "hybrid"):
-            raise ConfigError(
-                "only a hybrid search is asked again", where="feedback", got=f"mode {self.mode}", expected="hybrid"
-            )
+        if alone and self.feedback:
+            raise ConfigError("only a hybrid search is asked again", where="feedback", got=alone, expected="hybrid")
 
     @property
     def is_mixed(self) -> bool:
@@ -62,31 +49,21 @@ class Ask:
 
 @dataclass(frozen=True)
 class Answers:
-    """The answer to one query.
+    """The answer to one query."""
 
-    Attributes:
-        query: the query.
-        hits: the best first: rank, score and the row's columns (id, text or word, source, line, …).
-        unknown: words that have no vector, with words spelled like them where the encoder is a table of words.
-        guessed: words that are not in the table, whose vectors were guessed from their letters (character n-grams).
-        by_words: those of the unknown that stand in the texts: the query was asked by words too, or alone.
-        way: how an index was asked; None of words.
-    """
-
-    query: str
-    hits: list[dict[str, Any]]
+    query: str  # the query
+    hits: list[dict[str, Any]]  # the best first: rank, score and the row's columns (id, text or word, source, line, …)
+    # words that have no vector, with words spelled like them where the encoder is a table of words
     unknown: dict[str, list[str]] = field(default_factory=dict)
+    # words that are not in the table, whose vectors were guessed from their letters (character n-grams)
     guessed: list[str] = field(default_factory=list)
+    # those of the unknown that stand in the texts: the query was asked by words too, or alone
     by_words: list[str] = field(default_factory=list)
-    way: Way | None = None
+    way: Way | None = None  # how an index was asked; None of words
 
 
 class Opened:
-    """What all that can be asked shares: an open artifact, and a query of one text.
-
-    Attributes:
-        artifact: what was opened.
-    """
+    """What all that can be asked shares: an open artifact, and a query of one text."""
 
     def __init__(self, artifact: Artifact) -> None:
         self.artifact = artifact
@@ -94,9 +71,7 @@ class Opened:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -126,11 +101,7 @@ class Opened:
         return InputError("nothing was found", hint="ask with other words; wordpipe show lists what the artifact holds")
 
     def check(self, ask: Ask) -> None:
-        """Refuse what cannot be asked, before any query comes.
-
-        Raises:
-            ConfigError, ArtifactError: names it.
-        """
+        """Refuse what cannot be asked, before any query comes. Raises ConfigError, ArtifactError: names it."""
         raise NotImplementedError
 
 
