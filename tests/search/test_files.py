@@ -78,7 +78,7 @@ def test_lists_are_read_without_the_vectors_beside_them_and_are_whole_when_those
     if kind == "ivf-pq":
         assert found.ntotal == 0
         lists = Lists(1_000, 12, IndexSettings())
-        lists.take(found)
+        lists.index = found
         lists.begin()
         lists.add(0, vectors_ND, np.zeros(1_000, dtype=bool))
         lists.ready()
