@@ -142,7 +142,7 @@ _evaluate = LazyGroup(
         "What is judged": {
             "tokenizer": ("wordpipe.cli.evaluate:tokenizer", "Judge tokenizers on a text, side by side."),
             "words": (
-                "wordpipe.cli.evaluate_words:words",
+                "wordpipe.cli.evaluate:words",
                 "Judge word vectors on similarity and analogies, side by side.",
             ),
             "model": (
@@ -150,11 +150,11 @@ _evaluate = LazyGroup(
                 "Judge language models by how much a text surprises them, side by side.",
             ),
             "sts": (
-                "wordpipe.cli.evaluate_sts:sts",
+                "wordpipe.cli.evaluate_texts:sts",
                 "Judge encoders of texts on pairs of sentences that people have scored.",
             ),
             "retrieval": (
-                "wordpipe.cli.evaluate_retrieval:retrieval",
+                "wordpipe.cli.evaluate_texts:retrieval",
                 "Judge how well encoders find the documents that people judged relevant.",
             ),
         }
