@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from wordpipe.errors import InputError
+from wordpipe.errors import InputError, wrong_line
 
 __all__ = ["ScoredPairs", "read_scored_pairs"]
 
@@ -126,7 +126,7 @@ def _json_rows(text: str, where: str) -> Iterator[_Row]:
             raise InputError("not a line of JSON", where=f"{where}:{number}", got=error) from None
         columns = _by_name([*record]) if isinstance(record, dict) else None
         if columns is None:
-            raise _wrong(where, number, line, "an object with sentence1, sentence2 and score")
+            raise wrong_line(f"{where}:{number}", line, "an object with sentence1, sentence2 and score")
         values = [*record.values()]
         yield number, ["" if values[place] is None else str(values[place]) for place in columns]
 
@@ -176,15 +176,15 @@ def _pairs(rows: Sequence[_Row], columns: _Columns, where: str) -> ScoredPairs:
     first, second, scores, unscored = [], [], [], 0
     for line, cells in rows:
         if len(cells) <= max(columns):
-            raise _wrong(where, line, "\t".join(cells), f"at least {max(columns) + 1} columns")
+            raise wrong_line(f"{where}:{line}", "\t".join(cells), f"at least {max(columns) + 1} columns")
         one, two, score = (cells[place] for place in columns)
         if not score:
             unscored += 1
             continue
         if not _is_number(score):
-            raise _wrong(where, line, "\t".join(cells), f"a score where {score[:_SHOWN]!r} stands")
+            raise wrong_line(f"{where}:{line}", "\t".join(cells), f"a score where {score[:_SHOWN]!r} stands")
         if not one or not two:
-            raise _wrong(where, line, "\t".join(cells), "two sentences")
+            raise wrong_line(f"{where}:{line}", "\t".join(cells), "two sentences")
         first.append(one)
         second.append(two)
         scores.append(float(score))
@@ -195,8 +195,3 @@ def _pairs(rows: Sequence[_Row], columns: _Columns, where: str) -> ScoredPairs:
 
 def _is_number(cell: str) -> bool:
     return _NUMBER.fullmatch(cell) is not None
-
-
-def _wrong(where: str, line: int, row: str, expected: str) -> InputError:
-    shown = row if len(row) <= _SHOWN else row[: _SHOWN - 1] + "…"
-    return InputError("this line does not belong", where=f"{where}:{line}", got=repr(shown), expected=expected)

@@ -25,6 +25,7 @@ from wordpipe.metrics.statistics import spearman
 from wordpipe.runtime import Progress
 from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.sentences.transforms import MIN_TEXTS, Moments, Transform, TransformKind, check_directions
+from wordpipe.settings import Settings
 from wordpipe.stages.making import PathLike, RunOptions, storage_errors
 from wordpipe.tokens.words import WordSplitter
 from wordpipe.words.settings import Word2VecSettings
@@ -42,7 +43,7 @@ _FEWEST = 3.0  # directions; 5 % of a narrow table's are less than the one that 
 # 64 directions
 _MORE = 4
 _STATES = ("healthy", "weak", "sick")
-_MADE_BY = {
+_MADE_BY: dict[str, tuple[str, type[Settings], tuple[str, ...]]] = {
     "sentences": ("embed", EmbedSettings, ("MODEL", "CORPUS")),
     "words": ("train word2vec", Word2VecSettings, ("TOKENS",)),
 }
@@ -94,8 +95,8 @@ class Norm(NamedTuple):
         if (figure := figures[self.name]) is None:
             return 0
         share = figure / figures["dim"]
-        compared = {"mean_cosine": abs(figure), "effective_rank": -share, "dead_dimensions": share}
-        value = compared.get(self.name, figure)
+        compared = {self.name: figure, "mean_cosine": abs(figure), "effective_rank": -share, "dead_dimensions": share}
+        value = compared[self.name]
         return (value > self.weak) + (value > self.sick)
 
 
@@ -246,12 +247,7 @@ def unit_sample(read: Sample, seed: int) -> Sample:
 
 
 def diagnose(
-    sample: Sample,
-    *,
-    components: int = 1,
-    dims: int = 0,
-    seed: int = 1,
-    report: Callable[[str], None] = lambda _: None,
+    sample: Sample, *, components: int = 1, dims: int = 0, seed: int = 1, report: Callable[[str], None] = lambda _: None
 ) -> dict[TransformKind, Figures]:
     """The figures of a space as it is (none) and after each transform; one that it is too small or too flat for is left out.
 

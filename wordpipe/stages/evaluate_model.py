@@ -21,6 +21,7 @@ from wordpipe.errors import ArtifactError, ConfigError, InputError, WordpipeErro
 from wordpipe.metrics.language import bits_per_byte, perplexity
 from wordpipe.runtime import Progress, Report, pick_device, torch_threads
 from wordpipe.stages.inputs import as_list, corpus_to_judge
+from wordpipe.stages.judging import told
 from wordpipe.stages.making import PathLike, RunOptions, storage_errors
 from wordpipe.stages.models import OpenModel, open_model
 from wordpipe.tokens.cutting import cut_words, row_buffers
@@ -100,8 +101,8 @@ def evaluate_model(
         raise ConfigError("out of bounds", where="seq_len", got=seq_len, expected=f"{_LEAST} or more")
     sources = as_list(data)
     with storage_errors(), ExitStack() as stack:
-        told = "compiling the loops for this machine: only the first run waits for it"
-        stack.enter_context(telling_of_compilation(lambda: run.report(Progress("note", note=told))))
+        waiting = "compiling the loops for this machine: only the first run waits for it"
+        stack.enter_context(telling_of_compilation(lambda: run.report(Progress("note", note=waiting))))
         stack.enter_context(torch_threads(threads))
         corpus, is_made = stack.enter_context(corpus_to_judge(sources, run))
         text = _Text(corpus, _ALL if is_made and split is None else split, run.report)
@@ -109,13 +110,7 @@ def evaluate_model(
             run.report(Progress("note", note="nothing of this corpus is held out: judging all of it"))
         where = pick_device(device)
         judged = [_judge(path, text, where, seq_len, run) for path in as_list(models)]
-    return {
-        "evaluated": "model",
-        "data": sources[0] if len(sources) == 1 else sources,
-        "split": text.split,
-        "metrics": judged[0]["metrics"],
-        "models": judged,
-    }
+    return told("model", sources, "models", judged, split=text.split)
 
 
 class _Text:

@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from wordpipe.errors import InputError
+from wordpipe.errors import InputError, wrong_line
 from wordpipe.metrics.statistics import spearman
 from wordpipe.metrics.vectors import has_direction, unit_rows
 from wordpipe.words.table import WordVectors
@@ -28,7 +28,6 @@ Method = Literal["cosadd", "cosmul"]
 Unknown = Literal["drop", "zero"]
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,2})?")
-_SHOWN = 60  # characters of a wrong line
 _UNKNOWN_SHOWN = 20
 _EPSILON = 0.001  # of 3CosMul, so that nothing is divided by zero
 _SIMILARITY_BYTES = 32 << 20  # of the table of question words by possible answers that is held at a time
@@ -91,7 +90,7 @@ def _questions(lines: list[tuple[int, str]], where: str) -> Questions:
                 found.words.append((a, b, c, d))
                 found.section_of.append(section)
             case _:
-                raise _wrong(where, number, line, "four words, or a section that begins with a colon")
+                raise wrong_line(f"{where}:{number}", line, "four words, or a section that begins with a colon")
     if not found.words:
         raise InputError("there is no question in it", where=where, expected="four words a line")
     return found._replace(sections=list(sections))
@@ -109,7 +108,7 @@ def _pairs(lines: list[tuple[int, str]], where: str) -> Pairs:
             scores.append(score)
         elif not is_header:
             expected = "two words and a score; analogies begin with a line such as ': family'"
-            raise _wrong(where, number, line, expected)
+            raise wrong_line(f"{where}:{number}", line, expected)
     if not words:
         raise InputError("there is no pair of words in it", where=where, expected="two words and a score a line")
     return Pairs(words, np.array(scores, dtype=np.float64))
@@ -118,11 +117,6 @@ def _pairs(lines: list[tuple[int, str]], where: str) -> Pairs:
 def _fields(line: str) -> list[str]:
     separator = next((one for one in "\t," if one in line), None)
     return [field.strip() for field in line.split(separator)]
-
-
-def _wrong(where: str, number: int, line: str, expected: str) -> InputError:
-    shown = line if len(line) <= _SHOWN else line[: _SHOWN - 1] + "…"
-    return InputError("this line does not belong", where=f"{where}:{number}", got=repr(shown), expected=expected)
 
 
 def judge_similarity(table: WordVectors, pairs: Pairs, *, unknown: Unknown = "drop") -> dict[str, Any]:
