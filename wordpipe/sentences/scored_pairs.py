@@ -36,31 +36,19 @@ _Columns = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class ScoredPairs:
-    """P pairs.
+    """P pairs."""
 
-    Attributes:
-        first: one sentence of each.
-        second: the other.
-        scores: how alike people found them, (P,) float64, in any unit.
-        unscored: pairs of the file that have no score and are left out, as in SemEval 2015 and 2016.
-    """
-
-    first: list[str]
+    first: list[str]  # one sentence of each
     second: list[str]
-    scores: npt.NDArray[np.float64]
-    unscored: int = 0
+    scores: npt.NDArray[np.float64]  # (P,) how alike people found them, in any unit
+    unscored: int = 0  # pairs of the file that have no score and are left out, as in SemEval 2015 and 2016
 
     def __len__(self) -> int:
         return len(self.first)
 
 
 def read_scored_pairs(data: bytes, where: str, scores: bytes | None = None) -> ScoredPairs:
-    """Read a set.
-
-    Args:
-        data: the file, UTF-8.
-        where: its name, for messages.
-        scores: where they are in a file of their own, that file: a line for each pair, empty for a pair without.
+    """Read a set, UTF-8; scores in a file of their own have a line for each pair, empty for a pair without.
 
     Raises:
         InputError: not text, nothing in it, no such columns, or a line that does not belong; names file and line.
@@ -141,11 +129,7 @@ def _by_name(header: Sequence[str]) -> _Columns | None:
 
 
 def _by_shape(rows: Sequence[Sequence[str]], where: str) -> _Columns:
-    """The columns that look like two sentences and a score.
-
-    Raises:
-        InputError: there are none, or two that could be the score.
-    """
+    """The columns that look like two sentences and a score; InputError if none do, or two could be the score."""
     widths = sorted(len(cells) for cells in rows)
     width = widths[int(len(widths) * (1 - _MOST))]
     columns = [[cells[place] for cells in rows if len(cells) >= width] for place in range(width)]
@@ -163,12 +147,9 @@ def _by_shape(rows: Sequence[Sequence[str]], where: str) -> _Columns:
             if len({*columns[place]}) < len(columns[place]) or any("." in cell for cell in columns[place])
         ]  # fmt: skip
     if len(scores) != 1:
-        raise InputError(
-            "no column of scores before or after the sentences" if not scores else "two columns could be the score",
-            where=where,
-            expected=_EXPECTED,
-            hint="name the columns in a first line: sentence1, sentence2, score",
-        )
+        what = "no column of scores before or after the sentences" if not scores else "two columns could be the score"
+        hint = "name the columns in a first line: sentence1, sentence2, score"
+        raise InputError(what, where=where, expected=_EXPECTED, hint=hint)
     return first, first + 1, scores[0]
 
 

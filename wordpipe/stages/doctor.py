@@ -96,8 +96,7 @@ class Norm(NamedTuple):
             return 0
         share = figure / figures["dim"]
         compared = {self.name: figure, "mean_cosine": abs(figure), "effective_rank": -share, "dead_dimensions": share}
-        value = compared[self.name]
-        return (value > self.weak) + (value > self.sick)
+        return sum(compared[self.name] > bound for bound in (self.weak, self.sick))
 
 
 def _near(what: str) -> tuple[str, str, str]:
@@ -161,11 +160,10 @@ def doctor(
         run: progress, verification.
 
     Returns:
-        path, kind, dim, counts (rows, sampled, not finite, zero, repeated vectors, repeated texts), norms (shortest and
-        longest), neighbours (K of hubness), transform (what the vectors went through already), spaces (transform →
-        figures, see `Figures`), verdicts (transform → list of name, state, says), train_first (what to do before any
-        transform, or None), mend (transform and command; None for a space that needs none), metrics (the figures as they
-        are).
+        path, kind, dim, counts, norms (shortest and longest), neighbours (K of hubness), transform (what the vectors went
+        through already), spaces (transform → `Figures`), verdicts (transform → list of name, state, says), train_first (what
+        to do before any transform, or None), mend (transform and command; None for a space that needs none), metrics (the
+        figures as they are).
 
     Raises:
         ConfigError: a sample too small to judge, or more directions than the vectors have.
@@ -330,14 +328,15 @@ def _mending(artifact: Artifact, best: TransformKind, components: int, dims: int
     chosen |= {"components": components} if best == "remove-components" and components != 1 else {}
     chosen |= {"dims": dims} if best == "whiten" and dims else {}
     shown, flags = shlex.quote(str(artifact.path)), _flags(chosen)
+    command = f"wordpipe embed MODEL CORPUS -o SENTENCES {flags} && wordpipe index SENTENCES -o {shown}"
     if artifact.kind == "sentences":
         command = _again(artifact, chosen)
-    elif artifact.kind == "words" and artifact.manifest.command == "train word2vec" and best != "whiten":
-        command = _again(artifact, {"remove_components": components})
-    elif artifact.kind == "words":  # of another program, or by what only texts can be given
-        command = f"wordpipe embed {shown} CORPUS -o SENTENCES {flags}"
-    else:
-        command = f"wordpipe embed MODEL CORPUS -o SENTENCES {flags} && wordpipe index SENTENCES -o {shown}"
+    elif (
+        artifact.kind == "words"
+    ):  # of another program, or by what only texts can be given, where they are not made again
+        trained = artifact.manifest.command == "train word2vec" and best != "whiten"
+        again = _again(artifact, {"remove_components": components}) if trained else None
+        command = again or f"wordpipe embed {shown} CORPUS -o SENTENCES {flags}"
     return {"transform": best, "command": command}
 
 

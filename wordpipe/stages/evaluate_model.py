@@ -114,16 +114,9 @@ def evaluate_model(
 
 
 class _Text:
-    """The part of a corpus that models are judged on.
+    """The part of a corpus that models are judged on; the corpus stays open as long as this is used.
 
-    Args:
-        corpus: stays open as long as this is used.
-        wanted: train, valid, test or all; None: what is held out (valid, else test), and all of it where nothing is.
-        report: told how far the work is.
-
-    Attributes:
-        split: the part; None for all of it.
-        counts: how much text it is, whatever the tokenizer: sentences, bytes, words, unspaced_runs.
+    `wanted` is train, valid, test or all; None: what is held out (valid, else test), and all of it where nothing is.
 
     Raises:
         InputError: there is no text in this part.
@@ -131,7 +124,8 @@ class _Text:
 
     def __init__(self, corpus: Artifact, wanted: str | None, report: Report) -> None:
         self.corpus, self.report = corpus, report
-        self.split = self._held_out() if wanted is None else None if wanted == _ALL else wanted
+        self.split = self._held_out() if wanted is None else None if wanted == _ALL else wanted  # None: all of it
+        # how much text it is, whatever the tokenizer
         self.counts = dict.fromkeys(("sentences", "bytes", "words", "unspaced_runs"), 0)
         cut = cut_words()
         for batch in self.rows(["split", "text"], "counting"):
@@ -147,9 +141,8 @@ class _Text:
             )  # fmt: skip
 
     def _held_out(self) -> str | None:
-        there: set[str] = set()
-        for batch in read_batches(self.corpus, "corpus", ["split"]):
-            there.update(pc.unique(batch.column("split")).to_pylist())
+        batches = read_batches(self.corpus, "corpus", ["split"])
+        there = {split for batch in batches for split in pc.unique(batch.column("split")).to_pylist()}
         return next((split for split in _HELD_OUT if split in there), None)
 
     def rows(self, columns: list[str], phase: str) -> Iterator[pa.RecordBatch]:
@@ -184,14 +177,9 @@ def _judge(path: str, text: _Text, device: torch.device, wanted: int | None, run
     seq_len, task = wanted or min(config.max_len, _LONGEST), _task(opened, n_ids)
     opened.model.to(device)
     with TemporaryDirectory(prefix="wordpipe-") as folder:
-        streams = write_streams(
-            text.token_rows(opened),
-            {_ALL: Path(folder) / "ids"},
-            vocab_size=n_ids,
-            before=task.before,
-            after=task.after,
-        )
-        stream = streams[_ALL]
+        files = {_ALL: Path(folder) / "ids"}
+        rows = text.token_rows(opened)
+        stream = write_streams(rows, files, vocab_size=n_ids, before=task.before, after=task.after)[_ALL]
         blocks = task.blocks(stream.open(), seq_len)
         validation = Validation(
             blocks,
@@ -271,10 +259,7 @@ def _warnings(seen: Seen, counts: dict[str, int], *, causal: bool) -> list[str]:
 def _seen(model: Path, corpus: Artifact, split: str | None) -> Seen:
     """Whether text of this part of the corpus was among what the model was trained on.
 
-    Args:
-        model: a model artifact, or a folder of someone else's, of which nothing is known.
-        corpus: what it is judged on.
-        split: the part of it: train, valid or test; None: all.
+    Of a folder of someone else's nothing is known. No split is all of the corpus.
     """
     if not is_artifact(model):
         return "unknown"

@@ -36,29 +36,18 @@ _QUESTIONS = 64  # scored at once: half a megabyte, which stays in the cache
 
 
 class Pairs(NamedTuple):
-    """P pairs of words.
-
-    Attributes:
-        words: the two words of each.
-        scores: how alike people found them, float64, in any unit.
-    """
+    """P pairs of words."""
 
     words: list[tuple[str, str]]
-    scores: npt.NDArray[np.float64]
+    scores: npt.NDArray[np.float64]  # how alike people found them, in any unit
 
 
 class Questions(NamedTuple):
-    """Q analogies: the first word is to the second as the third is to the fourth.
-
-    Attributes:
-        words: the four words of each.
-        section_of: the section of each, a place in `sections`.
-        sections: their names, all different.
-    """
+    """Q analogies: the first word is to the second as the third is to the fourth."""
 
     words: list[tuple[str, str, str, str]]
-    section_of: list[int]
-    sections: list[str]
+    section_of: list[int]  # the section of each, a place in `sections`
+    sections: list[str]  # their names, all different
 
 
 def read_set(data: bytes, where: str) -> Pairs | Questions:
@@ -122,10 +111,7 @@ def _fields(line: str) -> list[str]:
 def judge_similarity(table: WordVectors, pairs: Pairs, *, unknown: Unknown = "drop") -> dict[str, Any]:
     """Compare the cosines of a table with the scores of people.
 
-    Args:
-        table: the word vectors.
-        pairs: the set.
-        unknown: what becomes of pairs with a word that has no vector: left out, or given the cosine 0.
+    Pairs with a word that has no vector are left out ("drop"), or given the cosine 0 ("zero").
 
     Returns:
         spearman: of the cosines and the scores, -1 to 1; None where it is not defined. pairs: in the set. known: those whose
@@ -176,7 +162,7 @@ def judge_analogies(
     """Let a table answer analogies.
 
     Args:
-        table: the word vectors, the commonest first.
+        table: the commonest first.
         questions: the set.
         restrict: ask and answer with so many of the commonest words; 0 takes all.
         method: 3CosAdd adds the cosines with the second and third word and takes away that with the first; 3CosMul multiplies
