@@ -331,11 +331,10 @@ def _mending(artifact: Artifact, best: TransformKind, components: int, dims: int
     command = f"wordpipe embed MODEL CORPUS -o SENTENCES {flags} && wordpipe index SENTENCES -o {shown}"
     if artifact.kind == "sentences":
         command = _again(artifact, chosen)
-    elif (
-        artifact.kind == "words"
-    ):  # of another program, or by what only texts can be given, where they are not made again
+    elif artifact.kind == "words":
         trained = artifact.manifest.command == "train word2vec" and best != "whiten"
         again = _again(artifact, {"remove_components": components}) if trained else None
+        # of another program, or by what only texts can be given
         command = again or f"wordpipe embed {shown} CORPUS -o SENTENCES {flags}"
     return {"transform": best, "command": command}
 

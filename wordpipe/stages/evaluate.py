@@ -6,16 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from tokenizers import Tokenizer
 
 from wordpipe.artifacts.manifest import TOKENIZER
 from wordpipe.artifacts.reader import Artifact, is_artifact
-from wordpipe.artifacts.tables import read_batches, read_schema, row_count
+from wordpipe.artifacts.tables import read_schema
 from wordpipe.errors import ConfigError, InputError
-from wordpipe.runtime import Progress
 from wordpipe.stages.inputs import as_list, corpus_to_judge
-from wordpipe.stages.judging import shown_words, told
+from wordpipe.stages.judging import shown_words, split_rows, told
 from wordpipe.stages.making import PathLike, RunOptions, storage_errors
 from wordpipe.tokens.evaluate import Judge
 from wordpipe.tokens.formats.reading import open_tokenizer, read_tokenizer
@@ -43,9 +41,6 @@ def evaluate_tokenizer(
     Returns:
         evaluated ("tokenizer"), data, split, by, metrics (of the first tokenizer; see `Figures`), and tokenizers: a list of
         name, made ("as it is"), vocab_size, metrics, counts, failures, never_used, groups.
-
-    Raises:
-        WordpipeError: see wordpipe/errors.py.
     """
     run = run or RunOptions()
     paths = as_list(tokens)
@@ -76,16 +71,12 @@ def _opened(path: str, run: RunOptions) -> Tokenizer:
 def _judge_all(judges: list[Judge], corpus: Artifact, by: str | None, split: str | None, run: RunOptions) -> None:
     """One pass over the corpus for all of them."""
     columns = list(dict.fromkeys(["text", "split", *([by] if by else [])]))
-    total, done, kept = row_count(corpus, "corpus"), 0, 0
-    for batch in read_batches(corpus, "corpus", columns):
-        done += len(batch)
-        if split is not None:
-            batch = batch.filter(pc.equal(batch.column("split"), split))
+    kept = 0
+    for batch in split_rows(corpus, columns, split, "judging", run.report):
         kept += len(batch)
         groups = _as_names(batch.column(by)) if by else None
         for judge in judges:
             judge.add(batch.column("text"), groups)
-        run.report(Progress("judging", done, total, "sentences"))
     if not kept:
         raise InputError(
             "there is no text to judge on", where=corpus.path, got=f"nothing in the split {split}" if split else None,

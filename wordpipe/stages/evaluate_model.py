@@ -15,13 +15,13 @@ import torch
 
 from wordpipe.artifacts.manifest import KINDS
 from wordpipe.artifacts.reader import Artifact, is_artifact
-from wordpipe.artifacts.tables import read_batches, row_count
+from wordpipe.artifacts.tables import read_batches
 from wordpipe.compiled import telling_of_compilation
 from wordpipe.errors import ArtifactError, ConfigError, InputError, WordpipeError
 from wordpipe.metrics.language import bits_per_byte, perplexity
 from wordpipe.runtime import Progress, Report, pick_device, torch_threads
 from wordpipe.stages.inputs import as_list, corpus_to_judge
-from wordpipe.stages.judging import told
+from wordpipe.stages.judging import split_rows, told
 from wordpipe.stages.making import PathLike, RunOptions, storage_errors
 from wordpipe.stages.models import OpenModel, open_model
 from wordpipe.tokens.cutting import cut_words, row_buffers
@@ -146,13 +146,7 @@ class _Text:
         return next((split for split in _HELD_OUT if split in there), None)
 
     def rows(self, columns: list[str], phase: str) -> Iterator[pa.RecordBatch]:
-        total, done = row_count(self.corpus, "corpus"), 0
-        for batch in read_batches(self.corpus, "corpus", columns):
-            done += len(batch)
-            chosen = batch if self.split is None else batch.filter(pc.equal(batch.column("split"), self.split))
-            if len(chosen):
-                yield chosen
-            self.report(Progress(phase, done, total, "sentences"))
+        return split_rows(self.corpus, columns, self.split, phase, self.report)
 
     def token_rows(self, opened: OpenModel) -> Iterator[pa.RecordBatch]:
         """The rows of a tokens table, all of one split."""

@@ -22,6 +22,7 @@ from wordpipe.stages import judging
 from wordpipe.stages.inputs import as_list, refuse_artifacts
 from wordpipe.stages.judging import JudgedEncoder, Texts, open_judged
 from wordpipe.stages.making import PathLike, RunOptions, storage_errors
+from wordpipe.stages.mixing_weight import told_measured
 
 __all__ = ["evaluate_retrieval", "open_collection"]
 
@@ -76,9 +77,6 @@ def evaluate_retrieval(
 
         metrics are by the name of each system those of its first, and beside them those of the last of hybrid, dense, bm25
         that there is.
-
-    Raises:
-        WordpipeError: see wordpipe/errors.py.
     """
     run, chosen = run or RunOptions(), EmbedSettings.make(settings)
     lexical = LexicalSettings.make({"language": language})
@@ -186,12 +184,7 @@ def _encode(judged: JudgedEncoder, collection: beir.Collection) -> _Encoded:
 def _weigh(
     judged: JudgedEncoder, encoded: _Encoded, index: LexicalIndex, collection: beir.Collection
 ) -> dict[str, Any]:
-    """The share of the dense score in hybrid, found by queries made of the documents themselves.
-
-    Returns:
-        weight, and measured: by what, queries and the nDCG@10 of dense, hybrid and lexical search for them; None where there
-        were too few documents to measure on.
-    """
+    """The share of the dense score in hybrid, found by queries made of the documents themselves, where there are enough."""
     asked = draw_queries(collection.titles, collection.texts)
     if asked is None:
         return {"weight": UNMEASURED, "measured": None}
@@ -203,8 +196,7 @@ def _weigh(
         documents_ND.__getitem__,
     )
     tuned = measured_mix(asked, space, index, trained=learned_from_pairs(judged.encoder))
-    rounded = {name: round(value, 4) for name, value in tuned.ndcg_at_10.items()}
-    return {"weight": tuned.weight, "measured": {"by": asked.how, "queries": len(asked.texts), "ndcg_at_10": rounded}}
+    return {"weight": tuned.weight, "measured": told_measured(asked, tuned.ndcg_at_10)}
 
 
 def open_collection(data: PathLike, split: str | None = None) -> beir.Collection:

@@ -95,9 +95,6 @@ def evaluate_sts(
         sentences_without_vector, unknown_words (count and the first) and, of a folder, the same for each of its parts.
 
         metrics are those of the first system and, by the name of each system, those of its first.
-
-    Raises:
-        WordpipeError: see wordpipe/errors.py.
     """
     run, chosen = run or RunOptions(), EmbedSettings.make(settings)
     if draws < 0 or lsi_dim < 1:

@@ -50,9 +50,6 @@ def evaluate_words(
         the first) and, if its kind is "similarity", spearman, pairs and known; if it is "analogies", among (how many words
         could be answers), accuracy, correct, seen and asked, the same four for semantic and syntactic (None where sections
         are not so named), and for each of sections.
-
-    Raises:
-        WordpipeError: see wordpipe/errors.py.
     """
     run = run or RunOptions()
     if restrict_vocab < 0:

@@ -9,11 +9,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from wordpipe.artifacts.reader import Artifact, is_artifact
+from wordpipe.artifacts.tables import read_batches, row_count
 from wordpipe.corpus.decompress import Growth, compression_of, decompress, read_blocks
 from wordpipe.errors import ArtifactError, InputError
-from wordpipe.runtime import Progress
+from wordpipe.runtime import Progress, Report
 from wordpipe.sentences.encoder import TextEncoder, learned_from_pairs, transform_kind
 from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.sentences.transforms import Moments, Transform
@@ -23,7 +26,7 @@ from wordpipe.stages.making import PathLike, RunOptions
 
 __all__ = [
     "JudgedEncoder", "Texts", "by_system", "distinct_names", "files_of", "find_file", "first_words", "mean_of", "open_judged",
-    "read_whole", "shown_words", "told",
+    "read_whole", "shown_words", "split_rows", "told",
 ]  # fmt: skip
 
 _AT_ONCE = 2_048  # texts encoded between two reports
@@ -53,6 +56,19 @@ def mean_of(values: Iterable[float | None]) -> float | None:
 def shown_words(words: Sequence[str]) -> dict[str, Any]:
     """How many words are unknown, each time they came, and the first different ones."""
     return {"count": len(words), "first": [*dict.fromkeys(words)][:_UNKNOWN_SHOWN]}
+
+
+def split_rows(
+    corpus: Artifact, columns: list[str], split: str | None, phase: str, report: Report
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a part of a corpus, None for all of it; `split` is among the columns."""
+    total, done = row_count(corpus, "corpus"), 0
+    for batch in read_batches(corpus, "corpus", columns):
+        done += len(batch)
+        chosen = batch if split is None else batch.filter(pc.equal(batch.column("split"), split))
+        if len(chosen):
+            yield chosen
+        report(Progress(phase, done, total, "sentences"))
 
 
 def read_whole(path: Path) -> bytes:
