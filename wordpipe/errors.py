@@ -28,7 +28,10 @@ __all__ = [
     "LockedError",
     "PeerError",
     "DivergedError",
+    "wrong_line",
 ]
+
+_SHOWN = 60  # characters of a wrong line
 
 
 class WordpipeError(Exception):
@@ -117,3 +120,9 @@ class DivergedError(WordpipeError):
     """Training or embedding produced numbers that are not finite."""
 
     exit_code = 9
+
+
+def wrong_line(where: str, line: str, expected: str) -> InputError:
+    """A line that does not belong; `where` names file and number."""
+    shown = line if len(line) <= _SHOWN else line[: _SHOWN - 1] + "…"
+    return InputError("this line does not belong", where=where, got=repr(shown), expected=expected)

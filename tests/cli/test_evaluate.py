@@ -7,6 +7,7 @@ import pytest
 from rich.console import Console
 
 from wordpipe.cli import evaluate, segmentation, tables
+from wordpipe.cli.output import say
 from wordpipe.cli.segmentation import print_segmentation
 from wordpipe.cli.tables import figure
 
@@ -92,7 +93,7 @@ def test_an_unknown_thing_to_evaluate(cli):
 def test_tables_fit_the_terminal(screen, capsys, width):
     screen(width)
     several = [judged(f"a/rather/long/path/to/tokens-{n}", groups={"a" * 50: judged()}) for n in range(5)]
-    evaluate._print_tokenizers(several, "source")
+    evaluate._show_tokenizers({"by": "source", "tokenizers": several})
     out = capsys.readouterr().out
     assert max(map(len, out.splitlines())) <= width
     assert out.count("bytes per token") == {44: 5, 60: 5, 80: 5, 120: 2, 200: 1}[width]
@@ -102,7 +103,8 @@ def test_tables_fit_the_terminal(screen, capsys, width):
 
 def test_many_groups_are_cut_and_said_so(screen, capsys):
     screen(100)
-    evaluate._print_tokenizers([judged(groups={f"file-{n}": judged() for n in range(33)})], "source")
+    one = judged(groups={f"file-{n}": judged() for n in range(33)})
+    evaluate._show_tokenizers({"by": "source", "tokenizers": [one]})
     out = capsys.readouterr().out
     assert "file-19" in out
     assert "file-20" not in out
@@ -113,10 +115,10 @@ def test_names_and_failures_cannot_steer_the_terminal(screen, capsys):
     screen(100)
     failures = [{"text": "\x1b[31mred\n", "decoded": "\u202e", "group": ""}]
     one = judged("evil\x1b]0;x\x07", failures=failures, groups={"g\x1b[2J": judged()})
-    evaluate._print_tokenizers([one], "source")
+    evaluate._show_tokenizers({"by": "source", "tokenizers": [one]})
     shown = capsys.readouterr().out
-    for line in evaluate._tokenizer_remarks([one]):
-        evaluate.say(line)
+    for line in evaluate._tokenizer_remarks({"tokenizers": [one]}):
+        say(line)
     shown += capsys.readouterr().err
     assert not set(shown) & {"\x1b", "\x07", "\u202e"}
     assert "\\x1b[31mred⏎" in shown

@@ -6,7 +6,8 @@ import re
 import pytest
 from rich.console import Console
 
-from wordpipe.cli import evaluate_words, tables
+from wordpipe.cli import evaluate, tables
+from wordpipe.cli.output import say
 from wordpipe.cli.tables import figure
 
 
@@ -96,7 +97,7 @@ def found(*words, unknown: str = "drop"):
 @pytest.mark.parametrize("width", [44, 80, 120, 200])
 def test_tables_fit_the_terminal(monkeypatch, capsys, width):
     monkeypatch.setattr(tables, "console", lambda: Console(width=width, highlight=False, markup=False, emoji=False))
-    evaluate_words._print(
+    evaluate._show_words(
         found(*(judged(f"a/rather/long/path/to/words-{n}", similarity()) for n in range(5))), sections=False
     )
     out = capsys.readouterr().out
@@ -108,9 +109,9 @@ def test_tables_fit_the_terminal(monkeypatch, capsys, width):
 def test_names_and_words_cannot_steer_the_terminal(monkeypatch, capsys):
     monkeypatch.setattr(tables, "console", lambda: Console(width=100, highlight=False, markup=False, emoji=False))
     evil = found(judged("evil\x1b]0;x\x07", similarity()))
-    evaluate_words._print(evil, sections=False)
-    for line in evaluate_words._remarks(evil):
-        evaluate_words.say(line)
+    evaluate._show_words(evil, sections=False)
+    for line in evaluate._words_remarks(evil):
+        say(line)
     shown = capsys.readouterr()
     assert not set(shown.out + shown.err) & {"\x1b", "\x07"}
     assert "9 words of near\\x1b[31m unknown: \\x1b[2J, b, c, d, e, …" in shown.err
@@ -118,8 +119,8 @@ def test_names_and_words_cannot_steer_the_terminal(monkeypatch, capsys):
 
 def test_what_makes_columns_differ_is_said():
     two = judged("one", similarity(5)), judged("other", similarity(4))
-    assert "--unknown zero" in evaluate_words._remarks(found(*two))[-1]
-    assert not any("--unknown" in line for line in evaluate_words._remarks(found(*two, unknown="zero")))
-    tokens = evaluate_words._remarks(found(judged("one", unit="token")))
+    assert "--unknown zero" in evaluate._words_remarks(found(*two))[-1]
+    assert not any("--unknown" in line for line in evaluate._words_remarks(found(*two, unknown="zero")))
+    tokens = evaluate._words_remarks(found(judged("one", unit="token")))
     assert len(tokens) == 1
     assert "tokens" in tokens[0]

@@ -6,7 +6,7 @@ import pytrec_eval
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wordpipe.metrics.ranking import MEASURES, QueryFigures, judge_ranking, table_of, trec_order
+from wordpipe.metrics.ranking import MEASURES, QueryFigures, judge_ranking, trec_order
 
 ITS_NAMES = {"ndcg_at_10": "ndcg_cut_10", "map": "map", "recall_at_100": "recall_100", "mrr": "recip_rank"}
 DOCUMENTS = [f"d{number}" for number in range(300)]
@@ -54,5 +54,3 @@ def test_equal_scores_are_read_from_the_last_name_to_the_first():
 def test_nothing_found_and_nothing_relevant_are_zero():
     assert judge_ranking([], {"a": 1}) == judge_ranking(["a"], {}) == judge_ranking(["a"], {"a": 0}) == QueryFigures()
     assert judge_ranking(["a"], {"a": 2}) == QueryFigures(1.0, 1.0, 1.0, 1.0)
-    assert table_of([]).shape == (0, 4)
-    assert table_of([QueryFigures(1, 2, 3, 4)]).tolist() == [[1, 2, 3, 4]]

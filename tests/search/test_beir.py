@@ -5,7 +5,7 @@ import json
 import pytest
 
 from wordpipe.errors import InputError
-from wordpipe.search.beir import CollectionFile, read_collection
+from wordpipe.search.beir import read_collection
 
 CORPUS = [
     {"_id": "d1", "title": "Sea", "text": "the water"},
@@ -22,9 +22,7 @@ def lines(records) -> bytes:
 
 def collection(corpus=None, queries=None, qrels=QRELS):
     files = (corpus or lines(CORPUS), queries or lines(QUERIES), qrels.encode())
-    return read_collection(
-        *(CollectionFile(data, name) for data, name in zip(files, ("corpus", "queries", "qrels"), strict=True))
-    )
+    return read_collection(*zip(files, ("corpus", "queries", "qrels"), strict=True))
 
 
 def test_what_is_in_it():

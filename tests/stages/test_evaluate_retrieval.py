@@ -8,8 +8,8 @@ import pytrec_eval
 
 import wordpipe
 from wordpipe.errors import ArtifactError, ConfigError, InputError
+from wordpipe.search import beir
 from wordpipe.search.hybrid import FEEDBACK
-from wordpipe.stages import evaluate_retrieval as stage
 from wordpipe.stages.evaluate_retrieval import evaluate_retrieval, open_collection
 
 MEASURES = {"ndcg_at_10": "ndcg_cut_10", "map": "map", "recall_at_100": "recall_100", "mrr": "recip_rank"}
@@ -61,8 +61,8 @@ def recorded(patch):
         )
         return ranked(collection, answers, **wishes)
 
-    ranked = stage.rankings
-    patch.setattr(stage, "rankings", rankings)
+    ranked = beir.rankings
+    patch.setattr(beir, "rankings", rankings)
     return seen
 
 

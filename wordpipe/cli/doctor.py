@@ -1,14 +1,14 @@
 """`wordpipe doctor`: a space of vectors before and after each transform, in a table for people, or as JSON."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 import click
 
 from wordpipe.cli.command import ExampleCommand
-from wordpipe.cli.output import counted, say
-from wordpipe.cli.progress import ProgressDrawer
+from wordpipe.cli.evaluate import number
+from wordpipe.cli.output import counted
+from wordpipe.cli.tables import answer, console, new_table
 
 __all__ = ["doctor"]
 
@@ -25,44 +25,26 @@ _FORMS = {"effective_rank": ".1f", "orphans": ".1%", "twins": ".1%", "dead_dimen
     verify="artifact's",
 )
 @click.argument("artifact", type=click.Path(path_type=Path), metavar="SENTENCES|WORDS|INDEX")
-@click.option(
-    "--sample", type=click.IntRange(min=128), default=10_000, help="Vectors to sample; half of them fit, half are judged.  "
-    "[default: 10000]", metavar="N",
-)  # fmt: skip
+@number("--sample", 128, 10_000, "Vectors to sample; half of them fit, half are judged.")
 @click.option(
     "--components", type=click.IntRange(1, 1024), default=1, metavar="N",
     help="Directions that remove-components takes away.  [default: 1]",
 )  # fmt: skip
-@click.option(
-    "--dims", type=click.IntRange(min=0), default=0, metavar="N",
-    help="Numbers per vector that whiten keeps, 0 = all.  [default: 0]",
-)  # fmt: skip
-@click.option("--seed", type=click.IntRange(min=0), default=1, help="Of the sample.  [default: 1]", metavar="N")
-def doctor(
-    artifact: Path, sample: int, components: int, dims: int, seed: int, verify: bool, as_json: bool, quiet: bool
-) -> None:
+@number("--dims", 0, 0, "Numbers per vector that whiten keeps, 0 = all.")
+@number("--seed", 0, 1, "Of the sample.")
+def doctor(artifact: Path, quiet: bool, as_json: bool, **options: Any) -> None:
     """Examine a space of vectors: is it crowded, flat, ruled by hubs or by the length of texts, and what would mend it.
 
     The figures are given as the vectors are and after each transform, which is fitted on one half of the sample and judged
     on the other. "?" marks what is weak, "!" what is sick.
     """
     from wordpipe.stages.doctor import doctor as examine
-    from wordpipe.stages.making import RunOptions
 
-    with ProgressDrawer(quiet=quiet or as_json) as draw:
-        run = RunOptions(report=draw, verify=verify)
-        found = examine(artifact, sample=sample, components=components, dims=dims, seed=seed, run=run)
-    if as_json:
-        click.echo(json.dumps(found, ensure_ascii=False))
-        return
-    _print(found)
-    if not quiet:
-        for line in _remarks(found):
-            say(line)
+    quiet |= as_json
+    answer(examine, artifact, show=_show, remarks=_remarks, quiet=quiet, as_json=as_json, **options)
 
 
-def _print(found: dict[str, Any]) -> None:
-    from wordpipe.cli.tables import console, new_table
+def _show(found: dict[str, Any]) -> None:
     from wordpipe.stages.doctor import NORMS
 
     screen, spaces, verdicts = console(), found["spaces"], found["verdicts"]
@@ -76,10 +58,10 @@ def _print(found: dict[str, Any]) -> None:
     screen.print(table)
     for verdict in verdicts["none"]:
         screen.print(f"{verdict['state']:<8} {_said(verdict['says'], found)}")
-    first = [found["train_first"]] if found["train_first"] else []
-    # of words that have hardly been trained, that alone
-    for line in first if first and found["kind"] == "words" else [*first, _conclusion(found)]:
-        screen.print(line)
+    if found["train_first"]:
+        screen.print(found["train_first"])
+    if not found["train_first"] or found["kind"] != "words":  # of words that have hardly been trained, that alone
+        screen.print(_conclusion(found))
 
 
 def _said(what: str, found: dict[str, Any]) -> str:
@@ -101,15 +83,14 @@ def _counted(found: dict[str, Any]) -> str:
     parts.append(f"lengths {norms['shortest']:.3g} to {norms['longest']:.3g}")
     for name, what in (("not_finite", "NOT FINITE"), ("zero", "zero"), ("repeated_vectors", "equal to an earlier one")):
         parts += [f"{counts[name]:,} {what}"] if counts[name] else []
-    parts += [f"{counted(counts['repeated_texts'], 'repeated texts')}"] if counts["repeated_texts"] else []
+    parts += [counted(counts["repeated_texts"], "repeated texts")] if counts["repeated_texts"] else []
     return "; ".join(parts)
 
 
 def _conclusion(found: dict[str, Any]) -> str:
     """What the transforms bring."""
-    ill = {
-        kind: [one["state"] for one in some if one["state"] != "healthy"] for kind, some in found["verdicts"].items()
-    }
+    states = {kind: [one["state"] for one in some] for kind, some in found["verdicts"].items()}
+    ill = {kind: [state for state in some if state != "healthy"] for kind, some in states.items()}
     if found["mend"] is None:
         if "sick" in ill["none"]:
             return "No transform mends this: train longer, or by `wordpipe train contrastive`."

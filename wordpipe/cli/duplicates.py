@@ -1,6 +1,5 @@
 """`wordpipe duplicates`: texts that say nearly the same, in groups."""
 
-import json
 import shlex
 from pathlib import Path
 from typing import Any
@@ -8,8 +7,8 @@ from typing import Any
 import click
 
 from wordpipe.cli.command import ExampleCommand
-from wordpipe.cli.output import counted, one_line, safe_text, say
-from wordpipe.cli.progress import ProgressDrawer
+from wordpipe.cli.output import counted, one_line, safe_text
+from wordpipe.cli.tables import answer
 
 __all__ = ["duplicates"]
 
@@ -27,52 +26,46 @@ _MANY = 20  # rows in one group: of fewer texts more than half may well be copie
 )
 @click.argument("artifact", metavar="INDEX|SENTENCES", type=click.Path(path_type=Path))
 @click.option(
-    "--threshold",
-    type=click.FloatRange(-1, 1),
-    default=0.95,
-    metavar="COSINE",
+    "--threshold", type=click.FloatRange(-1, 1), default=0.95, metavar="COSINE",
     help="How near two texts must be to be linked.  [default: 0.95]",
-)
+)  # fmt: skip
 @click.option(
-    "-n",
-    type=click.IntRange(0, 1_000_000),
-    default=20,
+    "-n", type=click.IntRange(0, 1_000_000), default=20,
     help="Groups to show, the largest first, ten texts of each.  [default: 20]",
-)
-def duplicates(artifact: Path, threshold: float, n: int, verify: bool, as_json: bool, quiet: bool) -> None:
+)  # fmt: skip
+def duplicates(artifact: Path, **options: Any) -> None:
     """Report groups of texts whose vectors are nearly the same.
 
     Every text is linked to those near it, and what is linked is a group, so its ends may be farther apart than the threshold.
     Up to 200,000 rows all pairs are compared; of more, the index is asked for the nearest of every row.
     """
     from wordpipe.stages.duplicates import duplicates as stage
-    from wordpipe.stages.making import RunOptions
 
-    with ProgressDrawer(quiet=quiet) as draw:
-        found = stage(artifact, threshold=threshold, n=n, run=RunOptions(report=draw, verify=verify))
-    if as_json:
-        click.echo(json.dumps(found, ensure_ascii=False, default=str))
-        return
+    answer(stage, artifact, show=_show, remarks=_remarks, **options)
+
+
+def _show(found: dict[str, Any]) -> None:
     for number, group in enumerate(found["shown"], start=1):
         click.echo(click.style(f"# group {number}: {len(group):,} texts", bold=True))
         for row in group[:_ROWS]:
             click.echo(_line(row))
         if len(group) > _ROWS:
             click.echo(f"… {len(group) - _ROWS:,} more")
-    if quiet:
-        return
+
+
+def _remarks(found: dict[str, Any]) -> list[str]:
     rows = counted(found["rows"], "rows")
-    say(
+    lines = [
         f"{found['rows_in_groups']:,} of {rows} in {counted(found['groups'], 'groups')}, {counted(found['pairs'], 'pairs')} "
         f"at {found['threshold']:g} or nearer; "
         f"{'all pairs compared' if found['exact'] else 'as far as the index found them'}"
-    )
+    ]
     if found["largest"] >= _MANY and 2 * found["largest"] > found["rows"]:
-        say(
+        lines.append(
             f"one group holds {found['largest']:,} of {rows}: at {found['threshold']:g} these vectors cannot tell the texts "
-            "apart; raise --threshold, or see what is wrong with: "
-            f"wordpipe doctor {shlex.quote(found['path'])}"
+            f"apart; raise --threshold, or see what is wrong with: wordpipe doctor {shlex.quote(found['path'])}"
         )
+    return lines
 
 
 def _line(row: dict[str, Any]) -> str:

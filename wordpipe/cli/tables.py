@@ -1,20 +1,51 @@
-"""Tables on stdout: as wide as the terminal; in a pipe, as wide as they are and without colour."""
+"""What a command found: JSON, or tables as wide as the terminal; in a pipe as wide as they are and without colour."""
 
+import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from wordpipe.cli.output import safe_text
+import click
+
+from wordpipe.cli.output import safe_text, say
+from wordpipe.cli.progress import ProgressDrawer
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-__all__ = ["console", "figure", "new_table", "short_name", "side_by_side"]
+__all__ = ["Column", "answer", "console", "figure", "new_table", "print_columns", "short_name", "side_by_side"]
+
+Column = tuple[str, list[tuple[str, str | None]]]
+"""The head of a column of a table; and of each line its label, the same in every column, and the cell."""
 
 _Column = TypeVar("_Column")
 _PIPED_WIDTH = 10_000  # nothing is folded
 _UNBOUNDED = 100_000
+
+
+def answer(
+    stage: Callable[..., dict[str, Any]],
+    *args: Any,
+    show: Callable[[dict[str, Any]], None],
+    remarks: Callable[[dict[str, Any]], Iterable[str]],
+    quiet: bool,
+    verify: bool,
+    as_json: bool,
+    **options: Any,
+) -> dict[str, Any]:
+    """Let a stage find something, and print it: as JSON, or by `show` and below that, on stderr, the remarks on it."""
+    from wordpipe.stages.making import RunOptions
+
+    with ProgressDrawer(quiet=quiet) as draw:
+        found = stage(*args, run=RunOptions(report=draw, verify=verify), **options)
+    if as_json:
+        click.echo(json.dumps(found, ensure_ascii=False, default=str))
+        return found
+    show(found)
+    for line in () if quiet else remarks(found):
+        say(line)
+    return found
 
 
 def console() -> "Console":
@@ -30,13 +61,7 @@ def console() -> "Console":
 
 
 def new_table(first: str, *heads: str, title: str | None = None) -> "Table":
-    """A table without frame: names on the left, numbers on the right.
-
-    Args:
-        first: head of the column of names.
-        heads: heads of the columns of numbers.
-        title: stands above.
-    """
+    """A table without frame: names on the left, numbers on the right."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
@@ -51,13 +76,7 @@ def new_table(first: str, *heads: str, title: str | None = None) -> "Table":
 def side_by_side(
     columns: Sequence[_Column], build: "Callable[[Sequence[_Column]], Table]", screen: "Console"
 ) -> "Iterator[Table]":
-    """Tables of all columns, as few as fit the screen; one column is a table even where it has to be folded.
-
-    Args:
-        columns: what the tables show.
-        build: makes the table of some of them.
-        screen: where they are printed.
-    """
+    """Tables of all columns, as few as fit the screen; one column is a table even where it has to be folded."""
     free = screen.options.update(max_width=_UNBOUNDED)
     first = 0
     while first < len(columns):
@@ -69,6 +88,23 @@ def side_by_side(
             last += 1
         yield build(columns[first:last])
         first = last
+
+
+def print_columns(columns: Sequence[Column], corner: str = "", *, above: str | None = None) -> None:
+    """Print columns side by side, below a line of text. What is None is a dash, and a line of nothing else is left out."""
+
+    def build(some: Sequence[Column]) -> "Table":
+        table = new_table(corner, *(head for head, _ in some))
+        for same in zip(*(lines for _, lines in some), strict=True):
+            if any(cell is not None for _, cell in same):
+                table.add_row(same[0][0], *("–" if cell is None else cell for _, cell in same))
+        return table
+
+    screen = console()
+    if above is not None:
+        screen.print(above)
+    for table in side_by_side(columns, build, screen):
+        screen.print(table)
 
 
 def figure(value: float | None, form: str) -> str:

@@ -11,19 +11,18 @@ Conventions that published figures depend on, and that are kept here:
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass, fields
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["MEASURES", "QueryFigures", "judge_ranking", "table_of", "trec_order"]
+__all__ = ["MEASURES", "QueryFigures", "judge_ranking", "trec_order"]
 
 _NDCG_DEPTH = 10
 _RECALL_DEPTH = 100
 
 
-@dataclass(frozen=True, slots=True)
-class QueryFigures:
+class QueryFigures(NamedTuple):
     """The figures of one query, each from 0 to 1."""
 
     # normalised discounted cumulative gain of the first ten (trec_eval's ndcg_cut_10). Source: Järvelin and Kekäläinen
@@ -34,7 +33,7 @@ class QueryFigures:
     mrr: float = 0.0  # 1 / rank of the first relevant document, 0 where none was found (trec_eval's recip_rank)
 
 
-MEASURES = tuple(field.name for field in fields(QueryFigures))
+MEASURES = QueryFigures._fields
 
 
 def trec_order(names: Sequence[str], scores: npt.NDArray[np.floating]) -> list[int]:
@@ -49,14 +48,9 @@ def trec_order(names: Sequence[str], scores: npt.NDArray[np.floating]) -> list[i
 
 
 def judge_ranking(found: Sequence[str], grades: Mapping[str, int]) -> QueryFigures:
-    """Judge the answer to one query.
+    """Judge the answer to one query: ids of documents, all different, in the order of `trec_order`, maybe none.
 
-    Args:
-        found: ids of documents, all different, in the order of `trec_order`; empty where the system has no answer.
-        grades: judged document → grade; below 1 is not relevant.
-
-    Returns:
-        The figures; all 0 where nothing is relevant.
+    A document of a grade below 1 is not relevant; where nothing is relevant, all figures are 0.
     """
     relevant = sum(grade > 0 for grade in grades.values())
     if not relevant or not found:
@@ -70,11 +64,6 @@ def judge_ranking(found: Sequence[str], grades: Mapping[str, int]) -> QueryFigur
         recall_at_100=int((ranks_H <= _RECALL_DEPTH).sum()) / relevant,
         mrr=1 / int(ranks_H[0]) if len(ranks_H) else 0.0,
     )
-
-
-def table_of(queries: Sequence[QueryFigures]) -> npt.NDArray[np.float64]:
-    """The figures of Q queries, (Q, M) float64, columns in the order of `MEASURES`."""
-    return np.array([astuple(one) for one in queries], dtype=np.float64).reshape(-1, len(MEASURES))
 
 
 def _discounted(gains_K: npt.NDArray[np.float64]) -> float:

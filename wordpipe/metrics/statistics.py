@@ -41,10 +41,9 @@ def spearman(one_N: npt.NDArray[np.float64], other_N: npt.NDArray[np.float64]) -
 
 
 def pearson(one_N: npt.NDArray[np.float64], other_N: npt.NDArray[np.float64]) -> float | None:
-    """Pearson's correlation: how nearly two measurements of the same things, finite numbers, lie on a rising line.
+    """Pearson's correlation, -1 to 1: how nearly two measurements of the same things, finite numbers, lie on a rising line.
 
-    Returns:
-        From -1 to 1; None where it is not defined: fewer than two things, or all equal in one of the measurements.
+    None where it is not defined: fewer than two things, or all equal in one of the measurements.
 
     Source: Pearson 1895, "Notes on regression and inheritance in the case of two parents".
     """
@@ -101,15 +100,8 @@ def correlation_interval(
 ) -> Interval | None:
     """The 95 % interval of a correlation of two measurements of the same things, finite numbers.
 
-    Args:
-        one_N: the one.
-        other_N: the other.
-        ranked: Spearman's correlation, with the ranks that the things have in each draw; else Pearson's.
-        draws: how many.
-        seed: of the draws.
-
-    Returns:
-        The interval; None of fewer than two things, or where too few draws have a correlation to say.
+    It is Spearman's where `ranked`, with the ranks that the things have in each draw; else Pearson's. None of fewer than two
+    things, or where too few draws have a correlation to say.
     """
     if len(one_N) < 2:
         return None

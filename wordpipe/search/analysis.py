@@ -13,7 +13,7 @@ from typing import Any
 
 from wordpipe.errors import ConfigError
 
-__all__ = ["Analyser", "looks_english"]
+__all__ = ["Analyser", "looks_english", "stemmer"]
 
 # the words that Lucene's EnglishAnalyzer leaves out
 _ENGLISH = """a an and are as at be but by for if in into is it no not of on or such that the their then there these they this
@@ -39,7 +39,7 @@ class Analyser:
     def __init__(self, language: str) -> None:
         self.language = language
         self._stop = _STOP_WORDS if language == "english" else frozenset()
-        self._stem = _stemmer(language)
+        self._stem = stemmer(language)
 
     def __call__(self, text: str) -> list[str]:
         """The stems of a text in order, each as often as it stands there."""
@@ -73,7 +73,8 @@ def looks_english(texts: Iterable[str], *, sample: int = 1_000) -> bool:
     return bool(words) and sum(word in _STOP_WORDS for word in words) >= _ENGLISH_SHARE * len(words)
 
 
-def _stemmer(language: str) -> Callable[[str], str]:
+def stemmer(language: str) -> Callable[[str], str]:
+    """A word to its stem; of the language none, the word itself."""
     if language == "none":
         return str
     import Stemmer

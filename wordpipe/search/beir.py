@@ -11,13 +11,13 @@ documents and their scores, best first. Shapes: N documents, Q queries, M measur
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from wordpipe.errors import InputError
-from wordpipe.metrics.ranking import MEASURES, judge_ranking, table_of, trec_order
+from wordpipe.errors import InputError, wrong_line
+from wordpipe.metrics.ranking import MEASURES, judge_ranking, trec_order
 from wordpipe.metrics.statistics import mean_interval, paired_difference
 from wordpipe.runtime import Progress, Report
 from wordpipe.search.exact import nearest_of
@@ -26,17 +26,8 @@ from wordpipe.search.lexical import Analyser, LexicalIndex
 from wordpipe.search.tfidf import LatentSpace, Tfidf
 
 __all__ = [
-    "Collection",
-    "CollectionFile",
-    "baselines",
-    "differences",
-    "figures",
-    "judge",
-    "rankings",
-    "read_collection",
-]
-
-_SHOWN = 60  # characters of a wrong line
+    "Array", "Collection", "File", "baselines", "differences", "figures", "judge", "rankings", "read_collection",
+]  # fmt: skip
 
 Grades = dict[str, dict[str, int]]
 """Query → judged document → grade."""
@@ -45,25 +36,16 @@ Array = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Collection:
-    """N documents and the Q queries that were judged.
+    """N documents and the Q queries that were judged."""
 
-    Attributes:
-        documents: their ids, all different.
-        titles: empty where a document has none.
-        texts: without the title.
-        queries: ids, in the order of the file.
-        questions: their texts.
-        grades: for each of these queries, judged document → grade; 1 and more is relevant.
-        counts: documents, documents_empty, queries, queries_unjudged (left out), queries_without_relevant (they count as 0),
-            queries_unknown (judged, but not among the queries: they count as 0), judgements, judged_documents_unknown.
-    """
-
-    documents: list[str]
-    titles: list[str]
-    texts: list[str]
-    queries: list[str]
-    questions: list[str]
-    grades: Grades
+    documents: list[str]  # their ids, all different
+    titles: list[str]  # empty where a document has none
+    texts: list[str]  # without the title
+    queries: list[str]  # ids, in the order of the file
+    questions: list[str]  # their texts
+    grades: Grades  # for each of these queries, judged document → grade; 1 and more is relevant
+    # documents, documents_empty, queries, queries_unjudged (left out), queries_without_relevant (they count as 0),
+    # queries_unknown (judged, but not among the queries: they count as 0), judgements, judged_documents_unknown
     counts: dict[str, int]
 
     @property
@@ -72,15 +54,11 @@ class Collection:
         return [f"{title} {text}".strip() for title, text in zip(self.titles, self.texts, strict=True)]
 
 
-@dataclass(frozen=True, slots=True)
-class CollectionFile:
-    """One file of a collection: its content and its name for messages."""
-
-    data: bytes
-    where: str
+File = tuple[bytes, str]
+"""One file of a collection: its content and its name for messages."""
 
 
-def read_collection(corpus: CollectionFile, queries: CollectionFile, judgements: CollectionFile) -> Collection:
+def read_collection(corpus: File, queries: File, judgements: File) -> Collection:
     """Read the three files.
 
     Raises:
@@ -91,7 +69,11 @@ def read_collection(corpus: CollectionFile, queries: CollectionFile, judgements:
     grades = _grades(judgements)
     unknown = {name for judged in grades.values() for name in judged} - documents.keys()
     asked = [name for name in questions if name in grades]
-    _refuse_strangers(asked, documents, grades, judgements)
+    strangers = "" if asked else "no query of the judgements is among the queries"
+    if asked and not any(name in documents for query in asked for name in grades[query]):
+        strangers = "no judged document is in the corpus"
+    if strangers:  # ids that do not meet give figures near 0 that look like a bad system
+        raise InputError(strangers, where=judgements[1], hint="compare the ids of both files")
     missing = [name for name in grades if name not in questions]
     counts = {
         "documents": len(documents),
@@ -114,95 +96,65 @@ def read_collection(corpus: CollectionFile, queries: CollectionFile, judgements:
     )
 
 
-def _refuse_strangers(
-    asked: list[str], documents: Mapping[str, Any], grades: Grades, judgements: CollectionFile
-) -> None:
-    """Ids that do not meet give figures near 0 that look like a bad system."""
-    if not asked:
-        raise InputError(
-            "no query of the judgements is among the queries",
-            where=judgements.where,
-            hint="compare the ids of both files",
-        )
-    if not any(name in documents for query in asked for name in grades[query]):
-        raise InputError(
-            "no judged document is in the corpus", where=judgements.where, hint="compare the ids of both files"
-        )
-
-
-def _records(file: CollectionFile) -> dict[str, tuple[str, str]]:
+def _records(file: File) -> dict[str, tuple[str, str]]:
     """Id → title and text of every line."""
     found: dict[str, tuple[str, str]] = {}
-    for number, line in _lines(file):
+    for place, line in _lines(file):
         try:
             record = json.loads(line)
         except ValueError as error:
-            raise InputError("not a line of JSON", where=f"{file.where}:{number}", got=error) from None
+            raise InputError("not a line of JSON", where=place, got=error) from None
         if not isinstance(record, dict) or not isinstance(record.get("_id"), str | int) or "text" not in record:
-            _wrong(file, number, line, "an object with _id and text")
+            raise wrong_line(place, line, "an object with _id and text")
         title, body = record.get("title") or "", record["text"] or ""
         if not isinstance(title, str) or not isinstance(body, str):
-            _wrong(file, number, line, "title and text that are strings")
+            raise wrong_line(place, line, "title and text that are strings")
         name = str(record["_id"])
         if name in found:
-            raise InputError("the same id twice", where=f"{file.where}:{number}", got=name)
+            raise InputError("the same id twice", where=place, got=name)
         found[name] = (title, body)
     if not found:
-        raise InputError("there is nothing in it", where=file.where, expected="one object of JSON a line")
+        raise InputError("there is nothing in it", where=file[1], expected="one object of JSON a line")
     return found
 
 
-def _grades(file: CollectionFile) -> Grades:
+def _grades(file: File) -> Grades:
     grades: Grades = {}
-    for place, (number, line) in enumerate(_lines(file)):
+    for number, (place, line) in enumerate(_lines(file)):
         cells = line.split("\t") if "\t" in line else line.split()
         if len(cells) == 4:  # TREC's layout, whose second column says nothing
             cells = [cells[0], *cells[2:]]
         if len(cells) != 3:
-            _wrong(file, number, line, "query, document and grade")
+            raise wrong_line(place, line, "query, document and grade")
         query, document, grade = (cell.strip() for cell in cells)
         if not grade.removeprefix("-").isdecimal():
-            if place:
-                _wrong(file, number, line, "a whole number as the grade")
+            if number:
+                raise wrong_line(place, line, "a whole number as the grade")
             continue  # the header
         judged = grades.setdefault(query, {})
         if judged.setdefault(document, int(grade)) != int(grade):
-            raise InputError(
-                "the same document judged twice", where=f"{file.where}:{number}", got=f"{query} {document}"
-            )
+            raise InputError("the same document judged twice", where=place, got=f"{query} {document}")
     if not grades:
-        raise InputError("there is no judgement in it", where=file.where, expected="query, document and grade a line")
+        raise InputError("there is no judgement in it", where=file[1], expected="query, document and grade a line")
     return grades
 
 
-def _lines(file: CollectionFile) -> Iterator[tuple[int, str]]:
-    """The lines that are not empty, with their numbers from 1."""
-    for number, raw in enumerate(file.data.removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1):
+def _lines(file: File) -> Iterator[tuple[str, str]]:
+    """Where each line is that is not empty, for messages, and the line."""
+    data, name = file
+    for number, raw in enumerate(data.removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1):
         try:
             line = raw.decode().rstrip("\r")
         except UnicodeDecodeError as error:
-            raise InputError("not UTF-8 text", where=f"{file.where}:{number}", got=error.reason) from None
+            raise InputError("not UTF-8 text", where=f"{name}:{number}", got=error.reason) from None
         if line.strip():
-            yield number, line
-
-
-def _wrong(file: CollectionFile, number: int, line: str, expected: str) -> NoReturn:
-    shown = line if len(line) <= _SHOWN else line[: _SHOWN - 1] + "…"
-    raise InputError("this line does not belong", where=f"{file.where}:{number}", got=repr(shown), expected=expected)
+            yield f"{name}:{number}", line
 
 
 def baselines(
     collection: Collection, lexical: LexicalIndex, lsi_dim: int, depth: int, report: Report
 ) -> dict[str, list[Hits]]:
-    """What systems that need no training answer: bm25, tfidf and lsi, which see the same terms.
-
-    Args:
-        collection: documents and queries.
-        lexical: the index of the documents' words; BM25 is Lucene's.
-        lsi_dim: directions of latent semantic indexing.
-        depth: answers to each query.
-        report: told what is done.
-    """
+    """What systems that need no training answer: bm25 (Lucene's), tfidf and lsi, which see the same terms."""
     passages, questions = collection.passages, collection.questions
     answers = {"bm25": lexical.search(questions, depth)}
     tfidf = Tfidf.fit(passages, Analyser(lexical.settings.language))
@@ -221,10 +173,7 @@ def baselines(
 def rankings(collection: Collection, answers: Sequence[Hits], *, drop_identical: bool) -> list[list[str]]:
     """The answers to each query by the ids of documents, in the order in which trec_eval reads them.
 
-    Args:
-        collection: N documents, Q queries.
-        answers: one for each query.
-        drop_identical: leave out a document of the same id as the query.
+    A document of the same id as the query is left out where `drop_identical` is set.
     """
     found = []
     for query, hits in zip(collection.queries, answers, strict=True):
@@ -236,9 +185,8 @@ def rankings(collection: Collection, answers: Sequence[Hits], *, drop_identical:
 
 def judge(collection: Collection, found: Sequence[Sequence[str]]) -> Array:
     """The figures of every query, (Q, M) float64; a query that is not answered has 0 in all of them."""
-    return table_of(
-        [judge_ranking(names, collection.grades[query]) for query, names in zip(collection.queries, found, strict=True)]
-    )
+    pairs = zip(collection.queries, found, strict=True)
+    return np.array([judge_ranking(names, collection.grades[query]) for query, names in pairs], dtype=np.float64)
 
 
 def figures(table_QM: Array, draws: int) -> dict[str, Any]:

@@ -27,32 +27,22 @@ Analyse = Callable[[str], list[str]]
 class Tfidf:
     """Terms weighted by (1 + ln tf) · (1 + ln((1 + N) / (1 + df))), for a term tf times in the text and in df of N texts.
 
-    Attributes:
-        analyse: text to terms.
-        column_of: term → column.
-        idf: (V,) float32.
-
     Source: Salton and Buckley 1988, "Term-weighting approaches in automatic text retrieval" (ltc, the df smoothed by one
     text that holds every term).
     """
 
     analyse: Analyse
-    column_of: dict[str, int]
-    idf: npt.NDArray[np.float32]
+    column_of: dict[str, int]  # of a term
+    idf: npt.NDArray[np.float32]  # (V,)
 
     @classmethod
     def fit(cls, texts: Sequence[str], analyse: Analyse) -> "Tfidf":
         """Learn the terms of N texts and how rare they are; columns are in the order in which terms first come."""
-        column_of: dict[str, int] = {}
-        df: list[int] = []
+        df: Counter[str] = Counter()  # which keeps the order in which terms first come
         for text in texts:
-            for term in dict.fromkeys(analyse(text)):
-                column = column_of.setdefault(term, len(column_of))
-                if column == len(df):
-                    df.append(0)
-                df[column] += 1
-        idf = 1 + np.log((1 + len(texts)) / (1 + np.array(df, dtype=np.float64)))
-        return cls(analyse, column_of, idf.astype(np.float32))
+            df.update(dict.fromkeys(analyse(text), 1))
+        idf = 1 + np.log((1 + len(texts)) / (1 + np.array([*df.values()], dtype=np.float64)))
+        return cls(analyse, {term: column for column, term in enumerate(df)}, idf.astype(np.float32))
 
     def vectors(self, texts: Sequence[str]) -> Any:
         """(N, V) float32 `scipy.sparse.csr_array`, rows of length 1; a text without a known term is an empty row."""
@@ -76,22 +66,15 @@ class Tfidf:
 class LatentSpace:
     """Latent semantic indexing: the K leading right singular vectors of a matrix of texts and terms.
 
-    Attributes:
-        directions: (V, K) float32, orthonormal columns, the strongest first.
-
     Source: Deerwester et al. 1990, "Indexing by Latent Semantic Analysis"; a text is folded in as the projection of its
     terms, query and document alike.
     """
 
-    directions: npt.NDArray[np.float32]
+    directions: npt.NDArray[np.float32]  # (V, K), orthonormal columns, the strongest first
 
     @classmethod
     def fit(cls, texts_NV: Any, dim: int) -> "LatentSpace":
-        """Find the directions.
-
-        Args:
-            texts_NV: a scipy sparse array.
-            dim: directions wanted; fewer come where the matrix is not so large.
+        """Find `dim` directions of a scipy sparse array; fewer where the matrix is not so large.
 
         The same matrix gives the same directions: the iteration (ARPACK) starts at a fixed vector.
         """

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from wordpipe.errors import InputError
+from wordpipe.errors import InputError, wrong_line
 
 __all__ = ["ScoredPairs", "read_scored_pairs"]
 
@@ -36,31 +36,19 @@ _Columns = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class ScoredPairs:
-    """P pairs.
+    """P pairs."""
 
-    Attributes:
-        first: one sentence of each.
-        second: the other.
-        scores: how alike people found them, (P,) float64, in any unit.
-        unscored: pairs of the file that have no score and are left out, as in SemEval 2015 and 2016.
-    """
-
-    first: list[str]
+    first: list[str]  # one sentence of each
     second: list[str]
-    scores: npt.NDArray[np.float64]
-    unscored: int = 0
+    scores: npt.NDArray[np.float64]  # (P,) how alike people found them, in any unit
+    unscored: int = 0  # pairs of the file that have no score and are left out, as in SemEval 2015 and 2016
 
     def __len__(self) -> int:
         return len(self.first)
 
 
 def read_scored_pairs(data: bytes, where: str, scores: bytes | None = None) -> ScoredPairs:
-    """Read a set.
-
-    Args:
-        data: the file, UTF-8.
-        where: its name, for messages.
-        scores: where they are in a file of their own, that file: a line for each pair, empty for a pair without.
+    """Read a set, UTF-8; scores in a file of their own have a line for each pair, empty for a pair without.
 
     Raises:
         InputError: not text, nothing in it, no such columns, or a line that does not belong; names file and line.
@@ -126,7 +114,7 @@ def _json_rows(text: str, where: str) -> Iterator[_Row]:
             raise InputError("not a line of JSON", where=f"{where}:{number}", got=error) from None
         columns = _by_name([*record]) if isinstance(record, dict) else None
         if columns is None:
-            raise _wrong(where, number, line, "an object with sentence1, sentence2 and score")
+            raise wrong_line(f"{where}:{number}", line, "an object with sentence1, sentence2 and score")
         values = [*record.values()]
         yield number, ["" if values[place] is None else str(values[place]) for place in columns]
 
@@ -141,11 +129,7 @@ def _by_name(header: Sequence[str]) -> _Columns | None:
 
 
 def _by_shape(rows: Sequence[Sequence[str]], where: str) -> _Columns:
-    """The columns that look like two sentences and a score.
-
-    Raises:
-        InputError: there are none, or two that could be the score.
-    """
+    """The columns that look like two sentences and a score; InputError if none do, or two could be the score."""
     widths = sorted(len(cells) for cells in rows)
     width = widths[int(len(widths) * (1 - _MOST))]
     columns = [[cells[place] for cells in rows if len(cells) >= width] for place in range(width)]
@@ -163,12 +147,9 @@ def _by_shape(rows: Sequence[Sequence[str]], where: str) -> _Columns:
             if len({*columns[place]}) < len(columns[place]) or any("." in cell for cell in columns[place])
         ]  # fmt: skip
     if len(scores) != 1:
-        raise InputError(
-            "no column of scores before or after the sentences" if not scores else "two columns could be the score",
-            where=where,
-            expected=_EXPECTED,
-            hint="name the columns in a first line: sentence1, sentence2, score",
-        )
+        what = "no column of scores before or after the sentences" if not scores else "two columns could be the score"
+        hint = "name the columns in a first line: sentence1, sentence2, score"
+        raise InputError(what, where=where, expected=_EXPECTED, hint=hint)
     return first, first + 1, scores[0]
 
 
@@ -176,15 +157,15 @@ def _pairs(rows: Sequence[_Row], columns: _Columns, where: str) -> ScoredPairs:
     first, second, scores, unscored = [], [], [], 0
     for line, cells in rows:
         if len(cells) <= max(columns):
-            raise _wrong(where, line, "\t".join(cells), f"at least {max(columns) + 1} columns")
+            raise wrong_line(f"{where}:{line}", "\t".join(cells), f"at least {max(columns) + 1} columns")
         one, two, score = (cells[place] for place in columns)
         if not score:
             unscored += 1
             continue
         if not _is_number(score):
-            raise _wrong(where, line, "\t".join(cells), f"a score where {score[:_SHOWN]!r} stands")
+            raise wrong_line(f"{where}:{line}", "\t".join(cells), f"a score where {score[:_SHOWN]!r} stands")
         if not one or not two:
-            raise _wrong(where, line, "\t".join(cells), "two sentences")
+            raise wrong_line(f"{where}:{line}", "\t".join(cells), "two sentences")
         first.append(one)
         second.append(two)
         scores.append(float(score))
@@ -195,8 +176,3 @@ def _pairs(rows: Sequence[_Row], columns: _Columns, where: str) -> ScoredPairs:
 
 def _is_number(cell: str) -> bool:
     return _NUMBER.fullmatch(cell) is not None
-
-
-def _wrong(where: str, line: int, row: str, expected: str) -> InputError:
-    shown = row if len(row) <= _SHOWN else row[: _SHOWN - 1] + "…"
-    return InputError("this line does not belong", where=f"{where}:{line}", got=repr(shown), expected=expected)

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow.compute as pc
 
 from wordpipe.artifacts.layout import matrix_of
 from wordpipe.artifacts.reader import Artifact
@@ -21,7 +22,6 @@ from wordpipe.artifacts.tables import read_batches, read_schema, row_count
 from wordpipe.errors import ConfigError, InputError
 from wordpipe.metrics import vectors as space
 from wordpipe.metrics.statistics import spearman
-from wordpipe.metrics.vectors import Census, unit_rows
 from wordpipe.runtime import Progress
 from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.sentences.transforms import MIN_TEXTS, Moments, Transform, TransformKind, check_directions
@@ -42,6 +42,11 @@ _FEWEST = 3.0  # directions; 5 % of a narrow table's are less than the one that 
 # times the epochs. Of 2 MB of Wikipedia 1, 4 and 20 epochs gave mean cosines of 0.95, 0.83 and 0.18, in 1.4, 2.3 and 35.7 of
 # 64 directions
 _MORE = 4
+_STATES = ("healthy", "weak", "sick")
+_MADE_BY: dict[str, tuple[str, type[Settings], tuple[str, ...]]] = {
+    "sentences": ("embed", EmbedSettings, ("MODEL", "CORPUS")),
+    "words": ("train word2vec", Word2VecSettings, ("TOKENS",)),
+}
 
 Figures = dict[str, Any]
 """What a space looks like.
@@ -53,19 +58,14 @@ its vector tells a linear model, R²; length_in_cosine, Spearman's correlation o
 lengths are (both None where lengths do not vary); frequency_told and frequency_in_cosine, the same of how common the words are
 (None where nobody counted); dead_dimensions, numbers that hardly vary; dim.
 """
-_STATES = ("healthy", "weak", "sick")
 
 
 class Sample(NamedTuple):
-    """Some of the vectors, in random order, with what they should not tell.
+    """Some of the vectors, in random order, with what they should not tell."""
 
-    Vectors (N, D) float32 of length 1; lengths (N,) float64, the logarithm of the characters of each text or word; frequencies
-    (N,) float64, the logarithm of how common its words are, on average; NaN where nobody counted.
-    """
-
-    vectors: npt.NDArray[np.float32]
-    lengths: npt.NDArray[np.float64]
-    frequencies: npt.NDArray[np.float64]
+    vectors: npt.NDArray[np.float32]  # (N, D), of length 1
+    lengths: npt.NDArray[np.float64]  # (N,) the logarithm of the characters of each text or word
+    frequencies: npt.NDArray[np.float64]  # (N,) of how common its words are, on average; NaN where nobody counted
 
     def part(self, rows: Any) -> "Sample":
         """Some of the rows."""
@@ -80,8 +80,7 @@ class Sample(NamedTuple):
 class Norm(NamedTuple):
     """What is healthy: a figure's name, itself in words, its bounds, what is healthy as it is shown.
 
-    Above `weak` a figure is not healthy any more, above `sick` it is bad; `value` is the number that is compared, of the
-    figure and the dimensions. `says` is what the three states mean for a search.
+    Above `weak` a figure is not healthy any more, above `sick` it is bad. `says` is what the three states mean for a search.
     """
 
     name: str
@@ -90,14 +89,19 @@ class Norm(NamedTuple):
     sick: float
     healthy: str
     says: tuple[str, str, str]
-    value: Callable[[float, int], float] = lambda figure, dim: figure
 
     def state(self, figures: Figures) -> int:
         """The number of the state among `_STATES`; healthy too where it could not be measured."""
         if (figure := figures[self.name]) is None:
             return 0
-        value = self.value(figure, figures["dim"])
-        return (value > self.weak) + (value > self.sick)
+        share = figure / figures["dim"]
+        compared = {self.name: figure, "mean_cosine": abs(figure), "effective_rank": -share, "dead_dimensions": share}
+        return sum(compared[self.name] > bound for bound in (self.weak, self.sick))
+
+
+def _near(what: str) -> tuple[str, str, str]:
+    how = ("has little to do with", "has a say in", "decides much of")
+    return tuple(f"{what} {some} how near two texts are" for some in how)  # type: ignore[return-value]
 
 
 NORMS = (
@@ -105,12 +109,12 @@ NORMS = (
         "texts that have nothing in common score about 0",
         "texts that have nothing in common score above 0: all lie to one side",
         "all texts look alike: they lie in a narrow cone, and a high score says little",
-    ), lambda figure, dim: abs(figure)),
+    )),
     Norm("effective_rank", "effective rank", -0.15, -_HARDLY, "15 % of the dimensions or more", (
         "the vectors use many directions",
         "the vectors use few of their directions",
         "the vectors lie in next to no directions",
-    ), lambda figure, dim: -figure / dim),
+    )),
     Norm("hub_skew", "hubness (skew of 10-occurrence)", 3.0, 6.0, "up to 3", (
         "no text is near everything",
         "some texts are near very many others",
@@ -126,21 +130,13 @@ NORMS = (
         "some texts cannot be told apart",
         "a large part of the texts cannot be told apart",
     )),
-    Norm("length_in_cosine", "length in the cosine", 0.15, 0.3, "up to 0.15", (
-        "the length of the texts has little to do with how near two texts are",
-        "the length of the texts has a say in how near two texts are",
-        "the length of the texts decides much of how near two texts are",
-    )),
-    Norm("frequency_in_cosine", "word frequency in the cosine", 0.15, 0.3, "up to 0.15", (
-        "how common the words are has little to do with how near two texts are",
-        "how common the words are has a say in how near two texts are",
-        "how common the words are decides much of how near two texts are",
-    )),
+    Norm("length_in_cosine", "length in the cosine", 0.15, 0.3, "up to 0.15", _near("the length of the texts")),
+    Norm("frequency_in_cosine", "word frequency in the cosine", 0.15, 0.3, "up to 0.15", _near("how common the words are")),
     Norm("dead_dimensions", "dead dimensions", 0.0, 0.1, "0", (
         "every number of a vector says something",
         "some numbers are the same in all vectors",
         "many numbers are the same in all vectors: a smaller --dim would do",
-    ), lambda figure, dim: figure / dim),
+    )),
 )  # fmt: skip
 
 
@@ -164,11 +160,10 @@ def doctor(
         run: progress, verification.
 
     Returns:
-        path, kind, dim, counts (rows, sampled, not finite, zero, repeated vectors, repeated texts), norms (shortest and
-        longest), neighbours (K of hubness), transform (what the vectors went through already), spaces (transform →
-        figures, see `Figures`), verdicts (transform → list of name, state, says), train_first (what to do before any
-        transform, or None), mend (transform and command; None for a space that needs none), metrics (the figures as they
-        are).
+        path, kind, dim, counts, norms (shortest and longest), neighbours (K of hubness), transform (what the vectors went
+        through already), spaces (transform → `Figures`), verdicts (transform → list of name, state, says), train_first (what
+        to do before any transform, or None), mend (transform and command; None for a space that needs none), metrics (the
+        figures as they are).
 
     Raises:
         ConfigError: a sample too small to judge, or more directions than the vectors have.
@@ -185,7 +180,6 @@ def doctor(
             drawn, components=components, dims=dims, seed=seed,
             report=lambda kind: run.report(Progress(f"judging the space ({kind})")),
         )  # fmt: skip
-        best = best_transform(spaces)
         return {
             "path": str(artifact),
             "kind": opened.kind,
@@ -200,18 +194,18 @@ def doctor(
             "spaces": spaces,
             "verdicts": {kind: judge(figures) for kind, figures in spaces.items()},
             "train_first": _training_first(opened, spaces["none"]),
-            "mend": _mending(opened, best, components=components, dims=dims),
+            "mend": _mending(opened, best_transform(spaces), components, dims),
             "metrics": spaces["none"],
         }  # fmt: skip
 
 
-def _read(artifact: Artifact, size: int, seed: int, run: RunOptions) -> tuple[Sample, Census, int]:
+def _read(artifact: Artifact, size: int, seed: int, run: RunOptions) -> tuple[Sample, space.Census, int]:
     """Go through the table once: a sample, counts over all vectors, and how many texts (or words) come again."""
     total, there = row_count(artifact, artifact.kind), read_schema(artifact, artifact.kind).names
     name = "word" if "word" in there else "text"
     counted = name == "word" and artifact.manifest.facts.get("counts") != "unknown"
     rows_S = np.sort(np.random.default_rng([seed, 0]).choice(total, min(size, total), replace=False))
-    census, hashes, first = Census(int(artifact.manifest.facts["dim"])), [], 0
+    census, hashes, first = space.Census(int(artifact.manifest.facts["dim"])), [], 0
     vectors, lengths, texts, counts = list[npt.NDArray[np.float32]](), list[int](), list[str](), list[int]()
     for batch in read_batches(artifact, artifact.kind, [name, *(["count"] if counted else []), "vector"]):
         vectors_ND = matrix_of(batch.column("vector"))
@@ -220,9 +214,8 @@ def _read(artifact: Artifact, size: int, seed: int, run: RunOptions) -> tuple[Sa
         inside = rows_S[np.searchsorted(rows_S, first) : np.searchsorted(rows_S, first + len(batch))] - first
         inside = inside[good_N[inside]]
         vectors.append(vectors_ND[inside])
-        for text in batch.column(name).take(inside):
-            lengths.append(len(text.as_py()))
-            texts.append(text.as_py()[:_READ])
+        lengths += pc.utf8_length(taken := batch.column(name).take(inside)).to_pylist()
+        texts += pc.utf8_slice_codeunits(taken, 0, _READ).to_pylist()
         counts += batch.column("count").take(inside).to_pylist() if counted else []
         first += len(batch)
         run.report(Progress("reading vectors", first, total, "vectors"))
@@ -245,19 +238,14 @@ def _frequencies(texts: Sequence[str]) -> npt.NDArray[np.float64]:
 
 def unit_sample(read: Sample, seed: int) -> Sample:
     """What was read, made unit length, without vectors that come again, in random order."""
-    unit_ND, valid_N = unit_rows(read.vectors)
+    unit_ND, valid_N = space.unit_rows(read.vectors)
     _, first_N = np.unique(unit_ND, axis=0, return_index=True)
     kept = np.random.default_rng([seed, 1]).permutation(np.sort(first_N[valid_N[first_N]]))
     return read._replace(vectors=unit_ND).part(kept)
 
 
 def diagnose(
-    sample: Sample,
-    *,
-    components: int = 1,
-    dims: int = 0,
-    seed: int = 1,
-    report: Callable[[str], None] = lambda _: None,
+    sample: Sample, *, components: int = 1, dims: int = 0, seed: int = 1, report: Callable[[str], None] = lambda _: None
 ) -> dict[TransformKind, Figures]:
     """The figures of a space as it is (none) and after each transform; one that it is too small or too flat for is left out.
 
@@ -265,9 +253,8 @@ def diagnose(
     """
     n = len(sample.vectors)
     if n < _LEAST:
-        raise InputError(
-            "too few different vectors to judge a space", got=n, expected=_LEAST, hint="embed more text" if n else None
-        )
+        hint = "embed more text" if n else None
+        raise InputError("too few different vectors to judge a space", got=n, expected=_LEAST, hint=hint)
     fitted, judged = sample.part(slice(n // 2)), sample.part(slice(n // 2, None))
     moments, found = Moments(sample.vectors.shape[1]), dict[TransformKind, Figures]()
     moments.add(fitted.vectors)
@@ -333,66 +320,65 @@ def best_transform(spaces: Mapping[TransformKind, Figures]) -> TransformKind:
     return min([*spaces][:: -1 if states["none"]["effective_rank"] == 2 else 1], key=pains.__getitem__)
 
 
-def _mending(artifact: Artifact, best: TransformKind, *, components: int, dims: int) -> dict[str, str] | None:
+def _mending(artifact: Artifact, best: TransformKind, components: int, dims: int) -> dict[str, str] | None:
     """What mends the vectors of this artifact: transform and command; None where nothing does better than none."""
     if best == "none":
         return None
     chosen: dict[str, Any] = {"transform": best}
     chosen |= {"components": components} if best == "remove-components" and components != 1 else {}
     chosen |= {"dims": dims} if best == "whiten" and dims else {}
-    shown = shlex.quote(str(artifact.path))
+    shown, flags = shlex.quote(str(artifact.path)), _flags(chosen)
+    command = f"wordpipe embed MODEL CORPUS -o SENTENCES {flags} && wordpipe index SENTENCES -o {shown}"
     if artifact.kind == "sentences":
-        command = _again(artifact, "embed", EmbedSettings, chosen, ["MODEL", "CORPUS"])
-    elif artifact.kind == "words" and artifact.manifest.command == "train word2vec" and best != "whiten":
-        again = {"remove_components": components}
-        command = _again(artifact, "train word2vec", Word2VecSettings, again, ["TOKENS"])
-    elif artifact.kind == "words":  # of another program, or by what only texts can be given
-        command = f"wordpipe embed {shown} CORPUS -o SENTENCES {_flags(chosen)}"
-    else:
-        command = f"wordpipe embed MODEL CORPUS -o SENTENCES {_flags(chosen)} && wordpipe index SENTENCES -o {shown}"
+        command = _again(artifact, chosen)
+    elif artifact.kind == "words":
+        trained = artifact.manifest.command == "train word2vec" and best != "whiten"
+        again = _again(artifact, {"remove_components": components}) if trained else None
+        # of another program, or by what only texts can be given
+        command = again or f"wordpipe embed {shown} CORPUS -o SENTENCES {flags}"
     return {"transform": best, "command": command}
 
 
 def _training_first(artifact: Artifact, figures: Figures) -> str | None:
     """What to do before any transform, with the command: words in next to no directions have hardly been trained."""
+    made = artifact.manifest
     if figures["effective_rank"] >= max(_FEWEST, _HARDLY * figures["dim"]):
         return None
-    made = artifact.manifest
-    if artifact.kind == "words":
-        if made.command != "train word2vec":
-            return None
+    if made.command == "train word2vec" and artifact.kind == "words":
         epochs = int(made.facts["epochs"])
-        command = _again(artifact, "train word2vec", Word2VecSettings, {"epochs": _MORE * epochs}, ["TOKENS"])
-        return f"Trained too little (--epochs {epochs}): no transform brings what was not learned. First:\n  {command}"
-    if (made.facts.get("encoder") or {}).get("kind") != "words":
+        said = f"Trained too little (--epochs {epochs}): no transform brings what was not learned"
+        command = _again(artifact, {"epochs": _MORE * epochs})
+    elif artifact.kind != "words" and (made.facts.get("encoder") or {}).get("kind") == "words":
+        said = "Perhaps the word vectors were trained too little"
+        command = f"wordpipe doctor {shlex.quote(_input(artifact, made.inputs[0].path) or 'WORDS')}"
+    else:
         return None
-    words = _input(artifact, made.inputs[0].path) or "WORDS"
-    return f"Perhaps the word vectors were trained too little. First:\n  wordpipe doctor {shlex.quote(words)}"
+    return f"{said}. First:\n  {command}"
 
 
-def _again(artifact: Artifact, verb: str, cls: type[Settings], chosen: Mapping[str, Any], names: Sequence[str]) -> str:
+def _again(artifact: Artifact, chosen: Mapping[str, Any]) -> str:
     """The command that made the artifact, with other settings."""
-    made, fields = artifact.manifest.settings, cls.model_fields
-    kept = {name: made[name] for name in fields if name in made and made[name] != fields[name].default}
+    verb, cls, names = _MADE_BY[artifact.kind]
+    made = artifact.manifest.settings
+    kept = {
+        name: made[name] for name, field in cls.model_fields.items() if made.get(name, field.default) != field.default
+    }
     plain = {name: value for name, value in kept.items() if isinstance(value, str | int | float)}
     found = [_input(artifact, entry.path) for entry in artifact.manifest.inputs]
     # several sources that were read on the fly are left to the reader
-    paths = found if len(found) == len(names) else [None] * len(names)
-    inputs = [shlex.quote(path) if path else name for path, name in zip(paths, names, strict=True)]
-    output = shlex.quote(str(artifact.path))
-    return " ".join(["wordpipe", verb, *inputs, "-o", output, _flags({**plain, **chosen})])
+    paths = found if len(found) == len(names) else names
+    inputs = [shlex.quote(path or name) for path, name in zip(paths, names, strict=True)]
+    return " ".join(["wordpipe", verb, *inputs, "-o", shlex.quote(str(artifact.path)), _flags({**plain, **chosen})])
 
 
 def _flags(values: Mapping[str, Any]) -> str:
-    switches = {True: "--{0}", False: "--no-{0}"}
-    flags = [
-        (switches[value] if isinstance(value, bool) else "--{0} {1}", name, value) for name, value in values.items()
-    ]
-    return " ".join(form.format(name.replace("_", "-"), shlex.quote(str(value))) for form, name, value in flags)
+    flags = [(name.replace("_", "-"), value) for name, value in values.items()]
+    return " ".join(
+        f"--{'' if value else 'no-'}{name}" if isinstance(value, bool) else f"--{name} {shlex.quote(str(value))}"
+        for name, value in flags
+    )
 
 
 def _input(artifact: Artifact, path: str | None) -> str | None:
     """The path of an input, as seen from here."""
-    if path is None or path.startswith("python:"):
-        return path
-    return os.path.normpath(artifact.path.parent / path)
+    return path if path is None or path.startswith("python:") else os.path.normpath(artifact.path.parent / path)

@@ -58,12 +58,10 @@ def duplicates(
             links = index_links(OpenIndex(opened).index, blocks, rows, threshold, report)
         else:
             raise InputError(
-                "too many rows to compare all pairs",
-                where=opened.path,
-                got=f"{rows:,}",
+                "too many rows to compare all pairs", where=opened.path, got=f"{rows:,}",
                 expected=f"at most {EXACT_UP_TO:,} without an index",
                 hint=f"wordpipe index {opened.path} -o INDEX, then ask that",
-            )
+            )  # fmt: skip
         groups, pairs = groups_of(links, rows)
         wanted = np.unique(np.concatenate(groups[:n])).tolist() if groups[:n] else []
         columns = [name for name in read_schema(opened, opened.kind).names if name != "title"]

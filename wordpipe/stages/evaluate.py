@@ -1,28 +1,24 @@
 """`wordpipe evaluate tokenizer`: how well tokenizers fit a text, by measures; nothing is made."""
 
 from collections.abc import Iterable, Sequence
-from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from tokenizers import Tokenizer
 
 from wordpipe.artifacts.manifest import TOKENIZER
 from wordpipe.artifacts.reader import Artifact, is_artifact
-from wordpipe.artifacts.tables import read_batches, read_schema, row_count
+from wordpipe.artifacts.tables import read_schema
 from wordpipe.errors import ConfigError, InputError
-from wordpipe.runtime import Progress
 from wordpipe.stages.inputs import as_list, corpus_to_judge
+from wordpipe.stages.judging import shown_words, split_rows, told
 from wordpipe.stages.making import PathLike, RunOptions, storage_errors
 from wordpipe.tokens.evaluate import Judge
 from wordpipe.tokens.formats.reading import open_tokenizer, read_tokenizer
 
 __all__ = ["evaluate_tokenizer"]
-
-_UNUSED_SHOWN = 20
 
 
 def evaluate_tokenizer(
@@ -45,26 +41,15 @@ def evaluate_tokenizer(
     Returns:
         evaluated ("tokenizer"), data, split, by, metrics (of the first tokenizer; see `Figures`), and tokenizers: a list of
         name, made ("as it is"), vocab_size, metrics, counts, failures, never_used, groups.
-
-    Raises:
-        WordpipeError: see wordpipe/errors.py.
     """
     run = run or RunOptions()
-    with storage_errors(), ExitStack() as stack:
-        corpus, _ = stack.enter_context(corpus_to_judge(data, run))
+    paths = as_list(tokens)
+    with storage_errors(), corpus_to_judge(data, run) as (corpus, _):
         _check_column(corpus, by)
-        judges = [Judge(_opened(path, run)) for path in as_list(tokens)]
+        judges = [Judge(_opened(path, run)) for path in paths]
         _judge_all(judges, corpus, by, split, run)
-    judged = [_result(path, judge, by) for path, judge in zip(as_list(tokens), judges, strict=True)]
-    where = as_list(data)
-    return {
-        "evaluated": "tokenizer",
-        "data": where[0] if len(where) == 1 else where,
-        "split": split,
-        "by": by,
-        "metrics": judged[0]["metrics"],
-        "tokenizers": judged,
-    }
+    judged = [_result(path, judge, by) for path, judge in zip(paths, judges, strict=True)]
+    return told("tokenizer", data, "tokenizers", judged, split=split, by=by)
 
 
 def _check_column(corpus: Artifact, by: str | None) -> None:
@@ -86,16 +71,12 @@ def _opened(path: str, run: RunOptions) -> Tokenizer:
 def _judge_all(judges: list[Judge], corpus: Artifact, by: str | None, split: str | None, run: RunOptions) -> None:
     """One pass over the corpus for all of them."""
     columns = list(dict.fromkeys(["text", "split", *([by] if by else [])]))
-    total, done, kept = row_count(corpus, "corpus"), 0, 0
-    for batch in read_batches(corpus, "corpus", columns):
-        done += len(batch)
-        if split is not None:
-            batch = batch.filter(pc.equal(batch.column("split"), split))
+    kept = 0
+    for batch in split_rows(corpus, columns, split, "judging", run.report):
         kept += len(batch)
         groups = _as_names(batch.column(by)) if by else None
         for judge in judges:
             judge.add(batch.column("text"), groups)
-        run.report(Progress("judging", done, total, "sentences"))
     if not kept:
         raise InputError(
             "there is no text to judge on", where=corpus.path, got=f"nothing in the split {split}" if split else None,
@@ -111,14 +92,13 @@ def _as_names(column: pa.Array) -> pa.Array:
 
 
 def _result(path: str, judge: Judge, by: str | None) -> dict[str, Any]:
-    unused = judge.never_used()
     result: dict[str, Any] = {
         "name": path,
         "made": "as it is",
         "vocab_size": judge.tokenizer.get_vocab_size(),
         **asdict(judge.total),
         "failures": judge.failures,
-        "never_used": {"count": len(unused), "first": unused[:_UNUSED_SHOWN]},
+        "never_used": shown_words(judge.never_used()),
     }
     if by is not None:
         result["groups"] = {name: asdict(figures) for name, figures in judge.groups.items()}

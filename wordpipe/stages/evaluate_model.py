@@ -15,12 +15,13 @@ import torch
 
 from wordpipe.artifacts.manifest import KINDS
 from wordpipe.artifacts.reader import Artifact, is_artifact
-from wordpipe.artifacts.tables import read_batches, row_count
+from wordpipe.artifacts.tables import read_batches
 from wordpipe.compiled import telling_of_compilation
 from wordpipe.errors import ArtifactError, ConfigError, InputError, WordpipeError
 from wordpipe.metrics.language import bits_per_byte, perplexity
 from wordpipe.runtime import Progress, Report, pick_device, torch_threads
 from wordpipe.stages.inputs import as_list, corpus_to_judge
+from wordpipe.stages.judging import split_rows, told
 from wordpipe.stages.making import PathLike, RunOptions, storage_errors
 from wordpipe.stages.models import OpenModel, open_model
 from wordpipe.tokens.cutting import cut_words, row_buffers
@@ -99,8 +100,8 @@ def evaluate_model(
         raise ConfigError("out of bounds", where="seq_len", got=seq_len, expected=f"{_LEAST} or more")
     sources = as_list(data)
     with storage_errors(), ExitStack() as stack:
-        told = "compiling the loops for this machine: only the first run waits for it"
-        stack.enter_context(telling_of_compilation(lambda: run.report(Progress("note", note=told))))
+        waiting = "compiling the loops for this machine: only the first run waits for it"
+        stack.enter_context(telling_of_compilation(lambda: run.report(Progress("note", note=waiting))))
         stack.enter_context(torch_threads(threads))
         corpus, is_made = stack.enter_context(corpus_to_judge(sources, run))
         text = _Text(corpus, _ALL if is_made and split is None else split, run.report)
@@ -108,26 +109,13 @@ def evaluate_model(
             run.report(Progress("note", note="nothing of this corpus is held out: judging all of it"))
         where = pick_device(device)
         judged = [_judge(path, text, where, seq_len, run) for path in as_list(models)]
-    return {
-        "evaluated": "model",
-        "data": sources[0] if len(sources) == 1 else sources,
-        "split": text.split,
-        "metrics": judged[0]["metrics"],
-        "models": judged,
-    }
+    return told("model", sources, "models", judged, split=text.split)
 
 
 class _Text:
-    """The part of a corpus that models are judged on.
+    """The part of a corpus that models are judged on; the corpus stays open as long as this is used.
 
-    Args:
-        corpus: stays open as long as this is used.
-        wanted: train, valid, test or all; None: what is held out (valid, else test), and all of it where nothing is.
-        report: told how far the work is.
-
-    Attributes:
-        split: the part; None for all of it.
-        counts: how much text it is, whatever the tokenizer: sentences, bytes, words, unspaced_runs.
+    `wanted` is train, valid, test or all; None: what is held out (valid, else test), and all of it where nothing is.
 
     Raises:
         InputError: there is no text in this part.
@@ -135,7 +123,8 @@ class _Text:
 
     def __init__(self, corpus: Artifact, wanted: str | None, report: Report) -> None:
         self.corpus, self.report = corpus, report
-        self.split = self._held_out() if wanted is None else None if wanted == _ALL else wanted
+        self.split = self._held_out() if wanted is None else None if wanted == _ALL else wanted  # None: all of it
+        # how much text it is, whatever the tokenizer
         self.counts = dict.fromkeys(("sentences", "bytes", "words", "unspaced_runs"), 0)
         cut = cut_words()
         for batch in self.rows(["split", "text"], "counting"):
@@ -151,19 +140,12 @@ class _Text:
             )  # fmt: skip
 
     def _held_out(self) -> str | None:
-        there: set[str] = set()
-        for batch in read_batches(self.corpus, "corpus", ["split"]):
-            there.update(pc.unique(batch.column("split")).to_pylist())
+        batches = read_batches(self.corpus, "corpus", ["split"])
+        there = {split for batch in batches for split in pc.unique(batch.column("split")).to_pylist()}
         return next((split for split in _HELD_OUT if split in there), None)
 
     def rows(self, columns: list[str], phase: str) -> Iterator[pa.RecordBatch]:
-        total, done = row_count(self.corpus, "corpus"), 0
-        for batch in read_batches(self.corpus, "corpus", columns):
-            done += len(batch)
-            chosen = batch if self.split is None else batch.filter(pc.equal(batch.column("split"), self.split))
-            if len(chosen):
-                yield chosen
-            self.report(Progress(phase, done, total, "sentences"))
+        return split_rows(self.corpus, columns, self.split, phase, self.report)
 
     def token_rows(self, opened: OpenModel) -> Iterator[pa.RecordBatch]:
         """The rows of a tokens table, all of one split."""
@@ -188,14 +170,9 @@ def _judge(path: str, text: _Text, device: torch.device, wanted: int | None, run
     seq_len, task = wanted or min(config.max_len, _LONGEST), _task(opened, n_ids)
     opened.model.to(device)
     with TemporaryDirectory(prefix="wordpipe-") as folder:
-        streams = write_streams(
-            text.token_rows(opened),
-            {_ALL: Path(folder) / "ids"},
-            vocab_size=n_ids,
-            before=task.before,
-            after=task.after,
-        )
-        stream = streams[_ALL]
+        files = {_ALL: Path(folder) / "ids"}
+        rows = text.token_rows(opened)
+        stream = write_streams(rows, files, vocab_size=n_ids, before=task.before, after=task.after)[_ALL]
         blocks = task.blocks(stream.open(), seq_len)
         validation = Validation(
             blocks,
@@ -275,10 +252,7 @@ def _warnings(seen: Seen, counts: dict[str, int], *, causal: bool) -> list[str]:
 def _seen(model: Path, corpus: Artifact, split: str | None) -> Seen:
     """Whether text of this part of the corpus was among what the model was trained on.
 
-    Args:
-        model: a model artifact, or a folder of someone else's, of which nothing is known.
-        corpus: what it is judged on.
-        split: the part of it: train, valid or test; None: all.
+    Of a folder of someone else's nothing is known. No split is all of the corpus.
     """
     if not is_artifact(model):
         return "unknown"

@@ -3,26 +3,13 @@
 Shapes: N documents, Q queries, D numbers of a vector.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-import numpy.typing as npt
+from typing import Any, NamedTuple
 
 from wordpipe.errors import ConfigError, InputError
 from wordpipe.runtime import Progress
-from wordpipe.search.beir import (
-    Collection,
-    CollectionFile,
-    baselines,
-    differences,
-    figures,
-    judge,
-    rankings,
-    read_collection,
-)
+from wordpipe.search import beir
 from wordpipe.search.exact import nearest_of
 from wordpipe.search.hits import Hits
 from wordpipe.search.hybrid import FEEDBACK, Retriever, towards_answers
@@ -31,17 +18,15 @@ from wordpipe.search.lexical import LexicalIndex, LexicalSettings
 from wordpipe.sentences.encoder import learned_from_pairs
 from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.sentences.transforms import Transform
+from wordpipe.stages import judging
 from wordpipe.stages.inputs import as_list, refuse_artifacts
-from wordpipe.stages.judged_encoders import JudgedEncoder, Texts, first_words, open_judged
-from wordpipe.stages.judged_files import find_file, read_whole
+from wordpipe.stages.judging import JudgedEncoder, Texts, open_judged
 from wordpipe.stages.making import PathLike, RunOptions, storage_errors
+from wordpipe.stages.mixing_weight import told_measured
 
 __all__ = ["evaluate_retrieval", "open_collection"]
 
 _LAYOUT = "corpus.jsonl, queries.jsonl and qrels.tsv or qrels/test.tsv"
-_UNKNOWN_SHOWN = 20
-
-Floats = npt.NDArray[np.float32]
 
 
 def evaluate_retrieval(
@@ -92,117 +77,73 @@ def evaluate_retrieval(
 
         metrics are by the name of each system those of its first, and beside them those of the last of hybrid, dense, bm25
         that there is.
-
-    Raises:
-        WordpipeError: see wordpipe/errors.py.
     """
     run, chosen = run or RunOptions(), EmbedSettings.make(settings)
     lexical = LexicalSettings.make({"language": language})
-    norms = _Norms(depth, weight, lsi_dim, drop_identical, draws, feedback)
+    numbers = {"depth": (depth, 1), "lsi_dim": (lsi_dim, 1), "draws": (draws, 0), "feedback": (feedback, 0)}
+    for name, (given, least) in numbers.items():
+        if given < least:
+            raise ConfigError("no such number", where=name, got=given, expected=f"{least} or more")
+    if weight is not None and not 0 <= weight <= 1:
+        raise ConfigError("not a share", where="weight", got=weight, expected="0 to 1")
+    reach = depth + drop_identical  # so that `depth` documents are left when the query's own is dropped
+    systems, tables = list[dict[str, Any]](), list[beir.Array]()
+
+    def judge_answers(system: str, name: str, answers: Sequence[Hits], facts: dict[str, Any]) -> None:
+        run.report(Progress(f"judging {system}"))
+        found = [ranking[:depth] for ranking in beir.rankings(collection, answers, drop_identical=drop_identical)]
+        tables.append(beir.judge(collection, found))
+        systems.append({
+            "system": system,
+            "name": name,
+            **beir.figures(tables[-1], draws),
+            "unanswered": sum(not ranking for ranking in found),
+            "against_bm25": beir.differences(tables[-1], tables[0], draws) if systems else None,
+            "facts": facts,
+        })  # fmt: skip
+
+    def judge_encoder(path: str) -> None:
+        """Alone and mixed with BM25; it is out of memory before the next one is read."""
+        with open_judged(path, chosen, run) as judged:
+            encoded = _encode(judged, collection)
+            mixing = {"weight": weight} if weight is not None else _weigh(judged, encoded, index, collection)
+        facts = {
+            "transform": encoded.kind,
+            "documents_without_vector": int(encoded.documents.empty.sum()),
+            "unknown_words": judging.shown_words(encoded.questions.unknown),
+        }
+        judge_answers("dense", path, encoded.answers(reach), facts)
+        found = _Hybrid(encoded, index, mixing["weight"], feedback).find(collection.questions, reach)
+        judge_answers("hybrid", path, [one.hits for one in found], {**mixing, "feedback": feedback})
+
     with storage_errors():
-        judging = _Judging(open_collection(data, split), norms, run)
-        collection, reach = judging.collection, judging.reach
+        collection = open_collection(data, split)
         run.report(Progress("indexing the words"))
         index = LexicalIndex.build(collection.passages, lexical)
-        for name, answers in baselines(collection, index, lsi_dim, reach, run.report).items():
-            judging.add(name, name, answers, {})
-        if (plain := words or first_words(as_list(encoders))) is not None:
+        for name, answers in beir.baselines(collection, index, lsi_dim, reach, run.report).items():
+            judge_answers(name, name, answers, {})
+        if (plain := words or judging.first_words(as_list(encoders))) is not None:
             with open_judged(plain, chosen.model_copy(update={"pooling": "mean"}), run) as judged:
                 encoded = _encode(judged, collection)
-            judging.add("words_mean", str(plain), encoded.answers(reach), {"transform": encoded.kind})
+            judge_answers("words_mean", str(plain), encoded.answers(reach), {"transform": encoded.kind})
         for path in as_list(encoders):
-            _judge_encoder(judging, index, str(path), chosen)
-    return {
-        "evaluated": "retrieval",
-        "data": str(data),
-        "split": split,
-        "language": index.settings.language,
-        **asdict(norms),
-        "counts": collection.counts,
-        "metrics": _metrics(judging.systems),
-        "systems": judging.systems,
-    }
+            judge_encoder(str(path))
+    by_name = judging.by_system(systems)
+    main = next(name for name in ("hybrid", "dense", "bm25") if name in by_name)
+    return judging.told(
+        "retrieval", str(data), "systems", systems, split=split, language=index.settings.language, depth=depth,
+        weight=weight, lsi_dim=lsi_dim, drop_identical=drop_identical, draws=draws, feedback=feedback,
+        counts=collection.counts, metrics={**by_name[main], **by_name},
+    )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class _Norms:
-    """How to judge, as `evaluate_retrieval` takes it.
+class _Encoded(NamedTuple):
+    """A collection as an encoder sees it."""
 
-    Raises:
-        ConfigError: a number out of its bounds.
-    """
-
-    depth: int
-    weight: float | None
-    lsi_dim: int
-    drop_identical: bool
-    draws: int
-    feedback: int
-
-    def __post_init__(self) -> None:
-        for name, least in (("depth", 1), ("lsi_dim", 1), ("draws", 0), ("feedback", 0)):
-            if getattr(self, name) < least:
-                raise ConfigError("no such number", where=name, got=getattr(self, name), expected=f"{least} or more")
-        if self.weight is not None and not 0 <= self.weight <= 1:
-            raise ConfigError("not a share", where="weight", got=self.weight, expected="0 to 1")
-
-
-@dataclass
-class _Judging:
-    """Judges one system after the other; the first, BM25, is what the others are compared with.
-
-    Attributes:
-        collection: documents, queries, judgements.
-        norms: how to judge.
-        run: progress, verification.
-        systems: what was found, one for each system.
-    """
-
-    collection: Collection
-    norms: _Norms
-    run: RunOptions
-    systems: list[dict[str, Any]] = field(default_factory=list)
-    _first: npt.NDArray[np.float64] | None = None
-
-    @property
-    def reach(self) -> int:
-        """How many documents a system has to find, so that `depth` are left when the query's own is dropped."""
-        return self.norms.depth + self.norms.drop_identical
-
-    def add(self, system: str, name: str, answers: Sequence[Hits], facts: Mapping[str, Any]) -> None:
-        """Judge a system's answers."""
-        self.run.report(Progress(f"judging {system}"))
-        found = rankings(self.collection, answers, drop_identical=self.norms.drop_identical)
-        found = [ranking[: self.norms.depth] for ranking in found]
-        table_QM = judge(self.collection, found)
-        self._first = table_QM if self._first is None else self._first
-        self.systems.append(
-            {
-                "system": system,
-                "name": name,
-                **figures(table_QM, self.norms.draws),
-                "unanswered": sum(not ranking for ranking in found),
-                "against_bm25": differences(table_QM, self._first, self.norms.draws) if self.systems else None,
-                "facts": dict(facts),
-            }
-        )
-
-
-@dataclass(frozen=True)
-class _Encoded:
-    """A collection as an encoder sees it.
-
-    Attributes:
-        documents: their texts as vectors.
-        questions: the queries as vectors.
-        transform: what was fitted on the documents and applied to both.
-        kind: in one word, what the encoder carries counted in.
-    """
-
-    documents: Texts
-    questions: Texts
-    transform: Transform
-    kind: str
+    documents: Texts  # their texts as vectors
+    questions: Texts  # the queries as vectors
+    transform: Transform  # what was fitted on the documents and applied to both
+    kind: str  # of transform, what the encoder carries counted in
 
     def answers(self, depth: int) -> list[Hits]:
         """The documents nearest to each query; none for a query without a vector."""
@@ -231,7 +172,7 @@ class _Hybrid(Retriever):
         return nearest_of(moved.vectors, vectors_ND, k)
 
 
-def _encode(judged: JudgedEncoder, collection: Collection) -> _Encoded:
+def _encode(judged: JudgedEncoder, collection: beir.Collection) -> _Encoded:
     """Encode documents and queries; a transform that the settings call for is fitted on the documents alone."""
     documents = judged.encode(collection.passages)
     transform = judged.fitted(documents)
@@ -240,30 +181,10 @@ def _encode(judged: JudgedEncoder, collection: Collection) -> _Encoded:
     return _Encoded(documents.transformed(transform), questions.transformed(transform), transform, kind)
 
 
-def _judge_encoder(judging: _Judging, index: LexicalIndex, path: str, settings: EmbedSettings) -> None:
-    """An encoder alone and mixed with BM25; it is out of memory before the next one is read."""
-    collection, norms = judging.collection, judging.norms
-    with open_judged(path, settings, judging.run) as judged:
-        encoded = _encode(judged, collection)
-        mixing = {"weight": norms.weight} if norms.weight is not None else _weigh(judged, encoded, index, collection)
-    unknown = encoded.questions.unknown
-    facts = {
-        "transform": encoded.kind,
-        "documents_without_vector": int(encoded.documents.empty.sum()),
-        "unknown_words": {"count": len(unknown), "first": [*dict.fromkeys(unknown)][:_UNKNOWN_SHOWN]},
-    }
-    judging.add("dense", path, encoded.answers(judging.reach), facts)
-    found = _Hybrid(encoded, index, mixing["weight"], norms.feedback).find(collection.questions, judging.reach)
-    judging.add("hybrid", path, [one.hits for one in found], {**mixing, "feedback": norms.feedback})
-
-
-def _weigh(judged: JudgedEncoder, encoded: _Encoded, index: LexicalIndex, collection: Collection) -> dict[str, Any]:
-    """The share of the dense score in hybrid, found by queries made of the documents themselves.
-
-    Returns:
-        weight, and measured: by what, queries and the nDCG@10 of dense, hybrid and lexical search for them; None where there
-        were too few documents to measure on.
-    """
+def _weigh(
+    judged: JudgedEncoder, encoded: _Encoded, index: LexicalIndex, collection: beir.Collection
+) -> dict[str, Any]:
+    """The share of the dense score in hybrid, found by queries made of the documents themselves, where there are enough."""
     asked = draw_queries(collection.titles, collection.texts)
     if asked is None:
         return {"weight": UNMEASURED, "measured": None}
@@ -275,18 +196,10 @@ def _weigh(judged: JudgedEncoder, encoded: _Encoded, index: LexicalIndex, collec
         documents_ND.__getitem__,
     )
     tuned = measured_mix(asked, space, index, trained=learned_from_pairs(judged.encoder))
-    rounded = {name: round(value, 4) for name, value in tuned.ndcg_at_10.items()}
-    return {"weight": tuned.weight, "measured": {"by": asked.how, "queries": len(asked.texts), "ndcg_at_10": rounded}}
+    return {"weight": tuned.weight, "measured": told_measured(asked, tuned.ndcg_at_10)}
 
 
-def _metrics(systems: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Those of the main system, and of every system by its name."""
-    by_name = {one["system"]: one["metrics"] for one in reversed(systems)}
-    main = next(name for name in ("hybrid", "dense", "bm25") if name in by_name)
-    return {**by_name[main], **dict(reversed(by_name.items()))}
-
-
-def open_collection(data: PathLike, split: str | None = None) -> Collection:
+def open_collection(data: PathLike, split: str | None = None) -> beir.Collection:
     """Read a folder with corpus.jsonl, queries.jsonl, and qrels/SPLIT.tsv or qrels.tsv; each may be packed.
 
     Args:
@@ -302,15 +215,13 @@ def open_collection(data: PathLike, split: str | None = None) -> Collection:
     if not folder.is_dir():
         raise InputError("no such folder", where=folder, expected=f"a folder with {_LAYOUT}")
     named = [f"qrels/{split or 'test'}.tsv", *([] if split else ["qrels.tsv"])]
-    return read_collection(
-        _file(folder, ["corpus.jsonl"]), _file(folder, ["queries.jsonl"]), _file(folder, named)
-    )  # fmt: skip
+    return beir.read_collection(*(_file(folder, names) for names in (["corpus.jsonl"], ["queries.jsonl"], named)))
 
 
-def _file(folder: Path, names: list[str]) -> CollectionFile:
-    found = find_file(folder, names)
+def _file(folder: Path, names: list[str]) -> tuple[bytes, str]:
+    found = judging.find_file(folder, names)
     if found is None:
         there = sorted(path.stem for path in folder.glob("qrels/*.tsv*"))
         hint = f"there are the splits {', '.join(there)}: --split" if there and "qrels/" in names[0] else None
         raise InputError(f"{' or '.join(names)} is missing", where=folder, expected=_LAYOUT, hint=hint)
-    return CollectionFile(read_whole(found), str(found))
+    return judging.read_whole(found), str(found)

@@ -18,15 +18,15 @@ import numpy.typing as npt
 
 from wordpipe.artifacts.reader import Artifact
 from wordpipe.errors import ConfigError, InputError
-from wordpipe.metrics.statistics import Interval, correlation_interval, pearson, spearman
+from wordpipe.metrics.statistics import correlation_interval, pearson, spearman
 from wordpipe.runtime import Progress
-from wordpipe.search.analysis import looks_english
+from wordpipe.search.analysis import looks_english, stemmer
 from wordpipe.search.tfidf import LatentSpace, Tfidf
 from wordpipe.sentences.scored_pairs import ScoredPairs, read_scored_pairs
 from wordpipe.sentences.settings import EmbedSettings
+from wordpipe.stages import judging
 from wordpipe.stages.inputs import as_list, refuse_artifacts
-from wordpipe.stages.judged_encoders import JudgedEncoder, first_words, open_judged
-from wordpipe.stages.judged_files import distinct_names, files_of, read_whole
+from wordpipe.stages.judging import JudgedEncoder, distinct_names, open_judged, read_whole
 from wordpipe.stages.making import PathLike, RunOptions, storage_errors
 from wordpipe.tokens.words import WordSplitter
 
@@ -35,37 +35,25 @@ __all__ = ["StsSet", "evaluate_sts", "read_sts_sets"]
 _FLOORS = ("tfidf", "lsi", "overlap")
 _ENDINGS = (".csv", ".tsv", ".txt", ".jsonl")
 _INPUT, _GOLD = ".input.", ".gs."  # what SemEval calls the two files of one set
-_UNKNOWN_SHOWN = 20
 
 Array = npt.NDArray[np.float64]
 
 
 class StsSet(NamedTuple):
-    """One set.
+    """One set."""
 
-    Attributes:
-        name: of the file without its ending, or of the folder; the path where two are called the same.
-        path: the file or folder.
-        pairs: all of them, those of a folder in the order of its files.
-        parts: the name of each file of a folder, and where its pairs lie in `pairs`; empty for a file.
-    """
-
-    name: str
-    path: Path
-    pairs: ScoredPairs
-    parts: dict[str, slice]
+    name: str  # of the file without its ending, or of the folder; the path where two are called the same
+    path: Path  # the file or folder
+    pairs: ScoredPairs  # all of them, those of a folder in the order of its files
+    parts: dict[str, slice]  # the name of each file of a folder, and where its pairs lie in `pairs`; empty for a file
 
 
 class _Scores(NamedTuple):
-    """What a system says of the pairs of a set.
+    """What a system says of the pairs of a set."""
 
-    Cosines (P,), how many different sentences it knows nothing of (their pairs have cosine 0), and words without a vector,
-    each time they came.
-    """
-
-    cosines: Array
-    without_vector: int = 0
-    unknown: Sequence[str] = ()
+    cosines: Array  # (P,)
+    without_vector: int = 0  # different sentences that it knows nothing of; their pairs have cosine 0
+    unknown: Sequence[str] = ()  # words without a vector, each time they came
 
 
 def evaluate_sts(
@@ -107,9 +95,6 @@ def evaluate_sts(
         sentences_without_vector, unknown_words (count and the first) and, of a folder, the same for each of its parts.
 
         metrics are those of the first system and, by the name of each system, those of its first.
-
-    Raises:
-        WordpipeError: see wordpipe/errors.py.
     """
     run, chosen = run or RunOptions(), EmbedSettings.make(settings)
     if draws < 0 or lsi_dim < 1:
@@ -133,7 +118,7 @@ def evaluate_sts(
 
         for path in paths:
             judge_encoder("dense", path, chosen)
-        if floors and (plain := words or first_words(paths)) is not None:
+        if floors and (plain := words or judging.first_words(paths)) is not None:
             judge_encoder("words_mean", plain, chosen.model_copy(update={"pooling": "mean"}))
         if floors:
             found = []
@@ -144,26 +129,19 @@ def evaluate_sts(
                 judge(name, name, [scores[name] for scores in found])
     if not systems:
         raise ConfigError("there is nothing to judge", hint="name a model, or leave the floors on")
-    where, by_name = as_list(data), {one["system"]: one["metrics"] for one in reversed(systems)}
-    return {
-        "evaluated": "sts",
-        "data": where[0] if len(where) == 1 else where,
-        "skipped": skipped,
-        "sets": [
-            {"name": one.name, "path": str(one.path), "pairs": len(one.pairs), "unscored": one.pairs.unscored}
-            for one in sets
-        ],
-        "metrics": {**systems[0]["metrics"], **dict(reversed(by_name.items()))},
-        "systems": systems,
-    }
+    shown = [
+        {"name": one.name, "path": str(one.path), "pairs": len(one.pairs), "unscored": one.pairs.unscored}
+        for one in sets
+    ]
+    metrics = {**systems[0]["metrics"], **judging.by_system(systems)}
+    return judging.told("sts", data, "systems", systems, skipped=skipped, sets=shown, metrics=metrics)
 
 
 def _metrics_of(sets: Sequence[dict[str, Any]]) -> dict[str, float | None]:
     """The means over the sets, and the figures of each set and part."""
     metrics: dict[str, float | None] = {}
     for measure in ("spearman", "pearson"):
-        there = [one[measure] for one in sets if one[measure] is not None]
-        metrics[measure] = round(sum(there) / len(there), 6) if there else None
+        metrics[measure] = judging.mean_of(one[measure] for one in sets)
         for one in sets:
             metrics[f"{measure}/{one['name']}"] = one[measure]
             metrics |= {f"{measure}/{one['name']}/{part['name']}": part[measure] for part in one.get("parts", [])}
@@ -175,23 +153,19 @@ def _figures_of(one: StsSet, found: _Scores, draws: int) -> dict[str, Any]:
 
     def figures(name: str, place: slice) -> dict[str, Any]:
         cosines_P, scores_P = found.cosines[place], one.pairs.scores[place]
-        intervals: list[Interval | None] = [
-            correlation_interval(cosines_P, scores_P, ranked=ranked, draws=draws) if draws else None
-            for ranked in (True, False)
-        ]
-        both = [None if interval is None else np.round(interval, 6).tolist() for interval in intervals]
-        values = [measure(cosines_P, scores_P) for measure in (spearman, pearson)]
-        shown = [None if value is None else round(value, 6) for value in values]
-        return {
-            "name": name, "pairs": len(scores_P), "spearman": shown[0], "pearson": shown[1],
-            "spearman_interval": both[0], "pearson_interval": both[1],
-        }  # fmt: skip
+        values = {"spearman": spearman(cosines_P, scores_P), "pearson": pearson(cosines_P, scores_P)}
+        shown = {measure: None if value is None else round(value, 6) for measure, value in values.items()}
+        intervals = dict[str, Any]()
+        for measure in values:
+            ranked = measure == "spearman"
+            drawn = correlation_interval(cosines_P, scores_P, ranked=ranked, draws=draws) if draws else None
+            intervals[f"{measure}_interval"] = None if drawn is None else np.round(drawn, 6).tolist()
+        return {"name": name, "pairs": len(scores_P), **shown, **intervals}
 
-    told = figures(one.name, slice(None)) | {
-        "sentences_without_vector": found.without_vector,
-        "unknown_words": {"count": len(found.unknown), "first": [*dict.fromkeys(found.unknown)][:_UNKNOWN_SHOWN]},
-    }
-    return told | ({"parts": [figures(name, place) for name, place in one.parts.items()]} if one.parts else {})
+    whole = figures(one.name, slice(None)) | {
+        "sentences_without_vector": found.without_vector, "unknown_words": judging.shown_words(found.unknown),
+    }  # fmt: skip
+    return whole | ({"parts": [figures(name, place) for name, place in one.parts.items()]} if one.parts else {})
 
 
 def read_sts_sets(data: PathLike | Iterable[PathLike]) -> tuple[list[StsSet], dict[str, int]]:
@@ -209,10 +183,9 @@ def read_sts_sets(data: PathLike | Iterable[PathLike]) -> tuple[list[StsSet], di
     if not paths:
         raise InputError("there is no set to judge on", hint="name files of scored pairs with --data")
     skipped: Counter[str] = Counter()
-    places = [Path(path) for path in paths]
     sets = [
         _folder(name, place, skipped) if place.is_dir() else StsSet(name, place, _read(place), {})
-        for name, place in zip(distinct_names(places), places, strict=True)
+        for name, place in distinct_names(map(Path, paths)).items()
     ]
     return sets, dict(sorted(skipped.items()))
 
@@ -220,7 +193,7 @@ def read_sts_sets(data: PathLike | Iterable[PathLike]) -> tuple[list[StsSet], di
 def _folder(name: str, folder: Path, skipped: Counter[str]) -> StsSet:
     """The files of a folder as one set; SemEval's files of scores belong to those of pairs beside them."""
     files = [
-        file for file in files_of(folder, _ENDINGS, skipped)
+        file for file in judging.files_of(folder, _ENDINGS, skipped)
         if _GOLD not in file.name or not file.with_name(file.name.replace(_GOLD, _INPUT)).is_file()
     ]  # fmt: skip
     if not files:
@@ -233,9 +206,9 @@ def _folder(name: str, folder: Path, skipped: Counter[str]) -> StsSet:
         sum(pairs.unscored for pairs in read),
     )
     ends = np.cumsum([len(pairs) for pairs in read]).tolist()
-    parts = [slice(end - len(pairs), end) for pairs, end in zip(read, ends, strict=True)]
-    names = distinct_names(files)
-    return StsSet(name, folder, together, dict(zip(names, parts, strict=True)) if len(files) > 1 else {})
+    slices = [slice(end - len(pairs), end) for pairs, end in zip(read, ends, strict=True)]
+    parts = dict(zip(distinct_names(files), slices, strict=True))
+    return StsSet(name, folder, together, parts if len(files) > 1 else {})
 
 
 def _read(file: Path) -> ScoredPairs:
@@ -299,16 +272,5 @@ def _analyser(language: str) -> Callable[[str], list[str]]:
     Raises:
         ConfigError: no such language; names those that are known.
     """
-    split = WordSplitter()
-    if language in ("none", "auto"):
-        return split
-    import Stemmer
-
-    try:
-        stem = Stemmer.Stemmer(language).stemWords
-    except KeyError:
-        known = ", ".join(["auto", "none", *Stemmer.algorithms()])
-        raise ConfigError(
-            "not a language that can be stemmed", where="language", got=language, expected=known
-        ) from None
-    return lambda text: stem(split(text))
+    split, stem = WordSplitter(), stemmer("none" if language == "auto" else language)
+    return lambda text: [stem(word) for word in split(text)]

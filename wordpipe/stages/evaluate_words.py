@@ -1,7 +1,7 @@
 """`wordpipe evaluate words`: how well word vectors agree with people, by measures; nothing is made."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, get_args
@@ -10,6 +10,7 @@ from wordpipe.artifacts.reader import Artifact
 from wordpipe.errors import ConfigError, InputError
 from wordpipe.runtime import Progress
 from wordpipe.stages.inputs import as_list, refuse_artifacts
+from wordpipe.stages.judging import distinct_names, files_of, mean_of, read_whole, told
 from wordpipe.stages.making import PathLike, RunOptions, storage_errors
 from wordpipe.stages.word_vectors import read_word_vectors
 from wordpipe.words.evaluate import Method, Pairs, Questions, Unknown, judge_analogies, judge_similarity, read_set
@@ -49,9 +50,6 @@ def evaluate_words(
         the first) and, if its kind is "similarity", spearman, pairs and known; if it is "analogies", among (how many words
         could be answers), accuracy, correct, seen and asked, the same four for semantic and syntactic (None where sections
         are not so named), and for each of sections.
-
-    Raises:
-        WordpipeError: see wordpipe/errors.py.
     """
     run = run or RunOptions()
     if restrict_vocab < 0:
@@ -82,17 +80,8 @@ def evaluate_words(
     with storage_errors():
         sets, skipped = _read_sets(data)
         judged = [judge(path) for path in as_list(words)]
-    where = as_list(data)
-    return {
-        "evaluated": "words",
-        "data": where[0] if len(where) == 1 else where,
-        "skipped": skipped,
-        "restrict_vocab": restrict_vocab,
-        "analogy": analogy,
-        "unknown": unknown,
-        "metrics": judged[0]["metrics"],
-        "words": judged,
-    }
+    how = {"restrict_vocab": restrict_vocab, "analogy": analogy, "unknown": unknown}
+    return told("words", data, "words", judged, skipped=skipped, **how)
 
 
 def _tell(run: RunOptions, phase: str, done: int, among: int) -> None:
@@ -113,38 +102,21 @@ def _read_sets(data: PathLike | Iterable[PathLike]) -> tuple[list[tuple[str, Pat
     paths = as_list(data)
     refuse_artifacts(paths)
     skipped: Counter[str] = Counter()
-    files = list(dict.fromkeys(file for path in paths for file in _files(Path(path), skipped)))
+    files = [
+        file for path in map(Path, paths) for file in (files_of(path, _ENDINGS, skipped) if path.is_dir() else [path])
+    ]
     if not files:
         hint = f"name the files, or let their names end in {' '.join(_ENDINGS)}"
         raise InputError("there is no set of words to judge on", where=", ".join(paths), hint=hint)
-    stems = Counter(file.stem for file in files)
-    names = [file.stem if stems[file.stem] == 1 else str(file) for file in files]
-    sets = [(name, file, read_set(file.read_bytes(), str(file))) for name, file in zip(names, files, strict=True)]
+    sets = [(name, file, read_set(read_whole(file), str(file))) for name, file in distinct_names(files).items()]
     return sets, dict(sorted(skipped.items()))
-
-
-def _files(path: Path, skipped: Counter[str]) -> Iterator[Path]:
-    if not path.exists():
-        raise InputError("no such file", where=path)
-    if not path.is_dir():
-        yield path
-        return
-    for file in sorted(path.rglob("*")):
-        if not file.is_file() or any(part.startswith(".") for part in file.relative_to(path).parts):
-            continue
-        if file.suffix.lower() in _ENDINGS:
-            yield file
-        else:
-            skipped[file.suffix or file.name] += 1
 
 
 def _metrics(sets: list[dict[str, Any]]) -> dict[str, float | None]:
     """The mean figure over the sets of each kind, and every set's own."""
-    means: dict[str, float | None] = {}
-    figures: dict[str, float | None] = {}
+    means, figures = dict[str, float | None](), dict[str, float | None]()
     for measure, kind in (("spearman", "similarity"), ("accuracy", "analogies")):
         values = {f"{measure}/{one['name']}": one[measure] for one in sets if one["kind"] == kind}
-        there = [value for value in values.values() if value is not None]
-        means[measure] = round(sum(there) / len(there), 6) if there else None
+        means[measure] = mean_of(values.values())
         figures |= values
     return means | figures

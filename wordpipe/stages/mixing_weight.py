@@ -1,6 +1,6 @@
 """How much of a hybrid score the vectors should have, measured on an index's own rows when it is built."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from wordpipe.stages.encoders import carried_encoder
 from wordpipe.stages.making import Job
 from wordpipe.stages.row_vectors import RowVectors
 
-__all__ = ["measured_weight"]
+__all__ = ["measured_weight", "told_measured"]
 
 _STREAM = 0x3E16  # of random numbers
 _MOST_SIBLINGS = 100  # of a document with more rows, such as a book in one file, the others are about anything
@@ -39,16 +39,16 @@ def measured_weight(job: Job, source: Artifact, lexical: LexicalIndex) -> dict[s
         return {"weight": UNMEASURED, "mode": "dense", "measured": None}
     job.report("weighing words and vectors", 0, len(asked.texts), "queries")
     encoder = carried_encoder(source)
-    tuned = measured_mix(asked, _space(source, encoder), lexical, trained=learned_from_pairs(encoder))
-    return {
-        "weight": tuned.weight,
-        "mode": "hybrid" if tuned.ndcg_at_10["hybrid"] > tuned.ndcg_at_10["dense"] else "dense",
-        "measured": {
-            "by": asked.how,
-            "queries": len(asked.texts),
-            "ndcg_at_10": {name: round(value, 4) for name, value in tuned.ndcg_at_10.items()},
-        },
-    }
+    space, trained = _space(source, encoder), learned_from_pairs(encoder)
+    tuned = measured_mix(asked, space, lexical, trained=trained)
+    mode = "hybrid" if tuned.ndcg_at_10["hybrid"] > tuned.ndcg_at_10["dense"] else "dense"
+    return {"weight": tuned.weight, "mode": mode, "measured": told_measured(asked, tuned.ndcg_at_10)}
+
+
+def told_measured(asked: PseudoQueries, ndcg_at_10: Mapping[str, float]) -> dict[str, Any]:
+    """How a mix was measured: by what, on how many queries, and the nDCG@10 of each mode."""
+    rounded = {name: round(value, 4) for name, value in ndcg_at_10.items()}
+    return {"by": asked.how, "queries": len(asked.texts), "ndcg_at_10": rounded}
 
 
 def _space(source: Artifact, encoder: TextEncoder) -> Space:

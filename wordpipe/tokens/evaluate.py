@@ -66,34 +66,22 @@ class Figures:
 
 
 class Judge:
-    """Measures one tokenizer on rows of text.
+    """Measures one tokenizer, of which truncation and padding are switched off, on rows of text.
 
     A round trip fails where `decode(encode(x))` is not the text as the tokenizer normalises it. What a normalizer does to a
     decoded text is done before the comparison (the prefix space of sentencepiece tokenizers is no failure, lost spaces are).
-
-    Args:
-        tokenizer: truncation and padding switched off.
-
-    Attributes:
-        failures: the first texts that did not come back: text, decoded, group.
-        merged_groups: texts added up under OTHERS, as there were too many groups.
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self.tokenizer, self._vocabulary = tokenizer, vocabulary_of(tokenizer)
-        self.failures: list[dict[str, str]] = []
-        self.merged_groups = 0
+        self.failures: list[dict[str, str]] = []  # the first texts that did not come back: text, decoded, group
+        self.merged_groups = 0  # texts added up under OTHERS, as there were too many groups
         self._encoder, self._words = Encoder(tokenizer).for_thread(), WordPieces(tokenizer)
         # of each group: sums in the order of _SUMS, and bool [vocabulary], which tokens occur
         self._groups: dict[str, tuple[NDArray[np.int64], NDArray[np.bool_]]] = {}
 
     def add(self, texts: pa.Array, groups: pa.Array | None = None) -> None:
-        """Measure rows of text.
-
-        Args:
-            texts: strings without nulls.
-            groups: strings, the group of each row; nulls are a group of their own. Without it there are only totals.
-        """
+        """Measure rows of text (without nulls), and their groups by name, of which nulls are one; else only totals."""
         if not len(texts):
             return
         names, group_of_row = self._numbered(groups, len(texts))
@@ -198,9 +186,6 @@ class WordPieces:
 
     Each distinct word is encoded once, by itself and with the space that stands before it, if one does: tokens that span a
     word's edge are its own, and what follows it does not matter.
-
-    Args:
-        tokenizer: encodes the words.
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:

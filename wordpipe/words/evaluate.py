@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from wordpipe.errors import InputError
+from wordpipe.errors import InputError, wrong_line
 from wordpipe.metrics.statistics import spearman
 from wordpipe.metrics.vectors import has_direction, unit_rows
 from wordpipe.words.table import WordVectors
@@ -28,7 +28,6 @@ Method = Literal["cosadd", "cosmul"]
 Unknown = Literal["drop", "zero"]
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,2})?")
-_SHOWN = 60  # characters of a wrong line
 _UNKNOWN_SHOWN = 20
 _EPSILON = 0.001  # of 3CosMul, so that nothing is divided by zero
 _SIMILARITY_BYTES = 32 << 20  # of the table of question words by possible answers that is held at a time
@@ -80,7 +79,7 @@ def _questions(lines: list[tuple[int, str]], where: str) -> Questions:
                 found.words.append((a, b, c, d))
                 found.section_of.append(section)
             case _:
-                raise _wrong(where, number, line, "four words, or a section that begins with a colon")
+                raise wrong_line(f"{where}:{number}", line, "four words, or a section that begins with a colon")
     if not found.words:
         raise InputError("there is no question in it", where=where, expected="four words a line")
     return found._replace(sections=list(sections))
@@ -98,7 +97,7 @@ def _pairs(lines: list[tuple[int, str]], where: str) -> Pairs:
             scores.append(score)
         elif not is_header:
             expected = "two words and a score; analogies begin with a line such as ': family'"
-            raise _wrong(where, number, line, expected)
+            raise wrong_line(f"{where}:{number}", line, expected)
     if not words:
         raise InputError("there is no pair of words in it", where=where, expected="two words and a score a line")
     return Pairs(words, np.array(scores, dtype=np.float64))
@@ -109,18 +108,10 @@ def _fields(line: str) -> list[str]:
     return [field.strip() for field in line.split(separator)]
 
 
-def _wrong(where: str, number: int, line: str, expected: str) -> InputError:
-    shown = line if len(line) <= _SHOWN else line[: _SHOWN - 1] + "…"
-    return InputError("this line does not belong", where=f"{where}:{number}", got=repr(shown), expected=expected)
-
-
 def judge_similarity(table: WordVectors, pairs: Pairs, *, unknown: Unknown = "drop") -> dict[str, Any]:
     """Compare the cosines of a table with the scores of people.
 
-    Args:
-        table: the word vectors.
-        pairs: the set.
-        unknown: what becomes of pairs with a word that has no vector: left out, or given the cosine 0.
+    Pairs with a word that has no vector are left out ("drop"), or given the cosine 0 ("zero").
 
     Returns:
         spearman: of the cosines and the scores, -1 to 1; None where it is not defined. pairs: in the set. known: those whose
@@ -166,7 +157,7 @@ def judge_analogies(
     """Let a table answer analogies.
 
     Args:
-        table: the word vectors, the commonest first.
+        table: the commonest first.
         questions: the set.
         restrict: ask and answer with so many of the commonest words; 0 takes all.
         method: 3CosAdd adds the cosines with the second and third word and takes away that with the first; 3CosMul multiplies

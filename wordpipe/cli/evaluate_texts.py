@@ -1,0 +1,201 @@
+"""`wordpipe evaluate sts` and `evaluate retrieval`: figures of encoders in tables for people, or as JSON."""
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+
+from wordpipe.cli.command import Option
+from wordpipe.cli.evaluate import judging, number, passed_over, some_words
+from wordpipe.cli.options import chosen_embedding, embedding_options
+from wordpipe.cli.output import counted
+from wordpipe.cli.tables import Column, answer, print_columns, short_name
+
+__all__ = ["retrieval", "sts"]
+
+_HEADS = {"bm25": "BM25", "words_mean": "mean of words", "tfidf": "TF-IDF", "lsi": "LSI", "overlap": "overlap"}
+_ABOUT = "Correlation of the cosines with the scores, x 100; with 95 % of the draws of as many pairs."
+_NAME_WIDTH, _SEARCH_WIDTH = 28, 24
+_MEASURES = {"ndcg_at_10": "nDCG@10", "map": "MAP", "recall_at_100": "recall@100", "mrr": "MRR"}
+_words = click.option(
+    "--words", metavar="WORDS", type=click.Path(path_type=Path),
+    help="Judge the mean of these vectors too.  [default: the first WORDS named]",
+)  # fmt: skip
+
+
+@judging(
+    "encoders", "[MODEL|WORDS|SENTENCES]...", required=False, params=embedding_options(), json="all figures",
+    example="wordpipe evaluate sts run/sentences --data stsb-en-dev.csv --data sts12/\n"
+    "wordpipe evaluate sts run/model run/words --data stsb-en-dev.csv --words run/words --json",
+)  # fmt: skip
+@click.option(
+    "--data",
+    required=True,
+    multiple=True,
+    metavar="PATH",
+    help="A file of scored pairs, or a folder whose files are one set.",
+)
+@_words
+@click.option(
+    "--floors/--no-floors", default=True, help="Judge TF-IDF, LSI, the overlap and the mean of words too.  [on]"
+)
+@click.option(
+    "--language", default="auto", metavar="LANGUAGE", help="Whose endings the floors cut off words.  [default: auto]"
+)
+@number("--draws", 0, 1_000, "Of the bootstrap.")
+@click.option("--parts", is_flag=True, help="Figures for each file of a folder.")
+@click.option("--pearson", is_flag=True, help="Show Pearson's correlation instead of Spearman's.")
+def sts(encoders: tuple[Path, ...], data: tuple[str, ...], parts: bool, pearson: bool, **given: Any) -> None:
+    """Judge encoders of texts on pairs of sentences that people have scored, side by side with plain words.
+
+    Columns of a csv, tsv or JSON Lines file are found by their names, or by their shape: two columns of sentences, and a
+    score before or after them. The pairs of a folder are ranked together.
+
+    A model or words artifact is judged as it is; sentences and index artifacts with the transform that they carry.
+    """
+    from wordpipe.stages.evaluate_sts import evaluate_sts
+
+    settings = chosen_embedding(given)
+    show = partial(_show_sts, measure="pearson" if pearson else "spearman", parts=parts)
+    answer(evaluate_sts, encoders, data, show=show, remarks=_sts_remarks, **given, **settings)
+
+
+def _show_sts(found: dict[str, Any], *, measure: str, parts: bool) -> None:
+    columns = [_sts_column(one, measure, parts=parts) for one in found["systems"]]
+    print_columns(columns, above=f"{measure.capitalize()}. {_ABOUT}")
+
+
+def _sts_name(one: dict[str, Any]) -> str:
+    return _HEADS.get(one["system"]) or short_name(one["name"], _NAME_WIDTH)
+
+
+def _sts_column(one: dict[str, Any], measure: str, *, parts: bool) -> Column:
+    """The figure of each set, its interval and its parts."""
+    lines: list[tuple[str, str | None]] = []
+    for judged in one["sets"]:
+        label = f"{short_name(judged['name'], _NAME_WIDTH)} ({counted(judged['pairs'], 'pairs')})"
+        lines.append((label, _hundredfold(judged[measure])))
+        lines.append(("  95 %", _range(judged[f"{measure}_interval"])))
+        some = judged.get("parts", []) if parts else []
+        lines += [(f"  {short_name(part['name'], _NAME_WIDTH)}", _hundredfold(part[measure])) for part in some]
+    if len(one["sets"]) > 1:
+        lines.append(("mean of the sets", _hundredfold(one["metrics"][measure])))
+    return _sts_name(one), lines
+
+
+def _hundredfold(value: float | None) -> str:
+    return "–" if value is None else f"{100 * value:.2f}"
+
+
+def _range(interval: Sequence[float] | None) -> str | None:
+    return None if interval is None else " … ".join(f"{100 * bound:.1f}" for bound in interval)
+
+
+def _sts_remarks(found: dict[str, Any]) -> list[str]:
+    """What the table does not say: sentences and words that a system knows nothing of, and what was passed over."""
+    lines = []
+    for one, judged in ((system, judged) for system in found["systems"] for judged in system["sets"]):
+        if (count := judged["sentences_without_vector"]) > 0:
+            without = f"{counted(count, 'sentences')} of {judged['name']} without a vector"
+            lines.append(f"{_sts_name(one)}: {without}: pairs count as 0")
+        if (count := judged["unknown_words"]["count"]) > 0:
+            unknown = f"{counted(count, 'unknown words')} in {judged['name']}"
+            lines.append(f"{_sts_name(one)}: {unknown}: {some_words(judged['unknown_words'])}")
+    if unscored := sum(one["unscored"] for one in found["sets"]):
+        lines.append(f"{counted(unscored, 'pairs')} without a score left out")
+    return lines + passed_over(found)
+
+
+@judging(
+    "encoders", "[MODEL|WORDS|SENTENCES]...", required=False, params=embedding_options(), json="all figures",
+    example="wordpipe evaluate retrieval run/model --data collection/\n"
+    "wordpipe evaluate retrieval run/words --data collection/ --json",
+)  # fmt: skip
+@click.option(
+    "--data", required=True, metavar="DIR", help="A folder with corpus.jsonl, queries.jsonl and qrels.tsv (BEIR)."
+)
+@_words
+@click.option("--split", metavar="NAME", help="Take the judgements in qrels/NAME.tsv.  [default: test, or qrels.tsv]")
+@click.option(
+    "--weight", type=click.FloatRange(0, 1), metavar="W",
+    help="Share of the dense score in hybrid.  [default: found without labels]",
+)  # fmt: skip
+@click.option(
+    "--feedback", type=click.IntRange(min=0), metavar="N",
+    help="In hybrid, ask again with the query moved towards its first N answers; 0 asks once.  [default: 3]",
+)  # fmt: skip
+@click.option(
+    "--language", default="auto", metavar="LANGUAGE", help="Whose endings are cut off words.  [default: auto]"
+)
+@number("--lsi-dim", 1, 300, "Directions of LSI.", expert=True)
+@number("--depth", 1, 1_000, "Documents for each query.", expert=True)
+@click.option(
+    "--drop-identical", cls=Option, expert=True, is_flag=True,
+    help="Leave out a document of the same id as its query (ArguAna).",
+)  # fmt: skip
+@number("--draws", 0, 10_000, "Of the bootstrap.", expert=True)
+def retrieval(encoders: tuple[Path, ...], data: str, **given: Any) -> None:
+    """Judge how well encoders find the documents that people judged relevant, side by side with plain words.
+
+    Each encoder is judged alone (dense) and mixed with BM25 (hybrid). The figures are trec_eval's; a query without an answer
+    counts as 0. p says how often draws of as many queries turn the difference to BM25 around.
+    """
+    from wordpipe.stages.evaluate_retrieval import evaluate_retrieval
+
+    settings = chosen_embedding(given)
+    if given["feedback"] is None:
+        del given["feedback"]
+    answer(evaluate_retrieval, encoders, data, show=_show_retrieval, remarks=_retrieval_remarks, **given, **settings)
+
+
+def _show_retrieval(found: dict[str, Any]) -> None:
+    print_columns([_retrieval_column(one) for one in found["systems"]], "x 100")
+
+
+def _retrieval_column(one: dict[str, Any]) -> Column:
+    """One line per measure, with what a draw may change about the first."""
+    shown = [(label, f"{100 * one['metrics'][name]:.2f}") for name, label in _MEASURES.items()]
+    against = (one["against_bm25"] or {}).get("ndcg_at_10")
+    drawn = [
+        ("  95 %", _range(one["intervals"]["ndcg_at_10"]) or "–"),
+        ("  above BM25", f"{100 * against['difference']:+.2f}" if against else "–"),
+        ("  p", f"{against['p']:.4f}" if against else "–"),
+    ]
+    return _retrieval_head(one), [*shown[:1], *drawn, *shown[1:]]
+
+
+def _retrieval_head(one: dict[str, Any]) -> str:
+    if one["system"] == one["name"]:
+        return _HEADS[one["system"]]
+    mixed = f"hybrid, {one['facts']['weight']:.2f} dense" if one["system"] == "hybrid" else one["system"]
+    return f"{short_name(one['name'], _SEARCH_WIDTH)}\n{_HEADS.get(mixed, mixed)}"
+
+
+def _retrieval_remarks(found: dict[str, Any]) -> list[str]:
+    """What the table does not say: on how much it stands, and what is missing."""
+    counts = found["counts"]
+    lines = [
+        f"{counts['documents']:,} documents, {counts['queries']:,} judged queries, {counts['judgements']:,} judgements"
+    ]
+    said = {
+        "queries_unjudged": "queries have no judgement and are left out",
+        "queries_unknown": "judged queries have no text and count as 0",
+        "queries_without_relevant": "queries have no relevant document and count as 0",
+        "judged_documents_unknown": "judged documents are not in the corpus and cannot be found",
+        "documents_empty": "documents have no text",
+    }
+    lines += [f"{counts[name]:,} {text}" for name, text in said.items() if counts[name]]
+    for one in found["systems"]:
+        if one["unanswered"] > counts["queries_unknown"]:
+            name = _retrieval_head(one).splitlines()[0]
+            lines.append(f"{name}: {one['unanswered']:,} queries have no answer from {one['system']} and count as 0")
+    if found["drop_identical"]:
+        lines.append("documents of the same id as their query are left out")
+    if any(one["system"] == "dense" for one in found["systems"]):
+        lines.append(
+            "encoders are judged as they are; to train one on these documents first, without labels: "
+            "wordpipe train contrastive --goal search"
+        )
+    return lines
