@@ -59,7 +59,7 @@ def read_value(values: Mapping[str, Any], key: str, kind: type[Value], default: 
     value: Any = default if found is None else found
     types, expected = _KINDS[kind]
     fits = isinstance(value, types) and isinstance(value, bool) == (kind is bool)
-    if not fits or not (kind is bool or 0 < value < math.inf):
+    if not (fits and (isinstance(value, bool) or 0 < value < math.inf)):
         raise refusal(key, value, expected)
     return kind(value)
 
