@@ -110,7 +110,6 @@ class TextEncoder(ABC):
     Attributes:
         kind: words (word vectors), static (an embedding table that was trained on texts) or transformer.
         pooling: how the vectors of a text's tokens (or words) become one.
-        dim: width of the vectors.
         window: tokens (or words) of a window.
         overlap: tokens that windows share.
         transform: what is applied to every vector.
@@ -119,7 +118,6 @@ class TextEncoder(ABC):
 
     kind: EncoderKind
     pooling: str
-    dim: int
     window: int
     overlap: int
     transform: Transform
@@ -128,8 +126,13 @@ class TextEncoder(ABC):
     def with_transform(self, transform: Transform) -> Self:
         """The same encoder, sharing the model or the table, with another transform."""
         other = copy.copy(self)
-        other.transform, other.dim = transform, transform.dim
+        other.transform = transform
         return other
+
+    @property
+    def dim(self) -> int:
+        """Width of the vectors, after the transform."""
+        return self.transform.dim
 
     @abstractmethod
     def encode(self, texts: Sequence[str]) -> EncodedBatch:

@@ -25,6 +25,7 @@ from wordpipe.sentences.encoder import (
     EncodedBatch,
     EncoderKind,
     Read,
+    TextEncoder,
     TextParts,
     Write,
     joined,
@@ -222,7 +223,7 @@ def _strings(texts: Sequence[str]) -> "pa.Array":
         return pa.array([_sayable(text) for text in texts], pa.string())
 
 
-class StaticEncoder:
+class StaticEncoder(TextEncoder):
     """The unit sum of a text's rows, transformed. Words without a row are left out and named.
 
     Args:
@@ -252,16 +253,11 @@ class StaticEncoder:
         self._rows = _rows(self._files[TOKENIZER_FILE], len(self._table_VD))
         self.pooling = "mean"
         self.transform = transform or Transform.none(self._table_VD.shape[1])
-        self.dim = self.transform.dim
         self.window = settings.window or _WINDOW
         self.overlap = min(settings.overlap, self.window // 2)
         self.identity = dict(identity or {})
         self._settings = settings
         self._threads = settings.threads or cpu_count()
-
-    def with_transform(self, transform: Transform) -> "StaticEncoder":
-        """The same encoder with another transform."""
-        return StaticEncoder(self._files.__getitem__, self._settings, transform, self.identity)
 
     def encode(self, texts: Sequence[str]) -> EncodedBatch:
         """See `TextEncoder.encode`."""
