@@ -194,17 +194,9 @@ def _with_room(array: NDArray[T], used: int, needed: int) -> NDArray[T]:
 
 @kernel
 def _copy(
-    numbers: I32,
-    ids: U32,
-    offsets: I64,
-    first: int,
-    last: int,
-    row_ends: I64,
-    row: int,
-    written: int,
-    row_offsets: I64,
-    out: U32,
-) -> tuple[int, int]:
+    numbers: I32, ids: U32, offsets: I64, first: int, last: int, row_ends: I64, row: int, written: int,
+    row_offsets: I64, out: U32,
+) -> tuple[int, int]:  # fmt: skip
     """Write the ids of spans `first` to `last - 1`, and where rows end.
 
     The row to end next is `row`, and `written` ids come from spans before `first`. Gives the number of ids in `out`, and

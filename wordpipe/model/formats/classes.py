@@ -105,10 +105,6 @@ Source: Devlin et al. 2019 (arXiv 1810.04805); transformers/models/bert/modeling
 """
 
 
-def _gpt2_from_hf(values: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
-    return {"ffn_dim": read_value(values, "n_inner", int, 4 * fields["dim"])}
-
-
 GPT2 = Family(
     model_type="gpt2",
     native="GPT2LMHeadModel",
@@ -144,7 +140,7 @@ GPT2 = Family(
         **dict.fromkeys(("attn_pdrop", "embd_pdrop", "resid_pdrop"), 0.0),
     },
     to_hf=lambda config: {"n_inner": config.ffn_dim, "n_ctx": config.max_len},
-    from_hf=_gpt2_from_hf,
+    from_hf=lambda values, fields: {"ffn_dim": read_value(values, "n_inner", int, 4 * fields["dim"])},
     weights={
         "embedding": "transformer.wte.weight",
         "position_embedding": "transformer.wpe.weight",

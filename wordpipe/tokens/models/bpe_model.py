@@ -308,17 +308,9 @@ def _spell(data: U8, start: int, end: int, spelling: Spelling, symbols: I32) -> 
 
 @kernel
 def _encode_bpe(
-    data: U8,
-    starts: I64,
-    ends: I64,
-    spelling: Spelling,
-    merges: MergeTable,
-    words: Trie,
-    scan_up_to: int,
-    ids: U32,
-    offsets: I64,
-    unsure: Flags,
-) -> None:
+    data: U8, starts: I64, ends: I64, spelling: Spelling, merges: MergeTable, words: Trie, scan_up_to: int, ids: U32,
+    offsets: I64, unsure: Flags,
+) -> None:  # fmt: skip
     longest = 0
     for unit in range(len(starts)):
         longest = max(longest, ends[unit] - starts[unit])

@@ -53,18 +53,9 @@ def _letter_length(data: U8, at: int, end: int) -> int:
 
 @kernel
 def _best_cut(
-    data: U8,
-    start: int,
-    end: int,
-    trie: Trie,
-    scores: F64,
-    unknown: int,
-    unknown_score: float,
-    byte_level: bool,
-    best: F64,
-    lengths: I32,
-    tokens: I32,
-) -> bool:
+    data: U8, start: int, end: int, trie: Trie, scores: F64, unknown: int, unknown_score: float, byte_level: bool,
+    best: F64, lengths: I32, tokens: I32,
+) -> bool:  # fmt: skip
     """Fill, for each position of a unit, the best score up to it and the token that ends there. False: no answer."""
     lengths[: end - start + 1] = 0
     best[0] = 0.0
@@ -99,18 +90,9 @@ def _best_cut(
 
 @kernel
 def _encode_unigram(
-    data: U8,
-    starts: I64,
-    ends: I64,
-    trie: Trie,
-    scores: F64,
-    unknown: int,
-    unknown_score: float,
-    source: Bytes,
-    ids: U32,
-    offsets: I64,
-    unsure: Flags,
-) -> None:
+    data: U8, starts: I64, ends: I64, trie: Trie, scores: F64, unknown: int, unknown_score: float, source: Bytes,
+    ids: U32, offsets: I64, unsure: Flags,
+) -> None:  # fmt: skip
     longest = 0
     for unit in range(len(starts)):
         longest = max(longest, ends[unit] - starts[unit])

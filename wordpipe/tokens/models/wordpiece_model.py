@@ -58,18 +58,9 @@ def _too_long(data: U8, start: int, end: int, max_characters: int, byte_level: b
 
 @kernel
 def _encode_wordpiece(
-    data: U8,
-    starts: I64,
-    ends: I64,
-    first: Trie,
-    following: Trie,
-    unknown: int,
-    max_characters: int,
-    byte_level: bool,
-    ids: U32,
-    offsets: I64,
-    unsure: Flags,
-) -> None:
+    data: U8, starts: I64, ends: I64, first: Trie, following: Trie, unknown: int, max_characters: int, byte_level: bool,
+    ids: U32, offsets: I64, unsure: Flags,
+) -> None:  # fmt: skip
     written = 0
     for unit in range(len(starts)):
         start, end = starts[unit], ends[unit]
