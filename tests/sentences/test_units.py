@@ -48,7 +48,6 @@ def listed(batches: list[UnitBatch]) -> list[tuple[Any, ...]]:
         for values in zip(
             units.text.to_pylist(),
             units.embedded.to_pylist(),
-            units.covered.tolist(),
             *(units.column(name).to_pylist() for name in names),
             strict=True,
         )
@@ -70,14 +69,12 @@ def twin(rows: list[dict[str, Any]], settings: EmbedSettings, reader: Any) -> li
             spans = [(0, len(document))]
         else:
             spans = pack_sentences(reader.lengths([row["text"] for row in document]), reader.window, reader.overlap)
-        seen = 0
         for first, stop in spans:
             row, text = document[first], "".join(row["text"] for row in document[first:stop]).strip()
             titled = settings.with_title and settings.unit != "sentence" and row["title"]
             embedded = f"{row['title']}\n{text}" if titled else text
             about = tuple(row[name] for name in ("doc_id", "source", "line", "lang"))
-            found.append((text, embedded, stop - max(first, seen), *about))
-            seen = stop
+            found.append((text, embedded, *about))
     return found
 
 
@@ -121,7 +118,6 @@ def test_documents_are_their_sentences_after_the_title() -> None:
 def test_windows_are_whole_sentences_that_fit(overlap: int, texts: list[str]) -> None:
     found = units(unit="window", window=8, overlap=overlap, with_title=False)
     assert [unit[1] for unit in found] == texts
-    assert sum(unit[2] for unit in found) == len(SENTENCES)  # overlapping rows are counted once
 
 
 def test_the_same_text_twice_in_a_row_is_two_documents() -> None:

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
+from tests.tokens.unit_tables import table_of, text_of
 from wordpipe.errors import BudgetError, ConfigError
 from wordpipe.tokens.counting import Pretokens
 from wordpipe.tokens.train.merges import BpeResult, _Training, train_bpe, training_bytes
@@ -28,7 +29,7 @@ Trained = tuple[dict[str, int], list[tuple[str, str]]]
 
 def ours(words: Words, **options: Any) -> BpeResult:
     options = {"min_frequency": 0, "special_tokens": [], "byte_level": False} | options
-    return train_bpe(Pretokens.of(words), **options)
+    return train_bpe(table_of(words), **options)
 
 
 def trained(result: BpeResult) -> Trained:
@@ -269,8 +270,8 @@ def test_counts_beyond_32_bits() -> None:
 
 def test_order_of_rows_does_not_matter() -> None:
     words = {"".join(chars): 1 + len(chars) for chars in np.random.default_rng(3).choice(list("abc"), (50, 7))}
-    table = Pretokens.of(words)
-    texts = [table.text(row).encode() for row in range(len(table))]
+    table = table_of(words)
+    texts = [text_of(table, row).encode() for row in range(len(table))]
     mirrored = Pretokens.from_sorted(texts[::-1], table.counts[::-1])
     results = [
         train_bpe(rows, vocab_size=60, min_frequency=1, special_tokens=[], byte_level=False, continuing_prefix="##")

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
+from tests.tokens.unit_tables import table_of
 from wordpipe.errors import ConfigError
-from wordpipe.tokens.counting import Pretokens
 from wordpipe.tokens.train.training import train_chars, train_words
 from wordpipe.tokens.vocabulary import SPECIAL_TOKENS, UNK
 
@@ -18,7 +18,7 @@ LETTERS = st.text("ab é日 \n", min_size=1, max_size=3)
 
 def words_of(counts, size, least=1, byte_level=False):
     return train_words(
-        Pretokens.of(counts),
+        table_of(counts),
         vocab_size=size,
         min_frequency=least,
         special_tokens=SPECIAL_TOKENS,
@@ -28,7 +28,7 @@ def words_of(counts, size, least=1, byte_level=False):
 
 def chars_of(counts, size, least=1, byte_level=False):
     return train_chars(
-        Pretokens.of(counts),
+        table_of(counts),
         vocab_size=size,
         min_frequency=least,
         special_tokens=SPECIAL_TOKENS,

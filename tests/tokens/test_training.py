@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
+from tests.tokens.unit_tables import table_of
 from wordpipe.errors import ConfigError, InputError
-from wordpipe.tokens.counting import Pretokens
 from wordpipe.tokens.formats.reading import open_tokenizer
 from wordpipe.tokens.normal.schemes import empty_tokenizer, resolve
 from wordpipe.tokens.settings import TokenizeSettings, size_in_bytes
@@ -32,7 +32,7 @@ def trained(**values):
         text = text if cutter.normalizer is None else cutter.normalizer.normalize_str(text)
         for piece, (start, end) in cutter.pre_tokenizer.pre_tokenize_str(text):
             counts[piece if settings.pretokenizer == "metaspace" else text[start:end]] += 1
-    return train_tokenizer(Pretokens.of(counts), settings).tokenizer
+    return train_tokenizer(table_of(counts), settings).tokenizer
 
 
 @pytest.fixture(scope="module", params=["bpe", "wordpiece", "unigram", "word", "char"])

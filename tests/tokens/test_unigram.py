@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
+from tests.tokens.unit_tables import table_of
 from wordpipe.errors import ConfigError
-from wordpipe.tokens.counting import Pretokens
 from wordpipe.tokens.train.pair_table import alphabet_of
 from wordpipe.tokens.train.seed_pieces import LENGTH_BITS, MOST_EDGES, seed_pieces, symbols_of
 from wordpipe.tokens.train.unigram import (
@@ -32,7 +32,7 @@ WORDS = Counter(f"▁{word}" for word in TEXT.split())
 
 def laid_out(words, seed_size=1000, max_length=4):
     """Symbols, pieces and the pieces' names."""
-    pretokens = Pretokens.of(words)
+    pretokens = table_of(words)
     alphabet = alphabet_of(
         pretokens, special_tokens=(), initial_alphabet=(), byte_level=False, limit_alphabet=None, continuing_prefix=""
     )
@@ -66,7 +66,7 @@ def segmentations(word, vocab):
 
 def train(words, size=40, **options):
     options = {"special_tokens": SPECIAL_TOKENS, "byte_level": False, "unk_token": UNK} | options
-    return train_unigram(Pretokens.of(words), vocab_size=size, **options)
+    return train_unigram(table_of(words), vocab_size=size, **options)
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -300,10 +300,6 @@ def test_no_text_gives_special_tokens_alone():
         (7, {}, "no room for letters"),
         (262, {"byte_level": True}, "no room for letters"),
         (40, {"unk_token": "<unk>"}, "unknown token"),
-        (40, {"max_piece_length": 32}, "max_piece_length: out of bounds"),
-        (40, {"seed_size": 0}, "seed_size: out of bounds"),
-        (40, {"shrinking_factor": 1.0}, "shrinking_factor: out of bounds"),
-        (40, {"n_sub_iterations": 0}, "n_sub_iterations: out of bounds"),
         (40, {"limit_alphabet": 0}, "limit_alphabet: out of bounds"),
     ],
 )

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.tokens.unit_tables import table_of
 from wordpipe.tokens.counting import PARTS, Pretokens, SpillingTable, added_up, keep_commonest, sorted_units
 from wordpipe.tokens.units import UnitTable, hashes_of
 
@@ -104,7 +105,7 @@ def test_the_commonest_that_fit_are_kept_however_they_are_parted(counts, room, p
     def fits(size: int, number: int) -> bool:
         return size + number <= room
 
-    whole = Pretokens.of({}) if not counts else Pretokens.from_sorted(counts.keys(), counts.values())
+    whole = table_of({}) if not counts else Pretokens.from_sorted(counts.keys(), counts.values())
     hashes = dict(zip(counts, hashes_of(whole.data, whole.offsets).tolist(), strict=True))
     by_worth = sorted(counts, key=lambda text: (-counts[text], hashes[text]))
     sizes = [sum(len(text) + 1 for text in by_worth[:n]) for n in range(len(by_worth) + 1)]

@@ -10,7 +10,8 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wordpipe.tokens.counting import Pretokens, SpillingTable, added_up, keep_commonest
+from tests.tokens.unit_tables import table_of, text_of
+from wordpipe.tokens.counting import SpillingTable, added_up, keep_commonest
 from wordpipe.tokens.cutting import cut_words
 from wordpipe.tokens.encoding import Gatherer
 from wordpipe.tokens.wordlist import WordNumbers, fold_counts
@@ -29,16 +30,16 @@ def halves(run: str) -> list[str]:
 def test_numbers_of_words_are_those_of_the_splitters_words(texts, keep_case):
     split = WordSplitter(halves, keep_case=keep_case)
     listed = Counter(word for text in texts for word in split(text))
-    words = Pretokens.of(listed)
+    words = table_of(listed)
     gatherer = Gatherer(WordNumbers(words, split, keep_case=keep_case).encode, 1 << 20)
     numbers, offsets = gatherer.gather(cut_words()(pa.array(texts, pa.string())))
-    found = [[words.text(n) for n in numbers[a:b]] for a, b in pairwise(offsets)]
+    found = [[text_of(words, n) for n in numbers[a:b]] for a, b in pairwise(offsets)]
     assert found == [split(text) for text in texts]
 
 
 def test_words_that_are_not_listed_have_no_number():
     split = WordSplitter()
-    gatherer = Gatherer(WordNumbers(Pretokens.of({"b": 2}), split, keep_case=False).encode, 1 << 20)
+    gatherer = Gatherer(WordNumbers(table_of({"b": 2}), split, keep_case=False).encode, 1 << 20)
     numbers, offsets = gatherer.gather(cut_words()(pa.array(["a B c", "", "B b é"])))
     assert numbers.tolist() == [0, 0, 0]
     assert offsets.tolist() == [0, 1, 1, 3]
@@ -47,7 +48,7 @@ def test_words_that_are_not_listed_have_no_number():
 def test_a_gatherer_that_forgets_gives_the_same():
     texts = [" ".join(str(n * n % 7919) for n in range(k, k + 3000)) for k in range(0, 30_000, 3000)]
     split = WordSplitter()
-    words = Pretokens.of(Counter(word for text in texts for word in split(text)))
+    words = table_of(Counter(word for text in texts for word in split(text)))
     rows, encode = pa.array(texts), WordNumbers(words, split, keep_case=False).encode
     small, large = Gatherer(encode, 1 << 17), Gatherer(encode, 1 << 30)
     for got, expected in zip(small.gather(cut_words()(rows)), large.gather(cut_words()(rows)), strict=True):
@@ -67,8 +68,8 @@ def test_counts_of_runs_become_counts_of_words(texts):
         files.append(file.getvalue())
 
     table = SpillingTable(1 << 30, new_run)
-    fold_counts([Pretokens.of(runs)], split, keep_case=False, table=table)
+    fold_counts([table_of(runs)], split, keep_case=False, table=table)
     table.spill()
     kept = keep_commonest(added_up([partial(pa.BufferReader, data) for data in files]), lambda size, number: True)
     expected = Counter(word for text in texts for word in split(text))
-    assert {kept.units.text(row): int(count) for row, count in enumerate(kept.units.counts)} == dict(expected)
+    assert {text_of(kept.units, row): int(count) for row, count in enumerate(kept.units.counts)} == dict(expected)

@@ -120,16 +120,9 @@ class PackedView:
 
 
 def make_view(
-    config: ModelConfig,
-    window: int,
-    angles: tuple[Tensor, Tensor] | None,
-    bias_of: Callable[[Tensor], Tensor | None],
-    *,
-    first: int,
-    last: int,
-    real: Tensor | None,
-    device: torch.device,
-) -> View:
+    config: ModelConfig, window: int, angles: tuple[Tensor, Tensor] | None, bias_of: Callable[[Tensor], Tensor | None],
+    *, first: int, last: int, real: Tensor | None, device: torch.device,
+) -> View:  # fmt: skip
     """What layers with this window are told.
 
     Args:

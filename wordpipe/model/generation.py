@@ -203,11 +203,7 @@ class Generation:
 
     @torch.inference_mode()
     def _step(self) -> list[Draw]:
-        logits_NV = self._model.logits_at(self._read()).float()
-        if not torch.isfinite(logits_NV).all():
-            raise DivergedError(
-                "the model gave logits that are not finite", hint="its weights may have diverged in training"
-            )
+        logits_NV = _logits(self._model, self._read())
         uniforms_N = torch.cat([torch.rand(1, dtype=torch.float64, generator=chance) for chance in self._chances])
         possible_NV = logits_NV.masked_fill(self._forbidden_V, -torch.inf)
         next_N1 = choose(possible_NV, self._ids_NT, self._settings, uniforms_N)[:, None]
@@ -236,6 +232,15 @@ class Generation:
         return self._model.encode(self._ids_NT[:, -n_last:], cache=self._cache)[:, -1]
 
 
+def _logits(model: LanguageModel, hidden_ND: Tensor) -> Tensor:
+    logits_NV = model.logits_at(hidden_ND).float()
+    if not torch.isfinite(logits_NV).all():
+        raise DivergedError(
+            "the model gave logits that are not finite", hint="its weights may have diverged in training"
+        )
+    return logits_NV
+
+
 @torch.inference_mode()
 def likeliest(
     model: LanguageModel, ids: Sequence[int], positions: Sequence[int], allowed_V: Tensor, k: int
@@ -258,11 +263,7 @@ def likeliest(
     """
     ids_1T, at_1K = (torch.tensor([numbers], device=allowed_V.device) for numbers in (ids, positions))
     hidden_KD = model.encode(ids_1T, at_BK=at_1K)[0]
-    logits_KV = model.logits_at(hidden_KD).float()
-    if not torch.isfinite(logits_KV).all():
-        raise DivergedError(
-            "the model gave logits that are not finite", hint="its weights may have diverged in training"
-        )
+    logits_KV = _logits(model, hidden_KD)
     shares_KV = logits_KV.masked_fill(~allowed_V, -torch.inf).softmax(dim=-1)
     best = shares_KV.topk(min(k, int(allowed_V.sum())))
     return best.indices.cpu(), best.values.cpu()

@@ -1,9 +1,11 @@
 """What every encoder of texts offers, what it gives, and how it is saved and loaded."""
 
+import copy
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -102,12 +104,12 @@ def joined(batches: Sequence[EncodedBatch]) -> EncodedBatch:
     )
 
 
-class TextEncoder(Protocol):
+class TextEncoder(ABC):
     """Texts to unit vectors; the same text gives the same vector alone or in any batch, to 1e-5.
 
     Attributes:
         kind: words (word vectors), static (an embedding table that was trained on texts) or transformer.
-        dim: width of the vectors.
+        pooling: how the vectors of a text's tokens (or words) become one.
         window: tokens (or words) of a window.
         overlap: tokens that windows share.
         transform: what is applied to every vector.
@@ -115,29 +117,36 @@ class TextEncoder(Protocol):
     """
 
     kind: EncoderKind
-    dim: int
+    pooling: str
     window: int
     overlap: int
     transform: Transform
     identity: dict[str, Any]
 
-    @property
-    def pooling(self) -> str:
-        """How the vectors of a text's tokens (or words) become one."""
-        ...
+    def with_transform(self, transform: Transform) -> Self:
+        """The same encoder, sharing the model or the table, with another transform."""
+        other = copy.copy(self)
+        other.transform = transform
+        return other
 
+    @property
+    def dim(self) -> int:
+        """Width of the vectors, after the transform."""
+        return self.transform.dim
+
+    @abstractmethod
     def encode(self, texts: Sequence[str]) -> EncodedBatch:
         """Encode texts.
 
         Raises:
             DivergedError: a vector is not finite.
         """
-        ...
 
+    @abstractmethod
     def lengths(self, texts: Sequence[str]) -> npt.NDArray[np.int64]:
         """Tokens (or words) of each text, special ones not counted."""
-        ...
 
+    @abstractmethod
     def parts(self, text: str) -> TextParts:
         """The pieces of a text, each with its share of the text's vector.
 
@@ -145,11 +154,10 @@ class TextEncoder(Protocol):
             ConfigError: the pooling is no sum over tokens (cls, max).
             InputError: the text has no vector.
         """
-        ...
 
+    @abstractmethod
     def save(self, write: Write) -> None:
         """Write everything that is needed to load it again, as named files."""
-        ...
 
 
 def learned_from_pairs(encoder: TextEncoder) -> bool:

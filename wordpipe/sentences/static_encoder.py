@@ -6,7 +6,7 @@ hundred times as fast, to the same rows and bits.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -25,6 +25,7 @@ from wordpipe.sentences.encoder import (
     EncodedBatch,
     EncoderKind,
     Read,
+    TextEncoder,
     TextParts,
     Write,
     joined,
@@ -35,6 +36,7 @@ from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.sentences.static_tokenizer import listed_words
 from wordpipe.sentences.transforms import Transform
 from wordpipe.tokens.formats.reading import open_tokenizer
+from wordpipe.tokens.ragged import offsets_of
 from wordpipe.tokens.words import WordSplitter
 
 if TYPE_CHECKING:
@@ -136,7 +138,7 @@ class WordRows(TextRows):
         row_of = self._row_of
         ids = np.array([row_of.get(word, -1) for word in chain.from_iterable(words)], np.int32)
         unknown = [(text, word) for text, some in enumerate(words) for word in some if word not in row_of]
-        return FoundRows(ids, _offsets(map(len, words), len(texts)), unknown)
+        return FoundRows(ids, offsets_of([*map(len, words)]), unknown)
 
     def _find_compiled(self, texts: Sequence[str]) -> FoundRows:
         spans = self._cut(_strings(texts))
@@ -165,7 +167,6 @@ class WordRows(TextRows):
 
     @cached_property
     def _table(self) -> "UnitTable":
-        from wordpipe.tokens.ragged import offsets_of
         from wordpipe.tokens.units import UnitTable
 
         encoded = [word.encode() for word in self._row_of]
@@ -194,7 +195,7 @@ class TokenRows(TextRows):
     def _find_plainly(self, texts: Sequence[str]) -> FoundRows:
         found = [self._tokenizer.encode(_sayable(text), add_special_tokens=False).ids for text in texts]
         flat = np.array([*chain.from_iterable(found)], np.int32)
-        return FoundRows(flat, _offsets(map(len, found), len(texts)), [])
+        return FoundRows(flat, offsets_of([*map(len, found)]), [])
 
     def _find_compiled(self, texts: Sequence[str]) -> FoundRows:
         ids, offsets = self._encoder.for_thread().encode(_strings(texts))
@@ -222,13 +223,7 @@ def _strings(texts: Sequence[str]) -> "pa.Array":
         return pa.array([_sayable(text) for text in texts], pa.string())
 
 
-def _offsets(lengths: Iterable[int], n: int) -> npt.NDArray[np.int64]:
-    offsets = np.zeros(n + 1, np.int64)
-    np.cumsum(np.fromiter(lengths, np.int64, n), out=offsets[1:])
-    return offsets
-
-
-class StaticEncoder:
+class StaticEncoder(TextEncoder):
     """The unit sum of a text's rows, transformed. Words without a row are left out and named.
 
     Args:
@@ -258,16 +253,11 @@ class StaticEncoder:
         self._rows = _rows(self._files[TOKENIZER_FILE], len(self._table_VD))
         self.pooling = "mean"
         self.transform = transform or Transform.none(self._table_VD.shape[1])
-        self.dim = self.transform.dim
         self.window = settings.window or _WINDOW
         self.overlap = min(settings.overlap, self.window // 2)
         self.identity = dict(identity or {})
         self._settings = settings
         self._threads = settings.threads or cpu_count()
-
-    def with_transform(self, transform: Transform) -> "StaticEncoder":
-        """The same encoder with another transform."""
-        return StaticEncoder(self._files.__getitem__, self._settings, transform, self.identity)
 
     def encode(self, texts: Sequence[str]) -> EncodedBatch:
         """See `TextEncoder.encode`."""

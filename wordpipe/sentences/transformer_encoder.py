@@ -1,6 +1,5 @@
 """Texts to vectors by a transformer: pooled hidden states, long texts read in windows."""
 
-import copy
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, cast
@@ -17,6 +16,7 @@ from wordpipe.sentences.encoder import (
     EncodedBatch,
     EncoderKind,
     Read,
+    TextEncoder,
     TextParts,
     Write,
     in_pieces,
@@ -107,7 +107,7 @@ class ModelParts(NamedTuple):
     token_weights: Floats | None = None
 
 
-class TransformerEncoder:
+class TransformerEncoder(TextEncoder):
     """Pooled hidden states, transformed. No token is left out: a text too long for the model is read in windows.
 
     Args:
@@ -124,7 +124,6 @@ class TransformerEncoder:
         token_weights: what each token id weighs in a weighted mean, (V,); None: the model has no such weights.
 
     Attributes:
-        dim: width of the vectors, after the transform.
         device: where the model computes.
 
     Raises:
@@ -132,6 +131,7 @@ class TransformerEncoder:
     """
 
     kind: EncoderKind = "transformer"
+    pooling: Pooling
 
     def __init__(
         self,
@@ -150,7 +150,6 @@ class TransformerEncoder:
     ) -> None:
         self.pooling = _pooling(settings, trained, token_weights)
         self.max_len, self.transform = max_len, transform or Transform.none(dim)
-        self.dim = self.transform.dim
         self.identity = dict(identity or {})
         if not hasattr(model, "pooled"):
             from wordpipe.sentences.torch_states import TorchStates
@@ -164,12 +163,6 @@ class TransformerEncoder:
         self._width, self._trained, self._weights_V = dim, trained, token_weights
         self.window = _window(settings, max_len - len(self._prefix) - len(self._suffix))
         self.overlap = min(settings.overlap, self.window // 2)
-
-    def with_transform(self, transform: Transform) -> "TransformerEncoder":
-        """The same encoder, sharing the model, with another transform."""
-        other = copy.copy(self)
-        other.transform, other.dim = transform, transform.dim
-        return other
 
     def encode(self, texts: Sequence[str]) -> EncodedBatch:
         """See `TextEncoder.encode`; the error names the texts."""

@@ -23,14 +23,12 @@ class UnitBatch:
     Attributes:
         text: string (U,), the text without white space around it.
         embedded: string (U,), what the encoder reads: the text, after the title where the settings say so.
-        covered: int64 (U,), rows of the corpus that each covers; those of overlapping windows are counted once.
         rows: the corpus rows that these units are cut from.
         first: int64 (U,), the row of `rows` in which each begins.
     """
 
     text: pa.StringArray
     embedded: pa.StringArray
-    covered: NDArray[np.int64]
     rows: pa.RecordBatch
     first: NDArray[np.int64]
 
@@ -113,8 +111,7 @@ class UnitCutter:
         texts = rows.column("text")
         text = pc.utf8_trim_whitespace(texts if self._unit == "sentence" else _joined(texts, first, stop))
         embedded = read_after_title(text, rows.column("title").take(pa.array(first))) if self._with_title else text
-        seen = np.maximum(first, np.concatenate([[0], stop[:-1]]).astype(np.int64))
-        return UnitBatch(text, embedded, stop - seen, rows, first)
+        return UnitBatch(text, embedded, rows, first)
 
 
 def read_after_title(text: pa.StringArray, title: pa.StringArray) -> pa.StringArray:

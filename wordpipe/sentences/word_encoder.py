@@ -18,6 +18,7 @@ from wordpipe.sentences.encoder import (
     EncodedBatch,
     EncoderKind,
     Read,
+    TextEncoder,
     TextParts,
     Write,
     in_pieces,
@@ -42,7 +43,7 @@ WordSplit = Callable[[str], list[str]]
 """Text to words, exactly as the words of the table were made."""
 
 
-class WordEncoder:
+class WordEncoder(TextEncoder):
     """The weighted mean of a text's word vectors, transformed. Words without a vector are left out and named.
 
     Where the table has n-grams, a word that is not in it gets the vector that they say, weighted as the rarest word is.
@@ -73,10 +74,9 @@ class WordEncoder:
                 "not a pooling of word vectors", where="pooling", got=settings.pooling, expected="sif or mean"
             )
         self.pooling = "sif" if settings.pooling == "auto" else settings.pooling
-        self.dim = table.dim
         self.window = settings.window or _WINDOW
         self.overlap = min(settings.overlap, self.window // 2)
-        self.transform = transform or Transform.none(self.dim)
+        self.transform = transform or Transform.none(table.dim)
         self.identity = dict(identity or {})
         self._table, self._split, self._settings = table, split, settings
         # a token with an underscore in it is no phrase
@@ -90,10 +90,6 @@ class WordEncoder:
     def assumes_zipf(self) -> bool:
         """Whether the words are weighted by how common they are, and nobody counted them."""
         return self.pooling == "sif" and not self._table.counts.any()
-
-    def with_transform(self, transform: Transform) -> "WordEncoder":
-        """The same encoder with another transform."""
-        return WordEncoder(self._table, self._split, self._settings, transform, self.identity)
 
     def encode(self, texts: Sequence[str]) -> EncodedBatch:
         """See `TextEncoder.encode`."""
@@ -166,7 +162,7 @@ class WordEncoder:
 
     def save(self, write: Write) -> None:
         """Write encoder.json, words.parquet, ngrams.parquet where there are n-grams, and transform.safetensors."""
-        ngrams, own = self._table.ngrams, {}
+        ngrams, own = self._table.ngrams, dict[str, Any](dim=self._table.dim)
         if ngrams is not None:
             own["ngrams"] = {"min_n": ngrams.min_n, "max_n": ngrams.max_n}
             write(NGRAMS_FILE, _parquet(ngrams.to_batches()))

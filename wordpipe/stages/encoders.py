@@ -1,7 +1,7 @@
 """Text encoders out of artifacts: from a model or words artifact, and as an index carries them."""
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,20 +17,15 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
     from wordpipe.model.config import ModelConfig
-    from wordpipe.sentences.static_encoder import StaticEncoder
-    from wordpipe.sentences.transformer_encoder import ModelParts, TransformerEncoder
-    from wordpipe.sentences.word_encoder import WordEncoder
+    from wordpipe.sentences.transformer_encoder import ModelParts
     from wordpipe.stages.making import Job
 
-__all__ = ["Encoder", "carry_encoder", "carried_encoder", "open_encoder", "word_splitter"]
+__all__ = ["carry_encoder", "carried_encoder", "open_encoder", "word_splitter"]
 
 _MODEL_FILES = ("config.json", "model.safetensors", TOKENIZER, "tokenizer_config.json", "special_tokens_map.json")
 
 
-Encoder: TypeAlias = "WordEncoder | StaticEncoder | TransformerEncoder"
-
-
-def open_encoder(origin: Artifact, settings: EmbedSettings) -> Encoder:
+def open_encoder(origin: Artifact, settings: EmbedSettings) -> TextEncoder:
     """The encoder in a model or words artifact, with no transform yet."""
     facts = {**origin.manifest.facts, "kind": origin.kind, "digest": origin.digest}
     if origin.kind == "words":
@@ -64,7 +59,7 @@ def open_encoder(origin: Artifact, settings: EmbedSettings) -> Encoder:
     )
 
 
-def carry_encoder(job: "Job", encoder: Encoder, origin: Artifact) -> None:
+def carry_encoder(job: "Job", encoder: TextEncoder, origin: Artifact) -> None:
     """Put the encoder's files into the artifact, so that what is made of it can be asked wherever it is moved."""
     encoder.save(lambda name, data: job.write(ENCODER + name, data))
     if TOKENIZER in origin.names() and origin.kind == "words":
@@ -105,7 +100,7 @@ def word_splitter(read: Callable[[str], bytes], facts: Mapping[str, Any]) -> Cal
     return WordSplitter(piece_splitter(tokenizer), keep_case=bool(facts["keep_case"]))
 
 
-def device_and_threads(encoder: Encoder, settings: EmbedSettings) -> tuple[str, int]:
+def device_and_threads(encoder: TextEncoder, settings: EmbedSettings) -> tuple[str, int]:
     """Where the encoder runs."""
     return str(getattr(encoder, "device", "cpu")), settings.threads or cpu_count()
 

@@ -7,7 +7,7 @@ Graefe 1993, "Query evaluation techniques for large databases", section 4.2).
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from io import RawIOBase
@@ -44,23 +44,11 @@ class Pretokens:
         return len(self.counts)
 
     @classmethod
-    def of(cls, counts: Mapping[str, int]) -> "Pretokens":
-        """From a mapping in any order."""
-        ordered = sorted(
-            ((text.encode(), count) for text, count in counts.items()), key=lambda item: (-item[1], item[0])
-        )
-        return cls.from_sorted([text for text, _ in ordered], [count for _, count in ordered])
-
-    @classmethod
     def from_sorted(cls, texts: Iterable[bytes], counts: Iterable[int]) -> "Pretokens":
         """From rows that are in order already."""
         texts = list(texts)
         offsets = offsets_of([len(text) for text in texts])
         return cls(np.frombuffer(b"".join(texts), np.uint8), offsets, np.fromiter(counts, np.int64, len(texts)))
-
-    def text(self, row: int) -> str:
-        """One pre-token."""
-        return self.data[self.offsets[row] : self.offsets[row + 1]].tobytes().decode()
 
 
 TABLE_BYTES = 16 << 20  # a full table goes to disk as a run of a few MB, and the common units are soon known again

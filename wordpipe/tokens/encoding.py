@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from queue import SimpleQueue
-from typing import Any, Protocol, TypeVar
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -22,10 +22,10 @@ from wordpipe.compiled import kernel
 from wordpipe.errors import InputError
 from wordpipe.tokens.cutting import Spans, cut_pretokens, row_buffers
 from wordpipe.tokens.formats.reading import Foreign
-from wordpipe.tokens.models.bpe_model import DROPPED, MISSING, BpeModel
-from wordpipe.tokens.models.unigram_model import UnigramModel
+from wordpipe.tokens.models.bpe_model import bpe_model
+from wordpipe.tokens.models.unigram_model import unigram_model
 from wordpipe.tokens.models.unit_model import MAX_BYTES, UnitModel
-from wordpipe.tokens.models.wordpiece_model import WordLevelModel, WordPieceModel
+from wordpipe.tokens.models.wordpiece_model import word_level_model, wordpiece_model
 from wordpipe.tokens.normal.normalising import AddedTokens, added_token_patterns
 from wordpipe.tokens.normal.schemes import Scheme, scheme_of
 from wordpipe.tokens.ragged import I32, I64, U8, U32, Flags, offsets_of
@@ -45,6 +45,7 @@ _KEYS = {
     "WordLevel": {"unk_token", "vocab"},
     "Unigram": {"unk_id", "vocab", "byte_fallback"},
 }  # fmt: skip
+_MODELS = {"BPE": bpe_model, "WordPiece": wordpiece_model, "WordLevel": word_level_model, "Unigram": unigram_model}
 _MAX_ID = 2**31 - 1
 
 
@@ -63,9 +64,7 @@ def model_of(tokenizer: Tokenizer, *, byte_level: bool) -> UnitModel | None:
     kind = model.pop("type", None)
     if kind not in _KEYS or set(model) != _KEYS[kind] or not _is_plain(model["vocab"], tokenizer):
         return None
-    return {"BPE": _bpe, "WordPiece": _wordpiece, "WordLevel": _word_level, "Unigram": _unigram}[kind](
-        model, byte_level
-    )
+    return _MODELS[kind](model, byte_level)
 
 
 def _is_plain(vocabulary: Mapping[str, int] | list[tuple[str, float | None]], tokenizer: Tokenizer) -> bool:
@@ -81,51 +80,6 @@ def _is_plain(vocabulary: Mapping[str, int] | list[tuple[str, float | None]], to
         if max(vocabulary.values(), default=0) > _MAX_ID:
             return False
     return sum(map(len, tokens)) * 4 < MAX_BYTES
-
-
-def _bpe(model: dict[str, Any], byte_level: bool) -> UnitModel | None:
-    vocabulary, unknown = model["vocab"], model["unk_token"]
-    prefix, suffix = model["continuing_subword_prefix"] or "", model["end_of_word_suffix"] or ""
-    if model["dropout"] or (model["byte_fallback"] and (prefix or suffix)):
-        return None
-    try:
-        return BpeModel(
-            vocabulary,
-            model["merges"],
-            unknown=DROPPED if unknown is None else vocabulary.get(unknown, MISSING),
-            fuse_unknown=model["fuse_unk"],
-            byte_fallback=model["byte_fallback"],
-            whole_words=model["ignore_merges"],
-            prefix=prefix,
-            suffix=suffix,
-            byte_level=byte_level,
-        )
-    except (KeyError, UnicodeDecodeError):  # the file does not hold what its own loader asks for
-        return None
-
-
-def _wordpiece(model: dict[str, Any], byte_level: bool) -> UnitModel:
-    return WordPieceModel(
-        model["vocab"],
-        unknown=model["vocab"].get(model["unk_token"], -1),
-        prefix=model["continuing_subword_prefix"],
-        max_characters=model["max_input_chars_per_word"],
-        byte_level=byte_level,
-    )
-
-
-def _word_level(model: dict[str, Any], byte_level: bool) -> UnitModel:
-    return WordLevelModel(model["vocab"], unknown=model["vocab"].get(model["unk_token"], -1), byte_level=byte_level)
-
-
-def _unigram(model: dict[str, Any], byte_level: bool) -> UnitModel:
-    unknown = model["unk_id"]
-    return UnigramModel(
-        model["vocab"],
-        unknown=-1 if unknown is None else unknown,
-        byte_fallback=model["byte_fallback"],
-        byte_level=byte_level,
-    )
 
 
 Item = TypeVar("Item")
@@ -240,17 +194,9 @@ def _with_room(array: NDArray[T], used: int, needed: int) -> NDArray[T]:
 
 @kernel
 def _copy(
-    numbers: I32,
-    ids: U32,
-    offsets: I64,
-    first: int,
-    last: int,
-    row_ends: I64,
-    row: int,
-    written: int,
-    row_offsets: I64,
-    out: U32,
-) -> tuple[int, int]:
+    numbers: I32, ids: U32, offsets: I64, first: int, last: int, row_ends: I64, row: int, written: int,
+    row_offsets: I64, out: U32,
+) -> tuple[int, int]:  # fmt: skip
     """Write the ids of spans `first` to `last - 1`, and where rows end.
 
     The row to end next is `row`, and `written` ids come from spans before `first`. Gives the number of ids in `out`, and
@@ -272,14 +218,6 @@ def _copy(
 
 
 _REMEMBERED = 12 << 20  # bytes for the pre-tokens that each thread remembers: a quarter of a million
-
-
-class RowEncoder(Protocol):
-    """Gives the ids of rows; belongs to one thread."""
-
-    def encode(self, rows: pa.Array) -> tuple[U32, I64]:
-        """uint32 [ids] of all rows, int64 [rows + 1] where each row begins and ends."""
-        ...
 
 
 class Encoder:
@@ -304,7 +242,7 @@ class Encoder:
         )
         self.exact_by = "tokenizers" if self._parts is None else "dictionary"
 
-    def for_thread(self) -> RowEncoder:
+    def for_thread(self) -> "RowEncoder":
         """An encoder of rows for one thread."""
         if self._parts is None:
             return _ByTokenizers(self._tokenizer)
@@ -346,6 +284,10 @@ class _ByDictionary:
         fast = self._gatherer.gather(self._cut(rows.filter(pa.array(~marked))))
         slow = self._library.encode(rows.filter(pa.array(marked)))
         return _interleaved(marked, slow, fast)
+
+
+RowEncoder: TypeAlias = _ByTokenizers | _ByDictionary
+"""Gives the ids of rows, uint32 [ids] of all, and int64 [rows + 1] where each begins and ends; belongs to one thread."""
 
 
 def _sure(model: UnitModel) -> EncodeUnits:

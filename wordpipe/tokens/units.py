@@ -75,18 +75,9 @@ class UnitTable:
         weights = _ONCE if weights is None else weights
         while True:
             first, self.size = _look_up(
-                data,
-                starts,
-                ends,
-                weights,
-                first,
-                self.size,
-                self._slots,
-                self._records,
-                self.data,
-                self._recent,
+                data, starts, ends, weights, first, self.size, self._slots, self._records, self.data, self._recent,
                 numbers,
-            )
+            )  # fmt: skip
             if first == total or not self._grow(int(ends[first] - starts[first])):
                 return first
 
@@ -190,18 +181,9 @@ def _probe(
 
 @kernel
 def _look_up(
-    data: U8,
-    starts: I32,
-    ends: I32,
-    weights: I64,
-    first: int,
-    size: int,
-    slots: NDArray[np.uint64],
-    records: I64,
-    stored: U8,
-    recent: NDArray[np.uint64],
-    numbers: I32,
-) -> tuple[int, int]:
+    data: U8, starts: I32, ends: I32, weights: I64, first: int, size: int, slots: NDArray[np.uint64], records: I64,
+    stored: U8, recent: NDArray[np.uint64], numbers: I32,
+) -> tuple[int, int]:  # fmt: skip
     """See `UnitTable.look_up`. Units of up to seven bytes are looked for among those seen last first: one line of memory."""
     weighted = len(weights) > 0
     for span in range(first, len(starts)):

@@ -1,28 +1,29 @@
 """What is to be said of a class of `transformers` so that a model of ours can be saved as one and read from one.
 
-`config.json` is read as strictly as its meaning asks: a value that we do not compute is refused with its key.
+A class is tables that are read in both directions: which parts its models have, what the keys of `config.json` and the
+weights are called. `config.json` is read as strictly as its meaning asks: a value that we do not compute is refused with its
+key.
 """
 
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from wordpipe.errors import ArtifactError
 from wordpipe.model.config import ROLES, Architecture, ModelConfig
 
-__all__ = [
-    "CONFIG", "Entry", "Family", "choice", "flag", "integer", "number", "one_window", "refusal", "refuse_others",
-    "same_flag", "sizes_from_hf", "sizes_to_hf", "special", "stacked", "theta", "whole",
-]  # fmt: skip
+__all__ = ["CONFIG", "Allowed", "Entry", "Family", "read_value", "refusal", "refuse_others", "special", "theta"]
+
+Value = TypeVar("Value", int, float, bool)
+Allowed = tuple[object, ...] | Callable[[ModelConfig], tuple[object, ...]]
+"""Values of a field that a class can compute, or these given the other fields."""
 
 CONFIG = "config.json"
-_SIZES = {
-    "dim": "hidden_size",
-    "ffn_dim": "intermediate_size",
-    "n_layers": "num_hidden_layers",
-    "n_heads": "num_attention_heads",
-    "max_len": "max_position_embeddings",
+_KINDS: dict[type, tuple[Any, str]] = {
+    int: ((int,), "a whole number of at least 1"),
+    float: ((int, float), "a number above 0"),
+    bool: ((bool,), "true or false"),
 }
 
 
@@ -48,59 +49,19 @@ def refuse_others(values: Mapping[str, Any], fixed: Mapping[str, tuple[Any, ...]
             raise refusal(key, values[key], " or ".join(repr(value) for value in allowed))
 
 
-def integer(values: Mapping[str, Any], key: str, default: int | None = None) -> int:
-    """A whole number of at least 1; the default also stands for null."""
-    value = values.get(key)
-    value = default if value is None else value
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise refusal(key, value, "a whole number of at least 1")
-    return value
+def read_value(values: Mapping[str, Any], key: str, kind: type[Value], default: Value | None = None) -> Value:
+    """A whole number of at least 1, a finite number above 0, or a flag; the default also stands for null.
 
-
-def number(values: Mapping[str, Any], key: str, default: float) -> float:
-    """A finite number above 0; the default also stands for null."""
-    value = values.get(key)
-    value = default if value is None else value
-    if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value) or value <= 0:
-        raise refusal(key, value, "a number above 0")
-    return float(value)
-
-
-def flag(values: Mapping[str, Any], key: str, default: bool) -> bool:
-    """True or false; the default also stands for null."""
-    value = values.get(key)
-    value = default if value is None else value
-    if not isinstance(value, bool):
-        raise refusal(key, value, "true or false")
-    return value
-
-
-def same_flag(values: Mapping[str, Any], keys: tuple[str, ...], default: bool) -> bool:
-    """One flag of ours that they have in parts, which must agree."""
-    first = flag(values, keys[0], default)
-    for key in keys[1:]:
-        if flag(values, key, default) != first:
-            raise refusal(key, values.get(key, default), f"{first}, as {keys[0]} is")
-    return first
-
-
-def sizes_to_hf(config: ModelConfig) -> dict[str, int]:
-    """The sizes under the keys that most classes have for them."""
-    return {theirs: getattr(config, ours) for ours, theirs in _SIZES.items()}
-
-
-def sizes_from_hf(values: Mapping[str, Any]) -> dict[str, int]:
-    """The sizes as fields of `ModelConfig`; as many key and value heads as query heads."""
-    sizes = {ours: integer(values, theirs) for ours, theirs in _SIZES.items()}
-    return sizes | {"n_kv_heads": sizes["n_heads"]}
-
-
-def choice(values: Mapping[str, Any], key: str, known: Mapping[str, str], default: str) -> str:
-    """Our word for one of theirs."""
-    value = values.get(key, default)
-    if not isinstance(value, str) or value not in known:
-        raise refusal(key, value, " or ".join(known))
-    return known[value]
+    Raises:
+        ArtifactError: it is not.
+    """
+    found: Any = values.get(key)
+    value: Any = default if found is None else found
+    types, expected = _KINDS[kind]
+    fits = isinstance(value, types) and isinstance(value, bool) == (kind is bool)
+    if not (fits and (isinstance(value, bool) or 0 < value < math.inf)):
+        raise refusal(key, value, expected)
+    return kind(value)
 
 
 def special(values: Mapping[str, Any]) -> dict[str, int | None]:
@@ -132,7 +93,7 @@ def theta(rope: object, default: float) -> float:
     if not isinstance(rope, Mapping):
         raise refusal("rope_parameters", rope, "an object")
     refuse_others(rope, {"rope_type": ("default", None), "type": ("default", None), "partial_rotary_factor": (1, None)})
-    return number(rope, "rope_theta", default)
+    return read_value(rope, "rope_theta", float, default)
 
 
 @dataclass(frozen=True)
@@ -154,6 +115,10 @@ class Entry:
     repeats: bool = False
 
 
+def _nothing(*_: object) -> dict[str, Any]:
+    return {}
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Family:
     """One class of `transformers`.
@@ -162,10 +127,18 @@ class Family:
         model_type: as in `config.json`.
         native: the class; None for our own format.
         architecture: ours; None for both.
-        parts: fields of `ModelConfig` → the values that the class can compute, given the other fields.
-        to_hf: the content of `config.json`, but for what all classes share (`families.config_to_hf`).
-        from_hf: fields of `ModelConfig` out of a `config.json`; refuses what our blocks do not compute.
-        entries: every weight of a model of this shape.
+        parts: fields of `ModelConfig` → the values that the class can compute; a model that is read has the first.
+        keys: fields of `ModelConfig` → the key of `config.json`, or those that must agree, and what no key or null means
+            (None: refused).
+        activation: the key of the activation, what no key means, and their words → ours, of several the first is written.
+        refused: keys of what our blocks do not compute → the values that will do.
+        constants: keys that are written for every model.
+        to_hf: further keys for a model of this shape.
+        from_hf: further fields out of a `config.json`, given those that the tables make.
+        weights: our names of the weights → theirs; several, separated by a space, are stacked. `#` stands for the number of
+            the block, `*` for `weight` and, where the config has them, `bias`.
+        transposed: matrices of the blocks stand as (in, out).
+        untied_bias: the offset of an untied output, where it has a name of its own; the usual one then repeats it.
         prefix: what the names of the class without the output head lack.
         copies: names under which a tied weight may be stored once more → the name of the weight.
         unused: patterns of names that other classes of the same type have, and our models do not.
@@ -175,37 +148,79 @@ class Family:
     model_type: str
     native: str | None
     architecture: Architecture | None
-    parts: Callable[[ModelConfig], Mapping[str, tuple[object, ...]]]
-    to_hf: Callable[[ModelConfig], dict[str, Any]]
-    from_hf: Callable[[Mapping[str, Any]], dict[str, Any]]
-    entries: Callable[[ModelConfig], Iterator[Entry]]
+    parts: Mapping[str, Allowed] = field(default_factory=dict)
+    keys: Mapping[str, tuple[str, Any]] = field(default_factory=dict)
+    activation: tuple[str, str, Mapping[str, str]] = ("", "", {})
+    refused: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    constants: Mapping[str, Any] = field(default_factory=dict)
+    to_hf: Callable[[ModelConfig], dict[str, Any]] = _nothing
+    from_hf: Callable[[Mapping[str, Any], Mapping[str, Any]], dict[str, Any]] = _nothing
+    weights: Mapping[str, str] = field(default_factory=dict)
+    transposed: bool = False
+    untied_bias: str = ""
     prefix: str = ""
     copies: Mapping[str, str] = field(default_factory=dict)
     unused: tuple[str, ...] = ()
     renamed: Mapping[str, str] = field(default_factory=dict)
 
+    def differences(self, config: ModelConfig) -> dict[str, tuple[object, ...]]:
+        """Fields of the config that the class cannot have as they are → what it can have."""
+        if config.architecture != self.architecture:
+            return {"architecture": (self.architecture,)}
+        parts = ((name, allowed(config) if callable(allowed) else allowed) for name, allowed in self.parts.items())
+        return {name: allowed for name, allowed in parts if getattr(config, name) not in allowed}
 
-def whole(ours: str, theirs: str, *, bias: bool = False, transposed: bool = False) -> Iterator[Entry]:
-    """A matrix or a norm under one name, and its offset where there is one.
+    def written(self, config: ModelConfig) -> dict[str, Any]:
+        """The content of `config.json`, but for what all classes share (`families.config_to_hf`)."""
+        keys = {key: getattr(config, name) for name, (keys, _) in self.keys.items() for key in keys.split()}
+        key, _, words = self.activation
+        keys[key] = next(theirs for theirs, ours in words.items() if ours == config.feedforward)
+        return {**self.constants, **keys, **self.to_hf(config)}
 
-    Args:
-        ours: our name, without `.weight`.
-        theirs: theirs, without `.weight`.
-        bias: there is an offset.
-        transposed: they keep the matrix as (in, out).
-    """
-    yield Entry(f"{ours}.weight", (f"{theirs}.weight",), transposed=transposed)
-    if bias:
-        yield Entry(f"{ours}.bias", (f"{theirs}.bias",))
+    def read(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Fields of `ModelConfig` out of a `config.json`.
 
+        Raises:
+            ArtifactError: our blocks do not compute such a model.
+        """
+        refuse_others(values, self.refused)
+        fields = {name: allowed[0] for name, allowed in self.parts.items() if not callable(allowed)}
+        fields |= {"architecture": self.architecture}
+        for name, (keys, default) in self.keys.items():
+            first, *others = keys.split()
+            kind = ModelConfig.__annotations__[name]
+            fields[name] = read_value(values, first, kind, default)
+            for key in others:
+                if read_value(values, key, kind, default) != fields[name]:
+                    raise refusal(key, values.get(key, default), f"{fields[name]}, as {first} is")
+        key, usual, words = self.activation
+        word = values.get(key, usual)
+        if not isinstance(word, str) or word not in words:
+            raise refusal(key, word, " or ".join(words))
+        fields |= {"feedforward": words[word], "n_kv_heads": fields["n_heads"]}
+        return fields | self.from_hf(values, fields)
 
-def stacked(ours: str, theirs: tuple[str, ...], rows: tuple[int, ...], *, bias: bool = False) -> Iterator[Entry]:
-    """A matrix of ours that is several of theirs, one above the other, and its offset where there is one."""
-    for kind in ("weight", "bias") if bias else ("weight",):
-        yield Entry(f"{ours}.{kind}", tuple(f"{name}.{kind}" for name in theirs), rows)
-
-
-def one_window(config: ModelConfig) -> tuple[int, ...]:
-    """The windows of the config, if all layers that have one had the widest."""
-    widest = max(config.windows)
-    return tuple(widest if window else 0 for window in config.windows)
+    def entries(self, config: ModelConfig) -> Iterator[Entry]:
+        """Every weight of a model of this shape."""
+        normed_input = (
+            config.embedding_norm and config.norm_place == "pre"
+        )  # then the first block has no norm before it
+        of_heads = tuple(n * config.head_dim for n in (config.n_heads, config.n_kv_heads, config.n_kv_heads))
+        rows = {1: (), 2: (config.ffn_dim,) * 2, 3: of_heads}  # by the number of parts
+        for ours, theirs in self.weights.items():
+            if (ours == "output" and config.tied) or (ours == "output_bias" and not config.output_bias):
+                continue
+            if ours == "output_bias" and self.untied_bias and not config.tied:
+                yield Entry(ours, (self.untied_bias,))
+                yield Entry(ours, (theirs,), repeats=True)
+                continue
+            has_bias = config.norm_bias if "norm" in ours else config.bias
+            kinds = ("weight", "bias") if "*" in ours and has_bias else ("weight",)
+            skipped = normed_input and ours == "blocks.#.attention_norm.*"
+            for block in range(int(skipped), config.n_layers) if "#" in ours else (0,):
+                for kind in kinds:
+                    name, *parts = (
+                        part.replace("#", str(block)).replace("*", kind) for part in (ours, *theirs.split())
+                    )
+                    turned = self.transposed and "#" in ours and "norm" not in ours and kind == "weight"
+                    yield Entry(name, tuple(parts), rows[len(parts)], transposed=turned)

@@ -54,15 +54,9 @@ def pays(window: int, n_positions: int) -> bool:
 
 
 def make_band(
-    n_positions: int,
-    real_BT: Tensor | None,
-    bias_of: DistanceBias,
-    *,
-    window: int,
-    global_tokens: int,
-    causal: bool,
+    n_positions: int, real_BT: Tensor | None, bias_of: DistanceBias, *, window: int, global_tokens: int, causal: bool,
     device: torch.device,
-) -> Band:
+) -> Band:  # fmt: skip
     """Lay out the blocks of a sequence.
 
     Args:
@@ -96,13 +90,9 @@ def make_band(
     bias = bias_of(distance_NWS)
     mask = seen if bias is None else bias.transpose(1, 2).masked_fill(~seen, -torch.inf)
     return Band(
-        W,
-        n_blocks,
-        beside,
-        global_tokens,
-        mask,
+        W, n_blocks, beside, global_tokens, mask,
         _global_mask(n_positions, real_BT, bias_of, global_tokens, causal, device),
-    )
+    )  # fmt: skip
 
 
 def _global_mask(

@@ -32,15 +32,9 @@ class Sums:
 
 
 def linear_attention(
-    q_BTHE: Tensor,
-    k_BTGE: Tensor,
-    v_BTGE: Tensor,
-    *,
-    angles: tuple[Tensor, Tensor] | None,
-    real_BT: Tensor | None,
-    causal: bool,
-    sums: Sums | None = None,
-) -> Tensor:
+    q_BTHE: Tensor, k_BTGE: Tensor, v_BTGE: Tensor, *, angles: tuple[Tensor, Tensor] | None, real_BT: Tensor | None,
+    causal: bool, sums: Sums | None = None,
+) -> Tensor:  # fmt: skip
     """What each query gathers, shape (B, T, H, E), of the queries' type.
 
     Args:

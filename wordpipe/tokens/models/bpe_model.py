@@ -5,7 +5,7 @@ after every merge; a long one has its pairs in a heap, so that ten million lette
 """
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,16 +15,16 @@ from wordpipe.tokens.models.unit_model import (
     Bytes,
     Trie,
     UnitModel,
-    build_trie,
     code_point,
+    fall_back,
     fallback_ids,
     find,
     letter_codes,
+    trie_of,
 )
 from wordpipe.tokens.ragged import I32, I64, U8, U32, Flags
-from wordpipe.tokens.vocabulary import token_bytes
 
-__all__ = ["DROPPED", "MISSING", "SHORT", "BpeModel", "MergeTable", "build_merges", "merge_long", "merge_short"]
+__all__ = ["DROPPED", "MISSING", "SHORT", "MergeTable", "bpe_model", "build_merges", "merge_long", "merge_short"]
 
 SHORT = 40
 """Units of at most this many letters are searched anew after each merge."""
@@ -214,49 +214,32 @@ class Spelling(NamedTuple):
     fuse: bool
 
 
-class BpeModel(UnitModel):
-    """Byte-pair encoding.
+def bpe_model(model: Mapping[str, Any], byte_level: bool) -> UnitModel | None:
+    """Byte-pair encoding, from its part of a `tokenizer.json`; None with an option that is not proven here.
 
-    Args:
-        vocabulary: token to id; no two tokens share an id.
-        merges: pairs of tokens, the most important first.
-        unknown: id of the unknown token, DROPPED or MISSING.
-        fuse_unknown: unknown letters side by side are one unknown token.
-        byte_fallback: an unknown letter becomes the tokens `<0xNN>` of its UTF-8, if they are all there.
-        whole_words: a unit that is a token is that token, whatever its merges say.
-        prefix: marks a token that does not begin a unit.
-        suffix: marks a token that ends a unit.
-        byte_level: the vocabulary is written in byte letters.
-
-    Raises:
-        KeyError: a merge is of, or makes, a token that the vocabulary does not have.
+    `fuse_unk`: unknown letters side by side are one unknown token; `byte_fallback`: one becomes the tokens `<0xNN>` of its
+    UTF-8, if they are all there; `ignore_merges`: a unit that is a token is that token, whatever its merges say. A prefix
+    marks a token that does not begin a unit, a suffix one that ends it.
     """
-
-    def __init__(
-        self,
-        vocabulary: Mapping[str, int],
-        merges: Sequence[tuple[str, str]],
-        *,
-        unknown: int = DROPPED,
-        fuse_unknown: bool = False,
-        byte_fallback: bool = False,
-        whole_words: bool = False,
-        prefix: str = "",
-        suffix: str = "",
-        byte_level: bool,
-    ) -> None:
-        if byte_level and byte_fallback:
-            self.ids_per_byte = 2  # a byte's letter has up to two bytes of its own
-        source = Bytes(byte_level, letter_codes(), fallback_ids(vocabulary, wanted=byte_fallback))
-        spelling = Spelling(source, _letter_ids(vocabulary, prefix, suffix), unknown, fuse_unknown)
+    vocabulary, merges, unknown, falls_back = (
+        model[name] for name in ("vocab", "merges", "unk_token", "byte_fallback")
+    )
+    prefix, suffix = model["continuing_subword_prefix"] or "", model["end_of_word_suffix"] or ""
+    if model["dropout"] or (falls_back and (prefix or suffix)):
+        return None
+    unknown_id = DROPPED if unknown is None else vocabulary.get(unknown, MISSING)
+    source = Bytes(byte_level, letter_codes(), fallback_ids(vocabulary, wanted=falls_back))
+    spelling = Spelling(source, _letter_ids(vocabulary, prefix, suffix), unknown_id, model["fuse_unk"])
+    try:
         table = build_merges(_numbered(vocabulary, merges, len(prefix.encode())))
-        # tokenizers takes an outdated entry of its heap for good if the pair that stands there now makes the same token. That
-        # cannot be where every merge makes a longer token: then its order is plainly that of the ranks, and a scan finds it.
-        scan_up_to = SHORT if not prefix and "" not in vocabulary else 1
-        whole = vocabulary.items() if whole_words else ()
-        texts = ((token_bytes(token, byte_level=byte_level), number) for token, number in whole)
-        words = build_trie((text, number) for text, number in texts if text)
-        super().__init__(_encode_bpe, spelling, table, words, scan_up_to)
+    except (KeyError, UnicodeDecodeError):  # the file does not hold what its own loader asks for
+        return None
+    # tokenizers takes an outdated entry of its heap for good if the pair that stands there now makes the same token. That
+    # cannot be where every merge makes a longer token: then its order is plainly that of the ranks, and a scan finds it.
+    scan_up_to = SHORT if not prefix and "" not in vocabulary else 1
+    words = trie_of(vocabulary if model["ignore_merges"] else {}, byte_level, empty=False)
+    twice = byte_level and falls_back  # a byte's letter has up to two bytes of its own
+    return UnitModel(_encode_bpe, spelling, table, words, scan_up_to, ids_per_byte=2 if twice else 1)
 
 
 def _letter_ids(vocabulary: Mapping[str, int], prefix: str, suffix: str) -> I32:
@@ -279,23 +262,6 @@ def _numbered(
         (vocabulary[left], vocabulary[right], vocabulary[left + right.encode()[prefix_bytes:].decode()])
         for left, right in merges
     ]
-
-
-@kernel
-def _fall_back(data: U8, at: int, length: int, code: int, source: Bytes, symbols: I32, count: int) -> int:
-    """Add the byte tokens of a letter; returns how many there are: 0 if one is missing."""
-    if not source.byte_level:
-        for offset in range(length):
-            symbols[count + offset] = source.fallback[data[at + offset]]
-            if symbols[count + offset] < 0:
-                return 0
-        return length
-    if code < 0x80:
-        symbols[count] = source.fallback[code]
-        return 1 if symbols[count] >= 0 else 0
-    symbols[count] = source.fallback[0xC0 | (code >> 6)]
-    symbols[count + 1] = source.fallback[0x80 | (code & 0x3F)]
-    return 2 if symbols[count] >= 0 and symbols[count + 1] >= 0 else 0
 
 
 @kernel
@@ -324,7 +290,7 @@ def _spell(data: U8, start: int, end: int, spelling: Spelling, symbols: I32) -> 
             symbols[count] = known
             count += 1
         else:
-            added = _fall_back(data, at, length, code, source, symbols, count)
+            added = fall_back(data, at, at + length, source, symbols, count)
             count += added
             if added == 0 and spelling.unknown == MISSING:
                 return -1
@@ -342,17 +308,9 @@ def _spell(data: U8, start: int, end: int, spelling: Spelling, symbols: I32) -> 
 
 @kernel
 def _encode_bpe(
-    data: U8,
-    starts: I64,
-    ends: I64,
-    spelling: Spelling,
-    merges: MergeTable,
-    words: Trie,
-    scan_up_to: int,
-    ids: U32,
-    offsets: I64,
-    unsure: Flags,
-) -> None:
+    data: U8, starts: I64, ends: I64, spelling: Spelling, merges: MergeTable, words: Trie, scan_up_to: int, ids: U32,
+    offsets: I64, unsure: Flags,
+) -> None:  # fmt: skip
     longest = 0
     for unit in range(len(starts)):
         longest = max(longest, ends[unit] - starts[unit])

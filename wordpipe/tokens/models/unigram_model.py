@@ -4,42 +4,44 @@ Kudo 2018 (Subword Regularization), section 3.2: tokens are independent, so the 
 order in which candidates are met and compared is that of tokenizers, so that ties end alike.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
 from wordpipe.compiled import kernel
-from wordpipe.tokens.models.unit_model import Bytes, Trie, UnitModel, build_trie, fallback_ids, find, letter_codes, step
+from wordpipe.tokens.models.unit_model import (
+    Bytes,
+    Trie,
+    UnitModel,
+    fall_back,
+    fallback_ids,
+    find,
+    letter_codes,
+    step,
+    trie_of,
+)
 from wordpipe.tokens.ragged import F64, I32, I64, U8, U32, Flags
-from wordpipe.tokens.vocabulary import token_bytes
 
-__all__ = ["UnigramModel"]
+__all__ = ["unigram_model"]
 
 _UNKNOWN_PENALTY = 10.0  # how much worse than the worst token a character that no token covers is
 
 
-class UnigramModel(UnitModel):
-    """Viterbi decoding.
+def unigram_model(model: Mapping[str, Any], byte_level: bool) -> UnitModel:
+    """Viterbi decoding, from its part of a `tokenizer.json`; of equal tokens the last one counts.
 
-    Args:
-        pieces: tokens and their log probabilities, in the order of their ids; of equal tokens the last one counts.
-        unknown: id of the unknown token; -1 if there is none: then a unit that needs it is left unsure.
-        byte_fallback: unknown text becomes the tokens `<0xNN>` of its UTF-8, if they are all there.
-        byte_level: the vocabulary is written in byte letters.
+    Without an unknown token (-1) a unit that needs it is left unsure. `byte_fallback`: unknown text becomes the tokens
+    `<0xNN>` of its UTF-8, if they are all there.
     """
-
-    def __init__(
-        self, pieces: Sequence[tuple[str, float]], *, unknown: int, byte_fallback: bool, byte_level: bool
-    ) -> None:
-        if byte_level and byte_fallback:
-            self.ids_per_byte = 2  # a byte's letter has up to two bytes of its own
-        vocabulary = {token: number for number, (token, _) in enumerate(pieces)}
-        source = Bytes(byte_level, letter_codes(), fallback_ids(vocabulary, wanted=byte_fallback))
-        scores = np.array([score for _, score in pieces], np.float64)
-        unknown_score = float(scores.min(initial=np.inf)) - _UNKNOWN_PENALTY
-        texts = ((token_bytes(token, byte_level=byte_level), number) for token, number in vocabulary.items())
-        trie = build_trie((text, number) for text, number in texts if text)
-        super().__init__(_encode_unigram, trie, scores, unknown, unknown_score, source)
+    unknown, falls_back = -1 if model["unk_id"] is None else model["unk_id"], model["byte_fallback"]
+    vocabulary = {token: number for number, (token, _) in enumerate(model["vocab"])}
+    source = Bytes(byte_level, letter_codes(), fallback_ids(vocabulary, wanted=falls_back))
+    scores = np.array([score for _, score in model["vocab"]], np.float64)
+    unknown_score = float(scores.min(initial=np.inf)) - _UNKNOWN_PENALTY
+    trie = trie_of(vocabulary, byte_level, empty=False)
+    twice = byte_level and falls_back  # a byte's letter has up to two bytes of its own
+    return UnitModel(_encode_unigram, trie, scores, unknown, unknown_score, source, ids_per_byte=2 if twice else 1)
 
 
 @kernel
@@ -51,18 +53,9 @@ def _letter_length(data: U8, at: int, end: int) -> int:
 
 @kernel
 def _best_cut(
-    data: U8,
-    start: int,
-    end: int,
-    trie: Trie,
-    scores: F64,
-    unknown: int,
-    unknown_score: float,
-    byte_level: bool,
-    best: F64,
-    lengths: I32,
-    tokens: I32,
-) -> bool:
+    data: U8, start: int, end: int, trie: Trie, scores: F64, unknown: int, unknown_score: float, byte_level: bool,
+    best: F64, lengths: I32, tokens: I32,
+) -> bool:  # fmt: skip
     """Fill, for each position of a unit, the best score up to it and the token that ends there. False: no answer."""
     lengths[: end - start + 1] = 0
     best[0] = 0.0
@@ -96,42 +89,10 @@ def _best_cut(
 
 
 @kernel
-def _fall_back(data: U8, start: int, end: int, source: Bytes, ids: U32, written: int) -> int:
-    """Add the byte tokens of unknown text; returns how many there are: 0 if one is missing."""
-    count = 0
-    for at in range(start, end):
-        code = int(data[at])
-        if source.byte_level:
-            code = int(source.letters[code])
-            if code >= 0x80:
-                lead = source.fallback[0xC0 | (code >> 6)]
-                if lead < 0:
-                    return 0
-                ids[written + count] = lead
-                count += 1
-                code = 0x80 | (code & 0x3F)
-        token = source.fallback[code]
-        if token < 0:
-            return 0
-        ids[written + count] = token
-        count += 1
-    return count
-
-
-@kernel
 def _encode_unigram(
-    data: U8,
-    starts: I64,
-    ends: I64,
-    trie: Trie,
-    scores: F64,
-    unknown: int,
-    unknown_score: float,
-    source: Bytes,
-    ids: U32,
-    offsets: I64,
-    unsure: Flags,
-) -> None:
+    data: U8, starts: I64, ends: I64, trie: Trie, scores: F64, unknown: int, unknown_score: float, source: Bytes,
+    ids: U32, offsets: I64, unsure: Flags,
+) -> None:  # fmt: skip
     longest = 0
     for unit in range(len(starts)):
         longest = max(longest, ends[unit] - starts[unit])
@@ -164,7 +125,7 @@ def _encode_unigram(
                 # Unknown text side by side is one piece, and looked up once more as a whole.
                 token = np.int32(find(trie, data, start + at, start + after))
                 if token < 0:
-                    count = _fall_back(data, start + at, start + after, source, ids, written)
+                    count = fall_back(data, start + at, start + after, source, ids, written)
                     written += count
                     at = after
                     if count > 0:

@@ -8,18 +8,18 @@ A trie over bytes in two flat arrays says which tokens a text begins with. Its e
 of a second to build.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import numpy as np
 
 from wordpipe.compiled import kernel, read_only
 from wordpipe.tokens.ragged import I32, I64, U8, U32, Flags, offsets_of
-from wordpipe.tokens.vocabulary import byte_letters
+from wordpipe.tokens.vocabulary import byte_letters, token_bytes
 
 __all__ = [
-    "CODE_POINTS", "MAX_BYTES", "Bytes", "Trie", "UnitModel", "build_trie", "code_point", "fallback_ids", "find",
-    "letter_codes", "step",
+    "CODE_POINTS", "MAX_BYTES", "Bytes", "Trie", "UnitModel", "code_point", "fall_back", "fallback_ids", "find",
+    "letter_codes", "step", "trie_of",
 ]  # fmt: skip
 
 
@@ -62,18 +62,13 @@ class Trie(NamedTuple):
     ids: I32
 
 
-def build_trie(tokens: Iterable[tuple[bytes, int]]) -> Trie:
-    """A trie of tokens and their ids (int32); of equal tokens the last one counts.
-
-    The tokens have less than MAX_BYTES bytes together.
-    """
-    texts, ids = [], []
-    for text, number in tokens:
-        texts.append(text)
-        ids.append(number)
-    offsets = offsets_of([len(text) for text in texts])
-    data = np.frombuffer(b"".join(texts), np.uint8)
-    return Trie(*_build(data, offsets, np.array(ids, np.int32)))
+def trie_of(vocabulary: Mapping[str, int], byte_level: bool, *, empty: bool = True) -> Trie:
+    """A trie of the bytes of tokens, of less than MAX_BYTES together; the empty token is left out where it is not wanted."""
+    texts = ((token_bytes(token, byte_level=byte_level), number) for token, number in vocabulary.items())
+    tokens = [(text, number) for text, number in texts if text or (empty and text is not None)]
+    data = np.frombuffer(b"".join(text for text, _ in tokens), np.uint8)
+    ids = np.array([number for _, number in tokens], np.int32)
+    return Trie(*_build(data, offsets_of([len(text) for text, _ in tokens]), ids))
 
 
 @kernel
@@ -157,15 +152,11 @@ class UnitModel:
     Args:
         kernel: called with data, starts, ends, the parts, and the arrays to fill: ids, offsets and unsure of `encode`.
         parts: the model, as the kernel takes it.
-
-    Attributes:
         ids_per_byte: a unit of n bytes has at most max(1, n * ids_per_byte) ids.
     """
 
-    ids_per_byte = 1
-
-    def __init__(self, kernel: Callable[..., None], *parts: object) -> None:
-        self._kernel, self._parts = kernel, parts
+    def __init__(self, kernel: Callable[..., None], *parts: object, ids_per_byte: int = 1) -> None:
+        self._kernel, self._parts, self.ids_per_byte = kernel, parts, ids_per_byte
 
     def encode(self, data: U8, starts: I64, ends: I64) -> tuple[U32, I64, Flags]:
         """Encode units of a text.
@@ -198,3 +189,26 @@ def fallback_ids(vocabulary: Mapping[str, int], *, wanted: bool) -> I32:
     """Ids of `<0x00>` to `<0xFF>`, -1 where the vocabulary has none or byte fallback is not wanted: int32 [256]."""
     names = (f"<0x{byte:02X}>" for byte in range(256))
     return np.fromiter((vocabulary.get(name, -1) if wanted else -1 for name in names), np.int32, 256)
+
+
+@kernel
+def fall_back(data: U8, start: int, end: int, source: Bytes, ids: U32 | I32, written: int) -> int:
+    """Add the byte tokens of unknown text; returns how many there are: 0 if one is missing."""
+    count = 0
+    for at in range(start, end):
+        code = int(data[at])
+        if source.byte_level:
+            code = int(source.letters[code])
+            if code >= 0x80:
+                lead = source.fallback[0xC0 | (code >> 6)]
+                if lead < 0:
+                    return 0
+                ids[written + count] = lead
+                count += 1
+                code = 0x80 | (code & 0x3F)
+        token = source.fallback[code]
+        if token < 0:
+            return 0
+        ids[written + count] = token
+        count += 1
+    return count

@@ -6,50 +6,28 @@ the unknown token.
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 from wordpipe.compiled import kernel
-from wordpipe.tokens.models.unit_model import Trie, UnitModel, build_trie, find, step
+from wordpipe.tokens.models.unit_model import Trie, UnitModel, find, step, trie_of
 from wordpipe.tokens.ragged import I64, U8, U32, Flags
-from wordpipe.tokens.vocabulary import token_bytes
 
-__all__ = ["WordLevelModel", "WordPieceModel"]
-
-
-class WordPieceModel(UnitModel):
-    """Greedy longest match.
-
-    Args:
-        vocabulary: token to id.
-        unknown: id of the unknown token; -1 if there is none: then words that need it are left unsure.
-        prefix: what marks a token that continues a word.
-        max_characters: words of more characters are unknown.
-        byte_level: the vocabulary is written in byte letters.
-    """
-
-    def __init__(
-        self, vocabulary: Mapping[str, int], *, unknown: int, prefix: str, max_characters: int, byte_level: bool
-    ) -> None:
-        continuing = {token[len(prefix) :]: number for token, number in vocabulary.items() if token.startswith(prefix)}
-        first, following = _trie(vocabulary, byte_level=byte_level), _trie(continuing, byte_level=byte_level)
-        super().__init__(_encode_wordpiece, first, following, unknown, min(max_characters, 1 << 62), byte_level)
+__all__ = ["word_level_model", "wordpiece_model"]
 
 
-class WordLevelModel(UnitModel):
-    """Whole words.
-
-    Args:
-        vocabulary: word to id.
-        unknown: id of the unknown token; -1 if there is none: then unknown words are left unsure.
-        byte_level: the vocabulary is written in byte letters.
-    """
-
-    def __init__(self, vocabulary: Mapping[str, int], *, unknown: int, byte_level: bool) -> None:
-        super().__init__(_encode_words, _trie(vocabulary, byte_level=byte_level), unknown)
+def wordpiece_model(model: Mapping[str, Any], byte_level: bool) -> UnitModel:
+    """Greedy longest match, from its part of a `tokenizer.json`; without an unknown token, words that need it are unsure."""
+    vocabulary, prefix = model["vocab"], model["continuing_subword_prefix"]
+    continuing = {token[len(prefix) :]: number for token, number in vocabulary.items() if token.startswith(prefix)}
+    unknown, longest = vocabulary.get(model["unk_token"], -1), min(model["max_input_chars_per_word"], 1 << 62)
+    tries = trie_of(vocabulary, byte_level), trie_of(continuing, byte_level)
+    return UnitModel(_encode_wordpiece, *tries, unknown, longest, byte_level)
 
 
-def _trie(vocabulary: Mapping[str, int], *, byte_level: bool) -> Trie:
-    texts = ((token_bytes(token, byte_level=byte_level), number) for token, number in vocabulary.items())
-    return build_trie((text, number) for text, number in texts if text is not None)
+def word_level_model(model: Mapping[str, Any], byte_level: bool) -> UnitModel:
+    """Whole words; without an unknown token, unknown words are left unsure."""
+    vocabulary = model["vocab"]
+    return UnitModel(_encode_words, trie_of(vocabulary, byte_level), vocabulary.get(model["unk_token"], -1))
 
 
 @kernel
@@ -80,18 +58,9 @@ def _too_long(data: U8, start: int, end: int, max_characters: int, byte_level: b
 
 @kernel
 def _encode_wordpiece(
-    data: U8,
-    starts: I64,
-    ends: I64,
-    first: Trie,
-    following: Trie,
-    unknown: int,
-    max_characters: int,
-    byte_level: bool,
-    ids: U32,
-    offsets: I64,
-    unsure: Flags,
-) -> None:
+    data: U8, starts: I64, ends: I64, first: Trie, following: Trie, unknown: int, max_characters: int, byte_level: bool,
+    ids: U32, offsets: I64, unsure: Flags,
+) -> None:  # fmt: skip
     written = 0
     for unit in range(len(starts)):
         start, end = starts[unit], ends[unit]

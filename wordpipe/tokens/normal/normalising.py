@@ -164,18 +164,9 @@ def _ascii_run(
 
 @kernel
 def _normalise(
-    data: Bytes,
-    offsets: Counts,
-    row: int,
-    count: int,
-    single: Bytes,
-    space: Bytes,
-    slots: NDArray[np.int32],
-    pool: Bytes,
-    out: Bytes,
-    new_offsets: Counts,
-    stretches: NDArray[np.int64],
-) -> tuple[int, int, int, int]:
+    data: Bytes, offsets: Counts, row: int, count: int, single: Bytes, space: Bytes, slots: NDArray[np.int32],
+    pool: Bytes, out: Bytes, new_offsets: Counts, stretches: NDArray[np.int64],
+) -> tuple[int, int, int, int]:  # fmt: skip
     """Normalise rows from `row` on, and leave out stretches that need the normalizer: [start, end, place in `out`, row].
 
     Returns:
@@ -223,14 +214,9 @@ def _normalise(
 
 @kernel
 def _fill(
-    data: Bytes,
-    offsets: Counts,
-    stretches: NDArray[np.int64],
-    texts: Bytes,
-    limits: Counts,
-    out: Bytes,
+    data: Bytes, offsets: Counts, stretches: NDArray[np.int64], texts: Bytes, limits: Counts, out: Bytes,
     new_offsets: Counts,
-) -> None:
+) -> None:  # fmt: skip
     """Put the texts of the stretches into their rows, at their places."""
     at = size = text = 0
     for row in range(len(offsets) - 1):

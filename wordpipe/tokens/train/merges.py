@@ -141,15 +141,9 @@ class _Training:
         room = len(pretokens.data) + len(pretokens) + 1
         slots, kept = np.empty(room, np.int32), np.empty(len(pretokens), np.int64)
         self.used, words = lay_out(
-            read_only(pretokens.data),
-            read_only(pretokens.offsets),
-            read_only(pretokens.counts),
-            alphabet.letters,
-            alphabet.first_ids,
-            alphabet.next_ids,
-            slots,
-            kept,
-        )
+            read_only(pretokens.data), read_only(pretokens.offsets), read_only(pretokens.counts), alphabet.letters,
+            alphabet.first_ids, alphabet.next_ids, slots, kept,
+        )  # fmt: skip
         self.slots, self.counts = slots[: self.used], kept[:words]
         blocks = (self.used + 63) // 64
         self.bits, self.before = np.empty(blocks, np.uint64), np.empty(blocks, np.int32)

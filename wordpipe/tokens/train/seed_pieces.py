@@ -79,15 +79,9 @@ def symbols_of(pretokens: Pretokens, alphabet: Alphabet) -> Symbols:
     starts = np.empty(len(pretokens.data) + 1, np.int64)  # at most one word for each byte
     counts = np.empty(len(pretokens.data), np.int64)
     words = _spell(
-        read_only(pretokens.data),
-        pretokens.offsets,
-        pretokens.counts,
-        alphabet.letters,
-        alphabet.first_ids,
-        text,
-        starts,
-        counts,
-    )
+        read_only(pretokens.data), pretokens.offsets, pretokens.counts, alphabet.letters, alphabet.first_ids, text,
+        starts, counts,
+    )  # fmt: skip
     return Symbols(text[: starts[words]].copy(), starts[: words + 1].copy(), counts[:words].copy())
 
 
@@ -247,15 +241,9 @@ def _compare(text: Ints, rest: Ints, order: Longs, depth: int, shared: NDArray[n
 
 @kernel
 def _runs(
-    shared: NDArray[np.int8],
-    below: Longs,
-    changes: Ints,
-    rest: Ints,
-    order: Longs,
-    depth: int,
-    runs: Ints,
+    shared: NDArray[np.int8], below: Longs, changes: Ints, rest: Ints, order: Longs, depth: int, runs: Ints,
     scores: Longs,
-) -> int:
+) -> int:  # fmt: skip
     """Runs of suffixes that share two symbols or more, and whole words; returns how many, though it writes only what fits."""
     lengths, lefts = np.zeros(depth + 2, np.int64), np.zeros(depth + 2, np.int64)
     top, number = 0, 0

@@ -137,14 +137,9 @@ def best_counts(
 
 @kernel
 def removal_losses(
-    places: Ints,
-    lengths: Ints,
-    edge_starts: Longs,
-    edges: NDArray[np.uint32],
-    scores: Floats,
-    used: Longs,
+    places: Ints, lengths: Ints, edge_starts: Longs, edges: NDArray[np.uint32], scores: Floats, used: Longs,
     losses: Floats,
-) -> None:
+) -> None:  # fmt: skip
     """What the log likelihood of the text would lose without each piece, were its uses spelled in the next best way.
 
     Args:
@@ -189,13 +184,10 @@ Report = Callable[[int, int], None]
 
 LEAST_EXPECTED = 0.5  # pieces used less often on average are forgotten
 SPARE = 1.1  # pieces kept until the last choice, for each one wished
-BOUNDS = {
-    "limit_alphabet": (1, math.inf),
-    "seed_size": (1, 1 << 26),
-    "max_piece_length": (1, (1 << LENGTH_BITS) - 1),
-    "shrinking_factor": (0.01, 0.99),
-    "n_sub_iterations": (1, 1000),
-}
+SEED_SIZE = 1_000_000  # pieces to begin with
+LONGEST = 16  # letters of a piece
+SHRINKING = 0.75  # share of the pieces that a round leaves
+STEPS = 2  # of expectation maximisation in a round
 SPECIAL_SCORE = -1000.0  # below any segmentation of its letters: text never becomes a special token by itself
 
 
@@ -223,10 +215,6 @@ def train_unigram(
     byte_level: bool,
     unk_token: str | None = None,
     limit_alphabet: int | None = None,
-    seed_size: int = 1_000_000,
-    max_piece_length: int = 16,
-    shrinking_factor: float = 0.75,
-    n_sub_iterations: int = 2,
     report: Report | None = None,
 ) -> UnigramResult:
     """Learn a vocabulary of `vocab_size` tokens; fewer when the text has not enough substrings that recur.
@@ -238,26 +226,15 @@ def train_unigram(
         byte_level: pre-tokens are bytes, and letters are all 256 of `byte_letters`; otherwise letters are characters.
         unk_token: a special token for what the vocabulary cannot spell; byte-level vocabularies spell everything.
         limit_alphabet: at most so many letters, the commonest first; as many as fit where it is not given.
-        seed_size: pieces to begin with.
-        max_piece_length: in letters.
-        shrinking_factor: share of the pieces that a round leaves.
-        n_sub_iterations: steps of expectation maximisation in a round.
         report: called with (rounds done, rounds expected); may raise to stop.
 
     Raises:
-        ConfigError: an unknown token that is no special token, or a number out of bounds.
+        ConfigError: an unknown token that is no special token, or no letters at all.
         BudgetError: 2**31 bytes of pre-tokens or more.
     """
     special_tokens = list(dict.fromkeys(special_tokens))
     room = vocab_size - len(special_tokens)
-    numbers = {
-        "limit_alphabet": 1 if limit_alphabet is None else limit_alphabet,
-        "seed_size": seed_size,
-        "max_piece_length": max_piece_length,
-        "shrinking_factor": shrinking_factor,
-        "n_sub_iterations": n_sub_iterations,
-    }
-    _check(special_tokens, unk_token, room, byte_level, numbers)
+    _check(special_tokens, unk_token, room, byte_level, limit_alphabet)
     if len(pretokens.data) >= 1 << 31:
         raise BudgetError("too many pre-tokens to train on", got=len(pretokens.data), expected="fewer than 2**31 bytes")
     alphabet = alphabet_of(
@@ -271,10 +248,8 @@ def train_unigram(
     if not alphabet.tokens:
         return UnigramResult([(token, SPECIAL_SCORE) for token in special_tokens], 0, 0)
     symbols = symbols_of(pretokens, alphabet)
-    pieces = seed_pieces(symbols, len(alphabet.tokens), seed_size=seed_size, max_length=max_piece_length)
-    scores = _fit(
-        symbols, pieces, int(SPARE * room), shrinking_factor, n_sub_iterations, report or (lambda done, total: None)
-    )
+    pieces = seed_pieces(symbols, len(alphabet.tokens), seed_size=SEED_SIZE, max_length=LONGEST)
+    scores = _fit(symbols, pieces, int(SPARE * room), report or (lambda done, total: None))
     found = _named(symbols, pieces, alphabet, scores, room, set(special_tokens))
     return UnigramResult(
         vocab=[(token, SPECIAL_SCORE) for token in special_tokens] + found,
@@ -305,32 +280,31 @@ def digamma(x: Floats) -> Floats:
 
 
 def _check(
-    special_tokens: list[str], unk_token: str | None, room: int, byte_level: bool, numbers: dict[str, float]
+    special_tokens: list[str], unk_token: str | None, room: int, byte_level: bool, limit_alphabet: int | None
 ) -> None:
     if unk_token is not None and unk_token not in special_tokens:
         raise ConfigError("the unknown token is a special token", got=unk_token, expected=", ".join(special_tokens))
     if room < (least := 256 if byte_level else 1):
         got, expected = room + len(special_tokens), f"at least {least + len(special_tokens)}"
         raise ConfigError("no room for letters", where="vocab_size", got=got, expected=expected)
-    for name, (low, high) in BOUNDS.items():
-        if not low <= numbers[name] <= high:
-            raise ConfigError("out of bounds", where=name, got=numbers[name], expected=f"{low} to {high}")
+    if limit_alphabet is not None and limit_alphabet < 1:
+        raise ConfigError("out of bounds", where="limit_alphabet", got=limit_alphabet, expected="at least 1")
 
 
-def _fit(symbols: Symbols, pieces: Pieces, target: int, shrink: float, steps: int, report: Report) -> Floats:
+def _fit(symbols: Symbols, pieces: Pieces, target: int, report: Report) -> Floats:
     """Rounds of fitting and pruning until `target` pieces are left: the scores of these."""
-    rounds = 1 + max(0, math.ceil(math.log(target / len(pieces)) / math.log(shrink)))
+    rounds = 1 + max(0, math.ceil(math.log(target / len(pieces)) / math.log(SHRINKING)))
     weights = np.maximum(pieces.weights, LEAST_EXPECTED)
     scores: Floats = np.log(weights / weights.sum())
     done = 0
     while True:
-        for _ in range(steps):
+        for _ in range(STEPS):
             scores = _step(symbols, pieces, scores)
         done += 1
         report(min(done, rounds), rounds)
         if len(pieces) <= target:
             return scores
-        kept = _worth_keeping(symbols, pieces, scores, max(target, int(shrink * len(pieces))))
+        kept = _worth_keeping(symbols, pieces, scores, max(target, int(SHRINKING * len(pieces))))
         pieces.keep(kept)
         scores = scores[kept]
 
