@@ -57,10 +57,22 @@ def test_the_words_answer(before):
         assert len(words.query("water", 5)) == 5
 
 
-def test_the_models_answer(before, cli):
-    filled = cli("fill", before / "mlm", "the high [MASK] of the day", "--json")
+@pytest.mark.parametrize("name", ["mlm", "mlm-rms"])
+def test_the_masked_models_answer(before, cli, name):
+    filled = cli("fill", before / name, "the high [MASK] of the day", "--json")
     assert (filled.code, len(filled.out.splitlines())) == (0, 5)
-    assert cli("generate", before / "clm", "The sea", "--max-tokens", 5).code == 0
+
+
+@pytest.mark.parametrize("name", ["clm", "clm-alibi", "clm-window"])
+def test_the_causal_models_answer(before, cli, name):
+    assert cli("generate", before / name, "The sea", "--max-tokens", 5).code == 0
+
+
+@pytest.mark.parametrize(("name", "loss"), [("clm", 6.327435), ("clm-alibi", 6.437588), ("clm-window", 6.431188)])
+def test_the_causal_models_compute_what_they_did(before, cli, name, loss):
+    """The loss that the version before measured."""
+    judged = cli("evaluate", "model", before / name, "--data", before / "corpus", "--split", "valid", "--json")
+    assert json.loads(judged.out)["models"][0]["metrics"]["loss"] == pytest.approx(loss, abs=2e-5)
 
 
 @pytest.mark.parametrize("model", ["mlm", "static", "contrastive", "words"])

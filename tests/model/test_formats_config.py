@@ -144,7 +144,7 @@ def test_every_family_is_among_these_models():
             "model_type is not .* got 'roberta'; expected modernbert, bert, llama",
         ),
         ("llama", {"model_type": "eurobert", "transformers_version": "5"}, "model_type is not .* got 'eurobert'"),
-        ("llama", {"model_type": "mpt"}, "model_type is not .* got 'mpt'"),
+        ("llama", {"model_type": "mpt", "transformers_version": "5"}, "model_type is not .* got 'mpt'"),
         ("llama", {"model_type": None}, "model_type"),
         ("llama", {"model_type": ["llama"]}, "model_type"),
         ("llama", {"quantization_config": {"bits": 4}}, "quantization_config"),

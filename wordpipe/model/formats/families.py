@@ -39,9 +39,36 @@ def _ministral_from_hf(values: Mapping[str, Any], fields: Mapping[str, Any]) -> 
 WRITTEN_BEFORE: tuple[Family, ...] = (
     replace(LLAMA, model_type="eurobert", architecture="encoder", from_hf=_eurobert_from_hf),
     replace(MISTRAL, model_type="ministral", from_hf=_ministral_from_hf),
+    replace(
+        GPT2,
+        model_type="mpt",
+        parts={**GPT2.parts, "positions": ("alibi",), "norm_bias": (False,), "bias": (False,)},
+        keys={
+            **{name: (name, None) for name in ("n_layers", "n_heads")},
+            "dim": ("d_model", None),
+            "max_len": ("max_seq_len", None),
+            "norm_eps": ("layer_norm_epsilon", 1e-5),
+            "tied": ("tie_word_embeddings", True),
+        },
+        activation=("", "gelu", {"gelu": "gelu"}),
+        refused={"expansion_ratio": (4,), "no_bias": (True,)},
+        from_hf=lambda values, fields: {"ffn_dim": 4 * fields["dim"]},
+        weights={
+            "embedding": "transformer.wte.weight",
+            "blocks.#.attention_norm.*": "transformer.blocks.#.norm_1.*",
+            "blocks.#.attention.qkv.*": "transformer.blocks.#.attn.Wqkv.*",
+            "blocks.#.attention.out.*": "transformer.blocks.#.attn.out_proj.*",
+            "blocks.#.feedforward_norm.*": "transformer.blocks.#.norm_2.*",
+            "blocks.#.feedforward.up.*": "transformer.blocks.#.ffn.up_proj.*",
+            "blocks.#.feedforward.down.*": "transformer.blocks.#.ffn.down_proj.*",
+            "final_norm.*": "transformer.norm_f.*",
+            "output": "lm_head.weight",
+        },
+        transposed=False,
+    ),
 )
-"""What earlier versions saved some models as, with the same weights: an encoder of these blocks (EuroBERT), windows in some of
-the layers (Ministral). Artifacts of them are read; folders of others are not."""
+"""What earlier versions saved some models as: an encoder of these blocks (EuroBERT), windows in some of the layers
+(Ministral), a decoder with ALiBi (MPT). Artifacts of them are read; folders of others are not."""
 
 _SINUSOIDAL = {"positions": "sinusoidal"}
 _NOT_KEPT = ("dropout",)  # how one trains, not what the model is
