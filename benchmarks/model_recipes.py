@@ -173,7 +173,7 @@ class Recipes(ModelBench):
         sizes = {} if "init" in options else SHAPE | {"ffn_dim": GATED}  # a model to start from has its own
         given = sizes | {"seq_len": SEQ_LEN, "batch_size": BATCH, "steps": self.steps}
         given |= {"threads": self.threads, "report_every": 50, "dtype": self.dtype} | options
-        flags = [f"--{key.replace('_', '-')}={value}" for key, value in given.items()]
+        flags = [f"--set={key}={value}" for key, value in given.items()]
         return self.wordpipe(name, "train", "mlm", self.work / "tokens", "-o", model, *flags)
 
     def starts(self, options: dict[str, Any]) -> dict[str, Any]:

@@ -71,7 +71,8 @@ def main(kind: str, state_dir: str, *pairs: str) -> None:
         with stop_signal() as flag:
             for step in run.steps(flag):
                 print("step", step.step, step.split, step.loss, flush=True)  # noqa: T201
-        print("weights", weights_hash(run), flush=True)  # noqa: T201
+        sys.stdout.write(f"weights {weights_hash(run)}\n")  # in one piece: another process writes there, too
+        sys.stdout.flush()
 
 
 def fail_first() -> None:
