@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import wordpipe
-from wordpipe.artifacts.manifest import library_versions
+from wordpipe.artifacts import library_versions
 from wordpipe.runtime import cpu_count
 
 SHOWN = 5

@@ -20,12 +20,17 @@ import numpy as np
 import pyarrow as pa
 from tokenizers import Tokenizer
 
-from wordpipe.tokens.counting import Pretokens, contents, sorted_units
-from wordpipe.tokens.cutting import cut_pretokens
-from wordpipe.tokens.encoding import Encoder
-from wordpipe.tokens.normal.schemes import empty_tokenizer, scheme_of
+from wordpipe.tokens import (
+    Encoder,
+    Pretokens,
+    contents,
+    cut_pretokens,
+    empty_tokenizer,
+    scheme_of,
+    sorted_units,
+    train_tokenizer,
+)
 from wordpipe.tokens.settings import TokenizeSettings
-from wordpipe.tokens.train.training import train_tokenizer
 from wordpipe.tokens.units import UnitTable
 
 BATCH = 4096

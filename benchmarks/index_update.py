@@ -29,8 +29,7 @@ from search import QUERIES, RESULTS, K, made_vectors
 from tokens import machine
 
 import wordpipe
-from wordpipe.artifacts.layout import sentences_schema, vector_column, words_schema
-from wordpipe.artifacts.reader import Artifact
+from wordpipe.artifacts import Artifact, sentences_schema, vector_column, words_schema
 from wordpipe.settings import Settings
 from wordpipe.stages.making import making
 

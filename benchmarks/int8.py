@@ -31,11 +31,10 @@ from tokenizers import Tokenizer
 from tokens import machine
 
 import wordpipe
-from wordpipe.artifacts.reader import Artifact
-from wordpipe.metrics.statistics import spearman
+from wordpipe.artifacts import Artifact
+from wordpipe.metrics import spearman
 from wordpipe.sentences.settings import EmbedSettings
-from wordpipe.stages.encoders import open_encoder
-from wordpipe.stages.evaluate_sts import read_sts_sets
+from wordpipe.stages import open_encoder, read_sts_sets
 
 RESULTS = Path(__file__).parent.absolute() / "results"
 BASE = "bfloat16"

@@ -21,9 +21,10 @@ from peers.measure import versions
 from tokens import machine
 
 import wordpipe
-from wordpipe.artifacts.reader import Artifact
-from wordpipe.search.hybrid import FEEDBACK
-from wordpipe.stages.evaluate_retrieval import evaluate_retrieval, open_collection
+from wordpipe import evaluate_retrieval
+from wordpipe.artifacts import Artifact
+from wordpipe.search import FEEDBACK
+from wordpipe.stages import open_collection
 
 RESULTS = Path(__file__).parent.absolute() / "results"
 MEASURE, LEAST_GAIN, SIGNIFICANT = "ndcg_at_10", 0.02, 0.05

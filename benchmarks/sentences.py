@@ -22,7 +22,7 @@ from typing import Any
 from peers.measure import versions
 from tokens import machine
 
-from wordpipe.stages.evaluate_sts import evaluate_sts
+from wordpipe import evaluate_sts
 
 RESULTS = Path(__file__).parent.absolute() / "results"
 SETS = ("stsb-en-dev.csv", "stsb-en-train.csv", "sts12", "SICK_train.txt")

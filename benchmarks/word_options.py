@@ -38,13 +38,20 @@ import numpy as np
 import numpy.typing as npt
 
 import wordpipe
-from wordpipe.artifacts.manifest import library_versions
-from wordpipe.artifacts.reader import Artifact
-from wordpipe.artifacts.tables import read_batches
+from wordpipe.artifacts import Artifact, library_versions, read_batches
 from wordpipe.runtime import cpu_count
-from wordpipe.stages.word_vectors import read_word_vectors
-from wordpipe.words.evaluate import Method, Pairs, Questions, judge_analogies, judge_similarity, read_set
-from wordpipe.words.table import CommonPart, WordVectors, stacked_vectors
+from wordpipe.stages import read_word_vectors
+from wordpipe.words import (
+    CommonPart,
+    Method,
+    Pairs,
+    Questions,
+    WordVectors,
+    judge_analogies,
+    judge_similarity,
+    read_set,
+    stacked_vectors,
+)
 
 PAIR_SETS = {"ws353": "EN-WS-353-ALL.txt", "simlex": "EN-SIMLEX-999.txt"}
 ANALOGY_SET = "questions-words.txt"

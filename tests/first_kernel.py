@@ -1,5 +1,5 @@
 """Imported by a server of processes: numba takes most of a second before its first kernel, and then no more."""
 
-from wordpipe.words.subwords import hashes_of
+from wordpipe.words import hashes_of
 
 hashes_of(["a"])

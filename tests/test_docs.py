@@ -9,7 +9,7 @@ import pytest
 import wordpipe
 from tests.cli.test_help import commands
 from wordpipe import errors
-from wordpipe.artifacts.layout import CORPUS, STEPS, TOKENS_16, VOCABULARY, sentences_schema, words_schema
+from wordpipe.artifacts import CORPUS, STEPS, TOKENS_16, VOCABULARY, sentences_schema, words_schema
 from wordpipe.pipeline import Pipeline
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -10,12 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from wordpipe.lazy import imports_for_types
+
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "wordpipe"
 FILES = sorted(PACKAGE.rglob("*.py"))
 
 FLOORS = {
-    "errors": 1, "removed": 1,
+    "errors": 1, "lazy": 1, "removed": 1,
     "settings": 2, "runtime": 2, "compiled": 2, "artifacts": 2, "metrics": 2,
     "corpus": 3, "tokens": 3, "words": 3, "model": 3, "search": 3,
     "sentences": 4,
@@ -82,6 +84,16 @@ def imported_modules(tree: ast.Module, package: tuple[str, ...] = ()) -> Iterato
             module = ".".join([*above, *([node.module] if node.module else [])])
             for alias in node.names:
                 yield node.lineno, f"{module}.{alias.name}"
+
+
+def from_imports(path: Path) -> Iterator[tuple[int, str, str]]:
+    """Line, module and name of every `from module import name`, but for modules that are imported whole."""
+    for node in running_nodes(tree_of(path)):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            folder = ROOT.joinpath(*node.module.split("."))
+            for alias in node.names:
+                if not folder.joinpath(f"{alias.name}.py").is_file():
+                    yield node.lineno, node.module, alias.name
 
 
 @cache
@@ -255,11 +267,64 @@ def test_no_file_has_a_name_that_says_nothing():
     assert not names & {"utils", "util", "helpers", "helper", "common", "misc", "manager", "core", "base"}
 
 
-def test_the_door_of_a_room_only_says_what_is_behind_it():
-    """So that a settings module imports light."""
-    doors = [path for path in PACKAGE.glob("*/__init__.py") if room_of(path) != "cli"]
-    wrong = [shown(path) for path in doors if len(tree_of(path).body) != 1]
+def top_level_names(tree: ast.Module) -> set[str]:
+    """What a module defines or imports."""
+    names = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+    names |= {
+        alias.asname or alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    return names | {
+        node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+    }
+
+
+FACES = {path.parent: imports_for_types(path.read_text(encoding="utf-8")) for path in PACKAGE.rglob("__init__.py")}
+KERNELS = {"kernels", "variants"}  # known to their room alone, and to its tests
+
+
+def test_a_face_only_says_what_is_behind_it():
+    """A docstring and the imports that it hands on, so that a settings module imports light."""
+    wrong = []
+    for folder in FACES:
+        tree = tree_of(folder / "__init__.py")
+        kinds = [
+            type(node).__name__ for node in tree.body[1:] if not (folder == PACKAGE and isinstance(node, ast.Assign))
+        ]
+        wrong += [shown(folder)] * (kinds not in ([], ["ImportFrom", "ImportFrom", "If"]) and room_of(folder) != "cli")
     assert not wrong, wrong
+
+
+def test_what_a_face_offers_is_there_and_is_no_module_of_the_same_name():
+    """`from wordpipe.corpus import decode` must not mean now a function and, once a module is loaded, the module."""
+    for folder, offered in FACES.items():
+        modules = {path.stem for path in folder.iterdir() if path.suffix == ".py" or path.is_dir()}
+        assert not modules & set(offered), folder
+        for name, (module, original) in offered.items():
+            path = ROOT.joinpath(*module.split(".")).with_suffix(".py")
+            source = path if path.is_file() else path.with_suffix("") / "__init__.py"
+            assert original in top_level_names(tree_of(source)), (
+                f"{shown(folder)} offers {name}, which {module} has not"
+            )
+
+
+def test_rooms_are_entered_by_their_faces():
+    """Outside a room only its face, its settings and, in tests, its kernels are imported; tests replace parts of modules."""
+    wrong = []
+    for path in [*FILES, *sorted((ROOT / "tests").rglob("*.py")), *sorted((ROOT / "benchmarks").glob("*.py"))]:
+        inside = room_of(path) if path.is_relative_to(PACKAGE) else ""
+        for line, module, name in from_imports(path):
+            parts = module.split(".")
+            if parts[0] != "wordpipe" or len(parts) < 3 or parts[1] == inside or parts[-1] == "settings":
+                continue
+            if PACKAGE.joinpath(*parts[1:]) in FACES and not (not inside and set(parts) & KERNELS):
+                continue
+            if not inside and set(parts) & KERNELS:
+                continue
+            wrong.append(f"{shown(path)}:{line} from {module} import {name}")
+    assert not wrong, "\n".join(wrong)
 
 
 def loaded_by(code: str) -> set[str]:

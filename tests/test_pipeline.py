@@ -4,9 +4,9 @@ import json
 
 import pytest
 
+from wordpipe import RunOptions
 from wordpipe.errors import ConfigError
 from wordpipe.pipeline import Pipeline, settings_from_file
-from wordpipe.stages.making import RunOptions
 
 CONFIG = """
 [stage.words]

@@ -8,7 +8,7 @@ from wordpipe.cli.app import app
 from wordpipe.errors import ConfigError
 from wordpipe.removed import COMMANDS, OPTIONS, VALUES, Removed
 from wordpipe.settings import Settings, setting
-from wordpipe.stages.catalog import VERBS
+from wordpipe.stages import VERBS
 
 
 class Brewing(Settings):

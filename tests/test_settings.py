@@ -7,7 +7,7 @@ import pytest
 from wordpipe.cli.options import chosen_settings, settings_options
 from wordpipe.errors import ConfigError
 from wordpipe.settings import Settings, setting
-from wordpipe.stages.catalog import VERBS
+from wordpipe.stages import VERBS
 
 
 class Example(Settings):

@@ -23,14 +23,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from wordpipe.artifacts.manifest import InputEntry, Manifest, recipe_of
-from wordpipe.artifacts.reader import Artifact, is_artifact
-from wordpipe.corpus.sources import expand
+from wordpipe.artifacts import Artifact, InputEntry, Manifest, is_artifact, recipe_of
+from wordpipe.corpus import expand
 from wordpipe.errors import ArtifactError, ConfigError, InputError, StorageError
 from wordpipe.settings import Settings
-from wordpipe.stages.catalog import VERBS, Verb
-from wordpipe.stages.inputs import entries_of, file_entry, model_entry
-from wordpipe.stages.making import Made, PathLike, RunOptions
+from wordpipe.stages import VERBS, Made, PathLike, RunOptions, Verb, entries_of, file_entry, model_entry
 
 __all__ = ["Pipeline", "Stage", "State", "settings_from_file"]
 

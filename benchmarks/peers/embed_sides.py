@@ -10,15 +10,15 @@ import numpy as np
 import numpy.typing as npt
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
-from wordpipe.model.config import ModelConfig, pad_vocab
-from wordpipe.model.formats.folder import load_hf, save_hf
-from wordpipe.model.initialise import new_model
-from wordpipe.model.styles import STYLES
-from wordpipe.sentences.folder import sentence_transformers_files
+from wordpipe.model import STYLES, ModelConfig, load_hf, new_model, pad_vocab, save_hf
+from wordpipe.sentences import (
+    StaticEncoder,
+    TransformerEncoder,
+    sentence_transformers_files,
+    static_files,
+    word_tokenizer,
+)
 from wordpipe.sentences.settings import EmbedSettings
-from wordpipe.sentences.static_encoder import StaticEncoder, static_files
-from wordpipe.sentences.static_tokenizer import word_tokenizer
-from wordpipe.sentences.transformer_encoder import TransformerEncoder
 
 Vectors = npt.NDArray[np.float32]
 Encode = Callable[[Sequence[str]], Vectors]

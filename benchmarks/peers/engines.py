@@ -64,11 +64,17 @@ def count_ours(task: Task, settings: Any) -> Any:
     from itertools import count
 
     from peers.rows import line_arrays
-    from wordpipe.tokens.counting import TABLE_BYTES, SpillingTable, added_up, keep_commonest
-    from wordpipe.tokens.cutting import cut_pretokens
-    from wordpipe.tokens.encoding import in_order
-    from wordpipe.tokens.normal.schemes import empty_tokenizer, scheme_of
-    from wordpipe.tokens.train.training import training_bytes
+    from wordpipe.tokens import (
+        TABLE_BYTES,
+        SpillingTable,
+        added_up,
+        cut_pretokens,
+        empty_tokenizer,
+        in_order,
+        keep_commonest,
+        scheme_of,
+        training_bytes,
+    )
 
     empty, runs, numbers = empty_tokenizer(settings), [], count()
     cut = cut_pretokens(empty, scheme_of(empty))
@@ -99,7 +105,7 @@ def count_ours(task: Task, settings: Any) -> Any:
 def train_ours(task: Task, clock: Clock) -> None:
     """From the text file to tokenizer.json."""
     from wordpipe.runtime import return_freed_memory
-    from wordpipe.tokens.train.training import train_tokenizer
+    from wordpipe.tokens import train_tokenizer
 
     return_freed_memory()  # as the command line does
     settings = settings_of(task)
@@ -112,7 +118,7 @@ def our_encoder(task: Task) -> Any:
     from tokenizers import Tokenizer
 
     from wordpipe.runtime import return_freed_memory
-    from wordpipe.tokens.encoding import Encoder
+    from wordpipe.tokens import Encoder
 
     return_freed_memory()  # as the command line does
     return Encoder(Tokenizer.from_file(task["tokenizer"]))

@@ -10,10 +10,9 @@ import numpy as np
 import torch
 
 from peers.model_ours import SETTINGS, special_of, training
-from wordpipe.model.initialise import new_model
+from wordpipe.model import new_model
 from wordpipe.runtime import StopFlag, Stopped
-from wordpipe.training.plan import model_config
-from wordpipe.training.trainer import Step, Trainer
+from wordpipe.training import Step, Trainer, model_config
 
 Line = dict[str, Any]
 

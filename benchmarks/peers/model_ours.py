@@ -6,15 +6,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from wordpipe.model.formats.folder import save_hf
-from wordpipe.model.initialise import new_model
+from wordpipe.model import new_model, save_hf
 from wordpipe.runtime import StopFlag, peak_memory_bytes
-from wordpipe.training.learner import LanguageLearner, assemble
-from wordpipe.training.objectives import Task as Training
-from wordpipe.training.plan import SpecialIds, model_config
-from wordpipe.training.precision import make_execution
+from wordpipe.training import LanguageLearner, SpecialIds, Trainer, assemble, make_execution, model_config
+from wordpipe.training import Task as Training
 from wordpipe.training.settings import CausalSettings, MaskedSettings
-from wordpipe.training.trainer import Trainer
 
 Task = dict[str, Any]
 Found = dict[str, Any]

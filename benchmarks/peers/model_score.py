@@ -37,7 +37,7 @@ def score(of: Callable[[dict[str, torch.Tensor]], torch.Tensor], model: torch.nn
 
 def judge(task: Task) -> Found:
     """The held-out loss of a model's folder, loaded by wordpipe."""
-    from wordpipe.model.formats.folder import load_hf
+    from wordpipe.model import load_hf
 
     torch.set_num_threads(task["threads"])
     folder = Path(task["model"])

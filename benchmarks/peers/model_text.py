@@ -13,12 +13,9 @@ import numpy as np
 import torch
 from tokenizers import Tokenizer
 
-from wordpipe.artifacts.reader import Artifact
-from wordpipe.artifacts.tables import read_batches
-from wordpipe.training.precision import make_execution
-from wordpipe.training.sequences import block_order
+from wordpipe.artifacts import Artifact, read_batches
+from wordpipe.training import block_order, make_execution, write_streams
 from wordpipe.training.settings import MaskedSettings
-from wordpipe.training.token_stream import write_streams
 
 Task = dict[str, Any]
 Found = dict[str, Any]

@@ -43,7 +43,7 @@ class Side:
 
 def build_wordpipe(vectors_ND: Vectors, task: dict[str, Any]) -> Side:
     """Ours: it has found its width itself, so there is one."""
-    from wordpipe.search.build import build_index
+    from wordpipe.search import build_index
     from wordpipe.search.settings import IndexSettings
 
     settings = IndexSettings(type=task.get("kind", "auto"), recall=task["recall"], threads=task["threads"])

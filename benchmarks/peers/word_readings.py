@@ -9,19 +9,27 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from wordpipe.artifacts.layout import VOCABULARY
-from wordpipe.artifacts.reader import Artifact
-from wordpipe.artifacts.tables import read_batches
+from wordpipe.artifacts import VOCABULARY, Artifact, read_batches
 from wordpipe.runtime import StopFlag, peak_memory_bytes
-from wordpipe.words.evaluate import Pairs, judge_analogies, judge_similarity, read_set
-from wordpipe.words.heldout_loss import Probe, keep_probabilities
-from wordpipe.words.native.training import NativeTraining
+from wordpipe.words import (
+    NativeTraining,
+    Pairs,
+    Probe,
+    Vocabulary,
+    Words,
+    WordVectors,
+    count_ids,
+    judge_analogies,
+    judge_similarity,
+    keep_probabilities,
+    kept_rows,
+    read_set,
+    read_words,
+    write_text,
+)
 from wordpipe.words.native.vectors import padded
 from wordpipe.words.native.weights import Weights
 from wordpipe.words.settings import Word2VecPlan, Word2VecSettings
-from wordpipe.words.table import WordVectors
-from wordpipe.words.text import Words, kept_rows, read_words, write_text
-from wordpipe.words.vocabulary import Vocabulary, count_ids
 
 Task = dict[str, Any]
 Found = dict[str, Any]

@@ -8,11 +8,18 @@ import os
 import sys
 from pathlib import Path
 
-from wordpipe.artifacts import writer
-from wordpipe.artifacts.lock import OutputLock
-from wordpipe.artifacts.manifest import Manifest, OutputEntry, digest_of, recipe_of
-from wordpipe.artifacts.reader import Artifact
-from wordpipe.artifacts.writer import Draft, clear_leftovers, refuse_foreign
+from wordpipe.artifacts import (
+    Artifact,
+    Draft,
+    Manifest,
+    OutputEntry,
+    OutputLock,
+    clear_leftovers,
+    digest_of,
+    recipe_of,
+    refuse_foreign,
+    writer,
+)
 
 FILES = {"corpus-00000.parquet": 3000, "corpus-00001.parquet": 1700, "parts/steps.json": 40}
 LOG = "parts/steps.json"

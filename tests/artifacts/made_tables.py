@@ -6,9 +6,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from tests.artifacts.generations import manifest_for
-from wordpipe.artifacts.reader import Artifact
-from wordpipe.artifacts.tables import TableWriter, read_batches
-from wordpipe.artifacts.writer import Draft
+from wordpipe.artifacts import Artifact, Draft, TableWriter, read_batches
 
 
 def publish_table(

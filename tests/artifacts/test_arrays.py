@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hn
 
+from wordpipe.artifacts import array_blocks
 from wordpipe.artifacts import checkpoints as arrays
-from wordpipe.artifacts.checkpoints import array_blocks
 
 NUMBERS = st.one_of(hn.floating_dtypes(), hn.integer_dtypes(), hn.boolean_dtypes())
 SHAPES = hn.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=7)

@@ -10,8 +10,8 @@ import pytest
 from blake3 import blake3
 
 from tests.artifacts.tracing import run
+from wordpipe.artifacts import Checkpoint, Checkpoints, array_blocks
 from wordpipe.artifacts import publish as failpoints
-from wordpipe.artifacts.checkpoints import Checkpoint, Checkpoints, array_blocks
 
 VECTORS, COUNTS, LOG = "vectors.f32", "counts.i64", "log.json"
 SHAPE = (700, 500)  # float32: more than one block

@@ -13,12 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.artifacts.generations import FILES, beside, content, generation_of, manifest_for, publish
-from wordpipe.artifacts import writer
-from wordpipe.artifacts.hashing import hash_bytes
-from wordpipe.artifacts.manifest import MANIFEST
-from wordpipe.artifacts.publish import exchange
-from wordpipe.artifacts.reader import Artifact
-from wordpipe.artifacts.writer import Draft, HashedFile
+from wordpipe.artifacts import MANIFEST, Artifact, Draft, HashedFile, exchange, hash_bytes, writer
 
 
 @given(st.lists(st.binary(max_size=100), max_size=10))

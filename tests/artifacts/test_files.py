@@ -8,7 +8,7 @@ import pytest
 
 from tests.artifacts.tracing import run
 from wordpipe.artifacts import publish as failpoints
-from wordpipe.artifacts.writer import whole_file
+from wordpipe.artifacts import whole_file
 from wordpipe.errors import ConfigError, StorageError
 
 

@@ -15,10 +15,7 @@ from hypothesis import strategies as st
 
 from tests.artifacts.generations import publish
 from tests.artifacts.tracing import ROOT
-from wordpipe.artifacts import hashing
-from wordpipe.artifacts.hashing import HashCache, hash_bytes, hash_fd
-from wordpipe.artifacts.manifest import MANIFEST
-from wordpipe.artifacts.reader import Artifact
+from wordpipe.artifacts import MANIFEST, Artifact, HashCache, hash_bytes, hash_fd, hashing
 from wordpipe.errors import ArtifactError
 
 LONG_AGO = 1_000_000_000

@@ -12,7 +12,7 @@ import pytest
 
 from tests.artifacts.generations import beside, generation_of, publish
 from tests.artifacts.tracing import ROOT
-from wordpipe.artifacts.lock import OutputLock
+from wordpipe.artifacts import OutputLock
 from wordpipe.errors import LockedError
 
 HOLD = """

@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from tests.artifacts.generations import manifest_for
-from wordpipe.artifacts.hashing import hash_bytes
-from wordpipe.artifacts.manifest import (
+from wordpipe.artifacts import (
     FORMAT,
     KINDS,
     InputEntry,
     Manifest,
     OutputEntry,
     digest_of,
+    hash_bytes,
     is_plain_path,
     library_versions,
     recipe_of,

@@ -10,11 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.artifacts.generations import FILES, content, generation_of, manifest_for, publish
+from wordpipe.artifacts import MANIFEST, Artifact, Draft, OutputEntry, is_artifact, writer
 from wordpipe.artifacts import reader as reader_module
-from wordpipe.artifacts import writer
-from wordpipe.artifacts.manifest import MANIFEST, OutputEntry
-from wordpipe.artifacts.reader import Artifact, is_artifact
-from wordpipe.artifacts.writer import Draft
 from wordpipe.errors import ArtifactError, StorageError
 
 NAMES = [*FILES, MANIFEST]

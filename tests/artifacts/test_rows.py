@@ -9,9 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.artifacts.made_tables import publish_table
-from wordpipe.artifacts import tables
-from wordpipe.artifacts.reader import Artifact
-from wordpipe.artifacts.rows import RowReader
+from wordpipe.artifacts import Artifact, RowReader, tables
 
 ROWS = 700
 

@@ -6,8 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from wordpipe.artifacts.checkpoints import Shelf
-from wordpipe.artifacts.writer import Draft
+from wordpipe.artifacts import Draft, Shelf
 
 SCHEMA = pa.schema([pa.field("n", pa.int64(), nullable=False)])
 

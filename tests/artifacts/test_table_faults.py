@@ -12,9 +12,8 @@ import pytest
 from tests.artifacts.generations import beside
 from tests.artifacts.made_tables import NUMBERS, files_in, numbers, publish_table, rows_in
 from tests.artifacts.tracing import ROOT
+from wordpipe.artifacts import Artifact, open_part, read_batches
 from wordpipe.artifacts import publish as failpoints
-from wordpipe.artifacts.reader import Artifact
-from wordpipe.artifacts.tables import open_part, read_batches
 from wordpipe.errors import ArtifactError
 
 

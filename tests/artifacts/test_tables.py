@@ -9,21 +9,25 @@ from hypothesis import strategies as st
 
 from tests.artifacts.generations import manifest_for
 from tests.artifacts.made_tables import NUMBERS, files_in, numbers, publish_table, rows_in
-from wordpipe.artifacts import tables
-from wordpipe.artifacts.layout import (
+from wordpipe.artifacts import (
     CORPUS,
     STEPS,
     TOKENS_16,
     TOKENS_32,
     VOCABULARY,
+    Artifact,
+    Draft,
+    TableWriter,
     leaf_paths,
+    open_part,
+    part_names,
+    read_schema,
     row_bytes,
+    row_count,
     sentences_schema,
+    tables,
     words_schema,
 )
-from wordpipe.artifacts.reader import Artifact
-from wordpipe.artifacts.tables import TableWriter, open_part, part_names, read_schema, row_count
-from wordpipe.artifacts.writer import Draft
 from wordpipe.errors import ArtifactError
 
 METADATA = pa.schema(

@@ -5,11 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.artifacts.generations import beside, content, generation_of, manifest_for, one_rename_impossible, publish
-from wordpipe.artifacts import writer
-from wordpipe.artifacts.lock import OutputLock
-from wordpipe.artifacts.manifest import MANIFEST
-from wordpipe.artifacts.reader import Artifact
-from wordpipe.artifacts.writer import Draft, clear_leftovers, recover, refuse_foreign
+from wordpipe.artifacts import MANIFEST, Artifact, Draft, OutputLock, clear_leftovers, recover, refuse_foreign, writer
 from wordpipe.errors import ArtifactError, StorageError
 
 HEX = "0123456789abcdef"

@@ -7,10 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from wordpipe.artifacts import rows
-from wordpipe.artifacts.layout import vector_column, words_schema
-from wordpipe.artifacts.reader import Artifact
-from wordpipe.artifacts.rows import read_vectors
+from wordpipe.artifacts import Artifact, read_vectors, rows, vector_column, words_schema
 from wordpipe.errors import ArtifactError
 from wordpipe.settings import Settings
 from wordpipe.stages.making import making

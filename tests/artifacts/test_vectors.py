@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from wordpipe.artifacts.layout import matrix_of, vector_column, vectors_schema
+from wordpipe.artifacts import matrix_of, vector_column, vectors_schema
 
 
 @pytest.mark.parametrize(("rows", "dim"), [(0, 3), (1, 1), (7, 4)])

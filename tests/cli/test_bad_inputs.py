@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from wordpipe.artifacts.lock import OutputLock
+from wordpipe.artifacts import OutputLock
 
 
 def snapshot(root: Path) -> dict[str, str]:

@@ -9,9 +9,9 @@ import sys
 import pytest
 
 from tests.stages.made_models import artifact_of, model_files, tokenizer_file
+from wordpipe import fill, generate
 from wordpipe.cli import generate as command
 from wordpipe.cli.output import safe_text
-from wordpipe.stages.generate import fill, generate
 
 QUICK = ("--device", "cpu", "--threads", 1)
 

@@ -14,10 +14,10 @@ from pathlib import Path
 import click
 import pytest
 
+from wordpipe import Made
 from wordpipe.cli.app import app
 from wordpipe.settings import Settings, setting
-from wordpipe.stages.catalog import VERBS
-from wordpipe.stages.making import Made
+from wordpipe.stages import VERBS
 
 HEAVY = ("torch", "faiss", "pyarrow", "numpy", "gensim", "numba", "tokenizers", "pydantic", "rich")
 

@@ -4,9 +4,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from wordpipe.corpus import Decoder, Ledger, refuse_binary
 from wordpipe.corpus import decode as decoding
-from wordpipe.corpus.decode import Decoder, refuse_binary
-from wordpipe.corpus.records import Ledger
 from wordpipe.errors import InputError
 
 MESSY = st.lists(

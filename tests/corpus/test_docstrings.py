@@ -7,8 +7,7 @@ import textwrap
 
 import pytest
 
-from wordpipe.corpus.docstrings import package_records
-from wordpipe.corpus.records import Ledger
+from wordpipe.corpus import Ledger, package_records
 
 FILES = {
     "__init__.py": '''

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from wordpipe.corpus.documents import Digests
+from wordpipe.corpus import Digests
 
 
 @pytest.mark.parametrize("seed", range(3))

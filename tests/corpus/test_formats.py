@@ -12,10 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wordpipe.corpus.decode import Decoder
-from wordpipe.corpus.decompress import Growth
-from wordpipe.corpus.readers import csv_records, jsonl_records, parquet_records, tsv_records
-from wordpipe.corpus.records import Fields, Ledger
+from wordpipe.corpus import Decoder, Fields, Growth, Ledger, csv_records, jsonl_records, parquet_records, tsv_records
 from wordpipe.corpus.settings import IngestSettings
 from wordpipe.errors import InputError, StorageError
 

@@ -17,11 +17,9 @@ from blake3 import blake3
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from wordpipe.artifacts.layout import CORPUS
-from wordpipe.corpus.documents import split_of
-from wordpipe.corpus.ingest import Ingest
+from wordpipe.artifacts import CORPUS
+from wordpipe.corpus import Ingest, expand, fingerprint, split_of
 from wordpipe.corpus.settings import IngestSettings
-from wordpipe.corpus.sources import expand, fingerprint
 from wordpipe.errors import InputError
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wordpipe.corpus.modules import string_value
+from wordpipe.corpus import string_value
 
 NAMES = {
     "a": '"one"',

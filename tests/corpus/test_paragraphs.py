@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wordpipe.corpus.sentences import is_hard_wrapped, paragraphs
+from wordpipe.corpus import is_hard_wrapped, paragraphs
 
 
 def prose(rng, sentences):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wordpipe.corpus.readers import text_records
+from wordpipe.corpus import text_records
 
 TEXT = st.text(st.sampled_from(list("abc \n\n")), max_size=150)
 

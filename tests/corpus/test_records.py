@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wordpipe.corpus.records import Record, cut_point, split_oversize, split_record
+from wordpipe.corpus import Record, cut_point, split_oversize, split_record
 
 TEXT = st.text(st.sampled_from(list("aé你😀 \n\t")), max_size=120)
 

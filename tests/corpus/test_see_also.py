@@ -4,7 +4,7 @@ import textwrap
 
 import pytest
 
-from wordpipe.corpus.docstrings import see_also_names
+from wordpipe.corpus import see_also_names
 
 
 @pytest.mark.parametrize(

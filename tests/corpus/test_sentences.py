@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from wordpipe.corpus.sentences import split_sentences
+from wordpipe.corpus import split_sentences
 
 # Each is one sentence, with something inside that looks like an end.
 SENTENCES = {

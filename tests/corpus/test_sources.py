@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from blake3 import blake3
 
-from wordpipe.corpus.sources import expand, fingerprint
+from wordpipe.corpus import expand, fingerprint
 from wordpipe.errors import InputError, StorageError
 
 

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from wordpipe.metrics import correlation_interval, mean_interval, paired_difference
 from wordpipe.metrics import statistics as bootstrap
-from wordpipe.metrics.statistics import correlation_interval, mean_interval, paired_difference
 
 
 @pytest.mark.parametrize("ranked", [True, False])

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wordpipe.metrics.statistics import average_ranks, pearson, spearman
+from wordpipe.metrics import average_ranks, pearson, spearman
 
 FEW_VALUES = st.lists(st.tuples(st.integers(-3, 3), st.integers(-3, 3)), min_size=2, max_size=25)  # many ties
 

@@ -6,7 +6,7 @@ import pytrec_eval
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wordpipe.metrics.ranking import MEASURES, QueryFigures, judge_ranking, trec_order
+from wordpipe.metrics import MEASURES, QueryFigures, judge_ranking, trec_order
 
 ITS_NAMES = {"ndcg_at_10": "ndcg_cut_10", "map": "map", "recall_at_100": "recall_100", "mrr": "recip_rank"}
 DOCUMENTS = [f"d{number}" for number in range(300)]

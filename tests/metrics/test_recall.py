@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wordpipe.metrics.vectors import recall_at_k
+from wordpipe.metrics import recall_at_k
 
 
 @settings(deadline=None)

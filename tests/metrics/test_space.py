@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wordpipe.metrics.vectors import (
+from wordpipe.metrics import (
     Census,
     dead_dimensions,
     effective_rank,

@@ -6,7 +6,7 @@ from zlib import crc32
 import torch
 from safetensors.torch import load, save
 
-from wordpipe.model.formats.folder import save_hf
+from wordpipe.model import save_hf
 
 
 def shaken(model):

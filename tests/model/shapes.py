@@ -1,7 +1,6 @@
 """Small models for the tests of this folder."""
 
-from wordpipe.model.config import ModelConfig
-from wordpipe.model.styles import STYLES
+from wordpipe.model import STYLES, ModelConfig
 
 
 def small_config(architecture: str, style: str = "modern", **changes: object) -> ModelConfig:

@@ -9,9 +9,7 @@ import torch
 
 from tests.model.shapes import KINDS, kind_config, small_config
 from wordpipe.errors import ConfigError
-from wordpipe.model.formats.folder import save_hf
-from wordpipe.model.initialise import new_model
-from wordpipe.model.numpy_model import ArrayModel, read_arrays
+from wordpipe.model import ArrayModel, new_model, read_arrays, save_hf
 
 LENGTHS = np.array([1, 1, 5, 5, 5, 24])
 SHAPES = [(2, 1), (3, 5), (1, 24)]

@@ -8,9 +8,7 @@ from torch.nn import functional as F
 from tests.model.shapes import KINDS, kind_config, small_config
 from tests.model.slow_model import SlowModel
 from wordpipe.errors import ConfigError
-from wordpipe.model import attention
-from wordpipe.model.attention import Cache
-from wordpipe.model.initialise import new_model
+from wordpipe.model import Cache, attention, new_model
 from wordpipe.model.variants import additive
 
 DECODERS = [name for name in KINDS if name.startswith("decoder")]

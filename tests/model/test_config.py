@@ -2,8 +2,7 @@ import pytest
 
 from tests.model.shapes import small_config
 from wordpipe.errors import ConfigError
-from wordpipe.model.config import pad_vocab
-from wordpipe.model.presets import PRESETS
+from wordpipe.model import PRESETS, pad_vocab
 
 
 @pytest.mark.parametrize(

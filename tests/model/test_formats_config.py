@@ -9,10 +9,7 @@ import torch
 from tests.model.folders import edited, files_of, shaken, without
 from tests.model.shapes import KINDS, kind_config, small_config
 from wordpipe.errors import ArtifactError, ConfigError
-from wordpipe.model.config import ModelConfig
-from wordpipe.model.formats.families import FAMILIES, native_class, why_not
-from wordpipe.model.formats.folder import load_hf
-from wordpipe.model.initialise import new_model
+from wordpipe.model import FAMILIES, ModelConfig, load_hf, native_class, new_model, why_not
 
 NATIVE = {
     "encoder modern": "ModernBertForMaskedLM",

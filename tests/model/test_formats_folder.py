@@ -10,8 +10,7 @@ from transformers import AutoModel, AutoModelForCausalLM, BertForSequenceClassif
 from tests.model.folders import edited, files_of, shaken, weights_of, with_weights
 from tests.model.shapes import small_config
 from wordpipe.errors import ArtifactError
-from wordpipe.model.formats.folder import load_hf
-from wordpipe.model.initialise import new_model
+from wordpipe.model import load_hf, new_model
 
 IDS_BT = torch.arange(10, 34)[None]
 INDEX = "model.safetensors.index.json"

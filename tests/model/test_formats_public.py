@@ -9,7 +9,7 @@ from safetensors.torch import save
 
 from tests.model.folders import shaken
 from wordpipe.errors import ArtifactError
-from wordpipe.model.formats.folder import load_hf
+from wordpipe.model import load_hf
 
 CONFIGS = {
     "bert-base-uncased": {

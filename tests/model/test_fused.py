@@ -2,8 +2,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from wordpipe.model.fused import attend, attends, gated
-from wordpipe.model.positions import Rotary, rotate
+from wordpipe.model import Rotary, attend, attends, gated, rotate
 
 TOLERANCE = {torch.float32: 1e-6, torch.bfloat16: 0.01}
 

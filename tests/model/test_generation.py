@@ -6,10 +6,7 @@ from transformers import AutoModelForCausalLM
 
 from tests.model.shapes import KINDS, kind_config, small_config
 from wordpipe.errors import ConfigError, DivergedError
-from wordpipe.model.attention import Cache
-from wordpipe.model.formats.folder import save_hf
-from wordpipe.model.generation import Generation, likeliest, span_of_masks
-from wordpipe.model.initialise import new_model
+from wordpipe.model import Cache, Generation, likeliest, new_model, save_hf, span_of_masks
 from wordpipe.model.settings import GenerateSettings
 
 DECODERS = sorted(name for name in KINDS if name.startswith("decoder"))

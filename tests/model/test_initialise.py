@@ -5,11 +5,7 @@ import torch
 from torch.nn import functional as F
 
 from tests.model.shapes import small_config
-from wordpipe.model.config import ModelConfig
-from wordpipe.model.initialise import new_model
-from wordpipe.model.presets import PRESETS
-from wordpipe.model.seeds import seed_of
-from wordpipe.model.styles import STYLES
+from wordpipe.model import PRESETS, STYLES, ModelConfig, new_model, seed_of
 
 
 @pytest.mark.parametrize("style", ["modern", "classic"])

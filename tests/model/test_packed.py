@@ -6,8 +6,7 @@ import torch
 
 from tests.model.shapes import KINDS, kind_config, small_config
 from wordpipe.errors import ConfigError
-from wordpipe.model.initialise import new_model
-from wordpipe.model.packed import pack
+from wordpipe.model import new_model, pack
 
 LENGTHS = np.array([7, 3, 12, 3, 1, 7, 20])
 

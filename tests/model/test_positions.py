@@ -4,8 +4,7 @@ import pytest
 import torch
 from transformers.models.t5.modeling_t5 import T5Attention
 
-from wordpipe.model.positions import Rotary, rotate, sinusoidal_table
-from wordpipe.model.variants.distances import N_BUCKETS, alibi_slopes, t5_buckets
+from wordpipe.model import N_BUCKETS, Rotary, alibi_slopes, rotate, sinusoidal_table, t5_buckets
 
 
 def angles(head_dim, n):

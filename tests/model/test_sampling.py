@@ -15,14 +15,7 @@ from transformers import (
 )
 
 from wordpipe.errors import ConfigError
-from wordpipe.model.generation import (
-    choose,
-    draw,
-    forbid_repeated_ngrams,
-    keep_top_k,
-    keep_top_p,
-    penalise_repeats,
-)
+from wordpipe.model import choose, draw, forbid_repeated_ngrams, keep_top_k, keep_top_p, penalise_repeats
 from wordpipe.model.settings import FillSettings, GenerateSettings
 
 PLAIN = {"temperature": 1.0, "top_p": 1.0}

@@ -13,9 +13,7 @@ from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, AutoModelF
 from tests.model.folders import files_of, shaken
 from tests.model.shapes import small_config
 from wordpipe.errors import ConfigError
-from wordpipe.model.formats.families import native_class, why_not
-from wordpipe.model.formats.folder import load_hf
-from wordpipe.model.initialise import new_model
+from wordpipe.model import load_hf, native_class, new_model, why_not
 
 # class → (architecture, style, what is changed)
 SHAPES = {

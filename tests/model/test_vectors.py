@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from tests.model.shapes import small_config
 from wordpipe.errors import ArtifactError, InputError
-from wordpipe.model.initialise import EMBEDDING_STD, init_embeddings, new_model
+from wordpipe.model import EMBEDDING_STD, init_embeddings, new_model
 
 
 def word_vectors(dim, n=96, seed=0):

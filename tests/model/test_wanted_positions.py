@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from tests.model.shapes import small_config
-from wordpipe.model.initialise import new_model
+from wordpipe.model import new_model
 
 PARTS = [
     {}, {"attention": "additive"}, {"attention": "linear"}, {"windows": (0, 0, 2)}, {"positions": "alibi"},

@@ -9,7 +9,7 @@ import pytest
 
 from tests.report.training_logs import made_log
 from wordpipe.errors import ConfigError, InputError
-from wordpipe.report.curves import COLOURS, draw_curves, smooth
+from wordpipe.report import CURVE_COLOURS, draw_curves, smooth
 
 pytest.importorskip("matplotlib")
 Image = pytest.importorskip("PIL.Image")  # matplotlib writes its PNGs by it
@@ -30,7 +30,7 @@ def has_colour(image, colour):
 def test_a_picture_has_its_size_and_colours_and_no_date():
     width, height, image = pixels(draw_curves([made_log("a"), made_log("b", floor=3.5), made_log("c", valid=0)]))
     assert (width, height) == (1200, 700)
-    assert [has_colour(image, colour) for colour in COLOURS[:4]] == [True, True, True, False]
+    assert [has_colour(image, colour) for colour in CURVE_COLOURS[:4]] == [True, True, True, False]
     assert (image[:, 0] == 255).all()
 
 
@@ -106,7 +106,7 @@ def test_held_out_losses_alone_are_drawn():
 @pytest.mark.parametrize("log_axis", [False, True])
 def test_a_single_report_is_a_dot(log, log_axis):
     *_, image = pixels(draw_curves([log], log_axis=log_axis))
-    assert has_colour(image, COLOURS[0])
+    assert has_colour(image, CURVE_COLOURS[0])
 
 
 def test_what_cannot_be_drawn():
@@ -114,8 +114,8 @@ def test_what_cannot_be_drawn():
         draw_curves([made_log(), {**made_log("empty"), "log": []}])
     with pytest.raises(InputError, match="no loss"):
         draw_curves([made_log()], axis="steps", start=401)
-    with pytest.raises(ConfigError, match=f"at most {len(COLOURS)}"):
-        draw_curves([made_log(str(n)) for n in range(len(COLOURS) + 1)])
+    with pytest.raises(ConfigError, match=f"at most {len(CURVE_COLOURS)}"):
+        draw_curves([made_log(str(n)) for n in range(len(CURVE_COLOURS) + 1)])
 
 
 def slowly_smoothed(values, reach):

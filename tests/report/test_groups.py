@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from wordpipe.report.layout import colour_order, group_by_direction, group_names
+from wordpipe.report import colour_order, group_by_direction, group_names
 
 
 def bundles(sizes, dim=12, seed=0):

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from wordpipe.errors import ConfigError
-from wordpipe.metrics.vectors import kept_shares, nearest_rows
-from wordpipe.report.layout import GRID, close_gaps, nearest_on_plane, on_grid, pca_layout, umap_layout
+from wordpipe.metrics import kept_shares, nearest_rows
+from wordpipe.report import GRID, close_gaps, nearest_on_plane, on_grid, pca_layout, umap_layout
 
 PLACES = arrays(np.float64, st.tuples(st.integers(3, 60), st.just(2)), elements=st.floats(-1e6, 1e6, width=32))
 

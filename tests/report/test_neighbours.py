@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
+from wordpipe.metrics import kept_shares, nearest_rows
 from wordpipe.metrics import vectors as neighbours
-from wordpipe.metrics.vectors import kept_shares, nearest_rows
-from wordpipe.report.layout import nearest_on_plane
+from wordpipe.report import nearest_on_plane
 
 
 def unit_vectors(n, dim, seed):

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.report.reading import Page
-from wordpipe.report.word_map import COLOURS, json_for_script, survey, word_map_page
+from wordpipe.report import COLOURS, json_for_script, survey, word_map_page
 
 EVIL = [
     "</script><img src=x onerror=alert(1)>", "<!--<script>", "]]>", "{{script}}", "&lt;b&gt;", "\u2028", "'\"`\\",

@@ -2,7 +2,7 @@
 
 import math
 
-from wordpipe.stages.plot import told
+from wordpipe.stages import told
 
 
 def made_log(

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from wordpipe.errors import InputError
-from wordpipe.search.beir import read_collection
+from wordpipe.search import read_collection
 
 CORPUS = [
     {"_id": "d1", "title": "Sea", "text": "the water"},

@@ -9,11 +9,8 @@ import pytest
 
 from tests.search.vectors import Vectors, built, exact, unit
 from wordpipe.errors import ArtifactError, ConfigError, DivergedError, InputError
-from wordpipe.search import kinds, recall
-from wordpipe.search.build import build_index
-from wordpipe.search.query import search
+from wordpipe.search import build_index, kinds, recall, search, write_index
 from wordpipe.search.settings import IndexSettings
-from wordpipe.search.vectors import write_index
 
 
 def as_bytes(index: Any) -> bytes:

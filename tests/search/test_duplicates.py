@@ -7,8 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.search.vectors import unit
-from wordpipe.search import duplicates
-from wordpipe.search.duplicates import all_links, groups_of, index_links
+from wordpipe.search import all_links, duplicates, groups_of, index_links
 
 
 def by_hand(vectors_ND: np.ndarray, threshold: float) -> tuple[int, set[frozenset[int]]]:

@@ -5,7 +5,7 @@ import pytest
 
 from tests.search.vectors import exact, unit
 from wordpipe.search import exact as search_exact
-from wordpipe.search.exact import nearest, nearest_of
+from wordpipe.search import nearest, nearest_of
 
 
 def test_the_nearest_are_those_of_brute_force_and_a_query_without_direction_has_none() -> None:

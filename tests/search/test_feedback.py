@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from wordpipe.search.hits import Hits
-from wordpipe.search.hybrid import towards_answers
+from wordpipe.search import Hits, towards_answers
 
 
 def hits(*rows: int) -> Hits:

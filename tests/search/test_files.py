@@ -6,10 +6,8 @@ import pytest
 
 from tests.search.vectors import built, unit
 from wordpipe.errors import ArtifactError
-from wordpipe.search.kinds import Lists
-from wordpipe.search.query import search
+from wordpipe.search import Lists, read_index, read_lists, search, write_index
 from wordpipe.search.settings import IndexSettings
-from wordpipe.search.vectors import read_index, read_lists, write_index
 
 
 @pytest.mark.parametrize("kind", ["flat", "hnsw", "ivf-pq"])

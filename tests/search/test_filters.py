@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from wordpipe.errors import ConfigError
-from wordpipe.search.filters import locked_database, rows_where
+from wordpipe.search import locked_database, rows_where
 
 SCHEMA = pa.schema([("row", pa.int64()), ("year", pa.int32()), ("lang", pa.string()), ("my column", pa.float64())])
 LANGS = ["de", "en", None, "d'e"]

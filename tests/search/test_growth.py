@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from tests.search.vectors import Vectors, built, unit
-from wordpipe.search import kinds
-from wordpipe.search.query import search
+from wordpipe.search import kinds, search
 
 
 def decaying(n: int, dim: int, seed: int) -> Vectors:

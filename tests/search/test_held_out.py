@@ -7,16 +7,7 @@ import pytest
 
 from tests.search.vectors import Vectors, unit
 from wordpipe.errors import ArtifactError
-from wordpipe.search.kinds import K
-from wordpipe.search.recall import (
-    ExactNeighbours,
-    Records,
-    completed,
-    moved,
-    read_held_out,
-    some_held_out,
-    truth_of,
-)
+from wordpipe.search import ExactNeighbours, K, Records, completed, moved, read_held_out, some_held_out, truth_of
 
 
 def slow_truth(vectors_ND: Vectors, query_rows: np.ndarray) -> ExactNeighbours:

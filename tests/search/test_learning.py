@@ -2,9 +2,8 @@ import faiss
 import numpy as np
 
 from tests.search.vectors import unit
-from wordpipe.search.kinds import Lists
+from wordpipe.search import Lists, faiss_threads
 from wordpipe.search.settings import IndexSettings
-from wordpipe.search.vectors import faiss_threads
 
 
 def test_what_is_learned_in_two_steps_is_what_faiss_learns_in_one() -> None:

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wordpipe.errors import ArtifactError, ConfigError
-from wordpipe.search.lexical import Analyser, LexicalIndex, LexicalSettings
+from wordpipe.search import Analyser, LexicalIndex
+from wordpipe.search.settings import LexicalSettings
 
 WORDS = ["bee", "bees", "dance", "dancing", "hive", "the", "of", "honey", "tax", "taxes", "2024", "x1"]
 texts = st.lists(st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join), min_size=1, max_size=30)

@@ -3,7 +3,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wordpipe.search.update import matched_rows, row_keys
+from wordpipe.search import matched_rows, row_keys
 
 
 def keys(texts: list[str], vectors: list[list[float]]) -> np.ndarray:

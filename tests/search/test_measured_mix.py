@@ -5,9 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from wordpipe.search.exact import nearest
-from wordpipe.search.hybrid_weight import PseudoQueries, Space, draw_queries, measured_mix
-from wordpipe.search.lexical import LexicalIndex, LexicalSettings
+from wordpipe.search import LexicalIndex, PseudoQueries, Space, draw_queries, measured_mix, nearest
+from wordpipe.search.settings import LexicalSettings
 
 N, D = 60, 16
 RNG = np.random.default_rng(3)

@@ -3,8 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wordpipe.search.hits import Hits, best_of
-from wordpipe.search.hybrid import mix, weight_by_merit
+from wordpipe.search import Hits, best_of, mix, weight_by_merit
 
 found = st.dictionaries(st.integers(0, 20), st.integers(-9, 9).map(lambda step: step / 8), max_size=12)
 

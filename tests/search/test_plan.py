@@ -4,8 +4,7 @@ import pytest
 from tests.search.vectors import built, unit
 from wordpipe.errors import BudgetError
 from wordpipe.runtime import forget_peak_memory, peak_memory_bytes
-from wordpipe.search.build import Plan, resident_bytes
-from wordpipe.search.kinds import KINDS
+from wordpipe.search import KINDS, Plan, resident_bytes
 from wordpipe.search.settings import IndexSettings
 
 

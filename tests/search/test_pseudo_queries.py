@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from wordpipe.search.hybrid_weight import draw_queries
+from wordpipe.search import draw_queries
 
 RNG = np.random.default_rng(3)
 TEXTS = [" ".join(f"word{i}" for i in RNG.choice(400, 20)) for _ in range(60)]

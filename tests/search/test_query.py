@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tests.search.vectors import Vectors, built, exact, unit
 from wordpipe.errors import InputError
-from wordpipe.search.query import row_vectors, search
+from wordpipe.search import row_vectors, search
 
 
 @settings(deadline=None)

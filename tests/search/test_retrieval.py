@@ -5,8 +5,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
-from wordpipe.search.hits import Hits, best_of
-from wordpipe.search.hybrid import Retriever
+from wordpipe.search import Hits, Retriever, best_of
 
 ROWS = 900
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from wordpipe.search.tfidf import LatentSpace, Tfidf
+from wordpipe.search import LatentSpace, Tfidf
 
 
 def texts(n: int, seed: int, words: int = 40) -> list[str]:

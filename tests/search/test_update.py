@@ -4,10 +4,8 @@ import numpy as np
 import pytest
 
 from tests.search.vectors import Vectors, built, exact, unit
-from wordpipe.search.build import Built
-from wordpipe.search.query import search
+from wordpipe.search import Built, search, update_index
 from wordpipe.search.settings import IndexSettings
-from wordpipe.search.update import update_index
 
 
 def updated(old: Built, vectors_ND: Vectors, old_rows: list[int]) -> Built:

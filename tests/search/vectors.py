@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from wordpipe.search.build import Built, build_index
+from wordpipe.search import Built, build_index
 from wordpipe.search.settings import IndexSettings
 
 Vectors = npt.NDArray[np.float32]

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from wordpipe.metrics.vectors import mean_cosine, unit_rows
-from wordpipe.sentences.transforms import CROWDED, Crowding
-from wordpipe.stages.doctor import NORMS
+from wordpipe.metrics import mean_cosine, unit_rows
+from wordpipe.sentences import CROWDED, Crowding
+from wordpipe.stages import NORMS
 
 
 @pytest.mark.parametrize("shift", [0.0, 3.0])

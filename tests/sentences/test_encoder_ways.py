@@ -10,15 +10,9 @@ import torch
 from tests.sentences.test_transformer_encoder import random_texts
 from tests.sentences.tiny import tokenizer
 from wordpipe.errors import ConfigError, InputError
-from wordpipe.model.config import ModelConfig
-from wordpipe.model.formats.folder import save_hf
-from wordpipe.model.initialise import new_model
-from wordpipe.model.numpy_model import ArrayModel, read_arrays
-from wordpipe.model.styles import STYLES
-from wordpipe.sentences.encoder import EncodedBatch
+from wordpipe.model import STYLES, ArrayModel, ModelConfig, new_model, read_arrays, save_hf
+from wordpipe.sentences import ArrayStates, EncodedBatch, ModelParts, Moments, TransformerEncoder
 from wordpipe.sentences.settings import EmbedSettings
-from wordpipe.sentences.transformer_encoder import ArrayStates, ModelParts, TransformerEncoder
-from wordpipe.sentences.transforms import Moments
 
 WEIGHTS_V = np.random.default_rng(4).uniform(0.1, 2, 40).astype(np.float32)
 
@@ -120,7 +114,7 @@ def test_auto_is_the_pooling_that_the_model_was_trained_with_and_survives_saving
     files = {}
     one.save(files.__setitem__)
 
-    from wordpipe.sentences.encoder import load_encoder
+    from wordpipe.sentences import load_encoder
 
     parts = ModelParts(model, tokenizer(), WEIGHTS_V)
     again = load_encoder(files.__getitem__, open_words=lambda _: str.split, open_model=lambda _: parts)

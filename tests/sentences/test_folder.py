@@ -6,9 +6,8 @@ from safetensors.numpy import load
 
 from tests.sentences.test_transforms import crowd, fitted
 from wordpipe.errors import ConfigError
-from wordpipe.metrics.vectors import unit_rows
-from wordpipe.sentences.folder import sentence_transformers_files
-from wordpipe.sentences.transforms import Transform, TransformKind
+from wordpipe.metrics import unit_rows
+from wordpipe.sentences import Transform, TransformKind, sentence_transformers_files
 
 
 def modules(files: dict[str, bytes]) -> list[tuple[str, str]]:

@@ -4,7 +4,7 @@ import sys
 import pytest
 
 from wordpipe.errors import ArtifactError
-from wordpipe.sentences.encoder import load_encoder, transform_kind
+from wordpipe.sentences import load_encoder, transform_kind
 from wordpipe.sentences.settings import EmbedSettings
 
 

@@ -2,8 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from wordpipe.sentences.pooling import Pooling, merge_windows, pool_rows
-from wordpipe.sentences.torch_states import pool_hidden
+from wordpipe.sentences import Pooling, merge_windows, pool_hidden, pool_rows
 
 POOLINGS: tuple[Pooling, ...] = ("mean", "cls", "max", "first-last", "weighted")
 LENGTHS = np.array([1, 5, 9, 3])

@@ -6,7 +6,7 @@ from blake3 import blake3
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wordpipe.sentences.encode_corpus import no_keys, plan_vectors, text_keys
+from wordpipe.sentences import no_keys, plan_vectors, text_keys
 
 TEXTS = st.lists(st.sampled_from(["", "a", "b", "ab", "日本", "a" * 1000, "c"]), max_size=30)
 

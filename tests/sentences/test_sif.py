@@ -3,8 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wordpipe.sentences import word_encoder
-from wordpipe.sentences.word_encoder import sif_weights, sum_segments
+from wordpipe.sentences import sif_weights, sum_segments, word_encoder
 
 
 @settings(deadline=None)

@@ -13,20 +13,22 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 from wordpipe.errors import ArtifactError, ConfigError, DivergedError, InputError
-from wordpipe.sentences import static_encoder
-from wordpipe.sentences.encoder import ENCODER_FILE
-from wordpipe.sentences.settings import EmbedSettings
-from wordpipe.sentences.static_encoder import (
+from wordpipe.sentences import (
+    ENCODER_FILE,
     TABLE_FILE,
     TOKENIZER_FILE,
+    Moments,
     StaticEncoder,
     TokenRows,
     WordRows,
+    listed_words,
+    static_encoder,
     static_files,
+    unspaced_share,
+    word_tokenizer,
 )
-from wordpipe.sentences.static_tokenizer import listed_words, unspaced_share, word_tokenizer
-from wordpipe.sentences.transforms import Moments
-from wordpipe.tokens.words import WordSplitter
+from wordpipe.sentences.settings import EmbedSettings
+from wordpipe.tokens import WordSplitter
 
 WORDS = [
     "the", "cat", "isn't", "sea-bed", "3.5", "café", "straße", "οδός", "σ", "中", "日本", "unk", "a", "b1", "i̇stanbul",

@@ -4,9 +4,8 @@ import torch
 
 from tests.sentences.tiny import CLS, SEP, WORDS, Mixing, encoder, token_windows, tokenizer
 from wordpipe.errors import ConfigError, DivergedError
+from wordpipe.sentences import ModelParts, Moments, TransformerEncoder
 from wordpipe.sentences.settings import EmbedSettings
-from wordpipe.sentences.transformer_encoder import ModelParts, TransformerEncoder
-from wordpipe.sentences.transforms import Moments
 
 
 def random_texts(n: int, seed: int, *, longest: int = 40) -> list[str]:
@@ -57,8 +56,7 @@ def test_texts_that_differ_only_far_behind_the_first_window_differ() -> None:
 
 @pytest.mark.parametrize("architecture", ["encoder", "decoder"])
 def test_our_own_model_gives_the_same_vector_alone_and_in_any_batch(architecture: str) -> None:
-    from wordpipe.model.config import ModelConfig
-    from wordpipe.model.initialise import new_model
+    from wordpipe.model import ModelConfig, new_model
 
     sizes = {"vocab_size": 40, "dim": 32, "n_layers": 2, "n_heads": 2, "n_kv_heads": 2, "ffn_dim": 48, "max_len": 12}
     model = new_model(ModelConfig(architecture=architecture, **sizes), seed=1)  # type: ignore[arg-type]
@@ -115,7 +113,7 @@ def test_saved_and_loaded_it_gives_the_same_bytes() -> None:
     mended.save(files.__setitem__)
     assert sorted(files) == ["config.json", "encoder.json", "model.safetensors", "transform.safetensors"]
 
-    from wordpipe.sentences.encoder import load_encoder
+    from wordpipe.sentences import load_encoder
 
     loaded = load_encoder(
         files.__getitem__, open_words=lambda _: str.split, open_model=lambda about: ModelParts(Mixing(), tokenizer())

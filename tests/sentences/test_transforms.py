@@ -4,9 +4,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wordpipe.errors import ArtifactError, ConfigError, InputError
-from wordpipe.metrics.vectors import unit_rows
+from wordpipe.metrics import unit_rows
+from wordpipe.sentences import Moments, Transform, TransformKind, shrinkage
 from wordpipe.sentences.settings import EmbedSettings
-from wordpipe.sentences.transforms import Moments, Transform, TransformKind, shrinkage
 
 KINDS: tuple[TransformKind, ...] = ("none", "centre", "remove-components", "whiten")
 

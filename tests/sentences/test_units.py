@@ -9,10 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.sentences.tiny import encoder
-from wordpipe.artifacts.layout import CORPUS
+from wordpipe.artifacts import CORPUS
+from wordpipe.sentences import UnitBatch, UnitCutter, pack_sentences
 from wordpipe.sentences.settings import EmbedSettings
-from wordpipe.sentences.units import UnitBatch, UnitCutter
-from wordpipe.sentences.windows import pack_sentences
 
 SCHEMA = CORPUS.append(pa.field("lang", pa.string()))
 SENTENCES = [("a", "w1 w2. "), ("a", "w3 w4 w5. "), ("a", "w6."), ("b", "w7 ")]

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.sentences.tiny import token_windows
-from wordpipe.sentences.windows import frame, gathered, pack_sentences, padded, runs_of, token_batches
+from wordpipe.sentences import frame, gathered, pack_sentences, padded, runs_of, token_batches
 
 
 @settings(deadline=None)

@@ -7,12 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wordpipe.errors import ConfigError, DivergedError
-from wordpipe.sentences.encoder import EncodedBatch, in_pieces
+from wordpipe.sentences import EncodedBatch, Moments, WordEncoder, in_pieces
 from wordpipe.sentences.settings import EmbedSettings
-from wordpipe.sentences.transforms import Moments
-from wordpipe.sentences.word_encoder import WordEncoder
-from wordpipe.words.subwords import NGrams
-from wordpipe.words.table import WordVectors
+from wordpipe.words import NGrams, WordVectors
 
 
 def table(seed: int = 0, size: int = 20, dim: int = 6) -> WordVectors:

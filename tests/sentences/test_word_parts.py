@@ -5,11 +5,10 @@ import pytest
 
 from tests.sentences.test_word_encoder import encoder, table, with_ngrams
 from wordpipe.errors import InputError
+from wordpipe.sentences import Moments, WordEncoder, word_spans
 from wordpipe.sentences.settings import EmbedSettings
-from wordpipe.sentences.transforms import Moments
-from wordpipe.sentences.word_encoder import WordEncoder, word_spans
-from wordpipe.tokens.words import WordSplitter
-from wordpipe.words.table import WordVectors
+from wordpipe.tokens import WordSplitter
+from wordpipe.words import WordVectors
 
 
 @pytest.mark.parametrize("kind", ["none", "centre", "remove-components", "whiten"])

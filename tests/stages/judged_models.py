@@ -6,13 +6,10 @@ import torch
 
 import wordpipe
 from tests.model.shapes import small_config
-from wordpipe.model.formats.folder import save_hf
-from wordpipe.model.initialise import new_model
+from wordpipe.model import new_model, save_hf
 from wordpipe.settings import Settings
 from wordpipe.stages.making import making
-from wordpipe.tokens.formats.reading import open_tokenizer
-from wordpipe.tokens.formats.writing import framed_tokenizer, transformers_files
-from wordpipe.tokens.vocabulary import number_of_ids
+from wordpipe.tokens import framed_tokenizer, number_of_ids, open_tokenizer, transformers_files
 
 
 def small_corpus(path: Path, handbook: Path, **shares: float) -> Path:

@@ -6,13 +6,10 @@ import torch
 from tokenizers import Tokenizer
 
 import wordpipe
-from wordpipe.model.config import Architecture, ModelConfig
-from wordpipe.model.formats.folder import save_hf
-from wordpipe.model.initialise import new_model
+from wordpipe.model import STYLES, Architecture, ModelConfig, Style, new_model, save_hf
 from wordpipe.model.settings import FillSettings
-from wordpipe.model.styles import STYLES, Style
 from wordpipe.stages.making import making
-from wordpipe.tokens.formats.writing import framed_tokenizer, transformers_files
+from wordpipe.tokens import framed_tokenizer, transformers_files
 
 ROLES = {"pad": "[PAD]", "bos": "<s>", "eos": "</s>", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"}
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from wordpipe.artifacts.layout import sentences_schema, vector_column, words_schema
+from wordpipe.artifacts import sentences_schema, vector_column, words_schema
 from wordpipe.settings import Settings
 from wordpipe.stages.making import making
 

@@ -12,7 +12,7 @@ import pytest
 
 import wordpipe
 from tests.conftest import DATA, TINY
-from wordpipe.artifacts.reader import Artifact
+from wordpipe.artifacts import Artifact
 
 
 def table(folder, stem):
@@ -60,7 +60,7 @@ def test_transformers_loads_the_model_folder_with_the_same_logits(built, tmp_pat
     import torch
     from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, AutoTokenizer
 
-    from wordpipe.model.formats.folder import load_hf
+    from wordpipe.model import load_hf
 
     folder = built / "model"
     if objective == "clm":

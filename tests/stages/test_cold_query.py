@@ -9,10 +9,9 @@ import pytest
 
 import wordpipe
 from wordpipe.model.settings import FillSettings
-from wordpipe.sentences.static_encoder import static_files
-from wordpipe.sentences.static_tokenizer import word_tokenizer
+from wordpipe.sentences import static_files, word_tokenizer
 from wordpipe.stages.making import making
-from wordpipe.words.table import WordVectors
+from wordpipe.words import WordVectors
 
 ASKED = "salt water in the sea"
 SLOW = [
@@ -35,8 +34,7 @@ raise SystemExit(code)
 @pytest.fixture(scope="module")
 def models(built, tmp_path_factory):
     """A static encoder, made of word vectors, and a transformer."""
-    from wordpipe.artifacts.reader import Artifact
-    from wordpipe.artifacts.tables import read_batches
+    from wordpipe.artifacts import Artifact, read_batches
 
     with Artifact(built / "words") as artifact:
         table = WordVectors.from_batches(read_batches(artifact, "words"))

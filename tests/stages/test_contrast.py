@@ -15,9 +15,9 @@ from safetensors.numpy import load_file
 
 import wordpipe
 from tests.stages.test_pretrain import Said
-from wordpipe.artifacts.reader import Artifact
+from wordpipe import RunOptions
+from wordpipe.artifacts import Artifact
 from wordpipe.errors import ArtifactError, ConfigError, InputError
-from wordpipe.stages.making import RunOptions
 
 TRANSFORMER = {
     "encoder": "transformer", "steps": 3, "batch_size": 4, "threads": 1, "device": "cpu", "dtype": "float32", "valid_pairs": 8,
@@ -68,9 +68,9 @@ def test_a_transformer_gives_the_same_vectors_in_sentence_transformers(transform
     from sentence_transformers import SentenceTransformer
 
     from tests.training.contrast.encoders import ragged
-    from wordpipe.model.formats.folder import load_hf
-    from wordpipe.tokens.formats.reading import open_tokenizer
-    from wordpipe.training.contrast.transformer import Framing, text_vectors
+    from wordpipe.model import load_hf
+    from wordpipe.tokens import open_tokenizer
+    from wordpipe.training.contrast import Framing, text_vectors
 
     theirs = SentenceTransformer(str(transformer), device="cpu").encode(TEXTS)
     import torch
@@ -91,8 +91,8 @@ def test_a_transformer_gives_the_same_vectors_in_sentence_transformers(transform
 def test_a_static_encoder_gives_the_same_vectors_in_sentence_transformers(static):
     from sentence_transformers import SentenceTransformer
 
+    from wordpipe.sentences import StaticEncoder
     from wordpipe.sentences.settings import EmbedSettings
-    from wordpipe.sentences.static_encoder import StaticEncoder
 
     with Artifact(static) as artifact:
         ours = StaticEncoder(artifact.read, EmbedSettings()).encode(TEXTS).vectors

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from wordpipe.errors import InputError
-from wordpipe.stages.doctor import NORMS, Figures, Sample, best_transform, diagnose, judge, unit_sample
+from wordpipe.stages import NORMS, Figures, Sample, best_transform, diagnose, judge, unit_sample
 
 
 def space(n: int, dim: int, *, cone: float = 0.0, length: float = 0.0, flat: float = 1.0, seed: int = 1) -> Sample:

@@ -6,12 +6,12 @@ import pytest
 
 from tests.words.test_alignment import turn
 from tests.words.test_movement import clustered
-from wordpipe.artifacts.layout import words_schema
+from wordpipe import RunOptions, diff
+from wordpipe.artifacts import words_schema
 from wordpipe.errors import ArtifactError, ConfigError, InputError
 from wordpipe.settings import Settings
-from wordpipe.stages.diff import diff
-from wordpipe.stages.making import RunOptions, making
-from wordpipe.words.table import WordVectors
+from wordpipe.stages.making import making
+from wordpipe.words import WordVectors
 
 N, DIM = 300, 12
 

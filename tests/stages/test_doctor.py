@@ -8,11 +8,11 @@ from click.testing import CliRunner
 
 import wordpipe
 from tests.stages.made_vectors import made_sentences, made_words
-from wordpipe.artifacts.layout import vector_column, words_schema
+from wordpipe import doctor
+from wordpipe.artifacts import vector_column, words_schema
 from wordpipe.cli.app import app
 from wordpipe.errors import ConfigError, InputError
-from wordpipe.metrics.vectors import unit_rows
-from wordpipe.stages.doctor import doctor
+from wordpipe.metrics import unit_rows
 from wordpipe.stages.making import making
 from wordpipe.words.settings import Word2VecSettings
 

@@ -14,16 +14,14 @@ import pytest
 
 import wordpipe
 from tests.stages.made_vectors import made_words
-from wordpipe.artifacts.reader import Artifact
+from wordpipe import RunOptions
+from wordpipe.artifacts import Artifact
 from wordpipe.errors import ConfigError, DivergedError
 from wordpipe.runtime import Progress, Stopped
-from wordpipe.sentences import encode_corpus
-from wordpipe.sentences.encode_corpus import StoredVectors, chunks_of
-from wordpipe.sentences.encoder import EncodedBatch
+from wordpipe.sentences import EncodedBatch, StoredVectors, chunks_of, encode_corpus
 from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.stages import embed as stage
-from wordpipe.stages.encoders import open_encoder
-from wordpipe.stages.making import RunOptions
+from wordpipe.stages import open_encoder
 
 SAID = ["the bread", "bees and water", "a bridge of stone", "the boat is late"]
 

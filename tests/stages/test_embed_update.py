@@ -7,15 +7,13 @@ import numpy as np
 import pytest
 
 import wordpipe
-from wordpipe.artifacts.reader import Artifact
+from wordpipe import RunOptions
+from wordpipe.artifacts import Artifact
 from wordpipe.model.settings import FillSettings
-from wordpipe.sentences import encode_corpus
-from wordpipe.sentences.encoder import TRANSFORM_FILE
-from wordpipe.sentences.static_encoder import static_files
-from wordpipe.sentences.static_tokenizer import word_tokenizer
+from wordpipe.sentences import TRANSFORM_FILE, encode_corpus, static_files, word_tokenizer
 from wordpipe.stages import embed as stage
 from wordpipe.stages import embed_update, encoders
-from wordpipe.stages.making import RunOptions, making
+from wordpipe.stages.making import making
 
 WORDS = ["bread", "water", "bridge", "boat", "bees", "stone", "the", "a", "of", "and", "sea", "light", "salt"]
 

@@ -9,12 +9,11 @@ import pytest
 from tokenizers import Tokenizer
 
 import wordpipe
-from wordpipe.artifacts.reader import Artifact
-from wordpipe.artifacts.tables import read_batches
+from wordpipe import evaluate_tokenizer
+from wordpipe.artifacts import Artifact, read_batches
 from wordpipe.errors import ArtifactError, ConfigError, InputError
-from wordpipe.stages.evaluate import evaluate_tokenizer
 from wordpipe.stages.segment import segment
-from wordpipe.tokens.evaluate import Judge
+from wordpipe.tokens import Judge
 
 RECORDS = [
     {"text": "The sea-bed is muddy.", "lang": "en", "year": 1999},

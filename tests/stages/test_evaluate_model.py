@@ -11,15 +11,14 @@ from transformers import AutoModelForCausalLM
 
 import wordpipe
 from tests.stages.judged_models import made_model, small_corpus
-from wordpipe.artifacts.reader import Artifact
-from wordpipe.artifacts.tables import read_batches
+from wordpipe import RunOptions, evaluate_model, open_model
+from wordpipe.artifacts import Artifact, read_batches
 from wordpipe.errors import ArtifactError, ConfigError, InputError
 from wordpipe.settings import Settings
+from wordpipe.stages import OpenModel
 from wordpipe.stages import evaluate_model as stage
-from wordpipe.stages.evaluate_model import evaluate_model
-from wordpipe.stages.making import RunOptions, making
-from wordpipe.stages.models import OpenModel, open_model
-from wordpipe.tokens.words import WordSplitter
+from wordpipe.stages.making import making
+from wordpipe.tokens import WordSplitter
 
 BOS, EOS, T = 5, 6, 32
 

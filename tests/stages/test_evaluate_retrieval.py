@@ -7,10 +7,10 @@ import pytest
 import pytrec_eval
 
 import wordpipe
+from wordpipe import evaluate_retrieval
 from wordpipe.errors import ArtifactError, ConfigError, InputError
-from wordpipe.search import beir
-from wordpipe.search.hybrid import FEEDBACK
-from wordpipe.stages.evaluate_retrieval import evaluate_retrieval, open_collection
+from wordpipe.search import FEEDBACK, beir
+from wordpipe.stages import open_collection
 
 MEASURES = {"ndcg_at_10": "ndcg_cut_10", "map": "map", "recall_at_100": "recall_100", "mrr": "recip_rank"}
 

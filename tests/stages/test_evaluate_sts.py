@@ -9,12 +9,11 @@ from scipy import stats
 
 import wordpipe
 from tests.stages.made_vectors import made_words
-from wordpipe.artifacts.reader import Artifact
+from wordpipe import RunOptions, evaluate_sts
+from wordpipe.artifacts import Artifact
 from wordpipe.errors import ArtifactError, ConfigError, InputError
 from wordpipe.sentences.settings import EmbedSettings
-from wordpipe.stages.encoders import carried_encoder, open_encoder
-from wordpipe.stages.evaluate_sts import evaluate_sts
-from wordpipe.stages.making import RunOptions
+from wordpipe.stages import carried_encoder, open_encoder
 
 
 @pytest.fixture(scope="module")

@@ -6,12 +6,10 @@ import numpy as np
 import pytest
 
 import wordpipe
-from wordpipe.artifacts.reader import Artifact
-from wordpipe.artifacts.tables import read_batches
+from wordpipe import RunOptions
+from wordpipe.artifacts import Artifact, read_batches
 from wordpipe.errors import ArtifactError, ConfigError, InputError
-from wordpipe.stages.making import RunOptions
-from wordpipe.words.evaluate import judge_analogies, judge_similarity, read_set
-from wordpipe.words.table import WordVectors
+from wordpipe.words import WordVectors, judge_analogies, judge_similarity, read_set
 
 
 @pytest.fixture(scope="module")

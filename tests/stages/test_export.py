@@ -8,15 +8,15 @@ from tokenizers import Tokenizer
 
 from tests.tokens.made_files import tiktoken_ids
 from tests.tokens.test_writing import PROBES, ids_of, trained
-from wordpipe.artifacts.writer import whole_folder
+from wordpipe.artifacts import whole_folder
 from wordpipe.cli.app import app
 from wordpipe.cli.export import FORMATS
 from wordpipe.errors import ArtifactError, ConfigError, StorageError
 from wordpipe.settings import Settings
 from wordpipe.stages import export as stage
 from wordpipe.stages.making import making
+from wordpipe.tokens import read_tokenizer
 from wordpipe.tokens.formats import writing
-from wordpipe.tokens.formats.reading import read_tokenizer
 
 OWN = b'{"model_max_length": 24}\n'
 

@@ -11,16 +11,14 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
 from tests.stages.made_models import ROLES, model_files
 from tests.stages.made_vectors import made_words
-from wordpipe.artifacts.manifest import WEIGHTS_FILE
-from wordpipe.artifacts.reader import Artifact
+from wordpipe.artifacts import WEIGHTS_FILE, Artifact
 from wordpipe.cli.app import app
 from wordpipe.errors import ArtifactError, ConfigError, StorageError
-from wordpipe.model.styles import Style
-from wordpipe.sentences.word_encoder import sum_segments
+from wordpipe.model import Style
+from wordpipe.sentences import sum_segments
 from wordpipe.settings import Settings
+from wordpipe.stages import carried_encoder, encoder_files
 from wordpipe.stages import export as stage
-from wordpipe.stages.encoders import carried_encoder
-from wordpipe.stages.export_encoder import encoder_files
 from wordpipe.stages.making import making
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
@@ -66,7 +64,7 @@ def static_vectors(table_VD: np.ndarray, texts: list[str]) -> np.ndarray:
 
 
 def sentences_of(encoder: Path, output: Path, handbook: Path, **settings) -> Path:
-    from wordpipe.stages.embed import embed
+    from wordpipe import embed
 
     embed(encoder, handbook, output=output, device="cpu", threads=1, **settings)
     return output
@@ -165,7 +163,7 @@ def _weighted(made: Path, weights_V: np.ndarray) -> np.ndarray:
     """The weighted mean, text by text."""
     import torch
 
-    from wordpipe.model.formats.folder import load_hf
+    from wordpipe.model import load_hf
 
     network = load_hf(lambda name: (made / name).read_bytes()).model
     rows = []

@@ -11,8 +11,8 @@ from safetensors.torch import save as save_torch
 
 from tests.stages.made_models import model_files
 from tests.stages.test_export_encoder import ROLES, word_tokenizer
-from wordpipe.model.formats.families import config_from_hf
-from wordpipe.stages.export_encoder import is_of_head, without_tensors
+from wordpipe.model import config_from_hf
+from wordpipe.stages import is_of_head, without_tensors
 
 
 def test_the_others_stay_as_they_were():

@@ -7,10 +7,10 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, pipeline
 
 from tests.stages.made_models import artifact_of, folder_of, model_files, tokenizer_file
+from wordpipe import fill, generate, open_model
 from wordpipe.errors import ArtifactError, ConfigError, InputError
 from wordpipe.model.settings import FillSettings
-from wordpipe.stages.generate import Filler, fill, generate
-from wordpipe.stages.models import open_model
+from wordpipe.stages import Filler
 
 QUICK = {"threads": 1, "device": "cpu"}
 PROMPT = "The bees of the valley"

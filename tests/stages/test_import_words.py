@@ -13,11 +13,10 @@ import zstandard
 
 import wordpipe
 from tests.conftest import TINY
-from wordpipe.artifacts.manifest import Manifest
-from wordpipe.artifacts.writer import whole_folder
+from wordpipe import RunOptions
+from wordpipe.artifacts import Manifest, whole_folder
 from wordpipe.errors import ArtifactError, ConfigError, InputError
 from wordpipe.pipeline import Pipeline
-from wordpipe.stages.making import RunOptions
 
 LINES = b"the 0.5 1 0\ncat 1 0.25 0\nDog 1 0.5 0.125\nfish -1 2 0.5\n"
 

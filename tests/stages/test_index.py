@@ -11,15 +11,14 @@ import pyarrow as pa
 import pytest
 
 import wordpipe
-from wordpipe.artifacts.layout import matrix_of, vector_column, words_schema
-from wordpipe.artifacts.reader import Artifact
-from wordpipe.artifacts.tables import read_batches
+from wordpipe import RunOptions
+from wordpipe.artifacts import Artifact, matrix_of, read_batches, vector_column, words_schema
 from wordpipe.errors import ArtifactError, BudgetError, DivergedError
-from wordpipe.search.recall import read_held_out
+from wordpipe.search import read_held_out
 from wordpipe.search.settings import IndexSettings
 from wordpipe.settings import Settings
 from wordpipe.stages import index as stage
-from wordpipe.stages.making import RunOptions, making
+from wordpipe.stages.making import making
 
 DIM = 16
 

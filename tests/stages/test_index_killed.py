@@ -11,7 +11,7 @@ import pytest
 
 import wordpipe
 from tests.stages.test_index import changed, texts, words
-from wordpipe.artifacts.reader import Artifact
+from wordpipe.artifacts import Artifact
 
 
 def start(source: Path, output: Path) -> subprocess.Popen[bytes]:

@@ -5,10 +5,9 @@ import pytest
 
 import wordpipe
 from tests.stages.test_index import notes_of, texts, words
-from wordpipe.artifacts.reader import Artifact
+from wordpipe.artifacts import Artifact
 from wordpipe.errors import ArtifactError
-from wordpipe.stages import index_update
-from wordpipe.stages.index_update import IndexVectors, carried_keys
+from wordpipe.stages import IndexVectors, carried_keys, index_update
 
 
 @pytest.mark.parametrize("keys_first", [True, False])

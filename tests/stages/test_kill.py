@@ -14,7 +14,7 @@ import pytest
 
 import wordpipe
 from tests.conftest import TINY
-from wordpipe.artifacts.reader import Artifact
+from wordpipe.artifacts import Artifact
 
 COMMANDS = {
     "corpus": ["ingest", "{text}", "--documents", "block", "--first-line-title", "--valid", "0.1"],

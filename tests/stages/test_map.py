@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from tests.report.reading import Page
-from wordpipe.artifacts.layout import words_schema
+from wordpipe import RunOptions, map_words
+from wordpipe.artifacts import words_schema
 from wordpipe.errors import ConfigError, InputError
 from wordpipe.runtime import Progress
 from wordpipe.settings import Settings
 from wordpipe.stages import map as stage
-from wordpipe.stages.making import RunOptions, making
-from wordpipe.stages.map import map_words
-from wordpipe.words.table import WordVectors
+from wordpipe.stages.making import making
+from wordpipe.words import WordVectors
 
 N, DIM = 120, 8
 

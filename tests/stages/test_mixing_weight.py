@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import wordpipe
-from wordpipe.artifacts.reader import Artifact
+from wordpipe.artifacts import Artifact
 from wordpipe.stages import mixing_weight
 
 

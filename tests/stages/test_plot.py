@@ -8,14 +8,13 @@ import pytest
 
 import wordpipe.stages.plot as stage
 from tests.report.training_logs import made_log
-from wordpipe.artifacts.checkpoints import Checkpoints
-from wordpipe.artifacts.layout import STEPS
+from wordpipe import plot
+from wordpipe.artifacts import STEPS, Checkpoints
 from wordpipe.errors import ArtifactError, ConfigError, InputError
-from wordpipe.report.curves import draw_curves
+from wordpipe.report import draw_curves
 from wordpipe.settings import Settings
 from wordpipe.stages.making import making
-from wordpipe.stages.plot import plot
-from wordpipe.training.trainer import Step
+from wordpipe.training import Step
 
 
 def made(path, log, kind="model"):

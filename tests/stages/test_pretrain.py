@@ -15,9 +15,9 @@ from safetensors.torch import load_file
 
 import wordpipe
 from tests.conftest import TINY
+from wordpipe import RunOptions
 from wordpipe.errors import ArtifactError, BudgetError, ConfigError, InputError
 from wordpipe.runtime import Progress
-from wordpipe.stages.making import RunOptions
 from wordpipe.training.settings import SHAPE
 
 SMALL = TINY | {"threads": 1, "dtype": "float32", "report_every": 1, "batch_size": 4, "optimiser": "muon"}

@@ -6,12 +6,10 @@ import numpy as np
 import pytest
 
 import wordpipe
-from wordpipe.artifacts.layout import matrix_of
-from wordpipe.artifacts.tables import read_batches
+from wordpipe.artifacts import matrix_of, read_batches
 from wordpipe.errors import ArtifactError, ConfigError
-from wordpipe.search.hits import Hits, best_of
-from wordpipe.search.hybrid import CANDIDATES, mix
-from wordpipe.stages.query import Ask
+from wordpipe.search import CANDIDATES, Hits, best_of, mix
+from wordpipe.stages import Ask
 
 MODES = ["dense", "lexical", "hybrid"]
 ASKED = "salt water in the sea"

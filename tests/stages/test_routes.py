@@ -4,11 +4,9 @@ import numpy as np
 import pytest
 
 import wordpipe
-from wordpipe.search.hits import Hits
-from wordpipe.search.hybrid import CANDIDATES, mix
-from wordpipe.sentences.encoder import EncodedBatch
-from wordpipe.stages.open_index import Route, routes_of
-from wordpipe.stages.query import Ask
+from wordpipe.search import CANDIDATES, Hits, mix
+from wordpipe.sentences import EncodedBatch
+from wordpipe.stages import Ask, Route, routes_of
 
 RARE = "zyzzyva"  # in the texts; the encoder does not know it
 ROWS = 60

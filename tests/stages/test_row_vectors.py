@@ -5,11 +5,9 @@ import pytest
 
 import wordpipe
 from tests.stages.test_index import texts, words
-from wordpipe.artifacts import tables
-from wordpipe.artifacts.reader import Artifact
+from wordpipe.artifacts import Artifact, tables
 from wordpipe.errors import ArtifactError
-from wordpipe.stages import row_vectors
-from wordpipe.stages.row_vectors import RowVectors
+from wordpipe.stages import RowVectors, row_vectors
 
 
 @pytest.fixture(scope="module")

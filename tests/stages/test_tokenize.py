@@ -14,7 +14,7 @@ import wordpipe
 from tests.stages.small_shards import SMALL
 from wordpipe.artifacts import tables
 from wordpipe.errors import BudgetError, ConfigError, InputError
-from wordpipe.tokens.words import WordSplitter, piece_splitter
+from wordpipe.tokens import WordSplitter, piece_splitter
 
 SETTINGS = {"vocab_size": 600}
 KINDS = ("pretokens", "words")

@@ -8,15 +8,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import wordpipe
-from wordpipe.artifacts.reader import Artifact
-from wordpipe.artifacts.tables import read_batches
+from wordpipe.artifacts import Artifact, read_batches
 from wordpipe.errors import ArtifactError, ConfigError, DivergedError, InputError
 from wordpipe.runtime import Stopped
+from wordpipe.stages import TrainingRun
 from wordpipe.stages.making import making
-from wordpipe.stages.word_training import TrainingRun
-from wordpipe.words.native.training import Step
+from wordpipe.words import CommonPart, Step
 from wordpipe.words.settings import Word2VecSettings
-from wordpipe.words.table import CommonPart
 
 SMALL = {"dim": 12, "window": 3, "epochs": 2, "min_count": 2, "threads": 1}
 

@@ -4,7 +4,7 @@ import pytest
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
 from tests.tokens.test_streaming import byte_level, unigram, wordpiece
-from wordpipe.tokens.decoding import Gaps
+from wordpipe.tokens import Gaps
 
 
 def with_mask(tokenizer: Tokenizer, **flags: bool) -> tuple[Gaps, int]:

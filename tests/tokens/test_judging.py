@@ -9,10 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
-from wordpipe.tokens import evaluate
-from wordpipe.tokens.evaluate import OTHERS, Judge, WordPieces
-from wordpipe.tokens.vocabulary import is_byte_level, unknown_token, vocabulary_of
-from wordpipe.tokens.words import WordSplitter
+from wordpipe.tokens import (
+    OTHERS,
+    Judge,
+    WordPieces,
+    WordSplitter,
+    evaluate,
+    is_byte_level,
+    unknown_token,
+    vocabulary_of,
+)
 
 TEXT = ["the sea-bed is muddy and the mud isn't deep", "3.5 km of mud, mud, mud", "Straße und Boot", "東京 the"] * 3
 SPECIAL = ["[PAD]", "[UNK]"]

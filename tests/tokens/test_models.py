@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
-from wordpipe.tokens.encoding import UnitModel, model_of
+from wordpipe.tokens import byte_letters, model_of
+from wordpipe.tokens.encoding import UnitModel
 from wordpipe.tokens.models.bpe_model import SHORT
-from wordpipe.tokens.vocabulary import byte_letters
 
 SAMPLE = Path(__file__).parents[2] / "data" / "sample"
 LETTERS = byte_letters()

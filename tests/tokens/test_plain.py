@@ -9,8 +9,7 @@ from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, train
 
 from tests.tokens.unit_tables import table_of
 from wordpipe.errors import ConfigError
-from wordpipe.tokens.train.training import train_chars, train_words
-from wordpipe.tokens.vocabulary import SPECIAL_TOKENS, UNK
+from wordpipe.tokens import SPECIAL_TOKENS, UNK, train_chars, train_words
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
 LETTERS = st.text("ab é日 \n", min_size=1, max_size=3)

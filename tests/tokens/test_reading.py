@@ -9,9 +9,7 @@ from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, tr
 
 from tests.tokens.made_files import sentencepiece_model, tiktoken_file
 from wordpipe.errors import InputError
-from wordpipe.tokens.encoding import Encoder
-from wordpipe.tokens.formats.reading import open_tokenizer, read_tokenizer
-from wordpipe.tokens.normal.schemes import CL100K, GPT2
+from wordpipe.tokens import CL100K, GPT2, Encoder, open_tokenizer, read_tokenizer
 
 
 def written(folder, name, data):

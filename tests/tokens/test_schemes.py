@@ -8,10 +8,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
+from wordpipe.tokens import (
+    CHARACTERS,
+    CL100K,
+    SPECIAL_TOKENS,
+    UNK,
+    Scheme,
+    build_tokenizer,
+    byte_letters,
+    empty_tokenizer,
+    scheme_of,
+)
 from wordpipe.tokens.normal.normalising import AddedTokens, added_token_patterns
-from wordpipe.tokens.normal.schemes import CHARACTERS, CL100K, Scheme, build_tokenizer, empty_tokenizer, scheme_of
 from wordpipe.tokens.settings import TokenizeSettings
-from wordpipe.tokens.vocabulary import SPECIAL_TOKENS, UNK, byte_letters
 
 NAMES = ["gpt2", "digits", "marks", "bert", "whitespace", "metaspace", "characters"]
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=30).filter(

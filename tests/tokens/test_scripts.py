@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wordpipe.tokens.normal.schemes import ANY_MARK, empty_tokenizer, resolve, scheme_of, script_shares
+from wordpipe.tokens import ANY_MARK, empty_tokenizer, resolve, scheme_of, script_shares
 from wordpipe.tokens.scan.codepoints import code_point_classes
 from wordpipe.tokens.scan.scanning import scan_marks
 from wordpipe.tokens.settings import TokenizeSettings

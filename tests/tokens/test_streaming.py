@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
 
-from wordpipe.tokens.decoding import TextStream
-from wordpipe.tokens.vocabulary import byte_letters
+from wordpipe.tokens import TextStream, byte_letters
 
 TEXT = "The bees’ 蜂蜜 is 🐝🐝 sweet: Ünïcödé, don't! \n\n Fin"
 

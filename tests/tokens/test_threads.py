@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from wordpipe.tokens.encoding import in_order
+from wordpipe.tokens import in_order
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])

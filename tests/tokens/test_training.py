@@ -9,12 +9,8 @@ from tokenizers import Tokenizer
 
 from tests.tokens.unit_tables import table_of
 from wordpipe.errors import ConfigError, InputError
-from wordpipe.tokens.formats.reading import open_tokenizer
-from wordpipe.tokens.normal.schemes import empty_tokenizer, resolve
+from wordpipe.tokens import SPECIAL_TOKENS, empty_tokenizer, open_tokenizer, piece_splitter, resolve, train_tokenizer
 from wordpipe.tokens.settings import TokenizeSettings, size_in_bytes
-from wordpipe.tokens.train.training import train_tokenizer
-from wordpipe.tokens.vocabulary import SPECIAL_TOKENS
-from wordpipe.tokens.words import piece_splitter
 
 TEXTS = [
     f"the {a} sat on the {b} and saw {c} {a}s." for a in ("cat", "dog") for b in ("mat", "hat") for c in ("ten", "two")

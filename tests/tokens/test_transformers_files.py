@@ -5,8 +5,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, 
 from transformers import AutoTokenizer
 
 from wordpipe.errors import ArtifactError
-from wordpipe.tokens.formats.writing import framed_tokenizer, transformers_files
-from wordpipe.tokens.vocabulary import SPECIAL_TOKENS
+from wordpipe.tokens import SPECIAL_TOKENS, framed_tokenizer, transformers_files
 
 TEXT = "the cat sat on the mat"
 IDS = {"pad": 0, "unk": 1, "cls": 2, "sep": 3, "mask": 4, "bos": 5, "eos": 6}

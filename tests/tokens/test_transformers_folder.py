@@ -6,7 +6,7 @@ from transformers import BertTokenizer, GPT2Tokenizer, RobertaTokenizer
 from tests.tokens.made_files import sentencepiece_model
 from tests.tokens.test_reading import byte_level
 from wordpipe.errors import InputError
-from wordpipe.tokens.formats.reading import read_tokenizer
+from wordpipe.tokens import read_tokenizer
 
 TEXTS = ["The cat sat!", "", "unknown Ωords", "Élan  vital\t漢字", "a the<mask>b", "[MASK]the"]
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]

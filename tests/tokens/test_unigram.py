@@ -14,6 +14,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from tests.tokens.unit_tables import table_of
 from wordpipe.errors import ConfigError
+from wordpipe.tokens import SPECIAL_TOKENS, UNK, byte_letters
 from wordpipe.tokens.train.pair_table import alphabet_of
 from wordpipe.tokens.train.seed_pieces import LENGTH_BITS, MOST_EDGES, seed_pieces, symbols_of
 from wordpipe.tokens.train.unigram import (
@@ -24,7 +25,6 @@ from wordpipe.tokens.train.unigram import (
     train_unigram,
     training_bytes,
 )
-from wordpipe.tokens.vocabulary import SPECIAL_TOKENS, UNK, byte_letters
 
 TEXT = (Path(__file__).parents[2] / "data" / "sample" / "handbook.txt").read_text(encoding="utf-8")
 WORDS = Counter(f"▁{word}" for word in TEXT.split())

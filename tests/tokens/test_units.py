@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.tokens.unit_tables import table_of
-from wordpipe.tokens.counting import PARTS, Pretokens, SpillingTable, added_up, keep_commonest, sorted_units
+from wordpipe.tokens import PARTS, Pretokens, SpillingTable, added_up, keep_commonest, sorted_units
 from wordpipe.tokens.units import UnitTable, hashes_of
 
 

@@ -11,11 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.tokens.unit_tables import table_of, text_of
-from wordpipe.tokens.counting import SpillingTable, added_up, keep_commonest
-from wordpipe.tokens.cutting import cut_words
-from wordpipe.tokens.encoding import Gatherer
-from wordpipe.tokens.wordlist import WordNumbers, fold_counts
-from wordpipe.tokens.words import WordSplitter
+from wordpipe.tokens import (
+    Gatherer,
+    SpillingTable,
+    WordNumbers,
+    WordSplitter,
+    added_up,
+    cut_words,
+    fold_counts,
+    keep_commonest,
+)
 
 TEXT = st.text(
     st.one_of(st.characters(exclude_categories=["Cs"]), st.sampled_from("aAbB '’-. ſİΣ文の。1,०")), max_size=30

@@ -5,7 +5,8 @@ import regex
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wordpipe.tokens.words import _ASCII_WORD, _WORD, WordSplitter
+from wordpipe.tokens import WordSplitter
+from wordpipe.tokens.words import _ASCII_WORD, _WORD
 
 
 @pytest.mark.parametrize(

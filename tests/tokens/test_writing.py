@@ -7,10 +7,7 @@ from transformers import AutoTokenizer, BertTokenizer, GPT2Tokenizer
 
 from tests.tokens.made_files import tiktoken_ids
 from wordpipe.errors import ConfigError, InputError
-from wordpipe.tokens.formats.reading import read_tokenizer
-from wordpipe.tokens.formats.writing import FOLDERS, FORMATS, export_tokenizer
-from wordpipe.tokens.normal.schemes import CL100K, GPT2
-from wordpipe.tokens.vocabulary import SPECIAL_TOKENS
+from wordpipe.tokens import CL100K, FOLDERS, FORMATS, GPT2, SPECIAL_TOKENS, export_tokenizer, read_tokenizer
 
 TEXT = [
     "The cat sat on the mat, and the 12345 bats sat too.",

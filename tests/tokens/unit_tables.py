@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from wordpipe.tokens.counting import Pretokens
+from wordpipe.tokens import Pretokens
 
 
 def table_of(counts: Mapping[str, int]) -> Pretokens:

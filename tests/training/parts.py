@@ -10,17 +10,22 @@ from typing import Any
 import numpy as np
 from safetensors.torch import save
 
-from wordpipe.artifacts.hashing import hash_bytes
+from wordpipe.artifacts import hash_bytes
 from wordpipe.errors import InputError
-from wordpipe.model.initialise import new_model
+from wordpipe.model import new_model
 from wordpipe.runtime import StopFlag, stop_signal
-from wordpipe.training.distributed import World, join_world
-from wordpipe.training.learner import LanguageLearner, assemble
-from wordpipe.training.objectives import Task
-from wordpipe.training.plan import SpecialIds, model_config
-from wordpipe.training.precision import make_execution
+from wordpipe.training import (
+    LanguageLearner,
+    SpecialIds,
+    Task,
+    Trainer,
+    World,
+    assemble,
+    join_world,
+    make_execution,
+    model_config,
+)
 from wordpipe.training.settings import CausalSettings, MaskedSettings, PretrainSettings
-from wordpipe.training.trainer import Trainer
 
 SPECIAL = SpecialIds(pad=0, unk=1, cls=2, sep=3, mask=4, bos=5, eos=6)
 N_TOKENS = 90

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wordpipe.errors import InputError
-from wordpipe.training.sequences import Rows, block_order, causal_blocks, masked_blocks, permute, spread
+from wordpipe.training import Rows, block_order, causal_blocks, masked_blocks, permute, spread
 
 lengths = st.tuples(st.integers(1, 300), st.integers(3, 40))
 

@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from wordpipe.training.cross_entropy import cross_entropy_sum
+from wordpipe.training import cross_entropy_sum
 
 
 def generator(seed=0):

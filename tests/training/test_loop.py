@@ -9,12 +9,10 @@ import pytest
 import torch
 
 from tests.training.parts import N_TOKENS, run_to_end, settings_of, training, weights_hash
-from wordpipe.artifacts.checkpoints import Checkpoints
+from wordpipe.artifacts import Checkpoints
 from wordpipe.errors import ConfigError, DivergedError, InputError
 from wordpipe.runtime import StopFlag, Stopped
-from wordpipe.training.checkpoint import load_snapshot
-from wordpipe.training.objectives import loss_sum
-from wordpipe.training.optimisers import clip_gradients, make_optimiser
+from wordpipe.training import clip_gradients, load_snapshot, loss_sum, make_optimiser
 
 KINDS = ["mlm", "clm"]
 

@@ -13,9 +13,7 @@ from hypothesis import strategies as st
 
 from tests.training.parts import run_to_end, settings_of, training
 from wordpipe.runtime import StopFlag, Stopped
-from wordpipe.training.masking import choose, span_lengths, span_units, take, word_numbers, word_units
-from wordpipe.training.objectives import RATE_STEPS, Masked
-from wordpipe.training.sequences import Rows
+from wordpipe.training import RATE_STEPS, Masked, Rows, choose, span_lengths, span_units, take, word_numbers, word_units
 
 SPECIAL = (0, 1, 2, 3, 4, 5, 6)
 UNITS = ["token", "word", "span"]

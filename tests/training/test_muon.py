@@ -5,8 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wordpipe.training import optimisers
-from wordpipe.training.optimisers import Muon, orthogonalise
+from wordpipe.training import Muon, optimisers, orthogonalise
 
 SHAPES = [(24, 24), (40, 16), (16, 40), (24, 24), (1, 8), (40, 16)]
 SETTINGS = {"lr": 0.02, "weight_decay": 0.3, "momentum": 0.9}

@@ -5,10 +5,8 @@ import pytest
 import torch
 
 from tests.model.shapes import small_config
-from wordpipe.model.initialise import new_model
-from wordpipe.training.objectives import Causal, Masked, Task, loss_sum
-from wordpipe.training.plan import SpecialIds
-from wordpipe.training.sequences import Rows
+from wordpipe.model import new_model
+from wordpipe.training import Causal, Masked, Rows, SpecialIds, Task, loss_sum
 from wordpipe.training.settings import CausalSettings
 
 SPECIAL = (0, 1, 2, 3, 4, 5, 6)

@@ -6,10 +6,18 @@ from safetensors.torch import load, save
 
 from tests.model.shapes import KINDS, kind_config, small_config
 from wordpipe.errors import ArtifactError
-from wordpipe.model.initialise import new_model
-from wordpipe.training.objectives import Causal, Masked, loss_sum
-from wordpipe.training.optimisers import Muon, clip_gradients, load_optimiser, make_optimiser, optimiser_tensors
-from wordpipe.training.sequences import Rows
+from wordpipe.model import new_model
+from wordpipe.training import (
+    Causal,
+    Masked,
+    Muon,
+    Rows,
+    clip_gradients,
+    load_optimiser,
+    loss_sum,
+    make_optimiser,
+    optimiser_tensors,
+)
 
 OPTIMISERS = ["muon", "adamw"]
 

@@ -12,7 +12,7 @@ from safetensors.torch import load
 
 from tests.training.parts import settings_of, training
 from wordpipe.errors import ConfigError
-from wordpipe.training.distributed import World, alone
+from wordpipe.training import World, alone
 
 ARGUMENTS = ["checkpoint_steps=4", "report_every=3", "eval_every=5"]
 LONGER = [*ARGUMENTS, "steps=24", "dropout=0.2"]

@@ -2,10 +2,8 @@ import pytest
 
 from tests.training.parts import SPECIAL
 from wordpipe.errors import ConfigError
-from wordpipe.model.formats.families import native_class
-from wordpipe.model.presets import PRESETS
-from wordpipe.model.styles import STYLES
-from wordpipe.training.plan import make_plan, model_config
+from wordpipe.model import PRESETS, STYLES, native_class
+from wordpipe.training import make_plan, model_config
 from wordpipe.training.settings import CausalSettings, MaskedSettings
 
 

@@ -8,8 +8,7 @@ import torch
 from tests.training.parts import run_to_end, settings_of, training, weights_hash
 from wordpipe.errors import ConfigError, DivergedError
 from wordpipe.runtime import StopFlag
-from wordpipe.training import precision
-from wordpipe.training.precision import LossScaler, make_execution, resolve_dtype
+from wordpipe.training import LossScaler, make_execution, precision, resolve_dtype
 
 CPU, CUDA, MPS = (torch.device(name) for name in ("cpu", "cuda", "mps"))
 

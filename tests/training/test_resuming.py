@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from wordpipe.training import checkpoint
-from wordpipe.training.checkpoint import CheckpointClock, diverged, other_conditions, threads_of_before
+from wordpipe.training import CheckpointClock, checkpoint, diverged, other_conditions, threads_of_before
 
 
 def test_checkpoints_are_due_by_steps_or_by_time(monkeypatch):

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import optimization as twins
 
-from wordpipe.training.schedules import learning_rate, warmup_steps
+from wordpipe.training import learning_rate, warmup_steps
 
 ARGUMENTS = {"steps": 100, "peak": 1.0, "warmup": 10, "min_frac": 0.1, "decay": 0.2}
 SCHEDULES = ["cosine", "linear", "wsd", "noam", "constant"]

@@ -5,10 +5,8 @@ import pytest
 import torch
 
 from tests.model.shapes import small_config
-from wordpipe.model.initialise import new_model
-from wordpipe.training import validation
-from wordpipe.training.objectives import Targets, loss_sum
-from wordpipe.training.validation import Scorer
+from wordpipe.model import new_model
+from wordpipe.training import Scorer, Targets, loss_sum, validation
 
 
 def batch(architecture, seed):

@@ -7,9 +7,8 @@ import pytest
 
 from tests.training.parts import N_TOKENS, SPECIAL
 from wordpipe.errors import ArtifactError, ConfigError
-from wordpipe.model.presets import MUON_LR, PRESETS
-from wordpipe.training.objectives import Task
-from wordpipe.training.plan import SpecialIds, make_plan, model_config
+from wordpipe.model import MUON_LR, PRESETS
+from wordpipe.training import SpecialIds, Task, make_plan, model_config
 from wordpipe.training.settings import CausalSettings, MaskedSettings
 
 

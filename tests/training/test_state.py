@@ -7,8 +7,8 @@ import torch
 from blake3 import blake3
 from safetensors.torch import save
 
-from wordpipe.artifacts.checkpoints import Checkpoints
-from wordpipe.training.checkpoint import Snapshot, load_snapshot, snapshot_files
+from wordpipe.artifacts import Checkpoints
+from wordpipe.training import Snapshot, load_snapshot, snapshot_files
 
 
 def snapshot(step):

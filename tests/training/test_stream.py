@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wordpipe.artifacts.layout import TOKENS_16, TOKENS_32
+from wordpipe.artifacts import TOKENS_16, TOKENS_32
 from wordpipe.errors import ArtifactError
-from wordpipe.training.token_stream import unigram_entropy, write_streams
+from wordpipe.training import unigram_entropy, write_streams
 
 rows = st.lists(  # documents of sentences of ids, each document in one split
     st.tuples(

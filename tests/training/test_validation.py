@@ -3,12 +3,8 @@ import pytest
 import torch
 
 from tests.training.parts import N_TOKENS, SPECIAL, settings_of, text
-from wordpipe.model.initialise import new_model
-from wordpipe.training import validation
-from wordpipe.training.objectives import Task, loss_sum
-from wordpipe.training.plan import model_config
-from wordpipe.training.precision import make_execution
-from wordpipe.training.validation import Total, Validation
+from wordpipe.model import new_model
+from wordpipe.training import Task, Total, Validation, loss_sum, make_execution, model_config, validation
 
 KINDS = ["mlm", "clm"]
 

@@ -7,14 +7,12 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, models
 
 from tests.tokens.test_training import trained
-from wordpipe.artifacts.layout import TOKENS_16
+from wordpipe.artifacts import TOKENS_16
 from wordpipe.errors import ArtifactError
-from wordpipe.tokens.vocabulary import byte_letters
-from wordpipe.tokens.words import _UNSPACED_START, _WORD, WordSplitter
-from wordpipe.training.objectives import Task
-from wordpipe.training.plan import SpecialIds
+from wordpipe.tokens import WordSplitter, byte_letters
+from wordpipe.tokens.words import _UNSPACED_START, _WORD
+from wordpipe.training import SpecialIds, Task, WordStarts, write_streams
 from wordpipe.training.settings import MaskedSettings
-from wordpipe.training.token_stream import WordStarts, write_streams
 
 BYTES = {letter: byte for byte, letter in enumerate(byte_letters())}
 TEXT = "The sea-bed isn't at 3.5 km, 1,000 m; Grüße! Thecatsat"

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from wordpipe.words.table import WordVectors
+from wordpipe.words import WordVectors
 
 
 def grid(rng: np.random.Generator, pairs: int = 20, dim: int = 10, noise: float = 0.5) -> WordVectors:

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wordpipe.metrics import vectors as directions
-from wordpipe.words.diff import centred_rows, distances, rotation
+from wordpipe.words import centred_rows, distances, rotation
 
 
 def unit_rows(vectors):

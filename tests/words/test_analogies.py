@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from tests.words.judged import grid, in_gensim, questions, written
+from wordpipe.words import Questions, WordVectors, judge_analogies, read_set
 from wordpipe.words import evaluate as analogies
-from wordpipe.words.evaluate import Questions, judge_analogies, read_set
-from wordpipe.words.table import WordVectors
 
 
 def tally(found: dict[str, Any]) -> tuple[int, int, int]:

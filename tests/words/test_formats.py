@@ -12,11 +12,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wordpipe.errors import InputError
+from wordpipe.words import (
+    FILES,
+    FOLDERS,
+    Screen,
+    WordFile,
+    WordTable,
+    WordVectors,
+    check_words,
+    open_folder,
+    open_stream,
+)
+from wordpipe.words import written as files_of
 from wordpipe.words.formats import reading
-from wordpipe.words.formats.reading import Screen, WordFile, open_folder, open_stream
-from wordpipe.words.formats.writing import FILES, FOLDERS, WordTable, check_words
-from wordpipe.words.formats.writing import written as files_of
-from wordpipe.words.table import WordVectors
 
 ODD = [
     "the",

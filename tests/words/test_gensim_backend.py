@@ -12,12 +12,18 @@ import pytest
 from tests.words.texts import batches, topics
 from wordpipe.errors import ConfigError, DivergedError
 from wordpipe.runtime import StopFlag, Stopped, cpu_count
-from wordpipe.words.gensim_backend import GensimTraining, require_gensim
-from wordpipe.words.heldout_loss import Probe
+from wordpipe.words import (
+    GensimTraining,
+    Probe,
+    Vocabulary,
+    WordVectors,
+    count_ids,
+    kept_rows,
+    read_words,
+    require_gensim,
+    write_text,
+)
 from wordpipe.words.settings import Word2VecPlan
-from wordpipe.words.table import WordVectors
-from wordpipe.words.text import kept_rows, read_words, write_text
-from wordpipe.words.vocabulary import Vocabulary, count_ids
 
 pytest.importorskip("gensim", reason="gensim has no wheel for this Python")
 

@@ -4,12 +4,10 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from wordpipe.words import Probe, Vocabulary, Words, keep_probabilities, noise_distribution
 from wordpipe.words import heldout_loss as probe_module
-from wordpipe.words.heldout_loss import Probe, keep_probabilities, noise_distribution
 from wordpipe.words.native.tree import Tree
 from wordpipe.words.settings import Word2VecPlan
-from wordpipe.words.text import Words
-from wordpipe.words.vocabulary import Vocabulary
 
 
 def words_of(texts: list[list[int]]) -> Words:

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wordpipe.errors import ConfigError
-from wordpipe.words.lookup import KnownPhrases, edit_distances, parse_expression, similar_words
+from wordpipe.words import KnownPhrases, edit_distances, parse_expression, similar_words
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.words.test_alignment import table, turn
+from wordpipe.metrics import kept_shares
 from wordpipe.metrics import vectors as directions
 from wordpipe.metrics import vectors as room
-from wordpipe.metrics.vectors import kept_shares
-from wordpipe.words.diff import excess, joint_counts, movement
+from wordpipe.words import excess, joint_counts, movement
 
 
 def unit_rows(vectors):

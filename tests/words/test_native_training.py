@@ -11,15 +11,24 @@ from tests.words.plain_word2vec import Plain
 from tests.words.texts import batches, topics
 from wordpipe.errors import DivergedError
 from wordpipe.runtime import StopFlag
-from wordpipe.words.heldout_loss import Probe
+from wordpipe.words import (
+    NativeTraining,
+    Parts,
+    Probe,
+    Vocabulary,
+    Words,
+    WordVectors,
+    count_ids,
+    done_in_order,
+    kept_rows,
+    piece_size,
+    read_words,
+    write_text,
+)
 from wordpipe.words.native.draws import Noise, key_of
-from wordpipe.words.native.training import NativeTraining, Parts, done_in_order, piece_size
 from wordpipe.words.native.tree import Tree
 from wordpipe.words.native.weights import Weights
 from wordpipe.words.settings import Word2VecPlan
-from wordpipe.words.table import WordVectors
-from wordpipe.words.text import Words, kept_rows, read_words, write_text
-from wordpipe.words.vocabulary import Vocabulary, count_ids
 
 
 def training(folder: Path, *, words: int = 12_000, parts: Parts | None = None, **values: Any) -> NativeTraining:

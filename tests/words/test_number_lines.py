@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wordpipe.words.formats.text import read_text
+from wordpipe.words import read_text
 
 
 def nearest(number: str) -> np.float32:

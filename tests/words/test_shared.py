@@ -3,8 +3,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wordpipe.words.diff import Listing, joint_counts, shared_words, unshared_words, vectors_of
-from wordpipe.words.table import WordVectors
+from wordpipe.words import Listing, WordVectors, joint_counts, shared_words, unshared_words, vectors_of
 
 
 def listings() -> st.SearchStrategy[dict[str, int]]:

@@ -5,9 +5,7 @@ import pyarrow as pa
 import pytest
 
 from tests.words.judged import grid, in_gensim, written
-from wordpipe.words.evaluate import Pairs, judge_similarity, read_set
-from wordpipe.words.subwords import NGrams
-from wordpipe.words.table import WordVectors
+from wordpipe.words import NGrams, Pairs, WordVectors, judge_similarity, read_set
 
 
 def pairs_of(words: list[str], scores: list[float]) -> Pairs:

@@ -6,10 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wordpipe.artifacts.layout import ngrams_schema
-from wordpipe.words import subwords
-from wordpipe.words.subwords import HashRows, NGrams, hashes_of
-from wordpipe.words.table import WordVectors
+from wordpipe.artifacts import ngrams_schema
+from wordpipe.words import HashRows, NGrams, WordVectors, hashes_of, subwords
 
 WORDS = ["walking", "talking", "walked", "talked", "king", "Kings"]
 

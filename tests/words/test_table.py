@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wordpipe.artifacts.layout import words_schema
+from wordpipe.artifacts import words_schema
 from wordpipe.errors import ConfigError, InputError
-from wordpipe.words.table import WordVectors
+from wordpipe.words import WordVectors
 
 
 def table(size: int, seed: int, dim: int = 8, words: Sequence[str] | None = None) -> WordVectors:

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from tests.words.texts import Doc, batches, documents
 from wordpipe.errors import InputError
-from wordpipe.words.text import TrainingText, Words, kept_rows, read_words, write_text
-from wordpipe.words.vocabulary import Vocabulary
+from wordpipe.words import TrainingText, Vocabulary, Words, kept_rows, read_words, write_text
 
 
 def texts_of(marked: np.ndarray) -> list[list[int]]:  # type: ignore[type-arg]

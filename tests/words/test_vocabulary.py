@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tests.words.texts import Doc, batches, documents
 from wordpipe.errors import InputError
-from wordpipe.words.vocabulary import Vocabulary, count_ids
+from wordpipe.words import Vocabulary, count_ids
 
 
 @settings(deadline=None)

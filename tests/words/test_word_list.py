@@ -4,8 +4,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from wordpipe.words import vocabulary
-from wordpipe.words.vocabulary import WordList
+from wordpipe.words import WordList, vocabulary
 
 texts = st.text(alphabet=st.characters(codec="utf-8"), max_size=6)
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wordpipe.errors import InputError
-from wordpipe.words.evaluate import Pairs, Questions, read_set
+from wordpipe.words import Pairs, Questions, read_set
 
 WORD = st.text(st.characters(categories=["L"]), min_size=1, max_size=8)
 SCORE = st.floats(-100, 100).map(lambda value: round(value, 3))

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from wordpipe.artifacts.layout import TOKENS_32
+from wordpipe.artifacts import TOKENS_32
 
 Doc = list[list[int]]  # sentences of word ids
 

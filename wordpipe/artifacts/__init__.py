@@ -4,3 +4,67 @@
 tables look, `manifest` is what an artifact says of itself, `publish` is the step in which it takes its place, `lock` keeps
 a second writer out, `hashing` is BLAKE3 with a cache of what was already read, `checkpoints` keeps what unfinished work did.
 """
+
+from typing import TYPE_CHECKING
+
+from wordpipe.lazy import face
+
+if TYPE_CHECKING:
+    from wordpipe.artifacts.checkpoints import Checkpoint, Checkpoints, Shelf, array_blocks
+    from wordpipe.artifacts.hashing import HashCache, hash_bytes, hash_fd
+    from wordpipe.artifacts.layout import (
+        CORPUS,
+        COUNTS,
+        SOURCES,
+        STEPS,
+        TOKENS_16,
+        TOKENS_32,
+        VOCABULARY,
+        DocumentStarts,
+        leaf_paths,
+        matrix_of,
+        ngrams_schema,
+        row_bytes,
+        sentences_schema,
+        tokens_schema,
+        vector_batches,
+        vector_column,
+        vectors_schema,
+        words_schema,
+    )
+    from wordpipe.artifacts.lock import OutputLock
+    from wordpipe.artifacts.manifest import (
+        ENCODER,
+        FORMAT,
+        INDEX_FILE,
+        KINDS,
+        MANIFEST,
+        TOKENIZER,
+        WEIGHTS_FILE,
+        InputEntry,
+        Kind,
+        Manifest,
+        OutputEntry,
+        digest_of,
+        is_plain_path,
+        library_versions,
+        recipe_of,
+    )
+    from wordpipe.artifacts.publish import clear_leftovers, exchange, recover, refuse_foreign
+    from wordpipe.artifacts.reader import Artifact, is_artifact, refuse_inside_artifact
+    from wordpipe.artifacts.rows import RowReader, read_vectors
+    from wordpipe.artifacts.tables import (
+        Shard,
+        TableWriter,
+        damage_named,
+        open_part,
+        part_names,
+        read_batches,
+        read_schema,
+        read_shard,
+        row_count,
+        shards_of,
+    )
+    from wordpipe.artifacts.writer import Draft, HashedFile, whole_file, whole_folder
+else:
+    __getattr__, __dir__ = face(__name__, __file__)

@@ -85,7 +85,7 @@ def _unforeseen(error: BaseException) -> int:
             say(f"stopped; run the same command again to continue from {error.saved}")
         return _die(signal.Signals(error.signum))
     if isinstance(error, OSError):
-        from wordpipe.stages.making import storage_error
+        from wordpipe.stages import storage_error
 
         return _show(storage_error(error))
     import traceback

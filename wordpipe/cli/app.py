@@ -15,7 +15,7 @@ import click
 from wordpipe import __version__
 from wordpipe.cli.output import first_clause
 from wordpipe.removed import why_no_command
-from wordpipe.stages.catalog import VERBS
+from wordpipe.stages import VERBS
 
 __all__ = ["LazyGroup", "app"]
 

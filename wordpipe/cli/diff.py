@@ -54,8 +54,8 @@ def diff(old: Path, new: Path, only: tuple[str, ...], verify: bool, as_json: boo
     neighbours), neighbours lost, neighbours gained.
     """
     from wordpipe.errors import InputError
+    from wordpipe.stages import RunOptions
     from wordpipe.stages.diff import diff as compare
-    from wordpipe.stages.making import RunOptions
 
     with ProgressDrawer(quiet=quiet) as draw:
         run = RunOptions(report=draw, verify=verify)

@@ -45,7 +45,7 @@ def doctor(artifact: Path, quiet: bool, as_json: bool, **options: Any) -> None:
 
 
 def _show(found: dict[str, Any]) -> None:
-    from wordpipe.stages.doctor import NORMS
+    from wordpipe.stages import NORMS
 
     screen, spaces, verdicts = console(), found["spaces"], found["verdicts"]
     screen.print(_counted(found))

@@ -106,7 +106,7 @@ def tokenizer(tokens: tuple[Path, ...], data: tuple[str, ...], **options: Any) -
 
     Another size of the vocabulary is trained in seconds: wordpipe tokenize CORPUS --counts TOKENS --vocab-size N.
     """
-    from wordpipe.stages.evaluate import evaluate_tokenizer
+    from wordpipe.stages import evaluate_tokenizer
 
     answer(evaluate_tokenizer, tokens, data, show=_show_tokenizers, remarks=_tokenizer_remarks, **options)
 

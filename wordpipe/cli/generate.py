@@ -17,7 +17,7 @@ from wordpipe.model.settings import FillSettings, GenerateSettings
 from wordpipe.settings import Settings
 
 if TYPE_CHECKING:
-    from wordpipe.stages.generate import Filled, Filler, Writing
+    from wordpipe.stages import Filled, Filler, Writing
 
 __all__ = ["fill", "generate"]
 
@@ -32,8 +32,7 @@ def _generate(
     model: Path, prompt: tuple[str, ...], prompts: Path | None, as_json: bool, verify: bool, quiet: bool, verbose: bool,
     **given: Any,
 ) -> None:  # fmt: skip
-    from wordpipe.stages.generate import Writing
-    from wordpipe.stages.models import open_model
+    from wordpipe.stages import Writing, open_model
 
     settings = GenerateSettings.make(chosen_settings(GenerateSettings, given))
     opened = open_model(model, verify=verify)
@@ -120,8 +119,7 @@ def _fill(
     model: Path, text: tuple[str, ...], texts: Path | None, as_json: bool, verify: bool, quiet: bool, **given: Any
 ) -> None:
     from wordpipe.errors import InputError
-    from wordpipe.stages.generate import Filler
-    from wordpipe.stages.models import open_model
+    from wordpipe.stages import Filler, open_model
 
     settings = FillSettings.make(chosen_settings(FillSettings, given))
     opened = open_model(model, verify=verify)

@@ -37,8 +37,7 @@ def map_(words: Path, output: Path, verify: bool, as_json: bool, quiet: bool, **
     The page needs no network and nothing beside it: zoom, search, and choose a word to see its true nearest neighbours.
     UMAP keeps neighbours together, and compiles itself first, which takes some twenty seconds.
     """
-    from wordpipe.stages.making import RunOptions
-    from wordpipe.stages.map import map_words
+    from wordpipe.stages import RunOptions, map_words
 
     with ProgressDrawer(quiet=quiet) as draw:
         made = map_words(words, output, run=RunOptions(report=draw, verify=verify), **drawn)

@@ -40,7 +40,7 @@ def plot(
     A training that still runs, or was stopped, is drawn from its last checkpoint: name the folder that it will make.
     The dotted line is the loss of a model that knows how frequent each token is and nothing else.
     """
-    from wordpipe.stages.making import RunOptions
+    from wordpipe.stages import RunOptions
     from wordpipe.stages.plot import plot as draw_plot
 
     with ProgressDrawer(quiet=quiet) as draw:
@@ -62,7 +62,7 @@ def plot(
 
 def _lines(one: dict[str, Any]) -> Iterator[str]:
     """The course of each figure of a run."""
-    from wordpipe.report.sparkline import trend
+    from wordpipe.report import trend
 
     split = {name: [row for row in one["log"] if row["split"] == name] for name in ("train", "valid")}
     for name, rows, column, form in (

@@ -23,7 +23,7 @@ _CONFIG = click.argument("config", type=PATH)
 @click.argument("folder", default=".", type=PATH)
 def init(folder: Path) -> None:
     """Write a commented wordpipe.toml and a Makefile to start from. Files that exist are left alone."""
-    from wordpipe.stages.init import write_project
+    from wordpipe.stages import write_project
 
     for path, is_new in write_project(folder):
         say(f"{'wrote' if is_new else 'kept '} {path}")
@@ -46,7 +46,7 @@ def run(config: Path, dry_run: bool, fresh: bool, verify: bool, as_json: bool, q
     """Make what is missing or stale in a pipeline, in order, and say why."""
     from wordpipe.pipeline import Pipeline
     from wordpipe.runtime import Stopwatch
-    from wordpipe.stages.making import RunOptions
+    from wordpipe.stages import RunOptions
 
     pipeline = Pipeline(config)
     if dry_run:

@@ -17,7 +17,7 @@ from wordpipe.cli.lines import given_lines, is_prompt
 from wordpipe.cli.output import safe_text, say
 
 if TYPE_CHECKING:
-    from wordpipe.stages.query import Answers, Ask, Opened
+    from wordpipe.stages import Answers, Ask, Opened
 
 __all__ = ["batches", "explained_lines", "query", "stdin_has_more"]
 
@@ -65,7 +65,7 @@ def query(
     have no vector but stand in the texts is asked by words too. Exit code 3 when nothing was answered.
     """
     from wordpipe.errors import ConfigError
-    from wordpipe.stages.query import Ask, open_artifact
+    from wordpipe.stages import Ask, open_artifact
 
     if text and not " ".join(text).strip():
         raise ConfigError("the query is empty", hint="give words, or a file with --queries")

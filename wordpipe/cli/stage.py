@@ -12,7 +12,7 @@ from wordpipe.cli.command import COMMON, PATH, ExampleCommand, Option
 from wordpipe.cli.options import assigned_settings, chosen_settings, settings_options, settings_without_option
 from wordpipe.cli.output import human_count, human_seconds, noun, say
 from wordpipe.cli.progress import ProgressDrawer
-from wordpipe.stages.catalog import Argument, Verb
+from wordpipe.stages import Argument, Verb
 
 __all__ = ["print_made", "stage_command"]
 
@@ -57,7 +57,7 @@ def _argument(argument: Argument) -> click.Argument:
 
 def _make(verb: Verb, given: dict[str, Any]) -> None:
     from wordpipe.pipeline import settings_from_file
-    from wordpipe.stages.making import RunOptions
+    from wordpipe.stages import RunOptions
 
     settings_class = verb.load_settings()
     from_file = settings_from_file(given["config"], verb.name) if given["config"] else {}

@@ -35,7 +35,7 @@ def answer(
     **options: Any,
 ) -> dict[str, Any]:
     """Let a stage find something, and print it: as JSON, or by `show` and below that, on stderr, the remarks on it."""
-    from wordpipe.stages.making import RunOptions
+    from wordpipe.stages import RunOptions
 
     with ProgressDrawer(quiet=quiet) as draw:
         found = stage(*args, run=RunOptions(report=draw, verify=verify), **options)

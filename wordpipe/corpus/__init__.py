@@ -1,1 +1,19 @@
 """Text in, corpus rows out: sources, decompression, decoding, formats, docstrings, sentences, splits, duplicates."""
+
+from typing import TYPE_CHECKING
+
+from wordpipe.lazy import face
+
+if TYPE_CHECKING:
+    from wordpipe.corpus.decode import Decoder, refuse_binary
+    from wordpipe.corpus.decompress import BLOCK, Growth, compression_of, decompress_blocks, read_blocks
+    from wordpipe.corpus.docstrings import package_records, see_also_names
+    from wordpipe.corpus.documents import Digests, split_of
+    from wordpipe.corpus.ingest import EarlierCorpus, Ingest, SourceNote, corpus_schema, gathered
+    from wordpipe.corpus.modules import string_value
+    from wordpipe.corpus.readers import csv_records, jsonl_records, parquet_records, text_records, tsv_records
+    from wordpipe.corpus.records import Fields, Ledger, Record, cut_point, split_oversize, split_record
+    from wordpipe.corpus.sentences import is_hard_wrapped, paragraphs, split_sentences
+    from wordpipe.corpus.sources import Source, Sources, expand, fingerprint
+else:
+    __getattr__, __dir__ = face(__name__, __file__)

@@ -15,7 +15,7 @@ import zstandard
 
 from wordpipe.errors import InputError, StorageError
 
-__all__ = ["BLOCK", "Compression", "Growth", "compression_of", "decompress", "read_blocks"]
+__all__ = ["BLOCK", "Compression", "Growth", "compression_of", "decompress_blocks", "read_blocks"]
 
 Compression = Literal["none", "gz", "bz2", "xz", "zst"]
 
@@ -68,7 +68,7 @@ _MEMBERS: dict[Compression, Callable[[], Any]] = {
 }
 
 
-def decompress(blocks: Iterator[bytes], kind: Compression, growth: Growth) -> Iterator[bytes]:
+def decompress_blocks(blocks: Iterator[bytes], kind: Compression, growth: Growth) -> Iterator[bytes]:
     """Decompressed blocks, all members of the stream in order.
 
     Raises:

@@ -14,7 +14,7 @@ from itertools import accumulate
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wordpipe.artifacts.layout import CORPUS
+from wordpipe.artifacts import CORPUS
 from wordpipe.corpus.documents import Digests, Document, Rows, document_of
 from wordpipe.corpus.readers import read_records
 from wordpipe.corpus.records import Ledger, split_record

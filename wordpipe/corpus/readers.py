@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from wordpipe.corpus.decode import Decoder, refuse_binary
-from wordpipe.corpus.decompress import Growth, compression_of, decompress, read_blocks
+from wordpipe.corpus.decompress import Growth, compression_of, decompress_blocks, read_blocks
 from wordpipe.corpus.docstrings import package_records
 from wordpipe.corpus.records import Fields, Ledger, Newline, Record, split_record
 from wordpipe.corpus.settings import IngestSettings
@@ -90,7 +90,7 @@ def _text_blocks(raw: Iterator[bytes], source: Source, settings: IngestSettings,
         head = next(raw, b"")
         raw, compression = chain([head], raw), compression_of(head)
     is_first = True
-    for block in decompress(raw, compression, Growth(source.name, settings.max_expand)):
+    for block in decompress_blocks(raw, compression, Growth(source.name, settings.max_expand)):
         if is_first and settings.format == "auto":
             refuse_binary(block, source.name)
         is_first = False

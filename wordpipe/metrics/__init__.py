@@ -1,1 +1,35 @@
 """Measures of quality: arrays in, numbers out."""
+
+from typing import TYPE_CHECKING
+
+from wordpipe.lazy import face
+
+if TYPE_CHECKING:
+    from wordpipe.metrics.language import bits_per_byte, perplexity
+    from wordpipe.metrics.ranking import MEASURES, QueryFigures, judge_ranking, trec_order
+    from wordpipe.metrics.statistics import (
+        average_ranks,
+        correlation_interval,
+        mean_interval,
+        paired_difference,
+        pearson,
+        spearman,
+    )
+    from wordpipe.metrics.vectors import (
+        SCORES_AT_ONCE,
+        Census,
+        dead_dimensions,
+        effective_rank,
+        has_direction,
+        hubs,
+        kept_shares,
+        largest_columns,
+        mean_cosine,
+        nearest_rows,
+        random_pairs,
+        recall_at_k,
+        told_share,
+        unit_rows,
+    )
+else:
+    __getattr__, __dir__ = face(__name__, __file__)

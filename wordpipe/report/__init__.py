@@ -1,1 +1,25 @@
 """Pages for people: arrays in, the bytes of one self-contained file out. Nothing here opens an artifact."""
+
+from typing import TYPE_CHECKING
+
+from wordpipe.lazy import face
+
+if TYPE_CHECKING:
+    from wordpipe.report.curves import CURVE_COLOURS, draw_curves, smooth
+    from wordpipe.report.layout import (
+        GRID,
+        INSTALL_UMAP,
+        close_gaps,
+        colour_order,
+        group_by_direction,
+        group_names,
+        has_umap,
+        nearest_on_plane,
+        on_grid,
+        pca_layout,
+        umap_layout,
+    )
+    from wordpipe.report.sparkline import sparkline_of, trend
+    from wordpipe.report.word_map import COLOURS, json_for_script, survey, word_map_page
+else:
+    __getattr__, __dir__ = face(__name__, __file__)

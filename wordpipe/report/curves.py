@@ -13,14 +13,14 @@ from wordpipe.errors import ConfigError, InputError
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["COLOURS", "draw_curves", "smooth"]
+__all__ = ["CURVE_COLOURS", "draw_curves", "smooth"]
 
 Course = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]
 """How far the training was, not falling, and a figure: (N,) each, finite."""
 
 # Okabe and Ito 2008, "Color Universal Design", told apart by people with any kind of colour blindness; their yellow is left
 # out, as white swallows it
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+CURVE_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 _GREY = "#5F6368"
 _STYLE: Any = {
     "font.size": 8.5, "text.parse_math": False, "axes.edgecolor": _GREY, "axes.linewidth": 0.6, "axes.spines.top": False,
@@ -56,8 +56,8 @@ def draw_curves(
         ConfigError: there are more runs than colours.
         InputError: a run has no loss.
     """
-    if len(runs) > len(COLOURS):
-        raise ConfigError("too many curves to tell apart", got=len(runs), expected=f"at most {len(COLOURS)}")
+    if len(runs) > len(CURVE_COLOURS):
+        raise ConfigError("too many curves to tell apart", got=len(runs), expected=f"at most {len(CURVE_COLOURS)}")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of letters that the font lacks: they are drawn as boxes
         import matplotlib as mpl
@@ -71,7 +71,7 @@ def draw_curves(
             loss, lr = figure.subplots(2, 1, sharex=True, height_ratios=[4, 1])
             unit, scale = _unit(runs, axis)
             for number, run in enumerate(runs):
-                colours = COLOURS[number], COLOURS[number + (len(runs) == 1)]
+                colours = CURVE_COLOURS[number], CURVE_COLOURS[number + (len(runs) == 1)]
                 _draw_run(loss, lr, run, colours, axis, start, scale)
             _draw_entropies(loss, runs)
             loss.set_title("loss, nats per target")

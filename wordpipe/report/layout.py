@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wordpipe.errors import ConfigError
-from wordpipe.metrics.vectors import SCORES_AT_ONCE, largest_columns
+from wordpipe.metrics import SCORES_AT_ONCE, largest_columns
 
 __all__ = [
     "GRID", "INSTALL_UMAP", "close_gaps", "colour_order", "group_by_direction", "group_names", "has_umap",

@@ -3,21 +3,21 @@
 import math
 from collections.abc import Sequence
 
-__all__ = ["sparkline", "trend"]
+__all__ = ["sparkline_of", "trend"]
 
 _BLOCKS, _ASCII = "▁▂▃▄▅▆▇█", "_.-=+*%#"
 
 
-def sparkline(values: Sequence[float | None], width: int = 40, *, ascii_only: bool = False) -> str:
+def sparkline_of(values: Sequence[float | None], width: int = 40, *, ascii_only: bool = False) -> str:
     """The course of some values in at most `width` characters, the lowest as ▁ and the highest as █.
 
     More values than characters are cut into `width` runs of equal length, and each character stands for the mean of one.
     A run without any number is a blank; None, NaN and infinities are no numbers. Values that are all the same stand in the
     middle.
 
-    >>> sparkline([7, 5, 4, 3.5, 3.2, 3, 3])
+    >>> sparkline_of([7, 5, 4, 3.5, 3.2, 3, 3])
     '█▅▃▂▁▁▁'
-    >>> sparkline([1, float("nan"), 9], ascii_only=True)
+    >>> sparkline_of([1, float("nan"), 9], ascii_only=True)
     '_ #'
     """
     count = min(len(values), width)
@@ -41,7 +41,7 @@ def trend(
     numbers = _numbers(values)
     if not numbers:
         return name
-    return f"{name} {numbers[0]:{form}} {sparkline(values, width, ascii_only=ascii_only)} {numbers[-1]:{form}}"
+    return f"{name} {numbers[0]:{form}} {sparkline_of(values, width, ascii_only=ascii_only)} {numbers[-1]:{form}}"
 
 
 def _numbers(values: Sequence[float | None]) -> list[float]:

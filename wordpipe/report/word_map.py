@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from wordpipe.metrics.vectors import kept_shares, nearest_rows, unit_rows
+from wordpipe.metrics import kept_shares, nearest_rows, unit_rows
 from wordpipe.report import layout as plane
 
 __all__ = ["COLOURS", "WordMap", "survey", "word_map_page"]

@@ -17,8 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wordpipe.errors import InputError, wrong_line
-from wordpipe.metrics.ranking import MEASURES, judge_ranking, trec_order
-from wordpipe.metrics.statistics import mean_interval, paired_difference
+from wordpipe.metrics import MEASURES, judge_ranking, mean_interval, paired_difference, trec_order
 from wordpipe.runtime import Progress, Report
 from wordpipe.search.exact import nearest_of
 from wordpipe.search.hits import Hits, best_of

@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from wordpipe.metrics.vectors import unit_rows
+from wordpipe.metrics import unit_rows
 from wordpipe.search.hits import Hits, best_of
 
 __all__ = [

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wordpipe.errors import ArtifactError
-from wordpipe.metrics.vectors import recall_at_k
+from wordpipe.metrics import recall_at_k
 from wordpipe.runtime import Progress, Report
 from wordpipe.search.kinds import Flat, K, Width
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from scipy.sparse.linalg import svds
 
-from wordpipe.metrics.vectors import unit_rows
+from wordpipe.metrics import unit_rows
 
 __all__ = ["Analyse", "LatentSpace", "Tfidf"]
 

@@ -35,17 +35,13 @@ from wordpipe.sentences.explain import shares
 from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.sentences.static_tokenizer import listed_words
 from wordpipe.sentences.transforms import Transform
-from wordpipe.tokens.formats.reading import open_tokenizer
-from wordpipe.tokens.ragged import offsets_of
-from wordpipe.tokens.words import WordSplitter
+from wordpipe.tokens import WordSplitter, offsets_of, open_tokenizer
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from tokenizers import Tokenizer
 
-    from wordpipe.tokens.cutting import Cut
-    from wordpipe.tokens.encoding import Encoder
-    from wordpipe.tokens.units import UnitTable
+    from wordpipe.tokens import Cut, Encoder, UnitTable
 
 __all__ = ["TABLE_FILE", "TENSOR", "TOKENIZER_FILE", "StaticEncoder", "TokenRows", "WordRows", "static_files"]
 
@@ -161,13 +157,13 @@ class WordRows(TextRows):
 
     @cached_property
     def _cut(self) -> "Cut":
-        from wordpipe.tokens.cutting import cut_words
+        from wordpipe.tokens import cut_words
 
         return cut_words()
 
     @cached_property
     def _table(self) -> "UnitTable":
-        from wordpipe.tokens.units import UnitTable
+        from wordpipe.tokens import UnitTable
 
         encoded = [word.encode() for word in self._row_of]
         offsets = offsets_of([len(word) for word in encoded]).astype(np.int32)
@@ -203,7 +199,7 @@ class TokenRows(TextRows):
 
     @cached_property
     def _encoder(self) -> "Encoder":
-        from wordpipe.tokens.encoding import Encoder
+        from wordpipe.tokens import Encoder
 
         return Encoder(self._tokenizer)
 

@@ -10,8 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from wordpipe.errors import ConfigError
-from wordpipe.model.language_model import LanguageModel
-from wordpipe.model.packed import pack
+from wordpipe.model import LanguageModel, pack
 from wordpipe.runtime import pick_device, torch_threads
 from wordpipe.sentences.pooling import Floats, Pooling, pool_rows
 from wordpipe.sentences.settings import EmbedSettings

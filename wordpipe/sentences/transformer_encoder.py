@@ -10,7 +10,7 @@ import pyarrow as pa
 from tokenizers import Tokenizer
 
 from wordpipe.errors import ConfigError, DivergedError, InputError
-from wordpipe.metrics.vectors import unit_rows
+from wordpipe.metrics import unit_rows
 from wordpipe.sentences.encoder import (
     TRANSFORM_FILE,
     EncodedBatch,
@@ -29,10 +29,10 @@ from wordpipe.sentences.transforms import Transform
 from wordpipe.sentences.windows import Ids, Windows, frame, gathered, runs_of, token_batches
 
 if TYPE_CHECKING:
-    from wordpipe.model.numpy_model import ArrayModel
+    from wordpipe.model import ArrayModel
     from wordpipe.sentences.torch_states import HiddenModel
-    from wordpipe.tokens.encoding import RowEncoder
-from wordpipe.tokens.vocabulary import frame_of
+    from wordpipe.tokens import RowEncoder
+from wordpipe.tokens import frame_of
 
 __all__ = ["ArrayStates", "Batches", "ModelParts", "StateModel", "TransformerEncoder"]
 
@@ -218,7 +218,7 @@ class TransformerEncoder(TextEncoder):
 
     @cached_property
     def _fast(self) -> "RowEncoder":
-        from wordpipe.tokens.encoding import Encoder
+        from wordpipe.tokens import Encoder
 
         return Encoder(self._tokenizer).for_thread()
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import safetensors.numpy
 
 from wordpipe.errors import ArtifactError, ConfigError, InputError
-from wordpipe.metrics.vectors import unit_rows
+from wordpipe.metrics import unit_rows
 
 __all__ = ["CROWDED", "Crowding", "Moments", "Transform", "TransformKind", "check_directions", "shrinkage"]
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from wordpipe.artifacts.layout import DocumentStarts
+from wordpipe.artifacts import DocumentStarts
 from wordpipe.sentences.encoder import TextEncoder
 from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.sentences.windows import pack_sentences

@@ -10,9 +10,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from wordpipe.artifacts.layout import leaf_paths
+from wordpipe.artifacts import leaf_paths
 from wordpipe.errors import ConfigError, DivergedError
-from wordpipe.metrics.vectors import unit_rows
+from wordpipe.metrics import unit_rows
 from wordpipe.sentences.encoder import (
     TRANSFORM_FILE,
     EncodedBatch,
@@ -27,8 +27,7 @@ from wordpipe.sentences.encoder import (
 from wordpipe.sentences.explain import shares
 from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.sentences.transforms import Transform
-from wordpipe.words.lookup import JOINT, KnownPhrases
-from wordpipe.words.table import WordVectors
+from wordpipe.words import JOINT, KnownPhrases, WordVectors
 
 __all__ = ["NGRAMS_FILE", "WORDS_FILE", "WordEncoder", "WordSplit", "sif_weights", "sum_segments", "word_spans"]
 

@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from wordpipe.artifacts.manifest import InputEntry
+    from wordpipe.artifacts import InputEntry
     from wordpipe.settings import Settings
     from wordpipe.stages.making import Made
 

@@ -8,23 +8,17 @@ import numpy.typing as npt
 from safetensors.numpy import save
 from tokenizers import Tokenizer
 
-from wordpipe.artifacts.manifest import TOKENIZER, WEIGHTS_FILE
-from wordpipe.artifacts.reader import Artifact
-from wordpipe.model.formats.families import native_class
-from wordpipe.model.formats.folder import save_hf
-from wordpipe.model.seeds import seed_of
-from wordpipe.sentences.folder import sentence_transformers_files
+from wordpipe.artifacts import TOKENIZER, WEIGHTS_FILE, Artifact
+from wordpipe.model import native_class, save_hf, seed_of
+from wordpipe.sentences import sentence_transformers_files
 from wordpipe.stages.contrast_start import EncoderStart, encoder_start
 from wordpipe.stages.contrast_text import contrast_text, pair_kinds, token_ids
 from wordpipe.stages.making import Job, Made, PathLike, RunOptions, making
 from wordpipe.stages.training_run import TrainingRun
-from wordpipe.tokens.formats.reading import open_tokenizer
-from wordpipe.tokens.formats.writing import framed_tokenizer, transformers_files
-from wordpipe.tokens.vocabulary import number_of_ids
-from wordpipe.training.contrast.pairs import Pairs, held_out_pairs
+from wordpipe.tokens import framed_tokenizer, number_of_ids, open_tokenizer, transformers_files
+from wordpipe.training import Trainer
+from wordpipe.training.contrast import Pairs, Teacher, assemble_encoder, held_out_pairs
 from wordpipe.training.contrast.settings import ContrastiveSettings
-from wordpipe.training.contrast.transformer import Teacher, assemble_encoder
-from wordpipe.training.trainer import Trainer
 
 __all__ = ["train_contrastive"]
 

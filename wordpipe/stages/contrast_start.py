@@ -7,18 +7,15 @@ import numpy.typing as npt
 from safetensors.numpy import load
 from tokenizers import Tokenizer
 
-from wordpipe.artifacts.manifest import WEIGHTS_FILE
-from wordpipe.artifacts.reader import Artifact
+from wordpipe.artifacts import WEIGHTS_FILE, Artifact
 from wordpipe.errors import ArtifactError
-from wordpipe.model.initialise import new_model
-from wordpipe.model.language_model import LanguageModel
+from wordpipe.model import LanguageModel, new_model
 from wordpipe.stages.making import Job
 from wordpipe.stages.model_start import check_memory, given_model, special_ids, vectors_of_words, with_special_ids
-from wordpipe.tokens.vocabulary import number_of_ids
+from wordpipe.tokens import number_of_ids
+from wordpipe.training import SpecialIds, model_config
+from wordpipe.training.contrast import start_as_mean, word_weights
 from wordpipe.training.contrast.settings import DEFAULT_POOLING, ContrastiveSettings, Pooling
-from wordpipe.training.contrast.static_table import word_weights
-from wordpipe.training.contrast.transformer import start_as_mean
-from wordpipe.training.plan import SpecialIds, model_config
 from wordpipe.training.settings import MaskedSettings
 
 __all__ = ["EncoderStart", "encoder_start"]

@@ -10,30 +10,33 @@ import torch
 from safetensors.numpy import load
 from tokenizers import Tokenizer
 
-from wordpipe.artifacts.checkpoints import Checkpoints
-from wordpipe.artifacts.manifest import TOKENIZER
-from wordpipe.artifacts.reader import Artifact
-from wordpipe.artifacts.tables import read_batches
+from wordpipe.artifacts import TOKENIZER, Artifact, Checkpoints, read_batches
 from wordpipe.errors import ArtifactError, ConfigError, InputError
 from wordpipe.runtime import cpu_count
-from wordpipe.search.analysis import Analyser, looks_english
-from wordpipe.sentences.folder import sentence_transformers_files
-from wordpipe.sentences.static_encoder import TABLE_FILE, TENSOR, static_files
-from wordpipe.sentences.static_tokenizer import listed_words, unspaced_share, word_tokenizer
+from wordpipe.search import Analyser, looks_english
+from wordpipe.sentences import (
+    TABLE_FILE,
+    TENSOR,
+    listed_words,
+    sentence_transformers_files,
+    static_files,
+    unspaced_share,
+    word_tokenizer,
+)
 from wordpipe.stages.contrast import train_on_pairs
 from wordpipe.stages.contrast_text import IdsOf, contrast_text, pair_kinds, token_ids
 from wordpipe.stages.making import Job
 from wordpipe.stages.training_run import TrainingRun
-from wordpipe.tokens.formats.reading import open_tokenizer
-from wordpipe.tokens.vocabulary import number_of_ids, vocabulary_of
-from wordpipe.tokens.words import WordSplitter, piece_splitter
-from wordpipe.training.checkpoint import load_snapshot
-from wordpipe.training.contrast.pairs import Pairs, PairText, held_out_pairs
-from wordpipe.training.contrast.settings import ContrastiveSettings
-from wordpipe.training.contrast.static import StaticLearner
-from wordpipe.training.contrast.static_table import (
+from wordpipe.tokens import WordSplitter, number_of_ids, open_tokenizer, piece_splitter, vocabulary_of
+from wordpipe.training import Execution, Trainer, load_snapshot
+from wordpipe.training.contrast import (
+    Pairs,
+    PairText,
+    StaticLearner,
     Stem,
     count_stems,
+    encoder_plan,
+    held_out_pairs,
     join_compounds,
     joined_parts,
     lexical_part,
@@ -42,10 +45,8 @@ from wordpipe.training.contrast.static_table import (
     passage_weights,
     word_weights,
 )
-from wordpipe.training.contrast.transformer import encoder_plan
-from wordpipe.training.precision import Execution
-from wordpipe.training.trainer import Trainer
-from wordpipe.words.table import WordVectors
+from wordpipe.training.contrast.settings import ContrastiveSettings
+from wordpipe.words import WordVectors
 
 __all__ = ["train_static"]
 

@@ -10,13 +10,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from tokenizers import Tokenizer
 
-from wordpipe.artifacts.reader import Artifact
-from wordpipe.artifacts.tables import read_batches
+from wordpipe.artifacts import Artifact, read_batches
 from wordpipe.errors import InputError, WordpipeError
 from wordpipe.stages.inputs import file_entry
 from wordpipe.stages.making import Job
 from wordpipe.stages.training_run import token_rows
-from wordpipe.training.contrast.pairs import FilePairs, PairText, write_pair_text, write_ragged
+from wordpipe.training.contrast import FilePairs, PairText, write_pair_text, write_ragged
 from wordpipe.training.contrast.settings import ContrastiveSettings
 
 __all__ = ["IdsOf", "contrast_text", "pair_kinds", "token_ids"]

@@ -6,15 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from wordpipe.artifacts.layout import VOCABULARY
-from wordpipe.artifacts.reader import Artifact
-from wordpipe.artifacts.tables import read_batches
+from wordpipe.artifacts import VOCABULARY, Artifact, read_batches
 from wordpipe.errors import ArtifactError, ConfigError, InputError
-from wordpipe.metrics.vectors import unit_rows
+from wordpipe.metrics import unit_rows
 from wordpipe.runtime import Progress
 from wordpipe.stages.making import PathLike, RunOptions, storage_errors
-from wordpipe.words.diff import Listing, joint_counts, movement, shared_words, unshared_words, vectors_of
-from wordpipe.words.lookup import similar_words
+from wordpipe.words import Listing, joint_counts, movement, shared_words, similar_words, unshared_words, vectors_of
 
 __all__ = ["diff"]
 

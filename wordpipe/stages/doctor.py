@@ -16,18 +16,16 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.compute as pc
 
-from wordpipe.artifacts.layout import matrix_of
-from wordpipe.artifacts.reader import Artifact
-from wordpipe.artifacts.tables import read_batches, read_schema, row_count
+from wordpipe.artifacts import Artifact, matrix_of, read_batches, read_schema, row_count
 from wordpipe.errors import ConfigError, InputError
+from wordpipe.metrics import spearman
 from wordpipe.metrics import vectors as space
-from wordpipe.metrics.statistics import spearman
 from wordpipe.runtime import Progress
+from wordpipe.sentences import MIN_TEXTS, Moments, Transform, TransformKind, check_directions
 from wordpipe.sentences.settings import EmbedSettings
-from wordpipe.sentences.transforms import MIN_TEXTS, Moments, Transform, TransformKind, check_directions
 from wordpipe.settings import Settings
 from wordpipe.stages.making import PathLike, RunOptions, storage_errors
-from wordpipe.tokens.words import WordSplitter
+from wordpipe.tokens import WordSplitter
 from wordpipe.words.settings import Word2VecSettings
 
 __all__ = ["NORMS", "Figures", "Sample", "best_transform", "diagnose", "doctor", "judge", "unit_sample"]

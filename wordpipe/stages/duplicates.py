@@ -4,14 +4,11 @@ from typing import Any
 
 import numpy as np
 
-from wordpipe.artifacts.layout import matrix_of
-from wordpipe.artifacts.reader import Artifact
-from wordpipe.artifacts.rows import RowReader
-from wordpipe.artifacts.tables import read_batches, read_schema, row_count
+from wordpipe.artifacts import Artifact, RowReader, matrix_of, read_batches, read_schema, row_count
 from wordpipe.errors import ConfigError, InputError
-from wordpipe.metrics.vectors import unit_rows
+from wordpipe.metrics import unit_rows
 from wordpipe.runtime import Progress
-from wordpipe.search.duplicates import all_links, groups_of, index_links
+from wordpipe.search import all_links, groups_of, index_links
 from wordpipe.stages.making import PathLike, RunOptions
 
 __all__ = ["duplicates"]

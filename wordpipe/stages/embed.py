@@ -16,18 +16,39 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from wordpipe.artifacts.checkpoints import Shelf
-from wordpipe.artifacts.layout import CORPUS, sentences_schema, vector_column
-from wordpipe.artifacts.manifest import library_versions
-from wordpipe.artifacts.reader import Artifact
-from wordpipe.artifacts.tables import read_batches, read_schema, row_count
+from wordpipe.artifacts import (
+    CORPUS,
+    Artifact,
+    Shelf,
+    library_versions,
+    read_batches,
+    read_schema,
+    row_count,
+    sentences_schema,
+    vector_column,
+)
 from wordpipe.errors import DivergedError, InputError
 from wordpipe.runtime import Stopwatch, stop_signal
-from wordpipe.sentences.encode_corpus import StoredVectors, VectorPlan, chunks_of, no_keys, plan_vectors, text_keys
-from wordpipe.sentences.encoder import EncodedBatch, TextEncoder, learned_from_pairs, transform_kind
+from wordpipe.sentences import (
+    CROWDED,
+    Crowding,
+    EncodedBatch,
+    Moments,
+    StoredVectors,
+    TextEncoder,
+    Transform,
+    UnitBatch,
+    UnitCutter,
+    VectorPlan,
+    check_directions,
+    chunks_of,
+    learned_from_pairs,
+    no_keys,
+    plan_vectors,
+    text_keys,
+    transform_kind,
+)
 from wordpipe.sentences.settings import EmbedSettings
-from wordpipe.sentences.transforms import CROWDED, Crowding, Moments, Transform, check_directions
-from wordpipe.sentences.units import UnitBatch, UnitCutter
 from wordpipe.stages.embed_update import Earlier, encoder_facts, open_earlier
 from wordpipe.stages.encoders import carry_encoder, device_and_threads, open_encoder
 from wordpipe.stages.inputs import open_corpus

@@ -7,15 +7,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wordpipe import __version__
-from wordpipe.artifacts.layout import matrix_of
-from wordpipe.artifacts.manifest import ENCODER, library_versions
-from wordpipe.artifacts.reader import Artifact
-from wordpipe.artifacts.tables import read_batches, row_count
-from wordpipe.sentences.encode_corpus import StoredVectors, VectorPlan, no_keys, text_keys
-from wordpipe.sentences.encoder import TRANSFORM_FILE
+from wordpipe.artifacts import ENCODER, Artifact, library_versions, matrix_of, read_batches, row_count
+from wordpipe.sentences import (
+    TRANSFORM_FILE,
+    StoredVectors,
+    Transform,
+    VectorPlan,
+    no_keys,
+    read_after_title,
+    text_keys,
+)
 from wordpipe.sentences.settings import EmbedSettings
-from wordpipe.sentences.transforms import Transform
-from wordpipe.sentences.units import read_after_title
 from wordpipe.stages.inputs import earlier_artifact
 from wordpipe.stages.making import Job
 

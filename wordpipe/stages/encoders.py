@@ -6,18 +6,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from wordpipe.artifacts.manifest import ENCODER, TOKENIZER, WEIGHTS_FILE
-from wordpipe.artifacts.reader import Artifact
+from wordpipe.artifacts import ENCODER, TOKENIZER, WEIGHTS_FILE, Artifact
 from wordpipe.runtime import cpu_count
-from wordpipe.sentences.encoder import TextEncoder, load_encoder
+from wordpipe.sentences import TextEncoder, load_encoder
 from wordpipe.sentences.settings import EmbedSettings
-from wordpipe.tokens.formats.reading import open_tokenizer
+from wordpipe.tokens import open_tokenizer
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-    from wordpipe.model.config import ModelConfig
-    from wordpipe.sentences.transformer_encoder import ModelParts
+    from wordpipe.model import ModelConfig
+    from wordpipe.sentences import ModelParts
     from wordpipe.stages.making import Job
 
 __all__ = ["carry_encoder", "carried_encoder", "open_encoder", "word_splitter"]
@@ -29,7 +28,7 @@ def open_encoder(origin: Artifact, settings: EmbedSettings) -> TextEncoder:
     """The encoder in a model or words artifact, with no transform yet."""
     facts = {**origin.manifest.facts, "kind": origin.kind, "digest": origin.digest}
     if origin.kind == "words":
-        from wordpipe.sentences.word_encoder import WordEncoder
+        from wordpipe.sentences import WordEncoder
         from wordpipe.stages.word_vectors import read_word_vectors
 
         table = read_word_vectors(origin)
@@ -38,10 +37,10 @@ def open_encoder(origin: Artifact, settings: EmbedSettings) -> TextEncoder:
         return WordEncoder(table, word_splitter(origin.read, identity), settings, identity=identity)
     identity = {name: facts[name] for name in ("kind", "digest", "pairs") if name in facts}
     if facts.get("encoder") == "static":
-        from wordpipe.sentences.static_encoder import StaticEncoder
+        from wordpipe.sentences import StaticEncoder
 
         return StaticEncoder(origin.read, settings, identity=identity)
-    from wordpipe.sentences.transformer_encoder import TransformerEncoder
+    from wordpipe.sentences import TransformerEncoder
 
     there = set(origin.names())
     parts, config = _by_torch(origin.read, weighted=WEIGHTS_FILE in there)
@@ -90,7 +89,7 @@ def word_splitter(read: Callable[[str], bytes], facts: Mapping[str, Any]) -> Cal
 
     Words that were imported without a tokenizer are what the Unicode pattern finds; scripts without spaces stay uncut.
     """
-    from wordpipe.tokens.words import WordSplitter, piece_splitter
+    from wordpipe.tokens import WordSplitter, piece_splitter
 
     if not facts.get("tokenizer", True):
         return WordSplitter(keep_case=bool(facts["keep_case"]))
@@ -107,8 +106,8 @@ def device_and_threads(encoder: TextEncoder, settings: EmbedSettings) -> tuple[s
 
 def _by_numpy(read: Callable[[str], bytes], *, weighted: bool) -> "ModelParts | None":
     """Model, tokenizer and token weights without torch; None where numpy cannot compute the model."""
-    from wordpipe.model.numpy_model import ArrayModel, read_arrays
-    from wordpipe.sentences.transformer_encoder import ArrayStates, ModelParts
+    from wordpipe.model import ArrayModel, read_arrays
+    from wordpipe.sentences import ArrayStates, ModelParts
 
     if (found := read_arrays(read)) is None:
         return None
@@ -117,8 +116,8 @@ def _by_numpy(read: Callable[[str], bytes], *, weighted: bool) -> "ModelParts | 
 
 def _by_torch(read: Callable[[str], bytes], *, weighted: bool) -> "tuple[ModelParts, ModelConfig]":
     """The same, and the model's shape. Imports torch."""
-    from wordpipe.model.formats.folder import load_hf
-    from wordpipe.sentences.transformer_encoder import ModelParts
+    from wordpipe.model import load_hf
+    from wordpipe.sentences import ModelParts
 
     loaded = load_hf(read)
     return ModelParts(loaded.model, _tokenizer(read), _token_weights(read) if weighted else None), loaded.config

@@ -8,15 +8,12 @@ from typing import Any
 import pyarrow as pa
 from tokenizers import Tokenizer
 
-from wordpipe.artifacts.manifest import TOKENIZER
-from wordpipe.artifacts.reader import Artifact, is_artifact
-from wordpipe.artifacts.tables import read_schema
+from wordpipe.artifacts import TOKENIZER, Artifact, is_artifact, read_schema
 from wordpipe.errors import ConfigError, InputError
 from wordpipe.stages.inputs import as_list, corpus_to_judge
 from wordpipe.stages.judging import shown_words, split_rows, told
 from wordpipe.stages.making import PathLike, RunOptions, storage_errors
-from wordpipe.tokens.evaluate import Judge
-from wordpipe.tokens.formats.reading import open_tokenizer, read_tokenizer
+from wordpipe.tokens import Judge, open_tokenizer, read_tokenizer
 
 __all__ = ["evaluate_tokenizer"]
 

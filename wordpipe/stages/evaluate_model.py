@@ -13,26 +13,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import torch
 
-from wordpipe.artifacts.manifest import KINDS
-from wordpipe.artifacts.reader import Artifact, is_artifact
-from wordpipe.artifacts.tables import read_batches
+from wordpipe.artifacts import KINDS, Artifact, is_artifact, read_batches
 from wordpipe.compiled import telling_of_compilation
 from wordpipe.errors import ArtifactError, ConfigError, InputError, WordpipeError
-from wordpipe.metrics.language import bits_per_byte, perplexity
+from wordpipe.metrics import bits_per_byte, perplexity
 from wordpipe.runtime import Progress, Report, pick_device, torch_threads
 from wordpipe.stages.inputs import as_list, corpus_to_judge
 from wordpipe.stages.judging import split_rows, told
 from wordpipe.stages.making import PathLike, RunOptions, storage_errors
 from wordpipe.stages.models import OpenModel, open_model
-from wordpipe.tokens.cutting import cut_words, row_buffers
-from wordpipe.tokens.encoding import Encoder, list_array
-from wordpipe.tokens.vocabulary import number_of_ids, vocabulary_of
-from wordpipe.training.objectives import Task
-from wordpipe.training.plan import SpecialIds
-from wordpipe.training.precision import Execution
+from wordpipe.tokens import Encoder, cut_words, list_array, number_of_ids, row_buffers, vocabulary_of
+from wordpipe.training import Execution, Scorer, SpecialIds, Task, Validation, write_streams
 from wordpipe.training.settings import CausalSettings, MaskedSettings
-from wordpipe.training.token_stream import write_streams
-from wordpipe.training.validation import Scorer, Validation
 
 __all__ = ["evaluate_model"]
 

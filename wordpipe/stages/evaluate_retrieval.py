@@ -9,15 +9,22 @@ from typing import Any, NamedTuple
 
 from wordpipe.errors import ConfigError, InputError
 from wordpipe.runtime import Progress
-from wordpipe.search import beir
-from wordpipe.search.exact import nearest_of
-from wordpipe.search.hits import Hits
-from wordpipe.search.hybrid import FEEDBACK, Retriever, towards_answers
-from wordpipe.search.hybrid_weight import UNMEASURED, Space, draw_queries, measured_mix
-from wordpipe.search.lexical import LexicalIndex, LexicalSettings
-from wordpipe.sentences.encoder import learned_from_pairs
+from wordpipe.search import (
+    FEEDBACK,
+    UNMEASURED,
+    Hits,
+    LexicalIndex,
+    Retriever,
+    Space,
+    beir,
+    draw_queries,
+    measured_mix,
+    nearest_of,
+    towards_answers,
+)
+from wordpipe.search.settings import LexicalSettings
+from wordpipe.sentences import Transform, learned_from_pairs
 from wordpipe.sentences.settings import EmbedSettings
-from wordpipe.sentences.transforms import Transform
 from wordpipe.stages import judging
 from wordpipe.stages.inputs import as_list, refuse_artifacts
 from wordpipe.stages.judging import JudgedEncoder, Texts, open_judged

@@ -16,19 +16,18 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from wordpipe.artifacts.reader import Artifact
+from wordpipe.artifacts import Artifact
 from wordpipe.errors import ConfigError, InputError
-from wordpipe.metrics.statistics import correlation_interval, pearson, spearman
+from wordpipe.metrics import correlation_interval, pearson, spearman
 from wordpipe.runtime import Progress
-from wordpipe.search.analysis import looks_english, stemmer
-from wordpipe.search.tfidf import LatentSpace, Tfidf
-from wordpipe.sentences.scored_pairs import ScoredPairs, read_scored_pairs
+from wordpipe.search import LatentSpace, Tfidf, looks_english, stemmer
+from wordpipe.sentences import ScoredPairs, read_scored_pairs
 from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.stages import judging
 from wordpipe.stages.inputs import as_list, refuse_artifacts
 from wordpipe.stages.judging import JudgedEncoder, distinct_names, open_judged, read_whole
 from wordpipe.stages.making import PathLike, RunOptions, storage_errors
-from wordpipe.tokens.words import WordSplitter
+from wordpipe.tokens import WordSplitter
 
 __all__ = ["StsSet", "evaluate_sts", "read_sts_sets"]
 

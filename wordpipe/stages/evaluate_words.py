@@ -6,14 +6,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any, get_args
 
-from wordpipe.artifacts.reader import Artifact
+from wordpipe.artifacts import Artifact
 from wordpipe.errors import ConfigError, InputError
 from wordpipe.runtime import Progress
 from wordpipe.stages.inputs import as_list, refuse_artifacts
 from wordpipe.stages.judging import distinct_names, files_of, mean_of, read_whole, told
 from wordpipe.stages.making import PathLike, RunOptions, storage_errors
 from wordpipe.stages.word_vectors import read_word_vectors
-from wordpipe.words.evaluate import Method, Pairs, Questions, Unknown, judge_analogies, judge_similarity, read_set
+from wordpipe.words import Method, Pairs, Questions, Unknown, judge_analogies, judge_similarity, read_set
 
 __all__ = ["evaluate_words"]
 

@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from wordpipe.search.hits import Hits
-from wordpipe.search.hybrid import Found, Moved, Retriever, span, stretched
-from wordpipe.sentences.encoder import TextParts
-from wordpipe.sentences.explain import explained_cosine
+from wordpipe.search import Found, Hits, Moved, Retriever, span, stretched
+from wordpipe.sentences import TextParts, explained_cosine
 
 if TYPE_CHECKING:
     from wordpipe.stages.open_index import EncodedTexts, OpenIndex

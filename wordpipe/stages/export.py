@@ -9,16 +9,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wordpipe.artifacts.manifest import Kind
-from wordpipe.artifacts.reader import Artifact
-from wordpipe.artifacts.tables import read_batches, read_schema, row_count
-from wordpipe.artifacts.writer import whole_file, whole_folder
+from wordpipe.artifacts import Artifact, Kind, read_batches, read_schema, row_count, whole_file, whole_folder
 from wordpipe.errors import ConfigError
 from wordpipe.removed import why_no_value
 from wordpipe.stages.making import PathLike, storage_errors
-from wordpipe.tokens.formats.writing import FOLDERS as TOKENIZER_FOLDERS
-from wordpipe.tokens.formats.writing import FORMATS, Export, export_tokenizer
-from wordpipe.words.formats.writing import FILES, FOLDERS, WordTable, check_words, written
+from wordpipe.tokens import FOLDERS as TOKENIZER_FOLDERS
+from wordpipe.tokens import FORMATS, Export, export_tokenizer
+from wordpipe.words import FILES, FOLDERS, WordTable, check_words, written
 
 __all__ = ["ENCODER_FORMATS", "VECTOR_FORMATS", "WORD_FORMATS", "export", "export_words"]
 

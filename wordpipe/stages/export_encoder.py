@@ -11,21 +11,23 @@ import numpy.typing as npt
 import pyarrow.parquet as pq
 import safetensors.numpy
 
-from wordpipe.artifacts.manifest import ENCODER, TOKENIZER, WEIGHTS_FILE
-from wordpipe.artifacts.reader import Artifact
+from wordpipe.artifacts import ENCODER, TOKENIZER, WEIGHTS_FILE, Artifact
 from wordpipe.errors import ArtifactError, ConfigError
-from wordpipe.model.formats.family import CONFIG
-from wordpipe.sentences.encoder import ENCODER_FILE, TRANSFORM_FILE
-from wordpipe.sentences.folder import sentence_transformers_files
-from wordpipe.sentences.static_encoder import static_files
-from wordpipe.sentences.static_tokenizer import word_tokenizer
-from wordpipe.sentences.transforms import Transform
-from wordpipe.sentences.word_encoder import WORDS_FILE, sif_weights
-from wordpipe.words.table import WordVectors
+from wordpipe.model import CONFIG
+from wordpipe.sentences import (
+    ENCODER_FILE,
+    TRANSFORM_FILE,
+    WORDS_FILE,
+    Transform,
+    sentence_transformers_files,
+    sif_weights,
+    static_files,
+    word_tokenizer,
+)
+from wordpipe.words import WordVectors
 
 if TYPE_CHECKING:
-    from wordpipe.model.config import ModelConfig
-    from wordpipe.model.formats.family import Family
+    from wordpipe.model import Family, ModelConfig
 
 __all__ = ["EncoderFiles", "encoder_files", "is_of_head", "sentence_transformers_folder", "told_of", "without_tensors"]
 
@@ -168,7 +170,7 @@ def told_of(encoder: EncoderFiles) -> dict[str, Any]:
 
 def _native(encoder: EncoderFiles, where: str) -> "tuple[Family, ModelConfig]":
     """The class of transformers, and the shape."""
-    from wordpipe.model.formats.families import config_from_hf, native_class, why_not
+    from wordpipe.model import config_from_hf, native_class, why_not
 
     try:
         family, config = config_from_hf(json.loads(encoder.files[CONFIG]))
@@ -181,7 +183,7 @@ def _native(encoder: EncoderFiles, where: str) -> "tuple[Family, ModelConfig]":
 
 def _tokens(tokenizer_json: bytes, count: int) -> list[str]:
     """The tokens of the first `count` ids; ids that pad the table have names of their own."""
-    from wordpipe.tokens.formats.reading import open_tokenizer
+    from wordpipe.tokens import open_tokenizer
 
     if not count:
         return []

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from wordpipe.errors import ArtifactError, ConfigError, InputError
-from wordpipe.model.generation import Draw, Generation, likeliest, span_of_masks
+from wordpipe.model import Draw, Generation, likeliest, span_of_masks
 from wordpipe.model.settings import FillSettings, GenerateSettings
 from wordpipe.runtime import Stopwatch, torch_threads
 from wordpipe.stages.making import PathLike, storage_errors
 from wordpipe.stages.models import OpenModel, open_model, printable
-from wordpipe.tokens.decoding import Gaps, TextStream
+from wordpipe.tokens import Gaps, TextStream
 
 __all__ = ["Candidate", "Filled", "Filler", "Generated", "Stopping", "Writing", "fill", "generate"]
 

@@ -5,15 +5,12 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from wordpipe.artifacts.hashing import HashCache, hash_bytes
-from wordpipe.artifacts.layout import words_schema
-from wordpipe.artifacts.manifest import InputEntry
-from wordpipe.artifacts.reader import is_artifact
-from wordpipe.corpus.decompress import Growth, compression_of, decompress, read_blocks
+from wordpipe.artifacts import HashCache, InputEntry, hash_bytes, is_artifact, words_schema
+from wordpipe.corpus import Growth, compression_of, decompress_blocks, read_blocks
 from wordpipe.errors import ArtifactError, ConfigError, InputError
 from wordpipe.stages.making import Job, Made, PathLike, RunOptions, making
 from wordpipe.stages.tokenize import given_tokenizer
-from wordpipe.words.formats.reading import Screen, WordFile, folder_files, open_folder, open_stream
+from wordpipe.words import Screen, WordFile, folder_files, open_folder, open_stream
 from wordpipe.words.settings import ImportSettings
 
 __all__ = ["import_words", "vectors_entry"]
@@ -93,7 +90,7 @@ def _blocks(job: Job, path: Path, settings: ImportSettings, stack: ExitStack) ->
 
     compression = compression_of(file.read(16))
     file.seek(0)
-    return decompress(read_blocks(file, path.name, note), compression, Growth(path.name, settings.max_expand))
+    return decompress_blocks(read_blocks(file, path.name, note), compression, Growth(path.name, settings.max_expand))
 
 
 def _write(job: Job, screen: Screen, dim: int) -> None:

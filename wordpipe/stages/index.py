@@ -9,16 +9,21 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from wordpipe.artifacts.manifest import ENCODER, INDEX_FILE, TOKENIZER, OutputEntry
-from wordpipe.artifacts.reader import Artifact
-from wordpipe.artifacts.tables import part_names
+from wordpipe.artifacts import ENCODER, INDEX_FILE, TOKENIZER, Artifact, OutputEntry, part_names
 from wordpipe.runtime import keep_freed_memory
-from wordpipe.search.build import Built, Plan, build_index
-from wordpipe.search.kinds import Lists, Width
-from wordpipe.search.recall import Measurement, read_held_out
+from wordpipe.search import (
+    Built,
+    Lists,
+    Measurement,
+    Plan,
+    Width,
+    build_index,
+    read_held_out,
+    read_lists,
+    update_index,
+    write_index,
+)
 from wordpipe.search.settings import IndexSettings
-from wordpipe.search.update import update_index
-from wordpipe.search.vectors import read_lists, write_index
 from wordpipe.stages.index_update import Earlier, IndexVectors, carry_keys, earlier_index, later_bytes, lineage_of
 from wordpipe.stages.lexical import carry_lexical
 from wordpipe.stages.making import Job, Made, PathLike, RunOptions, making

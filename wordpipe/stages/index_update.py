@@ -8,14 +8,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from wordpipe.artifacts.manifest import ENCODER, TOKENIZER
-from wordpipe.artifacts.reader import Artifact
-from wordpipe.artifacts.rows import read_vectors
-from wordpipe.artifacts.tables import open_part, part_names, row_count
+from wordpipe.artifacts import ENCODER, TOKENIZER, Artifact, open_part, part_names, read_vectors, row_count
 from wordpipe.errors import ArtifactError
-from wordpipe.search.kinds import kind_names
+from wordpipe.search import kind_names, matched_rows, row_keys
 from wordpipe.search.settings import IndexSettings
-from wordpipe.search.update import matched_rows, row_keys
 from wordpipe.stages.inputs import earlier_artifact
 from wordpipe.stages.lexical import reads_titles
 from wordpipe.stages.making import Job

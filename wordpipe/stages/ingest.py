@@ -6,12 +6,9 @@ from typing import Any
 import pyarrow as pa
 
 from wordpipe import __version__
-from wordpipe.artifacts.layout import CORPUS, SOURCES
-from wordpipe.artifacts.reader import Artifact
-from wordpipe.artifacts.tables import read_batches, read_schema, row_count
-from wordpipe.corpus.ingest import EarlierCorpus, Ingest, SourceNote, corpus_schema, gathered
+from wordpipe.artifacts import CORPUS, SOURCES, Artifact, read_batches, read_schema, row_count
+from wordpipe.corpus import EarlierCorpus, Ingest, SourceNote, corpus_schema, expand, gathered
 from wordpipe.corpus.settings import IngestSettings
-from wordpipe.corpus.sources import expand
 from wordpipe.stages.inputs import as_list, earlier_artifact, entries_of, fingerprints, listed_entries, refuse_artifacts
 from wordpipe.stages.making import Job, Made, PathLike, RunOptions, making
 

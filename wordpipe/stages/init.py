@@ -3,7 +3,7 @@
 from importlib.resources import files
 from pathlib import Path
 
-from wordpipe.artifacts.writer import whole_file
+from wordpipe.artifacts import whole_file
 from wordpipe.stages.making import storage_errors
 
 __all__ = ["write_project"]

@@ -5,10 +5,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from wordpipe.artifacts.hashing import HashCache, hash_bytes
-from wordpipe.artifacts.manifest import InputEntry
-from wordpipe.artifacts.reader import Artifact, is_artifact
-from wordpipe.corpus.sources import Source, Sources, fingerprint
+from wordpipe.artifacts import Artifact, HashCache, InputEntry, hash_bytes, is_artifact
+from wordpipe.corpus import Source, Sources, fingerprint
 from wordpipe.errors import ArtifactError, InputError
 from wordpipe.stages.making import Job, PathLike, RunOptions
 

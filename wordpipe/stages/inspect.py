@@ -3,8 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from wordpipe.artifacts.reader import Artifact, is_artifact
-from wordpipe.artifacts.tables import open_part, read_batches
+from wordpipe.artifacts import Artifact, is_artifact, open_part, read_batches
 from wordpipe.errors import ArtifactError
 from wordpipe.stages.making import PathLike
 

@@ -12,14 +12,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wordpipe.artifacts.reader import Artifact, is_artifact
-from wordpipe.artifacts.tables import read_batches, row_count
-from wordpipe.corpus.decompress import Growth, compression_of, decompress, read_blocks
+from wordpipe.artifacts import Artifact, is_artifact, read_batches, row_count
+from wordpipe.corpus import Growth, compression_of, decompress_blocks, read_blocks
 from wordpipe.errors import ArtifactError, InputError
 from wordpipe.runtime import Progress, Report
-from wordpipe.sentences.encoder import TextEncoder, learned_from_pairs, transform_kind
+from wordpipe.sentences import Moments, TextEncoder, Transform, learned_from_pairs, transform_kind
 from wordpipe.sentences.settings import EmbedSettings
-from wordpipe.sentences.transforms import Moments, Transform
 from wordpipe.stages.encoders import carried_encoder, open_encoder
 from wordpipe.stages.inputs import as_list
 from wordpipe.stages.making import PathLike, RunOptions
@@ -82,7 +80,7 @@ def read_whole(path: Path) -> bytes:
         with path.open("rb") as file:
             kind = compression_of(file.read(16))
             file.seek(0)
-            return b"".join(decompress(read_blocks(file, str(path), lambda _: None), kind, growth))
+            return b"".join(decompress_blocks(read_blocks(file, str(path), lambda _: None), kind, growth))
     except FileNotFoundError:
         raise InputError("no such file", where=path) from None
     except IsADirectoryError:

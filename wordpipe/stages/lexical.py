@@ -7,9 +7,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from wordpipe.artifacts.reader import Artifact
-from wordpipe.artifacts.tables import read_batches
-from wordpipe.search.lexical import LexicalIndex, LexicalSettings
+from wordpipe.artifacts import Artifact, read_batches
+from wordpipe.search import LexicalIndex
+from wordpipe.search.settings import LexicalSettings
 
 if TYPE_CHECKING:
     from wordpipe.stages.making import Job

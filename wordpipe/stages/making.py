@@ -21,10 +21,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wordpipe import __version__
-from wordpipe.artifacts.lock import OutputLock
-from wordpipe.artifacts.manifest import InputEntry, Kind, Manifest, digest_of, library_versions, recipe_of
-from wordpipe.artifacts.reader import Artifact, refuse_inside_artifact
-from wordpipe.artifacts.writer import Draft, clear_leftovers, refuse_foreign
+from wordpipe.artifacts import (
+    Artifact,
+    Draft,
+    InputEntry,
+    Kind,
+    Manifest,
+    OutputLock,
+    clear_leftovers,
+    digest_of,
+    library_versions,
+    recipe_of,
+    refuse_foreign,
+    refuse_inside_artifact,
+)
 from wordpipe.errors import BudgetError, StorageError
 from wordpipe.runtime import Progress, Report, Stopwatch, forget_peak_memory, peak_memory_bytes, quiet
 from wordpipe.settings import Settings
@@ -32,7 +42,7 @@ from wordpipe.settings import Settings
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from wordpipe.artifacts.tables import TableWriter
+    from wordpipe.artifacts import TableWriter
 
 __all__ = ["Job", "Made", "PathLike", "RunOptions", "making", "storage_error", "storage_errors"]
 
@@ -118,7 +128,7 @@ class Job:
 
     def table(self, stem: str, schema: "pa.Schema", *, single: bool = False, log: bool = False) -> "TableWriter":
         """A Parquet table of the artifact."""
-        from wordpipe.artifacts.tables import TableWriter
+        from wordpipe.artifacts import TableWriter
 
         return TableWriter(self.draft, stem, schema, single=single, log=log)
 

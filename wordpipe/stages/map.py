@@ -10,16 +10,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from wordpipe.artifacts.reader import Artifact
-from wordpipe.artifacts.tables import read_batches
-from wordpipe.artifacts.writer import whole_file
+from wordpipe.artifacts import Artifact, read_batches, whole_file
 from wordpipe.errors import ConfigError, InputError
-from wordpipe.metrics.vectors import has_direction
-from wordpipe.report.layout import INSTALL_UMAP, has_umap
-from wordpipe.report.word_map import COLOURS, survey, word_map_page
+from wordpipe.metrics import has_direction
+from wordpipe.report import COLOURS, INSTALL_UMAP, has_umap, survey, word_map_page
 from wordpipe.runtime import Progress
 from wordpipe.stages.making import PathLike, RunOptions, storage_errors
-from wordpipe.words.table import WordVectors
+from wordpipe.words import WordVectors
 
 __all__ = ["map_words"]
 

@@ -7,15 +7,20 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from wordpipe.artifacts.layout import matrix_of
-from wordpipe.artifacts.reader import Artifact
-from wordpipe.artifacts.rows import RowReader
-from wordpipe.artifacts.tables import read_batches, row_count
-from wordpipe.search.exact import nearest
-from wordpipe.search.hits import Hits
-from wordpipe.search.hybrid_weight import ENOUGH, LEAST, UNMEASURED, PseudoQueries, Space, draw_queries, measured_mix
-from wordpipe.search.lexical import LexicalIndex
-from wordpipe.sentences.encoder import TextEncoder, learned_from_pairs
+from wordpipe.artifacts import Artifact, RowReader, matrix_of, read_batches, row_count
+from wordpipe.search import (
+    ENOUGH,
+    LEAST,
+    UNMEASURED,
+    Hits,
+    LexicalIndex,
+    PseudoQueries,
+    Space,
+    draw_queries,
+    measured_mix,
+    nearest,
+)
+from wordpipe.sentences import TextEncoder, learned_from_pairs
 from wordpipe.stages.encoders import carried_encoder
 from wordpipe.stages.making import Job
 from wordpipe.stages.row_vectors import RowVectors

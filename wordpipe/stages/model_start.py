@@ -14,24 +14,17 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save
 from tokenizers import Tokenizer
 
-from wordpipe.artifacts.manifest import TOKENIZER
-from wordpipe.artifacts.reader import Artifact
-from wordpipe.artifacts.tables import read_batches
+from wordpipe.artifacts import TOKENIZER, Artifact, read_batches
 from wordpipe.errors import ArtifactError, BudgetError, ConfigError
-from wordpipe.model.config import ROLES, Architecture, ModelConfig
-from wordpipe.model.formats.folder import Loaded, load_hf
-from wordpipe.model.initialise import init_embeddings
-from wordpipe.model.language_model import LanguageModel
+from wordpipe.model import ROLES, Architecture, LanguageModel, Loaded, ModelConfig, init_embeddings, load_hf
 from wordpipe.settings import declared
 from wordpipe.stages.inputs import model_entry
 from wordpipe.stages.making import Job
 from wordpipe.stages.models import read_artifact, read_folder
-from wordpipe.tokens.formats.writing import special_names
-from wordpipe.tokens.vocabulary import number_of_ids
-from wordpipe.training.checkpoint import Snapshot
-from wordpipe.training.plan import SpecialIds
+from wordpipe.tokens import number_of_ids, special_names
+from wordpipe.training import Snapshot, SpecialIds
 from wordpipe.training.settings import CHANGEABLE, PACE, PretrainSettings
-from wordpipe.words.table import WordVectors
+from wordpipe.words import WordVectors
 
 __all__ = [
     "Given", "check_memory", "extended_training", "given_model", "special_ids", "start_from_words",

@@ -11,18 +11,22 @@ import torch
 from tokenizers import Tokenizer
 from torch import Tensor
 
-from wordpipe.artifacts.manifest import TOKENIZER
-from wordpipe.artifacts.reader import Artifact, is_artifact
+from wordpipe.artifacts import TOKENIZER, Artifact, is_artifact
 from wordpipe.errors import ArtifactError
-from wordpipe.model.config import Architecture
-from wordpipe.model.formats.folder import CONFIG, Loaded, load_hf
-from wordpipe.model.language_model import LanguageModel
+from wordpipe.model import CONFIG, Architecture, LanguageModel, Loaded, load_hf
 from wordpipe.model.settings import Device
 from wordpipe.runtime import pick_device
 from wordpipe.stages.making import PathLike
-from wordpipe.tokens.formats.reading import Foreign, named_tokens, open_tokenizer, read_tokenizer
-from wordpipe.tokens.formats.writing import special_names
-from wordpipe.tokens.vocabulary import frame_of, number_of_ids, vocabulary_of
+from wordpipe.tokens import (
+    Foreign,
+    frame_of,
+    named_tokens,
+    number_of_ids,
+    open_tokenizer,
+    read_tokenizer,
+    special_names,
+    vocabulary_of,
+)
 
 __all__ = ["OpenModel", "open_model", "printable", "read_artifact", "read_folder"]
 

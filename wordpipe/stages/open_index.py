@@ -11,15 +11,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from wordpipe.artifacts.manifest import ENCODER, INDEX_FILE
-from wordpipe.artifacts.reader import Artifact
-from wordpipe.artifacts.rows import RowReader
-from wordpipe.artifacts.tables import read_batches, read_schema, row_count
+from wordpipe.artifacts import ENCODER, INDEX_FILE, Artifact, RowReader, read_batches, read_schema, row_count
 from wordpipe.errors import ArtifactError, InputError
-from wordpipe.search.hits import Hits
-from wordpipe.search.hybrid import FEEDBACK, Found, Moved, Retriever, Way, towards_answers
-from wordpipe.search.lexical import LexicalIndex
-from wordpipe.sentences.encoder import ENCODER_FILE, EncodedBatch, TextEncoder
+from wordpipe.search import FEEDBACK, Found, Hits, LexicalIndex, Moved, Retriever, Way, towards_answers
+from wordpipe.sentences import ENCODER_FILE, EncodedBatch, TextEncoder
 from wordpipe.stages.explaining import Explainer
 from wordpipe.stages.lexical import has_lexical, open_lexical
 from wordpipe.stages.query import Answers, Ask, Opened, printable
@@ -71,7 +66,7 @@ class OpenIndex(Opened):
     @cached_property
     def index(self) -> Any:
         """The faiss index."""
-        from wordpipe.search.vectors import read_index
+        from wordpipe.search import read_index
 
         with self.artifact.open(INDEX_FILE) as file:
             size = next(o.bytes for o in self.artifact.manifest.outputs if o.path == INDEX_FILE)
@@ -190,7 +185,7 @@ class OpenIndex(Opened):
 
     def answer_vectors(self, rows_R: npt.NDArray[np.int64]) -> Floats:
         """The same, of a few rows that nobody asks for again: some indexes have them, and of others none are kept."""
-        from wordpipe.search.query import row_vectors
+        from wordpipe.search import row_vectors
 
         return row_vectors(self.index, rows_R, self.vectors_of.read)
 
@@ -222,7 +217,7 @@ class OpenIndex(Opened):
         return ask.weight if ask.weight is not None else 0.5 if measured is None else float(measured)
 
     def _rows_where(self, condition: str) -> Mask:
-        from wordpipe.search.filters import rows_where
+        from wordpipe.search import rows_where
 
         rows = row_count(self.artifact, "index")
         return rows_where(
@@ -286,7 +281,7 @@ class EncodedTexts(Retriever):
         return np.where(self._batch.empty[numbers, None], 0, self._batch.vectors[numbers])
 
     def _nearest(self, vectors_QD: Floats, k: int) -> list[Hits]:
-        from wordpipe.search.query import search
+        from wordpipe.search import search
 
         there = np.flatnonzero(vectors_QD.any(axis=1))
         found = [Hits.none()] * len(vectors_QD)

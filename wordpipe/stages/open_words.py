@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from wordpipe.errors import ConfigError
-from wordpipe.search.hits import Hits
+from wordpipe.search import Hits
 from wordpipe.stages.open_index import OpenIndex
 from wordpipe.stages.query import Answers, Ask, Opened, printable, without_no_count
 from wordpipe.stages.word_vectors import read_word_vectors
-from wordpipe.words.table import Neighbour, Question, WordVectors
+from wordpipe.words import Neighbour, Question, WordVectors
 
 __all__ = ["OpenWordIndex", "OpenWords"]
 
@@ -67,7 +67,7 @@ class OpenWordIndex(OpenIndex):
         Raises:
             ConfigError: an expression or the condition cannot be read, or `ask` wants what words do not have.
         """
-        from wordpipe.search.query import search
+        from wordpipe.search import search
 
         self.check(ask)
         questions = [self.table.understand(printable(text)) for text in texts]

@@ -9,16 +9,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from wordpipe.artifacts.checkpoints import Checkpoint
-from wordpipe.artifacts.reader import Artifact, is_artifact
-from wordpipe.artifacts.tables import read_batches
-from wordpipe.artifacts.writer import whole_file
+from wordpipe.artifacts import Artifact, Checkpoint, is_artifact, read_batches, whole_file
 from wordpipe.errors import ArtifactError, ConfigError, InputError
-from wordpipe.report.curves import draw_curves
+from wordpipe.report import draw_curves
 from wordpipe.runtime import Progress
 from wordpipe.stages.inputs import as_list
 from wordpipe.stages.making import PathLike, RunOptions, storage_errors
-from wordpipe.training.trainer import Step
+from wordpipe.training import Step
 
 __all__ = ["plot", "told"]
 

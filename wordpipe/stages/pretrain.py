@@ -10,15 +10,9 @@ from typing import Any
 import numpy as np
 from tokenizers import Tokenizer
 
-from wordpipe.artifacts.manifest import TOKENIZER
-from wordpipe.artifacts.reader import Artifact
-from wordpipe.metrics.language import perplexity
-from wordpipe.model.config import Architecture, ModelConfig
-from wordpipe.model.formats.families import native_class, why_not
-from wordpipe.model.formats.folder import save_hf
-from wordpipe.model.initialise import new_model
-from wordpipe.model.language_model import LanguageModel
-from wordpipe.model.seeds import seed_of
+from wordpipe.artifacts import TOKENIZER, Artifact
+from wordpipe.metrics import perplexity
+from wordpipe.model import Architecture, LanguageModel, ModelConfig, native_class, new_model, save_hf, seed_of, why_not
 from wordpipe.runtime import stop_signal
 from wordpipe.stages.making import Job, Made, PathLike, RunOptions, making
 from wordpipe.stages.model_start import (
@@ -31,18 +25,25 @@ from wordpipe.stages.model_start import (
     with_special_ids,
 )
 from wordpipe.stages.training_run import TrainingRun, token_rows
-from wordpipe.tokens.formats.reading import open_tokenizer
-from wordpipe.tokens.formats.writing import framed_tokenizer, transformers_files
-from wordpipe.tokens.vocabulary import number_of_ids
-from wordpipe.training.checkpoint import Snapshot
-from wordpipe.training.distributed import World, join_world
-from wordpipe.training.learner import LanguageLearner, assemble
-from wordpipe.training.objectives import Task
-from wordpipe.training.plan import SpecialIds, fitted, model_config
-from wordpipe.training.precision import make_execution
+from wordpipe.tokens import framed_tokenizer, number_of_ids, open_tokenizer, transformers_files
+from wordpipe.training import (
+    LanguageLearner,
+    Snapshot,
+    SpecialIds,
+    Stream,
+    Task,
+    Trainer,
+    WordStarts,
+    World,
+    assemble,
+    fitted,
+    join_world,
+    make_execution,
+    model_config,
+    unigram_entropy,
+    write_streams,
+)
 from wordpipe.training.settings import CausalSettings, MaskedSettings, PretrainSettings
-from wordpipe.training.token_stream import Stream, WordStarts, unigram_entropy, write_streams
-from wordpipe.training.trainer import Trainer
 
 __all__ = ["train_clm", "train_mlm"]
 

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Self
 
-from wordpipe.artifacts.reader import Artifact
+from wordpipe.artifacts import Artifact
 from wordpipe.errors import ConfigError, InputError
-from wordpipe.search.hybrid import Way
+from wordpipe.search import Way
 
 __all__ = ["Answers", "Ask", "Mode", "Opened", "open_artifact", "printable", "without_no_count"]
 

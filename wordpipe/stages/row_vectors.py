@@ -6,9 +6,7 @@ from itertools import groupby
 import numpy as np
 import numpy.typing as npt
 
-from wordpipe.artifacts.layout import matrix_of
-from wordpipe.artifacts.reader import Artifact
-from wordpipe.artifacts.tables import damage_named, open_part, part_names
+from wordpipe.artifacts import Artifact, damage_named, matrix_of, open_part, part_names
 
 __all__ = ["RowVectors"]
 
@@ -53,7 +51,7 @@ class RowVectors:
 
     def read(self, rows_R: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
         """The same, from the files and not kept."""
-        from wordpipe.search.vectors import unit_vectors
+        from wordpipe.search import unit_vectors
 
         return unit_vectors(self._read(rows_R))
 

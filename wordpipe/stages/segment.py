@@ -4,12 +4,10 @@ from typing import Any
 
 from tokenizers import Encoding, Tokenizer
 
-from wordpipe.artifacts.manifest import TOKENIZER
-from wordpipe.artifacts.reader import Artifact
+from wordpipe.artifacts import TOKENIZER, Artifact
 from wordpipe.errors import ArtifactError
 from wordpipe.stages.making import PathLike
-from wordpipe.tokens.formats.reading import open_tokenizer
-from wordpipe.tokens.vocabulary import is_byte_level, token_bytes, unknown_token, vocabulary_of
+from wordpipe.tokens import is_byte_level, open_tokenizer, token_bytes, unknown_token, vocabulary_of
 
 __all__ = ["segment"]
 

@@ -19,16 +19,23 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from wordpipe.artifacts.checkpoints import Shelf
-from wordpipe.artifacts.layout import tokens_schema
-from wordpipe.artifacts.reader import Artifact
-from wordpipe.artifacts.tables import Shard, read_shard
+from wordpipe.artifacts import Artifact, Shard, Shelf, read_shard, tokens_schema
 from wordpipe.stages.making import Job
-from wordpipe.tokens.counting import TABLE_BYTES, SpillingTable
-from wordpipe.tokens.cutting import Cut, cut_words, row_buffers, split_long
-from wordpipe.tokens.encoding import Encoder, Gatherer, RowEncoder, in_order, list_array
-from wordpipe.tokens.vocabulary import vocabulary_of
-from wordpipe.tokens.wordlist import WordNumbers
+from wordpipe.tokens import (
+    TABLE_BYTES,
+    Cut,
+    Encoder,
+    Gatherer,
+    RowEncoder,
+    SpillingTable,
+    WordNumbers,
+    cut_words,
+    in_order,
+    list_array,
+    row_buffers,
+    split_long,
+    vocabulary_of,
+)
 
 __all__ = ["Counted", "count_shards", "encode_shards"]
 

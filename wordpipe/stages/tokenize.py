@@ -14,25 +14,50 @@ import numpy as np
 import pyarrow as pa
 from tokenizers import Tokenizer
 
-from wordpipe.artifacts.checkpoints import Shelf
-from wordpipe.artifacts.layout import CORPUS, COUNTS, VOCABULARY
-from wordpipe.artifacts.manifest import TOKENIZER, library_versions
-from wordpipe.artifacts.reader import Artifact, is_artifact
-from wordpipe.artifacts.tables import read_batches, read_schema, read_shard, shards_of
+from wordpipe.artifacts import (
+    CORPUS,
+    COUNTS,
+    TOKENIZER,
+    VOCABULARY,
+    Artifact,
+    Shelf,
+    is_artifact,
+    library_versions,
+    read_batches,
+    read_schema,
+    read_shard,
+    shards_of,
+)
 from wordpipe.errors import ArtifactError, BudgetError, ConfigError, InputError
 from wordpipe.runtime import cpu_count
 from wordpipe.stages.inputs import file_entry, open_corpus
 from wordpipe.stages.making import Job, Made, PathLike, RunOptions, making
 from wordpipe.stages.token_shards import Counted, count_shards, encode_shards
-from wordpipe.tokens.counting import Kept, Pretokens, SpillingTable, added_up, keep_commonest
-from wordpipe.tokens.cutting import Cut, cut_pretokens, cut_words
-from wordpipe.tokens.formats.reading import open_tokenizer, read_tokenizer
-from wordpipe.tokens.normal.schemes import empty_tokenizer, resolve, scheme_of, script_shares
+from wordpipe.tokens import (
+    SPECIAL_TOKENS,
+    Cut,
+    Kept,
+    Pretokens,
+    SpillingTable,
+    WordNumbers,
+    WordSplitter,
+    added_up,
+    cut_pretokens,
+    cut_words,
+    empty_tokenizer,
+    fold_counts,
+    keep_commonest,
+    loses_letters,
+    open_tokenizer,
+    piece_splitter,
+    read_tokenizer,
+    resolve,
+    scheme_of,
+    script_shares,
+    train_tokenizer,
+    training_bytes,
+)
 from wordpipe.tokens.settings import TokenizeSettings
-from wordpipe.tokens.train.training import train_tokenizer, training_bytes
-from wordpipe.tokens.vocabulary import SPECIAL_TOKENS, loses_letters
-from wordpipe.tokens.wordlist import WordNumbers, fold_counts
-from wordpipe.tokens.words import WordSplitter, piece_splitter
 
 __all__ = ["given_tokenizer", "tokenize"]
 

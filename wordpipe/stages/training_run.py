@@ -5,14 +5,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from wordpipe.artifacts.layout import STEPS
-from wordpipe.artifacts.reader import Artifact
-from wordpipe.artifacts.tables import read_batches, row_count
-from wordpipe.metrics.language import perplexity
-from wordpipe.report.sparkline import trend
+from wordpipe.artifacts import STEPS, Artifact, read_batches, row_count
+from wordpipe.metrics import perplexity
+from wordpipe.report import trend
 from wordpipe.runtime import stop_signal
 from wordpipe.stages.making import Job
-from wordpipe.training.trainer import Step, Trainer
+from wordpipe.training import Step, Trainer
 
 __all__ = ["TrainingRun", "token_rows"]
 

@@ -9,22 +9,38 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wordpipe.artifacts.layout import VOCABULARY, matrix_of, ngrams_schema, vector_batches, vectors_schema, words_schema
-from wordpipe.artifacts.manifest import TOKENIZER
-from wordpipe.artifacts.reader import Artifact
-from wordpipe.artifacts.tables import read_batches, read_schema, row_count
+from wordpipe.artifacts import (
+    TOKENIZER,
+    VOCABULARY,
+    Artifact,
+    matrix_of,
+    ngrams_schema,
+    read_batches,
+    read_schema,
+    row_count,
+    vector_batches,
+    vectors_schema,
+    words_schema,
+)
 from wordpipe.errors import ArtifactError
 from wordpipe.stages.making import Job, Made, PathLike, RunOptions, making
 from wordpipe.stages.word_training import Training, TrainingRun
-from wordpipe.tokens.formats.reading import open_tokenizer
-from wordpipe.tokens.vocabulary import number_of_ids
-from wordpipe.words.heldout_loss import Probe
-from wordpipe.words.native.training import NativeTraining, Parts
+from wordpipe.tokens import number_of_ids, open_tokenizer
+from wordpipe.words import (
+    COLUMN_OF_UNIT,
+    CommonPart,
+    NativeTraining,
+    NGrams,
+    Parts,
+    Probe,
+    Vocabulary,
+    Words,
+    count_ids,
+    kept_rows,
+    read_words,
+    write_text,
+)
 from wordpipe.words.settings import Word2VecPlan, Word2VecSettings
-from wordpipe.words.subwords import NGrams
-from wordpipe.words.table import CommonPart
-from wordpipe.words.text import Words, kept_rows, read_words, write_text
-from wordpipe.words.vocabulary import COLUMN_OF_UNIT, Vocabulary, count_ids
 
 __all__ = ["train_word2vec"]
 
@@ -87,7 +103,7 @@ def train_word2vec(tokens: PathLike, *, output: PathLike, run: RunOptions | None
     chosen = Word2VecSettings.make(settings)
     backend = "native" if chosen.backend == "auto" else chosen.backend
     if backend == "gensim":
-        from wordpipe.words.gensim_backend import require_gensim
+        from wordpipe.words import require_gensim
 
         require_gensim()
     with making("words", "train word2vec", output, chosen, run) as job, job.telling_of_compilation():
@@ -142,7 +158,7 @@ def _beginning(job: Job, backend: str, text: _SourceText, ngrams: NGrams | None)
     written = write_text(text.rows("train", "preparing"), Path(job.scratch) / "text.rows")
     job.counts["texts"] = written.texts
     if backend == "gensim":
-        from wordpipe.words.gensim_backend import GensimTraining
+        from wordpipe.words import GensimTraining
 
         return lambda: GensimTraining(written, vocabulary, plan, probe)
     parts = [] if ngrams is None else [Parts(*ngrams.parts_of_all(text.spelled()), len(ngrams))]

@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
-from wordpipe.artifacts.checkpoints import Checkpoint, Checkpoints, array_blocks
-from wordpipe.artifacts.layout import STEPS
+from wordpipe.artifacts import STEPS, Checkpoint, Checkpoints, array_blocks
 from wordpipe.errors import DivergedError, InputError
 from wordpipe.runtime import stop_signal
 from wordpipe.stages.making import Job
-from wordpipe.words.native.training import NativeTraining, Step
+from wordpipe.words import NativeTraining, Step
 from wordpipe.words.settings import Word2VecPlan
 
 if TYPE_CHECKING:
-    from wordpipe.words.gensim_backend import GensimTraining
+    from wordpipe.words import GensimTraining
 
 __all__ = ["Training", "TrainingRun"]
 

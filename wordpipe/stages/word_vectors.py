@@ -1,8 +1,7 @@
 """Word vectors out of a words artifact, with their n-grams where it has them."""
 
-from wordpipe.artifacts.reader import Artifact
-from wordpipe.artifacts.tables import read_batches
-from wordpipe.words.table import WordVectors
+from wordpipe.artifacts import Artifact, read_batches
+from wordpipe.words import WordVectors
 
 __all__ = ["read_word_vectors"]
 

@@ -9,3 +9,40 @@ Everything that happens in step s is a function of (seed, s): the sequences, the
 There is no iterator and no generator whose state would have to be saved, so a run that was killed and continued ends
 with the same bytes as one that was not.
 """
+
+from typing import TYPE_CHECKING
+
+from wordpipe.lazy import face
+
+if TYPE_CHECKING:
+    from wordpipe.training.checkpoint import (
+        CheckpointClock,
+        Snapshot,
+        diverged,
+        load_snapshot,
+        other_conditions,
+        snapshot_files,
+        threads_of_before,
+    )
+    from wordpipe.training.cross_entropy import cross_entropy_sum
+    from wordpipe.training.distributed import World, alone, join_world
+    from wordpipe.training.learner import LanguageLearner, assemble
+    from wordpipe.training.masking import choose, span_lengths, span_units, take, word_numbers, word_units
+    from wordpipe.training.objectives import RATE_STEPS, Causal, Masked, Targets, Task, loss_sum
+    from wordpipe.training.optimisers import (
+        Muon,
+        clip_gradients,
+        load_optimiser,
+        make_optimiser,
+        optimiser_tensors,
+        orthogonalise,
+    )
+    from wordpipe.training.plan import SpecialIds, fitted, make_plan, model_config
+    from wordpipe.training.precision import Execution, LossScaler, make_execution, resolve_dtype
+    from wordpipe.training.schedules import learning_rate, warmup_steps
+    from wordpipe.training.sequences import Rows, block_order, causal_blocks, masked_blocks, permute, spread
+    from wordpipe.training.token_stream import Stream, WordStarts, unigram_entropy, write_streams
+    from wordpipe.training.trainer import Step, Trainer
+    from wordpipe.training.validation import Scorer, Total, Validation
+else:
+    __getattr__, __dir__ = face(__name__, __file__)

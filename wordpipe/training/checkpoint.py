@@ -19,7 +19,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
-from wordpipe.artifacts.checkpoints import Checkpoint
+from wordpipe.artifacts import Checkpoint
 from wordpipe.errors import DivergedError
 from wordpipe.runtime import cpu_count
 

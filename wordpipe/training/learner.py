@@ -11,10 +11,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from wordpipe.artifacts.checkpoints import Checkpoints
+from wordpipe.artifacts import Checkpoints
 from wordpipe.errors import BudgetError, ConfigError
-from wordpipe.model.language_model import LanguageModel
-from wordpipe.model.seeds import seed_of
+from wordpipe.model import LanguageModel, seed_of
 from wordpipe.training.checkpoint import Snapshot, Tensors, load_snapshot
 from wordpipe.training.distributed import World, share_snapshot, sum_gradients
 from wordpipe.training.objectives import Objective, Targets, Task

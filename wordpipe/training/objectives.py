@@ -13,8 +13,7 @@ import torch
 from torch import Tensor
 
 from wordpipe.errors import ArtifactError
-from wordpipe.model.config import Architecture
-from wordpipe.model.language_model import LanguageModel
+from wordpipe.model import Architecture, LanguageModel
 from wordpipe.training.cross_entropy import cross_entropy_sum
 from wordpipe.training.masking import MaskUnit, choose
 from wordpipe.training.plan import SpecialIds

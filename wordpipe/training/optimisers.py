@@ -32,8 +32,7 @@ from torch import Tensor, nn
 from torch.optim.adamw import adamw
 
 from wordpipe.errors import ArtifactError
-from wordpipe.model.config import ModelConfig
-from wordpipe.model.language_model import LanguageModel
+from wordpipe.model import LanguageModel, ModelConfig
 from wordpipe.training.precision import resolve_dtype
 
 __all__ = ["Muon", "clip_gradients", "load_optimiser", "make_optimiser", "optimiser_tensors", "orthogonalise"]

@@ -5,9 +5,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from wordpipe.errors import ConfigError
-from wordpipe.model.config import Architecture, ModelConfig, pad_vocab
-from wordpipe.model.presets import MUON_LR, PRESETS, Preset
-from wordpipe.model.styles import STYLES
+from wordpipe.model import MUON_LR, PRESETS, STYLES, Architecture, ModelConfig, Preset, pad_vocab
 from wordpipe.training.schedules import Schedule, learning_rate, warmup_steps
 from wordpipe.training.settings import MaskedSettings, PretrainSettings
 

@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from wordpipe.errors import ConfigError
-from wordpipe.model.language_model import LanguageModel
+from wordpipe.model import LanguageModel
 from wordpipe.runtime import cpu_count, keep_freed_memory
 from wordpipe.training.contrast.settings import ContrastiveSettings
 from wordpipe.training.distributed import World, alone

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from wordpipe.errors import InputError
-from wordpipe.model.seeds import seed_of
+from wordpipe.model import seed_of
 from wordpipe.training.token_stream import Flags, Ids
 
 __all__ = [

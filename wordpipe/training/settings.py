@@ -5,9 +5,7 @@ from typing import Literal, Self
 
 from pydantic import model_validator
 
-from wordpipe.model.config import AttentionKind, FeedForwardKind, NormKind, NormPlace, Positions
-from wordpipe.model.presets import PresetName
-from wordpipe.model.styles import Style
+from wordpipe.model import AttentionKind, FeedForwardKind, NormKind, NormPlace, Positions, PresetName, Style
 from wordpipe.settings import Settings, setting
 
 __all__ = [

@@ -18,13 +18,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from tokenizers import Tokenizer
 
-from wordpipe.artifacts.layout import DocumentStarts
+from wordpipe.artifacts import DocumentStarts
 from wordpipe.compiled import read_only
 from wordpipe.errors import ArtifactError
-from wordpipe.tokens.ragged import offsets_of
-from wordpipe.tokens.scan.codepoints import UNSPACED, code_point_classes
-from wordpipe.tokens.scan.scanning import SCANNERS
-from wordpipe.tokens.vocabulary import is_byte_level, token_bytes, vocabulary_of
+from wordpipe.tokens import (
+    SCANNERS,
+    UNSPACED,
+    code_point_classes,
+    is_byte_level,
+    offsets_of,
+    token_bytes,
+    vocabulary_of,
+)
 
 __all__ = ["FindStarts", "Flags", "Ids", "Stream", "WordStarts", "unigram_entropy", "write_streams"]
 

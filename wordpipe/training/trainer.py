@@ -12,7 +12,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import torch
 from torch import Tensor
 
-from wordpipe.artifacts.checkpoints import Checkpoints
+from wordpipe.artifacts import Checkpoints
 from wordpipe.errors import ConfigError, PeerError
 from wordpipe.runtime import StopFlag, Stopped, torch_threads
 from wordpipe.training.checkpoint import (

@@ -7,8 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from wordpipe.model.language_model import LanguageModel
-from wordpipe.model.seeds import seed_of
+from wordpipe.model import LanguageModel, seed_of
 from wordpipe.training.objectives import Objective, Targets
 from wordpipe.training.precision import Execution, LossSum
 from wordpipe.training.sequences import Blocks, spread

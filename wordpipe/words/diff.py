@@ -15,8 +15,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wordpipe.artifacts.layout import matrix_of
-from wordpipe.metrics.vectors import kept_shares, nearest_rows, unit_rows
+from wordpipe.artifacts import matrix_of
+from wordpipe.metrics import kept_shares, nearest_rows, unit_rows
 from wordpipe.words.vocabulary import WordList
 
 __all__ = [

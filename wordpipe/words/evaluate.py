@@ -18,8 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wordpipe.errors import InputError, wrong_line
-from wordpipe.metrics.statistics import spearman
-from wordpipe.metrics.vectors import has_direction, unit_rows
+from wordpipe.metrics import has_direction, spearman, unit_rows
 from wordpipe.words.table import WordVectors
 
 __all__ = ["Method", "Pairs", "Questions", "Unknown", "judge_analogies", "judge_similarity", "read_set"]

@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wordpipe.artifacts.layout import ngrams_schema, vector_batches
+from wordpipe.artifacts import ngrams_schema, vector_batches
 from wordpipe.compiled import character, inlined, kernel, read_only, scrambled
 from wordpipe.words.table import stacked_vectors
 from wordpipe.words.vocabulary import arrow_words

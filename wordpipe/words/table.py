@@ -11,9 +11,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wordpipe.artifacts.layout import vector_batches, words_schema
+from wordpipe.artifacts import vector_batches, words_schema
 from wordpipe.errors import InputError
-from wordpipe.metrics.vectors import unit_rows
+from wordpipe.metrics import unit_rows
 from wordpipe.words.lookup import JOINT, SIGNS, Expression, KnownPhrases, parse_expression, similar_words
 from wordpipe.words.vocabulary import WordList
 

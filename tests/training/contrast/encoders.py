@@ -13,17 +13,21 @@ import pyarrow as pa
 import torch
 from safetensors.torch import save
 
-from wordpipe.artifacts.hashing import hash_bytes
-from wordpipe.model.config import ModelConfig
-from wordpipe.model.initialise import new_model
-from wordpipe.model.language_model import LanguageModel
+from wordpipe.artifacts import hash_bytes
+from wordpipe.model import LanguageModel, ModelConfig, new_model
 from wordpipe.runtime import StopFlag
-from wordpipe.training.contrast.pairs import PairBatch, Pairs, PairText, Ragged, held_out_pairs, write_pair_text
+from wordpipe.training import Execution, SpecialIds, Trainer
+from wordpipe.training.contrast import (
+    ContrastLearner,
+    PairBatch,
+    Pairs,
+    PairText,
+    Ragged,
+    assemble_encoder,
+    held_out_pairs,
+    write_pair_text,
+)
 from wordpipe.training.contrast.settings import ContrastiveSettings
-from wordpipe.training.contrast.transformer import ContrastLearner, assemble_encoder
-from wordpipe.training.plan import SpecialIds
-from wordpipe.training.precision import Execution
-from wordpipe.training.trainer import Trainer
 
 V = 60
 SPECIAL = SpecialIds(pad=0, unk=1, cls=2, sep=3, mask=4)

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from wordpipe.artifacts.layout import TOKENS_16
-from wordpipe.training.contrast.pairs import PairText, write_pair_text
+from wordpipe.artifacts import TOKENS_16
+from wordpipe.training.contrast import PairText, write_pair_text
 
 __all__ = ["Document", "made_text", "random_documents", "title_batches", "token_batches"]
 

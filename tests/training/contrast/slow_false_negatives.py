@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from wordpipe.training.contrast.pairs import PairBatch, Ragged
+from wordpipe.training.contrast import PairBatch, Ragged
 
 __all__ = ["slow_false_negatives"]
 

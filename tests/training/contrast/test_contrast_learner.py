@@ -7,15 +7,15 @@ import pytest
 import torch
 
 from tests.training.contrast.encoders import CPU, batch_of, model_of
-from wordpipe.model.seeds import seed_of
-from wordpipe.training.contrast.info_nce import info_nce
-from wordpipe.training.contrast.transformer import (
+from wordpipe.model import seed_of
+from wordpipe.training.contrast import (
     Contrasting,
     ContrastLearner,
     Framing,
     Teacher,
+    info_nce,
     joined,
-    rows_of,
+    rows_at,
     text_vectors,
 )
 
@@ -68,7 +68,7 @@ def test_pieces_are_encoded_again_under_the_dropout_of_the_first_time():
     encoded = []
     for number, rows in enumerate(pieces):
         torch.manual_seed(seed_of(NUMBERS.seed, "dropout", 0, number))
-        encoded.append(text_vectors(model, FRAMING.packed(rows_of(texts, rows)), None))
+        encoded.append(text_vectors(model, FRAMING.packed(rows_at(texts, rows)), None))
     vectors_SD = torch.cat(encoded)[torch.from_numpy(np.argsort(np.concatenate(pieces)))]
     loss = info_nce(*vectors_SD.chunk(2), temperature=NUMBERS.temperature)
     loss.backward()

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from tests.training.contrast.pair_texts import made_text
-from wordpipe.training.contrast.pairs import held_out_pairs
+from wordpipe.training.contrast import held_out_pairs
 from wordpipe.training.contrast.settings import ContrastiveSettings
 
 

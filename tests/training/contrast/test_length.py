@@ -2,8 +2,8 @@
 
 import pytest
 
+from wordpipe.training.contrast import encoder_plan
 from wordpipe.training.contrast.settings import ContrastiveSettings, steps_of
-from wordpipe.training.contrast.transformer import encoder_plan
 
 PAIRS = 640
 

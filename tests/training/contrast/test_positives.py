@@ -10,7 +10,7 @@ import pytest
 
 from tests.training.contrast.pair_texts import Document, made_text, random_documents, title_batches
 from wordpipe.errors import InputError
-from wordpipe.training.contrast.pairs import FilePairs, PairBatch, Pairs, PairText, Ragged, write_ragged
+from wordpipe.training.contrast import FilePairs, PairBatch, Pairs, PairText, Ragged, write_ragged
 from wordpipe.training.contrast.settings import KINDS, ContrastiveSettings
 
 DOCUMENTS = random_documents()

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.training.contrast.encoders import ragged
-from wordpipe.training.contrast.transformer import Framing, joined, rows_of
+from wordpipe.training.contrast import Framing, joined, rows_at
 
 ROWS = st.lists(st.lists(st.integers(7, 50), min_size=1, max_size=20), min_size=1, max_size=12)
 FRAMING = Framing(cls_id=2, sep_id=3, longest=12, device=torch.device("cpu"))
@@ -36,7 +36,7 @@ def test_pieces_share_out_all_rows_and_keep_to_their_size(rows, positions):
 @given(ROWS, st.randoms(use_true_random=False))
 def test_rows_can_be_chosen_and_joined(rows, random):
     index = [random.randrange(len(rows)) for _ in range(5)]
-    chosen = rows_of(ragged(*rows), np.array(index))
+    chosen = rows_at(ragged(*rows), np.array(index))
     assert np.split(chosen.ids, np.cumsum(chosen.lengths)[:-1])[2].tolist() == rows[index[2]]
     both = joined(chosen, ragged(*rows))
     assert both.ids.tolist() == [*chain(*(rows[number] for number in index), *rows)]

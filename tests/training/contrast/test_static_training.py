@@ -9,16 +9,12 @@ import pytest
 import torch
 
 from tests.training.contrast.pair_texts import Document, made_text
-from wordpipe.artifacts.checkpoints import Checkpoints
+from wordpipe.artifacts import Checkpoints
 from wordpipe.errors import DivergedError
 from wordpipe.runtime import StopFlag, Stopped
-from wordpipe.training.checkpoint import Snapshot, load_snapshot
-from wordpipe.training.contrast.pairs import Pairs, PairText
+from wordpipe.training import Execution, Snapshot, Trainer, load_snapshot
+from wordpipe.training.contrast import Pairs, PairText, StaticLearner, encoder_plan
 from wordpipe.training.contrast.settings import ContrastiveSettings
-from wordpipe.training.contrast.static import StaticLearner
-from wordpipe.training.contrast.transformer import encoder_plan
-from wordpipe.training.precision import Execution
-from wordpipe.training.trainer import Trainer
 
 VOCAB = 60
 

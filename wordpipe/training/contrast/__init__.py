@@ -7,3 +7,48 @@ optimiser of touched rows), `static`. Of a transformer: `transformer`.
 As in the other trainings, everything that happens in step s is a function of (seed, s): which pairs, which words of them
 are left out, the learning rate.
 """
+
+from typing import TYPE_CHECKING
+
+from wordpipe.lazy import face
+
+if TYPE_CHECKING:
+    from wordpipe.training.contrast.info_nce import false_negatives, info_nce, nearest_share, relational_loss
+    from wordpipe.training.contrast.pairs import (
+        FilePairs,
+        PairBatch,
+        Pairs,
+        PairText,
+        Ragged,
+        held_out_pairs,
+        rows_of,
+        write_pair_text,
+        write_ragged,
+    )
+    from wordpipe.training.contrast.static import StaticLearner
+    from wordpipe.training.contrast.static_table import (
+        Stem,
+        count_stems,
+        join_compounds,
+        joined_parts,
+        lexical_part,
+        lsi_part,
+        near_their_stems,
+        passage_weights,
+        word_weights,
+    )
+    from wordpipe.training.contrast.transformer import (
+        Contrasting,
+        ContrastLearner,
+        Framing,
+        Teacher,
+        assemble_encoder,
+        encoder_plan,
+        joined,
+        pool_packed,
+        rows_at,
+        start_as_mean,
+        text_vectors,
+    )
+else:
+    __getattr__, __dir__ = face(__name__, __file__)

@@ -20,11 +20,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wordpipe.artifacts.layout import DocumentStarts
+from wordpipe.artifacts import DocumentStarts
 from wordpipe.compiled import read_only
 from wordpipe.errors import ArtifactError, InputError
-from wordpipe.model.seeds import seed_of
-from wordpipe.tokens.ragged import offsets_of
+from wordpipe.model import seed_of
+from wordpipe.tokens import offsets_of
 from wordpipe.training.contrast.pair_kernels import LEAST_CROP, copy_pieces, hash_texts, plan_pairs
 from wordpipe.training.contrast.settings import KINDS, ContrastiveSettings, PairKind
 from wordpipe.training.sequences import shuffled

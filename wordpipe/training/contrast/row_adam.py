@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from wordpipe.compiled import kernel
-from wordpipe.sentences.static_sums import sum_texts
-from wordpipe.tokens.ragged import offsets_of
+from wordpipe.sentences import sum_texts
+from wordpipe.tokens import offsets_of
 
 __all__ = ["RowAdam"]
 

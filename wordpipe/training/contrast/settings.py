@@ -7,7 +7,7 @@ from typing import Literal, Self
 
 from pydantic import model_validator
 
-from wordpipe.model.presets import PresetName
+from wordpipe.model import PresetName
 from wordpipe.settings import Settings, setting
 from wordpipe.training.settings import STEPS_OR_EPOCHS, refuse_two_lengths
 

@@ -19,12 +19,12 @@ from scipy.sparse import csr_array, diags_array
 
 from wordpipe.compiled import read_only
 from wordpipe.errors import InputError
-from wordpipe.model.seeds import seed_of
-from wordpipe.search.tfidf import LatentSpace
-from wordpipe.sentences.static_sums import sum_texts
+from wordpipe.model import seed_of
+from wordpipe.search import LatentSpace
+from wordpipe.sentences import sum_texts
 from wordpipe.training.contrast.pairs import PairText, rows_of
 from wordpipe.training.sequences import mixed_bits
-from wordpipe.words.subwords import hashes_of
+from wordpipe.words import hashes_of
 
 __all__ = [
     "Stem", "count_stems", "join_compounds", "joined_parts", "lexical_part", "lsi_part", "near_their_stems",

@@ -16,13 +16,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from wordpipe.artifacts.checkpoints import Checkpoints
+from wordpipe.artifacts import Checkpoints
 from wordpipe.errors import ArtifactError, InputError
-from wordpipe.model.config import EMBEDDING_STD
-from wordpipe.model.initialise import orthonormal
-from wordpipe.model.language_model import LanguageModel
-from wordpipe.model.packed import Packed, pack
-from wordpipe.model.seeds import seed_of
+from wordpipe.model import EMBEDDING_STD, LanguageModel, Packed, orthonormal, pack, seed_of
 from wordpipe.training.checkpoint import load_snapshot
 from wordpipe.training.contrast.info_nce import false_negatives, info_nce, nearest_share, relational_loss
 from wordpipe.training.contrast.pairs import PairBatch, Pairs, Ragged
@@ -33,7 +29,7 @@ from wordpipe.training.precision import Execution, make_execution
 from wordpipe.training.trainer import Gradients, Measured, Trainer
 
 __all__ = [
-    "ContrastLearner", "Contrasting", "Framing", "Teacher", "assemble_encoder", "joined", "pool_packed", "rows_of",
+    "ContrastLearner", "Contrasting", "Framing", "Teacher", "assemble_encoder", "joined", "pool_packed", "rows_at",
     "encoder_plan", "start_as_mean", "text_vectors",
 ]  # fmt: skip
 
@@ -49,7 +45,7 @@ def joined(*texts: Ragged) -> Ragged:
     return Ragged(np.concatenate([one.ids for one in texts]), np.concatenate([one.lengths for one in texts]))
 
 
-def rows_of(texts: Ragged, index_S: npt.NDArray[np.int64]) -> Ragged:
+def rows_at(texts: Ragged, index_S: npt.NDArray[np.int64]) -> Ragged:
     """Some of the texts, in the order of `index_S`."""
     lengths_S = texts.lengths[index_S]
     starts_S = (np.cumsum(texts.lengths) - texts.lengths)[index_S]
@@ -224,7 +220,7 @@ class ContrastLearner(ModelLearner):
             vectors_BD = torch.empty(len(texts.lengths), self.model.config.dim, device=self.execution.device)
             for rows in self._framing.pieces(texts, self._numbers.at_once):
                 with self.execution.autocast():
-                    packed = self._framing.packed(rows_of(texts, rows))
+                    packed = self._framing.packed(rows_at(texts, rows))
                     vectors_BD[torch.from_numpy(rows)] = text_vectors(self.model, packed, self._weights_V)
             sides.append(vectors_BD)
         same_BB = false_negatives(batch, self.execution.device)  # whatever is trained on, so that runs compare
@@ -236,13 +232,13 @@ class ContrastLearner(ModelLearner):
         vectors_SD = torch.empty(len(texts.lengths), self.model.config.dim, device=self.execution.device)
         with torch.no_grad():
             for number, rows in enumerate(pieces):
-                vectors_SD[torch.from_numpy(rows)] = self._vectors(step, number, rows_of(texts, rows))
+                vectors_SD[torch.from_numpy(rows)] = self._vectors(step, number, rows_at(texts, rows))
         vectors_SD.requires_grad_()
         loss = self._loss(vectors_SD, batch)
         loss.backward()  # type: ignore[no-untyped-call]
         assert vectors_SD.grad is not None
         for number, rows in enumerate(pieces):
-            again = self._vectors(step, number, rows_of(texts, rows))
+            again = self._vectors(step, number, rows_at(texts, rows))
             again.backward(vectors_SD.grad[torch.from_numpy(rows)])  # type: ignore[no-untyped-call]
         return loss
 

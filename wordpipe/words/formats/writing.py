@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.lib import format as npy
 
-from wordpipe.artifacts.layout import matrix_of
+from wordpipe.artifacts import matrix_of
 from wordpipe.errors import InputError
 from wordpipe.words.formats.text import NUMBER
 

@@ -1,0 +1,50 @@
+"""Lazy faces: what a package offers, imported when it is first asked for.
+
+A face is the `__init__` of a package. What the package offers stands there as plain imports, where readers and type checkers
+see them, and is loaded only when it is used:
+
+    if TYPE_CHECKING:
+        from wordpipe.tokens.encoding import Encoder
+    else:
+        __getattr__, __dir__ = face(__name__, __file__)
+
+So `from wordpipe.tokens import Encoder` loads wordpipe.tokens.encoding and no other module of that room.
+"""
+
+import ast
+from collections.abc import Callable
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+
+def face(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """The `__getattr__` and `__dir__` (PEP 562) of a package whose `__init__` is this file."""
+
+    @cache
+    def offered() -> dict[str, tuple[str, str]]:
+        return imports_for_types(Path(file).read_text(encoding="utf-8"))
+
+    def get(name: str) -> Any:
+        # nothing is kept in the package itself: what is replaced in a module (a test's fault) is replaced for all
+        if name == "__all__":  # what `from package import *` asks for
+            return sorted(offered())
+        if name not in offered():
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        module, original = offered()[name]
+        return getattr(import_module(module), original)
+
+    return get, lambda: sorted(offered())
+
+
+def imports_for_types(source: str) -> dict[str, tuple[str, str]]:
+    """Each name imported under `if TYPE_CHECKING:` at the top level → its module and its name there."""
+    return {
+        alias.asname or alias.name: (line.module or "", alias.name)
+        for block in ast.parse(source).body
+        if isinstance(block, ast.If) and ast.unparse(block.test) == "TYPE_CHECKING"
+        for line in block.body
+        if isinstance(line, ast.ImportFrom)
+        for alias in line.names
+    }
