@@ -30,8 +30,8 @@ from wordpipe.tokens import (
     sorted_units,
     train_tokenizer,
 )
+from wordpipe.tokens.kernels.table import UnitTable
 from wordpipe.tokens.settings import TokenizeSettings
-from wordpipe.tokens.units import UnitTable
 
 BATCH = 4096
 ALGORITHMS = ("bpe", "wordpiece", "unigram", "word", "char")

@@ -47,8 +47,8 @@ from wordpipe.words import (
     Pairs,
     Questions,
     WordVectors,
-    judge_analogies,
-    judge_similarity,
+    evaluate_analogies,
+    evaluate_similarity,
     read_set,
     stacked_vectors,
 )
@@ -154,14 +154,14 @@ def judged(bench: Bench, table: WordVectors, method: Method = "cosadd") -> Row:
     row: Row = {}
     for name, pairs in bench.pairs.items():
         row |= correlation(name, table, pairs) | correlation(f"{name}_rare", table, rare_pairs(table, pairs))
-    found = judge_analogies(table, bench.questions, method=method)
+    found = evaluate_analogies(table, bench.questions, method=method)
     tallies = {"analogies": found, "semantic": found["semantic"], "syntactic": found["syntactic"]}
     return row | {name: share(tally) for name, tally in tallies.items()} | {"questions": found["seen"]}
 
 
 def correlation(name: str, table: WordVectors, pairs: Pairs) -> Row:
     """Spearman times 100, and how many pairs are known."""
-    found = judge_similarity(table, pairs)
+    found = evaluate_similarity(table, pairs)
     return {name: None if found["spearman"] is None else 100 * found["spearman"], f"{name}_known": found["known"]}
 
 

@@ -23,9 +23,10 @@ ROOT = Path(__file__).resolve().parent.parent
 LOADED = (
     "torch", "torch._dynamo",  # torch's optimisers import it when first used, which takes a second
     "faiss", "pyarrow.parquet", "wordpipe.cli.stage", "wordpipe.model.numpy_model",
-    "wordpipe.sentences.transformer_encoder", "wordpipe.stages.embed", "wordpipe.stages.index", "wordpipe.stages.ingest",
-    "wordpipe.stages.mixing_weight", "wordpipe.stages.pretrain", "wordpipe.stages.tokenize", "wordpipe.stages.word2vec",
-    "wordpipe.training.learner", "wordpipe.words.native.training", "tests.first_kernel",
+    "wordpipe.sentences.transformer_encoder", "wordpipe.stages.search.embed", "wordpipe.stages.search.index",
+    "wordpipe.stages.search.index_hybrid_weight", "wordpipe.stages.text.ingest", "wordpipe.stages.text.tokenize",
+    "wordpipe.stages.train.language_model", "wordpipe.stages.train.word2vec",
+    "wordpipe.training.learner", "wordpipe.words.training", "tests.first_kernel",
 )  # fmt: skip
 """What the server imports before its first child, unless the child says what it needs."""
 

@@ -24,12 +24,27 @@ if TYPE_CHECKING:
     from wordpipe.stages import (
         Made,
         RunOptions,
+        diff,
+        doctor,
+        duplicates,
+        embed,
+        evaluate_model,
+        evaluate_retrieval,
+        evaluate_sts,
         evaluate_tokenizer,
+        evaluate_words,
+        export,
         export_words,
         fill,
+        generate,
+        import_words,
+        index,
+        ingest,
         map_words,
         open_model,
+        plot,
         show,
+        tokenize,
         train_clm,
         train_contrastive,
         train_mlm,
@@ -37,21 +52,6 @@ if TYPE_CHECKING:
         verify,
     )
     from wordpipe.stages import open_artifact as open  # noqa: A004
-    from wordpipe.stages.diff import diff
-    from wordpipe.stages.doctor import doctor
-    from wordpipe.stages.duplicates import duplicates
-    from wordpipe.stages.embed import embed
-    from wordpipe.stages.evaluate_model import evaluate_model
-    from wordpipe.stages.evaluate_retrieval import evaluate_retrieval
-    from wordpipe.stages.evaluate_sts import evaluate_sts
-    from wordpipe.stages.evaluate_words import evaluate_words
-    from wordpipe.stages.export import export
-    from wordpipe.stages.generate import generate
-    from wordpipe.stages.import_words import import_words
-    from wordpipe.stages.index import index
-    from wordpipe.stages.ingest import ingest
-    from wordpipe.stages.plot import plot
-    from wordpipe.stages.tokenize import tokenize
 else:
     __getattr__, __dir__ = face(__name__, __file__)
 

@@ -12,23 +12,23 @@ import pyarrow.parquet as pq
 from wordpipe.artifacts import VOCABULARY, Artifact, read_batches
 from wordpipe.runtime import StopFlag, peak_memory_bytes
 from wordpipe.words import (
+    HeldOutLoss,
     NativeTraining,
     Pairs,
-    Probe,
     Vocabulary,
     Words,
     WordVectors,
     count_ids,
-    judge_analogies,
-    judge_similarity,
+    evaluate_analogies,
+    evaluate_similarity,
     keep_probabilities,
     kept_rows,
     read_set,
     read_words,
     write_text,
 )
-from wordpipe.words.native.vectors import padded
-from wordpipe.words.native.weights import Weights
+from wordpipe.words.kernels.vectors import padded
+from wordpipe.words.kernels.weights import Weights
 from wordpipe.words.settings import Word2VecPlan, Word2VecSettings
 
 Task = dict[str, Any]
@@ -130,7 +130,7 @@ def judge(task: Task) -> Found:
     with Artifact(task["tokens"], ["tokens"]) as tokens:
         words, vocabulary = vocabulary_of(tokens, task["min_count"])
         plan = Word2VecSettings.make(task["settings"] | {"seed": PROBE_SEED}).plan(vocabulary.tokens)
-        probe = Probe.sample(rows_of(tokens, vocabulary, "valid"), vocabulary, plan, split="valid")
+        probe = HeldOutLoss.sample(rows_of(tokens, vocabulary, "valid"), vocabulary, plan, split="valid")
     spelled = words.to_pylist()
     vectors, outputs = tables_of(task, spelled)
     table = WordVectors(words, vocabulary.counts, vectors)
@@ -138,10 +138,10 @@ def judge(task: Task) -> Found:
     for name, path in task["sets"].items():
         content = read_set(Path(path).read_bytes(), name)
         if isinstance(content, Pairs):
-            pairs = judge_similarity(table, content)
+            pairs = evaluate_similarity(table, content)
             found |= {name: pairs["spearman"], f"{name}_known": pairs["known"], f"{name}_pairs": pairs["pairs"]}
         else:
-            total = judge_analogies(table, content)
+            total = evaluate_analogies(table, content)
             found |= {name: total["accuracy"], f"{name}_known": total["seen"], f"{name}_pairs": total["asked"]}
     return found
 

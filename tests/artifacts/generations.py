@@ -10,7 +10,7 @@ from pathlib import Path
 
 from wordpipe.artifacts import (
     Artifact,
-    Draft,
+    ArtifactWriter,
     Manifest,
     OutputEntry,
     OutputLock,
@@ -53,7 +53,7 @@ def publish(target: Path, generation: int) -> str:
     with OutputLock(target):
         clear_leftovers(target)
         refuse_foreign(target, "corpus")
-        with Draft(target) as draft:
+        with ArtifactWriter(target) as draft:
             for name in FILES:
                 data = content(name, generation)
                 with draft.create(name, log=name == LOG) as file:

@@ -6,14 +6,14 @@ from pathlib import Path
 import pyarrow as pa
 
 from tests.artifacts.generations import manifest_for
-from wordpipe.artifacts import Artifact, Draft, TableWriter, read_batches
+from wordpipe.artifacts import Artifact, ArtifactWriter, TableWriter, read_batches
 
 
 def publish_table(
     target: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch], stem: str = "corpus", **options
 ) -> TableWriter:
     """An artifact that holds one table."""
-    with Draft(target) as draft:
+    with ArtifactWriter(target) as draft:
         with TableWriter(draft, stem, schema, **options) as table:
             for batch in batches:
                 table.write(batch)

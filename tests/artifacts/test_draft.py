@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.artifacts.generations import FILES, beside, content, generation_of, manifest_for, publish
-from wordpipe.artifacts import MANIFEST, Artifact, Draft, HashedFile, exchange, hash_bytes, writer
+from wordpipe.artifacts import MANIFEST, Artifact, ArtifactWriter, HashedFile, exchange, hash_bytes, writer
 
 
 @given(st.lists(st.binary(max_size=100), max_size=10))
@@ -76,7 +76,7 @@ def refuse(number: int):
 @pytest.mark.parametrize("call", ["write", "fsync"])
 def test_an_error_that_a_library_swallowed_comes_back(tmp_path, monkeypatch, call):
     """faiss, for one, prints it and goes on."""
-    with Draft(tmp_path / "corpus") as draft:
+    with ArtifactWriter(tmp_path / "corpus") as draft:
         file = draft.open("index.faiss")
         with monkeypatch.context() as patch:
             patch.setattr(os, call, refuse(errno.ENOSPC))
@@ -107,7 +107,7 @@ def test_a_failed_fsync_is_not_tried_again(tmp_path, monkeypatch):
 def test_nothing_that_is_there_is_opened(tmp_path, plant):
     precious = tmp_path / "precious"
     precious.write_bytes(b"thesis")
-    with Draft(tmp_path / "corpus") as draft:
+    with ArtifactWriter(tmp_path / "corpus") as draft:
         path = draft.path / "table.parquet"
         if plant == "file":
             path.write_bytes(b"planted")
@@ -123,14 +123,14 @@ def test_nothing_that_is_there_is_opened(tmp_path, plant):
 
 @pytest.mark.parametrize("name", ["../outside", "/tmp/outside", MANIFEST, "", "a/../../b"])
 def test_names_that_leave_the_draft(tmp_path, name):
-    with Draft(tmp_path / "corpus") as draft, pytest.raises(AssertionError):
+    with ArtifactWriter(tmp_path / "corpus") as draft, pytest.raises(AssertionError):
         draft.open(name)
     assert list(tmp_path.iterdir()) == []
 
 
 def give_up(target: Path) -> None:
     """A stage that fails half way."""
-    with Draft(target) as draft:
+    with ArtifactWriter(target) as draft:
         draft.write("whole", b"x")
         draft.open("open").write(b"half")
         raise RuntimeError
@@ -143,7 +143,7 @@ def test_gone_without_a_trace(tmp_path):
 
 
 def test_files_still_open_are_a_mistake(tmp_path):
-    with Draft(tmp_path / "corpus") as draft:
+    with ArtifactWriter(tmp_path / "corpus") as draft:
         draft.open("open")
         with pytest.raises(AssertionError, match="still open"):
             draft.publish(manifest_for([]))
@@ -151,7 +151,7 @@ def test_files_still_open_are_a_mistake(tmp_path):
 
 def test_files_outside_the_record_are_a_mistake(tmp_path):
     """A library that was given a path inside the draft."""
-    with Draft(tmp_path / "corpus") as draft:
+    with ArtifactWriter(tmp_path / "corpus") as draft:
         draft.write("a", b"x")
         (draft.path / "b").write_bytes(b"x")
         with pytest.raises(AssertionError, match="the draft holds"):

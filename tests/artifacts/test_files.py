@@ -7,20 +7,20 @@ from pathlib import Path
 import pytest
 
 from tests.artifacts.tracing import run
+from wordpipe.artifacts import atomic_file
 from wordpipe.artifacts import publish as failpoints
-from wordpipe.artifacts import whole_file
 from wordpipe.errors import ConfigError, StorageError
 
 
 def write(path, *pieces: bytes) -> None:
-    with whole_file(path) as file:
+    with atomic_file(path) as file:
         for piece in pieces:
             file.write(piece)
 
 
 def write_and_forget(path) -> None:
     """Like a library that does not look at errors."""
-    with whole_file(path) as file:
+    with atomic_file(path) as file:
         for step in (lambda: file.write(b"new"), file.close):
             try:
                 step()
@@ -103,8 +103,8 @@ def test_killed(tmp_path, place):
     path = tmp_path / "words.txt"
     write(path, b"old")
     code = (
-        "import sys; from pathlib import Path; from wordpipe.artifacts.writer import whole_file\n"
-        "with whole_file(Path(sys.argv[1])) as file: file.write(b'new'); file.write(b'er')\n"
+        "import sys; from pathlib import Path; from wordpipe.artifacts.writer import atomic_file\n"
+        "with atomic_file(Path(sys.argv[1])) as file: file.write(b'new'); file.write(b'er')\n"
     )
     done = run(["env", f"WORDPIPE_FAILPOINT={place}", sys.executable, "-c", code, str(path)])
     assert done.returncode == -signal.SIGKILL, done.stderr

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.artifacts.generations import FILES, content, generation_of, manifest_for, publish
-from wordpipe.artifacts import MANIFEST, Artifact, Draft, OutputEntry, is_artifact, writer
+from wordpipe.artifacts import MANIFEST, Artifact, ArtifactWriter, OutputEntry, is_artifact, writer
 from wordpipe.artifacts import reader as reader_module
 from wordpipe.errors import ArtifactError, StorageError
 
@@ -283,7 +283,7 @@ def test_more_files_than_are_kept_open(tmp_path, monkeypatch):
 
 def test_many_files_with_few_descriptors(tmp_path):
     names = [f"corpus-{number:05d}.parquet" for number in range(300)]
-    with Draft(tmp_path / "corpus") as draft:
+    with ArtifactWriter(tmp_path / "corpus") as draft:
         for name in names:
             draft.write(name, name.encode())
         draft.publish(manifest_for(draft.outputs))

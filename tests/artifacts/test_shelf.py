@@ -6,20 +6,20 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from wordpipe.artifacts import Draft, Shelf
+from wordpipe.artifacts import ArtifactWriter, ResumeCache
 
 SCHEMA = pa.schema([pa.field("n", pa.int64(), nullable=False)])
 
 
 @pytest.fixture
 def shelf(tmp_path):
-    return Shelf(tmp_path / ".x.partial", "recipe one")
+    return ResumeCache(tmp_path / ".x.partial", "recipe one")
 
 
 def test_a_finished_piece_is_found_by_the_next_run_with_its_figures(shelf):
     assert shelf.figures("a") is None
     shelf.put("a", b"bytes", {"rows": 3})
-    again = Shelf(shelf.path, "recipe one")
+    again = ResumeCache(shelf.path, "recipe one")
     assert again.figures("a") == {"rows": 3}
     with again.open("a") as file:
         assert file.read() == b"bytes"
@@ -27,7 +27,7 @@ def test_a_finished_piece_is_found_by_the_next_run_with_its_figures(shelf):
 
 def test_pieces_of_another_recipe_are_thrown_away(shelf):
     shelf.put("a", b"bytes")
-    assert Shelf(shelf.path, "recipe two").figures("a") is None
+    assert ResumeCache(shelf.path, "recipe two").figures("a") is None
     assert not shelf.path.exists()
 
 
@@ -57,7 +57,7 @@ def test_a_piece_that_was_not_finished_does_not_count(shelf):
 
 def test_threads_share_a_shelf(tmp_path):
     for turn in range(50):
-        shelf = Shelf(tmp_path / f".{turn}.partial", "recipe")
+        shelf = ResumeCache(tmp_path / f".{turn}.partial", "recipe")
         with ThreadPoolExecutor(4) as pool:
             list(pool.map(lambda name, shelf=shelf: shelf.put(name, name.encode()), ["a", "b", "c", "d"]))
         assert all(shelf.figures(name) == {} for name in "abcd")
@@ -77,7 +77,7 @@ def test_a_table_is_a_piece_and_becomes_a_file_of_an_artifact(shelf, tmp_path):
         table.write(pa.record_batch([pa.array([1, 2, 3])], schema=SCHEMA))
         figures["sum"] = 6
     assert shelf.figures("t-00000.parquet") == {"sum": 6, "rows": 3}
-    with Draft(tmp_path / "x") as draft:
+    with ArtifactWriter(tmp_path / "x") as draft:
         shelf.adopt("t-00000.parquet", draft)
         assert [(entry.path, entry.rows) for entry in draft.outputs] == [("t-00000.parquet", 3)]
         assert pq.read_table(draft.path / "t-00000.parquet").column("n").to_pylist() == [1, 2, 3]

@@ -129,7 +129,7 @@ import numpy as np
 import pyarrow as pa
 from tests.artifacts.generations import manifest_for
 from wordpipe.artifacts import tables
-from wordpipe.artifacts.writer import Draft
+from wordpipe.artifacts.writer import ArtifactWriter
 from wordpipe.artifacts.reader import Artifact
 from wordpipe.artifacts.layout import words_schema
 tables.ROW_GROUP_BYTES, tables.PART_BYTES = 1 << 20, 8 << 20
@@ -137,7 +137,7 @@ schema = words_schema(256)
 rows = 1024
 vectors = pa.FixedSizeListArray.from_arrays(np.zeros(rows * 256, np.float32), type=schema.field("vector").type)
 batch = pa.RecordBatch.from_arrays([pa.array(["w"] * rows), pa.array([1] * rows, pa.int64()), vectors], schema=schema)
-with Draft(Path(sys.argv[1])) as draft:
+with ArtifactWriter(Path(sys.argv[1])) as draft:
     with tables.TableWriter(draft, "corpus", schema) as table:
         for _ in range(int(sys.argv[2])):
             table.write(batch)

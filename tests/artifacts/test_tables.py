@@ -16,7 +16,7 @@ from wordpipe.artifacts import (
     TOKENS_32,
     VOCABULARY,
     Artifact,
-    Draft,
+    ArtifactWriter,
     TableWriter,
     leaf_paths,
     open_part,
@@ -205,7 +205,7 @@ def test_a_row_larger_than_a_row_group(tmp_path, monkeypatch):
 def test_a_log_is_outside_the_digest(tmp_path):
     digests = set()
     for stop in (1, 2):
-        with Draft(tmp_path / "a") as draft:
+        with ArtifactWriter(tmp_path / "a") as draft:
             draft.write("vectors", b"the same")
             with TableWriter(draft, "steps", NUMBERS, single=True, log=True) as table:
                 table.write(numbers(0, stop))
@@ -217,7 +217,7 @@ def test_a_log_is_outside_the_digest(tmp_path):
 
 
 def test_tables_whose_names_begin_alike(tmp_path):
-    with Draft(tmp_path / "a") as draft:
+    with ArtifactWriter(tmp_path / "a") as draft:
         for stem, stop in (("words", 1), ("words-old", 2), ("word", 3)):
             with TableWriter(draft, stem, NUMBERS) as table:
                 table.write(numbers(0, stop))
@@ -249,7 +249,11 @@ def test_other_columns_than_expected(tmp_path, expected):
 
 
 def test_a_batch_of_another_schema_is_a_mistake(tmp_path):
-    with Draft(tmp_path / "a") as draft, pytest.raises(AssertionError), TableWriter(draft, "corpus", CORPUS) as table:
+    with (
+        ArtifactWriter(tmp_path / "a") as draft,
+        pytest.raises(AssertionError),
+        TableWriter(draft, "corpus", CORPUS) as table,
+    ):
         table.write(numbers(0, 1))
 
 

@@ -5,7 +5,16 @@ from pathlib import Path
 import pytest
 
 from tests.artifacts.generations import beside, content, generation_of, manifest_for, one_rename_impossible, publish
-from wordpipe.artifacts import MANIFEST, Artifact, Draft, OutputLock, clear_leftovers, recover, refuse_foreign, writer
+from wordpipe.artifacts import (
+    MANIFEST,
+    Artifact,
+    ArtifactWriter,
+    OutputLock,
+    clear_leftovers,
+    recover,
+    refuse_foreign,
+    writer,
+)
 from wordpipe.errors import ArtifactError, StorageError
 
 HEX = "0123456789abcdef"
@@ -129,7 +138,7 @@ def appear(what: str, target: Path) -> None:
         target.mkdir()
         (target / "notes.txt").write_bytes(b"precious")
     else:
-        with Draft(target) as other:
+        with ArtifactWriter(target) as other:
             other.write("w", b"w")
             other.publish(manifest_for(other.outputs, kind="words"))
 
@@ -138,7 +147,7 @@ def appear(what: str, target: Path) -> None:
 def test_what_appears_while_the_stage_is_at_work_is_not_replaced(tmp_path, what):
     """Hours lie between the look at the target and the publication."""
     target = tmp_path / "corpus"
-    with Draft(target) as draft:
+    with ArtifactWriter(target) as draft:
         draft.write("a", b"new")
         appear(what, target)
         with pytest.raises((StorageError, ArtifactError)):

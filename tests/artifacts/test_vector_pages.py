@@ -10,14 +10,14 @@ import pytest
 from wordpipe.artifacts import Artifact, read_vectors, rows, vector_column, words_schema
 from wordpipe.errors import ArtifactError
 from wordpipe.settings import Settings
-from wordpipe.stages.making import making
+from wordpipe.stages import open_job
 
 
 def made(path, vectors_ND):
     """Words w0, w1, … in several batches."""
     n, dim = vectors_ND.shape
     schema = words_schema(dim)
-    with making("words", "import", path, Settings(), None) as job:
+    with open_job("words", "import", path, Settings(), None) as job:
         with job.table("words", schema) as table:
             for first in range(0, n, 1000):
                 some = vectors_ND[first : first + 1000]

@@ -6,7 +6,7 @@ import pytrec_eval
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wordpipe.metrics import MEASURES, QueryFigures, judge_ranking, trec_order
+from wordpipe.metrics import MEASURES, QueryFigures, score_ranking, trec_order
 
 ITS_NAMES = {"ndcg_at_10": "ndcg_cut_10", "map": "map", "recall_at_100": "recall_100", "mrr": "recip_rank"}
 DOCUMENTS = [f"d{number}" for number in range(300)]
@@ -21,7 +21,7 @@ def by_trec(run: dict[str, float], grades: dict[str, int]) -> dict[str, float]:
 def ours(run: dict[str, float], grades: dict[str, int]) -> QueryFigures:
     names = list(run)
     order = trec_order(names, np.array([run[name] for name in names]))
-    return judge_ranking([names[place] for place in order], grades)
+    return score_ranking([names[place] for place in order], grades)
 
 
 @given(
@@ -52,5 +52,5 @@ def test_equal_scores_are_read_from_the_last_name_to_the_first():
 
 
 def test_nothing_found_and_nothing_relevant_are_zero():
-    assert judge_ranking([], {"a": 1}) == judge_ranking(["a"], {}) == judge_ranking(["a"], {"a": 0}) == QueryFigures()
-    assert judge_ranking(["a"], {"a": 2}) == QueryFigures(1.0, 1.0, 1.0, 1.0)
+    assert score_ranking([], {"a": 1}) == score_ranking(["a"], {}) == score_ranking(["a"], {"a": 0}) == QueryFigures()
+    assert score_ranking(["a"], {"a": 2}) == QueryFigures(1.0, 1.0, 1.0, 1.0)

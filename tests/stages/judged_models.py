@@ -8,7 +8,7 @@ import wordpipe
 from tests.model.shapes import small_config
 from wordpipe.model import new_model, save_hf
 from wordpipe.settings import Settings
-from wordpipe.stages.making import making
+from wordpipe.stages import open_job
 from wordpipe.tokens import framed_tokenizer, number_of_ids, open_tokenizer, transformers_files
 
 
@@ -30,7 +30,7 @@ def made_model(path: Path, tokens: Path, architecture: str, style: str = "modern
         for weight in model.parameters():
             weight.mul_(0.0 if zero else 2.0)  # further from what a fresh model says of all texts
     ids = {role: getattr(config, f"{role}_id") for role in ("pad", "bos", "eos", "cls", "sep", "mask")}
-    with making("model", f"train {architecture}", path, Settings(), None) as job:
+    with open_job("model", f"train {architecture}", path, Settings(), None) as job:
         job.open_input(tokens, ["tokens"])
         save_hf(model, config, job.write)
         tokenizer, names = framed_tokenizer(data, {**ids, "unk": 1}, causal=config.causal, vocab_size=n_ids)

@@ -8,7 +8,7 @@ from tokenizers import Tokenizer
 import wordpipe
 from wordpipe.model import STYLES, Architecture, ModelConfig, Style, new_model, save_hf
 from wordpipe.model.settings import FillSettings
-from wordpipe.stages.making import making
+from wordpipe.stages import open_job
 from wordpipe.tokens import framed_tokenizer, transformers_files
 
 ROLES = {"pad": "[PAD]", "bos": "<s>", "eos": "</s>", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"}
@@ -51,7 +51,7 @@ def folder_of(files: dict[str, bytes], path: Path) -> Path:
 
 def artifact_of(files: dict[str, bytes], path: Path) -> Path:
     """A model artifact."""
-    with making("model", "train clm", path, FillSettings(), None) as job:
+    with open_job("model", "train clm", path, FillSettings(), None) as job:
         for name, data in files.items():
             job.write(name, data)
     return path

@@ -10,14 +10,14 @@ import pytest
 import wordpipe
 from wordpipe.model.settings import FillSettings
 from wordpipe.sentences import static_files, word_tokenizer
-from wordpipe.stages.making import making
+from wordpipe.stages import open_job
 from wordpipe.words import WordVectors
 
 ASKED = "salt water in the sea"
 SLOW = [
     "torch", "numba", "scipy", "transformers", "duckdb", "gensim", "bm25s", "pyarrow.compute", "pyarrow.dataset",
-    "wordpipe.search.build", "wordpipe.search.recall", "wordpipe.stages.index", "wordpipe.stages.embed",
-    "wordpipe.stages.making", "wordpipe.stages.mixing_weight", "wordpipe.training", "wordpipe.words.table",
+    "wordpipe.search.build", "wordpipe.search.recall", "wordpipe.stages.search.index", "wordpipe.stages.search.embed",
+    "wordpipe.stages.job", "wordpipe.stages.search.index_hybrid_weight", "wordpipe.training", "wordpipe.words.table",
 ]  # fmt: skip
 """What a query does without; each costs 50 ms or more, or drags in what does."""
 
@@ -40,7 +40,7 @@ def models(built, tmp_path_factory):
         table = WordVectors.from_batches(read_batches(artifact, "words"))
     rows = np.concatenate([table.vectors, np.zeros((1, table.dim), np.float32)])
     static = tmp_path_factory.mktemp("models") / "static"
-    with making("model", "train contrastive", static, FillSettings(), None) as job:
+    with open_job("model", "train contrastive", static, FillSettings(), None) as job:
         for name, data in static_files(rows, word_tokenizer(list(table.words))).items():
             job.write(name, data)
         job.facts |= {"encoder": "static", "pooling": "mean", "dim": table.dim, "pairs": ["crop", "title"]}

@@ -70,7 +70,7 @@ def test_a_transformer_gives_the_same_vectors_in_sentence_transformers(transform
     from tests.training.contrast.encoders import ragged
     from wordpipe.model import load_hf
     from wordpipe.tokens import open_tokenizer
-    from wordpipe.training.contrast import Framing, text_vectors
+    from wordpipe.training.contrastive import Framing, text_vectors
 
     theirs = SentenceTransformer(str(transformer), device="cpu").encode(TEXTS)
     import torch

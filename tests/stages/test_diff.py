@@ -10,7 +10,7 @@ from wordpipe import RunOptions, diff
 from wordpipe.artifacts import words_schema
 from wordpipe.errors import ArtifactError, ConfigError, InputError
 from wordpipe.settings import Settings
-from wordpipe.stages.making import making
+from wordpipe.stages import open_job
 from wordpipe.words import WordVectors
 
 N, DIM = 300, 12
@@ -21,7 +21,7 @@ def write(path: Path, words: list[str], counts: Any, vectors: np.ndarray, **fact
     counts = np.asarray(counts, dtype=np.int64)
     order = np.argsort(-counts, kind="stable")
     table = WordVectors([words[row] for row in order], counts[order], vectors[order].astype(np.float32))
-    with making("words", "made", path, Settings(), None) as job:
+    with open_job("words", "made", path, Settings(), None) as job:
         with job.table("words", words_schema(table.dim)) as writer:
             for batch in table.to_batches():
                 writer.write(batch)

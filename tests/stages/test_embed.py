@@ -20,8 +20,8 @@ from wordpipe.errors import ConfigError, DivergedError
 from wordpipe.runtime import Progress, Stopped
 from wordpipe.sentences import EncodedBatch, StoredVectors, chunks_of, encode_corpus
 from wordpipe.sentences.settings import EmbedSettings
-from wordpipe.stages import embed as stage
 from wordpipe.stages import open_encoder
+from wordpipe.stages.search import embed as stage
 
 SAID = ["the bread", "bees and water", "a bridge of stone", "the boat is late"]
 

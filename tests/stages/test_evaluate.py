@@ -12,8 +12,8 @@ import wordpipe
 from wordpipe import evaluate_tokenizer
 from wordpipe.artifacts import Artifact, read_batches
 from wordpipe.errors import ArtifactError, ConfigError, InputError
-from wordpipe.stages.segment import segment
-from wordpipe.tokens import Judge
+from wordpipe.stages import segment
+from wordpipe.tokens import TokenizerEvaluation
 
 RECORDS = [
     {"text": "The sea-bed is muddy.", "lang": "en", "year": 1999},
@@ -50,7 +50,7 @@ def test_a_corpus_is_judged_as_its_rows_are(judged, built):
         tokenizer = Tokenizer.from_str(tokens.read("tokenizer.json").decode())
         ids = sum(len(batch.column("ids").values) for batch in read_batches(tokens, "tokens"))
         texts = [text for batch in read_batches(corpus, "corpus") for text in batch.column("text").to_pylist()]
-    judge = Judge(tokenizer)
+    judge = TokenizerEvaluation(tokenizer)
     judge.add(pa.array(texts))
     assert found["metrics"] == judge.total.metrics
     (only,) = found["tokenizers"]

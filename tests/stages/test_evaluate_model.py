@@ -15,9 +15,8 @@ from wordpipe import RunOptions, evaluate_model, open_model
 from wordpipe.artifacts import Artifact, read_batches
 from wordpipe.errors import ArtifactError, ConfigError, InputError
 from wordpipe.settings import Settings
-from wordpipe.stages import OpenModel
-from wordpipe.stages import evaluate_model as stage
-from wordpipe.stages.making import making
+from wordpipe.stages import OpenModel, open_job
+from wordpipe.stages.evaluate import language_model as stage
 from wordpipe.tokens import WordSplitter
 
 BOS, EOS, T = 5, 6, 32
@@ -187,7 +186,7 @@ def test_the_trail_of_what_a_model_was_trained_on(judged, root, tmp_path):
     shutil.copytree(root / "decoder", folder)
     (folder / "manifest.json").unlink()
     assert seen(folder, root / "corpus") == "unknown"
-    with making("model", "train clm", tmp_path / "further", Settings(), None) as job:
+    with open_job("model", "train clm", tmp_path / "further", Settings(), None) as job:
         job.open_input(root / "decoder", ["model"])
         for name in ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"):
             job.write(name, (root / "decoder" / name).read_bytes())

@@ -13,7 +13,7 @@ from wordpipe import RunOptions, evaluate_sts
 from wordpipe.artifacts import Artifact
 from wordpipe.errors import ArtifactError, ConfigError, InputError
 from wordpipe.sentences.settings import EmbedSettings
-from wordpipe.stages import carried_encoder, open_encoder
+from wordpipe.stages import bundled_encoder, open_encoder
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +62,7 @@ def test_an_encoder_is_judged_by_the_cosines_of_its_vectors(built, sets):
     for path, system in zip(("model", "words", "sentences"), found["systems"], strict=True):
         with Artifact(built / path) as artifact:
             settings = EmbedSettings(device="cpu", threads=1)
-            encoder = carried_encoder(artifact) if path == "sentences" else open_encoder(artifact, settings)
+            encoder = bundled_encoder(artifact) if path == "sentences" else open_encoder(artifact, settings)
             first, second = encoder.encode(one).vectors, encoder.encode(two).vectors
         cosines = (first.astype(np.float64) * second).sum(axis=1).round(6)
         assert system["metrics"]["spearman"] == pytest.approx(stats.spearmanr(cosines, scores).statistic, abs=1e-5)
@@ -144,7 +144,7 @@ def test_what_is_wrong_is_said_before_anything_is_judged(tmp_path, monkeypatch):
     data = tmp_path / "dev.csv"
     data.write_text("the sea,the sea,5\nthe mud,a boat,1\n")
     words = made_words(tmp_path / "words", np.eye(8, dtype=np.float32), [5] * 8)
-    monkeypatch.setattr("wordpipe.stages.evaluate_sts.encoder_scores", lambda *_: pytest.fail("it was judged"))
+    monkeypatch.setattr("wordpipe.stages.evaluate.sts.encoder_scores", lambda *_: pytest.fail("it was judged"))
     with pytest.raises(ArtifactError, match="nowhere"):
         judged([words, tmp_path / "nowhere"], data)
     with pytest.raises(ArtifactError, match="nowhere"):

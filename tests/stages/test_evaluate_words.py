@@ -9,7 +9,7 @@ import wordpipe
 from wordpipe import RunOptions
 from wordpipe.artifacts import Artifact, read_batches
 from wordpipe.errors import ArtifactError, ConfigError, InputError
-from wordpipe.words import WordVectors, judge_analogies, judge_similarity, read_set
+from wordpipe.words import WordVectors, evaluate_analogies, evaluate_similarity, read_set
 
 
 @pytest.fixture(scope="module")
@@ -44,11 +44,11 @@ def test_a_table_is_judged_as_its_rows_are(built, table, sets, unknown):
     assert (only["distinct"], only["dim"], only["unit"]) == (len(table), table.dim, "word")
     asked, far, near = only["sets"]
     for one, path in ((near, sets / "near.tsv"), (far, sets / "more" / "far.csv")):
-        expected = judge_similarity(table, read_set(path.read_bytes(), ""), unknown=unknown)
+        expected = evaluate_similarity(table, read_set(path.read_bytes(), ""), unknown=unknown)
         assert one["spearman"] == pytest.approx(expected["spearman"], abs=1e-6)
         assert (one["pairs"], one["known"]) == (51, expected["known"])
         assert one["unknown_words"] == {"count": 1, "first": ["xyzzy"]}
-    questions = judge_analogies(table, read_set((sets / "asked.txt").read_bytes(), ""), restrict=50, method="cosmul")
+    questions = evaluate_analogies(table, read_set((sets / "asked.txt").read_bytes(), ""), restrict=50, method="cosmul")
     correct, seen = questions["correct"], questions["seen"]
     assert (asked["correct"], asked["seen"], asked["asked"], asked["among"]) == (correct, seen, 81, 50)
     whole = seen if unknown == "drop" else 81

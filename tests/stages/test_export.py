@@ -8,15 +8,15 @@ from tokenizers import Tokenizer
 
 from tests.tokens.made_files import tiktoken_ids
 from tests.tokens.test_writing import PROBES, ids_of, trained
-from wordpipe.artifacts import whole_folder
+from wordpipe.artifacts import atomic_folder
 from wordpipe.cli.app import app
 from wordpipe.cli.export import FORMATS
 from wordpipe.errors import ArtifactError, ConfigError, StorageError
 from wordpipe.settings import Settings
-from wordpipe.stages import export as stage
-from wordpipe.stages.making import making
+from wordpipe.stages import open_job
+from wordpipe.stages.convert import export as stage
 from wordpipe.tokens import read_tokenizer
-from wordpipe.tokens.formats import writing
+from wordpipe.tokens import write as writing
 
 OWN = b'{"model_max_length": 24}\n'
 
@@ -26,7 +26,7 @@ def names(folder):
 
 
 def artifact(folder, kind, tokenizer):
-    with making(kind, "made", folder / kind, Settings(), None) as job:
+    with open_job(kind, "made", folder / kind, Settings(), None) as job:
         job.write("tokenizer.json", tokenizer.to_str().encode())
         if kind == "model":
             job.write("tokenizer_config.json", OWN)
@@ -113,7 +113,7 @@ def test_other_files_are_never_replaced(tokens, tmp_path):
 
 
 def test_a_folder_is_old_or_new_when_the_disk_refuses(tmp_path, monkeypatch):
-    whole_folder(tmp_path / "out", {"a": [b"old"], "b": [b"old"]})
+    atomic_folder(tmp_path / "out", {"a": [b"old"], "b": [b"old"]})
     real, left = os.fsync, []
 
     def full(fd):
@@ -126,17 +126,17 @@ def test_a_folder_is_old_or_new_when_the_disk_refuses(tmp_path, monkeypatch):
     for good in range(3):
         left[:] = ["good"] * good
         with pytest.raises(OSError, match="No space"):
-            whole_folder(tmp_path / "out", {"a": [b"new"], "b": [b"new"]})
+            atomic_folder(tmp_path / "out", {"a": [b"new"], "b": [b"new"]})
         assert {(tmp_path / "out" / name).read_bytes() for name in "ab"} == {b"old"}
         assert names(tmp_path) == ["out"]
     monkeypatch.undo()
-    whole_folder(tmp_path / "out", {"a": [b"new"], "b": [b"new"], "c": []})
+    atomic_folder(tmp_path / "out", {"a": [b"new"], "b": [b"new"], "c": []})
     assert names(tmp_path / "out") == ["a", "b", "c"]
 
 
 def test_without_an_atomic_exchange_the_folder_is_replaced_too(tmp_path, monkeypatch):
     monkeypatch.setattr("wordpipe.artifacts.writer.exchange", lambda one, other: False)
     for content in (b"old", b"new"):
-        whole_folder(tmp_path / "out", {"a": [content]})
+        atomic_folder(tmp_path / "out", {"a": [content]})
     assert (tmp_path / "out" / "a").read_bytes() == b"new"
     assert names(tmp_path) == ["out"]

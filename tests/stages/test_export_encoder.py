@@ -17,9 +17,8 @@ from wordpipe.errors import ArtifactError, ConfigError, StorageError
 from wordpipe.model import Style
 from wordpipe.sentences import sum_segments
 from wordpipe.settings import Settings
-from wordpipe.stages import carried_encoder, encoder_files
-from wordpipe.stages import export as stage
-from wordpipe.stages.making import making
+from wordpipe.stages import bundled_encoder, encoder_files, open_job
+from wordpipe.stages.convert import export as stage
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 TEXTS = ["the bees fly home", "home", "  a bee and the hive.  ", "the the unseen the", "fly " * 30]
@@ -41,7 +40,7 @@ def model(path: Path, style: Style = "modern", architecture="encoder") -> Path:
 
 
 def with_facts(path: Path, files: dict[str, bytes], facts: dict) -> Path:
-    with making("model", "train contrastive", path, Settings(), None) as job:
+    with open_job("model", "train contrastive", path, Settings(), None) as job:
         for name, data in files.items():
             job.write(name, data)
         job.facts = facts
@@ -72,7 +71,7 @@ def sentences_of(encoder: Path, output: Path, handbook: Path, **settings) -> Pat
 
 def ours(artifact: Path, texts: list[str]) -> np.ndarray:
     with Artifact(artifact) as opened:
-        return carried_encoder(opened).encode(texts).vectors
+        return bundled_encoder(opened).encode(texts).vectors
 
 
 def in_sentence_transformers(folder: Path, texts: list[str]) -> np.ndarray:

@@ -5,7 +5,7 @@ from click.testing import CliRunner
 from tests.stages.made_vectors import made_sentences, made_words
 from wordpipe.cli.app import app
 from wordpipe.errors import ConfigError
-from wordpipe.stages import export as stage
+from wordpipe.stages.convert import export as stage
 
 ROWS = 5_000  # more than a batch
 VECTORS = np.random.default_rng(1).standard_normal((ROWS, 6)).astype(np.float32)

@@ -14,7 +14,7 @@ import zstandard
 import wordpipe
 from tests.conftest import TINY
 from wordpipe import RunOptions
-from wordpipe.artifacts import Manifest, whole_folder
+from wordpipe.artifacts import Manifest, atomic_folder
 from wordpipe.errors import ArtifactError, ConfigError, InputError
 from wordpipe.pipeline import Pipeline
 
@@ -233,18 +233,18 @@ def test_a_word_that_cannot_be_written_leaves_the_old_file(tmp_path):
 
 
 def test_a_folder_is_old_or_new(tmp_path, monkeypatch):
-    whole_folder(tmp_path / "out", {"a": [b"old", b"er"], "b": []}, may_replace={"a", "b"})
+    atomic_folder(tmp_path / "out", {"a": [b"old", b"er"], "b": []}, may_replace={"a", "b"})
 
     def broken():
         yield b"new"
         raise OSError(28, "No space left on device")
 
     with pytest.raises(OSError, match="No space"):
-        whole_folder(tmp_path / "out", {"a": [b"new"], "b": broken()}, may_replace={"a", "b"})
+        atomic_folder(tmp_path / "out", {"a": [b"new"], "b": broken()}, may_replace={"a", "b"})
     assert {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()} == {"a": b"older", "b": b""}
     monkeypatch.setattr("wordpipe.artifacts.writer.exchange", lambda one, other: False)
-    assert whole_folder(tmp_path / "out", {"a": [b"new"]}, may_replace={"a", "b"}) == {"a": 3}
+    assert atomic_folder(tmp_path / "out", {"a": [b"new"]}, may_replace={"a", "b"}) == {"a": 3}
     assert {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()} == {"a": b"new"}
     with pytest.raises(wordpipe.WordpipeError, match="other files"):
-        whole_folder(tmp_path / "out", {"c": []}, may_replace={"c"})
+        atomic_folder(tmp_path / "out", {"c": []}, may_replace={"c"})
     assert [path.name for path in tmp_path.iterdir()] == ["out"]

@@ -17,8 +17,8 @@ from wordpipe.errors import ArtifactError, BudgetError, DivergedError
 from wordpipe.search import read_held_out
 from wordpipe.search.settings import IndexSettings
 from wordpipe.settings import Settings
-from wordpipe.stages import index as stage
-from wordpipe.stages.making import making
+from wordpipe.stages import open_job
+from wordpipe.stages.search import index as stage
 
 DIM = 16
 
@@ -30,7 +30,7 @@ class _None(Settings):
 def words(path: Path, rows: dict[str, np.ndarray], *, tokenizer: bytes = b"{}") -> Path:
     """A words artifact: word → vector. Of words no lexical index is made, so that a test is about the vectors alone."""
     schema = words_schema(DIM)
-    with making("words", "train word2vec", path, _None(), None) as job:
+    with open_job("words", "train word2vec", path, _None(), None) as job:
         with job.table("words", schema) as table:
             vectors = vector_column(np.array(list(rows.values())))
             columns = [pa.array(list(rows), pa.string()), pa.array(np.ones(len(rows), dtype=np.int64)), vectors]
@@ -134,7 +134,7 @@ def test_rows_are_copied_where_they_cannot_be_shared(tmp_path, monkeypatch):
         raise OSError(18, "Invalid cross-device link")
 
     source = words(tmp_path / "s", texts(40, 1))
-    monkeypatch.setattr("wordpipe.stages.index.os.link", refuse)
+    monkeypatch.setattr("wordpipe.stages.search.index.os.link", refuse)
     wordpipe.index(source, output=tmp_path / "i")
     assert wordpipe.verify(tmp_path / "i")["ok"]
     with Artifact(tmp_path / "i") as index:
@@ -287,6 +287,6 @@ def test_a_miss_that_is_worse_than_before_is_built_anew(tmp_path, monkeypatch):
     words(tmp_path / "s", changed(rows, texts(5, 2, "new"), 3))
     _, notes = notes_of(source, output=index, update=True, **settings)
     assert not any("anew" in note for note in notes)
-    monkeypatch.setattr("wordpipe.stages.index._AS_BEFORE", -1.0)
+    monkeypatch.setattr("wordpipe.stages.search.index._AS_BEFORE", -1.0)
     _, notes = notes_of(source, output=index, update=True, **settings)
     assert any("building anew" in note for note in notes)

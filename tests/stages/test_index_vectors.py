@@ -7,7 +7,8 @@ import wordpipe
 from tests.stages.test_index import notes_of, texts, words
 from wordpipe.artifacts import Artifact
 from wordpipe.errors import ArtifactError
-from wordpipe.stages import IndexVectors, carried_keys, index_update
+from wordpipe.stages import IndexVectors, bundled_keys
+from wordpipe.stages.search import index_update
 
 
 @pytest.mark.parametrize("keys_first", [True, False])
@@ -43,8 +44,8 @@ def test_an_index_carries_the_keys_of_its_rows(tmp_path):
     source = words(tmp_path / "s", texts(40, 1))
     wordpipe.index(source, output=tmp_path / "i")
     with Artifact(tmp_path / "i") as index, Artifact(source) as table:
-        np.testing.assert_array_equal(carried_keys(index), IndexVectors(table).keys())
-        assert carried_keys(table) is None
+        np.testing.assert_array_equal(bundled_keys(index), IndexVectors(table).keys())
+        assert bundled_keys(table) is None
         index.manifest.counts["vectors"] = 41
         with pytest.raises(ArtifactError, match="do not belong"):
-            carried_keys(index)
+            bundled_keys(index)

@@ -11,8 +11,8 @@ from wordpipe.artifacts import words_schema
 from wordpipe.errors import ConfigError, InputError
 from wordpipe.runtime import Progress
 from wordpipe.settings import Settings
-from wordpipe.stages import map as stage
-from wordpipe.stages.making import making
+from wordpipe.stages import open_job
+from wordpipe.stages.look import map as stage
 from wordpipe.words import WordVectors
 
 N, DIM = 120, 8
@@ -28,7 +28,7 @@ def table_of_words(seed=0):
 @pytest.fixture
 def words(tmp_path):
     table = table_of_words()
-    with making("words", "made", tmp_path / "words", Settings(), None) as job:
+    with open_job("words", "made", tmp_path / "words", Settings(), None) as job:
         with job.table("words", words_schema(DIM)) as writer:
             for batch in table.to_batches():
                 writer.write(batch)

@@ -5,7 +5,7 @@ import pytest
 
 import wordpipe
 from wordpipe.artifacts import Artifact
-from wordpipe.stages import mixing_weight
+from wordpipe.stages.search import index_hybrid_weight as mixing_weight
 
 
 def test_the_rows_of_a_book_do_not_look_for_each_other(built, handbook, tmp_path):

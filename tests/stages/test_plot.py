@@ -6,20 +6,20 @@ import math
 import pyarrow as pa
 import pytest
 
-import wordpipe.stages.plot as stage
+import wordpipe.stages.look.plot as stage
 from tests.report.training_logs import made_log
 from wordpipe import plot
 from wordpipe.artifacts import STEPS, Checkpoints
 from wordpipe.errors import ArtifactError, ConfigError, InputError
 from wordpipe.report import draw_curves
 from wordpipe.settings import Settings
-from wordpipe.stages.making import making
+from wordpipe.stages import open_job
 from wordpipe.training import Step
 
 
 def made(path, log, kind="model"):
     """An artifact with this log."""
-    with making(kind, "made", path, Settings(), None) as job:
+    with open_job(kind, "made", path, Settings(), None) as job:
         with job.table("steps", STEPS, single=True, log=True) as writer:
             writer.write(pa.RecordBatch.from_pylist(log["log"], schema=STEPS))
         if log["unigram_entropy"] is not None:
@@ -99,7 +99,7 @@ def test_a_damaged_or_vanished_state(tmp_path, monkeypatch):
     with pytest.raises(ArtifactError, match=r"damaged.*changed"):
         plot(tmp_path / "model")
     log.unlink()
-    monkeypatch.setattr("wordpipe.stages.plot._TRIES", 1)
+    monkeypatch.setattr("wordpipe.stages.look.plot._TRIES", 1)
     with pytest.raises(InputError, match="checkpoint yet"):
         plot(tmp_path / "model")
 
@@ -110,7 +110,7 @@ def test_what_cannot_be_drawn(tmp_path, monkeypatch):
     silent = made_log(kind="words", steps=10)
     rows = [{**row, "loss": None} for row in silent["log"]]
     gensim = made(tmp_path / "gensim", {**silent, "log": rows}, "words")
-    with making("words", "import", tmp_path / "imported", Settings(), None):
+    with open_job("words", "import", tmp_path / "imported", Settings(), None):
         pass
     (tmp_path / "notes.png").write_text("my notes")
     for paths, expected in [

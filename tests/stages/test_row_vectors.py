@@ -7,7 +7,8 @@ import wordpipe
 from tests.stages.test_index import texts, words
 from wordpipe.artifacts import Artifact, tables
 from wordpipe.errors import ArtifactError
-from wordpipe.stages import RowVectors, row_vectors
+from wordpipe.stages import RowVectors
+from wordpipe.stages.search import row_vectors
 
 
 @pytest.fixture(scope="module")

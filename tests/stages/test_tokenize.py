@@ -81,7 +81,7 @@ def test_words_are_counted(undisturbed):
 def test_the_bytes_do_not_depend_on_threads_or_memory(
     corpus, undisturbed, in_shards, tmp_path, monkeypatch, threads, memory
 ):
-    monkeypatch.setattr("wordpipe.stages.tokenize.cpu_count", lambda: threads)
+    monkeypatch.setattr("wordpipe.stages.text.tokenize.cpu_count", lambda: threads)
     wordpipe.tokenize(corpus, output=tmp_path / "tokens", memory=memory, **SETTINGS)
     assert digest_of(tmp_path / "tokens") == digest_of(undisturbed)
 
@@ -162,7 +162,7 @@ def test_too_small_a_sample_is_named(corpus, tmp_path):
 
 
 def test_a_warning_is_said_once(corpus, tmp_path, monkeypatch):
-    monkeypatch.setattr("wordpipe.stages.tokenize.training_bytes", lambda chosen, size, number: number)
+    monkeypatch.setattr("wordpipe.stages.text.tokenize.training_bytes", lambda chosen, size, number: number)
     said = []
     run = wordpipe.RunOptions(report=lambda progress: said.append(progress.note) if progress.note else None)
     wordpipe.tokenize(corpus, output=tmp_path / "t", memory="1KB", run=run, **SETTINGS)
@@ -207,7 +207,7 @@ def test_a_sample_trains_on_some_documents_and_encodes_all(corpus, tmp_path):
 
 
 def test_little_memory_leaves_out_the_rarest_and_says_so(corpus, tmp_path, monkeypatch):
-    monkeypatch.setattr("wordpipe.stages.tokenize.training_bytes", lambda chosen, size, number: number)
+    monkeypatch.setattr("wordpipe.stages.text.tokenize.training_bytes", lambda chosen, size, number: number)
     made = wordpipe.tokenize(corpus, output=tmp_path / "t", memory="1KB", **SETTINGS)
     assert made.counts["distinct_pretokens_left_out"] > 0
     assert len(rows_of(tmp_path / "t", "counts")) <= 1000

@@ -12,7 +12,7 @@ import numpy as np
 import regex
 from tokenizers import Regex, pre_tokenizers
 
-from wordpipe.tokens.scan import codepoints
+from wordpipe.tokens.kernels import codepoints
 from wordpipe.tokens.words import _LETTERS, _UNSPACED
 
 CODE_POINTS = 0x110000

@@ -11,7 +11,7 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers,
 
 from wordpipe.tokens import (
     OTHERS,
-    Judge,
+    TokenizerEvaluation,
     WordPieces,
     WordSplitter,
     evaluate,
@@ -114,7 +114,7 @@ def naive(tokenizer: Tokenizer, rows: list[str]) -> dict[str, int]:
 @given(texts)
 @settings(max_examples=40)
 def test_every_count_is_that_of_the_slow_twin(kind, rows):
-    judge = Judge(MADE[kind])
+    judge = TokenizerEvaluation(MADE[kind])
     judge.add(pa.array(rows))
     expected = naive(MADE[kind], rows)
     assert judge.total.counts == {name: expected.get(name, 0) for name in judge.total.counts}
@@ -126,20 +126,20 @@ def test_every_count_is_that_of_the_slow_twin(kind, rows):
 def test_groups_add_up_to_the_total_however_the_rows_are_cut(kind, rows, more):
     rows = rows + more
     groups = [None if len(row) % 3 == 0 else "ab"[len(row) % 2] for row in rows]
-    whole, parts = Judge(MADE[kind]), Judge(MADE[kind])
+    whole, parts = TokenizerEvaluation(MADE[kind]), TokenizerEvaluation(MADE[kind])
     whole.add(pa.array(rows))
     for cut in (slice(0, 2), slice(2, None)):
         parts.add(pa.array(rows[cut], pa.string()), pa.array(groups[cut], pa.string()))
     assert parts.total == whole.total
     assert set(parts.groups) == {"(none)" if group is None else group for group in groups}
     for name, figures in parts.groups.items():
-        alone = Judge(MADE[kind])
+        alone = TokenizerEvaluation(MADE[kind])
         alone.add(pa.array([row for row, group in zip(rows, groups, strict=True) if (group or "(none)") == name]))
         assert figures == alone.total
 
 
 def test_the_measures_are_what_they_are_called():
-    judge = Judge(MADE["byte_level"])
+    judge = TokenizerEvaluation(MADE["byte_level"])
     judge.add(pa.array(["mud mud", "qqq"]))
     of, metrics = judge.total.counts, judge.total.metrics
     assert (of["words"], of["bytes"], of["split_words"]) == (3, 10, 1 + (of["word_tokens"] > 5))
@@ -152,14 +152,14 @@ def test_the_measures_are_what_they_are_called():
 
 
 def test_nothing_is_judged_of_nothing():
-    judge = Judge(MADE["unigram"])
+    judge = TokenizerEvaluation(MADE["unigram"])
     judge.add(pa.array([], pa.string()))
     assert judge.total.counts["texts"] == 0
     assert set(judge.total.metrics.values()) == {None, 0.0}  # nothing of the vocabulary is used
 
 
 def test_what_does_not_come_back_is_counted_and_shown():
-    judge = Judge(MADE["wordpiece"])
+    judge = TokenizerEvaluation(MADE["wordpiece"])
     judge.add(
         pa.array(["the mud", "the  mud", "the 😀"] + ["mud ."] * 9), pa.array(["fine", "spaces", "lost"] + ["dots"] * 9)
     )
@@ -181,7 +181,7 @@ def test_the_prefix_space_of_a_sentencepiece_tokenizer_is_no_failure():
     tokenizer.train_from_iterator(
         TEXT, trainers.BpeTrainer(vocab_size=400, special_tokens=SPECIAL + pieces, show_progress=False)
     )
-    judge = Judge(tokenizer)
+    judge = TokenizerEvaluation(tokenizer)
     judge.add(pa.array(["the mud", " mud  and 😀 ", ""]))
     assert judge.total.counts["round_trip_failures"] == 0
     assert judge.total.counts["unknown_tokens"] == 0
@@ -189,7 +189,7 @@ def test_the_prefix_space_of_a_sentencepiece_tokenizer_is_no_failure():
 
 def test_too_many_groups_are_added_up(monkeypatch):
     monkeypatch.setattr(evaluate, "_MAX_GROUPS", 3)
-    judge = Judge(MADE["byte_level"])
+    judge = TokenizerEvaluation(MADE["byte_level"])
     for start in (0, 4):
         names = [f"g{number}" for number in range(start, start + 4)]
         judge.add(pa.array(["mud"] * 4), pa.array(names))
@@ -200,7 +200,7 @@ def test_too_many_groups_are_added_up(monkeypatch):
 
 def test_a_sliced_array_is_read_where_it_is():
     rows = pa.array(["東京 xyz", "the mud", "sea-bed isn't", "😀"])
-    whole, part = Judge(MADE["byte_level"]), Judge(MADE["byte_level"])
+    whole, part = TokenizerEvaluation(MADE["byte_level"]), TokenizerEvaluation(MADE["byte_level"])
     whole.add(pa.array(rows.to_pylist()[1:3]))
     part.add(rows.slice(1, 2))
     assert part.total == whole.total

@@ -15,8 +15,8 @@ from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 from tests.tokens.unit_tables import table_of, text_of
 from wordpipe.errors import BudgetError, ConfigError
 from wordpipe.tokens import Pretokens, byte_letters
-from wordpipe.tokens.train.merges import BpeResult, _Training, train_bpe, training_bytes
-from wordpipe.tokens.train.pair_table import State, alphabet_of
+from wordpipe.tokens.kernels.merges import BpeResult, _Training, train_bpe, training_bytes
+from wordpipe.tokens.kernels.pair_table import State, alphabet_of
 
 NO_LETTERS: dict[str, Any] = {
     "special_tokens": [], "initial_alphabet": [], "limit_alphabet": None, "continuing_prefix": "",

@@ -12,7 +12,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
 from wordpipe.tokens import byte_letters, model_of
 from wordpipe.tokens.encoding import UnitModel
-from wordpipe.tokens.models.bpe_model import SHORT
+from wordpipe.tokens.kernels.bpe import SHORT
 
 SAMPLE = Path(__file__).parents[2] / "data" / "sample"
 LETTERS = byte_letters()

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from tokenizers import Regex, pre_tokenizers
 
 from tests.tokens import code_point_probe
-from wordpipe.tokens.scan.codepoints import COUNTED, SPACE, SPOKEN, UNSPACED, code_point_classes
-from wordpipe.tokens.scan.scanning import SCANNERS
+from wordpipe.tokens.kernels.codepoints import COUNTED, SPACE, SPOKEN, UNSPACED, code_point_classes
+from wordpipe.tokens.kernels.scan import SCANNERS
 from wordpipe.tokens.words import _WORD
 
 CL100K = (

@@ -19,7 +19,7 @@ from wordpipe.tokens import (
     empty_tokenizer,
     scheme_of,
 )
-from wordpipe.tokens.normal.normalising import AddedTokens, added_token_patterns
+from wordpipe.tokens.kernels.normalize import AddedTokens, added_token_patterns
 from wordpipe.tokens.settings import TokenizeSettings
 
 NAMES = ["gpt2", "digits", "marks", "bert", "whitespace", "metaspace", "characters"]

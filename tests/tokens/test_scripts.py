@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wordpipe.tokens import ANY_MARK, empty_tokenizer, resolve, scheme_of, script_shares
-from wordpipe.tokens.scan.codepoints import code_point_classes
-from wordpipe.tokens.scan.scanning import scan_marks
+from wordpipe.tokens.kernels.codepoints import code_point_classes
+from wordpipe.tokens.kernels.scan import scan_marks
 from wordpipe.tokens.settings import TokenizeSettings
 
 TEXTS = {

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.tokens.unit_tables import table_of
 from wordpipe.tokens import PARTS, Pretokens, SpillingTable, added_up, keep_commonest, sorted_units
-from wordpipe.tokens.units import UnitTable, hashes_of
+from wordpipe.tokens.kernels.table import UnitTable, hashes_of
 
 
 def spans_of(texts: list[bytes]):

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from wordpipe.words.native.draws import Noise
-from wordpipe.words.native.piece import LINES
-from wordpipe.words.native.tree import Tree
-from wordpipe.words.native.vectors import WIDE
+from wordpipe.words.kernels.draws import Noise
+from wordpipe.words.kernels.piece import LINES
+from wordpipe.words.kernels.tree import Tree
+from wordpipe.words.kernels.vectors import WIDE
 
 _MASK = 2**64 - 1
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.words.judged import grid, in_gensim, questions, written
-from wordpipe.words import Questions, WordVectors, judge_analogies, read_set
+from wordpipe.words import Questions, WordVectors, evaluate_analogies, read_set
 from wordpipe.words import evaluate as analogies
 
 
@@ -26,7 +26,7 @@ def test_figures_are_those_of_gensim(tmp_path, restrict, monkeypatch):
     _, sections = in_gensim(table).evaluate_word_analogies(
         written(tmp_path / "set.txt", text), restrict_vocab=restrict or len(table)
     )
-    found = judge_analogies(table, read(text), restrict=restrict)
+    found = evaluate_analogies(table, read(text), restrict=restrict)
     *parts, total = [(len(one["correct"]), len(one["correct"]) + len(one["incorrect"])) for one in sections]
     assert [(one["correct"], one["seen"]) for one in found["sections"]] == parts
     assert tally(found) == (*total, 150)
@@ -57,7 +57,7 @@ def test_answers_are_those_of_the_formula(method):
     rng = np.random.default_rng()
     table, asked = grid(rng, dim=5, noise=1.0), read(questions(rng, 200, pairs=20).lower())
     right = [slow_answer(table, [*four], method) == four[3] for four in asked.words]
-    found = judge_analogies(table, asked, method=method)
+    found = evaluate_analogies(table, asked, method=method)
     assert tally(found) == (sum(right), 200, 200)
     assert 0 < sum(right) < 200
 
@@ -69,21 +69,21 @@ def test_the_methods_differ():
     table = WordVectors(list("abcxy"), np.ones(5, np.int64), vectors)
     for method, word in (("cosadd", "x"), ("cosmul", "y")):
         assert slow_answer(table, ["a", "b", "c"], method) == word
-        assert judge_analogies(table, read(f": s\na b c {word}\n"), method=method)["correct"] == 1
+        assert evaluate_analogies(table, read(f": s\na b c {word}\n"), method=method)["correct"] == 1
 
 
 @pytest.mark.parametrize("method", ["cosadd", "cosmul"])
 def test_the_size_of_the_blocks_does_not_matter(monkeypatch, method):
     rng = np.random.default_rng()
     table, asked = grid(rng), read(questions(rng, 150))
-    whole = judge_analogies(table, asked, method=method)
+    whole = evaluate_analogies(table, asked, method=method)
     heard: list[tuple[int, int]] = []
     for most, at_once in ((1, 7), (3, 1), (16, 1000)):
         monkeypatch.setattr(analogies, "_LEAST_WORDS", 1)
         monkeypatch.setattr(analogies, "_MOST_WORDS", most)
         monkeypatch.setattr(analogies, "_QUESTIONS", at_once)
         heard.clear()
-        found = judge_analogies(table, asked, method=method, on_words=lambda *done: heard.append(done))
+        found = evaluate_analogies(table, asked, method=method, on_words=lambda *done: heard.append(done))
         assert found == whole
         assert heard == [(min(first + most, 40), 40) for first in range(0, 40, most)]
 
@@ -100,7 +100,7 @@ def test_what_is_held_at_a_time_does_not_grow_with_the_table(monkeypatch):
 
     sides = analogies._sides
     monkeypatch.setattr(analogies, "_sides", watched)
-    judge_analogies(table, asked)
+    evaluate_analogies(table, asked)
     assert len(shapes) > 2
     assert max(one * other for one, other in shapes) <= 100 * 300
 
@@ -111,8 +111,8 @@ def test_of_equal_answers_the_commoner_is_given_also_across_blocks(monkeypatch):
     table = WordVectors(list("abcdef"), np.ones(6, np.int64), vectors)
     for most in (1, 2, 6):
         monkeypatch.setattr(analogies, "_MOST_WORDS", most)
-        assert judge_analogies(table, read(": s\na b c d\na b c e\na b c f\n"))["correct"] == 1
-        assert judge_analogies(table, read(": s\na b c d\n"))["correct"] == 1
+        assert evaluate_analogies(table, read(": s\na b c d\na b c e\na b c f\n"))["correct"] == 1
+        assert evaluate_analogies(table, read(": s\na b c d\n"))["correct"] == 1
 
 
 @pytest.mark.parametrize("method", ["cosadd", "cosmul"])
@@ -122,15 +122,15 @@ def test_vectors_without_a_direction_neither_ask_nor_answer(method):
     vectors[1] *= -1  # far from all that is left, and still nearer than nothing
     table = WordVectors(list("abcdef"), np.ones(6, np.int64), vectors)
     vectors[4], vectors[5, 1] = 0, np.inf
-    found = judge_analogies(table, read(": s\na c d b\na c d e\nf a b c\na e b c\n"), method=method)
+    found = evaluate_analogies(table, read(": s\na c d b\na c d e\nf a b c\na e b c\n"), method=method)
     assert (tally(found), found["among"], found["unknown_words"]["first"]) == ((1, 1, 4), 6, ["e", "f"])
 
 
 def test_a_table_of_only_the_question_has_no_answer():
     table = WordVectors(list("abc"), np.ones(3, np.int64), np.eye(3, dtype=np.float32))
-    found = judge_analogies(table, read(": s\na b c c\nx y z z\n"))
+    found = evaluate_analogies(table, read(": s\na b c c\nx y z z\n"))
     assert tally(found) == (0, 1, 2)
-    assert tally(judge_analogies(table, read(": s\nx y z z\n"))) == (0, 0, 1)
+    assert tally(evaluate_analogies(table, read(": s\nx y z z\n"))) == (0, 0, 1)
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_a_table_of_only_the_question_has_no_answer():
 def test_semantic_and_syntactic_are_told_by_the_names_of_the_sections(sections, semantic, syntactic):
     table = WordVectors(list("abcd"), np.ones(4, np.int64), np.eye(4, dtype=np.float32))
     asked = "a b c d\na b c c\na b c zz\n"  # right, wrong, unknown
-    found = judge_analogies(table, read("".join(f": {name}\n{asked}" for name in sections)))
+    found = evaluate_analogies(table, read("".join(f": {name}\n{asked}" for name in sections)))
     assert [part and tally(part) for part in (found["semantic"], found["syntactic"])] == [semantic, syntactic]
     assert tally(found) == tuple(len(sections) * number for number in (1, 2, 3))
     assert found["accuracy"] == 0.5

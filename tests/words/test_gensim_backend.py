@@ -14,7 +14,7 @@ from wordpipe.errors import ConfigError, DivergedError
 from wordpipe.runtime import StopFlag, Stopped, cpu_count
 from wordpipe.words import (
     GensimTraining,
-    Probe,
+    HeldOutLoss,
     Vocabulary,
     WordVectors,
     count_ids,
@@ -38,7 +38,7 @@ def training(folder: Path, *, words: int = 12_000, **values: Any) -> GensimTrain
     blocks = [*kept_rows(read_words(docs, column="word_ids", context="document", split="train"), vocabulary.row_of_id)]
     folder.mkdir(exist_ok=True)
     text = write_text(blocks, folder / "text.rows")
-    return GensimTraining(text, vocabulary, settings, Probe.sample(blocks, vocabulary, settings, split="train"))
+    return GensimTraining(text, vocabulary, settings, HeldOutLoss.sample(blocks, vocabulary, settings, split="train"))
 
 
 def plain_gensim(run: GensimTraining, settings: Word2VecPlan) -> Any:

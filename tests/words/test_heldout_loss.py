@@ -4,9 +4,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from wordpipe.words import Probe, Vocabulary, Words, keep_probabilities, noise_distribution
+from wordpipe.words import HeldOutLoss, Vocabulary, Words, keep_probabilities, noise_distribution
 from wordpipe.words import heldout_loss as probe_module
-from wordpipe.words.native.tree import Tree
+from wordpipe.words.kernels.tree import Tree
 from wordpipe.words.settings import Word2VecPlan
 
 
@@ -30,7 +30,7 @@ def test_loss_is_equation_4_summed_naively(architecture: str, seed: int) -> None
     words = vocabulary(9, seed)
     lines = [rng.integers(9, size=size).tolist() for size in (1, 2, 30, 11)]
     settings = Word2VecPlan(architecture=architecture, window=3, negatives=4, subsample=0, seed=seed)
-    probe = Probe.sample([words_of(lines)], words, settings, split="valid", targets=200)
+    probe = HeldOutLoss.sample([words_of(lines)], words, settings, split="valid", targets=200)
     assert probe is not None
     vectors_VD, outputs_VD = rng.standard_normal((2, 9, 6)).astype(np.float32)
     total = 0.0
@@ -48,7 +48,9 @@ def test_loss_of_the_tree_is_that_of_every_turn(architecture: str, size: int) ->
     rng = np.random.default_rng(size)
     words = vocabulary(size, 4)
     plan = Word2VecPlan(architecture=architecture, loss="hs", subsample=0)
-    probe = Probe.sample([words_of([rng.integers(size, size=40).tolist()])], words, plan, split="valid", targets=300)
+    probe = HeldOutLoss.sample(
+        [words_of([rng.integers(size, size=40).tolist()])], words, plan, split="valid", targets=300
+    )
     assert probe is not None
     vectors_VD, nodes_VD = rng.standard_normal((2, size, 6)).astype(np.float32)
     tree, total = Tree.of(words.counts), 0.0
@@ -67,7 +69,7 @@ def test_loss_of_the_full_softmax_is_exact_in_any_blocks(scores: int, monkeypatc
     rng = np.random.default_rng(scores)
     plan = Word2VecPlan(architecture="cbow", loss="softmax", subsample=0)
     blocks = [words_of([rng.integers(9, size=40).tolist()])]
-    probe = Probe.sample(blocks, vocabulary(9, 4), plan, split="valid", targets=300)
+    probe = HeldOutLoss.sample(blocks, vocabulary(9, 4), plan, split="valid", targets=300)
     assert probe is not None
     vectors_VD, outputs_VD = (30 * rng.standard_normal((2, 9, 6))).astype(np.float32)  # exp of such scores overflows
     total = 0.0
@@ -81,7 +83,7 @@ def test_an_untrained_model_has_the_loss_of_a_coin_per_score() -> None:
     words = Vocabulary.keep(np.full(5_000, 3), 1)
     settings = Word2VecPlan(negatives=5)
     lines = [np.arange(5_000).tolist()]
-    probe = Probe.sample([words_of(lines)], words, settings, split="valid")
+    probe = HeldOutLoss.sample([words_of(lines)], words, settings, split="valid")
     assert probe is not None
     zero = np.zeros((5_000, 4), dtype=np.float32)
     assert probe.loss(zero, zero) == pytest.approx(6 * np.log(2), rel=1e-3)
@@ -96,7 +98,7 @@ def test_skipgram_pairs_have_the_distribution_of_all_windows() -> None:
                 if 0 < abs(i - j) <= window:
                     exact[centre, other] += window - abs(i - j) + 1
     settings = Word2VecPlan(window=window, subsample=0, seed=3)
-    probe = Probe.sample([words_of(lines)], vocabulary(8, 1), settings, split="valid")
+    probe = HeldOutLoss.sample([words_of(lines)], vocabulary(8, 1), settings, split="valid")
     assert probe is not None
     drawn = Counter(zip(probe.inputs[:, 0].tolist(), probe.targets.tolist(), strict=True))
     assert set(drawn) == set(exact)
@@ -108,7 +110,7 @@ def test_skipgram_pairs_have_the_distribution_of_all_windows() -> None:
 def test_a_fixed_window_reaches_equally_far_from_every_word(architecture: str) -> None:
     text = list(range(8))
     plan = Word2VecPlan(architecture=architecture, window=3, dynamic_window=False, subsample=0)
-    probe = Probe.sample([words_of([text])], vocabulary(8, 1), plan, split="valid")
+    probe = HeldOutLoss.sample([words_of([text])], vocabulary(8, 1), plan, split="valid")
     assert probe is not None
     pairs = Counter(
         (target, other)
@@ -134,7 +136,7 @@ def test_it_does_not_matter_where_blocks_end(architecture: str) -> None:
     ]
     plan = Word2VecPlan(architecture=architecture, subsample=1e-2)
     one, other = (
-        Probe.sample(blocks, vocabulary(9, 2), plan, split="valid", targets=50) for blocks in ([whole], parts)
+        HeldOutLoss.sample(blocks, vocabulary(9, 2), plan, split="valid", targets=50) for blocks in ([whole], parts)
     )
     assert one is not None
     assert other is not None
@@ -145,7 +147,7 @@ def test_it_does_not_matter_where_blocks_end(architecture: str) -> None:
 def test_cbow_windows_are_the_neighbours_and_nothing_else() -> None:
     lines, window = [[0, 1, 2, 3, 4], [5, 6], [7]], 2
     settings = Word2VecPlan(architecture="cbow", window=window, subsample=0)
-    probe = Probe.sample([words_of(lines)], vocabulary(8, 1), settings, split="valid", targets=5_000)
+    probe = HeldOutLoss.sample([words_of(lines)], vocabulary(8, 1), settings, split="valid", targets=5_000)
     assert probe is not None
     possible = set()
     for line in lines:
@@ -176,7 +178,9 @@ def test_frequent_words_are_subsampled_and_the_seed_decides() -> None:
     lines = [[0] * 9_000 + list(range(1, 100))]
     words = Vocabulary.keep(np.array([9_000] + [1] * 99), 1)
     probes = [
-        Probe.sample([words_of(lines)], words, Word2VecPlan(seed=seed, subsample=1e-4), split="train", targets=500)
+        HeldOutLoss.sample(
+            [words_of(lines)], words, Word2VecPlan(seed=seed, subsample=1e-4), split="train", targets=500
+        )
         for seed in (1, 1, 2)
     ]
     assert probes[0] is not None
@@ -190,10 +194,10 @@ def test_frequent_words_are_subsampled_and_the_seed_decides() -> None:
 def test_text_without_pairs_gives_no_probe(monkeypatch: pytest.MonkeyPatch) -> None:
     for architecture in ("skipgram", "cbow"):
         settings = Word2VecPlan(architecture=architecture, subsample=0)
-        assert Probe.sample([], vocabulary(3, 1), settings, split="valid") is None
-        assert Probe.sample([words_of([[0], [1], [2]])], vocabulary(3, 1), settings, split="valid") is None
+        assert HeldOutLoss.sample([], vocabulary(3, 1), settings, split="valid") is None
+        assert HeldOutLoss.sample([words_of([[0], [1], [2]])], vocabulary(3, 1), settings, split="valid") is None
     monkeypatch.setattr(probe_module, "_MAX_WORDS", 10)
     long = [words_of([[0] * 10]), words_of([[1, 2] * 10])]
-    probe = Probe.sample(long, vocabulary(3, 1), Word2VecPlan(subsample=0), split="valid", targets=300)
+    probe = HeldOutLoss.sample(long, vocabulary(3, 1), Word2VecPlan(subsample=0), split="valid", targets=300)
     assert probe is not None
     assert not probe.targets.any()  # nothing beyond the first ten words was looked at

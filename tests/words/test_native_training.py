@@ -12,9 +12,9 @@ from tests.words.texts import batches, topics
 from wordpipe.errors import DivergedError
 from wordpipe.runtime import StopFlag
 from wordpipe.words import (
+    HeldOutLoss,
     NativeTraining,
     Parts,
-    Probe,
     Vocabulary,
     Words,
     WordVectors,
@@ -25,9 +25,9 @@ from wordpipe.words import (
     read_words,
     write_text,
 )
-from wordpipe.words.native.draws import Noise, key_of
-from wordpipe.words.native.tree import Tree
-from wordpipe.words.native.weights import Weights
+from wordpipe.words.kernels.draws import Noise, key_of
+from wordpipe.words.kernels.tree import Tree
+from wordpipe.words.kernels.weights import Weights
 from wordpipe.words.settings import Word2VecPlan
 
 
@@ -39,7 +39,7 @@ def training(folder: Path, *, words: int = 12_000, parts: Parts | None = None, *
     blocks = [*kept_rows(read_words(docs, column="word_ids", context="document", split="train"), vocabulary.row_of_id)]
     folder.mkdir(exist_ok=True)
     text = write_text(blocks, folder / "text.rows")
-    probe = Probe.sample(blocks, vocabulary, plan, split="valid", targets=2_000)
+    probe = HeldOutLoss.sample(blocks, vocabulary, plan, split="valid", targets=2_000)
     return NativeTraining(text, vocabulary, plan, probe, *([] if parts is None else [parts]))
 
 

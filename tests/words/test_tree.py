@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wordpipe.words.native.tree import Tree
+from wordpipe.words.kernels.tree import Tree
 
 Paths = list[list[tuple[int, float]]]
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from wordpipe.lazy import face
 
 if TYPE_CHECKING:
-    from wordpipe.artifacts.checkpoints import Checkpoint, Checkpoints, Shelf, array_blocks
+    from wordpipe.artifacts.checkpoints import Checkpoint, Checkpoints, ResumeCache, array_blocks
     from wordpipe.artifacts.hashing import HashCache, hash_bytes, hash_fd
     from wordpipe.artifacts.layout import (
         CORPUS,
@@ -65,6 +65,6 @@ if TYPE_CHECKING:
         row_count,
         shards_of,
     )
-    from wordpipe.artifacts.writer import Draft, HashedFile, whole_file, whole_folder
+    from wordpipe.artifacts.writer import ArtifactWriter, HashedFile, atomic_file, atomic_folder
 else:
     __getattr__, __dir__ = face(__name__, __file__)

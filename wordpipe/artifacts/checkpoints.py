@@ -35,14 +35,14 @@ from typing_extensions import Buffer
 from wordpipe.artifacts.hashing import hash_bytes, hash_fd
 from wordpipe.artifacts.manifest import OutputEntry
 from wordpipe.artifacts.publish import failpoint
-from wordpipe.artifacts.writer import Draft, HashedFile, sync_folder, whole_file
+from wordpipe.artifacts.writer import ArtifactWriter, HashedFile, atomic_file, sync_folder
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from wordpipe.artifacts.tables import TableWriter
 
-__all__ = ["Checkpoint", "Checkpoints", "Shelf", "array_blocks"]
+__all__ = ["Checkpoint", "Checkpoints", "ResumeCache", "array_blocks"]
 
 _BLOCK = 1 << 20  # bytes; so few that they are still in the processor's cache when they are hashed
 _POINTER = "LATEST.json"
@@ -257,7 +257,7 @@ class _OneFile:
         file.close()
 
 
-class Shelf:
+class ResumeCache:
     """The folder of one job's finished pieces. Threads may share it, each with pieces of its own.
 
     Args:
@@ -306,7 +306,7 @@ class Shelf:
                     self._write_small(_RECIPE, self._recipe.encode())
             for old in (self._note(name), self.path / name):
                 old.unlink(missing_ok=True)
-            with whole_file(self.path / name) as file:
+            with atomic_file(self.path / name) as file:
                 yield file
             note = {"entry": file.entry(rows=figures.get("rows")).model_dump(), "figures": figures}
             self._write_small(f"{name}.json", json.dumps(note, sort_keys=True).encode())
@@ -339,7 +339,7 @@ class Shelf:
         """Open a finished piece for reading."""
         return (self.path / name).open("rb")
 
-    def adopt(self, name: str, draft: Draft) -> None:
+    def adopt(self, name: str, draft: ArtifactWriter) -> None:
         """Make a finished piece a file of an artifact that is about to be published; it stays here until then."""
         draft.adopt(self.path / name, OutputEntry(**json.loads(self._note(name).read_bytes())["entry"]))
 
@@ -350,7 +350,7 @@ class Shelf:
             return False
 
     def _write_small(self, name: str, data: bytes) -> None:
-        with whole_file(self.path / name) as file:
+        with atomic_file(self.path / name) as file:
             file.write(data)
 
     def _note(self, name: str) -> Path:

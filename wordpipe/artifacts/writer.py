@@ -26,8 +26,8 @@ from wordpipe.artifacts.reader import refuse_inside_artifact
 from wordpipe.errors import StorageError
 
 __all__ = [
-    "Draft", "HashedFile", "clear_leftovers", "recover", "refuse_foreign", "refuse_other", "sync_folder", "whole_file",
-    "whole_folder",
+    "ArtifactWriter", "HashedFile", "clear_leftovers", "recover", "refuse_foreign", "refuse_other", "sync_folder", "atomic_file",
+    "atomic_folder",
 ]  # fmt: skip
 
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -102,7 +102,7 @@ class HashedFile(io.RawIOBase):
         return OutputEntry(path=self.name, bytes=self.size, blake3=self._hasher.hexdigest(), rows=rows, log=log)
 
 
-class Draft:
+class ArtifactWriter:
     """An artifact being written. Leaving the context without `publish` removes it without a trace."""
 
     def __init__(self, target: Path) -> None:
@@ -111,7 +111,7 @@ class Draft:
         self.outputs: list[OutputEntry] = []
         self._files: list[HashedFile] = []
 
-    def __enter__(self) -> "Draft":
+    def __enter__(self) -> "ArtifactWriter":
         failpoint("publish.started")
         self.path.mkdir()
         return self
@@ -258,7 +258,7 @@ def _signals_held() -> Iterator[None]:
 
 
 @contextmanager
-def whole_file(path: Path) -> Iterator[HashedFile]:
+def atomic_file(path: Path) -> Iterator[HashedFile]:
     """Write beside `path`, force it to the disk, and rename it into place when the block ends well.
 
     A link is replaced, and what it leads to stays as it is.
@@ -287,7 +287,7 @@ def whole_file(path: Path) -> Iterator[HashedFile]:
     sync_folder(path.parent)
 
 
-def whole_folder(
+def atomic_folder(
     path: Path, files: Mapping[str, Iterable[bytes]], *, may_replace: AbstractSet[str] = frozenset()
 ) -> dict[str, int]:
     """Write a folder of these files beside `path`, force it to the disk, and put it in place in one step.
@@ -328,7 +328,7 @@ def whole_folder(
 
 
 def refuse_other(path: Path, names: AbstractSet[str]) -> None:
-    """Refuse to put a folder of files of these names where something else stands; `whole_folder` does, after the work.
+    """Refuse to put a folder of files of these names where something else stands; `atomic_folder` does, after the work.
 
     Raises:
         StorageError: a file, a link, or a folder with other files stands there.

@@ -136,16 +136,22 @@ _train = LazyGroup(
 )
 
 _JUDGE = {
-    "tokenizer": ("wordpipe.cli.evaluate:tokenizer", "Judge tokenizers on a text, side by side."),
-    "words": ("wordpipe.cli.evaluate:words", "Judge word vectors on similarity and analogies, side by side."),
-    "model": ("wordpipe.cli.evaluate:model", "Judge language models by how much a text surprises them, side by side."),
+    "tokenizer": ("wordpipe.cli.evaluate:tokenizer", "TokenizerEvaluation tokenizers on a text, side by side."),
+    "words": (
+        "wordpipe.cli.evaluate:words",
+        "TokenizerEvaluation word vectors on similarity and analogies, side by side.",
+    ),
+    "model": (
+        "wordpipe.cli.evaluate:model",
+        "TokenizerEvaluation language models by how much a text surprises them, side by side.",
+    ),
     "sts": (
         "wordpipe.cli.evaluate_texts:sts",
-        "Judge encoders of texts on pairs of sentences that people have scored.",
+        "TokenizerEvaluation encoders of texts on pairs of sentences that people have scored.",
     ),
     "retrieval": (
         "wordpipe.cli.evaluate_texts:retrieval",
-        "Judge how well encoders find the documents that people judged relevant.",
+        "TokenizerEvaluation how well encoders find the documents that people judged relevant.",
     ),
 }
 

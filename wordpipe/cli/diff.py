@@ -55,7 +55,7 @@ def diff(old: Path, new: Path, only: tuple[str, ...], verify: bool, as_json: boo
     """
     from wordpipe.errors import InputError
     from wordpipe.stages import RunOptions
-    from wordpipe.stages.diff import diff as compare
+    from wordpipe.stages import diff as compare
 
     with ProgressDrawer(quiet=quiet) as draw:
         run = RunOptions(report=draw, verify=verify)

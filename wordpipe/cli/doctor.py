@@ -38,7 +38,7 @@ def doctor(artifact: Path, quiet: bool, as_json: bool, **options: Any) -> None:
     The figures are given as the vectors are and after each transform, which is fitted on one half of the sample and judged
     on the other. "?" marks what is weak, "!" what is sick.
     """
-    from wordpipe.stages.doctor import doctor as examine
+    from wordpipe.stages import doctor as examine
 
     quiet |= as_json
     answer(examine, artifact, show=_show, remarks=_remarks, quiet=quiet, as_json=as_json, **options)

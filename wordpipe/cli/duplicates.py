@@ -39,7 +39,7 @@ def duplicates(artifact: Path, **options: Any) -> None:
     Every text is linked to those near it, and what is linked is a group, so its ends may be farther apart than the threshold.
     Up to 200,000 rows all pairs are compared; of more, the index is asked for the nearest of every row.
     """
-    from wordpipe.stages.duplicates import duplicates as stage
+    from wordpipe.stages import duplicates as stage
 
     answer(stage, artifact, show=_show, remarks=_remarks, **options)
 

@@ -97,9 +97,11 @@ _data = click.option(
 @click.option(
     "--by", metavar="COLUMN", help="Figures for each source, or each value of a metadata column such as lang."
 )
-@click.option("--split", type=click.Choice(["train", "valid", "test"]), help="Judge this part of the corpus only.")
+@click.option(
+    "--split", type=click.Choice(["train", "valid", "test"]), help="TokenizerEvaluation this part of the corpus only."
+)
 def tokenizer(tokens: tuple[Path, ...], data: tuple[str, ...], **options: Any) -> None:
-    """Judge tokenizers on a text, side by side.
+    """TokenizerEvaluation tokenizers on a text, side by side.
 
     TOKENS are artifacts with a tokenizer, or whatever tokenize --tokenizer takes. More bytes per token make shorter
     sequences; tokens per word (fertility) and split words count words where spaces mark them.
@@ -190,7 +192,7 @@ def _start(text: str) -> str:
     help="CPU threads, 0 = one per core.  [default: 0]",
 )
 def model(models: tuple[Path, ...], data: tuple[str, ...], **options: Any) -> None:
-    """Judge language models by how much a text surprises them, side by side.
+    """TokenizerEvaluation language models by how much a text surprises them, side by side.
 
     MODEL is an artifact, or a folder of transformers. A target is a token to be guessed: every token for a model that reads
     from left to right, 15 % of them, always the same, for one that sees both sides.
@@ -198,7 +200,7 @@ def model(models: tuple[Path, ...], data: tuple[str, ...], **options: Any) -> No
     Models with different tokenizers compare by bits per byte and by perplexity per word; those of equal tokenizers by
     their loss too. Models that see both sides compare only with each other.
     """
-    from wordpipe.stages.evaluate_model import evaluate_model
+    from wordpipe.stages import evaluate_model
 
     answer(evaluate_model, models, data, show=_show_models, remarks=_model_remarks, **options)
 
@@ -256,7 +258,7 @@ def _model_remarks(found: dict[str, Any]) -> list[str]:
 )  # fmt: skip
 @click.option("--sections", is_flag=True, help="Figures for each section of the analogies.")
 def words(words: tuple[Path, ...], data: tuple[str, ...], sections: bool, **options: Any) -> None:
-    """Judge word vectors on word similarity and analogies, side by side.
+    """TokenizerEvaluation word vectors on word similarity and analogies, side by side.
 
     A similarity set has two words and a score a line; the figure is Spearman's correlation of the scores with the cosines.
     An analogy set has lines of four words below lines such as ": family"; the figure is the share of questions whose
@@ -266,7 +268,7 @@ def words(words: tuple[Path, ...], data: tuple[str, ...], sections: bool, **opti
     only figures of equal ones can be compared.
     """
     from wordpipe.errors import InputError
-    from wordpipe.stages.evaluate_words import evaluate_words
+    from wordpipe.stages import evaluate_words
 
     show = partial(_show_words, sections=sections)
     found = answer(evaluate_words, words, data, show=show, remarks=_words_remarks, **options)

@@ -21,7 +21,7 @@ _NAME_WIDTH, _SEARCH_WIDTH = 28, 24
 _MEASURES = {"ndcg_at_10": "nDCG@10", "map": "MAP", "recall_at_100": "recall@100", "mrr": "MRR"}
 _words = click.option(
     "--words", metavar="WORDS", type=click.Path(path_type=Path),
-    help="Judge the mean of these vectors too.  [default: the first WORDS named]",
+    help="TokenizerEvaluation the mean of these vectors too.  [default: the first WORDS named]",
 )  # fmt: skip
 
 
@@ -39,7 +39,9 @@ _words = click.option(
 )
 @_words
 @click.option(
-    "--floors/--no-floors", default=True, help="Judge TF-IDF, LSI, the overlap and the mean of words too.  [on]"
+    "--floors/--no-floors",
+    default=True,
+    help="TokenizerEvaluation TF-IDF, LSI, the overlap and the mean of words too.  [on]",
 )
 @click.option(
     "--language", default="auto", metavar="LANGUAGE", help="Whose endings the floors cut off words.  [default: auto]"
@@ -48,14 +50,14 @@ _words = click.option(
 @click.option("--parts", is_flag=True, help="Figures for each file of a folder.")
 @click.option("--pearson", is_flag=True, help="Show Pearson's correlation instead of Spearman's.")
 def sts(encoders: tuple[Path, ...], data: tuple[str, ...], parts: bool, pearson: bool, **given: Any) -> None:
-    """Judge encoders of texts on pairs of sentences that people have scored, side by side with plain words.
+    """TokenizerEvaluation encoders of texts on pairs of sentences that people have scored, side by side with plain words.
 
     Columns of a csv, tsv or JSON Lines file are found by their names, or by their shape: two columns of sentences, and a
     score before or after them. The pairs of a folder are ranked together.
 
     A model or words artifact is judged as it is; sentences and index artifacts with the transform that they carry.
     """
-    from wordpipe.stages.evaluate_sts import evaluate_sts
+    from wordpipe.stages import evaluate_sts
 
     settings = chosen_embedding(given)
     show = partial(_show_sts, measure="pearson" if pearson else "spearman", parts=parts)
@@ -137,12 +139,12 @@ def _sts_remarks(found: dict[str, Any]) -> list[str]:
 )  # fmt: skip
 @number("--draws", 0, 10_000, "Of the bootstrap.", expert=True)
 def retrieval(encoders: tuple[Path, ...], data: str, **given: Any) -> None:
-    """Judge how well encoders find the documents that people judged relevant, side by side with plain words.
+    """TokenizerEvaluation how well encoders find the documents that people judged relevant, side by side with plain words.
 
     Each encoder is judged alone (dense) and mixed with BM25 (hybrid). The figures are trec_eval's; a query without an answer
     counts as 0. p says how often draws of as many queries turn the difference to BM25 around.
     """
-    from wordpipe.stages.evaluate_retrieval import evaluate_retrieval
+    from wordpipe.stages import evaluate_retrieval
 
     settings = chosen_embedding(given)
     if given["feedback"] is None:

@@ -56,7 +56,7 @@ export: its folder is a Hugging Face folder as it is.
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The file or folder to write.")
 def export(artifact: Path, to: str, output: Path, as_json: bool, quiet: bool) -> None:
     """Write vectors, an encoder or a tokenizer in the format of another program."""
-    from wordpipe.stages import export as stage
+    from wordpipe.stages.convert import export as stage
 
     written = stage.export(artifact, to, output)
     if as_json:

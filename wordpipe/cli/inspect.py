@@ -22,12 +22,12 @@ __all__ = ["show", "verify"]
 @click.option("--text", metavar="TEXT", help="Show instead how its tokenizer cuts this text, with the ids.")
 def show(artifact: Path, rows: int, text: str | None, as_json: bool) -> None:
     """Say what an artifact is, how it was made and what it holds; or how its tokenizer cuts a text."""
-    from wordpipe.stages import inspect
+    from wordpipe.stages.look import show as inspect
 
     if text is not None:
         from wordpipe.cli.segmentation import print_segmentation
         from wordpipe.errors import ConfigError
-        from wordpipe.stages.segment import segment
+        from wordpipe.stages import segment
 
         if rows:
             raise ConfigError("give either --rows or --text, not both")
@@ -60,7 +60,7 @@ def verify(artifacts: tuple[Path, ...], as_json: bool, quiet: bool) -> None:
     Exit code 4 if any is not.
     """
     from wordpipe.errors import ArtifactError
-    from wordpipe.stages import inspect
+    from wordpipe.stages.look import show as inspect
 
     broken: ArtifactError | None = None
     for path in artifacts:

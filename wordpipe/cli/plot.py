@@ -41,7 +41,7 @@ def plot(
     The dotted line is the loss of a model that knows how frequent each token is and nothing else.
     """
     from wordpipe.stages import RunOptions
-    from wordpipe.stages.plot import plot as draw_plot
+    from wordpipe.stages import plot as draw_plot
 
     with ProgressDrawer(quiet=quiet) as draw:
         found = draw_plot(trained, output, run=RunOptions(report=draw, verify=verify), **drawn)

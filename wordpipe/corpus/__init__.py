@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from wordpipe.corpus.decompress import BLOCK, Growth, compression_of, decompress_blocks, read_blocks
     from wordpipe.corpus.docstrings import package_records, see_also_names
     from wordpipe.corpus.documents import Digests, split_of
-    from wordpipe.corpus.ingest import EarlierCorpus, Ingest, SourceNote, corpus_schema, gathered
+    from wordpipe.corpus.ingest import Ingest, PreviousCorpus, SourceNote, corpus_schema, gathered
     from wordpipe.corpus.modules import string_value
     from wordpipe.corpus.readers import csv_records, jsonl_records, parquet_records, text_records, tsv_records
     from wordpipe.corpus.records import Fields, Ledger, Record, cut_point, split_oversize, split_record

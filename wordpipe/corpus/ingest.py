@@ -22,7 +22,7 @@ from wordpipe.corpus.settings import IngestSettings, MetadataType
 from wordpipe.corpus.sources import Source, Sources
 from wordpipe.errors import InputError
 
-__all__ = ["EarlierCorpus", "Ingest", "SourceNote", "corpus_schema", "gathered"]
+__all__ = ["PreviousCorpus", "Ingest", "SourceNote", "corpus_schema", "gathered"]
 
 _CHANGES = ("sources_copied", "sources_read_again", "sources_added", "sources_deleted")
 _TYPES: dict[MetadataType, pa.DataType] = {
@@ -58,7 +58,7 @@ class SourceNote:
         return dict(json.loads(self.told)["warnings"])
 
 
-class EarlierCorpus:
+class PreviousCorpus:
     """The rows of a corpus that was made with the same settings, source by source. Ask for sources in their order.
 
     The rows are to be the same as if everything had been read. That is so if a source has the bytes it had and none of its
@@ -187,7 +187,7 @@ class Ingest:
         *,
         on_bytes: Callable[[int], object] = lambda done: None,
         on_source: Callable[[SourceNote], object] = lambda note: None,
-        earlier: EarlierCorpus | None = None,
+        earlier: PreviousCorpus | None = None,
     ) -> None:
         self.sources = tuple(sources)
         self.settings = settings

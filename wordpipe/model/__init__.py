@@ -33,9 +33,6 @@ if TYPE_CHECKING:
         Positions,
         pad_vocab,
     )
-    from wordpipe.model.formats.families import FAMILIES, config_from_hf, native_class, why_not
-    from wordpipe.model.formats.family import CONFIG, Family
-    from wordpipe.model.formats.folder import Loaded, load_hf, save_hf
     from wordpipe.model.fused import attend, attends, gated
     from wordpipe.model.generation import (
         Draw,
@@ -49,6 +46,9 @@ if TYPE_CHECKING:
         penalise_repeats,
         span_of_masks,
     )
+    from wordpipe.model.hf.families import FAMILIES, config_from_hf, native_class, why_not
+    from wordpipe.model.hf.family import CONFIG, Family
+    from wordpipe.model.hf.folder import Loaded, load_hf, save_hf
     from wordpipe.model.initialise import init_embeddings, new_model, orthonormal
     from wordpipe.model.language_model import LanguageModel
     from wordpipe.model.numpy_model import ArrayModel, read_arrays

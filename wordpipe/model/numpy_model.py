@@ -17,8 +17,8 @@ from safetensors import SafetensorError
 
 from wordpipe.errors import ArtifactError, ConfigError
 from wordpipe.model.config import FeedForwardKind, ModelConfig
-from wordpipe.model.formats.families import config_from_hf
-from wordpipe.model.formats.family import CONFIG, Entry, Family
+from wordpipe.model.hf.families import config_from_hf
+from wordpipe.model.hf.family import CONFIG, Entry, Family
 
 __all__ = ["ACTIVATIONS", "ArrayModel", "Arrays", "read_arrays"]
 

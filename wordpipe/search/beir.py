@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wordpipe.errors import InputError, wrong_line
-from wordpipe.metrics import MEASURES, judge_ranking, mean_interval, paired_difference, trec_order
+from wordpipe.metrics import MEASURES, mean_interval, paired_difference, score_ranking, trec_order
 from wordpipe.runtime import Progress, Report
 from wordpipe.search.exact import nearest_of
 from wordpipe.search.hits import Hits, best_of
@@ -185,7 +185,7 @@ def rankings(collection: Collection, answers: Sequence[Hits], *, drop_identical:
 def judge(collection: Collection, found: Sequence[Sequence[str]]) -> Array:
     """The figures of every query, (Q, M) float64; a query that is not answered has 0 in all of them."""
     pairs = zip(collection.queries, found, strict=True)
-    return np.array([judge_ranking(names, collection.grades[query]) for query, names in pairs], dtype=np.float64)
+    return np.array([score_ranking(names, collection.grades[query]) for query, names in pairs], dtype=np.float64)
 
 
 def figures(table_QM: Array, draws: int) -> dict[str, Any]:

@@ -1,34 +1,53 @@
-"""One file per verb: open artifacts, call the cores, publish. `catalog` lists the verbs, `making` is the frame they share."""
+"""The stages: open artifacts, call the cores, publish. `registry` lists the commands, `job` is the frame they share."""
 
 from typing import TYPE_CHECKING
 
 from wordpipe.lazy import face
 
 if TYPE_CHECKING:
-    from wordpipe.stages.catalog import VERBS, Argument, Verb
-    from wordpipe.stages.contrast import train_contrastive
-    from wordpipe.stages.doctor import NORMS, Figures, Sample, best_transform, diagnose, judge, unit_sample
-    from wordpipe.stages.encoders import carried_encoder, open_encoder
-    from wordpipe.stages.evaluate import evaluate_tokenizer
-    from wordpipe.stages.evaluate_retrieval import open_collection
-    from wordpipe.stages.evaluate_sts import read_sts_sets
-    from wordpipe.stages.export import export_words
-    from wordpipe.stages.export_encoder import encoder_files, is_of_head, without_tensors
-    from wordpipe.stages.generate import Filled, Filler, Writing, fill
-    from wordpipe.stages.index_update import IndexVectors, carried_keys
-    from wordpipe.stages.init import write_project
+    from wordpipe.stages.convert.export import export, export_words
+    from wordpipe.stages.convert.export_encoder import encoder_files, is_of_head, without_tensors
+    from wordpipe.stages.convert.import_words import import_words
+    from wordpipe.stages.encoders import bundled_encoder, open_encoder
+    from wordpipe.stages.evaluate.doctor import (
+        NORMS,
+        Figures,
+        Sample,
+        best_transform,
+        diagnose,
+        doctor,
+        judge,
+        unit_sample,
+    )
+    from wordpipe.stages.evaluate.language_model import evaluate_model
+    from wordpipe.stages.evaluate.retrieval import evaluate_retrieval, open_collection
+    from wordpipe.stages.evaluate.sts import evaluate_sts, read_sts_sets
+    from wordpipe.stages.evaluate.tokenizer import evaluate_tokenizer
+    from wordpipe.stages.evaluate.words import evaluate_words
     from wordpipe.stages.inputs import entries_of, file_entry, model_entry
-    from wordpipe.stages.inspect import show, verify
-    from wordpipe.stages.making import Made, PathLike, RunOptions, storage_error
-    from wordpipe.stages.map import map_words
+    from wordpipe.stages.job import Made, PathLike, RunOptions, open_job, storage_error
+    from wordpipe.stages.look.diff import diff
+    from wordpipe.stages.look.map import map_words
+    from wordpipe.stages.look.plot import plot, told
+    from wordpipe.stages.look.segmentation import segment
+    from wordpipe.stages.look.show import show, verify
     from wordpipe.stages.models import OpenModel, open_model
-    from wordpipe.stages.open_index import Route, routes_of
-    from wordpipe.stages.plot import told
-    from wordpipe.stages.pretrain import train_clm, train_mlm
-    from wordpipe.stages.query import Answers, Ask, Opened, open_artifact
-    from wordpipe.stages.row_vectors import RowVectors
-    from wordpipe.stages.word2vec import train_word2vec
-    from wordpipe.stages.word_training import TrainingRun
+    from wordpipe.stages.registry import VERBS, Argument, Verb
+    from wordpipe.stages.search.duplicates import duplicates
+    from wordpipe.stages.search.embed import embed
+    from wordpipe.stages.search.index import index
+    from wordpipe.stages.search.index_update import IndexVectors, bundled_keys
+    from wordpipe.stages.search.open_index import Route, routes_of
+    from wordpipe.stages.search.query import Answers, Ask, Opened, open_artifact
+    from wordpipe.stages.search.row_vectors import RowVectors
+    from wordpipe.stages.text.generate import Filled, Filler, Writing, fill, generate
+    from wordpipe.stages.text.ingest import ingest
+    from wordpipe.stages.text.init import write_project
+    from wordpipe.stages.text.tokenize import tokenize
+    from wordpipe.stages.train.contrastive import train_contrastive
+    from wordpipe.stages.train.language_model import train_clm, train_mlm
+    from wordpipe.stages.train.word2vec import train_word2vec
+    from wordpipe.stages.train.word2vec_run import TrainingRun
     from wordpipe.stages.word_vectors import read_word_vectors
 else:
     __getattr__, __dir__ = face(__name__, __file__)

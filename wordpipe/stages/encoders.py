@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
     from wordpipe.model import ModelConfig
     from wordpipe.sentences import ModelParts
-    from wordpipe.stages.making import Job
+    from wordpipe.stages.job import Job
 
-__all__ = ["carry_encoder", "carried_encoder", "open_encoder", "word_splitter"]
+__all__ = ["bundle_encoder", "bundled_encoder", "open_encoder", "word_splitter"]
 
 _MODEL_FILES = ("config.json", "model.safetensors", TOKENIZER, "tokenizer_config.json", "special_tokens_map.json")
 
@@ -58,7 +58,7 @@ def open_encoder(origin: Artifact, settings: EmbedSettings) -> TextEncoder:
     )
 
 
-def carry_encoder(job: "Job", encoder: TextEncoder, origin: Artifact) -> None:
+def bundle_encoder(job: "Job", encoder: TextEncoder, origin: Artifact) -> None:
     """Put the encoder's files into the artifact, so that what is made of it can be asked wherever it is moved."""
     encoder.save(lambda name, data: job.write(ENCODER + name, data))
     if TOKENIZER in origin.names() and origin.kind == "words":
@@ -70,7 +70,7 @@ def carry_encoder(job: "Job", encoder: TextEncoder, origin: Artifact) -> None:
         )
 
 
-def carried_encoder(index: Artifact) -> TextEncoder:
+def bundled_encoder(index: Artifact) -> TextEncoder:
     """The query encoder that an index (or sentences artifact) carries; a transformer without torch, where numpy can."""
 
     def read(name: str) -> bytes:

@@ -8,10 +8,10 @@ from tempfile import TemporaryDirectory
 from wordpipe.artifacts import Artifact, HashCache, InputEntry, hash_bytes, is_artifact
 from wordpipe.corpus import Source, Sources, fingerprint
 from wordpipe.errors import ArtifactError, InputError
-from wordpipe.stages.making import Job, PathLike, RunOptions
+from wordpipe.stages.job import Job, PathLike, RunOptions
 
 __all__ = [
-    "as_list", "corpus_to_judge", "earlier_artifact", "entries_of", "file_entry", "fingerprints", "listed_entries",
+    "as_list", "corpus_to_evaluate", "previous_artifact", "entries_of", "file_entry", "fingerprints", "listed_entries",
     "model_entry", "open_corpus", "refuse_artifacts",
 ]  # fmt: skip
 
@@ -103,7 +103,7 @@ def refuse_artifacts(sources: Iterable[str]) -> None:
             raise ArtifactError("this is an artifact, not a source of text", where=source, hint="name files or folders")
 
 
-def earlier_artifact(job: Job, instead: str) -> Artifact | None:
+def previous_artifact(job: Job, instead: str) -> Artifact | None:
     """Open the artifact at the job's output, of the job's kind; None, and a note why, where there is none or it is damaged.
 
     A damaged one is no error: what is made takes its place, as it would without `--update`.
@@ -128,7 +128,7 @@ def open_corpus(job: Job, corpus: PathLike | Iterable[PathLike]) -> Artifact:
     Raises:
         WordpipeError: as from `ingest`, or the artifact is of another kind.
     """
-    from wordpipe.stages.ingest import ingest
+    from wordpipe.stages.text.ingest import ingest
 
     paths = as_list(corpus)
     if len(paths) == 1 and is_artifact(Path(paths[0])):
@@ -143,13 +143,13 @@ def open_corpus(job: Job, corpus: PathLike | Iterable[PathLike]) -> Artifact:
 
 
 @contextmanager
-def corpus_to_judge(data: PathLike | Iterable[PathLike], run: RunOptions) -> Iterator[tuple[Artifact, bool]]:
+def corpus_to_evaluate(data: PathLike | Iterable[PathLike], run: RunOptions) -> Iterator[tuple[Artifact, bool]]:
     """A corpus to be read only, and whether it was made here: sources become one in a temporary folder, gone afterwards.
 
     Raises:
         WordpipeError: as from `ingest`, or the artifact is of another kind.
     """
-    from wordpipe.stages.ingest import ingest
+    from wordpipe.stages.text.ingest import ingest
 
     paths = as_list(data)
     if len(paths) == 1 and is_artifact(Path(paths[0])):

@@ -16,7 +16,7 @@ from wordpipe.errors import ArtifactError
 from wordpipe.model import CONFIG, Architecture, LanguageModel, Loaded, load_hf
 from wordpipe.model.settings import Device
 from wordpipe.runtime import pick_device
-from wordpipe.stages.making import PathLike
+from wordpipe.stages.job import PathLike
 from wordpipe.tokens import (
     Foreign,
     frame_of,

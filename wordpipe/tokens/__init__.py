@@ -19,18 +19,13 @@ if TYPE_CHECKING:
     from wordpipe.tokens.cutting import Cut, cut_pretokens, cut_words, row_buffers, split_long
     from wordpipe.tokens.decoding import Gaps, TextStream
     from wordpipe.tokens.encoding import Encoder, Gatherer, RowEncoder, in_order, list_array, model_of
-    from wordpipe.tokens.evaluate import OTHERS, Judge, WordPieces
-    from wordpipe.tokens.formats.reading import Foreign, named_tokens, open_tokenizer, read_tokenizer
-    from wordpipe.tokens.formats.writing import (
-        FOLDERS,
-        FORMATS,
-        Export,
-        export_tokenizer,
-        framed_tokenizer,
-        special_names,
-        transformers_files,
-    )
-    from wordpipe.tokens.normal.schemes import (
+    from wordpipe.tokens.evaluate import OTHERS, TokenizerEvaluation, WordPieces
+    from wordpipe.tokens.kernels.codepoints import UNSPACED, code_point_classes
+    from wordpipe.tokens.kernels.scan import SCANNERS
+    from wordpipe.tokens.kernels.table import UnitTable
+    from wordpipe.tokens.ragged import offsets_of
+    from wordpipe.tokens.read import Foreign, named_tokens, open_tokenizer, read_tokenizer
+    from wordpipe.tokens.schemes import (
         ANY_MARK,
         CHARACTERS,
         CL100K,
@@ -42,11 +37,7 @@ if TYPE_CHECKING:
         scheme_of,
         script_shares,
     )
-    from wordpipe.tokens.ragged import offsets_of
-    from wordpipe.tokens.scan.codepoints import UNSPACED, code_point_classes
-    from wordpipe.tokens.scan.scanning import SCANNERS
-    from wordpipe.tokens.train.training import train_chars, train_tokenizer, train_words, training_bytes
-    from wordpipe.tokens.units import UnitTable
+    from wordpipe.tokens.training import train_chars, train_tokenizer, train_words, training_bytes
     from wordpipe.tokens.vocabulary import (
         SPECIAL_TOKENS,
         UNK,
@@ -61,5 +52,14 @@ if TYPE_CHECKING:
     )
     from wordpipe.tokens.wordlist import WordNumbers, fold_counts
     from wordpipe.tokens.words import WordSplitter, piece_splitter
+    from wordpipe.tokens.write import (
+        FOLDERS,
+        FORMATS,
+        Export,
+        export_tokenizer,
+        framed_tokenizer,
+        special_names,
+        transformers_files,
+    )
 else:
     __getattr__, __dir__ = face(__name__, __file__)

@@ -19,8 +19,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from wordpipe.compiled import kernel, read_only
+from wordpipe.tokens.kernels.table import UnitTable, hashes_of
 from wordpipe.tokens.ragged import I32, I64, U8, offsets_of
-from wordpipe.tokens.units import UnitTable, hashes_of
 
 __all__ = ["TABLE_BYTES", "Kept", "Pretokens", "SpillingTable", "added_up", "keep_commonest", "sorted_units"]
 

@@ -8,11 +8,11 @@ import pyarrow as pa
 from tokenizers import Tokenizer
 
 from wordpipe.compiled import kernel, read_only
-from wordpipe.tokens.normal.normalising import Normaliser
-from wordpipe.tokens.normal.schemes import Scheme
+from wordpipe.tokens.kernels.codepoints import code_point_classes
+from wordpipe.tokens.kernels.normalize import Normaliser
+from wordpipe.tokens.kernels.scan import SCANNERS
 from wordpipe.tokens.ragged import I32, I64, U8
-from wordpipe.tokens.scan.codepoints import code_point_classes
-from wordpipe.tokens.scan.scanning import SCANNERS
+from wordpipe.tokens.schemes import Scheme
 
 __all__ = ["Cut", "Spans", "cut_pretokens", "cut_words", "row_buffers", "split_long"]
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tokenizers import Tokenizer
 
-from wordpipe.tokens.formats.reading import Foreign
+from wordpipe.tokens.read import Foreign
 from wordpipe.tokens.vocabulary import is_byte_level, token_bytes
 
 __all__ = ["Gaps", "TextStream"]

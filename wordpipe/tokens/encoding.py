@@ -21,15 +21,15 @@ from tokenizers import Tokenizer
 from wordpipe.compiled import kernel
 from wordpipe.errors import InputError
 from wordpipe.tokens.cutting import Spans, cut_pretokens, row_buffers
-from wordpipe.tokens.formats.reading import Foreign
-from wordpipe.tokens.models.bpe_model import bpe_model
-from wordpipe.tokens.models.unigram_model import unigram_model
-from wordpipe.tokens.models.unit_model import MAX_BYTES, UnitModel
-from wordpipe.tokens.models.wordpiece_model import word_level_model, wordpiece_model
-from wordpipe.tokens.normal.normalising import AddedTokens, added_token_patterns
-from wordpipe.tokens.normal.schemes import Scheme, scheme_of
+from wordpipe.tokens.kernels.bpe import bpe_model
+from wordpipe.tokens.kernels.normalize import AddedTokens, added_token_patterns
+from wordpipe.tokens.kernels.table import UnitTable
+from wordpipe.tokens.kernels.unigram import unigram_model
+from wordpipe.tokens.kernels.unit_model import MAX_BYTES, UnitModel
+from wordpipe.tokens.kernels.wordpiece import word_level_model, wordpiece_model
 from wordpipe.tokens.ragged import I32, I64, U8, U32, Flags, offsets_of
-from wordpipe.tokens.units import UnitTable
+from wordpipe.tokens.read import Foreign
+from wordpipe.tokens.schemes import Scheme, scheme_of
 
 __all__ = [
     "EncodeUnits", "Encoder", "Gatherer", "RowEncoder", "UnitModel", "id_type", "in_order", "list_array",

@@ -11,8 +11,8 @@ import numpy as np
 
 from wordpipe.compiled import kernel, read_only
 from wordpipe.tokens.counting import Pretokens, SpillingTable
+from wordpipe.tokens.kernels.table import UnitTable
 from wordpipe.tokens.ragged import I64, U8, U32, Flags, offsets_of
-from wordpipe.tokens.units import UnitTable
 from wordpipe.tokens.words import WordSplitter
 
 __all__ = ["Folded", "WordNumbers", "fold_counts", "fold_runs"]

@@ -75,7 +75,7 @@ class WordSplitter:
 
 def piece_splitter(tokenizer: "Tokenizer") -> Pieces:
     """A function that cuts a run of text at the tokenizer's piece boundaries, never inside a character."""
-    from wordpipe.tokens.formats.reading import Foreign
+    from wordpipe.tokens.read import Foreign
 
     def pieces(run: str) -> list[str]:
         with Foreign("the tokenizer cannot encode the text", "tokenizer.json"):

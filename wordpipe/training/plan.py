@@ -10,7 +10,7 @@ from wordpipe.training.schedules import Schedule, learning_rate, warmup_steps
 from wordpipe.training.settings import MaskedSettings, PretrainSettings
 
 if TYPE_CHECKING:
-    from wordpipe.training.contrast.settings import ContrastiveSettings
+    from wordpipe.training.contrastive.settings import ContrastiveSettings
 
 __all__ = ["Plan", "SpecialIds", "even_pieces", "fitted", "make_plan", "model_config", "pace"]
 

@@ -20,7 +20,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from wordpipe.errors import ConfigError
 from wordpipe.model import LanguageModel
 from wordpipe.runtime import cpu_count, keep_freed_memory
-from wordpipe.training.contrast.settings import ContrastiveSettings
+from wordpipe.training.contrastive.settings import ContrastiveSettings
 from wordpipe.training.distributed import World, alone
 from wordpipe.training.objectives import RATE_STEPS, Targets, loss_sum
 from wordpipe.training.settings import PretrainSettings

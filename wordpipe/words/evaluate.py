@@ -21,7 +21,7 @@ from wordpipe.errors import InputError, wrong_line
 from wordpipe.metrics import has_direction, spearman, unit_rows
 from wordpipe.words.table import WordVectors
 
-__all__ = ["Method", "Pairs", "Questions", "Unknown", "judge_analogies", "judge_similarity", "read_set"]
+__all__ = ["Method", "Pairs", "Questions", "Unknown", "evaluate_analogies", "evaluate_similarity", "read_set"]
 
 Method = Literal["cosadd", "cosmul"]
 Unknown = Literal["drop", "zero"]
@@ -107,7 +107,7 @@ def _fields(line: str) -> list[str]:
     return [field.strip() for field in line.split(separator)]
 
 
-def judge_similarity(table: WordVectors, pairs: Pairs, *, unknown: Unknown = "drop") -> dict[str, Any]:
+def evaluate_similarity(table: WordVectors, pairs: Pairs, *, unknown: Unknown = "drop") -> dict[str, Any]:
     """Compare the cosines of a table with the scores of people.
 
     Pairs with a word that has no vector are left out ("drop"), or given the cosine 0 ("zero").
@@ -149,7 +149,7 @@ def _cosine(one_D: npt.NDArray[np.float32], other_D: npt.NDArray[np.float32]) ->
     return round(float(one @ other / (np.linalg.norm(one) * np.linalg.norm(other))), 12)
 
 
-def judge_analogies(
+def evaluate_analogies(
     table: WordVectors, questions: Questions, *, restrict: int = 30_000, method: Method = "cosadd",
     unknown: Unknown = "drop", on_words: Callable[[int, int], None] = lambda *_: None,
 ) -> dict[str, Any]:  # fmt: skip

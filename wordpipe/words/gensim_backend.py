@@ -17,10 +17,10 @@ import numpy.typing as npt
 
 from wordpipe.errors import ConfigError, DivergedError
 from wordpipe.runtime import StopFlag, cpu_count
-from wordpipe.words.heldout_loss import Probe
-from wordpipe.words.native.training import Step
+from wordpipe.words.heldout_loss import HeldOutLoss
 from wordpipe.words.settings import Word2VecPlan
 from wordpipe.words.text import TrainingText
+from wordpipe.words.training import Step
 from wordpipe.words.vocabulary import Vocabulary
 
 __all__ = ["GensimTraining", "require_gensim"]
@@ -46,7 +46,7 @@ class GensimTraining:
     """One training: a fresh model, and the steps that train it, as `NativeTraining` offers them."""
 
     def __init__(
-        self, text: TrainingText, vocabulary: Vocabulary, settings: Word2VecPlan, probe: Probe | None = None
+        self, text: TrainingText, vocabulary: Vocabulary, settings: Word2VecPlan, probe: HeldOutLoss | None = None
     ) -> None:
         from gensim.models import Word2Vec
 

@@ -11,12 +11,12 @@ from typing import Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from wordpipe.words.native.tree import Tree
+from wordpipe.words.kernels.tree import Tree
 from wordpipe.words.settings import Word2VecPlan
 from wordpipe.words.text import Words
 from wordpipe.words.vocabulary import Vocabulary
 
-__all__ = ["Probe", "keep_probabilities", "noise_distribution"]
+__all__ = ["HeldOutLoss", "keep_probabilities", "noise_distribution"]
 
 _MAX_WORDS = 2_000_000  # text looked at
 _TARGETS = 50_000  # standard error of the mean about 0.01 nats
@@ -50,7 +50,7 @@ def noise_distribution(counts_V: npt.NDArray[np.int64], ns_exponent: float) -> n
 
 
 @dataclass(frozen=True, slots=True)
-class Probe:
+class HeldOutLoss:
     """P targets with their inputs and noise."""
 
     inputs: Rows  # rows that predict, (P, C) int32: C is 1 for skip-gram; for CBOW the window, filled up with -1
@@ -62,7 +62,7 @@ class Probe:
     @classmethod
     def sample(
         cls, blocks: Iterable[Words], vocabulary: Vocabulary, settings: Word2VecPlan, *, split: str, targets: int = _TARGETS
-    ) -> "Probe | None":  # fmt: skip
+    ) -> "HeldOutLoss | None":  # fmt: skip
         """Draw targets from the beginning (two million words) of the text; None where it has no pair.
 
         The text comes as rows of the vocabulary, whose counts decide what is skipped and what is noise, and may go on over

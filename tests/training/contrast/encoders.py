@@ -17,7 +17,7 @@ from wordpipe.artifacts import hash_bytes
 from wordpipe.model import LanguageModel, ModelConfig, new_model
 from wordpipe.runtime import StopFlag
 from wordpipe.training import Execution, SpecialIds, Trainer
-from wordpipe.training.contrast import (
+from wordpipe.training.contrastive import (
     ContrastLearner,
     PairBatch,
     Pairs,
@@ -27,7 +27,7 @@ from wordpipe.training.contrast import (
     held_out_pairs,
     write_pair_text,
 )
-from wordpipe.training.contrast.settings import ContrastiveSettings
+from wordpipe.training.contrastive.settings import ContrastiveSettings
 
 V = 60
 SPECIAL = SpecialIds(pad=0, unk=1, cls=2, sep=3, mask=4)

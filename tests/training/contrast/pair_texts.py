@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from wordpipe.artifacts import TOKENS_16
-from wordpipe.training.contrast import PairText, write_pair_text
+from wordpipe.training.contrastive import PairText, write_pair_text
 
 __all__ = ["Document", "made_text", "random_documents", "title_batches", "token_batches"]
 

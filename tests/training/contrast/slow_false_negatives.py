@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from wordpipe.training.contrast import PairBatch, Ragged
+from wordpipe.training.contrastive import PairBatch, Ragged
 
 __all__ = ["slow_false_negatives"]
 

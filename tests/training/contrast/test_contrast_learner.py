@@ -8,7 +8,7 @@ import torch
 
 from tests.training.contrast.encoders import CPU, batch_of, model_of
 from wordpipe.model import seed_of
-from wordpipe.training.contrast import (
+from wordpipe.training.contrastive import (
     Contrasting,
     ContrastLearner,
     Framing,

@@ -3,8 +3,8 @@
 import pytest
 
 from wordpipe.errors import ConfigError
-from wordpipe.training.contrast import pair_kernels
-from wordpipe.training.contrast.settings import KINDS, ContrastiveSettings
+from wordpipe.training.contrastive import pair_kernels
+from wordpipe.training.contrastive.settings import KINDS, ContrastiveSettings
 
 
 @pytest.mark.parametrize("goal", ["similarity", "search"])

@@ -3,8 +3,8 @@
 import pytest
 
 from wordpipe.errors import ConfigError
-from wordpipe.training.contrast import encoder_plan
-from wordpipe.training.contrast.settings import ContrastiveSettings
+from wordpipe.training.contrastive import encoder_plan
+from wordpipe.training.contrastive.settings import ContrastiveSettings
 
 
 @pytest.mark.parametrize(

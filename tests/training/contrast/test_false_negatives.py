@@ -6,7 +6,7 @@ import torch
 
 from tests.training.contrast.encoders import ragged
 from tests.training.contrast.slow_false_negatives import slow_false_negatives
-from wordpipe.training.contrast import PairBatch, false_negatives
+from wordpipe.training.contrastive import PairBatch, false_negatives
 
 
 def pairs(first: list[list[int]], second: list[list[int]], document: list[int]) -> PairBatch:

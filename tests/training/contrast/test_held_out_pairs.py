@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from tests.training.contrast.pair_texts import made_text
-from wordpipe.training.contrast import held_out_pairs
-from wordpipe.training.contrast.settings import ContrastiveSettings
+from wordpipe.training.contrastive import held_out_pairs
+from wordpipe.training.contrastive.settings import ContrastiveSettings
 
 
 def test_neighbours_of_several_held_out_documents(tmp_path: Path) -> None:

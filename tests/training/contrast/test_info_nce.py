@@ -5,7 +5,7 @@ import numpy.typing as npt
 import pytest
 import torch
 
-from wordpipe.training.contrast import info_nce, nearest_share
+from wordpipe.training.contrastive import info_nce, nearest_share
 
 Array = npt.NDArray[np.float64]
 

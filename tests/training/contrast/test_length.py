@@ -2,8 +2,8 @@
 
 import pytest
 
-from wordpipe.training.contrast import encoder_plan
-from wordpipe.training.contrast.settings import ContrastiveSettings, steps_of
+from wordpipe.training.contrastive import encoder_plan
+from wordpipe.training.contrastive.settings import ContrastiveSettings, steps_of
 
 PAIRS = 640
 

@@ -6,7 +6,7 @@ import torch
 
 from tests.training.contrast.encoders import V, model_of, ragged
 from wordpipe.errors import ArtifactError, InputError
-from wordpipe.training.contrast import Framing, start_as_mean, text_vectors
+from wordpipe.training.contrastive import Framing, start_as_mean, text_vectors
 
 
 def centred(dim: int = 16) -> np.ndarray:

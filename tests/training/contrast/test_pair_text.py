@@ -7,7 +7,7 @@ import pytest
 
 from tests.training.contrast.pair_texts import made_text, random_documents, title_batches, token_batches
 from wordpipe.errors import ArtifactError, InputError
-from wordpipe.training.contrast import rows_of, write_pair_text
+from wordpipe.training.contrastive import rows_of, write_pair_text
 
 
 @pytest.mark.parametrize("rows_per_batch", [1, 7, 1000])

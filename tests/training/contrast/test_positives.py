@@ -10,8 +10,8 @@ import pytest
 
 from tests.training.contrast.pair_texts import Document, made_text, random_documents, title_batches
 from wordpipe.errors import InputError
-from wordpipe.training.contrast import FilePairs, PairBatch, Pairs, PairText, Ragged, write_ragged
-from wordpipe.training.contrast.settings import KINDS, ContrastiveSettings
+from wordpipe.training.contrastive import FilePairs, PairBatch, Pairs, PairText, Ragged, write_ragged
+from wordpipe.training.contrastive.settings import KINDS, ContrastiveSettings
 
 DOCUMENTS = random_documents()
 

@@ -4,7 +4,7 @@ import numpy as np
 import torch
 from torch.nn import functional as F
 
-from wordpipe.training.contrast import relational_loss
+from wordpipe.training.contrastive import relational_loss
 
 
 def unit(*shape: int, seed: int = 0) -> torch.Tensor:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from wordpipe.training.contrast.row_adam import RowAdam
+from wordpipe.training.contrastive import RowAdam
 
 
 def ragged(rng: np.random.Generator, texts: int, vocab_size: int) -> tuple[np.ndarray, np.ndarray]:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.training.contrast.encoders import ragged
-from wordpipe.training.contrast import Framing, joined, rows_at
+from wordpipe.training.contrastive import Framing, joined, rows_at
 
 ROWS = st.lists(st.lists(st.integers(7, 50), min_size=1, max_size=20), min_size=1, max_size=12)
 FRAMING = Framing(cls_id=2, sep_id=3, longest=12, device=torch.device("cpu"))

@@ -13,8 +13,8 @@ from wordpipe.artifacts import Checkpoints
 from wordpipe.errors import DivergedError
 from wordpipe.runtime import StopFlag, Stopped
 from wordpipe.training import Execution, Snapshot, Trainer, load_snapshot
-from wordpipe.training.contrast import Pairs, PairText, StaticLearner, encoder_plan
-from wordpipe.training.contrast.settings import ContrastiveSettings
+from wordpipe.training.contrastive import Pairs, PairText, StaticLearner, encoder_plan
+from wordpipe.training.contrastive.settings import ContrastiveSettings
 
 VOCAB = 60
 

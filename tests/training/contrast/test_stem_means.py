@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from wordpipe.training.contrast import count_stems, near_their_stems
+from wordpipe.training.contrastive import count_stems, near_their_stems
 
 
 def unit(vector: np.ndarray) -> np.ndarray:

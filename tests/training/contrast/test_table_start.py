@@ -7,7 +7,7 @@ import pytest
 
 from tests.training.contrast.pair_texts import Document, made_text
 from wordpipe.errors import InputError
-from wordpipe.training.contrast import (
+from wordpipe.training.contrastive import (
     join_compounds,
     joined_parts,
     lexical_part,

@@ -8,7 +8,7 @@ import torch
 
 from tests.training.contrast.encoders import V, model_of, ragged
 from wordpipe.model import pack
-from wordpipe.training.contrast import Framing, pool_packed, text_vectors
+from wordpipe.training.contrastive import Framing, pool_packed, text_vectors
 
 ROWS = [[9, 10, 11], [12], [13, 14, 15, 16, 9], [20, 21, 22]]
 

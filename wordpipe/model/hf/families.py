@@ -1,0 +1,212 @@
+"""Which class of `transformers` a model is saved as, and which one a folder holds.
+
+Models that transformers has no class for have our own format: our fields in `config.json`, our names of the weights. Such a
+folder loads in wordpipe only; transformers refuses it by its `model_type`.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, replace
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from wordpipe.errors import ArtifactError, ConfigError
+from wordpipe.model.config import ModelConfig
+from wordpipe.model.hf.classes import BERT, GPT2, LLAMA, MISTRAL, MODERNBERT, llama_fields, mistral_fields
+from wordpipe.model.hf.family import CONFIG, Entry, Family, read_value, refusal, refuse_others, special
+
+__all__ = ["FAMILIES", "NOTE", "config_from_hf", "config_to_hf", "family_of", "native_class", "why_not"]
+
+FAMILIES: tuple[Family, ...] = (MODERNBERT, BERT, LLAMA, MISTRAL, GPT2)
+"""The classes of `transformers`, the plainer ones first: a model is saved as the first that computes it."""
+
+NOTE = "wordpipe"
+"""The key of `config.json` for what a class has no key for; transformers keeps it and does not read it."""
+
+
+def _eurobert_from_hf(values: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
+    return llama_fields(values, fields) | {"output_bias": fields["bias"]}
+
+
+def _ministral_from_hf(values: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Mistral's windows, in the layers that `layer_types` names."""
+    more, kinds = mistral_fields(values, fields), values.get("layer_types")
+    windows = more.get("windows", ())
+    if not isinstance(kinds, list) or len(kinds) != len(windows):
+        raise refusal("layer_types", kinds, f"one for each of {fields['n_layers']} layers, and a sliding_window")
+    pairs = zip(windows, kinds, strict=True)
+    return more | {"windows": tuple(window if kind == "sliding_attention" else 0 for window, kind in pairs)}
+
+
+WRITTEN_BEFORE: tuple[Family, ...] = (
+    replace(LLAMA, model_type="eurobert", architecture="encoder", from_hf=_eurobert_from_hf),
+    replace(MISTRAL, model_type="ministral", from_hf=_ministral_from_hf),
+    replace(
+        GPT2,
+        model_type="mpt",
+        parts={**GPT2.parts, "positions": ("alibi",), "norm_bias": (False,), "bias": (False,)},
+        keys={
+            **{name: (name, None) for name in ("n_layers", "n_heads")},
+            "dim": ("d_model", None),
+            "max_len": ("max_seq_len", None),
+            "norm_eps": ("layer_norm_epsilon", 1e-5),
+            "tied": ("tie_word_embeddings", True),
+        },
+        activation=("", "gelu", {"gelu": "gelu"}),
+        refused={"expansion_ratio": (4,), "no_bias": (True,)},
+        from_hf=lambda values, fields: {"ffn_dim": 4 * fields["dim"]},
+        weights={
+            "embedding": "transformer.wte.weight",
+            "blocks.#.attention_norm.*": "transformer.blocks.#.norm_1.*",
+            "blocks.#.attention.qkv.*": "transformer.blocks.#.attn.Wqkv.*",
+            "blocks.#.attention.out.*": "transformer.blocks.#.attn.out_proj.*",
+            "blocks.#.feedforward_norm.*": "transformer.blocks.#.norm_2.*",
+            "blocks.#.feedforward.up.*": "transformer.blocks.#.ffn.up_proj.*",
+            "blocks.#.feedforward.down.*": "transformer.blocks.#.ffn.down_proj.*",
+            "final_norm.*": "transformer.norm_f.*",
+            "output": "lm_head.weight",
+        },
+        transposed=False,
+    ),
+)
+"""What earlier versions saved some models as: an encoder of these blocks (EuroBERT), windows in some of the layers
+(Ministral), a decoder with ALiBi (MPT). Artifacts of them are read; folders of others are not."""
+
+_SINUSOIDAL = {"positions": "sinusoidal"}
+_NOT_KEPT = ("dropout",)  # how one trains, not what the model is
+_SHARED = ("architectures", "model_type", "torch_dtype", "dtype", "transformers_version")
+
+
+class _Own(Family):
+    """Our own format, which keeps every model."""
+
+    def written(self, config: ModelConfig) -> dict[str, Any]:
+        return {"architectures": ["WordpipeLanguageModel"]} | {name: getattr(config, name) for name in _names()}
+
+    def read(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        names, hints = _names(), get_type_hints(ModelConfig)
+        for key in values:
+            if key not in names and key not in _SHARED:
+                raise refusal(key, values[key], "no such key; a newer wordpipe may have written it")
+        return {name: _checked(name, values.get(name), hints[name]) for name in names}
+
+    def entries(self, config: ModelConfig) -> Iterator[Entry]:
+        import torch  # not above: a query reads `config.json` without it
+
+        from wordpipe.model.language_model import LanguageModel
+
+        with torch.device("meta"):  # names and shapes without memory
+            model = LanguageModel(config)
+        for name, _ in model.named_parameters():
+            yield Entry(name, (name,))
+
+
+OWN = _Own(model_type="wordpipe", native=None, architecture=None)
+
+
+def _names() -> list[str]:
+    return [field.name for field in fields(ModelConfig) if field.name not in _NOT_KEPT]
+
+
+def _checked(name: str, value: Any, hint: Any) -> Any:
+    """The value, if it is of the field's type.
+
+    Raises:
+        ArtifactError: it is not, or is missing.
+    """
+    if get_origin(hint) is Literal:
+        if value not in get_args(hint):
+            raise refusal(name, value, " or ".join(get_args(hint)))
+    elif get_origin(hint) is tuple:
+        if not isinstance(value, list) or any(type(item) is not int for item in value):
+            raise refusal(name, value, "a list of whole numbers")
+        return tuple(value)
+    elif type(value) not in (get_args(hint) or (hint,)) and not (hint is float and type(value) is int):
+        raise refusal(name, value, getattr(hint, "__name__", hint))
+    return value
+
+
+def family_of(config: ModelConfig) -> Family:
+    """What a model of this shape is saved as."""
+    return next((family for family in FAMILIES if not family.differences(config)), OWN)
+
+
+def native_class(config: ModelConfig) -> str | None:
+    """The class of `transformers` that loads the folder of a model of this shape, or None."""
+    return family_of(config).native
+
+
+def why_not(config: ModelConfig) -> str:
+    """One sentence for the user on why there is no such class: what the nearest one lacks.
+
+    Raises:
+        ConfigError: there is one.
+    """
+    found = {family: family.differences(config) for family in FAMILIES}
+    alike = [family for family in FAMILIES if family.architecture == config.architecture]
+    near = min(alike, key=lambda family: (len(found[family]), "windows" in found[family]))
+    if not found[near]:
+        raise ConfigError("transformers has a class for this model", where="config", got=near.native)
+    ours = ", ".join(f"{name} = {_shown(getattr(config, name))}" for name in found[near])
+    theirs = ", ".join(f"{name} = {' or '.join(map(_shown, allowed))}" for name, allowed in found[near].items())
+    return (
+        f"transformers has no class for this {config.architecture} with {ours} "
+        f"(the nearest, {near.native}, has {theirs}): the folder loads in wordpipe only"
+    )
+
+
+def config_to_hf(config: ModelConfig) -> dict[str, Any]:
+    """The content of `config.json` for a model of this shape."""
+    family = family_of(config)
+    shared = {"model_type": family.model_type, "torch_dtype": "float32"}
+    if family is OWN:
+        return family.written(config) | shared
+    ids = {f"{role}_token_id": number for role, number in config.special_ids.items()}
+    if config.mask_id is None:
+        del ids["mask_token_id"]  # a class that has one may refuse null
+    note = {NOTE: _SINUSOIDAL} if config.positions == "sinusoidal" else {}
+    return {
+        **family.written(config),
+        **shared,
+        **ids,
+        **note,
+        "architectures": [family.native],
+        "vocab_size": config.vocab_size,
+        "initializer_range": 0.02,
+    }
+
+
+def config_from_hf(values: Mapping[str, Any]) -> tuple[Family, ModelConfig]:
+    """The class and the shape that a `config.json` describes.
+
+    Raises:
+        ArtifactError: another class of model, a variant that our blocks do not compute, or sizes that make no sense.
+    """
+    types = {family.model_type: family for family in (*FAMILIES, OWN)}
+    # as we write it, and nobody else
+    if values.get("torch_dtype") == "float32" and "transformers_version" not in values:
+        types |= {family.model_type: family for family in WRITTEN_BEFORE}
+    kind = values.get("model_type")
+    if not isinstance(kind, str) or kind not in types:
+        raise refusal("model_type", kind, ", ".join(family.model_type for family in (*FAMILIES, OWN)))
+    family = types[kind]
+    refuse_others(values, {"quantization_config": (None,)})
+    found = family.read(values)
+    if family is not OWN:
+        found |= special(values) | {"vocab_size": read_value(values, "vocab_size", int)}
+        if found["positions"] == "learned":
+            found["positions"] = _noted_positions(values)
+    try:
+        return family, ModelConfig(**found)
+    except ConfigError as error:
+        raise ArtifactError(error.message, where=CONFIG) from None
+
+
+def _noted_positions(values: Mapping[str, Any]) -> str:
+    """What our note says of a table of positions."""
+    note = values.get(NOTE)
+    if note not in (None, _SINUSOIDAL):
+        raise refusal(NOTE, note, f"{_SINUSOIDAL} or no such key")
+    return "learned" if note is None else "sinusoidal"
+
+
+def _shown(value: object) -> str:
+    return f"[{', '.join(map(str, value))}]" if isinstance(value, tuple) else str(value)

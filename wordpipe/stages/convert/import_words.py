@@ -1,0 +1,115 @@
+"""`wordpipe import`: word vectors of another program → words."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from wordpipe.artifacts import HashCache, InputEntry, hash_bytes, is_artifact, words_schema
+from wordpipe.corpus import Growth, compression_of, decompress_blocks, read_blocks
+from wordpipe.errors import ArtifactError, ConfigError, InputError
+from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job
+from wordpipe.stages.text.tokenize import given_tokenizer
+from wordpipe.words import Screen, WordFile, folder_files, open_folder, open_stream
+from wordpipe.words.settings import ImportSettings
+
+__all__ = ["import_words", "vectors_entry"]
+
+_LEFT_OUT = {
+    "repeated": "words that come again are left out, the first vector of each is kept",
+    "bad_bytes": "words that are not UTF-8 are left out",
+    "zero": "words whose vectors are zero are left out",
+}
+
+
+def import_words(file: PathLike, *, output: PathLike, run: RunOptions | None = None, **settings: Any) -> Made:
+    """Make a words artifact of word vectors that another program trained.
+
+    They are a file in word2vec's text or binary format (fastText's .vec too) or in GloVe's, also .gz, .bz2, .xz and .zst; or
+    a folder with vectors.npy, words.txt and, maybe, counts.npy. The settings are fields of `ImportSettings`.
+
+    Raises:
+        WordpipeError: see wordpipe/errors.py.
+    """
+    chosen = ImportSettings.make(settings)
+    path = Path(file)
+    with open_job("words", "import", output, chosen, run) as job:
+        job.libraries = ("numpy", "pyarrow", "zstandard")
+        job.inputs.append(vectors_entry(path))
+        if chosen.tokenizer is not None:
+            given_tokenizer(job, chosen.tokenizer)
+        with ExitStack() as stack:
+            found = _open(job, path, chosen, stack)
+            screen = Screen(found, limit=chosen.limit, skip_bad_bytes=chosen.bad_bytes == "skip", name=path.name)
+            _write(job, screen, found.dim)
+        _record(job, screen, found, chosen)
+    return job.made
+
+
+def vectors_entry(path: PathLike) -> InputEntry:
+    """What a manifest says of a file of word vectors, or of a folder of arrays: name, size and content hash.
+
+    Raises:
+        InputError: nothing there, or a folder without the files.
+        ArtifactError: it is an artifact already.
+    """
+    path = Path(path)
+    if is_artifact(path):
+        raise ArtifactError("this is an artifact already", where=path, hint="use it as it is")
+    if not path.exists():
+        raise InputError("no such file", where=path, hint="name a file of word vectors, or a folder with vectors.npy")
+    files = folder_files(path) if path.is_dir() else [path]
+    if not all(one.is_file() for one in files):
+        raise InputError("not a file that can be read twice", where=path, hint="write it to a file first")
+    cache = HashCache()
+    hashes = [cache.hash_file(one) for one in files]
+    cache.save()
+    listed = "\n".join(f"{one.name}\t{value}" for one, value in zip(files, hashes, strict=True))
+    digest = hash_bytes(listed.encode()) if path.is_dir() else hashes[0]
+    size = sum(one.stat().st_size for one in files)
+    return InputEntry(kind="file", digest=digest, path=path.name or ".", bytes=size)
+
+
+def _open(job: Job, path: Path, settings: ImportSettings, stack: ExitStack) -> WordFile:
+    if path.is_dir():
+        if settings.format not in ("auto", "numpy"):
+            raise ConfigError("this format is a file", where="format", got=settings.format, hint="name the file itself")
+        return open_folder(path, stack, name=path.name)
+    return open_stream(_blocks(job, path, settings, stack), settings.format, name=path.name)
+
+
+def _blocks(job: Job, path: Path, settings: ImportSettings, stack: ExitStack) -> Iterator[bytes]:
+    """The file, decompressed as its first bytes say, with reports of how much has been read."""
+    file, total, done = stack.enter_context(path.open("rb")), path.stat().st_size, 0
+
+    def note(block: bytes) -> None:
+        nonlocal done
+        done += len(block)
+        speed = done / 1e6 / max(job.clock.seconds, 1e-9)
+        job.report("reading", round(done / 1e6, 1), round(total / 1e6, 1), "MB", **{"MB/s": f"{speed:.1f}"})
+
+    compression = compression_of(file.read(16))
+    file.seek(0)
+    return decompress_blocks(read_blocks(file, path.name, note), compression, Growth(path.name, settings.max_expand))
+
+
+def _write(job: Job, screen: Screen, dim: int) -> None:
+    with job.table("words", words_schema(dim)) as writer:
+        for table in screen.tables():
+            for batch in table.to_batches():
+                writer.write(batch)
+            job.rates = {"words_per_s": round(screen.kept / max(job.clock.seconds, 1e-9), 1)}
+
+
+def _record(job: Job, screen: Screen, found: WordFile, settings: ImportSettings) -> None:
+    left_out = {"repeated": screen.repeated, "bad_bytes": screen.bad_bytes, "zero": screen.zero}
+    job.counts = {"words": screen.kept} | {f"dropped_{why}": number for why, number in left_out.items()}
+    job.facts |= {
+        "dim": found.dim, "unit": settings.unit, "keep_case": screen.keep_case, "format": found.format,
+        "counts": "known" if screen.counts_known else "unknown",
+    }  # fmt: skip
+    for why, number in left_out.items():
+        if number:
+            job.warn(f"{_LEFT_OUT[why]}: {number:,}")
+    if not screen.falls:
+        job.warn("the counts do not fall from word to word: commoner words are taken to come first all the same")

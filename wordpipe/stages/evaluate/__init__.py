@@ -1,0 +1,1 @@
+"""Evaluations: an artifact against a set with known answers."""

@@ -1,0 +1,191 @@
+"""What the evaluations have in common: files to judge on, encoders to judge, and the form of what is found."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from wordpipe.artifacts import Artifact, is_artifact, read_batches, row_count
+from wordpipe.corpus import Growth, compression_of, decompress_blocks, read_blocks
+from wordpipe.errors import ArtifactError, InputError
+from wordpipe.runtime import Progress, Report
+from wordpipe.sentences import Moments, TextEncoder, Transform, learned_from_pairs, transform_kind
+from wordpipe.sentences.settings import EmbedSettings
+from wordpipe.stages.encoders import bundled_encoder, open_encoder
+from wordpipe.stages.inputs import as_list
+from wordpipe.stages.job import PathLike, RunOptions
+
+__all__ = [
+    "EvaluatedEncoder", "Texts", "by_system", "distinct_names", "files_of", "find_file", "first_words", "mean_of", "open_evaluated",
+    "read_whole", "shown_words", "split_rows", "told",
+]  # fmt: skip
+
+_AT_ONCE = 2_048  # texts encoded between two reports
+_MAX_EXPAND = 1_000  # a packed file may grow so many times
+_PACKED = ("", ".gz", ".bz2", ".xz", ".zst")
+_UNKNOWN_SHOWN = 20
+
+
+def told(what: str, data: PathLike | Iterable[PathLike], name: str, judged: list[Any], **more: Any) -> dict[str, Any]:
+    """What an evaluation gives back: what was judged, on what, more of how, metrics (of the first, unless given), and all."""
+    where = as_list(data)
+    head = {"evaluated": what, "data": where[0] if len(where) == 1 else where, **more}
+    return {**head, "metrics": more.get("metrics") or judged[0]["metrics"], name: judged}
+
+
+def by_system(systems: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The metrics of every system by its name, those of the first of that name."""
+    return dict(reversed({one["system"]: one["metrics"] for one in reversed(systems)}.items()))
+
+
+def mean_of(values: Iterable[float | None]) -> float | None:
+    """The mean of the figures that there are."""
+    there = [value for value in values if value is not None]
+    return round(sum(there) / len(there), 6) if there else None
+
+
+def shown_words(words: Sequence[str]) -> dict[str, Any]:
+    """How many words are unknown, each time they came, and the first different ones."""
+    return {"count": len(words), "first": [*dict.fromkeys(words)][:_UNKNOWN_SHOWN]}
+
+
+def split_rows(
+    corpus: Artifact, columns: list[str], split: str | None, phase: str, report: Report
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a part of a corpus, None for all of it; `split` is among the columns."""
+    total, done = row_count(corpus, "corpus"), 0
+    for batch in read_batches(corpus, "corpus", columns):
+        done += len(batch)
+        chosen = batch if split is None else batch.filter(pc.equal(batch.column("split"), split))
+        if len(chosen):
+            yield chosen
+        report(Progress(phase, done, total, "sentences"))
+
+
+def read_whole(path: Path) -> bytes:
+    """The content of a file, unpacked where it is packed (gz, bz2, xz, zst).
+
+    Raises:
+        InputError: no such file, or a damaged one.
+    """
+    growth = Growth(str(path), _MAX_EXPAND)
+    try:
+        with path.open("rb") as file:
+            kind = compression_of(file.read(16))
+            file.seek(0)
+            return b"".join(decompress_blocks(read_blocks(file, str(path), lambda _: None), kind, growth))
+    except FileNotFoundError:
+        raise InputError("no such file", where=path) from None
+    except IsADirectoryError:
+        raise InputError("this is a folder, not a file", where=path) from None
+
+
+def files_of(folder: Path, endings: Sequence[str], skipped: Counter[str]) -> list[Path]:
+    """The files of a folder, and of those in it, whose names end so, packed or not, by path; hidden ones are passed over.
+
+    What was not taken is counted in `skipped`, by the ending of the name.
+    """
+    found = []
+    for file in sorted(folder.rglob("*")):
+        if not file.is_file() or any(part.startswith(".") for part in file.relative_to(folder).parts):
+            continue
+        if file.name.lower().endswith(tuple(ending + packed for ending in endings for packed in _PACKED)):
+            found.append(file)
+        else:
+            skipped[file.suffix or file.name] += 1
+    return found
+
+
+def find_file(folder: Path, names: Sequence[str]) -> Path | None:
+    """The first of some files that is in a folder, packed or not."""
+    places = (folder / (name + packed) for name in names for packed in _PACKED)
+    return next((place for place in places if place.is_file()), None)
+
+
+def distinct_names(paths: Iterable[Path]) -> dict[str, Path]:
+    """Paths by name: the file's without its ending, the whole path where two are called the same."""
+    stems = {path: path.resolve().name if path.is_dir() else _stem(path.name) for path in paths}
+    often = Counter(stems.values())
+    return {stem if often[stem] == 1 else str(path): path for path, stem in stems.items()}
+
+
+def _stem(name: str) -> str:
+    for packed in filter(None, _PACKED):
+        name = name.removesuffix(packed)
+    return Path(name).stem
+
+
+class Texts(NamedTuple):
+    """N texts as vectors."""
+
+    vectors: npt.NDArray[np.float32]  # (N, D) of length 1; zero for a text that has none
+    empty: npt.NDArray[np.bool_]  # (N,) which have none
+    unknown: list[str]  # words without a vector, each time they came
+
+    def transformed(self, transform: Transform) -> "Texts":
+        """The same texts with a transform applied."""
+        return Texts(*transform.apply(self.vectors), self.unknown)
+
+
+@dataclass(frozen=True)
+class EvaluatedEncoder:
+    """One encoder, with the transform that it carries."""
+
+    name: str  # where it is
+    encoder: TextEncoder
+    carries: bool  # whether it carries a transform, fitted when its sentences were embedded
+    settings: EmbedSettings  # how texts become vectors, where the artifact does not say
+    run: RunOptions
+
+    def encode(self, texts: Sequence[str]) -> Texts:
+        """Encode texts, with what the encoder carries and nothing more."""
+        vectors, empty = [np.zeros((0, self.encoder.transform.dim), np.float32)], [np.zeros(0, np.bool_)]
+        unknown: list[str] = []
+        for first in range(0, len(texts), _AT_ONCE):
+            piece = self.encoder.encode(texts[first : first + _AT_ONCE])
+            vectors.append(piece.vectors)
+            empty.append(piece.empty)
+            unknown += [word for words in piece.unknown for word in words]
+            done = min(first + _AT_ONCE, len(texts))
+            self.run.report(Progress(f"embedding with {self.name}", done, len(texts), "texts"))
+        return Texts(np.concatenate(vectors), np.concatenate(empty), unknown)
+
+    def fitted(self, texts: Texts) -> Transform:
+        """The transform that the settings call for, fitted on encoded texts; none where the encoder carries its own."""
+        moments, encoder = Moments(texts.vectors.shape[1]), self.encoder
+        moments.add(texts.vectors)
+        contrastive = learned_from_pairs(encoder)
+        kind = transform_kind(self.settings, encoder.kind, encoder.dim, moments.count, contrastive=contrastive)
+        return moments.fit("none" if self.carries else kind, self.settings.components, dims=self.settings.dims)
+
+
+@contextmanager
+def open_evaluated(path: PathLike, settings: EmbedSettings, run: RunOptions) -> Iterator[EvaluatedEncoder]:
+    """Open a model or words artifact, or the encoder that sentences or an index carry.
+
+    Raises:
+        ArtifactError: missing, corrupt, of another kind, or an index that carries no encoder of texts.
+    """
+    run.report(Progress(f"reading {path}"))
+    with Artifact(path, ["model", "words", "sentences", "index"], verify=run.verify) as artifact:
+        carries = artifact.kind in ("sentences", "index")
+        if artifact.kind == "index" and artifact.manifest.facts.get("of") == "words":
+            raise ArtifactError("an index over words encodes no texts", where=str(path), hint="name the words artifact")
+        encoder = bundled_encoder(artifact) if carries else open_encoder(artifact, settings)
+        yield EvaluatedEncoder(str(path), encoder, carries, settings, run)
+
+
+def first_words(paths: Sequence[PathLike]) -> str | None:
+    """The first words artifact among some paths, of which the plain mean of vectors is a floor."""
+    for path in filter(is_artifact, map(Path, paths)):
+        with Artifact(path, verify=False) as artifact:
+            if artifact.kind == "words":
+                return str(path)
+    return None

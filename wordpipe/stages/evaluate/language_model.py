@@ -1,0 +1,280 @@
+"""`wordpipe evaluate model`: how well language models expect a text; nothing is made."""
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import fields
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import torch
+
+from wordpipe.artifacts import KINDS, Artifact, is_artifact, read_batches
+from wordpipe.compiled import telling_of_compilation
+from wordpipe.errors import ArtifactError, ConfigError, InputError, WordpipeError
+from wordpipe.metrics import bits_per_byte, perplexity
+from wordpipe.runtime import Progress, Report, pick_device, torch_threads
+from wordpipe.stages.evaluate.inputs import split_rows, told
+from wordpipe.stages.inputs import as_list, corpus_to_evaluate
+from wordpipe.stages.job import PathLike, RunOptions, storage_errors
+from wordpipe.stages.models import OpenModel, open_model
+from wordpipe.tokens import Encoder, cut_words, list_array, number_of_ids, row_buffers, vocabulary_of
+from wordpipe.training import Execution, Scorer, SpecialIds, Task, Validation, write_streams
+from wordpipe.training.settings import CausalSettings, MaskedSettings
+
+__all__ = ["evaluate_model"]
+
+Seen = Literal["yes", "perhaps", "no", "unknown"]
+"""Whether a model was trained on a text. Perhaps: on the same sources, but they were split in another way. Unknown: the trail
+of its inputs is lost."""
+
+_ALL = "all"
+_SPLITS = ("train", "valid", "test", _ALL)
+_HELD_OUT = ("valid", "test")
+_LEAST = 4  # positions of a sequence
+_LONGEST = 2048  # and of one, unless more are asked for: attention grows with its square
+_POSITIONS_AT_ONCE = {"cpu": 1 << 12, "mps": 1 << 14, "cuda": 1 << 15}
+_UNSPACED = r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}ー々]+"  # as in tokens/words.py
+
+
+def evaluate_model(
+    models: PathLike | Sequence[PathLike],
+    data: PathLike | Iterable[PathLike],
+    *,
+    split: str | None = None,
+    seq_len: int | None = None,
+    device: Literal["auto", "cpu", "cuda", "mps"] = "auto",
+    threads: int = 0,
+    run: RunOptions | None = None,
+) -> dict[str, Any]:
+    """TokenizerEvaluation language models by how much a text surprises them.
+
+    The text is tokenized by each model's own tokenizer and laid into sequences as in training: documents one after the
+    other, with the ids around them that the model knows, cut every `seq_len` positions. A causal model has to expect every
+    token and, where its documents have one, the end of each document; a masked model 15 % of the tokens, with the masks of
+    the validation in training, which are the same in every call on the same kind of device. Everything is float32.
+
+    Args:
+        models: model artifacts, or folders of transformers.
+        data: a corpus artifact, or sources of text, which are ingested with the default settings and left nowhere.
+        split: train, valid, test or all; None: of an artifact what is held out (valid, else test, else all of it), of sources
+            all.
+        seq_len: positions of a sequence; None: the model's length, at most 2048.
+        device: where the models run.
+        threads: CPU threads, 0 = one per core.
+        run: progress, verification.
+
+    Returns:
+        evaluated ("model"), data, split (None for all), metrics (of the first model), and models: a list of name,
+        architecture, seq_len, parameters, vocab_size, metrics, nats (total surprise), counts, seen (see `Seen`), warnings.
+
+        metrics: loss (nats per target), perplexity (per target), accuracy (share of targets given the highest probability),
+        unknown_rate (share of tokens that stand for what the vocabulary cannot spell); of causal models also
+        perplexity_per_word and bits_per_byte (of the text, so that models with different tokenizers compare), which are None
+        for masked models. counts: sentences, bytes (of UTF-8, as the text came in), words (what the word pattern of the
+        project finds; a run of a script without spaces is one word), unspaced_runs (such runs), documents (those that have a
+        token), tokens, unknown_tokens, document_ends (targets that end a document), targets.
+
+    Raises:
+        ConfigError: a setting is out of its bounds, or a model has no such positions.
+        InputError: there is no text, or too little.
+        ArtifactError: something is no model, its tokenizer lacks a token that the task needs, or its probabilities are no
+            numbers.
+    """
+    run = run or RunOptions()
+    if split is not None and split not in _SPLITS:
+        raise ConfigError("no such split", where="split", got=split, expected=", ".join(_SPLITS))
+    if seq_len is not None and seq_len < _LEAST:
+        raise ConfigError("out of bounds", where="seq_len", got=seq_len, expected=f"{_LEAST} or more")
+    sources = as_list(data)
+    with storage_errors(), ExitStack() as stack:
+        waiting = "compiling the loops for this machine: only the first run waits for it"
+        stack.enter_context(telling_of_compilation(lambda: run.report(Progress("note", note=waiting))))
+        stack.enter_context(torch_threads(threads))
+        corpus, is_made = stack.enter_context(corpus_to_evaluate(sources, run))
+        text = _Text(corpus, _ALL if is_made and split is None else split, run.report)
+        if text.split is None and split is None and not is_made:
+            run.report(Progress("note", note="nothing of this corpus is held out: judging all of it"))
+        where = pick_device(device)
+        judged = [_judge(path, text, where, seq_len, run) for path in as_list(models)]
+    return told("model", sources, "models", judged, split=text.split)
+
+
+class _Text:
+    """The part of a corpus that models are judged on; the corpus stays open as long as this is used.
+
+    `wanted` is train, valid, test or all; None: what is held out (valid, else test), and all of it where nothing is.
+
+    Raises:
+        InputError: there is no text in this part.
+    """
+
+    def __init__(self, corpus: Artifact, wanted: str | None, report: Report) -> None:
+        self.corpus, self.report = corpus, report
+        self.split = self._held_out() if wanted is None else None if wanted == _ALL else wanted  # None: all of it
+        # how much text it is, whatever the tokenizer
+        self.counts = dict.fromkeys(("sentences", "bytes", "words", "unspaced_runs"), 0)
+        cut = cut_words()
+        for batch in self.rows(["split", "text"], "counting"):
+            texts = batch.column("text")
+            self.counts["sentences"] += len(texts)
+            self.counts["bytes"] += len(row_buffers(texts)[0])
+            self.counts["words"] += len(cut(texts).starts)
+            self.counts["unspaced_runs"] += pc.sum(pc.count_substring_regex(texts, _UNSPACED)).as_py() or 0
+        if not self.counts["bytes"]:
+            raise InputError(
+                "there is no text to judge on", where=corpus.path, got=self.split and f"nothing in the split {self.split}",
+                hint="give --split all, or ingest with --valid 0.1" if self.split else None,
+            )  # fmt: skip
+
+    def _held_out(self) -> str | None:
+        batches = read_batches(self.corpus, "corpus", ["split"])
+        there = {split for batch in batches for split in pc.unique(batch.column("split")).to_pylist()}
+        return next((split for split in _HELD_OUT if split in there), None)
+
+    def rows(self, columns: list[str], phase: str) -> Iterator[pa.RecordBatch]:
+        return split_rows(self.corpus, columns, self.split, phase, self.report)
+
+    def token_rows(self, opened: OpenModel) -> Iterator[pa.RecordBatch]:
+        """The rows of a tokens table, all of one split."""
+        encoder = Encoder(opened.tokenizer)
+        worker, kind = encoder.for_thread(), pa.list_(pa.field("item", encoder.id_type, nullable=False))
+        names = ["doc_id", "sentence_id", "split", "ids"]
+        for batch in self.rows(["doc_id", "sentence_id", "split", "text"], "tokenizing"):
+            ids = list_array(*worker.encode(batch.column("text")), kind)
+            split = pa.array(np.full(len(batch), _ALL, dtype=object), pa.string())
+            columns = [batch.column("doc_id"), batch.column("sentence_id"), split, ids]
+            yield pa.RecordBatch.from_arrays(columns, names=names)
+
+
+def _judge(path: str, text: _Text, device: torch.device, wanted: int | None, run: RunOptions) -> dict[str, Any]:
+    """Tokenize the text by the model's tokenizer, lay it into sequences as training does, and add up the surprise."""
+    opened = open_model(path, verify=run.verify)
+    config, n_ids = opened.model.config, number_of_ids(opened.tokenizer)
+    # more positions than the model was made for only where it needs no table of them
+    if wanted is not None and wanted > config.max_len and config.positions in ("learned", "sinusoidal"):
+        expected = f"at most {config.max_len}"
+        raise ConfigError("the model has no more positions", where="seq_len", got=wanted, expected=expected)
+    seq_len, task = wanted or min(config.max_len, _LONGEST), _task(opened, n_ids)
+    opened.model.to(device)
+    with TemporaryDirectory(prefix="wordpipe-") as folder:
+        files = {_ALL: Path(folder) / "ids"}
+        rows = text.token_rows(opened)
+        stream = write_streams(rows, files, vocab_size=n_ids, before=task.before, after=task.after)[_ALL]
+        blocks = task.blocks(stream.open(), seq_len)
+        validation = Validation(
+            blocks,
+            task.objective(device, valid=True),
+            Execution(device, torch.float32, torch.get_num_threads(), compiled=False, bitwise=device.type == "cpu"),
+            n_positions=None,
+            micro_batch=max(1, _POSITIONS_AT_ONCE[device.type] // blocks.seq_len),
+        )
+        phase = f"judging {Path(opened.path).name}"
+        scorer = Scorer(lambda done: text.report(Progress(phase, done, validation.n_positions, "positions")))
+        total = validation.total(opened.model, scorer)
+    if not math.isfinite(total.nats):
+        raise ArtifactError("the model's probabilities are no numbers", where=opened.path, hint="train it again")
+    counts = text.counts | {
+        "documents": stream.n_documents,
+        "tokens": stream.n_tokens,
+        "unknown_tokens": int(stream.counts[vocabulary_of(opened.tokenizer).unknown].sum()),
+        "document_ends": stream.n_documents if config.causal and task.after else 0,
+        "targets": total.n_targets,
+    }
+    seen = _seen(Path(path), text.corpus, text.split)
+    warnings = _warnings(seen, counts, causal=config.causal)
+    for warning in warnings:
+        run.report(Progress("note", note=f"warning: {path}: {warning}"))
+    return {
+        "name": path,
+        "architecture": config.architecture,
+        "seq_len": seq_len,
+        "parameters": sum(weight.numel() for weight in opened.model.parameters()),
+        "vocab_size": n_ids,
+        "metrics": _metrics(total.nats, scorer.n_first, counts, causal=config.causal),
+        "nats": total.nats,
+        "counts": counts,
+        "seen": seen,
+        "warnings": warnings,
+    }
+
+
+def _task(opened: OpenModel, n_ids: int) -> Task:
+    """What the model was trained for, with its own special ids around documents."""
+    special: dict[str, int | None] = dict(opened.special)
+    roles = {one.name for one in fields(SpecialIds)}
+    ids = SpecialIds(**{role: number for role, number in special.items() if role in roles})
+    return Task(CausalSettings() if opened.model.config.causal else MaskedSettings(), n_tokens=n_ids, special=ids)
+
+
+def _metrics(nats: float, n_first: int, of: dict[str, int], *, causal: bool) -> dict[str, float | None]:
+    """The figures; a masked model's surprise is of some tokens only, so the text's words and bytes do not divide it."""
+    found = {
+        "loss": nats / of["targets"] if of["targets"] else None,
+        "perplexity": perplexity(nats, of["targets"]),
+        "perplexity_per_word": perplexity(nats, of["words"]) if causal else None,
+        "bits_per_byte": bits_per_byte(nats, of["bytes"]) if causal else None,
+        "accuracy": n_first / of["targets"] if of["targets"] else None,
+        "unknown_rate": of["unknown_tokens"] / of["tokens"] if of["tokens"] else None,
+    }
+    return {name: None if value is None else round(value, 6) for name, value in found.items()}
+
+
+def _warnings(seen: Seen, counts: dict[str, int], *, causal: bool) -> list[str]:
+    """What the figures do not say of themselves."""
+    found = []
+    if seen == "yes":
+        found.append("it was trained on this text, so these figures say how well it remembers, not what it knows")
+    if seen == "perhaps":
+        found.append(
+            "it was trained on the same sources; unless they were split in the same way, it has seen this text"
+        )
+    if counts["unknown_tokens"]:
+        share = counts["unknown_tokens"] / counts["tokens"]
+        found.append(f"{share:.2%} of the tokens stand for what its vocabulary cannot spell, which are easily guessed")
+    if causal and counts["unspaced_runs"] > counts["words"] / 100:
+        found.append("runs of scripts without spaces count as one word each: compare bits per byte")
+    return found
+
+
+def _seen(model: Path, corpus: Artifact, split: str | None) -> Seen:
+    """Whether text of this part of the corpus was among what the model was trained on.
+
+    Of a folder of someone else's nothing is known. No split is all of the corpus.
+    """
+    if not is_artifact(model):
+        return "unknown"
+    digests: set[str] = set()
+    with Artifact(model, verify=False) as artifact:
+        whole = _follow(artifact, digests)
+    if corpus.digest in digests:
+        return "yes" if split in ("train", None) else "no"
+    if digests & {entry.digest for entry in corpus.manifest.inputs}:
+        return "yes" if split is None else "perhaps"
+    return "no" if whole else "unknown"
+
+
+def _follow(artifact: Artifact, digests: set[str]) -> bool:
+    """Gather the digests of all that an artifact was made from, from manifest to manifest.
+
+    Returns:
+        False where an input is not where its artifact says, or is another one now, so that there may be more.
+    """
+    whole = True
+    for entry in artifact.manifest.inputs:
+        if entry.digest in digests:
+            continue
+        digests.add(entry.digest)
+        if entry.kind in KINDS:
+            try:
+                with Artifact(artifact.path.absolute().parent / (entry.path or ""), verify=False) as found:
+                    whole &= found.digest == entry.digest and _follow(found, digests)
+            except (WordpipeError, OSError):
+                whole = False
+        elif entry.kind == "file" and artifact.kind == "model":  # a model of someone else's, to start from
+            whole = False
+    return whole

@@ -1,0 +1,105 @@
+"""`wordpipe evaluate tokenizer`: how well tokenizers fit a text, by measures; nothing is made."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from tokenizers import Tokenizer
+
+from wordpipe.artifacts import TOKENIZER, Artifact, is_artifact, read_schema
+from wordpipe.errors import ConfigError, InputError
+from wordpipe.stages.evaluate.inputs import shown_words, split_rows, told
+from wordpipe.stages.inputs import as_list, corpus_to_evaluate
+from wordpipe.stages.job import PathLike, RunOptions, storage_errors
+from wordpipe.tokens import TokenizerEvaluation, open_tokenizer, read_tokenizer
+
+__all__ = ["evaluate_tokenizer"]
+
+
+def evaluate_tokenizer(
+    tokens: PathLike | Sequence[PathLike],
+    data: PathLike | Iterable[PathLike],
+    *,
+    by: str | None = None,
+    split: str | None = None,
+    run: RunOptions | None = None,
+) -> dict[str, Any]:
+    """TokenizerEvaluation tokenizers on a text.
+
+    Args:
+        tokens: tokens or model artifacts, or tokenizer files (whatever `tokenize --tokenizer` takes).
+        data: a corpus artifact, or sources of text, which are ingested with the default settings and left nowhere.
+        by: a column of the corpus (source, or metadata such as lang): figures for each of its values too.
+        split: train, valid or test: judge this part of the corpus only.
+        run: progress, verification.
+
+    Returns:
+        evaluated ("tokenizer"), data, split, by, metrics (of the first tokenizer; see `Figures`), and tokenizers: a list of
+        name, made ("as it is"), vocab_size, metrics, counts, failures, never_used, groups.
+    """
+    run = run or RunOptions()
+    paths = as_list(tokens)
+    with storage_errors(), corpus_to_evaluate(data, run) as (corpus, _):
+        _check_column(corpus, by)
+        judges = [TokenizerEvaluation(_opened(path, run)) for path in paths]
+        _judge_all(judges, corpus, by, split, run)
+    judged = [_result(path, judge, by) for path, judge in zip(paths, judges, strict=True)]
+    return told("tokenizer", data, "tokenizers", judged, split=split, by=by)
+
+
+def _check_column(corpus: Artifact, by: str | None) -> None:
+    names = [name for name in read_schema(corpus, "corpus").names if name not in ("text", "sentence_id", "line")]
+    if by is not None and by not in names:
+        raise ConfigError(
+            "the corpus has no such column to group by", where="by", got=by, expected=", ".join(names),
+            hint="wordpipe ingest --metadata carries columns of the source",
+        )  # fmt: skip
+
+
+def _opened(path: str, run: RunOptions) -> Tokenizer:
+    if not is_artifact(Path(path)):
+        return read_tokenizer(Path(path))
+    with Artifact(path, ["tokens", "model"], verify=run.verify) as artifact:
+        return open_tokenizer(artifact.read(TOKENIZER), where=path)
+
+
+def _judge_all(
+    judges: list[TokenizerEvaluation], corpus: Artifact, by: str | None, split: str | None, run: RunOptions
+) -> None:
+    """One pass over the corpus for all of them."""
+    columns = list(dict.fromkeys(["text", "split", *([by] if by else [])]))
+    kept = 0
+    for batch in split_rows(corpus, columns, split, "judging", run.report):
+        kept += len(batch)
+        groups = _as_names(batch.column(by)) if by else None
+        for judge in judges:
+            judge.add(batch.column("text"), groups)
+    if not kept:
+        raise InputError(
+            "there is no text to judge on", where=corpus.path, got=f"nothing in the split {split}" if split else None,
+            hint="leave out --split, or ingest with --valid 0.1" if split else None,
+        )  # fmt: skip
+
+
+def _as_names(column: pa.Array) -> pa.Array:
+    """The values of a column as names of groups."""
+    if pa.types.is_nested(column.type):
+        return pa.array([None if value is None else str(value) for value in column.to_pylist()], pa.string())
+    return column.cast(pa.string())
+
+
+def _result(path: str, judge: TokenizerEvaluation, by: str | None) -> dict[str, Any]:
+    result: dict[str, Any] = {
+        "name": path,
+        "made": "as it is",
+        "vocab_size": judge.tokenizer.get_vocab_size(),
+        **asdict(judge.total),
+        "failures": judge.failures,
+        "never_used": shown_words(judge.never_used()),
+    }
+    if by is not None:
+        result["groups"] = {name: asdict(figures) for name, figures in judge.groups.items()}
+        result["texts_in_merged_groups"] = judge.merged_groups
+    return result

@@ -1,0 +1,239 @@
+"""The frame of every stage that makes an artifact: lock, draft, ledger, manifest, publication.
+
+with open_job("tokens", "tokenize", output, settings, run) as job:
+    corpus = job.open_input(path, ["corpus"])
+    with job.table("tokens", schema) as table:
+        ...
+    job.counts["sentences"] = n
+return job.made
+"""
+
+import errno
+import glob
+import os
+import secrets
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from wordpipe import __version__
+from wordpipe.artifacts import (
+    Artifact,
+    ArtifactWriter,
+    InputEntry,
+    Kind,
+    Manifest,
+    OutputLock,
+    clear_leftovers,
+    digest_of,
+    library_versions,
+    recipe_of,
+    refuse_foreign,
+    refuse_inside_artifact,
+)
+from wordpipe.errors import BudgetError, StorageError
+from wordpipe.runtime import Progress, Report, Stopwatch, forget_peak_memory, peak_memory_bytes, quiet
+from wordpipe.settings import Settings
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from wordpipe.artifacts import TableWriter
+
+__all__ = ["Job", "Made", "PathLike", "RunOptions", "open_job", "storage_error", "storage_errors"]
+
+PathLike = str | os.PathLike[str]
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """How to run a stage, whatever the stage."""
+
+    report: Report = quiet  # told how far the work is
+    fresh: bool = False  # start over, even where a stopped run of the same recipe could be continued
+    verify: bool = True  # check the inputs' hashes before use
+
+
+@dataclass
+class Made:
+    """What a stage made; `to_json` is what `--json` prints."""
+
+    kind: str
+    path: str
+    recipe: str
+    digest: str
+    seconds: float
+    peak_memory_bytes: int
+    counts: dict[str, int] = field(default_factory=dict)
+    rates: dict[str, float] = field(default_factory=dict)
+    metrics: dict[str, float] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+
+    def to_json(self) -> dict[str, Any]:
+        """One JSON object."""
+        return asdict(self)
+
+
+class Job:
+    """One artifact in the making: collects inputs, counts, figures and files."""
+
+    made: Made
+
+    def __init__(self, kind: Kind, command: str, output: Path, settings: Settings, run: RunOptions, stack: ExitStack):
+        self.kind, self.command, self.output, self.settings, self.run = kind, command, output, settings, run
+        self.inputs: list[InputEntry] = []
+        self.counts: dict[str, int] = {}
+        self.metrics: dict[str, float] = {}
+        self.rates: dict[str, float] = {}
+        self.facts: dict[str, Any] = {}
+        self.warnings: list[str] = []
+        self.bitwise, self.device, self.threads = True, "cpu", 1
+        self.libraries: tuple[str, ...] = ("pyarrow",)
+        forget_peak_memory()
+        self.clock = Stopwatch()
+        self._stack = stack
+        self.draft = stack.enter_context(ArtifactWriter(output))
+
+    @property
+    def recipe(self) -> str:
+        """Hash of what is asked for. Complete once all inputs are known."""
+        return recipe_of(self.kind, self.settings.recipe_body(), self.inputs)
+
+    @property
+    def partial(self) -> Path:
+        """The folder in which a resumable stage keeps its state between runs (not created here)."""
+        return self.output.parent / f".{self.output.name}.partial"
+
+    @cached_property
+    def scratch(self) -> Path:
+        """A folder for intermediate files, gone when the job ends, however it ends."""
+        path = self.output.parent / f".{self.output.name}.{secrets.token_hex(8)}.scratch.tmp"
+        path.mkdir()
+        self._stack.callback(shutil.rmtree, path, ignore_errors=True)
+        return path
+
+    def open_input(self, path: PathLike, kinds: Iterable[Kind]) -> Artifact:
+        """Open, check and record an input artifact; it is closed with the job."""
+        artifact = self._stack.enter_context(Artifact(path, kinds, verify=self.run.verify))
+        self.inputs.append(artifact.as_input(beside=self.output.parent))
+        return artifact
+
+    def keep_open(self, artifact: Artifact) -> Artifact:
+        """Close an artifact with the job, without recording it."""
+        return self._stack.enter_context(artifact)
+
+    def table(self, stem: str, schema: "pa.Schema", *, single: bool = False, log: bool = False) -> "TableWriter":
+        """A Parquet table of the artifact."""
+        from wordpipe.artifacts import TableWriter
+
+        return TableWriter(self.draft, stem, schema, single=single, log=log)
+
+    def write(self, name: str, data: bytes, *, log: bool = False) -> None:
+        """A file of the artifact; a log is outside its digest."""
+        self.draft.write(name, data, log=log)
+
+    def forget_state(self) -> None:
+        """Remove what stopped runs of this output left, whatever their settings."""
+        for folder in (self.partial, *self.partial.parent.glob(f"{glob.escape(self.partial.name)}-*")):
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def report(self, phase: str, done: float = 0, total: float | None = None, unit: str = "", **values: str) -> None:
+        """Say how far the work is."""
+        self.run.report(Progress(phase, done, total, unit, values))
+
+    def reporter(self, phase: str, before: int, total: int, unit: str) -> Callable[[int], None]:
+        """A function that reports how much of one part of the work is done; `before` units lie in the parts before it."""
+        return lambda done: self.report(phase, before + done, total, unit)
+
+    def note(self, text: str) -> None:
+        """A line for the screen only."""
+        self.run.report(Progress("note", note=text))
+
+    def warn(self, text: str) -> None:
+        """A line for the screen and for the manifest."""
+        self.warnings.append(text)
+        self.note(f"warning: {text}")
+
+    def telling_of_compilation(self) -> AbstractContextManager[None]:
+        """Say so if kernels are compiled in the block, which takes seconds, once per machine."""
+        from wordpipe.compiled import telling_of_compilation  # numba, which many stages do without
+
+        text = "compiling the loops for this machine: only the first run waits for it"
+        return telling_of_compilation(lambda: self.note(text))
+
+    def publish(self) -> None:
+        """Write the manifest and put the artifact in place."""
+        seconds, peak = self.clock.seconds, peak_memory_bytes()
+        outputs = sorted(self.draft.outputs, key=lambda entry: entry.path)
+        manifest = Manifest(
+            kind=self.kind, command=self.command, wordpipe=__version__, settings=self.settings.manifest(), inputs=self.inputs,
+            outputs=outputs, counts=self.counts, metrics=self.metrics, facts=self.facts, warnings=self.warnings,
+            bitwise=self.bitwise, device=self.device, threads=self.threads, versions=library_versions(*self.libraries),
+            seconds=round(seconds, 3), peak_memory_bytes=peak, recipe=self.recipe, digest=digest_of(outputs),
+        )  # fmt: skip
+        self.draft.publish(manifest)
+        self.forget_state()
+        self.made = Made(
+            self.kind, str(self.output), manifest.recipe, manifest.digest, manifest.seconds, peak,
+            self.counts, self.rates, self.metrics, self.warnings,
+        )  # fmt: skip
+
+
+@contextmanager
+def open_job(kind: Kind, command: str, output: PathLike, settings: Settings, run: RunOptions | None) -> Iterator[Job]:
+    """Make an artifact at `output`; it is published when the block ends well, and nothing is left when it does not.
+
+    Raises:
+        LockedError: another run writes the same output.
+        StorageError, ArtifactError: the output may not be replaced; the disk refused.
+    """
+    target, run = Path(output), run or RunOptions()
+    with storage_errors(), ExitStack() as stack:
+        refuse_inside_artifact(target)
+        refuse_foreign(target, kind)  # before anything is touched, and again under the lock
+        target.parent.mkdir(parents=True, exist_ok=True)
+        stack.enter_context(OutputLock(target))
+        clear_leftovers(target)
+        refuse_foreign(target, kind)
+        job = Job(kind, command, target, settings, run, stack)
+        if run.fresh:
+            job.forget_state()
+        yield job
+        job.publish()
+
+
+@contextmanager
+def storage_errors() -> Iterator[None]:
+    """Turn refusals of the operating system, and of memory, into errors that say what to do."""
+    try:
+        yield
+    except OSError as error:
+        raise storage_error(error) from error
+    except (MemoryError, RuntimeError) as error:
+        # torch's, which is not imported here: of a GPU a class of its own, of a CPU told by its words alone
+        of_torch = type(error).__name__ == "OutOfMemoryError" or "can't allocate memory" in str(error)
+        if not (of_torch or isinstance(error, MemoryError)):
+            raise
+        hint = "lower micro_batch, --batch-tokens, --memory or the size of the model, or train with --recompute"
+        raise BudgetError("out of memory", got=next(iter(str(error).splitlines()), None), hint=hint) from error
+
+
+_HINTS = {
+    errno.ENOSPC: "free some space on that disk, then run the same command again; what was there is untouched",
+    errno.EDQUOT: "your disk quota is used up; free some space, then run the same command again",
+    errno.EACCES: "change the permissions, or name another output with -o",
+    errno.EPERM: "change the permissions, or name another output with -o",
+    errno.EROFS: "the file system is read-only; name an output elsewhere with -o",
+    errno.EMFILE: "raise the limit of open files: ulimit -n 4096",
+    errno.EFBIG: "raise the limit of file sizes: ulimit -f unlimited",
+}
+
+
+def storage_error(error: OSError) -> StorageError:
+    """The user's version of an OSError."""
+    what = (error.strerror or str(error) or "input or output failed").lower()
+    return StorageError(what, where=error.filename, hint=_HINTS.get(error.errno or 0))

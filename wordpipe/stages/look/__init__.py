@@ -1,0 +1,1 @@
+"""Looking into artifacts: show, verify, plot, diff, map."""

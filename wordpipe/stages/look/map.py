@@ -1,0 +1,166 @@
+"""`wordpipe map`: words → one page that shows them on a plane."""
+
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from wordpipe.artifacts import Artifact, atomic_file, read_batches
+from wordpipe.errors import ConfigError, InputError
+from wordpipe.metrics import has_direction
+from wordpipe.report import COLOURS, INSTALL_UMAP, has_umap, survey, word_map_page
+from wordpipe.runtime import Progress
+from wordpipe.stages.job import PathLike, RunOptions, storage_errors
+from wordpipe.words import WordVectors
+
+__all__ = ["map_words"]
+
+_LAYOUTS = ("auto", "umap", "pca")
+_LEAST_WORDS, _MOST_WORDS = 3, 50_000  # a browser still draws so many smoothly, and two bytes number them
+_WORDS, _WORDS_NEAR = 5_000, 500
+
+
+def map_words(
+    words: PathLike,
+    output: PathLike,
+    *,
+    n_words: int | None = None,
+    only: PathLike | None = None,
+    near: str | None = None,
+    layout: str = "auto",
+    groups: int = 10,
+    run: RunOptions | None = None,
+) -> dict[str, Any]:
+    """Write a map of word vectors as one HTML page, whole or not at all.
+
+    The same words, settings, versions and kind of machine give the same bytes.
+
+    Args:
+        words: a words artifact.
+        output: the file to write; an older one is replaced in one step.
+        n_words: show so many of the commonest words (with `near`: of the nearest), from 3 to 50,000. By default 5000, with
+            `near` 500, with `only` all.
+        only: a UTF-8 file of words, one per line: show no others.
+        near: a word: show it and the words nearest to it.
+        layout: umap, pca, or auto (umap where umap-learn is installed).
+        groups: colours, from 1 to 12; a map of few words has fewer.
+        run: progress, verification.
+
+    Returns:
+        path, words, layout, neighbours_kept, bytes, and left_out: reason → words that were asked for and are not shown
+        (unknown, repeated, beyond_the_limit, no_direction).
+
+    Raises:
+        ConfigError: a setting is out of its bounds, UMAP is not installed, or the output is a folder.
+        InputError: there are too few words, or `near` has no vector.
+        WordpipeError: see wordpipe/errors.py.
+    """
+    run, output = run or RunOptions(), Path(output)
+    _check(output, n_words, only, near, groups)
+    layout = _pick_layout(layout, run)
+    left_out: Counter[str] = Counter()
+    with storage_errors():
+        with Artifact(words, ["words"], verify=run.verify) as artifact:
+            most = sys.maxsize if only is not None or near is not None else n_words or _WORDS
+            table = WordVectors.from_batches(_first(read_batches(artifact, "words"), most))
+        rows = _choose(table, n_words, only, near, left_out)
+        if reasons := ", ".join(f"{reason.replace('_', ' ')} {count:,}" for reason, count in (+left_out).items()):
+            run.report(Progress("map", note=f"words left out: {reasons}"))
+        if (n := len(rows)) < _LEAST_WORDS:
+            raise InputError("too few words for a map", where=str(words), got=n, expected=f"{_LEAST_WORDS} or more")
+        found = None if near is None else table.find(near)
+        shown = survey(
+            [table.words[row] for row in rows],
+            table.counts[rows],
+            rows,
+            table.vectors[rows],
+            title=f"A map of {n:,} words" if near is None else f"A map of the {n:,} words around “{near}”",
+            layout=layout,
+            n_groups=groups,
+            chosen=None if found is None else int(np.searchsorted(rows, found)),
+            tell=lambda phase, done: run.report(Progress(phase, done, n if done else None, "words" if done else "")),
+        )
+        page = word_map_page(shown)
+        with atomic_file(output) as file:
+            file.write(page)
+    made = {"path": str(output), "words": len(rows), "layout": layout, "neighbours_kept": shown.neighbours_kept}
+    return made | {"bytes": len(page), "left_out": dict(+left_out)}
+
+
+def _check(output: Path, n_words: int | None, only: PathLike | None, near: str | None, groups: int) -> None:
+    if output.is_dir() or str(output) == "-":
+        raise ConfigError("a map is a file", where="output", got=output, hint="name a file with -o, such as map.html")
+    if output.is_file() and output.read_bytes()[:15].lower() not in (b"<!doctype html>", b""):
+        hint = "name another file with -o"
+        raise ConfigError("a file is there that is no page", where="output", got=output, hint=hint)
+    if only is not None and near is not None:
+        raise ConfigError("give either only or near, not both")
+    if n_words is not None and not _LEAST_WORDS <= n_words <= _MOST_WORDS:
+        raise ConfigError("out of bounds", where="words", got=n_words, expected=f"{_LEAST_WORDS} to {_MOST_WORDS}")
+    if not 1 <= groups <= COLOURS:
+        raise ConfigError("out of bounds", where="groups", got=groups, expected=f"1 to {COLOURS}")
+
+
+def _pick_layout(layout: str, run: RunOptions) -> str:
+    """Which layout `auto` is here."""
+    if layout not in _LAYOUTS:
+        raise ConfigError("no such layout", where="layout", got=layout, expected=", ".join(_LAYOUTS))
+    if layout == "umap" and not has_umap():
+        raise ConfigError("UMAP is not installed", where="layout", got=layout, hint=INSTALL_UMAP)
+    if layout != "auto" or has_umap():
+        return "pca" if layout == "pca" else "umap"
+    run.report(Progress("map", note=f"laid out by PCA; UMAP keeps many more neighbours together: {INSTALL_UMAP}"))
+    return "pca"
+
+
+def _first(batches: Iterator[pa.RecordBatch], most: int) -> Iterator[pa.RecordBatch]:
+    """The first rows of a table."""
+    for batch in batches:
+        yield batch.slice(0, most)
+        most -= len(batch)
+        if most <= 0:
+            return
+
+
+def _choose(
+    table: WordVectors, n_words: int | None, only: PathLike | None, near: str | None, left_out: Counter[str]
+) -> npt.NDArray[np.int64]:
+    """Rows of the words to show, the commonest first; those whose vector is zero or not finite are left out."""
+    if near is not None:
+        found = table.neighbours([near], k=(n_words or _WORDS_NEAR) - 1)
+        if not found:
+            hint = "name another word"
+            raise InputError(f"the vector of {near!r} has no direction, so nothing is near it", hint=hint)
+        rows = np.sort(np.array([table.find(near), *(one.row for one in found)], dtype=np.int64))
+    elif only is not None:
+        rows = _listed(table, Path(only), n_words or _MOST_WORDS, left_out)
+    else:
+        rows = np.arange(min(n_words or _WORDS, len(table)))
+    valid = has_direction(table.vectors[rows])
+    left_out["no_direction"] = int((~valid).sum())
+    return rows[valid]
+
+
+def _listed(table: WordVectors, path: Path, most: int, left_out: Counter[str]) -> npt.NDArray[np.int64]:
+    """Rows of the words in a UTF-8 file, one per line, ascending; blank lines mean nothing. The commonest `most` are kept."""
+    try:
+        lines = path.read_text(encoding="utf-8-sig").split("\n")  # and at no other mark, which may be a part of a word
+    except (FileNotFoundError, IsADirectoryError):
+        raise InputError("no such file of words", where=path) from None
+    except UnicodeDecodeError as error:
+        raise InputError("the list of words is not UTF-8", where=path, got=f"byte {error.start}") from None
+    wanted = [word for line in lines if (word := line.strip())]
+    found = [row for word in wanted if (row := table.find(word)) is not None]
+    rows = np.unique(np.array(found, dtype=np.int64))
+    if not len(rows):
+        hint = "one word per line"
+        raise InputError("no word of the list has a vector", where=path, got=f"{len(wanted)} words", hint=hint)
+    left_out["unknown"] = len(wanted) - len(found)
+    left_out["repeated"] = len(found) - len(rows)
+    left_out["beyond_the_limit"] = max(0, len(rows) - most)
+    return rows[:most]

@@ -1,0 +1,158 @@
+"""`wordpipe plot`: the logs of trainings, finished or not → curves."""
+
+import json
+import math
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from wordpipe.artifacts import Artifact, Checkpoint, atomic_file, is_artifact, read_batches
+from wordpipe.errors import ArtifactError, ConfigError, InputError
+from wordpipe.report import draw_curves
+from wordpipe.runtime import Progress
+from wordpipe.stages.inputs import as_list
+from wordpipe.stages.job import PathLike, RunOptions, storage_errors
+from wordpipe.training import Step
+
+__all__ = ["plot", "told"]
+
+_AXES = ("tokens", "steps", "seconds")
+_BEGINNINGS = (b"\x89PNG", b"<?xml", b"<svg")
+_COLUMNS = ("step", "tokens", "split", "loss", "lr", "seconds")  # later versions may log more
+_TRIES = 5  # a training that goes on forgets its last checkpoint but one while we read it
+
+
+def plot(
+    trained: PathLike | Iterable[PathLike],
+    output: PathLike | None = None,
+    *,
+    axis: str = "tokens",
+    log: bool = False,
+    start: float = 0,
+    run: RunOptions | None = None,
+) -> dict[str, Any]:
+    """Loss and learning rate of trainings, finished or not, as one picture; the same logs give the same bytes.
+
+    Args:
+        trained: model or words artifacts, or what they will be: of a training that still runs, or was stopped, what its last
+            checkpoint knows is drawn. Where a new run is about to replace an artifact, both are.
+        output: a .png or .svg file, which is written whole or not at all; None: nothing is drawn.
+        axis: what the curves run along: tokens, steps or seconds.
+        log: a logarithmic axis.
+        start: draw nothing before this many tokens, steps or seconds, so that what comes after fills the picture.
+        run: progress, verification.
+
+    Returns:
+        path, bytes (None without an output), and runs: a list of name, kind, finished, steps, tokens, seconds, loss,
+        valid_loss, unigram_entropy, and log: the rows of its log (step, tokens, split, loss, lr, seconds).
+
+    Raises:
+        ConfigError: a setting is wrong, matplotlib is not installed, or the runs cannot stand in one picture.
+        InputError: a run has reported no loss, or not kept a checkpoint yet.
+        ArtifactError: nothing there that was ever trained, or it is damaged.
+    """
+    run = run or RunOptions()
+    path = None if output is None else Path(output)
+    if path is not None:
+        _check_output(path)
+    if axis not in _AXES:
+        raise ConfigError("no such axis", where="axis", got=axis, expected=", ".join(_AXES))
+    if start < 0:
+        raise ConfigError("out of bounds", where="start", got=start, expected="0 or more")
+    picture = None
+    with storage_errors():
+        paths = [Path(path) for path in as_list(trained)]
+        runs = [one for at, name in zip(paths, _names(paths), strict=True) for one in _runs(at, name, run.verify)]
+        _check(runs)
+        if path is not None:
+            run.report(Progress("drawing"))
+            picture = draw_curves(runs, axis=axis, log_axis=log, start=start, form=path.suffix.lower()[1:])
+            with atomic_file(path) as file:
+                file.write(picture)
+    return {"path": path and str(path), "bytes": picture and len(picture), "runs": runs}
+
+
+def _check_output(output: Path) -> None:
+    if output.suffix.lower() not in (".png", ".svg") or output.is_dir():
+        raise ConfigError("the picture's name says what it is", where="output", got=output, expected=".png or .svg")
+    if find_spec("matplotlib") is None:
+        hint = 'pip install "matplotlib>=3.10"'
+        raise ConfigError("matplotlib, which draws the picture, is not installed", hint=hint)
+    begins = output.read_bytes()[:5] if output.is_file() else b""
+    if begins and not begins.startswith(_BEGINNINGS):
+        raise ConfigError("a file is there that is no picture", where="output", got=output, hint="name another file")
+
+
+def _check(runs: Sequence[Mapping[str, Any]]) -> None:
+    for one in runs:
+        if not any(row["loss"] is not None for row in one["log"]):
+            is_words = one["kind"] == "words"
+            hint = "word2vec by gensim gives no honest loss" if is_words else "wait for its first report"
+            raise InputError("this training reported no loss", where=one["name"], hint=hint)
+    if len({one["kind"] for one in runs}) > 1:
+        what = "words and models learn to predict different things, so their losses do not compare"
+        got = ", ".join(f"{one['name']}: {one['kind']}" for one in runs)
+        raise ConfigError(what, got=got, hint="plot them one by one")
+
+
+def _runs(path: Path, name: str, verify: bool) -> Iterator[dict[str, Any]]:
+    """The run that made an artifact, and the one beside it that is not finished."""
+    partial = path.absolute().parent / f".{path.name}.partial"
+    there = is_artifact(path)
+    if there or not partial.is_dir():  # an artifact that is missing says so best itself
+        with Artifact(path, ["model", "words"], verify=verify) as artifact:
+            if "steps.parquet" not in artifact.names():
+                hint = "imported words have none: train some"
+                raise ArtifactError("there is no log of a training in it", where=path, hint=hint)
+            rows = [row for batch in read_batches(artifact, "steps", _COLUMNS) for row in batch.to_pylist()]
+            entropy: Any = artifact.manifest.facts.get("unigram_entropy")
+            yield told(name, artifact.kind, rows, None if entropy is None else float(entropy), finished=True)
+    if partial.is_dir():
+        if found := _unfinished(partial, f"{name}, new run" if there else name):
+            yield found
+        elif not there:
+            what = "this training has not kept a checkpoint yet, and its log is kept there"
+            raise InputError(what, where=path, hint="wait a minute, or train with checkpoint_seconds = 10")
+
+
+def told(name: str, kind: str, rows: list[dict[str, Any]], entropy: float | None, *, finished: bool) -> dict[str, Any]:
+    """How far a run came, with the rows of its log."""
+    losses = [(row["split"], float(row["loss"])) for row in rows if row["loss"] is not None]
+    last = {split: loss for split, loss in losses if math.isfinite(loss)}
+    end = rows[-1]
+    far = {"steps": end["step"], "tokens": end["tokens"], "seconds": float(end["seconds"])}
+    losses_now = {"loss": last.get("train"), "valid_loss": last.get("valid"), "unigram_entropy": entropy}
+    return {"name": name, "kind": kind, "finished": finished, **far, **losses_now, "log": rows}
+
+
+def _unfinished(partial: Path, name: str) -> dict[str, Any] | None:
+    """The run of the newest checkpoint; None where there is none."""
+    for left in reversed(range(_TRIES)):
+        try:
+            newest = json.loads((partial / "LATEST.json").read_bytes())["checkpoints"][0]
+            checkpoint = Checkpoint(newest["step"], partial / f"step-{newest['step']:08d}", newest["files"])
+            if "log.json" not in checkpoint.files:  # of word vectors, see stages/word_training.py
+                return told(name, "words", json.loads(checkpoint.read_bytes("state.json"))["log"], None, finished=False)
+            log = json.loads(checkpoint.read_bytes("log.json"))  # of a transformer, see training/checkpoint.py
+            rows = [dict(zip((field.name for field in fields(Step)), row, strict=False)) for row in log["history"]]
+            return told(name, "model", rows, log.get("unigram_entropy"), finished=False)
+        except FileNotFoundError:
+            if left:
+                time.sleep(0.02)
+        except (ValueError, KeyError, TypeError, IndexError) as error:
+            what = "the state of the unfinished run is damaged"
+            raise ArtifactError(what, where=partial, got=error, hint="run the training again") from None
+    return None
+
+
+def _names(paths: Sequence[Path]) -> list[str]:
+    """The last parts of the paths, as many as tell them apart."""
+    parts = [path.absolute().parts[1:] or (str(path),) for path in paths]
+    for depth in range(1, max(map(len, parts), default=0) + 1):
+        names = ["/".join(one[-depth:]) for one in parts]
+        if len(set(names)) == len(set(parts)):
+            return names
+    return [str(path) for path in paths]

@@ -1,0 +1,176 @@
+"""The verbs that make artifacts: their names, inputs and outputs, without importing what they need.
+
+The command line, the pipeline and the Python functions are all drawn from this table.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from wordpipe.artifacts import InputEntry
+    from wordpipe.settings import Settings
+    from wordpipe.stages.job import Made
+
+__all__ = ["VERBS", "Argument", "Verb"]
+
+
+@dataclass(frozen=True)
+class Argument:
+    """One positional argument of a verb."""
+
+    name: str  # as shown in help: SOURCE, TOKENS, MODEL|WORDS
+    kinds: tuple[str, ...]  # the artifacts it takes
+    text: str
+    sources: bool = False  # files, folders, globs, "-" and python:PACKAGE are taken too
+    entry: str = ""  # a file of another program is taken: module:function that gives its entry in a manifest
+    many: bool = False
+
+    def load_entry(self) -> "Callable[[str], InputEntry]":
+        """The function that says what a manifest records of such a file."""
+        function: Callable[[str], InputEntry] = _load(self.entry)
+        return function
+
+
+@dataclass(frozen=True)
+class Verb:
+    """A verb that makes an artifact."""
+
+    name: str  # "train mlm"
+    makes: str
+    summary: str
+    arguments: tuple[Argument, ...]
+    function: str  # module:function
+    settings: str  # module:class
+    example: str
+    next: str = ""  # what one does with the result, {output} stands for its path
+
+    def load(self) -> "Callable[..., Made]":
+        """The function that does the work."""
+        function: Callable[..., Made] = _load(self.function)
+        return function
+
+    def load_settings(self) -> "type[Settings]":
+        """The class of its settings; imports nothing heavy."""
+        cls: type[Settings] = _load(self.settings)
+        return cls
+
+
+_SOURCES = Argument(
+    "SOURCE",
+    (),
+    "files, folders, globs, - for stdin, or python:PACKAGE for the docstrings of an installed package",
+    sources=True,
+    many=True,
+)
+_CORPUS = Argument("CORPUS", ("corpus",), "a corpus artifact, or any source of text", sources=True, many=True)
+_TOKENS = Argument("TOKENS", ("tokens",), "a tokens artifact")
+_VECTORS = Argument(
+    "FILE",
+    (),
+    "a file of word vectors, also .gz .bz2 .xz .zst, or a folder with vectors.npy and words.txt",
+    entry="wordpipe.stages.convert.import_words:vectors_entry",
+)
+_ENCODER = Argument("MODEL|WORDS", ("model", "words"), "a model (of train contrastive, mlm or clm) or a words artifact")
+
+VERBS: dict[str, Verb] = {
+    verb.name: verb
+    for verb in (
+        Verb(
+            name="ingest",
+            makes="corpus",
+            summary="Read text files into a corpus of documents and sentences.",
+            arguments=(_SOURCES,),
+            function="wordpipe.stages.text.ingest:ingest",
+            settings="wordpipe.corpus.settings:IngestSettings",
+            example="wordpipe ingest data/sample -o run/corpus",
+            next="wordpipe tokenize {output} -o {parent}/tokens",
+        ),
+        Verb(
+            name="import",
+            makes="words",
+            summary="Read word vectors of another program; word2vec, fastText, GloVe, NumPy.",
+            arguments=(_VECTORS,),
+            function="wordpipe.stages.convert.import_words:import_words",
+            settings="wordpipe.words.settings:ImportSettings",
+            example="wordpipe import glove.6B.100d.txt -o run/words",
+            next="wordpipe query {output} WORD",
+        ),
+        Verb(
+            name="tokenize",
+            makes="tokens",
+            summary="Train a tokenizer on a corpus and turn the corpus into token ids.",
+            arguments=(_CORPUS,),
+            function="wordpipe.stages.text.tokenize:tokenize",
+            settings="wordpipe.tokens.settings:TokenizeSettings",
+            example="wordpipe tokenize run/corpus -o run/tokens --algorithm bpe --vocab-size 8000",
+            next="wordpipe train word2vec {output} -o {parent}/words",
+        ),
+        Verb(
+            name="train word2vec",
+            makes="words",
+            summary="Train word vectors; skip-gram or CBOW with negative sampling.",
+            arguments=(_TOKENS,),
+            function="wordpipe.stages.train.word2vec:train_word2vec",
+            settings="wordpipe.words.settings:Word2VecSettings",
+            example="wordpipe train word2vec run/tokens -o run/words --architecture skipgram --dim 100",
+            next="wordpipe query {output} WORD",
+        ),
+        Verb(
+            name="train mlm",
+            makes="model",
+            summary="Train a bidirectional transformer by masked language modelling.",
+            arguments=(_TOKENS,),
+            function="wordpipe.stages.train.language_model:train_mlm",
+            settings="wordpipe.training.settings:MaskedSettings",
+            example="wordpipe train mlm run/tokens -o run/model --preset tiny --steps 200",
+            next="wordpipe embed {output} CORPUS -o {parent}/sentences",
+        ),
+        Verb(
+            name="train clm",
+            makes="model",
+            summary="Train a causal transformer by next-token prediction.",
+            arguments=(_TOKENS,),
+            function="wordpipe.stages.train.language_model:train_clm",
+            settings="wordpipe.training.settings:CausalSettings",
+            example="wordpipe train clm run/tokens -o run/clm --preset tiny --steps 200",
+            next='wordpipe generate {output} "The"',
+        ),
+        Verb(
+            name="train contrastive",
+            makes="model",
+            summary="Train an encoder of texts without labels; what belongs together comes near.",
+            arguments=(_TOKENS,),
+            function="wordpipe.stages.train.contrastive:train_contrastive",
+            settings="wordpipe.training.contrastive.settings:ContrastiveSettings",
+            example="wordpipe train contrastive run/tokens -o run/encoder --words run/words",
+            next="wordpipe embed {output} CORPUS -o {parent}/sentences",
+        ),
+        Verb(
+            name="embed",
+            makes="sentences",
+            summary="Turn texts into unit vectors; by an encoder of texts, a model or word vectors.",
+            arguments=(_ENCODER, _CORPUS),
+            function="wordpipe.stages.search.embed:embed",
+            settings="wordpipe.sentences.settings:EmbedSettings",
+            example="wordpipe embed run/model run/corpus -o run/sentences --unit sentence",
+            next="wordpipe index {output} -o {parent}/index",
+        ),
+        Verb(
+            name="index",
+            makes="index",
+            summary="Build a FAISS index over sentences or words.",
+            arguments=(Argument("SENTENCES|WORDS", ("sentences", "words"), "a sentences or words artifact"),),
+            function="wordpipe.stages.search.index:index",
+            settings="wordpipe.search.settings:IndexSettings",
+            example="wordpipe index run/sentences -o run/index --type auto",
+            next='wordpipe query {output} "your question"',
+        ),
+    )
+}
+
+
+def _load(where: str) -> Any:
+    module, _, name = where.partition(":")
+    return getattr(import_module(module), name)

@@ -1,0 +1,238 @@
+"""`wordpipe index`: sentences or words → index."""
+
+import io
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from shutil import copyfileobj
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from wordpipe.artifacts import ENCODER, INDEX_FILE, TOKENIZER, Artifact, OutputEntry, part_names
+from wordpipe.runtime import keep_freed_memory
+from wordpipe.search import (
+    Built,
+    Lists,
+    Measurement,
+    Plan,
+    Width,
+    build_index,
+    read_held_out,
+    read_lists,
+    update_index,
+    write_index,
+)
+from wordpipe.search.settings import IndexSettings
+from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job
+from wordpipe.stages.search.index_lexical import bundle_lexical
+from wordpipe.stages.search.index_update import (
+    Earlier,
+    IndexVectors,
+    bundle_keys,
+    earlier_index,
+    later_bytes,
+    lineage_of,
+)
+
+__all__ = ["index"]
+
+HELD_OUT = "held_out.npy"
+_AS_BEFORE = 0.02  # of recall: two samples of 200 queries differ by so much
+_BLOCK = 4 << 20  # bytes copied at a time
+_DRAWN = {
+    "rows": "rows that look for their document", "titles": "titles that look for their text", "cuts": "cuts of texts",
+}  # fmt: skip
+
+
+def index(vectors: PathLike, *, output: PathLike, run: RunOptions | None = None, **settings: Any) -> Made:
+    """Build a FAISS index over the vectors of a sentences or words artifact, or bring the one at the output up to date.
+
+    The index artifact holds the rows in index order and the query encoder too, so the folder can be moved and asked.
+
+    Args:
+        vectors: a sentences or words artifact.
+        output: folder of the index artifact.
+        run: progress, fresh start, verification.
+        settings: fields of `IndexSettings`.
+
+    Raises:
+        WordpipeError: see wordpipe/errors.py.
+    """
+    chosen = IndexSettings.make(settings)
+    keep_freed_memory()  # every block of vectors was mapped and zeroed anew: 2.2 s of an update's 3.8 s, and now 0.9 of 2.7
+    with open_job("index", "index", output, chosen, run) as job:
+        job.libraries = ("faiss-cpu", "numpy", "pyarrow", "PyStemmer")
+        source = job.open_input(vectors, ["sentences", "words"])
+        updating = chosen.update and not job.run.fresh
+        table = IndexVectors(source)
+        earlier = earlier_index(job, source, table, chosen) if updating else None
+        built = _updated(job, table, earlier, chosen) if earlier and earlier.in_place else None
+        in_place = built is not None
+        built = built or build_index(table.blocks, table.count, table.dim, chosen, job.run.report, later_bytes(source))
+        for line in _curve_lines(built):
+            job.note(line)
+        with job.draft.create(INDEX_FILE) as file:
+            write_index(built.index, file)
+        built = replace(built, index=None)  # what follows needs the memory
+        _carry_rows(job, source)
+        bundle_keys(job, table)
+        if built.held is not None:
+            np.save(held := io.BytesIO(), built.held, allow_pickle=False)
+            job.write(HELD_OUT, held.getvalue())
+        for name in _encoder_files(source):
+            job.write(name, source.read(name))
+        job.facts = _facts(source, built)
+        built_for = earlier.artifact.manifest.facts["built_for"] if in_place and earlier else table.count
+        job.facts |= {"built_for": built_for, "changed_since_built": earlier.changed if in_place and earlier else 0}
+        _carry_lexical(job, source, earlier, chosen)
+        _record(job, built, table.count, earlier, in_place=in_place)
+    return job.made
+
+
+def _updated(job: Job, table: IndexVectors, earlier: Earlier, settings: IndexSettings) -> Built | None:
+    """The old index, changed; None where it no longer reaches the recall, or missed it before and now finds less."""
+    old = earlier.artifact
+    size = next(entry.bytes for entry in old.manifest.outputs if entry.path == INDEX_FILE)
+    Plan.of_update(Lists(table.count, table.dim, settings)).refuse_above(settings.max_memory_bytes)
+    with old.open(INDEX_FILE) as file:
+        found = read_lists(file, size=size, where=str(old.path / INDEX_FILE))
+    held = None
+    if old.names(HELD_OUT):
+        held = read_held_out(old.read(HELD_OUT), earlier.old_count, table.dim, str(old.path / HELD_OUT))
+    width = Width(int(old.manifest.facts["search_width"]), int(old.manifest.facts["refine"]))
+    rows = earlier.old_rows, earlier.old_count
+    built = update_index(found, table.blocks, *rows, settings, width, held, job.run.report)
+    missed = not old.manifest.facts.get("recall_met", True)  # a rebuild would too
+    if built.recall_met or (missed and built.chosen.recall_at_10 >= earlier.recall_at_10 - _AS_BEFORE):
+        return built
+    job.note(f"changed in place it finds only {built.chosen.recall_at_10:.3f} of the true 10 nearest: building anew")
+    return None
+
+
+def _carry_lexical(job: Job, source: Artifact, earlier: Earlier | None, settings: IndexSettings) -> None:
+    previous, old_rows = (earlier.artifact, earlier.old_rows) if earlier else (None, None)
+    if lexical := bundle_lexical(job, source, settings, previous=previous, old_rows=old_rows):
+        job.facts["lexical"] = lexical
+        if earlier is None:  # which would have handed its own on
+            _note_lexical(job, lexical)
+
+
+def _encoder_files(source: Artifact) -> list[str]:
+    """What a query needs: the encoder of the sentences, or the tokenizer that cuts words, and their n-grams."""
+    if source.kind == "sentences":
+        return source.names(ENCODER)
+    return [*source.names(TOKENIZER), *source.names("ngrams-")]
+
+
+def _record(job: Job, built: Built, rows: int, earlier: Earlier | None, *, in_place: bool) -> None:
+    job.threads, job.bitwise = built.threads, built.bitwise and not in_place
+    job.counts = {"vectors": rows, **(earlier.counts if earlier else {})}
+    job.metrics = {"recall_at_10": round(built.chosen.recall_at_10, 4)}
+    job.facts["recall_met"] = built.recall_met
+    job.rates = {
+        "queries_per_s": round(built.chosen.queries_per_s, 1),
+        "vectors_per_s": round(rows / max(job.clock.seconds, 1e-9), 1),
+    }
+    if built.exact_queries_per_s is not None:
+        job.rates["exact_queries_per_s"] = round(built.exact_queries_per_s, 1)
+    asked = str(getattr(job.settings, "type", "auto"))
+    if asked not in ("auto", built.kind):
+        job.note(f"{rows:,} vectors are too few for {asked}: the index is flat, which is exact")
+    if not built.recall_met:
+        found, wanted = f"{built.chosen.recall_at_10:.3f}", getattr(job.settings, "recall", None)
+        job.warn(f"the index finds {found} of the true 10 nearest, less than the {wanted} asked for")
+
+
+def _note_lexical(job: Job, lexical: dict[str, Any]) -> None:
+    """Say how queries will be asked, where it was measured; `lexical` is what `bundle_lexical` gave."""
+    if (measured := lexical.get("measured")) is None:
+        return
+    found = measured["ndcg_at_10"]
+    weight = float(lexical["weight"])
+    ways = {"hybrid": f"both (vectors {weight:.0%}, words {1 - weight:.0%})", "dense": "vectors alone"}
+    job.note(
+        f"--mode auto answers by {ways[lexical['mode']]}: nDCG@10 {found['dense']:.3f} by vectors, {found['lexical']:.3f} "
+        f"by words, {found['hybrid']:.3f} by both, on {measured['queries']} {_DRAWN[measured['by']]}"
+    )
+
+
+def _curve_lines(built: Built) -> Iterator[str]:
+    """A table of the widths that no other beats in both recall and speed, and of the chosen one; empty for an exact index."""
+    if not built.curve:
+        return
+    refined = any(point.width.refine for point in built.curve)
+    yield f"{built.kind}: recall@10   queries/s   {'lists or candidates':>19}{'   compared per answer' if refined else ''}"
+    for point in _worth_showing(built):
+        mark = "  ← chosen" if point is built.chosen else ""
+        compared = f"   {point.width.refine:>19}" if refined else ""
+        yield (
+            f"{'':{len(built.kind)}}     {point.recall_at_10:.3f}   {point.queries_per_s:>9,.0f}   "
+            f"{point.width.search:>19}{compared}{mark}"
+        )
+
+
+def _worth_showing(built: Built) -> list[Measurement]:
+    """What finds more than all that is faster, and what was chosen; what finds most first."""
+    most, kept = -1.0, []
+    for point in sorted(built.curve, key=lambda point: (-point.queries_per_s, -point.recall_at_10)):
+        if point.recall_at_10 > most or point is built.chosen:
+            most = max(most, point.recall_at_10)
+            kept.append(point)
+    return sorted(kept, key=lambda point: -point.recall_at_10)
+
+
+def _facts(source: Artifact, built: Built) -> dict[str, Any]:
+    """The facts of the manifest that a reader of the index needs, and the measured curve."""
+    facts, plan = source.manifest.facts, built.plan
+    return {
+        "dim": int(facts["dim"]),
+        "type": built.kind,
+        "search_width": built.chosen.width.search,
+        "refine": built.chosen.width.refine,
+        "of": source.kind,
+        "curve": [
+            [point.width.search, point.width.refine, round(point.recall_at_10, 4), round(point.queries_per_s, 1)]
+            for point in built.curve
+        ],
+        "held_out": built.held_out,
+        "queries": built.queries,
+        "tried": list(built.tried),
+        "predicted": {"memory_bytes": plan.memory_bytes, "index_bytes": plan.index_bytes} if plan else None,
+        "lineage": lineage_of(source),
+        "encoder": facts.get("encoder"),
+        "keep_case": facts.get("keep_case", False),
+        **{name: facts[name] for name in ("min_n", "max_n") if name in facts},
+    }
+
+
+def _carry_rows(job: Job, source: Artifact) -> None:
+    """Make the main table of a sentences or words artifact the table `index` of the artifact being made.
+
+    A million rows of width 384 are 1.6 GB that need neither be written again nor lie on the disk twice: an artifact's files
+    never change, so two may share them. Where the file system has no links, or the two lie on different ones, they are
+    copied.
+    """
+    entries = {entry.path: entry for entry in source.manifest.outputs}
+    rows = 0
+    for name in part_names(source, source.kind):
+        entry = entries[name].model_copy(update={"path": "index" + name.removeprefix(source.kind)})
+        with source.open(name) as file:
+            if not _linked(job, source, name, file, entry):
+                copyfileobj(file, made := job.draft.open(entry.path), _BLOCK)
+                job.draft.close(made, rows=entry.rows)
+        rows += entry.rows or 0
+        job.report("writing", rows, None, "rows")
+
+
+def _linked(job: Job, source: Artifact, name: str, file: BinaryIO, entry: OutputEntry) -> bool:
+    """Give the file a second name in the draft; False where that cannot be done, or another file took its place."""
+    path = job.scratch / entry.path
+    try:
+        os.link(source.path / name, path, follow_symlinks=False)
+        if not os.path.samestat(os.fstat(file.fileno()), path.stat()):
+            return False
+    except OSError:
+        return False
+    job.draft.adopt(path, entry)
+    return True

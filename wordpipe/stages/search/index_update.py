@@ -1,0 +1,215 @@
+"""The vectors that an index is made of, the key that every row is found again by, and what an earlier index is good for."""
+
+import io
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from wordpipe.artifacts import ENCODER, TOKENIZER, Artifact, open_part, part_names, read_vectors, row_count
+from wordpipe.errors import ArtifactError
+from wordpipe.search import kind_names, matched_rows, row_keys
+from wordpipe.search.settings import IndexSettings
+from wordpipe.stages.inputs import previous_artifact
+from wordpipe.stages.job import Job
+from wordpipe.stages.search.index_lexical import reads_titles
+
+__all__ = ["Earlier", "IndexVectors", "bundled_keys", "bundle_keys", "earlier_index", "later_bytes", "lineage_of"]
+
+_MOST_CHANGED = 0.2  # of the rows that the lists were made for; they fit the rest less and less
+_KEYS = "row_keys.npy"
+_COUNTING = 7  # bytes of memory that counting takes for each byte of text: 153 MB of 23 MB of sentences
+_WEIGHING = 5
+"""And opening an encoder and asking it, for each byte of its files: 604 MB of a table of word vectors of 122."""
+
+
+class IndexVectors:
+    """The vectors of a sentences or words artifact, read as often as they are asked for.
+
+    The keys are made while the vectors stream by for the first time.
+
+    Args:
+        source: the artifact.
+    """
+
+    def __init__(self, source: Artifact) -> None:
+        self.count, self.dim = row_count(source, source.kind), int(source.manifest.facts["dim"])
+        self._source = source
+        self._named = _told_apart_by(source)
+        self._keys: npt.NDArray[np.uint64] | None = None
+
+    def blocks(self) -> Iterator[npt.NDArray[np.float32]]:
+        """The vectors from the beginning, as (B, D) float32 blocks."""
+        if self._keys is None:
+            yield from self._first_reading()
+        else:
+            yield from (block for _, block in read_vectors(self._source, self._source.kind))
+
+    def keys(self) -> npt.NDArray[np.uint64]:
+        """(N,) the key of every row: of its document, its text, its title where that was read, and its vector's bits."""
+        if self._keys is None:
+            for _ in self._first_reading():
+                pass
+        assert self._keys is not None
+        return self._keys
+
+    def _first_reading(self) -> Iterator[npt.NDArray[np.float32]]:
+        keys = [np.zeros(0, dtype=np.uint64)]
+        for named, block in read_vectors(self._source, self._source.kind, self._named):
+            assert named is not None
+            keys.append(row_keys([_filled(named.column(name).chunk(0)) for name in self._named], block))
+            yield block
+        self._keys = np.concatenate(keys)
+
+
+def _filled(column: pa.Array) -> pa.Array:
+    """The column without nulls; where there are none, pyarrow.compute is not imported, which takes 0.17 s."""
+    return column.fill_null("") if column.null_count else column
+
+
+def _told_apart_by(source: Artifact) -> list[str]:
+    """The columns in a row's key.
+
+    The title is one where the lexical half counts its words: a new title of words that the encoder does not know leaves
+    the vector as it was.
+    """
+    if source.kind == "words":
+        return ["word"]
+    return ["doc_id", "title", "text"] if reads_titles(source) else ["doc_id", "text"]
+
+
+def later_bytes(source: Artifact) -> int:
+    """The memory that an index of sentences needs after its vectors: to count words, and to weigh them against vectors."""
+    if source.kind != "sentences":
+        return 0
+    encoder = sum(entry.bytes for entry in source.manifest.outputs if entry.path.startswith(ENCODER))
+    return _COUNTING * _text_bytes(source) + _WEIGHING * encoder
+
+
+def _text_bytes(source: Artifact) -> int:
+    """The texts of all rows, as Parquet's footers tell."""
+    found = 0
+    for name in part_names(source, source.kind):
+        with open_part(source, name) as part:
+            groups = [part.metadata.row_group(group) for group in range(part.metadata.num_row_groups)]
+            columns = [group.column(at) for group in groups for at in range(group.num_columns)]
+            found += sum(column.total_uncompressed_size for column in columns if column.path_in_schema == "text")
+    return found
+
+
+def bundle_keys(job: Job, vectors: IndexVectors) -> None:
+    """Write the keys into the index being made: the next update then need not read the old rows."""
+    buffer = io.BytesIO()
+    np.save(buffer, vectors.keys(), allow_pickle=False)
+    job.write(_KEYS, buffer.getvalue())
+
+
+def bundled_keys(index: Artifact) -> npt.NDArray[np.uint64] | None:
+    """(M,) the keys of an index's rows; None where it was made before there were any.
+
+    Raises:
+        ArtifactError: they are not of its rows.
+    """
+    if not index.names(_KEYS):
+        return None
+    keys: npt.NDArray[np.uint64] = np.load(io.BytesIO(index.read(_KEYS)), allow_pickle=False)
+    if keys.dtype != np.uint64 or keys.shape != (int(index.manifest.counts["vectors"]),):
+        what, hint = "the keys of the rows do not belong to the index", "build it again with: wordpipe index --fresh"
+        raise ArtifactError(what, where=index.path / _KEYS, got=f"{keys.dtype}{keys.shape}", hint=hint)
+    return keys
+
+
+def lineage_of(source: Artifact) -> dict[str, str]:
+    """What vectors come from, by digest: the vectors themselves and every file of their encoder.
+
+    Two artifacts of the same encoder, tokenizer, pooling and transform differ in `vectors` alone.
+    """
+    files = {entry.path: entry.blake3 for entry in source.manifest.outputs}
+    carried = {path.removeprefix(ENCODER): digest for path, digest in files.items() if path.startswith(ENCODER)}
+    if source.kind == "words":  # the table is its own encoder
+        carried = {path: digest for path, digest in files.items() if path == TOKENIZER}
+    return {"vectors": source.digest, **carried}
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """The index that stands at the output."""
+
+    artifact: Artifact  # open as long as the job
+    old_rows: npt.NDArray[np.int64]  # for each new row its row there, or -1
+    kind: str  # of the index
+    # whether it can be changed; else it is built anew, and only what was found out about its texts is of use
+    in_place: bool = False
+    changed: int = 0  # rows that came or went since it was built, these included
+
+    @property
+    def old_count(self) -> int:
+        """Rows that it has."""
+        return int(self.artifact.manifest.counts["vectors"])
+
+    @property
+    def recall_at_10(self) -> float:
+        """What it finds of the true ten nearest."""
+        return float(self.artifact.manifest.metrics["recall_at_10"])
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Rows that stay, come and go; a changed one comes and goes."""
+        kept = int((self.old_rows >= 0).sum())
+        return {"kept": kept, "added": len(self.old_rows) - kept, "removed": self.old_count - kept}
+
+
+def earlier_index(job: Job, source: Artifact, table: IndexVectors, settings: IndexSettings) -> Earlier | None:
+    """Open the index at the output and find its rows again; None, and a note why, where it is of no use.
+
+    A row is found again by its document, its text, its title where that was read, and the bits of its vector.
+    """
+    old = previous_artifact(job, "building anew")
+    if old is None:
+        return None
+    if reason := _misfit(old, source, settings):
+        job.note(f"{reason}: building anew")
+        return None
+    if (old_keys := bundled_keys(old)) is None:
+        job.note("the index there has no keys of its rows: building anew")
+        return None
+    job.report("comparing rows")
+    old_rows = matched_rows(old_keys, table.keys())
+    return _judged(job, Earlier(old, old_rows, str(old.manifest.facts["type"])), settings)
+
+
+def _misfit(old: Artifact, source: Artifact, settings: IndexSettings) -> str | None:
+    """Why nothing of the old index fits the new vectors."""
+    facts, ours = old.manifest.facts, lineage_of(source)
+    if facts["of"] != source.kind:
+        return f"the index there is of {facts['of']}, and these are {source.kind}"
+    if facts["dim"] != source.manifest.facts["dim"]:
+        return f"the index there has vectors of width {facts['dim']}"
+    theirs = facts.get("lineage", {})
+    if changed := [name for name, digest in ours.items() if name != "vectors" and theirs.get(name) != digest]:
+        return f"the vectors come from another {' and '.join(changed)}"
+    asked = settings.recipe()
+    other = [name for name, value in asked.items() if old.manifest.settings.get(name) != value]
+    return f"the index there was built with another {', '.join(other)}" if other else None
+
+
+def _judged(job: Job, found: Earlier, settings: IndexSettings) -> Earlier:
+    """Whether the index can be changed in place; says why not, but of a flat one, which is as soon built as changed."""
+    n = len(found.old_rows)
+    facts, counts = found.artifact.manifest.facts, found.counts
+    changed = int(facts.get("changed_since_built", 0)) + counts["added"] + counts["removed"]
+    built_for = int(facts.get("built_for", n))
+    if found.kind == "ivf-pq":
+        reason = None
+        if changed > _MOST_CHANGED * built_for:
+            reason = f"{changed:,} rows came or went since it was built for {built_for:,}, more than a fifth"
+        elif settings.type == "auto" and kind_names(settings, n)[0] != found.kind:
+            reason = f"for {n:,} rows auto takes another kind than {found.kind}"
+        if reason is None:
+            return replace(found, in_place=True, changed=changed)
+        job.note(f"{reason}: building anew")
+    elif found.kind != "flat":
+        job.note(f"a {found.kind} index cannot be changed: building anew")
+    return found

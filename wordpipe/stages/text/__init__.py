@@ -1,0 +1,1 @@
+"""Text in and out: a project to start from, corpora, tokens, generated text."""

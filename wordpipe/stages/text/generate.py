@@ -1,0 +1,308 @@
+"""`wordpipe generate` and `wordpipe fill`: a text continued by a decoder, and what an encoder expects in the gaps of one."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from wordpipe.errors import ArtifactError, ConfigError, InputError
+from wordpipe.model import Draw, Generation, likeliest, span_of_masks
+from wordpipe.model.settings import FillSettings, GenerateSettings
+from wordpipe.runtime import Stopwatch, torch_threads
+from wordpipe.stages.job import PathLike, storage_errors
+from wordpipe.stages.models import OpenModel, open_model, printable
+from wordpipe.tokens import Gaps, TextStream
+
+__all__ = ["Candidate", "Filled", "Filler", "Generated", "Stopping", "Writing", "fill", "generate"]
+
+Stopping = Literal["eos", "length", "string"]
+
+
+@dataclass(frozen=True)
+class Generated:
+    """One continuation.
+
+    Attributes:
+        prompt: what was continued.
+        text: what the model added; a stop string is no part of it.
+        tokens: how many tokens were drawn, the stop token included.
+        logprob: their mean log-probability (natural) under the model itself, before temperature and all else: minus its loss.
+        stopped: by the stop token, by the number of tokens, or by a stop string.
+        cut: tokens at the beginning of the prompt that were not read, because the model is shorter.
+        slid: how often the model's positions were full and the last half of them was read anew.
+    """
+
+    prompt: str
+    text: str
+    tokens: int
+    logprob: float
+    stopped: Stopping
+    cut: int = 0
+    slid: int = 0
+
+
+class Writing:
+    """One prompt being continued, as often as the settings ask for.
+
+    Args:
+        opened: a decoder.
+        prompt: may be empty where the model has a token that begins texts.
+        settings: how.
+
+    Attributes:
+        prompt: as printable text.
+        tokens: drawn so far, over all samples.
+        seconds: spent on them; the first includes reading the prompt.
+
+    Raises:
+        ArtifactError: the model is an encoder.
+        ConfigError: an empty prompt, and a model without a token to begin with; or no such device.
+    """
+
+    def __init__(self, opened: OpenModel, prompt: str, settings: GenerateSettings) -> None:
+        opened.need("decoder")
+        opened.move_to(settings.device)
+        self.prompt, self._settings = printable(prompt), settings
+        self._stop_id = opened.special.get("eos")
+        self._generation = Generation(
+            opened.model,
+            (ids := _prompt_ids(opened, self.prompt)),
+            settings,
+            allowed_V=opened.tokens_that_come("eos"),
+            stop_id=self._stop_id,
+        )
+        self._n_prompt, self._max_len = len(ids), opened.max_len
+        self._streams = [TextStream(opened.tokenizer, ids, settings.stop) for _ in range(settings.samples)]
+        self._logprobs: list[list[float]] = [[] for _ in range(settings.samples)]
+        self._stopped: list[Stopping] = ["length"] * settings.samples
+        self.tokens, self.seconds = 0, 0.0
+
+    def pieces(self) -> Iterator[tuple[int, str]]:
+        """The number of a sample and the text that it gained, as it comes: whole characters, stop strings never begun.
+
+        Raises:
+            DivergedError: the model's logits are not finite.
+        """
+        steps = self._generation.steps()
+        while draws := self._next(steps):
+            for draw in draws:
+                if text := self._take(draw):
+                    yield draw.sample, text
+        for sample, stream in enumerate(self._streams):
+            if text := stream.end():
+                yield sample, text
+
+    def results(self) -> list[Generated]:
+        """What came of it, after all pieces."""
+        return [
+            Generated(
+                self.prompt,
+                stream.text,
+                tokens=len(logprobs),
+                logprob=sum(logprobs) / len(logprobs),
+                stopped=stopped,
+                cut=self._generation.n_cut,
+                slid=self._generation.n_slides,
+            )
+            for stream, logprobs, stopped in zip(self._streams, self._logprobs, self._stopped, strict=True)
+        ]
+
+    @property
+    def notes(self) -> list[str]:
+        """What people should know of how the model's length was kept."""
+        found = []
+        if cut := self._generation.n_cut:
+            found.append(
+                f"the prompt has {self._n_prompt:,} tokens and the model reads {self._max_len:,}: the first {cut:,} were cut"
+            )
+        if slid := self._generation.n_slides:
+            found.append(
+                f"the text outgrew the model's {self._max_len:,} positions; {'once' if slid == 1 else f'{slid} times'} it "
+                f"went on from the last {max(1, self._max_len // 2):,} tokens alone"
+            )
+        return found
+
+    def _next(self, steps: Iterator[list[Draw]]) -> list[Draw]:
+        clock = Stopwatch()
+        with storage_errors(), torch_threads(self._settings.threads):
+            draws = next(steps, [])
+        self.seconds += clock.seconds
+        self.tokens += len(draws)
+        return draws
+
+    def _take(self, draw: Draw) -> str:
+        self._logprobs[draw.sample].append(draw.logprob)
+        if draw.token_id == self._stop_id:
+            self._stopped[draw.sample] = "eos"
+            return ""
+        stream = self._streams[draw.sample]
+        text = stream.add(draw.token_id)
+        if stream.stopped:
+            self._stopped[draw.sample] = "string"
+            self._generation.finish(draw.sample)
+        return text
+
+
+def generate(model: PathLike | OpenModel, prompt: str, *, verify: bool = True, **settings: Any) -> list[Generated]:
+    """Continue a text with a decoder.
+
+    Args:
+        model: a model artifact, a folder of transformers, or one that `open_model` has opened.
+        prompt: the text's beginning; it may be empty.
+        verify: check the artifact's hashes first.
+        settings: fields of `GenerateSettings`.
+
+    Returns:
+        One continuation per sample.
+
+    Raises:
+        WordpipeError: see wordpipe/errors.py.
+    """
+    chosen = GenerateSettings.make(settings)
+    opened = model if isinstance(model, OpenModel) else open_model(model, verify=verify)
+    writing = Writing(opened, prompt, chosen)
+    for _ in writing.pieces():
+        pass
+    return writing.results()
+
+
+def _prompt_ids(opened: OpenModel, prompt: str) -> list[int]:
+    """What stood before a text in training, and the text's ids; nothing after it, or it would be at its end."""
+    ids = [*opened.before, *opened.encode(prompt)]
+    if not ids and "bos" in opened.special:
+        ids = [opened.special["bos"]]
+    if not ids:
+        raise ConfigError("the prompt is empty, and the model has no token that begins a text", hint="give some words")
+    return ids
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One token for one gap.
+
+    Attributes:
+        mask: the gap, from 1.
+        rank: from 1, the likeliest.
+        token: as text; with the space before it where the vocabulary has it.
+        probability: its share among all tokens that text is made of.
+        filled: the text with it in this gap, and the likeliest tokens in the others.
+    """
+
+    mask: int
+    rank: int
+    token: str
+    probability: float
+    filled: str
+
+
+@dataclass(frozen=True)
+class Filled:
+    """A text with its gaps filled.
+
+    Attributes:
+        text: with the gaps.
+        filled: with the likeliest token in every gap.
+        masks: for each gap its candidates, the likeliest first. All gaps were open while each was guessed.
+        cut: tokens of the text that were not read, because the model is shorter; a gap is always read.
+    """
+
+    text: str
+    filled: str
+    masks: list[list[Candidate]]
+    cut: int = 0
+
+
+class Filler:
+    """An encoder that fills gaps.
+
+    Args:
+        opened: an encoder.
+        settings: how.
+
+    Attributes:
+        mask: the gap as it is written in a text.
+        max_len: positions of the model.
+
+    Raises:
+        ArtifactError: the model is a decoder, or its tokenizer has no mask.
+        ConfigError: no such device.
+    """
+
+    def __init__(self, opened: OpenModel, settings: FillSettings) -> None:
+        opened.need("encoder")
+        opened.move_to(settings.device)
+        if "mask" not in opened.special:
+            raise ArtifactError("the tokenizer has no mask, so there is nothing to write for a gap", where=opened.path)
+        self._opened, self._settings = opened, settings
+        self._mask_id, self.max_len = opened.special["mask"], opened.max_len
+        self.mask = str(opened.tokenizer.id_to_token(self._mask_id))
+        self._gaps = Gaps(opened.tokenizer, self.mask, self._mask_id)
+        self._allowed_V = opened.tokens_that_come()
+
+    def fill(self, text: str) -> Filled:
+        """Fill the gaps of one text.
+
+        Raises:
+            InputError: no gap in it, or gaps too far apart for the model.
+            DivergedError: the model's logits are not finite.
+        """
+        text = printable(text)
+        if self.mask not in text:
+            raise InputError(
+                "there is nothing to fill",
+                got=repr(text[:80]),
+                hint=f'write {self.mask} for what is missing: "the {self.mask}"',
+            )
+        ids, cut = self._cut(self._gaps.ids(text))
+        sequence = [*self._opened.before, *ids, *self._opened.after]
+        places = [place for place, number in enumerate(sequence) if number == self._mask_id]
+        with storage_errors(), torch_threads(self._settings.threads):
+            ids_KC, shares_KC = likeliest(self._opened.model, sequence, places, self._allowed_V, self._settings.top_k)
+        return self._result(text, ids_KC.tolist(), shares_KC.tolist(), cut)
+
+    def _cut(self, ids: list[int]) -> tuple[list[int], int]:
+        """The part that the model has room for, with all masks in it, and how many ids are not in it."""
+        room = self.max_len - len(self._opened.before) - len(self._opened.after)
+        places = [place for place, number in enumerate(ids) if number == self._mask_id]
+        span = span_of_masks(places, len(ids), room)
+        if span is None:
+            raise InputError(
+                "the gaps are too far apart for the model to see them together",
+                got=f"{places[-1] - places[0] + 1} tokens from the first to the last",
+                expected=f"at most {room}",
+                hint="fill a part of the text at a time",
+            )
+        return ids[slice(*span)], len(ids) - (span[1] - span[0])
+
+    def _result(self, text: str, ids_KC: list[list[int]], shares_KC: list[list[float]], cut: int) -> Filled:
+        best = [ids[0] for ids in ids_KC]
+        masks = [
+            [
+                Candidate(
+                    mask=number + 1,
+                    rank=rank,
+                    token=self._gaps.shown(token_id),
+                    probability=share,
+                    filled=self._gaps.filled(text, [*best[:number], token_id, *best[number + 1 :]]),
+                )
+                for rank, (token_id, share) in enumerate(zip(ids, shares, strict=True), start=1)
+            ]
+            for number, (ids, shares) in enumerate(zip(ids_KC, shares_KC, strict=True))
+        ]
+        return Filled(text, self._gaps.filled(text, best), masks, cut)
+
+
+def fill(model: PathLike | OpenModel, text: str, *, verify: bool = True, **settings: Any) -> Filled:
+    """Fill the gaps of a text with an encoder.
+
+    Args:
+        model: a model artifact, a folder of transformers, or one that `open_model` has opened.
+        text: with the tokenizer's mask (most often [MASK]) wherever something is missing.
+        verify: check the artifact's hashes first.
+        settings: fields of `FillSettings`.
+
+    Raises:
+        WordpipeError: see wordpipe/errors.py.
+    """
+    chosen = FillSettings.make(settings)
+    opened = model if isinstance(model, OpenModel) else open_model(model, verify=verify)
+    return Filler(opened, chosen).fill(text)

@@ -1,0 +1,1 @@
+"""Training: word vectors, language models, encoders of texts."""

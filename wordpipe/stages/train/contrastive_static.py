@@ -1,0 +1,281 @@
+"""The contrastive training of a static encoder: from the artifacts to the table that it begins as, and to its files."""
+
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from safetensors.numpy import load
+from tokenizers import Tokenizer
+
+from wordpipe.artifacts import TOKENIZER, Artifact, Checkpoints, read_batches
+from wordpipe.errors import ArtifactError, ConfigError, InputError
+from wordpipe.runtime import cpu_count
+from wordpipe.search import Analyser, looks_english
+from wordpipe.sentences import (
+    TABLE_FILE,
+    TENSOR,
+    listed_words,
+    sentence_transformers_files,
+    static_files,
+    unspaced_share,
+    word_tokenizer,
+)
+from wordpipe.stages.job import Job
+from wordpipe.stages.train.contrastive import train_on_pairs
+from wordpipe.stages.train.contrastive_text import IdsOf, contrast_text, pair_kinds, token_ids
+from wordpipe.stages.train.run import TrainingRun
+from wordpipe.tokens import WordSplitter, number_of_ids, open_tokenizer, piece_splitter, vocabulary_of
+from wordpipe.training import Execution, Trainer, load_snapshot
+from wordpipe.training.contrastive import (
+    Pairs,
+    PairText,
+    StaticLearner,
+    Stem,
+    count_stems,
+    encoder_plan,
+    held_out_pairs,
+    join_compounds,
+    joined_parts,
+    lexical_part,
+    lsi_part,
+    near_their_stems,
+    passage_weights,
+    word_weights,
+)
+from wordpipe.training.contrastive.settings import ContrastiveSettings
+from wordpipe.words import WordVectors
+
+__all__ = ["train_static"]
+
+Floats = npt.NDArray[np.float32]
+_SPACE_MARKS = "Ġ▁#"  # what byte-level, sentencepiece and WordPiece tokenizers put before a token
+_SAMPLE = 1_000  # rows that tell the language
+_UNSPACED = 0.05  # of a text's words; names in an English encyclopaedia are less
+
+
+@dataclass(frozen=True)
+class _Units:
+    """What has a row: words or tokens.
+
+    Attributes:
+        words: of each row.
+        ids_of: texts to rows.
+        tokenizer_json: by which other programs find the rows.
+        extra: rows after those of the words, which stay zero: the tokenizer's unknown word.
+    """
+
+    words: Sequence[str]
+    ids_of: IdsOf
+    tokenizer_json: bytes
+    extra: int
+
+
+def train_static(job: Job, source: Artifact, settings: ContrastiveSettings) -> None:
+    """Train, and write the model's folder.
+
+    Raises:
+        WordpipeError: see wordpipe/errors.py.
+    """
+    job.libraries = (*job.libraries, "scipy", "numba", "PyStemmer")
+    units = _words(source, settings.min_count) if settings.unit == "word" else _tokens(source)
+    text, given = contrast_text(
+        job, source, settings, units.ids_of, vocab_size=len(units.words),
+        column="word_ids" if settings.unit == "word" else "ids",
+    )  # fmt: skip
+    table_VD = _first_table(job, settings, units.words, text)
+    pairs = Pairs(text, settings, given=given)
+    execution = Execution(
+        torch.device("cpu"), torch.float32, settings.threads or cpu_count(), compiled=False, bitwise=True
+    )
+    state, run = Checkpoints(job.partial, job.recipe), TrainingRun(job)
+    with job.telling_of_compilation():
+        learner = StaticLearner(
+            pairs, table_VD, settings, threads=execution.threads, held_out=held_out_pairs(settings, text)
+        )
+        training = Trainer(
+            learner, encoder_plan(settings, pairs.n_pairs), execution, state=state, found=state.restore(load_snapshot),
+            checkpoint_seconds=settings.checkpoint_seconds, checkpoint_steps=settings.checkpoint_steps, tick=run.tick,
+        )  # fmt: skip
+        job.counts |= {"words": len(units.words), "parameters": table_VD.size}
+        job.note(
+            f"static encoder of {len(table_VD):,} {settings.unit}s, width {table_VD.shape[1]}: {training.plan.steps:,} steps "
+            f"of {settings.pairs_per_step:,} pairs"
+        )
+        with closing(learner.optimiser):
+            train_on_pairs(job, run, training, pairs)
+    _write(job, source, table_VD, units, settings)
+
+
+def _words(source: Artifact, min_count: int) -> _Units:
+    """The words of the text that are common enough.
+
+    Raises:
+        ConfigError: more than a twentieth of the text is words of scripts without spaces.
+    """
+    tokenizer = open_tokenizer(source.read(TOKENIZER), where=str(source.path / TOKENIZER))
+    words: list[str] = []
+    counts: list[npt.NDArray[np.int64]] = []
+    for batch in read_batches(source, "words", ["word", "count"]):  # the commonest first
+        often = int((batch["count"].to_numpy() >= min_count).sum())
+        words += batch["word"].slice(0, often).to_pylist()
+        counts.append(batch["count"].to_numpy()[:often])
+    # words that no pattern finds again the encoder would leave out, though it was trained on them
+    if (share := unspaced_share(words, np.concatenate([np.zeros(0, np.int64), *counts]))) > _UNSPACED:
+        raise ConfigError(
+            "a table of words cannot be asked in a script without spaces", where=str(source.path),
+            got=f"{share:.0%} of the words", expected=f"at most {_UNSPACED:.0%}", hint="train it with --unit token",
+        )  # fmt: skip
+    keep_case = bool(source.manifest.facts["keep_case"])
+    split = WordSplitter(piece_splitter(tokenizer), keep_case=keep_case)
+    row_of = {word: row for row, word in enumerate(words)}
+
+    def ids_of(texts: Sequence[str]) -> list[list[int]]:
+        return [[row_of[word] for word in split(text) if word in row_of] for text in texts]
+
+    return _Units(words, ids_of, word_tokenizer(words, keep_case=keep_case), extra=1)
+
+
+def _tokens(source: Artifact) -> _Units:
+    """The tokenizer's tokens."""
+    data = source.read(TOKENIZER)
+    tokenizer = open_tokenizer(data, where=str(source.path / TOKENIZER))
+    return _Units(_spelled(tokenizer), token_ids(tokenizer), data, extra=0)
+
+
+def _write(
+    job: Job, source: Artifact, table_VD: npt.NDArray[np.float32], units: _Units, settings: ContrastiveSettings
+) -> None:
+    """The model's folder, which sentence-transformers loads as a StaticEmbedding."""
+    dim = table_VD.shape[1]
+    whole_VD = np.concatenate([table_VD, np.zeros((units.extra, dim), np.float32)])
+    files = static_files(whole_VD, units.tokenizer_json) | sentence_transformers_files("static", dim=dim)
+    for name, content in files.items():
+        job.write(name, content)
+    job.facts |= {
+        "encoder": "static", "pooling": "mean", "goal": settings.goal, "pairs": pair_kinds(settings),
+        "dim": dim, "unit": settings.unit, "keep_case": bool(source.manifest.facts["keep_case"]),
+    }  # fmt: skip
+
+
+def _first_table(job: Job, settings: ContrastiveSettings, words: Sequence[str], text: PairText) -> Floats:
+    """The table before its first step, (V, D).
+
+    Args:
+        job: what the settings name becomes its input.
+        settings: which parts, and their weights.
+        words: V words or tokens.
+        text: gives counts, and what stands beside what.
+
+    Raises:
+        ConfigError: no part has a weight.
+        InputError: too little text for a part; no word has a vector.
+        ArtifactError: a table of another unit.
+    """
+    vectors = None if settings.words is None else _word_part(job, settings, words)
+    if settings.init is not None:
+        return _table_of(job, settings, words, text)
+    stems = _stem(words, settings.unit, text)([*words])
+    weights, of_stems = _weights(settings, stems, text)
+    parts: list[tuple[Floats, Floats, float]] = []
+    if vectors is not None and settings.words_weight:
+        parts.append((near_their_stems(vectors, stems, text.counts), weights, settings.words_weight))
+    if settings.lexical_weight:
+        directions = lexical_part(stems, settings.lexical_dim, settings.seed)
+        parts.append((directions, of_stems, settings.lexical_weight))
+    if settings.lsi_weight:
+        job.report("finding latent directions")
+        parts.append((lsi_part(text, settings.lsi_dim, stems), weights, settings.lsi_weight))
+    if not parts:
+        raise ConfigError(
+            "the table begins as nothing", where="words_weight, lexical_weight, lsi_weight", got="no part with a weight",
+            hint="give --words WORDS, or a weight above 0",
+        )  # fmt: skip
+    table_VD = joined_parts(parts, text)
+    return join_compounds(table_VD, words) if settings.goal == "search" and settings.unit == "word" else table_VD
+
+
+def _weights(settings: ContrastiveSettings, stems: Sequence[str], text: PairText) -> tuple[Floats, Floats]:
+    """What the words begin to weigh, (V,), and what they do in the lexical part."""
+    if settings.word_weighting == "idf":
+        weights = passage_weights(text, stems)
+        return weights, weights
+    # a stem weighs as its forms together do; word by word STS fell from 64.3 to 63.8 (see near_their_stems)
+    of_stems = word_weights(count_stems(stems, text.counts), settings.sif_a, text.counts.sum())
+    return word_weights(text.counts, settings.sif_a), of_stems
+
+
+def _word_part(job: Job, settings: ContrastiveSettings, words: Sequence[str]) -> Floats:
+    """The vectors of a words artifact, zero for words that it lacks."""
+    artifact = job.open_input(settings.words, ["words"])  # type: ignore[arg-type]  # the caller has looked
+    _check_unit(artifact, settings)
+    table = WordVectors.from_batches(read_batches(artifact, "words"))
+    rows = np.array([-1 if (row := table.find(word)) is None else row for word in words])
+    known = rows >= 0
+    if not known.any():
+        raise InputError("no word of this text has a vector there", where=artifact.path)
+    job.counts |= {"words_with_vector": int(known.sum()), "words_without_vector": int((~known).sum())}
+    part_VD = np.zeros((len(words), table.dim), np.float32)
+    part_VD[known] = table.vectors[rows[known]]
+    return part_VD
+
+
+def _table_of(job: Job, settings: ContrastiveSettings, words: Sequence[str], text: PairText) -> Floats:
+    """The rows of an earlier static encoder.
+
+    A word that it lacks begins as a random direction of its stem, as long as the median row: nothing else is known of it.
+    """
+    artifact = job.open_input(settings.init, ["model"])  # type: ignore[arg-type]  # the caller has looked
+    if artifact.manifest.facts.get("encoder") != "static":
+        raise ArtifactError(
+            "this model is no static encoder", where=artifact.path, hint="train it further with --encoder transformer"
+        )
+    _check_unit(artifact, settings)
+    table_VD = load(artifact.read(TABLE_FILE))[TENSOR]
+    row_of = {word: row for row, word in enumerate(_words_of(artifact))}
+    rows = np.array([row_of.get(word, -1) for word in words])
+    known = rows >= 0
+    job.counts |= {"words_from_init": int(known.sum()), "words_new": int((~known).sum())}
+    began_VD = np.empty((len(words), table_VD.shape[1]), np.float32)
+    began_VD[known] = table_VD[rows[known]]
+    length = float(np.median(np.linalg.norm(table_VD, axis=1)))
+    new = [word for word, is_known in zip(words, known, strict=True) if not is_known]
+    if new:
+        began_VD[~known] = length * lexical_part(
+            new, table_VD.shape[1], settings.seed, _stem(words, settings.unit, text)
+        )
+    return began_VD
+
+
+def _words_of(artifact: Artifact) -> Sequence[str]:
+    """The word or token of each row."""
+    data = artifact.read(TOKENIZER)
+    if (listed := listed_words(data)) is not None:
+        return listed[0]
+    return _spelled(open_tokenizer(data, where=str(artifact.path / TOKENIZER)))
+
+
+def _spelled(tokenizer: Tokenizer) -> list[str]:
+    """The token of each id; ids that no token has stand for nothing."""
+    return [token or "" for token in vocabulary_of(tokenizer).tokens[: number_of_ids(tokenizer)]]
+
+
+def _check_unit(artifact: Artifact, settings: ContrastiveSettings) -> None:
+    if (unit := artifact.manifest.facts.get("unit", "word")) != settings.unit:
+        raise ArtifactError(
+            "vectors of another unit", where=artifact.path, got=unit, expected=settings.unit, hint=f"give --unit {unit}"
+        )
+
+
+def _stem(words: Sequence[str], unit: str, text: PairText) -> Stem:
+    """Stemming in English, if the text is; else words stand for themselves. A token stands for the letters that it has."""
+
+    def plain(word: str) -> str:
+        return word.lstrip(_SPACE_MARKS).lower() or word if unit == "token" else word
+
+    bounds = zip(text.rows.offsets[:_SAMPLE], text.rows.offsets[1 : _SAMPLE + 1], strict=False)
+    rows = (" ".join(plain(words[number]) for number in text.rows.ids[first:last]) for first, last in bounds)
+    analyser = Analyser("english" if looks_english(rows) else "none")
+    return lambda some: [analyser.stem(plain(word)) or plain(word) for word in some]  # a stop word has a direction, too

@@ -1,0 +1,259 @@
+"""What a training of a transformer starts from: vectors of tokens, a model's weights, or a finished training."""
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from safetensors.torch import load as load_tensors
+from safetensors.torch import save
+from tokenizers import Tokenizer
+
+from wordpipe.artifacts import TOKENIZER, Artifact, read_batches
+from wordpipe.errors import ArtifactError, BudgetError, ConfigError
+from wordpipe.model import ROLES, Architecture, LanguageModel, Loaded, ModelConfig, init_embeddings, load_hf
+from wordpipe.settings import declared
+from wordpipe.stages.inputs import model_entry
+from wordpipe.stages.job import Job
+from wordpipe.stages.models import read_artifact, read_folder
+from wordpipe.tokens import number_of_ids, special_names
+from wordpipe.training import Snapshot, SpecialIds
+from wordpipe.training.settings import CHANGEABLE, PACE, PretrainSettings
+from wordpipe.words import WordVectors
+
+__all__ = [
+    "Given", "check_memory", "extended_training", "given_model", "special_ids", "start_from_words",
+    "state_files", "vectors_of_words", "with_special_ids",
+]  # fmt: skip
+
+Floats = npt.NDArray[np.float32]
+
+_BYTES_PER_WEIGHT = 12  # float32: the weight, its gradient, its momentum
+_OPTIMISER, _STATE = "optimiser.safetensors", "training.json"
+
+
+def state_files(snapshot: Snapshot) -> list[tuple[str, bytes, bool]]:
+    """The state of a finished training beside its model, so that it can be extended.
+
+    Name, content and whether it is a log (it has times in it) of each file; the weights are the model's own.
+    """
+    text = json.dumps({"step": snapshot.step, **snapshot.log}, sort_keys=True)
+    return [(_OPTIMISER, save(dict(snapshot.tensors["optimiser"])), False), (_STATE, f"{text}\n".encode(), True)]
+
+
+@dataclass(frozen=True)
+class Given:
+    """The model that `--init` names.
+
+    Attributes:
+        model: with its weights.
+        special: role → id, as the folder itself names them.
+        artifact: that it is from; None: from a folder of transformers.
+    """
+
+    model: LanguageModel
+    special: Mapping[str, int]
+    artifact: Artifact | None = None
+
+
+def check_memory(config: ModelConfig) -> None:
+    """Refuse a model that this machine cannot hold, before the kernel ends the process without a word.
+
+    Raises:
+        BudgetError: weights, gradients and one number per weight of the optimiser are more than all memory.
+    """
+    with torch.device("meta"):
+        weights = sum(weight.numel() for weight in LanguageModel(config).parameters())
+    there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if (needed := weights * _BYTES_PER_WEIGHT) > there:
+        raise BudgetError(
+            f"a model of {weights:,} weights does not fit into this machine",
+            got=f"{needed / 1e9:,.1f} GB for weights, gradients and optimiser alone",
+            expected=f"at most {there / 1e9:,.1f} GB",
+            hint="lower --dim, --n-layers, ffn_dim or the vocabulary, or take a smaller --preset",
+        )
+
+
+def given_model(job: Job, path: Path, tokenizer: Tokenizer, architecture: Architecture, seed: int) -> Given:
+    """The model that `--init` names, an artifact or a folder of transformers, recorded as an input.
+
+    Raises:
+        ArtifactError: it has another tokenizer, too few embeddings for it, or is of another architecture than the task trains.
+        InputError: nothing there.
+    """
+    artifact, (loaded, theirs, names) = _open(job, path, seed)
+    for text in loaded.notes:
+        job.warn(f"{path.name}: {text}")
+    config = loaded.config
+    if config.architecture != architecture:
+        verb = "train mlm" if config.architecture == "encoder" else "train clm"
+        raise ArtifactError(
+            "this objective trains another kind of model", where=path, got=config.architecture, expected=architecture,
+            hint=f"go on with it by: wordpipe {verb} TOKENS --init {path}",
+        )  # fmt: skip
+    _check_tokenizer(theirs, tokenizer, path)
+    if (n_ids := number_of_ids(tokenizer)) > config.vocab_size:
+        raise ArtifactError(
+            "the tokenizer has more tokens than the model has embeddings", where=path, got=n_ids,
+            expected=f"at most {config.vocab_size}",
+            hint="give the folder with the tokenizer that the model was trained with",
+        )  # fmt: skip
+    known = {
+        role: number
+        for role, number in config.special_ids.items()
+        if number is not None and tokenizer.id_to_token(number)
+    }
+    named = {role: tokenizer.token_to_id(token) for role, token in names.items()}
+    there = {role: number for role, number in named.items() if number is not None}
+    return Given(loaded.model, known | there, artifact)
+
+
+def _open(job: Job, path: Path, seed: int) -> tuple[Artifact | None, tuple[Loaded, Tokenizer, dict[str, str]]]:
+    if (path / "manifest.json").is_file() or not path.is_dir():
+        artifact = job.open_input(path, ["model"])
+        return artifact, read_artifact(artifact)
+    job.inputs.append(model_entry(path))
+    return None, read_folder(path, allow_missing_head=True, seed=seed)
+
+
+def _check_tokenizer(theirs: Tokenizer, ours: Tokenizer, path: Path) -> None:
+    """Refuse a model whose ids stand for other tokens."""
+    known, wanted = theirs.get_vocab(), ours.get_vocab()
+    if known == wanted:
+        return
+    other = min(token for token in known.keys() | wanted.keys() if known.get(token) != wanted.get(token))
+    raise ArtifactError(
+        "the model has another tokenizer than the tokens",
+        where=path,
+        got=f"{other!r} is {known.get(other, 'missing')} there and {wanted.get(other, 'missing')} here",
+        hint=f"tokenize the corpus with the model's: wordpipe tokenize CORPUS -o TOKENS --tokenizer {path}",
+    )
+
+
+def special_ids(tokenizer: Tokenizer, architecture: Architecture, given: Given | None = None) -> SpecialIds:
+    """The special ids of a training: the tokenizer's, unless the given model names others."""
+    roles: dict[str, int | None] = {
+        role: tokenizer.token_to_id(name) for role, name in special_names(tokenizer).items()
+    }
+    return SpecialIds(**roles | ({} if given is None else dict(given.special))).completed(architecture)
+
+
+def with_special_ids(model: LanguageModel, config: ModelConfig, special: SpecialIds) -> LanguageModel:
+    """The same weights in a model that differs in what has none: dropout, length, special ids.
+
+    A folder may not say which ids it was trained with, or name some that its tokenizer lacks.
+    """
+    config = replace(config, **{f"{role}_id": getattr(special, role) for role in ROLES})
+    if config == model.config:
+        return model
+    other = LanguageModel(config)
+    other.load_state_dict(model.state_dict())
+    return other
+
+
+def start_from_words(
+    job: Job, model: LanguageModel, words: Artifact, tokenizer: Tokenizer, data: bytes, seed: int
+) -> None:
+    """Fill the embedding table with word vectors of the same tokens.
+
+    Raises:
+        ArtifactError: vectors of words, or of the tokens of another tokenizer.
+    """
+    if words.manifest.facts["unit"] != "token":
+        hint = "train them with: wordpipe train word2vec TOKENS --unit token"
+        raise ArtifactError("the vectors are of words, not of tokens", where=words.path, hint=hint)
+    vectors_VD, found_V = vectors_of_words(job, words, tokenizer, data)
+    job.counts["embeddings_from_words"] = init_embeddings(model, vectors_VD, found_V, seed=seed)
+
+
+def vectors_of_words(
+    job: Job, words: Artifact, tokenizer: Tokenizer, data: bytes
+) -> tuple[Floats, npt.NDArray[np.bool_]]:
+    """A row for each token id, and which ids have one.
+
+    Raises:
+        ArtifactError: vectors of the tokens of another tokenizer.
+    """
+    if words.read(TOKENIZER) != data:
+        raise ArtifactError(
+            "the vectors were trained with another tokenizer", where=words.path,
+            got=words.manifest.inputs[0].digest[:16], expected=job.inputs[0].digest[:16],
+            hint="train them on the same tokens artifact",
+        )  # fmt: skip
+    table = WordVectors.from_batches(read_batches(words, "words"))
+    vectors_VD = np.zeros((number_of_ids(tokenizer), table.dim), dtype=np.float32)
+    found_V = np.zeros(len(vectors_VD), dtype=np.bool_)
+    for word, vector in zip(table.words, table.vectors, strict=True):
+        if (number := tokenizer.token_to_id(word)) is not None:
+            vectors_VD[number], found_V[number] = vector, True
+    return vectors_VD, found_V
+
+
+def extended_training(job: Job, path: Path, settings: PretrainSettings) -> tuple[LanguageModel, Snapshot]:
+    """The model and the state of the finished training that `--extend` names, recorded as an input.
+
+    Raises:
+        ArtifactError: it kept no state, or was trained on other tokens.
+        ConfigError: the settings are others, but for those that say how long and how fast to train.
+    """
+    artifact = job.open_input(path, ["model"])
+    manifest = artifact.manifest
+    if _STATE not in artifact.names():
+        raise ArtifactError(
+            "this model kept no state of its training",
+            where=path,
+            hint="start from its weights with --init, or train it with keep_state on",
+        )
+    if (before := manifest.inputs[0].digest) != job.inputs[0].digest:
+        raise ArtifactError(
+            "this model was trained on other tokens", where=path, got=job.inputs[0].digest[:16], expected=before[:16],
+            hint="start from its weights with --init",
+        )  # fmt: skip
+    _check_same_settings(settings, manifest.command, manifest.settings, job.command, path)
+    _say_new_pace(job, settings, manifest.settings)
+    model = load_hf(artifact.read, artifact.names()).model
+    log = json.loads(artifact.read(_STATE))
+    weights = {name: weight.detach() for name, weight in model.named_parameters()}
+    tensors = {"model": weights, "optimiser": load_tensors(artifact.read(_OPTIMISER))}
+    return model, Snapshot(log["step"], tensors, log)
+
+
+def _check_same_settings(
+    settings: PretrainSettings, command: str, before: Mapping[str, Any], now: str, where: Path
+) -> None:
+    wanted = {name: value for name, value in settings.recipe().items() if name in before and name not in CHANGEABLE}
+    other = [name for name, value in wanted.items() if before[name] != value]
+    if not other and command == now:
+        return
+    flags = " ".join(_flag(type(settings), name, before[name]) for name in other)
+    raise ConfigError(
+        "a training is extended with the settings it had",
+        where=where,
+        got=", ".join(f"{name} {json.dumps(before[name])} → {json.dumps(wanted[name])}" for name in other) or now,
+        expected=None if command == now else command,
+        hint=f"give {flags}, or start from its weights with --init" if flags else "start from its weights with --init",
+    )
+
+
+def _say_new_pace(job: Job, settings: PretrainSettings, before: Mapping[str, Any]) -> None:
+    """Name the settings of the learning rate that are others than they were because nobody gave them again."""
+    unsaid = [
+        name for name in PACE if name not in settings.model_fields_set and before.get(name) != getattr(settings, name)
+    ]
+    if unsaid:
+        flags = " ".join(_flag(type(settings), name, before.get(name)) for name in unsaid)
+        job.warn(f"the learning rate is planned anew; the finished training had {flags}")
+
+
+def _flag(cls: type[PretrainSettings], name: str, value: Any) -> str:
+    flag = name.replace("_", "-")
+    if not declared(cls, name).get("option", True) and value is not None:
+        return f"--set {name}={json.dumps(value) if isinstance(value, bool) else value}"
+    if isinstance(value, bool):
+        return f"--{flag}" if value else f"--no-{flag}"
+    return f"no --{flag}" if value is None else f"--{flag} {value}"

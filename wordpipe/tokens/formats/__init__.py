@@ -1,1 +1,0 @@
-"""Tokenizers in other programs' formats, read and written."""

@@ -1,0 +1,1 @@
+"""The compiled parts of tokenizing: scanning, normalizing, training, ids of single pre-tokens."""

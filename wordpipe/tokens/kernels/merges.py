@@ -1,0 +1,253 @@
+"""Byte-pair encoding and WordPiece, trained from counted pre-tokens.
+
+The commonest pair of neighbouring tokens becomes a token, again and again (Sennrich et al., Neural Machine Translation of
+Rare Words with Subword Units, 2016, algorithm 1). Vocabulary, ids and merges are those of the `BpeTrainer` of Hugging Face
+tokenizers 0.23, and with the prefix `##` those of its `WordPieceTrainer`, except where these hang on the order of a hash table
+or a heap there (`pair_table` says what decides here). Counts have 64 bits; there, pairs have 32 and overflow.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wordpipe.compiled import read_only
+from wordpipe.errors import BudgetError
+from wordpipe.tokens.counting import Pretokens
+from wordpipe.tokens.kernels.merge_kernels import merge_pairs, name_tokens
+from wordpipe.tokens.kernels.pair_table import (
+    END,
+    Alphabet,
+    State,
+    alphabet_of,
+    count_pairs,
+    fill_positions,
+    lay_out,
+    mark_ends,
+    push_records,
+    rehash,
+)
+
+__all__ = ["BpeResult", "train_bpe", "training_bytes"]
+
+CHUNK = 500  # merges between two reports: a few hundredths of a second
+Report = Callable[[int, int], None]
+Number = TypeVar("Number", bound=np.generic)
+
+
+@dataclass(frozen=True)
+class BpeResult:
+    """A trained vocabulary.
+
+    Attributes:
+        tokens: all tokens; the place of a token is its id.
+        history: int32 [merges made, 3], ids of left part, right part and result, in the order they were made. A result that is
+            no new token repeats an older one; a pair can occur twice, and then its last place is its rank.
+        dropped_letters: distinct characters that `limit_alphabet` left out.
+        dropped_occurrences: how often these occur in the text.
+    """
+
+    tokens: list[str]
+    history: NDArray[np.int32]
+    dropped_letters: int
+    dropped_occurrences: int
+
+    @property
+    def vocab(self) -> dict[str, int]:
+        """Token → id."""
+        return {token: row for row, token in enumerate(self.tokens)}
+
+    @property
+    def merges(self) -> list[tuple[str, str]]:
+        """Pairs of tokens, the first to be merged first, each once."""
+        rank: dict[tuple[int, int], None] = {}
+        for left, right, _ in self.history.tolist():
+            rank.pop((left, right), None)
+            rank[left, right] = None
+        return [(self.tokens[left], self.tokens[right]) for left, right in rank]
+
+
+def train_bpe(
+    pretokens: Pretokens,
+    *,
+    vocab_size: int,
+    min_frequency: int,
+    special_tokens: Sequence[str],
+    initial_alphabet: Sequence[str] = (),
+    byte_level: bool,
+    limit_alphabet: int | None = None,
+    continuing_prefix: str = "",
+    report: Report | None = None,
+) -> BpeResult:
+    """Learn a vocabulary of `vocab_size` tokens; fewer when pairs run out, more when the alphabet alone is larger.
+
+    Args:
+        pretokens: distinct pre-tokens and their counts.
+        vocab_size: tokens wanted, special tokens and letters included.
+        min_frequency: a pair that occurs less often is not merged.
+        special_tokens: the first tokens; doubles count once.
+        initial_alphabet: single characters that get a token, seen or not.
+        byte_level: pre-tokens are bytes, and letters are the 256 of `byte_letters`; otherwise letters are characters.
+        limit_alphabet: at most so many letters, `initial_alphabet` and then the commonest first; the others vanish from
+            their pre-tokens.
+        continuing_prefix: what marks tokens inside a word; `##` gives WordPiece.
+        report: called with (tokens made by merging, tokens to make) every few hundred merges; may raise to stop.
+
+    Raises:
+        ConfigError: an entry of `initial_alphabet` is not one character.
+        BudgetError: 2**31 symbols or more.
+    """
+    if (room := len(pretokens.data) + len(pretokens) + 1) >= END:
+        raise BudgetError("too many pre-tokens to train on", got=room, expected=f"fewer than {END} bytes")
+    alphabet = alphabet_of(
+        pretokens,
+        special_tokens=special_tokens,
+        initial_alphabet=initial_alphabet,
+        byte_level=byte_level,
+        limit_alphabet=limit_alphabet,
+        continuing_prefix=continuing_prefix,
+    )
+    training = _Training(pretokens, alphabet, vocab_size, min_frequency, continuing_prefix)
+    training.run(report or (lambda done, total: None))
+    return BpeResult(training.tokens(), training.made(), alphabet.dropped_letters, alphabet.dropped_occurrences)
+
+
+def training_bytes(pretokens_bytes: int, n: int, vocab_size: int = 0) -> int:
+    """Memory that training takes for `n` pre-tokens of so many bytes together, themselves not counted.
+
+    English takes 24 bytes per symbol for 16,000 tokens and 33 for 64,000 (351,000 pre-tokens of 100 MB of text); random
+    bytes, where each merge finds new pairs, 45. To this come each token's string and rows, and tables by code point.
+    """
+    return 48 * (pretokens_bytes + n) + 200 * vocab_size + (32 << 20)
+
+
+class _Training:
+    """The arrays of one training (see `pair_table` and `merge_kernels`), and their growth between calls of the kernel."""
+
+    def __init__(
+        self, pretokens: Pretokens, alphabet: Alphabet, vocab_size: int, min_frequency: int, prefix: str
+    ) -> None:
+        self.state = np.zeros(len(State), np.int64)
+        self.base = len(alphabet.tokens)
+        self.state[State.VOCAB_SIZE], self.state[State.MIN_FREQUENCY] = vocab_size, min_frequency
+        self._lay_out(pretokens, alphabet)
+        self._count_pairs()
+        self._spell(alphabet.tokens, prefix, max(vocab_size, self.base) + 1)
+
+    def _lay_out(self, pretokens: Pretokens, alphabet: Alphabet) -> None:
+        room = len(pretokens.data) + len(pretokens) + 1
+        slots, kept = np.empty(room, np.int32), np.empty(len(pretokens), np.int64)
+        self.used, words = lay_out(
+            read_only(pretokens.data), read_only(pretokens.offsets), read_only(pretokens.counts), alphabet.letters,
+            alphabet.first_ids, alphabet.next_ids, slots, kept,
+        )  # fmt: skip
+        self.slots, self.counts = slots[: self.used], kept[:words]
+        blocks = (self.used + 63) // 64
+        self.bits, self.before = np.empty(blocks, np.uint64), np.empty(blocks, np.int32)
+        mark_ends(self.slots, self.used, self.bits, self.before)
+
+    def _count_pairs(self) -> None:
+        self.pairs, self.start = np.empty((0, 2), np.int64), np.empty(1, np.int64)
+        self.owner, self.queued = np.empty(0, np.int32), np.empty(0, np.int32)
+        self.several = np.empty(0, np.uint8)
+        self.heap_count, self.heap_record = np.empty(0, np.int64), np.empty(0, np.int32)
+        found = np.empty(0, np.int64)
+        self._more_records(1 << 12)
+        self.state[State.AT] = 1
+        done = False
+        while not done:
+            found = _longer(found, len(self.owner))
+            done = count_pairs(
+                self.slots, self.used, self.counts, self.table, self.pairs, self.owner, found, self.state
+            )
+            if not done:
+                self._more_records(len(self.owner))
+        records = int(self.state[State.RECORDS])
+        self.start[0] = 0
+        np.cumsum(found[:records], out=self.start[1 : records + 1])
+        self.several[:records] = 0
+        places = int(self.start[records])
+        # Each merge removes one of the `places` and makes at most two; pages that are never written cost nothing.
+        self.positions = np.empty(3 * places, np.int32)
+        self.state[State.POSITIONS] = places
+        fill_positions(self.slots, self.used, self.table, self.pairs, self.start[:records].copy(), self.positions)
+        push_records(self.heap_count, self.heap_record, self.pairs, self.owner, self.queued, 0, self.state)
+
+    def _spell(self, tokens: list[str], prefix: str, most: int) -> None:
+        spelt = [prefix.encode(), *(token.encode("utf-8", "surrogatepass") for token in tokens)]
+        self.spellings = np.array(bytearray(b"".join(spelt)), np.uint8)
+        self.starts = np.zeros(most + 1, np.int64)
+        np.cumsum([len(text) for text in spelt], out=self.starts[: len(spelt)])
+        self.names = np.empty(_power_of_two(2 * most), np.int32)
+        name_tokens(self.spellings, self.starts, self.names, len(tokens))
+        self.state[State.TOKENS], self.state[State.PREFIX] = len(tokens), len(spelt[0])
+        self.history = np.empty((0, 3), np.int32)
+        self.changes, self.found = np.zeros(2 * most, np.int64), np.zeros(2 * most, np.int32)
+        self.cursor, self.touched = np.empty(2 * most, np.int64), np.empty(2 * most, np.int32)
+        self.event_place, self.event_position = np.empty(0, np.int32), np.empty(0, np.int32)
+        self._make_room()
+
+    def _more_records(self, more: int) -> None:
+        """Make room for `more` records than there is room for now."""
+        room, records = len(self.owner) + more, int(self.state[State.RECORDS])
+        self.pairs, self.start = _longer(self.pairs, room), _longer(self.start, room + 1)
+        self.owner, self.queued = _longer(self.owner, room), _longer(self.queued, room)
+        self.several = _longer(self.several, room)
+        self.heap_count, self.heap_record = _longer(self.heap_count, room), _longer(self.heap_record, room)
+        self.table = np.empty(_power_of_two(room + room // 3), np.int32)
+        rehash(self.table, self.pairs, self.owner, records)
+
+    def _make_room(self) -> None:
+        """Make room for a merge that touches state[NEED] occurrences, and for some more merges."""
+        state, need = self.state, int(self.state[State.NEED])
+        if 2 * need > len(self.event_place):
+            self.event_place, self.event_position = np.empty(2 * need, np.int32), np.empty(2 * need, np.int32)
+        missing = int(state[State.RECORDS]) + 2 * min(need, int(state[State.TOKENS]) + 1) - len(self.owner)
+        if missing > 0:
+            self._more_records(max(missing, len(self.owner) // 2))
+        if state[State.MERGES] == len(self.history):
+            self.history = _longer(self.history, len(self.history) * 2 + CHUNK)
+        used = int(self.starts[state[State.TOKENS]])
+        longest = int(np.diff(self.starts[: state[State.TOKENS] + 1]).max(initial=0))
+        if used + 2 * longest > len(self.spellings):
+            self.spellings = _longer(self.spellings, 2 * used + 2 * longest + (1 << 16))
+
+    def run(self, report: Report) -> None:
+        """Merge until the vocabulary is full or no pair is common enough."""
+        wanted = max(0, int(self.state[State.VOCAB_SIZE]) - self.base)
+        while code := self._merge():
+            if code == 2:
+                self._make_room()
+            report(int(self.state[State.TOKENS]) - self.base, wanted)
+        report(int(self.state[State.TOKENS]) - self.base, wanted)
+
+    def _merge(self) -> int:
+        return merge_pairs(
+            CHUNK, self.state, self.slots, self.bits, self.before, self.counts,
+            self.table, self.pairs, self.owner, self.queued, self.several, self.start, self.positions,
+            self.heap_count, self.heap_record, self.spellings, self.starts, self.names, self.history,
+            self.changes, self.found, self.cursor, self.touched, self.event_place, self.event_position,
+        )  # fmt: skip
+
+    def tokens(self) -> list[str]:
+        """The vocabulary in the order of ids."""
+        text, starts = self.spellings.tobytes(), self.starts[: self.state[State.TOKENS] + 1].tolist()
+        return [text[begin:end].decode("utf-8", "surrogatepass") for begin, end in pairwise(starts)]
+
+    def made(self) -> NDArray[np.int32]:
+        """The merges made so far, in memory of their own."""
+        return self.history[: self.state[State.MERGES]].copy()
+
+
+def _longer(array: NDArray[Number], length: int) -> NDArray[Number]:
+    """The array with room for `length` rows, its contents in front."""
+    longer = np.empty((length, *array.shape[1:]), array.dtype)
+    longer[: len(array)] = array
+    return longer
+
+
+def _power_of_two(least: int) -> int:
+    return 1 << max(4, (least - 1).bit_length())

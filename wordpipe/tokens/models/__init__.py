@@ -1,1 +1,0 @@
-"""Ids of single pre-tokens, as the models of tokenizers give them."""

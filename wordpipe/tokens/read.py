@@ -1,0 +1,386 @@
+"""Opening a tokenizer that exists: a `tokenizer.json` or a folder of transformers becomes one `tokenizers.Tokenizer`.
+
+What cannot be converted so that the ids stay the same is refused, with the reason.
+
+Whatever libraries raise over a file that others made becomes an error that names the file. The older files of a transformers
+folder (vocab.txt, or vocab.json with merges.txt) hold tokens alone; how text is cut is code of the class that
+`tokenizer_config.json` names, so only the classes of BERT, GPT-2 and RoBERTa are read from them.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
+
+from wordpipe.errors import InputError, WordpipeError
+
+__all__ = [
+    "CONVERTER", "Foreign", "named_tokens", "open_tokenizer", "read_file", "read_folder", "read_json",
+    "read_tokenizer",
+]  # fmt: skip
+
+_LARGEST = 1 << 30  # bytes; the largest vocabularies in use take some 40 MB
+
+
+class Foreign:
+    """A context in which every failure is the file's fault.
+
+    tokenizers raises bare exceptions, and panics that are no `Exception` at all.
+    """
+
+    def __init__(self, what: str, where: str) -> None:
+        self._what, self._where = what, where
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None or isinstance(error, WordpipeError | MemoryError):
+            return
+        if isinstance(error, Exception) or type(error).__name__ == "PanicException":
+            raise InputError(self._what, where=self._where, got=str(error)[:200] or type(error).__name__) from None
+
+
+def read_json(data: bytes, where: str) -> dict[str, Any]:
+    """A JSON object.
+
+    Raises:
+        InputError: not JSON, or not an object.
+    """
+    with Foreign("not a JSON file", where):
+        try:
+            value = json.loads(data)
+        except RecursionError:
+            raise ValueError("nested too deeply") from None
+    if not isinstance(value, dict):
+        raise InputError("not what is expected there", where=where, got=type(value).__name__, expected="a JSON object")
+    return value
+
+
+def read_file(path: Path) -> bytes:
+    """The bytes of a file of reasonable size.
+
+    Raises:
+        InputError: not there, not a file, or larger than any tokenizer.
+    """
+    if not path.is_file():
+        raise InputError("no such file", where=path)
+    if (size := path.stat().st_size) > _LARGEST:
+        raise InputError("too large for a tokenizer", where=path, got=f"{size} bytes", expected=f"at most {_LARGEST}")
+    return path.read_bytes()
+
+
+def open_tokenizer(data: bytes, *, where: str) -> Tokenizer:
+    """Load a `tokenizer.json`, with truncation and padding switched off: nothing is cut in silence.
+
+    Raises:
+        InputError: not a tokenizer.
+    """
+    with Foreign("not a tokenizer.json that tokenizers can read", where):
+        tokenizer = Tokenizer.from_str(data.decode())
+        tokenizer.no_truncation()
+        tokenizer.no_padding()
+    return tokenizer
+
+
+CONVERTER = "write a tokenizer.json with transformers: AutoTokenizer.from_pretrained(FOLDER).save_pretrained(OUT)"
+
+_ROLES = ("unk", "pad", "cls", "sep", "mask", "bos", "eos")
+_BERT = ("Bert", "DistilBert", "Electra", "MobileBert", "LayoutLM")
+_GPT2 = ("GPT2",)
+_ROBERTA = ("Roberta", "Bart", "Longformer", "LED")
+_GENERAL = ("PreTrainedTokenizerFast", "PreTrainedTokenizer", "TokenizersBackend")
+_BERT_NAMES = {"unk": "[UNK]", "pad": "[PAD]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"}
+_ROBERTA_NAMES = {
+    "bos": "<s>",
+    "eos": "</s>",
+    "cls": "<s>",
+    "sep": "</s>",
+    "unk": "<unk>",
+    "pad": "<pad>",
+    "mask": "<mask>",
+}
+_GPT2_NAMES = {"unk": "<|endoftext|>", "bos": "<|endoftext|>", "eos": "<|endoftext|>"}
+
+
+def read_folder(path: Path, warn: Callable[[str], None]) -> Tokenizer:
+    """The tokenizer of a transformers folder.
+
+    Args:
+        path: the folder.
+        warn: told what was assumed.
+
+    Raises:
+        InputError: no tokenizer there, one of a class that is not known, or damaged files.
+    """
+    config = {**_optional(path / "special_tokens_map.json"), **_optional(path / "tokenizer_config.json")}
+    if (path / "tokenizer.json").is_file():
+        tokenizer = open_tokenizer(read_file(path / "tokenizer.json"), where=str(path / "tokenizer.json"))
+    elif (path / "vocab.txt").is_file():
+        tokenizer = _bert(path, config, warn)
+    elif (path / "vocab.json").is_file() and (path / "merges.txt").is_file():
+        tokenizer = _byte_level(path, config)
+    else:
+        raise _nothing_there(path)
+    _add_tokens(tokenizer, path, config)
+    return tokenizer
+
+
+def _nothing_there(path: Path) -> InputError:
+    found = [file.name for pattern in ("*.model", "*.tiktoken") for file in path.glob(pattern)]
+    expected = "tokenizer.json, vocab.txt, or vocab.json and merges.txt"
+    return InputError(
+        "the folder holds no tokenizer", where=path, got=", ".join(sorted(found)) or None, expected=expected,
+        hint=CONVERTER if found else None,
+    )  # fmt: skip
+
+
+def _bert(path: Path, config: Mapping[str, Any], warn: Callable[[str], None]) -> Tokenizer:
+    where = str(path / "vocab.txt")
+    _known_class(path, config, _BERT)
+    names = _BERT_NAMES | named_tokens(config)
+    vocabulary = _lines_of_vocabulary(read_file(path / "vocab.txt"), where, warn)
+    for role in ("unk", "cls", "sep"):
+        if names[role] not in vocabulary:
+            raise InputError(f"the vocabulary lacks its {role} token", where=where, expected=names[role])
+    lowercase = config.get("do_lower_case")
+    if lowercase is None:
+        special = set(names.values())
+        lowercase = all(
+            token == token.lower() for token in vocabulary if token not in special and token[:7] != "[unused"
+        )
+        fate = "lower-cased" if lowercase else "left as it is"
+        warn(f"{where}: nothing says whether text is lower-cased; it is {fate}, as in the vocabulary")
+    with Foreign("tokenizers cannot use these files", str(path)):
+        tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token=names["unk"], max_input_chars_per_word=100))
+        tokenizer.normalizer = normalizers.BertNormalizer(
+            clean_text=True,
+            handle_chinese_chars=bool(config.get("tokenize_chinese_chars", True)),
+            strip_accents=config.get("strip_accents"),
+            lowercase=bool(lowercase),
+        )
+        tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+        tokenizer.decoder = decoders.WordPiece(prefix="##")
+        cls, sep = names["cls"], names["sep"]
+        tokenizer.post_processor = processors.TemplateProcessing(
+            single=[cls, "$A", sep],
+            pair=[cls, "$A", sep, "$B:1", f"{sep}:1"],
+            special_tokens=[(token, vocabulary[token]) for token in (cls, sep)],
+        )
+        _mark_special(tokenizer, names, vocabulary)
+    return tokenizer
+
+
+def _byte_level(path: Path, config: Mapping[str, Any]) -> Tokenizer:
+    where = str(path / "vocab.json")
+    family = _known_class(path, config, (*_GPT2, *_ROBERTA))
+    vocabulary = read_json(read_file(path / "vocab.json"), where)
+    is_roberta = family in _ROBERTA or (not family and "<mask>" in vocabulary)
+    names = (_ROBERTA_NAMES if is_roberta else _GPT2_NAMES) | named_tokens(config)
+    if wrong := [
+        token for token, number in vocabulary.items() if not isinstance(number, int) or not 0 <= number < 1 << 31
+    ]:
+        raise InputError("a token without an id", where=where, got=f"{wrong[0]!r}: {vocabulary[wrong[0]]!r}")
+    merges = list(_lines_of_merges(read_file(path / "merges.txt"), str(path / "merges.txt")))
+    prefix = bool(config.get("add_prefix_space", False))
+    with Foreign("tokenizers cannot use these files", str(path)):
+        tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=merges, fuse_unk=False))
+        tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=prefix)
+        tokenizer.decoder = decoders.ByteLevel()
+        if is_roberta and names["cls"] in vocabulary and names["sep"] in vocabulary:
+            sep, cls = ((names[role], vocabulary[names[role]]) for role in ("sep", "cls"))
+            tokenizer.post_processor = processors.RobertaProcessing(sep, cls, add_prefix_space=prefix)
+        _mark_special(tokenizer, names, vocabulary)
+    return tokenizer
+
+
+def _mark_special(tokenizer: Tokenizer, names: Mapping[str, str], vocabulary: Mapping[str, int]) -> None:
+    """Special tokens of the vocabulary, in the order of their ids; a class's default that is not there is not added."""
+    there = sorted({token for token in names.values() if token in vocabulary}, key=vocabulary.__getitem__)
+    tokenizer.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in there])
+
+
+def _known_class(path: Path, config: Mapping[str, Any], known: tuple[str, ...]) -> str:
+    """The model family that the class of the tokenizer names; nothing where it names none."""
+    name = str(config.get("tokenizer_class") or "")
+    family = "" if name in _GENERAL else name.removesuffix("Fast").removesuffix("Tokenizer")
+    if family not in ("", *known):
+        raise InputError(
+            "a class of tokenizer that these files alone do not define",
+            where=path / "tokenizer_config.json",
+            got=name,
+            expected=", ".join(f"{part}Tokenizer" for part in known),
+            hint=CONVERTER,
+        )
+    return family
+
+
+def named_tokens(config: Mapping[str, Any]) -> dict[str, str]:
+    """The special tokens that the folder names, by role."""
+    found = {role: _content(config.get(f"{role}_token")) for role in _ROLES}
+    return {role: token for role, token in found.items() if token}
+
+
+def _content(value: Any) -> str:
+    value = value.get("content") if isinstance(value, dict) else value
+    return value if isinstance(value, str) else ""
+
+
+def _lines_of_vocabulary(data: bytes, where: str, warn: Callable[[str], None]) -> dict[str, int]:
+    lines = _text(data, where).split("\n")
+    if lines[-1] == "":
+        lines.pop()
+    vocabulary: dict[str, int] = {}
+    for number, line in enumerate(lines):
+        token = line.removesuffix("\r")
+        if token in vocabulary:
+            warn(f"{where}:{number + 1}: the token {token!r} is there twice; the later id counts")
+        vocabulary[token] = number
+    return vocabulary
+
+
+def _lines_of_merges(data: bytes, where: str) -> Iterator[tuple[str, str]]:
+    for number, line in enumerate(_text(data, where).split("\n"), 1):
+        left, parted, right = line.removesuffix("\r").partition(" ")
+        if not left + right or (number == 1 and left == "#version:"):
+            continue
+        if not (left and parted and right) or " " in right:
+            raise InputError(
+                "not a merge", where=f"{where}:{number}", got=repr(line[:80]), expected="two tokens and a space"
+            )
+        yield left, right
+
+
+def _text(data: bytes, where: str) -> str:
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError("not UTF-8", where=where, got=error) from None
+
+
+def _optional(path: Path) -> dict[str, Any]:
+    return read_json(read_file(path), str(path)) if path.is_file() else {}
+
+
+def _add_tokens(tokenizer: Tokenizer, path: Path, config: Mapping[str, Any]) -> None:
+    """Tokens that stand beside the vocabulary; each has to get the id that is written for it."""
+    for where, number, token in sorted(_beside(path, config), key=lambda found: found[1]):
+        with Foreign("tokenizers cannot add this token", where):
+            if tokenizer.token_to_id(token.content) is None:
+                (tokenizer.add_special_tokens if token.special else tokenizer.add_tokens)([token])
+        if (got := tokenizer.token_to_id(token.content)) != number:
+            raise InputError(
+                f"the token {token.content!r} cannot have its id", where=where, got=got, expected=number,
+                hint="the files of the folder do not belong together",
+            )  # fmt: skip
+
+
+def _beside(path: Path, config: Mapping[str, Any]) -> Iterator[tuple[str, int, AddedToken]]:
+    where = str(path / "added_tokens.json")
+    for content, number in _optional(path / "added_tokens.json").items():
+        if not content or not isinstance(number, int):
+            raise InputError("not a token and its id", where=where, got=f"{content!r}: {number!r}")
+        yield where, number, AddedToken(content, normalized=False)
+    where = str(path / "tokenizer_config.json")
+    entries = config.get("added_tokens_decoder") or {}
+    for number, entry in entries.items() if isinstance(entries, dict) else ():
+        if not str(number).isdecimal() or not _content(entry):
+            raise InputError("not an added token", where=where, got=f"{number!r}: {entry!r}"[:120])
+        flags = {flag: bool(entry.get(flag)) for flag in ("single_word", "lstrip", "rstrip", "normalized", "special")}
+        yield where, int(number), AddedToken(_content(entry), **flags)
+
+
+_TAKEN = "a tokenizer.json or a transformers folder"
+# a protobuf whose first field is a piece that begins with its text; a token in base64 and its rank
+_SENTENCEPIECE, _TIKTOKEN = re.compile(rb"\n[\x03-\x7f]\n"), re.compile(rb"[A-Za-z0-9+/]+={0,2} \d+\r?(\n|\Z)")
+
+
+def read_tokenizer(path: Path, *, warn: Callable[[str], None] | None = None) -> Tokenizer:
+    """Read a tokenizer, with truncation and padding switched off: nothing is cut in silence.
+
+    Args:
+        path: a tokenizer.json or a transformers folder.
+        warn: told what was assumed, one line each.
+
+    Raises:
+        InputError: missing, damaged, or not to be converted exactly.
+    """
+    warn = warn or _silent
+    if path.is_dir():
+        return _checked(read_folder(path, warn), path, warn)
+    if not path.is_file():
+        raise InputError("no such tokenizer", where=path, expected=_TAKEN)
+    data = read_file(path)
+    if data.lstrip()[:1] != b"{":
+        raise _unknown(path, data)
+    return _checked(open_tokenizer(data, where=str(path)), path, warn)
+
+
+def _unknown(path: Path, data: bytes) -> InputError:
+    """The error for a file that is not ours to read: who converts it."""
+    if path.suffix == ".tiktoken" or _TIKTOKEN.match(data):
+        return InputError(
+            "a tiktoken file, which transformers converts", where=path, expected=_TAKEN,
+            hint=f"from transformers.convert_slow_tokenizer import TikTokenConverter; "
+            f"TikTokenConverter({path.name!r}, pattern=…, extra_special_tokens=[…]).converted().save('tokenizer.json')",
+        )  # fmt: skip
+    if path.suffix in (".model", ".spm") or _SENTENCEPIECE.match(data):
+        return InputError(
+            "a sentencepiece model, which transformers converts", where=path, expected=_TAKEN, hint=CONVERTER
+        )
+    hint = f"name the folder: {path.parent}" if path.name in ("vocab.txt", "vocab.json", "merges.txt") else None
+    return InputError("not a kind of tokenizer that is known", where=path, expected=_TAKEN, hint=hint)
+
+
+def _silent(_: str) -> None:
+    """Nobody wants to know."""
+
+
+def _checked(tokenizer: Tokenizer, path: Path, warn: Callable[[str], None]) -> Tokenizer:
+    """Refuse an empty vocabulary, ids that no table can hold; warn of patterns that may run very long."""
+    vocabulary = tokenizer.get_vocab(with_added_tokens=True)
+    if not vocabulary:
+        raise InputError("the tokenizer has no tokens", where=path)
+    if (top := max(vocabulary.values())) >= 2 * len(vocabulary) + 1024:
+        raise InputError(
+            "the ids are too far apart for a table of them",
+            where=path,
+            got=f"{len(vocabulary)} tokens, the last id is {top}",
+        )
+    parts = json.loads(tokenizer.to_str())
+    for pattern in _strange_patterns(parts):
+        warn(
+            f"{path}: its pattern {pattern!r} is not one that is known to take time in proportion to the text; on text "
+            "made for it, it may run very long"
+        )
+    return tokenizer
+
+
+def _strange_patterns(parts: dict[str, Any]) -> list[str]:
+    found = [*_values(parts.get("pre_tokenizer"), "Regex"), *_values(parts.get("normalizer"), "Regex")]
+    return sorted({pattern for pattern in found if _may_explode(pattern)})
+
+
+def _may_explode(pattern: str) -> bool:
+    """Whether anything in it repeats, unless it is known: without repetition the time is bounded by its length."""
+    from wordpipe.tokens.schemes import KNOWN_PATTERNS  # not above: a query opens a tokenizer without it
+
+    return pattern not in KNOWN_PATTERNS and re.search(r"[*+{]", re.sub(r"\\.", "", pattern)) is not None
+
+
+def _values(part: Any, key: str) -> Iterator[str]:
+    """Every text that stands under this key in a tokenizer's JSON."""
+    if isinstance(part, dict):
+        if isinstance(part.get(key), str):
+            yield part[key]
+        for value in part.values():
+            yield from _values(value, key)
+    elif isinstance(part, list):
+        for value in part:
+            yield from _values(value, key)

@@ -1,1 +1,0 @@
-"""Cutting rows of text into pre-tokens and words, where tokenizers cuts them."""

@@ -1,1 +1,0 @@
-"""Training a tokenizer from counted pre-tokens."""

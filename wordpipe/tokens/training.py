@@ -1,0 +1,255 @@
+"""Training a tokenizer of any algorithm from counted pre-tokens.
+
+Vocabularies without subwords, which textbooks begin with, are made here: the commonest words, or the commonest characters.
+What is not among them is unknown. A word vocabulary is that of the `WordLevelTrainer` of Hugging Face tokenizers. It has no
+trainer for characters; a BPE model without merges, whose vocabulary is made of characters, is an exact character tokenizer.
+"""
+
+import heapq
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from tokenizers import Tokenizer, models, pre_tokenizers
+
+from wordpipe.errors import ConfigError
+from wordpipe.tokens.counting import Pretokens
+from wordpipe.tokens.kernels.merges import train_bpe
+from wordpipe.tokens.kernels.merges import training_bytes as bpe_bytes
+from wordpipe.tokens.kernels.pair_table import alphabet_of
+from wordpipe.tokens.kernels.seed_pieces import symbols_of
+from wordpipe.tokens.kernels.unigram_train import train_unigram
+from wordpipe.tokens.kernels.unigram_train import training_bytes as unigram_bytes
+from wordpipe.tokens.schemes import build_tokenizer, is_byte_level
+from wordpipe.tokens.settings import TokenizeSettings
+from wordpipe.tokens.vocabulary import SPECIAL_TOKENS, UNK, byte_letters, spelled_bytes
+
+__all__ = ["PlainResult", "Trained", "train_chars", "train_tokenizer", "train_words", "training_bytes"]
+
+
+@dataclass(frozen=True)
+class PlainResult:
+    """A vocabulary and what it leaves out.
+
+    Attributes:
+        vocab: token → id; special tokens, then the others by falling count.
+        dropped: distinct words or characters without a token.
+        dropped_occurrences: how often these occur in the text.
+    """
+
+    vocab: dict[str, int]
+    dropped: int
+    dropped_occurrences: int
+
+
+def train_words(
+    pretokens: Pretokens, *, vocab_size: int, min_frequency: int, special_tokens: Sequence[str], byte_level: bool
+) -> PlainResult:
+    """The commonest pre-tokens, of equally common ones the lowest in the order of code points.
+
+    Args:
+        pretokens: distinct pre-tokens and their counts.
+        vocab_size: tokens wanted, special tokens included; fewer when the words run out.
+        min_frequency: a word that occurs less often gets no token.
+        special_tokens: the first tokens; doubles count once. A word that is spelled like one of them shares its id.
+        byte_level: words are written in the letters of `byte_letters`.
+
+    Raises:
+        ConfigError: no room for words.
+    """
+    vocab = _begin(special_tokens, vocab_size, 1)
+    least = max([min_frequency, *pretokens.counts[vocab_size - 1 : vocab_size].tolist()])  # the commonest come first
+    number = int(np.count_nonzero(pretokens.counts >= least))
+    words = heapq.nsmallest(
+        vocab_size, _ranked(pretokens, number, byte_level)
+    )  # few enough for special tokens among them
+    kept = kept_occurrences = 0
+    for negative_count, word in words:
+        if len(vocab) == vocab_size and word not in vocab:
+            continue
+        vocab.setdefault(word, len(vocab))
+        kept += 1
+        kept_occurrences -= negative_count
+    return PlainResult(vocab, len(pretokens) - kept, int(pretokens.counts.sum()) - kept_occurrences)
+
+
+def train_chars(
+    pretokens: Pretokens, *, vocab_size: int, min_frequency: int = 1, special_tokens: Sequence[str], byte_level: bool
+) -> PlainResult:
+    """The commonest characters, of equally common ones the lowest code points; with `byte_level` the letters of all 256 bytes.
+
+    `tokenizers.models.BPE(vocab, merges=[], unk_token=…)` encodes with it. If no pre-tokenizer drops or adds anything and the
+    decoder is `Fuse` (`ByteLevel` for bytes), decoding gives back every text whose characters are known.
+
+    Args:
+        pretokens: distinct pre-tokens and their counts.
+        vocab_size: tokens wanted, special tokens included; fewer when the characters run out.
+        min_frequency: a character that occurs less often gets no token; bytes always do.
+        special_tokens: the first tokens; doubles count once. A character that is one of them shares its id.
+        byte_level: characters are bytes.
+
+    Raises:
+        ConfigError: no room for characters, or for all bytes.
+    """
+    vocab = _begin(special_tokens, vocab_size, 256 if byte_level else 1)
+    alphabet = alphabet_of(
+        pretokens,
+        special_tokens=(),
+        initial_alphabet=byte_letters() if byte_level else (),
+        byte_level=byte_level,
+        limit_alphabet=None,
+        continuing_prefix="",
+    )
+    counts = symbols_of(pretokens, alphabet).letter_counts(len(alphabet.tokens))
+    dropped = dropped_occurrences = 0
+    for letter in np.argsort(-counts, kind="stable").tolist():
+        rare = not byte_level and counts[letter] < min_frequency
+        if alphabet.tokens[letter] not in vocab and (rare or len(vocab) == vocab_size):
+            dropped += 1
+            dropped_occurrences += int(counts[letter])
+        else:
+            vocab.setdefault(alphabet.tokens[letter], len(vocab))
+    return PlainResult(vocab, dropped, dropped_occurrences)
+
+
+def _begin(special_tokens: Sequence[str], vocab_size: int, least: int) -> dict[str, int]:
+    """The vocabulary of special tokens alone."""
+    vocab = {token: row for row, token in enumerate(dict.fromkeys(special_tokens))}
+    if vocab_size < len(vocab) + least:
+        raise ConfigError(
+            "no room beside the special tokens",
+            where="vocab_size",
+            got=vocab_size,
+            expected=f"at least {len(vocab) + least}",
+        )
+    return vocab
+
+
+def _ranked(pretokens: Pretokens, number: int, byte_level: bool) -> Iterator[tuple[int, str]]:
+    """The first rows of the table as (negative count, word as the vocabulary spells it)."""
+    data = pretokens.data.tobytes()
+    for row in range(number):
+        text = data[pretokens.offsets[row] : pretokens.offsets[row + 1]]
+        word = spelled_bytes(text) if byte_level else text.decode()
+        yield -int(pretokens.counts[row]), word
+
+
+Report = Callable[[int, int], None]
+CONTINUING = "##"  # stands before a WordPiece token that does not open a word
+MAX_WORD_CHARS = 100  # longer words are unknown to WordPiece, as in BERT
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A tokenizer and what happened while it was trained.
+
+    Attributes:
+        tokenizer: with normalizer, pre-tokenizer, decoder, post-processor and special tokens.
+        counts: what was left out, by name.
+        warnings: what the user should know.
+    """
+
+    tokenizer: Tokenizer
+    counts: dict[str, int] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+
+
+def training_bytes(settings: TokenizeSettings, size: int, number: int) -> int:
+    """Memory that training takes for so many bytes of pre-tokens and so many of them."""
+    if settings.algorithm in ("bpe", "wordpiece"):
+        return bpe_bytes(size, number, settings.vocab_size)
+    return unigram_bytes(size, number) if settings.algorithm == "unigram" else 64 * number + size
+
+
+def train_tokenizer(pretokens: Pretokens, settings: TokenizeSettings, report: Report | None = None) -> Trained:
+    """Train on counted pre-tokens. The result depends on them and the settings alone.
+
+    Args:
+        pretokens: in the order of `Pretokens`.
+        settings: with a pre-tokenizer chosen, not "auto".
+        report: told how many tokens of how many there are.
+    """
+    train = {"bpe": _bpe, "wordpiece": _wordpiece, "unigram": _unigram, "word": _words, "char": _chars}
+    model, counts, warnings = train[settings.algorithm](pretokens, settings, report)
+    tokenizer = build_tokenizer(model, settings)
+    if settings.pretokenizer != "characters" and (size := tokenizer.get_vocab_size()) < settings.vocab_size:
+        warnings.append(
+            f"the text gave {size:,} tokens and not {settings.vocab_size:,}: "
+            + (
+                "too little of it"
+                if settings.algorithm == "unigram"
+                else "too little of it, or --min-frequency is too high"
+            )
+        )
+    return Trained(tokenizer, counts, warnings)
+
+
+Made = tuple[models.Model, dict[str, int], list[str]]
+
+
+def _shared(settings: TokenizeSettings) -> dict[str, Any]:
+    """What all trainers are told."""
+    byte_level = is_byte_level(settings)
+    return {"vocab_size": settings.vocab_size, "special_tokens": SPECIAL_TOKENS, "byte_level": byte_level}
+
+
+def _most_letters(settings: TokenizeSettings) -> int:
+    """Thousands of rare characters would leave no room for words."""
+    return max(1, settings.vocab_size // 3)
+
+
+def _bpe(pretokens: Pretokens, settings: TokenizeSettings, report: Report | None) -> Made:
+    letters: dict[str, Any] = {"limit_alphabet": _most_letters(settings)}
+    if byte_level := is_byte_level(settings):
+        letters = {"initial_alphabet": sorted(pre_tokenizers.ByteLevel.alphabet())}
+    least = settings.min_frequency
+    trained = train_bpe(pretokens, min_frequency=least, report=report, **letters, **_shared(settings))
+    model = models.BPE(vocab=trained.vocab, merges=trained.merges, **({} if byte_level else {"unk_token": UNK}))
+    return model, *_dropped(trained.dropped_letters, trained.dropped_occurrences)
+
+
+def _wordpiece(pretokens: Pretokens, settings: TokenizeSettings, report: Report | None) -> Made:
+    letters, least = _most_letters(settings), settings.min_frequency
+    trained = train_bpe(
+        pretokens, min_frequency=least, limit_alphabet=letters, continuing_prefix=CONTINUING, report=report,
+        **_shared(settings),
+    )  # fmt: skip
+    model = models.WordPiece(
+        vocab=trained.vocab, unk_token=UNK, max_input_chars_per_word=MAX_WORD_CHARS,
+        continuing_subword_prefix=CONTINUING,
+    )  # fmt: skip
+    return model, *_dropped(trained.dropped_letters, trained.dropped_occurrences)
+
+
+def _dropped(letters: int, occurrences: int) -> tuple[dict[str, int], list[str]]:
+    if not letters:
+        return {}, []
+    warning = (
+        f"{letters:,} rare characters ({occurrences:,} occurrences) got no token and become {UNK}; "
+        "a larger --vocab-size keeps them, --pretokenizer gpt2 knows every byte"
+    )
+    return {"letters_left_out": letters, "letters_left_out_occurrences": occurrences}, [warning]
+
+
+def _unigram(pretokens: Pretokens, settings: TokenizeSettings, report: Report | None) -> Made:
+    letters = None if is_byte_level(settings) else _most_letters(settings)
+    trained = train_unigram(pretokens, unk_token=UNK, limit_alphabet=letters, report=report, **_shared(settings))
+    # tokenizers reads a number with more digits from its file as one of the two nearest to it
+    vocab = [(token, float(f"{score:.12g}")) for token, score in trained.vocab]
+    model = models.Unigram(vocab, unk_id=SPECIAL_TOKENS.index(UNK), byte_fallback=False)
+    return model, *_dropped(trained.dropped_letters, trained.dropped_occurrences)
+
+
+def _words(pretokens: Pretokens, settings: TokenizeSettings, _: Report | None) -> Made:
+    trained = train_words(pretokens, min_frequency=settings.min_frequency, **_shared(settings))
+    lost = {"": trained.dropped, "_occurrences": trained.dropped_occurrences}
+    counts = {f"pretokens_without_token{name}": count for name, count in lost.items() if trained.dropped}
+    return models.WordLevel(vocab=trained.vocab, unk_token=UNK), counts, []
+
+
+def _chars(pretokens: Pretokens, settings: TokenizeSettings, _: Report | None) -> Made:
+    least = settings.min_frequency if "min_frequency" in settings.model_fields_set else 1
+    trained = train_chars(pretokens, min_frequency=least, **_shared(settings))
+    model = models.BPE(vocab=trained.vocab, merges=[], unk_token=UNK)
+    return model, *_dropped(trained.dropped, trained.dropped_occurrences)

@@ -1,0 +1,383 @@
+"""Contrastive learning of a transformer: partners near, all other texts of the batch far, gradients in bounded memory.
+
+The loss compares all texts of a step, but their graphs need not be held all at once: where a step is too large, vectors are
+made without gradients, the loss gives the gradient of every vector, and then the texts are encoded again, piece by piece,
+under the same dropout, each piece with its vectors' gradient (Gao et al. 2021, "Scaling Deep Contrastive Learning Batch Size
+under Memory Limited Setup"): a third more work. The gradients are those of the whole.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from wordpipe.artifacts import Checkpoints
+from wordpipe.errors import ArtifactError, InputError
+from wordpipe.model import EMBEDDING_STD, LanguageModel, Packed, orthonormal, pack, seed_of
+from wordpipe.training.checkpoint import load_snapshot
+from wordpipe.training.contrastive.info_nce import false_negatives, info_nce, nearest_share, relational_loss
+from wordpipe.training.contrastive.pairs import PairBatch, Pairs, Ragged
+from wordpipe.training.contrastive.settings import ContrastiveSettings, steps_of
+from wordpipe.training.learner import ModelLearner
+from wordpipe.training.plan import Plan, SpecialIds, pace
+from wordpipe.training.precision import Execution, make_execution
+from wordpipe.training.trainer import Gradients, Measured, Trainer
+
+__all__ = [
+    "ContrastLearner", "Contrasting", "Framing", "Teacher", "assemble_encoder", "joined", "pool_packed", "rows_at",
+    "encoder_plan", "start_as_mean", "text_vectors",
+]  # fmt: skip
+
+_POSITIONS_AT_ONCE = {"cpu": 1 << 15, "mps": 1 << 16, "cuda": 1 << 18}
+"""Positions whose graph is held: of `mini` 0.6 GB per 16,384 of them in float32; a constant, as it shows in the last bits."""
+_ON_GPU = 16  # lengths are rounded up to a multiple of this: 4 to 8 runs, where every length would be 60 and more
+_LEAST = 1e-9  # of a text's weights: one of special tokens only has none, and sentence-transformers divides by this too
+_SILENT = ("attention.out.weight", "attention.out.bias", "feedforward.down.weight", "feedforward.down.bias")
+
+
+def joined(*texts: Ragged) -> Ragged:
+    """The texts of all, one after the other."""
+    return Ragged(np.concatenate([one.ids for one in texts]), np.concatenate([one.lengths for one in texts]))
+
+
+def rows_at(texts: Ragged, index_S: npt.NDArray[np.int64]) -> Ragged:
+    """Some of the texts, in the order of `index_S`."""
+    lengths_S = texts.lengths[index_S]
+    starts_S = (np.cumsum(texts.lengths) - texts.lengths)[index_S]
+    return Ragged(texts.ids[spans(starts_S, lengths_S)], lengths_S)
+
+
+def spans(starts_S: npt.NDArray[np.int64], lengths_S: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """The places start, start + 1, … of every span, one span after the other.
+
+    >>> spans(np.array([5, 0]), np.array([2, 3])).tolist()
+    [5, 6, 0, 1, 2]
+    """
+    before_S = np.cumsum(lengths_S) - lengths_S
+    return np.repeat(starts_S - before_S, lengths_S) + np.arange(int(lengths_S.sum()))
+
+
+@dataclass(frozen=True)
+class Framing:
+    """What a sequence has around its text.
+
+    Attributes:
+        cls_id: stands before the text.
+        sep_id: stands after it.
+        longest: positions of a sequence, both included; what is longer is cut at its end.
+        device: where the sequences go.
+    """
+
+    cls_id: int
+    sep_id: int
+    longest: int
+    device: torch.device
+
+    def cut(self, texts: Ragged) -> Ragged:
+        """The texts without what the model has no room for."""
+        kept_S = np.minimum(texts.lengths, self.longest - 2)
+        return Ragged(texts.ids[spans(np.cumsum(texts.lengths) - texts.lengths, kept_S)], kept_S)
+
+    def n_cut(self, texts: Ragged) -> int:
+        """How many ids `cut` takes away."""
+        return int(np.maximum(texts.lengths - (self.longest - 2), 0).sum())
+
+    def packed(self, texts: Ragged) -> Packed:
+        """The sequences of the texts, on the device."""
+        texts = self.cut(texts)
+        framed_S = texts.lengths + 2
+        ends_S = np.cumsum(framed_S)
+        ids = np.empty(int(framed_S.sum()), dtype=np.int64)
+        ids[spans(ends_S - framed_S + 1, texts.lengths)] = texts.ids
+        ids[ends_S - framed_S], ids[ends_S - 1] = self.cls_id, self.sep_id
+        multiple = 1 if self.device.type == "cpu" else _ON_GPU
+        return pack(ids, framed_S, multiple=multiple, pad_id=self.sep_id).to(self.device)
+
+    def pieces(self, texts: Ragged, positions: int) -> list[npt.NDArray[np.int64]]:
+        """Numbers of rows to be computed together, like with like in length, each of at most about `positions` positions."""
+        order_S = np.argsort(texts.lengths, kind="stable")
+        sizes_S = np.minimum(texts.lengths[order_S] + 2, self.longest)
+        piece_S = (np.cumsum(sizes_S) - sizes_S) // max(1, positions)
+        return np.split(order_S, np.flatnonzero(np.diff(piece_S)) + 1)
+
+
+def text_vectors(model: LanguageModel, packed: Packed, weights_V: Tensor | None) -> Tensor:
+    """Unit vectors (S, D) of packed texts, in the order in which they were given, float32.
+
+    Args:
+        model: an encoder; dropout acts while it is training.
+        packed: S sequences.
+        weights_V: what a token weighs in the mean; None: all alike, special tokens included.
+    """
+    return F.normalize(pool_packed(model.encode_packed(packed), packed, weights_V), dim=-1)
+
+
+def pool_packed(hidden_ND: Tensor, packed: Packed, weights_V: Tensor | None) -> Tensor:
+    """Weighted means (S, D) of the hidden states of each sequence, in the given order, float32.
+
+    Source: mean: Reimers and Gurevych 2019; weighted by a / (a + p): Arora et al. 2017, there of word vectors.
+    """
+    pooled = []
+    for hidden_BTD, ids_BT, real_BT in zip(
+        packed.runs(hidden_ND.float()), packed.runs(packed.ids), packed.real, strict=True
+    ):
+        shares_BT = torch.ones_like(ids_BT, dtype=torch.float32) if weights_V is None else weights_V[ids_BT]
+        if real_BT is not None:
+            shares_BT = shares_BT * real_BT
+        summed_BD = torch.bmm(shares_BT[:, None], hidden_BTD)[:, 0]
+        pooled.append(summed_BD / shares_BT.sum(dim=1, keepdim=True).clamp_min(_LEAST))
+    back_S = torch.from_numpy(np.argsort(packed.order)).to(hidden_ND.device)
+    return torch.cat(pooled).index_select(0, back_S)
+
+
+@dataclass(frozen=True)
+class Teacher:
+    """Another encoder, and how much its judgement counts.
+
+    Attributes:
+        vectors: gives unit vectors (S, E) float32 of S texts that are rows of ids.
+        weight: of its loss.
+        temperature: of its softmax.
+    """
+
+    vectors: Callable[[Sequence[Sequence[int]]], npt.NDArray[np.float32]]
+    weight: float
+    temperature: float
+
+
+@dataclass(frozen=True)
+class Contrasting:
+    """The numbers of the loss.
+
+    Attributes:
+        temperature: divides the cosines.
+        drop_false: texts of one document, and equal texts, are no negatives of each other.
+        max_similarity: nor are texts with a cosine above this; 1 = all are.
+        seed: of the dropout.
+        at_once: positions whose graph is held at a time.
+    """
+
+    temperature: float
+    drop_false: bool
+    max_similarity: float
+    seed: int
+    at_once: int
+
+
+class ContrastLearner(ModelLearner):
+    """Learns from pairs.
+
+    Args:
+        model: on the execution's device; trained in place.
+        batch: gives the pairs of a step.
+        framing: of the sequences.
+        weights_V: what each token weighs in the mean, on the device; None: all alike.
+        numbers: of the loss.
+        execution: device and numbers.
+        optimiser: over the model's parameters; None: nothing is trained, gradients alone are wanted.
+        clip: largest gradient, 0 = any.
+        teacher: also learned from, or None.
+        held_out: pairs that are looked at now and then, always the same; None: there are none.
+    """
+
+    def __init__(
+        self, model: LanguageModel, batch: Callable[[int], PairBatch], framing: Framing, weights_V: Tensor | None,
+        numbers: Contrasting, execution: Execution, *, optimiser: torch.optim.Optimizer | None = None, clip: float = 0.0,
+        teacher: Teacher | None = None, held_out: PairBatch | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(model, optimiser or torch.optim.SGD(model.parameters()), clip, execution)
+        self._batch, self._framing, self._weights_V, self._numbers = batch, framing, weights_V, numbers
+        self._teacher, self._held_out = teacher, held_out
+
+    def gradients(self, step: int) -> Gradients:
+        """See `Learner.gradients`."""
+        self.model.train()
+        batch = self._batch(step)
+        texts = joined(batch.first, batch.second)
+        pieces = self._framing.pieces(texts, self._numbers.at_once)
+        with self.execution.attention_kernels():
+            if len(pieces) == 1:
+                loss = self._loss(self._vectors(step, 0, texts), batch)
+                loss.backward()  # type: ignore[no-untyped-call]
+            else:
+                loss = self._in_pieces(step, batch, texts, pieces)
+        positions, one = len(texts.ids) + 2 * len(texts.lengths), torch.ones((), device=self.execution.device)
+        return Gradients(loss.detach().to(one), one, positions, self._framing.n_cut(texts))
+
+    @torch.no_grad()
+    def validate(self) -> Measured | None:
+        """How well partners are known again among the held-out pairs, without dropout."""
+        if (batch := self._held_out) is None:
+            return None
+        self.model.eval()
+        sides = []
+        for texts in (batch.first, batch.second):
+            vectors_BD = torch.empty(len(texts.lengths), self.model.config.dim, device=self.execution.device)
+            for rows in self._framing.pieces(texts, self._numbers.at_once):
+                with self.execution.autocast():
+                    packed = self._framing.packed(rows_at(texts, rows))
+                    vectors_BD[torch.from_numpy(rows)] = text_vectors(self.model, packed, self._weights_V)
+            sides.append(vectors_BD)
+        same_BB = false_negatives(batch, self.execution.device)  # whatever is trained on, so that runs compare
+        loss = float(info_nce(*sides, temperature=self._numbers.temperature, same_BB=same_BB))
+        metrics = {"valid_loss": loss, "valid_nearest": nearest_share(*sides)}
+        return Measured(loss, len(batch.first.ids) + len(batch.second.ids), metrics)
+
+    def _in_pieces(self, step: int, batch: PairBatch, texts: Ragged, pieces: Sequence[npt.NDArray[np.int64]]) -> Tensor:
+        vectors_SD = torch.empty(len(texts.lengths), self.model.config.dim, device=self.execution.device)
+        with torch.no_grad():
+            for number, rows in enumerate(pieces):
+                vectors_SD[torch.from_numpy(rows)] = self._vectors(step, number, rows_at(texts, rows))
+        vectors_SD.requires_grad_()
+        loss = self._loss(vectors_SD, batch)
+        loss.backward()  # type: ignore[no-untyped-call]
+        assert vectors_SD.grad is not None
+        for number, rows in enumerate(pieces):
+            again = self._vectors(step, number, rows_at(texts, rows))
+            again.backward(vectors_SD.grad[torch.from_numpy(rows)])  # type: ignore[no-untyped-call]
+        return loss
+
+    def _vectors(self, step: int, number: int, texts: Ragged) -> Tensor:
+        """Unit vectors under the dropout of this piece of this step."""
+        torch.manual_seed(seed_of(self._numbers.seed, "dropout", step, number))
+        with self.execution.autocast():
+            return text_vectors(self.model, self._framing.packed(texts), self._weights_V)
+
+    def _loss(self, vectors_SD: Tensor, batch: PairBatch) -> Tensor:
+        first_BD, second_BD = vectors_SD.chunk(2)
+        numbers, teacher = self._numbers, self._teacher
+        same_BB = false_negatives(batch, self.execution.device) if numbers.drop_false else None
+        loss = info_nce(
+            first_BD, second_BD, temperature=numbers.temperature, same_BB=same_BB, max_similarity=numbers.max_similarity
+        )
+        if teacher is None:
+            return loss
+        # against the teacher each side of the pairs by itself: a partner that is the same text teaches nothing
+        theirs_SE = torch.from_numpy(teacher.vectors(_lists(joined(batch.first, batch.second)))).to(first_BD.device)
+        sides = zip((first_BD, second_BD), theirs_SE.chunk(2), strict=True)
+        taught = sum((relational_loss(mine, theirs, teacher.temperature) for mine, theirs in sides), torch.zeros(()))
+        return loss + teacher.weight * (taught / 2)
+
+
+def _lists(texts: Ragged) -> list[list[int]]:
+    return [row.tolist() for row in np.split(texts.ids, np.cumsum(texts.lengths)[:-1])]
+
+
+def assemble_encoder(
+    settings: ContrastiveSettings, model: LanguageModel, pairs: Pairs, *, special: SpecialIds,
+    weights: npt.NDArray[np.float32] | None, held_out: Pairs | None = None, teacher: Teacher | None = None,
+    state_dir: Path, run_key: str, seed: int | None = None, tick: Callable[[int], None] | None = None,
+) -> Trainer[ContrastLearner]:  # fmt: skip
+    """A training that is ready to run, resumed if `state_dir` holds its checkpoints.
+
+    Args:
+        settings: how to train.
+        model: an encoder with its first weights, and the dropout it trains with; trained in place.
+        pairs: of the training documents.
+        special: the tokenizer's special ids; [CLS] and [SEP] are there.
+        weights: what each token weighs in the mean, (V,) float32; None: all alike.
+        held_out: pairs of held-out documents, one batch of which is looked at.
+        teacher: another encoder that is also learned from.
+        state_dir: the folder of checkpoints; need not exist.
+        run_key: what is trained, with which settings, on which data.
+        seed: of dropout; None: the settings'.
+        tick: told the number of every step that is done.
+
+    Raises:
+        ConfigError: a device that is not there.
+    """
+    execution = make_execution(settings)
+    model.to(execution.device)
+    assert special.cls is not None
+    assert special.sep is not None
+    longest = min(settings.longest or model.config.max_len, model.config.max_len)
+    weights_V = None
+    if weights is not None:  # for every row of the embedding table
+        weights_V = F.pad(torch.from_numpy(weights), (0, model.config.vocab_size - len(weights))).to(execution.device)
+    numbers = Contrasting(
+        settings.temperature, settings.false_negatives == "drop", settings.max_similarity,
+        settings.seed if seed is None else seed, _POSITIONS_AT_ONCE[execution.device.type],
+    )  # fmt: skip
+    learner = ContrastLearner(
+        model, pairs.batch, Framing(special.cls, special.sep, longest, execution.device), weights_V, numbers, execution,
+        optimiser=_optimiser(model, settings), clip=settings.clip, teacher=teacher,
+        held_out=None if held_out is None else held_out.batch(0),
+    )  # fmt: skip
+    state = Checkpoints(state_dir, run_key)
+    return Trainer(
+        learner, encoder_plan(settings, pairs.n_pairs), execution, state=state, found=state.restore(load_snapshot),
+        checkpoint_seconds=settings.checkpoint_seconds, checkpoint_steps=settings.checkpoint_steps, tick=tick,
+    )  # fmt: skip
+
+
+def encoder_plan(settings: ContrastiveSettings, n_pairs: int) -> Plan:
+    """The plan of these settings for so many pairs in one pass over the training text, of either encoder."""
+    steps = steps_of(settings, n_pairs)
+    return Plan(**pace(settings, steps), batch_size=settings.pairs_per_step, lr=settings.peak_lr, seed=settings.seed)
+
+
+def _optimiser(model: nn.Module, settings: ContrastiveSettings) -> torch.optim.Optimizer:
+    """AdamW over all weights, with decay on the matrices of the blocks only (see optimisers.py)."""
+    named = dict(model.named_parameters())
+    decayed = [name for name, weight in named.items() if weight.dim() == 2 and "blocks." in name]
+    groups = [
+        {"params": [named[name] for name in decayed], "weight_decay": settings.weight_decay},
+        {"params": [weight for name, weight in named.items() if name not in decayed], "weight_decay": 0.0},
+    ]
+    return torch.optim.AdamW(groups, lr=0.0, betas=(settings.beta1, settings.beta2), eps=1e-8, fused=True)
+
+
+@torch.no_grad()
+def start_as_mean(
+    model: LanguageModel, vectors_VD: npt.NDArray[np.float32], found_V: npt.NDArray[np.bool_], *, seed: int
+) -> npt.NDArray[np.float32]:
+    """Let the transformer begin as the weighted mean of word vectors, and learn context on top of it.
+
+    Every block begins by adding nothing to the residual stream (its two output matrices are zero), and the embeddings are
+    the given vectors, so that the first mean of the hidden states is the mean of the vectors. What the norms take away, the
+    length of every vector, goes into the token's weight in the mean. From then on training can only be an improvement: the
+    encoder need not find again what the vectors know.
+
+    Source of blocks that begin as nothing: Zhang et al. 2019, "Fixup Initialization"; Bachlechner et al. 2021, "ReZero".
+
+    Args:
+        model: changed in place.
+        vectors_VD: one row per token id, float32, of any width; rows that were not found are not looked at.
+        found_V: which token ids have a vector.
+        seed: of the orthonormal map to the model's width, where it is another.
+
+    Returns:
+        lengths_V: of the vectors, float32, their mean being 1; 1 for tokens that have none, whose embeddings stay as they are.
+
+    Raises:
+        ArtifactError: more rows than the model's vocabulary, or numbers that are not finite.
+        InputError: no token has a vector of any length.
+    """
+    table_VD = model.embedding
+    if len(found_V) > len(table_VD) or len(vectors_VD) != len(found_V):
+        raise ArtifactError(
+            "the vectors do not fit the vocabulary", got=f"{len(vectors_VD)} vectors",
+            expected=f"one each for at most {len(table_VD)} tokens",
+        )  # fmt: skip
+    given_VD = np.asarray(vectors_VD, dtype=np.float64)
+    if not np.isfinite(given_VD[found_V]).all():
+        raise ArtifactError("the vectors are not finite", hint="train them again")
+    lengths_V = np.linalg.norm(given_VD, axis=1)
+    rows = np.flatnonzero(found_V & (lengths_V > 0))
+    if not len(rows):
+        raise InputError("no token has a vector", hint="train them on the same tokens, with --unit token")
+    unit_ND = given_VD[rows] / lengths_V[rows, None]
+    mapped_ND = unit_ND @ orthonormal(given_VD.shape[1], table_VD.shape[1], seed)
+    scale = EMBEDDING_STD * np.sqrt(table_VD.shape[1])
+    table_VD[torch.from_numpy(rows)] = torch.from_numpy(mapped_ND * scale).to(table_VD)
+    for name, weight in model.named_parameters():
+        if name.endswith(_SILENT):
+            weight.zero_()
+    found_lengths = np.ones(len(found_V))
+    found_lengths[rows] = lengths_V[rows] / lengths_V[rows].mean()
+    return found_lengths.astype(np.float32)

@@ -1,0 +1,327 @@
+"""The kernel that trains a piece of the text: from window to window, what each word predicts or is predicted by.
+
+Skip-gram: each word of the window predicts the centre, by itself. CBOW: their mean predicts it. What is predicted is told from
+noise words (negative sampling), at every turn of a path through a tree (hierarchical softmax), or from all words (softmax).
+
+All words of one window meet the same noise words, so a window is one small matrix product of its vectors (C, D) with those of
+the centre and the noise (1 + K, D), and one update of both: that is what makes it fast. The expected loss and gradient are the
+same as with noise drawn for each pair.
+
+Source: Mikolov et al. 2013, "Efficient Estimation of Word Representations in Vector Space" and "Distributed Representations of
+Words and Phrases and their Compositionality"; sharing noise: Ji et al. 2016, "Parallelizing Word2Vec in Shared and Distributed
+Memory".
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from wordpipe.compiled import inlined, kernel
+from wordpipe.words.kernels.draws import draw_noise, mixed, survivors
+from wordpipe.words.kernels.logistic import exponential, gradients
+from wordpipe.words.kernels.ring import enter, leave
+from wordpipe.words.kernels.vectors import WIDE, add_difference, add_row, copy_row, dots, fetch, mean_row, update
+
+__all__ = ["LINES", "NEGATIVE", "SOFTMAX", "TREE", "Objective", "Rows", "Windows", "scratch_size", "train_piece"]
+
+NEGATIVE, TREE, SOFTMAX = 0, 1, 2
+LINES = 32
+"""Words of a skip-gram window that push the columns together, an even number: the sum of the pushes of hundreds overshoots."""
+
+Ints = npt.NDArray[np.int32]
+Floats = npt.NDArray[np.float32]
+Offsets = npt.NDArray[np.int64]
+
+
+class Windows(NamedTuple):
+    """Which words meet."""
+
+    skipgram: bool  # or CBOW
+    size: int  # words looked at on each side
+    dynamic: bool  # each centre draws its own reach from 1 to `size`
+    keep: npt.NDArray[np.uint32]  # for each row, the largest 32-bit draw that survives subsampling
+    keys: npt.NDArray[np.uint64]  # of this epoch's skipping, reaches and noise
+
+
+class Objective(NamedTuple):
+    """What is predicted."""
+
+    kind: int  # NEGATIVE, TREE or SOFTMAX
+    negatives: int  # noise words per window
+    limits: npt.NDArray[np.uint32]  # the cells that noise is drawn from, see `draws.Noise`
+    others: Ints  # the cells that noise is drawn from, see `draws.Noise`
+    path_starts: Offsets  # the paths of the tree, see `tree.Tree`
+    path_nodes: Ints  # the paths of the tree, see `tree.Tree`
+    path_signs: Floats  # the paths of the tree, see `tree.Tree`
+    most: int  # the most columns that a window can have
+
+
+class Rows(NamedTuple):
+    """What training changes: rows padded with zeros.
+
+    Attributes:
+        inputs: (V, D) the words' vectors.
+        outputs: (V, D) or (nodes, D).
+        part_starts, parts, part_vectors: n-grams of the words, see `ring.enter`.
+        hot: of `outputs`, the first so many rows, the commonest, are changed in a copy that is added back at the end of the
+            piece, as threads that change the same rows wait for each other's caches; 0 for none.
+    """
+
+    inputs: Floats
+    outputs: Floats
+    part_starts: Offsets
+    parts: Ints
+    part_vectors: Floats
+    hot: int
+
+
+def scratch_size(window: int, dim: int, hot: int) -> int:
+    """Numbers `train_piece` needs: slots twice, the hidden layer, a row for nobody, a window's changes, hot rows twice."""
+    return (2 * (2 * window + 1) + 2 + min(2 * window + 1, LINES) + 2 * hot) * dim
+
+
+@inlined
+def _noise_columns(
+    target: int, place: int, key: np.uint64, negatives: int, limits: npt.NDArray[np.uint32], others: Ints, first: int,
+    chosen: Ints, counts: Floats,
+) -> int:  # fmt: skip
+    """The target and the noise of its window, each row once with how often it was drawn, without noise that is the target."""
+    chosen[first], counts[first] = target, 1
+    n = 1
+    for draw in range(negatives):
+        row = draw_noise(mixed(key, place * negatives + draw), limits, others)
+        if row == target:
+            continue
+        seen = 1
+        while seen < n and chosen[first + seen] != row:
+            seen += 1
+        if seen == n:
+            chosen[first + n], counts[first + n] = row, 0
+            n += 1
+        counts[first + seen] += 1
+    return n
+
+
+@inlined
+def _context(
+    centre: int, first: int, end: int, reach: int, begins: npt.NDArray[np.bool_], held: Ints, now: int, dim: int, near: Offsets
+) -> int:  # fmt: skip
+    """Addresses of the vectors around a centre, within its text, the nearest to the left first; how many there are."""
+    n = 0
+    at = centre
+    while at > first and centre - at < reach and not begins[at]:
+        at -= 1
+        near[n] = now + 4 * np.int64(held[at % len(held)]) * dim
+        n += 1
+    at = centre + 1
+    while at < end and at - centre <= reach and not begins[at]:
+        near[n] = now + 4 * np.int64(held[at % len(held)]) * dim
+        n += 1
+        at += 1
+    return n
+
+
+@inlined
+def _score_losses(likelihoods: Floats, n_rows: int, stride: int, n: int, counts: Floats, first: int) -> float:
+    """The sum of -log likelihood over rows and columns; up to 20 of them are multiplied before a logarithm is taken."""
+    loss = 0.0
+    for row in range(n_rows):
+        product = 1.0
+        for column in range(n):
+            likelihood = float(likelihoods[row * stride + column])
+            product *= likelihood
+            if counts[first + column] > 1:
+                loss -= (counts[first + column] - 1) * math.log(likelihood)
+            if column % 20 == 19:
+                loss -= math.log(product)
+                product = 1.0
+        loss -= math.log(product)
+    return loss
+
+
+@inlined
+def _softmax_gradients(scores: Floats, n_rows: int, stride: int, n: int, target: np.int64, rate: np.float32) -> float:
+    """Turn scores into rate * (1[column is the target] - probability), in place; returns the sum of -log p(target)."""
+    loss = 0.0
+    for row in range(n_rows):
+        first = row * stride
+        largest = np.float32(scores[first])
+        for column in range(n):
+            largest = max(largest, scores[first + column])
+        loss += float(largest) - float(scores[first + target])
+        total = 0.0
+        for column in range(n):
+            e = exponential(max(scores[first + column] - largest, np.float32(-80)))
+            scores[first + column] = e
+            total += float(e)
+        loss += math.log(total)
+        scale = np.float32(-rate / total)
+        for column in range(n):
+            scores[first + column] *= scale
+        scores[first + target] += rate
+        for column in range(n, stride):
+            scores[first + column] = 0
+    return loss
+
+
+@kernel
+def train_piece(  # noqa: C901  (one thought: a window after the other)
+    text: Ints, position: int, begin: int, end: int, lr: tuple[float, float],
+    windows: Windows, objective: Objective, weights: Rows, scratch: Floats, sums: npt.NDArray[np.float64],
+) -> None:  # fmt: skip
+    """Train the words of the text from `begin` to `end`, seeing those around them.
+
+    Args:
+        text: a piece of the text that reaches beyond `begin` and `end`, the first word of each text as `~row`.
+        position: where the piece begins in the whole text.
+        begin: first word to train, counted in the whole text.
+        end: the word after the last.
+        lr: learning rates at `begin` and at `end`, linear in between.
+        windows: which words meet.
+        objective: what is predicted.
+        weights: changed.
+        scratch: room of `scratch_size` numbers. The caller's, as an array of the kernel's own is freed after its last use by
+            name, and these are used by their addresses.
+        sums: to which the loss in nats and the number of predictions are added.
+    """
+    inputs, outputs, part_starts, parts, part_vectors, hot = weights
+    skipgram, size, dynamic, keep, keys = windows
+    kind, negatives, limits, others, path_starts, path_nodes, path_signs, most = objective
+    dim = inputs.shape[1]
+    rows = np.empty(len(text), dtype=np.int32)
+    places = np.empty(len(text), dtype=np.int64)
+    begins = np.empty(len(text), dtype=np.bool_)
+    kept = survivors(text, position, keep, keys[0], rows, places, begins)
+    centre = 0
+    while centre < kept and places[centre] < begin:
+        centre += 1
+
+    # the ring, then rows for the hidden layer, for what no column asked for, and for the changes of a window
+    n_slots = 2 * size + 1
+    slots = np.full(n_slots, -1, dtype=np.int32)
+    users = np.zeros(n_slots, dtype=np.int32)
+    held = np.empty(n_slots, dtype=np.int32)
+    now = scratch.ctypes.data
+    before = now + 4 * n_slots * dim
+    hidden = before + 4 * n_slots * dim
+    unused = hidden + 4 * dim
+    changes = unused + 4 * dim
+    scratch[(2 * n_slots + 1) * dim : (2 * n_slots + 2) * dim] = 0
+    in_vectors, out_vectors, gram_vectors = inputs.ctypes.data, outputs.ctypes.data, part_vectors.ctypes.data
+    hot_now = changes + 4 * min(n_slots, LINES) * dim
+    hot_before = hot_now + 4 * hot * dim
+    copy_row(hot_now, out_vectors, hot * dim)
+    copy_row(hot_before, hot_now, hot * dim)
+
+    # what is predicted; noise for this window and for the next, whose vectors are already on their way
+    stride = (most + WIDE - 1) // WIDE * WIDE
+    chosen = np.zeros(2 * stride, dtype=np.int32)
+    counts = np.ones(2 * stride, dtype=np.float32)
+    signs = np.full(stride, -1, dtype=np.float32)
+    signs[0] = 1
+    rates = np.zeros(stride, dtype=np.float32)
+    columns = np.full(stride, unused, dtype=np.int64)
+    if kind == SOFTMAX:
+        for row in range(most):
+            columns[row] = out_vectors + 4 * row * dim
+
+    # lines of scores, for words of the window or for their mean
+    n_lines = min(2 * size + 1, LINES) if skipgram else 2
+    near = np.full(n_slots + 1, now, dtype=np.int64)
+    mean = np.full(2, hidden, dtype=np.int64)
+    scores = np.zeros(n_lines * stride, dtype=np.float32)
+    likelihoods = np.ones(n_lines * stride, dtype=np.float32)
+    in_place = skipgram and stride == WIDE
+    change_of = np.empty(n_lines, dtype=np.int64)
+    for line in range(n_lines):
+        change_of[line] = changes + 4 * line * dim
+
+    left = entered = max(0, centre - size)
+    flip, n_chosen, n_next = 0, most, 0
+    if centre < kept and kind == NEGATIVE:
+        n_next = _noise_columns(
+            rows[centre], places[centre], keys[2], negatives, limits, others, stride, chosen, counts
+        )
+    loss, predictions = 0.0, 0
+    slope = (lr[1] - lr[0]) / max(end - begin, 1)
+    while centre < kept and places[centre] < end:
+        while left < centre - size:
+            leave(held[left % n_slots], slots, users, now, before, in_vectors, dim, part_starts, parts, gram_vectors)
+            left += 1
+        while entered < kept and entered <= centre + size:
+            held[entered % n_slots] = enter(
+                rows[entered], slots, users, now, before, in_vectors, dim, part_starts, parts, gram_vectors
+            )
+            entered += 1
+            if entered < kept:
+                fetch(in_vectors + 4 * np.int64(rows[entered]) * dim, dim)
+        reach = size
+        if dynamic:
+            drawn = (mixed(keys[1], places[centre]) >> np.uint64(32)) * np.uint64(size)
+            reach = 1 + int(drawn >> np.uint64(32))
+        n = _context(centre, left, entered, reach, begins, held, now, dim, near)
+
+        # the columns
+        target = np.int64(rows[centre])
+        rate = np.float32(lr[0] + slope * (places[centre] - begin))
+        if kind == NEGATIVE:
+            flip, n_chosen = stride - flip, n_next
+            if centre + 1 < kept:
+                n_next = _noise_columns(
+                    rows[centre + 1], places[centre + 1], keys[2], negatives, limits, others, stride - flip, chosen, counts
+                )  # fmt: skip
+                for column in range(n_next):
+                    output = np.int64(chosen[stride - flip + column])
+                    if output >= hot:
+                        fetch(out_vectors + 4 * output * dim, dim)
+        elif kind == TREE:
+            turn = path_starts[target]
+            n_chosen = path_starts[target + 1] - turn
+            for column in range(n_chosen):
+                chosen[column], signs[column] = path_nodes[turn + column], path_signs[turn + column]
+        used = (n_chosen + WIDE - 1) // WIDE * WIDE
+        if kind != SOFTMAX:
+            for column in range(used):
+                columns[column], rates[column] = unused, 0
+                if column < n_chosen:
+                    output = np.int64(chosen[flip + column])
+                    columns[column] = (hot_now if output < hot else out_vectors) + 4 * output * dim
+                    rates[column] = rate * counts[flip + column]
+        centre += 1
+        if not n:
+            continue
+
+        # the scores, their gradients, and the update of both sides
+        near[n] = now  # lines are scored two by two
+        n_predictions = n if skipgram else 1
+        if not skipgram:
+            mean_row(hidden, near.ctypes.data, n, np.float32(1 / n), dim)
+        for first in range(0, n_predictions, LINES):
+            n_rows = min(n_predictions - first, LINES)
+            lines = (near.ctypes.data if skipgram else mean.ctypes.data) + 8 * first
+            dots(lines, n_rows, columns.ctypes.data, used, dim, scores.ctypes.data, stride)
+            if kind == SOFTMAX:
+                loss += _softmax_gradients(scores, n_rows, stride, n_chosen, target, rate)
+            else:
+                gradients(scores, n_rows, stride, used, signs, rates, likelihoods)
+                loss += _score_losses(likelihoods, n_rows, stride, n_chosen, counts, flip)
+            if in_place:
+                update(lines, lines, n_rows, columns.ctypes.data, scores.ctypes.data, stride, dim)
+                continue
+            scratch[(2 * n_slots + 2) * dim : (2 * n_slots + 2 + n_rows) * dim] = 0
+            for column in range(0, used, WIDE):
+                update(
+                    lines, change_of.ctypes.data, n_rows,
+                    columns.ctypes.data + 8 * column, scores.ctypes.data + 4 * column, stride, dim,
+                )  # fmt: skip
+            for line in range(n_rows if skipgram else n):
+                add_row(near[first + line], change_of[line if skipgram else 0], np.float32(1), dim)
+        predictions += n_predictions
+    while left < entered:
+        leave(held[left % n_slots], slots, users, now, before, in_vectors, dim, part_starts, parts, gram_vectors)
+        left += 1
+    add_difference(out_vectors, hot_now, hot_before, hot * dim)
+    sums[0] += loss
+    sums[1] += predictions

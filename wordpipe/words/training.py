@@ -1,0 +1,289 @@
+"""The native word2vec training: threads that train pieces of the text side by side on shared vectors, without locks.
+
+Two threads that change one vector at the same time may lose a part of one change; that costs nothing measurable (Recht et al.
+2011, "Hogwild!"), but makes runs differ. With one thread a run is a pure function of text, settings and seed, and goes on
+exactly from any job.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from queue import SimpleQueue
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from wordpipe.errors import DivergedError
+from wordpipe.runtime import StopFlag, cpu_count
+from wordpipe.words.heldout_loss import HeldOutLoss, keep_probabilities, noise_distribution
+from wordpipe.words.kernels.draws import Noise, keep_limits, key_of
+from wordpipe.words.kernels.piece import NEGATIVE, SOFTMAX, TREE, Objective, Rows, Windows, scratch_size, train_piece
+from wordpipe.words.kernels.tree import Tree
+from wordpipe.words.kernels.weights import Floats, Weights, take_parts_away
+from wordpipe.words.settings import Word2VecPlan
+from wordpipe.words.text import TrainingText
+from wordpipe.words.vocabulary import Vocabulary
+
+__all__ = ["NativeTraining", "Parts", "Step", "done_in_order", "piece_size"]
+
+_SHOW_SECONDS = 0.2
+_HOT = 1_024  # rows that each thread has for itself during a piece: CBOW, 100 MB, two threads: 4.4 million words/s, not 2.7
+_FURTHEST = 65_536  # words looked at beyond a piece, enough to hold the window of its last word nearly always
+_SKIPPING, _REACH, _NOISE = range(3)  # what random numbers are for
+
+Ints = npt.NDArray[np.int32]
+Offsets = npt.NDArray[np.int64]
+_MULTIPLIED = 10**10
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One report of the training.
+
+    Attributes:
+        epoch: the epoch it belongs to, from 1.
+        tokens: words seen so far, over all epochs.
+        total: words that will have been seen at the end.
+        split: what `loss` was measured on, `train` or `valid`; `train` where there is none.
+        loss: at the end of each epoch, nats: for `train` the mean over all predictions of the epoch, as each was made, where
+            the backend counts them (native: no score counts as beyond 30); for `valid` the mean over a fixed sample of
+            held-out text. None in between.
+        lr: learning rate reached.
+        seconds: since the start, or since this training was taken up again.
+        resting: nothing is being trained: the weights and the position belong together, and may be kept.
+    """
+
+    epoch: int
+    tokens: int
+    total: int
+    split: str
+    loss: float | None
+    lr: float
+    seconds: float
+    resting: bool = False
+
+
+class Parts(NamedTuple):
+    """What words are made of beside themselves: those of row r are `numbers[starts[r] : starts[r + 1]]`, below `total`."""
+
+    starts: Offsets
+    numbers: Ints
+    total: int
+
+
+_WHOLE = Parts(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int32), 0)
+
+_NO_TREE = Tree(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.float32))
+
+
+class NativeTraining:
+    """One training: fresh weights, and the steps that train them. `probe` is what the held-out loss is measured on.
+
+    Attributes:
+        threads: threads that train.
+        bitwise: True for one thread: the same input then gives the same bytes.
+        tree: of hierarchical softmax; empty for the others.
+        progress: words trained over all epochs, and of this epoch's predictions so far the sum of losses in nats and how many
+            there were, as JSON values; set together with `arrays`, before `steps`, to go on from there.
+        weights: what is trained; may be filled with others before `steps`.
+    """
+
+    def __init__(
+        self, text: TrainingText, vocabulary: Vocabulary, settings: Word2VecPlan,
+        probe: HeldOutLoss | None = None, parts: Parts = _WHOLE,
+    ) -> None:  # fmt: skip
+        self.threads = 1 if settings.deterministic else settings.threads or cpu_count()
+        self.bitwise = self.threads == 1
+        self.progress: dict[str, float] = {"words": 0, "loss": 0.0, "predictions": 0.0}
+        self._text, self._settings, self._probe, self._parts = text, settings, probe, parts
+        assert len(parts.starts) in (0, len(vocabulary) + 1), "parts of other words"  # kernels check no bounds
+        assert parts.numbers.max(initial=-1) < parts.total, "a part that is not there"
+        keep = keep_probabilities(vocabulary.counts, settings.subsample)
+        self._keep = keep_limits(keep)
+        self.tree = Tree.of(vocabulary.counts) if settings.loss == "hs" else _NO_TREE
+        self._objective = _objective(settings, vocabulary, self.tree)
+        n_outputs = max(len(vocabulary) - 1, 1) if settings.loss == "hs" else len(vocabulary)
+        self.weights = Weights.initial(settings.dim, len(vocabulary), n_outputs, parts.total, settings.seed)
+        self._piece = piece_size(text.words, settings.window * self._objective.most * settings.dim)
+        survive = float((keep * vocabulary.counts).sum() / vocabulary.counts.sum())
+        self._margin = min(64 + int(4 * settings.window / survive), _FURTHEST)
+
+    @property
+    def vectors(self) -> Floats:
+        """The words' vectors (V, D), in the order of the vocabulary."""
+        return self.weights.words(self._parts.starts, self._parts.numbers)
+
+    @property
+    def outputs(self) -> Floats:
+        """The output vectors (V, D), in the order of the vocabulary; of the tree's nodes for hierarchical softmax."""
+        return self.weights.outputs[:, : self._settings.dim]
+
+    @property
+    def ngrams(self) -> Floats:
+        """The n-grams' vectors (G, D)."""
+        return self.weights.ngrams[:, : self._settings.dim]
+
+    def arrays(self) -> Mapping[str, Floats]:
+        """What training changes, by name, C-contiguous."""
+        return self.weights.arrays()
+
+    def take_parts_away(self, found: npt.NDArray[np.bool_]) -> None:
+        """Take those words' vectors in `inputs` for whole ones, as in `vectors`, and leave the words' own rows there."""
+        take_parts_away(self.weights.inputs, found, self._parts.starts, self._parts.numbers, self.weights.ngrams)
+
+    @property
+    def _done(self) -> int:
+        return int(self.progress["words"])
+
+    @property
+    def total(self) -> int:
+        """Words that will have been trained at the end."""
+        return self._text.words * self._settings.epochs
+
+    def steps(self, flag: StopFlag, due: Callable[[], bool] = lambda: False) -> Iterator[Step]:
+        """Train, until the flag rises; a report now and then, and at the end of each epoch the mean losses.
+
+        Where `due` says so, or the flag has risen, and at the end of an epoch, the threads come to rest and a report with
+        `resting` follows.
+
+        Raises:
+            DivergedError: the loss or the vectors are no longer finite.
+        """
+        start = shown = time.monotonic()
+        while self._done < self.total:
+            epoch = self._done // self._text.words
+            before = epoch * self._text.words
+            begins = range(self._done - before, self._text.words, self._piece)
+            jobs = done_in_order(self._work_of(epoch), begins, self.threads, lambda: flag.signum is None and not due())
+            for begin, (loss, predictions) in jobs:
+                more = {"words": min(self._piece, self._text.words - begin), "loss": loss, "predictions": predictions}
+                self.progress = {name: done + more[name] for name, done in self.progress.items()}
+                if time.monotonic() - shown > _SHOW_SECONDS:
+                    shown = time.monotonic()
+                    yield self._step(start)
+            self._refuse_infinite(epoch + 1)
+            if self._done == before + self._text.words:
+                yield from self._epoch_end(start)
+            stopping = flag.signum is not None
+            yield self._step(start, resting=True)
+            if stopping:
+                return
+
+    def _epoch_end(self, start: float) -> Iterator[Step]:
+        """The true mean over the epoch's predictions, then the mean over the held-out sample."""
+        if self.progress["predictions"]:
+            yield self._step(start, loss=self.progress["loss"] / self.progress["predictions"])
+        if self._probe is not None:
+            held_out = self._probe.loss(self.vectors, self.outputs, self.tree)
+            yield self._step(start, split=self._probe.split, loss=held_out)
+        self.progress = self.progress | {"loss": 0.0, "predictions": 0.0}
+
+    def _step(self, start: float, split: str = "train", loss: float | None = None, resting: bool = False) -> Step:
+        words = self._done
+        epoch = max(1, -(-words // self._text.words))
+        return Step(epoch, words, self.total, split, loss, self._lr(words), time.monotonic() - start, resting)
+
+    def _work_of(self, epoch: int) -> Callable[[int], tuple[float, float]]:
+        """What trains a piece of an epoch, given where it begins; returns the sum of losses and how many there were."""
+        s, weights = self._settings, self.weights
+        keys = np.array([key_of(s.seed, epoch, use) for use in (_SKIPPING, _REACH, _NOISE)], dtype=np.uint64)
+        windows = Windows(s.architecture == "skipgram", s.window, s.dynamic_window, self._keep, keys)
+        hot = 0 if self.threads == 1 or s.loss == "softmax" else min(_HOT, len(weights.outputs))
+        rows = Rows(weights.inputs, weights.outputs, self._parts.starts, self._parts.numbers, weights.ngrams, hot)
+        done = epoch * self._text.words
+
+        def work(begin: int) -> tuple[float, float]:
+            end = min(begin + self._piece, self._text.words)
+            first = max(begin - self._margin, 0)
+            piece = self._text.read(first, end + self._margin)
+            lr = (self._lr(done + begin), self._lr(done + end))
+            scratch = np.empty(scratch_size(s.window, weights.inputs.shape[1], hot), dtype=np.float32)
+            sums = np.zeros(2)
+            train_piece(piece, first, begin, end, lr, windows, self._objective, rows, scratch, sums)
+            return float(sums[0]), float(sums[1])
+
+        return work
+
+    def _lr(self, words: int) -> float:
+        """Linear decay from `lr` to `min_lr` over the whole training."""
+        return self._settings.lr - (self._settings.lr - self._settings.min_lr) * words / self.total
+
+    def _refuse_infinite(self, epoch: int) -> None:
+        if not (np.isfinite(self.progress["loss"]) and self.weights.finite()):
+            where, hint = f"epoch {epoch}", f"lower --lr (it was {self._settings.lr})"
+            raise DivergedError("the word vectors are no longer finite", where=where, hint=hint)
+
+
+def _objective(settings: Word2VecPlan, vocabulary: Vocabulary, tree: Tree) -> Objective:
+    """What the kernel needs to know of what is predicted."""
+    noise = Noise.of(noise_distribution(vocabulary.counts, settings.ns_exponent))
+    kind = {"ns": NEGATIVE, "hs": TREE, "softmax": SOFTMAX}[settings.loss]
+    longest = int(np.diff(tree.path_starts).max(initial=1))
+    most = {NEGATIVE: 1 + settings.negatives, TREE: longest, SOFTMAX: len(vocabulary)}[kind]
+    return Objective(
+        kind, settings.negatives, noise.limits, noise.others, tree.path_starts, tree.path_nodes, tree.path_signs, most
+    )
+
+
+def piece_size(words: int, cost: int) -> int:
+    """Words of one job: large enough to be worth a start, small enough that several threads share a small text.
+
+    It does not follow the number of threads, so a run can be continued with more of them. Where many numbers are multiplied
+    for each word (`cost`; softmax) a job has fewer words, to last seconds at most.
+    """
+    return max(64, min(16_384, max(1_024, words // 16), _MULTIPLIED // max(cost, 1)))
+
+
+def done_in_order(
+    work: Callable[[int], T], begins: range, threads: int, go_on: Callable[[], bool]
+) -> Iterator[tuple[int, T]]:
+    """Do the jobs that begin at `begins`, several at a time, and give (begin, result) as each ends, in any order.
+
+    Jobs are taken in order, and none is taken once `go_on` says no or one has failed; those that run are finished. So what
+    was done is always everything before some job.
+
+    Raises:
+        Exception: what `work` raised.
+    """
+    results: SimpleQueue[tuple[int, T] | Exception | None] = SimpleQueue()
+    waiting = iter(begins)
+    lock = threading.Lock()
+    ended = threading.Event()
+
+    def serve() -> None:
+        try:
+            while not ended.is_set() and go_on():
+                with lock:
+                    begin = next(waiting, None)
+                if begin is None:
+                    break
+                results.put((begin, work(begin)))
+        except Exception as error:  # noqa: BLE001  (raised again by the thread that asked)
+            ended.set()
+            results.put(error)
+        finally:
+            results.put(None)
+
+    with ThreadPoolExecutor(threads, thread_name_prefix="word2vec") as pool:
+        for _ in range(threads):
+            pool.submit(serve)
+        running = threads
+        problem: Exception | None = None
+        try:
+            while running:
+                got = results.get()
+                if got is None:
+                    running -= 1
+                elif isinstance(got, Exception):
+                    problem = got
+                else:
+                    yield got
+        finally:
+            ended.set()  # whoever asked has gone: take no more jobs
+    if problem is not None:
+        raise problem
