@@ -106,7 +106,7 @@ def verdict(collections: dict[str, Any], mean: dict[str, float]) -> dict[str, An
 
 
 def main() -> int:
-    """TokenizerEvaluation, print, write."""
+    """Evaluate, print, write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("encoder", type=Path, help="a words or model artifact")
     parser.add_argument("--data", type=Path, required=True, help="a folder of collections in the layout of BEIR")

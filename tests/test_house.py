@@ -40,12 +40,16 @@ WHOLE_ARTIFACTS = tuple(
 TERMINAL_CALLS = {"print", "input", "sys.exit", "exit", "quit", "os._exit", "breakpoint"}
 
 
+FACES = {path.parent: imports_for_types(path.read_text(encoding="utf-8")) for path in PACKAGE.rglob("__init__.py")}
+KERNELS = {"kernels", "variants"}  # known to their room alone, and to its tests
+
+
 def shown(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
 def room_of(path: Path) -> str:
-    """The room that a file is in: the first part of its path below the package."""
+    """The room that a file of the package is in: the first part of its path below it."""
     return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
 
 
@@ -110,6 +114,9 @@ def our_imports(path: Path) -> Iterator[tuple[int, str, str]]:
             continue
         if parts[1:] == ["__version__"]:
             continue  # one line of the package's own, and everybody may know it
+        offered = FACES.get(ROOT.joinpath(*parts[:-1]), {})
+        if parts[-1] in offered:  # through a face: what is behind it
+            name = ".".join(offered[parts[-1]])
         yield line, parts[1] if len(parts) > 1 and parts[1] in FLOORS else "__init__", name
 
 
@@ -282,10 +289,6 @@ def top_level_names(tree: ast.Module) -> set[str]:
     }
 
 
-FACES = {path.parent: imports_for_types(path.read_text(encoding="utf-8")) for path in PACKAGE.rglob("__init__.py")}
-KERNELS = {"kernels", "variants"}  # known to their room alone, and to its tests
-
-
 def test_a_face_only_says_what_is_behind_it():
     """A docstring and the imports that it hands on, so that a settings module imports light."""
     wrong = []
@@ -312,19 +315,22 @@ def test_what_a_face_offers_is_there_and_is_no_module_of_the_same_name():
 
 
 def test_rooms_are_entered_by_their_faces():
-    """Outside a room only its face, its settings and, in tests, its kernels are imported; tests replace parts of modules."""
+    """Outside a room only its face, its settings and, in tests, its kernels are imported.
+
+    A test may import a module whole, to replace something in it; the tests of the command line, which nobody imports, may
+    open its modules.
+    """
     wrong = []
     for path in [*FILES, *sorted((ROOT / "tests").rglob("*.py")), *sorted((ROOT / "benchmarks").glob("*.py"))]:
-        inside = room_of(path) if path.is_relative_to(PACKAGE) else ""
+        ours = path.is_relative_to(PACKAGE)
         for line, module, name in from_imports(path):
             parts = module.split(".")
-            if parts[0] != "wordpipe" or len(parts) < 3 or parts[1] == inside or parts[-1] == "settings":
+            if parts[0] != "wordpipe" or len(parts) < 3 or parts[-1] == "settings":
                 continue
-            if PACKAGE.joinpath(*parts[1:]) in FACES and not (not inside and set(parts) & KERNELS):
+            if parts[1] == room_of(path) if ours else parts[1] == "cli" or set(parts) & KERNELS:
                 continue
-            if not inside and set(parts) & KERNELS:
-                continue
-            wrong.append(f"{shown(path)}:{line} from {module} import {name}")
+            if PACKAGE.joinpath(*parts[1:]) not in FACES or set(parts) & KERNELS:
+                wrong.append(f"{shown(path)}:{line} from {module} import {name}")
     assert not wrong, "\n".join(wrong)
 
 

@@ -16,8 +16,6 @@ from numba.core import event
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-__all__ = ["character", "inlined", "kernel", "load_eight", "read_only", "scrambled", "telling_of_compilation"]
-
 P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T", bound=np.generic)

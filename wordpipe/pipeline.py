@@ -29,8 +29,6 @@ from wordpipe.errors import ArtifactError, ConfigError, InputError, StorageError
 from wordpipe.settings import Settings
 from wordpipe.stages import VERBS, Made, PathLike, RunOptions, Verb, entries_of, file_entry, model_entry
 
-__all__ = ["Pipeline", "Stage", "State", "settings_from_file"]
-
 
 @dataclass(frozen=True)
 class Stage:

@@ -7,17 +7,6 @@ the option's default, which is kept here and hashed as before.
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = [
-    "COMMANDS",
-    "OPTIONS",
-    "VALUES",
-    "Removed",
-    "recipe_before",
-    "why_no_command",
-    "why_no_option",
-    "why_no_value",
-]
-
 _NOT_IN_RECIPES: Any = object()
 
 

@@ -20,11 +20,6 @@ from wordpipe.errors import ConfigError
 if TYPE_CHECKING:
     import torch
 
-__all__ = [
-    "Progress", "Report", "Stopped", "Stopwatch", "cpu_count", "forget_peak_memory", "keep_freed_memory",
-    "peak_memory_bytes", "pick_device", "quiet", "return_freed_memory", "stop_signal", "torch_threads",
-]  # fmt: skip
-
 
 @dataclass(frozen=True, slots=True)
 class Progress:

@@ -16,8 +16,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from wordpipe.errors import ConfigError
 from wordpipe.removed import recipe_before, why_no_option, why_no_value
 
-__all__ = ["Settings", "declared", "setting"]
-
 
 def setting(
     default: Any,

@@ -42,8 +42,6 @@ if TYPE_CHECKING:
 
     from wordpipe.artifacts.tables import TableWriter
 
-__all__ = ["Checkpoint", "Checkpoints", "ResumeCache", "array_blocks"]
-
 _BLOCK = 1 << 20  # bytes; so few that they are still in the processor's cache when they are hashed
 _POINTER = "LATEST.json"
 _RECIPE = "recipe"

@@ -13,8 +13,6 @@ from pathlib import Path
 
 from blake3 import blake3
 
-__all__ = ["HashCache", "hash_bytes", "hash_fd"]
-
 _BLOCK = 1 << 20
 _RACY_NS = 50_000_000  # a file changed less than 50 ms ago may change again within one clock tick, unseen
 

@@ -10,12 +10,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-__all__ = [
-    "CORPUS", "COUNTS", "SOURCES", "STEPS", "TOKENS_16", "TOKENS_32", "VOCABULARY",
-    "ngrams_schema", "sentences_schema", "tokens_schema", "vectors_schema", "words_schema",
-    "DocumentStarts", "leaf_paths", "matrix_of", "row_bytes", "vector_batches", "vector_column",
-]  # fmt: skip
-
 CORPUS = pa.schema(
     [
         pa.field("doc_id", pa.string(), nullable=False),  # BLAKE3 of the document's text, first 80 bits, in hex

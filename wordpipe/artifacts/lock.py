@@ -13,8 +13,6 @@ from pathlib import Path
 
 from wordpipe.errors import LockedError
 
-__all__ = ["OutputLock"]
-
 
 class OutputLock:
     """Holds the right to write `target` while the context is open.

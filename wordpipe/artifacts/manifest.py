@@ -15,11 +15,6 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from wordpipe.artifacts.hashing import hash_bytes
 from wordpipe.errors import ArtifactError
 
-__all__ = [
-    "ENCODER", "FORMAT", "INDEX_FILE", "KINDS", "MANIFEST", "TOKENIZER", "WEIGHTS_FILE", "InputEntry", "Kind", "Manifest",
-    "OutputEntry", "digest_of", "is_plain_path", "library_versions", "recipe_of",
-]  # fmt: skip
-
 FORMAT = 1  # raised when a reader of the old format could not read the new one
 Kind = Literal["corpus", "tokens", "words", "model", "sentences", "index"]
 KINDS: tuple[Kind, ...] = ("corpus", "tokens", "words", "model", "sentences", "index")

@@ -30,8 +30,6 @@ from pathlib import Path
 from wordpipe.artifacts.manifest import MANIFEST
 from wordpipe.errors import ArtifactError, StorageError
 
-__all__ = ["failpoint", "exchange", "asides", "clear_leftovers", "files_at", "files_under", "recover", "refuse_foreign"]
-
 _ERRORS = {"enospc": errno.ENOSPC, "eio": errno.EIO}
 _passed: dict[str, int] = {}
 

@@ -21,14 +21,12 @@ from wordpipe.artifacts.manifest import MANIFEST, InputEntry, Kind, Manifest, Ou
 from wordpipe.artifacts.publish import asides, files_under, recover
 from wordpipe.errors import ArtifactError, ConfigError, LockedError, StorageError
 
-__all__ = ["Artifact", "is_artifact", "refuse_inside_artifact"]
-
 _MAX_MANIFEST = 64 << 20
 _TRIES = 50  # how often to begin again when a writer replaces the artifact while it is being opened
 _KEPT_OPEN = 64  # files opened at once with the folder; more are opened when they are read
 
 
-class PositionedFile(io.RawIOBase):
+class _PositionedFile(io.RawIOBase):
     """Reads a descriptor by position, so that many readers of one open file do not disturb each other."""
 
     def __init__(self, fd: int, path: Path) -> None:
@@ -225,7 +223,7 @@ class Artifact:
         """
         self._entry(name)
         fd = os.dup(self._open[name]) if name in self._open else self._open_at(name)
-        return io.BufferedReader(PositionedFile(fd, self.path / name))
+        return io.BufferedReader(_PositionedFile(fd, self.path / name))
 
     def check_hashes(self, cache: HashCache | None = None, *, on_bytes: Callable[[int], None] | None = None) -> None:
         """Compare every file with the hash in the manifest, and see that there is no file too many.
@@ -302,7 +300,7 @@ class Artifact:
             hint = "if the stage that makes it was stopped, run that stage again"
             what = "the folder has no manifest, so it is no artifact"
             raise ArtifactError(what, where=self.path, hint=hint) from None
-        with io.BufferedReader(PositionedFile(fd, where)) as file:
+        with io.BufferedReader(_PositionedFile(fd, where)) as file:
             return Manifest.from_bytes(file.read(min(_MAX_MANIFEST, os.fstat(fd).st_size)), where=str(where))
 
     def _open_at(self, name: str) -> int:

@@ -15,9 +15,6 @@ from wordpipe.artifacts.layout import matrix_of
 from wordpipe.artifacts.reader import Artifact
 from wordpipe.artifacts.tables import damage_named, open_part, part_names
 
-__all__ = ["RowReader", "read_vectors"]
-
-
 _COLUMN = "vector"
 _HEAD = 128  # bytes of a page that hold its header; ours, without statistics, has about 20
 _TYPE, _SIZE, _PACKED, _DATA = 1, 2, 3, 5  # numbers of the fields of a page's header, the last a struct

@@ -16,11 +16,6 @@ from wordpipe.artifacts.reader import Artifact
 from wordpipe.artifacts.writer import HashedFile
 from wordpipe.errors import ArtifactError
 
-__all__ = [
-    "BATCH_ROWS", "PartFiles", "Shard", "TableWriter", "damage_named", "open_part", "part_names", "read_batches",
-    "read_schema", "read_shard", "row_count", "shards_of",
-]  # fmt: skip
-
 ROW_GROUP_BYTES = 16 << 20
 PART_BYTES = 1 << 30
 _REPEATED = ("doc_id", "title", "split", "source", "lang")  # columns worth a dictionary; vectors and ids never are

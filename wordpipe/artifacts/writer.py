@@ -21,14 +21,9 @@ from blake3 import blake3
 from typing_extensions import Buffer
 
 from wordpipe.artifacts.manifest import MANIFEST, Manifest, OutputEntry, is_plain_path
-from wordpipe.artifacts.publish import clear_leftovers, exchange, failpoint, files_at, recover, refuse_foreign
+from wordpipe.artifacts.publish import exchange, failpoint, files_at, refuse_foreign
 from wordpipe.artifacts.reader import refuse_inside_artifact
 from wordpipe.errors import StorageError
-
-__all__ = [
-    "ArtifactWriter", "HashedFile", "clear_leftovers", "recover", "refuse_foreign", "refuse_other", "sync_folder", "atomic_file",
-    "atomic_folder",
-]  # fmt: skip
 
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _UNNAMED = f"{MANIFEST}.part"

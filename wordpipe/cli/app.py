@@ -17,8 +17,6 @@ from wordpipe.cli.output import first_clause
 from wordpipe.removed import why_no_command
 from wordpipe.stages import VERBS
 
-__all__ = ["LazyGroup", "app"]
-
 _MEASURE = "Measure how good something is"
 _TRAIN = "Train word vectors, a transformer or an encoder of texts."
 _USE = {
@@ -136,22 +134,22 @@ _train = LazyGroup(
 )
 
 _JUDGE = {
-    "tokenizer": ("wordpipe.cli.evaluate:tokenizer", "TokenizerEvaluation tokenizers on a text, side by side."),
+    "tokenizer": ("wordpipe.cli.evaluate:tokenizer", "Evaluate tokenizers on a text, side by side."),
     "words": (
         "wordpipe.cli.evaluate:words",
-        "TokenizerEvaluation word vectors on similarity and analogies, side by side.",
+        "Evaluate word vectors on similarity and analogies, side by side.",
     ),
     "model": (
         "wordpipe.cli.evaluate:model",
-        "TokenizerEvaluation language models by how much a text surprises them, side by side.",
+        "Evaluate language models by how much a text surprises them, side by side.",
     ),
     "sts": (
         "wordpipe.cli.evaluate_texts:sts",
-        "TokenizerEvaluation encoders of texts on pairs of sentences that people have scored.",
+        "Evaluate encoders of texts on pairs of sentences that people have scored.",
     ),
     "retrieval": (
         "wordpipe.cli.evaluate_texts:retrieval",
-        "TokenizerEvaluation how well encoders find the documents that people judged relevant.",
+        "Evaluate how well encoders find the documents that people judged relevant.",
     ),
 }
 

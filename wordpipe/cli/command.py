@@ -16,8 +16,6 @@ from wordpipe.cli.completion import complete_by_metavar
 from wordpipe.cli.output import counted, first_clause
 from wordpipe.removed import why_no_option, why_no_value
 
-__all__ = ["COMMON", "PATH", "ExampleCommand", "Option", "help_page"]
-
 COMMON = "Common options"
 PATH = click.Path(path_type=Path)
 _LEAST = 3  # options under a heading of the short page

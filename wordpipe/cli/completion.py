@@ -14,8 +14,6 @@ from pathlib import Path
 import click
 from click.shell_completion import CompletionItem
 
-__all__ = ["complete_by_metavar"]
-
 _KINDS = ("corpus", "tokens", "words", "model", "sentences", "index")
 _DEPTH = 3  # folders below what is typed
 _MOST = 2_000  # folders looked into

@@ -14,8 +14,6 @@ from wordpipe.cli.progress import ProgressDrawer
 if TYPE_CHECKING:
     from rich.table import Table
 
-__all__ = ["diff"]
-
 _NUMBERS_WIDTH = 76  # a narrower table leaves out how far and how many: the surprise says both
 _LIST_WIDTH = 10  # of neighbours, at least
 _WORD_SHARE = 5  # a word takes at most one part in so many of the width; a longer one is folded

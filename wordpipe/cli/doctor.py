@@ -10,8 +10,6 @@ from wordpipe.cli.evaluate import number
 from wordpipe.cli.output import counted
 from wordpipe.cli.tables import answer, console, new_table
 
-__all__ = ["doctor"]
-
 _NAMES = {"none": "as it is", "centre": "centre", "remove-components": "remove-components", "whiten": "whiten"}
 _MARKS = {"healthy": "", "weak": " ?", "sick": " !"}
 _FORMS = {"effective_rank": ".1f", "orphans": ".1%", "twins": ".1%", "dead_dimensions": ","}

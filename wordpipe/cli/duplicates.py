@@ -10,8 +10,6 @@ from wordpipe.cli.command import ExampleCommand
 from wordpipe.cli.output import counted, one_line, safe_text
 from wordpipe.cli.tables import answer
 
-__all__ = ["duplicates"]
-
 _CHARS = 160  # of a text
 _ROWS = 10  # of a group, for people: one of 1,503 texts filled the screen fifty times
 _MANY = 20  # rows in one group: of fewer texts more than half may well be copies

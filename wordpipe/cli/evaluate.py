@@ -11,8 +11,6 @@ from wordpipe.cli.command import ExampleCommand, Option
 from wordpipe.cli.output import counted, human_bytes, human_count
 from wordpipe.cli.tables import Column, answer, figure, new_table, print_columns, short_name
 
-__all__ = ["judging", "model", "number", "passed_over", "some_words", "tokenizer", "words"]
-
 _GROUPS_SHOWN = 20
 _NAME_WIDTH = 28
 _WORDS_SHOWN = 5
@@ -97,11 +95,9 @@ _data = click.option(
 @click.option(
     "--by", metavar="COLUMN", help="Figures for each source, or each value of a metadata column such as lang."
 )
-@click.option(
-    "--split", type=click.Choice(["train", "valid", "test"]), help="TokenizerEvaluation this part of the corpus only."
-)
+@click.option("--split", type=click.Choice(["train", "valid", "test"]), help="Evaluate this part of the corpus only.")
 def tokenizer(tokens: tuple[Path, ...], data: tuple[str, ...], **options: Any) -> None:
-    """TokenizerEvaluation tokenizers on a text, side by side.
+    """Evaluate tokenizers on a text, side by side.
 
     TOKENS are artifacts with a tokenizer, or whatever tokenize --tokenizer takes. More bytes per token make shorter
     sequences; tokens per word (fertility) and split words count words where spaces mark them.
@@ -192,7 +188,7 @@ def _start(text: str) -> str:
     help="CPU threads, 0 = one per core.  [default: 0]",
 )
 def model(models: tuple[Path, ...], data: tuple[str, ...], **options: Any) -> None:
-    """TokenizerEvaluation language models by how much a text surprises them, side by side.
+    """Evaluate language models by how much a text surprises them, side by side.
 
     MODEL is an artifact, or a folder of transformers. A target is a token to be guessed: every token for a model that reads
     from left to right, 15 % of them, always the same, for one that sees both sides.
@@ -258,7 +254,7 @@ def _model_remarks(found: dict[str, Any]) -> list[str]:
 )  # fmt: skip
 @click.option("--sections", is_flag=True, help="Figures for each section of the analogies.")
 def words(words: tuple[Path, ...], data: tuple[str, ...], sections: bool, **options: Any) -> None:
-    """TokenizerEvaluation word vectors on word similarity and analogies, side by side.
+    """Evaluate word vectors on word similarity and analogies, side by side.
 
     A similarity set has two words and a score a line; the figure is Spearman's correlation of the scores with the cosines.
     An analogy set has lines of four words below lines such as ": family"; the figure is the share of questions whose

@@ -13,15 +13,13 @@ from wordpipe.cli.options import chosen_embedding, embedding_options
 from wordpipe.cli.output import counted
 from wordpipe.cli.tables import Column, answer, print_columns, short_name
 
-__all__ = ["retrieval", "sts"]
-
 _HEADS = {"bm25": "BM25", "words_mean": "mean of words", "tfidf": "TF-IDF", "lsi": "LSI", "overlap": "overlap"}
 _ABOUT = "Correlation of the cosines with the scores, x 100; with 95 % of the draws of as many pairs."
 _NAME_WIDTH, _SEARCH_WIDTH = 28, 24
 _MEASURES = {"ndcg_at_10": "nDCG@10", "map": "MAP", "recall_at_100": "recall@100", "mrr": "MRR"}
 _words = click.option(
     "--words", metavar="WORDS", type=click.Path(path_type=Path),
-    help="TokenizerEvaluation the mean of these vectors too.  [default: the first WORDS named]",
+    help="Evaluate the mean of these vectors too.  [default: the first WORDS named]",
 )  # fmt: skip
 
 
@@ -50,7 +48,7 @@ _words = click.option(
 @click.option("--parts", is_flag=True, help="Figures for each file of a folder.")
 @click.option("--pearson", is_flag=True, help="Show Pearson's correlation instead of Spearman's.")
 def sts(encoders: tuple[Path, ...], data: tuple[str, ...], parts: bool, pearson: bool, **given: Any) -> None:
-    """TokenizerEvaluation encoders of texts on pairs of sentences that people have scored, side by side with plain words.
+    """Evaluate encoders of texts on pairs of sentences that people have scored, side by side with plain words.
 
     Columns of a csv, tsv or JSON Lines file are found by their names, or by their shape: two columns of sentences, and a
     score before or after them. The pairs of a folder are ranked together.
@@ -139,7 +137,7 @@ def _sts_remarks(found: dict[str, Any]) -> list[str]:
 )  # fmt: skip
 @number("--draws", 0, 10_000, "Of the bootstrap.", expert=True)
 def retrieval(encoders: tuple[Path, ...], data: str, **given: Any) -> None:
-    """TokenizerEvaluation how well encoders find the documents that people judged relevant, side by side with plain words.
+    """Evaluate how well encoders find the documents that people judged relevant, side by side with plain words.
 
     Each encoder is judged alone (dense) and mixed with BM25 (hybrid). The figures are trec_eval's; a query without an answer
     counts as 0. p says how often draws of as many queries turn the difference to BM25 around.

@@ -9,8 +9,6 @@ import click
 from wordpipe.cli.command import ExampleCommand
 from wordpipe.cli.output import counted, human_bytes, say
 
-__all__ = ["export"]
-
 FORMATS = (
     "word2vec-text", "word2vec-binary", "glove", "numpy", "projector", "npy", "sentence-transformers",
     "tokenizer-json", "vocab-txt", "vocab-merges", "transformers", "tiktoken",

@@ -19,8 +19,6 @@ from wordpipe.settings import Settings
 if TYPE_CHECKING:
     from wordpipe.stages import Filled, Filler, Writing
 
-__all__ = ["fill", "generate"]
-
 _HELP = """Continue a text with a causal model (wordpipe train clm, or a folder of transformers).
 
 All PROMPT words are one prompt; an empty one ("") lets the model begin. Without PROMPT, prompts are read from --prompts or

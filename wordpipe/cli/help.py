@@ -4,9 +4,6 @@ import click
 
 from wordpipe.cli.command import ExampleCommand, help_page
 
-__all__ = ["help_"]
-
-
 _HELP = """Show the help of a command.
 
 \b

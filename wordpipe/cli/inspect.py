@@ -9,8 +9,6 @@ import click
 from wordpipe.cli.command import PATH, ExampleCommand
 from wordpipe.cli.output import counted, human_bytes, human_seconds, safe_text, say
 
-__all__ = ["show", "verify"]
-
 
 @click.command(
     cls=ExampleCommand,

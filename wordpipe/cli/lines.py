@@ -10,8 +10,6 @@ import click
 
 from wordpipe.cli.output import say
 
-__all__ = ["given_lines", "is_prompt"]
-
 
 def given_lines(words: tuple[str, ...], path: Path | None, *, what: str, option: str) -> Iterator[str]:
     """All words as one line; else the lines of a file or of standard input that are not blank, without their ends.

@@ -10,8 +10,6 @@ from wordpipe.cli.command import PATH, ExampleCommand
 from wordpipe.cli.output import counted, human_bytes, say
 from wordpipe.cli.progress import ProgressDrawer
 
-__all__ = ["map_"]
-
 _WORDS = "Show the N commonest words, 3 to 50000.  [default: 5000; with --near: the 500 nearest; with --only: all]"
 _LAYOUT = "How words get their places; auto is umap where umap-learn is installed, else pca.  [default: auto]"
 

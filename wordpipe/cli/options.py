@@ -11,11 +11,6 @@ from pydantic.fields import FieldInfo
 from wordpipe.cli.command import PATH, Option
 from wordpipe.settings import Settings, declared
 
-__all__ = [
-    "assigned_settings", "chosen_embedding", "chosen_settings", "embedding_options", "settings_options",
-    "settings_without_option",
-]  # fmt: skip
-
 _ENDLESS = 100_000  # a larger bound says nothing to a reader of help; it is still checked
 _EMBEDDING = ("pooling", "transform", "components", "dims", "sif_a", "window", "overlap", "device", "dtype", "threads")
 

@@ -3,10 +3,6 @@
 import re
 import sys
 
-__all__ = [
-    "counted", "first_clause", "human_bytes", "human_count", "human_seconds", "noun", "one_line", "safe_text", "say",
-]  # fmt: skip
-
 # C0 controls but tab and newline, DEL, C1, bidirectional controls, line and paragraph separators
 _UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _BRACKETS = re.compile(r" \([^()]*\)")

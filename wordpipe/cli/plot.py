@@ -12,8 +12,6 @@ from wordpipe.cli.command import PATH, ExampleCommand
 from wordpipe.cli.output import human_bytes, human_count, human_seconds, safe_text, say
 from wordpipe.cli.progress import ProgressDrawer
 
-__all__ = ["plot"]
-
 _SPARKS = 40
 _AXES = click.Choice(["tokens", "steps", "seconds"])
 _START = "Draw nothing before N tokens, steps or seconds."

@@ -11,8 +11,6 @@ from wordpipe.runtime import Progress
 if TYPE_CHECKING:
     import rich.progress
 
-__all__ = ["ProgressDrawer"]
-
 _INTERVAL_S = 5.0
 
 

@@ -14,8 +14,6 @@ from wordpipe.cli.stage import print_made
 if TYPE_CHECKING:
     from wordpipe.pipeline import Pipeline, State
 
-__all__ = ["init", "run", "status"]
-
 _CONFIG = click.argument("config", type=PATH)
 
 

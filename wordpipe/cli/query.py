@@ -19,8 +19,6 @@ from wordpipe.cli.output import safe_text, say
 if TYPE_CHECKING:
     from wordpipe.stages import Answers, Ask, Opened
 
-__all__ = ["batches", "explained_lines", "query", "stdin_has_more"]
-
 _AT_ONCE = 1_024  # queries encoded, searched and fetched together
 _PIPED_CHARS = 200  # of a text, where the output is no terminal
 _TOLD = 5  # pairs or terms of a line that says why an answer scored as it did

@@ -11,8 +11,6 @@ from wordpipe.cli.output import counted, safe_text
 if TYPE_CHECKING:
     from rich.text import Text
 
-__all__ = ["print_segmentation"]
-
 _BAR = "│"
 _COLOURS = ("black on bright_cyan", "black on bright_yellow")
 _MARKED = {"?": "bold white on red", "*": "bold white on magenta", "": ""}

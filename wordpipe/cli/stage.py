@@ -14,8 +14,6 @@ from wordpipe.cli.output import human_count, human_seconds, noun, say
 from wordpipe.cli.progress import ProgressDrawer
 from wordpipe.stages import Argument, Verb
 
-__all__ = ["print_made", "stage_command"]
-
 
 def stage_command(verb: Verb) -> click.Command:
     """The click command of a verb."""

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-__all__ = ["Column", "answer", "console", "figure", "new_table", "print_columns", "short_name", "side_by_side"]
-
 Column = tuple[str, list[tuple[str, str | None]]]
 """The head of a column of a table; and of each line its label, the same in every column, and the cell."""
 

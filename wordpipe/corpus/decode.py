@@ -11,8 +11,6 @@ from wordpipe.corpus.decompress import BLOCK, compression_of
 from wordpipe.corpus.records import Ledger, cut_point
 from wordpipe.errors import InputError
 
-__all__ = ["BadBytes", "Decoder", "refuse_binary"]
-
 BadBytes = Literal["replace", "skip", "fail"]
 
 _BOM = b"\xef\xbb\xbf"

@@ -15,8 +15,6 @@ import zstandard
 
 from wordpipe.errors import InputError, StorageError
 
-__all__ = ["BLOCK", "Compression", "Growth", "compression_of", "decompress_blocks", "read_blocks"]
-
 Compression = Literal["none", "gz", "bz2", "xz", "zst"]
 
 BLOCK = 1 << 20  # bytes read or given at a time

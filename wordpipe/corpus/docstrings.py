@@ -18,8 +18,6 @@ from wordpipe.corpus.modules import Docstring, Found, Module, is_private, parse_
 from wordpipe.corpus.records import Ledger, Record
 from wordpipe.errors import InputError
 
-__all__ = ["PackageFile", "find_package", "package_records", "see_also_names"]
-
 _MIN_WORDS = 4  # "Alias of `add`." teaches nothing
 _DOCUMENTERS = (b"add_newdoc", b"add_docstr")
 _SHOWN_AS = {"_pyio": "io", "posixpath": "os.path"}  # modules that users know by another name, which nothing imports

@@ -12,8 +12,6 @@ from wordpipe.corpus.records import Ledger, Record
 from wordpipe.corpus.sentences import split_sentences
 from wordpipe.corpus.settings import IngestSettings
 
-__all__ = ["Digests", "Document", "document_of", "split_of", "Rows"]
-
 _SIZE = 10  # bytes: the 80 bits of a doc_id, which two of a billion different texts share once in a million corpora
 _FIRST_SLOTS = 1 << 12
 _EMPTY = bytes(_SIZE)  # no digest of a text: one in 2**80 would be

@@ -22,8 +22,6 @@ from wordpipe.corpus.settings import IngestSettings, MetadataType
 from wordpipe.corpus.sources import Source, Sources
 from wordpipe.errors import InputError
 
-__all__ = ["PreviousCorpus", "Ingest", "SourceNote", "corpus_schema", "gathered"]
-
 _CHANGES = ("sources_copied", "sources_read_again", "sources_added", "sources_deleted")
 _TYPES: dict[MetadataType, pa.DataType] = {
     "str": pa.string(), "int": pa.int64(), "float": pa.float64(), "bool": pa.bool_(),

@@ -17,8 +17,6 @@ from dataclasses import dataclass, field
 from inspect import cleandoc
 from pathlib import Path
 
-__all__ = ["Docstring", "Found", "Module", "is_private", "parse_module", "read_docstrings", "string_value"]
-
 Found = tuple[ast.expr, "Lookup"]
 Lookup = Callable[[str], Found | None]
 """Gives the expression that a module-level name is assigned, and what to look up the names in it with; or None."""

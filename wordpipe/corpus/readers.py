@@ -17,8 +17,6 @@ from wordpipe.corpus.settings import IngestSettings
 from wordpipe.corpus.sources import Source
 from wordpipe.errors import InputError, StorageError
 
-__all__ = ["csv_records", "jsonl_records", "parquet_records", "read_records", "text_records", "tsv_records"]
-
 _LINE_FACTOR = 4  # a line of JSON may be this much longer than its text: escapes, other fields
 _LONGEST_TITLE = 1000  # characters; a longer first line is text
 _PARQUET_ROWS = 256  # decoded at a time: rows may be as long as documents

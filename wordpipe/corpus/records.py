@@ -15,8 +15,6 @@ from wordpipe.errors import InputError
 if TYPE_CHECKING:
     from wordpipe.corpus.decode import Decoder
 
-__all__ = ["Fields", "Ledger", "Newline", "Record", "cut_point", "split_oversize", "split_record"]
-
 Newline = Literal["auto", "paragraph", "space"]
 
 _LOOK_BACK = 1 << 16  # bytes searched for a space before a word is cut

@@ -16,8 +16,6 @@ from typing import NamedTuple
 
 from wordpipe.corpus.records import Newline
 
-__all__ = ["is_hard_wrapped", "paragraphs", "split_sentences"]
-
 _SOFT = ".!?…‥؟۔．։⁇⁈⁉‽"  # need a space after them
 _HARD = "。！？｡।॥។៕။።፧"  # end a sentence by themselves
 _CLOSE = "\"'”’“‘»«›‹)\\]}」』）】》〉〕］｝＂＇*_`"

@@ -7,8 +7,6 @@ from pydantic import field_validator, model_validator
 
 from wordpipe.settings import Settings, setting
 
-__all__ = ["IngestSettings", "MetadataType"]
-
 MetadataType = Literal["str", "int", "float", "bool"]
 
 _TAKEN = {

@@ -19,8 +19,6 @@ from wordpipe.corpus.decompress import Compression
 from wordpipe.corpus.docstrings import find_package
 from wordpipe.errors import InputError, StorageError
 
-__all__ = ["Format", "Source", "Sources", "expand", "fingerprint"]
-
 Format = Literal["txt", "md", "jsonl", "csv", "tsv", "parquet"]
 
 _FORMATS: dict[str, Format] = {

@@ -6,8 +6,6 @@ or bytes of the text itself does not, and compares models with different tokeniz
 
 import math
 
-__all__ = ["bits_per_byte", "perplexity"]
-
 
 def perplexity(nats: float, n: int = 1) -> float | None:
     """Between how many equally likely tokens (or words) a model hesitates: exp(-(1/N) Σ log p).

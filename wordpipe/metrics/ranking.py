@@ -16,8 +16,6 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["MEASURES", "QueryFigures", "score_ranking", "trec_order"]
-
 _NDCG_DEPTH = 10
 _RECALL_DEPTH = 100
 
@@ -48,7 +46,7 @@ def trec_order(names: Sequence[str], scores: npt.NDArray[np.floating]) -> list[i
 
 
 def score_ranking(found: Sequence[str], grades: Mapping[str, int]) -> QueryFigures:
-    """TokenizerEvaluation the answer to one query: ids of documents, all different, in the order of `trec_order`, maybe none.
+    """Evaluate the answer to one query: ids of documents, all different, in the order of `trec_order`, maybe none.
 
     A document of a grade below 1 is not relevant; where nothing is relevant, all figures are 0.
     """

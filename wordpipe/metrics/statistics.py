@@ -15,11 +15,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-__all__ = [
-    "Difference", "Interval", "average_ranks", "correlation_interval", "mean_interval", "paired_difference", "pearson",
-    "spearman",
-]  # fmt: skip
-
 
 def average_ranks(values_N: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """The rank of every value from 1 up; equal values share the mean of the ranks they take.

@@ -9,11 +9,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-__all__ = [
-    "SCORES_AT_ONCE", "Census", "Hubs", "dead_dimensions", "effective_rank", "has_direction", "hubs", "kept_shares",
-    "largest_columns", "mean_cosine", "nearest_rows", "random_pairs", "recall_at_k", "told_share", "unit_rows",
-]  # fmt: skip
-
 
 def has_direction(vectors_ND: npt.NDArray[np.float32]) -> npt.NDArray[np.bool_]:
     """Which vectors are finite and not zero, (N,)."""

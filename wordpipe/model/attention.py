@@ -23,8 +23,6 @@ from wordpipe.model.variants.additive import additive_attention
 from wordpipe.model.variants.bands import Band, banded_attention, make_band, pays
 from wordpipe.model.variants.linear import Sums, linear_attention
 
-__all__ = ["Attention", "Cache", "KeysValues", "PackedView", "View", "make_view", "rows_at"]
-
 
 @dataclass
 class KeysValues:

@@ -5,19 +5,6 @@ from typing import Literal
 
 from wordpipe.errors import ConfigError
 
-__all__ = [
-    "EMBEDDING_STD",
-    "ROLES",
-    "Architecture",
-    "AttentionKind",
-    "FeedForwardKind",
-    "ModelConfig",
-    "NormKind",
-    "NormPlace",
-    "Positions",
-    "pad_vocab",
-]
-
 Architecture = Literal["encoder", "decoder"]
 Positions = Literal["rope", "learned", "sinusoidal", "alibi", "t5"]
 AttentionKind = Literal["dot", "additive", "linear"]

@@ -14,8 +14,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-__all__ = ["attend", "attends", "fuses", "gated"]
-
 _aten = torch.ops.aten
 _SLOPES = {F.gelu: _aten.gelu_backward.grad_input, F.silu: _aten.silu_backward.grad_input}
 _LONGEST = {torch.float32: 256, torch.bfloat16: 512}  # keys; beyond, torch's kernel, which holds no scores, is faster

@@ -18,11 +18,6 @@ from wordpipe.model.language_model import LanguageModel
 from wordpipe.model.seeds import seed_of
 from wordpipe.model.settings import GenerateSettings
 
-__all__ = [
-    "Draw", "Generation", "choose", "draw", "forbid_repeated_ngrams", "keep_top_k", "keep_top_p", "likeliest",
-    "penalise_repeats", "span_of_masks",
-]  # fmt: skip
-
 _NUCLEUS = 1024  # tokens sorted at first for top-p
 
 

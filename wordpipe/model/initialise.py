@@ -12,8 +12,6 @@ from wordpipe.model.config import EMBEDDING_STD, ModelConfig
 from wordpipe.model.language_model import LanguageModel
 from wordpipe.model.seeds import seed_of
 
-__all__ = ["init_embeddings", "initialise", "new_model", "orthonormal"]
-
 _CUTOFF = 3.0  # standard deviations; a rare far-out weight would only have to be unlearned
 
 

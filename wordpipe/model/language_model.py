@@ -20,8 +20,6 @@ from wordpipe.model.positions import Rotary, sinusoidal_table
 from wordpipe.model.variants.distances import N_BUCKETS, alibi_bias, alibi_slopes, t5_bias
 from wordpipe.model.variants.linear import Sums
 
-__all__ = ["Block", "LanguageModel", "MaskedHead"]
-
 
 class Block(nn.Module):
     """A block.

@@ -18,8 +18,6 @@ from torch.nn import functional as F
 from wordpipe.model.config import FeedForwardKind, ModelConfig
 from wordpipe.model.fused import fuses, gated
 
-__all__ = ["ACTIVATIONS", "FeedForward", "Linear", "Norm"]
-
 
 class Norm(nn.Module):
     """A norm over the last axis, with a weight and, where `config.norm_bias`, an offset.

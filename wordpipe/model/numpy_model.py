@@ -20,8 +20,6 @@ from wordpipe.model.config import FeedForwardKind, ModelConfig
 from wordpipe.model.hf.families import config_from_hf
 from wordpipe.model.hf.family import CONFIG, Entry, Family
 
-__all__ = ["ACTIVATIONS", "ArrayModel", "Arrays", "read_arrays"]
-
 Floats = npt.NDArray[np.float32]
 Arrays = Mapping[str, npt.NDArray[np.float32]]
 WEIGHTS = "model.safetensors"

@@ -14,8 +14,6 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-__all__ = ["Packed", "pack"]
-
 
 @dataclass(frozen=True)
 class Packed:

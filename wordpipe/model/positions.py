@@ -28,8 +28,6 @@ from torch import Tensor, nn
 
 from wordpipe.model.config import EMBEDDING_STD
 
-__all__ = ["Rotary", "rotate", "sinusoidal_table", "visible_keys"]
-
 
 class Rotary(nn.Module):
     """Angles for every position, made once in float32 and grown where a longer sequence comes.

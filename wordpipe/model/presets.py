@@ -6,8 +6,6 @@
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["MUON_LR", "PRESETS", "Preset", "PresetName"]
-
 PresetName = Literal["tiny", "mini", "small", "base"]
 
 

@@ -2,8 +2,6 @@
 
 from hashlib import blake2b
 
-__all__ = ["seed_of"]
-
 
 def seed_of(*parts: int | str) -> int:
     """A 63-bit seed that depends on every part and its place; the same on every machine and Python.

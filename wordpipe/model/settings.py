@@ -6,8 +6,6 @@ from pydantic import model_validator
 
 from wordpipe.settings import Settings, setting
 
-__all__ = ["Device", "FillSettings", "GenerateSettings"]
-
 Device = Literal["auto", "cpu", "cuda", "mps"]
 _DEVICE = setting("auto", "where the model runs; auto takes the fastest there is")
 _THREADS = setting(0, "CPU threads, 0 = one per core", ge=0, le=1024, expert=True)

@@ -12,8 +12,6 @@ from typing import Any, Literal
 
 from wordpipe.model.config import Architecture
 
-__all__ = ["STYLES", "Style"]
-
 Style = Literal["modern", "classic"]
 
 STYLES: dict[tuple[Architecture, Style], dict[str, Any]] = {

@@ -13,8 +13,6 @@ from wordpipe.errors import ConfigError, InputError
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["CURVE_COLOURS", "draw_curves", "smooth"]
-
 Course = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]
 """How far the training was, not falling, and a figure: (N,) each, finite."""
 

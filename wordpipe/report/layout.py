@@ -14,11 +14,6 @@ import numpy.typing as npt
 from wordpipe.errors import ConfigError
 from wordpipe.metrics import SCORES_AT_ONCE, largest_columns
 
-__all__ = [
-    "GRID", "INSTALL_UMAP", "close_gaps", "colour_order", "group_by_direction", "group_names", "has_umap",
-    "nearest_on_plane", "on_grid", "pca_layout", "umap_layout",
-]  # fmt: skip
-
 GRID = 65_535  # the largest coordinate of a place: what two bytes hold
 INSTALL_UMAP = 'pip install "umap-learn>=0.5.9"'
 _START_WIDTH = 10.0  # of the layout that UMAP starts from; its own starts are as wide

@@ -3,8 +3,6 @@
 import math
 from collections.abc import Sequence
 
-__all__ = ["sparkline_of", "trend"]
-
 _BLOCKS, _ASCII = "▁▂▃▄▅▆▇█", "_.-=+*%#"
 
 

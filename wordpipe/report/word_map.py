@@ -20,8 +20,6 @@ import numpy.typing as npt
 from wordpipe.metrics import kept_shares, nearest_rows, unit_rows
 from wordpipe.report import layout as plane
 
-__all__ = ["COLOURS", "WordMap", "survey", "word_map_page"]
-
 COLOURS = 12  # in page/page.css
 _SHOWN_NEIGHBOURS = 10
 _LAYOUT_NEIGHBOURS = 14  # and the word itself: UMAP's own default of 15

@@ -13,8 +13,6 @@ from typing import Any
 
 from wordpipe.errors import ConfigError
 
-__all__ = ["Analyser", "looks_english", "stemmer"]
-
 # the words that Lucene's EnglishAnalyzer leaves out
 _ENGLISH = """a an and are as at be but by for if in into is it no not of on or such that the their then there these they this
 to was will with"""

@@ -19,14 +19,11 @@ import numpy.typing as npt
 from wordpipe.errors import InputError, wrong_line
 from wordpipe.metrics import MEASURES, mean_interval, paired_difference, score_ranking, trec_order
 from wordpipe.runtime import Progress, Report
+from wordpipe.search.analysis import Analyser
 from wordpipe.search.exact import nearest_of
 from wordpipe.search.hits import Hits, best_of
-from wordpipe.search.lexical import Analyser, LexicalIndex
+from wordpipe.search.lexical import LexicalIndex
 from wordpipe.search.tfidf import LatentSpace, Tfidf
-
-__all__ = [
-    "Array", "Collection", "File", "baselines", "differences", "figures", "judge", "rankings", "read_collection",
-]  # fmt: skip
 
 Grades = dict[str, dict[str, int]]
 """Query → judged document → grade."""

@@ -16,8 +16,6 @@ from wordpipe.search.recall import ExactNeighbours, Measurement, Records, cheape
 from wordpipe.search.settings import IndexSettings
 from wordpipe.search.vectors import Blocks, checked_blocks, faiss_threads, sample_rows
 
-__all__ = ["Built", "Plan", "build_index", "draw_rows", "fill", "finished", "resident_bytes"]
-
 _QUERIES = 1_000  # recall is then known to about 0.003
 _WITHHELD = 10  # but never more than one row in ten is withheld
 _TIMED = 100  # queries that an exact index is timed on: all of them take minutes on millions of vectors

@@ -7,8 +7,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["all_links", "groups_of", "index_links"]
-
 _BLOCK = 4_096  # rows compared at a time: 64 MiB of scores
 _LINKS = 1 << 18  # taken at a time, about 35 MB: all links of 9,000 rows that were all near took 2.4 GB
 _NEIGHBOURS = 32  # of a row that an index is asked for

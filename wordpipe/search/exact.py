@@ -7,8 +7,6 @@ import numpy.typing as npt
 
 from wordpipe.search.hits import Hits, best_of
 
-__all__ = ["nearest", "nearest_of"]
-
 _SCORES_AT_ONCE = 1 << 24  # of a block of vectors: 64 MiB of float32
 
 

@@ -18,8 +18,6 @@ import pyarrow as pa
 
 from wordpipe.errors import ConfigError
 
-__all__ = ["locked_database", "rows_where"]
-
 Batches = Callable[[Sequence[str]], Iterable[pa.RecordBatch]]
 """Gives the rows in order with these columns."""
 

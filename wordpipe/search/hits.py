@@ -5,8 +5,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Hits", "best_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class Hits:

@@ -14,11 +14,6 @@ import numpy.typing as npt
 from wordpipe.metrics import unit_rows
 from wordpipe.search.hits import Hits, best_of
 
-__all__ = [
-    "CANDIDATES", "FEEDBACK", "Found", "Moved", "Retriever", "VectorsOf", "Way", "folded", "mix", "span", "stretched",
-    "towards_answers", "weight_by_merit",
-]  # fmt: skip
-
 CANDIDATES = 200  # of each side that are mixed; between 50 and 1,000 nDCG@10 moved by 0.5 at most on four collections
 FEEDBACK = 3
 """First answers that are looked at. On Cranfield, CISI, NPL and CACM, vectors with half of the score, hybrid search was

@@ -17,8 +17,6 @@ from wordpipe.search.hits import Hits, best_of
 from wordpipe.search.hybrid import CANDIDATES, FEEDBACK, VectorsOf, mix, towards_answers, weight_by_merit
 from wordpipe.search.lexical import LexicalIndex
 
-__all__ = ["ENOUGH", "LEAST", "UNMEASURED", "MeasuredMix", "PseudoQueries", "Space", "draw_queries", "measured_mix"]
-
 UNMEASURED = 0.3
 """The dense share that lost least where it cannot be measured: vectors of a small corpus are the weaker half."""
 

@@ -20,8 +20,6 @@ from wordpipe.errors import ConfigError
 from wordpipe.search.settings import IndexSettings
 from wordpipe.search.vectors import faiss_threads
 
-__all__ = ["KINDS", "Flat", "Graph", "K", "Lists", "Width", "kind_names"]
-
 K = 10  # neighbours, of which the recall is told
 _FLAT_BELOW = 20_000  # vectors that an exact search scans in about a millisecond
 _CODES_FROM = 1_000  # vectors: codes need examples

@@ -24,8 +24,6 @@ from wordpipe.search.hits import Hits, best_of
 from wordpipe.search.postings import Postings, TermCounter, Terms, merged
 from wordpipe.search.settings import Language, LexicalSettings
 
-__all__ = ["Analyser", "LexicalIndex", "LexicalSettings", "TermScore"]
-
 ABOUT_FILE = "lexical.json"
 _ARRAYS = ("letters", "ends", "starts", "rows", "counts", "lengths")
 _SAMPLE = 1_000  # texts that tell the language

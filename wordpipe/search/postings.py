@@ -11,8 +11,6 @@ import numpy.typing as npt
 
 from wordpipe.search.analysis import Analyser
 
-__all__ = ["Postings", "TermCounter", "Terms", "by_term", "merged"]
-
 _BLOCK = 4_096  # texts whose words are counted at a time
 
 

@@ -12,8 +12,6 @@ from wordpipe.search.hits import Hits, best_of
 from wordpipe.search.kinds import K
 from wordpipe.search.vectors import faiss_threads, unit_vectors
 
-__all__ = ["EXACT_BELOW", "Hits", "Vectors", "row_vectors", "search"]
-
 EXACT_BELOW = 50_000  # allowed rows that are compared one by one: of 384 numbers a query takes 5 ms
 _PRODUCT_FROM = 8
 """Queries: one was compared with 24,000 rows in 13 ms in their place and in 31 copied, 64 in 584 and 328."""

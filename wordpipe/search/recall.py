@@ -23,11 +23,6 @@ from wordpipe.metrics import recall_at_k
 from wordpipe.runtime import Progress, Report
 from wordpipe.search.kinds import Flat, K, Width
 
-__all__ = [
-    "DEPTH", "ExactNeighbours", "Measurement", "Records", "cheapest", "completed", "held_out", "measure", "moved",
-    "read_held_out", "some_held_out", "truth_of", "tuned",
-]  # fmt: skip
-
 DEPTH = 2 * K
 _FEWEST, _MOST, _PER_QUERY = 200, 1_000, 1_000  # 200 know the recall to about 0.007; one more for every thousand rows
 _LEFT = 0.5  # of the queries; with fewer of them new ones are drawn

@@ -7,8 +7,6 @@ from pydantic import field_validator
 
 from wordpipe.settings import Settings, setting
 
-__all__ = ["IndexSettings", "KindName", "Language", "LexicalSettings"]
-
 KindName = Literal["auto", "flat", "hnsw", "ivf-pq"]
 Language = Literal[
     "auto", "none", "arabic", "armenian", "basque", "catalan", "danish", "dutch", "english", "finnish", "french", "german",

@@ -15,8 +15,6 @@ from scipy.sparse.linalg import svds
 
 from wordpipe.metrics import unit_rows
 
-__all__ = ["Analyse", "LatentSpace", "Tfidf"]
-
 _STREAM = 0x151  # separates this draw from every other use of a seed
 
 Analyse = Callable[[str], list[str]]

@@ -20,8 +20,6 @@ from wordpipe.search.recall import ExactNeighbours, Records, completed, held_out
 from wordpipe.search.settings import IndexSettings
 from wordpipe.search.vectors import Blocks, faiss_threads, sample_rows
 
-__all__ = ["matched_rows", "row_keys", "update_index"]
-
 _QUERIES = 1_000  # drawn anew, where those of the build are gone
 _STREAM = 0x0DA7E  # separates these draws from every other use of the seed
 _SEED = 0x1D2E

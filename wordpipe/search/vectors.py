@@ -12,11 +12,6 @@ import numpy.typing as npt
 from wordpipe.errors import ArtifactError, DivergedError, WordpipeError
 from wordpipe.runtime import cpu_count
 
-__all__ = [
-    "Blocks", "checked_blocks", "faiss_threads", "read_index", "read_lists", "sample_rows", "unit_vectors",
-    "write_index",
-]  # fmt: skip
-
 _REFINED, _HEAD = b"IxRF", 37  # how lists with vectors beside them begin, and where the lists themselves do
 _ABOUT_ITSELF = re.compile(r"^Error in .* at \S+:\d+: ")  # which line of faiss complains
 

@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 
 from wordpipe.errors import StorageError
 
-__all__ = ["StoredVectors", "VectorPlan", "chunks_of", "no_keys", "plan_vectors", "text_keys"]
-
 _KEY_BYTES = 16  # two of a billion texts share 128 bits once in 10**20 corpora
 _CHUNK = 4096  # texts encoded at a time; sorted by length within
 _CHUNK_BYTES = 16 << 20  # so that a chunk of books needs no more memory than one of sentences

@@ -18,23 +18,6 @@ if TYPE_CHECKING:
     from wordpipe.sentences.transformer_encoder import ModelParts
     from wordpipe.sentences.word_encoder import WordSplit
 
-__all__ = [
-    "ENCODER_FILE",
-    "TRANSFORM_FILE",
-    "EncodedBatch",
-    "EncoderKind",
-    "Read",
-    "TextEncoder",
-    "TextParts",
-    "Write",
-    "in_pieces",
-    "joined",
-    "learned_from_pairs",
-    "load_encoder",
-    "save_facts",
-    "transform_kind",
-]
-
 ENCODER_FILE = "encoder.json"
 TRANSFORM_FILE = "transform.safetensors"
 

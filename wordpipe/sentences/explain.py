@@ -12,8 +12,6 @@ from wordpipe.errors import InputError
 from wordpipe.sentences.encoder import TextParts
 from wordpipe.sentences.transforms import Transform
 
-__all__ = ["explained_cosine", "shares"]
-
 _VANISHED = 1e-9  # of a vector whose directions all were taken away nothing can be told
 _PAIRS = 20  # that are told one by one; the others as one sum
 

@@ -16,8 +16,6 @@ import safetensors.numpy
 from wordpipe.errors import ConfigError
 from wordpipe.sentences.transforms import Transform
 
-__all__ = ["sentence_transformers_files"]
-
 _MODULES = "sentence_transformers.models"  # the names that versions 2 to 5 know; 6 still resolves them
 _POOLINGS = {"mean": "mean_tokens", "weighted": "mean_tokens", "cls": "cls_token", "max": "max_tokens"}
 _ALL_POOLINGS = (

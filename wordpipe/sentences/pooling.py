@@ -5,8 +5,6 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["LINEAR", "Floats", "Pooling", "merge_windows", "pool_rows", "shares_of"]
-
 Pooling = Literal["mean", "cls", "max", "first-last", "weighted"]
 Floats = npt.NDArray[np.float32]
 Ids = npt.NDArray[np.int64]

@@ -17,8 +17,6 @@ import numpy.typing as npt
 
 from wordpipe.errors import InputError, wrong_line
 
-__all__ = ["ScoredPairs", "read_scored_pairs"]
-
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,2})?")
 _SHOWN = 60  # characters of a wrong line
 _MOST = 0.9  # share of rows that say what a column is; the others are then named as wrong

@@ -6,8 +6,6 @@ from pydantic import model_validator
 
 from wordpipe.settings import Settings, setting
 
-__all__ = ["EmbedSettings"]
-
 
 class EmbedSettings(Settings):
     """How texts become unit vectors."""

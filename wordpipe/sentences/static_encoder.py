@@ -43,8 +43,6 @@ if TYPE_CHECKING:
 
     from wordpipe.tokens import Cut, Encoder, UnitTable
 
-__all__ = ["TABLE_FILE", "TENSOR", "TOKENIZER_FILE", "StaticEncoder", "TokenRows", "WordRows", "static_files"]
-
 TOKENIZER_FILE = "tokenizer.json"
 TABLE_FILE = "model.safetensors"
 TENSOR = "embedding.weight"

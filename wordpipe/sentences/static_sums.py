@@ -5,8 +5,6 @@ import numpy.typing as npt
 
 from wordpipe.compiled import kernel
 
-__all__ = ["sum_texts", "unit_texts"]
-
 
 @kernel
 def sum_texts(

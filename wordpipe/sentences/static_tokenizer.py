@@ -14,8 +14,6 @@ import regex
 
 from wordpipe.errors import ArtifactError
 
-__all__ = ["UNKNOWN", "listed_words", "unspaced_share", "word_tokenizer"]
-
 UNKNOWN = "[UNK]"
 
 # the pattern of tokens/words.py in the words of Oniguruma, which has && in the place of --

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from wordpipe.tokens import RowEncoder
 from wordpipe.tokens import frame_of
 
-__all__ = ["ArrayStates", "Batches", "ModelParts", "StateModel", "TransformerEncoder"]
-
 Batches: TypeAlias = Iterable[tuple[Ids, Ids]]
 """Ids of S sequences, one after the other, the longest first, and the length of each, (S,)."""
 _MANY = 256  # texts from which on the compiled tokenizer is loaded: importing numba takes 0.5 s

@@ -18,8 +18,6 @@ import safetensors.numpy
 from wordpipe.errors import ArtifactError, ConfigError, InputError
 from wordpipe.metrics import unit_rows
 
-__all__ = ["CROWDED", "Crowding", "Moments", "Transform", "TransformKind", "check_directions", "shrinkage"]
-
 TransformKind = Literal["none", "centre", "remove-components", "whiten"]
 MIN_TEXTS = 16  # below this the mean is mostly the text itself
 _VANISHED = 1e-4  # a unit vector shortened to this share of what is usual is rounding error

@@ -13,8 +13,6 @@ from wordpipe.sentences.encoder import TextEncoder
 from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.sentences.windows import pack_sentences
 
-__all__ = ["UnitBatch", "UnitCutter", "read_after_title"]
-
 
 @dataclass(frozen=True, slots=True)
 class UnitBatch:

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Ids", "Windows", "frame", "gathered", "pack_sentences", "padded", "runs_of", "token_batches"]
-
 Ids = npt.NDArray[np.int64]
 
 

@@ -29,8 +29,6 @@ from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.sentences.transforms import Transform
 from wordpipe.words import JOINT, KnownPhrases, WordVectors
 
-__all__ = ["NGRAMS_FILE", "WORDS_FILE", "WordEncoder", "WordSplit", "sif_weights", "sum_segments", "word_spans"]
-
 WORDS_FILE = "words.parquet"
 NGRAMS_FILE = "ngrams.parquet"
 _WINDOW = 128  # words per passage where none is asked for

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from wordpipe.sentences import ModelParts
     from wordpipe.stages.job import Job
 
-__all__ = ["bundle_encoder", "bundled_encoder", "open_encoder", "word_splitter"]
-
 _MODEL_FILES = ("config.json", "model.safetensors", TOKENIZER, "tokenizer_config.json", "special_tokens_map.json")
 
 

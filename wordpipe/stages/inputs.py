@@ -10,11 +10,6 @@ from wordpipe.corpus import Source, Sources, fingerprint
 from wordpipe.errors import ArtifactError, InputError
 from wordpipe.stages.job import Job, PathLike, RunOptions
 
-__all__ = [
-    "as_list", "corpus_to_evaluate", "previous_artifact", "entries_of", "file_entry", "fingerprints", "listed_entries",
-    "model_entry", "open_corpus", "refuse_artifacts",
-]  # fmt: skip
-
 _LISTED = 1000
 _TOKENIZER_FILES = (
     "added_tokens.json", "merges.txt", "special_tokens_map.json", "tokenizer.json", "tokenizer_config.json", "vocab.json",

@@ -44,8 +44,6 @@ if TYPE_CHECKING:
 
     from wordpipe.artifacts import TableWriter
 
-__all__ = ["Job", "Made", "PathLike", "RunOptions", "open_job", "storage_error", "storage_errors"]
-
 PathLike = str | os.PathLike[str]
 
 

@@ -28,8 +28,6 @@ from wordpipe.tokens import (
     vocabulary_of,
 )
 
-__all__ = ["OpenModel", "open_model", "printable", "read_artifact", "read_folder"]
-
 TOKENIZER_CONFIG = "tokenizer_config.json"
 _USES = {"encoder": 'wordpipe fill {} "the cat [MASK] on the mat"', "decoder": 'wordpipe generate {} "The cat"'}
 

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from wordpipe.settings import Settings
     from wordpipe.stages.job import Made
 
-__all__ = ["VERBS", "Argument", "Verb"]
-
 
 @dataclass(frozen=True)
 class Argument:

@@ -3,8 +3,6 @@
 from wordpipe.artifacts import Artifact, read_batches
 from wordpipe.words import WordVectors
 
-__all__ = ["read_word_vectors"]
-
 
 def read_word_vectors(artifact: Artifact) -> WordVectors:
     """The table of an open words artifact, or of an index over words.

@@ -22,8 +22,6 @@ from wordpipe.compiled import kernel, read_only
 from wordpipe.tokens.kernels.table import UnitTable, hashes_of
 from wordpipe.tokens.ragged import I32, I64, U8, offsets_of
 
-__all__ = ["TABLE_BYTES", "Kept", "Pretokens", "SpillingTable", "added_up", "keep_commonest", "sorted_units"]
-
 
 @dataclass(frozen=True)
 class Pretokens:

@@ -14,8 +14,6 @@ from wordpipe.tokens.kernels.scan import SCANNERS
 from wordpipe.tokens.ragged import I32, I64, U8
 from wordpipe.tokens.schemes import Scheme
 
-__all__ = ["Cut", "Spans", "cut_pretokens", "cut_words", "row_buffers", "split_long"]
-
 
 @dataclass(frozen=True)
 class Spans:

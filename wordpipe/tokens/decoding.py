@@ -9,8 +9,6 @@ from tokenizers import Tokenizer
 from wordpipe.tokens.read import Foreign
 from wordpipe.tokens.vocabulary import is_byte_level, token_bytes
 
-__all__ = ["Gaps", "TextStream"]
-
 _CUT = "\ufffd"  # what decoding puts where bytes make no character (yet)
 
 

@@ -31,11 +31,6 @@ from wordpipe.tokens.ragged import I32, I64, U8, U32, Flags, offsets_of
 from wordpipe.tokens.read import Foreign
 from wordpipe.tokens.schemes import Scheme, scheme_of
 
-__all__ = [
-    "EncodeUnits", "Encoder", "Gatherer", "RowEncoder", "UnitModel", "id_type", "in_order", "list_array",
-    "model_of",
-]  # fmt: skip
-
 _KEYS = {
     "BPE": {
         "dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk", "byte_fallback",

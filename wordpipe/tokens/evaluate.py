@@ -20,8 +20,6 @@ from wordpipe.tokens.encoding import Encoder, Gatherer
 from wordpipe.tokens.vocabulary import vocabulary_of
 from wordpipe.tokens.words import WordSplitter
 
-__all__ = ["OTHERS", "Figures", "TokenizerEvaluation", "WordPieces"]
-
 OTHERS = "(others)"
 _NONE = "(none)"
 _MAX_GROUPS = 256  # each has a map of the vocabulary; what comes later is added up under OTHERS
@@ -57,7 +55,7 @@ class Figures:
             tokens_per_word: fertility, at least 1 (Rust et al. 2021, section 3.1). split_words: share of words of more than
             one token, their "proportion of continued words". unknown_rate: share of tokens that stand for what the
             vocabulary cannot spell. vocabulary_used: share of the tokens that text can be made of, special ones left out.
-            round_trip_failures: share of texts that decoding does not give back (see `TokenizerEvaluation`). text_failures: share of texts
+            round_trip_failures: share of texts that decoding does not give back. text_failures: share of texts
             of which it does not give back even what is no white space.
     """
 

@@ -5,8 +5,6 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["F64", "I32", "I64", "U8", "U32", "Flags", "offsets_of"]
-
 U8 = NDArray[np.uint8]
 U32 = NDArray[np.uint32]
 I32 = NDArray[np.int32]

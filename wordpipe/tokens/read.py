@@ -18,11 +18,6 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre
 
 from wordpipe.errors import InputError, WordpipeError
 
-__all__ = [
-    "CONVERTER", "Foreign", "named_tokens", "open_tokenizer", "read_file", "read_folder", "read_json",
-    "read_tokenizer",
-]  # fmt: skip
-
 _LARGEST = 1 << 30  # bytes; the largest vocabularies in use take some 40 MB
 
 

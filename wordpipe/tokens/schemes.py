@@ -23,11 +23,6 @@ from wordpipe.tokens.vocabulary import CLS, SEP, SPECIAL_TOKENS, spelled_bytes
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = [
-    "CHARACTERS", "CL100K", "GPT2", "KNOWN_PATTERNS", "ANY_MARK", "MARKS", "O200K", "SCRIPTS", "Scheme", "build_tokenizer",
-    "empty_tokenizer", "is_byte_level", "resolve", "scheme_of", "script_shares",
-]  # fmt: skip
-
 GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 CL100K = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 O200K = (

@@ -8,8 +8,6 @@ from pydantic import field_validator, model_validator
 
 from wordpipe.settings import Settings, setting
 
-__all__ = ["TRAINING", "TokenizeSettings", "size_in_bytes"]
-
 SIZE = r"^[0-9]+(\.[0-9]+)?(KB|MB|GB|TB)$"
 TRAINING = (
     "algorithm", "vocab_size", "min_frequency", "pretokenizer", "normalization", "lowercase", "strip_accents", "sample",

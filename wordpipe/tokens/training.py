@@ -25,8 +25,6 @@ from wordpipe.tokens.schemes import build_tokenizer, is_byte_level
 from wordpipe.tokens.settings import TokenizeSettings
 from wordpipe.tokens.vocabulary import SPECIAL_TOKENS, UNK, byte_letters, spelled_bytes
 
-__all__ = ["PlainResult", "Trained", "train_chars", "train_tokenizer", "train_words", "training_bytes"]
-
 
 @dataclass(frozen=True)
 class PlainResult:

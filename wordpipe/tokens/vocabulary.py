@@ -8,11 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-__all__ = [
-    "BOS", "CLS", "EOS", "MASK", "PAD", "SEP", "SPECIAL_TOKENS", "UNK", "Vocabulary", "byte_letters", "frame_of",
-    "is_byte_level", "spelled_bytes", "token_bytes", "unknown_token", "vocabulary_of",
-]  # fmt: skip
-
 PAD, UNK, CLS, SEP, MASK, BOS, EOS = "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "<s>", "</s>"
 SPECIAL_TOKENS = (PAD, UNK, CLS, SEP, MASK, BOS, EOS)
 

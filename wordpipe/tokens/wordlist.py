@@ -15,8 +15,6 @@ from wordpipe.tokens.kernels.table import UnitTable
 from wordpipe.tokens.ragged import I64, U8, U32, Flags, offsets_of
 from wordpipe.tokens.words import WordSplitter
 
-__all__ = ["Folded", "WordNumbers", "fold_counts", "fold_runs"]
-
 _LOWER = np.arange(256, dtype=np.uint8)
 _LOWER[ord("A") : ord("Z") + 1] += 32
 

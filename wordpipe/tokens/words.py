@@ -19,8 +19,6 @@ import regex
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-__all__ = ["Pieces", "WordSplitter", "piece_splitter"]
-
 _UNSPACED = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
 _LETTERS = rf"[[\p{{L}}\p{{M}}\p{{N}}]--[{_UNSPACED}]]"
 _WORD = regex.compile(

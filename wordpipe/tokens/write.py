@@ -15,10 +15,6 @@ from wordpipe.tokens.read import open_tokenizer
 from wordpipe.tokens.schemes import GPT2
 from wordpipe.tokens.vocabulary import spelled_bytes, token_bytes
 
-__all__ = [
-    "FOLDERS", "FORMATS", "Export", "export_tokenizer", "framed_tokenizer", "special_names", "transformers_files",
-]  # fmt: skip
-
 _NAMES = {
     "pad": ("[PAD]", "<pad>", "<|pad|>"),
     "cls": ("[CLS]",),

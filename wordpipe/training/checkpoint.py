@@ -23,11 +23,6 @@ from wordpipe.artifacts import Checkpoint
 from wordpipe.errors import DivergedError
 from wordpipe.runtime import cpu_count
 
-__all__ = [
-    "CheckpointClock", "Snapshot", "Tensors", "as_now", "diverged", "load_snapshot", "other_conditions", "snapshot_files",
-    "threads_of_before",
-]  # fmt: skip
-
 Tensors = Mapping[str, Mapping[str, Tensor]]
 """File (model, optimiser; or state) → tensor by its name in it."""
 

@@ -18,8 +18,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-__all__ = ["cross_entropy_sum"]
-
 _BYTES_AT_ONCE = 1 << 23  # of logits: two buffers of that size stay in a server core's share of the cache
 _LABELS_AT_ONCE = 1 << 10  # rows of the output matrix: adding bfloat16 to float32 3.1 → 1.8 ms (V = 16000, D = 256)
 

@@ -27,8 +27,6 @@ from wordpipe.errors import ConfigError, PeerError
 from wordpipe.runtime import pick_device
 from wordpipe.training.checkpoint import Snapshot
 
-__all__ = ["World", "alone", "join_world", "share_snapshot", "sum_gradients"]
-
 Device = Literal["auto", "cpu", "cuda", "mps"]
 
 _PATIENCE = timedelta(hours=12)  # the others wait while the first prepares a large corpus; a dead peer shows at once

@@ -26,8 +26,6 @@ from wordpipe.training.token_stream import Flags, Ids
 from wordpipe.training.trainer import Gradients, Measured, Trainer
 from wordpipe.training.validation import Validation
 
-__all__ = ["Batches", "LanguageLearner", "ModelLearner", "assemble"]
-
 
 class Batches:
     """Inputs and targets by step.

@@ -22,8 +22,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-__all__ = ["Choice", "MaskUnit", "Units", "choose", "span_lengths", "span_units", "take", "word_numbers", "word_units"]
-
 MaskUnit = Literal["token", "word", "span"]
 
 _LONGEST = 10  # words of a span

@@ -21,8 +21,6 @@ from wordpipe.training.sequences import Blocks, Rows, causal_blocks, masked_bloc
 from wordpipe.training.settings import MaskedSettings, PretrainSettings
 from wordpipe.training.token_stream import Flags, Ids
 
-__all__ = ["Causal", "Masked", "Objective", "RATE_STEPS", "Targets", "Task", "VALID_MASKS", "loss_sum"]
-
 RATE_STEPS = 8
 """Values that a moving mask rate takes: each is a shape of its own, for which a compiled model is compiled again."""
 

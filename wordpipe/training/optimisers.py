@@ -35,8 +35,6 @@ from wordpipe.errors import ArtifactError
 from wordpipe.model import LanguageModel, ModelConfig
 from wordpipe.training.precision import resolve_dtype
 
-__all__ = ["Muon", "clip_gradients", "load_optimiser", "make_optimiser", "optimiser_tensors", "orthogonalise"]
-
 
 def make_optimiser(
     model: LanguageModel, *, kind: Literal["muon", "adamw"], lr: float, weight_decay: float, beta1: float,

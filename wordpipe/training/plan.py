@@ -12,8 +12,6 @@ from wordpipe.training.settings import MaskedSettings, PretrainSettings
 if TYPE_CHECKING:
     from wordpipe.training.contrastive.settings import ContrastiveSettings
 
-__all__ = ["Plan", "SpecialIds", "even_pieces", "fitted", "make_plan", "model_config", "pace"]
-
 # an encoder of Llama's blocks, which has no head and no norm of the embeddings (Boizard et al. 2025, arXiv 2503.05500)
 _EUROBERT = {"positions": "rope", "norm": "rms", "norm_place": "pre", "feedforward": "swiglu", "bias": False}
 _GATED = ("geglu", "swiglu")

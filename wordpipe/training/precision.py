@@ -25,8 +25,6 @@ from wordpipe.training.distributed import World, alone
 from wordpipe.training.objectives import RATE_STEPS, Targets, loss_sum
 from wordpipe.training.settings import PretrainSettings
 
-__all__ = ["Execution", "LossScaler", "LossSum", "Number", "make_execution", "resolve_dtype"]
-
 Number = Literal["auto", "float32", "bfloat16", "float16"]
 
 

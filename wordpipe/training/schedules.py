@@ -3,8 +3,6 @@
 import math
 from typing import Literal
 
-__all__ = ["Schedule", "learning_rate", "warmup_steps"]
-
 Schedule = Literal["cosine", "linear", "wsd", "noam", "constant"]
 
 

@@ -11,18 +11,6 @@ from wordpipe.errors import InputError
 from wordpipe.model import seed_of
 from wordpipe.training.token_stream import Flags, Ids
 
-__all__ = [
-    "Blocks",
-    "Rows",
-    "block_order",
-    "causal_blocks",
-    "masked_blocks",
-    "mixed_bits",
-    "permute",
-    "shuffled",
-    "spread",
-]
-
 
 @dataclass(frozen=True)
 class Rows:

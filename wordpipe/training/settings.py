@@ -8,11 +8,6 @@ from pydantic import model_validator
 from wordpipe.model import AttentionKind, FeedForwardKind, NormKind, NormPlace, Positions, PresetName, Style
 from wordpipe.settings import Settings, setting
 
-__all__ = [
-    "CHANGEABLE", "PACE", "SHAPE", "STEPS_OR_EPOCHS", "CausalSettings", "MaskedSettings", "PretrainSettings",
-    "refuse_two_lengths",
-]  # fmt: skip
-
 STEPS_OR_EPOCHS: dict[str, tuple[str, ...]] = {"steps": ("epochs",), "epochs": ("steps",)}
 """For `Settings.displaces`: a flag of the one takes the place of the other in a file."""
 

@@ -31,8 +31,6 @@ from wordpipe.tokens import (
     vocabulary_of,
 )
 
-__all__ = ["FindStarts", "Flags", "Ids", "Stream", "WordStarts", "unigram_entropy", "write_streams"]
-
 T = TypeVar("T", bound=np.generic)
 Ids = npt.NDArray[np.uint16] | npt.NDArray[np.uint32]
 Flags = npt.NDArray[np.bool_]

@@ -29,8 +29,6 @@ from wordpipe.training.distributed import World
 from wordpipe.training.plan import Plan
 from wordpipe.training.precision import Execution
 
-__all__ = ["Gradients", "Learner", "Measured", "Step", "Trainer"]
-
 _PROGRESS = 0.05  # nats below the unigram entropy; less could be chance
 
 

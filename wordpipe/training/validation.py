@@ -12,8 +12,6 @@ from wordpipe.training.objectives import Objective, Targets
 from wordpipe.training.precision import Execution, LossSum
 from wordpipe.training.sequences import Blocks, spread
 
-__all__ = ["Scorer", "Total", "Validation"]
-
 _SEED = seed_of("validation")  # of the masks; not the run's seed: runs with different seeds are compared too
 _AT_ONCE = 1024  # sequences whose masks are drawn together: a constant, as masks must not depend on memory
 

@@ -19,11 +19,6 @@ from wordpipe.artifacts import matrix_of
 from wordpipe.metrics import kept_shares, nearest_rows, unit_rows
 from wordpipe.words.vocabulary import WordList
 
-__all__ = [
-    "Listing", "Movement", "Shared", "centred_rows", "distances", "excess", "joint_counts", "movement", "rotation",
-    "shared_words", "unshared_words", "vectors_of",
-]  # fmt: skip
-
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

@@ -21,8 +21,6 @@ from wordpipe.errors import InputError, wrong_line
 from wordpipe.metrics import has_direction, spearman, unit_rows
 from wordpipe.words.table import WordVectors
 
-__all__ = ["Method", "Pairs", "Questions", "Unknown", "evaluate_analogies", "evaluate_similarity", "read_set"]
-
 Method = Literal["cosadd", "cosmul"]
 Unknown = Literal["drop", "zero"]
 

@@ -23,8 +23,6 @@ from wordpipe.words.text import TrainingText
 from wordpipe.words.training import Step
 from wordpipe.words.vocabulary import Vocabulary
 
-__all__ = ["GensimTraining", "require_gensim"]
-
 _LONGEST = 10_000  # words of a list that gensim trains in full
 _AT_ONCE = 1_000_000  # words read together; a text that goes on beyond them is cut, which costs a few pairs
 _SHOW_SECONDS = 0.2

@@ -16,8 +16,6 @@ from wordpipe.words.settings import Word2VecPlan
 from wordpipe.words.text import Words
 from wordpipe.words.vocabulary import Vocabulary
 
-__all__ = ["HeldOutLoss", "keep_probabilities", "noise_distribution"]
-
 _MAX_WORDS = 2_000_000  # text looked at
 _TARGETS = 50_000  # standard error of the mean about 0.01 nats
 _BLOCK = 4_096  # targets scored at a time

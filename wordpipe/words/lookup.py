@@ -13,8 +13,6 @@ import numpy.typing as npt
 
 from wordpipe.errors import ConfigError
 
-__all__ = ["JOINT", "SIGNS", "Expression", "KnownPhrases", "edit_distances", "parse_expression", "similar_words"]
-
 SIGNS = {"+": 1, "-": -1, "−": -1, "–": -1}  # editors turn a lone hyphen into a minus sign or a dash
 JOINT = "_"  # stands in no word of a text (see tokens/words.py), so a spelling says whether it is a phrase
 

@@ -63,8 +63,6 @@ from pydantic import model_validator
 
 from wordpipe.settings import Settings, setting
 
-__all__ = ["Format", "ImportSettings", "Word2VecPlan", "Word2VecSettings", "defaults_for"]
-
 Format = Literal["auto", "word2vec-text", "word2vec-binary", "glove", "numpy"]
 
 _LR = {"skipgram": 0.025, "cbow": 0.05}

@@ -23,8 +23,6 @@ from wordpipe.compiled import character, inlined, kernel, read_only, scrambled
 from wordpipe.words.table import stacked_vectors
 from wordpipe.words.vocabulary import arrow_words
 
-__all__ = ["HashRows", "NGrams", "hashes_of"]
-
 _BLOCK = 1 << 20  # n-grams hashed at a time: 16 MB
 _SHARE = 1 << 23  # n-grams counted at a time: 350 MB
 _WORDS = 1_024  # guessed together

@@ -20,8 +20,6 @@ from wordpipe.words.vocabulary import WordList
 if TYPE_CHECKING:
     from wordpipe.words.subwords import NGrams
 
-__all__ = ["CommonPart", "Neighbour", "Question", "WordVectors", "stacked_vectors"]
-
 Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int64]
 

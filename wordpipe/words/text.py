@@ -19,8 +19,6 @@ import pyarrow.compute as pc
 from wordpipe.errors import InputError
 from wordpipe.words.vocabulary import rows_of_split
 
-__all__ = ["TrainingText", "Words", "kept_rows", "read_words", "write_text"]
-
 
 @dataclass(frozen=True, slots=True)
 class Words:

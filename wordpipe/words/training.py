@@ -27,8 +27,6 @@ from wordpipe.words.settings import Word2VecPlan
 from wordpipe.words.text import TrainingText
 from wordpipe.words.vocabulary import Vocabulary
 
-__all__ = ["NativeTraining", "Parts", "Step", "done_in_order", "piece_size"]
-
 _SHOW_SECONDS = 0.2
 _HOT = 1_024  # rows that each thread has for itself during a piece: CBOW, 100 MB, two threads: 4.4 million words/s, not 2.7
 _FURTHEST = 65_536  # words looked at beyond a piece, enough to hold the window of its last word nearly always

@@ -22,8 +22,6 @@ from wordpipe.errors import InputError
 if TYPE_CHECKING:
     from wordpipe.words.subwords import HashRows
 
-__all__ = ["COLUMN_OF_UNIT", "Vocabulary", "WordList", "arrow_words", "count_ids", "rows_of_split"]
-
 COLUMN_OF_UNIT: dict[Literal["word", "token"], str] = {"word": "word_ids", "token": "ids"}
 _AT_ONCE = 16_384  # words made Python strings together
 _SCANS = 16  # words looked for one by one, before a table of hashes is worth its time and the import of numba

@@ -13,7 +13,7 @@ from wordpipe.training.contrastive import (
     ContrastLearner,
     Framing,
     Teacher,
-    info_nce,
+    info_nce_loss,
     joined,
     rows_at,
     text_vectors,
@@ -42,7 +42,7 @@ def test_the_loss_is_info_nce_of_both_texts_and_dropout_tells_equal_ones_apart(d
     loss, _ = step(learner_of(model, batch))
     model.eval()
     first, second = (text_vectors(model, FRAMING.packed(side), None) for side in (batch.first, batch.second))
-    plain = float(info_nce(first, second, temperature=0.1).detach())
+    plain = float(info_nce_loss(first, second, temperature=0.1).detach())
     assert (abs(loss - plain) < 1e-5) == (dropout == 0.0)
 
 
@@ -70,7 +70,7 @@ def test_pieces_are_encoded_again_under_the_dropout_of_the_first_time():
         torch.manual_seed(seed_of(NUMBERS.seed, "dropout", 0, number))
         encoded.append(text_vectors(model, FRAMING.packed(rows_at(texts, rows)), None))
     vectors_SD = torch.cat(encoded)[torch.from_numpy(np.argsort(np.concatenate(pieces)))]
-    loss = info_nce(*vectors_SD.chunk(2), temperature=NUMBERS.temperature)
+    loss = info_nce_loss(*vectors_SD.chunk(2), temperature=NUMBERS.temperature)
     loss.backward()
     want = {name: value.clone() for name, value in gradients(model).items()}
     found, got = step(learner_of(model_of(dropout=0.3).train(), batch, replace(NUMBERS, at_once=40)))

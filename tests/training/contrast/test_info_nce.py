@@ -5,7 +5,7 @@ import numpy.typing as npt
 import pytest
 import torch
 
-from wordpipe.training.contrastive import info_nce, nearest_share
+from wordpipe.training.contrastive import info_nce_loss, nearest_share
 
 Array = npt.NDArray[np.float64]
 
@@ -39,7 +39,7 @@ def test_equals_the_formula(temperature: float, most: float) -> None:
     rng = np.random.default_rng(0)
     first, second = unit(rng, 8), unit(rng, 8)
     same = of_one_document(*rng.integers(0, 4, 8))
-    loss = info_nce(
+    loss = info_nce_loss(
         torch.from_numpy(first),
         torch.from_numpy(second),
         temperature=temperature,
@@ -53,21 +53,21 @@ def test_gradient_equals_finite_differences() -> None:
     rng = np.random.default_rng(1)
     first, second = (torch.from_numpy(unit(rng, 5)).requires_grad_() for _ in range(2))
     same = of_one_document(0, 1, 1, 2, 3)
-    assert torch.autograd.gradcheck(lambda a, b: info_nce(a, b, temperature=0.3, same_BB=same), (first, second))
+    assert torch.autograd.gradcheck(lambda a, b: info_nce_loss(a, b, temperature=0.3, same_BB=same), (first, second))
 
 
 def test_the_best_is_zero_and_chance_is_the_log_of_the_batch() -> None:
     apart = torch.eye(8)
-    assert float(info_nce(apart, apart, temperature=0.01)) == pytest.approx(0, abs=1e-6)
+    assert float(info_nce_loss(apart, apart, temperature=0.01)) == pytest.approx(0, abs=1e-6)
     alike = torch.ones(8, 1)
-    assert float(info_nce(alike, alike, temperature=0.05)) == pytest.approx(np.log(8))
-    assert float(info_nce(alike, alike, temperature=0.05, same_BB=torch.ones(8, 8, dtype=torch.bool))) == 0
+    assert float(info_nce_loss(alike, alike, temperature=0.05)) == pytest.approx(np.log(8))
+    assert float(info_nce_loss(alike, alike, temperature=0.05, same_BB=torch.ones(8, 8, dtype=torch.bool))) == 0
 
 
 def test_sixteen_bits_are_computed_in_thirty_two() -> None:
     rng = np.random.default_rng(2)
     first, second = (torch.from_numpy(unit(rng, 6)).bfloat16() for _ in range(2))
-    assert info_nce(first, second, temperature=0.05).dtype is torch.float32
+    assert info_nce_loss(first, second, temperature=0.05).dtype is torch.float32
 
 
 def test_nearest_share() -> None:

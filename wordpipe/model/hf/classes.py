@@ -13,8 +13,6 @@ from typing import Any
 from wordpipe.model.config import ModelConfig
 from wordpipe.model.hf.family import Family, read_value, refusal, theta
 
-__all__ = ["BERT", "GPT2", "LLAMA", "MISTRAL", "MODERNBERT", "llama_fields", "mistral_fields"]
-
 _LOCAL, _GLOBAL = "sliding_attention", "full_attention"
 _SIZES: dict[str, tuple[str, Any]] = {
     "dim": ("hidden_size", None),

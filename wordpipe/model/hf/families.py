@@ -13,8 +13,6 @@ from wordpipe.model.config import ModelConfig
 from wordpipe.model.hf.classes import BERT, GPT2, LLAMA, MISTRAL, MODERNBERT, llama_fields, mistral_fields
 from wordpipe.model.hf.family import CONFIG, Entry, Family, read_value, refusal, refuse_others, special
 
-__all__ = ["FAMILIES", "NOTE", "config_from_hf", "config_to_hf", "family_of", "native_class", "why_not"]
-
 FAMILIES: tuple[Family, ...] = (MODERNBERT, BERT, LLAMA, MISTRAL, GPT2)
 """The classes of `transformers`, the plainer ones first: a model is saved as the first that computes it."""
 

@@ -13,8 +13,6 @@ from typing import Any, TypeVar
 from wordpipe.errors import ArtifactError
 from wordpipe.model.config import ROLES, Architecture, ModelConfig
 
-__all__ = ["CONFIG", "Allowed", "Entry", "Family", "read_value", "refusal", "refuse_others", "special", "theta"]
-
 Value = TypeVar("Value", int, float, bool)
 Allowed = tuple[object, ...] | Callable[[ModelConfig], tuple[object, ...]]
 """Values of a field that a class can compute, or these given the other fields."""

@@ -25,19 +25,6 @@ from wordpipe.model.initialise import initialise
 from wordpipe.model.language_model import LanguageModel
 from wordpipe.model.positions import sinusoidal_table
 
-__all__ = [
-    "CONFIG",
-    "INDEX",
-    "WEIGHTS",
-    "Loaded",
-    "Matched",
-    "load_hf",
-    "match",
-    "read_object",
-    "read_weights",
-    "save_hf",
-]
-
 WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
 

@@ -11,8 +11,6 @@ It costs E numbers per pair of positions where the product costs one: use it to 
 import torch
 from torch import Tensor
 
-__all__ = ["additive_attention"]
-
 _NUMBERS_AT_ONCE = 1 << 24  # of the tensor of all pairs: 64 MiB of float32
 
 

@@ -18,8 +18,6 @@ from torch.nn import functional as F
 
 from wordpipe.model.positions import visible_keys
 
-__all__ = ["Band", "banded_attention", "make_band", "pays"]
-
 DistanceBias = Callable[[Tensor], Tensor | None]
 
 

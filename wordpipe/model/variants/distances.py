@@ -9,8 +9,6 @@ import math
 import torch
 from torch import Tensor
 
-__all__ = ["N_BUCKETS", "alibi_bias", "alibi_slopes", "t5_bias", "t5_buckets"]
-
 N_BUCKETS = 32
 _FARTHEST = 128  # distances from here on share the last bucket
 

@@ -17,8 +17,6 @@ from torch.nn import functional as F
 
 from wordpipe.model.positions import rotate
 
-__all__ = ["Sums", "linear_attention"]
-
 _CHUNK = 64
 _EPS = 1e-6  # a query whose keys are all padding divides by nothing
 

@@ -17,8 +17,6 @@ from wordpipe.tokens import FOLDERS as TOKENIZER_FOLDERS
 from wordpipe.tokens import FORMATS, Export, export_tokenizer
 from wordpipe.words import FILES, FOLDERS, WordTable, check_words, written
 
-__all__ = ["ENCODER_FORMATS", "VECTOR_FORMATS", "WORD_FORMATS", "export", "export_words"]
-
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
 WORD_FORMATS = (*FILES, *FOLDERS)
 VECTOR_FORMATS = ("npy", "word2vec-text", "word2vec-binary", "projector")

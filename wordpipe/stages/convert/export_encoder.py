@@ -29,8 +29,6 @@ from wordpipe.words import WordVectors
 if TYPE_CHECKING:
     from wordpipe.model import Family, ModelConfig
 
-__all__ = ["EncoderFiles", "encoder_files", "is_of_head", "sentence_transformers_folder", "told_of", "without_tensors"]
-
 TOKENIZER_CONFIG, WEIGHTS = "tokenizer_config.json", "model.safetensors"
 _HEAD = ("head.", "output")  # how our names of its weights begin
 _METADATA = "__metadata__"

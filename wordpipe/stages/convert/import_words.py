@@ -13,8 +13,6 @@ from wordpipe.stages.text.tokenize import given_tokenizer
 from wordpipe.words import Screen, WordFile, folder_files, open_folder, open_stream
 from wordpipe.words.settings import ImportSettings
 
-__all__ = ["import_words", "vectors_entry"]
-
 _LEFT_OUT = {
     "repeated": "words that come again are left out, the first vector of each is kept",
     "bad_bytes": "words that are not UTF-8 are left out",

@@ -28,8 +28,6 @@ from wordpipe.stages.job import PathLike, RunOptions, storage_errors
 from wordpipe.tokens import WordSplitter
 from wordpipe.words.settings import Word2VecSettings
 
-__all__ = ["NORMS", "Figures", "Sample", "best_transform", "diagnose", "doctor", "judge", "unit_sample"]
-
 _KINDS: tuple[TransformKind, ...] = ("none", "centre", "remove-components", "whiten")
 _READ = 2_000  # characters of a text whose words are looked at; a sample of books would not fit the memory
 _NEIGHBOURS = 10

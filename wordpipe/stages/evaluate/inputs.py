@@ -22,11 +22,6 @@ from wordpipe.stages.encoders import bundled_encoder, open_encoder
 from wordpipe.stages.inputs import as_list
 from wordpipe.stages.job import PathLike, RunOptions
 
-__all__ = [
-    "EvaluatedEncoder", "Texts", "by_system", "distinct_names", "files_of", "find_file", "first_words", "mean_of", "open_evaluated",
-    "read_whole", "shown_words", "split_rows", "told",
-]  # fmt: skip
-
 _AT_ONCE = 2_048  # texts encoded between two reports
 _MAX_EXPAND = 1_000  # a packed file may grow so many times
 _PACKED = ("", ".gz", ".bz2", ".xz", ".zst")

@@ -26,8 +26,6 @@ from wordpipe.tokens import Encoder, cut_words, list_array, number_of_ids, row_b
 from wordpipe.training import Execution, Scorer, SpecialIds, Task, Validation, write_streams
 from wordpipe.training.settings import CausalSettings, MaskedSettings
 
-__all__ = ["evaluate_model"]
-
 Seen = Literal["yes", "perhaps", "no", "unknown"]
 """Whether a model was trained on a text. Perhaps: on the same sources, but they were split in another way. Unknown: the trail
 of its inputs is lost."""
@@ -51,7 +49,7 @@ def evaluate_model(
     threads: int = 0,
     run: RunOptions | None = None,
 ) -> dict[str, Any]:
-    """TokenizerEvaluation language models by how much a text surprises them.
+    """Evaluate language models by how much a text surprises them.
 
     The text is tokenized by each model's own tokenizer and laid into sequences as in training: documents one after the
     other, with the ids around them that the model knows, cut every `seq_len` positions. A causal model has to expect every

@@ -31,8 +31,6 @@ from wordpipe.stages.inputs import as_list, refuse_artifacts
 from wordpipe.stages.job import PathLike, RunOptions, storage_errors
 from wordpipe.stages.search.index_hybrid_weight import told_measured
 
-__all__ = ["evaluate_retrieval", "open_collection"]
-
 _LAYOUT = "corpus.jsonl, queries.jsonl and qrels.tsv or qrels/test.tsv"
 
 
@@ -52,7 +50,7 @@ def evaluate_retrieval(
     run: RunOptions | None = None,
     **settings: Any,
 ) -> dict[str, Any]:
-    """TokenizerEvaluation encoders on a collection of documents, queries and judgements, beside BM25, TF-IDF and LSI.
+    """Evaluate encoders on a collection of documents, queries and judgements, beside BM25, TF-IDF and LSI.
 
     Every query is asked of every system: bm25, tfidf, lsi, words_mean, and for each encoder dense (cosines, every document
     compared) and hybrid (bm25 and dense together, as `wordpipe query --mode hybrid` asks). The figures are trec_eval's (see

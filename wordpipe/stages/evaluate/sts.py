@@ -29,8 +29,6 @@ from wordpipe.stages.inputs import as_list, refuse_artifacts
 from wordpipe.stages.job import PathLike, RunOptions, storage_errors
 from wordpipe.tokens import WordSplitter
 
-__all__ = ["StsSet", "evaluate_sts", "read_sts_sets"]
-
 _FLOORS = ("tfidf", "lsi", "overlap")
 _ENDINGS = (".csv", ".tsv", ".txt", ".jsonl")
 _INPUT, _GOLD = ".input.", ".gs."  # what SemEval calls the two files of one set
@@ -67,7 +65,7 @@ def evaluate_sts(
     run: RunOptions | None = None,
     **settings: Any,
 ) -> dict[str, Any]:
-    """TokenizerEvaluation encoders of texts on pairs of sentences that people have scored, beside floors that need no training.
+    """Evaluate encoders of texts on pairs of sentences that people have scored, beside floors that need no training.
 
     Args:
         encoders: model or words artifacts; or sentences or index artifacts, whose encoder is judged with the transform that

@@ -15,8 +15,6 @@ from wordpipe.stages.inputs import as_list, corpus_to_evaluate
 from wordpipe.stages.job import PathLike, RunOptions, storage_errors
 from wordpipe.tokens import TokenizerEvaluation, open_tokenizer, read_tokenizer
 
-__all__ = ["evaluate_tokenizer"]
-
 
 def evaluate_tokenizer(
     tokens: PathLike | Sequence[PathLike],
@@ -26,7 +24,7 @@ def evaluate_tokenizer(
     split: str | None = None,
     run: RunOptions | None = None,
 ) -> dict[str, Any]:
-    """TokenizerEvaluation tokenizers on a text.
+    """Evaluate tokenizers on a text.
 
     Args:
         tokens: tokens or model artifacts, or tokenizer files (whatever `tokenize --tokenizer` takes).

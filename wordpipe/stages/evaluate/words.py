@@ -15,8 +15,6 @@ from wordpipe.stages.job import PathLike, RunOptions, storage_errors
 from wordpipe.stages.word_vectors import read_word_vectors
 from wordpipe.words import Method, Pairs, Questions, Unknown, evaluate_analogies, evaluate_similarity, read_set
 
-__all__ = ["evaluate_words"]
-
 _ENDINGS = (".txt", ".tsv", ".csv")  # of the files that are taken from a folder
 
 
@@ -29,7 +27,7 @@ def evaluate_words(
     unknown: Unknown = "drop",
     run: RunOptions | None = None,
 ) -> dict[str, Any]:
-    """TokenizerEvaluation word vectors on word similarity and analogies.
+    """Evaluate word vectors on word similarity and analogies.
 
     Args:
         words: words artifacts.

@@ -13,8 +13,6 @@ from wordpipe.runtime import Progress
 from wordpipe.stages.job import PathLike, RunOptions, storage_errors
 from wordpipe.words import Listing, joint_counts, movement, shared_words, similar_words, unshared_words, vectors_of
 
-__all__ = ["diff"]
-
 _MOST_NEIGHBOURS = 200_000_000
 _LEAST_SURPRISE = 0.005  # what is shown as 0.00 is no movement
 

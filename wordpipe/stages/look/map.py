@@ -18,8 +18,6 @@ from wordpipe.runtime import Progress
 from wordpipe.stages.job import PathLike, RunOptions, storage_errors
 from wordpipe.words import WordVectors
 
-__all__ = ["map_words"]
-
 _LAYOUTS = ("auto", "umap", "pca")
 _LEAST_WORDS, _MOST_WORDS = 3, 50_000  # a browser still draws so many smoothly, and two bytes number them
 _WORDS, _WORDS_NEAR = 5_000, 500

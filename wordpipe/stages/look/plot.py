@@ -17,8 +17,6 @@ from wordpipe.stages.inputs import as_list
 from wordpipe.stages.job import PathLike, RunOptions, storage_errors
 from wordpipe.training import Step
 
-__all__ = ["plot", "told"]
-
 _AXES = ("tokens", "steps", "seconds")
 _BEGINNINGS = (b"\x89PNG", b"<?xml", b"<svg")
 _COLUMNS = ("step", "tokens", "split", "loss", "lr", "seconds")  # later versions may log more

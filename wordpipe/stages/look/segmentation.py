@@ -9,8 +9,6 @@ from wordpipe.errors import ArtifactError
 from wordpipe.stages.job import PathLike
 from wordpipe.tokens import is_byte_level, open_tokenizer, token_bytes, unknown_token, vocabulary_of
 
-__all__ = ["segment"]
-
 
 def segment(path: PathLike, text: str) -> dict[str, Any]:
     """Cut a text into tokens; special tokens are not added.

@@ -7,8 +7,6 @@ from wordpipe.artifacts import Artifact, is_artifact, open_part, read_batches
 from wordpipe.errors import ArtifactError
 from wordpipe.stages.job import PathLike
 
-__all__ = ["show", "verify"]
-
 _LONG = 8  # numbers of a vector or list that are shown
 
 

@@ -11,8 +11,6 @@ from wordpipe.runtime import Progress
 from wordpipe.search import all_links, groups_of, index_links
 from wordpipe.stages.job import PathLike, RunOptions
 
-__all__ = ["duplicates"]
-
 EXACT_UP_TO = 200_000  # rows whose pairs are all compared: 2 minutes of 384 numbers on two cores
 
 

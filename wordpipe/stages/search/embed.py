@@ -54,8 +54,6 @@ from wordpipe.stages.inputs import open_corpus
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job
 from wordpipe.stages.search.embed_update import Earlier, encoder_facts, open_earlier
 
-__all__ = ["embed"]
-
 _AS_EVER = {name: EmbedSettings.model_fields[name].default for name in ("update", "checkpoint_seconds")}
 _FIGURES = ("texts", "without_vector", "in_windows", "words_unknown")
 _MANY_DROPPED = 0.05  # of the units

@@ -21,8 +21,6 @@ from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.stages.inputs import previous_artifact
 from wordpipe.stages.job import Job
 
-__all__ = ["Earlier", "encoder_facts", "open_earlier"]
-
 _REFIT_SHARE = 0.2  # of the texts that a transform was fitted on, changed since: then it is fitted anew
 _OF_TRANSFORM = ("transform", "components", "dims")
 _NOT_OF_VECTORS = {"unit", "with_title", *_OF_TRANSFORM, "batch_tokens", "device"}  # untransformed ones

@@ -16,8 +16,6 @@ from wordpipe.sentences import TextParts, explained_cosine
 if TYPE_CHECKING:
     from wordpipe.stages.search.open_index import EncodedTexts, OpenIndex
 
-__all__ = ["Explainer"]
-
 
 class Explainer:
     """Takes the scores of one retriever apart.

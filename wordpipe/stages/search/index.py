@@ -35,8 +35,6 @@ from wordpipe.stages.search.index_update import (
     lineage_of,
 )
 
-__all__ = ["index"]
-
 HELD_OUT = "held_out.npy"
 _AS_BEFORE = 0.02  # of recall: two samples of 200 queries differ by so much
 _BLOCK = 4 << 20  # bytes copied at a time

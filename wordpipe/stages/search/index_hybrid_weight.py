@@ -25,8 +25,6 @@ from wordpipe.stages.encoders import bundled_encoder
 from wordpipe.stages.job import Job
 from wordpipe.stages.search.row_vectors import RowVectors
 
-__all__ = ["measured_weight", "told_measured"]
-
 _STREAM = 0x3E16  # of random numbers
 _MOST_SIBLINGS = 100  # of a document with more rows, such as a book in one file, the others are about anything
 _DRAWN = 4 * ENOUGH  # rows read, as some are too short

@@ -14,8 +14,6 @@ from wordpipe.search.settings import LexicalSettings
 if TYPE_CHECKING:
     from wordpipe.stages.job import Job
 
-__all__ = ["LEXICAL", "bundle_lexical", "has_lexical", "open_lexical", "reads_titles"]
-
 LEXICAL = "lexical/"  # files of the lexical index within an index artifact
 
 

@@ -16,8 +16,6 @@ from wordpipe.stages.inputs import previous_artifact
 from wordpipe.stages.job import Job
 from wordpipe.stages.search.index_lexical import reads_titles
 
-__all__ = ["Earlier", "IndexVectors", "bundled_keys", "bundle_keys", "earlier_index", "later_bytes", "lineage_of"]
-
 _MOST_CHANGED = 0.2  # of the rows that the lists were made for; they fit the rest less and less
 _KEYS = "row_keys.npy"
 _COUNTING = 7  # bytes of memory that counting takes for each byte of text: 153 MB of 23 MB of sentences

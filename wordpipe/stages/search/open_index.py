@@ -20,8 +20,6 @@ from wordpipe.stages.search.index_lexical import has_lexical, open_lexical
 from wordpipe.stages.search.query import Answers, Ask, Opened, printable
 from wordpipe.stages.search.row_vectors import RowVectors
 
-__all__ = ["EncodedTexts", "OpenIndex", "Route", "routes_of"]
-
 _BUILD_AGAIN = "build it again with: wordpipe index"
 _SUGGESTED = 5  # unknown words of a batch: to compare one with 100,000 others takes 0.1 s
 

@@ -9,8 +9,6 @@ from wordpipe.artifacts import Artifact
 from wordpipe.errors import ConfigError, InputError
 from wordpipe.search import Way
 
-__all__ = ["Answers", "Ask", "Mode", "Opened", "open_artifact", "printable", "without_no_count"]
-
 Mode = Literal["auto", "dense", "lexical", "hybrid"]
 
 

@@ -14,8 +14,6 @@ from wordpipe.stages.search.query import Answers, Ask, Opened, printable, withou
 from wordpipe.stages.word_vectors import read_word_vectors
 from wordpipe.words import Neighbour, Question, WordVectors
 
-__all__ = ["OpenWordIndex", "OpenWords"]
-
 
 class OpenWords(Opened):
     """A words artifact: `king`, `king - man + woman`."""

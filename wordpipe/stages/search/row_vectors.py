@@ -8,8 +8,6 @@ import numpy.typing as npt
 
 from wordpipe.artifacts import Artifact, damage_named, matrix_of, open_part, part_names
 
-__all__ = ["RowVectors"]
-
 _KEPT = 2  # selections: of 50,000 rows of width 384 one is 77 MB
 
 

@@ -12,8 +12,6 @@ from wordpipe.stages.job import PathLike, storage_errors
 from wordpipe.stages.models import OpenModel, open_model, printable
 from wordpipe.tokens import Gaps, TextStream
 
-__all__ = ["Candidate", "Filled", "Filler", "Generated", "Stopping", "Writing", "fill", "generate"]
-
 Stopping = Literal["eos", "length", "string"]
 
 

@@ -19,8 +19,6 @@ from wordpipe.stages.inputs import (
 )
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job
 
-__all__ = ["ingest"]
-
 _LONG = 500  # sentences
 _WAITING = 1000  # notes on sources written at a time
 

@@ -6,8 +6,6 @@ from pathlib import Path
 from wordpipe.artifacts import atomic_file
 from wordpipe.stages.job import storage_errors
 
-__all__ = ["write_project"]
-
 _FILES = ("wordpipe.toml", "Makefile")
 
 

@@ -37,8 +37,6 @@ from wordpipe.tokens import (
     vocabulary_of,
 )
 
-__all__ = ["Counted", "count_shards", "encode_shards"]
-
 MAX_PRETOKEN_BYTES = 1024  # longer ones (no word of any language is) are counted in pieces
 _COUNTED_COLUMNS = ("doc_id", "text")
 

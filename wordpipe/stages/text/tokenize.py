@@ -59,8 +59,6 @@ from wordpipe.tokens import (
 )
 from wordpipe.tokens.settings import TokenizeSettings
 
-__all__ = ["given_tokenizer", "tokenize"]
-
 _WORD_BYTES = 48  # memory that a word takes in the list, beside its letters
 
 

@@ -20,8 +20,6 @@ from wordpipe.training import Trainer
 from wordpipe.training.contrastive import Pairs, Teacher, assemble_encoder, held_out_pairs
 from wordpipe.training.contrastive.settings import ContrastiveSettings
 
-__all__ = ["train_contrastive"]
-
 
 def train_contrastive(tokens: PathLike, *, output: PathLike, run: RunOptions | None = None, **settings: Any) -> Made:
     """Train an encoder of texts, without labels: texts that belong together come near, others are kept apart.

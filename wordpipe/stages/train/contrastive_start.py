@@ -24,8 +24,6 @@ from wordpipe.training.contrastive import start_as_mean, word_weights
 from wordpipe.training.contrastive.settings import DEFAULT_POOLING, ContrastiveSettings, Pooling
 from wordpipe.training.settings import MaskedSettings
 
-__all__ = ["EncoderStart", "encoder_start"]
-
 Floats = npt.NDArray[np.float32]
 _HEAD = 64  # width of a head of most presets
 

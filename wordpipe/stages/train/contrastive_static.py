@@ -48,8 +48,6 @@ from wordpipe.training.contrastive import (
 from wordpipe.training.contrastive.settings import ContrastiveSettings
 from wordpipe.words import WordVectors
 
-__all__ = ["train_static"]
-
 Floats = npt.NDArray[np.float32]
 _SPACE_MARKS = "Ġ▁#"  # what byte-level, sentencepiece and WordPiece tokenizers put before a token
 _SAMPLE = 1_000  # rows that tell the language

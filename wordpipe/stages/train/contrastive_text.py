@@ -18,8 +18,6 @@ from wordpipe.stages.train.run import token_rows
 from wordpipe.training.contrastive import FilePairs, PairText, write_pair_text, write_ragged
 from wordpipe.training.contrastive.settings import ContrastiveSettings
 
-__all__ = ["IdsOf", "contrast_text", "pair_kinds", "token_ids"]
-
 IdsOf = Callable[[Sequence[str]], list[list[int]]]
 """Texts → the ids of each, as the rows of the tokens artifact have them."""
 

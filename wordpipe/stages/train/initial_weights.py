@@ -26,11 +26,6 @@ from wordpipe.training import Snapshot, SpecialIds
 from wordpipe.training.settings import CHANGEABLE, PACE, PretrainSettings
 from wordpipe.words import WordVectors
 
-__all__ = [
-    "Given", "check_memory", "extended_training", "given_model", "special_ids", "start_from_words",
-    "state_files", "vectors_of_words", "with_special_ids",
-]  # fmt: skip
-
 Floats = npt.NDArray[np.float32]
 
 _BYTES_PER_WEIGHT = 12  # float32: the weight, its gradient, its momentum

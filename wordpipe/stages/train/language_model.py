@@ -45,8 +45,6 @@ from wordpipe.training import (
 )
 from wordpipe.training.settings import CausalSettings, MaskedSettings, PretrainSettings
 
-__all__ = ["train_clm", "train_mlm"]
-
 
 def train_mlm(tokens: PathLike, *, output: PathLike, run: RunOptions | None = None, **settings: Any) -> Made:
     """Train a bidirectional transformer by masked language modelling.

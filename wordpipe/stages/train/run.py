@@ -12,8 +12,6 @@ from wordpipe.runtime import stop_signal
 from wordpipe.stages.job import Job
 from wordpipe.training import Step, Trainer
 
-__all__ = ["TrainingRun", "token_rows"]
-
 
 def token_rows(job: Job, source: Artifact, column: str) -> Iterator[pa.RecordBatch]:
     """The rows of a tokens artifact with one column of ids; tells how many are read."""

@@ -42,8 +42,6 @@ from wordpipe.words import (
 )
 from wordpipe.words.settings import Word2VecPlan, Word2VecSettings
 
-__all__ = ["train_word2vec"]
-
 _LIBRARIES = {"native": "numba", "gensim": "gensim"}
 
 Floats = npt.NDArray[np.float32]

@@ -18,8 +18,6 @@ from wordpipe.words.settings import Word2VecPlan
 if TYPE_CHECKING:
     from wordpipe.words import GensimTraining
 
-__all__ = ["Training", "TrainingRun"]
-
 Training: TypeAlias = "NativeTraining | GensimTraining"
 
 _STATE = "state.json"

@@ -24,8 +24,6 @@ from wordpipe.tokens.kernels.unit_model import (
 )
 from wordpipe.tokens.ragged import I32, I64, U8, U32, Flags
 
-__all__ = ["DROPPED", "MISSING", "SHORT", "MergeTable", "bpe_model", "build_merges", "merge_long", "merge_short"]
-
 SHORT = 40
 """Units of at most this many letters are searched anew after each merge."""
 

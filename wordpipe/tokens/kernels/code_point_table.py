@@ -1,7 +1,5 @@
 """Written by tests/tokens/code_point_probe.py; how to read it: codepoints.py."""
 
-__all__ = ["RUNS"]
-
 RUNS = (
     "c-o~}OOG8#74Fx4^}K4vW6zzjXM7Wnoo?H)$FYqa2qqCxB4iL2kPx!~a}f`9tPq661__O_Aie@53s@0}1ws+**k)%%kj4A}FIXT8i7l{Xg{V{Y)x"
     "F;ws;>i4yKZ+^pQ<{~@0_afAW4#rZELorwyoG!+Sape%eDgjDZO{;J$&ono>5;{z4LQuIqn;{pTzwj^=mEKwv73EYV4|QZ>qI3#d9~ZR%q+Ee-Zb"

@@ -18,11 +18,6 @@ from numpy.typing import NDArray
 from wordpipe.compiled import kernel, load_eight
 from wordpipe.tokens.kernels.code_point_table import RUNS
 
-__all__ = [
-    "COUNTED", "LETTER", "NUMBER", "PUNCTUATION", "SPACE", "SPOKEN", "UNSPACED", "WORD", "Bytes", "Counts",
-    "Positions", "code_point_classes", "letters_end", "run_end", "step", "worded_end",
-]  # fmt: skip
-
 # as tokenizers sees them
 LETTER = 1  # \p{L} of the GPT-2 and cl100k patterns
 NUMBER = 2  # \p{N} of them; no code point is two of LETTER, NUMBER and SPACE

@@ -14,8 +14,6 @@ import numpy as np
 from wordpipe.compiled import kernel
 from wordpipe.tokens.kernels.pair_table import END, ONE, Bits, Bytes, Ints, Longs, State, find, push_records, sift_down
 
-__all__ = ["merge_pairs", "name_tokens"]
-
 
 @kernel
 def ones(x: np.uint64) -> np.int64:

@@ -31,8 +31,6 @@ from wordpipe.tokens.kernels.pair_table import (
     rehash,
 )
 
-__all__ = ["BpeResult", "train_bpe", "training_bytes"]
-
 CHUNK = 500  # merges between two reports: a few hundredths of a second
 Report = Callable[[int, int], None]
 Number = TypeVar("Number", bound=np.generic)

@@ -18,8 +18,6 @@ from typing import Any
 import numpy as np
 from tokenizers import normalizers
 
-__all__ = ["ANCHOR", "HEAD", "LONGEST", "UNSURE", "NormalPoints"]
-
 ANCHOR = 1  # text may be cut before it: each part is then normalised as it would be in the whole
 UNSURE = 2  # what becomes of it depends on what stands before it
 HEAD = 4  # bytes before the text of an entry: flags, first and last combining class, length of the text

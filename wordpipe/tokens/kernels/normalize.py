@@ -17,8 +17,6 @@ from wordpipe.tokens.kernels.normal_points import ANCHOR, HEAD, LONGEST, UNSURE,
 from wordpipe.tokens.ragged import offsets_of
 from wordpipe.tokens.schemes import Scheme
 
-__all__ = ["AddedTokens", "Normaliser", "added_token_patterns", "mark_rows"]
-
 Bytes = NDArray[np.uint8]
 Counts = NDArray[np.int64]
 

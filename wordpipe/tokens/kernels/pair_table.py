@@ -31,11 +31,6 @@ from wordpipe.tokens.counting import Pretokens
 from wordpipe.tokens.ragged import I32, I64, U8
 from wordpipe.tokens.vocabulary import byte_letters
 
-__all__ = [
-    "END", "Alphabet", "State", "alphabet_of", "count_pairs", "fill_positions", "find", "lay_out", "mark_ends",
-    "push_records", "rehash", "sift_down",
-]  # fmt: skip
-
 CODE_POINTS = 0x110000
 LAST = np.int64(CODE_POINTS - 1)
 

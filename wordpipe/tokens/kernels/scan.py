@@ -39,11 +39,6 @@ from wordpipe.tokens.kernels.codepoints import (
     worded_end,
 )
 
-__all__ = [
-    "SCANNERS", "Scanner", "bert", "digits", "gpt2", "metaspace", "scan_characters", "scan_marks", "whitespace",
-    "whitespace_split", "words",
-]  # fmt: skip
-
 KINDS = LETTER | NUMBER | SPACE  # of these three a code point has one or none
 OTHER = 0
 

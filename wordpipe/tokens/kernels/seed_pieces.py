@@ -15,8 +15,6 @@ from wordpipe.compiled import kernel, read_only
 from wordpipe.tokens.counting import Pretokens
 from wordpipe.tokens.kernels.pair_table import Alphabet, code_point
 
-__all__ = ["LENGTH_BITS", "Pieces", "Symbols", "seed_pieces", "symbols_of"]
-
 LENGTH_BITS = 5  # an edge is a piece's number, shifted, and its length
 MOST_EDGES = 8  # for each symbol, on average, so that memory has a bound; English has 4
 Ints = NDArray[np.int32]

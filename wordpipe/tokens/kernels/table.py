@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 from wordpipe.compiled import inlined, kernel, load_eight, read_only
 from wordpipe.tokens.ragged import I32, I64, U8
 
-__all__ = ["UnitTable", "hashes_of"]
-
 _FIRST_UNITS = 1 << 12
 _UNIT_BYTES = 8  # text bytes reserved for each unit; more are taken when they are needed
 _MAX_UNITS = 1 << 30

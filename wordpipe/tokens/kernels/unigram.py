@@ -23,8 +23,6 @@ from wordpipe.tokens.kernels.unit_model import (
 )
 from wordpipe.tokens.ragged import F64, I32, I64, U8, U32, Flags
 
-__all__ = ["unigram_model"]
-
 _UNKNOWN_PENALTY = 10.0  # how much worse than the worst token a character that no token covers is
 
 

@@ -23,11 +23,6 @@ from wordpipe.tokens.kernels.pair_table import Alphabet, alphabet_of
 from wordpipe.tokens.kernels.seed_pieces import LENGTH_BITS, Pieces, Symbols, seed_pieces, symbols_of
 from wordpipe.tokens.vocabulary import byte_letters
 
-__all__ = [
-    "UnigramResult", "best_counts", "digamma", "expected_counts", "removal_losses", "train_unigram",
-    "training_bytes",
-]  # fmt: skip
-
 _LENGTH = (1 << LENGTH_BITS) - 1
 _SMALL = 2.0**-300
 _LIFT = 2.0**300

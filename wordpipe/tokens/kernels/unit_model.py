@@ -17,11 +17,6 @@ from wordpipe.compiled import kernel, read_only
 from wordpipe.tokens.ragged import I32, I64, U8, U32, Flags, offsets_of
 from wordpipe.tokens.vocabulary import byte_letters, token_bytes
 
-__all__ = [
-    "CODE_POINTS", "MAX_BYTES", "Bytes", "Trie", "UnitModel", "code_point", "fall_back", "fallback_ids", "find",
-    "letter_codes", "step", "trie_of",
-]  # fmt: skip
-
 
 @kernel
 def code_point(data: U8, at: int, end: int) -> tuple[int, int]:

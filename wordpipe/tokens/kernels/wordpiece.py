@@ -12,8 +12,6 @@ from wordpipe.compiled import kernel
 from wordpipe.tokens.kernels.unit_model import Trie, UnitModel, find, step, trie_of
 from wordpipe.tokens.ragged import I64, U8, U32, Flags
 
-__all__ = ["word_level_model", "wordpiece_model"]
-
 
 def wordpiece_model(model: Mapping[str, Any], byte_level: bool) -> UnitModel:
     """Greedy longest match, from its part of a `tokenizer.json`; without an unknown token, words that need it are unsure."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from wordpipe.lazy import face
 
 if TYPE_CHECKING:
-    from wordpipe.training.contrastive.info_nce import false_negatives, info_nce, nearest_share, relational_loss
+    from wordpipe.training.contrastive.info_nce import false_negatives, info_nce_loss, nearest_share, relational_loss
     from wordpipe.training.contrastive.pairs import (
         FilePairs,
         PairBatch,

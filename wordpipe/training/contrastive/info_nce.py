@@ -13,10 +13,8 @@ from torch.nn import functional as F
 
 from wordpipe.training.contrastive.pairs import PairBatch
 
-__all__ = ["false_negatives", "info_nce", "nearest_share", "relational_loss"]
 
-
-def info_nce(
+def info_nce_loss(
     first_BD: Tensor, second_BD: Tensor, *, temperature: float, same_BB: Tensor | None = None,
     max_similarity: float = 1.0,
 ) -> Tensor:  # fmt: skip

@@ -9,10 +9,6 @@ import numpy.typing as npt
 
 from wordpipe.compiled import inlined, kernel, scrambled
 
-__all__ = [
-    "CROP", "DELETION", "DROPOUT", "LEAST_CROP", "NEIGHBOUR", "PAIRS", "TITLE", "copy_pieces", "hash_texts", "plan_pairs",
-]  # fmt: skip
-
 DROPOUT, NEIGHBOUR, CROP, TITLE, DELETION, PAIRS = range(6)
 """Places in `settings.KINDS`."""
 

@@ -29,11 +29,6 @@ from wordpipe.training.contrastive.pair_kernels import LEAST_CROP, copy_pieces, 
 from wordpipe.training.contrastive.settings import KINDS, ContrastiveSettings, PairKind
 from wordpipe.training.sequences import shuffled
 
-__all__ = [
-    "SPLITS", "FilePairs", "PairBatch", "PairText", "Pairs", "Ragged", "RaggedFile", "held_out_pairs", "rows_of",
-    "write_pair_text", "write_ragged",
-]  # fmt: skip
-
 SPLITS = ("train", "valid", "test")
 
 Int64s = npt.NDArray[np.int64]

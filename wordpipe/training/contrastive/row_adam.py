@@ -16,8 +16,6 @@ from wordpipe.compiled import kernel
 from wordpipe.sentences import sum_texts
 from wordpipe.tokens import offsets_of
 
-__all__ = ["RowAdam"]
-
 Matrix = npt.NDArray[np.float32]
 Int32s = npt.NDArray[np.int32]
 Int64s = npt.NDArray[np.int64]

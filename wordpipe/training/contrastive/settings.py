@@ -11,11 +11,6 @@ from wordpipe.model import PresetName
 from wordpipe.settings import Settings, setting
 from wordpipe.training.settings import STEPS_OR_EPOCHS, refuse_two_lengths
 
-__all__ = [
-    "DEFAULT_POOLING", "KINDS", "ContrastiveSettings", "Goal", "PairKind", "Pooling", "default_shares", "idle_settings",
-    "steps_of",
-]  # fmt: skip
-
 Goal = Literal["similarity", "search"]
 Pooling = Literal["mean", "weighted"]
 PairKind = Literal["dropout", "neighbour", "crop", "title", "deletion", "pairs"]

@@ -13,13 +13,11 @@ import torch
 from torch import Tensor
 
 from wordpipe.training.checkpoint import Tensors
-from wordpipe.training.contrastive.info_nce import false_negatives, info_nce, nearest_share
+from wordpipe.training.contrastive.info_nce import false_negatives, info_nce_loss, nearest_share
 from wordpipe.training.contrastive.pairs import Pairs
 from wordpipe.training.contrastive.row_adam import RowAdam
 from wordpipe.training.contrastive.settings import ContrastiveSettings
 from wordpipe.training.trainer import Gradients, Measured
-
-__all__ = ["StaticLearner"]
 
 _SHORTEST = 1e-3  # of a sum; those of training texts begin with a length of about 1
 
@@ -59,7 +57,7 @@ class StaticLearner:
         sums_BD = torch.from_numpy(self.optimiser.sums(ids, lengths)).requires_grad_()
         first_BD, second_BD = _unit(sums_BD).chunk(2)
         same_BB = false_negatives(batch) if settings.false_negatives == "drop" else None
-        loss = info_nce(
+        loss = info_nce_loss(
             first_BD, second_BD, temperature=settings.temperature, same_BB=same_BB,
             max_similarity=settings.max_similarity,
         )  # fmt: skip
@@ -82,7 +80,7 @@ class StaticLearner:
         sums = [torch.from_numpy(self.optimiser.sums(side.ids, side.lengths)) for side in (batch.first, batch.second)]
         first_BD, second_BD = (_unit(side) for side in sums)
         same_BB = false_negatives(batch)  # whatever is trained on, so that runs compare
-        loss = float(info_nce(first_BD, second_BD, temperature=self._settings.temperature, same_BB=same_BB))
+        loss = float(info_nce_loss(first_BD, second_BD, temperature=self._settings.temperature, same_BB=same_BB))
         metrics = {"valid_loss": loss, "valid_nearest": nearest_share(first_BD, second_BD)}
         return Measured(loss, len(batch.first.ids) + len(batch.second.ids), metrics)
 

@@ -26,11 +26,6 @@ from wordpipe.training.contrastive.pairs import PairText, rows_of
 from wordpipe.training.sequences import mixed_bits
 from wordpipe.words import hashes_of
 
-__all__ = [
-    "Stem", "count_stems", "join_compounds", "joined_parts", "lexical_part", "lsi_part", "near_their_stems",
-    "passage_weights", "word_weights",
-]  # fmt: skip
-
 Matrix = npt.NDArray[np.float32]
 Stem = Callable[[list[str]], list[str]]
 

@@ -20,18 +20,13 @@ from wordpipe.artifacts import Checkpoints
 from wordpipe.errors import ArtifactError, InputError
 from wordpipe.model import EMBEDDING_STD, LanguageModel, Packed, orthonormal, pack, seed_of
 from wordpipe.training.checkpoint import load_snapshot
-from wordpipe.training.contrastive.info_nce import false_negatives, info_nce, nearest_share, relational_loss
+from wordpipe.training.contrastive.info_nce import false_negatives, info_nce_loss, nearest_share, relational_loss
 from wordpipe.training.contrastive.pairs import PairBatch, Pairs, Ragged
 from wordpipe.training.contrastive.settings import ContrastiveSettings, steps_of
 from wordpipe.training.learner import ModelLearner
 from wordpipe.training.plan import Plan, SpecialIds, pace
 from wordpipe.training.precision import Execution, make_execution
 from wordpipe.training.trainer import Gradients, Measured, Trainer
-
-__all__ = [
-    "ContrastLearner", "Contrasting", "Framing", "Teacher", "assemble_encoder", "joined", "pool_packed", "rows_at",
-    "encoder_plan", "start_as_mean", "text_vectors",
-]  # fmt: skip
 
 _POSITIONS_AT_ONCE = {"cpu": 1 << 15, "mps": 1 << 16, "cuda": 1 << 18}
 """Positions whose graph is held: of `mini` 0.6 GB per 16,384 of them in float32; a constant, as it shows in the last bits."""
@@ -224,7 +219,7 @@ class ContrastLearner(ModelLearner):
                     vectors_BD[torch.from_numpy(rows)] = text_vectors(self.model, packed, self._weights_V)
             sides.append(vectors_BD)
         same_BB = false_negatives(batch, self.execution.device)  # whatever is trained on, so that runs compare
-        loss = float(info_nce(*sides, temperature=self._numbers.temperature, same_BB=same_BB))
+        loss = float(info_nce_loss(*sides, temperature=self._numbers.temperature, same_BB=same_BB))
         metrics = {"valid_loss": loss, "valid_nearest": nearest_share(*sides)}
         return Measured(loss, len(batch.first.ids) + len(batch.second.ids), metrics)
 
@@ -252,7 +247,7 @@ class ContrastLearner(ModelLearner):
         first_BD, second_BD = vectors_SD.chunk(2)
         numbers, teacher = self._numbers, self._teacher
         same_BB = false_negatives(batch, self.execution.device) if numbers.drop_false else None
-        loss = info_nce(
+        loss = info_nce_loss(
             first_BD, second_BD, temperature=numbers.temperature, same_BB=same_BB, max_similarity=numbers.max_similarity
         )
         if teacher is None:

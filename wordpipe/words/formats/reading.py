@@ -21,8 +21,6 @@ from wordpipe.words.formats.writing import COUNTS_NPY, VECTORS_NPY, WORDS_TXT
 from wordpipe.words.settings import Format
 from wordpipe.words.table import WordVectors
 
-__all__ = ["Screen", "WordFile", "folder_files", "open_folder", "open_stream"]
-
 _MAX_DIM = 65_536
 _LONGEST_WORD = 1 << 16  # bytes, in the binary format
 _AT_ONCE = 4 << 20  # bytes of numbers looked at at a time, at least

@@ -15,8 +15,6 @@ from pyarrow import csv
 
 from wordpipe.errors import InputError
 
-__all__ = ["CUT_SHORT", "NUMBER", "WordRows", "dim_of_line", "read_text", "refuse_other_number"]
-
 NUMBER = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 """A decimal number, finite as written."""
 

@@ -19,8 +19,6 @@ from wordpipe.artifacts import matrix_of
 from wordpipe.errors import InputError
 from wordpipe.words.formats.text import NUMBER
 
-__all__ = ["COUNTS_NPY", "FILES", "FOLDERS", "VECTORS_NPY", "WORDS_TXT", "WordTable", "check_words", "written"]
-
 VECTORS_NPY, WORDS_TXT, COUNTS_NPY = "vectors.npy", "words.txt", "counts.npy"
 _VECTORS_TSV, _METADATA_TSV = "vectors.tsv", "metadata.tsv"
 _SUSPECT = r"^$|[ \t\n\r\v\f]"

@@ -11,8 +11,6 @@ import numpy.typing as npt
 
 from wordpipe.compiled import inlined, kernel, scrambled
 
-__all__ = ["Noise", "draw_noise", "keep_limits", "key_of", "mixed", "survivors"]
-
 _STEP = np.uint64(0x9E3779B97F4A7C15)
 _LOW = np.uint64(0xFFFFFFFF)
 

@@ -11,8 +11,6 @@ from numba.extending import intrinsic
 
 from wordpipe.compiled import inlined
 
-__all__ = ["exponential", "gradients"]
-
 Floats = npt.NDArray[np.float32]
 
 _LOG2_E = np.float32(1.4426950408889634)

@@ -24,8 +24,6 @@ from wordpipe.words.kernels.logistic import exponential, gradients
 from wordpipe.words.kernels.ring import enter, leave
 from wordpipe.words.kernels.vectors import WIDE, add_difference, add_row, copy_row, dots, fetch, mean_row, update
 
-__all__ = ["LINES", "NEGATIVE", "SOFTMAX", "TREE", "Objective", "Rows", "Windows", "scratch_size", "train_piece"]
-
 NEGATIVE, TREE, SOFTMAX = 0, 1, 2
 LINES = 32
 """Words of a skip-gram window that push the columns together, an even number: the sum of the pushes of hundreds overshoots."""

@@ -13,8 +13,6 @@ import numpy.typing as npt
 from wordpipe.compiled import inlined
 from wordpipe.words.kernels.vectors import add_difference, add_row, copy_row
 
-__all__ = ["enter", "leave"]
-
 Ints = npt.NDArray[np.int32]
 Offsets = npt.NDArray[np.int64]
 

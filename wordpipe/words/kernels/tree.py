@@ -15,8 +15,6 @@ import numpy.typing as npt
 
 from wordpipe.compiled import kernel, read_only
 
-__all__ = ["Tree"]
-
 
 @dataclass(frozen=True, slots=True)
 class Tree:

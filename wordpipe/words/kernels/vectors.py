@@ -15,8 +15,6 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-__all__ = ["LANES", "WIDE", "add_difference", "add_row", "copy_row", "dots", "fetch", "mean_row", "padded", "update"]
-
 LANES = 8
 """Numbers in a vector register of AVX2; half of one of AVX-512, two of NEON."""
 

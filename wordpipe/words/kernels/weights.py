@@ -9,8 +9,6 @@ import numpy.typing as npt
 from wordpipe.compiled import kernel
 from wordpipe.words.kernels.vectors import padded
 
-__all__ = ["Floats", "Weights", "take_parts_away"]
-
 _BLOCK = 65_536  # rows looked at together
 _INPUTS, _NGRAMS = 0x1217, 0x6261  # separate the initial draws from each other and from every other use of the seed
 
