@@ -9,7 +9,7 @@ from tests.model.shapes import KINDS, kind_config, small_config
 from tests.model.slow_model import SlowModel
 from wordpipe.errors import ConfigError
 from wordpipe.model import Cache, attention, new_model
-from wordpipe.model.variants import additive
+from wordpipe.model.variants import similarity
 
 DECODERS = [name for name in KINDS if name.startswith("decoder")]
 
@@ -116,7 +116,7 @@ def test_additive_attention_in_parts_is_the_whole(monkeypatch):
     ids_BT = some_ids(13, 5)
     with torch.no_grad():
         whole = model(ids_BT)
-        monkeypatch.setattr(additive, "_NUMBERS_AT_ONCE", 1000)
+        monkeypatch.setattr(similarity, "_NUMBERS_AT_ONCE", 1000)
         torch.testing.assert_close(model(ids_BT), whole)
 
 

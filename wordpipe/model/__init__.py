@@ -1,9 +1,9 @@
 """The transformer: one set of blocks that makes a bidirectional encoder or a causal decoder.
 
-Read in this order: `config` (the numbers and kinds) and `styles` (which of them go together), `positions` (where a token
-stands, who sees whom), `layers`, `attention`, `language_model` (the whole), `variants` (other ways to attend and to know
-positions), `initialise` (fresh weights, or a start from word vectors), `generation` (a model in use),
-`numpy_model` (the same without torch), `formats` (the folders of Hugging Face transformers and back).
+Read in this order: `config` (shape and parts), `positions` (and who sees whom), `layers`, `attention`, `transformer` (the
+whole), `variants` (other kinds of attention), `fused` (the same in fewer passes, for a CPU), `init` (initial weights, fresh or
+from word vectors), `generation` (texts continued, masks filled), `numpy_model` (the same without torch), `hf` (the folders of
+Hugging Face transformers and back).
 
     ids_BT → embedding → n_layers × [x += attention(norm(x)); x += feedforward(norm(x))] → norm → hidden_BTD → head → logits
 
@@ -23,7 +23,10 @@ if TYPE_CHECKING:
     from wordpipe.model.attention import Cache
     from wordpipe.model.config import (
         EMBEDDING_STD,
+        MUON_LR,
+        PRESETS,
         ROLES,
+        STYLES,
         Architecture,
         AttentionKind,
         FeedForwardKind,
@@ -31,7 +34,11 @@ if TYPE_CHECKING:
         NormKind,
         NormPlace,
         Positions,
+        Preset,
+        PresetName,
+        Style,
         pad_vocab,
+        seed_of,
     )
     from wordpipe.model.fused import attend, attends, gated
     from wordpipe.model.generation import (
@@ -49,14 +56,9 @@ if TYPE_CHECKING:
     from wordpipe.model.hf.families import FAMILIES, config_from_hf, native_class, why_not
     from wordpipe.model.hf.family import CONFIG, Family
     from wordpipe.model.hf.folder import Loaded, load_hf, save_hf
-    from wordpipe.model.initialise import init_embeddings, new_model, orthonormal
-    from wordpipe.model.language_model import LanguageModel
+    from wordpipe.model.init import init_embeddings, new_model, orthonormal
     from wordpipe.model.numpy_model import ArrayModel, read_arrays
-    from wordpipe.model.packed import Packed, pack
-    from wordpipe.model.positions import Rotary, rotate, sinusoidal_table
-    from wordpipe.model.presets import MUON_LR, PRESETS, Preset, PresetName
-    from wordpipe.model.seeds import seed_of
-    from wordpipe.model.styles import STYLES, Style
-    from wordpipe.model.variants.distances import N_BUCKETS, alibi_slopes, t5_buckets
+    from wordpipe.model.positions import N_BUCKETS, Rotary, alibi_slopes, rotate, sinusoidal_table, t5_buckets
+    from wordpipe.model.transformer import LanguageModel, Packed, pack
 else:
     __getattr__, __dir__ = face(__name__, __file__)

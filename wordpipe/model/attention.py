@@ -19,9 +19,8 @@ from wordpipe.model.config import ModelConfig
 from wordpipe.model.fused import attend, attends
 from wordpipe.model.layers import Linear
 from wordpipe.model.positions import rotate, visible_keys
-from wordpipe.model.variants.additive import additive_attention
 from wordpipe.model.variants.bands import Band, banded_attention, make_band, pays
-from wordpipe.model.variants.linear import Sums, linear_attention
+from wordpipe.model.variants.similarity import Sums, additive_attention, linear_attention
 
 
 @dataclass
@@ -106,7 +105,7 @@ class View:
 
 @dataclass(frozen=True)
 class PackedView:
-    """The views of several runs of sequences that stand one after the other (see packed.py).
+    """The views of several runs of sequences that stand one after the other (see `Packed`).
 
     Attributes:
         shapes: sequences and positions (B, T) of each run; the products add up to the N positions of all.

@@ -14,9 +14,9 @@ from torch import Tensor
 
 from wordpipe.errors import ConfigError, DivergedError
 from wordpipe.model.attention import Cache
-from wordpipe.model.language_model import LanguageModel
-from wordpipe.model.seeds import seed_of
+from wordpipe.model.config import seed_of
 from wordpipe.model.settings import GenerateSettings
+from wordpipe.model.transformer import LanguageModel
 
 _NUCLEUS = 1024  # tokens sorted at first for top-p
 

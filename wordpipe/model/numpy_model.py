@@ -1,8 +1,8 @@
 """The encoder in numpy, without torch: for a single query, which is computed in less time than torch takes to be imported.
 
-Same weights, same formulas as `language_model`, hidden states only; a test holds the two together. Sequences are packed as
-in `packed`: runs of equal length, one matrix for all positions, only attention goes run by run. What is in `variants` is left
-to torch.
+Same weights, same formulas as `transformer`, hidden states only; a test holds the two together. Sequences are packed as
+there: runs of equal length, one matrix for all positions, only attention goes run by run. What `ModelConfig.is_variant`
+names is left to torch.
 """
 
 import json

@@ -1,12 +1,12 @@
-"""Where a token stands, and who sees whom: rotary angles, tables that are added to the embeddings, masks.
+"""The positions of tokens, and which keys a query sees: rotary angles, tables added to the embeddings, biases, masks.
 
 `rope`        queries and keys are turned by angles that grow with the position; their product then depends on the distance
               alone. Su et al. 2021 (RoFormer), equation 34, with pairs (i, i + E/2) rather than (2i, 2i + 1): the order of
               Hugging Face's Llama and ModernBERT, whose weights would otherwise need a permutation.
 `learned`     a table of weights, one row per position. Devlin et al. 2019, figure 2.
 `sinusoidal`  a fixed table of sines and cosines. Vaswani et al. 2017, section 3.5.
-
-Positions that are known as distances (ALiBi, T5) are in `variants.distances`.
+`alibi`       a bias on the scores, -slope_h · |i - j|. Press et al. 2022, section 3; both sides alike in an encoder.
+`t5`          a learned bias, table[bucket(j - i), h]. Raffel et al. 2020, section 2.1; one table for all layers.
 
 Causality, padding, windows and global tokens are brought together in one mask per kind of layer:
 
@@ -27,6 +27,9 @@ import torch
 from torch import Tensor, nn
 
 from wordpipe.model.config import EMBEDDING_STD
+
+N_BUCKETS = 32
+_FARTHEST = 128  # distances from here on share the last bucket
 
 
 class Rotary(nn.Module):
@@ -93,6 +96,55 @@ def sinusoidal_table(max_len: int, dim: int) -> Tensor:
     frequency_D2 = 10_000.0 ** (-torch.arange(0, dim, 2, dtype=torch.float32) / dim)
     angles_TD2 = torch.outer(torch.arange(max_len, dtype=torch.float32), frequency_D2)
     return torch.cat((angles_TD2.sin(), angles_TD2.cos()), dim=-1)[:, :dim] * (math.sqrt(2.0) * EMBEDDING_STD)
+
+
+def alibi_slopes(n_heads: int) -> Tensor:
+    """The slope of each head, (H,), float32: 2^(-8/H), its square, its cube and so on.
+
+    For a number of heads that is no power of two, those of the power below, and then every other one of the power above,
+    as in the authors' code.
+
+    >>> alibi_slopes(4).tolist()
+    [0.25, 0.0625, 0.015625, 0.00390625]
+    """
+    below = 2 ** math.floor(math.log2(n_heads))
+    slopes = [2.0 ** (-8.0 * (i + 1) / below) for i in range(below)]
+    slopes += [2.0 ** (-4.0 * (2 * i + 1) / below) for i in range(n_heads - below)]
+    return torch.tensor(slopes)
+
+
+def alibi_bias(slopes_H: Tensor, distance_TS: Tensor) -> Tensor:
+    """Bias of each head, (H, T, S), float32.
+
+    Args:
+        slopes_H: from `alibi_slopes`.
+        distance_TS: position of the key minus position of the query, int64; any number of axes.
+    """
+    return -slopes_H.view(-1, *[1] * distance_TS.dim()) * distance_TS.abs()
+
+
+def t5_bias(table_KH: Tensor, distance_TS: Tensor, *, causal: bool) -> Tensor:
+    """Bias of each head, (H, T, S), looked up in a learned table of shape (N_BUCKETS, H)."""
+    return table_KH[t5_buckets(distance_TS, causal=causal)].movedim(-1, 0)
+
+
+def t5_buckets(distance_TS: Tensor, *, causal: bool) -> Tensor:
+    """The bucket of each distance, int64, from 0 to N_BUCKETS - 1.
+
+    Half of the buckets stand for one distance each, the rest for ranges that grow exponentially up to 128. Without
+    causality one half of all is for keys to the right.
+
+    Args:
+        distance_TS: position of the key minus position of the query, int64.
+        causal: keys to the right are never seen; they fall into the bucket of distance 0.
+    """
+    n_buckets = N_BUCKETS if causal else N_BUCKETS // 2
+    side = torch.zeros_like(distance_TS) if causal else (distance_TS > 0).long() * n_buckets
+    far = (-distance_TS).clamp_min(0) if causal else distance_TS.abs()
+    exact = n_buckets // 2
+    ratio = torch.log(far.clamp_min(1).float() / exact) / math.log(_FARTHEST / exact)
+    ranged = (exact + (ratio * (n_buckets - exact)).long()).clamp_max(n_buckets - 1)
+    return side + torch.where(far < exact, far, ranged)
 
 
 def visible_keys(

@@ -89,7 +89,7 @@ class _Own(Family):
     def entries(self, config: ModelConfig) -> Iterator[Entry]:
         import torch  # not above: a query reads `config.json` without it
 
-        from wordpipe.model.language_model import LanguageModel
+        from wordpipe.model.transformer import LanguageModel
 
         with torch.device("meta"):  # names and shapes without memory
             model = LanguageModel(config)

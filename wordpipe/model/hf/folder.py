@@ -21,9 +21,9 @@ from wordpipe.errors import ArtifactError
 from wordpipe.model.config import ModelConfig
 from wordpipe.model.hf.families import config_from_hf, config_to_hf, family_of
 from wordpipe.model.hf.family import CONFIG, Entry, Family
-from wordpipe.model.initialise import initialise
-from wordpipe.model.language_model import LanguageModel
+from wordpipe.model.init import initialise
 from wordpipe.model.positions import sinusoidal_table
+from wordpipe.model.transformer import LanguageModel
 
 WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"

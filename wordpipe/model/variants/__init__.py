@@ -1,5 +1,4 @@
-"""Attention and positions beside the usual ones, computed by torch alone: `ModelConfig.is_variant` says who needs them.
+"""Attention beside the usual one, computed by torch alone.
 
-`additive` and `linear` compare queries and keys otherwise, `distances` biases the scores (ALiBi, T5), `bands` lets some tokens
-see everything beside a window, and computes long windows in blocks.
+`similarity` compares queries and keys otherwise (additive, linear), `bands` computes long windows in blocks.
 """

@@ -1,11 +1,20 @@
-"""The whole model: embedding, blocks, final norm, and the head that turns hidden states into logits.
+"""The transformer: embedding, blocks, final norm, and the head that turns hidden states into logits.
 
 A block is attention, then feed-forward, each added to the residual stream:
 
 pre     x ← x + attention(norm(x))        x ← x + feedforward(norm(x))        Xiong et al. 2020, figure 1b
 post    x ← norm(x + attention(x))        x ← norm(x + feedforward(x))        Vaswani et al. 2017, section 3.1
+
+Sequences of different lengths are packed to be encoded together without padding (`encode_packed`). Sequences of one length
+form a run. The matrix products, norms and feed-forwards take the positions of all runs as the rows of one matrix; only
+attention goes run by run, with the kernels that need no mask. Where kernels are many times faster than they can be launched
+(a GPU) few runs gain more than no padding: `multiple` rounds the lengths up and fills the sequences.
 """
 
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -15,10 +24,8 @@ from wordpipe.errors import ConfigError
 from wordpipe.model.attention import Attention, Cache, KeysValues, PackedView, View, make_view, rows_at
 from wordpipe.model.config import ModelConfig
 from wordpipe.model.layers import ACTIVATIONS, FeedForward, Linear, Norm
-from wordpipe.model.packed import Packed
-from wordpipe.model.positions import Rotary, sinusoidal_table
-from wordpipe.model.variants.distances import N_BUCKETS, alibi_bias, alibi_slopes, t5_bias
-from wordpipe.model.variants.linear import Sums
+from wordpipe.model.positions import N_BUCKETS, Rotary, alibi_bias, alibi_slopes, sinusoidal_table, t5_bias
+from wordpipe.model.variants.similarity import Sums
 
 
 class Block(nn.Module):
@@ -79,6 +86,66 @@ class MaskedHead(nn.Module):
         """Transformed hidden states of the same shape."""
         normed_ND: Tensor = self.norm(self.activate(self.dense(hidden_ND)))
         return normed_ND
+
+
+@dataclass(frozen=True)
+class Packed:
+    """S sequences as runs of one length, the shortest first.
+
+    Attributes:
+        ids: of all positions, run after run and sequence after sequence, (N,), int64.
+        shapes: sequences and positions (B, T) of each run.
+        real: per run, true at positions that are no padding, (B, T), or None where there is none.
+        order: the number of each packed sequence among those that were given, (S,), int64.
+    """
+
+    ids: Tensor
+    shapes: tuple[tuple[int, int], ...]
+    real: tuple[Tensor | None, ...]
+    order: npt.NDArray[np.int64]
+
+    def to(self, device: torch.device) -> "Packed":
+        """The same on a device."""
+        real = tuple(None if mask is None else mask.to(device) for mask in self.real)
+        return Packed(self.ids.to(device, non_blocking=True), self.shapes, real, self.order)
+
+    def places(self) -> Tensor:
+        """The position of each id within its sequence, (N,), int64."""
+        return torch.cat([torch.arange(T, device=self.ids.device).repeat(B) for B, T in self.shapes])
+
+    def runs(self, rows: Tensor) -> list[Tensor]:
+        """What belongs to the positions (N, …) as one tensor (B, T, …) for each run."""
+        parts = torch.split(rows, [B * T for B, T in self.shapes])
+        return [part.view(B, T, *rows.shape[1:]) for part, (B, T) in zip(parts, self.shapes, strict=True)]
+
+
+def pack(
+    ids: npt.NDArray[np.integer], lengths_S: npt.NDArray[np.int64], *, multiple: int = 1, pad_id: int = 0
+) -> Packed:
+    """Sort sequences by length and pack them.
+
+    Args:
+        ids: of all sequences, one after the other, special ids included.
+        lengths_S: ids of each, at least 1.
+        multiple: lengths are rounded up to a multiple of this, 1 = nothing is padded.
+        pad_id: fills up; never seen.
+    """
+    rounded_S = -(-lengths_S // multiple) * multiple
+    order_S = np.argsort(rounded_S, kind="stable")
+    starts_S = np.cumsum(lengths_S) - lengths_S
+    widths, counts = np.unique(rounded_S, return_counts=True)
+    flat, real, first = [], [], 0
+    for width, count in zip(widths, counts, strict=True):
+        here = order_S[first : first + count]
+        place_BT = np.arange(width)[None]
+        real_BT = place_BT < lengths_S[here, None]
+        at_BT = starts_S[here, None] + np.minimum(place_BT, lengths_S[here, None] - 1)
+        flat.append(np.where(real_BT, ids[at_BT], pad_id).ravel())
+        real.append(None if multiple == 1 else torch.from_numpy(real_BT))
+        first += count
+    ids_N = torch.from_numpy(np.concatenate(flat).astype(np.int64))
+    shapes = tuple((int(count), int(width)) for width, count in zip(widths, counts, strict=True))
+    return Packed(ids_N, shapes, tuple(real), order_S)
 
 
 class LanguageModel(nn.Module):

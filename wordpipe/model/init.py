@@ -8,9 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from wordpipe.errors import ArtifactError, InputError
-from wordpipe.model.config import EMBEDDING_STD, ModelConfig
-from wordpipe.model.language_model import LanguageModel
-from wordpipe.model.seeds import seed_of
+from wordpipe.model.config import EMBEDDING_STD, ModelConfig, seed_of
+from wordpipe.model.transformer import LanguageModel
 
 _CUTOFF = 3.0  # standard deviations; a rare far-out weight would only have to be unlearned
 
