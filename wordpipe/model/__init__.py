@@ -53,8 +53,15 @@ if TYPE_CHECKING:
         penalise_repeats,
         span_of_masks,
     )
-    from wordpipe.model.hf.families import FAMILIES, config_from_hf, native_class, why_not
-    from wordpipe.model.hf.family import CONFIG, Family
+    from wordpipe.model.hf.families import (
+        FAMILIES,
+        config_from_hf,
+        is_of_head,
+        native_class,
+        why_not,
+        without_tensors,
+    )
+    from wordpipe.model.hf.family import CONFIG, WEIGHTS, Family
     from wordpipe.model.hf.folder import Loaded, load_hf, save_hf
     from wordpipe.model.init import init_embeddings, new_model, orthonormal
     from wordpipe.model.numpy_model import ArrayModel, read_arrays

@@ -7,7 +7,6 @@ kinds of matching are in `variants`, who sees whom in `positions`. A decoder kee
 that it has seen, so that the next token costs one position and not all of them (Shazeer 2019, section 2.4).
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -18,7 +17,7 @@ from wordpipe.errors import ConfigError
 from wordpipe.model.config import ModelConfig
 from wordpipe.model.fused import attend, attends
 from wordpipe.model.layers import Linear
-from wordpipe.model.positions import rotate, visible_keys
+from wordpipe.model.positions import DistanceBias, mask_like, rotate, visible_keys, with_bias
 from wordpipe.model.variants.bands import Band, banded_attention, make_band, pays
 from wordpipe.model.variants.similarity import Sums, additive_attention, linear_attention
 
@@ -117,7 +116,7 @@ class PackedView:
 
 
 def make_view(
-    config: ModelConfig, window: int, angles: tuple[Tensor, Tensor] | None, bias_of: Callable[[Tensor], Tensor | None],
+    config: ModelConfig, window: int, angles: tuple[Tensor, Tensor] | None, bias_of: DistanceBias,
     *, first: int, last: int, real: Tensor | None, device: torch.device,
 ) -> View:  # fmt: skip
     """What layers with this window are told.
@@ -126,7 +125,7 @@ def make_view(
         config: of the model.
         window: how far a position sees, 0 = everything.
         angles: from `Rotary`, or None.
-        bias_of: bias on the scores, (1, H, …), for distances of any shape (…) between key and query, or None.
+        bias_of: the bias on the scores of a distance.
         first: position of the first query; those before it are in the cache.
         last: one more than the position of the last query and key.
         real: true at the keys that are no padding, (B, S), or None.
@@ -146,9 +145,7 @@ def make_view(
     distance_TS = torch.arange(last, device=device) - torch.arange(first, last, device=device)[:, None]
     causal = config.causal and last - first > 1  # a single new position sees all that came before
     seen = visible_keys(distance_TS, real, causal=causal, window=window, global_tokens=config.global_tokens)
-    bias = bias_of(distance_TS)
-    mask = seen if bias is None else bias if seen is None else bias.masked_fill(~seen, -torch.inf)
-    return View(angles, mask, causal=False, real=real)
+    return View(angles, with_bias(seen, bias_of(distance_TS)), causal=False, real=real)
 
 
 class Attention(nn.Module):
@@ -227,9 +224,13 @@ class Attention(nn.Module):
             return additive_attention(q, k, v, self.score, view.mask).transpose(1, 2)
         if view.band is not None:
             return banded_attention(q, k, v, view.band).transpose(1, 2)
-        mask = view.mask if view.mask is None or view.mask.dtype is torch.bool else view.mask.to(q.dtype)
         mixed_BHTE = F.scaled_dot_product_attention(
-            q, k, v, attn_mask=mask, is_causal=view.causal, enable_gqa=self.n_kv_heads != self.n_heads
+            q,
+            k,
+            v,
+            attn_mask=mask_like(view.mask, q),
+            is_causal=view.causal,
+            enable_gqa=self.n_kv_heads != self.n_heads,
         )
         return mixed_BHTE.transpose(1, 2)
 

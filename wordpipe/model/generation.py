@@ -19,8 +19,6 @@ from wordpipe.model.settings import GenerateSettings
 from wordpipe.model.transformer import LanguageModel
 
 _NUCLEUS = 1024  # tokens sorted at first for top-p
-
-
 _COLDEST = 1e-30  # below, 0 / temperature is no number in float32
 
 

@@ -18,12 +18,10 @@ from safetensors import SafetensorError
 from wordpipe.errors import ArtifactError, ConfigError
 from wordpipe.model.config import FeedForwardKind, ModelConfig
 from wordpipe.model.hf.families import config_from_hf
-from wordpipe.model.hf.family import CONFIG, Entry, Family
+from wordpipe.model.hf.family import CONFIG, WEIGHTS, Entry, Family
 
 Floats = npt.NDArray[np.float32]
 Arrays = Mapping[str, npt.NDArray[np.float32]]
-WEIGHTS = "model.safetensors"
-_OF_THE_OUTPUT = ("head.", "output")  # how the names begin of what stands behind the hidden states
 _SCORES = 1 << 22  # numbers of one product of queries and keys: 16 MiB
 
 
@@ -52,7 +50,7 @@ def read_arrays(read: Callable[[str], bytes]) -> tuple[ModelConfig, Arrays] | No
 def _entries(family: Family, config: ModelConfig, stored: Mapping[str, Any]) -> Iterator[Entry]:
     """What to fill from the folder; our own format has our own names."""
     entries = (Entry(name, (name,)) for name in stored) if family.native is None else family.entries(config)
-    return (entry for entry in entries if not entry.repeats and not entry.ours.startswith(_OF_THE_OUTPUT))
+    return (entry for entry in entries if not entry.repeats and not entry.of_head)
 
 
 def _joined(entry: Entry, stored: Mapping[str, npt.NDArray[Any]]) -> npt.NDArray[np.float32]:

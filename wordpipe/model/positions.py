@@ -22,11 +22,15 @@ Warner et al. 2024 (ModernBERT), section 2.1.2.
 """
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
 
 from wordpipe.model.config import EMBEDDING_STD
+
+DistanceBias = Callable[[Tensor], Tensor | None]
+"""Distances of any shape (…) between key and query → the bias on the scores, (1, H, …), or None without one."""
 
 N_BUCKETS = 32
 _FARTHEST = 128  # distances from here on share the last bucket
@@ -145,6 +149,18 @@ def t5_buckets(distance_TS: Tensor, *, causal: bool) -> Tensor:
     ratio = torch.log(far.clamp_min(1).float() / exact) / math.log(_FARTHEST / exact)
     ranged = (exact + (ratio * (n_buckets - exact)).long()).clamp_max(n_buckets - 1)
     return side + torch.where(far < exact, far, ranged)
+
+
+def with_bias(seen: Tensor | None, bias: Tensor | None) -> Tensor | None:
+    """One mask of who is seen (bool) and of a bias on the scores (float, minus infinity at what is not seen)."""
+    if bias is None or seen is None:
+        return seen if bias is None else bias
+    return bias.masked_fill(~seen, -torch.inf)
+
+
+def mask_like(mask: Tensor | None, x: Tensor) -> Tensor | None:
+    """A bool mask as it is, a float one in the type of the queries."""
+    return mask if mask is None or mask.dtype is torch.bool else mask.to(x.dtype)
 
 
 def visible_keys(

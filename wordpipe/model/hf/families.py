@@ -4,7 +4,8 @@ Models that transformers has no class for have our own format: our fields in `co
 folder loads in wordpipe only; transformers refuses it by its `model_type`.
 """
 
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, replace
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
@@ -70,6 +71,10 @@ WRITTEN_BEFORE: tuple[Family, ...] = (
 
 _SINUSOIDAL = {"positions": "sinusoidal"}
 _NOT_KEPT = ("dropout",)  # how one trains, not what the model is
+_METADATA, _ALIGNED = (
+    "__metadata__",
+    8,
+)  # of a safetensors file: a key that is no tensor, bytes that the header fills up to
 _SHARED = ("architectures", "model_type", "torch_dtype", "dtype", "transformers_version")
 
 
@@ -208,3 +213,32 @@ def _noted_positions(values: Mapping[str, Any]) -> str:
 
 def _shown(value: object) -> str:
     return f"[{', '.join(map(str, value))}]" if isinstance(value, tuple) else str(value)
+
+
+def is_of_head(family: Family, config: ModelConfig) -> Callable[[str], bool]:
+    """Whether a tensor of such a model, by its name in the file, serves the guessing of tokens alone."""
+    entries = [*family.entries(config)]
+    names = {name for entry in entries if entry.of_head for name in entry.theirs}
+    others = {name for entry in entries if not entry.of_head for name in entry.theirs}
+    return ((names | family.copies.keys()) - others).__contains__
+
+
+def without_tensors(data: bytes, left_out: Callable[[str], bool]) -> bytes:
+    """A safetensors file without the tensors of some names; the bytes of the others, of whatever type, are as they were.
+
+    The file is the length of the header (8 bytes, little endian), the header in JSON, and the numbers.
+    """
+    length = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8 : 8 + length])
+    there = sorted((about["data_offsets"][0], name) for name, about in header.items() if name != _METADATA)
+    head, places, done = {name: header[name] for name in header if name == _METADATA}, [], 0
+    for name in (name for _, name in there if not left_out(name)):
+        one, end = header[name]["data_offsets"]
+        places.append((one, end))
+        # the parts follow one another without a gap, which the format asks for
+        head[name] = {**header[name], "data_offsets": [done, done + end - one]}
+        done += end - one
+    text = json.dumps(head, separators=(",", ":"), ensure_ascii=False).encode()
+    text += b" " * (-len(text) % _ALIGNED)
+    start = 8 + length
+    return b"".join([len(text).to_bytes(8, "little"), text, *(data[start + one : start + end] for one, end in places)])

@@ -18,6 +18,7 @@ Allowed = tuple[object, ...] | Callable[[ModelConfig], tuple[object, ...]]
 """Values of a field that a class can compute, or these given the other fields."""
 
 CONFIG = "config.json"
+WEIGHTS = "model.safetensors"
 _KINDS: dict[type, tuple[Any, str]] = {
     int: ((int,), "a whole number of at least 1"),
     float: ((int, float), "a number above 0"),
@@ -112,6 +113,11 @@ class Entry:
     transposed: bool = False
     repeats: bool = False
 
+    @property
+    def of_head(self) -> bool:
+        """Whether it serves the prediction of tokens alone: hidden states do not depend on it."""
+        return self.ours.startswith(("head.", "output"))
+
 
 def _nothing(*_: object) -> dict[str, Any]:
     return {}
@@ -200,9 +206,8 @@ class Family:
 
     def entries(self, config: ModelConfig) -> Iterator[Entry]:
         """Every weight of a model of this shape."""
-        normed_input = (
-            config.embedding_norm and config.norm_place == "pre"
-        )  # then the first block has no norm before it
+        # the norm of the embeddings is the one before the first block
+        normed_input = config.embedding_norm and config.norm_place == "pre"
         of_heads = tuple(n * config.head_dim for n in (config.n_heads, config.n_kv_heads, config.n_kv_heads))
         rows = {1: (), 2: (config.ffn_dim,) * 2, 3: of_heads}  # by the number of parts
         for ours, theirs in self.weights.items():

@@ -20,12 +20,11 @@ from torch import Tensor
 from wordpipe.errors import ArtifactError
 from wordpipe.model.config import ModelConfig
 from wordpipe.model.hf.families import config_from_hf, config_to_hf, family_of
-from wordpipe.model.hf.family import CONFIG, Entry, Family
+from wordpipe.model.hf.family import CONFIG, WEIGHTS, Entry, Family
 from wordpipe.model.init import initialise
 from wordpipe.model.positions import sinusoidal_table
 from wordpipe.model.transformer import LanguageModel
 
-WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
 
 _CODE = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
@@ -101,7 +100,6 @@ def _load(data: bytes, where: str) -> dict[str, Tensor]:
 # what old releases stored although it can be computed: position numbers, rotary frequencies, GPT-2's causal mask
 _BUFFERS = re.compile(r"(embeddings\.(position|token_type)_ids|rotary_emb\.inv_freq|h\.\d+\.attn\.(bias|masked_bias))$")
 _TASK_HEADS = r"(classifier|score|qa_outputs)\..+"  # of models that were trained on for one task
-_HEAD = ("head.", "output")  # how our names of its weights begin
 
 
 @dataclass
@@ -195,7 +193,7 @@ def _set_missing_apart(matched: Matched, allow_missing_head: bool) -> None:
     if not absent:
         return
     missing = [entry for entry in matched.entries if not set(entry.theirs) <= matched.weights.keys()]
-    only_head = all(entry.ours.startswith(_HEAD) for entry in missing)
+    only_head = all(entry.of_head for entry in missing)
     if not (only_head and allow_missing_head):
         hint = "the folder holds a model without its output head" if only_head else None
         raise ArtifactError(f"{len(absent)} weights are missing, {absent[0]} first", where=WEIGHTS, hint=hint)

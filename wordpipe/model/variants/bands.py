@@ -9,16 +9,13 @@ costs T · 3W (T · 2W in a decoder). Global tokens are further keys of every bl
 Source: Beltagy et al. 2020 (Longformer), section 3.1 and appendix A (their chunks overlap, these do not).
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from wordpipe.model.positions import visible_keys
-
-DistanceBias = Callable[[Tensor], Tensor | None]
+from wordpipe.model.positions import DistanceBias, mask_like, visible_keys, with_bias
 
 
 @dataclass(frozen=True)
@@ -60,7 +57,7 @@ def make_band(
     Args:
         n_positions: T.
         real_BT: true at real tokens; None where there is no padding.
-        bias_of: bias on the scores (1, H, …) for distances of any shape (…), or None.
+        bias_of: the bias on the scores of a distance.
         window: how far a position sees to either side.
         global_tokens: the first positions, for which the window does not hold.
         causal: a position sees only itself and what came before.
@@ -100,8 +97,7 @@ def _global_mask(
         return None
     key_T = torch.arange(n_positions, device=device)
     distance_gT = key_T - key_T[:n_global, None]
-    seen, bias = visible_keys(distance_gT, real_BT, causal=causal), bias_of(distance_gT)
-    return seen if bias is None else bias if seen is None else bias.masked_fill(~seen, -torch.inf)
+    return with_bias(visible_keys(distance_gT, real_BT, causal=causal), bias_of(distance_gT))
 
 
 def banded_attention(q_BHTE: Tensor, k_BGTE: Tensor, v_BGTE: Tensor, band: Band) -> Tensor:
@@ -118,13 +114,13 @@ def banded_attention(q_BHTE: Tensor, k_BGTE: Tensor, v_BGTE: Tensor, band: Band)
     k, v = (x if shared == 1 else x.repeat_interleave(shared, dim=1) for x in (k_BGTE, v_BGTE))
     q_BNHWE = F.pad(q_BHTE, (0, 0, 0, band.n_blocks * W - T)).view(B, H, band.n_blocks, W, E).transpose(1, 2)
     mixed_BNHWE = F.scaled_dot_product_attention(
-        q_BNHWE, _blocks_beside(k, band), _blocks_beside(v, band), attn_mask=_as_mask(band.mask, q_BHTE)
+        q_BNHWE, _blocks_beside(k, band), _blocks_beside(v, band), attn_mask=mask_like(band.mask, q_BHTE)
     )
     mixed_BHTE = mixed_BNHWE.transpose(1, 2).reshape(B, H, band.n_blocks * W, E)[:, :, :T]
     if not band.global_tokens:
         return mixed_BHTE
     everything_BHgE = F.scaled_dot_product_attention(
-        q_BHTE[:, :, : band.global_tokens], k, v, attn_mask=_as_mask(band.global_mask, q_BHTE)
+        q_BHTE[:, :, : band.global_tokens], k, v, attn_mask=mask_like(band.global_mask, q_BHTE)
     )
     return torch.cat((everything_BHgE, mixed_BHTE[:, :, band.global_tokens :]), dim=2)
 
@@ -140,7 +136,3 @@ def _blocks_beside(x_BHTE: Tensor, band: Band) -> Tensor:
         return blocks_BNHSE
     first = x_BHTE[:, None, :, : band.global_tokens].expand(-1, N, -1, -1, -1)
     return torch.cat((first, blocks_BNHSE), dim=3)
-
-
-def _as_mask(mask: Tensor | None, like: Tensor) -> Tensor | None:
-    return mask if mask is None or mask.dtype is torch.bool else mask.to(like.dtype)

@@ -2,9 +2,9 @@
 
 import io
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,9 @@ import safetensors.numpy
 
 from wordpipe.artifacts import ENCODER, TOKENIZER, WEIGHTS_FILE, Artifact
 from wordpipe.errors import ArtifactError, ConfigError
-from wordpipe.model import CONFIG
+from wordpipe.model import CONFIG, WEIGHTS, Family, ModelConfig, config_from_hf, native_class, why_not
+from wordpipe.model import is_of_head as is_of_head
+from wordpipe.model import without_tensors as without_tensors
 from wordpipe.sentences import (
     ENCODER_FILE,
     TRANSFORM_FILE,
@@ -26,13 +28,7 @@ from wordpipe.sentences import (
 )
 from wordpipe.words import WordVectors
 
-if TYPE_CHECKING:
-    from wordpipe.model import Family, ModelConfig
-
-TOKENIZER_CONFIG, WEIGHTS = "tokenizer_config.json", "model.safetensors"
-_HEAD = ("head.", "output")  # how our names of its weights begin
-_METADATA = "__metadata__"
-_ALIGNED = 8
+TOKENIZER_CONFIG = "tokenizer_config.json"
 _OWN = {
     "transformer": (CONFIG, WEIGHTS, TOKENIZER, TOKENIZER_CONFIG, "special_tokens_map.json"),
     "static": (WEIGHTS, TOKENIZER),
@@ -166,10 +162,8 @@ def told_of(encoder: EncoderFiles) -> dict[str, Any]:
     }
 
 
-def _native(encoder: EncoderFiles, where: str) -> "tuple[Family, ModelConfig]":
+def _native(encoder: EncoderFiles, where: str) -> tuple[Family, ModelConfig]:
     """The class of transformers, and the shape."""
-    from wordpipe.model import config_from_hf, native_class, why_not
-
     try:
         family, config = config_from_hf(json.loads(encoder.files[CONFIG]))
     except ValueError as error:
@@ -191,32 +185,3 @@ def _tokens(tokenizer_json: bytes, count: int) -> list[str]:
 
 def _json(values: Any) -> bytes:
     return f"{json.dumps(values, indent=2, sort_keys=True, ensure_ascii=False)}\n".encode()
-
-
-def is_of_head(family: "Family", config: "ModelConfig") -> Callable[[str], bool]:
-    """Whether a tensor of such a model, by its name in the file, serves the guessing of tokens alone."""
-    entries = [*family.entries(config)]
-    names = {name for entry in entries if entry.ours.startswith(_HEAD) for name in entry.theirs}
-    others = {name for entry in entries if not entry.ours.startswith(_HEAD) for name in entry.theirs}
-    return ((names | family.copies.keys()) - others).__contains__
-
-
-def without_tensors(data: bytes, left_out: Callable[[str], bool]) -> bytes:
-    """A safetensors file without the tensors of some names; the bytes of the others, of whatever type, are as they were.
-
-    The file is the length of the header (8 bytes, little endian), the header in JSON, and the numbers.
-    """
-    length = int.from_bytes(data[:8], "little")
-    header = json.loads(data[8 : 8 + length])
-    there = sorted((about["data_offsets"][0], name) for name, about in header.items() if name != _METADATA)
-    head, places, done = {name: header[name] for name in header if name == _METADATA}, [], 0
-    for name in (name for _, name in there if not left_out(name)):
-        one, end = header[name]["data_offsets"]
-        places.append((one, end))
-        # the parts follow one another without a gap, which the format asks for
-        head[name] = {**header[name], "data_offsets": [done, done + end - one]}
-        done += end - one
-    text = json.dumps(head, separators=(",", ":"), ensure_ascii=False).encode()
-    text += b" " * (-len(text) % _ALIGNED)
-    start = 8 + length
-    return b"".join([len(text).to_bytes(8, "little"), text, *(data[start + one : start + end] for one, end in places)])

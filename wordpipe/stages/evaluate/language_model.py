@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import fields
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal
@@ -203,10 +202,8 @@ def _judge(path: str, text: _Text, device: torch.device, wanted: int | None, run
 
 def _task(opened: OpenModel, n_ids: int) -> Task:
     """What the model was trained for, with its own special ids around documents."""
-    special: dict[str, int | None] = dict(opened.special)
-    roles = {one.name for one in fields(SpecialIds)}
-    ids = SpecialIds(**{role: number for role, number in special.items() if role in roles})
-    return Task(CausalSettings() if opened.model.config.causal else MaskedSettings(), n_tokens=n_ids, special=ids)
+    settings = CausalSettings() if opened.model.config.causal else MaskedSettings()
+    return Task(settings, n_tokens=n_ids, special=SpecialIds(**opened.special))
 
 
 def _metrics(nats: float, n_first: int, of: dict[str, int], *, causal: bool) -> dict[str, float | None]:
