@@ -9,7 +9,7 @@ import torch
 
 from tests.model.shapes import KINDS, kind_config, small_config
 from wordpipe.errors import ConfigError
-from wordpipe.model import ArrayModel, new_model, read_arrays, save_hf
+from wordpipe.model import NumpyModel, new_model, read_arrays, save_hf
 
 LENGTHS = np.array([1, 1, 5, 5, 5, 24])
 SHAPES = [(2, 1), (3, 5), (1, 24)]
@@ -32,7 +32,7 @@ def test_hidden_states_are_those_of_torch(name):
     if config.is_variant:
         assert found is None
         return
-    array_model = ArrayModel(*found)
+    array_model = NumpyModel(*found)
     ids = np.random.default_rng(7).integers(7, 96, LENGTHS.sum())
     hidden_ND = array_model.encode(array_model.embed(ids, LENGTHS), SHAPES)
     with torch.inference_mode():
@@ -47,7 +47,7 @@ def test_a_table_of_positions_that_is_not_stored_is_left_to_torch():
 
 def test_scores_that_do_not_fit_at_once_are_made_in_parts(monkeypatch):
     _, files = folder(small_config("encoder"))
-    array_model = ArrayModel(*read_arrays(files.__getitem__))
+    array_model = NumpyModel(*read_arrays(files.__getitem__))
     x_ND = array_model.embed(np.arange(7, 47), np.full(8, 5))
     whole = array_model.encode(x_ND, [(8, 5)])
     monkeypatch.setattr("wordpipe.model.numpy_model._SCORES", 250)
@@ -57,7 +57,7 @@ def test_scores_that_do_not_fit_at_once_are_made_in_parts(monkeypatch):
 def test_a_sequence_longer_than_the_table_of_positions_is_refused():
     _, files = folder(small_config("encoder", "classic"))
     with pytest.raises(ConfigError, match="longer than the model's positions; got 25; expected 24"):
-        ArrayModel(*read_arrays(files.__getitem__)).embed(np.full(25, 9), np.array([25]))
+        NumpyModel(*read_arrays(files.__getitem__)).embed(np.full(25, 9), np.array([25]))
 
 
 @pytest.mark.parametrize(

@@ -156,7 +156,7 @@ def test_a_window_in_blocks_is_a_window_by_mask(architecture, global_tokens, pad
     mask_BT[1, 17:] = 0
     found = []
     for blocks in (False, True):
-        monkeypatch.setattr(attention, "pays", lambda *_, pays=blocks: pays)
+        monkeypatch.setattr(attention, "blocks_are_faster", lambda *_, faster=blocks: faster)
         model.zero_grad()
         hidden = model.encode(ids_BT, mask_BT if padded else None)
         real = hidden[mask_BT.bool()] if padded else hidden

@@ -9,7 +9,7 @@ import torch
 from tests.model.folders import edited, files_of, shaken, without
 from tests.model.shapes import KINDS, kind_config, small_config
 from wordpipe.errors import ArtifactError, ConfigError
-from wordpipe.model import FAMILIES, ModelConfig, load_hf, native_class, new_model, why_not
+from wordpipe.model import FAMILIES, ModelConfig, load_hf, new_model, transformers_class, why_no_class
 
 NATIVE = {
     "encoder modern": "ModernBertForMaskedLM",
@@ -29,12 +29,12 @@ NATIVE = {
 @pytest.mark.parametrize("name", sorted(KINDS))
 def test_every_kind_of_model_has_its_class_or_a_reason(name):
     config = kind_config(name)
-    assert native_class(config) == NATIVE.get(name)
+    assert transformers_class(config) == NATIVE.get(name)
     if name in NATIVE:
         with pytest.raises(ConfigError, match=NATIVE[name]):
-            why_not(config)
+            why_no_class(config)
     else:
-        assert "loads in wordpipe only" in why_not(config)
+        assert "loads in wordpipe only" in why_no_class(config)
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_every_kind_of_model_has_its_class_or_a_reason(name):
     ],
 )
 def test_the_reason_says_what_the_nearest_class_lacks(name, reason):
-    assert reason in why_not(kind_config(name))
+    assert reason in why_no_class(kind_config(name))
 
 
 @pytest.mark.parametrize(
@@ -65,8 +65,8 @@ def test_the_reason_says_what_the_nearest_class_lacks(name, reason):
 )
 def test_a_part_that_does_not_fit_is_named(style, changes, named):
     config = small_config("encoder", style, **changes)
-    assert native_class(config) is None
-    assert re.search(named, why_not(config))
+    assert transformers_class(config) is None
+    assert re.search(named, why_no_class(config))
 
 
 def test_decoders_fall_to_their_nearest_class():
@@ -75,16 +75,16 @@ def test_decoders_fall_to_their_nearest_class():
         "MistralForCausalLM": {"windows": (4, 4, 4)},
         None: {"windows": (0, 4, 4)},
     }
-    assert {name: native_class(small_config("decoder", **changes)) for name, changes in shapes.items()} == {
+    assert {name: transformers_class(small_config("decoder", **changes)) for name, changes in shapes.items()} == {
         name: name for name in shapes
     }
 
 
 def test_transformers_refuses_a_llama_whose_heads_do_not_divide_the_width():
     odd = {"dim": 36, "n_heads": 8, "n_kv_heads": 8, "head_dim": 8}
-    assert native_class(small_config("decoder", **odd)) == "MistralForCausalLM"
+    assert transformers_class(small_config("decoder", **odd)) == "MistralForCausalLM"
     config = small_config("decoder", **odd, bias=True)
-    assert "n_heads = 8 (the nearest, LlamaForCausalLM, has n_heads = 4)" in why_not(config)
+    assert "n_heads = 8 (the nearest, LlamaForCausalLM, has n_heads = 4)" in why_no_class(config)
 
 
 @pytest.mark.parametrize("name", sorted(KINDS))

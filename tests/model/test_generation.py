@@ -6,7 +6,7 @@ from transformers import AutoModelForCausalLM
 
 from tests.model.shapes import KINDS, kind_config, small_config
 from wordpipe.errors import ConfigError, DivergedError
-from wordpipe.model import Cache, Generation, likeliest, new_model, save_hf, span_of_masks
+from wordpipe.model import Cache, Generation, most_probable, new_model, save_hf, span_of_masks
 from wordpipe.model.settings import GenerateSettings
 
 DECODERS = sorted(name for name in KINDS if name.startswith("decoder"))
@@ -166,7 +166,7 @@ def test_what_cannot_be_continued_is_refused():
     with pytest.raises(DivergedError, match="not finite"):
         drawn(generation(broken))
     with pytest.raises(DivergedError, match="not finite"):
-        likeliest(broken, [2, 4, 50, 3], [1], torch.ones(96, dtype=torch.bool), 3)
+        most_probable(broken, [2, 4, 50, 3], [1], torch.ones(96, dtype=torch.bool), 3)
 
 
 @pytest.mark.parametrize("name", ["encoder modern", "encoder classic"])
@@ -175,7 +175,7 @@ def test_candidates_are_the_softmax_over_the_allowed_tokens(name):
     ids, places = [2, 20, 4, 31, 4, 44, 3], [2, 4]
     allowed_V = torch.ones(96, dtype=torch.bool)
     allowed_V[[0, 1, 2, 3, 4, 5, 6, 90, 91, 92, 93, 94, 95]] = False
-    best, shares = likeliest(model, ids, places, allowed_V, 500)
+    best, shares = most_probable(model, ids, places, allowed_V, 500)
     with torch.inference_mode():
         logits_KV = model(torch.tensor([ids]))[0, places]
     for row in range(2):
@@ -183,7 +183,7 @@ def test_candidates_are_the_softmax_over_the_allowed_tokens(name):
         torch.testing.assert_close(shares[row].double(), want.sort(descending=True).values, atol=1e-6, rtol=1e-5)
         assert best[row, 0] == torch.arange(96)[allowed_V][int(want.argmax())]
     assert best.shape == (2, 83)
-    few, _ = likeliest(model, ids, places, allowed_V, 4)
+    few, _ = most_probable(model, ids, places, allowed_V, 4)
     assert torch.equal(few, best[:, :4])
 
 

@@ -15,7 +15,7 @@ from transformers import (
 )
 
 from wordpipe.errors import ConfigError
-from wordpipe.model import choose, draw, forbid_repeated_ngrams, keep_top_k, keep_top_p, penalise_repeats
+from wordpipe.model import choose, forbid_repeated_ngrams, keep_top_k, keep_top_p, penalise_repeats, sample_tokens
 from wordpipe.model.settings import FillSettings, GenerateSettings
 
 PLAIN = {"temperature": 1.0, "top_p": 1.0}
@@ -97,7 +97,7 @@ def test_draws_have_the_probabilities_of_the_logits():
     n = 20_000
     logits = random_logits(4, n_rows=1, n_tokens=12)
     uniforms = torch.rand(n, dtype=torch.float64, generator=torch.Generator().manual_seed(4))
-    counts = np.bincount(draw(logits.expand(n, -1), uniforms).numpy(), minlength=12)
+    counts = np.bincount(sample_tokens(logits.expand(n, -1), uniforms).numpy(), minlength=12)
     expected = n * logits[0].double().softmax(-1).numpy()
     often = expected >= 5
     assert often.sum() >= 5
@@ -120,10 +120,10 @@ def test_a_wrong_temperature_would_be_seen_by_that_test():
 def test_the_ends_of_chance_reach_the_first_and_the_last_possible_token():
     logits = torch.tensor([[-torch.inf, 0.0, 1.0, -torch.inf]]).expand(2, -1)
     last = float(np.nextafter(1.0, 0.0))
-    assert draw(logits, torch.tensor([0.0, last], dtype=torch.float64)).tolist() == [1, 2]
+    assert sample_tokens(logits, torch.tensor([0.0, last], dtype=torch.float64)).tolist() == [1, 2]
     many = random_logits(8, n_rows=2000, n_tokens=30)
     many[:, -7:] = -torch.inf
-    assert draw(many, torch.full((2000,), last, dtype=torch.float64)).max() < 23
+    assert sample_tokens(many, torch.full((2000,), last, dtype=torch.float64)).max() < 23
 
 
 def test_temperature_zero_takes_the_likeliest_token_that_is_left_and_of_equals_the_first():

@@ -13,7 +13,7 @@ from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, AutoModelF
 from tests.model.folders import files_of, shaken
 from tests.model.shapes import small_config
 from wordpipe.errors import ConfigError
-from wordpipe.model import load_hf, native_class, new_model, why_not
+from wordpipe.model import load_hf, new_model, transformers_class, why_no_class
 
 # class → (architecture, style, what is changed)
 SHAPES = {
@@ -133,7 +133,7 @@ def ours_of(architecture, style, changes):
 @pytest.mark.parametrize(("name", "architecture", "style", "changes"), ALL)
 def test_transformers_loads_our_folder(name, architecture, style, changes, tmp_path):
     model = ours_of(architecture, style, changes)
-    assert native_class(model.config) == name
+    assert transformers_class(model.config) == name
     auto = AutoModelForMaskedLM if architecture == "encoder" else AutoModelForCausalLM
     theirs, report = auto.from_pretrained(folder_of(model, tmp_path), output_loading_info=True)
     assert type(theirs).__name__ == name
@@ -193,7 +193,7 @@ def test_what_earlier_versions_wrote_as_another_class_is_read(name):
     files = {"config.json": json.dumps(config).encode(), "model.safetensors": save(weights)}
     loaded = load_hf(files.__getitem__)
     assert_equal_outputs(loaded.model, theirs)
-    assert native_class(loaded.config) is None
+    assert transformers_class(loaded.config) is None
     assert load_hf(files_of(loaded.model).__getitem__).config == loaded.config  # as our own from now on
 
 
@@ -255,8 +255,8 @@ def test_a_mixture_that_is_said_to_have_a_class_has_it(seed, tmp_path):
     model = shaken(new_model(config, 5))
     files = files_of(model)
     assert files_of(load_hf(files.__getitem__).model) == files
-    if native_class(config) is None:
-        assert why_not(config)
+    if transformers_class(config) is None:
+        assert why_no_class(config)
         return
     auto = AutoModelForMaskedLM if config.architecture == "encoder" else AutoModelForCausalLM
     theirs, report = auto.from_pretrained(folder_of(model, tmp_path), output_loading_info=True)

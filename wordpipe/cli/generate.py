@@ -1,8 +1,7 @@
-"""`wordpipe generate` and `wordpipe fill`: texts continued, gaps filled; on the screen, as lines for a pipe, or as JSON."""
+"""`wordpipe generate` and `wordpipe fill`: texts continued, masks filled; on the screen, as lines for a pipe, or as JSON."""
 
 import json
 import sys
-from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 _HELP = """Continue a text with a causal model (wordpipe train clm, or a folder of transformers).
 
 All PROMPT words are one prompt; an empty one ("") lets the model begin. Without PROMPT, prompts are read from --prompts or
-stdin, one per line; on a terminal there is a prompt. A single text is shown while it is made. Special tokens are never drawn,
+stdin, one per line; on a terminal there is a prompt. A single text is shown while it is made. Special tokens never come,
 but the one that ends a text."""
 
 
@@ -56,22 +55,18 @@ def _generate(
 def _print_live(writing: "Writing") -> None:
     """The prompt, and the text as it comes."""
     click.echo(click.style(safe_text(writing.prompt), bold=True), nl=False)
-    for _, text in writing.pieces():
+    for _, text in writing.texts:
         click.echo(safe_text(text), nl=False)
     click.echo()
 
 
 def _print_samples(writing: "Writing") -> None:
-    for _ in writing.pieces():
-        pass
     for number, made in enumerate(writing.results(), start=1):
         click.echo(("\n" if number > 1 else "") + click.style(f"# {number}", bold=True))
         click.echo(click.style(safe_text(made.prompt), bold=True) + safe_text(made.text))
 
 
 def _print_json(writing: "Writing") -> None:
-    for _ in writing.pieces():
-        pass
     for made in writing.results():
         click.echo(json.dumps(asdict(made), ensure_ascii=False))
 
@@ -90,12 +85,11 @@ def _params(argument: str, settings: type[Settings]) -> list[click.Parameter]:
 
 
 _verbose = Option(["-v", "--verbose"], is_flag=True, section=COMMON, expert=True, help="Say how fast it was.")
-_callback: Callable[..., None] = _generate
 
 generate = ExampleCommand(
     "generate",
     params=[*_params("prompt", GenerateSettings), _verbose],
-    callback=_callback,
+    callback=_generate,
     help=_HELP,
     example='wordpipe generate run/model "The bees of the valley"\n'
     'wordpipe generate run/model "Honey is" --samples 3 --temperature 0.7 --seed 5 --json',
@@ -108,8 +102,8 @@ generate = ExampleCommand(
 _FILL_HELP = """Guess the missing words of a text with a masked model (wordpipe train mlm, or a folder of transformers).
 
 All TEXT words are one text; [MASK] (or what the model's tokenizer has for it) stands for one missing token. Without TEXT,
-texts are read from --texts or stdin, one per line; on a terminal there is a prompt. Several gaps are guessed together, each
-without knowing the others. In a pipe, there is one line per candidate, parted by tabs: gap, probability, token, text. Exit
+texts are read from --texts or stdin, one per line; on a terminal there is a prompt. Several masks are predicted together, each
+without knowing the others. In a pipe, there is one line per candidate, parted by tabs: mask, probability, token, text. Exit
 code 3 when nothing was filled."""
 
 
@@ -157,7 +151,7 @@ def _print_filled(filled: "Filled", filler: "Filler", *, as_json: bool) -> None:
 
 
 def _print_table(filled: "Filled", filler: "Filler") -> None:
-    """The filled text, and below it the candidates, gap by gap."""
+    """The filled text, and below it the candidates, mask by mask."""
     click.echo(click.style(safe_text(filled.filled), bold=True))
     for number, mask in enumerate(filled.masks, start=1):
         if len(filled.masks) > 1:

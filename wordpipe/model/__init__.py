@@ -42,29 +42,32 @@ if TYPE_CHECKING:
     )
     from wordpipe.model.fused import attend, attends, gated
     from wordpipe.model.generation import (
-        Draw,
         Generation,
+        NewToken,
         choose,
-        draw,
         forbid_repeated_ngrams,
         keep_top_k,
         keep_top_p,
-        likeliest,
+        most_probable,
         penalise_repeats,
+        sample_tokens,
         span_of_masks,
     )
     from wordpipe.model.hf.families import (
         FAMILIES,
         config_from_hf,
         is_of_head,
-        native_class,
-        why_not,
+        transformers_class,
+        why_no_class,
         without_tensors,
     )
+    from wordpipe.model.hf.families import transformers_class as native_class
+    from wordpipe.model.hf.families import why_no_class as why_not
     from wordpipe.model.hf.family import CONFIG, WEIGHTS, Family
     from wordpipe.model.hf.folder import Loaded, load_hf, save_hf
     from wordpipe.model.init import init_embeddings, new_model, orthonormal
-    from wordpipe.model.numpy_model import ArrayModel, read_arrays
+    from wordpipe.model.numpy_model import NumpyModel, read_arrays
+    from wordpipe.model.numpy_model import NumpyModel as ArrayModel
     from wordpipe.model.positions import N_BUCKETS, Rotary, alibi_slopes, rotate, sinusoidal_table, t5_buckets
     from wordpipe.model.transformer import LanguageModel, Packed, pack
 else:

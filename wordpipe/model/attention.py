@@ -1,10 +1,10 @@
-"""Attention with several heads: every position gathers from those that it sees, weighed by how well they match.
+"""Attention with several heads: a mean of the values of all visible positions, weighed by how well query and key match.
 
     attention(Q, K, V) = softmax(Q Kᵀ / sqrt(E)) V
 
 Source: Vaswani et al. 2017, equation 1 and section 3.2.2; heads that share keys and values: Ainslie et al. 2023. The other
-kinds of matching are in `variants`, who sees whom in `positions`. A decoder keeps in a cache what it needs of the positions
-that it has seen, so that the next token costs one position and not all of them (Shazeer 2019, section 2.4).
+kinds of attention are in `variants`, the masks in `positions`. A decoder caches the keys and values of the positions that it
+has read, so that the next token costs one position and not all of them (Shazeer 2019, section 2.4).
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from wordpipe.model.config import ModelConfig
 from wordpipe.model.fused import attend, attends
 from wordpipe.model.layers import Linear
 from wordpipe.model.positions import DistanceBias, mask_like, rotate, visible_keys, with_bias
-from wordpipe.model.variants.bands import Band, banded_attention, make_band, pays
+from wordpipe.model.variants.bands import Band, banded_attention, blocks_are_faster, make_band
 from wordpipe.model.variants.similarity import Sums, additive_attention, linear_attention
 
 
@@ -84,7 +84,7 @@ class Cache:
 
 @dataclass(frozen=True)
 class View:
-    """What one layer's attention is told of positions.
+    """Positions and masks of one layer's attention.
 
     Attributes:
         angles: cosines and sines of the queries' positions (and of the new keys'), (T, E) each, or None without rotation.
@@ -104,7 +104,7 @@ class View:
 
 @dataclass(frozen=True)
 class PackedView:
-    """The views of several runs of sequences that stand one after the other (see `Packed`).
+    """The views of several runs of sequences, one after the other (see `Packed`).
 
     Attributes:
         shapes: sequences and positions (B, T) of each run; the products add up to the N positions of all.
@@ -119,7 +119,7 @@ def make_view(
     config: ModelConfig, window: int, angles: tuple[Tensor, Tensor] | None, bias_of: DistanceBias,
     *, first: int, last: int, real: Tensor | None, device: torch.device,
 ) -> View:  # fmt: skip
-    """What layers with this window are told.
+    """The view of layers with this window.
 
     Args:
         config: of the model.
@@ -134,7 +134,7 @@ def make_view(
     if config.attention == "linear":  # it forms no scores: causality is in the way it sums, padding in its features
         return View(angles, None, config.causal, real)
     window = window if window < last - 1 else 0
-    if window and first == 0 and config.attention == "dot" and pays(window, last):
+    if window and first == 0 and config.attention == "dot" and blocks_are_faster(window, last):
         band = make_band(
             last, real, bias_of, window=window, global_tokens=config.global_tokens, causal=config.causal, device=device
         )

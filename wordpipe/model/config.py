@@ -33,7 +33,7 @@ EMBEDDING_STD = 0.02
 
 _SIZES = ("vocab_size", "dim", "n_layers", "n_heads", "n_kv_heads", "ffn_dim", "max_len")
 ROLES = ("pad", "bos", "eos", "cls", "sep", "mask")
-"""What special tokens are for; the field `ROLE_id` of a config has the id of each."""
+"""The roles of special tokens; the field `ROLE_id` of a config has the id of each."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +65,7 @@ class ModelConfig:
         bias: the matrices of the blocks and of the head have offsets.
         segments: segment embeddings, 0 = none.
         embedding_norm: a norm follows the embeddings.
-        head: a dense layer, an activation and a norm stand before the output matrix.
+        head: a dense layer, an activation and a norm come before the output matrix.
         output_bias: the logits have an offset.
         dropout: share of the embedding's and each block's output zeroed in training. How one trains, not what the model
             is: it is not kept in the folder.
@@ -75,7 +75,7 @@ class ModelConfig:
         eos_id: ends a document of a decoder.
         cls_id: opens a sequence of an encoder.
         sep_id: ends a sequence or a document of an encoder.
-        mask_id: stands for a token to be guessed by an encoder.
+        mask_id: in place of a token that an encoder has to predict.
     """
 
     architecture: Architecture

@@ -1,4 +1,4 @@
-"""The same mathematics in fewer passes over memory: what the layers do on a CPU, where nothing compiles them.
+"""Fused operations for a CPU, where nothing compiles the layers: the same mathematics in fewer passes over memory.
 
 A small model's step on a CPU spends a third of its time not in matrix products but in moving activations: each operation of
 torch reads and writes them once, and its gradient does so again, into memory that is fresh and zeroed. A function here does
@@ -20,12 +20,12 @@ _LONGEST = {torch.float32: 256, torch.bfloat16: 512}  # keys; beyond, torch's ke
 
 
 def fuses(x: Tensor) -> bool:
-    """Whether this is the place for this file's functions: a CPU, and no program being compiled."""
+    """Whether this file's functions are used here: on a CPU, and in no program that is compiled."""
     return x.device.type == "cpu" and not torch.compiler.is_compiling()
 
 
 def attends(heads: Tensor) -> bool:
-    """Whether `attend` is the faster way for these (…, T, heads, E) queries, keys and values: a CPU, T not too long.
+    """Whether `attend` is faster for these (…, T, heads, E) queries, keys and values: on a CPU, T not too long.
 
     One core, 4,096 positions, 4 heads of 64, forward and backward, ms, torch's kernel → `attend`: float32 T = 128 36 → 26,
     256 54 → 41, 512 72 → 130; bfloat16 128 80 → 9, 256 50 → 25, 512 72 → 38, 1024 76 → 240 (its backward is slow there).
@@ -104,7 +104,9 @@ class _Attend(torch.autograd.Function):
         H, G = n_heads, n_kv_heads
         scale = 1.0 / math.sqrt(E)
         q_BTHE, k_BTGE, v_BTGE = torch.split(heads_BTRE, [H, G, G], dim=2)
-        q = _turned(q_BTHE, angles, scale).view(B * G, -1, E)  # the H / G heads that share a key stand side by side
+        q = _turned(q_BTHE, angles, scale).view(
+            B * G, -1, E
+        )  # the H / G heads that share a key stand one after another
         k = _turned(k_BTGE, angles, 1.0).view(B * G, T, E)
         v = v_BTGE.transpose(1, 2).contiguous().view(B * G, T, E)
         scores = torch.bmm(q, k.transpose(1, 2))

@@ -1,4 +1,4 @@
-"""A model in use: a decoder that goes on, one token after another; an encoder that says what it expects in gaps.
+"""Generation by a decoder, token by token, and the tokens that an encoder predicts at masked positions.
 
     read the prompt → logits of the last position → choose → read the one new token → …
 
@@ -28,9 +28,9 @@ def choose(logits_NV: Tensor, ids_NT: Tensor, settings: GenerateSettings, unifor
     Args:
         logits_NV: float32; minus infinity at tokens that must not come.
         ids_NT: the sequences so far, int64, prompt included.
-        settings: of the choice. Temperature 0 takes the likeliest token that repetition control leaves (of equals the one
-            with the lowest id) and needs no chance.
-        uniforms_N: float64 in [0, 1), one number of chance per sequence.
+        settings: of the choice. Temperature 0 takes the most probable token that repetition control leaves (of equals
+            the one with the lowest id) and needs no chance.
+        uniforms_N: float64 in [0, 1), one random number per sequence.
 
     Returns:
         next_N: int64, on the logits' device.
@@ -47,7 +47,7 @@ def choose(logits_NV: Tensor, ids_NT: Tensor, settings: GenerateSettings, unifor
         logits_NV = keep_top_k(logits_NV, settings.top_k)
     if settings.top_p < 1.0:
         logits_NV = keep_top_p(logits_NV, settings.top_p)
-    return draw(logits_NV, uniforms_N)
+    return sample_tokens(logits_NV, uniforms_N)
 
 
 def penalise_repeats(logits_NV: Tensor, ids_NT: Tensor, penalty: float) -> Tensor:
@@ -76,13 +76,13 @@ def forbid_repeated_ngrams(logits_NV: Tensor, ids_NT: Tensor, size: int) -> Tens
 
 
 def keep_top_k(logits_NV: Tensor, k: int) -> Tensor:
-    """Keep the k likeliest tokens, and those that equal the last of them."""
+    """Keep the k most probable tokens, and those that equal the last of them."""
     kth_N1 = logits_NV.topk(min(k, logits_NV.shape[-1])).values[:, -1:]
     return logits_NV.masked_fill(logits_NV < kth_N1, -torch.inf)
 
 
 def keep_top_p(logits_NV: Tensor, p: float) -> Tensor:
-    """Keep the likeliest tokens until their probabilities reach p; the one that takes them there is the last.
+    """Keep the most probable tokens until their probabilities reach p; the one that takes them there is the last.
 
     Tokens that equal the last one are kept, too. Mostly some hundred tokens reach p, so only these are sorted at first: 2 ms
     and not 30 for a vocabulary of 128,000 on one core.
@@ -98,10 +98,10 @@ def keep_top_p(logits_NV: Tensor, p: float) -> Tensor:
     return logits_NV.masked_fill(logits_NV < best_NC.gather(1, n_kept_N1 - 1), -torch.inf)
 
 
-def draw(logits_NV: Tensor, uniforms_N: Tensor) -> Tensor:
+def sample_tokens(logits_NV: Tensor, uniforms_N: Tensor) -> Tensor:
     """One token per row, with the probabilities softmax(logits): the first at which their sum exceeds the uniform number.
 
-    On the CPU and in float64, so that the same numbers of chance choose the same tokens on every device as far as its
+    On the CPU and in float64, so that the same random numbers choose the same tokens on every device as far as its
     logits agree, and so that rare tokens keep their share.
 
     Args:
@@ -116,12 +116,12 @@ def draw(logits_NV: Tensor, uniforms_N: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True, slots=True)
-class Draw:
+class NewToken:
     """One new token.
 
     Attributes:
         sample: which of the sequences it continues.
-        token_id: what was drawn.
+        token_id: what was sampled.
         logprob: natural logarithm of the probability that the model itself gives it, before anything was done to its logits.
     """
 
@@ -133,7 +133,7 @@ class Draw:
 class Generation:
     """Several continuations of one prompt.
 
-    Every sample has numbers of chance of its own, which depend on the seed and its number alone: the third of five samples is
+    Every sample has random numbers of its own, which depend on the seed and its number alone: the third of five samples is
     the third of ten.
 
     Args:
@@ -141,7 +141,7 @@ class Generation:
         prompt_ids: at least one id. Of a prompt longer than the model only the last `max_len` ids are read.
         settings: length, choice, samples, seed.
         allowed_V: bool, on the model's device: the ids that may come, the stop id among them.
-        stop_id: ends a sample once it is drawn; None: nothing does.
+        stop_id: ends a sample once it is sampled; None: nothing does.
 
     Attributes:
         n_cut: ids at the beginning of the prompt that are not read.
@@ -171,7 +171,7 @@ class Generation:
         self._max_len = model.config.max_len
         self._ids_NT = torch.tensor([prompt_ids] * settings.samples, device=allowed_V.device)
         self._cache: Cache | None = None
-        self._chances = [
+        self._generators = [
             torch.Generator().manual_seed(seed_of(settings.seed, "generate", sample))
             for sample in range(settings.samples)
         ]
@@ -179,8 +179,8 @@ class Generation:
         self.n_slides = 0
         self.finished = [False] * settings.samples
 
-    def steps(self) -> Iterator[list[Draw]]:
-        """Draw until every sample is finished or has all its tokens; each step is the draws of the unfinished samples.
+    def steps(self) -> Iterator[list[NewToken]]:
+        """The new tokens of the unfinished samples, step by step, until all are finished or have all their tokens.
 
         Raises:
             DivergedError: the model's logits are not finite.
@@ -191,23 +191,25 @@ class Generation:
                 return
 
     def finish(self, sample: int) -> None:
-        """Draw no more for a sample: its reader has enough."""
+        """End a sample: its reader has enough."""
         self.finished[sample] = True
 
     @torch.inference_mode()
-    def _step(self) -> list[Draw]:
+    def _step(self) -> list[NewToken]:
         logits_NV = _logits(self._model, self._read())
-        uniforms_N = torch.cat([torch.rand(1, dtype=torch.float64, generator=chance) for chance in self._chances])
+        uniforms_N = torch.cat(
+            [torch.rand(1, dtype=torch.float64, generator=generator) for generator in self._generators]
+        )
         possible_NV = logits_NV.masked_fill(self._forbidden_V, -torch.inf)
         next_N1 = choose(possible_NV, self._ids_NT, self._settings, uniforms_N)[:, None]
         logprobs_N = logits_NV.log_softmax(dim=-1).gather(1, next_N1)[:, 0].tolist()
         self._ids_NT = torch.cat((self._ids_NT, next_N1), dim=1)
-        draws = []
+        new = []
         for sample, token_id in enumerate(next_N1[:, 0].tolist()):
             if not self.finished[sample]:
-                draws.append(Draw(sample, token_id, logprobs_N[sample]))
+                new.append(NewToken(sample, token_id, logprobs_N[sample]))
                 self.finished[sample] = token_id == self._stop_id
-        return draws
+        return new
 
     def _read(self) -> Tensor:
         """The hidden states (N, D) of the last position, after reading what the cache does not hold."""
@@ -235,21 +237,21 @@ def _logits(model: LanguageModel, hidden_ND: Tensor) -> Tensor:
 
 
 @torch.inference_mode()
-def likeliest(
+def most_probable(
     model: LanguageModel, ids: Sequence[int], positions: Sequence[int], allowed_V: Tensor, k: int
 ) -> tuple[Tensor, Tensor]:
-    """The likeliest tokens at some positions, each predicted while the others are masked as well.
+    """The most probable tokens at some positions, each predicted while the others are masked as well.
 
     Args:
         model: an encoder in evaluation mode.
         ids: a whole sequence, special ids included.
-        positions: K places in it.
+        positions: K positions in it.
         allowed_V: bool, on the model's device: the probabilities are shared among these ids alone.
         k: how many.
 
     Returns:
-        ids_KC, probabilities_KC: on the CPU, int64 and float32, the likeliest first; C is k, or fewer where there are fewer
-        tokens.
+        ids_KC, probabilities_KC: on the CPU, int64 and float32, the most probable first; C is k, or fewer where there are
+        fewer tokens.
 
     Raises:
         DivergedError: the model's logits are not finite.
@@ -263,7 +265,7 @@ def likeliest(
 
 
 def span_of_masks(positions: Sequence[int], n_ids: int, room: int) -> tuple[int, int] | None:
-    """Which part of a sequence to read where not all of it fits: all masks, with as much before as after them.
+    """The part of a sequence that is read where not all of it fits: all masks, with as much before as after them.
 
     Args:
         positions: of the masks, ascending.

@@ -1,4 +1,4 @@
-"""The weights that training starts from: small, seeded, each a function of the seed and its own name; or word vectors."""
+"""Initial weights: small random numbers, each weight a function of the seed and its own name; or word vectors."""
 
 import math
 

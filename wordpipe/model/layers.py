@@ -1,4 +1,4 @@
-"""What a block does to every position by itself: norm, matrix, feed-forward.
+"""The layers that treat every position by itself: norm, matrix, feed-forward.
 
 A norm keeps the residual stream's scale in bounds, always in float32. The feed-forward goes through a wider layer:
 
@@ -44,8 +44,8 @@ class Norm(nn.Module):
 class Linear(nn.Module):
     """x ↦ x Wᵀ + b.
 
-    torch's own fills its weights from the global generator when it is made; this one leaves them to `initialise`, which
-    costs a large model a second less and draws nothing that the caller did not seed.
+    torch's own fills its weights from the global generator when it is made; this one leaves them to `init.initialise`, which
+    costs a large model a second less and uses no random number that the caller did not seed.
     """
 
     def __init__(self, n_in: int, n_out: int, *, bias: bool) -> None:
@@ -61,7 +61,7 @@ class Linear(nn.Module):
 ACTIVATIONS: dict[FeedForwardKind, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
     "gelu": F.gelu,
-    "gelu_tanh": partial(F.gelu, approximate="tanh"),  # GPT-2's: tanh stands in for the error function
+    "gelu_tanh": partial(F.gelu, approximate="tanh"),  # GPT-2's: tanh approximates the error function
     "geglu": F.gelu,
     "swiglu": F.silu,
 }

@@ -1,4 +1,4 @@
-"""The encoder in numpy, without torch: for a single query, which is computed in less time than torch takes to be imported.
+"""The transformer in NumPy: for a single query, which is computed in less time than torch takes to be imported.
 
 Same weights, same formulas as `transformer`, hidden states only; a test holds the two together. Sequences are packed as
 there: runs of equal length, one matrix for all positions, only attention goes run by run. What `ModelConfig.is_variant`
@@ -32,7 +32,7 @@ def read_arrays(read: Callable[[str], bytes]) -> tuple[ModelConfig, Arrays] | No
         read: gives the bytes of a file of the folder by its name.
 
     Returns:
-        None where this is a model that numpy does not compute (a variant, or one whose table of positions is not stored), or
+        None where this is a model that NumPy does not compute (a variant, or one whose table of positions is not stored), or
         not a folder as we write it: torch then has to read it, and says what is wrong if anything is.
     """
     try:
@@ -49,7 +49,7 @@ def read_arrays(read: Callable[[str], bytes]) -> tuple[ModelConfig, Arrays] | No
 
 def _entries(family: Family, config: ModelConfig, stored: Mapping[str, Any]) -> Iterator[Entry]:
     """What to fill from the folder; our own format has our own names."""
-    entries = (Entry(name, (name,)) for name in stored) if family.native is None else family.entries(config)
+    entries = (Entry(name, (name,)) for name in stored) if family.class_name is None else family.entries(config)
     return (entry for entry in entries if not entry.repeats and not entry.of_head)
 
 
@@ -67,17 +67,17 @@ class _Run(NamedTuple):
     Attributes:
         B: how many.
         T: their length.
-        turns: from `_angles`.
-        hidden: from `_hidden`.
+        angles: from `_angles`.
+        masked: from `_masked_keys`.
     """
 
     B: int
     T: int
-    turns: tuple[Floats, Floats] | None
-    hidden: npt.NDArray[np.bool_] | None
+    angles: tuple[Floats, Floats] | None
+    masked: npt.NDArray[np.bool_] | None
 
 
-class ArrayModel:
+class NumpyModel:
     """A model that `read_arrays` gives.
 
     Args:
@@ -137,41 +137,41 @@ class ArrayModel:
         return _norm(x_ND, weights, "final_norm", config) if config.norm_place == "pre" else x_ND
 
     def _views(self, shapes: Sequence[tuple[int, int]], layer: int) -> list[_Run]:
-        """What the attention of a layer, and of all with its window, is told of each run."""
+        """Angles and masks of each run, for a layer and all others with its window."""
         window = self.config.windows[layer]
-        return [_Run(B, T, _angles(T, self.config, layer), _hidden(T, self.config, window)) for B, T in shapes]
+        return [_Run(B, T, _angles(T, self.config, layer), _masked_keys(T, self.config, window)) for B, T in shapes]
 
     def _attention(self, x_ND: Floats, runs: Sequence[_Run], layer: int) -> Floats:
         config, name = self.config, f"blocks.{layer}.attention"
         heads_NRE = _linear(x_ND, self._weights, f"{name}.qkv").reshape(len(x_ND), -1, config.head_dim)
         mixed_ND = np.empty((len(x_ND), config.n_heads * config.head_dim), dtype=np.float32)
         first = 0
-        for B, T, turns, hidden in runs:
+        for B, T, angles, masked in runs:
             at_once = max(1, _SCORES // (config.n_heads * T * T))
             for begin in range(0, B, at_once):
                 count = min(at_once, B - begin)
                 rows = slice(first + begin * T, first + (begin + count) * T)
                 run_BTRE = heads_NRE[rows].reshape(count, T, -1, config.head_dim)
-                mixed_ND[rows] = self._mixed(run_BTRE, turns, hidden).reshape(count * T, -1)
+                mixed_ND[rows] = self._mixed(run_BTRE, angles, masked).reshape(count * T, -1)
             first += B * T
         return _linear(mixed_ND, self._weights, f"{name}.out")
 
     def _mixed(
-        self, heads_BTRE: Floats, turns: tuple[Floats, Floats] | None, hidden: npt.NDArray[np.bool_] | None
+        self, heads_BTRE: Floats, angles: tuple[Floats, Floats] | None, masked: npt.NDArray[np.bool_] | None
     ) -> Floats:
         """softmax(Q Kᵀ / sqrt(E)) V of whole sequences, (B, T, H, E). Source: Vaswani et al. 2017, equation 1."""
         B, T, _, E = heads_BTRE.shape
         H, G = self.config.n_heads, self.config.n_kv_heads
         turned, v_BTGE = heads_BTRE[:, :, : H + G], heads_BTRE[:, :, H + G :]
-        if turns is not None:
-            turned = _rotated(turned, turns)
-        # the H / G heads that share a key stand side by side
+        if angles is not None:
+            turned = _rotated(turned, angles)
+        # the H / G heads that share a key follow one another
         scaled: Floats = turned[:, :, :H] * np.float32(1 / math.sqrt(E))
         q = scaled.reshape(B, T, G, H // G, E).transpose(0, 2, 3, 1, 4)
         k = turned[:, :, H:].transpose(0, 2, 3, 1)[:, :, None]
         scores: Floats = q @ k  # (B, G, H / G, T, T)
-        if hidden is not None:
-            scores[..., hidden] = -np.inf
+        if masked is not None:
+            scores[..., masked] = -np.inf
         scores -= scores.max(axis=-1, keepdims=True)
         np.exp(scores, out=scores)
         scores /= scores.sum(axis=-1, keepdims=True)
@@ -186,14 +186,14 @@ def _angles(n_positions: int, config: ModelConfig, layer: int) -> tuple[Floats, 
         return None
     theta, width = np.float32(config.theta_of(layer)), np.float32(config.head_dim)
     half = np.arange(0, config.head_dim, 2, dtype=np.float32) / width
-    turns_TE2 = np.outer(np.arange(n_positions, dtype=np.float32), 1 / theta**half)
-    cos, sin = np.cos(turns_TE2), np.sin(turns_TE2)
+    angles_TE2 = np.outer(np.arange(n_positions, dtype=np.float32), 1 / theta**half)
+    cos, sin = np.cos(angles_TE2), np.sin(angles_TE2)
     return np.concatenate((cos, cos), axis=-1), np.concatenate((-sin, sin), axis=-1)
 
 
-def _rotated(x_BTRE: Floats, turns: tuple[Floats, Floats]) -> Floats:
+def _rotated(x_BTRE: Floats, angles: tuple[Floats, Floats]) -> Floats:
     """Every head's vector turned by its position's angles: a new array."""
-    cos_TE, sin_TE = turns
+    cos_TE, sin_TE = angles
     half = x_BTRE.shape[-1] // 2
     turned = x_BTRE * cos_TE[:, None]
     turned[..., :half] += x_BTRE[..., half:] * sin_TE[:, None, :half]
@@ -201,14 +201,14 @@ def _rotated(x_BTRE: Floats, turns: tuple[Floats, Floats]) -> Floats:
     return turned
 
 
-def _hidden(n_positions: int, config: ModelConfig, window: int) -> npt.NDArray[np.bool_] | None:
+def _masked_keys(n_positions: int, config: ModelConfig, window: int) -> npt.NDArray[np.bool_] | None:
     """(T, T), true where a query does not see a key; None where each sees all."""
     place_T = np.arange(n_positions)
     distance_TT = place_T - place_T[:, None]
-    hidden_TT = np.abs(distance_TT) > window if window else np.zeros_like(distance_TT, dtype=np.bool_)
+    masked_TT = np.abs(distance_TT) > window if window else np.zeros_like(distance_TT, dtype=np.bool_)
     if config.causal:
-        hidden_TT |= distance_TT > 0
-    return hidden_TT if hidden_TT.any() else None
+        masked_TT |= distance_TT > 0
+    return masked_TT if masked_TT.any() else None
 
 
 def _linear(x_ND: Floats, weights: Arrays, name: str) -> Floats:
@@ -250,7 +250,7 @@ def _gelu(x: Floats) -> Floats:
 
 
 def _erf(x: Floats) -> Floats:
-    """The error function, to 1.5e-7 and rounding; numpy has none, and importing scipy's takes 0.1 s.
+    """The error function, to 1.5e-7 and rounding; NumPy has none, and importing scipy's takes 0.1 s.
 
     Source: Abramowitz and Stegun 1964, formula 7.1.26.
     """

@@ -135,7 +135,7 @@ def t5_bias(table_KH: Tensor, distance_TS: Tensor, *, causal: bool) -> Tensor:
 def t5_buckets(distance_TS: Tensor, *, causal: bool) -> Tensor:
     """The bucket of each distance, int64, from 0 to N_BUCKETS - 1.
 
-    Half of the buckets stand for one distance each, the rest for ranges that grow exponentially up to 128. Without
+    Half of the buckets are for one distance each, the rest for ranges that grow exponentially up to 128. Without
     causality one half of all is for keys to the right.
 
     Args:
@@ -166,9 +166,9 @@ def mask_like(mask: Tensor | None, x: Tensor) -> Tensor | None:
 def visible_keys(
     distance_TS: Tensor, real_BS: Tensor | None, *, causal: bool, window: int = 0, global_tokens: int = 0
 ) -> Tensor | None:
-    """Which keys each query sees.
+    """The mask of the keys that each query sees.
 
-    A query that would see nothing (all keys are padding) is let see all keys that its place allows: its output is never
+    A query that would see nothing (all keys are padding) sees all keys that causality and window allow: its output is never
     used, but a softmax over nothing is NaN, and NaN spreads through the gradient.
 
     Args:

@@ -21,14 +21,14 @@ class GenerateSettings(Settings):
     )
     temperature: float = setting(
         0.8,
-        "logits are divided by it: below 1 the likely tokens gain, 0 = always the likeliest one (greedy)",
+        "logits are divided by it: below 1 the likely tokens gain, 0 = always the most probable one (greedy)",
         ge=0,
         le=100,
     )
-    top_k: int = setting(0, "draw from this many of the likeliest tokens, 0 = all", ge=0, le=10**6)
-    # Holtzman et al. 2020, table 1: text drawn so is about as surprising as people's (perplexity 13.1 and 12.4)
+    top_k: int = setting(0, "sample from this many of the most probable tokens, 0 = all", ge=0, le=10**6)
+    # Holtzman et al. 2020, table 1: text sampled so is about as surprising as people's (perplexity 13.1 and 12.4)
     top_p: float = setting(
-        0.95, "draw from the fewest tokens that together have this probability, 1 = all (nucleus)", gt=0, le=1
+        0.95, "sample from the fewest tokens that together have this probability, 1 = all (nucleus)", gt=0, le=1
     )
     repetition_penalty: float = setting(
         1.0,
@@ -40,7 +40,7 @@ class GenerateSettings(Settings):
     no_repeat_ngram: int = setting(0, "no run of this many tokens comes twice, 0 = off", ge=0, le=1000, expert=True)
     stop: tuple[str, ...] = setting((), "end the text before this string; may be repeated", metavar="STRING")
     samples: int = setting(1, "texts to make of a prompt", ge=1, le=10_000)
-    seed: int = setting(1, "seed of the draws: the same seed gives the same text", ge=0, lt=2**32)
+    seed: int = setting(1, "seed of the sampling: the same seed gives the same text", ge=0, lt=2**32)
     device: Device = _DEVICE
     threads: int = _THREADS
 
@@ -52,7 +52,7 @@ class GenerateSettings(Settings):
 
 
 class FillSettings(Settings):
-    """How gaps are filled."""
+    """How masked positions are filled."""
 
     command = "fill"
 

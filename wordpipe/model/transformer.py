@@ -69,7 +69,7 @@ class Block(nn.Module):
 
 
 class MaskedHead(nn.Module):
-    """What an encoder does to a hidden state before the output matrix: norm(act(dense(h))).
+    """The head of an encoder, before the output matrix: norm(act(dense(h))).
 
     The activation is that of a plain feed-forward, as in BERT, and GELU beside a gated one, as in ModernBERT.
 
@@ -288,7 +288,7 @@ class LanguageModel(nn.Module):
         return dropped_BTD
 
     def _views(self, n_new: int, mask_BT: Tensor | None, first: int) -> dict[int, View]:
-        """What each kind of layer is told of positions, by its window."""
+        """The view of each kind of layer, by its window."""
         last, views = first + n_new, {}
         for layer, window in enumerate(self.config.windows):
             if window in views:
@@ -320,7 +320,7 @@ class LanguageModel(nn.Module):
         return F.linear(self.features_at(hidden_ND), self.output_matrix, self.output_bias)
 
     def features_at(self, hidden_ND: Tensor) -> Tensor:
-        """What the output matrix is applied to: the hidden states themselves, or what the head makes of them."""
+        """The input of the output matrix: the hidden states themselves, or what the head makes of them."""
         if self.head is None:
             return hidden_ND
         features_ND: Tensor = self.head(hidden_ND)

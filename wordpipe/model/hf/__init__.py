@@ -1,12 +1,12 @@
 """Models as the folders of Hugging Face `transformers`, and back.
 
-`folder` has what the rest of the house calls. A folder is `config.json`, which says the class of the model and its sizes,
+A folder is `config.json`, which says the class of the model and its sizes,
 and `model.safetensors`, the weights by name. `classes` has a table for every class that computes what some of our models
 compute:
 
     encoder     modernbert    bert
     decoder     llama (and mistral)    gpt2
 
-and `families` our own format, for what transformers has no class for. Read in this order: `family` (what such a table has to
-say), `classes`, `families` (the choice), `folder` (bytes to weights, their names to ours).
+and `families` our own format, for what transformers has no class for. Read in this order: `family` (what is in such a table),
+`classes`, `families` (the choice), `folder` (bytes to weights, their names to ours).
 """

@@ -31,7 +31,7 @@ _EXACT, _BY_TANH = {"gelu": "gelu", "relu": "relu"}, {"gelu_new": "gelu_tanh", "
 
 BERT = Family(
     model_type="bert",
-    native="BertForMaskedLM",
+    class_name="BertForMaskedLM",
     architecture="encoder",
     parts={
         "positions": ("learned", "sinusoidal"),
@@ -105,7 +105,7 @@ Source: Devlin et al. 2019 (arXiv 1810.04805); transformers/models/bert/modeling
 
 GPT2 = Family(
     model_type="gpt2",
-    native="GPT2LMHeadModel",
+    class_name="GPT2LMHeadModel",
     architecture="decoder",
     parts={
         **BERT.parts,
@@ -157,7 +157,7 @@ GPT2 = Family(
 )
 """`GPT2LMHeadModel`: a decoder with LayerNorm before, GELU by tanh, learned positions, offsets everywhere but the logits.
 
-Its matrices stand as (in, out), which is ours transposed.
+Its matrices are (in, out), which is ours transposed.
 
 Source: Radford et al. 2019, section 2.3; transformers/models/gpt2/modeling_gpt2.py.
 """
@@ -189,7 +189,7 @@ _LLAMA_KEYS = _SIZES | {"norm_eps": ("rms_norm_eps", 1e-6), "tied": ("tie_word_e
 
 LLAMA = Family(
     model_type="llama",
-    native="LlamaForCausalLM",
+    class_name="LlamaForCausalLM",
     architecture="decoder",
     parts={
         "positions": ("rope",),
@@ -255,7 +255,7 @@ def mistral_fields(values: Mapping[str, Any], fields: Mapping[str, Any]) -> dict
 MISTRAL = replace(
     LLAMA,
     model_type="mistral",
-    native="MistralForCausalLM",
+    class_name="MistralForCausalLM",
     parts={
         **LLAMA.parts,
         "n_heads": lambda config: (config.n_heads,),  # need not divide the width, as in Llama
@@ -338,7 +338,7 @@ def _windows(values: Mapping[str, Any], n_layers: int) -> tuple[int, ...]:
 
 MODERNBERT = Family(
     model_type="modernbert",
-    native="ModernBertForMaskedLM",
+    class_name="ModernBertForMaskedLM",
     architecture="encoder",
     parts={
         "positions": ("rope",),

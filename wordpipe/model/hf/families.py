@@ -1,4 +1,4 @@
-"""Which class of `transformers` a model is saved as, and which one a folder holds.
+"""The choice of a class of `transformers` for a model, `config.json` written and read, and our own format.
 
 Models that transformers has no class for have our own format: our fields in `config.json`, our names of the weights. Such a
 folder loads in wordpipe only; transformers refuses it by its `model_type`.
@@ -102,7 +102,7 @@ class _Own(Family):
             yield Entry(name, (name,))
 
 
-OWN = _Own(model_type="wordpipe", native=None, architecture=None)
+OWN = _Own(model_type="wordpipe", class_name=None, architecture=None)
 
 
 def _names() -> list[str]:
@@ -128,16 +128,16 @@ def _checked(name: str, value: Any, hint: Any) -> Any:
 
 
 def family_of(config: ModelConfig) -> Family:
-    """What a model of this shape is saved as."""
+    """The class that a model of this shape is saved as."""
     return next((family for family in FAMILIES if not family.differences(config)), OWN)
 
 
-def native_class(config: ModelConfig) -> str | None:
+def transformers_class(config: ModelConfig) -> str | None:
     """The class of `transformers` that loads the folder of a model of this shape, or None."""
-    return family_of(config).native
+    return family_of(config).class_name
 
 
-def why_not(config: ModelConfig) -> str:
+def why_no_class(config: ModelConfig) -> str:
     """One sentence for the user on why there is no such class: what the nearest one lacks.
 
     Raises:
@@ -147,12 +147,12 @@ def why_not(config: ModelConfig) -> str:
     alike = [family for family in FAMILIES if family.architecture == config.architecture]
     near = min(alike, key=lambda family: (len(found[family]), "windows" in found[family]))
     if not found[near]:
-        raise ConfigError("transformers has a class for this model", where="config", got=near.native)
+        raise ConfigError("transformers has a class for this model", where="config", got=near.class_name)
     ours = ", ".join(f"{name} = {_shown(getattr(config, name))}" for name in found[near])
     theirs = ", ".join(f"{name} = {' or '.join(map(_shown, allowed))}" for name, allowed in found[near].items())
     return (
         f"transformers has no class for this {config.architecture} with {ours} "
-        f"(the nearest, {near.native}, has {theirs}): the folder loads in wordpipe only"
+        f"(the nearest, {near.class_name}, has {theirs}): the folder loads in wordpipe only"
     )
 
 
@@ -171,7 +171,7 @@ def config_to_hf(config: ModelConfig) -> dict[str, Any]:
         **shared,
         **ids,
         **note,
-        "architectures": [family.native],
+        "architectures": [family.class_name],
         "vocab_size": config.vocab_size,
         "initializer_range": 0.02,
     }

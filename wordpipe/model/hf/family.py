@@ -1,8 +1,7 @@
-"""What is to be said of a class of `transformers` so that a model of ours can be saved as one and read from one.
+"""The mapping between our models and a class of `transformers`, as tables that are read in both directions.
 
-A class is tables that are read in both directions: which parts its models have, what the keys of `config.json` and the
-weights are called. `config.json` is read as strictly as its meaning asks: a value that we do not compute is refused with its
-key.
+They hold the parts that models of the class have, the keys of `config.json` and the names of the weights. `config.json` is
+read strictly: a value that we do not compute is refused with its key.
 """
 
 import math
@@ -49,7 +48,7 @@ def refuse_others(values: Mapping[str, Any], fixed: Mapping[str, tuple[Any, ...]
 
 
 def read_value(values: Mapping[str, Any], key: str, kind: type[Value], default: Value | None = None) -> Value:
-    """A whole number of at least 1, a finite number above 0, or a flag; the default also stands for null.
+    """A whole number of at least 1, a finite number above 0, or a flag; null means the default.
 
     Raises:
         ArtifactError: it is not.
@@ -129,7 +128,7 @@ class Family:
 
     Attributes:
         model_type: as in `config.json`.
-        native: the class; None for our own format.
+        class_name: as in transformers; None for our own format.
         architecture: ours; None for both.
         parts: fields of `ModelConfig` → the values that the class can compute; a model that is read has the first.
         keys: fields of `ModelConfig` → the key of `config.json`, or those that must agree, and what no key or null means
@@ -139,18 +138,18 @@ class Family:
         constants: keys that are written for every model.
         to_hf: further keys for a model of this shape.
         from_hf: further fields out of a `config.json`, given those that the tables make.
-        weights: our names of the weights → theirs; several, separated by a space, are stacked. `#` stands for the number of
+        weights: our names of the weights → theirs; several, separated by a space, are stacked. `#` is the number of
             the block, `*` for `weight` and, where the config has them, `bias`.
-        transposed: matrices of the blocks stand as (in, out).
+        transposed: matrices of the blocks are (in, out).
         untied_bias: the offset of an untied output, where it has a name of its own; the usual one then repeats it.
         prefix: what the names of the class without the output head lack.
         copies: names under which a tied weight may be stored once more → the name of the weight.
         unused: patterns of names that other classes of the same type have, and our models do not.
-        renamed: patterns in the names of old folders → what stands there today.
+        renamed: patterns in the names of old folders → what they became.
     """
 
     model_type: str
-    native: str | None
+    class_name: str | None
     architecture: Architecture | None
     parts: Mapping[str, Allowed] = field(default_factory=dict)
     keys: Mapping[str, tuple[str, Any]] = field(default_factory=dict)

@@ -226,7 +226,7 @@ def save_hf(model: LanguageModel, config: ModelConfig, write: Callable[[str, byt
     """Give the files of the model's folder, name by name, to `write`; the weights as float32.
 
     The tied output matrix is left out, as transformers leaves it out. Whether transformers has a class for the model says
-    `families.native_class`.
+    `families.transformers_class`.
     """
     ours = {name: weight.detach().to("cpu", torch.float32) for name, weight in model.named_parameters()}
     if config.positions == "sinusoidal":

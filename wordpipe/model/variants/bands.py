@@ -1,4 +1,4 @@
-"""A window without the scores that it forbids: queries in blocks as long as the window, each with the blocks beside it.
+"""Attention in a window, in blocks: queries in blocks as long as the window, each with the blocks of keys beside it.
 
 With T positions and a window of W a masked product costs T² scores per head, of which T · (2W + 1) are used; in blocks it
 costs T · 3W (T · 2W in a decoder). Global tokens are further keys of every block, and their own queries a small full product.
@@ -20,7 +20,7 @@ from wordpipe.model.positions import DistanceBias, mask_like, visible_keys, with
 
 @dataclass(frozen=True)
 class Band:
-    """Who sees whom in one kind of local layer, by blocks.
+    """The masks of one kind of local layer, by blocks.
 
     Attributes:
         window: length of a block, W.
@@ -28,7 +28,7 @@ class Band:
         n_beside: blocks of keys that a block of queries is compared with: 2 or 3.
         global_tokens: first positions that every block has as keys too, g.
         mask: bool or float, (B or 1, n_blocks, H or 1, W, g + n_beside · W).
-        global_mask: of the queries that are global tokens, as in `View`, or None where there are none or they see all.
+        global_mask: of the queries that are global tokens, as in `View`; None: there are none, or they see all.
     """
 
     window: int
@@ -39,8 +39,8 @@ class Band:
     global_mask: Tensor | None
 
 
-def pays(window: int, n_positions: int) -> bool:
-    """Whether blocks are less work than a mask, with the copies they need.
+def blocks_are_faster(window: int, n_positions: int) -> bool:
+    """Whether blocks are less work than one mask, with the copies they need.
 
     CPU, whole training step of 2 layers, float32, time with a mask over time in blocks: T = 512, window 64: 0.9 (encoder) and
     1.1 (decoder); 1024: 1.2 and 1.4; 2048: 2.2 and 2.2.

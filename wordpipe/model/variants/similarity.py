@@ -60,7 +60,7 @@ def _rows(q_BHtE: Tensor, k_BHSE: Tensor, v_BHSE: Tensor, score_HE: Tensor, mask
 
 
 def _rows_of(mask: Tensor | None, first: int, step: int, n_queries: int) -> Tensor | None:
-    """The part of a mask for some queries; one row may stand for all of them."""
+    """The part of a mask for some queries; one row may be for all of them."""
     if mask is None or mask.shape[-2] != n_queries or n_queries == 1:
         return mask
     return mask[..., first : first + step, :]
@@ -107,12 +107,12 @@ def _causal(turned_q: Tensor, turned_k: Tensor, q: Tensor, k: Tensor, v: Tensor,
     B, T, H, E = q.shape
     weighed_BHEE = q.new_zeros(B, H, E, E) if sums is None else sums.weighed
     total_BHE = q.new_zeros(B, H, E) if sums is None else sums.total
-    earlier_CC = torch.ones(_CHUNK, _CHUNK, dtype=torch.bool, device=q.device).tril()
+    before_CC = torch.ones(_CHUNK, _CHUNK, dtype=torch.bool, device=q.device).tril()
     parts = []
     for first in range(0, T, _CHUNK):
         here = slice(first, first + _CHUNK)
         n = min(_CHUNK, T - first)
-        products = torch.einsum("bche,bdhe->bhcd", turned_q[:, here], turned_k[:, here]) * earlier_CC[:n, :n]
+        products = torch.einsum("bche,bdhe->bhcd", turned_q[:, here], turned_k[:, here]) * before_CC[:n, :n]
         above = torch.einsum("bhcd,bdhf->bchf", products, v[:, here])
         above = above + torch.einsum("bche,bhef->bchf", turned_q[:, here], weighed_BHEE)
         totals_BCHE = total_BHE[:, None] + k[:, here].cumsum(dim=1)

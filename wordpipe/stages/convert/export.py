@@ -69,7 +69,7 @@ def export_words(words: PathLike, form: str, output: PathLike) -> dict[str, Any]
 
 
 def _export_table(path: PathLike, form: str, output: Path, kinds: Sequence[Kind]) -> dict[str, Any]:
-    """The words of a table; or the vectors of sentences or an index, whose rows' numbers stand for words.
+    """The words of a table; or the vectors of sentences or an index, where row numbers take the place of words.
 
     npy is the vectors alone, one row each in the artifact's order; projector has every column of texts as metadata. A few
     thousand rows are in memory at a time.
@@ -84,15 +84,15 @@ def _export_table(path: PathLike, form: str, output: Path, kinds: Sequence[Kind]
         counted = is_words and facts.get("counts") != "unknown"
         batches = partial(read_batches, artifact, "words") if is_words else partial(_numbered_rows, artifact)
         table = WordTable(size, int(facts["dim"]), counted, batches)
-        told = {"path": str(output), "words" if is_words and form != "npy" else "vectors": size, "dim": table.dim}
+        about = {"path": str(output), "words" if is_words and form != "npy" else "vectors": size, "dim": table.dim}
         if form == "npy":
-            return told | _file(output, written(table, "numpy")["vectors.npy"])
+            return about | _file(output, written(table, "numpy")["vectors.npy"])
         if is_words:
             check_words(table, form)
         files = written(table, form)
         if form in FILES:
-            return told | _file(output, files[form])
-        return told | _folder(
+            return about | _file(output, files[form])
+        return about | _folder(
             output, files if is_words else {**files, "metadata.tsv": _metadata(artifact)}, FOLDERS[form]
         )
 
@@ -125,13 +125,13 @@ def _plain(column: pa.Array) -> pa.Array:
 
 
 def _export_encoder(path: PathLike, output: Path) -> dict[str, Any]:
-    from wordpipe.stages.convert.export_encoder import encoder_files, sentence_transformers_folder, told_of
+    from wordpipe.stages.convert.export_encoder import encoder_facts, encoder_files, sentence_transformers_folder
 
     with storage_errors(), Artifact(path, ["model", "sentences", "index"]) as artifact:
         encoder = encoder_files(artifact)
         files = sentence_transformers_folder(encoder, where=str(path))
         written = _folder(output, {name: [content] for name, content in files.items()})
-        return {"path": str(output), **told_of(encoder), **written}
+        return {"path": str(output), **encoder_facts(encoder), **written}
 
 
 def _export_tokenizer(path: PathLike, form: str, output: Path) -> dict[str, Any]:

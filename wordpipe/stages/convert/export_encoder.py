@@ -1,4 +1,4 @@
-"""Encoders out of artifacts, as folders of files for other programs: which files, which pooling, which transform."""
+"""Encoders of artifacts as folders for sentence-transformers: files, pooling, transform."""
 
 import io
 import json
@@ -13,7 +13,7 @@ import safetensors.numpy
 
 from wordpipe.artifacts import ENCODER, TOKENIZER, WEIGHTS_FILE, Artifact
 from wordpipe.errors import ArtifactError, ConfigError
-from wordpipe.model import CONFIG, WEIGHTS, Family, ModelConfig, config_from_hf, native_class, why_not
+from wordpipe.model import CONFIG, WEIGHTS, Family, ModelConfig, config_from_hf, transformers_class, why_no_class
 from wordpipe.model import is_of_head as is_of_head
 from wordpipe.model import without_tensors as without_tensors
 from wordpipe.sentences import (
@@ -81,7 +81,7 @@ def encoder_files(artifact: Artifact) -> EncoderFiles:
     if TRANSFORM_FILE in names:
         where = str(artifact.path / prefix / TRANSFORM_FILE)
         transform = Transform.from_bytes(artifact.read(prefix + TRANSFORM_FILE), about["transform"], where=where)
-    dim = len(transform.mean)  # encoder.json may tell the one after the transform
+    dim = len(transform.mean)  # encoder.json may have the one after the transform
     if about["kind"] == "words":
         table, notes = _static_table(artifact, about)
         return EncoderFiles("static", table, dim, about["pooling"], None, None, transform, notes)
@@ -130,10 +130,11 @@ def sentence_transformers_folder(encoder: EncoderFiles, *, where: str) -> dict[s
     own = dict(encoder.files)
     if encoder.kind == "transformer":
         # AutoModel has no place for the head's tensors, and warns of each
-        own[WEIGHTS] = without_tensors(own[WEIGHTS], is_of_head(*_native(encoder, where)))
+        own[WEIGHTS] = without_tensors(own[WEIGHTS], is_of_head(*_class_and_shape(encoder, where)))
         tokens = _tokens(own[TOKENIZER], 0 if encoder.weights is None else len(encoder.weights))
         # a decoder's is left, for going on from the last token; but positions are counted from the first column
-        own[TOKENIZER_CONFIG] = _json({**json.loads(own[TOKENIZER_CONFIG]), "padding_side": "right"})
+        settings = {**json.loads(own[TOKENIZER_CONFIG]), "padding_side": "right"}
+        own[TOKENIZER_CONFIG] = f"{json.dumps(settings, indent=2, sort_keys=True, ensure_ascii=False)}\n".encode()
     return {
         **own,
         **sentence_transformers_files(
@@ -148,8 +149,8 @@ def sentence_transformers_folder(encoder: EncoderFiles, *, where: str) -> dict[s
     }
 
 
-def told_of(encoder: EncoderFiles) -> dict[str, Any]:
-    """What the user should know of an exported encoder: what it is, and what other programs do otherwise."""
+def encoder_facts(encoder: EncoderFiles) -> dict[str, Any]:
+    """What `export` returns of an encoder: what it is, and what other programs do otherwise."""
     notes = [*encoder.notes]
     if encoder.kind == "transformer":
         notes.append(f"a text of more than {encoder.max_len} tokens is cut there; wordpipe reads it in windows")
@@ -162,14 +163,14 @@ def told_of(encoder: EncoderFiles) -> dict[str, Any]:
     }
 
 
-def _native(encoder: EncoderFiles, where: str) -> tuple[Family, ModelConfig]:
+def _class_and_shape(encoder: EncoderFiles, where: str) -> tuple[Family, ModelConfig]:
     """The class of transformers, and the shape."""
     try:
         family, config = config_from_hf(json.loads(encoder.files[CONFIG]))
     except ValueError as error:
         raise ArtifactError("not JSON", where=CONFIG, got=error) from None
-    if native_class(config) is None:
-        raise ConfigError(why_not(config), where=where, hint="export its vectors of texts: --to npy")
+    if transformers_class(config) is None:
+        raise ConfigError(why_no_class(config), where=where, hint="export its vectors of texts: --to npy")
     return family, config
 
 
@@ -181,7 +182,3 @@ def _tokens(tokenizer_json: bytes, count: int) -> list[str]:
         return []
     tokenizer = open_tokenizer(tokenizer_json, where=TOKENIZER)
     return [tokenizer.id_to_token(number) or f"[unused{number}]" for number in range(count)]
-
-
-def _json(values: Any) -> bytes:
-    return f"{json.dumps(values, indent=2, sort_keys=True, ensure_ascii=False)}\n".encode()

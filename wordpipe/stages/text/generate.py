@@ -1,11 +1,11 @@
-"""`wordpipe generate` and `wordpipe fill`: a text continued by a decoder, and what an encoder expects in the gaps of one."""
+"""`wordpipe generate` and `wordpipe fill`: texts continued by a decoder, masked positions filled by an encoder."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from wordpipe.errors import ArtifactError, ConfigError, InputError
-from wordpipe.model import Draw, Generation, likeliest, span_of_masks
+from wordpipe.model import Generation, NewToken, most_probable, span_of_masks
 from wordpipe.model.settings import FillSettings, GenerateSettings
 from wordpipe.runtime import Stopwatch, torch_threads
 from wordpipe.stages.job import PathLike, storage_errors
@@ -22,7 +22,7 @@ class Generated:
     Attributes:
         prompt: what was continued.
         text: what the model added; a stop string is no part of it.
-        tokens: how many tokens were drawn, the stop token included.
+        tokens: how many tokens were sampled, the stop token included.
         logprob: their mean log-probability (natural) under the model itself, before temperature and all else: minus its loss.
         stopped: by the stop token, by the number of tokens, or by a stop string.
         cut: tokens at the beginning of the prompt that were not read, because the model is shorter.
@@ -39,7 +39,7 @@ class Generated:
 
 
 class Writing:
-    """One prompt being continued, as often as the settings ask for.
+    """The continuation of one prompt, as often as the settings say.
 
     Args:
         opened: a decoder.
@@ -48,12 +48,14 @@ class Writing:
 
     Attributes:
         prompt: as printable text.
-        tokens: drawn so far, over all samples.
+        texts: the number of a sample and the text that it gained, as it comes: whole characters, stop strings never begun.
+        tokens: sampled so far, over all samples.
         seconds: spent on them; the first includes reading the prompt.
 
     Raises:
         ArtifactError: the model is an encoder.
         ConfigError: an empty prompt, and a model without a token to begin with; or no such device.
+        DivergedError: from `texts`: the model's logits are not finite.
     """
 
     def __init__(self, opened: OpenModel, prompt: str, settings: GenerateSettings) -> None:
@@ -61,36 +63,19 @@ class Writing:
         opened.move_to(settings.device)
         self.prompt, self._settings = printable(prompt), settings
         self._stop_id = opened.special.get("eos")
-        self._generation = Generation(
-            opened.model,
-            (ids := _prompt_ids(opened, self.prompt)),
-            settings,
-            allowed_V=opened.tokens_that_come("eos"),
-            stop_id=self._stop_id,
-        )
+        ids, allowed_V = _prompt_ids(opened, self.prompt), opened.tokens_that_come("eos")
+        self._generation = Generation(opened.model, ids, settings, allowed_V=allowed_V, stop_id=self._stop_id)
         self._n_prompt, self._max_len = len(ids), opened.max_len
         self._streams = [TextStream(opened.tokenizer, ids, settings.stop) for _ in range(settings.samples)]
         self._logprobs: list[list[float]] = [[] for _ in range(settings.samples)]
         self._stopped: list[Stopping] = ["length"] * settings.samples
         self.tokens, self.seconds = 0, 0.0
-
-    def pieces(self) -> Iterator[tuple[int, str]]:
-        """The number of a sample and the text that it gained, as it comes: whole characters, stop strings never begun.
-
-        Raises:
-            DivergedError: the model's logits are not finite.
-        """
-        steps = self._generation.steps()
-        while draws := self._next(steps):
-            for draw in draws:
-                if text := self._take(draw):
-                    yield draw.sample, text
-        for sample, stream in enumerate(self._streams):
-            if text := stream.end():
-                yield sample, text
+        self.texts = self._continue()
 
     def results(self) -> list[Generated]:
-        """What came of it, after all pieces."""
+        """All samples, each at its end."""
+        for _ in self.texts:
+            pass
         return [
             Generated(
                 self.prompt,
@@ -106,7 +91,7 @@ class Writing:
 
     @property
     def notes(self) -> list[str]:
-        """What people should know of how the model's length was kept."""
+        """Sentences for the user: what was cut or left behind because the model is shorter."""
         found = []
         if cut := self._generation.n_cut:
             found.append(
@@ -119,24 +104,35 @@ class Writing:
             )
         return found
 
-    def _next(self, steps: Iterator[list[Draw]]) -> list[Draw]:
+    def _continue(self) -> Iterator[tuple[int, str]]:
+        steps = self._generation.steps()
+        while tokens := self._step(steps):
+            for token in tokens:
+                if text := self._text_of(token):
+                    yield token.sample, text
+        for sample, stream in enumerate(self._streams):
+            if text := stream.end():
+                yield sample, text
+
+    def _step(self, steps: Iterator[list[NewToken]]) -> list[NewToken]:
         clock = Stopwatch()
         with storage_errors(), torch_threads(self._settings.threads):
-            draws = next(steps, [])
+            tokens = next(steps, [])
         self.seconds += clock.seconds
-        self.tokens += len(draws)
-        return draws
+        self.tokens += len(tokens)
+        return tokens
 
-    def _take(self, draw: Draw) -> str:
-        self._logprobs[draw.sample].append(draw.logprob)
-        if draw.token_id == self._stop_id:
-            self._stopped[draw.sample] = "eos"
+    def _text_of(self, token: NewToken) -> str:
+        """The text that a sample gains by its new token; stops the sample where this ends it."""
+        self._logprobs[token.sample].append(token.logprob)
+        if token.token_id == self._stop_id:
+            self._stopped[token.sample] = "eos"
             return ""
-        stream = self._streams[draw.sample]
-        text = stream.add(draw.token_id)
+        stream = self._streams[token.sample]
+        text = stream.add(token.token_id)
         if stream.stopped:
-            self._stopped[draw.sample] = "string"
-            self._generation.finish(draw.sample)
+            self._stopped[token.sample] = "string"
+            self._generation.finish(token.sample)
         return text
 
 
@@ -157,14 +153,11 @@ def generate(model: PathLike | OpenModel, prompt: str, *, verify: bool = True, *
     """
     chosen = GenerateSettings.make(settings)
     opened = model if isinstance(model, OpenModel) else open_model(model, verify=verify)
-    writing = Writing(opened, prompt, chosen)
-    for _ in writing.pieces():
-        pass
-    return writing.results()
+    return Writing(opened, prompt, chosen).results()
 
 
 def _prompt_ids(opened: OpenModel, prompt: str) -> list[int]:
-    """What stood before a text in training, and the text's ids; nothing after it, or it would be at its end."""
+    """The ids that came before every text in training, and the text's; none after it, or the text would be at its end."""
     ids = [*opened.before, *opened.encode(prompt)]
     if not ids and "bos" in opened.special:
         ids = [opened.special["bos"]]
@@ -175,14 +168,14 @@ def _prompt_ids(opened: OpenModel, prompt: str) -> list[int]:
 
 @dataclass(frozen=True)
 class Candidate:
-    """One token for one gap.
+    """One token for one masked position.
 
     Attributes:
-        mask: the gap, from 1.
-        rank: from 1, the likeliest.
+        mask: number of the masked position, from 1.
+        rank: from 1, the most probable.
         token: as text; with the space before it where the vocabulary has it.
         probability: its share among all tokens that text is made of.
-        filled: the text with it in this gap, and the likeliest tokens in the others.
+        filled: the text with it in this position, and the most probable tokens in the others.
     """
 
     mask: int
@@ -194,13 +187,13 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Filled:
-    """A text with its gaps filled.
+    """A text with its masked positions filled.
 
     Attributes:
-        text: with the gaps.
-        filled: with the likeliest token in every gap.
-        masks: for each gap its candidates, the likeliest first. All gaps were open while each was guessed.
-        cut: tokens of the text that were not read, because the model is shorter; a gap is always read.
+        text: with the masks.
+        filled: with the most probable token in every masked position.
+        masks: for each masked position its candidates, the most probable first; all others were masked, too.
+        cut: tokens of the text that were not read, because the model is shorter; masked positions are always read.
     """
 
     text: str
@@ -210,14 +203,14 @@ class Filled:
 
 
 class Filler:
-    """An encoder that fills gaps.
+    """An encoder that fills masked positions.
 
     Args:
         opened: an encoder.
         settings: how.
 
     Attributes:
-        mask: the gap as it is written in a text.
+        mask: the mask as it is written in a text.
         max_len: positions of the model.
 
     Raises:
@@ -229,18 +222,18 @@ class Filler:
         opened.need("encoder")
         opened.move_to(settings.device)
         if "mask" not in opened.special:
-            raise ArtifactError("the tokenizer has no mask, so there is nothing to write for a gap", where=opened.path)
+            raise ArtifactError("the tokenizer has no mask, so no position can be masked", where=opened.path)
         self._opened, self._settings = opened, settings
         self._mask_id, self.max_len = opened.special["mask"], opened.max_len
         self.mask = str(opened.tokenizer.id_to_token(self._mask_id))
-        self._gaps = Gaps(opened.tokenizer, self.mask, self._mask_id)
+        self._masked = Gaps(opened.tokenizer, self.mask, self._mask_id)
         self._allowed_V = opened.tokens_that_come()
 
     def fill(self, text: str) -> Filled:
-        """Fill the gaps of one text.
+        """Fill the masked positions of one text.
 
         Raises:
-            InputError: no gap in it, or gaps too far apart for the model.
+            InputError: no mask in it, or masks too far apart for the model.
             DivergedError: the model's logits are not finite.
         """
         text = printable(text)
@@ -250,22 +243,24 @@ class Filler:
                 got=repr(text[:80]),
                 hint=f'write {self.mask} for what is missing: "the {self.mask}"',
             )
-        ids, cut = self._cut(self._gaps.ids(text))
+        ids, cut = self._cut(self._masked.ids(text))
         sequence = [*self._opened.before, *ids, *self._opened.after]
-        places = [place for place, number in enumerate(sequence) if number == self._mask_id]
+        positions = [position for position, number in enumerate(sequence) if number == self._mask_id]
         with storage_errors(), torch_threads(self._settings.threads):
-            ids_KC, shares_KC = likeliest(self._opened.model, sequence, places, self._allowed_V, self._settings.top_k)
+            ids_KC, shares_KC = most_probable(
+                self._opened.model, sequence, positions, self._allowed_V, self._settings.top_k
+            )
         return self._result(text, ids_KC.tolist(), shares_KC.tolist(), cut)
 
     def _cut(self, ids: list[int]) -> tuple[list[int], int]:
         """The part that the model has room for, with all masks in it, and how many ids are not in it."""
         room = self.max_len - len(self._opened.before) - len(self._opened.after)
-        places = [place for place, number in enumerate(ids) if number == self._mask_id]
-        span = span_of_masks(places, len(ids), room)
+        positions = [position for position, number in enumerate(ids) if number == self._mask_id]
+        span = span_of_masks(positions, len(ids), room)
         if span is None:
             raise InputError(
-                "the gaps are too far apart for the model to see them together",
-                got=f"{places[-1] - places[0] + 1} tokens from the first to the last",
+                "the masks are too far apart for the model to see them together",
+                got=f"{positions[-1] - positions[0] + 1} tokens from the first to the last",
                 expected=f"at most {room}",
                 hint="fill a part of the text at a time",
             )
@@ -278,19 +273,19 @@ class Filler:
                 Candidate(
                     mask=number + 1,
                     rank=rank,
-                    token=self._gaps.shown(token_id),
+                    token=self._masked.shown(token_id),
                     probability=share,
-                    filled=self._gaps.filled(text, [*best[:number], token_id, *best[number + 1 :]]),
+                    filled=self._masked.filled(text, [*best[:number], token_id, *best[number + 1 :]]),
                 )
                 for rank, (token_id, share) in enumerate(zip(ids, shares, strict=True), start=1)
             ]
             for number, (ids, shares) in enumerate(zip(ids_KC, shares_KC, strict=True))
         ]
-        return Filled(text, self._gaps.filled(text, best), masks, cut)
+        return Filled(text, self._masked.filled(text, best), masks, cut)
 
 
 def fill(model: PathLike | OpenModel, text: str, *, verify: bool = True, **settings: Any) -> Filled:
-    """Fill the gaps of a text with an encoder.
+    """Fill the masked positions of a text with an encoder.
 
     Args:
         model: a model artifact, a folder of transformers, or one that `open_model` has opened.
