@@ -13,7 +13,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from wordpipe.errors import ConfigError
 from wordpipe.model.config import ModelConfig
 from wordpipe.model.fused import attend, attends
 from wordpipe.model.layers import Linear
@@ -24,17 +23,18 @@ from wordpipe.model.variants.similarity import Sums, additive_attention, linear_
 
 @dataclass
 class KeysValues:
-    """Keys and values of one layer, (B, G, S, E) each, of which the first `Cache.length` positions are filled."""
+    """Keys and values of one layer, (B, G, S, E) each, of which the first `length` positions are filled."""
 
     keys: Tensor
     values: Tensor
+    length: int = 0
 
-    def extend(self, first: int, k_BGTE: Tensor, v_BGTE: Tensor) -> tuple[Tensor, Tensor]:
-        """Write new positions from `first` on; all keys and values so far."""
-        last = first + k_BGTE.shape[2]
-        self.keys[:, :, first:last] = k_BGTE
-        self.values[:, :, first:last] = v_BGTE
-        return self.keys[:, :, :last], self.values[:, :, :last]
+    def extend(self, k_BGTE: Tensor, v_BGTE: Tensor) -> tuple[Tensor, Tensor]:
+        """Add new positions; all keys and values so far."""
+        first, self.length = self.length, self.length + k_BGTE.shape[2]
+        self.keys[:, :, first : self.length] = k_BGTE
+        self.values[:, :, first : self.length] = v_BGTE
+        return self.keys[:, :, : self.length], self.values[:, :, : self.length]
 
 
 class Cache:
@@ -45,41 +45,22 @@ class Cache:
         batch_size: sequences.
         max_len: positions that there is room for.
         device: where the model is.
-        dtype: of keys and values; what attention is computed in.
 
     Attributes:
         length: positions held.
         layers: one memory per layer.
     """
 
-    def __init__(
-        self,
-        config: ModelConfig,
-        batch_size: int,
-        max_len: int,
-        device: torch.device,
-        dtype: torch.dtype = torch.float32,
-    ) -> None:
+    def __init__(self, config: ModelConfig, batch_size: int, max_len: int, device: torch.device) -> None:
         self.max_len, self.length = max_len, 0
         shape = (batch_size, config.n_kv_heads, max_len, config.head_dim)
         heads = (batch_size, config.n_heads, config.head_dim)
         self.layers: list[KeysValues | Sums] = [
             Sums(torch.zeros(*heads, config.head_dim, device=device), torch.zeros(heads, device=device))
             if config.attention == "linear"
-            else KeysValues(*(torch.zeros(shape, device=device, dtype=dtype) for _ in range(2)))
+            else KeysValues(*torch.zeros(2, *shape, device=device))
             for _ in range(config.n_layers)
         ]
-
-    def check_room(self, n_new: int) -> None:
-        """Refuse more positions than there is room for.
-
-        Raises:
-            ConfigError: there is no room for `n_new` more.
-        """
-        if self.length + n_new > self.max_len:
-            raise ConfigError(
-                "the sequence is longer than its cache", got=self.length + n_new, expected=f"at most {self.max_len}"
-            )
 
 
 @dataclass(frozen=True)
@@ -167,7 +148,6 @@ class Attention(nn.Module):
         x_BTD: Tensor,
         view: View | PackedView,
         memory: KeysValues | Sums | None = None,
-        first: int = 0,
         at_BK: Tensor | None = None,
     ) -> Tensor:
         """What each position gathers from those that it sees, shape (B, T, D); with `at_BK` (B, K, D).
@@ -176,28 +156,24 @@ class Attention(nn.Module):
             x_BTD: residual stream; of packed sequences (1, N, D).
             view: angles, and who sees whom.
             memory: this layer's part of a `Cache`, brought up to date, or None.
-            first: positions that the memory holds already.
             at_BK: the positions whose result is wanted, int64; None: all, in order.
         """
         B, T, _ = x_BTD.shape
         heads = self.qkv(x_BTD).view(B, T, self.n_heads + 2 * self.n_kv_heads, self.head_dim)
         if isinstance(view, PackedView):
-            mixed_BTD = self._packed(heads[0], view)[None]
+            # every run by itself; one split is one node for the gradient, not one per run
+            parts = torch.split(heads[0], [B * T for B, T in view.shapes])
+            mixed = [
+                self._mixed(part.view(B, T, *part.shape[1:]), of_run, None).flatten(0, 1)
+                for part, (B, T), of_run in zip(parts, view.shapes, view.views, strict=True)
+            ]
+            mixed_BTD = torch.cat(mixed)[None]
         else:
-            mixed_BTD = self._mixed(heads, view, memory, first)
+            mixed_BTD = self._mixed(heads, view, memory)
         out_BTD: Tensor = self.out(rows_at(mixed_BTD, at_BK))
         return out_BTD
 
-    def _packed(self, heads_NRE: Tensor, packed: PackedView) -> Tensor:
-        """Every run of sequences of one length by itself, (N, D)."""
-        parts = torch.split(heads_NRE, [B * T for B, T in packed.shapes])  # one node for the gradient, not one per run
-        mixed = [
-            self._mixed(part.view(B, T, *part.shape[1:]), view, None, 0).flatten(0, 1)
-            for part, (B, T), view in zip(parts, packed.shapes, packed.views, strict=True)
-        ]
-        return torch.cat(mixed)
-
-    def _mixed(self, heads: Tensor, view: View, memory: KeysValues | Sums | None, first: int) -> Tensor:
+    def _mixed(self, heads: Tensor, view: View, memory: KeysValues | Sums | None) -> Tensor:
         if self.kind == "linear":
             assert not isinstance(memory, KeysValues)
             q, k, v = torch.split(heads, [self.n_heads, self.n_kv_heads, self.n_kv_heads], dim=2)
@@ -206,10 +182,10 @@ class Attention(nn.Module):
             )
         else:
             assert not isinstance(memory, Sums)
-            mixed_BTHE = self._softmax(heads, view, memory, first)
+            mixed_BTHE = self._softmax(heads, view, memory)
         return mixed_BTHE.reshape(*heads.shape[:2], self.n_heads * self.head_dim)
 
-    def _softmax(self, heads: Tensor, view: View, memory: KeysValues | None, first: int) -> Tensor:
+    def _softmax(self, heads: Tensor, view: View, memory: KeysValues | None) -> Tensor:
         is_plain = memory is None and self.score is None and view.mask is None and view.band is None
         if is_plain and attends(heads):
             return attend(heads, view.angles, n_heads=self.n_heads, n_kv_heads=self.n_kv_heads, causal=view.causal)
@@ -219,7 +195,7 @@ class Attention(nn.Module):
         q_BTHE, k_BTGE = torch.split(turned, [self.n_heads, self.n_kv_heads], dim=2)
         q, k, v = (part.transpose(1, 2) for part in (q_BTHE, k_BTGE, v_BTGE))
         if memory is not None:
-            k, v = memory.extend(first, k, v)
+            k, v = memory.extend(k, v)
         if self.score is not None:
             return additive_attention(q, k, v, self.score, view.mask).transpose(1, 2)
         if view.band is not None:

@@ -189,6 +189,11 @@ class ModelConfig:
         return self.feedforward in ("geglu", "swiglu")
 
     @property
+    def normed_input(self) -> bool:
+        """Whether the norm of the embeddings is the first one of the first block, which has no other."""
+        return self.embedding_norm and self.norm_place == "pre"
+
+    @property
     def biases_scores(self) -> bool:
         """Whether positions are known by a bias on the scores of attention."""
         return self.positions in ("alibi", "t5")

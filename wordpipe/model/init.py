@@ -5,7 +5,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from wordpipe.errors import ArtifactError, InputError
 from wordpipe.model.config import EMBEDDING_STD, ModelConfig, seed_of
@@ -37,8 +37,11 @@ def initialise(model: LanguageModel, seed: int) -> None:
     for name, weight in model.named_parameters():
         if weight.dim() < 2:
             nn.init.constant_(weight, 0.0 if name.endswith("bias") else 1.0)
-        else:
-            weight.copy_(_truncated_normal(weight.shape, _deviation(name, config), seed_of(seed, "init", name)))
+            continue
+        deviation = _deviation(name, config)
+        generator = torch.Generator().manual_seed(seed_of(seed, "init", name))
+        fresh, far = torch.empty(weight.shape), _CUTOFF * deviation
+        weight.copy_(nn.init.trunc_normal_(fresh, 0.0, deviation, -far, far, generator=generator))
 
 
 def _deviation(name: str, config: ModelConfig) -> float:
@@ -49,12 +52,6 @@ def _deviation(name: str, config: ModelConfig) -> float:
     deviation = math.sqrt(2.0 / (5.0 * config.dim))
     writes_to_stream = name.endswith(("attention.out.weight", "feedforward.down.weight"))
     return deviation / math.sqrt(2.0 * config.n_layers) if writes_to_stream else deviation
-
-
-def _truncated_normal(shape: torch.Size, deviation: float, seed: int) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    far = _CUTOFF * deviation
-    return nn.init.trunc_normal_(torch.empty(shape), 0.0, deviation, -far, far, generator=generator)
 
 
 @torch.no_grad()

@@ -120,12 +120,15 @@ class NumpyModel:
             shapes: sequences and positions (B, T) of each run of sequences of one length; the products add up to N.
         """
         config, weights = self.config, self._weights
-        views = {window: self._views(shapes, layer) for layer, window in enumerate(config.windows)}
+        views = {  # angles and masks of each run, for all layers with the same window
+            window: [_Run(B, T, _angles(T, config, layer), _masked_keys(T, config, window)) for B, T in shapes]
+            for layer, window in enumerate(config.windows)
+        }
         for layer in range(config.n_layers):
             runs = views[config.windows[layer]]
             name = f"blocks.{layer}"
             if config.norm_place == "pre":
-                is_normed = layer == 0 and config.embedding_norm  # by the embedding's norm
+                is_normed = layer == 0 and config.normed_input
                 normed_ND = x_ND if is_normed else _norm(x_ND, weights, f"{name}.attention_norm", config)
                 x_ND = x_ND + self._attention(normed_ND, runs, layer)
                 normed_ND = _norm(x_ND, weights, f"{name}.feedforward_norm", config)
@@ -135,11 +138,6 @@ class NumpyModel:
                 inner_ND = _feedforward(x_ND, weights, f"{name}.feedforward", config)
                 x_ND = _norm(x_ND + inner_ND, weights, f"{name}.feedforward_norm", config)
         return _norm(x_ND, weights, "final_norm", config) if config.norm_place == "pre" else x_ND
-
-    def _views(self, shapes: Sequence[tuple[int, int]], layer: int) -> list[_Run]:
-        """Angles and masks of each run, for a layer and all others with its window."""
-        window = self.config.windows[layer]
-        return [_Run(B, T, _angles(T, self.config, layer), _masked_keys(T, self.config, window)) for B, T in shapes]
 
     def _attention(self, x_ND: Floats, runs: Sequence[_Run], layer: int) -> Floats:
         config, name = self.config, f"blocks.{layer}.attention"

@@ -11,6 +11,7 @@ attention goes run by run, with the kernels that need no mask. Where kernels are
 (a GPU) few runs gain more than no padding: `multiple` rounds the lengths up and fills the sequences.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,8 +34,8 @@ class Block(nn.Module):
 
     Args:
         config: the model's shape and parts.
-        norm_input: False where the input comes straight from a norm (a pre-norm model's first block, whose input is the
-            embedding's norm), so that a second one would only add a weight.
+        norm_input: False where the input comes straight from a norm (`ModelConfig.normed_input`), so that a second one would
+            only add a weight.
     """
 
     def __init__(self, config: ModelConfig, *, norm_input: bool = True) -> None:
@@ -51,19 +52,16 @@ class Block(nn.Module):
         x_BTD: Tensor,
         view: View | PackedView,
         memory: KeysValues | Sums | None = None,
-        first: int = 0,
         at_BK: Tensor | None = None,
     ) -> Tensor:
         """The residual stream after this block; the arguments are those of `Attention`."""
+        normed_BTD = self.attention_norm(x_BTD) if self.pre and self.attention_norm is not None else x_BTD
+        x_BTD = rows_at(x_BTD, at_BK) + self.dropout(self.attention(normed_BTD, view, memory, at_BK))
         if self.pre:
-            normed_BTD = x_BTD if self.attention_norm is None else self.attention_norm(x_BTD)
-            mixed_BTD = self.dropout(self.attention(normed_BTD, view, memory, first, at_BK))
-            x_BTD = rows_at(x_BTD, at_BK) + mixed_BTD
             sum_BTD: Tensor = x_BTD + self.dropout(self.feedforward(self.feedforward_norm(x_BTD)))
             return sum_BTD
         assert self.attention_norm is not None
-        mixed_BTD = self.dropout(self.attention(x_BTD, view, memory, first, at_BK))
-        x_BTD = self.attention_norm(rows_at(x_BTD, at_BK) + mixed_BTD)
+        x_BTD = self.attention_norm(x_BTD)
         out_BTD: Tensor = self.feedforward_norm(x_BTD + self.dropout(self.feedforward(x_BTD)))
         return out_BTD
 
@@ -169,9 +167,8 @@ class LanguageModel(nn.Module):
         self.segment_embedding = nn.Parameter(torch.empty(config.segments, config.dim)) if config.segments else None
         self.embedding_norm = Norm(config) if config.embedding_norm else None
         self.dropout = nn.Dropout(config.dropout)
-        normed_input = config.embedding_norm and config.norm_place == "pre"
         self.blocks = nn.ModuleList(
-            Block(config, norm_input=layer > 0 or not normed_input) for layer in range(config.n_layers)
+            Block(config, norm_input=layer > 0 or not config.normed_input) for layer in range(config.n_layers)
         )
         self.final_norm = Norm(config) if config.norm_place == "pre" else None
         self.head = MaskedHead(config) if config.head else None
@@ -222,24 +219,16 @@ class LanguageModel(nn.Module):
         if cache is not None:
             assert self.config.causal
             assert mask_BT is None
-            cache.check_room(ids_BT.shape[1])
             first = cache.length
+            if (last := first + ids_BT.shape[1]) > cache.max_len:
+                raise ConfigError(
+                    "the sequence is longer than its cache", got=last, expected=f"at most {cache.max_len}"
+                )
         x_BTD = self._embed(ids_BT, segments_BT, first)
-        views = self._views(ids_BT.shape[1], mask_BT, first)
-        for layer, block in enumerate(self.blocks):
-            view = views[self.config.windows[layer]]
-            at = at_BK if layer == len(self.blocks) - 1 else None
-            if cache is not None:
-                x_BTD = block(x_BTD, view, cache.layers[layer], first, at)
-            elif self.recompute and self.training:
-                x_BTD = checkpoint(block, x_BTD, view, None, 0, at, use_reentrant=False)
-            else:
-                x_BTD = block(x_BTD, view, None, 0, at)
+        hidden_BTD = self._run_blocks(x_BTD, self._views(ids_BT.shape[1], mask_BT, first), cache, at_BK)
         if cache is not None:
             cache.length += ids_BT.shape[1]
-        if self.final_norm is not None:
-            x_BTD = self.final_norm(x_BTD)
-        return x_BTD
+        return hidden_BTD
 
     def encode_packed(self, packed: Packed, added_ND: Tensor | None = None) -> Tensor:
         """Hidden states of packed sequences, (N, D): those of `encode`, position by position.
@@ -253,22 +242,31 @@ class LanguageModel(nn.Module):
         Raises:
             ConfigError: a sequence is longer than the model's table of positions.
         """
-        views: dict[int, list[View]] = {window: [] for window in self.config.windows}
-        for (_, T), real_BT in zip(packed.shapes, packed.real, strict=True):
-            for window, view in self._views(T, real_BT, 0).items():
-                views[window].append(view)
+        of_runs = [self._views(T, real_BT, 0) for (_, T), real_BT in zip(packed.shapes, packed.real, strict=True)]
+        views = {
+            window: PackedView(packed.shapes, tuple(views[window] for views in of_runs))
+            for window in self.config.windows
+        }
         x_1ND = self._embed(packed.ids, None, 0, packed.places())[None]
-        if added_ND is not None:
-            x_1ND = x_1ND + added_ND
+        return self._run_blocks(x_1ND if added_ND is None else x_1ND + added_ND, views)[0]
+
+    def _run_blocks(
+        self,
+        x_BTD: Tensor,
+        views: Mapping[int, View | PackedView],
+        cache: Cache | None = None,
+        at_BK: Tensor | None = None,
+    ) -> Tensor:
+        """All blocks and the final norm; `views` by window."""
         for layer, block in enumerate(self.blocks):
-            of_all = PackedView(packed.shapes, tuple(views[self.config.windows[layer]]))
-            if self.recompute and self.training:
-                x_1ND = checkpoint(block, x_1ND, of_all, use_reentrant=False)
+            memory = None if cache is None else cache.layers[layer]
+            at = at_BK if layer == len(self.blocks) - 1 else None
+            inputs = (x_BTD, views[self.config.windows[layer]], memory, at)
+            if self.recompute and self.training and cache is None:
+                x_BTD = checkpoint(block, *inputs, use_reentrant=False)
             else:
-                x_1ND = block(x_1ND, of_all)
-        if self.final_norm is not None:
-            x_1ND = self.final_norm(x_1ND)
-        return x_1ND[0]
+                x_BTD = block(*inputs)
+        return x_BTD if self.final_norm is None else self.final_norm(x_BTD)
 
     def _embed(self, ids: Tensor, segments_BT: Tensor | None, first: int, places_N: Tensor | None = None) -> Tensor:
         """Of ids (B, T) that begin at a position, or of packed ones (N) with the position of each."""

@@ -10,7 +10,7 @@ from dataclasses import fields, replace
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from wordpipe.errors import ArtifactError, ConfigError
-from wordpipe.model.config import ModelConfig
+from wordpipe.model.config import EMBEDDING_STD, ModelConfig
 from wordpipe.model.hf.classes import BERT, GPT2, LLAMA, MISTRAL, MODERNBERT, llama_fields, mistral_fields
 from wordpipe.model.hf.family import CONFIG, Entry, Family, read_value, refusal, refuse_others, special
 
@@ -173,7 +173,7 @@ def config_to_hf(config: ModelConfig) -> dict[str, Any]:
         **note,
         "architectures": [family.class_name],
         "vocab_size": config.vocab_size,
-        "initializer_range": 0.02,
+        "initializer_range": EMBEDDING_STD,
     }
 
 

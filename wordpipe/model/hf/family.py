@@ -205,8 +205,6 @@ class Family:
 
     def entries(self, config: ModelConfig) -> Iterator[Entry]:
         """Every weight of a model of this shape."""
-        # the norm of the embeddings is the one before the first block
-        normed_input = config.embedding_norm and config.norm_place == "pre"
         of_heads = tuple(n * config.head_dim for n in (config.n_heads, config.n_kv_heads, config.n_kv_heads))
         rows = {1: (), 2: (config.ffn_dim,) * 2, 3: of_heads}  # by the number of parts
         for ours, theirs in self.weights.items():
@@ -218,7 +216,7 @@ class Family:
                 continue
             has_bias = config.norm_bias if "norm" in ours else config.bias
             kinds = ("weight", "bias") if "*" in ours and has_bias else ("weight",)
-            skipped = normed_input and ours == "blocks.#.attention_norm.*"
+            skipped = config.normed_input and ours == "blocks.#.attention_norm.*"
             for block in range(int(skipped), config.n_layers) if "#" in ours else (0,):
                 for kind in kinds:
                     name, *parts = (

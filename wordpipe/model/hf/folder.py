@@ -8,7 +8,7 @@ buffers, tied copies, models without their head.
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -26,182 +26,11 @@ from wordpipe.model.positions import sinusoidal_table
 from wordpipe.model.transformer import LanguageModel
 
 INDEX = "model.safetensors.index.json"
-
 _CODE = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 _OTHERS = (".safetensors", ".h5", ".msgpack", ".gguf", ".onnx")
-
-
-def read_weights(read: Callable[[str], bytes], names: Collection[str]) -> dict[str, Tensor]:
-    """All weights by their names in the folder.
-
-    Args:
-        read: gives the bytes of a file.
-        names: the files that there are.
-
-    Raises:
-        ArtifactError: there are no safetensors, or they are malformed, or not those of the index.
-    """
-    if WEIGHTS in names:
-        return _load(read(WEIGHTS), WEIGHTS)
-    if INDEX in names:
-        return _read_shards(read, names)
-    pickled = sorted(name for name in names if name.endswith(_CODE))
-    if pickled:
-        raise ArtifactError(
-            "weights in a pickle are code that would run when read; wordpipe does not open them",
-            where=pickled[0],
-            expected=WEIGHTS,
-            hint="convert them where you trust them: transformers' save_pretrained writes safetensors",
-        )
-    others = sorted(name for name in names if name.endswith(_OTHERS))
-    raise ArtifactError("the folder has no weights that we read", got=", ".join(others) or None, expected=WEIGHTS)
-
-
-def read_object(data: bytes, where: str) -> Mapping[str, Any]:
-    """A JSON object.
-
-    Raises:
-        ArtifactError: not JSON, or not an object.
-    """
-    try:
-        values = json.loads(data)
-    except ValueError as error:
-        raise ArtifactError("not JSON", where=where, got=error) from None
-    if not isinstance(values, dict):
-        raise ArtifactError("not a JSON object", where=where, got=type(values).__name__)
-    return values
-
-
-def _read_shards(read: Callable[[str], bytes], names: Collection[str]) -> dict[str, Tensor]:
-    places = read_object(read(INDEX), INDEX).get("weight_map")
-    if not isinstance(places, dict) or not places:
-        raise ArtifactError("no weight_map", where=INDEX, got=places)
-    weights: dict[str, Tensor] = {}
-    for file in sorted({str(file) for file in places.values()}):
-        if file not in names:  # a name that leads out of the folder is not among them either
-            raise ArtifactError("a file of the weights is missing", where=INDEX, expected=file)
-        shard = _load(read(file), file)
-        if stray := [name for name in shard if places.get(name) != file]:
-            raise ArtifactError(f"{stray[0]} is not where the index says", where=file, expected=places.get(stray[0]))
-        weights |= shard
-    if absent := sorted(places.keys() - weights.keys()):
-        raise ArtifactError(f"{absent[0]} is not where the index says", where=INDEX, expected=places[absent[0]])
-    return weights
-
-
-def _load(data: bytes, where: str) -> dict[str, Tensor]:
-    try:
-        weights: dict[str, Tensor] = load(data)
-    except (SafetensorError, ValueError, KeyError) as error:
-        raise ArtifactError("not a safetensors file", where=where, got=error) from None
-    return weights
-
-
 # what old releases stored although it can be computed: position numbers, rotary frequencies, GPT-2's causal mask
 _BUFFERS = re.compile(r"(embeddings\.(position|token_type)_ids|rotary_emb\.inv_freq|h\.\d+\.attn\.(bias|masked_bias))$")
 _TASK_HEADS = r"(classifier|score|qa_outputs)\..+"  # of models that were trained on for one task
-
-
-@dataclass
-class Matched:
-    """The weights of a folder under the names of its class.
-
-    Attributes:
-        weights: name in the class → weight, of whatever type the folder has.
-        entries: those to fill from `weights`.
-        missing: those that the folder has nothing for; weights of the head, where that was allowed.
-        notes: what the user should know.
-    """
-
-    weights: dict[str, Tensor]
-    entries: list[Entry]
-    missing: list[Entry] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-
-
-def match(stored: Mapping[str, Tensor], family: Family, config: ModelConfig, *, allow_missing_head: bool) -> Matched:
-    """Find every weight of a model of this shape.
-
-    Args:
-        stored: the weights by their names in the folder.
-        family: the folder's class.
-        config: the shape.
-        allow_missing_head: a folder of the class without the output head will do.
-
-    Raises:
-        ArtifactError: a weight is missing, unknown or there twice, or a tied copy differs.
-    """
-    entries = list(family.entries(config))
-    wanted = [entry for entry in entries if not entry.repeats]
-    expected = {name for entry in wanted for name in entry.theirs}
-    matched = Matched(_named(stored, family, expected), wanted)
-    for repeated in (name for entry in entries if entry.repeats for name in entry.theirs):
-        matched.weights.pop(repeated, None)
-    if config.tied:
-        _drop_copies(matched.weights, family)
-    _leave_behind(matched, family)
-    _refuse_unknown(matched.weights.keys() - expected)
-    _set_missing_apart(matched, allow_missing_head)
-    return matched
-
-
-def _named(stored: Mapping[str, Tensor], family: Family, expected: set[str]) -> dict[str, Tensor]:
-    """The weights under their names in the class; buffers are dropped."""
-    weights: dict[str, Tensor] = {}
-    for found, weight in stored.items():
-        if _BUFFERS.search(found):
-            continue
-        name = found
-        for old, new in family.renamed.items():
-            name = re.sub(old, new, name)
-        if name not in expected and family.prefix + name in expected:
-            name = family.prefix + name
-        if name in weights:
-            raise ArtifactError(f"{name} is there under two names", where=WEIGHTS, got=found)
-        weights[name] = weight
-    return weights
-
-
-def _drop_copies(weights: dict[str, Tensor], family: Family) -> None:
-    """Some folders keep a tied weight twice."""
-    for copy, name in family.copies.items():
-        if copy in weights and name in weights:
-            if not torch.equal(weights[copy], weights[name]):
-                raise ArtifactError(
-                    f"{copy} differs from {name}", where=WEIGHTS, expected="the same, as the config ties them"
-                )
-            del weights[copy]
-
-
-def _leave_behind(matched: Matched, family: Family) -> None:
-    patterns = (*family.unused, _TASK_HEADS)
-    unused = sorted(name for name in matched.weights if any(re.fullmatch(pattern, name) for pattern in patterns))
-    for name in unused:
-        del matched.weights[name]
-    if unused:
-        matched.notes.append(f"not part of a language model and left behind: {', '.join(unused)}")
-
-
-def _refuse_unknown(names: Iterable[str]) -> None:
-    unknown = sorted(names)
-    if unknown:
-        raise ArtifactError(f"{len(unknown)} weights are unknown, {unknown[0]} first", where=WEIGHTS)
-
-
-def _set_missing_apart(matched: Matched, allow_missing_head: bool) -> None:
-    absent = sorted({name for entry in matched.entries for name in entry.theirs} - matched.weights.keys())
-    if not absent:
-        return
-    missing = [entry for entry in matched.entries if not set(entry.theirs) <= matched.weights.keys()]
-    only_head = all(entry.of_head for entry in missing)
-    if not (only_head and allow_missing_head):
-        hint = "the folder holds a model without its output head" if only_head else None
-        raise ArtifactError(f"{len(absent)} weights are missing, {absent[0]} first", where=WEIGHTS, hint=hint)
-    matched.missing = missing
-    matched.entries = [entry for entry in matched.entries if entry not in missing]
-    matched.notes.append(f"not in the folder and freshly initialised: {', '.join(absent)}")
-
-
 _TABLE = "position_embedding"
 _TYPES = (torch.float32, torch.bfloat16, torch.float16)
 _TABLE_SLACK = 1e-5  # another machine's sines may differ in the last bit; one step of training moves a table by more
@@ -262,9 +91,9 @@ def load_hf(
     """
     if CONFIG not in names:
         raise ArtifactError(f"no {CONFIG}, so it is no folder of a model", expected=CONFIG)
-    values = read_object(read(CONFIG), CONFIG)
+    values = _read_object(read(CONFIG), CONFIG)
     family, config = config_from_hf(values)
-    matched = match(read_weights(read, names), family, config, allow_missing_head=allow_missing_head)
+    matched = _match(_read_weights(read, names), family, config, allow_missing_head=allow_missing_head)
     if "auto_map" in values:
         matched.notes.append("the folder names code of its own (auto_map), which is not run")
     if config.positions == "sinusoidal":
@@ -276,7 +105,145 @@ def load_hf(
     return Loaded(model.eval(), config, tuple(matched.notes))
 
 
-def _settle_positions(matched: Matched, config: ModelConfig) -> ModelConfig:
+def _read_weights(read: Callable[[str], bytes], names: Collection[str]) -> dict[str, Tensor]:
+    """All weights by their names in the folder."""
+    if WEIGHTS in names:
+        return _load(read(WEIGHTS), WEIGHTS)
+    if INDEX in names:
+        return _read_shards(read, names)
+    pickled = sorted(name for name in names if name.endswith(_CODE))
+    if pickled:
+        raise ArtifactError(
+            "weights in a pickle are code that would run when read; wordpipe does not open them",
+            where=pickled[0],
+            expected=WEIGHTS,
+            hint="convert them where you trust them: transformers' save_pretrained writes safetensors",
+        )
+    others = sorted(name for name in names if name.endswith(_OTHERS))
+    raise ArtifactError("the folder has no weights that we read", got=", ".join(others) or None, expected=WEIGHTS)
+
+
+def _read_object(data: bytes, where: str) -> Mapping[str, Any]:
+    try:
+        values = json.loads(data)
+    except ValueError as error:
+        raise ArtifactError("not JSON", where=where, got=error) from None
+    if not isinstance(values, dict):
+        raise ArtifactError("not a JSON object", where=where, got=type(values).__name__)
+    return values
+
+
+def _read_shards(read: Callable[[str], bytes], names: Collection[str]) -> dict[str, Tensor]:
+    places = _read_object(read(INDEX), INDEX).get("weight_map")
+    if not isinstance(places, dict) or not places:
+        raise ArtifactError("no weight_map", where=INDEX, got=places)
+    weights: dict[str, Tensor] = {}
+    for file in sorted({str(file) for file in places.values()}):
+        if file not in names:  # a name that leads out of the folder is not among them either
+            raise ArtifactError("a file of the weights is missing", where=INDEX, expected=file)
+        shard = _load(read(file), file)
+        if stray := [name for name in shard if places.get(name) != file]:
+            raise ArtifactError(f"{stray[0]} is not where the index says", where=file, expected=places.get(stray[0]))
+        weights |= shard
+    if absent := sorted(places.keys() - weights.keys()):
+        raise ArtifactError(f"{absent[0]} is not where the index says", where=INDEX, expected=places[absent[0]])
+    return weights
+
+
+def _load(data: bytes, where: str) -> dict[str, Tensor]:
+    try:
+        weights: dict[str, Tensor] = load(data)
+    except (SafetensorError, ValueError, KeyError) as error:
+        raise ArtifactError("not a safetensors file", where=where, got=error) from None
+    return weights
+
+
+@dataclass
+class _Matched:
+    """The weights of a folder under the names of its class.
+
+    Attributes:
+        weights: name in the class → weight, of whatever type the folder has.
+        entries: those to fill from `weights`.
+        missing: those that the folder has nothing for; weights of the head, where that was allowed.
+        notes: what the user should know.
+    """
+
+    weights: dict[str, Tensor]
+    entries: list[Entry]
+    missing: list[Entry] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def _match(stored: Mapping[str, Tensor], family: Family, config: ModelConfig, *, allow_missing_head: bool) -> _Matched:
+    """Every weight of a model of this shape, found among those of the folder."""
+    entries = list(family.entries(config))
+    wanted = [entry for entry in entries if not entry.repeats]
+    expected = {name for entry in wanted for name in entry.theirs}
+    matched = _Matched(_named(stored, family, expected), wanted)
+    for repeated in (name for entry in entries if entry.repeats for name in entry.theirs):
+        matched.weights.pop(repeated, None)
+    if config.tied:
+        _drop_copies(matched.weights, family)
+    _leave_behind(matched, family)
+    if unknown := sorted(matched.weights.keys() - expected):
+        raise ArtifactError(f"{len(unknown)} weights are unknown, {unknown[0]} first", where=WEIGHTS)
+    _set_missing_apart(matched, allow_missing_head)
+    return matched
+
+
+def _named(stored: Mapping[str, Tensor], family: Family, expected: set[str]) -> dict[str, Tensor]:
+    """The weights under their names in the class; buffers are dropped."""
+    weights: dict[str, Tensor] = {}
+    for found, weight in stored.items():
+        if _BUFFERS.search(found):
+            continue
+        name = found
+        for old, new in family.renamed.items():
+            name = re.sub(old, new, name)
+        if name not in expected and family.prefix + name in expected:
+            name = family.prefix + name
+        if name in weights:
+            raise ArtifactError(f"{name} is there under two names", where=WEIGHTS, got=found)
+        weights[name] = weight
+    return weights
+
+
+def _drop_copies(weights: dict[str, Tensor], family: Family) -> None:
+    """Some folders keep a tied weight twice."""
+    for copy, name in family.copies.items():
+        if copy in weights and name in weights:
+            if not torch.equal(weights[copy], weights[name]):
+                raise ArtifactError(
+                    f"{copy} differs from {name}", where=WEIGHTS, expected="the same, as the config ties them"
+                )
+            del weights[copy]
+
+
+def _leave_behind(matched: _Matched, family: Family) -> None:
+    patterns = (*family.unused, _TASK_HEADS)
+    unused = sorted(name for name in matched.weights if any(re.fullmatch(pattern, name) for pattern in patterns))
+    for name in unused:
+        del matched.weights[name]
+    if unused:
+        matched.notes.append(f"not part of a language model and left behind: {', '.join(unused)}")
+
+
+def _set_missing_apart(matched: _Matched, allow_missing_head: bool) -> None:
+    absent = sorted({name for entry in matched.entries for name in entry.theirs} - matched.weights.keys())
+    if not absent:
+        return
+    missing = [entry for entry in matched.entries if not set(entry.theirs) <= matched.weights.keys()]
+    only_head = all(entry.of_head for entry in missing)
+    if not (only_head and allow_missing_head):
+        hint = "the folder holds a model without its output head" if only_head else None
+        raise ArtifactError(f"{len(absent)} weights are missing, {absent[0]} first", where=WEIGHTS, hint=hint)
+    matched.missing = missing
+    matched.entries = [entry for entry in matched.entries if entry not in missing]
+    matched.notes.append(f"not in the folder and freshly initialised: {', '.join(absent)}")
+
+
+def _settle_positions(matched: _Matched, config: ModelConfig) -> ModelConfig:
     """Whether the table that once was sinusoidal still is; other programs train it on, and keep our note."""
     entry = next((entry for entry in matched.entries if entry.ours == _TABLE), None)
     if entry is None:  # our own format keeps no table
@@ -290,7 +257,7 @@ def _settle_positions(matched: Matched, config: ModelConfig) -> ModelConfig:
 
 
 @torch.no_grad()
-def _fill(weights: dict[str, Tensor], matched: Matched) -> None:
+def _fill(weights: dict[str, Tensor], matched: _Matched) -> None:
     """Copy every stored weight to its place; note other types than float32."""
     found = {entry.ours for entry in (*matched.entries, *matched.missing)}
     assert found == weights.keys(), found ^ weights.keys()  # a weight that nothing fills is uninitialised memory
@@ -298,7 +265,13 @@ def _fill(weights: dict[str, Tensor], matched: Matched) -> None:
     for entry in matched.entries:
         for name, part in _parts(weights[entry.ours], entry):
             stored = matched.weights[name]
-            _check(name, stored, part)
+            if stored.shape != part.shape or stored.dtype not in _TYPES:
+                raise ArtifactError(
+                    f"{name} does not fit",
+                    where=WEIGHTS,
+                    got=f"{tuple(stored.shape)} {stored.dtype}",
+                    expected=f"{tuple(part.shape)} torch.float32",
+                )
             types.add(stored.dtype)
             part.copy_(stored)
             if not torch.isfinite(part).all():
@@ -306,16 +279,6 @@ def _fill(weights: dict[str, Tensor], matched: Matched) -> None:
     others = sorted(str(kind).removeprefix("torch.") for kind in types - {torch.float32})
     if others:
         matched.notes.append(f"weights stored as {' and '.join(others)} were converted to float32")
-
-
-def _check(name: str, stored: Tensor, part: Tensor) -> None:
-    if stored.shape != part.shape or stored.dtype not in _TYPES:
-        raise ArtifactError(
-            f"{name} does not fit",
-            where=WEIGHTS,
-            got=f"{tuple(stored.shape)} {stored.dtype}",
-            expected=f"{tuple(part.shape)} torch.float32",
-        )
 
 
 def _parts(weight: Tensor, entry: Entry) -> list[tuple[str, Tensor]]:

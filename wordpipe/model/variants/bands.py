@@ -84,20 +84,12 @@ def make_band(
     seen = (seen | ~seen.any(dim=-1, keepdim=True))[:, :, None]
     bias = bias_of(distance_NWS)
     mask = seen if bias is None else bias.transpose(1, 2).masked_fill(~seen, -torch.inf)
-    return Band(
-        W, n_blocks, beside, global_tokens, mask,
-        _global_mask(n_positions, real_BT, bias_of, global_tokens, causal, device),
-    )  # fmt: skip
-
-
-def _global_mask(
-    n_positions: int, real_BT: Tensor | None, bias_of: DistanceBias, n_global: int, causal: bool, device: torch.device
-) -> Tensor | None:
-    if not n_global:
-        return None
-    key_T = torch.arange(n_positions, device=device)
-    distance_gT = key_T - key_T[:n_global, None]
-    return with_bias(visible_keys(distance_gT, real_BT, causal=causal), bias_of(distance_gT))
+    global_mask = None
+    if global_tokens:
+        key_T = torch.arange(n_positions, device=device)
+        distance_gT = key_T - key_T[:global_tokens, None]
+        global_mask = with_bias(visible_keys(distance_gT, real_BT, causal=causal), bias_of(distance_gT))
+    return Band(W, n_blocks, beside, global_tokens, mask, global_mask)
 
 
 def banded_attention(q_BHTE: Tensor, k_BGTE: Tensor, v_BGTE: Tensor, band: Band) -> Tensor:
