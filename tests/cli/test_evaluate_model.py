@@ -6,7 +6,7 @@ import re
 import pytest
 
 import wordpipe
-from tests.stages.judged_models import made_model, small_corpus
+from tests.support.model_artifacts import made_model, small_corpus
 
 QUICK = ("--device", "cpu", "--threads", 1)
 

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from tests.stages.made_models import artifact_of, model_files, tokenizer_file
+from tests.support.model_artifacts import artifact_of, model_files, tokenizer_file
 from wordpipe import fill, generate
 from wordpipe.cli import generate as command
 from wordpipe.cli.output import safe_text
@@ -39,7 +39,7 @@ def typed(monkeypatch, text, terminal=False):
     monkeypatch.setattr(sys, "stdin", stream)
 
 
-def test_the_text_stands_behind_its_prompt(asked, models):
+def test_the_text_follows_its_prompt(asked, models):
     found = asked("The", "bees")
     assert found.code == 0
     assert found.out == safe_text(f"The bees{made(models, 'The bees')[0].text}\n")
@@ -178,17 +178,17 @@ def test_candidates_for_people(cli, models, monkeypatch):
     assert lines[2].split()[0] == f"{want.masks[0][0].probability:.2%}"
 
 
-def test_lines_without_a_gap_end_no_batch(cli, models, monkeypatch):
-    typed(monkeypatch, b"no gap\nHoney [MASK]\n")
+def test_lines_without_a_mask_end_no_batch(cli, models, monkeypatch):
+    typed(monkeypatch, b"no mask\nHoney [MASK]\n")
     found = cli("fill", models["encoder"], "--json", "--top-k", 1, *QUICK)
     assert found.code == 0
     assert len(found.out.splitlines()) == 1
     assert "skipped: there is nothing to fill" in found.err
-    typed(monkeypatch, b"no gap\n")
+    typed(monkeypatch, b"no mask\n")
     found = cli("fill", models["encoder"], *QUICK)
     assert found.code == 3
     assert "nothing was filled" in found.err
-    alone = cli("fill", models["encoder"], "no gap", *QUICK)
+    alone = cli("fill", models["encoder"], "no mask", *QUICK)
     assert alone.code == 3
     assert "hint: write [MASK]" in alone.err
 

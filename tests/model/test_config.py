@@ -1,6 +1,6 @@
 import pytest
 
-from tests.model.shapes import small_config
+from tests.support.models import small_config
 from wordpipe.errors import ConfigError
 from wordpipe.model import PRESETS, pad_vocab
 

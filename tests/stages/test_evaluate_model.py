@@ -1,4 +1,4 @@
-"""Judging language models: the oracle is transformers, which computes the likelihood of the same ids."""
+"""The evaluation of language models: the oracle is transformers, which computes the likelihood of the same ids."""
 
 import math
 import shutil
@@ -10,7 +10,7 @@ from tokenizers import Tokenizer
 from transformers import AutoModelForCausalLM
 
 import wordpipe
-from tests.stages.judged_models import made_model, small_corpus
+from tests.support.model_artifacts import made_model, small_corpus
 from wordpipe import RunOptions, evaluate_model, open_model
 from wordpipe.artifacts import Artifact, read_batches
 from wordpipe.errors import ArtifactError, ConfigError, InputError
@@ -25,7 +25,7 @@ BOS, EOS, T = 5, 6, 32
 @pytest.fixture(scope="module")
 def root(tmp_path_factory, handbook, _own_cache):
     """A corpus with held-out documents, its tokens by two tokenizers, and models of both."""
-    root = tmp_path_factory.mktemp("judged")
+    root = tmp_path_factory.mktemp("evaluated")
     small_corpus(root / "corpus", handbook, valid=0.2, test=0.2)
     wordpipe.tokenize(root / "corpus", output=root / "tokens", vocab_size=600)
     wordpipe.tokenize(root / "corpus", output=root / "pieces", vocab_size=700, algorithm="wordpiece")
@@ -38,7 +38,7 @@ def root(tmp_path_factory, handbook, _own_cache):
 
 
 @pytest.fixture
-def judged(monkeypatch, tmp_path):
+def evaluated(monkeypatch, tmp_path):
     """`evaluate_model` on one thread, which leaves nothing in the folder for temporary files."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "scratch"))
     (tmp_path / "scratch").mkdir()
@@ -81,8 +81,8 @@ def by_transformers(folder, documents):
 
 
 @pytest.mark.parametrize("name", ["decoder", "classic", "pieces_decoder"])
-def test_a_causal_model_is_judged_as_transformers_computes_it(judged, root, name):
-    found = judged(root / name, root / "corpus")
+def test_a_causal_model_is_evaluated_as_transformers_computes_it(evaluated, root, name):
+    found = evaluated(root / name, root / "corpus")
     documents = texts_of(root / "corpus", "valid")
     nats, first, targets = by_transformers(root / name, documents)
     text = "".join(sentence for sentences in documents for sentence in sentences)
@@ -107,11 +107,11 @@ def test_a_causal_model_is_judged_as_transformers_computes_it(judged, root, name
     assert (found["split"], only["seen"], only["warnings"]) == ("valid", "no", [])
 
 
-def test_figures_by_hand(judged, root, tmp_path):
+def test_figures_by_hand(evaluated, root, tmp_path):
     """A model that takes all ids to be as likely pays ln V for each target: 600 ids, so 9.2 bits."""
     text = "The sea-bed isn't deep; 3.5 km."
     (tmp_path / "text.txt").write_text(text)
-    found = judged(root / "uniform", tmp_path / "text.txt")
+    found = evaluated(root / "uniform", tmp_path / "text.txt")
     (only,) = found["models"]
     n = only["counts"]["targets"]
     tokenizer = Tokenizer.from_file(str(root / "uniform" / "tokenizer.json"))
@@ -125,10 +125,10 @@ def test_figures_by_hand(judged, root, tmp_path):
     assert (found["split"], only["seen"]) == (None, "no")
 
 
-def test_a_masked_model_guesses_the_same_tokens_each_time(judged, root, monkeypatch):
-    found = judged(root / "encoder", root / "corpus")
+def test_a_masked_model_guesses_the_same_tokens_each_time(evaluated, root, monkeypatch):
+    found = evaluated(root / "encoder", root / "corpus")
     monkeypatch.setitem(stage._POSITIONS_AT_ONCE, "cpu", 3 * T)
-    again = judged(root / "encoder", root / "corpus")["models"][0]
+    again = evaluated(root / "encoder", root / "corpus")["models"][0]
     (only,) = found["models"]
     assert again["nats"] == pytest.approx(only["nats"], rel=1e-6)
     assert again["counts"] == only["counts"]
@@ -141,24 +141,24 @@ def test_a_masked_model_guesses_the_same_tokens_each_time(judged, root, monkeypa
     assert 0 <= metrics["accuracy"] < 1
 
 
-def test_a_fresh_model_knows_nothing(judged, root, tmp_path):
+def test_a_fresh_model_knows_nothing(evaluated, root, tmp_path):
     with torch.no_grad():
         for architecture in ("encoder", "decoder"):
             made_model(tmp_path / architecture, root / "tokens", architecture, zero=True)
-    for one in judged([tmp_path / "encoder", tmp_path / "decoder"], root / "corpus")["models"]:
+    for one in evaluated([tmp_path / "encoder", tmp_path / "decoder"], root / "corpus")["models"]:
         assert one["metrics"]["loss"] == pytest.approx(math.log(600), abs=1e-4)
 
 
-def test_what_is_held_out_is_judged_first(judged, root, tmp_path):
+def test_what_is_held_out_is_evaluated_first(evaluated, root, tmp_path):
     notes = []
     run = RunOptions(report=lambda progress: notes.append(progress.note) if progress.note else None)
-    assert judged(root / "decoder", root / "corpus", split="test")["split"] == "test"
-    whole = judged(root / "decoder", root / "corpus", split="all", run=run)
+    assert evaluated(root / "decoder", root / "corpus", split="test")["split"] == "test"
+    whole = evaluated(root / "decoder", root / "corpus", split="all", run=run)
     assert whole["split"] is None
     assert whole["models"][0]["seen"] == "yes"
     assert "trained on this text" in notes[-1]
     parts = [
-        judged(root / "decoder", root / "corpus", split=split)["models"][0] for split in ("train", "valid", "test")
+        evaluated(root / "decoder", root / "corpus", split=split)["models"][0] for split in ("train", "valid", "test")
     ]
     assert [part["seen"] for part in parts] == ["yes", "no", "no"]
     for name, count in whole["models"][0]["counts"].items():
@@ -166,16 +166,16 @@ def test_what_is_held_out_is_judged_first(judged, root, tmp_path):
     records = tmp_path / "records.txt"
     records.write_text("The sea is wide and deep.\n" * 3)
     wordpipe.ingest(records, output=tmp_path / "small", valid=0.0, test=0.9)
-    assert judged(root / "decoder", tmp_path / "small")["split"] in ("test", None)
+    assert evaluated(root / "decoder", tmp_path / "small")["split"] in ("test", None)
     wordpipe.ingest(records, output=tmp_path / "none", valid=0.0)
     notes.clear()
-    assert judged(root / "decoder", tmp_path / "none", run=run)["split"] is None
+    assert evaluated(root / "decoder", tmp_path / "none", run=run)["split"] is None
     assert "nothing of this corpus is held out" in notes[-1]
 
 
-def test_the_trail_of_what_a_model_was_trained_on(judged, root, tmp_path):
+def test_the_trail_of_what_a_model_was_trained_on(evaluated, root, tmp_path):
     def seen(model, data, **wishes):
-        return judged(model, data, **wishes)["models"][0]["seen"]
+        return evaluated(model, data, **wishes)["models"][0]["seen"]
 
     assert seen(root / "decoder", root / "text.txt") == "yes"  # the file itself, all of it
     wordpipe.ingest(root / "text.txt", output=tmp_path / "again", documents="block", valid=0.5)
@@ -193,21 +193,21 @@ def test_the_trail_of_what_a_model_was_trained_on(judged, root, tmp_path):
     assert seen(tmp_path / "further", root / "corpus", split="train") == "yes"  # what it began with was
 
 
-def test_a_folder_of_transformers_is_judged_like_the_artifact(judged, root, tmp_path):
+def test_a_folder_of_transformers_is_evaluated_like_the_artifact(evaluated, root, tmp_path):
     shutil.copytree(root / "decoder", tmp_path / "folder")
     (tmp_path / "folder" / "manifest.json").unlink()
-    ours, theirs = judged([root / "decoder", tmp_path / "folder"], root / "corpus")["models"]
+    ours, theirs = evaluated([root / "decoder", tmp_path / "folder"], root / "corpus")["models"]
     assert (theirs["nats"], theirs["counts"]) == (ours["nats"], ours["counts"])
 
 
-def test_longer_sequences_see_further(judged, root):
-    short, long = (judged(root / "decoder", root / "corpus", seq_len=n)["models"][0] for n in (8, 64))
+def test_longer_sequences_see_further(evaluated, root):
+    short, long = (evaluated(root / "decoder", root / "corpus", seq_len=n)["models"][0] for n in (8, 64))
     assert short["counts"] == long["counts"]
     assert (short["seq_len"], long["seq_len"]) == (8, 64)
     assert short["nats"] != long["nats"]
 
 
-def test_one_token_between_documents(judged, root, monkeypatch):
+def test_one_token_between_documents(evaluated, root, monkeypatch):
     """As in GPT-2: the token that ends a document stands alone before the next; the first of all has nothing before it."""
 
     def with_one(path, *, verify):
@@ -216,14 +216,14 @@ def test_one_token_between_documents(judged, root, monkeypatch):
         return OpenModel(opened.path, opened.model, opened.tokenizer, (), (), {**special, "eos": EOS})
 
     monkeypatch.setattr(stage, "open_model", with_one)
-    counts = judged(root / "decoder", root / "corpus")["models"][0]["counts"]
+    counts = evaluated(root / "decoder", root / "corpus")["models"][0]["counts"]
     assert counts["document_ends"] > 1
     assert counts["targets"] == counts["tokens"] - 1 + counts["document_ends"]
 
 
-def test_unknown_tokens_and_unspaced_scripts_are_said(judged, root, tmp_path):
+def test_unknown_tokens_and_unspaced_scripts_are_said(evaluated, root, tmp_path):
     (tmp_path / "text.txt").write_text("東京は大きい。海は広い。 ☃ ☂\n")
-    (only,) = judged(root / "pieces_decoder", tmp_path / "text.txt")["models"]
+    (only,) = evaluated(root / "pieces_decoder", tmp_path / "text.txt")["models"]
     assert only["counts"]["unknown_tokens"] > 0
     assert only["metrics"]["unknown_rate"] == pytest.approx(
         only["counts"]["unknown_tokens"] / only["counts"]["tokens"], abs=1e-6
@@ -232,22 +232,22 @@ def test_unknown_tokens_and_unspaced_scripts_are_said(judged, root, tmp_path):
     assert [word in " ".join(only["warnings"]) for word in ("cannot spell", "without spaces")] == [True, True]
 
 
-def test_what_cannot_be_judged(judged, root, tmp_path):
+def test_what_cannot_be_evaluated(evaluated, root, tmp_path):
     (tmp_path / "empty.txt").write_text("")
     for wrong, expected in [({"split": "dev"}, "dev"), ({"seq_len": 3}, "4 or more")]:
         with pytest.raises(ConfigError, match=expected):
-            judged(root / "decoder", root / "corpus", **wrong)
+            evaluated(root / "decoder", root / "corpus", **wrong)
     with pytest.raises(ConfigError, match="at most 32"):
-        judged(root / "classic", root / "corpus", seq_len=33)
+        evaluated(root / "classic", root / "corpus", seq_len=33)
     with pytest.raises(InputError):
-        judged(root / "decoder", tmp_path / "empty.txt")
+        evaluated(root / "decoder", tmp_path / "empty.txt")
     with pytest.raises(ArtifactError, match="wrong kind"):
-        judged(root / "tokens", root / "corpus")
+        evaluated(root / "tokens", root / "corpus")
     with pytest.raises(ArtifactError, match="wrong kind"):
-        judged(root / "decoder", root / "tokens")
+        evaluated(root / "decoder", root / "tokens")
 
 
-def test_a_model_that_left_the_numbers_is_refused(judged, root, monkeypatch):
+def test_a_model_that_left_the_numbers_is_refused(evaluated, root, monkeypatch):
     def broken(path, *, verify):
         opened = open_model(path, verify=verify)
         with torch.no_grad():
@@ -256,4 +256,4 @@ def test_a_model_that_left_the_numbers_is_refused(judged, root, monkeypatch):
 
     monkeypatch.setattr(stage, "open_model", broken)
     with pytest.raises(ArtifactError, match="no numbers"):
-        judged(root / "decoder", root / "corpus")
+        evaluated(root / "decoder", root / "corpus")

@@ -1,4 +1,4 @@
-"""Finished models in use: opened from artifacts and folders, texts continued, gaps filled."""
+"""Finished models in use: opened from artifacts and folders, texts continued, masked positions filled."""
 
 import math
 
@@ -6,7 +6,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, pipeline
 
-from tests.stages.made_models import artifact_of, folder_of, model_files, tokenizer_file
+from tests.support.model_artifacts import artifact_of, folder_of, model_files, tokenizer_file
 from wordpipe import fill, generate, open_model
 from wordpipe.errors import ArtifactError, ConfigError, InputError
 from wordpipe.model.settings import FillSettings
@@ -134,7 +134,7 @@ def test_candidates_are_those_of_transformers(models, name):
         assert mine.token.strip() == other["token_str"].strip() or "<0x" in mine.token or not other["token_str"].strip()
 
 
-def test_every_gap_has_candidates_and_the_best_fill_the_text(models):
+def test_every_mask_has_candidates_and_the_best_fill_the_text(models):
     filled = fill(models["encoder bpe"], "Honey [MASK] sweet and [MASK].", top_k=3, **QUICK)
     assert [[one.rank for one in mask] for mask in filled.masks] == [[1, 2, 3], [1, 2, 3]]
     assert [one.mask for mask in filled.masks for one in mask] == [1, 1, 1, 2, 2, 2]
@@ -146,8 +146,8 @@ def test_every_gap_has_candidates_and_the_best_fill_the_text(models):
     assert filled.cut == 0
 
 
-def test_the_gaps_are_guessed_together(models):
-    """A gap's candidates do not depend on what the other gap's are, only on its being open."""
+def test_masked_positions_are_predicted_together(models):
+    """The candidates of one do not depend on those of the other, only on its being masked."""
     opened = open_model(models["encoder bpe"])
     ids = [*opened.before, *opened.encode("The"), 4, *opened.encode(" bees"), 4, *opened.after]
     with torch.inference_mode():
@@ -159,7 +159,7 @@ def test_the_gaps_are_guessed_together(models):
         assert mask[0].probability == pytest.approx(float(want), rel=1e-4)
 
 
-def test_a_long_text_is_cut_around_its_gaps(models):
+def test_a_long_text_is_cut_around_its_masks(models):
     filler = Filler(open_model(models["encoder bpe"]), FillSettings(device="cpu", threads=1))
     text = "honey " * 60 + "[MASK] and [MASK]" + " bees" * 60
     filled = filler.fill(text)
@@ -181,7 +181,7 @@ def test_a_model_of_the_other_kind_is_refused_with_the_command_for_it(models):
 
 def test_what_cannot_be_used_is_refused(models, tokenizers, tmp_path):
     with pytest.raises(InputError, match="nothing to fill") as error:
-        fill(models["encoder bpe"], "no gap")
+        fill(models["encoder bpe"], "no mask")
     assert "[MASK]" in error.value.hint
     with pytest.raises(ArtifactError, match="no such artifact"):
         open_model(tmp_path / "nowhere")

@@ -6,8 +6,7 @@ import re
 import pytest
 import torch
 
-from tests.model.folders import edited, files_of, shaken, without
-from tests.model.shapes import KINDS, kind_config, small_config
+from tests.support.models import KINDS, edited, files_of, kind_config, shaken, small_config, without
 from wordpipe.errors import ArtifactError, ConfigError
 from wordpipe.model import FAMILIES, ModelConfig, load_hf, new_model, transformers_class, why_no_class
 

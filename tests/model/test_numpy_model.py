@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.model.shapes import KINDS, kind_config, small_config
+from tests.support.models import KINDS, kind_config, small_config
 from wordpipe.errors import ConfigError
 from wordpipe.model import NumpyModel, new_model, read_arrays, save_hf
 

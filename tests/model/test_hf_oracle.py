@@ -10,8 +10,7 @@ import transformers
 from safetensors.torch import save
 from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, AutoModelForMaskedLM
 
-from tests.model.folders import files_of, shaken
-from tests.model.shapes import small_config
+from tests.support.models import files_of, shaken, small_config
 from wordpipe.errors import ConfigError
 from wordpipe.model import load_hf, new_model, transformers_class, why_no_class
 

@@ -1,16 +1,19 @@
-"""The weights of a folder: shards, half precision, models without a head, and what is refused by name."""
+"""The weights of a folder: shards, half precision, models without a head, tensors cut out, and what is refused by name."""
 
 import json
 
+import numpy as np
 import pytest
 import torch
+from safetensors.numpy import load as load_arrays
+from safetensors.numpy import save as save_arrays
+from safetensors.torch import load as load_torch
 from safetensors.torch import save
-from transformers import AutoModel, AutoModelForCausalLM, BertForSequenceClassification
+from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, BertForSequenceClassification
 
-from tests.model.folders import edited, files_of, shaken, weights_of, with_weights
-from tests.model.shapes import small_config
+from tests.support.models import edited, files_of, shaken, small_config, weights_of, with_weights
 from wordpipe.errors import ArtifactError
-from wordpipe.model import load_hf, new_model
+from wordpipe.model import config_from_hf, is_of_head, load_hf, new_model, without_tensors
 
 IDS_BT = torch.arange(10, 34)[None]
 INDEX = "model.safetensors.index.json"
@@ -255,3 +258,46 @@ def test_the_config_decides_whether_the_matrix_is_tied():
     files = files_of(small_model(tied=False))
     with pytest.raises(ArtifactError, match=r"lm_head\.weight differs"):
         load(edited(files, tie_word_embeddings=True))
+
+
+def test_the_others_stay_as_they_were():
+    draw = np.random.default_rng(1)
+    tensors = {
+        "b.head": draw.standard_normal((3, 5)).astype(np.float32),
+        "a": draw.integers(0, 9, 7, dtype=np.int8),
+        "c": draw.standard_normal((2, 2)).astype(np.float64),
+        "d": np.zeros((0, 4), np.float32),
+        "ä": draw.standard_normal(1).astype(np.float16),
+    }
+    found = load_arrays(
+        without_tensors(save_arrays(tensors, metadata={"format": "pt"}), lambda name: name.endswith("head"))
+    )
+    assert found.keys() == tensors.keys() - {"b.head"}
+    for name, array in found.items():
+        np.testing.assert_array_equal(array, tensors[name], strict=True)
+
+
+def test_types_that_numpy_does_not_have_and_metadata_are_kept():
+    data = save({"x": torch.arange(6, dtype=torch.bfloat16), "y": torch.ones(2)}, {"format": "pt"})
+    cut = without_tensors(data, {"y"}.__contains__)
+    assert torch.equal(load_torch(cut)["x"], torch.arange(6, dtype=torch.bfloat16))
+    assert json.loads(cut[8 : 8 + int.from_bytes(cut[:8], "little")])["__metadata__"] == {"format": "pt"}
+    assert load_torch(without_tensors(data, lambda _: True)) == {}
+
+
+def test_nothing_to_leave_out_changes_no_tensor():
+    data = save_arrays({"x": np.arange(3, dtype=np.float32)})
+    assert without_tensors(data, lambda _: False) == data
+
+
+@pytest.mark.parametrize(
+    ("architecture", "style"), [("encoder", "modern"), ("encoder", "classic"), ("decoder", "modern")]
+)
+def test_the_head_is_what_transformers_base_class_has_no_place_for(architecture, style):
+    files = files_of(small_model(architecture, style))
+    family, config = config_from_hf(json.loads(files["config.json"]))
+    cut = weights_of({"model.safetensors": without_tensors(files["model.safetensors"], is_of_head(family, config))})
+    with torch.device("meta"):
+        wanted = AutoModel.from_config(AutoConfig.for_model(**json.loads(files["config.json"]))).state_dict().keys()
+    assert cut.keys() == {name for name in weights_of(files) if name.removeprefix(family.prefix) in wanted}
+    assert len(cut) > 3  # and not nothing

@@ -7,7 +7,7 @@ import torch
 import transformers
 from safetensors.torch import save
 
-from tests.model.folders import shaken
+from tests.support.models import shaken
 from wordpipe.errors import ArtifactError
 from wordpipe.model import load_hf
 

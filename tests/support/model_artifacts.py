@@ -1,4 +1,4 @@
-"""Small models with fresh weights and a tokenizer of the handbook, as artifacts and as folders of transformers."""
+"""Small models with a tokenizer of the handbook, made without training: folders of transformers and artifacts."""
 
 from pathlib import Path
 
@@ -6,10 +6,12 @@ import torch
 from tokenizers import Tokenizer
 
 import wordpipe
+from tests.support.models import small_config
 from wordpipe.model import STYLES, Architecture, ModelConfig, Style, new_model, save_hf
 from wordpipe.model.settings import FillSettings
+from wordpipe.settings import Settings
 from wordpipe.stages import open_job
-from wordpipe.tokens import framed_tokenizer, transformers_files
+from wordpipe.tokens import framed_tokenizer, number_of_ids, open_tokenizer, transformers_files
 
 ROLES = {"pad": "[PAD]", "bos": "<s>", "eos": "</s>", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"}
 
@@ -23,7 +25,7 @@ def tokenizer_file(handbook: Path, folder: Path, **settings: object) -> bytes:
 def model_files(
     data: bytes, architecture: Architecture, style: Style = "modern", *, max_len: int = 48, spread: float = 0.15
 ) -> dict[str, bytes]:
-    """The files of a model whose tokens depend on what stands around them, as `train` would write them."""
+    """The files of a model whose tokens depend on the words around them, as `train` would write them."""
     tokenizer = Tokenizer.from_str(data.decode())
     ids = {role: tokenizer.token_to_id(token) for role, token in ROLES.items()}
     config = ModelConfig(
@@ -54,4 +56,32 @@ def artifact_of(files: dict[str, bytes], path: Path) -> Path:
     with open_job("model", "train clm", path, FillSettings(), None) as job:
         for name, data in files.items():
             job.write(name, data)
+    return path
+
+
+def small_corpus(path: Path, handbook: Path, **shares: float) -> Path:
+    """A corpus of the handbook's first documents. Returns the text that it was made from."""
+    text = path.with_name("text.txt")
+    text.write_text("\n\n".join(handbook.read_text().split("\n\n")[:40]))
+    wordpipe.ingest(text, output=path, documents="block", first_line_title=True, **shares)
+    return text
+
+
+def made_model(path: Path, tokens: Path, architecture: str, style: str = "modern", *, zero: bool = False, **changes):
+    """A model artifact that says it was trained on a tokens artifact; with `zero`, it takes all ids to be as likely."""
+    data = (tokens / "tokenizer.json").read_bytes()
+    n_ids = number_of_ids(open_tokenizer(data, where="tokenizer.json"))
+    config = small_config(architecture, style, **({"vocab_size": n_ids, "max_len": 32} | changes))
+    model = new_model(config, 5)
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.mul_(0.0 if zero else 2.0)  # further from what a fresh model says of all texts
+    with open_job("model", f"train {architecture}", path, Settings(), None) as job:
+        job.open_input(tokens, ["tokens"])
+        save_hf(model, config, job.write)
+        tokenizer, names = framed_tokenizer(
+            data, {**config.special_ids, "unk": 1}, causal=config.causal, vocab_size=n_ids
+        )
+        for name, content in transformers_files(tokenizer, names, max_len=config.max_len).items():
+            job.write(name, content)
     return path
