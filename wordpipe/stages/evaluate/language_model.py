@@ -1,4 +1,4 @@
-"""`wordpipe evaluate model`: how well language models expect a text; nothing is made."""
+"""`wordpipe evaluate model`: the loss, perplexity and accuracy of language models on a text; no artifact is written."""
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
@@ -26,14 +26,13 @@ from wordpipe.training import Execution, Scorer, SpecialIds, Task, Validation, w
 from wordpipe.training.settings import CausalSettings, MaskedSettings
 
 Seen = Literal["yes", "perhaps", "no", "unknown"]
-"""Whether a model was trained on a text. Perhaps: on the same sources, but they were split in another way. Unknown: the trail
-of its inputs is lost."""
+"""Whether a model was trained on a text. Perhaps: on the same sources, but they were split in another way. Unknown: not all of
+its inputs are found."""
 
 _ALL = "all"
 _SPLITS = ("train", "valid", "test", _ALL)
 _HELD_OUT = ("valid", "test")
-_LEAST = 4  # positions of a sequence
-_LONGEST = 2048  # and of one, unless more are asked for: attention grows with its square
+_MIN_SEQ_LEN, _MAX_DEFAULT_SEQ_LEN = 4, 2048  # attention grows with the square of the length
 _POSITIONS_AT_ONCE = {"cpu": 1 << 12, "mps": 1 << 14, "cuda": 1 << 15}
 _UNSPACED = r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}ー々]+"  # as in tokens/words.py
 
@@ -48,7 +47,7 @@ def evaluate_model(
     threads: int = 0,
     run: RunOptions | None = None,
 ) -> dict[str, Any]:
-    """Evaluate language models by how much a text surprises them.
+    """Evaluate language models by the loss of a text.
 
     The text is tokenized by each model's own tokenizer and laid into sequences as in training: documents one after the
     other, with the ids around them that the model knows, cut every `seq_len` positions. A causal model has to expect every
@@ -85,8 +84,8 @@ def evaluate_model(
     run = run or RunOptions()
     if split is not None and split not in _SPLITS:
         raise ConfigError("no such split", where="split", got=split, expected=", ".join(_SPLITS))
-    if seq_len is not None and seq_len < _LEAST:
-        raise ConfigError("out of bounds", where="seq_len", got=seq_len, expected=f"{_LEAST} or more")
+    if seq_len is not None and seq_len < _MIN_SEQ_LEN:
+        raise ConfigError("out of bounds", where="seq_len", got=seq_len, expected=f"{_MIN_SEQ_LEN} or more")
     sources = as_list(data)
     with storage_errors(), ExitStack() as stack:
         waiting = "compiling the loops for this machine: only the first run waits for it"
@@ -95,14 +94,14 @@ def evaluate_model(
         corpus, is_made = stack.enter_context(corpus_to_evaluate(sources, run))
         text = _Text(corpus, _ALL if is_made and split is None else split, run.report)
         if text.split is None and split is None and not is_made:
-            run.report(Progress("note", note="nothing of this corpus is held out: judging all of it"))
+            run.report(Progress("note", note="nothing of this corpus is held out: evaluating all of it"))
         where = pick_device(device)
-        judged = [_judge(path, text, where, seq_len, run) for path in as_list(models)]
-    return told("model", sources, "models", judged, split=text.split)
+        evaluated = [_evaluate(path, text, where, seq_len, run) for path in as_list(models)]
+    return told("model", sources, "models", evaluated, split=text.split)
 
 
 class _Text:
-    """The part of a corpus that models are judged on; the corpus stays open as long as this is used.
+    """The part of a corpus that models are evaluated on; the corpus stays open as long as this is used.
 
     `wanted` is train, valid, test or all; None: what is held out (valid, else test), and all of it where nothing is.
 
@@ -124,7 +123,7 @@ class _Text:
             self.counts["unspaced_runs"] += pc.sum(pc.count_substring_regex(texts, _UNSPACED)).as_py() or 0
         if not self.counts["bytes"]:
             raise InputError(
-                "there is no text to judge on", where=corpus.path, got=self.split and f"nothing in the split {self.split}",
+                "there is no text to evaluate on", where=corpus.path, got=self.split and f"nothing in the split {self.split}",
                 hint="give --split all, or ingest with --valid 0.1" if self.split else None,
             )  # fmt: skip
 
@@ -148,16 +147,17 @@ class _Text:
             yield pa.RecordBatch.from_arrays(columns, names=names)
 
 
-def _judge(path: str, text: _Text, device: torch.device, wanted: int | None, run: RunOptions) -> dict[str, Any]:
-    """Tokenize the text by the model's tokenizer, lay it into sequences as training does, and add up the surprise."""
+def _evaluate(path: str, text: _Text, device: torch.device, wanted: int | None, run: RunOptions) -> dict[str, Any]:
+    """Tokenize the text by the model's tokenizer, lay it into sequences as training does, and add up the loss."""
     opened = open_model(path, verify=run.verify)
     config, n_ids = opened.model.config, number_of_ids(opened.tokenizer)
     # more positions than the model was made for only where it needs no table of them
     if wanted is not None and wanted > config.max_len and config.positions in ("learned", "sinusoidal"):
         expected = f"at most {config.max_len}"
         raise ConfigError("the model has no more positions", where="seq_len", got=wanted, expected=expected)
-    seq_len, task = wanted or min(config.max_len, _LONGEST), _task(opened, n_ids)
+    seq_len, task = wanted or min(config.max_len, _MAX_DEFAULT_SEQ_LEN), _task(opened, n_ids)
     opened.model.to(device)
+    # the token stream and the validation of a training, on the text alone
     with TemporaryDirectory(prefix="wordpipe-") as folder:
         files = {_ALL: Path(folder) / "ids"}
         rows = text.token_rows(opened)
@@ -170,11 +170,12 @@ def _judge(path: str, text: _Text, device: torch.device, wanted: int | None, run
             n_positions=None,
             micro_batch=max(1, _POSITIONS_AT_ONCE[device.type] // blocks.seq_len),
         )
-        phase = f"judging {Path(opened.path).name}"
+        phase = f"evaluating {Path(opened.path).name}"
         scorer = Scorer(lambda done: text.report(Progress(phase, done, validation.n_positions, "positions")))
         total = validation.total(opened.model, scorer)
     if not math.isfinite(total.nats):
         raise ArtifactError("the model's probabilities are no numbers", where=opened.path, hint="train it again")
+    # the counts that the figures are shares of, and whether the model knows the text already
     counts = text.counts | {
         "documents": stream.n_documents,
         "tokens": stream.n_tokens,
@@ -207,7 +208,7 @@ def _task(opened: OpenModel, n_ids: int) -> Task:
 
 
 def _metrics(nats: float, n_first: int, of: dict[str, int], *, causal: bool) -> dict[str, float | None]:
-    """The figures; a masked model's surprise is of some tokens only, so the text's words and bytes do not divide it."""
+    """The figures; a masked model's loss is of some tokens only, so the text's words and bytes do not divide it."""
     found = {
         "loss": nats / of["targets"] if of["targets"] else None,
         "perplexity": perplexity(nats, of["targets"]),
@@ -220,7 +221,7 @@ def _metrics(nats: float, n_first: int, of: dict[str, int], *, causal: bool) -> 
 
 
 def _warnings(seen: Seen, counts: dict[str, int], *, causal: bool) -> list[str]:
-    """What the figures do not say of themselves."""
+    """Warnings where the figures would be misread."""
     found = []
     if seen == "yes":
         found.append("it was trained on this text, so these figures say how well it remembers, not what it knows")
@@ -239,27 +240,27 @@ def _warnings(seen: Seen, counts: dict[str, int], *, causal: bool) -> list[str]:
 def _seen(model: Path, corpus: Artifact, split: str | None) -> Seen:
     """Whether text of this part of the corpus was among what the model was trained on.
 
-    Of a folder of someone else's nothing is known. No split is all of the corpus.
+    Nothing is known of a folder of transformers. No split is all of the corpus.
     """
     if not is_artifact(model):
         return "unknown"
     digests: set[str] = set()
     with Artifact(model, verify=False) as artifact:
-        whole = _follow(artifact, digests)
+        complete = _gather_inputs(artifact, digests)
     if corpus.digest in digests:
         return "yes" if split in ("train", None) else "no"
     if digests & {entry.digest for entry in corpus.manifest.inputs}:
         return "yes" if split is None else "perhaps"
-    return "no" if whole else "unknown"
+    return "no" if complete else "unknown"
 
 
-def _follow(artifact: Artifact, digests: set[str]) -> bool:
+def _gather_inputs(artifact: Artifact, digests: set[str]) -> bool:
     """Gather the digests of all that an artifact was made from, from manifest to manifest.
 
     Returns:
         False where an input is not where its artifact says, or is another one now, so that there may be more.
     """
-    whole = True
+    complete = True
     for entry in artifact.manifest.inputs:
         if entry.digest in digests:
             continue
@@ -267,9 +268,9 @@ def _follow(artifact: Artifact, digests: set[str]) -> bool:
         if entry.kind in KINDS:
             try:
                 with Artifact(artifact.path.absolute().parent / (entry.path or ""), verify=False) as found:
-                    whole &= found.digest == entry.digest and _follow(found, digests)
+                    complete &= found.digest == entry.digest and _gather_inputs(found, digests)
             except (WordpipeError, OSError):
-                whole = False
-        elif entry.kind == "file" and artifact.kind == "model":  # a model of someone else's, to start from
-            whole = False
-    return whole
+                complete = False
+        elif entry.kind == "file" and artifact.kind == "model":  # the folder of transformers that it started from
+            complete = False
+    return complete
