@@ -50,7 +50,7 @@ def test_scores_that_do_not_fit_at_once_are_made_in_parts(monkeypatch):
     array_model = NumpyModel(*read_arrays(files.__getitem__))
     x_ND = array_model.embed(np.arange(7, 47), np.full(8, 5))
     whole = array_model.encode(x_ND, [(8, 5)])
-    monkeypatch.setattr("wordpipe.model.numpy_model._SCORES", 250)
+    monkeypatch.setattr("wordpipe.model.numpy_model._MAX_SCORES", 250)
     np.testing.assert_allclose(array_model.encode(x_ND, [(8, 5)]), whole, atol=1e-6)
 
 

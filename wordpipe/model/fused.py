@@ -15,8 +15,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 _aten = torch.ops.aten
-_SLOPES = {F.gelu: _aten.gelu_backward.grad_input, F.silu: _aten.silu_backward.grad_input}
-_LONGEST = {torch.float32: 256, torch.bfloat16: 512}  # keys; beyond, torch's kernel, which holds no scores, is faster
+_ACTIVATION_GRADIENTS = {F.gelu: _aten.gelu_backward.grad_input, F.silu: _aten.silu_backward.grad_input}
+_MAX_KEYS = {torch.float32: 256, torch.bfloat16: 512}  # beyond, torch's kernel, which holds no scores, is faster
 
 
 def fuses(x: Tensor) -> bool:
@@ -30,7 +30,7 @@ def attends(heads: Tensor) -> bool:
     One core, 4,096 positions, 4 heads of 64, forward and backward, ms, torch's kernel → `attend`: float32 T = 128 36 → 26,
     256 54 → 41, 512 72 → 130; bfloat16 128 80 → 9, 256 50 → 25, 512 72 → 38, 1024 76 → 240 (its backward is slow there).
     """
-    return fuses(heads) and heads.shape[-3] <= _LONGEST.get(heads.dtype, 0)
+    return fuses(heads) and heads.shape[-3] <= _MAX_KEYS.get(heads.dtype, 0)
 
 
 def attend(
@@ -170,7 +170,7 @@ class _Gated(torch.autograd.Function):
         gate, up = both.chunk(2, dim=-1)
         active = activate(gate)
         ctx.save_for_backward(both, active)
-        ctx.slope = _SLOPES[activate]
+        ctx.slope = _ACTIVATION_GRADIENTS[activate]
         return active * up
 
     @staticmethod

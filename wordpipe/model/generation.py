@@ -18,8 +18,8 @@ from wordpipe.model.config import seed_of
 from wordpipe.model.settings import GenerateSettings
 from wordpipe.model.transformer import LanguageModel
 
-_NUCLEUS = 1024  # tokens sorted at first for top-p
-_COLDEST = 1e-30  # below, 0 / temperature is no number in float32
+_SORTED_FIRST = 1024  # tokens sorted at first for top-p
+_MIN_TEMPERATURE = 1e-30  # below, 0 / temperature is no number in float32
 
 
 def choose(logits_NV: Tensor, ids_NT: Tensor, settings: GenerateSettings, uniforms_N: Tensor) -> Tensor:
@@ -42,7 +42,7 @@ def choose(logits_NV: Tensor, ids_NT: Tensor, settings: GenerateSettings, unifor
     if settings.temperature == 0.0:
         return logits_NV.argmax(dim=-1)
     # the largest becomes 0 first: a small temperature would make infinities, whose differences are not numbers
-    logits_NV = (logits_NV - logits_NV.amax(dim=-1, keepdim=True)) / max(settings.temperature, _COLDEST)
+    logits_NV = (logits_NV - logits_NV.amax(dim=-1, keepdim=True)) / max(settings.temperature, _MIN_TEMPERATURE)
     if settings.top_k:
         logits_NV = keep_top_k(logits_NV, settings.top_k)
     if settings.top_p < 1.0:
@@ -90,7 +90,7 @@ def keep_top_p(logits_NV: Tensor, p: float) -> Tensor:
     Source: Holtzman et al. 2020, equation 2 (nucleus sampling).
     """
     whole_N1 = logits_NV.logsumexp(dim=-1, keepdim=True)
-    best_NC = logits_NV.topk(min(_NUCLEUS, logits_NV.shape[-1])).values
+    best_NC = logits_NV.topk(min(_SORTED_FIRST, logits_NV.shape[-1])).values
     if ((best_NC - whole_N1).exp().sum(dim=-1) < p).any():
         best_NC = logits_NV.sort(dim=-1, descending=True).values
     reached_NC = (best_NC - whole_N1).exp().cumsum(dim=-1)

@@ -22,7 +22,7 @@ from wordpipe.model.hf.family import CONFIG, WEIGHTS, Entry, Family
 
 Floats = npt.NDArray[np.float32]
 Arrays = Mapping[str, npt.NDArray[np.float32]]
-_SCORES = 1 << 22  # numbers of one product of queries and keys: 16 MiB
+_MAX_SCORES = 1 << 22  # numbers of one product of queries and keys: 16 MiB
 
 
 def read_arrays(read: Callable[[str], bytes]) -> tuple[ModelConfig, Arrays] | None:
@@ -145,7 +145,7 @@ class NumpyModel:
         mixed_ND = np.empty((len(x_ND), config.n_heads * config.head_dim), dtype=np.float32)
         first = 0
         for B, T, angles, masked in runs:
-            at_once = max(1, _SCORES // (config.n_heads * T * T))
+            at_once = max(1, _MAX_SCORES // (config.n_heads * T * T))
             for begin in range(0, B, at_once):
                 count = min(at_once, B - begin)
                 rows = slice(first + begin * T, first + (begin + count) * T)

@@ -33,7 +33,7 @@ DistanceBias = Callable[[Tensor], Tensor | None]
 """Distances of any shape (…) between key and query → the bias on the scores, (1, H, …), or None without one."""
 
 N_BUCKETS = 32
-_FARTHEST = 128  # distances from here on share the last bucket
+_MAX_DISTANCE = 128  # distances from here on share the last bucket
 
 
 class Rotary(nn.Module):
@@ -146,7 +146,7 @@ def t5_buckets(distance_TS: Tensor, *, causal: bool) -> Tensor:
     side = torch.zeros_like(distance_TS) if causal else (distance_TS > 0).long() * n_buckets
     far = (-distance_TS).clamp_min(0) if causal else distance_TS.abs()
     exact = n_buckets // 2
-    ratio = torch.log(far.clamp_min(1).float() / exact) / math.log(_FARTHEST / exact)
+    ratio = torch.log(far.clamp_min(1).float() / exact) / math.log(_MAX_DISTANCE / exact)
     ranged = (exact + (ratio * (n_buckets - exact)).long()).clamp_max(n_buckets - 1)
     return side + torch.where(far < exact, far, ranged)
 

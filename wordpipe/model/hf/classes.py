@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from wordpipe.model.config import ModelConfig
-from wordpipe.model.hf.family import Family, read_value, refusal, theta
+from wordpipe.model.hf.family import Family, read_value, refusal, rope_theta
 
 _LOCAL, _GLOBAL = "sliding_attention", "full_attention"
 _SIZES: dict[str, tuple[str, Any]] = {
@@ -181,7 +181,7 @@ def llama_fields(values: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[s
     return {
         "n_kv_heads": read_value(values, "num_key_value_heads", int, fields["n_heads"]),
         "head_dim": head_dim,
-        "rope_theta": theta(values.get("rope_parameters"), read_value(values, "rope_theta", float, 10_000.0)),
+        "rope_theta": rope_theta(values.get("rope_parameters"), read_value(values, "rope_theta", float, 10_000.0)),
     }
 
 
@@ -310,10 +310,10 @@ def _modernbert_from_hf(values: Mapping[str, Any], fields: Mapping[str, Any]) ->
     if not isinstance(ropes, Mapping):
         raise refusal("rope_parameters", ropes, "an object")
     windows = _windows(values, fields["n_layers"])
-    global_theta = theta(ropes.get(_GLOBAL), read_value(values, "global_rope_theta", float, 160_000.0))
+    global_theta = rope_theta(ropes.get(_GLOBAL), read_value(values, "global_rope_theta", float, 160_000.0))
     # null means that of the global layers, and is not the same as no key
     usual = global_theta if "local_rope_theta" in values else 10_000.0
-    local_theta = theta(ropes.get(_LOCAL), read_value(values, "local_rope_theta", float, usual))
+    local_theta = rope_theta(ropes.get(_LOCAL), read_value(values, "local_rope_theta", float, usual))
     return {
         "windows": windows,
         "rope_theta": global_theta,

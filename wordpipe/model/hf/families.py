@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from wordpipe.errors import ArtifactError, ConfigError
 from wordpipe.model.config import EMBEDDING_STD, ModelConfig
 from wordpipe.model.hf.classes import BERT, GPT2, LLAMA, MISTRAL, MODERNBERT, llama_fields, mistral_fields
-from wordpipe.model.hf.family import CONFIG, Entry, Family, read_value, refusal, refuse_others, special
+from wordpipe.model.hf.family import CONFIG, Entry, Family, read_value, refusal, refuse_others, special_ids
 
 FAMILIES: tuple[Family, ...] = (MODERNBERT, BERT, LLAMA, MISTRAL, GPT2)
 """The classes of `transformers`, the plainer ones first: a model is saved as the first that computes it."""
@@ -194,7 +194,7 @@ def config_from_hf(values: Mapping[str, Any]) -> tuple[Family, ModelConfig]:
     refuse_others(values, {"quantization_config": (None,)})
     found = family.read(values)
     if family is not OWN:
-        found |= special(values) | {"vocab_size": read_value(values, "vocab_size", int)}
+        found |= special_ids(values) | {"vocab_size": read_value(values, "vocab_size", int)}
         if found["positions"] == "learned":
             found["positions"] = _noted_positions(values)
     try:

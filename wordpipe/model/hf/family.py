@@ -62,7 +62,7 @@ def read_value(values: Mapping[str, Any], key: str, kind: type[Value], default: 
     return kind(value)
 
 
-def special(values: Mapping[str, Any]) -> dict[str, int | None]:
+def special_ids(values: Mapping[str, Any]) -> dict[str, int | None]:
     """The ids of the special tokens, as fields of `ModelConfig`."""
     return {f"{role}_id": _token_id(values, f"{role}_token_id") for role in ROLES}
 
@@ -76,7 +76,7 @@ def _token_id(values: Mapping[str, Any], key: str) -> int | None:
     return None if value == -1 else value  # some old folders say so that there is none
 
 
-def theta(rope: object, default: float) -> float:
+def rope_theta(rope: object, default: float) -> float:
     """Base of the rotary angles.
 
     Args:

@@ -26,14 +26,16 @@ from wordpipe.model.positions import sinusoidal_table
 from wordpipe.model.transformer import LanguageModel
 
 INDEX = "model.safetensors.index.json"
-_CODE = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
-_OTHERS = (".safetensors", ".h5", ".msgpack", ".gguf", ".onnx")
+_PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
+_UNREAD = (".safetensors", ".h5", ".msgpack", ".gguf", ".onnx")
 # what old releases stored although it can be computed: position numbers, rotary frequencies, GPT-2's causal mask
 _BUFFERS = re.compile(r"(embeddings\.(position|token_type)_ids|rotary_emb\.inv_freq|h\.\d+\.attn\.(bias|masked_bias))$")
 _TASK_HEADS = r"(classifier|score|qa_outputs)\..+"  # of models that were trained on for one task
-_TABLE = "position_embedding"
+_POSITION_TABLE = "position_embedding"
 _TYPES = (torch.float32, torch.bfloat16, torch.float16)
-_TABLE_SLACK = 1e-5  # another machine's sines may differ in the last bit; one step of training moves a table by more
+_POSITION_TOLERANCE = (
+    1e-5  # another machine's sines may differ in the last bit; one step of training moves a table by more
+)
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,7 @@ def save_hf(model: LanguageModel, config: ModelConfig, write: Callable[[str, byt
     """
     ours = {name: weight.detach().to("cpu", torch.float32) for name, weight in model.named_parameters()}
     if config.positions == "sinusoidal":
-        ours[_TABLE] = sinusoidal_table(config.max_len, config.dim)
+        ours[_POSITION_TABLE] = sinusoidal_table(config.max_len, config.dim)
     theirs: dict[str, Tensor] = {}
     for entry in family_of(config).entries(config):
         # clone: parts of one matrix share its memory, which safetensors refuses
@@ -111,7 +113,7 @@ def _read_weights(read: Callable[[str], bytes], names: Collection[str]) -> dict[
         return _load(read(WEIGHTS), WEIGHTS)
     if INDEX in names:
         return _read_shards(read, names)
-    pickled = sorted(name for name in names if name.endswith(_CODE))
+    pickled = sorted(name for name in names if name.endswith(_PICKLES))
     if pickled:
         raise ArtifactError(
             "weights in a pickle are code that would run when read; wordpipe does not open them",
@@ -119,7 +121,7 @@ def _read_weights(read: Callable[[str], bytes], names: Collection[str]) -> dict[
             expected=WEIGHTS,
             hint="convert them where you trust them: transformers' save_pretrained writes safetensors",
         )
-    others = sorted(name for name in names if name.endswith(_OTHERS))
+    others = sorted(name for name in names if name.endswith(_UNREAD))
     raise ArtifactError("the folder has no weights that we read", got=", ".join(others) or None, expected=WEIGHTS)
 
 
@@ -245,11 +247,11 @@ def _set_missing_apart(matched: _Matched, allow_missing_head: bool) -> None:
 
 def _settle_positions(matched: _Matched, config: ModelConfig) -> ModelConfig:
     """Whether the table that once was sinusoidal still is; other programs train it on, and keep our note."""
-    entry = next((entry for entry in matched.entries if entry.ours == _TABLE), None)
+    entry = next((entry for entry in matched.entries if entry.ours == _POSITION_TABLE), None)
     if entry is None:  # our own format keeps no table
         return config
     stored, table = matched.weights[entry.theirs[0]], sinusoidal_table(config.max_len, config.dim)
-    if stored.shape == table.shape and torch.allclose(stored.float(), table, rtol=0.0, atol=_TABLE_SLACK):
+    if stored.shape == table.shape and torch.allclose(stored.float(), table, rtol=0.0, atol=_POSITION_TOLERANCE):
         matched.entries.remove(entry)
         return config
     matched.notes.append("the sinusoidal positions were trained on since; they are read as learned ones")
