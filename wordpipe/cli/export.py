@@ -66,7 +66,7 @@ def export(artifact: Path, to: str, output: Path, as_json: bool, quiet: bool) ->
 
 
 def _held(written: dict[str, Any]) -> str:
-    """What was written, in a few words."""
+    """The written file or folder, in a few words."""
     if "encoder" in written:
         transform = "" if written["transform"] == "none" else f", {written['transform']}"
         pooling = "" if written["encoder"] == "static" else f" ({written['pooling']} pooling{transform})"

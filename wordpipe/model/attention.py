@@ -150,7 +150,7 @@ class Attention(nn.Module):
         memory: KeysValues | Sums | None = None,
         at_BK: Tensor | None = None,
     ) -> Tensor:
-        """What each position gathers from those that it sees, shape (B, T, D); with `at_BK` (B, K, D).
+        """The mean that each position gathers from those that it sees, shape (B, T, D); with `at_BK` (B, K, D).
 
         Args:
             x_BTD: residual stream; of packed sequences (1, N, D).

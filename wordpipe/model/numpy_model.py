@@ -48,7 +48,7 @@ def read_arrays(read: Callable[[str], bytes]) -> tuple[ModelConfig, Arrays] | No
 
 
 def _entries(family: Family, config: ModelConfig, stored: Mapping[str, Any]) -> Iterator[Entry]:
-    """What to fill from the folder; our own format has our own names."""
+    """The weights to read from the folder; our own format has our own names."""
     entries = (Entry(name, (name,)) for name in stored) if family.class_name is None else family.entries(config)
     return (entry for entry in entries if not entry.repeats and not entry.of_head)
 
@@ -90,7 +90,7 @@ class NumpyModel:
         self._table_TD = weights.get("position_embedding")
 
     def embed(self, ids_N: npt.NDArray[np.int64], lengths_S: npt.NDArray[np.int64]) -> Floats:
-        """What goes into the first block, (N, D) float32.
+        """The input of the first block, (N, D) float32.
 
         Args:
             ids_N: of all sequences, one after the other.

@@ -12,7 +12,7 @@ _THREADS = setting(0, "CPU threads, 0 = one per core", ge=0, le=1024, expert=Tru
 
 
 class GenerateSettings(Settings):
-    """How a text is continued."""
+    """Settings of the continuation of a text."""
 
     command = "generate"
 
@@ -52,7 +52,7 @@ class GenerateSettings(Settings):
 
 
 class FillSettings(Settings):
-    """How masked positions are filled."""
+    """Settings of the filling of masked positions."""
 
     command = "fill"
 

@@ -112,7 +112,7 @@ class Packed:
         return torch.cat([torch.arange(T, device=self.ids.device).repeat(B) for B, T in self.shapes])
 
     def runs(self, rows: Tensor) -> list[Tensor]:
-        """What belongs to the positions (N, …) as one tensor (B, T, …) for each run."""
+        """Rows of all positions (N, …) as one tensor (B, T, …) for each run."""
         parts = torch.split(rows, [B * T for B, T in self.shapes])
         return [part.view(B, T, *rows.shape[1:]) for part, (B, T) in zip(parts, self.shapes, strict=True)]
 

@@ -66,7 +66,7 @@ WRITTEN_BEFORE: tuple[Family, ...] = (
         transposed=False,
     ),
 )
-"""What earlier versions saved some models as: an encoder of these blocks (EuroBERT), windows in some of the layers
+"""The classes that earlier versions saved some models as: an encoder of these blocks (EuroBERT), windows in some of the layers
 (Ministral), a decoder with ALiBi (MPT). Artifacts of them are read; folders of others are not."""
 
 _SINUSOIDAL = {"positions": "sinusoidal"}
@@ -204,7 +204,7 @@ def config_from_hf(values: Mapping[str, Any]) -> tuple[Family, ModelConfig]:
 
 
 def _noted_positions(values: Mapping[str, Any]) -> str:
-    """What our note says of a table of positions."""
+    """The kind of a table of positions, by our note."""
     note = values.get(NOTE)
     if note not in (None, _SINUSOIDAL):
         raise refusal(NOTE, note, f"{_SINUSOIDAL} or no such key")
@@ -216,11 +216,11 @@ def _shown(value: object) -> str:
 
 
 def is_of_head(family: Family, config: ModelConfig) -> Callable[[str], bool]:
-    """Whether a tensor of such a model, by its name in the file, serves the guessing of tokens alone."""
-    entries = [*family.entries(config)]
-    names = {name for entry in entries if entry.of_head for name in entry.theirs}
-    others = {name for entry in entries if not entry.of_head for name in entry.theirs}
-    return ((names | family.copies.keys()) - others).__contains__
+    """Whether a tensor of such a model, by its name in the file, serves the prediction of tokens alone."""
+    names: dict[bool, set[str]] = {True: {*family.copies}, False: set()}
+    for entry in family.entries(config):
+        names[entry.of_head] |= {*entry.theirs}
+    return (names[True] - names[False]).__contains__
 
 
 def without_tensors(data: bytes, left_out: Callable[[str], bool]) -> bytes:

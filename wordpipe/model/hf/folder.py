@@ -246,7 +246,7 @@ def _set_missing_apart(matched: _Matched, allow_missing_head: bool) -> None:
 
 
 def _settle_positions(matched: _Matched, config: ModelConfig) -> ModelConfig:
-    """Whether the table that once was sinusoidal still is; other programs train it on, and keep our note."""
+    """The positions of a table that once was sinusoidal: other programs train it on, and keep our note."""
     entry = next((entry for entry in matched.entries if entry.ours == _POSITION_TABLE), None)
     if entry is None:  # our own format keeps no table
         return config

@@ -33,7 +33,7 @@ _EPS = 1e-6  # a query whose keys are all padding divides by nothing
 
 
 def additive_attention(q_BHTE: Tensor, k_BHSE: Tensor, v_BHSE: Tensor, score_HE: Tensor, mask: Tensor | None) -> Tensor:
-    """What each query gathers, shape (B, H, T, E), in the queries' type.
+    """The mean that each query gathers, shape (B, H, T, E), in the queries' type.
 
     Args:
         q_BHTE: queries.
@@ -78,7 +78,7 @@ def linear_attention(
     q_BTHE: Tensor, k_BTGE: Tensor, v_BTGE: Tensor, *, angles: tuple[Tensor, Tensor] | None, real_BT: Tensor | None,
     causal: bool, sums: Sums | None = None,
 ) -> Tensor:  # fmt: skip
-    """What each query gathers, shape (B, T, H, E), of the queries' type.
+    """The mean that each query gathers, shape (B, T, H, E), of the queries' type.
 
     Args:
         q_BTHE: queries, not rotated.

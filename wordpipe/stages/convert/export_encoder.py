@@ -150,7 +150,7 @@ def sentence_transformers_folder(encoder: EncoderFiles, *, where: str) -> dict[s
 
 
 def encoder_facts(encoder: EncoderFiles) -> dict[str, Any]:
-    """What `export` returns of an encoder: what it is, and what other programs do otherwise."""
+    """The facts of an encoder that `export` returns, with what other programs do otherwise."""
     notes = [*encoder.notes]
     if encoder.kind == "transformer":
         notes.append(f"a text of more than {encoder.max_len} tokens is cut there; wordpipe reads it in windows")

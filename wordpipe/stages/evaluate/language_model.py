@@ -202,7 +202,7 @@ def _evaluate(path: str, text: _Text, device: torch.device, wanted: int | None, 
 
 
 def _task(opened: OpenModel, n_ids: int) -> Task:
-    """What the model was trained for, with its own special ids around documents."""
+    """The task that the model was trained for, with its own special ids around documents."""
     settings = CausalSettings() if opened.model.config.causal else MaskedSettings()
     return Task(settings, n_tokens=n_ids, special=SpecialIds(**opened.special))
 
