@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.model.shapes import small_config
+from tests.support.models import small_config
 from wordpipe.model import new_model
 from wordpipe.training import Causal, Masked, Rows, SpecialIds, Task, loss_sum
 from wordpipe.training.settings import CausalSettings

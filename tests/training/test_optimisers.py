@@ -4,7 +4,7 @@ import pytest
 import torch
 from safetensors.torch import load, save
 
-from tests.model.shapes import KINDS, kind_config, small_config
+from tests.support.models import KINDS, kind_config, small_config
 from wordpipe.errors import ArtifactError
 from wordpipe.model import new_model
 from wordpipe.training import (

@@ -13,9 +13,17 @@ import safetensors.numpy
 
 from wordpipe.artifacts import ENCODER, TOKENIZER, WEIGHTS_FILE, Artifact
 from wordpipe.errors import ArtifactError, ConfigError
-from wordpipe.model import CONFIG, WEIGHTS, Family, ModelConfig, config_from_hf, transformers_class, why_no_class
-from wordpipe.model import is_of_head as is_of_head
-from wordpipe.model import without_tensors as without_tensors
+from wordpipe.model import (
+    CONFIG,
+    WEIGHTS,
+    Family,
+    ModelConfig,
+    config_from_hf,
+    is_of_head,
+    transformers_class,
+    why_no_class,
+    without_tensors,
+)
 from wordpipe.sentences import (
     ENCODER_FILE,
     TRANSFORM_FILE,
