@@ -1,4 +1,4 @@
-"""How tables look: the Parquet schemas that pass between the stages, and what their columns weigh and hold.
+"""The Parquet schemas that pass between the stages, and what their columns weigh and hold.
 
 Schemas are checked when written and when read. `corpus`, `sentences` and `index` may carry further columns (metadata of
 the source) after those listed here.
@@ -9,6 +9,8 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+
+from wordpipe.errors import DivergedError, WordpipeError
 
 CORPUS = pa.schema(
     [
@@ -84,7 +86,7 @@ def vectors_schema(dim: int) -> pa.Schema:
 
 
 def sentences_schema(dim: int, metadata: pa.Schema | None = None) -> pa.Schema:
-    """One row per embedded text; `metadata` are the columns carried from the source."""
+    """One row per embedded text; `metadata` are the columns kept from the source."""
     return pa.schema(
         [
             pa.field("id", pa.int64(), nullable=False),
@@ -177,8 +179,30 @@ def matrix_of(vectors: pa.FixedSizeListArray) -> NDArray[np.float32]:
 def vector_column(matrix_ND: NDArray[np.float32]) -> pa.FixedSizeListArray:
     """A column of rows, none of them null."""
     values = np.ascontiguousarray(matrix_ND, dtype=np.float32)
-    item = pa.field("item", pa.float32(), nullable=False)
-    return pa.FixedSizeListArray.from_arrays(pa.array(values.ravel()), type=pa.list_(item, values.shape[1]))
+    return pa.FixedSizeListArray.from_arrays(pa.array(values.ravel()), type=_vector(values.shape[1]).type)
+
+
+def unit_vectors(
+    vectors_ND: NDArray[np.float32], *, first: int = 0, error: type[WordpipeError] = DivergedError
+) -> NDArray[np.float32]:
+    """The vectors at length 1, C-contiguous float32; those that have it already keep their bits.
+
+    Args:
+        vectors_ND: any vectors.
+        first: number of the first row, for the message.
+        error: raised for a vector that is not finite or is zero, naming the rows.
+    """
+    norms_N = np.sqrt(np.einsum("nd,nd->n", vectors_ND, vectors_ND))  # linalg.norm writes the squares down first
+    bad = np.flatnonzero(~np.isfinite(norms_N) | (norms_N == 0))
+    if len(bad):
+        rows = ", ".join(str(first + row) for row in bad[:5])
+        what, where = f"{len(bad)} of {len(vectors_ND)} vectors are zero or not finite", f"row {rows}"
+        raise error(what, where=where + " …" * (len(bad) > 5), expected="finite vectors with a direction")
+    off = np.abs(norms_N - 1) > 1e-5
+    if not off.any():
+        return np.ascontiguousarray(vectors_ND, dtype=np.float32)
+    scale_N1 = np.where(off, norms_N, 1)[:, None]
+    return np.ascontiguousarray(vectors_ND / scale_N1, dtype=np.float32)
 
 
 def vector_batches(
@@ -191,7 +215,7 @@ def vector_batches(
 
 
 class DocumentStarts:
-    """Tells it of the rows of a corpus or tokens table, batch after batch."""
+    """The beginnings of documents in a corpus or tokens table, batch after batch."""
 
     def __init__(self) -> None:
         self._last: tuple[str, int] | None = None
