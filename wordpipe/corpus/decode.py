@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 from wordpipe.corpus.decompress import BLOCK, compression_of
-from wordpipe.corpus.records import Ledger, cut_point
+from wordpipe.corpus.documents import Ledger, cut_point
 from wordpipe.errors import InputError
 
 BadBytes = Literal["replace", "skip", "fail"]
@@ -52,7 +52,7 @@ class Decoder:
     def lines(self, blocks: Iterator[bytes], *, longest: int, cut_longer: bool = True) -> Iterator[tuple[int, str]]:
         r"""Number (from 1) and text of each line, its "\n" included; at most about `longest` bytes are held.
 
-        A longer line comes in pieces that share its number, cut at a space where there is one; with
+        A longer line comes in parts that share its number, cut at a space where there is one; with
         `cut_longer=False` it is an error.
 
         Raises:
@@ -65,10 +65,10 @@ class Decoder:
                 where = f"{self.name}, line {number}"
                 raise InputError("the record is too long", where=where, expected=expected, hint=hint)
             is_cut = not chunk.endswith(b"\n")
-            for piece in self._pieces(chunk):
-                text = self._decode(piece, number, offset)
-                offset += len(piece)
-                number += text is None and piece.endswith((b"\n", b"\r"))
+            for part in self._parts(chunk):
+                text = self._decode(part, number, offset)
+                offset += len(part)
+                number += text is None and part.endswith((b"\n", b"\r"))
                 for line in _LINE.findall(self._tidy(text or "")):
                     yield number, line
                     number += line[-1] == "\n"
@@ -91,7 +91,7 @@ class Decoder:
             text = _LONE.sub("\ufffd", text)
         return self._tidy(text)
 
-    def _pieces(self, chunk: bytes) -> list[bytes]:
+    def _parts(self, chunk: bytes) -> list[bytes]:
         """What is decoded, and dropped, at once: the chunk; its single lines where bad ones are to be dropped."""
         if self.bad_bytes != "skip":
             return [chunk]
@@ -143,7 +143,7 @@ class Decoder:
 
 
 def _chunks(blocks: Iterator[bytes], longest: int) -> Iterator[bytes]:
-    """Whole lines, about a block at a time; a line of more than `longest` bytes comes in pieces."""
+    """Whole lines, about a block at a time; a line of more than `longest` bytes comes in parts."""
     rest = b""
     for block in blocks:
         end = block.rfind(b"\n") + 1

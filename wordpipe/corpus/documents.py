@@ -1,16 +1,131 @@
-"""A compact set of digests, by which exact duplicates are known."""
+"""Records of a source, the documents that they become, and their rows in the corpus; the ledger of what happens to them."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from itertools import accumulate, chain, islice
 
 import numpy as np
 import pyarrow as pa
 from blake3 import blake3
 
-from wordpipe.corpus.records import Ledger, Record
 from wordpipe.corpus.sentences import split_sentences
-from wordpipe.corpus.settings import IngestSettings
+from wordpipe.corpus.settings import IngestSettings, Newline
+
+_LOOK_BACK = 1 << 16  # bytes searched for a space before a word is cut
+
+
+@dataclass(slots=True)
+class Record:
+    r"""One text of a source, or one part of a text that is too long for one document."""
+
+    text: str  # the text as the source has it, with "\n" for every line end
+    source: str  # value of the `source` column
+    line: int  # 1-based line (or record) of the source where the text begins
+    title: str | None = None  # its title, or None
+    # values of the further columns by name, already of the column's type
+    metadata: dict[str, object] = field(default_factory=dict)
+    newline: Newline = "auto"  # what a single newline means here, where the format says; else "auto"
+    # True where a newline in the text is a newline of the source, so that lines can be counted
+    lines_follow: bool = True
+    min_words: int = 0  # a text of fewer words is no document
+    part: int = 0  # 0 for a whole text or its first part, then 1, 2, …
+
+
+def split_record(record: Record, limit: int) -> Iterator[Record]:
+    """The record in parts of at most `limit` bytes of text; nearly always the record itself."""
+    if len(record.text) * 4 <= limit:
+        yield record
+        return
+    line = record.line
+    for part, text in enumerate(split_oversize(record.text, limit)):
+        yield replace(record, text=text, line=line, part=record.part + part)
+        line += text.count("\n") if record.lines_follow else 0
+
+
+def split_oversize(text: str, limit: int) -> list[str]:
+    """Cut `text` into parts of at most `limit` bytes of UTF-8; the parts concatenate to the text.
+
+    >>> split_oversize("one two three", 8)
+    ['one two ', 'three']
+    """
+    data = text.encode()
+    parts, start = [], 0
+    while len(data) - start > limit:
+        end = start + cut_point(data[start : start + limit + 1], limit)
+        parts.append(data[start:end].decode())
+        start = end
+    return [*parts, data[start:].decode()]
+
+
+def cut_point(data: bytes, limit: int) -> int:
+    """Where to cut UTF-8 `data` so that at most `limit` bytes come before: after a space, else between characters.
+
+    The space is looked for in the last 64 KiB. Bytes that are no UTF-8 are cut within three bytes of the limit. Needs
+    `len(data) > limit >= 4`.
+    """
+    start = max(0, limit - _LOOK_BACK)
+    space = max(data.rfind(mark, start, limit) for mark in (b" ", b"\n", b"\t"))
+    if space >= 0:
+        return space + 1
+    cut = limit
+    while cut > limit - 3 and data[cut] & 0xC0 == 0x80:
+        cut -= 1
+    return cut
+
+
+_MAX_NAMES = 50  # different names under one heading; an input with random field names must not fill the memory
+
+
+class Ledger:
+    """Counts and warnings of one ingest, which everything that reads or drops adds to."""
+
+    def __init__(self) -> None:
+        self.warned: dict[str, str] = {}  # the message of each kind, in the order in which they came
+        self._counts: Counter[str] = Counter()
+        self._names: Counter[str] = Counter()
+
+    def add(self, what: str, number: int = 1) -> None:
+        """Count `number` more of `what`."""
+        self._counts[what] += number
+
+    def add_named(self, what: str, name: str, number: int = 1) -> None:
+        """Count under `what.name`; after 50 names of one heading the others share `what.(other)`."""
+        key = f"{what}.{name[:100].encode(errors='replace').decode()}"
+        if key not in self._counts:
+            if self._names[what] >= _MAX_NAMES:
+                key = f"{what}.(other)"
+            else:
+                self._names[what] += 1
+        self._counts[key] += number
+
+    def warn(self, kind: str, message: str) -> None:
+        """Keep the first message of each kind; the counts say how many more there were."""
+        self.warned.setdefault(kind, message)
+
+    def take_over(self, counts: Mapping[str, int], warnings: Mapping[str, str]) -> None:
+        """Add what another ledger counted (`counts()`) and warned of (`warned`)."""
+        for name, number in counts.items():
+            heading, _, rest = name.partition(".")
+            if rest:
+                self.add_named(heading, rest, number)
+            else:
+                self.add(name, number)
+        for kind, message in warnings.items():
+            self.warn(kind, message)
+
+    def __getitem__(self, what: str) -> int:
+        return self._counts[what]
+
+    def counts(self) -> dict[str, int]:
+        """All counts that are not zero, in alphabetical order."""
+        return {name: number for name, number in sorted(self._counts.items()) if number}
+
+    def named(self, what: str) -> dict[str, int]:
+        """The counts under one heading by their names, the largest first."""
+        found = {key[len(what) + 1 :]: n for key, n in self._counts.items() if key.startswith(f"{what}.")}
+        return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
+
 
 _SIZE = 10  # bytes: the 80 bits of a doc_id, which two of a billion different texts share once in a million corpora
 _FIRST_SLOTS = 1 << 12
@@ -18,17 +133,14 @@ _EMPTY = bytes(_SIZE)  # no digest of a text: one in 2**80 would be
 
 
 class Digests:
-    """Remembers digests of 10 bytes in one table with open addressing: 16 to 32 bytes for each.
+    """A set of digests of 10 bytes, by which exact duplicates are known: one table with open addressing, 16 to 32 bytes each.
 
-    A Python set of them takes 120 bytes each, which a corpus of short documents feels: 10 million lines are 1.2 GB.
+    A Python set of them takes 120 bytes each: 1.2 GB for a corpus of 10 million lines.
     """
 
     def __init__(self) -> None:
         self._count = 0
         self._table = bytearray(_FIRST_SLOTS * _SIZE)
-
-    def __len__(self) -> int:
-        return self._count
 
     def __contains__(self, digest: bytes) -> bool:
         place = self._place(digest)
@@ -61,7 +173,7 @@ class Digests:
             slot = (slot + 1) & mask
 
 
-_LONGEST_TITLE = 1000  # characters; it stands beside every sentence
+LONGEST_TITLE = 1000  # characters; it stands beside every sentence
 _SPLIT_DIGITS = 13  # 52 bits, which a float holds exactly
 
 
@@ -78,11 +190,11 @@ class Document:
         """Texts and lines of the next `chunk` sentences, until all were given."""
         record = self.record
         newline = record.newline if settings.newline == "auto" else settings.newline
-        pieces = split_sentences(
+        sentences = split_sentences(
             record.text, newline, max_chars=settings.max_sentence_chars, on_cut=lambda: ledger.add("sentences_split")
         )
         line = record.line
-        while texts := list(islice(pieces, chunk)):
+        while texts := list(islice(sentences, chunk)):
             steps = (text.count("\n") if record.lines_follow else 0 for text in texts)
             *lines, line = accumulate(chain([line], steps))
             yield texts, lines
@@ -110,8 +222,8 @@ def document_of(record: Record, settings: IngestSettings, ledger: Ledger, seen: 
         record.text, record.title = record.title or "", None
         record.line -= bool(record.text) and record.lines_follow  # the line above, which was read as the title
         ledger.add("documents_title_as_text", bool(record.text))
-    if record.title and len(record.title) > _LONGEST_TITLE:
-        record.title = record.title[:_LONGEST_TITLE]
+    if record.title and len(record.title) > LONGEST_TITLE:
+        record.title = record.title[:LONGEST_TITLE]
         ledger.add("titles_cut")
     if not record.text:
         ledger.add("documents_dropped_empty")
@@ -139,7 +251,7 @@ _CHUNK = 512  # sentences added at a time
 
 
 class Rows:
-    """The batch being filled.
+    """The batch of corpus rows that is being filled.
 
     What all sentences of a document share is kept once, and repeated by Arrow when the batch is taken.
 

@@ -1,4 +1,4 @@
-"""How well a language model expects a text, from its surprise: -Σ log p of the tokens, in nats.
+"""Measures of a language model, from its surprise at a text: -Σ log p of the tokens, in nats.
 
 A loss per token depends on the tokenizer: the same text in fewer tokens has a higher loss for each. What is divided by words
 or bytes of the text itself does not, and compares models with different tokenizers.
@@ -8,7 +8,7 @@ import math
 
 
 def perplexity(nats: float, n: int = 1) -> float | None:
-    """Between how many equally likely tokens (or words) a model hesitates: exp(-(1/N) Σ log p).
+    """Perplexity, the number of equally likely tokens (or words) that would surprise as much: exp(-(1/N) Σ log p).
 
     Args:
         nats: -Σ log p over all tokens.

@@ -28,8 +28,8 @@ def unit_rows(
     return unit_ND, valid_N1[:, 0]
 
 
-class Census:
-    """Counts over vectors that stream by; remembers 8 bytes of each, to find those that are equal."""
+class VectorStatistics:
+    """Counts over a stream of vectors; remembers 8 bytes of each, to find those that are equal."""
 
     def __init__(self, dim: int) -> None:
         self.rows = self.not_finite = self.zero = 0  # vectors seen; with a number that is NaN or infinite; of length 0
@@ -53,7 +53,7 @@ class Census:
 
     @property
     def repeated(self) -> int:
-        """Vectors (finite, not zero) that equal an earlier one bit for bit."""
+        """Vectors (finite, not zero) that equal one before them bit for bit."""
         if not self._hashes:
             return 0
         self._hashes = [np.concatenate(self._hashes)]
@@ -77,13 +77,13 @@ def nearest_rows(
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float32]]:
     """The `k` other points with the largest cosine to each point, the nearest first.
 
-    Every pair is compared, a block of rows at a time. Of points at equal distance the earlier row comes first, but which
+    Every pair is compared, a block of rows at a time. Of points at equal distance the lower row comes first, but which
     ones of a tie at the k-th place are in is left to numpy (the same ones each time).
 
     Args:
         unit_ND: vectors of length 1.
         k: neighbours wanted, less than N.
-        report: told the rows done so far.
+        report: called with the rows done so far.
 
     Returns:
         rows (N, K) int32, and their cosines (N, K) float32.
@@ -113,7 +113,7 @@ def largest_columns(
     return np.take_along_axis(columns_BK, order_BK, axis=1), np.take_along_axis(best_BK, order_BK, axis=1)
 
 
-def kept_shares(
+def neighbour_overlap(
     before_NK: npt.NDArray[np.integer[Any]], after_NK: npt.NDArray[np.integer[Any]]
 ) -> npt.NDArray[np.float64]:
     """The share of each point's neighbours that are among its neighbours elsewhere, (N,) float64, 0 to 1.
@@ -211,25 +211,30 @@ def hubs(unit_ND: npt.NDArray[np.float32], k: int = 10) -> Hubs:
     return Hubs(skew, float((found_N == 0).mean()), float((cosines_NK[:, 0] >= 0.99).mean()))
 
 
-def told_share(
+def ridge_r_squared(
     fitted_ND: npt.NDArray[np.float32],
     fitted_N: npt.NDArray[np.float64],
-    judged_MD: npt.NDArray[np.float32],
-    judged_M: npt.NDArray[np.float64],
+    tested_MD: npt.NDArray[np.float32],
+    tested_M: npt.NDArray[np.float64],
 ) -> float | None:
-    """How much of a property vectors tell: the share of its variance that ridge regression foretells on other vectors.
+    """How much vectors say of a property: R² of ridge regression, fitted on N vectors and tested on M others.
 
     Returns:
-        R², 0 to 1 (0 where it foretells worse than the mean does); None where the property does not vary.
+        The share of the variance that it predicts, 0 to 1 (0 where it is worse than the mean); None where the property does
+        not vary.
 
     Source: Hoerl and Kennard 1970, "Ridge Regression"; a penalty of a thousandth of the mean variance.
     """
-    if not np.ptp(fitted_N) or not np.ptp(judged_M):
+    if not np.ptp(fitted_N) or not np.ptp(tested_M):
         return None
     mean_D, mean = fitted_ND.mean(axis=0, dtype=np.float64), float(fitted_N.mean())
     centred_ND = fitted_ND - mean_D
     products_DD = centred_ND.T @ centred_ND
     products_DD.flat[:: len(products_DD) + 1] += 1e-3 * products_DD.trace() / len(products_DD) + 1e-12
     weights_D = np.linalg.solve(products_DD, centred_ND.T @ (fitted_N - mean))
-    left_M = judged_M - mean - (judged_MD - mean_D) @ weights_D
-    return max(0.0, 1 - float(left_M @ left_M) / float(np.square(judged_M - judged_M.mean()).sum()))
+    error_M = tested_M - mean - (tested_MD - mean_D) @ weights_D
+    return max(0.0, 1 - float(error_M @ error_M) / float(np.square(tested_M - tested_M.mean()).sum()))
+
+
+Census = VectorStatistics  # the old names, for those who import this module whole
+told_share = ridge_r_squared
