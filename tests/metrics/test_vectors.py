@@ -84,13 +84,13 @@ def test_a_stream_of_vectors_is_counted() -> None:
     vectors_ND[5, 2] = np.nan
     vectors_ND[6, 0] = np.inf
     vectors_ND[[20, 40, 55]] = vectors_ND[10]
-    statistics = VectorStatistics(4)
+    statistics = VectorStatistics()
     good = np.concatenate([statistics.add(vectors_ND[first : first + 7]) for first in range(0, 60, 7)])
     assert np.flatnonzero(~good).tolist() == [3, 5, 6, 9]
     assert (statistics.rows, statistics.not_finite, statistics.zero, statistics.repeated) == (60, 2, 2, 3)
     lengths = np.linalg.norm(vectors_ND[good].astype(np.float64), axis=1)
     assert (statistics.shortest, statistics.longest) == pytest.approx((lengths.min(), lengths.max()))
-    assert VectorStatistics(4).repeated == 0
+    assert VectorStatistics().repeated == 0
 
 
 @settings(deadline=None)

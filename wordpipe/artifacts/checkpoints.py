@@ -52,12 +52,9 @@ T = TypeVar("T")
 
 
 def array_blocks(array: NDArray[Any]) -> Iterator[memoryview]:
-    """The array's own memory as views of at most 1 MiB, the first row first, each value in the array's byte order.
+    """The memory of a C-contiguous array as views of at most 1 MiB, the first row first, each value in its byte order.
 
     Nothing is copied: who writes into a view writes into the array. An array without values has no blocks.
-
-    Args:
-        array: any shape and any dtype of fixed size, C-contiguous.
     """
     assert array.flags.c_contiguous, "only rows that lie one after the other are a run of bytes"
     assert not array.dtype.hasobject, f"an array of {array.dtype} holds addresses, not values"
@@ -82,11 +79,7 @@ class Checkpoint:
         return data
 
     def read_into(self, name: str, array: NDArray[Any]) -> None:
-        """Read a file of `array_blocks` straight into an array, which holds garbage if this raises.
-
-        Args:
-            name: the file.
-            array: of the shape and dtype that was written, C-contiguous; all of it is overwritten.
+        """Read a file of `array_blocks` straight into an array of that shape and dtype, which holds garbage if this raises.
 
         Raises:
             ValueError: the file is not what was written, or not of the size of the array.
@@ -136,10 +129,8 @@ class Checkpoints:
     def save(self, step: int, files: Iterable[tuple[str, Iterable[Buffer]]]) -> Path:
         """Write a checkpoint, then forget all but the last two; its folder. One of this very step stays as it is.
 
-        Args:
-            step: steps done.
-            files: name and content of every file, taken one after the other, the content block by
-                block (`array_blocks` of an array). A block must not change while it is written.
+        The files are taken one after the other, name and content, block by block (`array_blocks` of an array). A block must
+        not change while it is written.
 
         Raises:
             OSError: the disk refused; the checkpoints before are untouched.
@@ -171,13 +162,8 @@ class Checkpoints:
     def restore(self, load: Callable[[Checkpoint], T]) -> T | None:
         """What `load` makes of the newest whole checkpoint of this run; why one was passed over is in `notes`.
 
-        Args:
-            load: reads a checkpoint. It is called again with the one before if it raises OSError,
-                ValueError, KeyError or TypeError, so arrays that it fills must be filled wholly.
-
-        Returns:
-            What `load` returned, or None if there is nothing to go on from. Arrays that `load`
-            fills may hold garbage then.
+        `load` is called again with the one before if it raises OSError, ValueError, KeyError or TypeError, so arrays that it
+        fills must be filled wholly. None if there is nothing to go on from; arrays that `load` fills may hold garbage then.
         """
         pointer = self._read_pointer()
         if pointer is None:
@@ -291,9 +277,7 @@ class ResumeCache:
     def create(self, name: str, figures: dict[str, Any]) -> Iterator[HashedFile]:
         """Open a new file for writing; it counts as finished when the block ends well.
 
-        Args:
-            name: its name.
-            figures: noted beside it; may be filled in within the block. `rows`, where given, is its number of rows.
+        The figures are noted beside it, and may be filled in within the block; `rows`, where given, is its number of rows.
         """
         with self._lock:
             self._being_written += 1

@@ -111,11 +111,7 @@ _UNKNOWN = 16  # a guess, for types whose content is not looked at
 
 
 def row_bytes(batch: pa.RecordBatch) -> NDArray[np.int64]:
-    """Bytes of each row, at least 1: a function of the row's values alone, however the batch was cut.
-
-    Returns:
-        int64[rows].
-    """
+    """Bytes of each row, (rows,), at least 1: a function of the row's values alone, however the batch was cut."""
     weights = np.ones(len(batch), np.int64)
     for column in batch.columns:
         weights += _weights(column)
@@ -187,10 +183,7 @@ def unit_vectors(
 ) -> NDArray[np.float32]:
     """The vectors at length 1, C-contiguous float32; those that have it already keep their bits.
 
-    Args:
-        vectors_ND: any vectors.
-        first: number of the first row, for the message.
-        error: raised for a vector that is not finite or is zero, naming the rows.
+    A vector that is not finite or is zero raises `error`, which names its row, counted from `first`.
     """
     norms_N = np.sqrt(np.einsum("nd,nd->n", vectors_ND, vectors_ND))  # linalg.norm writes the squares down first
     bad = np.flatnonzero(~np.isfinite(norms_N) | (norms_N == 0))
@@ -223,8 +216,7 @@ class DocumentStarts:
     def of(self, rows: pa.RecordBatch) -> NDArray[np.bool_]:
         """Which rows begin a document: another doc_id, or the same text once more (its sentences count from 0 again).
 
-        Args:
-            rows: one at least, with doc_id and sentence_id; they follow those of the call before.
+        The rows, one at least, with doc_id and sentence_id, follow those of the call before.
         """
         import pyarrow.compute as pc
 

@@ -118,7 +118,7 @@ def naming(path: Path) -> Iterator[None]:
         raise OSError(error.errno, error.strerror, str(path)) from None
 
 
-_MAKERS: dict[Kind, str] = {
+_MADE_BY: dict[Kind, str] = {
     "corpus": "ingest", "tokens": "tokenize", "words": "train word2vec", "model": "train mlm", "sentences": "embed",
     "index": "index",
 }  # fmt: skip
@@ -249,8 +249,19 @@ class Artifact:
     def _open_all(self, kinds: tuple[Kind, ...], verify: bool, on_bytes: Callable[[int], None] | None) -> None:
         self._folder = _open_folder(self.path)
         self.manifest = self._read_manifest()
-        self._check_kind(kinds)
-        self._check_sizes()
+        if kinds and self.kind not in kinds:
+            hint = f"make one with: wordpipe {_MADE_BY[kinds[0]]}"
+            expected = " or ".join(kinds)
+            raise ArtifactError("wrong kind of artifact", where=self.path, got=self.kind, expected=expected, hint=hint)
+        for entry in self.manifest.outputs:
+            fd = self._open_at(entry.path)
+            size = os.fstat(fd).st_size
+            if len(self._open) < _KEPT_OPEN:
+                self._open[entry.path] = fd
+            else:
+                os.close(fd)
+            if size != entry.bytes:
+                raise self._corrupt(entry.path, "wrong size", got=f"{size} bytes", expected=f"{entry.bytes} bytes")
         if verify:
             self.check_hashes(HashCache(), on_bytes=on_bytes)
 
@@ -273,23 +284,6 @@ class Artifact:
             return not os.path.samestat(os.fstat(self._folder), self.path.stat())
         except FileNotFoundError:
             return True
-
-    def _check_sizes(self) -> None:
-        for entry in self.manifest.outputs:
-            fd = self._open_at(entry.path)
-            size = os.fstat(fd).st_size
-            if len(self._open) < _KEPT_OPEN:
-                self._open[entry.path] = fd
-            else:
-                os.close(fd)
-            if size != entry.bytes:
-                raise self._corrupt(entry.path, "wrong size", got=f"{size} bytes", expected=f"{entry.bytes} bytes")
-
-    def _check_kind(self, kinds: tuple[Kind, ...]) -> None:
-        if kinds and self.kind not in kinds:
-            hint = f"make one with: wordpipe {_MAKERS[kinds[0]]}"
-            expected = " or ".join(kinds)
-            raise ArtifactError("wrong kind of artifact", where=self.path, got=self.kind, expected=expected, hint=hint)
 
     def _read_manifest(self) -> Manifest:
         where = self.path / MANIFEST

@@ -66,11 +66,7 @@ class RowVectors:
     """The vectors of some rows of a table at length 1, from the row groups that hold them; the last selections stay in memory.
 
     A condition selects the same rows with every query: to read 50,000 of 118,000 rows of width 384 takes 0.5 s, to compare
-    them 11 ms.
-
-    Args:
-        artifact: stays open as long as this is used.
-        stem: the table's name; its column `vector` is read.
+    them 11 ms. The artifact stays open as long as this is used.
     """
 
     def __init__(self, artifact: Artifact, stem: str) -> None:
@@ -112,13 +108,8 @@ def read_vectors(
     takes 1.2 s, and 1.6 by Arrow). What is not laid out so, or may have nulls (a missing vector or number takes no room in
     a page), goes through Arrow. (The Parquet format, "Data Pages" and the compact protocol of Thrift.)
 
-    Args:
-        artifact: stays open as long as this is read.
-        stem: the table's name.
-        columns: others that are wanted beside the vectors.
-
     Yields:
-        The other columns of some rows, each in one chunk, or None where none is wanted; and the vectors of those rows, (B, D).
+        The other `columns` of some rows, each in one chunk, or None where none is wanted; and the rows' vectors, (B, D).
 
     Raises:
         ArtifactError: damaged Parquet data.

@@ -42,13 +42,10 @@ class PackageFile:
 
 
 def package_records(package: str, ledger: Ledger) -> Iterator[Record]:
-    """One record for each public docstring of a package, by module and line, with the names it points to.
+    """One record for each public docstring of a package, a part ("numpy.linalg") or "stdlib", with the names it points to.
 
-    Held in memory at once: the docstrings of the package (10 MB for torch), and one parsed module.
-
-    Args:
-        package: name, part ("numpy.linalg"), or "stdlib".
-        ledger: where files and docstrings that are left out are counted.
+    By module and line. Files and docstrings that are left out are counted. Held in memory at once: the docstrings of the
+    package (10 MB for torch), and one parsed module.
 
     Raises:
         InputError: no such package, or no Python source of it.

@@ -175,6 +175,8 @@ class Digests:
 
 LONGEST_TITLE = 1000  # characters; it stands beside every sentence
 _SPLIT_DIGITS = 13  # 52 bits, which a float holds exactly
+_CHARS, _ROWS = 4 << 20, 1 << 14  # in one batch
+_CHUNK = 512  # sentences added to it at a time
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,9 +188,9 @@ class Document:
     record: Record  # text, title, source, line and metadata, cleaned
     width: int  # characters that stand beside each of its sentences, roughly
 
-    def sentences(self, settings: IngestSettings, ledger: Ledger, chunk: int) -> Iterator[tuple[list[str], list[int]]]:
-        """Texts and lines of the next `chunk` sentences, until all were given."""
-        record = self.record
+    def sentences(self, settings: IngestSettings, ledger: Ledger) -> Iterator[tuple[list[str], list[int]]]:
+        """Texts and lines of all sentences, some at a time: few, where a long title or metadata stands beside each."""
+        record, chunk = self.record, max(1, min(_CHUNK, _CHARS // 4 // self.width))
         newline = record.newline if settings.newline == "auto" else settings.newline
         sentences = split_sentences(
             record.text, newline, max_chars=settings.max_sentence_chars, on_cut=lambda: ledger.add("sentences_split")
@@ -245,18 +247,11 @@ def document_of(record: Record, settings: IngestSettings, ledger: Ledger, seen: 
     return Document(digest.hex(), split, record, width)
 
 
-_CHARS = 4 << 20  # in one batch
-_ROWS = 1 << 14
-_CHUNK = 512  # sentences added at a time
-
-
 class Rows:
     """The batch of corpus rows that is being filled.
 
-    What all sentences of a document share is kept once, and repeated by Arrow when the batch is taken.
-
-    Args:
-        schema: the corpus schema, then the metadata columns.
+    What all sentences of a document share is kept once, and repeated by Arrow when the batch is taken. Its schema is that of
+    the corpus, then the metadata columns.
     """
 
     def __init__(self, schema: pa.Schema) -> None:
@@ -278,11 +273,6 @@ class Rows:
     def is_full(self) -> bool:
         """Time to take the batch."""
         return self._chars >= _CHARS or len(self._texts) >= _ROWS
-
-    @staticmethod
-    def chunk(document: Document) -> int:
-        """How many of its sentences to add at once: few, where a long title or metadata stands beside each."""
-        return max(1, min(_CHUNK, _CHARS // 4 // document.width))
 
     def add(self, document: Document, first: int, texts: list[str], lines: list[int]) -> None:
         """Add sentences of one document, numbered from `first`."""

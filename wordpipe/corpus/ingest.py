@@ -87,9 +87,7 @@ class PreviousCorpus:
     def copyable(self, name: str, seen: Digests | None) -> SourceSummary | None:
         """The summary of a source whose rows can be copied; None where it must be read.
 
-        Args:
-            name: the source.
-            seen: the documents kept so far, or None where duplicates are kept; those of the source are added if it is copied.
+        `seen` are the documents kept so far, or None where duplicates are kept; those of a source that is copied are added.
         """
         summary, start = self._sources.get(name, (None, 0))
         if summary is None or not self._is_unchanged(summary):
@@ -162,8 +160,8 @@ class Ingest:
     does not grow with the corpus, except by 16 to 32 bytes for each document where duplicates are looked for.
 
     Args:
-        sources: what to read, in this order.
-        settings: how.
+        sources: read in this order.
+        settings: formats, fields, policies and bounds.
         on_bytes: called, as reading goes on, with how many bytes of all sources on disk have been read.
         on_source: called, after each source, with what it gave.
         previous: the corpus made before with the same settings; the sources that have not changed are copied from it.
@@ -262,7 +260,7 @@ class Ingest:
     def _add(self, document: Document, rows: Rows, ledger: Ledger) -> Iterator[pa.RecordBatch]:
         self._never_found -= {name for name, value in document.record.metadata.items() if value is not None}
         first = 0
-        for texts, lines in document.sentences(self.settings, ledger, rows.chunk(document)):
+        for texts, lines in document.sentences(self.settings, ledger):
             rows.add(document, first, texts, lines)
             first += len(texts)
             if rows.is_full:

@@ -151,12 +151,9 @@ def _exports(statements: Iterable[ast.stmt]) -> list[str] | None:
 
 
 def read_docstrings(module: Module, tree: ast.Module, lookup: Lookup) -> Iterator[Docstring]:
-    """The docstrings of a module and of its public classes, functions and methods, and what it documents for others.
+    """The docstrings of a parsed module and of its public classes, functions and methods, and what it documents for others.
 
-    Args:
-        module: what `parse_module` found.
-        tree: the same module, parsed.
-        lookup: finds what a name of this module is assigned, here or where it is imported from.
+    `lookup` finds what a name of this module is assigned, here or where it is imported from.
     """
     yield from _own(module.name, "", tree)
     yield from _defined(module.name, "", tree.body)
@@ -260,13 +257,7 @@ def is_private(name: str) -> bool:
 
 
 def string_value(node: ast.expr, lookup: Lookup, depth: int = _MAX_DEPTH) -> str | None:
-    """The string that `node` stands for, or None where reading alone cannot tell.
-
-    Args:
-        node: an expression.
-        lookup: finds what a name is assigned.
-        depth: how many steps may still be followed.
-    """
+    """The string that an expression stands for, found in at most `depth` steps; None where reading alone cannot say."""
     depth -= 1
     match node:
         case _ if depth < 0:

@@ -24,13 +24,9 @@ _PARQUET_ROWS = 256  # decoded at a time: rows may be as long as documents
 def read_records(
     source: Source, settings: IngestSettings, ledger: Ledger, on_bytes: Callable[[int], object]
 ) -> Iterator[Record]:
-    """The records of one source.
+    """The records of one source. What is dropped, mended or left behind is counted in the ledger.
 
-    Args:
-        source: where to read.
-        settings: formats, fields, policies and bounds.
-        ledger: where what is dropped, mended or left behind is counted.
-        on_bytes: called with how many more bytes of the source on disk were read.
+    `on_bytes` is called with how many more bytes of the source on disk were read.
 
     Raises:
         InputError: the source is missing, binary, damaged or malformed.

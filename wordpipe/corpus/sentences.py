@@ -229,12 +229,8 @@ class _Line(NamedTuple):
 def paragraphs(text: str, *, wrapped: bool) -> Iterator[tuple[int, int, bool]]:
     r"""Start, end, and whether it is code, of each paragraph; together they are the whole text.
 
-    A blank line ends a paragraph, and belongs to it.
-
-    Args:
-        text: with "\n" line ends.
-        wrapped: single newlines are spaces, except around list items, tables, headings, definitions and code; otherwise
-            every newline ends a paragraph.
+    A blank line ends a paragraph, and belongs to it. Where lines are `wrapped`, single newlines are spaces, except around list
+    items, tables, headings, definitions and code; otherwise every newline ends a paragraph.
     """
     if wrapped:
         return _wrapped(text)

@@ -114,11 +114,8 @@ class Sources(list[Source]):
 def expand(texts: Iterable[str], *, read_as: Format | Literal["auto"] = "auto") -> Sources:
     """The sources that the user's words name: files, folders, globs, "-", "python:PACKAGE,PACKAGE", "python:stdlib".
 
-    Of a folder, all files whose names end in a known format are taken, those of its subfolders too; hidden ones never.
-
-    Args:
-        texts: the words.
-        read_as: read every file as this; folders then give all their files.
+    Of a folder, all files whose names end in a known format are taken, those of its subfolders too; hidden ones never. With
+    `read_as` every file is read as this, and folders give all their files.
 
     Raises:
         InputError: nothing is there, or not in a format that can be read.
@@ -137,12 +134,8 @@ def expand(texts: Iterable[str], *, read_as: Format | Literal["auto"] = "auto") 
 def fingerprint(sources: Iterable[Source], hash_file: Callable[[Path], str]) -> list[dict[str, str | int]]:
     """Name, bytes and BLAKE3 of each source.
 
-    A package has one hash over the sorted names and hashes of its Python files. A stream has been hashed while it was
-    read: ask after ingest.
-
-    Args:
-        sources: the sources.
-        hash_file: BLAKE3 of a file, in hex; the caller's, who may remember it.
+    `hash_file` gives the BLAKE3 of a file, in hex. A package has one hash over the sorted names and hashes of its Python
+    files. A stream has been hashed while it was read: ask after ingest.
     """
     entries: list[dict[str, str | int]] = []
     for source in sources:

@@ -30,11 +30,7 @@ def perplexity(nats: float, n: int = 1) -> float | None:
 
 
 def bits_per_byte(nats: float, n_bytes: int) -> float | None:
-    """Size of the text as the model would compress it, bits for each byte; None where there is no byte.
-
-    Args:
-        nats: surprise summed over the whole text.
-        n_bytes: of the text in UTF-8.
+    """Size of the text as the model would compress it, bits for each byte of its UTF-8; None where there is no byte.
 
     Source: Gao et al. 2020, "The Pile", section 3.1.
 

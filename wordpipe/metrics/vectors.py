@@ -31,11 +31,10 @@ def unit_rows(
 class VectorStatistics:
     """Counts over a stream of vectors; remembers 8 bytes of each, to find those that are equal."""
 
-    def __init__(self, dim: int) -> None:
+    def __init__(self) -> None:
         self.rows = self.not_finite = self.zero = 0  # vectors seen; with a number that is NaN or infinite; of length 0
         self.shortest, self.longest = float("inf"), 0.0  # of the others; infinite and 0 where there is none
-        self._factors_D = np.random.default_rng(0).integers(0, 1 << 64, size=dim, dtype=np.uint64) | np.uint64(1)
-        self._hashes: list[npt.NDArray[np.uint64]] = []
+        self._hashes: list[npt.NDArray[np.int64]] = []
 
     def add(self, vectors_ND: npt.NDArray[np.float32]) -> npt.NDArray[np.bool_]:
         """Take vectors (N, D) into account; which of them are finite and not zero, (N,)."""
@@ -48,7 +47,7 @@ class VectorStatistics:
         if good_N.any():
             self.shortest = min(self.shortest, float(lengths_N[good_N].min()))
             self.longest = max(self.longest, float(lengths_N[good_N].max()))
-            self._hashes.append(self._hashed(vectors_ND[good_N]))
+            self._hashes.append(np.array([hash(vector_D.tobytes()) for vector_D in vectors_ND[good_N]]))
         return good_N
 
     @property
@@ -58,15 +57,6 @@ class VectorStatistics:
             return 0
         self._hashes = [np.concatenate(self._hashes)]
         return len(self._hashes[0]) - len(np.unique(self._hashes[0]))
-
-    def _hashed(self, vectors_ND: npt.NDArray[np.float32]) -> npt.NDArray[np.uint64]:
-        """64 bits of each: a sum of its numbers' bits times fixed odd factors, modulo 2**64."""
-        bits_ND = np.ascontiguousarray(vectors_ND).view(np.uint32)
-        hashes_N = np.zeros(len(bits_ND), np.uint64)
-        for column_N, factor in zip(bits_ND.T, self._factors_D, strict=True):
-            mixed_N = column_N * factor  # a uint32 times a uint64 is a uint64
-            hashes_N += mixed_N ^ (mixed_N >> np.uint64(32))
-        return hashes_N
 
 
 SCORES_AT_ONCE = 1 << 24  # of one block of rows against all points: 64 MiB of float32
@@ -236,5 +226,11 @@ def ridge_r_squared(
     return max(0.0, 1 - float(error_M @ error_M) / float(np.square(tested_M - tested_M.mean()).sum()))
 
 
-Census = VectorStatistics  # the old names, for those who import this module whole
+class Census(VectorStatistics):
+    """The old name, for those who import this module whole."""
+
+    def __init__(self, _: int) -> None:
+        super().__init__()
+
+
 told_share = ridge_r_squared
