@@ -40,7 +40,7 @@ class Reader:
         self.settings = IngestSettings(metadata=("n:int",), **settings)
         self.ledger = Ledger()
         self.decoder = Decoder("f", "replace", self.ledger)
-        self.fields = Fields("f", self.settings, self.decoder, self.ledger)
+        self.fields = Fields(self.settings, self.decoder)
 
     def lines(self, data):
         return self.decoder.lines(iter([data] if data else []), longest=1 << 20, cut_longer=False)
@@ -59,7 +59,7 @@ class Reader:
         pq.write_table(table, file)
         limit = ExpansionLimit("f", max_expand)
         limit.taken = file.tell()
-        return list(parquet_records(file, self.fields, self.decoder, limit))
+        return list(parquet_records(file, self.fields, limit))
 
 
 def plain(records):
@@ -193,7 +193,7 @@ def test_random_field_names_do_not_fill_the_memory():
 def test_metadata_is_converted_and_misses_are_counted(kind, values, found, missed):
     ledger = Ledger()
     settings = IngestSettings(metadata=(f"x:{kind}",))
-    fields = Fields("f", settings, Decoder("f", "replace", ledger), ledger)
+    fields = Fields(settings, Decoder("f", "replace", ledger))
     made = [fields.record({"text": "t", "x": value}, 1) for value in values]
     assert [record.metadata["x"] for record in made] == found
     assert ledger["metadata_not_converted.x"] == missed
@@ -231,7 +231,7 @@ def test_damaged_parquet_is_refused(damage):
         data[4:40] = b"\xff" * 36 if damage == "header" else b"z" * 36
     reader = Reader()
     with pytest.raises(InputError, match="not a sound Parquet file"):
-        list(parquet_records(io.BytesIO(data), reader.fields, reader.decoder, ExpansionLimit("f", 200)))
+        list(parquet_records(io.BytesIO(data), reader.fields, ExpansionLimit("f", 200)))
 
 
 def test_a_parquet_file_of_one_text_many_times_is_refused_as_a_bomb():
@@ -256,7 +256,7 @@ def test_a_read_error_is_not_taken_for_damage(tmp_path):
 
     reader = Reader()
     with pytest.raises(StorageError, match="reading failed"):
-        list(parquet_records(Failing(), reader.fields, reader.decoder, ExpansionLimit("f", 200)))
+        list(parquet_records(Failing(), reader.fields, ExpansionLimit("f", 200)))
 
 
 TEXT = st.text(st.sampled_from(list("abc \n\n")), max_size=150)

@@ -118,9 +118,9 @@ def row_bytes(batch: pa.RecordBatch) -> NDArray[np.int64]:
     return weights
 
 
-def leaf_paths(field: pa.Field, prefix: str = "") -> Iterator[str]:
+def leaf_paths(field: pa.Field) -> Iterator[str]:
     """The dotted names by which Parquet knows the leaf columns of a field, such as `ids.list.element`."""
-    yield from _leaves(f"{prefix}{field.name}", field.type)
+    return _leaves(field.name, field.type)
 
 
 def _leaves(path: str, kind: pa.DataType) -> Iterator[str]:
@@ -131,7 +131,7 @@ def _leaves(path: str, kind: pa.DataType) -> Iterator[str]:
         yield from _leaves(f"{path}.key_value.value", kind.item_type)
     elif pa.types.is_struct(kind):
         for field in kind:
-            yield from leaf_paths(field, f"{path}.")
+            yield from _leaves(f"{path}.{field.name}", field.type)
     else:
         yield path
 

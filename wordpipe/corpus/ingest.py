@@ -84,32 +84,26 @@ class PreviousCorpus:
         self._first_changed = min(changed, default=None)
         self.deleted = sum(name not in digests for name in changed)
 
-    def copyable(self, name: str, seen: Digests | None) -> SourceSummary | None:
-        """The summary of a source whose rows can be copied; None where it must be read.
+    def copy(self, name: str, seen: Digests | None) -> tuple[SourceSummary, Iterator[pa.RecordBatch]] | None:
+        """The summary and the rows of a source, where these can be copied; None where it must be read.
 
         `seen` are the documents kept so far, or None where duplicates are kept; those of a source that is copied are added.
         """
         summary, start = self._sources.get(name, (None, 0))
         if summary is None or not self._is_unchanged(summary):
             return None
-        if seen is None:
-            return summary
-        may_return = self._first_changed is not None and self._first_changed < name
-        if may_return and summary.counts.get("documents_dropped_duplicate"):
-            return None
-        batches = self._documents.take(start, start + summary.rows)
-        firsts = (batch["doc_id"].filter(pc.equal(batch["sentence_id"], 0)).to_pylist() for batch in batches)
-        digests = [bytes.fromhex(doc_id) for first in firsts for doc_id in first]
-        if any(digest in seen for digest in digests):
-            return None
-        for digest in digests:
-            seen.add(digest)
-        return summary
-
-    def rows(self, summary: SourceSummary) -> Iterator[pa.RecordBatch]:
-        """The rows of a source."""
-        _, start = self._sources[summary.name]
-        return self._rows.take(start, start + summary.rows)
+        if seen is not None:
+            may_return = self._first_changed is not None and self._first_changed < name
+            if may_return and summary.counts.get("documents_dropped_duplicate"):
+                return None
+            batches = self._documents.take(start, start + summary.rows)
+            firsts = (batch["doc_id"].filter(pc.equal(batch["sentence_id"], 0)).to_pylist() for batch in batches)
+            digests = [bytes.fromhex(doc_id) for first in firsts for doc_id in first]
+            if any(digest in seen for digest in digests):
+                return None
+            for digest in digests:
+                seen.add(digest)
+        return summary, self._rows.take(start, start + summary.rows)
 
     def is_known(self, name: str) -> bool:
         """Whether there was a source of this name."""
@@ -224,23 +218,25 @@ class Ingest:
         """The same, those of copied sources as small as the sources are."""
         rows = Rows(self.schema)
         for source in self.sources:
-            summary = None
+            copied = None
             if self._previous is not None:
-                summary = self._previous.copyable(source.name, self._seen if self.settings.deduplicate else None)
+                copied = self._previous.copy(source.name, self._seen if self.settings.deduplicate else None)
                 self.changes["sources_deleted"] = self._previous.deleted
                 change = "read_again" if self._previous.is_known(source.name) else "added"
-                self.changes[f"sources_{'copied' if summary is not None else change}"] += 1
-            if self._previous is not None and summary is not None:
+                self.changes[f"sources_{'copied' if copied is not None else change}"] += 1
+            if copied is not None:
                 if len(rows):
                     yield rows.take()
-                yield from self._copy(source, summary, self._previous)
+                yield from self._copy(source, *copied)
             else:
                 yield from self._read(source, rows)
         if len(rows):
             yield rows.take()
 
-    def _copy(self, source: Source, summary: SourceSummary, previous: PreviousCorpus) -> Iterator[pa.RecordBatch]:
-        for batch in previous.rows(summary):
+    def _copy(
+        self, source: Source, summary: SourceSummary, batches: Iterable[pa.RecordBatch]
+    ) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
             self._never_found -= {name for name in self._never_found if batch.column(name).null_count < len(batch)}
             yield batch
         self.bytes_copied += summary.counts.get("bytes_read", 0)

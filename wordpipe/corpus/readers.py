@@ -37,14 +37,14 @@ def read_records(
         on_bytes(source.bytes)
         return
     decoder = Decoder(source.name, settings.bad_bytes, ledger)
-    fields = Fields(source.name, settings, decoder, ledger)
+    fields = Fields(settings, decoder)
     if source.format == "parquet":
         if source.kind == "stream":
             raise InputError("Parquet cannot be read from a stream", where=source.name, hint="name the file itself")
         limit = ExpansionLimit(source.name, settings.max_expand)
         limit.taken = source.bytes
         with source.open() as file:
-            yield from parquet_records(file, fields, decoder, limit)
+            yield from parquet_records(file, fields, limit)
         ledger.add("bytes_read", source.bytes)
         on_bytes(source.bytes)
         return
@@ -174,8 +174,8 @@ _TRUE, _FALSE = {"true", "yes", "1", "t", "y"}, {"false", "no", "0", "f", "n"}
 class Fields:
     """The fields of one source: makes records of them, counting what is dropped or left behind."""
 
-    def __init__(self, source: str, settings: IngestSettings, decoder: Decoder, ledger: Ledger) -> None:
-        self.source, self.settings, self.decoder, self.ledger = source, settings, decoder, ledger
+    def __init__(self, settings: IngestSettings, decoder: Decoder) -> None:
+        self.settings, self.decoder, self.source, self.ledger = settings, decoder, decoder.name, decoder.ledger
         self._types = settings.metadata_types
         self.kept = {settings.text_field, settings.title_field, *self._types}
 
@@ -342,15 +342,15 @@ def _rows(rows: Iterator[tuple[int, list[str]]], fields: Fields) -> Iterator[Rec
             yield record
 
 
-def parquet_records(file: IO[bytes], fields: Fields, decoder: Decoder, limit: ExpansionLimit) -> Iterator[Record]:
+def parquet_records(file: IO[bytes], fields: Fields, limit: ExpansionLimit) -> Iterator[Record]:
     """One record for each row; only the columns wanted are read, a few rows at a time.
 
     Raises:
         InputError: not a sound Parquet file, no text column, or the text column holds no strings.
     """
     number = 0
-    for batch in _parquet_batches(file, fields, limit.name):
-        columns = {name: _decoded(batch[name], decoder, number) for name in batch.schema.names}
+    for batch in _parquet_batches(file, fields):
+        columns = {name: _decoded(batch[name], fields.decoder, number) for name in batch.schema.names}
         for row in range(len(batch)):
             number += 1
             values = {name: column[row] for name, column in columns.items()}
@@ -360,7 +360,7 @@ def parquet_records(file: IO[bytes], fields: Fields, decoder: Decoder, limit: Ex
                 yield record
 
 
-def _parquet_batches(file: IO[bytes], fields: Fields, name: str) -> Iterator[pa.RecordBatch]:
+def _parquet_batches(file: IO[bytes], fields: Fields) -> Iterator[pa.RecordBatch]:
     try:
         table = pq.ParquetFile(file, memory_map=False, pre_buffer=False, buffer_size=1 << 20)
         names = table.schema_arrow.names
@@ -370,8 +370,9 @@ def _parquet_batches(file: IO[bytes], fields: Fields, name: str) -> Iterator[pa.
         yield from table.iter_batches(_PARQUET_ROWS, columns=wanted, use_threads=False)
     except (pa.ArrowException, OSError) as error:
         if getattr(error, "errno", None):  # the disk's own; of damaged files pyarrow says OSError without a number
-            raise StorageError("reading failed", where=name, got=error) from None
-        raise InputError("not a sound Parquet file", where=name, got=" ".join(str(error).split())) from None
+            raise StorageError("reading failed", where=fields.source, got=error) from None
+        got = " ".join(str(error).split())
+        raise InputError("not a sound Parquet file", where=fields.source, got=got) from None
 
 
 def _decoded(column: pa.Array, decoder: Decoder, before: int) -> list[object]:
