@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 _BLOCK = 1 << 20  # bytes; so few that they are still in the processor's cache when they are hashed
 _POINTER = "LATEST.json"
 _RECIPE = "recipe"
-_KEPT = 2
+_CHECKPOINTS_KEPT = 2
 _UNUSABLE = (OSError, ValueError, KeyError, TypeError)
 
 T = TypeVar("T")
@@ -147,7 +147,7 @@ class Checkpoints:
             sync_folder(folder)
             sync_folder(self.path)
             failpoint("checkpoint.before_pointer")
-            self._point([entry, *self._known][:_KEPT])
+            self._point([entry, *self._known][:_CHECKPOINTS_KEPT])
         except BaseException:
             if folder != self.newest:  # which it is if only the last fsync failed
                 shutil.rmtree(folder, ignore_errors=True)

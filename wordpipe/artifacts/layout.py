@@ -105,9 +105,9 @@ def _vector(dim: int) -> pa.Field:
     return pa.field("vector", pa.list_(pa.field("item", pa.float32(), nullable=False), dim), nullable=False)
 
 
-_OFFSET = 4  # bytes that a string or list costs beside its content
+_OFFSET_BYTES = 4  # bytes that a string or list costs beside its content
 _TEXTS = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
-_UNKNOWN = 16  # a guess, for types whose content is not looked at
+_OTHER_BYTES = 16  # a guess, for types whose content is not looked at
 
 
 def row_bytes(batch: pa.RecordBatch) -> NDArray[np.int64]:
@@ -143,15 +143,15 @@ def _weights(column: pa.Array) -> NDArray[np.int64]:
     if _is_list(kind):
         lengths, item = _lengths(column), kind.value_type
         if pa.types.is_primitive(item):
-            return lengths * max(1, int(item.bit_width) // 8) + _OFFSET
+            return lengths * max(1, int(item.bit_width) // 8) + _OFFSET_BYTES
         total = np.concatenate(([0], np.cumsum(_weights(column.flatten()))))
         ends = np.cumsum(lengths)
-        return np.asarray(total[ends] - total[ends - lengths] + _OFFSET, np.int64)
+        return np.asarray(total[ends] - total[ends - lengths] + _OFFSET_BYTES, np.int64)
     if pa.types.is_struct(kind):
         return np.asarray(np.sum([_weights(child) for child in column.flatten()], axis=0), np.int64)
     if any(test(kind) for test in _TEXTS):
-        return _lengths(column) + _OFFSET
-    return np.full(len(column), _UNKNOWN, np.int64)
+        return _lengths(column) + _OFFSET_BYTES
+    return np.full(len(column), _OTHER_BYTES, np.int64)
 
 
 def _lengths(column: pa.Array) -> NDArray[np.int64]:

@@ -17,7 +17,7 @@ from wordpipe.artifacts.tables import open_part, parquet_errors, part_names
 
 _COLUMN = "vector"
 _SELECTIONS = 2  # kept: of 50,000 rows of width 384 one is 77 MB
-_HEAD = 128  # bytes of a page that hold its header; ours, without statistics, has about 20
+_MAX_HEADER = 128  # bytes of a page that hold its header; ours, without statistics, has about 20
 _TYPE, _SIZE, _PACKED, _DATA = 1, 2, 3, 5  # numbers of the fields of a page's header, the last a struct
 _VALUES, _ENCODING = 1, 2  # numbers of its fields
 _DATA_PAGE, _PLAIN = 0, 0
@@ -147,7 +147,7 @@ def _plain_values(file: BinaryIO, at: int, count: int) -> NDArray[np.float32] | 
     done = 0
     while done < count:
         file.seek(at)
-        if (page := _page(file.read(_HEAD))) is None:
+        if (page := _page(file.read(_MAX_HEADER))) is None:
             return None
         end, held = at + page[0], page[1]
         if not 0 < held <= count - done or end - 4 * held <= at:

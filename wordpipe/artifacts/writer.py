@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Self
 
 from blake3 import blake3
 from typing_extensions import Buffer
@@ -26,7 +27,7 @@ from wordpipe.artifacts.reader import refuse_inside_artifact
 from wordpipe.errors import StorageError
 
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-_UNNAMED = f"{MANIFEST}.part"
+_MANIFEST_PART = f"{MANIFEST}.part"
 
 
 class HashedFile(io.RawIOBase):
@@ -96,8 +97,8 @@ class HashedFile(io.RawIOBase):
         return OutputEntry(path=self.name, bytes=self.size, blake3=self._hasher.hexdigest(), rows=rows, log=log)
 
 
-class ArtifactWriter:
-    """An artifact being written. Leaving the context without `publish` removes it without a trace."""
+class _NewFolder:
+    """A folder being written beside its target. Leaving the context removes what stands there, without a trace."""
 
     def __init__(self, target: Path) -> None:
         self.target = target
@@ -105,7 +106,7 @@ class ArtifactWriter:
         self.outputs: list[OutputEntry] = []
         self._files: list[HashedFile] = []
 
-    def __enter__(self) -> "ArtifactWriter":
+    def __enter__(self) -> Self:
         failpoint("publish.started")
         self.path.mkdir()
         return self
@@ -145,6 +146,10 @@ class ArtifactWriter:
         with self.create(name, log=log) as file:
             file.write(data)
 
+
+class ArtifactWriter(_NewFolder):
+    """An artifact being written. Leaving the context without `publish` removes it without a trace."""
+
     def adopt(self, path: Path, entry: OutputEntry) -> None:
         """Take a finished file on the same disk, whose hash is known, as a file of this artifact.
 
@@ -167,16 +172,15 @@ class ArtifactWriter:
         for file in self._files:  # a library may have swallowed the error of its last write
             file.raise_error()
         assert not self._files, "a file of the artifact is still open"
-        part = self.open(_UNNAMED)
+        part = self.open(_MANIFEST_PART)
         part.write(manifest.to_bytes())
         part.close()
         self._files.remove(part)
-        (self.path / _UNNAMED).rename(self.path / MANIFEST)  # its presence says that the folder is whole
+        (self.path / _MANIFEST_PART).rename(self.path / MANIFEST)  # its presence says that the folder is whole
         failpoint("publish.manifest_named")
         recorded = sorted([MANIFEST, *(entry.path for entry in manifest.outputs)])
         assert files_at(self.path) == recorded, f"the manifest lists {recorded}, the folder holds {files_at(self.path)}"
-        for folder, _, _ in os.walk(self.path):
-            sync_folder(Path(folder))
+        _sync_folders(self.path)
         check_replaceable(self.target, manifest.kind)  # hours may have passed since the stage looked
         with _signals_held():
             _put_in_place(self.path, self.target)
@@ -212,6 +216,12 @@ def _put_in_place(folder: Path, target: Path) -> None:
             aside.rename(target)
         raise
     shutil.rmtree(aside, ignore_errors=True)
+
+
+def _sync_folders(path: Path) -> None:
+    """Force the names in a folder and in all below it to the disk."""
+    for folder, _, _ in os.walk(path):
+        sync_folder(Path(folder))
 
 
 def sync_folder(path: Path) -> None:
@@ -295,24 +305,15 @@ def atomic_folder(
     """
     refuse_other(path, may_replace | set(files))
     path.parent.mkdir(parents=True, exist_ok=True)
-    beside = _temporary(path)
-    beside.mkdir()
-    try:
-        sizes = {}
+    with _NewFolder(path) as new:
         for name, chunks in files.items():
-            (beside / name).parent.mkdir(parents=True, exist_ok=True)
-            with HashedFile(beside / name, name) as file:
+            with new.create(name) as file:
                 for chunk in chunks:
                     file.write(chunk)
-            file.raise_error()
-            sizes[name] = file.size
-        for folder, _, _ in os.walk(beside):
-            sync_folder(Path(folder))
+        _sync_folders(new.path)
         with _signals_held():
-            _put_in_place(beside, path)
-        return sizes
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)
+            _put_in_place(new.path, path)
+    return {entry.path: entry.bytes for entry in new.outputs}
 
 
 def refuse_other(path: Path, names: AbstractSet[str]) -> None:

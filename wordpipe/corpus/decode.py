@@ -17,9 +17,9 @@ _BOM = b"\xef\xbb\xbf"
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 _RAW_LINE = re.compile(rb"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 _ESCAPED = re.compile(r"[\udc80-\udcff]")  # what surrogateescape makes of bytes that are not UTF-8
-_LONE = re.compile(r"[\ud800-\udfff]")
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
 _CONTROL = bytes({*range(32), 127} - {*b"\t\n\v\f\r\b\x1b"})
-_HEAD = 1 << 16
+_SNIFFED_BYTES = 1 << 16
 _SIGNATURES = {b"PAR1": "Parquet", b"%PDF": "PDF", b"PK\x03\x04": "zip", b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
 
 
@@ -32,7 +32,7 @@ def refuse_binary(head: bytes, name: str) -> None:
     packed = compression_of(head)
     kind = next((kind for magic, kind in _SIGNATURES.items() if head.startswith(magic)), None)
     kind = kind if packed == "none" else f"{packed} compression"
-    head = head[:_HEAD]
+    head = head[:_SNIFFED_BYTES]
     if kind is None and len(head) - len(head.translate(None, _CONTROL)) <= len(head) // 100:
         return
     hint = "name its --format to read it all the same"
@@ -87,8 +87,8 @@ class Decoder:
         try:
             text.encode()
         except UnicodeEncodeError:
-            self.ledger.add("lone_surrogates_replaced", len(_LONE.findall(text)))
-            text = _LONE.sub("\ufffd", text)
+            self.ledger.add("lone_surrogates_replaced", len(_SURROGATE.findall(text)))
+            text = _SURROGATE.sub("\ufffd", text)
         return self._tidy(text)
 
     def _parts(self, chunk: bytes) -> list[bytes]:

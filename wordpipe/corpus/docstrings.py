@@ -53,7 +53,7 @@ def package_records(package: str, ledger: Ledger) -> Iterator[Record]:
     files = find_package(package)
     library = _Library(files, ledger)
     names = library.public_names()
-    for file in files:
+    for file in files:  # private modules document what compiled ones define
         if is_private(file.module) and any(word in file.path.read_bytes() for word in _DOCUMENTERS):
             library.module(file.module)
     titled: list[tuple[PackageFile, Docstring, str]] = []
@@ -62,7 +62,7 @@ def package_records(package: str, ledger: Ledger) -> Iterator[Record]:
             titled.append((file, doc, title))
         else:
             ledger.add("docstrings_not_public")
-    titles = {title for _, _, title in titled}
+    titles = {title for _, _, title in titled}  # all must be known before names can point to them
     for file, doc, title in titled:
         pointed = dict.fromkeys(_full_name(name, title, titles) for name in see_also_names(doc.text))
         yield Record(

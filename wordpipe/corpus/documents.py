@@ -127,9 +127,11 @@ class Ledger:
         return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
 
 
-_SIZE = 10  # bytes: the 80 bits of a doc_id, which two of a billion different texts share once in a million corpora
+_DIGEST_BYTES = (
+    10  # bytes: the 80 bits of a doc_id, which two of a billion different texts share once in a million corpora
+)
 _FIRST_SLOTS = 1 << 12
-_EMPTY = bytes(_SIZE)  # no digest of a text: one in 2**80 would be
+_EMPTY = bytes(_DIGEST_BYTES)  # no digest of a text: one in 2**80 would be
 
 
 class Digests:
@@ -140,43 +142,43 @@ class Digests:
 
     def __init__(self) -> None:
         self._count = 0
-        self._table = bytearray(_FIRST_SLOTS * _SIZE)
+        self._table = bytearray(_FIRST_SLOTS * _DIGEST_BYTES)
 
     def __contains__(self, digest: bytes) -> bool:
         place = self._place(digest)
-        return self._table[place : place + _SIZE] == digest
+        return self._table[place : place + _DIGEST_BYTES] == digest
 
     def add(self, digest: bytes) -> bool:
         """Remember `digest` (10 evenly distributed bytes); False where it was known."""
-        if 8 * self._count >= 5 * len(self._table) // _SIZE:
+        if 8 * self._count >= 5 * len(self._table) // _DIGEST_BYTES:
             old, self._table = self._table, bytearray(2 * len(self._table))
-            for start in range(0, len(old), _SIZE):
-                held = bytes(old[start : start + _SIZE])
+            for start in range(0, len(old), _DIGEST_BYTES):
+                held = bytes(old[start : start + _DIGEST_BYTES])
                 if held != _EMPTY:
                     place = self._place(held)
-                    self._table[place : place + _SIZE] = held
+                    self._table[place : place + _DIGEST_BYTES] = held
         place = self._place(digest)
-        if self._table[place : place + _SIZE] == digest:
+        if self._table[place : place + _DIGEST_BYTES] == digest:
             return False
-        self._table[place : place + _SIZE] = digest
+        self._table[place : place + _DIGEST_BYTES] = digest
         self._count += 1
         return True
 
     def _place(self, digest: bytes) -> int:
         """Offset of the slot that holds the digest, or of the free one where it belongs."""
-        table, mask = self._table, len(self._table) // _SIZE - 1
+        table, mask = self._table, len(self._table) // _DIGEST_BYTES - 1
         slot = int.from_bytes(digest, "little") & mask
         while True:
-            held = table[slot * _SIZE : slot * _SIZE + _SIZE]
+            held = table[slot * _DIGEST_BYTES : slot * _DIGEST_BYTES + _DIGEST_BYTES]
             if held in (digest, _EMPTY):
-                return slot * _SIZE
+                return slot * _DIGEST_BYTES
             slot = (slot + 1) & mask
 
 
 LONGEST_TITLE = 1000  # characters; it stands beside every sentence
 _SPLIT_DIGITS = 13  # 52 bits, which a float holds exactly
-_CHARS, _ROWS = 4 << 20, 1 << 14  # in one batch
-_CHUNK = 512  # sentences added to it at a time
+_BATCH_CHARS, _BATCH_ROWS = 4 << 20, 1 << 14  # in one batch
+_SENTENCES_AT_ONCE = 512  # sentences added to it at a time
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +192,7 @@ class Document:
 
     def sentences(self, settings: IngestSettings, ledger: Ledger) -> Iterator[tuple[list[str], list[int]]]:
         """Texts and lines of all sentences, some at a time: few, where a long title or metadata stands beside each."""
-        record, chunk = self.record, max(1, min(_CHUNK, _CHARS // 4 // self.width))
+        record, chunk = self.record, max(1, min(_SENTENCES_AT_ONCE, _BATCH_CHARS // 4 // self.width))
         newline = record.newline if settings.newline == "auto" else settings.newline
         sentences = split_sentences(
             record.text, newline, max_chars=settings.max_sentence_chars, on_cut=lambda: ledger.add("sentences_split")
@@ -234,7 +236,7 @@ def document_of(record: Record, settings: IngestSettings, ledger: Ledger, seen: 
         ledger.add("documents_dropped_short")
         return None
     data = record.text.encode()
-    digest = blake3(data).digest(_SIZE)
+    digest = blake3(data).digest(_DIGEST_BYTES)
     if settings.deduplicate and not seen.add(digest):
         ledger.add("documents_dropped_duplicate")
         ledger.add("bytes_dropped_duplicate", len(data))
@@ -272,7 +274,7 @@ class Rows:
     @property
     def is_full(self) -> bool:
         """Time to take the batch."""
-        return self._chars >= _CHARS or len(self._texts) >= _ROWS
+        return self._chars >= _BATCH_CHARS or len(self._texts) >= _BATCH_ROWS
 
     def add(self, document: Document, first: int, texts: list[str], lines: list[int]) -> None:
         """Add sentences of one document, numbered from `first`."""

@@ -38,7 +38,7 @@ def read_records(
         return
     decoder = Decoder(source.name, settings.bad_bytes, ledger)
     fields = Fields(settings, decoder)
-    if source.format == "parquet":
+    if source.format == "parquet":  # it is read column by column, and decompressed by its library
         if source.kind == "stream":
             raise InputError("Parquet cannot be read from a stream", where=source.name, hint="name the file itself")
         limit = ExpansionLimit(source.name, settings.max_expand)
@@ -54,6 +54,7 @@ def read_records(
         if source.kind == "stream":
             source.seen.note(block)
 
+    # all others: blocks of bytes, then lines of text, then records
     with source.open() as file:
         blocks = _text_blocks(read_blocks(file, source.name, note), source, settings, ledger)
         longest = settings.max_document_bytes

@@ -43,7 +43,7 @@ _THAI_SPACE = re.compile(
     "(?!และ|หรือ|ที่|ซึ่ง|โดย|เพื่อ|เพราะ|ว่า|ของ|กับ|คือ|ให้|ก็|จึง|จะ|ได้|รวม|พร้อม|กล่าว)"
 )
 # Such a space this far into a sentence is taken for its end: F1 of boundaries in news 0.51, and 0.43 at 90.
-_THAI_CHARS = 40
+_MIN_THAI_CHARS = 40
 _LOOK_BACK = 24  # characters in which the word before a stop is looked for; abbreviations are shorter
 
 
@@ -174,7 +174,7 @@ def _starts_sentence(text: str, after: int) -> bool:
 
 def _thai_ends(text: str, begin: int, end: int) -> Iterator[int]:
     for match in _THAI_SPACE.finditer(text, begin, end):
-        if match.start() - begin >= _THAI_CHARS and end - match.end() >= _THAI_CHARS // 3:
+        if match.start() - begin >= _MIN_THAI_CHARS and end - match.end() >= _MIN_THAI_CHARS // 3:
             begin = match.end()
             yield begin
 
@@ -210,7 +210,7 @@ _KIND = re.compile(
 )
 _SAMPLE = 1 << 16  # characters by which it is decided what a document's newlines are
 _NARROWEST, _WIDEST = 40, 160  # margins that people and programs wrap prose at
-_SHORT = 50  # a line that stops before this was not stopped by a margin
+_SHORT_LINE = 50  # a line that stops before this was not stopped by a margin
 _ENDS = frozenset(".!?:;…。！？；：।॥؟\"'”’»)")
 
 
@@ -276,7 +276,7 @@ def _lines(text: str) -> Iterator[_Line]:
             indent=indent,
             column=mark.end() - start if kind == "item" else indent,
             is_last=text.find("\n", start + len(rows), end - 1) >= 0,
-            opens=len(last) < _SHORT or last[-1] == ":" or " : " in last,
+            opens=len(last) < _SHORT_LINE or last[-1] == ":" or " : " in last,
         )
 
 

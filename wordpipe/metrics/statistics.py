@@ -51,9 +51,9 @@ def pearson(one_N: npt.NDArray[np.float64], other_N: npt.NDArray[np.float64]) ->
 Interval = tuple[float, float]
 """Lower and upper bound."""
 
-_STREAM = 0xB007  # separates these draws from every other use of a seed
+_SEED_STREAM = 0xB007  # separates these draws from every other use of a seed
 _COUNTS_AT_ONCE = 1 << 22  # int64 numbers: 32 MiB
-_TAIL = 2.5  # per cent outside of the interval on each side
+_TAIL_PERCENT = 2.5  # of the draws outside of the interval on each side
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +136,7 @@ def _means(values_N: npt.NDArray[np.float64], draws: int, seed: int) -> npt.NDAr
 
 def _counts(n: int, draws: int, seed: int) -> Iterator[npt.NDArray[np.int64]]:
     """How often each draw takes each of `n` examples, (B, n) int64, some draws at a time."""
-    rng = np.random.default_rng([seed, _STREAM])
+    rng = np.random.default_rng([seed, _SEED_STREAM])
     at_once = max(1, _COUNTS_AT_ONCE // n)
     for first in range(0, draws, at_once):
         size = min(at_once, draws - first)
@@ -145,5 +145,5 @@ def _counts(n: int, draws: int, seed: int) -> Iterator[npt.NDArray[np.int64]]:
 
 
 def _interval(values: npt.NDArray[np.float64]) -> Interval:
-    low, high = np.percentile(values, [_TAIL, 100 - _TAIL])
+    low, high = np.percentile(values, [_TAIL_PERCENT, 100 - _TAIL_PERCENT])
     return float(low), float(high)
