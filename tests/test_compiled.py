@@ -5,7 +5,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wordpipe.compiled import character, kernel, load_eight, read_only, scrambled, watch_compilation
+from wordpipe.compiled import character, kernel, load_eight, mixed_bits, read_only, scrambled, watch_compilation
 
 
 def test_compiling_is_reported_once_and_only_where_it_happens():
@@ -64,3 +64,4 @@ def test_the_mixing_hash_is_that_of_splitmix64():
     for expected in (0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4, 0x06C45D188009454F):
         state = (state + step) % (1 << 64)
         assert int(scrambled(np.uint64(state))) == expected
+        assert mixed_bits(np.array([state, 0], np.uint64)).tolist() == [expected, 0]

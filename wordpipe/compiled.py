@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T", bound=np.generic)
+Bits = TypeVar("Bits", np.uint64, NDArray[np.uint64])
 
 
 def kernel(function: Callable[P, R]) -> Callable[P, R]:
@@ -40,12 +41,18 @@ def inlined(function: Callable[P, R]) -> Callable[P, R]:
     return part
 
 
-@inlined
-def scrambled(bits: np.uint64) -> np.uint64:
-    """Other bits, of which every bit given changes about half. Source: SplitMix64's finaliser, Steele, Lea, Flood 2014."""
+def mixed_bits(bits: Bits) -> Bits:
+    """Other bits, of which every bit given changes about half; of a number, or of each of an array.
+
+    Source: SplitMix64's finaliser, Steele, Lea, Flood 2014, "Fast Splittable Pseudorandom Number Generators".
+    """
     bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return bits ^ (bits >> np.uint64(31))
+
+
+scrambled: Callable[[np.uint64], np.uint64] = inlined(mixed_bits)
+"""The same in kernels."""
 
 
 @inlined
