@@ -1,15 +1,12 @@
-"""Records of a source, the documents that they become, and their rows in the corpus; the ledger of what happens to them."""
+"""Records of a source and the documents that they become; the ledger of what happens to them."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, chain, islice
 
-import numpy as np
-import pyarrow as pa
 from blake3 import blake3
 
-from wordpipe.corpus.sentences import split_sentences
 from wordpipe.corpus.settings import IngestSettings, Newline
 
 _LOOK_BACK = 1 << 16  # bytes searched for a space before a word is cut
@@ -177,7 +174,7 @@ class Digests:
 
 LONGEST_TITLE = 1000  # characters; it stands beside every sentence
 _SPLIT_DIGITS = 13  # 52 bits, which a float holds exactly
-_BATCH_CHARS, _BATCH_ROWS = 4 << 20, 1 << 14  # in one batch
+BATCH_CHARS = 4 << 20  # in one batch of rows
 _SENTENCES_AT_ONCE = 512  # sentences added to it at a time
 
 
@@ -192,7 +189,9 @@ class Document:
 
     def sentences(self, settings: IngestSettings, ledger: Ledger) -> Iterator[tuple[list[str], list[int]]]:
         """Texts and lines of all sentences, some at a time: few, where a long title or metadata stands beside each."""
-        record, chunk = self.record, max(1, min(_SENTENCES_AT_ONCE, _BATCH_CHARS // 4 // self.width))
+        from wordpipe.corpus.sentences import split_sentences  # 30 ms of patterns, for which `status` need not wait
+
+        record, chunk = self.record, max(1, min(_SENTENCES_AT_ONCE, BATCH_CHARS // 4 // self.width))
         newline = record.newline if settings.newline == "auto" else settings.newline
         sentences = split_sentences(
             record.text, newline, max_chars=settings.max_sentence_chars, on_cut=lambda: ledger.add("sentences_split")
@@ -247,61 +246,3 @@ def document_of(record: Record, settings: IngestSettings, ledger: Ledger, seen: 
     ledger.add("bytes_kept", len(data))
     width = 100 + len(record.title or "") + sum(len(str(value)) for value in record.metadata.values())
     return Document(digest.hex(), split, record, width)
-
-
-class Rows:
-    """The batch of corpus rows that is being filled.
-
-    What all sentences of a document share is kept once, and repeated by Arrow when the batch is taken. Its schema is that of
-    the corpus, then the metadata columns.
-    """
-
-    def __init__(self, schema: pa.Schema) -> None:
-        self.schema = schema
-        self._clear()
-
-    def _clear(self) -> None:
-        self._texts: list[str] = []
-        self._lines: list[int] = []
-        self._sentence_ids: list[int] = []
-        self._documents: list[Document] = []
-        self._runs: list[int] = []  # sentences of each
-        self._chars = 0
-
-    def __len__(self) -> int:
-        return len(self._texts)
-
-    @property
-    def is_full(self) -> bool:
-        """Time to take the batch."""
-        return self._chars >= _BATCH_CHARS or len(self._texts) >= _BATCH_ROWS
-
-    def add(self, document: Document, first: int, texts: list[str], lines: list[int]) -> None:
-        """Add sentences of one document, numbered from `first`."""
-        self._texts += texts
-        self._lines += lines
-        self._sentence_ids += range(first, first + len(texts))
-        self._documents.append(document)
-        self._runs.append(len(texts))
-        self._chars += sum(map(len, texts)) + len(texts) * document.width
-
-    def take(self) -> pa.RecordBatch:
-        """The batch; an empty one is begun."""
-        own = {"text": self._texts, "line": self._lines, "sentence_id": self._sentence_ids}
-        document_of_row = pa.array(np.repeat(np.arange(len(self._runs)), self._runs))
-        arrays = [
-            pa.array(own[field.name], field.type) if field.name in own else self._shared(field).take(document_of_row)
-            for field in self.schema
-        ]
-        self._clear()
-        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
-
-    def _shared(self, field: pa.Field) -> pa.Array:
-        """One value for each document."""
-        if field.name in ("doc_id", "split"):
-            values = [getattr(document, field.name) for document in self._documents]
-        elif field.name in ("title", "source"):
-            values = [getattr(document.record, field.name) for document in self._documents]
-        else:
-            values = [document.record.metadata.get(field.name) for document in self._documents]
-        return pa.array(values, field.type)

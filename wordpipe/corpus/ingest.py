@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from wordpipe.artifacts import CORPUS
-from wordpipe.corpus.documents import Digests, Document, Ledger, Rows, document_of, split_record
+from wordpipe.corpus.documents import BATCH_CHARS, Digests, Document, Ledger, document_of, split_record
 from wordpipe.corpus.readers import read_records
 from wordpipe.corpus.settings import IngestSettings, MetadataType
 from wordpipe.corpus.sources import Source, Sources
@@ -26,6 +27,7 @@ _TYPES: dict[MetadataType, pa.DataType] = {
     "str": pa.string(), "int": pa.int64(), "float": pa.float64(), "bool": pa.bool_(),
 }  # fmt: skip
 _MERGED_ROWS, _MERGED_BYTES = 4096, 1 << 20  # a batch of either is not tiny
+_BATCH_ROWS = 1 << 14
 DOCUMENT_COLUMNS = ("doc_id", "sentence_id")
 
 
@@ -147,6 +149,64 @@ def _merged(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield pa.concat_batches(waiting)
 
 
+class _Rows:
+    """The batch of corpus rows that is being filled.
+
+    What all sentences of a document share is kept once, and repeated by Arrow when the batch is taken. Its schema is that of
+    the corpus, then the metadata columns.
+    """
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self.schema = schema
+        self._clear()
+
+    def _clear(self) -> None:
+        self._texts: list[str] = []
+        self._lines: list[int] = []
+        self._sentence_ids: list[int] = []
+        self._documents: list[Document] = []
+        self._runs: list[int] = []  # sentences of each
+        self._chars = 0
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+    @property
+    def is_full(self) -> bool:
+        """Time to take the batch."""
+        return self._chars >= BATCH_CHARS or len(self._texts) >= _BATCH_ROWS
+
+    def add(self, document: Document, first: int, texts: list[str], lines: list[int]) -> None:
+        """Add sentences of one document, numbered from `first`."""
+        self._texts += texts
+        self._lines += lines
+        self._sentence_ids += range(first, first + len(texts))
+        self._documents.append(document)
+        self._runs.append(len(texts))
+        self._chars += sum(map(len, texts)) + len(texts) * document.width
+
+    def take(self) -> pa.RecordBatch:
+        """The batch; an empty one is begun."""
+        own = {"text": self._texts, "line": self._lines, "sentence_id": self._sentence_ids}
+        document_of_row = pa.array(np.repeat(np.arange(len(self._runs)), self._runs))
+        arrays = [
+            pa.array(own[field.name], field.type) if field.name in own else self._shared(field).take(document_of_row)
+            for field in self.schema
+        ]
+        self._clear()
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+    def _shared(self, field: pa.Field) -> pa.Array:
+        """One value for each document."""
+        if field.name in ("doc_id", "split"):
+            values = [getattr(document, field.name) for document in self._documents]
+        elif field.name in ("title", "source"):
+            values = [getattr(document.record, field.name) for document in self._documents]
+        else:
+            values = [document.record.metadata.get(field.name) for document in self._documents]
+        return pa.array(values, field.type)
+
+
 class Ingest:
     """One reading of some sources.
 
@@ -216,7 +276,7 @@ class Ingest:
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
         """The same, those of copied sources as small as the sources are."""
-        rows = Rows(self.schema)
+        rows = _Rows(self.schema)
         for source in self.sources:
             copied = None
             if self._previous is not None:
@@ -244,7 +304,7 @@ class Ingest:
         self._on_source(summary)
         self._progress(source.bytes)
 
-    def _read(self, source: Source, rows: Rows) -> Iterator[pa.RecordBatch]:
+    def _read(self, source: Source, rows: _Rows) -> Iterator[pa.RecordBatch]:
         ledger = Ledger()
         for record in read_records(source, self.settings, ledger, self._progress):
             for part in split_record(record, self.settings.max_document_bytes):
@@ -253,7 +313,7 @@ class Ingest:
         self._ledger.take_over(ledger.counts(), ledger.warned)
         self._on_source(SourceSummary.of(source.name, ledger))
 
-    def _add(self, document: Document, rows: Rows, ledger: Ledger) -> Iterator[pa.RecordBatch]:
+    def _add(self, document: Document, rows: _Rows, ledger: Ledger) -> Iterator[pa.RecordBatch]:
         self._never_found -= {name for name, value in document.record.metadata.items() if value is not None}
         first = 0
         for texts, lines in document.sentences(self.settings, ledger):
