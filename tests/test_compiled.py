@@ -1,25 +1,27 @@
-"""Compiled loops: told of once when they are compiled, and not when they were."""
+"""Compiled loops: reported once when they are compiled, and not when they were; the mixing hash and UTF-8 in them."""
 
 import numba
 import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
 
-from wordpipe.compiled import kernel, load_eight, read_only, telling_of_compilation
+from wordpipe.compiled import character, kernel, load_eight, mixed_bits, read_only, scrambled, watch_compilation
 
 
-def test_compiling_is_told_once_and_only_where_it_happens():
+def test_compiling_is_reported_once_and_only_where_it_happens():
     @numba.njit
     def twice(numbers):
         return numbers[0] * 2
 
-    told = []
-    with telling_of_compilation(lambda: told.append("compiling")):
-        assert not told
+    reported = []
+    with watch_compilation(lambda: reported.append("compiling")):
+        assert not reported
         twice(np.ones(1))
         twice(np.ones(1, np.float32))
-    assert told == ["compiling"]
-    with telling_of_compilation(lambda: told.append("again")):
+    assert reported == ["compiling"]
+    with watch_compilation(lambda: reported.append("again")):
         twice(np.ones(1))
-    assert told == ["compiling"]
+    assert reported == ["compiling"]
 
 
 def test_eight_bytes_are_read_from_any_place():
@@ -39,3 +41,27 @@ def test_read_only_arrays_share_memory_and_are_not_written():
     assert not view.flags.writeable
     assert array.flags.writeable
     assert read_only(view) is view
+
+
+@kernel
+def code_points(data):
+    found, at = [], 0
+    while at < len(data):
+        point, at = character(data, at)
+        found.append(point)
+    return found
+
+
+@given(st.text(min_size=1))
+def test_characters_are_those_that_python_decodes(text):
+    text = text.encode(errors="replace").decode()
+    assert list(code_points(np.frombuffer(text.encode(), np.uint8))) == [*map(ord, text)]
+
+
+def test_the_mixing_hash_is_that_of_splitmix64():
+    """The first numbers that the reference implementation (Vigna 2015, splitmix64.c) gives for the seed 0."""
+    step, state = 0x9E3779B97F4A7C15, 0
+    for expected in (0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4, 0x06C45D188009454F):
+        state = (state + step) % (1 << 64)
+        assert int(scrambled(np.uint64(state))) == expected
+        assert mixed_bits(np.array([state, 0], np.uint64)).tolist() == [expected, 0]

@@ -1,4 +1,4 @@
-"""How loops over bytes and numbers are compiled: by numba, without the GIL, once per machine.
+"""Compiled loops over bytes and numbers: by numba, without the GIL, once per machine; the mixing hash and UTF-8 in them.
 
 A kernel takes and gives NumPy arrays and plain numbers. The machine code is kept in `__pycache__` beside the source (or in
 numba's own cache where that folder cannot be written), so only the first run after an installation waits for the compiler.
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T", bound=np.generic)
+Bits = TypeVar("Bits", np.uint64, NDArray[np.uint64])
 
 
 def kernel(function: Callable[P, R]) -> Callable[P, R]:
@@ -28,24 +29,30 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def inlined(function: Callable[P, R]) -> Callable[P, R]:
-    """A piece of a kernel that is compiled into those which call it.
+    """A part of kernels that is compiled into those which call it.
 
-    The machine code that is kept is that of the kernel's file as it is: who edits a piece in another file has to remove
+    The machine code that is kept is that of the kernel's file as it is: who edits such a part in another file has to remove
     `__pycache__/*.nbi` (the tests do).
 
     A call that passes arrays counts references to each of them, atomically: a table looked up 190 MB of text a second with
     its calls, and 240 without.
     """
-    piece: Callable[P, R] = numba.njit(nogil=True, inline="always")(function)
-    return piece
+    part: Callable[P, R] = numba.njit(nogil=True, inline="always")(function)
+    return part
 
 
-@inlined
-def scrambled(bits: np.uint64) -> np.uint64:
-    """Other bits, of which every bit given changes about half. Source: SplitMix64's finaliser, Steele, Lea, Flood 2014."""
+def mixed_bits(bits: Bits) -> Bits:
+    """Other bits, of which every bit given changes about half; of a number, or of each of an array.
+
+    Source: SplitMix64's finaliser, Steele, Lea, Flood 2014, "Fast Splittable Pseudorandom Number Generators".
+    """
     bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return bits ^ (bits >> np.uint64(31))
+
+
+scrambled: Callable[[np.uint64], np.uint64] = inlined(mixed_bits)
+"""The same in kernels."""
 
 
 @inlined
@@ -64,21 +71,23 @@ def character(data: NDArray[np.uint8], at: int) -> tuple[int, int]:
 
 
 @contextmanager
-def telling_of_compilation(tell: Callable[[], None]) -> Iterator[None]:
-    """Call `tell` once if anything is compiled in the block, which takes seconds; what is found compiled is not told."""
-    listener = _Listener(tell)
-    with event.install_listener("numba:compile", listener):
+def watch_compilation(report: Callable[[], None]) -> Iterator[None]:
+    """Call `report` once if anything is compiled in the block, which takes seconds; what is found compiled does not count."""
+    with event.install_listener("numba:compile", _FirstEvent(report)):
         yield
 
 
-class _Listener(event.Listener):
-    def __init__(self, tell: Callable[[], None]) -> None:
-        self._tell: Callable[[], None] | None = tell
+telling_of_compilation = watch_compilation  # its old name
+
+
+class _FirstEvent(event.Listener):
+    def __init__(self, report: Callable[[], None]) -> None:
+        self._report: Callable[[], None] | None = report
 
     def on_start(self, _: object) -> None:
-        tell, self._tell = self._tell, None
-        if tell is not None:
-            tell()
+        report, self._report = self._report, None
+        if report is not None:
+            report()
 
     def on_end(self, _: object) -> None:
         pass

@@ -1,4 +1,4 @@
-"""What a run knows of the machine it runs on: stop signals, threads, device, memory, and how it reports progress.
+"""The machine that a run is on: stop signals, threads, device, memory; and the reports of progress.
 
 Nothing here imports torch at import time.
 """
@@ -26,7 +26,7 @@ class Progress:
     """One report of long work."""
 
     phase: str  # what is being done ("reading", "step", "epoch 2")
-    done: float = 0  # units finished
+    done: float = 0  # of `total`
     total: float | None = None  # units in all, or None where nobody knows
     unit: str = ""  # what is counted ("MB", "steps", "sentences")
     # figures worth showing beside the bar, ready to print (loss, lr, tokens/s)

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.artifacts.generations import beside, generation_of, publish
-from tests.artifacts.tracing import Call, inject, job, mutating_calls, needs_tracer, prepare, run
+from tests.support.generations import beside, generation_of, publish
+from tests.support.tracing import Call, inject, job, mutating_calls, needs_tracer, prepare, run
 
 TWO_RENAMES = "--two-renames"
 KILLED = -signal.SIGKILL
@@ -80,7 +80,7 @@ def test_a_job_with_more_calls_than_counted_runs_to_its_end(tmp_path, undisturbe
 @pytest.mark.parametrize("options", [(), (TWO_RENAMES,)], ids=["exchange", "two renames"])
 def test_kill_at_every_failpoint(tmp_path, undisturbed, options):
     """The same, on machines without a tracer."""
-    done = run([sys.executable, "-m", "tests.artifacts.forking", str(tmp_path), *options])
+    done = run([sys.executable, "-m", "tests.support.forking", str(tmp_path), *options])
     assert done.returncode == 0, done.stderr
     *killed, last = json.loads(done.stdout)
     assert set(killed) == {KILLED}

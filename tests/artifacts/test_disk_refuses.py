@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.artifacts.generations import beside, generation_of, publish
-from tests.artifacts.tracing import Call, inject, mutating_calls, needs_tracer, prepare, run
+from tests.support.generations import beside, generation_of, publish
+from tests.support.tracing import Call, inject, mutating_calls, needs_tracer, prepare, run
 from wordpipe.artifacts import publish as failpoints
 from wordpipe.artifacts import writer
 
@@ -114,7 +114,7 @@ def test_the_error_names_the_file(tmp_path, failing):
 FILL = """
 import json, os, sys
 from pathlib import Path
-from tests.artifacts.generations import beside, generation_of, publish
+from tests.support.generations import beside, generation_of, publish
 room = Path(sys.argv[1])
 target = room / "corpus"
 outcomes = []
@@ -159,7 +159,7 @@ def test_full_disk(tmp_path):
 LIMITED = """
 import resource, sys
 from pathlib import Path
-from tests.artifacts.generations import publish
+from tests.support.generations import publish
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), int(sys.argv[2])))
 try:
     publish(Path(sys.argv[1]), 2)
@@ -182,7 +182,7 @@ def test_file_size_limit(tmp_path, limit):
 def test_no_permission():
     """Root may do anything, so somebody else tries."""
     code = (
-        "import os, sys; from pathlib import Path; from tests.artifacts.generations import publish\n"
+        "import os, sys; from pathlib import Path; from tests.support.generations import publish\n"
         "os.setuid(65534)\n"
         "try: publish(Path(sys.argv[1]), 2)\n"
         "except PermissionError: sys.exit(13)\n"

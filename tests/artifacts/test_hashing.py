@@ -13,8 +13,8 @@ from blake3 import blake3
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.artifacts.generations import publish
-from tests.artifacts.tracing import ROOT
+from tests.support.generations import publish
+from tests.support.tracing import ROOT
 from wordpipe.artifacts import MANIFEST, Artifact, HashCache, hash_bytes, hash_fd, hashing
 from wordpipe.errors import ArtifactError
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from tests.artifacts.generations import manifest_for
+from tests.support.generations import manifest_for
 from wordpipe.artifacts import (
     FORMAT,
     KINDS,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.artifacts.generations import FILES, content, generation_of, manifest_for, publish
+from tests.support.generations import FILES, content, generation_of, manifest_for, publish
 from wordpipe.artifacts import MANIFEST, Artifact, ArtifactWriter, OutputEntry, is_artifact, writer
 from wordpipe.artifacts import reader as reader_module
 from wordpipe.errors import ArtifactError, StorageError
@@ -184,12 +184,12 @@ def test_a_disk_that_cannot_be_read_is_not_called_damage(target, monkeypatch):
 
 
 def test_progress_of_checking(target):
-    told: list[int] = []
-    with Artifact(target, on_bytes=told.append) as artifact:
+    reported: list[int] = []
+    with Artifact(target, on_bytes=reported.append) as artifact:
         total = sum(output.bytes for output in artifact.manifest.outputs)
-    assert told == sorted(told)
-    assert len(told) == len(FILES)
-    assert told[-1] == total
+    assert reported == sorted(reported)
+    assert len(reported) == len(FILES)
+    assert reported[-1] == total
 
 
 def test_as_input(target):
@@ -254,21 +254,21 @@ def test_opening_while_generations_fly_by(target, monkeypatch, two_renames):
 def test_a_writer_that_finishes_between_two_looks(target, monkeypatch):
     """At the first look the new folder has not taken its place; a moment later nothing stands aside any more."""
     looks = []
-    open_directory = reader_module._open_directory
+    really_open = os.open
 
-    def first_in_vain(path: Path) -> int:
-        looks.append(path)
-        if len(looks) == 1:
+    def first_in_vain(path: str | Path, *args, **options) -> int:
+        looks.extend([path] * (path == target))
+        if looks == [path]:
             raise FileNotFoundError
-        return open_directory(path)
+        return really_open(path, *args, **options)
 
-    monkeypatch.setattr(reader_module, "_open_directory", first_in_vain)
+    monkeypatch.setattr(os, "open", first_in_vain)
     assert generation_of(target) == 1
     assert len(looks) == 2
 
 
 def test_more_files_than_are_kept_open(tmp_path, monkeypatch):
-    """Those are opened when they are read; a reader that comes too late is told so, not that the file is damaged."""
+    """Those are opened when they are read; a reader that comes too late learns that, not that the file is damaged."""
     monkeypatch.setattr(reader_module, "_KEPT_OPEN", 1)
     target = tmp_path / "corpus"
     publish(target, 1)

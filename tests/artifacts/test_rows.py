@@ -1,15 +1,23 @@
-"""Rows by their number: the same as reading all and picking, from few row groups, with nothing left open."""
+"""Rows by their number and vectors of a table: the same as reading all and picking, from few row groups."""
 
 import gc
+import io
+import shutil
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.artifacts.made_tables import publish_table
-from wordpipe.artifacts import Artifact, RowReader, tables
+import wordpipe
+from tests.support.made_tables import publish_table
+from wordpipe.artifacts import Artifact, RowReader, RowVectors, read_vectors, rows, tables, vector_column, words_schema
+from wordpipe.errors import ArtifactError
+from wordpipe.settings import Settings
+from wordpipe.stages import open_job
 
 ROWS = 700
 
@@ -77,3 +85,152 @@ def test_no_descriptors_leak(target):
         assert sorted(path.name for path in Path("/dev/fd").iterdir()) == before
     finally:
         gc.enable()
+
+
+def made_words(path, vectors_ND):
+    """Words w0, w1, … in several batches."""
+    n, dim = vectors_ND.shape
+    schema = words_schema(dim)
+    with open_job("words", "import", path, Settings(), None) as job:
+        with job.table("words", schema) as table:
+            for first in range(0, n, 1000):
+                some = vectors_ND[first : first + 1000]
+                rows = range(first, first + len(some))
+                arrays = [pa.array([f"w{row}" for row in rows]), pa.array(rows, pa.int64()), vector_column(some)]
+                table.write(pa.RecordBatch.from_arrays(arrays, schema=schema))
+        job.facts = {"dim": dim}
+    return path
+
+
+@pytest.mark.parametrize(("n", "dim"), [(1, 1), (7, 3), (9_000, 600), (3_000, 1_000)])
+def test_they_are_the_rows_that_were_written(n, dim, tmp_path, monkeypatch):
+    vectors_ND = np.random.default_rng(n).standard_normal((n, dim), dtype=np.float32)
+    with Artifact(made_words(tmp_path / "w", vectors_ND)) as words:
+        monkeypatch.setattr(rows, "matrix_of", None)  # none of ours goes through Arrow
+        words_found, found = [], []
+        for others, block in read_vectors(words, "words", ["word"]):
+            words_found += others.column("word").to_pylist()
+            found.append(block)
+    np.testing.assert_array_equal(np.concatenate(found), vectors_ND)
+    assert words_found == [f"w{row}" for row in range(n)]
+    assert len(found) == 1 + (n * dim > 1 << 22)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"compression": "zstd"}, {"use_dictionary": True}, {"data_page_version": "2.0"}, {"write_statistics": True},
+     {"use_byte_stream_split": ["vector.list.element"], "use_dictionary": False}, {"write_page_checksum": True}],
+)  # fmt: skip
+def test_other_layouts_give_the_same_vectors(options):
+    vectors_ND = np.random.default_rng(1).standard_normal((500, 700), dtype=np.float32)
+    file = io.BytesIO()
+    table = pa.table([vector_column(vectors_ND)], schema=words_schema(700).remove(0).remove(0))
+    pq.write_table(table, file, **({"compression": "none", "use_dictionary": False} | options))
+    part = pq.ParquetFile(file)
+    np.testing.assert_array_equal(rows._vectors(part, file, 0), vectors_ND)
+
+
+def in_pages(**columns):
+    file = io.BytesIO()
+    pq.write_table(pa.table(columns), file, compression="none", use_dictionary=False)
+    return rows._vectors(pq.ParquetFile(file), file, 0)
+
+
+@pytest.mark.parametrize("type_", [pa.float64(), pa.float16(), pa.int32()])
+def test_numbers_of_another_type_are_not_taken_for_float32(type_):
+    vectors = pa.array([[0, 1, 2], [3, 4, 5]], pa.list_(pa.float32(), 3)).cast(pa.list_(type_, 3))
+    np.testing.assert_array_equal(in_pages(vector=vectors), np.arange(6).reshape(2, 3))
+
+
+def test_a_missing_number_moves_no_other_into_its_place():
+    found = in_pages(vector=pa.array([[0, None, 2], [3, 4, 5]], pa.list_(pa.float32(), 3)))
+    np.testing.assert_array_equal(found, [[0, np.nan, 2], [3, 4, 5]])
+    assert (
+        len(in_pages(vector=pa.array([[0], None, [2]], pa.list_(pa.float32(), 1)))) == 2
+    )  # which is refused as too few
+
+
+def test_a_column_whose_name_only_begins_so_is_another():
+    found = in_pages(vector_id=pa.array([7, 8], pa.int32()), vector=vector_column(np.float32([[1, 2], [3, 4]])))
+    np.testing.assert_array_equal(found, [[1, 2], [3, 4]])
+
+
+def test_nothing_is_made_of_bytes_that_are_no_page():
+    rng = np.random.default_rng(3)
+    for size in range(200):
+        head = rng.bytes(size)
+        assert rows._page(head) is None or size > 8
+        assert rows._plain_values(io.BytesIO(head), 0, 1_000) is None
+
+
+def test_a_file_cut_short_is_named(tmp_path):
+    path = made_words(tmp_path / "w", np.ones((20, 4), dtype=np.float32))
+    with Artifact(path) as words:
+        (path / "words-00000.parquet").write_bytes(b"PAR1")
+        with pytest.raises(ArtifactError, match="damaged Parquet"):
+            list(read_vectors(words, "words"))
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """An IVF index over words whose vectors have lengths from 1 to 50, in many row groups; and these vectors."""
+    root = tmp_path_factory.mktemp("rows")
+    lengths = np.random.default_rng(3).uniform(1, 50, 1_200).astype(np.float32)
+    vectors_ND = np.random.default_rng(1).standard_normal((1_200, 16), dtype=np.float32)
+    vectors_ND *= lengths[:, None] / np.linalg.norm(vectors_ND, axis=1, keepdims=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tables, "ROW_GROUP_BYTES", 10_000)
+        wordpipe.index(made_words(root / "words", vectors_ND), output=root / "index", type="ivf-pq", threads=1)
+    return root / "index", vectors_ND
+
+
+@pytest.mark.parametrize("some", [[0], [1_199], [5, 6, 700], [*range(0, 1_200, 7)]])
+def test_the_vectors_are_those_of_the_table_at_length_one(made, some):
+    path, vectors = made
+    with Artifact(path) as index:
+        found = RowVectors(index, "index")(np.array(some))
+    expected = vectors[some] / np.linalg.norm(vectors[some], axis=1, keepdims=True)
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+def test_only_the_row_groups_of_the_rows_are_read_and_these_once(made, monkeypatch):
+    read: list[int] = []
+
+    def counting(artifact, name):
+        part = tables.open_part(artifact, name)
+        group = part.read_row_group
+        monkeypatch.setattr(part, "read_row_group", lambda number, **how: read.append(number) or group(number, **how))
+        return part
+
+    monkeypatch.setattr(rows, "open_part", counting)
+    with Artifact(made[0]) as index:
+        vectors_of = RowVectors(index, "index")
+        first = vectors_of(np.array([3, 1_190]))
+        assert len(read) == 2
+        vectors_of(np.array([4]))
+        assert vectors_of(np.array([3, 1_190])) is first
+        assert len(read) == 3
+
+
+def test_words_under_a_condition_are_those_of_brute_force(made):
+    path, vectors = made
+    unit_ND = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    with wordpipe.open(path) as index:
+        allowed = [row for row in range(1_200) if f"w{row}" < "w5" and row != 30]
+        scores = unit_ND[allowed] @ unit_ND[30]
+        best = np.argsort(-scores)[:12]
+        found = index.query("w30", 12, where="word < 'w5'")
+    assert [hit["id"] for hit in found] == [allowed[at] for at in best]
+    np.testing.assert_allclose([hit["score"] for hit in found], scores[best], atol=1e-5)
+
+
+def test_a_damaged_table_is_named(made, tmp_path):
+    shutil.copytree(made[0], tmp_path / "index")
+    with Artifact(tmp_path / "index") as index:
+        vectors_of, reader = RowVectors(index, "index"), RowReader(index, "index", ["word"])
+        with (tmp_path / "index" / "index-00000.parquet").open("r+b") as file:
+            file.write(b"PAR1" + bytes([255]) * 5_000)
+        with pytest.raises(ArtifactError, match="damaged Parquet"):
+            vectors_of(np.array([1]))
+        with pytest.raises(ArtifactError, match="damaged Parquet"):
+            reader.fetch([1])

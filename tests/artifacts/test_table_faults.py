@@ -9,9 +9,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from tests.artifacts.generations import beside
-from tests.artifacts.made_tables import NUMBERS, files_in, numbers, publish_table, rows_in
-from tests.artifacts.tracing import ROOT
+from tests.support.generations import beside
+from tests.support.made_tables import NUMBERS, files_in, numbers, publish_table, rows_in
+from tests.support.tracing import ROOT
 from wordpipe.artifacts import Artifact, open_part, read_batches
 from wordpipe.artifacts import publish as failpoints
 from wordpipe.errors import ArtifactError
@@ -127,7 +127,7 @@ import resource, sys
 from pathlib import Path
 import numpy as np
 import pyarrow as pa
-from tests.artifacts.generations import manifest_for
+from tests.support.generations import manifest_for
 from wordpipe.artifacts import tables
 from wordpipe.artifacts.writer import ArtifactWriter
 from wordpipe.artifacts.reader import Artifact
@@ -137,11 +137,11 @@ schema = words_schema(256)
 rows = 1024
 vectors = pa.FixedSizeListArray.from_arrays(np.zeros(rows * 256, np.float32), type=schema.field("vector").type)
 batch = pa.RecordBatch.from_arrays([pa.array(["w"] * rows), pa.array([1] * rows, pa.int64()), vectors], schema=schema)
-with ArtifactWriter(Path(sys.argv[1])) as draft:
-    with tables.TableWriter(draft, "corpus", schema) as table:
+with ArtifactWriter(Path(sys.argv[1])) as writer:
+    with tables.TableWriter(writer, "corpus", schema) as table:
         for _ in range(int(sys.argv[2])):
             table.write(batch)
-    draft.publish(manifest_for(draft.outputs))
+    writer.publish(manifest_for(writer.outputs))
 with Artifact(sys.argv[1]) as artifact:
     assert sum(map(len, tables.read_batches(artifact, "corpus"))) == table.rows == rows * int(sys.argv[2])
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // (1 if sys.platform != "darwin" else 1024))

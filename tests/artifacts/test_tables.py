@@ -7,8 +7,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.artifacts.generations import manifest_for
-from tests.artifacts.made_tables import NUMBERS, files_in, numbers, publish_table, rows_in
+from tests.support.generations import manifest_for
+from tests.support.made_tables import NUMBERS, files_in, numbers, publish_table, rows_in
 from wordpipe.artifacts import (
     CORPUS,
     STEPS,
@@ -19,6 +19,7 @@ from wordpipe.artifacts import (
     ArtifactWriter,
     TableWriter,
     leaf_paths,
+    matrix_of,
     open_part,
     part_names,
     read_schema,
@@ -26,6 +27,8 @@ from wordpipe.artifacts import (
     row_count,
     sentences_schema,
     tables,
+    vector_column,
+    vectors_schema,
     words_schema,
 )
 from wordpipe.errors import ArtifactError
@@ -205,25 +208,25 @@ def test_a_row_larger_than_a_row_group(tmp_path, monkeypatch):
 def test_a_log_is_outside_the_digest(tmp_path):
     digests = set()
     for stop in (1, 2):
-        with ArtifactWriter(tmp_path / "a") as draft:
-            draft.write("vectors", b"the same")
-            with TableWriter(draft, "steps", NUMBERS, single=True, log=True) as table:
+        with ArtifactWriter(tmp_path / "a") as writer:
+            writer.write("vectors", b"the same")
+            with TableWriter(writer, "steps", NUMBERS, single=True, log=True) as table:
                 table.write(numbers(0, stop))
-            manifest = manifest_for(draft.outputs)
-            draft.publish(manifest)
+            manifest = manifest_for(writer.outputs)
+            writer.publish(manifest)
             digests.add(manifest.digest)
     assert len(digests) == 1
     assert rows_in(tmp_path / "a", "steps") == [{"n": 0}, {"n": 1}]
 
 
 def test_tables_whose_names_begin_alike(tmp_path):
-    with ArtifactWriter(tmp_path / "a") as draft:
+    with ArtifactWriter(tmp_path / "a") as writer:
         for stem, stop in (("words", 1), ("words-old", 2), ("word", 3)):
-            with TableWriter(draft, stem, NUMBERS) as table:
+            with TableWriter(writer, stem, NUMBERS) as table:
                 table.write(numbers(0, stop))
-        with TableWriter(draft, "words", NUMBERS, single=True) as table:
+        with TableWriter(writer, "words", NUMBERS, single=True) as table:
             table.write(numbers(0, 4))
-        draft.publish(manifest_for(draft.outputs))
+        writer.publish(manifest_for(writer.outputs))
     with Artifact(tmp_path / "a") as artifact:
         assert part_names(artifact, "word") == ["word-00000.parquet"]
         assert part_names(artifact, "words-old") == ["words-old-00000.parquet"]
@@ -250,9 +253,9 @@ def test_other_columns_than_expected(tmp_path, expected):
 
 def test_a_batch_of_another_schema_is_a_mistake(tmp_path):
     with (
-        ArtifactWriter(tmp_path / "a") as draft,
+        ArtifactWriter(tmp_path / "a") as writer,
         pytest.raises(AssertionError),
-        TableWriter(draft, "corpus", CORPUS) as table,
+        TableWriter(writer, "corpus", CORPUS) as table,
     ):
         table.write(numbers(0, 1))
 
@@ -272,3 +275,12 @@ def test_a_null_where_none_may_be_is_never_written(tmp_path, column, value):
     with pytest.raises((AssertionError, pa.ArrowInvalid), match=r"has nulls|non-nullable"):
         publish_table(tmp_path / "a", TOKENS_16, [batch])
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("rows", "dim"), [(0, 3), (1, 1), (7, 4)])
+def test_a_matrix_comes_back_from_its_column(rows, dim):
+    matrix = np.random.default_rng().normal(size=(rows, 2 * dim)).astype(np.float32)[:, ::2]
+    column = vector_column(matrix)
+    assert column.type == vectors_schema(dim).field("vector").type
+    np.testing.assert_array_equal(matrix_of(column), matrix)
+    np.testing.assert_array_equal(matrix_of(column.slice(1)), matrix[1:])

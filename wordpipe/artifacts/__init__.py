@@ -1,8 +1,8 @@
 """Artifacts: folders that are whole or absent, checked before use, chained by digest.
 
-`writer` writes and publishes, `reader` opens and checks, `tables` streams Parquet and `rows` picks rows, `layout` is how
-tables look, `manifest` is what an artifact says of itself, `publish` is the step in which it takes its place, `lock` keeps
-a second writer out, `hashing` is BLAKE3 with a cache of what was already read, `checkpoints` keeps what unfinished work did.
+`writer` writes and publishes, `reader` opens and checks, `tables` streams Parquet and `rows` picks rows, `layout` has the
+schemas of tables, `manifest` is what an artifact says of itself, `publish` is the step in which it takes its place and the
+lock that keeps a second writer out, `hashing` is BLAKE3 with a cache, `checkpoints` keeps what unfinished work did.
 """
 
 from typing import TYPE_CHECKING
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
         row_bytes,
         sentences_schema,
         tokens_schema,
+        unit_vectors,
         vector_batches,
         vector_column,
         vectors_schema,
         words_schema,
     )
-    from wordpipe.artifacts.lock import OutputLock
     from wordpipe.artifacts.manifest import (
         ENCODER,
         FORMAT,
@@ -50,14 +50,15 @@ if TYPE_CHECKING:
         library_versions,
         recipe_of,
     )
-    from wordpipe.artifacts.publish import clear_leftovers, exchange, recover, refuse_foreign
+    from wordpipe.artifacts.publish import OutputLock, check_replaceable, clear_leftovers, exchange, recover
+    from wordpipe.artifacts.publish import check_replaceable as refuse_foreign
     from wordpipe.artifacts.reader import Artifact, is_artifact, refuse_inside_artifact
-    from wordpipe.artifacts.rows import RowReader, read_vectors
+    from wordpipe.artifacts.rows import RowReader, RowVectors, read_vectors
     from wordpipe.artifacts.tables import (
         Shard,
         TableWriter,
-        damage_named,
         open_part,
+        parquet_errors,
         part_names,
         read_batches,
         read_schema,
@@ -65,6 +66,7 @@ if TYPE_CHECKING:
         row_count,
         shards_of,
     )
+    from wordpipe.artifacts.tables import parquet_errors as damage_named
     from wordpipe.artifacts.writer import ArtifactWriter, HashedFile, atomic_file, atomic_folder
 else:
     __getattr__, __dir__ = face(__name__, __file__)

@@ -1,4 +1,4 @@
-"""What unfinished work leaves on the disk: checkpoints of a training, and the finished pieces of a stage.
+"""Checkpoints of a training, and the resume cache of a stage: what unfinished work leaves on the disk.
 
 Checkpoints are the exact state of a training, safe against being killed at any moment and against a disk that lies.
 
@@ -9,12 +9,12 @@ A checkpoint is written and forced to the disk before LATEST.json names it, and 
 Two are kept: if a file of the newest is cut or changed, it is refused by name and the other one is used. While one is being
 written there are three on the disk, and of the state in memory there is never a copy.
 
-Pieces are what a killed stage has done and need not do twice: each is one file, written whole, forced to the disk and only
-then named, with a note of its size, hash and figures beside it. Pieces of another recipe are thrown away.
+A resume cache holds what a killed stage has done and need not do twice: files, each written whole, forced to the disk and
+only then named, with a note of its size, hash and figures beside it. Files of another recipe are thrown away.
 
-    .tokens.partial/recipe                       what the pieces are pieces of
-    .tokens.partial/counted-00000.parquet        a piece
-    .tokens.partial/counted-00000.parquet.json   its size, BLAKE3 and figures; without this note there is no piece
+    .tokens.partial/recipe                       the recipe of what is being made
+    .tokens.partial/counted-00000.parquet        a file
+    .tokens.partial/counted-00000.parquet.json   its size, BLAKE3 and figures; without this note it does not count
 """
 
 import json
@@ -45,19 +45,16 @@ if TYPE_CHECKING:
 _BLOCK = 1 << 20  # bytes; so few that they are still in the processor's cache when they are hashed
 _POINTER = "LATEST.json"
 _RECIPE = "recipe"
-_KEPT = 2
+_CHECKPOINTS_KEPT = 2
 _UNUSABLE = (OSError, ValueError, KeyError, TypeError)
 
 T = TypeVar("T")
 
 
 def array_blocks(array: NDArray[Any]) -> Iterator[memoryview]:
-    """The array's own memory as views of at most 1 MiB, the first row first, each value in the array's byte order.
+    """The memory of a C-contiguous array as views of at most 1 MiB, the first row first, each value in its byte order.
 
     Nothing is copied: who writes into a view writes into the array. An array without values has no blocks.
-
-    Args:
-        array: any shape and any dtype of fixed size, C-contiguous.
     """
     assert array.flags.c_contiguous, "only rows that lie one after the other are a run of bytes"
     assert not array.dtype.hasobject, f"an array of {array.dtype} holds addresses, not values"
@@ -82,11 +79,7 @@ class Checkpoint:
         return data
 
     def read_into(self, name: str, array: NDArray[Any]) -> None:
-        """Read a file of `array_blocks` straight into an array, which holds garbage if this raises.
-
-        Args:
-            name: the file.
-            array: of the shape and dtype that was written, C-contiguous; all of it is overwritten.
+        """Read a file of `array_blocks` straight into an array of that shape and dtype, which holds garbage if this raises.
 
         Raises:
             ValueError: the file is not what was written, or not of the size of the array.
@@ -100,7 +93,7 @@ class Checkpoint:
         hasher = blake3()
         with (self.folder / name).open("rb") as file:
             for block in array_blocks(array):
-                file.readinto(block)  # a file that was cut just now leaves the rest as it was, and the hash tells
+                file.readinto(block)  # a file that was cut just now leaves the rest as it was, and the hash differs
                 hasher.update(block)
         self._refuse_changed(name, hasher.hexdigest())
 
@@ -136,10 +129,8 @@ class Checkpoints:
     def save(self, step: int, files: Iterable[tuple[str, Iterable[Buffer]]]) -> Path:
         """Write a checkpoint, then forget all but the last two; its folder. One of this very step stays as it is.
 
-        Args:
-            step: steps done.
-            files: name and content of every file, taken one after the other, the content block by
-                block (`array_blocks` of an array). A block must not change while it is written.
+        The files are taken one after the other, name and content, block by block (`array_blocks` of an array). A block must
+        not change while it is written.
 
         Raises:
             OSError: the disk refused; the checkpoints before are untouched.
@@ -156,7 +147,7 @@ class Checkpoints:
             sync_folder(folder)
             sync_folder(self.path)
             failpoint("checkpoint.before_pointer")
-            self._point([entry, *self._known][:_KEPT])
+            self._point([entry, *self._known][:_CHECKPOINTS_KEPT])
         except BaseException:
             if folder != self.newest:  # which it is if only the last fsync failed
                 shutil.rmtree(folder, ignore_errors=True)
@@ -171,13 +162,8 @@ class Checkpoints:
     def restore(self, load: Callable[[Checkpoint], T]) -> T | None:
         """What `load` makes of the newest whole checkpoint of this run; why one was passed over is in `notes`.
 
-        Args:
-            load: reads a checkpoint. It is called again with the one before if it raises OSError,
-                ValueError, KeyError or TypeError, so arrays that it fills must be filled wholly.
-
-        Returns:
-            What `load` returned, or None if there is nothing to go on from. Arrays that `load`
-            fills may hold garbage then.
+        `load` is called again with the one before if it raises OSError, ValueError, KeyError or TypeError, so arrays that it
+        fills must be filled wholly. None if there is nothing to go on from; arrays that `load` fills may hold garbage then.
         """
         pointer = self._read_pointer()
         if pointer is None:
@@ -244,7 +230,7 @@ def _write(path: Path, blocks: Iterable[Buffer]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class _OneFile:
-    """The one file of a table that is a piece."""
+    """The one file of a table in a resume cache."""
 
     file: HashedFile
 
@@ -256,25 +242,25 @@ class _OneFile:
 
 
 class ResumeCache:
-    """The folder of one job's finished pieces. Threads may share it, each with pieces of its own.
+    """The folder of one job's finished files. Threads may share it, each with files of its own.
 
     Args:
-        path: the folder; made when the first piece is put there.
-        recipe: what is being made. Whatever else lies in the folder is removed.
+        path: the folder; made when the first file is put there.
+        recipe: of what is being made. Whatever else lies in the folder is removed.
     """
 
     def __init__(self, path: Path, recipe: str) -> None:
         self.path = path
         self._recipe = recipe
         self._lock = threading.Lock()
-        self._under_way = 0
-        if path.exists() and not self._is_ours():
+        self._being_written = 0
+        if path.exists() and not self._has_our_recipe():
             shutil.rmtree(path, ignore_errors=True)
         for left in path.glob(".*.tmp"):  # of a run that was killed while it wrote
             left.unlink()
 
     def figures(self, name: str) -> dict[str, Any] | None:
-        """What was noted of a finished piece; None where there is none, or where its bytes have changed since."""
+        """What was noted of a finished file; None where there is none, or where its bytes have changed since."""
         try:
             note = json.loads(self._note(name).read_bytes())
             entry = OutputEntry(**note["entry"])
@@ -288,15 +274,13 @@ class ResumeCache:
             return None
 
     @contextmanager
-    def piece(self, name: str, figures: dict[str, Any]) -> Iterator[HashedFile]:
-        """Write a new piece; it counts as finished when the block ends well.
+    def create(self, name: str, figures: dict[str, Any]) -> Iterator[HashedFile]:
+        """Open a new file for writing; it counts as finished when the block ends well.
 
-        Args:
-            name: its file name.
-            figures: noted beside it; may be filled in within the block. `rows`, where given, is its number of rows.
+        The figures are noted beside it, and may be filled in within the block; `rows`, where given, is its number of rows.
         """
         with self._lock:
-            self._under_way += 1
+            self._being_written += 1
         try:
             with self._lock:
                 self.path.mkdir(parents=True, exist_ok=True)
@@ -309,39 +293,41 @@ class ResumeCache:
             note = {"entry": file.entry(rows=figures.get("rows")).model_dump(), "figures": figures}
             self._write_small(f"{name}.json", json.dumps(note, sort_keys=True).encode())
         except BaseException:
-            with self._lock:  # leave no folder without a piece
-                if self._under_way == 1 and not any(self.path.glob("*.json")):
+            with self._lock:  # leave no folder without a finished file
+                if self._being_written == 1 and not any(self.path.glob("*.json")):
                     shutil.rmtree(self.path, ignore_errors=True)
             raise
         finally:
             with self._lock:
-                self._under_way -= 1
+                self._being_written -= 1
         failpoint("shelf.piece_finished")
+
+    piece = create  # its old name
 
     @contextmanager
     def table(self, name: str, schema: "pa.Schema", figures: dict[str, Any]) -> Iterator["TableWriter"]:
-        """Write a Parquet table as a new piece; its number of rows is noted among the figures."""
+        """Write a Parquet table as a new file; its number of rows is noted among the figures."""
         from wordpipe.artifacts.tables import TableWriter
 
-        with self.piece(name, figures) as file:
+        with self.create(name, figures) as file:
             with TableWriter(_OneFile(file), name.removesuffix(".parquet"), schema, single=True) as table:
                 yield table
             figures["rows"] = table.rows
 
     def put(self, name: str, data: bytes, figures: Mapping[str, Any] | None = None) -> None:
-        """A small piece at once."""
-        with self.piece(name, dict(figures or {})) as file:
+        """Write a small file at once."""
+        with self.create(name, dict(figures or {})) as file:
             file.write(data)
 
     def open(self, name: str) -> BinaryIO:
-        """Open a finished piece for reading."""
+        """Open a finished file for reading."""
         return (self.path / name).open("rb")
 
-    def adopt(self, name: str, draft: ArtifactWriter) -> None:
-        """Make a finished piece a file of an artifact that is about to be published; it stays here until then."""
-        draft.adopt(self.path / name, OutputEntry(**json.loads(self._note(name).read_bytes())["entry"]))
+    def adopt(self, name: str, writer: ArtifactWriter) -> None:
+        """Make a finished file one of an artifact that is about to be published; it stays here until then."""
+        writer.adopt(self.path / name, OutputEntry(**json.loads(self._note(name).read_bytes())["entry"]))
 
-    def _is_ours(self) -> bool:
+    def _has_our_recipe(self) -> bool:
         try:
             return (self.path / _RECIPE).read_text() == self._recipe
         except _UNUSABLE:

@@ -1,4 +1,4 @@
-"""How tables look: the Parquet schemas that pass between the stages, and what their columns weigh and hold.
+"""The Parquet schemas that pass between the stages, and what their columns weigh and hold.
 
 Schemas are checked when written and when read. `corpus`, `sentences` and `index` may carry further columns (metadata of
 the source) after those listed here.
@@ -9,6 +9,8 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+
+from wordpipe.errors import DivergedError, WordpipeError
 
 CORPUS = pa.schema(
     [
@@ -84,7 +86,7 @@ def vectors_schema(dim: int) -> pa.Schema:
 
 
 def sentences_schema(dim: int, metadata: pa.Schema | None = None) -> pa.Schema:
-    """One row per embedded text; `metadata` are the columns carried from the source."""
+    """One row per embedded text; `metadata` are the columns kept from the source."""
     return pa.schema(
         [
             pa.field("id", pa.int64(), nullable=False),
@@ -103,26 +105,22 @@ def _vector(dim: int) -> pa.Field:
     return pa.field("vector", pa.list_(pa.field("item", pa.float32(), nullable=False), dim), nullable=False)
 
 
-_OFFSET = 4  # bytes that a string or list costs beside its content
+_OFFSET_BYTES = 4  # bytes that a string or list costs beside its content
 _TEXTS = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
-_UNKNOWN = 16  # a guess, for types whose content is not looked at
+_OTHER_BYTES = 16  # a guess, for types whose content is not looked at
 
 
 def row_bytes(batch: pa.RecordBatch) -> NDArray[np.int64]:
-    """Bytes of each row, at least 1: a function of the row's values alone, however the batch was cut.
-
-    Returns:
-        int64[rows].
-    """
+    """Bytes of each row, (rows,), at least 1: a function of the row's values alone, however the batch was cut."""
     weights = np.ones(len(batch), np.int64)
     for column in batch.columns:
         weights += _weights(column)
     return weights
 
 
-def leaf_paths(field: pa.Field, prefix: str = "") -> Iterator[str]:
+def leaf_paths(field: pa.Field) -> Iterator[str]:
     """The dotted names by which Parquet knows the leaf columns of a field, such as `ids.list.element`."""
-    yield from _leaves(f"{prefix}{field.name}", field.type)
+    return _leaves(field.name, field.type)
 
 
 def _leaves(path: str, kind: pa.DataType) -> Iterator[str]:
@@ -133,7 +131,7 @@ def _leaves(path: str, kind: pa.DataType) -> Iterator[str]:
         yield from _leaves(f"{path}.key_value.value", kind.item_type)
     elif pa.types.is_struct(kind):
         for field in kind:
-            yield from leaf_paths(field, f"{path}.")
+            yield from _leaves(f"{path}.{field.name}", field.type)
     else:
         yield path
 
@@ -145,15 +143,15 @@ def _weights(column: pa.Array) -> NDArray[np.int64]:
     if _is_list(kind):
         lengths, item = _lengths(column), kind.value_type
         if pa.types.is_primitive(item):
-            return lengths * max(1, int(item.bit_width) // 8) + _OFFSET
+            return lengths * max(1, int(item.bit_width) // 8) + _OFFSET_BYTES
         total = np.concatenate(([0], np.cumsum(_weights(column.flatten()))))
         ends = np.cumsum(lengths)
-        return np.asarray(total[ends] - total[ends - lengths] + _OFFSET, np.int64)
+        return np.asarray(total[ends] - total[ends - lengths] + _OFFSET_BYTES, np.int64)
     if pa.types.is_struct(kind):
         return np.asarray(np.sum([_weights(child) for child in column.flatten()], axis=0), np.int64)
     if any(test(kind) for test in _TEXTS):
-        return _lengths(column) + _OFFSET
-    return np.full(len(column), _UNKNOWN, np.int64)
+        return _lengths(column) + _OFFSET_BYTES
+    return np.full(len(column), _OTHER_BYTES, np.int64)
 
 
 def _lengths(column: pa.Array) -> NDArray[np.int64]:
@@ -177,8 +175,27 @@ def matrix_of(vectors: pa.FixedSizeListArray) -> NDArray[np.float32]:
 def vector_column(matrix_ND: NDArray[np.float32]) -> pa.FixedSizeListArray:
     """A column of rows, none of them null."""
     values = np.ascontiguousarray(matrix_ND, dtype=np.float32)
-    item = pa.field("item", pa.float32(), nullable=False)
-    return pa.FixedSizeListArray.from_arrays(pa.array(values.ravel()), type=pa.list_(item, values.shape[1]))
+    return pa.FixedSizeListArray.from_arrays(pa.array(values.ravel()), type=_vector(values.shape[1]).type)
+
+
+def unit_vectors(
+    vectors_ND: NDArray[np.float32], *, first: int = 0, error: type[WordpipeError] = DivergedError
+) -> NDArray[np.float32]:
+    """The vectors at length 1, C-contiguous float32; those that have it already keep their bits.
+
+    A vector that is not finite or is zero raises `error`, which names its row, counted from `first`.
+    """
+    norms_N = np.sqrt(np.einsum("nd,nd->n", vectors_ND, vectors_ND))  # linalg.norm writes the squares down first
+    bad = np.flatnonzero(~np.isfinite(norms_N) | (norms_N == 0))
+    if len(bad):
+        rows = ", ".join(str(first + row) for row in bad[:5])
+        what, where = f"{len(bad)} of {len(vectors_ND)} vectors are zero or not finite", f"row {rows}"
+        raise error(what, where=where + " …" * (len(bad) > 5), expected="finite vectors with a direction")
+    off = np.abs(norms_N - 1) > 1e-5
+    if not off.any():
+        return np.ascontiguousarray(vectors_ND, dtype=np.float32)
+    scale_N1 = np.where(off, norms_N, 1)[:, None]
+    return np.ascontiguousarray(vectors_ND / scale_N1, dtype=np.float32)
 
 
 def vector_batches(
@@ -191,7 +208,7 @@ def vector_batches(
 
 
 class DocumentStarts:
-    """Tells it of the rows of a corpus or tokens table, batch after batch."""
+    """The beginnings of documents in a corpus or tokens table, batch after batch."""
 
     def __init__(self) -> None:
         self._last: tuple[str, int] | None = None
@@ -199,8 +216,7 @@ class DocumentStarts:
     def of(self, rows: pa.RecordBatch) -> NDArray[np.bool_]:
         """Which rows begin a document: another doc_id, or the same text once more (its sentences count from 0 again).
 
-        Args:
-            rows: one at least, with doc_id and sentence_id; they follow those of the call before.
+        The rows, one at least, with doc_id and sentence_id, follow those of the call before.
         """
         import pyarrow.compute as pc
 

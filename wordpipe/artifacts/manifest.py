@@ -1,4 +1,4 @@
-"""What an artifact says of itself: `manifest.json`, published last.
+"""The manifest: what an artifact says of itself, in `manifest.json`, published last.
 
 Its **recipe** hashes what was asked for (kind, format, settings that matter, the inputs' digests); its **digest** hashes
 what came out. Artifacts are chained by digest, so two runs of one recipe that gave different bytes are never confused.
@@ -20,8 +20,8 @@ Kind = Literal["corpus", "tokens", "words", "model", "sentences", "index"]
 KINDS: tuple[Kind, ...] = ("corpus", "tokens", "words", "model", "sentences", "index")
 MANIFEST = "manifest.json"
 
-# Names of what artifacts carry with them, so that what is made of one can be asked wherever it is moved.
-ENCODER = "encoder/"  # folder of the query encoder, carried from sentences to index
+# Names of what is bundled with artifacts, so that an index can be queried wherever its folder is moved.
+ENCODER = "encoder/"  # folder of the query encoder, bundled with sentences and index
 INDEX_FILE = "index.faiss"
 TOKENIZER = "tokenizer.json"
 WEIGHTS_FILE = "word_weights.safetensors"  # of a model that pools `weighted`: `weights` (V,) float32, of each token id

@@ -1,9 +1,9 @@
-"""The step in which an artifact takes its place: what stands there, what killed runs left beside it, and the exchange.
+"""Publication: the lock of an output, the check of what stands there, the exchange, and what killed runs left beside it.
 
 Everything beside the target begins with a dot and the target's name:
 
     .NAME.lock                   held by the run that writes NAME; stays
-    .NAME.<16 hex>.tmp           a draft, or the old artifact about to be removed
+    .NAME.<16 hex>.tmp           an artifact being written, or the old one about to be removed
     .NAME.<16 hex>.old           the old artifact, set aside (only where folders cannot be exchanged in one step)
     .NAME.<16 hex>.scratch.tmp   intermediate files of a stage
 
@@ -18,6 +18,7 @@ Without the variable a failpoint costs one dictionary look-up.
 
 import ctypes
 import errno
+import fcntl
 import json
 import os
 import re
@@ -25,10 +26,12 @@ import shutil
 import signal
 import stat
 import sys
+import time
+from contextlib import suppress
 from pathlib import Path
 
 from wordpipe.artifacts.manifest import MANIFEST
-from wordpipe.errors import ArtifactError, StorageError
+from wordpipe.errors import ArtifactError, LockedError, StorageError
 
 _ERRORS = {"enospc": errno.ENOSPC, "eio": errno.EIO}
 _passed: dict[str, int] = {}
@@ -49,6 +52,67 @@ def failpoint(name: str) -> None:
     if action == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
     raise OSError(_ERRORS[action], os.strerror(_ERRORS[action]), name)
+
+
+class OutputLock:
+    """The right to write `target` while the context is open: an advisory lock on a file beside it.
+
+    The kernel frees the lock when its holder dies, however it dies; the file itself stays, so no two processes can hold
+    locks on two different files of the same name.
+
+    Args:
+        target: the artifact.
+        patience: seconds to wait: a reader that completes a publication holds it for a moment, and must fail no writer.
+
+    Raises:
+        LockedError: another process holds it; nothing was touched.
+    """
+
+    def __init__(self, target: Path, patience: float = 0.5) -> None:
+        self._target = target
+        self._patience = patience
+        self._path = target.parent / f".{target.name}.lock"
+        self._fd = -1
+
+    def __enter__(self) -> "OutputLock":
+        fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+        try:
+            self._take(fd)
+        except BaseException:
+            os.close(fd)
+            raise
+        self._fd = fd
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        fcntl.flock(self._fd, fcntl.LOCK_UN)  # a forked child may still have it open
+        os.close(self._fd)
+
+    def _take(self, fd: int) -> None:
+        until = time.monotonic() + self._patience
+        while True:
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() >= until:
+                    hint = "wait for it, or stop it, then run this again"
+                    what = f"another run is writing it{_holder(fd)}"
+                    raise LockedError(what, where=self._target, hint=hint) from None
+            time.sleep(0.005)
+        with suppress(OSError):  # who holds it is for the message only: a full disk must not matter here
+            os.ftruncate(fd, 0)
+            os.pwrite(fd, json.dumps({"pid": os.getpid(), "since": time.strftime("%Y-%m-%d %H:%M:%S")}).encode(), 0)
+
+
+def _holder(fd: int) -> str:
+    """Who holds the lock, for the message only."""
+    try:
+        holder = json.loads(os.pread(fd, 4096, 0))
+        since = time.strptime(holder["since"], "%Y-%m-%d %H:%M:%S")
+        return f" (process {int(holder['pid'])}, since {time.strftime('%Y-%m-%d %H:%M:%S', since)})"
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return ""
 
 
 _AT_FDCWD = -100
@@ -80,10 +144,10 @@ def exchange(one: Path, other: Path) -> bool:
 
 
 _LITTER = {".DS_Store", "Thumbs.db", "desktop.ini"}  # file browsers drop these wherever people look
-_ELSEWHERE = "name another output with -o"
+ELSEWHERE = "name another output with -o"
 
 
-def refuse_foreign(target: Path, kind: str) -> None:
+def check_replaceable(target: Path, kind: str) -> None:
     """Refuse to replace anything that is not an artifact of this kind that wordpipe wrote.
 
     Raises:
@@ -91,35 +155,31 @@ def refuse_foreign(target: Path, kind: str) -> None:
         ArtifactError: `target` is an artifact of another kind.
     """
     if target.name in ("", ".."):
-        raise StorageError("the output needs a name of its own", where=target, hint=_ELSEWHERE)
+        raise StorageError("the output needs a name of its own", where=target, hint=ELSEWHERE)
     if target.is_symlink():
         raise StorageError("the output is a symbolic link", where=target, hint="name the folder that it points to")
-    if not target.exists():
+    if target.exists() and not target.is_dir():
+        raise StorageError("the output is a file, and an artifact is a folder", where=target, hint=ELSEWHERE)
+    there = files_at(target) if target.exists() else []
+    if not there:
         return
-    if not target.is_dir():
-        raise StorageError("the output is a file, and an artifact is a folder", where=target, hint=_ELSEWHERE)
-    if there := files_at(target):
-        _refuse_files(target, kind, there)
-
-
-def _refuse_files(target: Path, kind: str, there: list[str]) -> None:
     if MANIFEST not in there:
         what = f"the folder is not an artifact and holds other files ({there[0]}, …)"
-        hint = f"{_ELSEWHERE}; if it is what is left of an artifact, remove it"
+        hint = f"{ELSEWHERE}; if it is what is left of an artifact, remove it"
         raise StorageError(what, where=target, hint=hint)
     claims = _claims(target / MANIFEST)
     if claims is None:  # browser extensions and web pages have a manifest.json too
         what = f"the folder's {MANIFEST} is damaged or not wordpipe's, so nothing here is replaced"
-        hint = f"if this is a damaged artifact, remove the folder yourself; or {_ELSEWHERE}"
+        hint = f"if this is a damaged artifact, remove the folder yourself; or {ELSEWHERE}"
         raise StorageError(what, where=target, hint=hint)
     found_kind, ours = claims
     if found_kind != kind:
         found_kind = f"{'an' if found_kind == 'index' else 'a'} {found_kind}"
         what = f"the output is {found_kind} artifact, and this would replace it by {kind}"
-        raise ArtifactError(what, where=target, hint=_ELSEWHERE)
+        raise ArtifactError(what, where=target, hint=ELSEWHERE)
     if foreign := [name for name in there if name not in ours]:
         what = f"the artifact holds files that wordpipe did not write ({foreign[0]})"
-        raise StorageError(what, where=target, hint=f"move them away, or {_ELSEWHERE}")
+        raise StorageError(what, where=target, hint=f"move them away, or {ELSEWHERE}")
 
 
 def recover(target: Path) -> None:
@@ -183,7 +243,7 @@ def _unless_gone(error: OSError) -> None:
 
 
 def _beside(target: Path, ending: str) -> list[Path]:
-    """Siblings named `.NAME.<16 hex>ENDING`. The pattern is exact: a target `a` must not touch a draft of `a.b`."""
+    """Siblings named `.NAME.<16 hex>ENDING`. The pattern is exact: `.a.b.<16 hex>.tmp` is none of `a`'s."""
     pattern = re.compile(rf"\.{re.escape(target.name)}\.[0-9a-f]{{16}}{ending}")
     try:
         return sorted(path for path in target.parent.iterdir() if pattern.fullmatch(path.name))

@@ -11,14 +11,13 @@ import shlex
 import stat
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
 from wordpipe.artifacts.hashing import HashCache, hash_fd
-from wordpipe.artifacts.lock import OutputLock
 from wordpipe.artifacts.manifest import MANIFEST, InputEntry, Kind, Manifest, OutputEntry
-from wordpipe.artifacts.publish import asides, files_under, recover
+from wordpipe.artifacts.publish import OutputLock, asides, files_under, recover
 from wordpipe.errors import ArtifactError, ConfigError, LockedError, StorageError
 
 _MAX_MANIFEST = 64 << 20
@@ -119,7 +118,7 @@ def naming(path: Path) -> Iterator[None]:
         raise OSError(error.errno, error.strerror, str(path)) from None
 
 
-_MAKERS: dict[Kind, str] = {
+_MADE_BY: dict[Kind, str] = {
     "corpus": "ingest", "tokens": "tokenize", "words": "train word2vec", "model": "train mlm", "sentences": "embed",
     "index": "index",
 }  # fmt: skip
@@ -146,7 +145,7 @@ class Artifact:
         kinds: the kinds that will do; none means any.
         verify: check first that there is no file too many and that every file has its hash (files unchanged since they
             were last checked are not read again). Without it, only the sizes are checked.
-        on_bytes: told the number of bytes checked so far.
+        on_bytes: called with the number of bytes checked so far.
 
     Raises:
         ArtifactError: missing, incomplete, corrupt, of another kind, or of a newer format.
@@ -230,7 +229,7 @@ class Artifact:
 
         Args:
             cache: hashes of files that were read before; without it every byte is read.
-            on_bytes: told the number of bytes checked so far.
+            on_bytes: called with the number of bytes checked so far.
 
         Raises:
             ArtifactError: a file differs; names it, and the command that makes the artifact again.
@@ -250,8 +249,19 @@ class Artifact:
     def _open_all(self, kinds: tuple[Kind, ...], verify: bool, on_bytes: Callable[[int], None] | None) -> None:
         self._folder = _open_folder(self.path)
         self.manifest = self._read_manifest()
-        self._check_kind(kinds)
-        self._check_sizes()
+        if kinds and self.kind not in kinds:
+            hint = f"make one with: wordpipe {_MADE_BY[kinds[0]]}"
+            expected = " or ".join(kinds)
+            raise ArtifactError("wrong kind of artifact", where=self.path, got=self.kind, expected=expected, hint=hint)
+        for entry in self.manifest.outputs:
+            fd = self._open_at(entry.path)
+            size = os.fstat(fd).st_size
+            if len(self._open) < _KEPT_OPEN:
+                self._open[entry.path] = fd
+            else:
+                os.close(fd)
+            if size != entry.bytes:
+                raise self._corrupt(entry.path, "wrong size", got=f"{size} bytes", expected=f"{entry.bytes} bytes")
         if verify:
             self.check_hashes(HashCache(), on_bytes=on_bytes)
 
@@ -274,23 +284,6 @@ class Artifact:
             return not os.path.samestat(os.fstat(self._folder), self.path.stat())
         except FileNotFoundError:
             return True
-
-    def _check_sizes(self) -> None:
-        for entry in self.manifest.outputs:
-            fd = self._open_at(entry.path)
-            size = os.fstat(fd).st_size
-            if len(self._open) < _KEPT_OPEN:
-                self._open[entry.path] = fd
-            else:
-                os.close(fd)
-            if size != entry.bytes:
-                raise self._corrupt(entry.path, "wrong size", got=f"{size} bytes", expected=f"{entry.bytes} bytes")
-
-    def _check_kind(self, kinds: tuple[Kind, ...]) -> None:
-        if kinds and self.kind not in kinds:
-            hint = f"make one with: wordpipe {_MAKERS[kinds[0]]}"
-            expected = " or ".join(kinds)
-            raise ArtifactError("wrong kind of artifact", where=self.path, got=self.kind, expected=expected, hint=hint)
 
     def _read_manifest(self) -> Manifest:
         where = self.path / MANIFEST
@@ -326,20 +319,16 @@ def _open_folder(path: Path) -> int:
     """Open the folder at `path`; where it was set aside for a moment, wait for its successor or put it back."""
     missed = 0
     for _ in range(_TRIES):
-        with suppress(FileNotFoundError):
-            return _open_directory(path)
-        missed = 0 if asides(path) and _complete(path) else missed + 1
+        try:
+            return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except NotADirectoryError:
+            hint = "text becomes one with: wordpipe tokenize FILE -o run/tokens"
+            raise ArtifactError("an artifact is a folder, and this is a file", where=path, hint=hint) from None
+        except FileNotFoundError:
+            missed = 0 if asides(path) and _complete(path) else missed + 1
         if missed == 2:  # once may mean that a writer finished between the look at the path and the one beside it
             break
     raise ArtifactError("no such artifact", where=path, hint="check the path, or run the stage that makes it")
-
-
-def _open_directory(path: Path) -> int:
-    try:
-        return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    except NotADirectoryError:
-        hint = "text becomes one with: wordpipe tokenize FILE -o run/tokens"
-        raise ArtifactError("an artifact is a folder, and this is a file", where=path, hint=hint) from None
 
 
 def _complete(path: Path) -> bool:

@@ -23,7 +23,7 @@ BATCH_ROWS = 4096
 
 
 class PartFiles(Protocol):
-    """Gives a table writer its files: a draft, or whatever keeps one file."""
+    """Where a table writer gets its files from: an artifact writer, or whatever keeps one file."""
 
     def open(self, name: str) -> HashedFile:
         """A new file."""
@@ -35,9 +35,9 @@ class PartFiles(Protocol):
 
 
 class TableWriter:
-    """Writes record batches as `STEM-00000.parquet`, `STEM-00001.parquet`, … of a draft.
+    """Writes record batches as `STEM-00000.parquet`, `STEM-00001.parquet`, … of an artifact.
 
-    Rows are gathered into row groups of about 16 MiB. The files' bytes depend on the rows alone, not on how they were cut
+    Rows are collected into row groups of about 16 MiB. The files' bytes depend on the rows alone, not on how they were cut
     into batches. `single=True` writes the one file `STEM.parquet`; `log=True` keeps it out of the digest.
     """
 
@@ -94,7 +94,7 @@ class TableWriter:
             self._open_part()
         assert self._writer is not None
         assert self._file is not None
-        # in one piece, as the writer's pages would show where the pieces meet
+        # in one chunk, as the writer's pages would show where the chunks meet
         table = pa.Table.from_batches(self._waiting, self._schema).combine_chunks()
         self._writer.write_table(table, row_group_size=len(table))
         self.rows += len(table)
@@ -141,7 +141,7 @@ def open_part(artifact: Artifact, name: str) -> pq.ParquetFile:
     """
     file = artifact.open(name)
     try:
-        with damage_named(artifact.path / name):
+        with parquet_errors(artifact.path / name):
             return _Part(file, memory_map=False, pre_buffer=False)
     except BaseException:
         file.close()
@@ -169,7 +169,7 @@ def read_batches(
     """Stream a table's rows in order, a few thousand at a time."""
     read_schema(artifact, stem, expected)
     for name in part_names(artifact, stem):
-        with open_part(artifact, name) as part, damage_named(artifact.path / name):
+        with open_part(artifact, name) as part, parquet_errors(artifact.path / name):
             yield from part.iter_batches(BATCH_ROWS, columns=columns, use_threads=False)
 
 
@@ -187,8 +187,8 @@ class _Part(pq.ParquetFile):  # type: ignore[misc]
 
 
 @contextmanager
-def damage_named(where: Path) -> Iterator[None]:
-    """Tell damaged data, which pyarrow reports as OSError without a number too, from a disk that refuses."""
+def parquet_errors(where: Path) -> Iterator[None]:
+    """Raise ArtifactError for damaged data, which pyarrow reports as OSError without a number too; a disk's errors pass."""
     try:
         yield
     except (pa.ArrowException, OSError) as error:
@@ -252,5 +252,5 @@ def shards_of(artifact: Artifact, stem: str, shard_bytes: int | None = None) -> 
 def read_shard(artifact: Artifact, shard: Shard, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """The rows of a shard in order, a few thousand at a time."""
     for name, number in shard.groups:
-        with open_part(artifact, name) as part, damage_named(artifact.path / name):
+        with open_part(artifact, name) as part, parquet_errors(artifact.path / name):
             yield from part.iter_batches(BATCH_ROWS, row_groups=[number], columns=list(columns), use_threads=False)

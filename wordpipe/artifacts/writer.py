@@ -16,18 +16,18 @@ from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Self
 
 from blake3 import blake3
 from typing_extensions import Buffer
 
 from wordpipe.artifacts.manifest import MANIFEST, Manifest, OutputEntry, is_plain_path
-from wordpipe.artifacts.publish import exchange, failpoint, files_at, refuse_foreign
+from wordpipe.artifacts.publish import ELSEWHERE, check_replaceable, exchange, failpoint, files_at
 from wordpipe.artifacts.reader import refuse_inside_artifact
 from wordpipe.errors import StorageError
 
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-_UNNAMED = f"{MANIFEST}.part"
-_ELSEWHERE = "name another output with -o"
+_MANIFEST_PART = f"{MANIFEST}.part"
 
 
 class HashedFile(io.RawIOBase):
@@ -97,16 +97,16 @@ class HashedFile(io.RawIOBase):
         return OutputEntry(path=self.name, bytes=self.size, blake3=self._hasher.hexdigest(), rows=rows, log=log)
 
 
-class ArtifactWriter:
-    """An artifact being written. Leaving the context without `publish` removes it without a trace."""
+class _NewFolder:
+    """A folder being written beside its target. Leaving the context removes what stands there, without a trace."""
 
     def __init__(self, target: Path) -> None:
         self.target = target
-        self.path = _beside(target)
+        self.path = _temporary(target)
         self.outputs: list[OutputEntry] = []
         self._files: list[HashedFile] = []
 
-    def __enter__(self) -> "ArtifactWriter":
+    def __enter__(self) -> Self:
         failpoint("publish.started")
         self.path.mkdir()
         return self
@@ -127,10 +127,15 @@ class ArtifactWriter:
     def open(self, name: str) -> HashedFile:
         """Open the new file `name`; give it back to `close`."""
         assert is_plain_path(name), name
-        return self._open(name)
+        path = self.path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = HashedFile(path, name)
+        self._files.append(file)
+        failpoint("publish.file_made")
+        return file
 
     def close(self, file: HashedFile, *, rows: int | None = None, log: bool = False) -> None:
-        """Close a file of this draft and record it."""
+        """Close a file that `open` gave and record it."""
         file.close()
         file.raise_error()
         self._files.remove(file)
@@ -141,10 +146,14 @@ class ArtifactWriter:
         with self.create(name, log=log) as file:
             file.write(data)
 
-    def adopt(self, path: Path, entry: OutputEntry) -> None:
-        """Take a finished file on the same disk, whose hash is known, as a file of this draft.
 
-        It gets a second name here and keeps its first, so that it survives if this draft is never published.
+class ArtifactWriter(_NewFolder):
+    """An artifact being written. Leaving the context without `publish` removes it without a trace."""
+
+    def adopt(self, path: Path, entry: OutputEntry) -> None:
+        """Take a finished file on the same disk, whose hash is known, as a file of this artifact.
+
+        It gets a second name here and keeps its first, so that it survives if this artifact is never published.
         """
         assert is_plain_path(entry.path), entry.path
         try:
@@ -154,7 +163,7 @@ class ArtifactWriter:
         self.outputs.append(entry)
 
     def publish(self, manifest: Manifest) -> None:
-        """Make the draft the artifact at `target`, replacing what is there in one step.
+        """Make what was written the artifact at `target`, replacing what is there in one step.
 
         Raises:
             OSError: the disk refused; the old artifact is untouched.
@@ -162,34 +171,22 @@ class ArtifactWriter:
         """
         for file in self._files:  # a library may have swallowed the error of its last write
             file.raise_error()
-        assert not self._files, "a file of the draft is still open"
-        self._write_manifest(manifest)
-        recorded = sorted([MANIFEST, *(entry.path for entry in manifest.outputs)])
-        assert files_at(self.path) == recorded, f"the manifest lists {recorded}, the draft holds {files_at(self.path)}"
-        for folder, _, _ in os.walk(self.path):
-            sync_folder(Path(folder))
-        refuse_foreign(self.target, manifest.kind)  # hours may have passed since the stage looked
-        with _signals_held():
-            _put_in_place(self.path, self.target)
-
-    def _open(self, name: str) -> HashedFile:
-        path = self.path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        file = HashedFile(path, name)
-        self._files.append(file)
-        failpoint("publish.file_made")
-        return file
-
-    def _write_manifest(self, manifest: Manifest) -> None:
-        part = self._open(_UNNAMED)
+        assert not self._files, "a file of the artifact is still open"
+        part = self.open(_MANIFEST_PART)
         part.write(manifest.to_bytes())
         part.close()
         self._files.remove(part)
-        (self.path / _UNNAMED).rename(self.path / MANIFEST)  # its presence says that the folder is whole
+        (self.path / _MANIFEST_PART).rename(self.path / MANIFEST)  # its presence says that the folder is whole
         failpoint("publish.manifest_named")
+        recorded = sorted([MANIFEST, *(entry.path for entry in manifest.outputs)])
+        assert files_at(self.path) == recorded, f"the manifest lists {recorded}, the folder holds {files_at(self.path)}"
+        _sync_folders(self.path)
+        check_replaceable(self.target, manifest.kind)  # hours may have passed since the stage looked
+        with _signals_held():
+            _put_in_place(self.path, self.target)
 
 
-def _beside(path: Path) -> Path:
+def _temporary(path: Path) -> Path:
     return path.parent / f".{path.name}.{secrets.token_hex(8)}.tmp"
 
 
@@ -219,6 +216,12 @@ def _put_in_place(folder: Path, target: Path) -> None:
             aside.rename(target)
         raise
     shutil.rmtree(aside, ignore_errors=True)
+
+
+def _sync_folders(path: Path) -> None:
+    """Force the names in a folder and in all below it to the disk."""
+    for folder, _, _ in os.walk(path):
+        sync_folder(Path(folder))
 
 
 def sync_folder(path: Path) -> None:
@@ -264,10 +267,10 @@ def atomic_file(path: Path) -> Iterator[HashedFile]:
     """
     device = path.absolute().is_relative_to("/dev")  # /dev/stdout may lead to a file
     if path.exists() and (device or not path.is_file()):
-        raise StorageError("this is no file, and would be replaced", where=path, hint=_ELSEWHERE)
+        raise StorageError("this is no file, and would be replaced", where=path, hint=ELSEWHERE)
     refuse_inside_artifact(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    beside = _beside(path)
+    beside = _temporary(path)
     file = HashedFile(beside, path.name)
     try:
         yield file
@@ -302,24 +305,15 @@ def atomic_folder(
     """
     refuse_other(path, may_replace | set(files))
     path.parent.mkdir(parents=True, exist_ok=True)
-    beside = _beside(path)
-    beside.mkdir()
-    try:
-        sizes = {}
+    with _NewFolder(path) as new:
         for name, chunks in files.items():
-            (beside / name).parent.mkdir(parents=True, exist_ok=True)
-            with HashedFile(beside / name, name) as file:
+            with new.create(name) as file:
                 for chunk in chunks:
                     file.write(chunk)
-            file.raise_error()
-            sizes[name] = file.size
-        for folder, _, _ in os.walk(beside):
-            sync_folder(Path(folder))
+        _sync_folders(new.path)
         with _signals_held():
-            _put_in_place(beside, path)
-        return sizes
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)
+            _put_in_place(new.path, path)
+    return {entry.path: entry.bytes for entry in new.outputs}
 
 
 def refuse_other(path: Path, names: AbstractSet[str]) -> None:
@@ -331,8 +325,8 @@ def refuse_other(path: Path, names: AbstractSet[str]) -> None:
     """
     refuse_inside_artifact(path)
     if path.name in ("", ".."):
-        raise StorageError("the output needs a name of its own", where=path, hint=_ELSEWHERE)
+        raise StorageError("the output needs a name of its own", where=path, hint=ELSEWHERE)
     if path.is_symlink() or (path.exists() and not path.is_dir()):
-        raise StorageError("a file or a link is there, and this format is a folder", where=path, hint=_ELSEWHERE)
+        raise StorageError("a file or a link is there, and this format is a folder", where=path, hint=ELSEWHERE)
     if path.exists() and (other := [name for name in files_at(path) if name not in names]):
-        raise StorageError(f"the folder holds other files ({other[0]})", where=path, hint=_ELSEWHERE)
+        raise StorageError(f"the folder holds other files ({other[0]})", where=path, hint=ELSEWHERE)

@@ -6,13 +6,13 @@ from wordpipe.lazy import face
 
 if TYPE_CHECKING:
     from wordpipe.corpus.decode import Decoder, refuse_binary
-    from wordpipe.corpus.decompress import BLOCK, Growth, compression_of, decompress_blocks, read_blocks
+    from wordpipe.corpus.decompress import BLOCK, ExpansionLimit, compression_of, decompress_blocks, read_blocks
+    from wordpipe.corpus.decompress import ExpansionLimit as Growth
     from wordpipe.corpus.docstrings import package_records, see_also_names
-    from wordpipe.corpus.documents import Digests, split_of
-    from wordpipe.corpus.ingest import Ingest, PreviousCorpus, SourceNote, corpus_schema, gathered
+    from wordpipe.corpus.documents import Digests, Ledger, Record, cut_point, split_of, split_oversize, split_record
+    from wordpipe.corpus.ingest import DOCUMENT_COLUMNS, Ingest, PreviousCorpus, SourceSummary, corpus_schema
     from wordpipe.corpus.modules import string_value
-    from wordpipe.corpus.readers import csv_records, jsonl_records, parquet_records, text_records, tsv_records
-    from wordpipe.corpus.records import Fields, Ledger, Record, cut_point, split_oversize, split_record
+    from wordpipe.corpus.readers import Fields, csv_records, jsonl_records, parquet_records, text_records, tsv_records
     from wordpipe.corpus.sentences import is_hard_wrapped, paragraphs, split_sentences
     from wordpipe.corpus.sources import Source, Sources, expand, fingerprint
 else:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 from wordpipe.corpus.decompress import BLOCK, compression_of
-from wordpipe.corpus.records import Ledger, cut_point
+from wordpipe.corpus.documents import Ledger, cut_point
 from wordpipe.errors import InputError
 
 BadBytes = Literal["replace", "skip", "fail"]
@@ -17,9 +17,9 @@ _BOM = b"\xef\xbb\xbf"
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 _RAW_LINE = re.compile(rb"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 _ESCAPED = re.compile(r"[\udc80-\udcff]")  # what surrogateescape makes of bytes that are not UTF-8
-_LONE = re.compile(r"[\ud800-\udfff]")
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
 _CONTROL = bytes({*range(32), 127} - {*b"\t\n\v\f\r\b\x1b"})
-_HEAD = 1 << 16
+_SNIFFED_BYTES = 1 << 16
 _SIGNATURES = {b"PAR1": "Parquet", b"%PDF": "PDF", b"PK\x03\x04": "zip", b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
 
 
@@ -32,7 +32,7 @@ def refuse_binary(head: bytes, name: str) -> None:
     packed = compression_of(head)
     kind = next((kind for magic, kind in _SIGNATURES.items() if head.startswith(magic)), None)
     kind = kind if packed == "none" else f"{packed} compression"
-    head = head[:_HEAD]
+    head = head[:_SNIFFED_BYTES]
     if kind is None and len(head) - len(head.translate(None, _CONTROL)) <= len(head) // 100:
         return
     hint = "name its --format to read it all the same"
@@ -52,7 +52,7 @@ class Decoder:
     def lines(self, blocks: Iterator[bytes], *, longest: int, cut_longer: bool = True) -> Iterator[tuple[int, str]]:
         r"""Number (from 1) and text of each line, its "\n" included; at most about `longest` bytes are held.
 
-        A longer line comes in pieces that share its number, cut at a space where there is one; with
+        A longer line comes in parts that share its number, cut at a space where there is one; with
         `cut_longer=False` it is an error.
 
         Raises:
@@ -65,10 +65,10 @@ class Decoder:
                 where = f"{self.name}, line {number}"
                 raise InputError("the record is too long", where=where, expected=expected, hint=hint)
             is_cut = not chunk.endswith(b"\n")
-            for piece in self._pieces(chunk):
-                text = self._decode(piece, number, offset)
-                offset += len(piece)
-                number += text is None and piece.endswith((b"\n", b"\r"))
+            for part in self._parts(chunk):
+                text = self._decode(part, number, offset)
+                offset += len(part)
+                number += text is None and part.endswith((b"\n", b"\r"))
                 for line in _LINE.findall(self._tidy(text or "")):
                     yield number, line
                     number += line[-1] == "\n"
@@ -87,11 +87,11 @@ class Decoder:
         try:
             text.encode()
         except UnicodeEncodeError:
-            self.ledger.add("lone_surrogates_replaced", len(_LONE.findall(text)))
-            text = _LONE.sub("\ufffd", text)
+            self.ledger.add("lone_surrogates_replaced", len(_SURROGATE.findall(text)))
+            text = _SURROGATE.sub("\ufffd", text)
         return self._tidy(text)
 
-    def _pieces(self, chunk: bytes) -> list[bytes]:
+    def _parts(self, chunk: bytes) -> list[bytes]:
         """What is decoded, and dropped, at once: the chunk; its single lines where bad ones are to be dropped."""
         if self.bad_bytes != "skip":
             return [chunk]
@@ -143,7 +143,7 @@ class Decoder:
 
 
 def _chunks(blocks: Iterator[bytes], longest: int) -> Iterator[bytes]:
-    """Whole lines, about a block at a time; a line of more than `longest` bytes comes in pieces."""
+    """Whole lines, about a block at a time; a line of more than `longest` bytes comes in parts."""
     rest = b""
     for block in blocks:
         end = block.rfind(b"\n") + 1

@@ -18,7 +18,7 @@ from wordpipe.errors import InputError, StorageError
 Compression = Literal["none", "gz", "bz2", "xz", "zst"]
 
 BLOCK = 1 << 20  # bytes read or given at a time
-_FREE_BYTES = 64 << 20  # output that is never called a bomb
+_ALWAYS_ALLOWED = 64 << 20  # output that is never called a bomb
 _XZ_MEMORY = 256 << 20  # `xz -9` needs 65 MiB; a crafted header may ask for 4 GiB
 _ZST_WINDOW = 128 << 20  # what the zstd command itself accepts by default
 _ZST_STEP = 1 << 10  # zstandard has no bound on its output; 1 KiB says at most 32 MiB (256 blocks of 128 KiB)
@@ -37,23 +37,23 @@ def compression_of(head: bytes) -> Compression:
     return next((kind for kind, magic in _MAGIC.items() if magic.match(head)), "none")
 
 
-class Growth:
-    """Refuses a source that grows to more than `max_expand` times its size, beyond the first 64 MiB."""
+class ExpansionLimit:
+    """The bound on decompression: a source may grow to `max_expand` times its size, and to 64 MiB in any case."""
 
     def __init__(self, name: str, max_expand: int) -> None:
         self.name, self.max_expand = name, max_expand
         self.taken = 0
         self.given = 0
 
-    def give(self, number: int) -> None:
+    def add(self, number: int) -> None:
         """Note `number` bytes of output. Raises InputError: the ratio is over the bound."""
         self.given += number
-        if self.given > _FREE_BYTES and self.given > self.max_expand * self.taken:
+        if self.given > _ALWAYS_ALLOWED and self.given > self.max_expand * self.taken:
             raise InputError(
                 "looks like a decompression bomb",
                 where=self.name,
                 got=f"{self.given >> 20} MiB out of {self.taken} bytes",
-                expected=f"at most {self.max_expand}:1 after {_FREE_BYTES >> 20} MiB",
+                expected=f"at most {self.max_expand}:1 after {_ALWAYS_ALLOWED >> 20} MiB",
                 hint="if the source is to be trusted, raise --max-expand",
             )
 
@@ -66,7 +66,7 @@ _MEMBERS: dict[Compression, Callable[[], Any]] = {
 }
 
 
-def decompress_blocks(blocks: Iterator[bytes], kind: Compression, growth: Growth) -> Iterator[bytes]:
+def decompress_blocks(blocks: Iterator[bytes], kind: Compression, limit: ExpansionLimit) -> Iterator[bytes]:
     """Decompressed blocks, all members of the stream in order.
 
     Raises:
@@ -75,16 +75,16 @@ def decompress_blocks(blocks: Iterator[bytes], kind: Compression, growth: Growth
     if kind == "none":
         yield from blocks
         return
-    for out in _members(blocks, kind, growth):
-        growth.give(len(out))
+    for out in _members(blocks, kind, limit):
+        limit.add(len(out))
         if out:
             yield out
 
 
-def _members(blocks: Iterator[bytes], kind: Compression, growth: Growth) -> Iterator[bytes]:
+def _members(blocks: Iterator[bytes], kind: Compression, limit: ExpansionLimit) -> Iterator[bytes]:
     member, members = None, 0
     for block in blocks:
-        growth.taken += len(block)
+        limit.taken += len(block)
         rest = block
         while True:
             if member is None and members:
@@ -96,14 +96,14 @@ def _members(blocks: Iterator[bytes], kind: Compression, growth: Growth) -> Iter
             try:
                 rest = yield from _output(member, kind, rest)
             except _DAMAGED as error:
-                raise InputError(f"the {kind} stream is damaged", where=growth.name, got=error) from None
+                raise InputError(f"the {kind} stream is damaged", where=limit.name, got=error) from None
             member = None if member.eof else member
     if member is not None or not members:
-        raise InputError(f"the {kind} stream ends early", where=growth.name, hint="fetch or make the file again")
+        raise InputError(f"the {kind} stream ends early", where=limit.name, hint="fetch or make the file again")
 
 
 def _output(member: Any, kind: Compression, data: bytes) -> Generator[bytes, None, bytes]:
-    """What a compressed member makes of `data`, in pieces of bounded size; returns what lies behind its end."""
+    """What a compressed member makes of `data`, in blocks of bounded size; returns what lies behind its end."""
     if kind == "gz":
         while data and not member.eof:
             yield member.decompress(data, BLOCK)
@@ -121,7 +121,7 @@ def _output(member: Any, kind: Compression, data: bytes) -> Generator[bytes, Non
 
 
 def read_blocks(file: BinaryIO, name: str, on_block: Callable[[bytes], None]) -> Iterator[bytes]:
-    """Read a file in blocks of 1 MiB, telling `on_block` of each.
+    """Read a file in blocks of 1 MiB, calling `on_block` with each.
 
     Raises:
         StorageError: reading failed; never taken for the end of the file.

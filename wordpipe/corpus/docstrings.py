@@ -14,14 +14,14 @@ from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import find_spec
 from pathlib import Path
 
+from wordpipe.corpus.documents import Ledger, Record
 from wordpipe.corpus.modules import Docstring, Found, Module, is_private, parse_module, read_docstrings
-from wordpipe.corpus.records import Ledger, Record
 from wordpipe.errors import InputError
 
 _MIN_WORDS = 4  # "Alias of `add`." teaches nothing
 _DOCUMENTERS = (b"add_newdoc", b"add_docstr")
-_SHOWN_AS = {"_pyio": "io", "posixpath": "os.path"}  # modules that users know by another name, which nothing imports
-_CHAIN = 30  # imports followed from one module to the next
+_KNOWN_AS = {"_pyio": "io", "posixpath": "os.path"}  # modules that users know by another name, which nothing imports
+_MAX_CHAIN = 30  # imports followed from one module to the next
 _TESTS = {"test", "tests", "conftest", "idle_test"}
 _STDLIB_TOOLS = {"ensurepip", "idlelib", "lib2to3", "pydoc_data", "turtledemo"}  # programs, no library
 
@@ -42,13 +42,10 @@ class PackageFile:
 
 
 def package_records(package: str, ledger: Ledger) -> Iterator[Record]:
-    """One record for each public docstring of a package, by module and line, with the names it points to.
+    """One record for each public docstring of a package, a part ("numpy.linalg") or "stdlib", with the names it points to.
 
-    Held in memory at once: the docstrings of the package (10 MB for torch), and one parsed module.
-
-    Args:
-        package: name, part ("numpy.linalg"), or "stdlib".
-        ledger: where files and docstrings that are left out are counted.
+    By module and line. Files and docstrings that are left out are counted. Held in memory at once: the docstrings of the
+    package (10 MB for torch), and one parsed module.
 
     Raises:
         InputError: no such package, or no Python source of it.
@@ -56,7 +53,7 @@ def package_records(package: str, ledger: Ledger) -> Iterator[Record]:
     files = find_package(package)
     library = _Library(files, ledger)
     names = library.public_names()
-    for file in files:
+    for file in files:  # private modules document what compiled ones define
         if is_private(file.module) and any(word in file.path.read_bytes() for word in _DOCUMENTERS):
             library.module(file.module)
     titled: list[tuple[PackageFile, Docstring, str]] = []
@@ -65,7 +62,7 @@ def package_records(package: str, ledger: Ledger) -> Iterator[Record]:
             titled.append((file, doc, title))
         else:
             ledger.add("docstrings_not_public")
-    titles = {title for _, _, title in titled}
+    titles = {title for _, _, title in titled}  # all must be known before names can point to them
     for file, doc, title in titled:
         pointed = dict.fromkeys(_full_name(name, title, titles) for name in see_also_names(doc.text))
         yield Record(
@@ -82,7 +79,7 @@ def package_records(package: str, ledger: Ledger) -> Iterator[Record]:
 def _read(files: Iterable[PackageFile], library: "_Library", ledger: Ledger) -> Iterator[tuple[PackageFile, Docstring]]:
     """Docstrings of the modules that were read, in order; twins of compiled modules are read now."""
     for file in files:
-        module = library.module(file.module) if file.module in _SHOWN_AS else library.modules.get(file.module)
+        module = library.module(file.module) if file.module in _KNOWN_AS else library.modules.get(file.module)
         if module is None:
             ledger.add("python_files_not_public")
             continue
@@ -97,7 +94,7 @@ def _title(doc: Docstring, library: "_Library", names: Mapping[tuple[str, str], 
     name = library.public_name(doc.home, doc.name, names) if doc.home and doc.name else None
     name = name or ".".join(part for part in (doc.home, doc.name) if part)
     top, dot, rest = name.partition(".")
-    name = f"{_SHOWN_AS.get(top, top)}{dot}{rest}"
+    name = f"{_KNOWN_AS.get(top, top)}{dot}{rest}"
     return None if is_private(name) else name
 
 
@@ -139,7 +136,7 @@ class _Library:
         other = self.module(origin) if original else None
         return self._text_of(other, original) if other is not None and original in other.texts else None
 
-    def _resolve(self, module: str, name: str, chain: int = _CHAIN) -> tuple[str, str] | None:
+    def _resolve(self, module: str, name: str, chain: int = _MAX_CHAIN) -> tuple[str, str] | None:
         """Module and name under which `name` of `module` was defined, as far as imports can be followed.
 
         A name that comes from a compiled module of the package is followed to that module. None where it is not there
@@ -161,7 +158,7 @@ class _Library:
         return next((target for target in starred if target is not None), None)
 
     def public_names(self) -> dict[tuple[str, str], str]:
-        """For each definition (its module, its name there) that a public module offers, the shortest way to import it.
+        """For each definition (its module, its name there) that a public module offers, the shortest name to import it by.
 
         Classes that users only know by their one instance (`norm = norm_gen()`) go by the instance's name, and methods
         that are offered as functions (`shuffle = _inst.shuffle`) by the function's.
@@ -172,10 +169,10 @@ class _Library:
                 _offer(names, self._resolve(module, name), f"{module}.{name}")
         for known in [module for module in self.modules.values() if module is not None]:
             for name in sorted(known.instances):
-                made = (known.name, known.instances[name])
-                is_hidden = made not in names or made[1] == f"{name}_gen"  # scipy's way to name such classes
-                if (known.name, name) in names and is_hidden and made[1] in known.defined:
-                    names[made] = names[known.name, name]
+                own = (known.name, known.instances[name])
+                is_hidden = own not in names or own[1] == f"{name}_gen"  # scipy's names of such classes
+                if (known.name, name) in names and is_hidden and own[1] in known.defined:
+                    names[own] = names[known.name, name]
             for name, (instance, method) in sorted(known.bound.items()):
                 if (known.name, name) in names and instance in known.instances:
                     _offer(names, (known.name, f"{known.instances[instance]}.{method}"), names[known.name, name])
@@ -189,7 +186,7 @@ class _Library:
         public = names.get((home, top)) or names.get(self._resolve(home, top) or ("", ""))
         return f"{public}.{rest}" if public and rest else public
 
-    def _offered(self, name: str, chain: int = _CHAIN) -> set[str]:
+    def _offered(self, name: str, chain: int = _MAX_CHAIN) -> set[str]:
         """Names that a module gives to `import *`; what a plain module imports by name is not its own to offer."""
         module = self.module(name)
         if module is None or chain == 0:
@@ -200,7 +197,7 @@ class _Library:
         if module.exports is not None:
             return {export for export in module.exports if not is_private(export)}
         names = set(module.defined)
-        if module.is_init or chain < _CHAIN:
+        if module.is_init or chain < _MAX_CHAIN:
             names |= module.imports.keys()
         for star in module.stars:
             names |= self._offered(star, chain - 1)

@@ -1,4 +1,4 @@
-"""Sources in, corpus rows out: the core of `wordpipe ingest`, as one pass with bounded memory.
+"""The core of `wordpipe ingest`: sources in, corpus rows out, as one pass with bounded memory.
 
 ingest = Ingest(expand(["notes/", "python:numpy"]), IngestSettings(valid=0.05))
 for batch in ingest.batches():
@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from wordpipe.artifacts import CORPUS
-from wordpipe.corpus.documents import Digests, Document, Rows, document_of
+from wordpipe.corpus.documents import BATCH_CHARS, Digests, Document, Ledger, document_of, split_record
 from wordpipe.corpus.readers import read_records
-from wordpipe.corpus.records import Ledger, split_record
 from wordpipe.corpus.settings import IngestSettings, MetadataType
 from wordpipe.corpus.sources import Source, Sources
 from wordpipe.errors import InputError
@@ -26,21 +26,22 @@ _CHANGES = ("sources_copied", "sources_read_again", "sources_added", "sources_de
 _TYPES: dict[MetadataType, pa.DataType] = {
     "str": pa.string(), "int": pa.int64(), "float": pa.float64(), "bool": pa.bool_(),
 }  # fmt: skip
-_GATHERED = 4096  # rows
-_DOCUMENT = ["doc_id", "sentence_id"]
+_MERGED_ROWS, _MERGED_BYTES = 4096, 1 << 20  # a batch of either is not tiny
+_BATCH_ROWS = 1 << 14
+DOCUMENT_COLUMNS = ("doc_id", "sentence_id")
 
 
 @dataclass(frozen=True, slots=True)
-class SourceNote:
+class SourceSummary:
     """What one source gave."""
 
     name: str  # the source
     rows: int  # rows of the corpus that came from it
-    told: str  # what its ledger told, as JSON: there may be a million sources, and a dict takes five times the memory
+    ledger: str  # of the source, as JSON: there may be a million sources, and a dict takes five times the memory
     digest: str = ""  # BLAKE3 of its content, in hex; empty where nobody knows it
 
     @classmethod
-    def of(cls, name: str, ledger: Ledger) -> "SourceNote":
+    def of(cls, name: str, ledger: Ledger) -> "SourceSummary":
         """What the ledger of one source says."""
         counts = ledger.counts()
         return cls(name, counts.get("sentences", 0), json.dumps({"counts": counts, "warnings": ledger.warned}))
@@ -48,12 +49,12 @@ class SourceNote:
     @property
     def counts(self) -> dict[str, int]:
         """The ledger's counts."""
-        return dict(json.loads(self.told)["counts"])
+        return dict(json.loads(self.ledger)["counts"])
 
     @property
     def warnings(self) -> dict[str, str]:
         """The ledger's first message of each kind."""
-        return dict(json.loads(self.told)["warnings"])
+        return dict(json.loads(self.ledger)["warnings"])
 
 
 class PreviousCorpus:
@@ -64,78 +65,54 @@ class PreviousCorpus:
     none that was dropped may have lost its double, in a source before it that has changed or is gone.
 
     Args:
-        notes: of all its sources, in the order of its rows.
+        summaries: of all its sources, in the order of its rows.
         digests: content hash of each source that is to be read now, by name; empty for a stream.
-        read: gives all its rows in order, of some columns (None: all).
+        rows: all its rows in order.
+        documents: the same rows, of `DOCUMENT_COLUMNS` alone.
     """
 
     def __init__(
         self,
-        notes: Sequence[SourceNote],
+        summaries: Sequence[SourceSummary],
         digests: Mapping[str, str],
-        read: Callable[[Sequence[str] | None], Iterable[pa.RecordBatch]],
+        rows: Iterable[pa.RecordBatch],
+        documents: Iterable[pa.RecordBatch],
     ) -> None:
-        starts = accumulate((note.rows for note in notes), initial=0)
-        self._notes = {note.name: (note, start) for note, start in zip(notes, starts, strict=False)}
+        starts = accumulate((summary.rows for summary in summaries), initial=0)
+        self._sources = {summary.name: (summary, start) for summary, start in zip(summaries, starts, strict=False)}
         self._digests = digests
-        self._rows, self._documents = _ForwardRows(read(None)), _ForwardRows(read(_DOCUMENT))
-        lost = [note.name for note in notes if not self._is_unchanged(note)]
-        self._first_lost = min(lost, default=None)
-        self.deleted = sum(name not in digests for name in lost)
+        self._rows, self._documents = _ForwardRows(rows), _ForwardRows(documents)
+        changed = [summary.name for summary in summaries if not self._is_unchanged(summary)]
+        self._first_changed = min(changed, default=None)
+        self.deleted = sum(name not in digests for name in changed)
 
-    def copyable(self, name: str, seen: Digests | None) -> SourceNote | None:
-        """The note of a source whose rows can be copied; None where it must be read.
+    def copy(self, name: str, seen: Digests | None) -> tuple[SourceSummary, Iterator[pa.RecordBatch]] | None:
+        """The summary and the rows of a source, where these can be copied; None where it must be read.
 
-        Args:
-            name: the source.
-            seen: the documents kept so far, or None where duplicates are kept; those of the source are added if it is copied.
+        `seen` are the documents kept so far, or None where duplicates are kept; those of a source that is copied are added.
         """
-        note, start = self._notes.get(name, (None, 0))
-        if note is None or not self._is_unchanged(note):
+        summary, start = self._sources.get(name, (None, 0))
+        if summary is None or not self._is_unchanged(summary):
             return None
-        if seen is None:
-            return note
-        may_return = self._first_lost is not None and self._first_lost < name
-        if may_return and note.counts.get("documents_dropped_duplicate"):
-            return None
-        digests = self._document_digests(start, note.rows)
-        if any(digest in seen for digest in digests):
-            return None
-        for digest in digests:
-            seen.add(digest)
-        return note
-
-    def rows(self, note: SourceNote) -> Iterator[pa.RecordBatch]:
-        """The rows of a source."""
-        _, start = self._notes[note.name]
-        return self._rows.take(start, start + note.rows)
+        if seen is not None:
+            may_return = self._first_changed is not None and self._first_changed < name
+            if may_return and summary.counts.get("documents_dropped_duplicate"):
+                return None
+            batches = self._documents.take(start, start + summary.rows)
+            firsts = (batch["doc_id"].filter(pc.equal(batch["sentence_id"], 0)).to_pylist() for batch in batches)
+            digests = [bytes.fromhex(doc_id) for first in firsts for doc_id in first]
+            if any(digest in seen for digest in digests):
+                return None
+            for digest in digests:
+                seen.add(digest)
+        return summary, self._rows.take(start, start + summary.rows)
 
     def is_known(self, name: str) -> bool:
         """Whether there was a source of this name."""
-        return name in self._notes
+        return name in self._sources
 
-    def _is_unchanged(self, note: SourceNote) -> bool:
-        return note.digest != "" and self._digests.get(note.name) == note.digest
-
-    def _document_digests(self, start: int, rows: int) -> list[bytes]:
-        """The digest of every document in these rows, 10 bytes each."""
-        batches = self._documents.take(start, start + rows)
-        firsts = (batch["doc_id"].filter(pc.equal(batch["sentence_id"], 0)).to_pylist() for batch in batches)
-        return [bytes.fromhex(doc_id) for first in firsts for doc_id in first]
-
-
-def gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The same rows in batches that are not tiny: a thousand files of two sentences are one batch, not a thousand."""
-    waiting: list[pa.RecordBatch] = []
-    rows = 0
-    for batch in batches:
-        waiting.append(batch)
-        rows += len(batch)
-        if rows >= _GATHERED:
-            yield pa.concat_batches(waiting)
-            waiting, rows = [], 0
-    if waiting:
-        yield pa.concat_batches(waiting)
+    def _is_unchanged(self, summary: SourceSummary) -> bool:
+        return summary.digest != "" and self._digests.get(summary.name) == summary.digest
 
 
 class _ForwardRows:
@@ -158,6 +135,78 @@ class _ForwardRows:
             yield part
 
 
+def _merged(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same rows in batches that are not tiny: a thousand copied files of two sentences are one batch, not a thousand."""
+    waiting: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        waiting.append(batch)
+        rows, size = rows + len(batch), size + batch.nbytes
+        if rows >= _MERGED_ROWS or size >= _MERGED_BYTES:
+            yield pa.concat_batches(waiting)
+            waiting, rows, size = [], 0, 0
+    if waiting:
+        yield pa.concat_batches(waiting)
+
+
+class _Rows:
+    """The batch of corpus rows that is being filled.
+
+    What all sentences of a document share is kept once, and repeated by Arrow when the batch is taken. Its schema is that of
+    the corpus, then the metadata columns.
+    """
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self.schema = schema
+        self._clear()
+
+    def _clear(self) -> None:
+        self._texts: list[str] = []
+        self._lines: list[int] = []
+        self._sentence_ids: list[int] = []
+        self._documents: list[Document] = []
+        self._runs: list[int] = []  # sentences of each
+        self._chars = 0
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+    @property
+    def is_full(self) -> bool:
+        """Time to take the batch."""
+        return self._chars >= BATCH_CHARS or len(self._texts) >= _BATCH_ROWS
+
+    def add(self, document: Document, first: int, texts: list[str], lines: list[int]) -> None:
+        """Add sentences of one document, numbered from `first`."""
+        self._texts += texts
+        self._lines += lines
+        self._sentence_ids += range(first, first + len(texts))
+        self._documents.append(document)
+        self._runs.append(len(texts))
+        self._chars += sum(map(len, texts)) + len(texts) * document.width
+
+    def take(self) -> pa.RecordBatch:
+        """The batch; an empty one is begun."""
+        own = {"text": self._texts, "line": self._lines, "sentence_id": self._sentence_ids}
+        document_of_row = pa.array(np.repeat(np.arange(len(self._runs)), self._runs))
+        arrays = [
+            pa.array(own[field.name], field.type) if field.name in own else self._shared(field).take(document_of_row)
+            for field in self.schema
+        ]
+        self._clear()
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+    def _shared(self, field: pa.Field) -> pa.Array:
+        """One value for each document."""
+        if field.name in ("doc_id", "split"):
+            values = [getattr(document, field.name) for document in self._documents]
+        elif field.name in ("title", "source"):
+            values = [getattr(document.record, field.name) for document in self._documents]
+        else:
+            values = [document.record.metadata.get(field.name) for document in self._documents]
+        return pa.array(values, field.type)
+
+
 class Ingest:
     """One reading of some sources.
 
@@ -165,16 +214,16 @@ class Ingest:
     does not grow with the corpus, except by 16 to 32 bytes for each document where duplicates are looked for.
 
     Args:
-        sources: what to read, in this order.
-        settings: how.
-        on_bytes: told, as reading goes on, how many bytes of all sources on disk have been read.
-        on_source: told, after each source, what it gave.
-        earlier: an earlier corpus made with the same settings; the sources that have not changed are copied from it.
+        sources: read in this order.
+        settings: formats, fields, policies and bounds.
+        on_bytes: called, as reading goes on, with how many bytes of all sources on disk have been read.
+        on_source: called, after each source, with what it gave.
+        previous: the corpus made before with the same settings; the sources that have not changed are copied from it.
 
     Attributes:
         schema: the corpus schema; then a column for each metadata setting; then `see_also` (list of names; null for
             other sources) where a source is a package.
-        changes: with an earlier corpus, how many sources were copied, read again, are new, and are gone.
+        changes: with a previous corpus, how many sources were copied, read again, are new, and are gone.
         bytes_copied: bytes of sources that were not read, as `counts` has them among `bytes_read`.
     """
 
@@ -184,15 +233,15 @@ class Ingest:
         settings: IngestSettings,
         *,
         on_bytes: Callable[[int], object] = lambda done: None,
-        on_source: Callable[[SourceNote], object] = lambda note: None,
-        earlier: PreviousCorpus | None = None,
+        on_source: Callable[[SourceSummary], object] = lambda summary: None,
+        previous: PreviousCorpus | None = None,
     ) -> None:
         self.sources = tuple(sources)
         self.settings = settings
         self.schema = corpus_schema(self.sources, settings)
         self._ledger = Ledger()
         self._never_found = set(settings.metadata_types)
-        self._on_bytes, self._on_source, self._earlier = on_bytes, on_source, earlier
+        self._on_bytes, self._on_source, self._previous = on_bytes, on_source, previous
         self._seen = Digests()
         self.bytes_copied = 0
         self.changes = dict.fromkeys(_CHANGES, 0)
@@ -204,7 +253,7 @@ class Ingest:
     def counts(self) -> dict[str, int]:
         """What has happened so far, by name, zeros left out.
 
-        Documents read, kept and dropped (and why), bytes, sentences, everything split, replaced, skipped or not carried.
+        Documents read, kept and dropped (and why), bytes, sentences, everything split, replaced, skipped or left behind.
         `documents_read` is the sum of `documents_kept` and of all `documents_dropped_…`.
         """
         return self._ledger.counts()
@@ -215,58 +264,59 @@ class Ingest:
         return list(self._ledger.warned.values())
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows, in batches of at most about 4 MiB of text. To be asked for once.
+        """The rows, in batches of at most about 5 MiB. To be called once.
 
         Raises:
             InputError: a source is missing, binary, damaged or malformed; or nothing was kept of all.
             StorageError: reading failed.
         """
-        rows = Rows(self.schema)
+        yield from _merged(self._batches())
+        self._ledger.add("sources", len(self.sources))
+        self._conclude()
+
+    def _batches(self) -> Iterator[pa.RecordBatch]:
+        """The same, those of copied sources as small as the sources are."""
+        rows = _Rows(self.schema)
         for source in self.sources:
-            if (note := self._copyable(source)) is not None:
+            copied = None
+            if self._previous is not None:
+                copied = self._previous.copy(source.name, self._seen if self.settings.deduplicate else None)
+                self.changes["sources_deleted"] = self._previous.deleted
+                change = "read_again" if self._previous.is_known(source.name) else "added"
+                self.changes[f"sources_{'copied' if copied is not None else change}"] += 1
+            if copied is not None:
                 if len(rows):
                     yield rows.take()
-                yield from self._copy(source, note)
+                yield from self._copy(source, *copied)
             else:
                 yield from self._read(source, rows)
         if len(rows):
             yield rows.take()
-        self._ledger.add("sources", len(self.sources))
-        self._conclude()
 
-    def _copyable(self, source: Source) -> SourceNote | None:
-        """The note of a source that is copied, and the reckoning of what becomes of each."""
-        if self._earlier is None:
-            return None
-        note = self._earlier.copyable(source.name, self._seen if self.settings.deduplicate else None)
-        self.changes["sources_deleted"] = self._earlier.deleted
-        change = "read_again" if self._earlier.is_known(source.name) else "added"
-        self.changes[f"sources_{'copied' if note is not None else change}"] += 1
-        return note
-
-    def _copy(self, source: Source, note: SourceNote) -> Iterator[pa.RecordBatch]:
-        assert self._earlier is not None
-        for batch in self._earlier.rows(note):
+    def _copy(
+        self, source: Source, summary: SourceSummary, batches: Iterable[pa.RecordBatch]
+    ) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
             self._never_found -= {name for name in self._never_found if batch.column(name).null_count < len(batch)}
             yield batch
-        self.bytes_copied += note.counts.get("bytes_read", 0)
-        self._ledger.take_over(note.counts, note.warnings)
-        self._on_source(note)
+        self.bytes_copied += summary.counts.get("bytes_read", 0)
+        self._ledger.take_over(summary.counts, summary.warnings)
+        self._on_source(summary)
         self._progress(source.bytes)
 
-    def _read(self, source: Source, rows: Rows) -> Iterator[pa.RecordBatch]:
+    def _read(self, source: Source, rows: _Rows) -> Iterator[pa.RecordBatch]:
         ledger = Ledger()
         for record in read_records(source, self.settings, ledger, self._progress):
             for part in split_record(record, self.settings.max_document_bytes):
                 if (document := document_of(part, self.settings, ledger, self._seen)) is not None:
                     yield from self._add(document, rows, ledger)
         self._ledger.take_over(ledger.counts(), ledger.warned)
-        self._on_source(SourceNote.of(source.name, ledger))
+        self._on_source(SourceSummary.of(source.name, ledger))
 
-    def _add(self, document: Document, rows: Rows, ledger: Ledger) -> Iterator[pa.RecordBatch]:
+    def _add(self, document: Document, rows: _Rows, ledger: Ledger) -> Iterator[pa.RecordBatch]:
         self._never_found -= {name for name, value in document.record.metadata.items() if value is not None}
         first = 0
-        for texts, lines in document.sentences(self.settings, ledger, rows.chunk(document)):
+        for texts, lines in document.sentences(self.settings, ledger):
             rows.add(document, first, texts, lines)
             first += len(texts)
             if rows.is_full:

@@ -1,4 +1,4 @@
-"""One Python module as read from its source: what it defines, imports and exports, its docstrings and its string values.
+"""A Python module as read from its source: what it defines, imports and exports, its docstrings and its string values.
 
 The source is parsed, never run. Besides the docstrings of modules, classes, functions and methods, the calls are read by
 which numpy, scipy and torch document their compiled functions: `add_newdoc(place, name, doc)` and
@@ -29,7 +29,7 @@ _OLD_PLACEHOLDER = re.compile(r"%%|%\((\w+)\)s")
 _ARGUMENT = re.compile(r"\n {4}(?!\s)")
 _FUNCTIONS: dict[str, Callable[[str], str]] = {"dedent": textwrap.dedent, "cleandoc": cleandoc}
 _METHODS: dict[str, Callable[[str], str]] = {"strip": str.strip, "lstrip": str.lstrip, "rstrip": str.rstrip}
-_DEEP = 20  # names, calls and sums followed one into the other; names may be defined by themselves
+_MAX_DEPTH = 20  # names, calls and sums followed one into the other; names may be defined by themselves
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Docstring:
 
 @dataclass(slots=True)
 class Module:
-    """What reading a module tells."""
+    """What is known of a module from its source."""
 
     name: str  # its full name
     is_init: bool  # True for an `__init__.py`
@@ -151,12 +151,9 @@ def _exports(statements: Iterable[ast.stmt]) -> list[str] | None:
 
 
 def read_docstrings(module: Module, tree: ast.Module, lookup: Lookup) -> Iterator[Docstring]:
-    """The docstrings of a module and of its public classes, functions and methods, and what it documents for others.
+    """The docstrings of a parsed module and of its public classes, functions and methods, and what it documents for others.
 
-    Args:
-        module: what `parse_module` found.
-        tree: the same module, parsed.
-        lookup: finds what a name of this module is assigned, here or where it is imported from.
+    `lookup` finds what a name of this module is assigned, here or where it is imported from.
     """
     yield from _own(module.name, "", tree)
     yield from _defined(module.name, "", tree.body)
@@ -255,98 +252,92 @@ def _dotted(node: ast.expr) -> str | None:
 
 
 def is_private(name: str) -> bool:
-    """Does any part of a dotted name begin with an underscore?"""
+    """Whether any part of a dotted name begins with an underscore."""
     return any(part.startswith("_") for part in name.split("."))
 
 
-def string_value(node: ast.expr, lookup: Lookup, deep: int = _DEEP) -> str | None:
-    """The string that `node` stands for, or None where reading alone cannot tell.
-
-    Args:
-        node: an expression.
-        lookup: finds what a name is assigned.
-        deep: how many steps may still be followed.
-    """
-    deep -= 1
+def string_value(node: ast.expr, lookup: Lookup, depth: int = _MAX_DEPTH) -> str | None:
+    """The string that an expression stands for, found in at most `depth` steps; None where reading alone cannot say."""
+    depth -= 1
     match node:
-        case _ if deep < 0:
+        case _ if depth < 0:
             return None
         case ast.Constant(value=str(text)):
             return text
         case ast.Name(id=name):
             found = lookup(name)
-            return None if found is None else string_value(*found, deep)
+            return None if found is None else string_value(*found, depth)
         case ast.BinOp(left=left, op=ast.Add(), right=right):
-            before, after = string_value(left, lookup, deep), string_value(right, lookup, deep)
+            before, after = string_value(left, lookup, depth), string_value(right, lookup, depth)
             return None if before is None or after is None else before + after
         case ast.BinOp(left=left, op=ast.Mod(), right=right):
-            template = string_value(left, lookup, deep)
-            return None if template is None else _fill(_OLD_PLACEHOLDER, template, _texts(right, lookup, deep))
+            template = string_value(left, lookup, depth)
+            return None if template is None else _fill(_OLD_PLACEHOLDER, template, _texts(right, lookup, depth))
         case ast.JoinedStr(values=parts):
-            return "".join(string_value(part, lookup, deep) or "" for part in parts)
+            return "".join(string_value(part, lookup, depth) or "" for part in parts)
         case ast.FormattedValue(value=value):
-            return string_value(value, lookup, deep)
+            return string_value(value, lookup, depth)
         case ast.Call():
-            return _called(node, lookup, deep)
+            return _called(node, lookup, depth)
     return None
 
 
-def _called(call: ast.Call, lookup: Lookup, deep: int) -> str | None:
+def _called(call: ast.Call, lookup: Lookup, depth: int) -> str | None:
     """`TEXT.format(...)`, `TEXT.strip()`, `TEXT.replace("a", "b")`, `dedent(TEXT)`, `cleandoc(TEXT)`."""
     function = call.func
     name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
     if name in _FUNCTIONS and len(call.args) == 1:
-        text = string_value(call.args[0], lookup, deep)
+        text = string_value(call.args[0], lookup, depth)
         return None if text is None else _FUNCTIONS[name](text)
-    text = string_value(function.value, lookup, deep) if isinstance(function, ast.Attribute) else None
+    text = string_value(function.value, lookup, depth) if isinstance(function, ast.Attribute) else None
     if text is None:
         return None
     if name == "format":
-        return _fill(_PLACEHOLDER, text, _arguments(call, lookup, deep))
+        return _fill(_PLACEHOLDER, text, _arguments(call, lookup, depth))
     if name in _METHODS and not call.args:
         return _METHODS[name](text)
-    old_new = [string_value(argument, lookup, deep) for argument in call.args]
+    old_new = [string_value(argument, lookup, depth) for argument in call.args]
     if name == "replace" and len(old_new) == 2 and old_new[0] is not None and old_new[1] is not None:
         return text.replace(old_new[0], old_new[1])
     return None
 
 
-def _arguments(call: ast.Call, lookup: Lookup, deep: int) -> dict[str, str]:
+def _arguments(call: ast.Call, lookup: Lookup, depth: int) -> dict[str, str]:
     """The arguments of a `.format` that are known, by name or position."""
     texts: dict[str, str] = {}
     named = [(keyword.arg, keyword.value) for keyword in call.keywords]
     for name, node in [*((str(place), node) for place, node in enumerate(call.args)), *named]:
         if name is None:
-            texts |= _texts(node, lookup, deep)
-        elif (text := string_value(node, lookup, deep)) is not None:
+            texts |= _texts(node, lookup, depth)
+        elif (text := string_value(node, lookup, depth)) is not None:
             texts[name] = text
     return texts
 
 
-def _texts(node: ast.expr, lookup: Lookup, deep: int) -> dict[str, str]:
+def _texts(node: ast.expr, lookup: Lookup, depth: int) -> dict[str, str]:
     """What is known of a dictionary of texts; empty where nothing is."""
-    deep -= 1
+    depth -= 1
     texts: dict[str, str] = {}
     match node:
-        case _ if deep < 0:
+        case _ if depth < 0:
             pass
         case ast.Name(id=name):
             found = lookup(name)
-            texts = {} if found is None else _texts(*found, deep)
+            texts = {} if found is None else _texts(*found, depth)
         case ast.Dict(keys=keys, values=values):
             for key, value in zip(keys, values, strict=True):
                 if key is None:
-                    texts |= _texts(value, lookup, deep)
-                elif (term := string_value(key, lookup, deep)) and (text := string_value(value, lookup, deep)):
+                    texts |= _texts(value, lookup, depth)
+                elif (term := string_value(key, lookup, depth)) and (text := string_value(value, lookup, depth)):
                     texts[term] = text
         case ast.Call(func=ast.Name(id="dict")):
-            texts = _arguments(node, lookup, deep)
+            texts = _arguments(node, lookup, depth)
         case ast.Call(func=ast.Name(id="merge_dicts"), args=parts):
             for part in parts:
-                texts |= _texts(part, lookup, deep)
+                texts |= _texts(part, lookup, depth)
         case ast.Call(func=ast.Name(id="parse_kwargs"), args=[described]):
             # descriptions of arguments indented by four spaces, as torch writes those that many functions share
-            entries = map(str.strip, _ARGUMENT.split(string_value(described, lookup, deep) or ""))
+            entries = map(str.strip, _ARGUMENT.split(string_value(described, lookup, depth) or ""))
             texts = {entry.split(" ")[0]: entry for entry in entries if entry}
     return texts
 

@@ -1,8 +1,8 @@
-"""One source to records: open, decompress, look whether it is text, decode, read the format."""
+"""The readers of the formats: one source to records, by opening, decompressing, decoding and reading its format."""
 
 import csv
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 from typing import IO, Literal
 
@@ -10,28 +10,23 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from wordpipe.corpus.decode import Decoder, refuse_binary
-from wordpipe.corpus.decompress import Growth, compression_of, decompress_blocks, read_blocks
+from wordpipe.corpus.decompress import ExpansionLimit, compression_of, decompress_blocks, read_blocks
 from wordpipe.corpus.docstrings import package_records
-from wordpipe.corpus.records import Fields, Ledger, Newline, Record, split_record
-from wordpipe.corpus.settings import IngestSettings
+from wordpipe.corpus.documents import LONGEST_TITLE, Ledger, Record, split_record
+from wordpipe.corpus.settings import IngestSettings, MetadataType, Newline
 from wordpipe.corpus.sources import Source
 from wordpipe.errors import InputError, StorageError
 
 _LINE_FACTOR = 4  # a line of JSON may be this much longer than its text: escapes, other fields
-_LONGEST_TITLE = 1000  # characters; a longer first line is text
 _PARQUET_ROWS = 256  # decoded at a time: rows may be as long as documents
 
 
 def read_records(
     source: Source, settings: IngestSettings, ledger: Ledger, on_bytes: Callable[[int], object]
 ) -> Iterator[Record]:
-    """The records of one source.
+    """The records of one source. What is dropped, mended or left behind is counted in the ledger.
 
-    Args:
-        source: where to read.
-        settings: formats, fields, policies and bounds.
-        ledger: where what is dropped, mended or left behind is counted.
-        on_bytes: told how many more bytes of the source on disk were read.
+    `on_bytes` is called with how many more bytes of the source on disk were read.
 
     Raises:
         InputError: the source is missing, binary, damaged or malformed.
@@ -42,14 +37,14 @@ def read_records(
         on_bytes(source.bytes)
         return
     decoder = Decoder(source.name, settings.bad_bytes, ledger)
-    fields = Fields(source.name, settings, decoder, ledger)
-    if source.format == "parquet":
+    fields = Fields(settings, decoder)
+    if source.format == "parquet":  # it is read column by column, and decompressed by its library
         if source.kind == "stream":
             raise InputError("Parquet cannot be read from a stream", where=source.name, hint="name the file itself")
-        growth = Growth(source.name, settings.max_expand)
-        growth.taken = source.bytes
+        limit = ExpansionLimit(source.name, settings.max_expand)
+        limit.taken = source.bytes
         with source.open() as file:
-            yield from parquet_records(file, fields, decoder, growth)
+            yield from parquet_records(file, fields, limit)
         ledger.add("bytes_read", source.bytes)
         on_bytes(source.bytes)
         return
@@ -59,6 +54,7 @@ def read_records(
         if source.kind == "stream":
             source.seen.note(block)
 
+    # all others: blocks of bytes, then lines of text, then records
     with source.open() as file:
         blocks = _text_blocks(read_blocks(file, source.name, note), source, settings, ledger)
         longest = settings.max_document_bytes
@@ -88,7 +84,7 @@ def _text_blocks(raw: Iterator[bytes], source: Source, settings: IngestSettings,
         head = next(raw, b"")
         raw, compression = chain([head], raw), compression_of(head)
     is_first = True
-    for block in decompress_blocks(raw, compression, Growth(source.name, settings.max_expand)):
+    for block in decompress_blocks(raw, compression, ExpansionLimit(source.name, settings.max_expand)):
         if is_first and settings.format == "auto":
             refuse_binary(block, source.name)
         is_first = False
@@ -108,7 +104,7 @@ def text_records(
     r"""Records of numbered lines, each with its "\n"; a record beyond `max_bytes` is given in parts as it grows.
 
     Args:
-        lines: what `Decoder.lines` gives; the pieces of one long line share its number.
+        lines: what `Decoder.lines` gives; the parts of one long line share its number.
         source: value of the `source` column.
         documents: what one record is.
         first_line_title: the first line of a record is its title, unless it is longer than 1,000 characters.
@@ -123,7 +119,7 @@ def text_records(
             if not growing.is_open:
                 continue
         elif documents == "line" and not growing.is_open and line[-1] == "\n" and 4 * len(line) <= max_bytes:
-            yield Record(line, source, number, newline=newline)  # nearly every line: no need to gather anything
+            yield Record(line, source, number, newline=newline)  # nearly every line: nothing to collect
             continue
         growing.add(number, line)
         if growing.size > max_bytes:
@@ -134,7 +130,7 @@ def text_records(
 
 
 class _Growing:
-    """The record whose lines are being gathered; it opens with a line that is not blank."""
+    """The record whose lines are being collected; it opens with a line that is not blank."""
 
     def __init__(self, source: str, newline: Newline, first_line_title: bool, max_bytes: int) -> None:
         self.source, self.newline, self.first_line_title, self.max_bytes = source, newline, first_line_title, max_bytes
@@ -150,7 +146,7 @@ class _Growing:
     def add(self, number: int, line: str) -> None:
         if not self.is_open:
             self.is_open, self.line = True, number
-            if self.first_line_title and len(line) <= _LONGEST_TITLE:
+            if self.first_line_title and len(line) <= LONGEST_TITLE:  # a longer one is text
                 self.title, self.line = line.strip(), number + 1
                 return
         self.lines.append(line)
@@ -171,6 +167,100 @@ class _Growing:
     def _record(self) -> Record:
         text = "".join(self.lines)
         return Record(text, self.source, self.line, title=self.title, newline=self.newline, part=self.part)
+
+
+_TRUE, _FALSE = {"true", "yes", "1", "t", "y"}, {"false", "no", "0", "f", "n"}
+
+
+class Fields:
+    """The fields of one source: makes records of them, counting what is dropped or left behind."""
+
+    def __init__(self, settings: IngestSettings, decoder: Decoder) -> None:
+        self.settings, self.decoder, self.source, self.ledger = settings, decoder, decoder.name, decoder.ledger
+        self._types = settings.metadata_types
+        self.kept = {settings.text_field, settings.title_field, *self._types}
+
+    def require_text(self, names: Iterable[str]) -> None:
+        """Raise unless the text field is among the names of a header, a schema or a first record.
+
+        Raises:
+            InputError: names the fields that are there.
+        """
+        found = list(names)
+        if self.settings.text_field not in found:
+            what, got = (
+                f"no field {self.settings.text_field!r} to take the text from",
+                ", ".join(found[:20]) or "no fields",
+            )
+            raise InputError(what, where=self.source, got=got, hint="name the right one with --text-field")
+        if twice := sorted(name for name in self.kept if found.count(name) > 1):
+            raise InputError("a field occurs twice", where=self.source, got=", ".join(twice), hint="rename one of them")
+
+    def left_behind(self, names: Iterable[str], number: int = 1) -> None:
+        """Count fields that `number` records have and the corpus does not keep."""
+        for name in names:
+            if name not in self.kept:
+                self.ledger.add_named("fields_not_carried", name, number)
+
+    def record(self, values: Mapping[str, object], line: int) -> Record | None:
+        """The record of these fields, or None (counted) where it has no text.
+
+        Raises:
+            InputError: the text is not a string.
+        """
+        text, title = values.get(self.settings.text_field), values.get(self.settings.title_field)
+        if text is None:
+            self.ledger.add("documents_read")
+            self.ledger.add("documents_dropped_no_text")
+            self.ledger.warn("no_text", f"records without {self.settings.text_field!r}, first in {self.source}:{line}")
+            return None
+        if not isinstance(text, str):
+            what, where = f"field {self.settings.text_field!r} is not a string", f"{self.source}, line {line}"
+            raise InputError(what, where=where, got=type(text).__name__, hint="name another with --text-field")
+        return Record(
+            text=self.decoder.string(text),
+            source=self.source,
+            line=line,
+            title=None if title is None else self._as_text(title).strip() or None,
+            metadata={name: self._convert(values.get(name), kind, name) for name, kind in self._types.items()},
+            lines_follow=False,
+        )
+
+    def _as_text(self, value: object) -> str:
+        if isinstance(value, (dict, list)):
+            value = json.dumps(value, ensure_ascii=False)
+        elif isinstance(value, bool):
+            value = "true" if value else "false"
+        return self.decoder.string(str(value))
+
+    def _convert(self, value: object, kind: MetadataType, name: str) -> object:
+        """`value` as its column's type; what cannot be converted is null and counted."""
+        if value is None or (value == "" and kind != "str"):
+            return None
+        try:
+            if kind == "str":
+                return self._as_text(value)
+            return {"int": _integer, "float": float, "bool": _boolean}[kind](value)  # type: ignore[operator]
+        except (TypeError, ValueError, OverflowError):
+            self.ledger.add_named("metadata_not_converted", name)
+            message = f"{name} is not always {kind}, first {str(value)[:40]!r} in {self.source}"
+            self.ledger.warn(f"convert {name}", message)
+            return None
+
+
+def _integer(value: object) -> int:
+    """A 64-bit integer; 3.0 is one, 3.5 is none."""
+    number = int(value) if isinstance(value, (int, str)) else float(value)  # type: ignore[arg-type]
+    if number != int(number) or not -(2**63) <= number < 2**63:
+        raise ValueError
+    return int(number)
+
+
+def _boolean(value: object) -> bool:
+    word = str(value).strip().lower()
+    if word not in _TRUE | _FALSE:
+        raise ValueError
+    return word in _TRUE
 
 
 def jsonl_records(lines: Iterable[tuple[int, str]], fields: Fields) -> Iterator[Record]:
@@ -253,36 +343,37 @@ def _rows(rows: Iterator[tuple[int, list[str]]], fields: Fields) -> Iterator[Rec
             yield record
 
 
-def parquet_records(file: IO[bytes], fields: Fields, decoder: Decoder, growth: Growth) -> Iterator[Record]:
+def parquet_records(file: IO[bytes], fields: Fields, limit: ExpansionLimit) -> Iterator[Record]:
     """One record for each row; only the columns wanted are read, a few rows at a time.
 
     Raises:
         InputError: not a sound Parquet file, no text column, or the text column holds no strings.
     """
     number = 0
-    for batch in _parquet_batches(file, fields, growth.name):
-        columns = {name: _decoded(batch[name], decoder, number) for name in batch.schema.names}
+    for batch in _parquet_batches(file, fields):
+        columns = {name: _decoded(batch[name], fields.decoder, number) for name in batch.schema.names}
         for row in range(len(batch)):
             number += 1
             values = {name: column[row] for name, column in columns.items()}
             text = values.get(fields.settings.text_field)
-            growth.give(len(text) if isinstance(text, str) else 0)
+            limit.add(len(text) if isinstance(text, str) else 0)
             if record := fields.record(values, number):
                 yield record
 
 
-def _parquet_batches(file: IO[bytes], fields: Fields, name: str) -> Iterator[pa.RecordBatch]:
+def _parquet_batches(file: IO[bytes], fields: Fields) -> Iterator[pa.RecordBatch]:
     try:
         table = pq.ParquetFile(file, memory_map=False, pre_buffer=False, buffer_size=1 << 20)
         names = table.schema_arrow.names
         fields.require_text(names)
         fields.left_behind(names, table.metadata.num_rows)
-        wanted = [column for column in names if column in fields.carried]
+        wanted = [column for column in names if column in fields.kept]
         yield from table.iter_batches(_PARQUET_ROWS, columns=wanted, use_threads=False)
     except (pa.ArrowException, OSError) as error:
         if getattr(error, "errno", None):  # the disk's own; of damaged files pyarrow says OSError without a number
-            raise StorageError("reading failed", where=name, got=error) from None
-        raise InputError("not a sound Parquet file", where=name, got=" ".join(str(error).split())) from None
+            raise StorageError("reading failed", where=fields.source, got=error) from None
+        got = " ".join(str(error).split())
+        raise InputError("not a sound Parquet file", where=fields.source, got=got) from None
 
 
 def _decoded(column: pa.Array, decoder: Decoder, before: int) -> list[object]:

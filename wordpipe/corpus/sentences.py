@@ -1,7 +1,7 @@
 """A rule-based sentence splitter for many languages: sentences concatenate to the text, in time linear in its length.
 
 Candidates are found by one regular expression (stop, closing quotes, space; or a CJK or Indic stop alone), and each is
-judged by the words around it: abbreviations, initials, ordinals, list numbers, ellipses, and whether what follows begins
+decided by the words around it: abbreviations, initials, ordinals, list numbers, ellipses, and whether what follows begins
 with a small letter. What comes before: paragraphs, that is what a newline means, and where prose ends and a list, table,
 heading or code begins.
 
@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
-from wordpipe.corpus.records import Newline
+from wordpipe.corpus.settings import Newline
 
 _SOFT = ".!?…‥؟۔．։⁇⁈⁉‽"  # need a space after them
 _HARD = "。！？｡।॥។៕။።፧"  # end a sentence by themselves
@@ -43,7 +43,7 @@ _THAI_SPACE = re.compile(
     "(?!และ|หรือ|ที่|ซึ่ง|โดย|เพื่อ|เพราะ|ว่า|ของ|กับ|คือ|ให้|ก็|จึง|จะ|ได้|รวม|พร้อม|กล่าว)"
 )
 # Such a space this far into a sentence is taken for its end: F1 of boundaries in news 0.51, and 0.43 at 90.
-_THAI_CHARS = 40
+_MIN_THAI_CHARS = 40
 _LOOK_BACK = 24  # characters in which the word before a stop is looked for; abbreviations are shorter
 
 
@@ -54,7 +54,7 @@ def split_sentences(
 
     Args:
         text: with "\n" line ends.
-        newline: a single newline ends a paragraph, or is a space; auto judges by whether lines are wrapped at a margin.
+        newline: a single newline ends a paragraph, or is a space; auto decides by whether lines are wrapped at a margin.
         max_chars: a longer sentence is cut at a space, or where there is none in its second half, between characters.
         on_cut: called for each such cut.
 
@@ -93,7 +93,7 @@ def _ends(text: str, start: int, end: int) -> Iterator[int]:
 
 
 def _is_end(text: str, begin: int, stop: int, after: int) -> bool:
-    """Does the sentence that begins at `begin` end with the stop at `stop`, when `after` is the next that is no space?"""
+    """Whether the sentence from `begin` ends with the stop at `stop`, when `after` is the next that is no space."""
     if stop - begin < 8 and not text[begin:stop].strip():
         return False  # a sentence has something before its stop
     mark, follow = text[stop], text[after]
@@ -112,7 +112,7 @@ def _is_end(text: str, begin: int, stop: int, after: int) -> bool:
 
 
 def _is_hard_end(text: str, begin: int, stop: int, after: int) -> bool:
-    """Stops of scripts without spaces: not inside brackets or at the end of a quotation when the sentence goes on."""
+    """The same for stops of scripts without spaces: not in brackets or at the end of a quotation when the sentence goes on."""
     if text[after - 1] not in ')）」』”’"':
         return True
     if text[after] in "とってのがはをにでも、，,と说說道":
@@ -139,7 +139,7 @@ def _skip_open(text: str, after: int) -> int:
 
 
 def _belongs_to_word(text: str, begin: int, stop: int, after: int) -> bool:
-    """Is the stop at `stop` part of an abbreviation, an initial, an ordinal or a list number?"""
+    """Whether the stop at `stop` is part of an abbreviation, an initial, an ordinal or a list number."""
     before = text[max(begin, stop - _LOOK_BACK) : stop].rsplit(None, 1)
     word = before[-1].lstrip(_OPEN) if before else ""
     if not word:
@@ -167,14 +167,14 @@ def _next_word(text: str, after: int) -> str:
 
 
 def _starts_sentence(text: str, after: int) -> bool:
-    """Is the word at `after` one that often begins a sentence, and not itself an initial?"""
+    """Whether the word at `after` is one that often begins a sentence, and not itself an initial."""
     word = _next_word(text, after)
     return word in _STARTERS and not (len(word) == 1 and text[after + 1 : after + 2] == ".")
 
 
 def _thai_ends(text: str, begin: int, end: int) -> Iterator[int]:
     for match in _THAI_SPACE.finditer(text, begin, end):
-        if match.start() - begin >= _THAI_CHARS and end - match.end() >= _THAI_CHARS // 3:
+        if match.start() - begin >= _MIN_THAI_CHARS and end - match.end() >= _MIN_THAI_CHARS // 3:
             begin = match.end()
             yield begin
 
@@ -208,9 +208,9 @@ _KIND = re.compile(
     )?""",
     re.VERBOSE,
 )
-_SAMPLE = 1 << 16  # characters by which a document's newlines are judged
+_SAMPLE = 1 << 16  # characters by which it is decided what a document's newlines are
 _NARROWEST, _WIDEST = 40, 160  # margins that people and programs wrap prose at
-_SHORT = 50  # a line that stops before this was not stopped by a margin
+_SHORT_LINE = 50  # a line that stops before this was not stopped by a margin
 _ENDS = frozenset(".!?:;…。！？；：।॥؟\"'”’»)")
 
 
@@ -229,12 +229,8 @@ class _Line(NamedTuple):
 def paragraphs(text: str, *, wrapped: bool) -> Iterator[tuple[int, int, bool]]:
     r"""Start, end, and whether it is code, of each paragraph; together they are the whole text.
 
-    A blank line ends a paragraph, and belongs to it.
-
-    Args:
-        text: with "\n" line ends.
-        wrapped: single newlines are spaces, except around list items, tables, headings, definitions and code; otherwise
-            every newline ends a paragraph.
+    A blank line ends a paragraph, and belongs to it. Where lines are `wrapped`, single newlines are spaces, except around list
+    items, tables, headings, definitions and code; otherwise every newline ends a paragraph.
     """
     if wrapped:
         return _wrapped(text)
@@ -280,12 +276,12 @@ def _lines(text: str) -> Iterator[_Line]:
             indent=indent,
             column=mark.end() - start if kind == "item" else indent,
             is_last=text.find("\n", start + len(rows), end - 1) >= 0,
-            opens=len(last) < _SHORT or last[-1] == ":" or " : " in last,
+            opens=len(last) < _SHORT_LINE or last[-1] == ":" or " : " in last,
         )
 
 
 def _begins(line: _Line, last: _Line, *, is_first: bool) -> bool:
-    """Does `line` begin a paragraph though no blank line comes before it? Prose may indent the first one after a blank."""
+    """Whether `line` begins a paragraph though no blank line comes before it. Prose may indent the first one after a blank."""
     if line.kind in ("code", "item", "field", "heading", "table", "directive"):
         return True
     if last.kind in ("rule", "heading", "table"):
@@ -298,9 +294,9 @@ def _begins(line: _Line, last: _Line, *, is_first: bool) -> bool:
 
 
 def is_hard_wrapped(text: str) -> bool:
-    r"""Are single newlines of this text the work of a right margin?
+    r"""Whether the single newlines of this text are the work of a right margin.
 
-    They are if most lines that are followed by another reach so far that its first word would not have fitted. Judged by
+    They are if most lines that are followed by another reach so far that its first word would not have fitted. Decided by
     the first 64 Ki characters.
 
     >>> is_hard_wrapped("This line stops because the margin is near,\nand the sentence goes on in this one.")
@@ -325,7 +321,7 @@ def is_hard_wrapped(text: str) -> bool:
 
 
 def _reaches(line: str, after: str, margin: int, *, few: bool) -> bool:
-    """Would the first word after `line` have crossed the margin? Among few lines, a full stop is evidence against it."""
+    """Whether the first word after `line` would have crossed the margin; among few lines, a full stop speaks against it."""
     if few and line[-1] in _ENDS:
         return False
     word = len(after.split(maxsplit=1)[0])

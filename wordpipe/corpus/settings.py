@@ -8,10 +8,11 @@ from pydantic import field_validator, model_validator
 from wordpipe.settings import Settings, setting
 
 MetadataType = Literal["str", "int", "float", "bool"]
+Newline = Literal["auto", "paragraph", "space"]
 
-_TAKEN = {
+_RESERVED = {
     "doc_id", "sentence_id", "title", "text", "split", "source", "line", "see_also", "id", "vector",
-    "rank", "score", "query", "word", "count",  # of answers
+    "rank", "score", "query", "word", "count",  # of query results
     "text_b", "label", "tags", "spans",  # kept for later stages
 }  # fmt: skip
 _ENTRY = re.compile(r"(?P<name>[^:]+)(?::(?P<type>str|int|float|bool))?")
@@ -28,9 +29,9 @@ class IngestSettings(Settings):
     first_line_title: bool = setting(
         False, "the first line of a file or block is its title, not part of its text", expert=True
     )
-    newline: Literal["auto", "paragraph", "space"] = setting(
+    newline: Newline = setting(
         "auto",
-        "what a single newline is; auto judges each document by whether its lines are wrapped at a width",
+        "what a single newline is; auto decides for each document by whether its lines are wrapped at a width",
         expert=True,
     )
     format: Literal["auto", "txt", "md", "jsonl", "csv", "tsv", "parquet"] = setting(
@@ -76,7 +77,7 @@ class IngestSettings(Settings):
             if match is None:
                 raise ValueError(f"NAME or NAME:TYPE with TYPE one of str, int, float, bool, not {entry!r}")
             names.append(match["name"])
-        if taken := sorted(_TAKEN.intersection(names)):
+        if taken := sorted(_RESERVED.intersection(names)):
             own = ", ".join(taken)
             raise ValueError(
                 f"names other than those of the corpus's own columns ({own}): rename such fields in the source"

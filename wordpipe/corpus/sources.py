@@ -1,17 +1,17 @@
-"""Where text comes from: files, folders, globs, standard input and the docstrings of installed packages."""
+"""The sources of text: files, folders, globs, standard input and the docstrings of installed packages."""
 
 import json
 import os
 import stat
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from glob import glob, has_magic
 from pathlib import Path
-from typing import BinaryIO, Literal, overload
+from typing import BinaryIO, Literal
 
 from blake3 import blake3
 
@@ -92,39 +92,30 @@ class Source:
             yield file
 
 
-@dataclass(frozen=True, slots=True)
-class Sources(Sequence[Source]):
-    """The sources of one ingest, sorted by name."""
+class Sources(list[Source]):
+    """The sources of one ingest, sorted by name.
 
-    items: tuple[Source, ...]  # the sources
-    # how many files of folders were left out, by name ending, or by reason ("hidden", "link to a folder", "not a file",
-    # "named twice")
-    skipped: dict[str, int] = field(default_factory=dict)
+    Args:
+        sources: in any order.
+        skipped: how many files of folders were left out, by name ending, or by reason ("hidden", "link to a folder", "not a
+            file", "named twice").
+    """
 
-    @overload
-    def __getitem__(self, index: int) -> Source: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Source]: ...
-    def __getitem__(self, index: int | slice) -> Source | Sequence[Source]:
-        return self.items[index]
-
-    def __len__(self) -> int:
-        return len(self.items)
+    def __init__(self, sources: Iterable[Source], skipped: Mapping[str, int]) -> None:
+        super().__init__(sorted(sources, key=lambda source: source.name))
+        self.skipped = dict(sorted(skipped.items()))
 
     @property
     def bytes(self) -> int:
         """Size of all files on disk; streams count nothing."""
-        return sum(source.bytes for source in self.items)
+        return sum(source.bytes for source in self)
 
 
 def expand(texts: Iterable[str], *, read_as: Format | Literal["auto"] = "auto") -> Sources:
     """The sources that the user's words name: files, folders, globs, "-", "python:PACKAGE,PACKAGE", "python:stdlib".
 
-    Of a folder, all files whose names end in a known format are taken, those of its subfolders too; hidden ones never.
-
-    Args:
-        texts: the words.
-        read_as: read every file as this; folders then give all their files.
+    Of a folder, all files whose names end in a known format are taken, those of its subfolders too; hidden ones never. With
+    `read_as` every file is read as this, and folders give all their files.
 
     Raises:
         InputError: nothing is there, or not in a format that can be read.
@@ -137,19 +128,14 @@ def expand(texts: Iterable[str], *, read_as: Format | Literal["auto"] = "auto") 
         skipped = ", ".join(f"{number} {kind}" for kind, number in sorted(finder.skipped.items()))
         got, hint = f"only skipped files ({skipped})" if skipped else "no files", "put text files there, or name others"
         raise InputError("no text to read", where=", ".join(texts), got=got, expected=_known(), hint=hint)
-    found = tuple(sorted(finder.found.values(), key=lambda source: source.name))
-    return Sources(found, dict(sorted(finder.skipped.items())))
+    return Sources(finder.found.values(), finder.skipped)
 
 
 def fingerprint(sources: Iterable[Source], hash_file: Callable[[Path], str]) -> list[dict[str, str | int]]:
     """Name, bytes and BLAKE3 of each source.
 
-    A package has one hash over the sorted names and hashes of its Python files. A stream has been hashed while it was
-    read: ask after ingest.
-
-    Args:
-        sources: the sources.
-        hash_file: BLAKE3 of a file, in hex; the caller's, who may remember it.
+    `hash_file` gives the BLAKE3 of a file, in hex. A package has one hash over the sorted names and hashes of its Python
+    files. A stream has been hashed while it was read: ask after ingest.
     """
     entries: list[dict[str, str | int]] = []
     for source in sources:
@@ -167,7 +153,7 @@ def fingerprint(sources: Iterable[Source], hash_file: Callable[[Path], str]) -> 
 
 
 class _Finder:
-    """Gathers sources; a file that is named twice counts once."""
+    """The search for sources; a file that is named twice counts once."""
 
     def __init__(self, read_as: Format | Literal["auto"]) -> None:
         self.read_as = read_as
@@ -203,13 +189,16 @@ class _Finder:
 
     def _add_folder(self, folder: Path) -> None:
         for where, folders, files in os.walk(folder, onerror=_cannot_list):
-            for name in sorted(folders):
-                reason = "hidden" if name.startswith(".") else "link to a folder"  # neither is entered
-                if name.startswith(".") or Path(where, name).is_symlink():
-                    self.skipped[reason] += 1
+            found, folders[:] = sorted(folders), []
+            for name in found:
+                if name.startswith("."):
+                    self.skipped["hidden"] += 1
+                elif Path(where, name).is_symlink():  # which os.walk does not follow
+                    self.skipped["link to a folder"] += 1
                 elif _is_artifact(Path(where, name)):
                     self.skipped["artifact"] += 1
-            folders[:] = sorted(n for n in folders if not n.startswith(".") and not _is_artifact(Path(where, n)))
+                else:
+                    folders.append(name)
             for path in (Path(where, name) for name in sorted(files)):  # taken if the name says that it can be read
                 known, suffix, _ = _kind(path)
                 if path.name.startswith("."):

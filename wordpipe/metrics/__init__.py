@@ -17,19 +17,20 @@ if TYPE_CHECKING:
     )
     from wordpipe.metrics.vectors import (
         SCORES_AT_ONCE,
-        Census,
+        VectorStatistics,
         dead_dimensions,
         effective_rank,
         has_direction,
         hubs,
-        kept_shares,
         largest_columns,
         mean_cosine,
         nearest_rows,
+        neighbour_overlap,
         random_pairs,
         recall_at_k,
-        told_share,
+        ridge_r_squared,
         unit_rows,
     )
+    from wordpipe.metrics.vectors import neighbour_overlap as kept_shares
 else:
     __getattr__, __dir__ = face(__name__, __file__)

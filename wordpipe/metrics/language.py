@@ -1,4 +1,4 @@
-"""How well a language model expects a text, from its surprise: -Σ log p of the tokens, in nats.
+"""Measures of a language model, from its surprise at a text: -Σ log p of the tokens, in nats.
 
 A loss per token depends on the tokenizer: the same text in fewer tokens has a higher loss for each. What is divided by words
 or bytes of the text itself does not, and compares models with different tokenizers.
@@ -8,7 +8,7 @@ import math
 
 
 def perplexity(nats: float, n: int = 1) -> float | None:
-    """Between how many equally likely tokens (or words) a model hesitates: exp(-(1/N) Σ log p).
+    """Perplexity, the number of equally likely tokens (or words) that would surprise as much: exp(-(1/N) Σ log p).
 
     Args:
         nats: -Σ log p over all tokens.
@@ -30,11 +30,7 @@ def perplexity(nats: float, n: int = 1) -> float | None:
 
 
 def bits_per_byte(nats: float, n_bytes: int) -> float | None:
-    """Size of the text as the model would compress it, bits for each byte; None where there is no byte.
-
-    Args:
-        nats: surprise summed over the whole text.
-        n_bytes: of the text in UTF-8.
+    """Size of the text as the model would compress it, bits for each byte of its UTF-8; None where there is no byte.
 
     Source: Gao et al. 2020, "The Pile", section 3.1.
 

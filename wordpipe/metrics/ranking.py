@@ -1,12 +1,12 @@
-"""How well a ranking puts the relevant documents first, exactly as trec_eval (and pytrec_eval, BEIR and MTEB) count it.
+"""Measures of a ranking, exactly as trec_eval (and pytrec_eval, BEIR and MTEB) count them: are relevant documents first.
 
 Conventions that published figures depend on, and that are kept here:
 
 - Documents are ordered by their score as a float32, equal scores by their id from the last to the first. What order a
   system found them in does not matter.
 - The gain of a document is its grade itself (not 2^grade - 1), discounted by log2(rank + 1); the ideal ranking is made of
-  all judged documents, found or not.
-- Average precision, recall and reciprocal rank take a document of grade 1 or more for relevant; those without judgement
+  all graded documents, found or not.
+- Average precision, recall and reciprocal rank take a document of grade 1 or more for relevant; those without a grade
   are not.
 """
 
@@ -46,7 +46,7 @@ def trec_order(names: Sequence[str], scores: npt.NDArray[np.floating]) -> list[i
 
 
 def score_ranking(found: Sequence[str], grades: Mapping[str, int]) -> QueryFigures:
-    """Evaluate the answer to one query: ids of documents, all different, in the order of `trec_order`, maybe none.
+    """The figures of one query's results: ids of documents, all different, in the order of `trec_order`, maybe none.
 
     A document of a grade below 1 is not relevant; where nothing is relevant, all figures are 0.
     """

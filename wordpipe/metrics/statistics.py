@@ -1,4 +1,4 @@
-"""How alike two measurements are, and how far a figure would move had other examples been drawn.
+"""Correlations of two measurements, and bootstrap intervals: how far a figure would move had other examples been drawn.
 
 Bootstrap: every draw takes N of N examples with replacement. What a draw needs is how often it took each example, (N,)
 counts, so nothing is copied and ranks are not sorted again. Draws are a pure function of the seed.
@@ -22,9 +22,7 @@ def average_ranks(values_N: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     >>> average_ranks(np.array([20.0, 10.0, 20.0, 5.0])).tolist()
     [3.5, 2.0, 3.5, 1.0]
     """
-    _, which_N, counts = np.unique(values_N, return_inverse=True, return_counts=True)
-    ranks: npt.NDArray[np.float64] = (np.cumsum(counts) - (counts - 1) / 2)[which_N]
-    return ranks
+    return _ranks(_places(values_N))
 
 
 def spearman(one_N: npt.NDArray[np.float64], other_N: npt.NDArray[np.float64]) -> float | None:
@@ -53,9 +51,9 @@ def pearson(one_N: npt.NDArray[np.float64], other_N: npt.NDArray[np.float64]) ->
 Interval = tuple[float, float]
 """Lower and upper bound."""
 
-_STREAM = 0xB007  # separates these draws from every other use of a seed
+_SEED_STREAM = 0xB007  # separates these draws from every other use of a seed
 _COUNTS_AT_ONCE = 1 << 22  # int64 numbers: 32 MiB
-_TAIL = 2.5  # per cent outside of the interval on each side
+_TAIL_PERCENT = 2.5  # of the draws outside of the interval on each side
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +102,7 @@ def correlation_interval(
     found = []
     for counts_BN in _counts(len(one_N), draws, seed):
         for counts_N in counts_BN:
-            one, other = (one_N, other_N) if places is None else (_drawn_ranks(each, counts_N) for each in places)
+            one, other = (one_N, other_N) if places is None else (_ranks(each, counts_N) for each in places)
             found.append(_weighted_pearson(one, other, counts_N))
     there = np.array([value for value in found if value is not None])
     return _interval(there) if len(there) > draws // 2 else None
@@ -112,12 +110,11 @@ def correlation_interval(
 
 def _places(values_N: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
     """Which of the different values each one is, in ascending order."""
-    _, places = np.unique(average_ranks(values_N), return_inverse=True)
-    return places.astype(np.int64)
+    return np.unique(values_N, return_inverse=True)[1].astype(np.int64)
 
 
-def _drawn_ranks(places_N: npt.NDArray[np.int64], counts_N: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-    """The average rank of every thing among the drawn ones; that of a thing that was not drawn means nothing."""
+def _ranks(places_N: npt.NDArray[np.int64], counts_N: npt.NDArray[np.int64] | None = None) -> npt.NDArray[np.float64]:
+    """The average rank of every thing, drawn once or so often; that of a thing that was not drawn means nothing."""
     taken = np.bincount(places_N, weights=counts_N)
     ranks: npt.NDArray[np.float64] = (np.cumsum(taken) - (taken - 1) / 2)[places_N]
     return ranks
@@ -139,7 +136,7 @@ def _means(values_N: npt.NDArray[np.float64], draws: int, seed: int) -> npt.NDAr
 
 def _counts(n: int, draws: int, seed: int) -> Iterator[npt.NDArray[np.int64]]:
     """How often each draw takes each of `n` examples, (B, n) int64, some draws at a time."""
-    rng = np.random.default_rng([seed, _STREAM])
+    rng = np.random.default_rng([seed, _SEED_STREAM])
     at_once = max(1, _COUNTS_AT_ONCE // n)
     for first in range(0, draws, at_once):
         size = min(at_once, draws - first)
@@ -148,5 +145,5 @@ def _counts(n: int, draws: int, seed: int) -> Iterator[npt.NDArray[np.int64]]:
 
 
 def _interval(values: npt.NDArray[np.float64]) -> Interval:
-    low, high = np.percentile(values, [_TAIL, 100 - _TAIL])
+    low, high = np.percentile(values, [_TAIL_PERCENT, 100 - _TAIL_PERCENT])
     return float(low), float(high)

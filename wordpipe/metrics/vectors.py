@@ -28,14 +28,13 @@ def unit_rows(
     return unit_ND, valid_N1[:, 0]
 
 
-class Census:
-    """Counts over vectors that stream by; remembers 8 bytes of each, to find those that are equal."""
+class VectorStatistics:
+    """Counts over a stream of vectors; remembers 8 bytes of each, to find those that are equal."""
 
-    def __init__(self, dim: int) -> None:
+    def __init__(self) -> None:
         self.rows = self.not_finite = self.zero = 0  # vectors seen; with a number that is NaN or infinite; of length 0
         self.shortest, self.longest = float("inf"), 0.0  # of the others; infinite and 0 where there is none
-        self._factors_D = np.random.default_rng(0).integers(0, 1 << 64, size=dim, dtype=np.uint64) | np.uint64(1)
-        self._hashes: list[npt.NDArray[np.uint64]] = []
+        self._hashes: list[npt.NDArray[np.int64]] = []
 
     def add(self, vectors_ND: npt.NDArray[np.float32]) -> npt.NDArray[np.bool_]:
         """Take vectors (N, D) into account; which of them are finite and not zero, (N,)."""
@@ -48,25 +47,16 @@ class Census:
         if good_N.any():
             self.shortest = min(self.shortest, float(lengths_N[good_N].min()))
             self.longest = max(self.longest, float(lengths_N[good_N].max()))
-            self._hashes.append(self._hashed(vectors_ND[good_N]))
+            self._hashes.append(np.array([hash(vector_D.tobytes()) for vector_D in vectors_ND[good_N]]))
         return good_N
 
     @property
     def repeated(self) -> int:
-        """Vectors (finite, not zero) that equal an earlier one bit for bit."""
+        """Vectors (finite, not zero) that equal one before them bit for bit."""
         if not self._hashes:
             return 0
         self._hashes = [np.concatenate(self._hashes)]
         return len(self._hashes[0]) - len(np.unique(self._hashes[0]))
-
-    def _hashed(self, vectors_ND: npt.NDArray[np.float32]) -> npt.NDArray[np.uint64]:
-        """64 bits of each: a sum of its numbers' bits times fixed odd factors, modulo 2**64."""
-        bits_ND = np.ascontiguousarray(vectors_ND).view(np.uint32)
-        hashes_N = np.zeros(len(bits_ND), np.uint64)
-        for column_N, factor in zip(bits_ND.T, self._factors_D, strict=True):
-            mixed_N = column_N * factor  # a uint32 times a uint64 is a uint64
-            hashes_N += mixed_N ^ (mixed_N >> np.uint64(32))
-        return hashes_N
 
 
 SCORES_AT_ONCE = 1 << 24  # of one block of rows against all points: 64 MiB of float32
@@ -77,13 +67,13 @@ def nearest_rows(
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float32]]:
     """The `k` other points with the largest cosine to each point, the nearest first.
 
-    Every pair is compared, a block of rows at a time. Of points at equal distance the earlier row comes first, but which
+    Every pair is compared, a block of rows at a time. Of points at equal distance the lower row comes first, but which
     ones of a tie at the k-th place are in is left to numpy (the same ones each time).
 
     Args:
         unit_ND: vectors of length 1.
         k: neighbours wanted, less than N.
-        report: told the rows done so far.
+        report: called with the rows done so far.
 
     Returns:
         rows (N, K) int32, and their cosines (N, K) float32.
@@ -113,7 +103,7 @@ def largest_columns(
     return np.take_along_axis(columns_BK, order_BK, axis=1), np.take_along_axis(best_BK, order_BK, axis=1)
 
 
-def kept_shares(
+def neighbour_overlap(
     before_NK: npt.NDArray[np.integer[Any]], after_NK: npt.NDArray[np.integer[Any]]
 ) -> npt.NDArray[np.float64]:
     """The share of each point's neighbours that are among its neighbours elsewhere, (N,) float64, 0 to 1.
@@ -211,25 +201,36 @@ def hubs(unit_ND: npt.NDArray[np.float32], k: int = 10) -> Hubs:
     return Hubs(skew, float((found_N == 0).mean()), float((cosines_NK[:, 0] >= 0.99).mean()))
 
 
-def told_share(
+def ridge_r_squared(
     fitted_ND: npt.NDArray[np.float32],
     fitted_N: npt.NDArray[np.float64],
-    judged_MD: npt.NDArray[np.float32],
-    judged_M: npt.NDArray[np.float64],
+    tested_MD: npt.NDArray[np.float32],
+    tested_M: npt.NDArray[np.float64],
 ) -> float | None:
-    """How much of a property vectors tell: the share of its variance that ridge regression foretells on other vectors.
+    """How much vectors say of a property: R² of ridge regression, fitted on N vectors and tested on M others.
 
     Returns:
-        R², 0 to 1 (0 where it foretells worse than the mean does); None where the property does not vary.
+        The share of the variance that it predicts, 0 to 1 (0 where it is worse than the mean); None where the property does
+        not vary.
 
     Source: Hoerl and Kennard 1970, "Ridge Regression"; a penalty of a thousandth of the mean variance.
     """
-    if not np.ptp(fitted_N) or not np.ptp(judged_M):
+    if not np.ptp(fitted_N) or not np.ptp(tested_M):
         return None
     mean_D, mean = fitted_ND.mean(axis=0, dtype=np.float64), float(fitted_N.mean())
     centred_ND = fitted_ND - mean_D
     products_DD = centred_ND.T @ centred_ND
     products_DD.flat[:: len(products_DD) + 1] += 1e-3 * products_DD.trace() / len(products_DD) + 1e-12
     weights_D = np.linalg.solve(products_DD, centred_ND.T @ (fitted_N - mean))
-    left_M = judged_M - mean - (judged_MD - mean_D) @ weights_D
-    return max(0.0, 1 - float(left_M @ left_M) / float(np.square(judged_M - judged_M.mean()).sum()))
+    error_M = tested_M - mean - (tested_MD - mean_D) @ weights_D
+    return max(0.0, 1 - float(error_M @ error_M) / float(np.square(tested_M - tested_M.mean()).sum()))
+
+
+class Census(VectorStatistics):
+    """The old name, for those who import this module whole."""
+
+    def __init__(self, _: int) -> None:
+        super().__init__()
+
+
+told_share = ridge_r_squared

@@ -1,13 +1,13 @@
 """`wordpipe ingest`: sources → corpus."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pyarrow as pa
 
 from wordpipe import __version__
 from wordpipe.artifacts import CORPUS, SOURCES, Artifact, read_batches, read_schema, row_count
-from wordpipe.corpus import Ingest, PreviousCorpus, SourceNote, corpus_schema, expand, gathered
+from wordpipe.corpus import DOCUMENT_COLUMNS, Ingest, PreviousCorpus, SourceSummary, corpus_schema, expand
 from wordpipe.corpus.settings import IngestSettings
 from wordpipe.stages.inputs import (
     as_list,
@@ -19,8 +19,8 @@ from wordpipe.stages.inputs import (
 )
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job
 
-_LONG = 500  # sentences
-_WAITING = 1000  # notes on sources written at a time
+_MANY_SENTENCES = 500  # too many for one document
+_SOURCES_AT_ONCE = 1000  # rows of sources.parquet written at a time
 
 
 def ingest(
@@ -48,7 +48,7 @@ def ingest(
         digests = dict.fromkeys((source.name for source in found), "")
         digests |= {str(entry["name"]): str(entry["blake3"]) for entry in prints}
         schema = corpus_schema(found, chosen)
-        earlier = _open_earlier(job, chosen, schema, digests) if chosen.update and not job.run.fresh else None
+        previous = _open_previous(job, chosen, schema, digests) if chosen.update and not job.run.fresh else None
         total = 0 if streams else found.bytes
 
         def report(done: int) -> None:
@@ -57,26 +57,27 @@ def ingest(
             job.report("reading", round(done / 1e6, 1), round(total / 1e6, 1) or None, "MB", **{"MB/s": f"{speed:.1f}"})
 
         with job.table("corpus", schema) as table, job.table("sources", SOURCES, single=True, log=True) as log:
-            notes: list[dict[str, Any]] = []  # on what each source gave, for the next update
+            given: list[dict[str, Any]] = []  # what each source gave, for the next update
 
-            def write_notes() -> None:
-                log.write(pa.RecordBatch.from_pylist(notes, schema=SOURCES))
-                notes.clear()
+            def write_given() -> None:
+                log.write(pa.RecordBatch.from_pylist(given, schema=SOURCES))
+                given.clear()
 
-            def add_note(note: SourceNote) -> None:
-                notes.append({"source": note.name, "digest": digests[note.name], "rows": note.rows, "told": note.told})
-                if len(notes) == _WAITING:
-                    write_notes()
+            def add_source(source: SourceSummary) -> None:
+                digest = digests[source.name]
+                given.append({"source": source.name, "digest": digest, "rows": source.rows, "told": source.ledger})
+                if len(given) == _SOURCES_AT_ONCE:
+                    write_given()
 
-            reader = Ingest(found, chosen, on_bytes=report, on_source=add_note, earlier=earlier)
-            for batch in gathered(reader.batches()):
+            reader = Ingest(found, chosen, on_bytes=report, on_source=add_source, previous=previous)
+            for batch in reader.batches():
                 table.write(batch)
-            write_notes()
+            write_given()
         job.inputs = entries_of(found) if streams else listed_entries(prints)
-        job.counts = {**reader.counts, **(reader.changes if earlier is not None else {})}
+        job.counts = {**reader.counts, **(reader.changes if previous is not None else {})}
         for text in reader.warnings:
             job.warn(text)
-        if job.counts.get("documents_kept") == 1 and (sentences := job.counts.get("sentences", 0)) >= _LONG:
+        if job.counts.get("documents_kept") == 1 and (sentences := job.counts.get("sentences", 0)) >= _MANY_SENTENCES:
             job.warn(  # a whole book is one document: what compares documents then has nothing to compare
                 f"all {sentences:,} sentences are one document: none is held out, train contrastive has no negatives, and a "
                 "search per document has one answer; --documents block parts text at blank lines, line at every line"
@@ -86,7 +87,7 @@ def ingest(
     return job.made
 
 
-def _open_earlier(
+def _open_previous(
     job: Job, settings: IngestSettings, schema: pa.Schema, digests: Mapping[str, str]
 ) -> PreviousCorpus | None:
     """The corpus at the job's output, if it was made as this one is; else a note says why it is not used.
@@ -103,23 +104,20 @@ def _open_earlier(
     if (reason := _unusable(artifact, settings, schema)) is not None:
         job.note(f"{reason}: all sources are read")
         return None
-
-    def read(columns: Sequence[str] | None) -> Iterable[pa.RecordBatch]:
-        return read_batches(artifact, "corpus", columns, expected=CORPUS)
-
-    return PreviousCorpus(_notes(artifact), digests, read)
-
-
-def _notes(artifact: Artifact) -> list[SourceNote]:
-    return [
-        SourceNote(row["source"], row["rows"], row["told"], row["digest"])
+    summaries = [
+        SourceSummary(row["source"], row["rows"], row["told"], row["digest"])
         for batch in read_batches(artifact, "sources", expected=SOURCES)
         for row in batch.to_pylist()
     ]
+    if sum(summary.rows for summary in summaries) != row_count(artifact, "corpus"):
+        job.note("the corpus does not have the rows that it says it has: all sources are read")
+        return None
+    rows = read_batches(artifact, "corpus", expected=CORPUS)
+    return PreviousCorpus(summaries, digests, rows, read_batches(artifact, "corpus", DOCUMENT_COLUMNS, expected=CORPUS))
 
 
 def _unusable(artifact: Artifact, settings: IngestSettings, schema: pa.Schema) -> str | None:
-    """Why the rows of an earlier corpus are not those that would be read now; None where they are."""
+    """Why the rows of a previous corpus are not those that would be read now; None where they are."""
     before, now = artifact.manifest.settings, settings.recipe()
     if changed := [name for name in now if before.get(name) != now[name]]:
         return f"{changed[0]} was {before.get(changed[0])} and is {now[changed[0]]}"
@@ -129,6 +127,4 @@ def _unusable(artifact: Artifact, settings: IngestSettings, schema: pa.Schema) -
         return "the corpus does not say what came from which source"
     if not read_schema(artifact, "corpus").equals(schema):
         return "the columns of the corpus have changed"
-    if sum(note.rows for note in _notes(artifact)) != row_count(artifact, "corpus"):
-        return "the corpus does not have the rows that it says it has"
     return None

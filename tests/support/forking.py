@@ -1,6 +1,6 @@
 """Publish once per failpoint, each time in a forked child that dies there; a program, as the test process has threads.
 
-    python -m tests.artifacts.forking FOLDER [--two-renames]
+    python -m tests.support.forking FOLDER [--two-renames]
 
 Prints, as JSON, the signal or exit code of each child; the last one passed fewer failpoints than it was to die at.
 """
@@ -10,8 +10,8 @@ import os
 import sys
 from pathlib import Path
 
-from tests.artifacts.generations import one_rename_impossible, publish
-from tests.artifacts.tracing import prepare
+from tests.support.generations import one_rename_impossible, publish
+from tests.support.tracing import prepare
 from wordpipe.artifacts import writer
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from tests.artifacts.generations import manifest_for
+from tests.support.generations import manifest_for
 from wordpipe.artifacts import Artifact, ArtifactWriter, TableWriter, read_batches
 
 
@@ -13,11 +13,11 @@ def publish_table(
     target: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch], stem: str = "corpus", **options
 ) -> TableWriter:
     """An artifact that holds one table."""
-    with ArtifactWriter(target) as draft:
-        with TableWriter(draft, stem, schema, **options) as table:
+    with ArtifactWriter(target) as writer:
+        with TableWriter(writer, stem, schema, **options) as table:
             for batch in batches:
                 table.write(batch)
-        draft.publish(manifest_for(draft.outputs))
+        writer.publish(manifest_for(writer.outputs))
     return table
 
 

@@ -1,6 +1,6 @@
 """An artifact in two generations that a reader can tell apart, and the job that publishes one: as a function and a program.
 
-python -m tests.artifacts.generations TARGET GENERATION [--two-renames]
+python -m tests.support.generations TARGET GENERATION [--two-renames]
 """
 
 import errno
@@ -14,10 +14,10 @@ from wordpipe.artifacts import (
     Manifest,
     OutputEntry,
     OutputLock,
+    check_replaceable,
     clear_leftovers,
     digest_of,
     recipe_of,
-    refuse_foreign,
     writer,
 )
 
@@ -52,15 +52,15 @@ def publish(target: Path, generation: int) -> str:
     """What every stage does: lock, clear, check, write, publish. Returns the digest."""
     with OutputLock(target):
         clear_leftovers(target)
-        refuse_foreign(target, "corpus")
-        with ArtifactWriter(target) as draft:
+        check_replaceable(target, "corpus")
+        with ArtifactWriter(target) as new:
             for name in FILES:
                 data = content(name, generation)
-                with draft.create(name, log=name == LOG) as file:
+                with new.create(name, log=name == LOG) as file:
                     file.write(data[:1000])
                     file.write(data[1000:])
-            manifest = manifest_for(draft.outputs, generation)
-            draft.publish(manifest)
+            manifest = manifest_for(new.outputs, generation)
+            new.publish(manifest)
             return manifest.digest
 
 

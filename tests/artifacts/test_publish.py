@@ -1,21 +1,28 @@
-"""What stands at the final place and beside it: foreign files are never touched, leftovers go, stopped publications end."""
+"""Publication: one writer per output, foreign files are never touched, leftovers go, stopped publications end."""
 
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
 
-from tests.artifacts.generations import beside, content, generation_of, manifest_for, one_rename_impossible, publish
+from tests.support.generations import beside, content, generation_of, manifest_for, one_rename_impossible, publish
+from tests.support.tracing import ROOT
 from wordpipe.artifacts import (
     MANIFEST,
     Artifact,
     ArtifactWriter,
     OutputLock,
+    check_replaceable,
     clear_leftovers,
     recover,
-    refuse_foreign,
     writer,
 )
-from wordpipe.errors import ArtifactError, StorageError
+from wordpipe.errors import ArtifactError, LockedError, StorageError
 
 HEX = "0123456789abcdef"
 
@@ -39,26 +46,26 @@ def target(tmp_path) -> Path:
 def refused_and_untouched(target: Path, error: type[Exception], match: str, kind: str = "corpus") -> None:
     before = snapshot(target.parent)
     with pytest.raises(error, match=match) as caught:
-        refuse_foreign(target, kind)
+        check_replaceable(target, kind)
     assert caught.value.where == str(target)
     assert caught.value.hint
     assert snapshot(target.parent) == before
 
 
 def test_what_may_be_replaced(tmp_path, target):
-    refuse_foreign(tmp_path / "nothing yet", "corpus")
+    check_replaceable(tmp_path / "nothing yet", "corpus")
     (tmp_path / "empty" / "folder").mkdir(parents=True)
-    refuse_foreign(tmp_path / "empty", "corpus")
-    refuse_foreign(target, "corpus")
+    check_replaceable(tmp_path / "empty", "corpus")
+    check_replaceable(target, "corpus")
     (target / ".DS_Store").write_bytes(b"x")  # whoever looks at the folder on macOS
-    refuse_foreign(target, "corpus")
+    check_replaceable(target, "corpus")
 
 
 def test_a_damaged_artifact_may_be_made_again(target):
     (target / "corpus-00000.parquet").write_bytes(b"short")
     (target / "corpus-00001.parquet").unlink()
     (target / MANIFEST).write_bytes((target / MANIFEST).read_bytes().replace(b'"threads": 1', b'"threads": 2'))
-    refuse_foreign(target, "corpus")
+    check_replaceable(target, "corpus")
     publish(target, 2)
     assert generation_of(target) == 2
 
@@ -125,7 +132,7 @@ def test_a_file_or_link_at_the_target(tmp_path, target):
 def test_a_target_without_a_name(target, monkeypatch, name):
     monkeypatch.chdir(target.parent)
     with pytest.raises(StorageError, match="name of its own"):
-        refuse_foreign(Path(name), "corpus")
+        check_replaceable(Path(name), "corpus")
 
 
 def appear(what: str, target: Path) -> None:
@@ -147,11 +154,11 @@ def appear(what: str, target: Path) -> None:
 def test_what_appears_while_the_stage_is_at_work_is_not_replaced(tmp_path, what):
     """Hours lie between the look at the target and the publication."""
     target = tmp_path / "corpus"
-    with ArtifactWriter(target) as draft:
-        draft.write("a", b"new")
+    with ArtifactWriter(target) as writer:
+        writer.write("a", b"new")
         appear(what, target)
         with pytest.raises((StorageError, ArtifactError)):
-            draft.publish(manifest_for(draft.outputs))
+            writer.publish(manifest_for(writer.outputs))
     untouched = tmp_path / "untouched" / "corpus"
     untouched.parent.mkdir()
     appear(what, untouched)
@@ -268,3 +275,117 @@ def test_two_renames_give_the_same(tmp_path, monkeypatch):
     assert publish(tmp_path / "two", 2) == one
     assert generation_of(tmp_path / "two") == 2
     assert beside(tmp_path / "two") == [".one.lock", "one"]
+
+
+HOLD = """
+import sys
+from pathlib import Path
+from wordpipe.artifacts import OutputLock
+with OutputLock(Path(sys.argv[1])):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def holder(target):
+    """Another process that holds the lock."""
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(target)], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"held\n"
+        yield process
+        process.kill()
+
+
+def test_a_second_writer_is_told_at_once(target, holder):
+    start = time.monotonic()
+    with pytest.raises(LockedError, match=f"process {holder.pid}, since 2") as caught:
+        publish(target, 2)
+    assert time.monotonic() - start < 1
+    assert caught.value.where == str(target)
+    assert caught.value.hint
+    assert generation_of(target) == 1  # readers do not care
+    assert beside(target) == []
+
+
+def test_a_killed_writer_keeps_nobody_waiting(target, holder):
+    holder.send_signal(signal.SIGKILL)
+    holder.wait()
+    publish(target, 2)
+    assert generation_of(target) == 2
+
+
+def test_a_stopped_writer_still_holds_it(target, holder):
+    holder.send_signal(signal.SIGSTOP)
+    with pytest.raises(LockedError):
+        publish(target, 2)
+    holder.send_signal(signal.SIGCONT)
+
+
+def test_within_one_process(target):
+    with OutputLock(target):
+        with pytest.raises(LockedError, match=f"process {os.getpid()}"), OutputLock(target):
+            pass
+        with OutputLock(target.parent / "another"):
+            pass
+    with OutputLock(target):
+        pass
+
+
+def test_freed_after_an_error(target):
+    with pytest.raises(ZeroDivisionError), OutputLock(target):
+        _ = 1 / 0
+    with OutputLock(target):
+        pass
+
+
+def test_freed_although_a_forked_child_lives_on(target):
+    """A worker that was forked has the lock's descriptor too."""
+    code = (
+        "import os, sys; from pathlib import Path; from wordpipe.artifacts import OutputLock\n"
+        "with OutputLock(Path(sys.argv[1])):\n"
+        "    if os.fork() == 0: sys.stdin.read(); os._exit(0)\n"
+        "print('freed', flush=True)\n"
+    )
+    command = [sys.executable, "-c", code, str(target)]
+    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as parent:
+        assert parent.stdout is not None
+        assert parent.stdout.readline() == b"freed\n"
+        publish(target, 2)
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"\xff", b"null", b"[]", b"[" * 5000, b"{}", b'{"pid": "x"}', b'{"pid": 1, "since": "\\u001b[2J"}']
+)
+def test_a_lock_file_with_anything_in_it(target, content):
+    """It is for the message only, and what it says may be shown on a terminal."""
+    path = target.parent / ".corpus.lock"
+    with OutputLock(target):
+        path.write_bytes(content)
+        with pytest.raises(LockedError) as caught, OutputLock(target):
+            pass
+        assert caught.value.what == "another run is writing it"
+    with OutputLock(target):
+        assert json.loads(path.read_bytes())["pid"] == os.getpid()
+
+
+def test_a_planted_link_is_not_followed(target, tmp_path):
+    precious = tmp_path / "precious"
+    precious.write_bytes(b"thesis")
+    (tmp_path / ".corpus.lock").unlink()
+    (tmp_path / ".corpus.lock").symlink_to(precious)
+    with pytest.raises(OSError, match=r"\.corpus\.lock"):
+        publish(target, 2)
+    assert precious.read_bytes() == b"thesis"
+    assert generation_of(target) == 1
+
+
+def test_no_descriptor_is_left_by_a_refused_lock(target):
+    with OutputLock(target):
+        before = sorted(os.listdir("/dev/fd"))  # noqa: PTH208
+        for _ in range(5):
+            with pytest.raises(LockedError), OutputLock(target):
+                pass
+        assert sorted(os.listdir("/dev/fd")) == before  # noqa: PTH208

@@ -11,7 +11,7 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wordpipe.corpus import BLOCK, Growth, compression_of, decompress_blocks, read_blocks
+from wordpipe.corpus import BLOCK, ExpansionLimit, compression_of, decompress_blocks, read_blocks
 from wordpipe.errors import InputError, StorageError
 
 PACK = {
@@ -24,7 +24,7 @@ KINDS = sorted(PACK)
 
 
 def unpack(blocks, kind, max_expand=200):
-    return list(decompress_blocks(iter(blocks), kind, Growth("a.txt", max_expand)))
+    return list(decompress_blocks(iter(blocks), kind, ExpansionLimit("a.txt", max_expand)))
 
 
 @settings(max_examples=60)
@@ -61,14 +61,14 @@ def test_damage_and_garbage_are_refused(kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_bomb_is_refused_while_it_grows(kind):
     packed = PACK[kind](bytes(70 << 20))
-    growth = Growth("a.txt", 200)
+    limit = ExpansionLimit("a.txt", 200)
     sizes: list[int] = []
     with pytest.raises(InputError, match="bomb") as caught:
-        sizes.extend(len(block) for block in decompress_blocks(iter([packed]), kind, growth))
+        sizes.extend(len(block) for block in decompress_blocks(iter([packed]), kind, limit))
     assert "--max-expand" in caught.value.hint
     assert 0 < sum(sizes) <= 64 << 20
     assert max(sizes) <= 32 << 20
-    assert growth.given <= 97 << 20
+    assert limit.given <= 97 << 20
 
 
 def test_a_ratio_that_is_allowed_passes():

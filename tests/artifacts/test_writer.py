@@ -1,9 +1,10 @@
-"""A draft: new files only, hashed as written, their errors kept, gone without a trace unless it is published."""
+"""Writing artifacts and single files: new files only, hashed as written, their errors kept, whole or absent."""
 
 import errno
 import os
 import shutil
 import signal
+import sys
 import threading
 from pathlib import Path
 
@@ -12,8 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.artifacts.generations import FILES, beside, content, generation_of, manifest_for, publish
-from wordpipe.artifacts import MANIFEST, Artifact, ArtifactWriter, HashedFile, exchange, hash_bytes, writer
+from tests.support.generations import FILES, beside, content, generation_of, manifest_for, publish
+from tests.support.tracing import run
+from wordpipe.artifacts import MANIFEST, Artifact, ArtifactWriter, HashedFile, atomic_file, exchange, hash_bytes, writer
+from wordpipe.artifacts import publish as failpoints
+from wordpipe.errors import ConfigError, StorageError
 
 
 @given(st.lists(st.binary(max_size=100), max_size=10))
@@ -66,37 +70,37 @@ def test_a_closed_file_takes_no_more(tmp_path):
     assert (tmp_path / "other").read_bytes() == b""
 
 
-def refuse(number: int):
-    def refusing(*_):
+def refusing(number: int):
+    def refuse(*_):
         raise OSError(number, os.strerror(number))
 
-    return refusing
+    return refuse
 
 
 @pytest.mark.parametrize("call", ["write", "fsync"])
 def test_an_error_that_a_library_swallowed_comes_back(tmp_path, monkeypatch, call):
     """faiss, for one, prints it and goes on."""
-    with ArtifactWriter(tmp_path / "corpus") as draft:
-        file = draft.open("index.faiss")
+    with ArtifactWriter(tmp_path / "corpus") as artifact:
+        file = artifact.open("index.faiss")
         with monkeypatch.context() as patch:
-            patch.setattr(os, call, refuse(errno.ENOSPC))
+            patch.setattr(os, call, refusing(errno.ENOSPC))
             for step in (lambda: file.write(b"x"), file.close):
                 try:
                     step()
                 except OSError:
                     continue
         with pytest.raises(OSError, match="No space left") as caught:
-            draft.close(file)
+            artifact.close(file)
         assert caught.value.filename.endswith("index.faiss")
         with pytest.raises(OSError, match="No space left"):
-            draft.publish(manifest_for(draft.outputs))
+            artifact.publish(manifest_for(artifact.outputs))
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_failed_fsync_is_not_tried_again(tmp_path, monkeypatch):
     tried = []
     file = HashedFile(tmp_path / "file", "file")
-    monkeypatch.setattr(os, "fsync", lambda fd: (tried.append(fd), refuse(errno.EIO)())[0])
+    monkeypatch.setattr(os, "fsync", lambda fd: (tried.append(fd), refusing(errno.EIO)())[0])
     with pytest.raises(OSError, match="Input/output"):
         file.close()
     file.close()
@@ -107,8 +111,8 @@ def test_a_failed_fsync_is_not_tried_again(tmp_path, monkeypatch):
 def test_nothing_that_is_there_is_opened(tmp_path, plant):
     precious = tmp_path / "precious"
     precious.write_bytes(b"thesis")
-    with ArtifactWriter(tmp_path / "corpus") as draft:
-        path = draft.path / "table.parquet"
+    with ArtifactWriter(tmp_path / "corpus") as artifact:
+        path = artifact.path / "table.parquet"
         if plant == "file":
             path.write_bytes(b"planted")
         elif plant == "folder":
@@ -116,23 +120,23 @@ def test_nothing_that_is_there_is_opened(tmp_path, plant):
         else:
             path.symlink_to(precious if plant == "link" else tmp_path / "would be made")
         with pytest.raises(OSError, match="File exists"):
-            draft.write("table.parquet", b"x")
+            artifact.write("table.parquet", b"x")
     assert precious.read_bytes() == b"thesis"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["precious"]
 
 
 @pytest.mark.parametrize("name", ["../outside", "/tmp/outside", MANIFEST, "", "a/../../b"])
-def test_names_that_leave_the_draft(tmp_path, name):
-    with ArtifactWriter(tmp_path / "corpus") as draft, pytest.raises(AssertionError):
-        draft.open(name)
+def test_names_that_leave_the_folder(tmp_path, name):
+    with ArtifactWriter(tmp_path / "corpus") as artifact, pytest.raises(AssertionError):
+        artifact.open(name)
     assert list(tmp_path.iterdir()) == []
 
 
 def give_up(target: Path) -> None:
     """A stage that fails half way."""
-    with ArtifactWriter(target) as draft:
-        draft.write("whole", b"x")
-        draft.open("open").write(b"half")
+    with ArtifactWriter(target) as artifact:
+        artifact.write("whole", b"x")
+        artifact.open("open").write(b"half")
         raise RuntimeError
 
 
@@ -143,19 +147,19 @@ def test_gone_without_a_trace(tmp_path):
 
 
 def test_files_still_open_are_a_mistake(tmp_path):
-    with ArtifactWriter(tmp_path / "corpus") as draft:
-        draft.open("open")
+    with ArtifactWriter(tmp_path / "corpus") as artifact:
+        artifact.open("open")
         with pytest.raises(AssertionError, match="still open"):
-            draft.publish(manifest_for([]))
+            artifact.publish(manifest_for([]))
 
 
 def test_files_outside_the_record_are_a_mistake(tmp_path):
-    """A library that was given a path inside the draft."""
-    with ArtifactWriter(tmp_path / "corpus") as draft:
-        draft.write("a", b"x")
-        (draft.path / "b").write_bytes(b"x")
-        with pytest.raises(AssertionError, match="the draft holds"):
-            draft.publish(manifest_for(draft.outputs))
+    """A library that was given a path inside the folder."""
+    with ArtifactWriter(tmp_path / "corpus") as artifact:
+        artifact.write("a", b"x")
+        (artifact.path / "b").write_bytes(b"x")
+        with pytest.raises(AssertionError, match="the folder holds"):
+            artifact.publish(manifest_for(artifact.outputs))
     assert not (tmp_path / "corpus").exists()
 
 
@@ -235,17 +239,17 @@ def test_all_is_on_the_disk_before_anything_changes_place(tmp_path, monkeypatch,
     monkeypatch.setattr(writer.shutil, "rmtree", noted("remove", shutil.rmtree))
     publish(target, 2)
 
-    draft = next(subject for event, subject in happened if event == "write").removesuffix("/corpus-00000.parquet")
+    folder = next(subject for event, subject in happened if event == "write").removesuffix("/corpus-00000.parquet")
     moves = [
-        place for place, (event, subject) in enumerate(happened) if event == "move" and subject in (draft, str(target))
+        place for place, (event, subject) in enumerate(happened) if event == "move" and subject in (folder, str(target))
     ]
     for name in [*FILES, f"{MANIFEST}.part"]:
-        last_write = max(place for place, entry in enumerate(happened) if entry == ("write", f"{draft}/{name}"))
-        assert last_write < happened.index(("fsync", f"{draft}/{name}")) < moves[0]
-    named = happened.index(("move", f"{draft}/{MANIFEST}.part"))
-    assert named > happened.index(("fsync", f"{draft}/{MANIFEST}.part"))
-    assert named < happened.index(("fsync", draft)) < moves[0]
-    assert happened.index(("fsync", f"{draft}/parts")) < moves[0]
+        last_write = max(place for place, entry in enumerate(happened) if entry == ("write", f"{folder}/{name}"))
+        assert last_write < happened.index(("fsync", f"{folder}/{name}")) < moves[0]
+    named = happened.index(("move", f"{folder}/{MANIFEST}.part"))
+    assert named > happened.index(("fsync", f"{folder}/{MANIFEST}.part"))
+    assert named < happened.index(("fsync", folder)) < moves[0]
+    assert happened.index(("fsync", f"{folder}/parts")) < moves[0]
     removed = next(place for place, (event, _) in enumerate(happened) if event == "remove" and place > moves[0])
     assert moves[-1] < happened.index(("fsync", str(tmp_path))) < removed
 
@@ -283,3 +287,102 @@ def test_no_descriptors_leak(tmp_path):
     for generation in range(2, 12):
         cycle(generation)
     assert sorted(path.name for path in Path("/dev/fd").iterdir()) == before
+
+
+def write(path, *parts: bytes) -> None:
+    with atomic_file(path) as file:
+        for part in parts:
+            file.write(part)
+
+
+def write_and_forget(path) -> None:
+    """Like a library that does not look at errors."""
+    with atomic_file(path) as file:
+        for step in (lambda: file.write(b"new"), file.close):
+            try:
+                step()
+            except OSError:
+                continue
+
+
+def test_written_and_replaced(tmp_path):
+    path = tmp_path / "new folder" / "words.txt"
+    write(path, b"one", b"two")
+    assert path.read_bytes() == b"onetwo"
+    write(path, b"three")
+    assert path.read_bytes() == b"three"
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_an_error_leaves_the_old_file(tmp_path):
+    path = tmp_path / "words.txt"
+    write(path, b"old")
+    with pytest.raises(TypeError):
+        write(path, b"new", "no bytes")
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize(
+    ("place", "nth"), [("publish.file_written", 1), ("publish.file_written", 2), ("publish.file_synced", 1)]
+)
+def test_a_disk_that_refuses_leaves_the_old_file(tmp_path, monkeypatch, place, nth):
+    path = tmp_path / "words.txt"
+    write(path, b"old")
+    monkeypatch.setattr(failpoints, "_passed", {})
+    monkeypatch.setenv("WORDPIPE_FAILPOINT", f"{place}:enospc:{nth}")
+    with pytest.raises(OSError, match="No space left"):
+        write(path, b"new", b"newer")
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_an_error_that_a_library_swallowed_leaves_the_old_file(tmp_path, monkeypatch):
+    path = tmp_path / "words.txt"
+    write(path, b"old")
+    monkeypatch.setattr(failpoints, "_passed", {})
+    monkeypatch.setenv("WORDPIPE_FAILPOINT", "publish.file_written:enospc:1")
+    with pytest.raises(OSError, match="No space left"):
+        write_and_forget(path)
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_link_is_replaced_not_followed(tmp_path):
+    (tmp_path / "precious").write_bytes(b"thesis")
+    (tmp_path / "words.txt").symlink_to(tmp_path / "precious")
+    write(tmp_path / "words.txt", b"new")
+    assert (tmp_path / "precious").read_bytes() == b"thesis"
+    assert (tmp_path / "words.txt").read_bytes() == b"new"
+
+
+def test_a_folder_is_not_replaced(tmp_path):
+    (tmp_path / "words.txt").mkdir()
+    with pytest.raises(StorageError, match=r"words\.txt"):
+        write(tmp_path / "words.txt", b"new")
+    assert [path.name for path in tmp_path.iterdir()] == ["words.txt"]
+
+
+def test_nothing_is_written_into_an_artifact(tmp_path, built):
+    with pytest.raises(ConfigError, match="inside another artifact"):
+        write(built / "words" / "extra.txt", b"new")
+    (tmp_path / "manifest.json").write_text('{"name": "a web page"}')
+    write(tmp_path / "words.txt", b"new")
+
+
+def test_a_device_is_not_replaced():
+    with pytest.raises(StorageError, match="no file"):
+        write(Path("/dev/null"), b"new")
+
+
+@pytest.mark.parametrize("place", ["publish.file_written:kill:2", "publish.file_synced:kill"])
+def test_killed(tmp_path, place):
+    path = tmp_path / "words.txt"
+    write(path, b"old")
+    code = (
+        "import sys; from pathlib import Path; from wordpipe.artifacts.writer import atomic_file\n"
+        "with atomic_file(Path(sys.argv[1])) as file: file.write(b'new'); file.write(b'er')\n"
+    )
+    done = run(["env", f"WORDPIPE_FAILPOINT={place}", sys.executable, "-c", code, str(path)])
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    assert path.read_bytes() == b"old"

@@ -1,16 +1,19 @@
+"""Sets of vectors: their space and what an approximate search finds, against slow twins."""
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wordpipe.metrics import (
-    Census,
+    VectorStatistics,
     dead_dimensions,
     effective_rank,
     hubs,
     mean_cosine,
     random_pairs,
-    told_share,
+    recall_at_k,
+    ridge_r_squared,
     unit_rows,
 )
 
@@ -58,14 +61,14 @@ def test_hubs_are_counted_as_by_hand() -> None:
     assert doubled.twins == 1.0
 
 
-def test_what_vectors_tell_is_judged_on_others() -> None:
+def test_what_vectors_say_of_a_property_is_tested_on_others() -> None:
     vectors_ND, draw = unit(400, 5, 3), np.random.default_rng(4)
-    told_N = vectors_ND @ np.arange(5.0) + 2
+    known_N = vectors_ND @ np.arange(5.0) + 2
     chance_N = draw.standard_normal(400)
-    fitted, judged = slice(200), slice(200, None)
-    assert told_share(vectors_ND[fitted], told_N[fitted], vectors_ND[judged], told_N[judged]) > 0.999  # type: ignore[operator]
-    assert told_share(vectors_ND[fitted], chance_N[fitted], vectors_ND[judged], chance_N[judged]) < 0.1  # type: ignore[operator]
-    assert told_share(vectors_ND[fitted], np.ones(200), vectors_ND[judged], np.ones(200)) is None
+    fitted, tested = slice(200), slice(200, None)
+    assert ridge_r_squared(vectors_ND[fitted], known_N[fitted], vectors_ND[tested], known_N[tested]) > 0.999  # type: ignore[operator]
+    assert ridge_r_squared(vectors_ND[fitted], chance_N[fitted], vectors_ND[tested], chance_N[tested]) < 0.1  # type: ignore[operator]
+    assert ridge_r_squared(vectors_ND[fitted], np.ones(200), vectors_ND[tested], np.ones(200)) is None
 
 
 def test_dead_dimensions_are_those_that_do_not_vary() -> None:
@@ -75,16 +78,44 @@ def test_dead_dimensions_are_those_that_do_not_vary() -> None:
     assert dead_dimensions(vectors_ND) == 2
 
 
-def test_a_census_counts_what_streams_by() -> None:
+def test_a_stream_of_vectors_is_counted() -> None:
     vectors_ND = np.random.default_rng(6).standard_normal((60, 4)).astype(np.float32)
     vectors_ND[[3, 9]] = 0
     vectors_ND[5, 2] = np.nan
     vectors_ND[6, 0] = np.inf
     vectors_ND[[20, 40, 55]] = vectors_ND[10]
-    census = Census(4)
-    good = np.concatenate([census.add(vectors_ND[first : first + 7]) for first in range(0, 60, 7)])
+    statistics = VectorStatistics()
+    good = np.concatenate([statistics.add(vectors_ND[first : first + 7]) for first in range(0, 60, 7)])
     assert np.flatnonzero(~good).tolist() == [3, 5, 6, 9]
-    assert (census.rows, census.not_finite, census.zero, census.repeated) == (60, 2, 2, 3)
+    assert (statistics.rows, statistics.not_finite, statistics.zero, statistics.repeated) == (60, 2, 2, 3)
     lengths = np.linalg.norm(vectors_ND[good].astype(np.float64), axis=1)
-    assert (census.shortest, census.longest) == pytest.approx((lengths.min(), lengths.max()))
-    assert Census(4).repeated == 0
+    assert (statistics.shortest, statistics.longest) == pytest.approx((lengths.min(), lengths.max()))
+    assert VectorStatistics().repeated == 0
+
+
+@settings(deadline=None)
+@given(st.integers(0, 9_999), st.integers(1, 30), st.integers(1, 12))
+def test_without_ties_it_is_the_share_of_common_rows(seed: int, n: int, k: int) -> None:
+    rng = np.random.default_rng(seed)
+    scores_QN = rng.permuted(np.tile(np.linspace(-1, 1, n, dtype=np.float32), (5, 1)), axis=1)
+    exact_QK = np.argsort(-scores_QN, axis=1)[:, :k]
+    found_QK = np.stack([rng.permutation(n)[:k] for _ in range(5)])
+    common = np.mean([len({*a} & {*b}) / min(k, n) for a, b in zip(found_QK.tolist(), exact_QK.tolist(), strict=True)])
+    found = np.take_along_axis(scores_QN, found_QK, axis=1)
+    exact = np.take_along_axis(scores_QN, exact_QK, axis=1)
+    assert recall_at_k(found, exact) == pytest.approx(common)
+
+
+def test_any_of_equal_answers_is_right_and_a_missing_one_is_not() -> None:
+    exact = np.float32([[0.9, 0.5], [0.8, 0.7]])
+    assert recall_at_k(np.float32([[0.5, 0.9], [0.8, 0.8]]), exact) == 1
+    assert recall_at_k(np.float32([[0.9, -np.inf], [0.1, 0.2]]), exact) == 0.25
+
+
+def test_fewer_items_than_k_and_none_at_all() -> None:
+    few = np.float32([[0.9, -np.inf]])
+    assert recall_at_k(few, few) == 1
+    assert recall_at_k(np.float32([[-np.inf, -np.inf]]), few) == 0
+    none = np.full((3, 2), -np.inf, dtype=np.float32)
+    assert recall_at_k(none, none) == 1
+    assert recall_at_k(np.zeros((0, 10), np.float32), np.zeros((0, 10), np.float32)) == 1

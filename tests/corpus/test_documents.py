@@ -1,10 +1,12 @@
-"""Cutting what is too long."""
+"""Records cut where they are too long, and the set of digests against Python's."""
+
+import random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wordpipe.corpus import Record, cut_point, split_oversize, split_record
+from wordpipe.corpus import Digests, Record, cut_point, split_oversize, split_record
 
 TEXT = st.text(st.sampled_from(list("aé你😀 \n\t")), max_size=120)
 
@@ -46,3 +48,21 @@ def test_parts_are_numbered_and_know_their_line(lines_follow, lines):
 def test_a_short_record_is_itself():
     record = Record("short", "f", 1)
     assert list(split_record(record, 1000)) == [record]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_it_knows_what_a_set_knows(seed):
+    rng = random.Random(seed)
+    known, digests = set(), Digests()
+    pool = [rng.randbytes(10) for _ in range(9000)]
+    for digest in rng.choices(pool, k=20_000):
+        assert digests.add(digest) == (digest not in known)
+        known.add(digest)
+    assert all((digest in digests) == (digest in known) for digest in pool)
+
+
+def test_digests_that_want_the_same_slot_are_kept_apart():
+    digests = Digests()
+    same_slot = [b"\1\0\0\0" + bytes([n]) * 6 for n in range(1, 200)]
+    assert all(digests.add(digest) for digest in same_slot)
+    assert not any(digests.add(digest) for digest in same_slot)

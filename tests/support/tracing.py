@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.artifacts.generations import MARKER, publish
+from tests.support.generations import MARKER, publish
 
 ROOT = Path(__file__).resolve().parents[2]
 MUTATING = (
@@ -35,7 +35,7 @@ class Call:
 def job(target: Path, generation: int, *options: str, failpoint: str | None = None) -> list[str]:
     """The command that publishes a generation."""
     extra = [] if failpoint is None else [f"WORDPIPE_FAILPOINT={failpoint}"]
-    program = [sys.executable, "-m", "tests.artifacts.generations", str(target), str(generation), *options]
+    program = [sys.executable, "-m", "tests.support.generations", str(target), str(generation), *options]
     return ["env", "PYTHONDONTWRITEBYTECODE=1", "PYTHONHASHSEED=0", *extra, *program]
 
 
