@@ -19,17 +19,8 @@ import pyarrow.compute as pc
 from tokenizers import Tokenizer
 
 from wordpipe.artifacts import DocumentStarts
-from wordpipe.compiled import read_only
 from wordpipe.errors import ArtifactError
-from wordpipe.tokens import (
-    SCANNERS,
-    UNSPACED,
-    code_point_classes,
-    is_byte_level,
-    offsets_of,
-    token_bytes,
-    vocabulary_of,
-)
+from wordpipe.tokens import is_byte_level, offsets_of, token_bytes, vocabulary_of
 
 T = TypeVar("T", bound=np.generic)
 Ids = npt.NDArray[np.uint16] | npt.NDArray[np.uint32]
@@ -217,6 +208,9 @@ class WordStarts:
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
+        from wordpipe.tokens import SCANNERS, UNSPACED, code_point_classes  # numba, which single tokens do without
+
+        self._scan, self._no_spaces = SCANNERS["words"], UNSPACED
         spelled = _spelled(tokenizer)
         self._bytes = np.frombuffer(b"".join(spelled), np.uint8)
         self._offsets = offsets_of([len(text) for text in spelled])
@@ -237,7 +231,7 @@ class WordStarts:
         begins_N, text = self._spell(ids)
         rows = begins_N[offsets_of(lengths)]
         starts, ends = (np.empty(len(text) + 1, np.int32) for _ in range(2))
-        count = SCANNERS["words"](read_only(text), rows, self._classes, starts, ends, np.empty(len(lengths), np.int64))
+        count = self._scan(text, rows, self._classes, starts, ends, np.empty(len(lengths), np.int64))
         starts, ends = starts[:count], ends[:count]
         at_N = begins_N[:-1]
         word_N = np.searchsorted(starts, at_N, side="left") - 1  # the last word that begins before the token does
@@ -254,6 +248,7 @@ class WordStarts:
         text = np.zeros(int(begins_N[-1]) + len(_NO_LETTER), np.uint8)
         places = np.arange(begins_N[-1]) + np.repeat(first_N - begins_N[:-1], np.diff(begins_N))
         text[: begins_N[-1]] = self._bytes[places]
+        text.flags.writeable = False  # as what the kernel was compiled for
         return begins_N, text
 
     def _is_unspaced(self, text: npt.NDArray[np.uint8], starts: npt.NDArray[np.int32]) -> npt.NDArray[np.bool_]:
@@ -263,7 +258,7 @@ class WordStarts:
         four = (first & 0x07) << 18 | second << 12 | third << 6 | fourth
         lead = text[starts]
         classes = self._classes[np.where(lead >= 0xF0, four, three)]
-        is_unspaced: npt.NDArray[np.bool_] = (lead >= 0xE0) & (classes & UNSPACED != 0)
+        is_unspaced: npt.NDArray[np.bool_] = (lead >= 0xE0) & (classes & self._no_spaces != 0)
         return is_unspaced
 
 

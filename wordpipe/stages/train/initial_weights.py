@@ -18,13 +18,10 @@ from wordpipe.artifacts import TOKENIZER, Artifact, read_batches
 from wordpipe.errors import ArtifactError, BudgetError, ConfigError
 from wordpipe.model import ROLES, Architecture, LanguageModel, Loaded, ModelConfig, init_embeddings, load_hf
 from wordpipe.settings import declared
-from wordpipe.stages.inputs import model_entry
 from wordpipe.stages.job import Job
-from wordpipe.stages.models import read_artifact, read_folder
 from wordpipe.tokens import number_of_ids, special_names
 from wordpipe.training import Snapshot, SpecialIds
 from wordpipe.training.settings import CHANGEABLE, PACE, PretrainSettings
-from wordpipe.words import WordVectors
 
 Floats = npt.NDArray[np.float32]
 
@@ -109,6 +106,9 @@ def given_model(job: Job, path: Path, tokenizer: Tokenizer, architecture: Archit
 
 
 def _open(job: Job, path: Path, seed: int) -> tuple[Artifact | None, tuple[Loaded, Tokenizer, dict[str, str]]]:
+    from wordpipe.stages.inputs import model_entry
+    from wordpipe.stages.models import read_artifact, read_folder
+
     if (path / "manifest.json").is_file() or not path.is_dir():
         artifact = job.open_input(path, ["model"])
         return artifact, read_artifact(artifact)
@@ -174,6 +174,8 @@ def vectors_of_words(
     Raises:
         ArtifactError: vectors of the tokens of another tokenizer.
     """
+    from wordpipe.words import WordVectors
+
     if words.read(TOKENIZER) != data:
         raise ArtifactError(
             "the vectors were trained with another tokenizer", where=words.path,
