@@ -27,8 +27,20 @@ if TYPE_CHECKING:
     from wordpipe.training.cross_entropy import cross_entropy_sum
     from wordpipe.training.distributed import World, alone, join_world
     from wordpipe.training.learner import LanguageLearner, assemble
-    from wordpipe.training.masking import choose, span_lengths, span_units, take, word_numbers, word_units
-    from wordpipe.training.objectives import RATE_STEPS, Causal, Masked, Targets, Task, loss_sum
+    from wordpipe.training.objectives import (
+        RATE_STEPS,
+        Causal,
+        Masked,
+        Targets,
+        Task,
+        choose,
+        loss_sum,
+        span_lengths,
+        span_units,
+        take,
+        word_numbers,
+        word_units,
+    )
     from wordpipe.training.optimisers import (
         Muon,
         clip_gradients,
@@ -37,9 +49,8 @@ if TYPE_CHECKING:
         optimiser_tensors,
         orthogonalise,
     )
-    from wordpipe.training.plan import SpecialIds, fitted, make_plan, model_config
+    from wordpipe.training.plan import SpecialIds, fitted, learning_rate, make_plan, model_config, warmup_steps
     from wordpipe.training.precision import Execution, LossScaler, make_execution, resolve_dtype
-    from wordpipe.training.schedules import learning_rate, warmup_steps
     from wordpipe.training.sequences import Rows, block_order, causal_blocks, masked_blocks, permute, spread
     from wordpipe.training.token_stream import Stream, WordStarts, unigram_entropy, write_streams
     from wordpipe.training.trainer import Step, Trainer

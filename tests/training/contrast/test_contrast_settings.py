@@ -3,7 +3,7 @@
 import pytest
 
 from wordpipe.errors import ConfigError
-from wordpipe.training.contrastive import pair_kernels
+from wordpipe.training.contrastive import pairs
 from wordpipe.training.contrastive.settings import KINDS, ContrastiveSettings
 
 
@@ -40,4 +40,4 @@ def test_what_cannot_stand_together_is_named(values: dict[str, object], word: st
 
 
 def test_the_numbers_of_kinds_are_their_places() -> None:
-    assert [getattr(pair_kernels, kind.upper()) for kind in KINDS] == [*range(len(KINDS))]
+    assert [getattr(pairs, kind.upper()) for kind in KINDS] == [*range(len(KINDS))]

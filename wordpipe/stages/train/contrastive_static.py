@@ -24,9 +24,8 @@ from wordpipe.sentences import (
     word_tokenizer,
 )
 from wordpipe.stages.job import Job
-from wordpipe.stages.train.contrastive import train_on_pairs
 from wordpipe.stages.train.contrastive_text import IdsOf, contrast_text, pair_kinds, token_ids
-from wordpipe.stages.train.run import TrainingRun
+from wordpipe.stages.train.run import TrainingRun, train_on_pairs
 from wordpipe.tokens import WordSplitter, number_of_ids, open_tokenizer, piece_splitter, vocabulary_of
 from wordpipe.training import Execution, Trainer, load_snapshot
 from wordpipe.training.contrastive import (

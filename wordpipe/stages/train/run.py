@@ -1,7 +1,7 @@
 """One training as its user sees it: progress, validations, the log of its steps, the last figures."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -11,6 +11,9 @@ from wordpipe.report import trend
 from wordpipe.runtime import stop_signal
 from wordpipe.stages.job import Job
 from wordpipe.training import Step, Trainer
+
+if TYPE_CHECKING:
+    from wordpipe.training.contrastive import Pairs
 
 
 def token_rows(job: Job, source: Artifact, column: str) -> Iterator[pa.RecordBatch]:
@@ -66,3 +69,18 @@ class TrainingRun:
         if step.waiting is not None:
             self._figures["waiting"] = f"{step.waiting:.0%}"
         self.tick(step.step)
+
+
+def train_on_pairs(job: Job, run: TrainingRun, training: Trainer[Any], pairs: "Pairs") -> None:
+    """Train either encoder to the end, and say and count what is to be known of its pairs."""
+    for line in (*pairs.notes, *training.notes):
+        job.warn(line)
+    job.counts |= {name: count for name, count in pairs.counts.items() if count} | {"steps": training.plan.steps}
+    job.threads = training.threads
+    if training.resumed_from is not None:
+        job.note(f"continuing a stopped run at step {training.resumed_from:,}")
+    run.train(training)
+    if not training.metrics:
+        job.note("too few documents are held out to validate on")
+    last = training.history[-1]
+    job.rates["pairs_per_s"] = round(last.step * training.plan.batch_size / max(last.seconds, 1e-9), 1)

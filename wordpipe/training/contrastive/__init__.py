@@ -14,19 +14,16 @@ from wordpipe.lazy import face
 
 if TYPE_CHECKING:
     from wordpipe.training.contrastive.info_nce import false_negatives, info_nce_loss, nearest_share, relational_loss
-    from wordpipe.training.contrastive.pairs import (
+    from wordpipe.training.contrastive.pair_text import (
         FilePairs,
-        PairBatch,
-        Pairs,
         PairText,
-        Ragged,
-        held_out_pairs,
+        read_pair_file,
         rows_of,
         write_pair_text,
         write_ragged,
     )
-    from wordpipe.training.contrastive.row_adam import RowAdam
-    from wordpipe.training.contrastive.static import StaticLearner
+    from wordpipe.training.contrastive.pairs import PairBatch, Pairs, Ragged, held_out_pairs
+    from wordpipe.training.contrastive.static import RowAdam, StaticLearner
     from wordpipe.training.contrastive.static_table import (
         Stem,
         count_stems,

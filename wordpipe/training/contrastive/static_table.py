@@ -22,7 +22,7 @@ from wordpipe.errors import InputError
 from wordpipe.model import seed_of
 from wordpipe.search import LatentSpace
 from wordpipe.sentences import sum_texts
-from wordpipe.training.contrastive.pairs import PairText, rows_of
+from wordpipe.training.contrastive.pair_text import PairText, rows_of
 from wordpipe.training.sequences import mixed_bits
 from wordpipe.words import hashes_of
 
