@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Course = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]
-"""How far the training was, not falling, and a figure: (N,) each, finite."""
+"""Positions along the axis, not falling, and a figure at each: (N,) both, finite."""
 
-# Okabe and Ito 2008, "Color Universal Design", told apart by people with any kind of colour blindness; their yellow is left
+# Okabe and Ito 2008, "Color Universal Design", distinct for people with any kind of colour blindness; their yellow is left
 # out, as white swallows it
 CURVE_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 _GREY = "#5F6368"
@@ -179,7 +179,7 @@ def _key(runs: Sequence[Mapping[str, Any]]) -> str:
 def sparkline_of(values: Sequence[float | None], width: int = 40, *, ascii_only: bool = False) -> str:
     """The course of some values in at most `width` characters, the lowest as ▁ and the highest as █.
 
-    More values than characters are cut into `width` runs of equal length, and each character stands for the mean of one.
+    More values than characters are cut into `width` runs of equal length, and each character shows the mean of one.
     A run without any number is a blank; None, NaN and infinities are no numbers. Values that are all the same stand in the
     middle.
 

@@ -143,7 +143,7 @@ def choose(
         units = span_units(priority_BT, span_lengths(_uniform(shape, generator)), word_BT, special_BT)
     positions_BK, counted_BK = take(units, special_BT, n_chosen)
     # One draw for a word or span, as in SpanBERT. BERT's whole-word masking draws for each token, and then 27 % of the
-    # words of three tokens show at least one of them (1 - 0.9³), from which the others are easily told.
+    # words of three tokens show at least one of them (1 - 0.9³), from which the others are easily guessed.
     draw_BK = _uniform(shape, generator).gather(1, units.unit.gather(1, positions_BK))
     return Choice(positions_BK, counted_BK, draw_BK)
 

@@ -153,7 +153,7 @@ class Plan:
         return self.batch_size * self.seq_len
 
 
-def pace(settings: "PretrainSettings | ContrastiveSettings", steps: int) -> dict[str, Any]:
+def _schedule(settings: "PretrainSettings | ContrastiveSettings", steps: int) -> dict[str, Any]:
     """The fields of a `Plan` that every training's settings have."""
     same = ("min_lr_frac", "schedule", "decay", "clip", "report_every")
     return {name: getattr(settings, name) for name in same} | {
@@ -204,7 +204,7 @@ def make_plan(settings: PretrainSettings, config: ModelConfig, *, n_blocks: int,
     steps = settings.steps or _steps(settings, n_blocks, batch_size)
     rate = max(settings.mask_rate, settings.mask_rate_end or 0.0) if isinstance(settings, MaskedSettings) else 1.0
     return Plan(
-        **pace(settings, steps), batch_size=batch_size,
+        **_schedule(settings, steps), batch_size=batch_size,
         micro_batch=min(batch_size, settings.micro_batch or _micro_batch(config, batch_size, seq_len, rate, device)),
         seq_len=seq_len,
         lr=settings.lr or _usual_lr(settings, config) * (MUON_LR if settings.optimiser == "muon" else 1.0),
@@ -212,7 +212,17 @@ def make_plan(settings: PretrainSettings, config: ModelConfig, *, n_blocks: int,
     )  # fmt: skip
 
 
-def fitted(settings: PretrainSettings, config: ModelConfig, before: int | None = None) -> tuple[ModelConfig, int]:
+def pair_plan(settings: "ContrastiveSettings", n_pairs: int) -> Plan:
+    """The plan of a contrastive training, of either encoder, with `n_pairs` pairs in one pass over the training text."""
+    steps = settings.steps_for(n_pairs)
+    return Plan(
+        **_schedule(settings, steps), batch_size=settings.pairs_per_step, lr=settings.peak_lr, seed=settings.seed
+    )
+
+
+def trained_shape(
+    settings: PretrainSettings, config: ModelConfig, before: int | None = None
+) -> tuple[ModelConfig, int]:
     """The model's shape with the dropout and the length that it is trained with, and the positions of a sequence.
 
     A fresh model is as long as its sequences. One that was given keeps its length if they are shorter; if they are longer it
@@ -285,7 +295,7 @@ def _steps(settings: PretrainSettings, n_blocks: int, batch_size: int) -> int:
 
 
 def _micro_batch(config: ModelConfig, batch_size: int, seq_len: int, rate: float, device: str) -> int:
-    """Sequences of the batch whose activations and logits stay in bounds, in pieces as equal as can be.
+    """Sequences of the batch whose activations and logits stay in bounds, in chunks as equal as can be.
 
     A pure function of the settings and the kind of device, not of the memory that happens to be free: the order of
     summation shows in the last bits of the weights.
@@ -295,14 +305,14 @@ def _micro_batch(config: ModelConfig, batch_size: int, seq_len: int, rate: float
         bound = min(bound, _LOGITS_AT_ONCE[device] // max(1, round(config.vocab_size * seq_len * rate)))
     divisor = next(size for size in range(max(1, bound), 0, -1) if batch_size % size == 0)
     return (
-        divisor if 2 * divisor >= bound else even_pieces(batch_size, bound)
+        divisor if 2 * divisor >= bound else even_chunks(batch_size, bound)
     )  # equal shapes, if they are not too small
 
 
-def even_pieces(n: int, largest: int) -> int:
-    """The size of equal pieces of `n`, none larger than `largest`; the last one may be shorter.
+def even_chunks(n: int, largest: int) -> int:
+    """The size of equal chunks of `n`, none larger than `largest`; the last one may be shorter.
 
-    >>> even_pieces(32, 12), even_pieces(37, 32)
+    >>> even_chunks(32, 12), even_chunks(37, 32)
     (11, 19)
     """
     return math.ceil(n / math.ceil(n / largest))

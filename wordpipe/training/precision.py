@@ -1,4 +1,4 @@
-"""Where and in which numbers a training runs: device, threads, kernels, and the scale that keeps gradients inside float16.
+"""Device, threads and kernels of a training, its number format, and the scale that keeps gradients inside float16.
 
 bfloat16 has float32's range, so nothing special is needed. float16 ends at 65504 and loses everything below 6e-8: there the
 loss is multiplied by a scale before the backward pass, as large as the gradients bear, and the gradients are divided by it

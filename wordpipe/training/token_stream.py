@@ -59,18 +59,41 @@ class Stream:
         return int(self.counts.sum())
 
     def open(self) -> Ids:
-        """The ids, memory-mapped, read-only."""
-        if self.n_ids == 0:  # an empty file cannot be mapped
-            return np.zeros(0, dtype=self.dtype)
-        return np.memmap(self.path, dtype=self.dtype, mode="r", shape=(self.n_ids,))
+        """The ids, see `open_ids`."""
+        return open_ids(self.path, len(self.counts))
 
     def open_starts(self) -> Flags | None:
-        """Whether a word begins at each id, memory-mapped, read-only; boundary tokens are words of their own."""
-        if self.starts_path is None:
-            return None
-        if self.n_ids == 0:
-            return np.zeros(0, dtype=np.bool_)
-        return np.memmap(self.starts_path, dtype=np.bool_, mode="r", shape=(self.n_ids,))
+        """Whether a word begins at each id, see `open_starts`."""
+        return None if self.starts_path is None else open_starts(self.path)
+
+
+def open_ids(path: Path, vocab_size: int) -> Ids:
+    """The ids that `write_streams` wrote to a file, memory-mapped, read-only.
+
+    Args:
+        path: the file.
+        vocab_size: as it was written.
+    """
+    return _mapped(path, _dtype_of(vocab_size))
+
+
+def open_starts(path: Path) -> Flags:
+    """Whether a word begins at each id of the file, memory-mapped, read-only; boundary tokens are words of their own."""
+    return _mapped(_starts_path(path), "?")
+
+
+def _mapped(path: Path, dtype: str) -> npt.NDArray[Any]:
+    if path.stat().st_size == 0:  # an empty file cannot be mapped
+        return np.zeros(0, dtype)
+    return np.memmap(path, dtype, mode="r")
+
+
+def _dtype_of(vocab_size: int) -> str:
+    return "<u2" if vocab_size <= 1 << 16 else "<u4"
+
+
+def _starts_path(path: Path) -> Path:
+    return path.with_name(f"{path.name}.starts")
 
 
 def write_streams(
@@ -121,9 +144,9 @@ class _Writer:
         self, stack: contextlib.ExitStack, path: Path, vocab_size: int, before: Sequence[int], after: Sequence[int],
         find_starts: FindStarts | None,
     ) -> None:  # fmt: skip
-        self._dtype, self._find_starts = "<u2" if vocab_size <= 1 << 16 else "<u4", find_starts
+        self._dtype, self._find_starts = _dtype_of(vocab_size), find_starts
         self._after, self._between = (np.array(ids, dtype=self._dtype) for ids in (after, [*after, *before]))
-        self._paths = [path] if find_starts is None else [path, path.with_name(f"{path.name}.starts")]
+        self._paths = [path] if find_starts is None else [path, _starts_path(path)]
         self._files = [stack.enter_context(_part(one).open("wb")) for one in self._paths]
         self._counts = np.zeros(vocab_size, dtype=np.int64)
         self._starts = DocumentStarts()  # of the rows that had ids
@@ -263,7 +286,7 @@ class WordStarts:
 
 
 def _spelled(tokenizer: Tokenizer) -> list[bytes]:
-    """The text that each id stands for."""
+    """The text of each id."""
     vocabulary, byte_level = vocabulary_of(tokenizer), is_byte_level(tokenizer)
     tokens = [
         token if ordinary else None for token, ordinary in zip(vocabulary.tokens, vocabulary.ordinary, strict=True)

@@ -3,7 +3,7 @@
 import pytest
 
 from wordpipe.errors import ConfigError
-from wordpipe.training.contrastive import encoder_plan
+from wordpipe.training.contrastive import pair_plan
 from wordpipe.training.contrastive.settings import ContrastiveSettings
 
 
@@ -63,7 +63,7 @@ def test_no_share_is_no_wish():
 )
 def test_the_length_of_a_training_follows_from_the_text(values, steps):
     settings = ContrastiveSettings.make({"encoder": "transformer"} | values)
-    plan = encoder_plan(settings, 12_800)
+    plan = pair_plan(settings, 12_800)
     assert plan.steps == steps
     assert plan.lr_at(plan.steps - 1) <= plan.lr
     assert plan.eval_every == max(1, -(-steps // 5))

@@ -2,8 +2,8 @@
 
 import pytest
 
-from wordpipe.training.contrastive import encoder_plan
-from wordpipe.training.contrastive.settings import ContrastiveSettings, steps_of
+from wordpipe.training.contrastive import pair_plan
+from wordpipe.training.contrastive.settings import ContrastiveSettings
 
 PAIRS = 640
 
@@ -23,6 +23,4 @@ PAIRS = 640
 @pytest.mark.parametrize("encoder", ["static", "transformer"])
 def test_the_steps_of_a_text(encoder: str, given: dict[str, float], n_pairs: int, expected: int) -> None:
     settings = ContrastiveSettings.make({"encoder": encoder, "batch_size": PAIRS} | given)
-    assert steps_of(settings, n_pairs) == expected
-    if encoder == "transformer":
-        assert encoder_plan(settings, n_pairs).steps == expected
+    assert pair_plan(settings, n_pairs).steps == expected

@@ -25,12 +25,12 @@ def test_every_sequence_is_its_text_between_the_marks_cut_at_the_end(rows):
 
 
 @given(ROWS, st.integers(1, 60))
-def test_pieces_share_out_all_rows_and_keep_to_their_size(rows, positions):
-    pieces = FRAMING.pieces(ragged(*rows), positions)
-    assert sorted(np.concatenate(pieces).tolist()) == list(range(len(rows)))
-    sizes = [[min(12, len(rows[number]) + 2) for number in piece] for piece in pieces]
+def test_chunks_share_out_all_rows_and_keep_to_their_size(rows, positions):
+    chunks = FRAMING.chunks(ragged(*rows), positions)
+    assert sorted(np.concatenate(chunks).tolist()) == list(range(len(rows)))
+    sizes = [[min(12, len(rows[number]) + 2) for number in chunk] for chunk in chunks]
     assert all(sum(size) <= positions + max(size) for size in sizes)
-    assert [size for piece in sizes for size in piece] == sorted(size for piece in sizes for size in piece)
+    assert [size for chunk in sizes for size in chunk] == sorted(size for chunk in sizes for size in chunk)
 
 
 @given(ROWS, st.randoms(use_true_random=False))

@@ -13,7 +13,7 @@ from wordpipe.artifacts import Checkpoints
 from wordpipe.errors import DivergedError
 from wordpipe.runtime import StopFlag, Stopped
 from wordpipe.training import Execution, Snapshot, Trainer, load_snapshot
-from wordpipe.training.contrastive import Pairs, PairText, StaticLearner, encoder_plan
+from wordpipe.training.contrastive import Pairs, PairText, StaticLearner, pair_plan
 from wordpipe.training.contrastive.settings import ContrastiveSettings
 
 VOCAB = 60
@@ -50,7 +50,7 @@ def training(
     learner = StaticLearner(pairs, table, settings, threads=threads, held_out=valid)
     execution = Execution(torch.device("cpu"), torch.float32, threads, compiled=False, bitwise=True)
     return Trainer(
-        learner, encoder_plan(settings, pairs.n_pairs), execution, state=state, found=found or state.restore(load_snapshot),
+        learner, pair_plan(settings, pairs.n_pairs), execution, state=state, found=found or state.restore(load_snapshot),
         checkpoint_steps=settings.checkpoint_steps,
     )  # fmt: skip
 

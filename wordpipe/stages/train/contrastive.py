@@ -22,12 +22,12 @@ from wordpipe.stages.train.initial_weights import (
     vectors_of_words,
     with_special_ids,
 )
-from wordpipe.stages.train.run import TrainingRun, train_on_pairs
+from wordpipe.stages.train.run import train_on_pairs
 from wordpipe.tokens import framed_tokenizer, number_of_ids, open_tokenizer, transformers_files
 from wordpipe.training import SpecialIds, model_config
 from wordpipe.training.contrastive import (
     Pairs,
-    Teacher,
+    TeacherVectors,
     assemble_encoder,
     held_out_pairs,
     start_as_mean,
@@ -84,11 +84,10 @@ def _train_transformer(job: Job, source: Artifact, settings: ContrastiveSettings
         job.note(f"pooling: {start.pooling}{', by the weights of the given model' if start.kept else ''}")
     teacher = None if settings.teacher is None else _teacher(job, settings, tokenizer)
     pairs = Pairs(text, settings, given=given)
-    run = TrainingRun(job)
     training = assemble_encoder(
         settings, start.model, pairs, special=start.special, weights=start.weights, teacher=teacher,
         held_out=held_out_pairs(settings, text), state_dir=job.partial, run_key=job.recipe,
-        seed=seed_of(settings.seed, "contrast"), tick=run.tick,
+        seed=seed_of(settings.seed, "contrast"),
     )  # fmt: skip
     config, plan, weights = start.model.config, training.plan, sum(one.numel() for one in start.model.parameters())
     job.device, job.facts["dtype"] = str(training.execution.device), training.execution.facts()["dtype"]
@@ -98,7 +97,7 @@ def _train_transformer(job: Job, source: Artifact, settings: ContrastiveSettings
         f"{plan.batch_size:,} pairs on {job.device} in {job.facts['dtype']}"
     )
     job.counts["parameters"] = weights
-    train_on_pairs(job, run, training, pairs)
+    train_on_pairs(job, training, pairs)
     job.counts["tokens_cut"] = training.cut
     _write(job, start, data, settings)
 
@@ -227,8 +226,8 @@ def _token_vectors(
     return table_VD, np.linalg.norm(table_VD, axis=1) > 0
 
 
-def _teacher(job: Job, settings: ContrastiveSettings, tokenizer: Tokenizer) -> Teacher:
-    """The encoder that `--teacher` names, asked with the text that ids stand for."""
+def _teacher(job: Job, settings: ContrastiveSettings, tokenizer: Tokenizer) -> TeacherVectors:
+    """The encoder that `--teacher` names; it reads the text that ids stand for."""
     from wordpipe.sentences.settings import EmbedSettings
     from wordpipe.stages.encoders import open_encoder
 
@@ -239,7 +238,7 @@ def _teacher(job: Job, settings: ContrastiveSettings, tokenizer: Tokenizer) -> T
     def vectors(rows: Sequence[Sequence[int]]) -> npt.NDArray[np.float32]:
         return encoder.encode(tokenizer.decode_batch([list(row) for row in rows], skip_special_tokens=True)).vectors
 
-    return Teacher(vectors, settings.teacher_weight, settings.teacher_temperature)
+    return vectors
 
 
 def _write(job: Job, start: _FirstEncoder, data: bytes, settings: ContrastiveSettings) -> None:

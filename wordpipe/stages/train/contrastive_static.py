@@ -25,7 +25,7 @@ from wordpipe.sentences import (
 )
 from wordpipe.stages.job import Job
 from wordpipe.stages.train.contrastive_text import IdsOf, contrast_text, pair_kinds, token_ids
-from wordpipe.stages.train.run import TrainingRun, train_on_pairs
+from wordpipe.stages.train.run import train_on_pairs
 from wordpipe.tokens import WordSplitter, number_of_ids, open_tokenizer, piece_splitter, vocabulary_of
 from wordpipe.training import Execution, Trainer, load_snapshot
 from wordpipe.training.contrastive import (
@@ -34,13 +34,13 @@ from wordpipe.training.contrastive import (
     StaticLearner,
     Stem,
     count_stems,
-    encoder_plan,
     held_out_pairs,
     join_compounds,
     joined_parts,
     lexical_part,
     lsi_part,
     near_their_stems,
+    pair_plan,
     passage_weights,
     word_weights,
 )
@@ -87,14 +87,14 @@ def train_static(job: Job, source: Artifact, settings: ContrastiveSettings) -> N
     execution = Execution(
         torch.device("cpu"), torch.float32, settings.threads or cpu_count(), compiled=False, bitwise=True
     )
-    state, run = Checkpoints(job.partial, job.recipe), TrainingRun(job)
+    state = Checkpoints(job.partial, job.recipe)
     with job.telling_of_compilation():
         learner = StaticLearner(
             pairs, table_VD, settings, threads=execution.threads, held_out=held_out_pairs(settings, text)
         )
         training = Trainer(
-            learner, encoder_plan(settings, pairs.n_pairs), execution, state=state, found=state.restore(load_snapshot),
-            checkpoint_seconds=settings.checkpoint_seconds, checkpoint_steps=settings.checkpoint_steps, tick=run.tick,
+            learner, pair_plan(settings, pairs.n_pairs), execution, state=state, found=state.restore(load_snapshot),
+            checkpoint_seconds=settings.checkpoint_seconds, checkpoint_steps=settings.checkpoint_steps,
         )  # fmt: skip
         job.counts |= {"words": len(units.words), "parameters": table_VD.size}
         job.note(
@@ -102,7 +102,7 @@ def train_static(job: Job, source: Artifact, settings: ContrastiveSettings) -> N
             f"of {settings.pairs_per_step:,} pairs"
         )
         with closing(learner.optimiser):
-            train_on_pairs(job, run, training, pairs)
+            train_on_pairs(job, training, pairs)
     _write(job, source, table_VD, units, settings)
 
 
@@ -164,7 +164,7 @@ def _first_table(job: Job, settings: ContrastiveSettings, words: Sequence[str], 
         job: what the settings name becomes its input.
         settings: which parts, and their weights.
         words: V words or tokens.
-        text: gives counts, and what stands beside what.
+        text: gives counts, and the words that occur together.
 
     Raises:
         ConfigError: no part has a weight.
@@ -220,7 +220,7 @@ def _word_part(job: Job, settings: ContrastiveSettings, words: Sequence[str]) ->
 
 
 def _table_of(job: Job, settings: ContrastiveSettings, words: Sequence[str], text: PairText) -> Floats:
-    """The rows of an earlier static encoder.
+    """The rows of the given static encoder.
 
     A word that it lacks begins as a random direction of its stem, as long as the median row: nothing else is known of it.
     """
@@ -267,7 +267,7 @@ def _check_unit(artifact: Artifact, settings: ContrastiveSettings) -> None:
 
 
 def _stem(words: Sequence[str], unit: str, text: PairText) -> Stem:
-    """Stemming in English, if the text is; else words stand for themselves. A token stands for the letters that it has."""
+    """Stemming in English, if the text is; else words are their own stems. A token is stemmed by its letters."""
 
     def plain(word: str) -> str:
         return word.lstrip(_SPACE_MARKS).lower() or word if unit == "token" else word

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from tokenizers import Tokenizer
 
-from wordpipe.artifacts import Artifact, read_batches
+from wordpipe.artifacts import Artifact, DocumentStarts, read_batches
 from wordpipe.errors import WordpipeError
 from wordpipe.stages.inputs import file_entry
 from wordpipe.stages.job import Job
@@ -55,7 +55,7 @@ def token_ids(tokenizer: Tokenizer) -> IdsOf:
 
 
 def pair_kinds(settings: ContrastiveSettings) -> list[str]:
-    """What an encoder says of the pairs that it learns from: it is not to be judged by the like of them."""
+    """What an encoder says of the pairs that it learns from: it is not to be evaluated on the like of them."""
     return [kind for kind, share in settings.shares.items() if share]
 
 
@@ -85,16 +85,11 @@ def _corpus_of(job: Job, source: Artifact) -> Artifact | None:
 
 
 def _title_rows(corpus: Artifact, ids_of: IdsOf) -> Iterator[pa.RecordBatch]:
-    last: tuple[str, int] | None = None
+    starts = DocumentStarts()
     for batch in read_batches(corpus, "corpus", ["doc_id", "sentence_id", "title"]):
-        doc_ids, numbers = batch["doc_id"].to_pylist(), batch["sentence_id"].to_pylist()
-        before = [last, *zip(doc_ids, numbers, strict=True)]
-        opens = [
-            old is None or old[0] != doc_id or number <= old[1]
-            for old, doc_id, number in zip(before, doc_ids, numbers, strict=False)
-        ]
-        last = before[-1]
-        first = batch.filter(pa.array(opens, pa.bool_()))
+        if batch.num_rows == 0:
+            continue
+        first = batch.filter(pa.array(starts.of(batch)))
         ids = _lists(ids_of(pc.fill_null(first["title"], "").to_pylist()))
         yield pa.RecordBatch.from_arrays([first["doc_id"], ids], ["doc_id", "ids"])
 

@@ -1,4 +1,4 @@
-"""What a training of a transformer starts from: vectors of tokens, a model's weights, or a finished training."""
+"""The initial weights of a transformer: vectors of tokens, a model's weights, or a finished training that is extended."""
 
 import json
 import os
@@ -21,7 +21,7 @@ from wordpipe.settings import declared
 from wordpipe.stages.job import Job
 from wordpipe.tokens import number_of_ids, special_names
 from wordpipe.training import Snapshot, SpecialIds
-from wordpipe.training.settings import CHANGEABLE, PACE, PretrainSettings
+from wordpipe.training.settings import EXTENSION_SETTINGS, LEARNING_RATE_SETTINGS, PretrainSettings
 
 Floats = npt.NDArray[np.float32]
 
@@ -212,7 +212,7 @@ def extended_training(job: Job, path: Path, settings: PretrainSettings) -> tuple
             hint="start from its weights with --init",
         )  # fmt: skip
     _check_same_settings(settings, manifest.command, manifest.settings, job.command, path)
-    _say_new_pace(job, settings, manifest.settings)
+    _warn_of_new_rates(job, settings, manifest.settings)
     model = load_hf(artifact.read, artifact.names()).model
     log = json.loads(artifact.read(_STATE))
     weights = {name: weight.detach() for name, weight in model.named_parameters()}
@@ -223,7 +223,9 @@ def extended_training(job: Job, path: Path, settings: PretrainSettings) -> tuple
 def _check_same_settings(
     settings: PretrainSettings, command: str, before: Mapping[str, Any], now: str, where: Path
 ) -> None:
-    wanted = {name: value for name, value in settings.recipe().items() if name in before and name not in CHANGEABLE}
+    wanted = {
+        name: value for name, value in settings.recipe().items() if name in before and name not in EXTENSION_SETTINGS
+    }
     other = [name for name, value in wanted.items() if before[name] != value]
     if not other and command == now:
         return
@@ -237,10 +239,12 @@ def _check_same_settings(
     )
 
 
-def _say_new_pace(job: Job, settings: PretrainSettings, before: Mapping[str, Any]) -> None:
+def _warn_of_new_rates(job: Job, settings: PretrainSettings, before: Mapping[str, Any]) -> None:
     """Name the settings of the learning rate that are others than they were because nobody gave them again."""
     unsaid = [
-        name for name in PACE if name not in settings.model_fields_set and before.get(name) != getattr(settings, name)
+        name
+        for name in LEARNING_RATE_SETTINGS
+        if name not in settings.model_fields_set and before.get(name) != getattr(settings, name)
     ]
     if unsaid:
         flags = " ".join(_flag(type(settings), name, before.get(name)) for name in unsaid)

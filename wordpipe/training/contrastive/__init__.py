@@ -1,8 +1,8 @@
 """Contrastive training: two texts that belong together should be nearer to each other than to anything else.
 
-Read in this order, of both encoders: `settings`, `pairs` (rows → flat files of ids on disk → pairs), `pair_kernels` (the
-compiled choice of pieces), `info_nce` (the loss). Of a static table: `static_table` (what it begins as), `row_adam` (the
-optimiser of touched rows), `static`. Of a transformer: `transformer`.
+Read in this order, of both encoders: `settings`, `pair_text` (rows → flat files of ids on disk), `pairs` (which texts and
+words of them a step has, compiled), `info_nce` (the loss). Of a static table: `static_table` (its first values), `static`.
+Of a transformer: `transformer`.
 
 As in the other trainings, everything that happens in step s is a function of (seed, s): which pairs, which words of them
 are left out, the learning rate.
@@ -36,17 +36,16 @@ if TYPE_CHECKING:
         word_weights,
     )
     from wordpipe.training.contrastive.transformer import (
-        Contrasting,
         ContrastLearner,
         Framing,
-        Teacher,
+        TeacherVectors,
         assemble_encoder,
-        encoder_plan,
         joined,
         pool_packed,
         rows_at,
         start_as_mean,
         text_vectors,
     )
+    from wordpipe.training.plan import pair_plan
 else:
     __getattr__, __dir__ = face(__name__, __file__)

@@ -16,7 +16,7 @@ Pooling = Literal["mean", "weighted"]
 PairKind = Literal["dropout", "neighbour", "crop", "title", "deletion", "pairs"]
 
 KINDS: tuple[PairKind, ...] = ("dropout", "neighbour", "crop", "title", "deletion", "pairs")
-"""Where a pair can come from; a pair's `kind` is the place in this tuple."""
+"""The kinds of pairs, by their source; a pair's `kind` is the place in this tuple."""
 
 DEFAULT_POOLING: Pooling = "weighted"
 _LR = {"static": 0.01, "transformer": 3e-4}
@@ -299,22 +299,20 @@ class ContrastiveSettings(Settings):
         shares["pairs"] = from_file
         return shares
 
+    def steps_for(self, n_pairs: int) -> int:
+        """How many steps: those given, else by epochs, else one pass and at least 200.
 
-def steps_of(settings: ContrastiveSettings, n_pairs: int) -> int:
-    """How many steps the settings come to: those given, else by epochs, else one pass and at least 200.
+        The last step of the last pass is a whole one and reaches into the next pass, so that no sentence is left out.
 
-    The last step of the last pass is a whole one and reaches into the next pass, so that no sentence is left out.
-
-    Args:
-        settings: `steps`, `epochs`, and the batch size.
-        n_pairs: of one pass over the training text.
-    """
-    if settings.steps is not None:
-        return settings.steps
-    passes = 1.0 if settings.epochs is None else settings.epochs
-    least = _LEAST_STEPS if settings.epochs is None else 1
-    # 1.1 · 30 / 3 comes to a little more than 11
-    return max(least, math.ceil(passes * n_pairs / settings.pairs_per_step - 1e-9))
+        Args:
+            n_pairs: of one pass over the training text.
+        """
+        if self.steps is not None:
+            return self.steps
+        passes = 1.0 if self.epochs is None else self.epochs
+        least = _LEAST_STEPS if self.epochs is None else 1
+        # 1.1 · 30 / 3 comes to a little more than 11
+        return max(least, math.ceil(passes * n_pairs / self.pairs_per_step - 1e-9))
 
 
 def _of_table(settings: ContrastiveSettings) -> bool:

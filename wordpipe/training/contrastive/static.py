@@ -22,7 +22,7 @@ from wordpipe.compiled import kernel
 from wordpipe.sentences import sum_texts
 from wordpipe.tokens import offsets_of
 from wordpipe.training.checkpoint import Tensors
-from wordpipe.training.contrastive.info_nce import false_negatives, info_nce_loss, nearest_share
+from wordpipe.training.contrastive.info_nce import measured, pair_loss
 from wordpipe.training.contrastive.pairs import Pairs
 from wordpipe.training.contrastive.settings import ContrastiveSettings
 from wordpipe.training.trainer import Gradients, Measured
@@ -64,16 +64,12 @@ class StaticLearner:
 
     def gradients(self, step: int) -> Gradients:
         """See `Learner.gradients`."""
-        batch, settings = self._pairs.batch(step), self._settings
+        batch = self._pairs.batch(step)
         ids = np.concatenate([batch.first.ids, batch.second.ids])
         lengths = np.concatenate([batch.first.lengths, batch.second.lengths])
         sums_BD = torch.from_numpy(self.optimiser.sums(ids, lengths)).requires_grad_()
         first_BD, second_BD = _unit(sums_BD).chunk(2)
-        same_BB = false_negatives(batch) if settings.false_negatives == "drop" else None
-        loss = info_nce_loss(
-            first_BD, second_BD, temperature=settings.temperature, same_BB=same_BB,
-            max_similarity=settings.max_similarity,
-        )  # fmt: skip
+        loss = pair_loss(first_BD, second_BD, batch, self._settings)
         loss.backward()  # type: ignore[no-untyped-call]
         assert sums_BD.grad is not None
         self._texts, self._gradient_BD = (ids, lengths), sums_BD.grad.numpy()
@@ -92,10 +88,7 @@ class StaticLearner:
             return None
         sums = [torch.from_numpy(self.optimiser.sums(side.ids, side.lengths)) for side in (batch.first, batch.second)]
         first_BD, second_BD = (_unit(side) for side in sums)
-        same_BB = false_negatives(batch)  # whatever is trained on, so that runs compare
-        loss = float(info_nce_loss(first_BD, second_BD, temperature=self._settings.temperature, same_BB=same_BB))
-        metrics = {"valid_loss": loss, "valid_nearest": nearest_share(first_BD, second_BD)}
-        return Measured(loss, len(batch.first.ids) + len(batch.second.ids), metrics)
+        return measured(first_BD, second_BD, batch, self._settings)
 
     def waited(self) -> None:
         """See `Learner.waited`."""
