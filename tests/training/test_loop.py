@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.training.parts import N_TOKENS, run_to_end, settings_of, training, weights_hash
+from tests.support.small_trainings import N_TOKENS, run_to_end, settings_of, training, weights_hash
 from wordpipe.artifacts import Checkpoints
 from wordpipe.errors import ConfigError, DivergedError, InputError
 from wordpipe.runtime import StopFlag, Stopped

@@ -28,7 +28,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from wordpipe.errors import ArtifactError
 from wordpipe.model import Architecture, LanguageModel
 from wordpipe.training.cross_entropy import cross_entropy_sum
 from wordpipe.training.plan import SpecialIds
@@ -342,12 +341,12 @@ class Task:
         self._settings, self._n_tokens = settings, n_tokens
         self._special = ids = special.completed(self.architecture)
         if isinstance(settings, MaskedSettings):
-            self._begin, self._end = _needed(ids.cls, "[CLS]"), _needed(ids.sep, "[SEP]")
-            self._mask_id = _needed(ids.mask, "[MASK]")
+            self._begin, self._end = ids.need("cls"), ids.need("sep")
+            self._mask_id = ids.need("mask")
             self.before: tuple[int, ...] = ()
             self.needs_word_starts = settings.mask_unit != "token"
         else:
-            self._begin, self._end = _needed(ids.bos, "<s>"), _needed(ids.eos, "</s>")
+            self._begin, self._end = ids.need("bos"), ids.need("eos")
             self.before = () if self._begin == self._end else (self._begin,)
             self.needs_word_starts = False
         self.after: tuple[int, ...] = (self._end,)
@@ -374,12 +373,3 @@ class Task:
             mask_share=settings.mask_share, random_share=settings.shown_at_random, mask_id=self._mask_id,
             special_ids=self._special.present(), n_tokens=self._n_tokens, device=device,
         )  # fmt: skip
-
-
-def _needed(token_id: int | None, name: str) -> int:
-    if token_id is None:
-        raise ArtifactError(
-            f"the tokenizer has no {name} token",
-            hint="train a tokenizer with `wordpipe tokenize`, which gives it all special tokens",
-        )
-    return token_id

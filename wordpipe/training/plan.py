@@ -4,11 +4,11 @@ The learning rate of each step is a pure function: nothing to save, nothing to g
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from wordpipe.errors import ConfigError
-from wordpipe.model import MUON_LR, PRESETS, STYLES, Architecture, ModelConfig, Preset, pad_vocab
+from wordpipe.errors import ArtifactError, ConfigError
+from wordpipe.model import MUON_LR, PRESETS, ROLES, STYLES, Architecture, ModelConfig, Preset, pad_vocab
 from wordpipe.training.settings import MaskedSettings, PretrainSettings
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ Schedule = Literal["cosine", "linear", "wsd", "noam", "constant"]
 
 # an encoder of Llama's blocks, which has no head and no norm of the embeddings (Boizard et al. 2025, arXiv 2503.05500)
 _EUROBERT = {"positions": "rope", "norm": "rms", "norm_place": "pre", "feedforward": "swiglu", "bias": False}
+_TOKEN_NAMES = {"cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]", "bos": "<s>", "eos": "</s>"}
 _GATED = ("geglu", "swiglu")
 _EPOCHS = 3
 _LEAST_STEPS = 200
@@ -40,8 +41,24 @@ class SpecialIds:
 
     def present(self) -> tuple[int, ...]:
         """All that there are, in order."""
-        ids = (self.pad, self.unk, self.cls, self.sep, self.mask, self.bos, self.eos)
-        return tuple(sorted({token_id for token_id in ids if token_id is not None}))
+        return tuple(sorted({token_id for token_id in astuple(self) if token_id is not None}))
+
+    def need(self, role: str) -> int:
+        """The id of a role.
+
+        Raises:
+            ArtifactError: the tokenizer has none.
+        """
+        if (found := getattr(self, role)) is None:
+            raise ArtifactError(
+                f"the tokenizer has no {_TOKEN_NAMES[role]} token",
+                hint="train a tokenizer with `wordpipe tokenize`, which gives it all special tokens",
+            )
+        return int(found)
+
+    def of_config(self) -> dict[str, Any]:
+        """The fields of `ModelConfig` that hold them, such as pad_id."""
+        return {f"{role}_id": getattr(self, role) for role in ROLES}
 
     def completed(self, architecture: Architecture) -> "SpecialIds":
         """With what a training needs, where another token does the same.
@@ -184,8 +201,7 @@ def model_config(
         ffn_dim=settings.ffn_dim or _ffn_dim(settings, preset, gated=parts["feedforward"] in _GATED),
         max_len=settings.seq_len or preset.max_len, attention=settings.attention, windows=_windows(settings, n_layers),
         global_tokens=settings.global_tokens, dropout=settings.dropout, tied=settings.tied, **parts,
-        pad_id=special.pad, bos_id=special.bos, eos_id=special.eos, cls_id=special.cls, sep_id=special.sep,
-        mask_id=special.mask,
+        **special.of_config(),
     )  # fmt: skip
 
 

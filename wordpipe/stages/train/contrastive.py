@@ -11,12 +11,12 @@ from tokenizers import Tokenizer
 
 from wordpipe.artifacts import TOKENIZER, WEIGHTS_FILE, Artifact
 from wordpipe.errors import ArtifactError
-from wordpipe.model import LanguageModel, native_class, new_model, save_hf, seed_of
+from wordpipe.model import LanguageModel, native_class, save_hf, seed_of
 from wordpipe.sentences import sentence_transformers_files
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job
 from wordpipe.stages.train.contrastive_text import contrast_text, pair_kinds, token_ids
 from wordpipe.stages.train.initial_weights import (
-    check_memory,
+    fresh_model,
     given_model,
     special_ids,
     vectors_of_words,
@@ -145,12 +145,8 @@ def _first_encoder(
     if settings.init is not None:
         given = given_model(job, settings.init, tokenizer, "encoder", settings.seed)
     special = special_ids(tokenizer, "encoder", given)
-    for name, number in (("[CLS]", special.cls), ("[SEP]", special.sep)):
-        if number is None:
-            raise ArtifactError(
-                f"the tokenizer has no {name} token",
-                hint="train a tokenizer with `wordpipe tokenize`, which gives it all special tokens",
-            )
+    for role in ("cls", "sep"):
+        special.need(role)
     weights_V = word_weights(counts_V, settings.sif_a)
     if given is not None:
         model = with_special_ids(given.model, replace(given.model.config, dropout=settings.dropout), special)
@@ -199,8 +195,7 @@ def _new(settings: ContrastiveSettings, tokenizer: Tokenizer, special: SpecialId
     dim = settings.dim or (width if width and width % _HEAD == 0 else None)
     shape = {"preset": settings.preset, "dropout": settings.dropout, "dim": dim, "n_layers": settings.n_layers}
     config = model_config(MaskedSettings.make(shape), "encoder", n_tokens=number_of_ids(tokenizer), special=special)
-    check_memory(config)
-    return new_model(config, settings.seed)
+    return fresh_model(config, settings.seed)
 
 
 def _token_vectors(

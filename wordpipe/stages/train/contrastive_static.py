@@ -6,13 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-import torch
 from safetensors.numpy import load
 from tokenizers import Tokenizer
 
-from wordpipe.artifacts import TOKENIZER, Artifact, Checkpoints, read_batches
+from wordpipe.artifacts import TOKENIZER, Artifact, read_batches
 from wordpipe.errors import ArtifactError, ConfigError, InputError
-from wordpipe.runtime import cpu_count
 from wordpipe.search import Analyser, looks_english
 from wordpipe.sentences import (
     TABLE_FILE,
@@ -27,12 +25,11 @@ from wordpipe.stages.job import Job
 from wordpipe.stages.train.contrastive_text import IdsOf, contrast_text, pair_kinds, token_ids
 from wordpipe.stages.train.run import train_on_pairs
 from wordpipe.tokens import WordSplitter, number_of_ids, open_tokenizer, piece_splitter, vocabulary_of
-from wordpipe.training import Execution, Trainer, load_snapshot
 from wordpipe.training.contrastive import (
     Pairs,
     PairText,
-    StaticLearner,
     Stem,
+    assemble_table,
     count_stems,
     held_out_pairs,
     join_compounds,
@@ -40,7 +37,6 @@ from wordpipe.training.contrastive import (
     lexical_part,
     lsi_part,
     near_their_stems,
-    pair_plan,
     passage_weights,
     word_weights,
 )
@@ -84,24 +80,21 @@ def train_static(job: Job, source: Artifact, settings: ContrastiveSettings) -> N
     )  # fmt: skip
     table_VD = _first_table(job, settings, units.words, text)
     pairs = Pairs(text, settings, given=given)
-    execution = Execution(
-        torch.device("cpu"), torch.float32, settings.threads or cpu_count(), compiled=False, bitwise=True
-    )
-    state = Checkpoints(job.partial, job.recipe)
     with job.telling_of_compilation():
-        learner = StaticLearner(
-            pairs, table_VD, settings, threads=execution.threads, held_out=held_out_pairs(settings, text)
+        training = assemble_table(
+            settings,
+            table_VD,
+            pairs,
+            held_out=held_out_pairs(settings, text),
+            state_dir=job.partial,
+            run_key=job.recipe,
         )
-        training = Trainer(
-            learner, pair_plan(settings, pairs.n_pairs), execution, state=state, found=state.restore(load_snapshot),
-            checkpoint_seconds=settings.checkpoint_seconds, checkpoint_steps=settings.checkpoint_steps,
-        )  # fmt: skip
         job.counts |= {"words": len(units.words), "parameters": table_VD.size}
         job.note(
             f"static encoder of {len(table_VD):,} {settings.unit}s, width {table_VD.shape[1]}: {training.plan.steps:,} steps "
             f"of {settings.pairs_per_step:,} pairs"
         )
-        with closing(learner.optimiser):
+        with closing(training.learner.optimiser):
             train_on_pairs(job, training, pairs)
     _write(job, source, table_VD, units, settings)
 

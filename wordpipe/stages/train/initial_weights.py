@@ -16,7 +16,7 @@ from tokenizers import Tokenizer
 
 from wordpipe.artifacts import TOKENIZER, Artifact, read_batches
 from wordpipe.errors import ArtifactError, BudgetError, ConfigError
-from wordpipe.model import ROLES, Architecture, LanguageModel, Loaded, ModelConfig, init_embeddings, load_hf
+from wordpipe.model import Architecture, LanguageModel, Loaded, ModelConfig, init_embeddings, load_hf, new_model
 from wordpipe.settings import declared
 from wordpipe.stages.job import Job
 from wordpipe.tokens import number_of_ids, special_names
@@ -53,8 +53,8 @@ class Given:
     artifact: Artifact | None = None
 
 
-def check_memory(config: ModelConfig) -> None:
-    """Refuse a model that this machine cannot hold, before the kernel ends the process without a word.
+def fresh_model(config: ModelConfig, seed: int) -> LanguageModel:
+    """A model with fresh weights, if this machine can hold it: else the kernel would end the process without a word.
 
     Raises:
         BudgetError: weights, gradients and one number per weight of the optimiser are more than all memory.
@@ -69,6 +69,7 @@ def check_memory(config: ModelConfig) -> None:
             expected=f"at most {there / 1e9:,.1f} GB",
             hint="lower --dim, --n-layers, ffn_dim or the vocabulary, or take a smaller --preset",
         )
+    return new_model(config, seed)
 
 
 def given_model(job: Job, path: Path, tokenizer: Tokenizer, architecture: Architecture, seed: int) -> Given:
@@ -143,7 +144,7 @@ def with_special_ids(model: LanguageModel, config: ModelConfig, special: Special
 
     A folder may not say which ids it was trained with, or name some that its tokenizer lacks.
     """
-    config = replace(config, **{f"{role}_id": getattr(special, role) for role in ROLES})
+    config = replace(config, **special.of_config())
     if config == model.config:
         return model
     other = LanguageModel(config)

@@ -10,11 +10,11 @@ from tokenizers import Tokenizer
 
 from wordpipe.artifacts import TOKENIZER, Artifact
 from wordpipe.metrics import perplexity
-from wordpipe.model import Architecture, LanguageModel, native_class, new_model, save_hf, seed_of, why_not
+from wordpipe.model import Architecture, LanguageModel, native_class, save_hf, seed_of, why_not
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job
 from wordpipe.stages.train.initial_weights import (
-    check_memory,
     extended_training,
+    fresh_model,
     given_model,
     special_ids,
     start_from_words,
@@ -176,8 +176,7 @@ def _first_model(
         return *extended_training(job, settings.extend, settings), special
     config = model_config(settings, architecture, n_tokens=number_of_ids(tokenizer), special=special)
     words = None if settings.init_embeddings is None else job.open_input(settings.init_embeddings, ["words"])
-    check_memory(config)
-    model = new_model(config, settings.seed)
+    model = fresh_model(config, settings.seed)
     if words is not None:
         start_from_words(job, model, words, tokenizer, data, settings.seed)
     return model, None, special

@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,14 +19,18 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from wordpipe.artifacts import Checkpoints
 from wordpipe.compiled import kernel
+from wordpipe.runtime import cpu_count
 from wordpipe.sentences import sum_texts
 from wordpipe.tokens import offsets_of
-from wordpipe.training.checkpoint import Tensors
+from wordpipe.training.checkpoint import Tensors, load_snapshot
 from wordpipe.training.contrastive.info_nce import measured, pair_loss
 from wordpipe.training.contrastive.pairs import Pairs
 from wordpipe.training.contrastive.settings import ContrastiveSettings
-from wordpipe.training.trainer import Gradients, Measured
+from wordpipe.training.plan import pair_plan
+from wordpipe.training.precision import Execution
+from wordpipe.training.trainer import Gradients, Measured, Trainer
 
 Matrix = npt.NDArray[np.float32]
 Int32s = npt.NDArray[np.int32]
@@ -112,6 +117,30 @@ class StaticLearner:
     def _arrays(self) -> dict[str, npt.NDArray[np.float32]]:
         of_rows = self.optimiser
         return {"table": self.table, "mean": of_rows.mean_VD, "square": of_rows.square_VD, "pace": of_rows.pace_V}
+
+
+def assemble_table(
+    settings: ContrastiveSettings, table_VD: Matrix, pairs: Pairs, *, held_out: Pairs | None = None, state_dir: Path,
+    run_key: str,
+) -> Trainer[StaticLearner]:  # fmt: skip
+    """A training that is ready to run, resumed if `state_dir` holds its checkpoints. Its optimiser is to be closed.
+
+    Args:
+        settings: how to train.
+        table_VD: with its first values; trained in place.
+        pairs: of the training documents.
+        held_out: pairs of held-out documents, one batch of which is looked at.
+        state_dir: the folder of checkpoints; need not exist.
+        run_key: what is trained, with which settings, on which data.
+    """
+    threads = settings.threads or cpu_count()
+    execution = Execution(torch.device("cpu"), torch.float32, threads, compiled=False, bitwise=True)
+    learner = StaticLearner(pairs, table_VD, settings, threads=threads, held_out=held_out)
+    state = Checkpoints(state_dir, run_key)
+    return Trainer(
+        learner, pair_plan(settings, pairs.n_pairs), execution, state=state, found=state.restore(load_snapshot),
+        checkpoint_seconds=settings.checkpoint_seconds, checkpoint_steps=settings.checkpoint_steps,
+    )  # fmt: skip
 
 
 def _unit(sums_BD: Tensor) -> Tensor:

@@ -251,14 +251,13 @@ def assemble_encoder(
     """
     execution = make_execution(settings)
     model.to(execution.device)
-    assert special.cls is not None
-    assert special.sep is not None
     longest = min(settings.longest or model.config.max_len, model.config.max_len)
     weights_V = None
     if weights is not None:  # for every row of the embedding table
         weights_V = F.pad(torch.from_numpy(weights), (0, model.config.vocab_size - len(weights))).to(execution.device)
+    framing = Framing(special.need("cls"), special.need("sep"), longest, execution.device)
     learner = ContrastLearner(
-        model, pairs.batch, Framing(special.cls, special.sep, longest, execution.device), weights_V, settings, execution,
+        model, pairs.batch, framing, weights_V, settings, execution,
         optimiser=_optimiser(model, settings), seed=settings.seed if seed is None else seed,
         positions_at_once=_POSITIONS_AT_ONCE[execution.device.type], teacher=teacher,
         held_out=None if held_out is None else held_out.batch(0),
