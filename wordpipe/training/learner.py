@@ -308,10 +308,8 @@ def assemble(
         )  # fmt: skip
     before = found or begin
     wanted, mine = plan.micro_batch, plan.batch_size // world.size
-    if (
-        before is not None and not settings.micro_batch
-    ):  # checkpoints without the number are from when it was the planned one
-        wanted = before.log.get("micro_batch", wanted)
+    if before is not None and not settings.micro_batch:
+        wanted = before.log.get("micro_batch", wanted)  # checkpoints without it are from when it was the planned one
     plan = replace(plan, micro_batch=wanted if settings.micro_batch else even_chunks(mine, wanted))
     validation = None
     if len(valid_ids) >= 2:

@@ -195,11 +195,13 @@ def model_config(
     """
     preset, parts = PRESETS[settings.preset], _parts(settings, architecture)
     n_layers, n_heads = settings.n_layers or preset.n_layers, settings.n_heads or _heads(settings, preset)
+    every = settings.global_every  # so many layers one sees everything, window 0
     return ModelConfig(
         architecture=architecture, vocab_size=pad_vocab(n_tokens), dim=settings.dim or preset.dim, n_layers=n_layers,
         n_heads=n_heads, n_kv_heads=settings.n_kv_heads or n_heads,
         ffn_dim=settings.ffn_dim or _ffn_dim(settings, preset, gated=parts["feedforward"] in _GATED),
-        max_len=settings.seq_len or preset.max_len, attention=settings.attention, windows=_windows(settings, n_layers),
+        max_len=settings.seq_len or preset.max_len, attention=settings.attention,
+        windows=tuple(0 if every and layer % every == 0 else settings.window for layer in range(n_layers)),
         global_tokens=settings.global_tokens, dropout=settings.dropout, tied=settings.tied, **parts,
         **special.of_config(),
     )  # fmt: skip
@@ -217,7 +219,8 @@ def make_plan(settings: PretrainSettings, config: ModelConfig, *, n_blocks: int,
     """
     preset = PRESETS[settings.preset]
     batch_size = settings.batch_size or preset.batch_size
-    steps = settings.steps or _steps(settings, n_blocks, batch_size)
+    epochs, least = (_EPOCHS, _LEAST_STEPS) if settings.epochs is None else (settings.epochs, 1)
+    steps = settings.steps or max(least, math.ceil(epochs * n_blocks / batch_size))
     rate = max(settings.mask_rate, settings.mask_rate_end or 0.0) if isinstance(settings, MaskedSettings) else 1.0
     return Plan(
         **_schedule(settings, steps), batch_size=batch_size,
@@ -298,18 +301,6 @@ def _parts(settings: PretrainSettings, architecture: Architecture) -> dict[str, 
     return parts
 
 
-def _windows(settings: PretrainSettings, n_layers: int) -> tuple[int, ...]:
-    """How far each layer sees, 0 = everything."""
-    every = settings.global_every
-    return tuple(0 if every and layer % every == 0 else settings.window for layer in range(n_layers))
-
-
-def _steps(settings: PretrainSettings, n_blocks: int, batch_size: int) -> int:
-    if settings.epochs is not None:
-        return max(1, math.ceil(settings.epochs * n_blocks / batch_size))
-    return max(_LEAST_STEPS, math.ceil(_EPOCHS * n_blocks / batch_size))
-
-
 def _micro_batch(config: ModelConfig, batch_size: int, seq_len: int, rate: float, device: str) -> int:
     """Sequences of the batch whose activations and logits stay in bounds, in chunks as equal as can be.
 
@@ -320,9 +311,8 @@ def _micro_batch(config: ModelConfig, batch_size: int, seq_len: int, rate: float
     if device in _LOGITS_AT_ONCE:
         bound = min(bound, _LOGITS_AT_ONCE[device] // max(1, round(config.vocab_size * seq_len * rate)))
     divisor = next(size for size in range(max(1, bound), 0, -1) if batch_size % size == 0)
-    return (
-        divisor if 2 * divisor >= bound else even_chunks(batch_size, bound)
-    )  # equal shapes, if they are not too small
+    # equal shapes, if they are not too small
+    return divisor if 2 * divisor >= bound else even_chunks(batch_size, bound)
 
 
 def even_chunks(n: int, largest: int) -> int:

@@ -74,15 +74,16 @@ def open_ids(path: Path, vocab_size: int) -> Ids:
         path: the file.
         vocab_size: as it was written.
     """
-    return _mapped(path, _dtype_of(vocab_size))
+    return mapped(path, _dtype_of(vocab_size))
 
 
 def open_starts(path: Path) -> Flags:
     """Whether a word begins at each id of the file, memory-mapped, read-only; boundary tokens are words of their own."""
-    return _mapped(_starts_path(path), "?")
+    return mapped(_starts_path(path), "?")
 
 
-def _mapped(path: Path, dtype: str) -> npt.NDArray[Any]:
+def mapped(path: Path, dtype: str) -> npt.NDArray[Any]:
+    """The numbers in a file, memory-mapped, read-only."""
     if path.stat().st_size == 0:  # an empty file cannot be mapped
         return np.zeros(0, dtype)
     return np.memmap(path, dtype, mode="r")

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,7 @@ import pyarrow.parquet as pq
 from wordpipe.artifacts import DocumentStarts
 from wordpipe.errors import ArtifactError, InputError
 from wordpipe.tokens import offsets_of
+from wordpipe.training.token_stream import mapped
 
 SPLITS = ("train", "valid", "test")
 
@@ -134,7 +135,7 @@ def write_ragged(batches: Iterable[pa.Array], stem: Path, *, vocab_size: int) ->
             ids_file.write(ids.data)
             offsets_file.write((np.cumsum(lengths) + total).astype("<i8").data)
             total += len(ids)
-    return RaggedFile(_mapped(ids_path, "<i4"), _mapped(offsets_path, "<i8"))
+    return RaggedFile(mapped(ids_path, "<i4").view(np.ndarray), mapped(offsets_path, "<i8").view(np.ndarray))
 
 
 def _known(lists: pa.Array, vocab_size: int) -> tuple[npt.NDArray[np.int32], Int64s]:
@@ -162,13 +163,6 @@ def _checked_titles(titles: Iterable[pa.RecordBatch], names: pa.ChunkedArray) ->
             "the titles are those of other documents", got=f"{done} of {len(names)} documents in the same order",
             hint="tokenize the corpus again",
         )  # fmt: skip
-
-
-def _mapped(path: Path, dtype: str) -> npt.NDArray[Any]:
-    size = path.stat().st_size // np.dtype(dtype).itemsize
-    if size == 0:  # an empty file cannot be mapped
-        return np.zeros(0, dtype)
-    return np.memmap(path, dtype=dtype, mode="r", shape=(size,)).view(np.ndarray)
 
 
 def rows_of(documents: Int64s, chosen: npt.NDArray[np.bool_]) -> Int64s:
