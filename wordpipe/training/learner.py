@@ -287,6 +287,7 @@ def assemble(
         ConfigError: a batch that cannot be cut as asked; fewer steps than `begin` has.
         PeerError: the processes do not find the same checkpoint.
     """
+    # the sequences, the plan, the optimiser
     world = world or World(execution.device)
     blocks = task.blocks(train_ids, seq_len or model.config.max_len, word_starts)
     plan = make_plan(settings, model.config, n_blocks=len(blocks), seq_len=blocks.seq_len, device=execution.device.type)
@@ -298,6 +299,7 @@ def assemble(
         model, kind=settings.optimiser, lr=plan.lr, weight_decay=settings.weight_decay, beta1=settings.beta1,
         beta2=settings.beta2, momentum=settings.momentum,
     )  # fmt: skip
+    # what a stopped run left, the same in all processes
     state = Checkpoints(state_dir, run_key)
     found = state.restore(load_snapshot)
     identity = [run_key, None if found is None else found.step]
@@ -306,6 +308,7 @@ def assemble(
             "the processes find other inputs or another checkpoint", where=state_dir, got=identity, expected=first,
             hint="inputs and output stand on a disk that all machines share",
         )  # fmt: skip
+    # the micro-batch of the run before, as the order of summation shows in the last bits
     before = found or begin
     wanted, mine = plan.micro_batch, plan.batch_size // world.size
     if before is not None and not settings.micro_batch:

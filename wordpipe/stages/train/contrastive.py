@@ -79,6 +79,7 @@ def _train_transformer(job: Job, source: Artifact, settings: ContrastiveSettings
     text, given = contrast_text(
         job, source, settings, token_ids(tokenizer), vocab_size=number_of_ids(tokenizer), column="ids"
     )
+    # the first weights, and what they learn from
     start = _first_encoder(job, settings, tokenizer, data, text.counts)
     if settings.init is not None and settings.pooling is None:
         job.note(f"pooling: {start.pooling}{', by the weights of the given model' if start.kept else ''}")
@@ -89,6 +90,7 @@ def _train_transformer(job: Job, source: Artifact, settings: ContrastiveSettings
         held_out=held_out_pairs(settings, text), state_dir=job.partial, run_key=job.recipe,
         seed=seed_of(settings.seed, "contrast"),
     )  # fmt: skip
+    # what is said of it before the first step
     config, plan, weights = start.model.config, training.plan, sum(one.numel() for one in start.model.parameters())
     job.device, job.facts["dtype"] = str(training.execution.device), training.execution.facts()["dtype"]
     job.facts |= {"lr": plan.lr, "batch_size": plan.batch_size}

@@ -78,6 +78,7 @@ def train_static(job: Job, source: Artifact, settings: ContrastiveSettings) -> N
         job, source, settings, units.ids_of, vocab_size=len(units.words),
         column="word_ids" if settings.unit == "word" else "ids",
     )  # fmt: skip
+    # the first table, and what it learns from
     table_VD = _first_table(job, settings, units.words, text)
     pairs = Pairs(text, settings, given=given)
     with job.telling_of_compilation():
@@ -169,6 +170,7 @@ def _first_table(job: Job, settings: ContrastiveSettings, words: Sequence[str], 
         return _table_of(job, settings, words, text)
     stems = _stem(words, settings.unit, text)([*words])
     weights, of_stems = _weights(settings, stems, text)
+    # parts side by side: word vectors, lexical directions, latent directions
     parts: list[tuple[Floats, Floats, float]] = []
     if vectors is not None and settings.words_weight:
         parts.append((near_their_stems(vectors, stems, text.counts), weights, settings.words_weight))

@@ -96,6 +96,7 @@ def given_model(job: Job, path: Path, tokenizer: Tokenizer, architecture: Archit
             expected=f"at most {config.vocab_size}",
             hint="give the folder with the tokenizer that the model was trained with",
         )  # fmt: skip
+    # what the config says, where the tokenizer has it, and above that what the tokenizer's own files name
     known = {
         role: number
         for role, number in config.special_ids.items()

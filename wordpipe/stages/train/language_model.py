@@ -92,6 +92,7 @@ def _train(command: str, path: PathLike, output: PathLike, settings: PretrainSet
                 job.libraries = ("torch", "safetensors", "tokenizers", "numpy", "pyarrow")
                 start = _prepare(job, path, settings)
                 streams = _write_streams(job, start) if world.leads else {}
+            # the same training in every process: the first one's streams, and its weights are sent to all
             folder = Path(world.share(str(job.scratch) if world.leads else None))
             train_ids, valid_ids = (open_ids(folder / f"{split}.ids", start.n_tokens) for split in _SPLITS)
             trainer = assemble(
@@ -209,6 +210,7 @@ def _announce(job: Job, start: _Start, streams: Mapping[str, Stream], training: 
         "unigram_entropy": round(entropy, 6), "tokens_per_step": plan.tokens_per_step,
         "dtype": training.execution.facts()["dtype"], "processes": training.world.size,
     }  # fmt: skip
+    # the lines for the screen, and what is unusual
     several = "" if training.world.is_alone else f", {training.world.size} processes"
     job.note(
         f"{config.architecture} of {config.n_layers} layers, width {config.dim}, {weights / 1e6:.1f}M weights: "

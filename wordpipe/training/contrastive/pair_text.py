@@ -111,6 +111,7 @@ def write_pair_text(
             ledger["rows"] += int(kept_before[-1])
             yield pa.LargeListArray.from_arrays(offsets_of(lengths[lengths > 0]), ids)
 
+    # one pass: `lists` notes the documents while their ids are written
     rows = write_ragged(lists(), folder / "rows", vocab_size=vocab_size)
     if not len(rows):
         raise InputError("no sentence has a known word", hint="give more text, or lower --min-count")

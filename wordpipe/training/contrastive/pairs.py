@@ -106,6 +106,7 @@ class Pairs:
         """The pairs of a step, counted from 0."""
         numbers = np.arange(step * self._batch_size, (step + 1) * self._batch_size, dtype=np.int64)
         rows = self._rows[shuffled(numbers, self.n_pairs, self._seed, "order")]
+        # which spans of which texts
         spans = np.empty((2, len(rows), 3), np.int64)
         kinds, nothing = np.empty(len(rows), np.int8), RaggedFile(np.zeros(0, np.int32), np.zeros(0, np.int64))
         text, titles = self._text, self._text.titles or nothing
@@ -118,6 +119,7 @@ class Pairs:
             text.documents, read_only(titles.offsets), read_only(texts.offsets), file_numbers, self._settings.max_words,
             spans, kinds,
         )  # fmt: skip
+        # their ids, but for the words that are left out
         sides = []
         for side in range(2):
             ids = np.empty(int((spans[side, :, 2] - spans[side, :, 1]).sum()), np.int32)

@@ -319,10 +319,12 @@ def start_as_mean(
     rows = np.flatnonzero(found_V & (lengths_V > 0))
     if not len(rows):
         raise InputError("no token has a vector", hint="train them on the same tokens, with --unit token")
+    # the embeddings: directions of the vectors, as long as fresh rows
     unit_ND = given_VD[rows] / lengths_V[rows, None]
     mapped_ND = unit_ND @ orthonormal(given_VD.shape[1], table_VD.shape[1], seed)
     scale = EMBEDDING_STD * np.sqrt(table_VD.shape[1])
     table_VD[torch.from_numpy(rows)] = torch.from_numpy(mapped_ND * scale).to(table_VD)
+    # blocks that add nothing
     for name, weight in model.named_parameters():
         if name.endswith(_SILENT):
             weight.zero_()
