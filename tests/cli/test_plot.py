@@ -2,8 +2,8 @@
 
 import json
 
-from tests.report.training_logs import made_log
 from tests.stages.test_plot import made, running
+from tests.support.training_logs import made_log
 from wordpipe.cli import plot as command
 
 

@@ -7,7 +7,7 @@ from io import BytesIO
 import numpy as np
 import pytest
 
-from tests.report.training_logs import made_log
+from tests.support.training_logs import made_log
 from wordpipe.errors import ConfigError, InputError
 from wordpipe.report import CURVE_COLOURS, draw_curves, smooth
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 import wordpipe.stages.look.plot as stage
-from tests.report.training_logs import made_log
+from tests.support.training_logs import made_log
 from wordpipe import plot
 from wordpipe.artifacts import STEPS, Checkpoints
 from wordpipe.errors import ArtifactError, ConfigError, InputError

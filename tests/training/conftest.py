@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.training.nursery import Nursery
+from tests.support.training_nursery import Nursery
 
 
 @pytest.fixture(scope="session")

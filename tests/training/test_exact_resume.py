@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from tests.training.parts import run_to_end, settings_of, training
+from tests.support.small_trainings import run_to_end, settings_of, training
 from wordpipe.errors import BudgetError
 from wordpipe.runtime import StopFlag
 from wordpipe.training import learner

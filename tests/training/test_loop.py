@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.training.parts import N_TOKENS, run_to_end, settings_of, training, weights_hash
+from tests.support.small_trainings import N_TOKENS, run_to_end, settings_of, training, weights_hash
 from wordpipe.artifacts import Checkpoints
 from wordpipe.errors import ConfigError, DivergedError, InputError
 from wordpipe.runtime import StopFlag, Stopped
@@ -90,11 +90,13 @@ def test_time_spent_on_batches_is_said(tmp_path):
     ],
 )
 def test_no_progress_is_a_warning_once_also_over_two_runs(values, entropy, at, tmp_path):
-    settings, told = settings_of("clm", report_every=2, **values), []
+    settings, notes = settings_of("clm", report_every=2, **values), []
     for until in (8, None):
-        list(training(settings, tmp_path, unigram_entropy=entropy, warn=told.append).steps(StopFlag(), until=until))
-    assert [text.split(" the loss is ")[0] for text in told] == ([] if at is None else [f"after {at} steps"])
-    assert all("(4.400): give it more --steps, or a higher --lr" in text for text in told)
+        run = training(settings, tmp_path, unigram_entropy=entropy)
+        list(run.steps(StopFlag(), until=until))
+        notes += run.notes
+    assert [text.split(" the loss is ")[0] for text in notes] == ([] if at is None else [f"after {at} steps"])
+    assert all("(4.400): give it more --steps, or a higher --lr" in text for text in notes)
 
 
 @pytest.mark.parametrize("kind", KINDS)

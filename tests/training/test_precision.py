@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from tests.training.parts import run_to_end, settings_of, training, weights_hash
+from tests.support.small_trainings import run_to_end, settings_of, training, weights_hash
 from wordpipe.errors import ConfigError, DivergedError
 from wordpipe.runtime import StopFlag
 from wordpipe.training import LossScaler, make_execution, precision, resolve_dtype

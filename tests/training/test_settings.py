@@ -5,7 +5,7 @@ import sys
 import numpy as np
 import pytest
 
-from tests.training.parts import N_TOKENS, SPECIAL
+from tests.support.small_trainings import N_TOKENS, SPECIAL
 from wordpipe.errors import ArtifactError, ConfigError
 from wordpipe.model import MUON_LR, PRESETS
 from wordpipe.training import SpecialIds, Task, make_plan, model_config

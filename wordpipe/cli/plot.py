@@ -77,7 +77,7 @@ def _lines(one: dict[str, Any]) -> Iterator[str]:
 
 
 def _has_blocks() -> bool:
-    """Whether stdout can be given what stands above ASCII."""
+    """Whether stdout can show more than ASCII."""
     try:
         "▁█".encode(sys.stdout.encoding or "ascii")
     except (UnicodeEncodeError, LookupError):

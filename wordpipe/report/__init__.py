@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from wordpipe.lazy import face
 
 if TYPE_CHECKING:
-    from wordpipe.report.curves import CURVE_COLOURS, draw_curves, smooth
+    from wordpipe.report.curves import CURVE_COLOURS, draw_curves, smooth, sparkline_of, trend
     from wordpipe.report.layout import (
         GRID,
         INSTALL_UMAP,
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
         pca_layout,
         umap_layout,
     )
-    from wordpipe.report.sparkline import sparkline_of, trend
     from wordpipe.report.word_map import COLOURS, json_for_script, survey, word_map_page
 else:
     __getattr__, __dir__ = face(__name__, __file__)

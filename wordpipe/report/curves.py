@@ -1,5 +1,6 @@
-"""Curves of trainings as a picture by matplotlib: loss above, learning rate below on the same axis."""
+"""Curves of trainings: a picture by matplotlib, loss above and learning rate below on the same axis; or one line of text."""
 
+import math
 import warnings
 from collections.abc import Mapping, Sequence
 from io import BytesIO
@@ -14,9 +15,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Course = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]
-"""How far the training was, not falling, and a figure: (N,) each, finite."""
+"""Positions along the axis, not falling, and a figure at each: (N,) both, finite."""
 
-# Okabe and Ito 2008, "Color Universal Design", told apart by people with any kind of colour blindness; their yellow is left
+# Okabe and Ito 2008, "Color Universal Design", distinct for people with any kind of colour blindness; their yellow is left
 # out, as white swallows it
 CURVE_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 _GREY = "#5F6368"
@@ -30,6 +31,7 @@ _STYLE: Any = {
 _METADATA: dict[str, dict[str, Any]] = {"png": {"Software": None}, "svg": {"Date": None, "Creator": None}}
 _SMOOTHED_FROM = 60  # reports; fewer are drawn as they are
 _TITLE_CHARS, _NAME_CHARS = 76, 24
+_BLOCKS, _ASCII = "▁▂▃▄▅▆▇█", "_.-=+*%#"
 _UNITS = (("hours", 3600.0, 3 * 3600), ("minutes", 60.0, 300), ("seconds", 1.0, 0))
 
 
@@ -172,3 +174,48 @@ def _key(runs: Sequence[Mapping[str, Any]]) -> str:
     with_valid = len(runs) > 1 and any(run["valid_loss"] is not None for run in runs)
     key = "dots: held-out text\nthin lines: training text\n" if with_valid else ""
     return key + ("" if all(run["finished"] for run in runs) else "…: not finished")
+
+
+def sparkline_of(values: Sequence[float | None], width: int = 40, *, ascii_only: bool = False) -> str:
+    """The course of some values in at most `width` characters, the lowest as ▁ and the highest as █.
+
+    More values than characters are cut into `width` runs of equal length, and each character shows the mean of one.
+    A run without any number is a blank; None, NaN and infinities are no numbers. Values that are all the same stand in the
+    middle.
+
+    >>> sparkline_of([7, 5, 4, 3.5, 3.2, 3, 3])
+    '█▅▃▂▁▁▁'
+    >>> sparkline_of([1, float("nan"), 9], ascii_only=True)
+    '_ #'
+    """
+    count = min(len(values), width)
+    means = [_mean(_numbers(values[len(values) * n // count : len(values) * (n + 1) // count])) for n in range(count)]
+    there = [mean for mean in means if not math.isnan(mean)]
+    low, high = min(there, default=0.0), max(there, default=0.0)
+    blocks = _ASCII if ascii_only else _BLOCKS
+    step = high / 8 - low / 8  # of the largest floats the whole span would be infinite
+    levels = (min(7, int((mean / 8 - low / 8) / step * 8)) if step > 0 else 3 for mean in there)
+    return "".join(" " if math.isnan(mean) else blocks[next(levels)] for mean in means)
+
+
+def trend(
+    name: str, values: Sequence[float | None], width: int = 20, *, form: str = ".3g", ascii_only: bool = False
+) -> str:
+    """A name, the first number, the course and the last number; the name alone where there is no number.
+
+    >>> trend("loss", [7.2, 5.6, 5.0, 4.5, 4.1])
+    'loss 7.2 █▄▃▂▁ 4.1'
+    """
+    numbers = _numbers(values)
+    if not numbers:
+        return name
+    return f"{name} {numbers[0]:{form}} {sparkline_of(values, width, ascii_only=ascii_only)} {numbers[-1]:{form}}"
+
+
+def _numbers(values: Sequence[float | None]) -> list[float]:
+    return [value for value in values if value is not None and math.isfinite(value)]
+
+
+def _mean(numbers: Sequence[float]) -> float:
+    """NaN where there is none; dividing first cannot overflow."""
+    return math.fsum(number / len(numbers) for number in numbers) if numbers else math.nan

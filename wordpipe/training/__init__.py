@@ -1,9 +1,9 @@
 """Training: from a stream of token ids to a trained model, exactly repeatable.
 
-Read in this order: `settings`, `plan` (what the settings come to), `token_stream` (documents → one file of ids), `sequences`
-(that file → blocks in an order), `masking` and `objectives` (blocks → inputs and targets), `cross_entropy`, `schedules`,
-`optimisers`, `precision` (device and numbers), `validation`, `distributed` (several processes), `checkpoint`, `trainer` (the
-loop) and `learner` (what it trains). `contrast` has the learners of text encoders.
+Read in this order: `settings`, `plan` (sizes, steps, learning rates), `token_stream` (documents → one file of ids),
+`sequences` (that file → blocks in an order), `objectives` (blocks → inputs and targets), `cross_entropy`, `optimisers`,
+`precision` (device and number format), `validation`, `distributed` (several processes), `checkpoint`, `trainer` (the loop)
+and `learner` (what it trains). `contrastive` has the learners of text encoders.
 
 Everything that happens in step s is a function of (seed, s): the sequences, the masks, the dropout, the learning rate.
 There is no iterator and no generator whose state would have to be saved, so a run that was killed and continued ends
@@ -27,8 +27,20 @@ if TYPE_CHECKING:
     from wordpipe.training.cross_entropy import cross_entropy_sum
     from wordpipe.training.distributed import World, alone, join_world
     from wordpipe.training.learner import LanguageLearner, assemble
-    from wordpipe.training.masking import choose, span_lengths, span_units, take, word_numbers, word_units
-    from wordpipe.training.objectives import RATE_STEPS, Causal, Masked, Targets, Task, loss_sum
+    from wordpipe.training.objectives import (
+        RATE_STEPS,
+        Causal,
+        Masked,
+        Targets,
+        Task,
+        choose,
+        loss_sum,
+        span_lengths,
+        span_units,
+        take,
+        word_numbers,
+        word_units,
+    )
     from wordpipe.training.optimisers import (
         Muon,
         clip_gradients,
@@ -37,11 +49,24 @@ if TYPE_CHECKING:
         optimiser_tensors,
         orthogonalise,
     )
-    from wordpipe.training.plan import SpecialIds, fitted, make_plan, model_config
+    from wordpipe.training.plan import (
+        SpecialIds,
+        learning_rate,
+        make_plan,
+        model_config,
+        trained_shape,
+        warmup_steps,
+    )
     from wordpipe.training.precision import Execution, LossScaler, make_execution, resolve_dtype
-    from wordpipe.training.schedules import learning_rate, warmup_steps
     from wordpipe.training.sequences import Rows, block_order, causal_blocks, masked_blocks, permute, spread
-    from wordpipe.training.token_stream import Stream, WordStarts, unigram_entropy, write_streams
+    from wordpipe.training.token_stream import (
+        Stream,
+        WordStarts,
+        open_ids,
+        open_starts,
+        unigram_entropy,
+        write_streams,
+    )
     from wordpipe.training.trainer import Step, Trainer
     from wordpipe.training.validation import Scorer, Total, Validation
 else:

@@ -66,7 +66,7 @@ def load_snapshot(checkpoint: Checkpoint) -> Snapshot:
 
 
 def as_now(log: Mapping[str, Any]) -> dict[str, Any]:
-    """A log as it is written today: those of earlier versions had other forms.
+    """A log as it is written today: those of previous versions had other forms.
 
     A report had the share of what the device could reach before its last value, and of a static table it was a dict; a static
     table had its losses one by one; a transformer encoder had no count of the steps that its loss was summed over.
@@ -133,7 +133,7 @@ def threads_of_before(before: int, now: int) -> int:
 
 
 def other_conditions(before: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
-    """What to tell where a run goes on under conditions that change its last bits; None where they are the same.
+    """What to say where a run goes on under conditions that change its last bits; None where they are the same.
 
     Args:
         before: device, numbers, versions, threads of the run that is continued; a fact it does not have is not compared.

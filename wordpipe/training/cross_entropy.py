@@ -167,9 +167,8 @@ def _loss(rows: _Rows, gradients: _Gradients | None = None) -> Tensor:
         total += (loss_C * weights_C).sum()
         if gradients:
             error_C1 = p_CV.gather(1, labels_C1) + (rows.smoothing - 1.0)
-            gradients.add(
-                here, p_CV.scatter_(1, labels_C1, error_C1)
-            )  # scatter_add_ copies all of a bfloat16 matrix, twice
+            # scatter_add_ copies all of a bfloat16 matrix, twice
+            gradients.add(here, p_CV.scatter_(1, labels_C1, error_C1))
     if rows.smoothing:
         mean_D = rows.output.mean(dim=0, dtype=wide)
         total -= rows.smoothing * _mean_logits(rows, mean_D).dot(rows.weights.to(wide))

@@ -4,16 +4,17 @@
 
 Every process builds the whole step's targets, which are a function of (seed, step), computes the gradient of its rows, and
 the gradients are added up over all processes, as the micro-batches of one process are. So the loss is that of one process
-with the same batch. The first process alone reports, validates and writes; the others have what it tells them.
+with the same batch. Every process prepares the training by itself, from the same files; the first one alone reports,
+validates and writes.
 
 What is sent is tensors and JSON, never pickled objects. In each step the processes agree twice: with two numbers on the
-host (has one been asked to stop, has one failed), and with all gradients on the device. Two, because a host that looks for
+host (has a stop signal come, has one failed), and with all gradients on the device. Two, because a host that looks for
 the numbers among the gradients waits for its device.
 """
 
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -25,7 +26,6 @@ from torch import Tensor
 
 from wordpipe.errors import ConfigError, PeerError
 from wordpipe.runtime import pick_device
-from wordpipe.training.checkpoint import Snapshot
 
 Device = Literal["auto", "cpu", "cuda", "mps"]
 
@@ -69,31 +69,28 @@ class World:
         Args:
             value: anything that JSON holds.
         """
-        return self.first_does(lambda: value)
+        if not self.leads:
+            return self._receive()
+        self._send({"value": value})
+        return value
 
-    def first_does(self, work: Callable[[], Any]) -> Any:
-        """Do something in the first process only; the others wait for it.
-
-        Args:
-            work: returns what JSON holds.
-
-        Returns:
-            What it returned, in every process.
+    @contextmanager
+    def first_goes_ahead(self) -> Iterator[None]:
+        """Let the first process go through a block before the others do.
 
         Raises:
-            PeerError: in the others, where `work` raised in the first one; there its own error goes on.
+            PeerError: in the others, where the block raised in the first one; there its own error goes on.
         """
-        if self.is_alone:
-            return work()
         if not self.leads:
-            return self._heard()
+            self._receive()
         try:
-            value = work()
+            yield
         except BaseException as error:
-            self._say({"error": _first_line(error)})
+            if self.leads:
+                self._send({"error": _first_line(error)})
             raise
-        self._say({"value": value})
-        return value
+        if self.leads:
+            self._send({"value": None})
 
     def agree(self, signum: int | None) -> int | None:
         """The largest signal number that any process brings, None if none does.
@@ -131,11 +128,13 @@ class World:
             raise PeerError("another process of this training failed", hint="its own message says why")
         return int(both[0])
 
-    def _say(self, message: dict[str, Any]) -> None:
+    def _send(self, message: dict[str, Any]) -> None:
+        if self.is_alone:
+            return
         data = torch.frombuffer(bytearray(json.dumps(message).encode()), dtype=torch.uint8)
         self.broadcast([torch.tensor([len(data)]), data])
 
-    def _heard(self) -> Any:
+    def _receive(self) -> Any:
         size = torch.zeros(1, dtype=torch.int64)
         self.broadcast([size])
         data = torch.empty(int(size), dtype=torch.uint8)
@@ -226,46 +225,3 @@ def sum_gradients(world: World, weights: Sequence[Tensor], loss: Tensor) -> None
     for gradient, part in zip(gradients, parts, strict=True):
         gradient.copy_(part.view_as(gradient))
     loss.copy_(total[0])
-
-
-def share_snapshot(world: World, read: Callable[[], Snapshot | None]) -> Snapshot | None:
-    """The snapshot that the first process reads, in every process.
-
-    Args:
-        world: the processes.
-        read: called in the first process only.
-
-    Raises:
-        PeerError: in the others, where `read` raised in the first one.
-    """
-    if world.is_alone:
-        return read()
-    own: list[Snapshot] = []
-
-    def header() -> dict[str, Any] | None:
-        own.extend(found for found in [read()] if found is not None)
-        return None if not own else _header(own[0])
-
-    head = world.first_does(header)
-    if head is None:
-        return None
-    snapshot = own[0] if world.leads else _hollow(head)
-    world.broadcast([tensor for tensors in snapshot.tensors.values() for tensor in tensors.values()])
-    return snapshot
-
-
-def _header(snapshot: Snapshot) -> dict[str, Any]:
-    shapes = {
-        part: [(name, list(tensor.shape), str(tensor.dtype).removeprefix("torch.")) for name, tensor in tensors.items()]
-        for part, tensors in snapshot.tensors.items()
-    }
-    return {"step": snapshot.step, "log": snapshot.log, "tensors": shapes}
-
-
-def _hollow(head: dict[str, Any]) -> Snapshot:
-    """A snapshot whose tensors are still to be filled."""
-    tensors = {
-        part: {name: torch.empty(shape, dtype=getattr(torch, dtype)) for name, shape, dtype in shapes}
-        for part, shapes in head["tensors"].items()
-    }
-    return Snapshot(head["step"], tensors, head["log"])

@@ -1,9 +1,9 @@
-"""A transformer that learns: the gradient of a whole batch, piece by piece, then the weights; and how it is put together."""
+"""The learner of a transformer: the gradient of a whole batch, chunk by chunk, then the weights; and its assembly."""
 
 import gc
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,13 +12,13 @@ import torch
 from torch import Tensor
 
 from wordpipe.artifacts import Checkpoints
-from wordpipe.errors import BudgetError, ConfigError
+from wordpipe.errors import BudgetError, ConfigError, PeerError
 from wordpipe.model import LanguageModel, seed_of
 from wordpipe.training.checkpoint import Snapshot, Tensors, load_snapshot
-from wordpipe.training.distributed import World, share_snapshot, sum_gradients
+from wordpipe.training.distributed import World, sum_gradients
 from wordpipe.training.objectives import Objective, Targets, Task
 from wordpipe.training.optimisers import clip_gradients, load_optimiser, make_optimiser, optimiser_tensors
-from wordpipe.training.plan import Plan, even_pieces, make_plan
+from wordpipe.training.plan import Plan, even_chunks, make_plan
 from wordpipe.training.precision import Execution, LossScaler
 from wordpipe.training.sequences import Blocks, Rows, block_order
 from wordpipe.training.settings import PretrainSettings
@@ -209,7 +209,7 @@ class LanguageLearner(ModelLearner):
                 if self.micro_batch == 1:
                     raise _too_large() from error
             # out of the handler: the graph of the pass that broke off hung on the traceback
-            self.micro_batch = even_pieces(self.micro_batch, math.ceil(self.micro_batch / 2))
+            self.micro_batch = even_chunks(self.micro_batch, math.ceil(self.micro_batch / 2))
             self._optimiser.zero_grad(set_to_none=True)
             gc.collect()
             torch.cuda.empty_cache()
@@ -260,12 +260,11 @@ def assemble(
     settings: PretrainSettings, task: Task, model: LanguageModel, train_ids: Ids, valid_ids: Ids, *,
     seq_len: int | None = None, word_starts: Flags | None = None, execution: Execution, state_dir: Path, run_key: str,
     world: World | None = None, begin: Snapshot | None = None, unigram_entropy: float | None = None,
-    warn: Callable[[str], None] | None = None, tick: Callable[[int], None] | None = None, seed: int | None = None,
+    seed: int | None = None,
 ) -> Trainer[LanguageLearner]:  # fmt: skip
     """A training that is ready to run, resumed if `state_dir` holds its checkpoints.
 
-    Several processes call it together, each with the same arguments, but for those that only the first one needs:
-    `model` (its weights), `state_dir`, `begin` and `warn`.
+    Several processes call it together, each with the same arguments.
 
     Args:
         settings: how to train.
@@ -281,15 +280,14 @@ def assemble(
         world: the processes that train together; None: this one alone.
         begin: the end of a finished training that this one goes on from, unless a checkpoint of this one is found.
         unigram_entropy: of the training stream, in nats: what the loss should fall below.
-        warn: told if it does not.
-        tick: told the number of every step that is done.
         seed: of order, masks and dropout; None: that of the settings.
 
     Raises:
         InputError: the training stream is empty.
         ConfigError: a batch that cannot be cut as asked; fewer steps than `begin` has.
-        BudgetError: not even one sequence fits on the device.
+        PeerError: the processes do not find the same checkpoint.
     """
+    # the sequences, the plan, the optimiser
     world = world or World(execution.device)
     blocks = task.blocks(train_ids, seq_len or model.config.max_len, word_starts)
     plan = make_plan(settings, model.config, n_blocks=len(blocks), seq_len=blocks.seq_len, device=execution.device.type)
@@ -301,16 +299,21 @@ def assemble(
         model, kind=settings.optimiser, lr=plan.lr, weight_decay=settings.weight_decay, beta1=settings.beta1,
         beta2=settings.beta2, momentum=settings.momentum,
     )  # fmt: skip
+    # what a stopped run left, the same in all processes
     state = Checkpoints(state_dir, run_key)
-    found = share_snapshot(world, lambda: state.restore(load_snapshot))
-    begin = None if found else share_snapshot(world, lambda: begin)
+    found = state.restore(load_snapshot)
+    identity = [run_key, None if found is None else found.step]
+    if identity != (first := world.share(identity)):
+        raise PeerError(
+            "the processes find other inputs or another checkpoint", where=state_dir, got=identity, expected=first,
+            hint="inputs and output stand on a disk that all machines share",
+        )  # fmt: skip
+    # the micro-batch of the run before, as the order of summation shows in the last bits
     before = found or begin
     wanted, mine = plan.micro_batch, plan.batch_size // world.size
-    if (
-        before is not None and not settings.micro_batch
-    ):  # checkpoints without the number are from when it was the planned one
-        wanted = before.log.get("micro_batch", wanted)
-    plan = replace(plan, micro_batch=wanted if settings.micro_batch else even_pieces(mine, wanted))
+    if before is not None and not settings.micro_batch:
+        wanted = before.log.get("micro_batch", wanted)  # checkpoints without it are from when it was the planned one
+    plan = replace(plan, micro_batch=wanted if settings.micro_batch else even_chunks(mine, wanted))
     validation = None
     if len(valid_ids) >= 2:
         validation = Validation(
@@ -324,7 +327,7 @@ def assemble(
         learner, plan, execution, state=state, found=found, begin=begin, world=world,
         checkpoint_seconds=settings.checkpoint_seconds, checkpoint_steps=settings.checkpoint_steps,
         unigram_entropy=None if plan.label_smoothing else unigram_entropy,  # a smoothed loss lies above the entropy
-        patience=settings.patience, warn=warn, tick=tick,
+        patience=settings.patience,
     )  # fmt: skip
 
 

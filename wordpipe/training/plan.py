@@ -1,19 +1,24 @@
-"""The plan of a training: what the settings come to for one model and one corpus (flag > config file > preset > default)."""
+"""The plan of a training: what the settings come to for one model and one corpus (flag > config file > preset > default).
+
+The learning rate of each step is a pure function: nothing to save, nothing to get out of step with.
+"""
 
 import math
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import astuple, dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
 
-from wordpipe.errors import ConfigError
-from wordpipe.model import MUON_LR, PRESETS, STYLES, Architecture, ModelConfig, Preset, pad_vocab
-from wordpipe.training.schedules import Schedule, learning_rate, warmup_steps
+from wordpipe.errors import ArtifactError, ConfigError
+from wordpipe.model import MUON_LR, PRESETS, ROLES, STYLES, Architecture, ModelConfig, Preset, pad_vocab
 from wordpipe.training.settings import MaskedSettings, PretrainSettings
 
 if TYPE_CHECKING:
     from wordpipe.training.contrastive.settings import ContrastiveSettings
 
+Schedule = Literal["cosine", "linear", "wsd", "noam", "constant"]
+
 # an encoder of Llama's blocks, which has no head and no norm of the embeddings (Boizard et al. 2025, arXiv 2503.05500)
 _EUROBERT = {"positions": "rope", "norm": "rms", "norm_place": "pre", "feedforward": "swiglu", "bias": False}
+_TOKEN_NAMES = {"cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]", "bos": "<s>", "eos": "</s>"}
 _GATED = ("geglu", "swiglu")
 _EPOCHS = 3
 _LEAST_STEPS = 200
@@ -36,8 +41,24 @@ class SpecialIds:
 
     def present(self) -> tuple[int, ...]:
         """All that there are, in order."""
-        ids = (self.pad, self.unk, self.cls, self.sep, self.mask, self.bos, self.eos)
-        return tuple(sorted({token_id for token_id in ids if token_id is not None}))
+        return tuple(sorted({token_id for token_id in astuple(self) if token_id is not None}))
+
+    def need(self, role: str) -> int:
+        """The id of a role.
+
+        Raises:
+            ArtifactError: the tokenizer has none.
+        """
+        if (found := getattr(self, role)) is None:
+            raise ArtifactError(
+                f"the tokenizer has no {_TOKEN_NAMES[role]} token",
+                hint="train a tokenizer with `wordpipe tokenize`, which gives it all special tokens",
+            )
+        return int(found)
+
+    def of_config(self) -> dict[str, Any]:
+        """The fields of `ModelConfig` that hold them, such as pad_id."""
+        return {f"{role}_id": getattr(self, role) for role in ROLES}
 
     def completed(self, architecture: Architecture) -> "SpecialIds":
         """With what a training needs, where another token does the same.
@@ -49,6 +70,55 @@ class SpecialIds:
         if architecture == "decoder":
             return replace(self, bos=bos, eos=eos)
         return replace(self, cls=bos if self.cls is None else self.cls, sep=eos if self.sep is None else self.sep)
+
+
+def warmup_steps(warmup: float, steps: int) -> int:
+    """Steps of warm-up: a share of all below 1, a number of steps from 1 on, never more than all.
+
+    >>> warmup_steps(0.06, 200), warmup_steps(50, 200)
+    (12, 50)
+    """
+    wanted = round(warmup * steps) if warmup < 1 else int(warmup)
+    return min(wanted, steps)
+
+
+def learning_rate(
+    step: int, *, steps: int, peak: float, warmup: int, min_frac: float, schedule: Schedule, decay: float
+) -> float:
+    """Learning rate of a step.
+
+    It rises linearly over `warmup` steps, the first of which is already above 0 and the last of which has the peak. Then
+
+        cosine      falls along half a cosine to min_frac · peak (Loshchilov & Hutter 2017, equation 5)
+        linear      falls along a line to min_frac · peak
+        wsd         stays at the peak, and falls along a line in the last `decay` of all steps (Hu et al. 2024, section 4)
+        noam        falls as peak · sqrt(warmup / (step + 1)), never below min_frac · peak (Vaswani et al. 2017, equation 3,
+                    where the peak is factor / sqrt(width · warmup); without warm-up it falls from the first step on)
+        constant    stays at the peak
+
+    What `noam`, `constant` and the phases of `wsd` before its fall give a step does not depend on `steps`.
+
+    Args:
+        step: from 0 to steps - 1.
+        steps: of the whole run.
+        peak: the highest rate.
+        warmup: steps of the rise.
+        min_frac: the lowest rate after the rise as a share of the peak.
+        schedule: the shape.
+        decay: share of the steps in which `wsd` falls.
+    """
+    if step < warmup:
+        return peak * (step + 1) / warmup
+    if schedule == "constant":
+        return peak
+    if schedule == "noam":
+        return peak * max(min_frac, math.sqrt(max(1, warmup) / (step + 1)))
+    begin = max(warmup, steps - math.ceil(decay * steps)) if schedule == "wsd" else warmup
+    if step < begin:
+        return peak
+    done = (step + 1 - begin) / (steps - begin)  # 1 at the last step of all
+    left = (1.0 + math.cos(math.pi * done)) / 2.0 if schedule == "cosine" else 1.0 - done
+    return peak * (min_frac + (1.0 - min_frac) * left)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,7 +170,7 @@ class Plan:
         return self.batch_size * self.seq_len
 
 
-def pace(settings: "PretrainSettings | ContrastiveSettings", steps: int) -> dict[str, Any]:
+def _schedule(settings: "PretrainSettings | ContrastiveSettings", steps: int) -> dict[str, Any]:
     """The fields of a `Plan` that every training's settings have."""
     same = ("min_lr_frac", "schedule", "decay", "clip", "report_every")
     return {name: getattr(settings, name) for name in same} | {
@@ -125,14 +195,15 @@ def model_config(
     """
     preset, parts = PRESETS[settings.preset], _parts(settings, architecture)
     n_layers, n_heads = settings.n_layers or preset.n_layers, settings.n_heads or _heads(settings, preset)
+    every = settings.global_every  # so many layers one sees everything, window 0
     return ModelConfig(
         architecture=architecture, vocab_size=pad_vocab(n_tokens), dim=settings.dim or preset.dim, n_layers=n_layers,
         n_heads=n_heads, n_kv_heads=settings.n_kv_heads or n_heads,
         ffn_dim=settings.ffn_dim or _ffn_dim(settings, preset, gated=parts["feedforward"] in _GATED),
-        max_len=settings.seq_len or preset.max_len, attention=settings.attention, windows=_windows(settings, n_layers),
+        max_len=settings.seq_len or preset.max_len, attention=settings.attention,
+        windows=tuple(0 if every and layer % every == 0 else settings.window for layer in range(n_layers)),
         global_tokens=settings.global_tokens, dropout=settings.dropout, tied=settings.tied, **parts,
-        pad_id=special.pad, bos_id=special.bos, eos_id=special.eos, cls_id=special.cls, sep_id=special.sep,
-        mask_id=special.mask,
+        **special.of_config(),
     )  # fmt: skip
 
 
@@ -148,10 +219,11 @@ def make_plan(settings: PretrainSettings, config: ModelConfig, *, n_blocks: int,
     """
     preset = PRESETS[settings.preset]
     batch_size = settings.batch_size or preset.batch_size
-    steps = settings.steps or _steps(settings, n_blocks, batch_size)
+    epochs, least = (_EPOCHS, _LEAST_STEPS) if settings.epochs is None else (settings.epochs, 1)
+    steps = settings.steps or max(least, math.ceil(epochs * n_blocks / batch_size))
     rate = max(settings.mask_rate, settings.mask_rate_end or 0.0) if isinstance(settings, MaskedSettings) else 1.0
     return Plan(
-        **pace(settings, steps), batch_size=batch_size,
+        **_schedule(settings, steps), batch_size=batch_size,
         micro_batch=min(batch_size, settings.micro_batch or _micro_batch(config, batch_size, seq_len, rate, device)),
         seq_len=seq_len,
         lr=settings.lr or _usual_lr(settings, config) * (MUON_LR if settings.optimiser == "muon" else 1.0),
@@ -159,7 +231,17 @@ def make_plan(settings: PretrainSettings, config: ModelConfig, *, n_blocks: int,
     )  # fmt: skip
 
 
-def fitted(settings: PretrainSettings, config: ModelConfig, before: int | None = None) -> tuple[ModelConfig, int]:
+def pair_plan(settings: "ContrastiveSettings", n_pairs: int) -> Plan:
+    """The plan of a contrastive training, of either encoder, with `n_pairs` pairs in one pass over the training text."""
+    steps = settings.steps_for(n_pairs)
+    return Plan(
+        **_schedule(settings, steps), batch_size=settings.pairs_per_step, lr=settings.peak_lr, seed=settings.seed
+    )
+
+
+def trained_shape(
+    settings: PretrainSettings, config: ModelConfig, before: int | None = None
+) -> tuple[ModelConfig, int]:
     """The model's shape with the dropout and the length that it is trained with, and the positions of a sequence.
 
     A fresh model is as long as its sequences. One that was given keeps its length if they are shorter; if they are longer it
@@ -219,20 +301,8 @@ def _parts(settings: PretrainSettings, architecture: Architecture) -> dict[str, 
     return parts
 
 
-def _windows(settings: PretrainSettings, n_layers: int) -> tuple[int, ...]:
-    """How far each layer sees, 0 = everything."""
-    every = settings.global_every
-    return tuple(0 if every and layer % every == 0 else settings.window for layer in range(n_layers))
-
-
-def _steps(settings: PretrainSettings, n_blocks: int, batch_size: int) -> int:
-    if settings.epochs is not None:
-        return max(1, math.ceil(settings.epochs * n_blocks / batch_size))
-    return max(_LEAST_STEPS, math.ceil(_EPOCHS * n_blocks / batch_size))
-
-
 def _micro_batch(config: ModelConfig, batch_size: int, seq_len: int, rate: float, device: str) -> int:
-    """Sequences of the batch whose activations and logits stay in bounds, in pieces as equal as can be.
+    """Sequences of the batch whose activations and logits stay in bounds, in chunks as equal as can be.
 
     A pure function of the settings and the kind of device, not of the memory that happens to be free: the order of
     summation shows in the last bits of the weights.
@@ -241,15 +311,14 @@ def _micro_batch(config: ModelConfig, batch_size: int, seq_len: int, rate: float
     if device in _LOGITS_AT_ONCE:
         bound = min(bound, _LOGITS_AT_ONCE[device] // max(1, round(config.vocab_size * seq_len * rate)))
     divisor = next(size for size in range(max(1, bound), 0, -1) if batch_size % size == 0)
-    return (
-        divisor if 2 * divisor >= bound else even_pieces(batch_size, bound)
-    )  # equal shapes, if they are not too small
+    # equal shapes, if they are not too small
+    return divisor if 2 * divisor >= bound else even_chunks(batch_size, bound)
 
 
-def even_pieces(n: int, largest: int) -> int:
-    """The size of equal pieces of `n`, none larger than `largest`; the last one may be shorter.
+def even_chunks(n: int, largest: int) -> int:
+    """The size of equal chunks of `n`, none larger than `largest`; the last one may be shorter.
 
-    >>> even_pieces(32, 12), even_pieces(37, 32)
+    >>> even_chunks(32, 12), even_chunks(37, 32)
     (11, 19)
     """
     return math.ceil(n / math.ceil(n / largest))

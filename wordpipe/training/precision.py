@@ -1,4 +1,4 @@
-"""Where and in which numbers a training runs: device, threads, kernels, and the scale that keeps gradients inside float16.
+"""Device, threads and kernels of a training, its number format, and the scale that keeps gradients inside float16.
 
 bfloat16 has float32's range, so nothing special is needed. float16 ends at 65504 and loses everything below 6e-8: there the
 loss is multiplied by a scale before the backward pass, as large as the gradients bear, and the gradients are divided by it
@@ -11,7 +11,7 @@ import math
 import os
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import torch
 from torch import Tensor
@@ -20,10 +20,12 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from wordpipe.errors import ConfigError
 from wordpipe.model import LanguageModel
 from wordpipe.runtime import cpu_count, keep_freed_memory
-from wordpipe.training.contrastive.settings import ContrastiveSettings
 from wordpipe.training.distributed import World, alone
 from wordpipe.training.objectives import RATE_STEPS, Targets, loss_sum
 from wordpipe.training.settings import PretrainSettings
+
+if TYPE_CHECKING:
+    from wordpipe.training.contrastive.settings import ContrastiveSettings
 
 Number = Literal["auto", "float32", "bfloat16", "float16"]
 
@@ -173,7 +175,7 @@ class Execution:
         }
 
 
-def make_execution(settings: PretrainSettings | ContrastiveSettings, world: World | None = None) -> Execution:
+def make_execution(settings: "PretrainSettings | ContrastiveSettings", world: World | None = None) -> Execution:
     """Resolve `auto` and make torch ready: threads, deterministic kernels.
 
     Args:

@@ -18,7 +18,7 @@ class Rows:
 
     Attributes:
         ids_BT: int64, special ids of the block included.
-        word_starts_BT: whether a word begins here, bool; None where nobody wants to know. Special ids are words of their
+        word_starts_BT: whether a word begins here, bool; None where they are not needed. Special ids are words of their
             own, and what a block begins with begins a word, even if the block before it ended inside that word.
     """
 
@@ -132,7 +132,7 @@ def block_order(step: int, *, batch_size: int, n_blocks: int, seed: int) -> npt.
 
 
 def shuffled(places: npt.NDArray[np.int64], n: int, seed: int, purpose: str) -> npt.NDArray[np.int64]:
-    """What stands in these places, where 0 … n-1 follow each other pass after pass, each pass in an order of its own."""
+    """The numbers at these places, where 0 … n-1 follow each other pass after pass, each pass in an order of its own."""
     passes, out = np.divmod(places, n)
     for number in np.unique(passes):
         here = passes == number

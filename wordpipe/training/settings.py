@@ -17,12 +17,12 @@ SHAPE = (
 )  # fmt: skip
 """The settings that say what the model is; a model that one starts from has its own."""
 
-PACE = ("lr", "min_lr_frac", "warmup", "schedule", "decay")
-"""The settings that make the learning rate of each step."""
+LEARNING_RATE_SETTINGS = ("lr", "min_lr_frac", "warmup", "schedule", "decay")
+"""The settings that decide the learning rate of each step."""
 
-CHANGEABLE = (
-    *PACE, "steps", "epochs", "keep_state", "device", "dtype", "threads", "compile", "recompute", "deterministic",
-    "micro_batch",
+EXTENSION_SETTINGS = (
+    *LEARNING_RATE_SETTINGS, "steps", "epochs", "keep_state", "device", "dtype", "threads", "compile", "recompute",
+    "deterministic", "micro_batch",
 )  # fmt: skip
 """The settings that an extended training may have otherwise than the one it extends: how long, how fast, and where."""
 
@@ -151,7 +151,11 @@ class PretrainSettings(Settings):
         0, "also a checkpoint every this many steps, 0 = by time only", ge=0, recipe=False, option=False
     )
     report_every: int = setting(
-        10, "steps between two rows of the log; the screen is told every few seconds", ge=1, recipe=False, option=False
+        10,
+        "steps between two rows of the log; the screen is refreshed every few seconds",
+        ge=1,
+        recipe=False,
+        option=False,
     )
     eval_every: int = setting(0, "steps between validations, 0 = five over the run", ge=0, recipe=False, option=False)
     valid_tokens: int = setting(

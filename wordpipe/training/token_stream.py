@@ -19,17 +19,8 @@ import pyarrow.compute as pc
 from tokenizers import Tokenizer
 
 from wordpipe.artifacts import DocumentStarts
-from wordpipe.compiled import read_only
 from wordpipe.errors import ArtifactError
-from wordpipe.tokens import (
-    SCANNERS,
-    UNSPACED,
-    code_point_classes,
-    is_byte_level,
-    offsets_of,
-    token_bytes,
-    vocabulary_of,
-)
+from wordpipe.tokens import is_byte_level, offsets_of, token_bytes, vocabulary_of
 
 T = TypeVar("T", bound=np.generic)
 Ids = npt.NDArray[np.uint16] | npt.NDArray[np.uint32]
@@ -68,18 +59,42 @@ class Stream:
         return int(self.counts.sum())
 
     def open(self) -> Ids:
-        """The ids, memory-mapped, read-only."""
-        if self.n_ids == 0:  # an empty file cannot be mapped
-            return np.zeros(0, dtype=self.dtype)
-        return np.memmap(self.path, dtype=self.dtype, mode="r", shape=(self.n_ids,))
+        """The ids, see `open_ids`."""
+        return open_ids(self.path, len(self.counts))
 
     def open_starts(self) -> Flags | None:
-        """Whether a word begins at each id, memory-mapped, read-only; boundary tokens are words of their own."""
-        if self.starts_path is None:
-            return None
-        if self.n_ids == 0:
-            return np.zeros(0, dtype=np.bool_)
-        return np.memmap(self.starts_path, dtype=np.bool_, mode="r", shape=(self.n_ids,))
+        """Whether a word begins at each id, see `open_starts`."""
+        return None if self.starts_path is None else open_starts(self.path)
+
+
+def open_ids(path: Path, vocab_size: int) -> Ids:
+    """The ids that `write_streams` wrote to a file, memory-mapped, read-only.
+
+    Args:
+        path: the file.
+        vocab_size: as it was written.
+    """
+    return mapped(path, _dtype_of(vocab_size))
+
+
+def open_starts(path: Path) -> Flags:
+    """Whether a word begins at each id of the file, memory-mapped, read-only; boundary tokens are words of their own."""
+    return mapped(_starts_path(path), "?")
+
+
+def mapped(path: Path, dtype: str) -> npt.NDArray[Any]:
+    """The numbers in a file, memory-mapped, read-only."""
+    if path.stat().st_size == 0:  # an empty file cannot be mapped
+        return np.zeros(0, dtype)
+    return np.memmap(path, dtype, mode="r")
+
+
+def _dtype_of(vocab_size: int) -> str:
+    return "<u2" if vocab_size <= 1 << 16 else "<u4"
+
+
+def _starts_path(path: Path) -> Path:
+    return path.with_name(f"{path.name}.starts")
 
 
 def write_streams(
@@ -130,9 +145,9 @@ class _Writer:
         self, stack: contextlib.ExitStack, path: Path, vocab_size: int, before: Sequence[int], after: Sequence[int],
         find_starts: FindStarts | None,
     ) -> None:  # fmt: skip
-        self._dtype, self._find_starts = "<u2" if vocab_size <= 1 << 16 else "<u4", find_starts
+        self._dtype, self._find_starts = _dtype_of(vocab_size), find_starts
         self._after, self._between = (np.array(ids, dtype=self._dtype) for ids in (after, [*after, *before]))
-        self._paths = [path] if find_starts is None else [path, path.with_name(f"{path.name}.starts")]
+        self._paths = [path] if find_starts is None else [path, _starts_path(path)]
         self._files = [stack.enter_context(_part(one).open("wb")) for one in self._paths]
         self._counts = np.zeros(vocab_size, dtype=np.int64)
         self._starts = DocumentStarts()  # of the rows that had ids
@@ -217,6 +232,9 @@ class WordStarts:
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
+        from wordpipe.tokens import SCANNERS, UNSPACED, code_point_classes  # numba, which single tokens do without
+
+        self._scan, self._no_spaces = SCANNERS["words"], UNSPACED
         spelled = _spelled(tokenizer)
         self._bytes = np.frombuffer(b"".join(spelled), np.uint8)
         self._offsets = offsets_of([len(text) for text in spelled])
@@ -237,7 +255,7 @@ class WordStarts:
         begins_N, text = self._spell(ids)
         rows = begins_N[offsets_of(lengths)]
         starts, ends = (np.empty(len(text) + 1, np.int32) for _ in range(2))
-        count = SCANNERS["words"](read_only(text), rows, self._classes, starts, ends, np.empty(len(lengths), np.int64))
+        count = self._scan(text, rows, self._classes, starts, ends, np.empty(len(lengths), np.int64))
         starts, ends = starts[:count], ends[:count]
         at_N = begins_N[:-1]
         word_N = np.searchsorted(starts, at_N, side="left") - 1  # the last word that begins before the token does
@@ -254,6 +272,7 @@ class WordStarts:
         text = np.zeros(int(begins_N[-1]) + len(_NO_LETTER), np.uint8)
         places = np.arange(begins_N[-1]) + np.repeat(first_N - begins_N[:-1], np.diff(begins_N))
         text[: begins_N[-1]] = self._bytes[places]
+        text.flags.writeable = False  # as what the kernel was compiled for
         return begins_N, text
 
     def _is_unspaced(self, text: npt.NDArray[np.uint8], starts: npt.NDArray[np.int32]) -> npt.NDArray[np.bool_]:
@@ -263,12 +282,12 @@ class WordStarts:
         four = (first & 0x07) << 18 | second << 12 | third << 6 | fourth
         lead = text[starts]
         classes = self._classes[np.where(lead >= 0xF0, four, three)]
-        is_unspaced: npt.NDArray[np.bool_] = (lead >= 0xE0) & (classes & UNSPACED != 0)
+        is_unspaced: npt.NDArray[np.bool_] = (lead >= 0xE0) & (classes & self._no_spaces != 0)
         return is_unspaced
 
 
 def _spelled(tokenizer: Tokenizer) -> list[bytes]:
-    """The text that each id stands for."""
+    """The text of each id."""
     vocabulary, byte_level = vocabulary_of(tokenizer), is_byte_level(tokenizer)
     tokens = [
         token if ordinary else None for token, ordinary in zip(vocabulary.tokens, vocabulary.ordinary, strict=True)

@@ -5,7 +5,7 @@ What is trained is a `Learner`: the transformer of `train mlm` and `train clm`, 
 """
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import astuple, dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -14,7 +14,7 @@ from torch import Tensor
 
 from wordpipe.artifacts import Checkpoints
 from wordpipe.errors import ConfigError, PeerError
-from wordpipe.runtime import StopFlag, Stopped, torch_threads
+from wordpipe.runtime import StopFlag, Stopped, stop_signal, torch_threads
 from wordpipe.training.checkpoint import (
     CheckpointClock,
     Snapshot,
@@ -44,7 +44,7 @@ class Step:
         lr: learning rate of the last step.
         seconds: of work so far, over all runs that a continued training took.
         tokens_per_s: positions per second since the last report; of the held-out text for `valid`.
-        waiting: share of the time since the last report in which the device waited for a batch; None where nobody looks.
+        waiting: share of the time since the last report in which the device waited for a batch; None where it is not measured.
     """
 
     step: int
@@ -105,7 +105,7 @@ class Learner(Protocol):
         ...
 
     def waited(self) -> float | None:
-        """Seconds that the device waited for batches since this was last asked; None: nobody looks."""
+        """Seconds that the device waited for batches since the last call; None: they are not measured."""
         ...
 
     def state(self) -> tuple[Tensors, dict[str, Any]]:
@@ -134,9 +134,7 @@ class Trainer(Generic[L]):
         checkpoint_seconds: time between checkpoints. What is learned does not depend on when they are made.
         checkpoint_steps: also one every this many steps; 0: by time only.
         unigram_entropy: loss of a model that knows only how frequent each token is, in nats; None: not compared.
-        patience: steps after which a loss that is no better is worth a warning, 0 = half of all; never within the warm-up.
-        warn: told of it, at most once.
-        tick: told the number of every step that is done.
+        patience: steps after which a loss that is no better is worth a note, 0 = half of all; never within the warm-up.
 
     Attributes:
         step: steps done.
@@ -146,7 +144,7 @@ class Trainer(Generic[L]):
         metrics: further figures of the last validation.
         resumed_from: the step of the checkpoint that was continued, or None.
         extended_from: the step that the finished training ended with, or None.
-        notes: what the user should know of what was found.
+        notes: what the user should know: of what was found, and that a loss does not fall.
         threads: CPU threads that it runs on; those of the run before where one is continued.
         bitwise: whether an undisturbed run on the same kind of machine would give the same bytes.
     """
@@ -155,7 +153,6 @@ class Trainer(Generic[L]):
         self, learner: L, plan: Plan, execution: Execution, *, state: Checkpoints, found: Snapshot | None = None,
         begin: Snapshot | None = None, world: World | None = None, checkpoint_seconds: float = 60.0,
         checkpoint_steps: int = 0, unigram_entropy: float | None = None, patience: int = 0,
-        warn: Callable[[str], None] | None = None, tick: Callable[[int], None] | None = None,
     ) -> None:  # fmt: skip
         self.learner, self.plan, self.execution = learner, plan, execution
         self.world = world or World(execution.device)
@@ -166,10 +163,8 @@ class Trainer(Generic[L]):
         self.extended_from: int | None = None
         self.notes, self.threads, self.bitwise = state.notes, execution.threads, execution.bitwise
         self._state, self._clock = state, CheckpointClock(checkpoint_seconds, checkpoint_steps)
-        self._sums = torch.zeros(
-            3, device=execution.device
-        )  # loss, targets, lengths of gradients since the last report
-        self._entropy, self._warn, self._tick = unigram_entropy, warn, tick
+        self._sums = torch.zeros(3, device=execution.device)  # loss, targets, gradients' lengths since the last report
+        self._entropy = unigram_entropy
         self._patience = max(patience or plan.steps // 2, plan.warmup, 1)
         self._seconds_before, self._begun = 0.0, time.monotonic()
         self._mark, self._marked = self._begun, 0  # when the last report was, and the positions then
@@ -188,7 +183,11 @@ class Trainer(Generic[L]):
         return self._seconds_before + time.monotonic() - self._begun
 
     def steps(self, flag: StopFlag, until: int | None = None) -> Iterator[Step]:
-        """Train to the last step, reporting as it goes; only the first of several processes reports.
+        """The reports of `every_step`."""
+        return (report for report in self.every_step(flag, until) if report is not None)
+
+    def every_step(self, flag: StopFlag, until: int | None = None) -> Iterator[Step | None]:
+        """Train to the last step: None for each that is done, then its reports; only the first of several processes reports.
 
         Args:
             flag: looked at after every step; when it rises in any process, the state is saved first.
@@ -204,13 +203,19 @@ class Trainer(Generic[L]):
         self._flag, self._end = flag, self.plan.steps if until is None else min(until, self.plan.steps)
         try:
             with torch_threads(self.threads):
-                yield from self._steps()
+                yield from self._loop()
         except (Stopped, PeerError):
             raise
         except BaseException:
             if not self._summing:  # leaving closes the connection, which the others notice too
                 self.world.fail()
             raise
+
+    def follow(self) -> None:
+        """Train along with the first process, which reports and writes."""
+        with stop_signal() as flag:
+            for _ in self.every_step(flag):
+                pass
 
     def snapshot(self) -> Snapshot:
         """The training as it is now, on the CPU: where it trains there, its own tensors, which the next step changes."""
@@ -222,10 +227,11 @@ class Trainer(Generic[L]):
         }  # fmt: skip
         return Snapshot(self.step, tensors, log | learned)
 
-    def _steps(self) -> Iterator[Step]:
+    def _loop(self) -> Iterator[Step | None]:
         self._mark, self._marked = time.monotonic(), self.positions
         while self.step < self._end:
             self._advance()
+            yield None
             if self.world.leads:
                 yield from self._reports_due()
             if self.world.is_alone:  # several have agreed before, so that all of them stop after the same step
@@ -236,7 +242,7 @@ class Trainer(Generic[L]):
                 self._clock.made()
             if self._signum is not None:
                 self.world.agree(self._signum)  # the first process has saved
-                newest = self._state.newest  # only the first process has one
+                newest = self._state.newest if self.world.leads else None
                 raise Stopped(self._signum, saved=None if newest is None else str(newest))
         self.world.agree(None)
 
@@ -249,8 +255,6 @@ class Trainer(Generic[L]):
         self._summing = False
         self.step += 1
         self.positions, self.cut = self.positions + gradients.positions, self.cut + gradients.cut
-        if self._tick is not None:
-            self._tick(self.step)
         if self.execution.device.type == "cpu":  # elsewhere looking would make the host wait; there reports look
             self._refuse_divergence()
 
@@ -265,7 +269,7 @@ class Trainer(Generic[L]):
         self._refuse_divergence()
         # mean over the targets; not a number if every float16 step since the last report overflowed
         loss, waited = float(self._sums[0] / self._sums[1]), self.learner.waited()
-        self._warn_without_progress(loss)
+        self._note_without_progress(loss)
         seconds = max(time.monotonic() - self._mark, 1e-9)
         share = None if waited is None else min(1.0, waited / seconds)
         report = self._log("train", loss, (self.positions - self._marked) / seconds, share)
@@ -288,12 +292,12 @@ class Trainer(Generic[L]):
         self._mark, self._marked = time.monotonic(), self.positions
         return report
 
-    def _warn_without_progress(self, loss: float) -> None:
+    def _note_without_progress(self, loss: float) -> None:
         before = next((report.step for report in reversed(self.history) if report.split == "train"), 0)
-        if self._warn is None or self._entropy is None or not before < self._patience <= self.step:
+        if self._entropy is None or not before < self._patience <= self.step:
             return
         if not loss < self._entropy - _PROGRESS:
-            self._warn(
+            self.notes.append(
                 f"after {self.step:,} steps the loss is {loss:.3f}, hardly better than knowing how frequent each token is "
                 f"({self._entropy:.3f}): give it more --steps, or a higher --lr"
             )

@@ -94,10 +94,10 @@ _LOGITS_AT_ONCE = {"cpu": 1 << 21, "mps": 1 << 25, "cuda": 1 << 28}  # 8 MiB, 12
 
 
 class Scorer:
-    """Takes the place of `loss_sum` where a finished model is judged: without gradients, float32, logits a few rows at a time.
+    """The loss of a finished model, in the place of `loss_sum`: without gradients, float32, logits a few rows at a time.
 
     Args:
-        on_positions: told how many positions were looked at so far.
+        on_positions: called with how many positions were looked at so far.
 
     Attributes:
         n_first: targets to which the model gave a higher probability than to any other id.

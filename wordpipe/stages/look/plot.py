@@ -24,14 +24,9 @@ _TRIES = 5  # a training that goes on forgets its last checkpoint but one while 
 
 
 def plot(
-    trained: PathLike | Iterable[PathLike],
-    output: PathLike | None = None,
-    *,
-    axis: str = "tokens",
-    log: bool = False,
-    start: float = 0,
-    run: RunOptions | None = None,
-) -> dict[str, Any]:
+    trained: PathLike | Iterable[PathLike], output: PathLike | None = None, *, axis: str = "tokens", log: bool = False,
+    start: float = 0, run: RunOptions | None = None,
+) -> dict[str, Any]:  # fmt: skip
     """Loss and learning rate of trainings, finished or not, as one picture; the same logs give the same bytes.
 
     Args:
@@ -107,7 +102,7 @@ def _runs(path: Path, name: str, verify: bool) -> Iterator[dict[str, Any]]:
                 raise ArtifactError("there is no log of a training in it", where=path, hint=hint)
             rows = [row for batch in read_batches(artifact, "steps", _COLUMNS) for row in batch.to_pylist()]
             entropy: Any = artifact.manifest.facts.get("unigram_entropy")
-            yield told(name, artifact.kind, rows, None if entropy is None else float(entropy), finished=True)
+            yield run_figures(name, artifact.kind, rows, None if entropy is None else float(entropy), finished=True)
     if partial.is_dir():
         if found := _unfinished(partial, f"{name}, new run" if there else name):
             yield found
@@ -116,7 +111,9 @@ def _runs(path: Path, name: str, verify: bool) -> Iterator[dict[str, Any]]:
             raise InputError(what, where=path, hint="wait a minute, or train with checkpoint_seconds = 10")
 
 
-def told(name: str, kind: str, rows: list[dict[str, Any]], entropy: float | None, *, finished: bool) -> dict[str, Any]:
+def run_figures(
+    name: str, kind: str, rows: list[dict[str, Any]], entropy: float | None, *, finished: bool
+) -> dict[str, Any]:
     """How far a run came, with the rows of its log."""
     losses = [(row["split"], float(row["loss"])) for row in rows if row["loss"] is not None]
     last = {split: loss for split, loss in losses if math.isfinite(loss)}
@@ -132,11 +129,13 @@ def _unfinished(partial: Path, name: str) -> dict[str, Any] | None:
         try:
             newest = json.loads((partial / "LATEST.json").read_bytes())["checkpoints"][0]
             checkpoint = Checkpoint(newest["step"], partial / f"step-{newest['step']:08d}", newest["files"])
-            if "log.json" not in checkpoint.files:  # of word vectors, see stages/word_training.py
-                return told(name, "words", json.loads(checkpoint.read_bytes("state.json"))["log"], None, finished=False)
+            if "log.json" not in checkpoint.files:  # of word vectors, see word2vec_run.py
+                return run_figures(
+                    name, "words", json.loads(checkpoint.read_bytes("state.json"))["log"], None, finished=False
+                )
             log = json.loads(checkpoint.read_bytes("log.json"))  # of a transformer, see training/checkpoint.py
             rows = [dict(zip((field.name for field in fields(Step)), row, strict=False)) for row in log["history"]]
-            return told(name, "model", rows, log.get("unigram_entropy"), finished=False)
+            return run_figures(name, "model", rows, log.get("unigram_entropy"), finished=False)
         except FileNotFoundError:
             if left:
                 time.sleep(0.02)

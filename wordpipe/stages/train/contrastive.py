@@ -1,24 +1,44 @@
 """`wordpipe train contrastive`: tokens → model, an encoder of texts; here that of a transformer."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from safetensors.numpy import save
+from safetensors.numpy import load, save
 from tokenizers import Tokenizer
 
 from wordpipe.artifacts import TOKENIZER, WEIGHTS_FILE, Artifact
-from wordpipe.model import native_class, save_hf, seed_of
+from wordpipe.errors import ArtifactError
+from wordpipe.model import LanguageModel, native_class, save_hf, seed_of
 from wordpipe.sentences import sentence_transformers_files
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job
-from wordpipe.stages.train.contrastive_start import EncoderStart, encoder_start
 from wordpipe.stages.train.contrastive_text import contrast_text, pair_kinds, token_ids
-from wordpipe.stages.train.run import TrainingRun
+from wordpipe.stages.train.initial_weights import (
+    fresh_model,
+    given_model,
+    special_ids,
+    vectors_of_words,
+    with_special_ids,
+)
+from wordpipe.stages.train.run import train_on_pairs
 from wordpipe.tokens import framed_tokenizer, number_of_ids, open_tokenizer, transformers_files
-from wordpipe.training import Trainer
-from wordpipe.training.contrastive import Pairs, Teacher, assemble_encoder, held_out_pairs
-from wordpipe.training.contrastive.settings import ContrastiveSettings
+from wordpipe.training import SpecialIds, model_config
+from wordpipe.training.contrastive import (
+    Pairs,
+    TeacherVectors,
+    assemble_encoder,
+    held_out_pairs,
+    start_as_mean,
+    word_weights,
+)
+from wordpipe.training.contrastive.settings import DEFAULT_POOLING, ContrastiveSettings, Pooling
+from wordpipe.training.settings import MaskedSettings
+
+Floats = npt.NDArray[np.float32]
+
+_HEAD = 64  # width of a head of most presets
 
 
 def train_contrastive(tokens: PathLike, *, output: PathLike, run: RunOptions | None = None, **settings: Any) -> Made:
@@ -59,17 +79,18 @@ def _train_transformer(job: Job, source: Artifact, settings: ContrastiveSettings
     text, given = contrast_text(
         job, source, settings, token_ids(tokenizer), vocab_size=number_of_ids(tokenizer), column="ids"
     )
-    start = encoder_start(job, settings, tokenizer, data, text.counts)
+    # the first weights, and what they learn from
+    start = _first_encoder(job, settings, tokenizer, data, text.counts)
     if settings.init is not None and settings.pooling is None:
         job.note(f"pooling: {start.pooling}{', by the weights of the given model' if start.kept else ''}")
     teacher = None if settings.teacher is None else _teacher(job, settings, tokenizer)
     pairs = Pairs(text, settings, given=given)
-    run = TrainingRun(job)
     training = assemble_encoder(
         settings, start.model, pairs, special=start.special, weights=start.weights, teacher=teacher,
         held_out=held_out_pairs(settings, text), state_dir=job.partial, run_key=job.recipe,
-        seed=seed_of(settings.seed, "contrast"), tick=run.tick,
+        seed=seed_of(settings.seed, "contrast"),
     )  # fmt: skip
+    # what is said of it before the first step
     config, plan, weights = start.model.config, training.plan, sum(one.numel() for one in start.model.parameters())
     job.device, job.facts["dtype"] = str(training.execution.device), training.execution.facts()["dtype"]
     job.facts |= {"lr": plan.lr, "batch_size": plan.batch_size}
@@ -78,28 +99,132 @@ def _train_transformer(job: Job, source: Artifact, settings: ContrastiveSettings
         f"{plan.batch_size:,} pairs on {job.device} in {job.facts['dtype']}"
     )
     job.counts["parameters"] = weights
-    train_on_pairs(job, run, training, pairs)
+    train_on_pairs(job, training, pairs)
     job.counts["tokens_cut"] = training.cut
     _write(job, start, data, settings)
 
 
-def train_on_pairs(job: Job, run: TrainingRun, training: Trainer[Any], pairs: Pairs) -> None:
-    """Train either encoder to the end, and say and count what is to be known of its pairs."""
-    for line in (*pairs.notes, *training.notes):
-        job.warn(line)
-    job.counts |= {name: count for name, count in pairs.counts.items() if count} | {"steps": training.plan.steps}
-    job.threads = training.threads
-    if training.resumed_from is not None:
-        job.note(f"continuing a stopped run at step {training.resumed_from:,}")
-    run.train(training)
-    if not training.metrics:
-        job.note("too few documents are held out to validate on")
-    last = training.history[-1]
-    job.rates["pairs_per_s"] = round(last.step * training.plan.batch_size / max(last.seconds, 1e-9), 1)
+@dataclass(frozen=True)
+class _FirstEncoder:
+    """A transformer before its first step.
+
+    Attributes:
+        model: with its first weights and the dropout it trains with.
+        special: the tokenizer's special ids; [CLS] and [SEP] are there.
+        pooling: mean or weighted.
+        weights: what each token weighs in the mean, (V,) float32; None: all alike.
+        kept: whether those weights are of the model that it starts from.
+    """
+
+    model: LanguageModel
+    special: SpecialIds
+    pooling: Pooling
+    weights: Floats | None
+    kept: bool = False
 
 
-def _teacher(job: Job, settings: ContrastiveSettings, tokenizer: Tokenizer) -> Teacher:
-    """The encoder that `--teacher` names, asked with the text that ids stand for."""
+def _first_encoder(
+    job: Job, settings: ContrastiveSettings, tokenizer: Tokenizer, data: bytes, counts_V: npt.NDArray[np.int64]
+) -> _FirstEncoder:
+    """The model that the settings name.
+
+    A token weighs a / (a + p), p its share of the text, times the length of the vector it began with, whose own weight that
+    is. Special tokens say nothing of a text and weigh nothing. What they weighed in the model that is trained further, they
+    weigh still: its weights have learned beside them.
+
+    Args:
+        job: what the settings name becomes its input.
+        settings: `init`, `init_embeddings`, `preset`, `dropout`, `pooling`, `sif_a`.
+        tokenizer: of the tokens.
+        data: its file, byte by byte.
+        counts_V: how often each token occurs.
+
+    Raises:
+        ArtifactError: a model of another tokenizer, or a decoder; vectors that are not of these tokens.
+        BudgetError: a model that this machine cannot hold.
+    """
+    given, pooling = None, settings.pooling or DEFAULT_POOLING
+    if settings.init is not None:
+        given = given_model(job, settings.init, tokenizer, "encoder", settings.seed)
+    special = special_ids(tokenizer, "encoder", given)
+    for role in ("cls", "sep"):
+        special.need(role)
+    weights_V = word_weights(counts_V, settings.sif_a)
+    if given is not None:
+        model = with_special_ids(given.model, replace(given.model.config, dropout=settings.dropout), special)
+        pooling, kept_V = _pooling_of(given.artifact, settings, number_of_ids(tokenizer))
+        if kept_V is not None:
+            return _FirstEncoder(model, special, pooling, kept_V, kept=True)
+    elif settings.init_embeddings is None:
+        model = _new(settings, tokenizer, special, None)
+    else:
+        vectors = job.open_input(settings.init_embeddings, ["words", "model"])
+        table_VD, found_V = _token_vectors(job, vectors, tokenizer, data)
+        model = _new(settings, tokenizer, special, table_VD.shape[1])
+        lengths_V = start_as_mean(model, table_VD, found_V, seed=settings.seed)
+        job.counts["embeddings_given"] = int(found_V.sum())
+        # the rows of a static encoder have their tokens' weights in them already
+        weights_V = lengths_V if vectors.kind == "model" else weights_V * lengths_V
+    if pooling == "mean":
+        return _FirstEncoder(model, special, pooling, None)
+    weights_V[list(special.present())] = 0.0
+    return _FirstEncoder(model, special, pooling, weights_V.astype(np.float32))
+
+
+def _pooling_of(given: Artifact | None, settings: ContrastiveSettings, n_ids: int) -> tuple[Pooling, Floats | None]:
+    """How the encoder pools: as is asked, else as the given model does, with what its tokens weigh there.
+
+    Raises:
+        ArtifactError: weights of another number of tokens.
+    """
+    if settings.pooling is not None or given is None:
+        return settings.pooling or DEFAULT_POOLING, None
+    if given.manifest.facts.get("pooling") == "mean":
+        return "mean", None
+    if WEIGHTS_FILE not in given.names():
+        return DEFAULT_POOLING, None
+    weights_V = load(given.read(WEIGHTS_FILE))["weights"]
+    if weights_V.shape != (n_ids,):
+        raise ArtifactError(
+            "the weights of the tokens are of another tokenizer", where=given.path / WEIGHTS_FILE,
+            got=weights_V.shape, expected=(n_ids,), hint="give --pooling weighted, which counts them anew",
+        )  # fmt: skip
+    return "weighted", weights_V
+
+
+def _new(settings: ContrastiveSettings, tokenizer: Tokenizer, special: SpecialIds, width: int | None) -> LanguageModel:
+    """A model with fresh weights, as wide as the vectors it begins with where heads of 64 divide them."""
+    dim = settings.dim or (width if width and width % _HEAD == 0 else None)
+    shape = {"preset": settings.preset, "dropout": settings.dropout, "dim": dim, "n_layers": settings.n_layers}
+    config = model_config(MaskedSettings.make(shape), "encoder", n_tokens=number_of_ids(tokenizer), special=special)
+    return fresh_model(config, settings.seed)
+
+
+def _token_vectors(
+    job: Job, vectors: Artifact, tokenizer: Tokenizer, data: bytes
+) -> tuple[Floats, npt.NDArray[np.bool_]]:
+    """A row for each token id, and which ids have one."""
+    facts = vectors.manifest.facts
+    if vectors.kind == "model" and facts.get("encoder") != "static":
+        raise ArtifactError(
+            "this model is no table of vectors",
+            where=vectors.path,
+            hint=f"start from all of it with --init {vectors.path}",
+        )
+    if facts.get("unit") != "token":
+        command = "train word2vec" if vectors.kind == "words" else "train contrastive"
+        hint = f"train them with: wordpipe {command} TOKENS --unit token"
+        raise ArtifactError("the vectors are of words, not of tokens", where=vectors.path, hint=hint)
+    if vectors.kind == "words":
+        return vectors_of_words(job, vectors, tokenizer, data)
+    table_VD = load(vectors.read("model.safetensors"))["embedding.weight"]
+    if len(table_VD) != (n_ids := number_of_ids(tokenizer)):
+        raise ArtifactError("a table of another tokenizer", where=vectors.path, got=len(table_VD), expected=n_ids)
+    return table_VD, np.linalg.norm(table_VD, axis=1) > 0
+
+
+def _teacher(job: Job, settings: ContrastiveSettings, tokenizer: Tokenizer) -> TeacherVectors:
+    """The encoder that `--teacher` names; it reads the text that ids stand for."""
     from wordpipe.sentences.settings import EmbedSettings
     from wordpipe.stages.encoders import open_encoder
 
@@ -110,10 +235,10 @@ def _teacher(job: Job, settings: ContrastiveSettings, tokenizer: Tokenizer) -> T
     def vectors(rows: Sequence[Sequence[int]]) -> npt.NDArray[np.float32]:
         return encoder.encode(tokenizer.decode_batch([list(row) for row in rows], skip_special_tokens=True)).vectors
 
-    return Teacher(vectors, settings.teacher_weight, settings.teacher_temperature)
+    return vectors
 
 
-def _write(job: Job, start: EncoderStart, data: bytes, settings: ContrastiveSettings) -> None:
+def _write(job: Job, start: _FirstEncoder, data: bytes, settings: ContrastiveSettings) -> None:
     """The model's folder: transformers loads it, and sentence-transformers gives the same vectors."""
     model, config = start.model, start.model.config
     ids = config.special_ids | {"unk": start.special.unk}

@@ -6,13 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-import torch
 from safetensors.numpy import load
 from tokenizers import Tokenizer
 
-from wordpipe.artifacts import TOKENIZER, Artifact, Checkpoints, read_batches
+from wordpipe.artifacts import TOKENIZER, Artifact, read_batches
 from wordpipe.errors import ArtifactError, ConfigError, InputError
-from wordpipe.runtime import cpu_count
 from wordpipe.search import Analyser, looks_english
 from wordpipe.sentences import (
     TABLE_FILE,
@@ -24,18 +22,15 @@ from wordpipe.sentences import (
     word_tokenizer,
 )
 from wordpipe.stages.job import Job
-from wordpipe.stages.train.contrastive import train_on_pairs
 from wordpipe.stages.train.contrastive_text import IdsOf, contrast_text, pair_kinds, token_ids
-from wordpipe.stages.train.run import TrainingRun
+from wordpipe.stages.train.run import train_on_pairs
 from wordpipe.tokens import WordSplitter, number_of_ids, open_tokenizer, piece_splitter, vocabulary_of
-from wordpipe.training import Execution, Trainer, load_snapshot
 from wordpipe.training.contrastive import (
     Pairs,
     PairText,
-    StaticLearner,
     Stem,
+    assemble_table,
     count_stems,
-    encoder_plan,
     held_out_pairs,
     join_compounds,
     joined_parts,
@@ -83,27 +78,25 @@ def train_static(job: Job, source: Artifact, settings: ContrastiveSettings) -> N
         job, source, settings, units.ids_of, vocab_size=len(units.words),
         column="word_ids" if settings.unit == "word" else "ids",
     )  # fmt: skip
+    # the first table, and what it learns from
     table_VD = _first_table(job, settings, units.words, text)
     pairs = Pairs(text, settings, given=given)
-    execution = Execution(
-        torch.device("cpu"), torch.float32, settings.threads or cpu_count(), compiled=False, bitwise=True
-    )
-    state, run = Checkpoints(job.partial, job.recipe), TrainingRun(job)
     with job.telling_of_compilation():
-        learner = StaticLearner(
-            pairs, table_VD, settings, threads=execution.threads, held_out=held_out_pairs(settings, text)
+        training = assemble_table(
+            settings,
+            table_VD,
+            pairs,
+            held_out=held_out_pairs(settings, text),
+            state_dir=job.partial,
+            run_key=job.recipe,
         )
-        training = Trainer(
-            learner, encoder_plan(settings, pairs.n_pairs), execution, state=state, found=state.restore(load_snapshot),
-            checkpoint_seconds=settings.checkpoint_seconds, checkpoint_steps=settings.checkpoint_steps, tick=run.tick,
-        )  # fmt: skip
         job.counts |= {"words": len(units.words), "parameters": table_VD.size}
         job.note(
             f"static encoder of {len(table_VD):,} {settings.unit}s, width {table_VD.shape[1]}: {training.plan.steps:,} steps "
             f"of {settings.pairs_per_step:,} pairs"
         )
-        with closing(learner.optimiser):
-            train_on_pairs(job, run, training, pairs)
+        with closing(training.learner.optimiser):
+            train_on_pairs(job, training, pairs)
     _write(job, source, table_VD, units, settings)
 
 
@@ -165,7 +158,7 @@ def _first_table(job: Job, settings: ContrastiveSettings, words: Sequence[str], 
         job: what the settings name becomes its input.
         settings: which parts, and their weights.
         words: V words or tokens.
-        text: gives counts, and what stands beside what.
+        text: gives counts, and the words that occur together.
 
     Raises:
         ConfigError: no part has a weight.
@@ -177,6 +170,7 @@ def _first_table(job: Job, settings: ContrastiveSettings, words: Sequence[str], 
         return _table_of(job, settings, words, text)
     stems = _stem(words, settings.unit, text)([*words])
     weights, of_stems = _weights(settings, stems, text)
+    # parts side by side: word vectors, lexical directions, latent directions
     parts: list[tuple[Floats, Floats, float]] = []
     if vectors is not None and settings.words_weight:
         parts.append((near_their_stems(vectors, stems, text.counts), weights, settings.words_weight))
@@ -221,7 +215,7 @@ def _word_part(job: Job, settings: ContrastiveSettings, words: Sequence[str]) ->
 
 
 def _table_of(job: Job, settings: ContrastiveSettings, words: Sequence[str], text: PairText) -> Floats:
-    """The rows of an earlier static encoder.
+    """The rows of the given static encoder.
 
     A word that it lacks begins as a random direction of its stem, as long as the median row: nothing else is known of it.
     """
@@ -268,7 +262,7 @@ def _check_unit(artifact: Artifact, settings: ContrastiveSettings) -> None:
 
 
 def _stem(words: Sequence[str], unit: str, text: PairText) -> Stem:
-    """Stemming in English, if the text is; else words stand for themselves. A token stands for the letters that it has."""
+    """Stemming in English, if the text is; else words are their own stems. A token is stemmed by its letters."""
 
     def plain(word: str) -> str:
         return word.lstrip(_SPACE_MARKS).lower() or word if unit == "token" else word

@@ -1,28 +1,22 @@
 """The text that contrastive training reads: rows of a tokens artifact, titles of the corpus behind it, pairs of a file."""
 
-import json
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from tokenizers import Tokenizer
 
-from wordpipe.artifacts import Artifact, read_batches
-from wordpipe.errors import InputError, WordpipeError
+from wordpipe.artifacts import Artifact, DocumentStarts, read_batches
+from wordpipe.errors import WordpipeError
 from wordpipe.stages.inputs import file_entry
 from wordpipe.stages.job import Job
 from wordpipe.stages.train.run import token_rows
-from wordpipe.training.contrastive import FilePairs, PairText, write_pair_text, write_ragged
+from wordpipe.training.contrastive import FilePairs, PairText, read_pair_file, write_pair_text, write_ragged
 from wordpipe.training.contrastive.settings import ContrastiveSettings
 
 IdsOf = Callable[[Sequence[str]], list[list[int]]]
 """Texts → the ids of each, as the rows of the tokens artifact have them."""
-
-_AT_ONCE = 4096  # texts
-_PACKED = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd")  # gzip, bzip2, xz, zstd
 
 
 def contrast_text(
@@ -51,7 +45,7 @@ def contrast_text(
     if settings.pairs is None:
         return text, None
     job.inputs.append(file_entry(settings.pairs))
-    lists = (_lists(ids_of(texts)) for texts in _pair_texts(settings.pairs))
+    lists = (_lists(ids_of(texts)) for texts in read_pair_file(settings.pairs))
     return text, FilePairs.of(write_ragged(lists, folder / "given", vocab_size=vocab_size))
 
 
@@ -61,7 +55,7 @@ def token_ids(tokenizer: Tokenizer) -> IdsOf:
 
 
 def pair_kinds(settings: ContrastiveSettings) -> list[str]:
-    """What an encoder says of the pairs that it learns from: it is not to be judged by the like of them."""
+    """What an encoder says of the pairs that it learns from: it is not to be evaluated on the like of them."""
     return [kind for kind, share in settings.shares.items() if share]
 
 
@@ -91,86 +85,14 @@ def _corpus_of(job: Job, source: Artifact) -> Artifact | None:
 
 
 def _title_rows(corpus: Artifact, ids_of: IdsOf) -> Iterator[pa.RecordBatch]:
-    last: tuple[str, int] | None = None
+    starts = DocumentStarts()
     for batch in read_batches(corpus, "corpus", ["doc_id", "sentence_id", "title"]):
-        doc_ids, numbers = batch["doc_id"].to_pylist(), batch["sentence_id"].to_pylist()
-        before = [last, *zip(doc_ids, numbers, strict=True)]
-        opens = [
-            old is None or old[0] != doc_id or number <= old[1]
-            for old, doc_id, number in zip(before, doc_ids, numbers, strict=False)
-        ]
-        last = before[-1]
-        first = batch.filter(pa.array(opens, pa.bool_()))
+        if batch.num_rows == 0:
+            continue
+        first = batch.filter(pa.array(starts.of(batch)))
         ids = _lists(ids_of(pc.fill_null(first["title"], "").to_pylist()))
         yield pa.RecordBatch.from_arrays([first["doc_id"], ids], ["doc_id", "ids"])
 
 
 def _lists(ids: list[list[int]]) -> pa.Array:
     return pa.array(ids, pa.list_(pa.uint32()))
-
-
-def _pair_texts(path: Path) -> Iterator[list[str]]:
-    """The texts of a file of pairs, those of a pair one after the other, some at a time.
-
-    Raises:
-        InputError: neither Parquet nor JSON Lines, packed, not UTF-8, or a row without two texts.
-    """
-    if path.suffix == ".parquet":
-        yield from _parquet_texts(path)
-        return
-    texts: list[str] = []
-    with path.open("rb") as file:
-        for number, line in enumerate(file, 1):
-            if number == 1 and line.startswith(_PACKED):
-                raise InputError(
-                    "a packed file of pairs is not read", where=path, got="a compressed file",
-                    expected="JSON Lines or Parquet", hint=f"unpack it, for example: gzip -dk {path}",
-                )  # fmt: skip
-            if not line.isspace():
-                texts += _two_texts(line, f"{path}, line {number}")
-            if len(texts) >= _AT_ONCE:
-                yield texts
-                texts = []
-    yield texts
-
-
-def _parquet_texts(path: Path) -> Iterator[list[str]]:
-    try:
-        with pq.ParquetFile(path) as file:
-            columns = [field.name for field in file.schema_arrow if _is_text(field.type)][:2]
-            if len(columns) < 2:
-                raise InputError(
-                    "a file of pairs has two columns of text", where=path, got=", ".join(columns) or "none"
-                )
-            for batch in file.iter_batches(_AT_ONCE // 2, columns=columns):
-                first, second = (pc.fill_null(batch[name], "").to_pylist() for name in columns)
-                yield [text for pair in zip(first, second, strict=True) for text in pair]
-    except pa.ArrowException as error:
-        raise InputError("not a sound Parquet file", where=path, got=" ".join(str(error).split())) from None
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
-
-
-def _two_texts(line: bytes, where: str) -> list[str]:
-    try:
-        values = json.loads(line.decode())
-    except UnicodeDecodeError as error:
-        raise InputError(
-            "a file of pairs is not UTF-8", where=f"{where}, byte {error.start + 1}",
-            got=f"byte 0x{line[error.start]:02x}",
-            hint="convert it first, for example: iconv -f LATIN1 -t UTF-8",
-        ) from None  # fmt: skip
-    except (ValueError, RecursionError) as error:
-        raise InputError(
-            "not a line of JSON", where=where, got=error, hint="one JSON object or list per line"
-        ) from None
-    fields = values.values() if isinstance(values, dict) else values if isinstance(values, list) else ()
-    texts = [value for value in fields if isinstance(value, str)][:2]
-    if len(texts) < 2:
-        raise InputError(
-            "a line of a file of pairs has two texts", where=where, got=f"{len(texts)} texts",
-            hint='for example {"question": "…", "answer": "…"}',
-        )  # fmt: skip
-    return texts

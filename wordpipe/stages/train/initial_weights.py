@@ -1,4 +1,4 @@
-"""What a training of a transformer starts from: vectors of tokens, a model's weights, or a finished training."""
+"""The initial weights of a transformer: vectors of tokens, a model's weights, or a finished training that is extended."""
 
 import json
 import os
@@ -16,15 +16,12 @@ from tokenizers import Tokenizer
 
 from wordpipe.artifacts import TOKENIZER, Artifact, read_batches
 from wordpipe.errors import ArtifactError, BudgetError, ConfigError
-from wordpipe.model import ROLES, Architecture, LanguageModel, Loaded, ModelConfig, init_embeddings, load_hf
+from wordpipe.model import Architecture, LanguageModel, Loaded, ModelConfig, init_embeddings, load_hf, new_model
 from wordpipe.settings import declared
-from wordpipe.stages.inputs import model_entry
 from wordpipe.stages.job import Job
-from wordpipe.stages.models import read_artifact, read_folder
 from wordpipe.tokens import number_of_ids, special_names
 from wordpipe.training import Snapshot, SpecialIds
-from wordpipe.training.settings import CHANGEABLE, PACE, PretrainSettings
-from wordpipe.words import WordVectors
+from wordpipe.training.settings import EXTENSION_SETTINGS, LEARNING_RATE_SETTINGS, PretrainSettings
 
 Floats = npt.NDArray[np.float32]
 
@@ -56,8 +53,8 @@ class Given:
     artifact: Artifact | None = None
 
 
-def check_memory(config: ModelConfig) -> None:
-    """Refuse a model that this machine cannot hold, before the kernel ends the process without a word.
+def fresh_model(config: ModelConfig, seed: int) -> LanguageModel:
+    """A model with fresh weights, if this machine can hold it: else the kernel would end the process without a word.
 
     Raises:
         BudgetError: weights, gradients and one number per weight of the optimiser are more than all memory.
@@ -72,6 +69,7 @@ def check_memory(config: ModelConfig) -> None:
             expected=f"at most {there / 1e9:,.1f} GB",
             hint="lower --dim, --n-layers, ffn_dim or the vocabulary, or take a smaller --preset",
         )
+    return new_model(config, seed)
 
 
 def given_model(job: Job, path: Path, tokenizer: Tokenizer, architecture: Architecture, seed: int) -> Given:
@@ -98,6 +96,7 @@ def given_model(job: Job, path: Path, tokenizer: Tokenizer, architecture: Archit
             expected=f"at most {config.vocab_size}",
             hint="give the folder with the tokenizer that the model was trained with",
         )  # fmt: skip
+    # what the config says, where the tokenizer has it, and above that what the tokenizer's own files name
     known = {
         role: number
         for role, number in config.special_ids.items()
@@ -109,6 +108,9 @@ def given_model(job: Job, path: Path, tokenizer: Tokenizer, architecture: Archit
 
 
 def _open(job: Job, path: Path, seed: int) -> tuple[Artifact | None, tuple[Loaded, Tokenizer, dict[str, str]]]:
+    from wordpipe.stages.inputs import model_entry
+    from wordpipe.stages.models import read_artifact, read_folder
+
     if (path / "manifest.json").is_file() or not path.is_dir():
         artifact = job.open_input(path, ["model"])
         return artifact, read_artifact(artifact)
@@ -143,7 +145,7 @@ def with_special_ids(model: LanguageModel, config: ModelConfig, special: Special
 
     A folder may not say which ids it was trained with, or name some that its tokenizer lacks.
     """
-    config = replace(config, **{f"{role}_id": getattr(special, role) for role in ROLES})
+    config = replace(config, **special.of_config())
     if config == model.config:
         return model
     other = LanguageModel(config)
@@ -174,6 +176,8 @@ def vectors_of_words(
     Raises:
         ArtifactError: vectors of the tokens of another tokenizer.
     """
+    from wordpipe.words import WordVectors
+
     if words.read(TOKENIZER) != data:
         raise ArtifactError(
             "the vectors were trained with another tokenizer", where=words.path,
@@ -210,7 +214,7 @@ def extended_training(job: Job, path: Path, settings: PretrainSettings) -> tuple
             hint="start from its weights with --init",
         )  # fmt: skip
     _check_same_settings(settings, manifest.command, manifest.settings, job.command, path)
-    _say_new_pace(job, settings, manifest.settings)
+    _warn_of_new_rates(job, settings, manifest.settings)
     model = load_hf(artifact.read, artifact.names()).model
     log = json.loads(artifact.read(_STATE))
     weights = {name: weight.detach() for name, weight in model.named_parameters()}
@@ -221,7 +225,9 @@ def extended_training(job: Job, path: Path, settings: PretrainSettings) -> tuple
 def _check_same_settings(
     settings: PretrainSettings, command: str, before: Mapping[str, Any], now: str, where: Path
 ) -> None:
-    wanted = {name: value for name, value in settings.recipe().items() if name in before and name not in CHANGEABLE}
+    wanted = {
+        name: value for name, value in settings.recipe().items() if name in before and name not in EXTENSION_SETTINGS
+    }
     other = [name for name, value in wanted.items() if before[name] != value]
     if not other and command == now:
         return
@@ -235,10 +241,12 @@ def _check_same_settings(
     )
 
 
-def _say_new_pace(job: Job, settings: PretrainSettings, before: Mapping[str, Any]) -> None:
+def _warn_of_new_rates(job: Job, settings: PretrainSettings, before: Mapping[str, Any]) -> None:
     """Name the settings of the learning rate that are others than they were because nobody gave them again."""
     unsaid = [
-        name for name in PACE if name not in settings.model_fields_set and before.get(name) != getattr(settings, name)
+        name
+        for name in LEARNING_RATE_SETTINGS
+        if name not in settings.model_fields_set and before.get(name) != getattr(settings, name)
     ]
     if unsaid:
         flags = " ".join(_flag(type(settings), name, before.get(name)) for name in unsaid)

@@ -1,20 +1,22 @@
 """One training as its user sees it: progress, validations, the log of its steps, the last figures."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from wordpipe.artifacts import STEPS, Artifact, read_batches, row_count
 from wordpipe.metrics import perplexity
-from wordpipe.report import trend
 from wordpipe.runtime import stop_signal
 from wordpipe.stages.job import Job
 from wordpipe.training import Step, Trainer
 
+if TYPE_CHECKING:
+    from wordpipe.training.contrastive import Pairs
+
 
 def token_rows(job: Job, source: Artifact, column: str) -> Iterator[pa.RecordBatch]:
-    """The rows of a tokens artifact with one column of ids; tells how many are read."""
+    """The rows of a tokens artifact with one column of ids; how many are read is reported."""
     total, done = row_count(source, "tokens"), 0
     for batch in read_batches(source, "tokens", ["doc_id", "sentence_id", "split", column]):
         yield batch
@@ -23,46 +25,74 @@ def token_rows(job: Job, source: Artifact, column: str) -> Iterator[pa.RecordBat
 
 
 class TrainingRun:
-    """Tells a job's user how far a training is: the step at every step, what was measured whenever it is.
+    """Trains, and reports: the step at every step, what was measured whenever it is, the notes as they come.
 
     Args:
-        job: told.
+        job: what is made.
+        trainer: ready to run.
     """
 
-    def __init__(self, job: Job) -> None:
-        self._job, self._steps = job, 0
+    def __init__(self, job: Job, trainer: Trainer[Any]) -> None:
+        self._job, self._trainer, self._notes_given = job, trainer, 0
         self._figures: dict[str, str] = {}
 
-    def tick(self, step: int) -> None:
-        """A step is done."""
-        self._job.report("training", step, self._steps, "steps", **self._figures)
-
-    def train(self, trainer: Trainer[Any]) -> None:
+    def run(self) -> None:
         """Train to the end; write the log of all runs that the training took."""
-        job, self._steps = self._job, trainer.plan.steps
+        job, trainer = self._job, self._trainer
+        self._give_notes()
+        if trainer.resumed_from is not None:
+            job.note(f"continuing a stopped run at step {trainer.resumed_from:,}")
         with stop_signal(lambda _: job.note("stopping after this step, saving (press again to stop now)")) as flag:
-            self.tick(trainer.step)
-            for step in trainer.steps(flag):
-                self._report(step, trainer.metrics.get("valid_nearest"))
-        job.bitwise = trainer.bitwise
+            self._report_progress()
+            for report in trainer.every_step(flag):
+                self._give_notes()
+                if report is not None and report.split == "valid":
+                    self._report_validation(report)
+                else:
+                    self._figures = self._figures if report is None else _figures_of(report)
+                    self._report_progress()
+        job.bitwise, job.threads = trainer.bitwise, trainer.threads
         with job.table("steps", STEPS, single=True, log=True) as log:
             rows = [{name: getattr(step, name) for name in STEPS.names} for step in trainer.history]
             log.write(pa.RecordBatch.from_pylist(rows, schema=STEPS))
-        last = trainer.history[-1]
         for step in trainer.history:
             job.metrics["loss" if step.split == "train" else "valid_loss"] = round(step.loss, 6)
         job.metrics |= {name: round(one, 6) for name, one in trainer.metrics.items()}
+
+        from wordpipe.report import trend  # when all is done
+
         job.note(trend("loss", [step.loss for step in trainer.history if step.split == "train"], width=40))
+        last = trainer.history[-1]
         job.rates = {"tokens_per_s": round(last.tokens / max(last.seconds, 1e-9), 1)}
 
-    def _report(self, step: Step, nearest: float | None) -> None:
-        if step.split == "valid":
-            more = "" if (value := perplexity(step.loss)) is None else f", perplexity {value:.1f}"
-            if nearest is not None:
-                more = f", {nearest:.1%} of held-out texts are nearest to their partner"
-            self._job.note(f"step {step.step:,}: validation loss {step.loss:.4f}{more}")
-            return
-        self._figures = {"loss": f"{step.loss:.3f}", "lr": f"{step.lr:.2e}", "tokens/s": f"{step.tokens_per_s:,.0f}"}
-        if step.waiting is not None:
-            self._figures["waiting"] = f"{step.waiting:.0%}"
-        self.tick(step.step)
+    def _give_notes(self) -> None:
+        for text in self._trainer.notes[self._notes_given :]:
+            self._job.warn(text)
+        self._notes_given = len(self._trainer.notes)
+
+    def _report_progress(self) -> None:
+        self._job.report("training", self._trainer.step, self._trainer.plan.steps, "steps", **self._figures)
+
+    def _report_validation(self, step: Step) -> None:
+        more = "" if (value := perplexity(step.loss)) is None else f", perplexity {value:.1f}"
+        if (nearest := self._trainer.metrics.get("valid_nearest")) is not None:
+            more = f", {nearest:.1%} of held-out texts are nearest to their partner"
+        self._job.note(f"step {step.step:,}: validation loss {step.loss:.4f}{more}")
+
+
+def _figures_of(step: Step) -> dict[str, str]:
+    """The figures beside the progress until the next report."""
+    figures = {"loss": f"{step.loss:.3f}", "lr": f"{step.lr:.2e}", "tokens/s": f"{step.tokens_per_s:,.0f}"}
+    return figures if step.waiting is None else figures | {"waiting": f"{step.waiting:.0%}"}
+
+
+def train_on_pairs(job: Job, trainer: Trainer[Any], pairs: "Pairs") -> None:
+    """Train either encoder to the end, and say and count what is to be known of its pairs."""
+    for line in pairs.notes:
+        job.warn(line)
+    job.counts |= {name: count for name, count in pairs.counts.items() if count} | {"steps": trainer.plan.steps}
+    TrainingRun(job, trainer).run()
+    if not trainer.metrics:
+        job.note("too few documents are held out to validate on")
+    last = trainer.history[-1]
+    job.rates["pairs_per_s"] = round(last.step * trainer.plan.batch_size / max(last.seconds, 1e-9), 1)

@@ -1,8 +1,8 @@
 """Contrastive training: two texts that belong together should be nearer to each other than to anything else.
 
-Read in this order, of both encoders: `settings`, `pairs` (rows → flat files of ids on disk → pairs), `pair_kernels` (the
-compiled choice of pieces), `info_nce` (the loss). Of a static table: `static_table` (what it begins as), `row_adam` (the
-optimiser of touched rows), `static`. Of a transformer: `transformer`.
+Read in this order, of both encoders: `settings`, `pair_text` (rows → flat files of ids on disk), `pairs` (which texts and
+words of them a step has, compiled), `info_nce` (the loss). Of a static table: `static_table` (its first values), `static`.
+Of a transformer: `transformer`.
 
 As in the other trainings, everything that happens in step s is a function of (seed, s): which pairs, which words of them
 are left out, the learning rate.
@@ -14,19 +14,16 @@ from wordpipe.lazy import face
 
 if TYPE_CHECKING:
     from wordpipe.training.contrastive.info_nce import false_negatives, info_nce_loss, nearest_share, relational_loss
-    from wordpipe.training.contrastive.pairs import (
+    from wordpipe.training.contrastive.pair_text import (
         FilePairs,
-        PairBatch,
-        Pairs,
         PairText,
-        Ragged,
-        held_out_pairs,
+        read_pair_file,
         rows_of,
         write_pair_text,
         write_ragged,
     )
-    from wordpipe.training.contrastive.row_adam import RowAdam
-    from wordpipe.training.contrastive.static import StaticLearner
+    from wordpipe.training.contrastive.pairs import PairBatch, Pairs, Ragged, held_out_pairs
+    from wordpipe.training.contrastive.static import RowAdam, StaticLearner, assemble_table
     from wordpipe.training.contrastive.static_table import (
         Stem,
         count_stems,
@@ -39,17 +36,16 @@ if TYPE_CHECKING:
         word_weights,
     )
     from wordpipe.training.contrastive.transformer import (
-        Contrasting,
         ContrastLearner,
         Framing,
-        Teacher,
+        TeacherVectors,
         assemble_encoder,
-        encoder_plan,
         joined,
         pool_packed,
         rows_at,
         start_as_mean,
         text_vectors,
     )
+    from wordpipe.training.plan import pair_plan
 else:
     __getattr__, __dir__ = face(__name__, __file__)

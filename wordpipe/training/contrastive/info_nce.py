@@ -1,4 +1,4 @@
-"""InfoNCE: the partner of each text is to be told from all other texts; and learning from another encoder's similarities.
+"""InfoNCE: the partner of each text is to be found among all other texts; and learning from another encoder's similarities.
 
 For unit vectors a_i, b_i and temperature t, with s_ij = a_i . b_j / t, the loss is the mean over both directions and all
 pairs of -log(exp(s_ii) / sum_j exp(s_ij)), where j runs over the batch but for negatives that are masked.
@@ -12,6 +12,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from wordpipe.training.contrastive.pairs import PairBatch
+from wordpipe.training.contrastive.settings import ContrastiveSettings
+from wordpipe.training.trainer import Measured
 
 
 def info_nce_loss(
@@ -41,6 +43,22 @@ def nearest_share(first_BD: Tensor, second_BD: Tensor) -> float:
     partner_B = cosine_BB.diagonal().clone()
     cosine_BB.fill_diagonal_(-torch.inf)
     return float((partner_B > cosine_BB.amax(dim=1)).double().mean())
+
+
+def pair_loss(first_BD: Tensor, second_BD: Tensor, batch: PairBatch, settings: ContrastiveSettings) -> Tensor:
+    """The loss of a batch's unit vectors under the settings: `temperature`, `false_negatives`, `max_similarity`."""
+    same_BB = false_negatives(batch, first_BD.device) if settings.false_negatives == "drop" else None
+    return info_nce_loss(
+        first_BD, second_BD, temperature=settings.temperature, same_BB=same_BB, max_similarity=settings.max_similarity
+    )
+
+
+def measured(first_BD: Tensor, second_BD: Tensor, batch: PairBatch, settings: ContrastiveSettings) -> Measured:
+    """How well partners are known again among held-out pairs, by their unit vectors."""
+    same_BB = false_negatives(batch, first_BD.device)  # whatever is trained on, so that runs compare
+    loss = float(info_nce_loss(first_BD, second_BD, temperature=settings.temperature, same_BB=same_BB))
+    metrics = {"valid_loss": loss, "valid_nearest": nearest_share(first_BD, second_BD)}
+    return Measured(loss, len(batch.first.ids) + len(batch.second.ids), metrics)
 
 
 def _wide(vectors: Tensor) -> Tensor:

@@ -1,38 +1,31 @@
-"""Pairs of texts, as a pure function of (seed, step), and the text on disk that they are cut from.
+"""Pairs of texts, as a pure function of (seed, step): which spans of which documents, and which words are left out of them.
 
 Every sentence is the beginning of one pair in each pass over the text, in a new order each time; there is no iterator whose
-state would have to be saved. On the disk are ids of all rows one after the other, and where they begin:
-
-    rows.i32, rows.i64       ids of all rows, and where each row begins (R + 1)
-    titles.i32, titles.i64   ids of all titles, and where each document's begins (N + 1), where there are titles
-
-Everything is read through memory maps; what is kept in memory is a split and a first row per document.
+state would have to be saved. Every pair has a stream of random numbers of its own, which begins at (seed, number of the
+pair), so a batch is the same in whatever order, and on whatever machine, it is made.
 """
 
-from collections import Counter
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.compute as pc
 
-from wordpipe.artifacts import DocumentStarts
-from wordpipe.compiled import read_only
-from wordpipe.errors import ArtifactError, InputError
+from wordpipe.compiled import inlined, kernel, read_only, scrambled
+from wordpipe.errors import InputError
 from wordpipe.model import seed_of
-from wordpipe.tokens import offsets_of
-from wordpipe.training.contrastive.pair_kernels import LEAST_CROP, copy_pieces, hash_texts, plan_pairs
+from wordpipe.training.contrastive.pair_text import SPLITS, FilePairs, Int64s, PairText, RaggedFile, rows_of
 from wordpipe.training.contrastive.settings import KINDS, ContrastiveSettings, PairKind
 from wordpipe.training.sequences import shuffled
 
-SPLITS = ("train", "valid", "test")
+DROPOUT, NEIGHBOUR, CROP, TITLE, DELETION, PAIRS = range(6)
+"""Places in `settings.KINDS`."""
 
-Int64s = npt.NDArray[np.int64]
+_LEAST_CROP = 8  # ids of a document from which two different spans can be cut
+_LEAST_SPAN = 4
 _MOST_LEFT_OUT = 0.5  # of the negatives
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+
+Int32s = npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,175 +62,6 @@ class PairBatch:
     second: Ragged
     document: npt.NDArray[np.int64]
     kind: npt.NDArray[np.int8]
-
-
-@dataclass(frozen=True, slots=True)
-class RaggedFile:
-    """Texts as ids, memory-mapped.
-
-    Attributes:
-        ids: (S,) int32.
-        offsets: (R + 1,) int64, where in `ids` each text begins and the last ends.
-    """
-
-    ids: npt.NDArray[np.int32]
-    offsets: Int64s
-
-    def __len__(self) -> int:
-        return len(self.offsets) - 1
-
-
-@dataclass(frozen=True, slots=True)
-class PairText:
-    """Documents as rows of ids.
-
-    Attributes:
-        rows: the R rows (sentences) that have any id.
-        documents: (N + 1,) int64, the first row of each document; one without rows ends where it begins.
-        splits: (N,) int8, a place in `SPLITS`.
-        titles: N titles, an empty one where a document has none; None where nobody gave any.
-        counts: (V,) int64, how often each id occurs in the rows of train.
-        ledger: what became of what was read: rows kept, rows without any id, ids outside the vocabulary.
-    """
-
-    rows: RaggedFile
-    documents: Int64s
-    splits: npt.NDArray[np.int8]
-    titles: RaggedFile | None
-    counts: Int64s
-    ledger: dict[str, int]
-
-
-def write_pair_text(
-    batches: Iterable[pa.RecordBatch], folder: Path, *, vocab_size: int, column: Literal["ids", "word_ids"] = "ids",
-    titles: Iterable[pa.RecordBatch] | None = None,
-) -> PairText:  # fmt: skip
-    """Write rows of tokens to `folder`, in one pass.
-
-    Args:
-        batches: rows of the `tokens` schema, in order.
-        folder: empty; stays as long as the text is used.
-        vocab_size: ids from this on are left out, and counted.
-        column: the subword ids, or the numbers of words.
-        titles: columns doc_id and ids: one row for each document, in their order.
-
-    Raises:
-        InputError: no row has an id.
-        ArtifactError: the titles are those of other documents.
-    """
-    starts, ledger, counts = DocumentStarts(), Counter[str](), np.zeros(vocab_size, np.int64)
-    names: list[pa.Array] = []
-    begins: list[int] = []
-    splits: list[int] = []
-
-    def lists() -> Iterator[pa.Array]:
-        """Lists of ids; rows without any leave no trace but a count."""
-        for batch in batches:
-            if batch.num_rows == 0:
-                continue
-            opens = np.flatnonzero(starts.of(batch))
-            split_N = pc.index_in(batch["split"], pa.array(SPLITS)).to_numpy(zero_copy_only=False).astype(np.int8)
-            ids, lengths = _known(batch[column], vocab_size)
-            ledger["ids_left_out"] += len(batch[column].flatten()) - len(ids)
-            ledger["rows_without_ids"] += int((lengths == 0).sum())
-            kept_before = offsets_of(lengths > 0)
-            names.append(batch["doc_id"].take(pa.array(opens)))
-            begins.extend((kept_before[opens] + ledger["rows"]).tolist())
-            splits.extend(split_N[opens].tolist())
-            counts[:] += np.bincount(ids[np.repeat(split_N == 0, lengths)], minlength=vocab_size)
-            ledger["rows"] += int(kept_before[-1])
-            yield pa.LargeListArray.from_arrays(offsets_of(lengths[lengths > 0]), ids)
-
-    rows = write_ragged(lists(), folder / "rows", vocab_size=vocab_size)
-    if not len(rows):
-        raise InputError("no sentence has a known word", hint="give more text, or lower --min-count")
-    found = None
-    if titles is not None:
-        checked = _checked_titles(titles, pa.chunked_array(names, pa.string()))
-        found = write_ragged(checked, folder / "titles", vocab_size=vocab_size)
-    return PairText(
-        rows=rows, documents=np.array([*begins, len(rows)], np.int64), splits=np.array(splits, np.int8), titles=found,
-        counts=counts, ledger=dict(ledger),
-    )  # fmt: skip
-
-
-def write_ragged(batches: Iterable[pa.Array], stem: Path, *, vocab_size: int) -> RaggedFile:
-    """Write lists of ids to STEM.i32 and STEM.i64; ids outside the vocabulary are left out, empty lists stay."""
-    ids_path, offsets_path = stem.with_suffix(".i32"), stem.with_suffix(".i64")
-    total = 0
-    with ids_path.open("wb") as ids_file, offsets_path.open("wb") as offsets_file:
-        offsets_file.write(np.zeros(1, "<i8").data)
-        for lists in batches:
-            ids, lengths = _known(lists, vocab_size)
-            ids_file.write(ids.data)
-            offsets_file.write((np.cumsum(lengths) + total).astype("<i8").data)
-            total += len(ids)
-    return RaggedFile(_mapped(ids_path, "<i4"), _mapped(offsets_path, "<i8"))
-
-
-def _known(lists: pa.Array, vocab_size: int) -> tuple[npt.NDArray[np.int32], Int64s]:
-    """The ids of lists that are below `vocab_size`, and how many each list has of them."""
-    lengths = pc.list_value_length(lists).to_numpy(zero_copy_only=False).astype(np.int64)
-    ids = lists.flatten().to_numpy(zero_copy_only=False)
-    known = ids < vocab_size
-    if not known.all():
-        before = offsets_of(known)
-        lengths = np.diff(before[offsets_of(lengths)])
-        ids = ids[known]
-    return ids.astype("<i4"), lengths
-
-
-def _checked_titles(titles: Iterable[pa.RecordBatch], names: pa.ChunkedArray) -> Iterable[pa.Array]:
-    done = 0
-    for batch in titles:
-        here = names.slice(done, batch.num_rows)
-        if not pa.chunked_array([batch["doc_id"]], pa.string()).equals(here):
-            break
-        done += batch.num_rows
-        yield batch["ids"]
-    if done != len(names):
-        raise ArtifactError(
-            "the titles are those of other documents", got=f"{done} of {len(names)} documents in the same order",
-            hint="tokenize the corpus again",
-        )  # fmt: skip
-
-
-def _mapped(path: Path, dtype: str) -> npt.NDArray[Any]:
-    size = path.stat().st_size // np.dtype(dtype).itemsize
-    if size == 0:  # an empty file cannot be mapped
-        return np.zeros(0, dtype)
-    return np.memmap(path, dtype=dtype, mode="r", shape=(size,)).view(np.ndarray)
-
-
-def rows_of(documents: Int64s, chosen: npt.NDArray[np.bool_]) -> Int64s:
-    """The rows of some documents, in order."""
-    return np.flatnonzero(np.repeat(chosen, np.diff(documents)))
-
-
-@dataclass(frozen=True, slots=True)
-class FilePairs:
-    """Pairs that the user gave.
-
-    Attributes:
-        texts: 2 P texts, those of a pair one after the other.
-        usable: (U,) int64, the pairs of which both texts have an id.
-    """
-
-    texts: RaggedFile
-    usable: Int64s
-
-    @classmethod
-    def of(cls, texts: RaggedFile) -> "FilePairs":
-        """Find the usable pairs.
-
-        Raises:
-            InputError: there is none.
-        """
-        filled = (np.diff(texts.offsets).reshape(-1, 2) > 0).all(axis=1)
-        if not filled.any():
-            got = f"{len(texts) // 2} pairs"
-            raise InputError("no pair of the file has known words on both sides", where="pairs", got=got)
-        return cls(texts, np.flatnonzero(filled))
 
 
 class Pairs:
@@ -282,7 +106,8 @@ class Pairs:
         """The pairs of a step, counted from 0."""
         numbers = np.arange(step * self._batch_size, (step + 1) * self._batch_size, dtype=np.int64)
         rows = self._rows[shuffled(numbers, self.n_pairs, self._seed, "order")]
-        pieces = np.empty((2, len(rows), 3), np.int64)
+        # which spans of which texts
+        spans = np.empty((2, len(rows), 3), np.int64)
         kinds, nothing = np.empty(len(rows), np.int8), RaggedFile(np.zeros(0, np.int32), np.zeros(0, np.int64))
         text, titles = self._text, self._text.titles or nothing
         file_numbers, texts = np.zeros(len(rows), np.int64), nothing
@@ -292,14 +117,15 @@ class Pairs:
         plan_pairs(
             rows, numbers, np.uint64(self._seed), self._bounds(), read_only(text.rows.offsets), self._document_of_row,
             text.documents, read_only(titles.offsets), read_only(texts.offsets), file_numbers, self._settings.max_words,
-            pieces, kinds,
+            spans, kinds,
         )  # fmt: skip
+        # their ids, but for the words that are left out
         sides = []
         for side in range(2):
-            ids = np.empty(int((pieces[side, :, 2] - pieces[side, :, 1]).sum()), np.int32)
+            ids = np.empty(int((spans[side, :, 2] - spans[side, :, 1]).sum()), np.int32)
             lengths = np.empty(len(kinds), np.int64)
-            written = copy_pieces(
-                pieces[side], kinds, numbers, np.uint64(seed_of(self._seed, "deletion", side)),
+            written = copy_spans(
+                spans[side], kinds, numbers, np.uint64(seed_of(self._seed, "deletion", side)),
                 self._settings.deletion_rate, read_only(text.rows.ids), read_only(titles.ids), read_only(texts.ids), ids,
                 lengths,
             )  # fmt: skip
@@ -330,7 +156,7 @@ def _counts(
         "sentences": len(rows),
         "documents": len(begins),
         "documents_of_one_sentence": int((ends - begins == 1).sum()),
-        "documents_too_short_to_crop": int((offsets[ends] - offsets[begins] < LEAST_CROP).sum()),
+        "documents_too_short_to_crop": int((offsets[ends] - offsets[begins] < _LEAST_CROP).sum()),
         "sentences_cut": int((offsets[rows + 1] - offsets[rows] > settings.max_words).sum()),
     }
     if settings.shares["title"]:  # else nobody has read the titles
@@ -348,7 +174,7 @@ def _notes(counts: dict[str, int], settings: ContrastiveSettings) -> list[str]:
     instead: tuple[tuple[PairKind, str, str, str], ...] = (
         ("title", "documents_without_title", "have no title", "two spans of their text"),
         ("neighbour", "documents_of_one_sentence", "are a single sentence", f"their sentence {deleted}"),
-        ("crop", "documents_too_short_to_crop", f"are shorter than {LEAST_CROP} words", f"a sentence {deleted}"),
+        ("crop", "documents_too_short_to_crop", f"are shorter than {_LEAST_CROP} words", f"a sentence {deleted}"),
     )
     return [
         f"{counts[name]:,} of {counts['documents']:,} documents {fault}: pairs are made of {stand_in} instead"
@@ -392,3 +218,131 @@ def held_out_pairs(settings: ContrastiveSettings, text: PairText) -> Pairs | Non
     )
     found = Pairs(text, neighbours, split="valid", batch_size=settings.valid_pairs)
     return found if found.n_pairs > 1 else None
+
+
+@inlined
+def _share(bits: np.uint64) -> float:
+    """A number in [0, 1) of 53 bits."""
+    return np.float64(bits >> np.uint64(11)) * (1.0 / (1 << 53))
+
+
+@kernel
+def plan_pairs(
+    rows: Int64s, numbers: Int64s, seed: np.uint64, bounds: npt.NDArray[np.float64], offsets: Int64s,
+    document_of_row: Int32s, documents: Int64s, title_offsets: Int64s, pair_offsets: Int64s, pair_numbers: Int64s,
+    max_words: int, spans: npt.NDArray[np.int64], kinds: npt.NDArray[np.int8],
+) -> None:  # fmt: skip
+    """Choose what the two texts of each pair are.
+
+    Args:
+        rows: (B,) the row that each pair begins from.
+        numbers: (B,) of the pairs, from 0 to the end of the training.
+        seed: of all.
+        bounds: (6,) where in [0, 1] the share of each kind ends.
+        offsets: (R + 1,) where each row begins.
+        document_of_row: (R,) int32.
+        documents: (N + 1,) the first row of each document.
+        title_offsets: (N + 1,), or empty: no titles.
+        pair_offsets: (2 P + 1,) of the texts of the file of pairs, or empty.
+        pair_numbers: (B,) which pair of the file it is, where it is one of these.
+        max_words: longer texts are cut.
+        spans: (2, B, 3) out: source (0 rows, 1 titles, 2 file), begin and end.
+        kinds: (B,) out; a document that cannot give the kind that was drawn gives another: without a title a crop, too short
+            for crops or with a single sentence a deletion.
+    """
+    for pair in range(len(rows)):
+        row = rows[pair]
+        document = document_of_row[row]
+        state = scrambled(seed ^ (np.uint64(numbers[pair]) * _GOLDEN))
+        drawn = _share(state)
+        kind = 0
+        while kind < PAIRS and drawn >= bounds[kind]:
+            kind += 1
+        first_row, last_row = documents[document], documents[document + 1]
+        begin, end = offsets[first_row], offsets[last_row]
+        if kind == TITLE and (len(title_offsets) == 0 or title_offsets[document] == title_offsets[document + 1]):
+            kind = CROP
+        if (kind == CROP and end - begin < _LEAST_CROP) or (kind == NEIGHBOUR and last_row - first_row < 2):
+            kind = DELETION
+        kinds[pair] = kind
+        for side in range(2):
+            source, start, stop = 0, offsets[row], offsets[row + 1]
+            if kind == NEIGHBOUR and side == 1:
+                other = row + 1 if row + 1 < last_row else row - 1
+                start, stop = offsets[other], offsets[other + 1]
+            elif kind == PAIRS:
+                text = 2 * pair_numbers[pair] + side
+                source, start, stop = 2, pair_offsets[text], pair_offsets[text + 1]
+            elif kind == TITLE and side == 0:
+                source, start, stop = 1, title_offsets[document], title_offsets[document + 1]
+            elif kind in (CROP, TITLE):
+                # a window of at most max_words that holds the row's first id; the same for both sides
+                width = min(max_words, end - begin)
+                low, high = max(begin, offsets[row] - width + 1), min(offsets[row], end - width)
+                at = low + np.int64(_share(scrambled(state + _GOLDEN)) * (high - low + 1))
+                least, most = max(_LEAST_SPAN, width // 20), max(_LEAST_SPAN, width // 2)
+                if kind == TITLE:
+                    least, most = max(1, width // 4), width
+                drawn_size = _share(scrambled(state + np.uint64(2 + 2 * side) * _GOLDEN))
+                drawn_place = _share(scrambled(state + np.uint64(3 + 2 * side) * _GOLDEN))
+                size = least + np.int64(drawn_size * (most - least + 1))
+                start = at + np.int64(drawn_place * (width - size + 1))
+                stop = start + size
+            spans[side, pair, 0], spans[side, pair, 1] = source, start
+            spans[side, pair, 2] = min(stop, start + max_words)
+
+
+@kernel
+def copy_spans(
+    spans: npt.NDArray[np.int64], kinds: npt.NDArray[np.int8], numbers: Int64s, seed: np.uint64, deletion_rate: float,
+    row_ids: Int32s, title_ids: Int32s, pair_ids: Int32s, ids: Int32s, lengths: Int64s,
+) -> int:  # fmt: skip
+    """Copy the texts of one side, without the words that are left out of deletions and crops; one word always stays.
+
+    Args:
+        spans: (B, 3), one side of what `plan_pairs` chose.
+        kinds: (B,).
+        numbers: (B,) of the pairs.
+        seed: of this side.
+        deletion_rate: share of words left out.
+        row_ids: source 0.
+        title_ids: source 1.
+        pair_ids: source 2.
+        ids: out, with room for all.
+        lengths: (B,) out.
+
+    Returns:
+        How many ids were written.
+    """
+    n = 0
+    for pair in range(len(kinds)):
+        source, start, stop = spans[pair]
+        begun = n
+        deletes = deletion_rate > 0 and (kinds[pair] == CROP or kinds[pair] == DELETION)
+        state = scrambled(seed ^ (np.uint64(numbers[pair]) * _GOLDEN))
+        spared = start + np.int64(_share(state) * (stop - start))
+        for at in range(start, stop):
+            state += _GOLDEN
+            if deletes and at != spared and _share(scrambled(state)) < deletion_rate:
+                continue
+            if source == 0:
+                ids[n] = row_ids[at]
+            elif source == 1:
+                ids[n] = title_ids[at]
+            else:
+                ids[n] = pair_ids[at]
+            n += 1
+        lengths[pair] = n - begun
+    return n
+
+
+@kernel
+def hash_texts(ids: Int32s, lengths: Int64s, hashes: Int64s) -> None:
+    """Write a number for each text that depends on its ids and their order alone."""
+    at = 0
+    for text in range(len(lengths)):
+        bits = _GOLDEN
+        for place in range(at, at + lengths[text]):
+            bits = scrambled(bits ^ np.uint64(ids[place]))
+        hashes[text] = np.int64(bits)
+        at += lengths[text]

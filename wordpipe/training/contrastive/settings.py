@@ -16,7 +16,7 @@ Pooling = Literal["mean", "weighted"]
 PairKind = Literal["dropout", "neighbour", "crop", "title", "deletion", "pairs"]
 
 KINDS: tuple[PairKind, ...] = ("dropout", "neighbour", "crop", "title", "deletion", "pairs")
-"""Where a pair can come from; a pair's `kind` is the place in this tuple."""
+"""The kinds of pairs, by their source; a pair's `kind` is the place in this tuple."""
 
 DEFAULT_POOLING: Pooling = "weighted"
 _LR = {"static": 0.01, "transformer": 3e-4}
@@ -249,15 +249,17 @@ class ContrastiveSettings(Settings):
         return self
 
     @model_validator(mode="after")
-    def _something_tells_partners_apart(self) -> Self:
+    def _teacher_is_there(self) -> Self:
         if self.teacher is None and {"teacher_weight", "teacher_temperature"} & self.model_fields_set:
             raise ValueError("teacher_weight and teacher_temperature mean nothing without a teacher")
         return self
 
     @model_validator(mode="after")
     def _all_do_something(self) -> Self:
-        if (complaint := idle_settings(self)) is not None:
-            raise ValueError(complaint)
+        given = {name for name in self.model_fields_set if getattr(self, name) is not None}
+        for names, is_idle, why in _IDLE:
+            if (idle := sorted(given.intersection(names))) and is_idle(self):
+                raise ValueError(f"{', '.join(idle)} would change nothing: {why}")
         return self
 
     @property
@@ -299,36 +301,26 @@ class ContrastiveSettings(Settings):
         shares["pairs"] = from_file
         return shares
 
+    def steps_for(self, n_pairs: int) -> int:
+        """How many steps: those given, else by epochs, else one pass and at least 200.
 
-def steps_of(settings: ContrastiveSettings, n_pairs: int) -> int:
-    """How many steps the settings come to: those given, else by epochs, else one pass and at least 200.
+        The last step of the last pass is a whole one and reaches into the next pass, so that no sentence is left out.
 
-    The last step of the last pass is a whole one and reaches into the next pass, so that no sentence is left out.
-
-    Args:
-        settings: `steps`, `epochs`, and the batch size.
-        n_pairs: of one pass over the training text.
-    """
-    if settings.steps is not None:
-        return settings.steps
-    passes = 1.0 if settings.epochs is None else settings.epochs
-    least = _LEAST_STEPS if settings.epochs is None else 1
-    # 1.1 · 30 / 3 comes to a little more than 11
-    return max(least, math.ceil(passes * n_pairs / settings.pairs_per_step - 1e-9))
+        Args:
+            n_pairs: of one pass over the training text.
+        """
+        if self.steps is not None:
+            return self.steps
+        passes = 1.0 if self.epochs is None else self.epochs
+        least = _LEAST_STEPS if self.epochs is None else 1
+        # 1.1 · 30 / 3 comes to a little more than 11
+        return max(least, math.ceil(passes * n_pairs / self.pairs_per_step - 1e-9))
 
 
-def _of_table(settings: ContrastiveSettings) -> bool:
-    return settings.encoder == "static"
-
-
-def _goes_on(settings: ContrastiveSettings) -> bool:
-    return settings.init is not None
-
-
-_RULES: tuple[tuple[tuple[str, ...], Callable[[ContrastiveSettings], bool], str], ...] = (
+_IDLE: tuple[tuple[tuple[str, ...], Callable[[ContrastiveSettings], bool], str], ...] = (
     (
         ("lexical_weight", "lexical_dim", "lsi_weight", "lsi_dim", "weighting", "sif_a"),
-        lambda one: _of_table(one) and _goes_on(one),
+        lambda one: one.encoder == "static" and one.init is not None,
         "a static encoder of init begins with its own table",
     ),
     (("words_weight",), lambda one: one.words is None, "there are no words"),
@@ -337,30 +329,21 @@ _RULES: tuple[tuple[tuple[str, ...], Callable[[ContrastiveSettings], bool], str]
     (("min_count",), lambda one: one.unit == "token", "every token of the tokenizer has a vector"),
     (
         ("sif_a",),
-        lambda one: _of_table(one) and one.word_weighting == "idf",
+        lambda one: one.encoder == "static" and one.word_weighting == "idf",
         "words weigh by idf: give weighting = sif",
     ),
     (("sif_a",), lambda one: one.pooling == "mean", "in a mean all tokens weigh alike"),
     (
         ("sif_a",),
-        lambda one: _goes_on(one) and one.pooling is None,
+        lambda one: one.init is not None and one.pooling is None,
         "the weights of init are taken over: give pooling = weighted to count them anew",
     ),
     (
         ("pair_dropout",),
-        lambda one: _of_table(one) and bool(one.pair_dropout),
+        lambda one: one.encoder == "static" and bool(one.pair_dropout),
         "a static table has no dropout that tells a text from itself",
     ),
     (("decay",), lambda one: one.schedule != "wsd", "only schedule = wsd has such a fall"),
     (("min_lr_frac",), lambda one: one.schedule == "constant", "the learning rate of schedule = constant never falls"),
 )
 """Settings, when they do nothing, and why."""
-
-
-def idle_settings(settings: ContrastiveSettings) -> str | None:
-    """What is wrong with the settings that somebody gave; None: each of them does something."""
-    given = {name for name in settings.model_fields_set if getattr(settings, name) is not None}
-    for names, is_idle, why in _RULES:
-        if (idle := sorted(given.intersection(names))) and is_idle(settings):
-            return f"{', '.join(idle)} would change nothing: {why}"
-    return None

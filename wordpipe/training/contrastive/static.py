@@ -1,10 +1,17 @@
 """Contrastive learning of a static table: vectors of words whose sums are near for texts that belong together.
 
-A step adds up the rows of its texts, compares the sums by InfoNCE, and changes the rows that took part. On two cores that
-is thousands of pairs a second, so a corpus takes minutes.
+A step adds up the rows of its texts, compares the sums by InfoNCE, and changes the rows that took part, by Adam: it costs
+what its texts have, not what the table has. On two cores that is thousands of pairs a second, so a corpus takes minutes.
+
+A row's moments rest while no text has its word, as in the sparse Adam of torch; the correction of their beginning follows the
+steps of the training, which all rows share. Source: Kingma & Ba 2015, algorithm 1.
 """
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,14 +19,25 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from wordpipe.training.checkpoint import Tensors
-from wordpipe.training.contrastive.info_nce import false_negatives, info_nce_loss, nearest_share
+from wordpipe.artifacts import Checkpoints
+from wordpipe.compiled import kernel
+from wordpipe.runtime import cpu_count
+from wordpipe.sentences import sum_texts
+from wordpipe.tokens import offsets_of
+from wordpipe.training.checkpoint import Tensors, load_snapshot
+from wordpipe.training.contrastive.info_nce import measured, pair_loss
 from wordpipe.training.contrastive.pairs import Pairs
-from wordpipe.training.contrastive.row_adam import RowAdam
 from wordpipe.training.contrastive.settings import ContrastiveSettings
-from wordpipe.training.trainer import Gradients, Measured
+from wordpipe.training.plan import pair_plan
+from wordpipe.training.precision import Execution
+from wordpipe.training.trainer import Gradients, Measured, Trainer
+
+Matrix = npt.NDArray[np.float32]
+Int32s = npt.NDArray[np.int32]
+Int64s = npt.NDArray[np.int64]
 
 _SHORTEST = 1e-3  # of a sum; those of training texts begin with a length of about 1
+_EPSILON = 1e-8  # of Adam
 
 
 class StaticLearner:
@@ -51,16 +69,12 @@ class StaticLearner:
 
     def gradients(self, step: int) -> Gradients:
         """See `Learner.gradients`."""
-        batch, settings = self._pairs.batch(step), self._settings
+        batch = self._pairs.batch(step)
         ids = np.concatenate([batch.first.ids, batch.second.ids])
         lengths = np.concatenate([batch.first.lengths, batch.second.lengths])
         sums_BD = torch.from_numpy(self.optimiser.sums(ids, lengths)).requires_grad_()
         first_BD, second_BD = _unit(sums_BD).chunk(2)
-        same_BB = false_negatives(batch) if settings.false_negatives == "drop" else None
-        loss = info_nce_loss(
-            first_BD, second_BD, temperature=settings.temperature, same_BB=same_BB,
-            max_similarity=settings.max_similarity,
-        )  # fmt: skip
+        loss = pair_loss(first_BD, second_BD, batch, self._settings)
         loss.backward()  # type: ignore[no-untyped-call]
         assert sums_BD.grad is not None
         self._texts, self._gradient_BD = (ids, lengths), sums_BD.grad.numpy()
@@ -79,10 +93,7 @@ class StaticLearner:
             return None
         sums = [torch.from_numpy(self.optimiser.sums(side.ids, side.lengths)) for side in (batch.first, batch.second)]
         first_BD, second_BD = (_unit(side) for side in sums)
-        same_BB = false_negatives(batch)  # whatever is trained on, so that runs compare
-        loss = float(info_nce_loss(first_BD, second_BD, temperature=self._settings.temperature, same_BB=same_BB))
-        metrics = {"valid_loss": loss, "valid_nearest": nearest_share(first_BD, second_BD)}
-        return Measured(loss, len(batch.first.ids) + len(batch.second.ids), metrics)
+        return measured(first_BD, second_BD, batch, self._settings)
 
     def waited(self) -> None:
         """See `Learner.waited`."""
@@ -108,6 +119,30 @@ class StaticLearner:
         return {"table": self.table, "mean": of_rows.mean_VD, "square": of_rows.square_VD, "pace": of_rows.pace_V}
 
 
+def assemble_table(
+    settings: ContrastiveSettings, table_VD: Matrix, pairs: Pairs, *, held_out: Pairs | None = None, state_dir: Path,
+    run_key: str,
+) -> Trainer[StaticLearner]:  # fmt: skip
+    """A training that is ready to run, resumed if `state_dir` holds its checkpoints. Its optimiser is to be closed.
+
+    Args:
+        settings: how to train.
+        table_VD: with its first values; trained in place.
+        pairs: of the training documents.
+        held_out: pairs of held-out documents, one batch of which is looked at.
+        state_dir: the folder of checkpoints; need not exist.
+        run_key: what is trained, with which settings, on which data.
+    """
+    threads = settings.threads or cpu_count()
+    execution = Execution(torch.device("cpu"), torch.float32, threads, compiled=False, bitwise=True)
+    learner = StaticLearner(pairs, table_VD, settings, threads=threads, held_out=held_out)
+    state = Checkpoints(state_dir, run_key)
+    return Trainer(
+        learner, pair_plan(settings, pairs.n_pairs), execution, state=state, found=state.restore(load_snapshot),
+        checkpoint_seconds=settings.checkpoint_seconds, checkpoint_steps=settings.checkpoint_steps,
+    )  # fmt: skip
+
+
 def _unit(sums_BD: Tensor) -> Tensor:
     """The sums at length 1.
 
@@ -126,3 +161,99 @@ def _paces(table_VD: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
     filled_V = size_V > 0
     size_V[~filled_V] = np.median(size_V[filled_V]) if filled_V.any() else 1.0
     return size_V
+
+
+class RowAdam:
+    """The table, its moments, and the threads that change them.
+
+    Each row is changed by one thread, and its gradient is added up in the order of the texts, so the number of threads does
+    not change a bit.
+
+    Args:
+        table_VD: float32, changed in place.
+        pace_V: what a learning rate of 1 means to each row, (V,) float32.
+        beta1: memory of gradients.
+        beta2: memory of squared gradients.
+        threads: at work side by side.
+    """
+
+    def __init__(
+        self, table_VD: Matrix, pace_V: npt.NDArray[np.float32], *, beta1: float, beta2: float, threads: int
+    ) -> None:
+        self.table_VD, self.pace_V = table_VD, pace_V
+        self.mean_VD = np.zeros_like(table_VD)
+        self.square_VD = np.zeros_like(table_VD)
+        self._beta1, self._beta2 = beta1, beta2
+        self._threads = threads
+        self._pool: ThreadPoolExecutor | None = None
+
+    def sums(self, ids: Int32s, lengths: Int64s) -> Matrix:
+        """The sum of each text's rows, (B, D) float32."""
+        sums_BD = np.empty((len(lengths), self.table_VD.shape[1]), np.float32)
+        offsets = offsets_of(lengths)
+        self._side_by_side(
+            len(lengths), lambda first, last: sum_texts(self.table_VD, ids, offsets, first, last, sums_BD)
+        )
+        return sums_BD
+
+    def update(self, ids: Int32s, lengths: Int64s, gradient_BD: Matrix, *, lr: float, step: int) -> None:
+        """Change the rows of a step's texts.
+
+        Args:
+            ids: (S,) of all texts.
+            lengths: (B,).
+            gradient_BD: of the loss by each text's sum.
+            lr: learning rate.
+            step: its number, from 1 on.
+        """
+        order = np.argsort(ids, kind="stable")
+        touched, begins = np.unique(ids[order], return_index=True)
+        bounds = np.append(begins, len(ids)).astype(np.int64)
+        texts = np.repeat(np.arange(len(lengths)), lengths)[order]
+        rate = lr * math.sqrt(1 - self._beta2**step) / (1 - self._beta1**step)
+        self._side_by_side(
+            len(touched),
+            lambda first, last: _update(
+                self.table_VD, self.mean_VD, self.square_VD, self.pace_V, touched, bounds, texts, gradient_BD,
+                np.float32(rate), np.float32(self._beta1), np.float32(self._beta2), first, last,
+            ),
+        )  # fmt: skip
+
+    def close(self) -> None:
+        """End the threads; the next call begins new ones."""
+        if self._pool is not None:
+            self._pool.shutdown()
+            self._pool = None
+
+    def _side_by_side(self, n: int, work: Callable[[int, int], None]) -> None:
+        if self._threads == 1:
+            work(0, n)
+            return
+        self._pool = self._pool or ThreadPoolExecutor(self._threads)
+        cuts = [n * i // self._threads for i in range(self._threads + 1)]
+        for done in [self._pool.submit(work, a, b) for a, b in pairwise(cuts)]:
+            done.result()
+
+
+@kernel
+def _update(
+    table_VD: Matrix, mean_VD: Matrix, square_VD: Matrix, pace_V: npt.NDArray[np.float32], touched: Int32s,
+    bounds: Int64s, texts: Int64s, gradient_BD: Matrix, rate: np.float32, beta1: np.float32, beta2: np.float32,
+    first: int, last: int,
+) -> None:  # fmt: skip
+    """See `RowAdam.update`, for touched rows `first` to `last`."""
+    dim = table_VD.shape[1]
+    total = np.empty(dim, np.float32)
+    one, epsilon = np.float32(1), np.float32(_EPSILON)
+    for place in range(first, last):
+        total[:] = np.float32(0)
+        for at in range(bounds[place], bounds[place + 1]):
+            gradient = gradient_BD[texts[at]]
+            for d in range(dim):
+                total[d] += gradient[d]
+        row, own_rate = table_VD[touched[place]], rate * pace_V[touched[place]]
+        mean, square = mean_VD[touched[place]], square_VD[touched[place]]
+        for d in range(dim):
+            mean[d] = beta1 * mean[d] + (one - beta1) * total[d]
+            square[d] = beta2 * square[d] + (one - beta2) * total[d] * total[d]
+            row[d] -= own_rate * mean[d] / (np.sqrt(square[d]) + epsilon)

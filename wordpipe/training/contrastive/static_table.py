@@ -19,10 +19,11 @@ from scipy.sparse import csr_array, diags_array
 
 from wordpipe.compiled import read_only
 from wordpipe.errors import InputError
+from wordpipe.metrics import unit_rows
 from wordpipe.model import seed_of
 from wordpipe.search import LatentSpace
 from wordpipe.sentences import sum_texts
-from wordpipe.training.contrastive.pairs import PairText, rows_of
+from wordpipe.training.contrastive.pair_text import PairText, rows_of
 from wordpipe.training.sequences import mixed_bits
 from wordpipe.words import hashes_of
 
@@ -224,13 +225,7 @@ def near_their_stems(vectors_VD: Matrix, stems: Sequence[str], counts_V: npt.NDA
     group_V = _numbered(stems)
     order_V = np.argsort(group_V, kind="stable")
     firsts_G = np.flatnonzero(np.diff(group_V[order_V], prepend=-1))
-    unit_VD = _unit(vectors_VD)
+    unit_VD, _ = unit_rows(vectors_VD)
     counted_VD = unit_VD * np.maximum(counts_V, 1)[:, None].astype(np.float32)
     sums_GD = np.add.reduceat(counted_VD[order_V], firsts_G, axis=0)
-    return _unit(unit_VD + _unit(sums_GD)[group_V])
-
-
-def _unit(vectors_VD: Matrix) -> Matrix:
-    lengths_V1 = np.linalg.norm(vectors_VD, axis=1, keepdims=True)
-    unit_VD: Matrix = (vectors_VD / np.where(lengths_V1 > 0, lengths_V1, 1)).astype(np.float32)
-    return unit_VD
+    return unit_rows(unit_VD + unit_rows(sums_GD)[0][group_V])[0]

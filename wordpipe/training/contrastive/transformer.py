@@ -1,8 +1,8 @@
 """Contrastive learning of a transformer: partners near, all other texts of the batch far, gradients in bounded memory.
 
 The loss compares all texts of a step, but their graphs need not be held all at once: where a step is too large, vectors are
-made without gradients, the loss gives the gradient of every vector, and then the texts are encoded again, piece by piece,
-under the same dropout, each piece with its vectors' gradient (Gao et al. 2021, "Scaling Deep Contrastive Learning Batch Size
+made without gradients, the loss gives the gradient of every vector, and then the texts are encoded again, chunk by chunk,
+under the same dropout, each chunk with its vectors' gradient (Gao et al. 2021, "Scaling Deep Contrastive Learning Batch Size
 under Memory Limited Setup"): a third more work. The gradients are those of the whole.
 """
 
@@ -20,11 +20,11 @@ from wordpipe.artifacts import Checkpoints
 from wordpipe.errors import ArtifactError, InputError
 from wordpipe.model import EMBEDDING_STD, LanguageModel, Packed, orthonormal, pack, seed_of
 from wordpipe.training.checkpoint import load_snapshot
-from wordpipe.training.contrastive.info_nce import false_negatives, info_nce_loss, nearest_share, relational_loss
+from wordpipe.training.contrastive.info_nce import measured, pair_loss, relational_loss
 from wordpipe.training.contrastive.pairs import PairBatch, Pairs, Ragged
-from wordpipe.training.contrastive.settings import ContrastiveSettings, steps_of
+from wordpipe.training.contrastive.settings import ContrastiveSettings
 from wordpipe.training.learner import ModelLearner
-from wordpipe.training.plan import Plan, SpecialIds, pace
+from wordpipe.training.plan import SpecialIds, pair_plan
 from wordpipe.training.precision import Execution, make_execution
 from wordpipe.training.trainer import Gradients, Measured, Trainer
 
@@ -93,12 +93,12 @@ class Framing:
         multiple = 1 if self.device.type == "cpu" else _ON_GPU
         return pack(ids, framed_S, multiple=multiple, pad_id=self.sep_id).to(self.device)
 
-    def pieces(self, texts: Ragged, positions: int) -> list[npt.NDArray[np.int64]]:
+    def chunks(self, texts: Ragged, positions: int) -> list[npt.NDArray[np.int64]]:
         """Numbers of rows to be computed together, like with like in length, each of at most about `positions` positions."""
         order_S = np.argsort(texts.lengths, kind="stable")
         sizes_S = np.minimum(texts.lengths[order_S] + 2, self.longest)
-        piece_S = (np.cumsum(sizes_S) - sizes_S) // max(1, positions)
-        return np.split(order_S, np.flatnonzero(np.diff(piece_S)) + 1)
+        chunk_S = (np.cumsum(sizes_S) - sizes_S) // max(1, positions)
+        return np.split(order_S, np.flatnonzero(np.diff(chunk_S)) + 1)
 
 
 def text_vectors(model: LanguageModel, packed: Packed, weights_V: Tensor | None) -> Tensor:
@@ -130,38 +130,8 @@ def pool_packed(hidden_ND: Tensor, packed: Packed, weights_V: Tensor | None) -> 
     return torch.cat(pooled).index_select(0, back_S)
 
 
-@dataclass(frozen=True)
-class Teacher:
-    """Another encoder, and how much its judgement counts.
-
-    Attributes:
-        vectors: gives unit vectors (S, E) float32 of S texts that are rows of ids.
-        weight: of its loss.
-        temperature: of its softmax.
-    """
-
-    vectors: Callable[[Sequence[Sequence[int]]], npt.NDArray[np.float32]]
-    weight: float
-    temperature: float
-
-
-@dataclass(frozen=True)
-class Contrasting:
-    """The numbers of the loss.
-
-    Attributes:
-        temperature: divides the cosines.
-        drop_false: texts of one document, and equal texts, are no negatives of each other.
-        max_similarity: nor are texts with a cosine above this; 1 = all are.
-        seed: of the dropout.
-        at_once: positions whose graph is held at a time.
-    """
-
-    temperature: float
-    drop_false: bool
-    max_similarity: float
-    seed: int
-    at_once: int
+TeacherVectors = Callable[[Sequence[Sequence[int]]], npt.NDArray[np.float32]]
+"""Unit vectors (S, E) that another encoder gives S texts, which are rows of ids."""
 
 
 class ContrastLearner(ModelLearner):
@@ -172,35 +142,36 @@ class ContrastLearner(ModelLearner):
         batch: gives the pairs of a step.
         framing: of the sequences.
         weights_V: what each token weighs in the mean, on the device; None: all alike.
-        numbers: of the loss.
+        settings: of the loss, and the largest gradient.
         execution: device and numbers.
         optimiser: over the model's parameters; None: nothing is trained, gradients alone are wanted.
-        clip: largest gradient, 0 = any.
+        seed: of the dropout.
+        positions_at_once: whose graph is held at a time.
         teacher: also learned from, or None.
         held_out: pairs that are looked at now and then, always the same; None: there are none.
     """
 
     def __init__(
         self, model: LanguageModel, batch: Callable[[int], PairBatch], framing: Framing, weights_V: Tensor | None,
-        numbers: Contrasting, execution: Execution, *, optimiser: torch.optim.Optimizer | None = None, clip: float = 0.0,
-        teacher: Teacher | None = None, held_out: PairBatch | None = None,
+        settings: ContrastiveSettings, execution: Execution, *, optimiser: torch.optim.Optimizer | None = None, seed: int,
+        positions_at_once: int, teacher: TeacherVectors | None = None, held_out: PairBatch | None = None,
     ) -> None:  # fmt: skip
-        super().__init__(model, optimiser or torch.optim.SGD(model.parameters()), clip, execution)
-        self._batch, self._framing, self._weights_V, self._numbers = batch, framing, weights_V, numbers
-        self._teacher, self._held_out = teacher, held_out
+        super().__init__(model, optimiser or torch.optim.SGD(model.parameters()), settings.clip, execution)
+        self._batch, self._framing, self._weights_V, self._settings = batch, framing, weights_V, settings
+        self._seed, self._positions, self._teacher, self._held_out = seed, positions_at_once, teacher, held_out
 
     def gradients(self, step: int) -> Gradients:
         """See `Learner.gradients`."""
         self.model.train()
         batch = self._batch(step)
         texts = joined(batch.first, batch.second)
-        pieces = self._framing.pieces(texts, self._numbers.at_once)
+        chunks = self._framing.chunks(texts, self._positions)
         with self.execution.attention_kernels():
-            if len(pieces) == 1:
+            if len(chunks) == 1:
                 loss = self._loss(self._vectors(step, 0, texts), batch)
                 loss.backward()  # type: ignore[no-untyped-call]
             else:
-                loss = self._in_pieces(step, batch, texts, pieces)
+                loss = self._in_chunks(step, batch, texts, chunks)
         positions, one = len(texts.ids) + 2 * len(texts.lengths), torch.ones((), device=self.execution.device)
         return Gradients(loss.detach().to(one), one, positions, self._framing.n_cut(texts))
 
@@ -213,60 +184,53 @@ class ContrastLearner(ModelLearner):
         sides = []
         for texts in (batch.first, batch.second):
             vectors_BD = torch.empty(len(texts.lengths), self.model.config.dim, device=self.execution.device)
-            for rows in self._framing.pieces(texts, self._numbers.at_once):
+            for rows in self._framing.chunks(texts, self._positions):
                 with self.execution.autocast():
                     packed = self._framing.packed(rows_at(texts, rows))
                     vectors_BD[torch.from_numpy(rows)] = text_vectors(self.model, packed, self._weights_V)
             sides.append(vectors_BD)
-        same_BB = false_negatives(batch, self.execution.device)  # whatever is trained on, so that runs compare
-        loss = float(info_nce_loss(*sides, temperature=self._numbers.temperature, same_BB=same_BB))
-        metrics = {"valid_loss": loss, "valid_nearest": nearest_share(*sides)}
-        return Measured(loss, len(batch.first.ids) + len(batch.second.ids), metrics)
+        return measured(sides[0], sides[1], batch, self._settings)
 
-    def _in_pieces(self, step: int, batch: PairBatch, texts: Ragged, pieces: Sequence[npt.NDArray[np.int64]]) -> Tensor:
+    def _in_chunks(self, step: int, batch: PairBatch, texts: Ragged, chunks: Sequence[npt.NDArray[np.int64]]) -> Tensor:
         vectors_SD = torch.empty(len(texts.lengths), self.model.config.dim, device=self.execution.device)
         with torch.no_grad():
-            for number, rows in enumerate(pieces):
+            for number, rows in enumerate(chunks):
                 vectors_SD[torch.from_numpy(rows)] = self._vectors(step, number, rows_at(texts, rows))
         vectors_SD.requires_grad_()
         loss = self._loss(vectors_SD, batch)
         loss.backward()  # type: ignore[no-untyped-call]
         assert vectors_SD.grad is not None
-        for number, rows in enumerate(pieces):
+        for number, rows in enumerate(chunks):
             again = self._vectors(step, number, rows_at(texts, rows))
             again.backward(vectors_SD.grad[torch.from_numpy(rows)])  # type: ignore[no-untyped-call]
         return loss
 
     def _vectors(self, step: int, number: int, texts: Ragged) -> Tensor:
-        """Unit vectors under the dropout of this piece of this step."""
-        torch.manual_seed(seed_of(self._numbers.seed, "dropout", step, number))
+        """Unit vectors under the dropout of this chunk of this step."""
+        torch.manual_seed(seed_of(self._seed, "dropout", step, number))
         with self.execution.autocast():
             return text_vectors(self.model, self._framing.packed(texts), self._weights_V)
 
     def _loss(self, vectors_SD: Tensor, batch: PairBatch) -> Tensor:
         first_BD, second_BD = vectors_SD.chunk(2)
-        numbers, teacher = self._numbers, self._teacher
-        same_BB = false_negatives(batch, self.execution.device) if numbers.drop_false else None
-        loss = info_nce_loss(
-            first_BD, second_BD, temperature=numbers.temperature, same_BB=same_BB, max_similarity=numbers.max_similarity
-        )
-        if teacher is None:
+        loss = pair_loss(first_BD, second_BD, batch, self._settings)
+        if self._teacher is None:
             return loss
         # against the teacher each side of the pairs by itself: a partner that is the same text teaches nothing
-        theirs_SE = torch.from_numpy(teacher.vectors(_lists(joined(batch.first, batch.second)))).to(first_BD.device)
-        sides = zip((first_BD, second_BD), theirs_SE.chunk(2), strict=True)
-        taught = sum((relational_loss(mine, theirs, teacher.temperature) for mine, theirs in sides), torch.zeros(()))
-        return loss + teacher.weight * (taught / 2)
-
-
-def _lists(texts: Ragged) -> list[list[int]]:
-    return [row.tolist() for row in np.split(texts.ids, np.cumsum(texts.lengths)[:-1])]
+        texts = joined(batch.first, batch.second)
+        rows = [row.tolist() for row in np.split(texts.ids, np.cumsum(texts.lengths)[:-1])]
+        sides = zip(
+            (first_BD, second_BD), torch.from_numpy(self._teacher(rows)).to(first_BD.device).chunk(2), strict=True
+        )
+        temperature = self._settings.teacher_temperature
+        taught = sum((relational_loss(mine, theirs, temperature) for mine, theirs in sides), torch.zeros(()))
+        return loss + self._settings.teacher_weight * (taught / 2)
 
 
 def assemble_encoder(
     settings: ContrastiveSettings, model: LanguageModel, pairs: Pairs, *, special: SpecialIds,
-    weights: npt.NDArray[np.float32] | None, held_out: Pairs | None = None, teacher: Teacher | None = None,
-    state_dir: Path, run_key: str, seed: int | None = None, tick: Callable[[int], None] | None = None,
+    weights: npt.NDArray[np.float32] | None, held_out: Pairs | None = None, teacher: TeacherVectors | None = None,
+    state_dir: Path, run_key: str, seed: int | None = None,
 ) -> Trainer[ContrastLearner]:  # fmt: skip
     """A training that is ready to run, resumed if `state_dir` holds its checkpoints.
 
@@ -281,39 +245,28 @@ def assemble_encoder(
         state_dir: the folder of checkpoints; need not exist.
         run_key: what is trained, with which settings, on which data.
         seed: of dropout; None: the settings'.
-        tick: told the number of every step that is done.
 
     Raises:
         ConfigError: a device that is not there.
     """
     execution = make_execution(settings)
     model.to(execution.device)
-    assert special.cls is not None
-    assert special.sep is not None
     longest = min(settings.longest or model.config.max_len, model.config.max_len)
     weights_V = None
     if weights is not None:  # for every row of the embedding table
         weights_V = F.pad(torch.from_numpy(weights), (0, model.config.vocab_size - len(weights))).to(execution.device)
-    numbers = Contrasting(
-        settings.temperature, settings.false_negatives == "drop", settings.max_similarity,
-        settings.seed if seed is None else seed, _POSITIONS_AT_ONCE[execution.device.type],
-    )  # fmt: skip
+    framing = Framing(special.need("cls"), special.need("sep"), longest, execution.device)
     learner = ContrastLearner(
-        model, pairs.batch, Framing(special.cls, special.sep, longest, execution.device), weights_V, numbers, execution,
-        optimiser=_optimiser(model, settings), clip=settings.clip, teacher=teacher,
+        model, pairs.batch, framing, weights_V, settings, execution,
+        optimiser=_optimiser(model, settings), seed=settings.seed if seed is None else seed,
+        positions_at_once=_POSITIONS_AT_ONCE[execution.device.type], teacher=teacher,
         held_out=None if held_out is None else held_out.batch(0),
     )  # fmt: skip
     state = Checkpoints(state_dir, run_key)
     return Trainer(
-        learner, encoder_plan(settings, pairs.n_pairs), execution, state=state, found=state.restore(load_snapshot),
-        checkpoint_seconds=settings.checkpoint_seconds, checkpoint_steps=settings.checkpoint_steps, tick=tick,
+        learner, pair_plan(settings, pairs.n_pairs), execution, state=state, found=state.restore(load_snapshot),
+        checkpoint_seconds=settings.checkpoint_seconds, checkpoint_steps=settings.checkpoint_steps,
     )  # fmt: skip
-
-
-def encoder_plan(settings: ContrastiveSettings, n_pairs: int) -> Plan:
-    """The plan of these settings for so many pairs in one pass over the training text, of either encoder."""
-    steps = steps_of(settings, n_pairs)
-    return Plan(**pace(settings, steps), batch_size=settings.pairs_per_step, lr=settings.peak_lr, seed=settings.seed)
 
 
 def _optimiser(model: nn.Module, settings: ContrastiveSettings) -> torch.optim.Optimizer:
@@ -366,10 +319,12 @@ def start_as_mean(
     rows = np.flatnonzero(found_V & (lengths_V > 0))
     if not len(rows):
         raise InputError("no token has a vector", hint="train them on the same tokens, with --unit token")
+    # the embeddings: directions of the vectors, as long as fresh rows
     unit_ND = given_VD[rows] / lengths_V[rows, None]
     mapped_ND = unit_ND @ orthonormal(given_VD.shape[1], table_VD.shape[1], seed)
     scale = EMBEDDING_STD * np.sqrt(table_VD.shape[1])
     table_VD[torch.from_numpy(rows)] = torch.from_numpy(mapped_ND * scale).to(table_VD)
+    # blocks that add nothing
     for name, weight in model.named_parameters():
         if name.endswith(_SILENT):
             weight.zero_()

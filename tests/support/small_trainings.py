@@ -83,12 +83,10 @@ def main(kind: str, state_dir: str, *pairs: str) -> None:
 def fail_first() -> None:
     """What the first process cannot do, the others hear of."""
 
-    def work() -> None:
-        raise InputError("no text to train on")
-
     with join_world("cpu") as world:
         print("shared", world.share({"from": world.rank}), flush=True)  # noqa: T201
-        world.first_does(work)
+        with world.first_goes_ahead():
+            raise InputError("no text to train on")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""`train contrastive`: both encoders, what they start from, what pairs they are given, and their folders elsewhere."""
+"""`train contrastive`: both encoders."""
 
 import gzip
 import json
@@ -67,7 +67,7 @@ def facts(folder):
 def test_a_transformer_gives_the_same_vectors_in_sentence_transformers(transformer):
     from sentence_transformers import SentenceTransformer
 
-    from tests.training.contrast.encoders import ragged
+    from tests.support.small_encoders import ragged
     from wordpipe.model import load_hf
     from wordpipe.tokens import open_tokenizer
     from wordpipe.training.contrastive import Framing, text_vectors
@@ -190,7 +190,7 @@ def test_titles_come_from_the_corpus_and_are_missed_where_it_is_gone(chain, tmp_
     assert made.counts["documents_without_title"] == made.counts["documents"] > without
 
 
-@pytest.mark.slow  # six processes; the exactness of a resumed training is tested in one in tests/training/contrast
+@pytest.mark.slow  # six processes; the exactness of a resumed training is tested in one in tests/training/contrastiveive
 @pytest.mark.parametrize("encoder", FLAGS)
 def test_killed_trainings_go_on_to_the_same_bytes(encoder, built, tmp_path):
     command = [
@@ -257,3 +257,14 @@ def test_a_bad_file_of_pairs_is_told_by_its_line(content, message, built, tmp_pa
     where = str(error.value.where)
     assert "pairs.jsonl" in where
     assert message != "not UTF-8" or where.endswith("line 2, byte 6")
+
+
+def test_words_of_a_script_without_spaces_are_refused(tmp_path):
+    (tmp_path / "notes.txt").write_text(
+        "\n\n".join(f"蜂は花の蜜を集めて巣に帰る。{n}番目の蜂も踊る。" for n in range(60))
+    )
+    wordpipe.tokenize(tmp_path / "notes.txt", output=tmp_path / "tokens", vocab_size=300)
+    with pytest.raises(ConfigError, match="without spaces") as caught:
+        wordpipe.train_contrastive(tmp_path / "tokens", output=tmp_path / "model", steps=1, threads=1)
+    assert "--unit token" in caught.value.hint
+    assert not (tmp_path / "model").exists()

@@ -1,18 +1,18 @@
-"""Trainings of `parts` in processes of their own that start in milliseconds."""
+"""Trainings of `small_trainings` in processes of their own that start in milliseconds."""
 
 import signal
 from collections.abc import Mapping
 from pathlib import Path
 
 import tests.nursery
-from tests.training import parts
+from tests.support import small_trainings
 
 
 class Nursery(tests.nursery.Nursery):
     """The server that they are forked from; it imports no more than a training does."""
 
     def __init__(self) -> None:
-        super().__init__(("torch._dynamo", "tests.training.nursery"))
+        super().__init__(("torch._dynamo", "tests.support.training_nursery"))
 
     def train(
         self,
@@ -24,7 +24,7 @@ class Nursery(tests.nursery.Nursery):
     ) -> "Training":
         log.unlink(missing_ok=True)
         variables = dict(environment or {}) | ({"WORDPIPE_FAILPOINT": failpoint} if failpoint else {})
-        return Training(self.start("tests.training.nursery:train", call, *arguments, out=log, **variables))
+        return Training(self.start("tests.support.training_nursery:train", call, *arguments, out=log, **variables))
 
 
 class Training:
@@ -50,5 +50,5 @@ class Training:
 
 
 def train(call: str, *arguments: str) -> None:
-    """A function of `parts`, in a child."""
-    getattr(parts, call)(*arguments)
+    """A function of `small_trainings`, in a child."""
+    getattr(small_trainings, call)(*arguments)

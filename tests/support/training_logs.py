@@ -2,7 +2,7 @@
 
 import math
 
-from wordpipe.stages import told
+from wordpipe.stages import run_figures
 
 
 def made_log(
@@ -16,4 +16,4 @@ def made_log(
         rows.append({**row, "split": "train", "loss": loss})
         if valid and step % max(1, steps // valid) == 0:
             rows.append({**row, "split": "valid", "loss": loss + 0.2})
-    return told(name, kind, rows, entropy, finished=finished)
+    return run_figures(name, kind, rows, entropy, finished=finished)

@@ -1,10 +1,46 @@
-"""What can stand together in the settings of both encoders, and what they come to."""
+"""The settings of contrastive training: shares of pairs, what cannot stand together, and the plan they come to."""
 
 import pytest
 
 from wordpipe.errors import ConfigError
-from wordpipe.training.contrastive import encoder_plan
-from wordpipe.training.contrastive.settings import ContrastiveSettings
+from wordpipe.training.contrastive import pair_plan, pairs
+from wordpipe.training.contrastive.settings import KINDS, ContrastiveSettings
+
+
+@pytest.mark.parametrize("goal", ["similarity", "search"])
+@pytest.mark.parametrize("encoder", ["static", "transformer"])
+@pytest.mark.parametrize("pairs", [None, "pairs.jsonl"])
+def test_shares_add_up(goal: str, encoder: str, pairs: str | None) -> None:
+    shares = ContrastiveSettings.make({"goal": goal, "encoder": encoder, "pairs": pairs}).shares
+    assert [*shares] == [*KINDS]
+    assert sum(shares.values()) == pytest.approx(1)
+    assert shares["pairs"] == (0.5 if pairs else 0)
+
+
+def test_shares_that_are_given_replace_those_of_the_goal() -> None:
+    shares = ContrastiveSettings.make({"pair_title": 0.6, "pair_crop": 0.2}).shares
+    assert shares["title"] == pytest.approx(0.75)
+    assert shares["crop"] == pytest.approx(0.25)
+    assert shares["deletion"] == 0
+
+
+@pytest.mark.parametrize(
+    ("values", "word"),
+    [
+        ({"steps": 5, "epochs": 1}, "both say how long"),
+        ({"pair_file": 0.5}, "needs pairs"),
+        ({"pair_crop": 0.0}, "no kind of pair"),
+        ({"temperature": 0}, "temperature"),
+        ({"pair_crop": 2}, "pair_crop"),
+    ],
+)
+def test_what_cannot_stand_together_is_named(values: dict[str, object], word: str) -> None:
+    with pytest.raises(ConfigError, match=word):
+        ContrastiveSettings.make(values)
+
+
+def test_the_numbers_of_kinds_are_their_places() -> None:
+    assert [getattr(pairs, kind.upper()) for kind in KINDS] == [*range(len(KINDS))]
 
 
 @pytest.mark.parametrize(
@@ -63,7 +99,7 @@ def test_no_share_is_no_wish():
 )
 def test_the_length_of_a_training_follows_from_the_text(values, steps):
     settings = ContrastiveSettings.make({"encoder": "transformer"} | values)
-    plan = encoder_plan(settings, 12_800)
+    plan = pair_plan(settings, 12_800)
     assert plan.steps == steps
     assert plan.lr_at(plan.steps - 1) <= plan.lr
     assert plan.eval_every == max(1, -(-steps // 5))
@@ -90,3 +126,24 @@ def test_a_file_of_pairs_enters_the_recipe_by_its_content():
 def test_what_a_transformer_learns_from_depends_on_what_it_starts_from(values, shares):
     settings = ContrastiveSettings.make({"encoder": "transformer"} | values)
     assert {kind: share for kind, share in settings.shares.items() if share} == pytest.approx(shares)
+
+
+PAIRS = 640
+
+
+@pytest.mark.parametrize(
+    ("given", "n_pairs", "expected"),
+    [
+        ({"steps": 7}, 40 * PAIRS, 7),
+        ({"epochs": 2.5}, 40 * PAIRS, 100),
+        ({"epochs": 1}, 40 * PAIRS + 1, 41),  # the last pair is not left out
+        ({"epochs": 1.1}, 10 * PAIRS, 11),
+        ({"epochs": 0.001}, 40 * PAIRS, 1),
+        ({}, 40 * PAIRS, 200),
+        ({}, 300 * PAIRS - 1, 300),
+    ],
+)
+@pytest.mark.parametrize("encoder", ["static", "transformer"])
+def test_the_steps_of_a_text(encoder: str, given: dict[str, float], n_pairs: int, expected: int) -> None:
+    settings = ContrastiveSettings.make({"encoder": encoder, "batch_size": PAIRS} | given)
+    assert pair_plan(settings, n_pairs).steps == expected

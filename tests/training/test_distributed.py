@@ -10,7 +10,7 @@ import pytest
 import torch
 from safetensors.torch import load
 
-from tests.training.parts import settings_of, training
+from tests.support.small_trainings import settings_of, training
 from wordpipe.errors import ConfigError
 from wordpipe.training import World, alone
 
@@ -168,7 +168,7 @@ def test_torchrun_starts_them(nursery, undisturbed, tmp_path):
     port = variables(1)[0]["MASTER_PORT"]
     command = [
         sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", port, "-m",
-         "tests.training.parts", "mlm", str(tmp_path / "state"), *LONGER,
+         "tests.support.small_trainings", "mlm", str(tmp_path / "state"), *LONGER,
     ]  # fmt: skip
     done = subprocess.run(
         command, capture_output=True, text=True, timeout=200, check=False, env=os.environ | {"OMP_NUM_THREADS": "1"}
