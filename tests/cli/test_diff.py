@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tests.stages.test_diff import pair, write  # noqa: F401
-from wordpipe.cli import diff as command
+from wordpipe.cli import look as command
 from wordpipe.cli import tables
 
 

@@ -23,8 +23,8 @@ from wordpipe.words import (
     open_folder,
     open_stream,
 )
+from wordpipe.words import read as reading
 from wordpipe.words import written as files_of
-from wordpipe.words.formats import reading
 
 ODD = [
     "the",

@@ -10,9 +10,18 @@ import pytest
 
 from tests.words.plain_word2vec import Plain
 from wordpipe.words.kernels.draws import Noise, keep_limits, key_of
-from wordpipe.words.kernels.piece import NEGATIVE, SOFTMAX, TREE, Objective, Rows, Windows, scratch_size, train_piece
+from wordpipe.words.kernels.simd import padded
+from wordpipe.words.kernels.skipgram_cbow import (
+    NEGATIVE,
+    SOFTMAX,
+    TREE,
+    Objective,
+    Rows,
+    Windows,
+    scratch_size,
+    train_piece,
+)
 from wordpipe.words.kernels.tree import Tree
-from wordpipe.words.kernels.vectors import padded
 
 OBJECTIVES = {"ns": NEGATIVE, "hs": TREE, "softmax": SOFTMAX}
 V, DIM = 14, 10

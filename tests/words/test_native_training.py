@@ -16,6 +16,7 @@ from wordpipe.words import (
     NativeTraining,
     Parts,
     Vocabulary,
+    Weights,
     Words,
     WordVectors,
     count_ids,
@@ -27,7 +28,6 @@ from wordpipe.words import (
 )
 from wordpipe.words.kernels.draws import Noise, key_of
 from wordpipe.words.kernels.tree import Tree
-from wordpipe.words.kernels.weights import Weights
 from wordpipe.words.settings import Word2VecPlan
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from wordpipe.words import WordList, vocabulary
+from wordpipe.words import WordList, vectors
 
 texts = st.text(alphabet=st.characters(codec="utf-8"), max_size=6)
 
@@ -15,7 +15,7 @@ texts = st.text(alphabet=st.characters(codec="utf-8"), max_size=6)
 def test_it_behaves_as_the_list_of_its_words(
     monkeypatch: pytest.MonkeyPatch, scans: int, some: list[str], others: list[str]
 ) -> None:
-    monkeypatch.setattr(vocabulary, "_SCANS", scans)  # of which words are found without hashes
+    monkeypatch.setattr(vectors, "_SCANS", scans)  # of which words are found without hashes
     for words in (WordList(some), WordList(pa.array(some, pa.string())), WordList(WordList(some))):
         assert list(words) == some
         assert len(words) == len(some)

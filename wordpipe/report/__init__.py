@@ -6,7 +6,9 @@ from wordpipe.lazy import face
 
 if TYPE_CHECKING:
     from wordpipe.report.curves import CURVE_COLOURS, draw_curves, smooth
-    from wordpipe.report.layout import (
+    from wordpipe.report.sparkline import sparkline_of, trend
+    from wordpipe.report.word_map import (
+        COLOURS,
         GRID,
         INSTALL_UMAP,
         close_gaps,
@@ -14,12 +16,13 @@ if TYPE_CHECKING:
         group_by_direction,
         group_names,
         has_umap,
+        json_for_script,
         nearest_on_plane,
         on_grid,
         pca_layout,
+        survey,
         umap_layout,
+        word_map_page,
     )
-    from wordpipe.report.sparkline import sparkline_of, trend
-    from wordpipe.report.word_map import COLOURS, json_for_script, survey, word_map_page
 else:
     __getattr__, __dir__ = face(__name__, __file__)

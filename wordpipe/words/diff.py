@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from wordpipe.artifacts import matrix_of
 from wordpipe.metrics import kept_shares, nearest_rows, unit_rows
-from wordpipe.words.vocabulary import WordList
+from wordpipe.words.vectors import WordList
 
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from wordpipe.errors import InputError, wrong_line
 from wordpipe.metrics import has_direction, spearman, unit_rows
-from wordpipe.words.table import WordVectors
+from wordpipe.words.vectors import WordVectors
 
 Method = Literal["cosadd", "cosmul"]
 Unknown = Literal["drop", "zero"]

@@ -19,9 +19,8 @@ from wordpipe.errors import ConfigError, DivergedError
 from wordpipe.runtime import StopFlag, cpu_count
 from wordpipe.words.heldout_loss import HeldOutLoss
 from wordpipe.words.settings import Word2VecPlan
-from wordpipe.words.text import TrainingText
 from wordpipe.words.training import Step
-from wordpipe.words.vocabulary import Vocabulary
+from wordpipe.words.vocabulary import TrainingText, Vocabulary
 
 _LONGEST = 10_000  # words of a list that gensim trains in full
 _AT_ONCE = 1_000_000  # words read together; a text that goes on beyond them is cut, which costs a few pairs

@@ -13,8 +13,7 @@ import numpy.typing as npt
 
 from wordpipe.words.kernels.tree import Tree
 from wordpipe.words.settings import Word2VecPlan
-from wordpipe.words.text import Words
-from wordpipe.words.vocabulary import Vocabulary
+from wordpipe.words.vocabulary import Vocabulary, Words
 
 _MAX_WORDS = 2_000_000  # text looked at
 _TARGETS = 50_000  # standard error of the mean about 0.01 nats

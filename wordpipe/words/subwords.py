@@ -10,7 +10,7 @@ word that is not among five million is taken for one of them once in 4e12 look-u
 Source: Bojanowski, Grave, Joulin, Mikolov 2017, "Enriching Word Vectors with Subword Information".
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -20,7 +20,6 @@ import pyarrow.compute as pc
 
 from wordpipe.artifacts import ngrams_schema, vector_batches
 from wordpipe.compiled import character, inlined, kernel, read_only, scrambled
-from wordpipe.words.table import stacked_vectors
 from wordpipe.words.vocabulary import arrow_words
 
 _BLOCK = 1 << 20  # n-grams hashed at a time: 16 MB
@@ -241,15 +240,6 @@ class NGrams:
     def to_batches(self, rows_per_batch: int = 16_384) -> Iterator[pa.RecordBatch]:
         """The n-grams as batches of the `ngrams` schema: ngram, vector."""
         return vector_batches(ngrams_schema(self.vectors.shape[1]), self.vectors, self.spelled, rows=rows_per_batch)
-
-    @classmethod
-    def from_batches(cls, batches: Iterable[pa.RecordBatch], min_n: int, max_n: int) -> "NGrams | None":
-        """From batches of the `ngrams` schema; None where there is no n-gram."""
-        spelled: list[pa.StringArray] = []
-        vectors_GD = stacked_vectors(batches, lambda batch: spelled.append(batch.column("ngram")))
-        if not len(vectors_GD):
-            return None
-        return cls(pa.concat_arrays(spelled), min_n, max_n, vectors_GD)
 
     @classmethod
     def of(

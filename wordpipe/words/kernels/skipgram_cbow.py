@@ -7,9 +7,14 @@ All words of one window meet the same noise words, so a window is one small matr
 the centre and the noise (1 + K, D), and one update of both: that is what makes it fast. The expected loss and gradient are the
 same as with noise drawn for each pair.
 
+The vectors of the words in reach stand in a ring of slots while the window passes over them: a vector is fetched when its word
+comes into reach, and what changed is added back when it leaves. So it is read and written once for the ten or so windows it
+takes part in, and other threads see it change once. Where a word is made of parts (itself and its character n-grams), the slot
+holds the mean of the parts, and the change is added to each of them, as fastText does.
+
 Source: Mikolov et al. 2013, "Efficient Estimation of Word Representations in Vector Space" and "Distributed Representations of
 Words and Phrases and their Compositionality"; sharing noise: Ji et al. 2016, "Parallelizing Word2Vec in Shared and Distributed
-Memory".
+Memory"; the ring: Randall et al. 2021, FULL-W2V, which calls the same on a GPU "lifetime reuse of context words".
 """
 
 import math
@@ -20,9 +25,18 @@ import numpy.typing as npt
 
 from wordpipe.compiled import inlined, kernel
 from wordpipe.words.kernels.draws import draw_noise, mixed, survivors
-from wordpipe.words.kernels.logistic import exponential, gradients
-from wordpipe.words.kernels.ring import enter, leave
-from wordpipe.words.kernels.vectors import WIDE, add_difference, add_row, copy_row, dots, fetch, mean_row, update
+from wordpipe.words.kernels.simd import (
+    WIDE,
+    add_difference,
+    add_row,
+    copy_row,
+    dots,
+    exponential,
+    fetch,
+    gradients,
+    mean_row,
+    update,
+)
 
 NEGATIVE, TREE, SOFTMAX = 0, 1, 2
 LINES = 32
@@ -62,7 +76,7 @@ class Rows(NamedTuple):
     Attributes:
         inputs: (V, D) the words' vectors.
         outputs: (V, D) or (nodes, D).
-        part_starts, parts, part_vectors: n-grams of the words, see `ring.enter`.
+        part_starts, parts, part_vectors: n-grams of the words, see `_enter`.
         hot: of `outputs`, the first so many rows, the commonest, are changed in a copy that is added back at the end of the
             piece, as threads that change the same rows wait for each other's caches; 0 for none.
     """
@@ -164,6 +178,62 @@ def _softmax_gradients(scores: Floats, n_rows: int, stride: int, n: int, target:
     return loss
 
 
+@inlined
+def _enter(
+    row: int, slots: Ints, users: Ints, now: int, before: int, inputs: int, dim: int, part_starts: Offsets, parts: Ints,
+    part_vectors: int,
+) -> int:  # fmt: skip
+    """Give a word a slot, or another user of the slot it has; returns the slot.
+
+    Args:
+        row: the word.
+        slots: the row in each slot, -1 where it is free.
+        users: positions that use each slot.
+        now: address of the slots' vectors as they are.
+        before: address of the slots' vectors as they were fetched.
+        inputs: address of the words' vectors.
+        dim: padded length of a vector.
+        part_starts: where the n-grams of each row begin in `parts`, (V + 1,); no element where words have no parts.
+        parts: rows of `part_vectors`.
+        part_vectors: address of the n-grams' vectors.
+    """
+    free = -1
+    for slot in range(len(slots)):
+        if slots[slot] == row:
+            users[slot] += 1
+            return slot
+        if slots[slot] < 0:
+            free = slot
+    slots[free], users[free] = row, 1
+    vector = now + 4 * free * dim
+    copy_row(vector, inputs + 4 * row * dim, dim)
+    if len(part_starts):
+        for at in range(part_starts[row], part_starts[row + 1]):
+            add_row(vector, part_vectors + 4 * np.int64(parts[at]) * dim, np.float32(1), dim)
+        share = np.float32(1 / (1 + part_starts[row + 1] - part_starts[row]))
+        add_row(vector, vector, share - np.float32(1), dim)
+    copy_row(before + 4 * free * dim, vector, dim)
+    return free
+
+
+@inlined
+def _leave(
+    slot: int, slots: Ints, users: Ints, now: int, before: int, inputs: int, dim: int, part_starts: Offsets, parts: Ints,
+    part_vectors: int,
+) -> None:  # fmt: skip
+    """A position no longer uses its slot; after the last, the change is added to the word's vector, or to all its parts."""
+    users[slot] -= 1
+    if users[slot]:
+        return
+    row = np.int64(slots[slot])
+    new, old = now + 4 * slot * dim, before + 4 * slot * dim
+    add_difference(inputs + 4 * row * dim, new, old, dim)
+    if len(part_starts):
+        for at in range(part_starts[row], part_starts[row + 1]):
+            add_difference(part_vectors + 4 * np.int64(parts[at]) * dim, new, old, dim)
+    slots[slot] = -1
+
+
 @kernel
 def train_piece(  # noqa: C901  (one thought: a window after the other)
     text: Ints, position: int, begin: int, end: int, lr: tuple[float, float],
@@ -246,10 +316,10 @@ def train_piece(  # noqa: C901  (one thought: a window after the other)
     slope = (lr[1] - lr[0]) / max(end - begin, 1)
     while centre < kept and places[centre] < end:
         while left < centre - size:
-            leave(held[left % n_slots], slots, users, now, before, in_vectors, dim, part_starts, parts, gram_vectors)
+            _leave(held[left % n_slots], slots, users, now, before, in_vectors, dim, part_starts, parts, gram_vectors)
             left += 1
         while entered < kept and entered <= centre + size:
-            held[entered % n_slots] = enter(
+            held[entered % n_slots] = _enter(
                 rows[entered], slots, users, now, before, in_vectors, dim, part_starts, parts, gram_vectors
             )
             entered += 1
@@ -318,7 +388,7 @@ def train_piece(  # noqa: C901  (one thought: a window after the other)
                 add_row(near[first + line], change_of[line if skipgram else 0], np.float32(1), dim)
         predictions += n_predictions
     while left < entered:
-        leave(held[left % n_slots], slots, users, now, before, in_vectors, dim, part_starts, parts, gram_vectors)
+        _leave(held[left % n_slots], slots, users, now, before, in_vectors, dim, part_starts, parts, gram_vectors)
         left += 1
     add_difference(out_vectors, hot_now, hot_before, hot * dim)
     sums[0] += loss

@@ -17,9 +17,8 @@ from numpy.lib import format as npy
 
 from wordpipe.artifacts import matrix_of
 from wordpipe.errors import InputError
-from wordpipe.words.formats.text import NUMBER
+from wordpipe.words.read import COUNTS_NPY, NUMBER, VECTORS_NPY, WORDS_TXT
 
-VECTORS_NPY, WORDS_TXT, COUNTS_NPY = "vectors.npy", "words.txt", "counts.npy"
 _VECTORS_TSV, _METADATA_TSV = "vectors.tsv", "metadata.tsv"
 _SUSPECT = r"^$|[ \t\n\r\v\f]"
 _SPACED = re.compile(r"$|.*[ \t\n\r\v\f]", re.DOTALL)
