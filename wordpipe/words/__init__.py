@@ -6,16 +6,16 @@ from wordpipe.lazy import face
 
 if TYPE_CHECKING:
     from wordpipe.words.diff import (
-        Listing,
+        CountedWords,
+        aligned_distances,
         centred_rows,
-        distances,
-        excess,
-        joint_counts,
-        movement,
-        rotation,
-        shared_words,
-        unshared_words,
+        effective_counts,
+        procrustes_rotation,
+        robust_z_scores,
+        semantic_shifts,
         vectors_of,
+        vocabulary_difference,
+        vocabulary_intersection,
     )
     from wordpipe.words.evaluate import (
         Method,

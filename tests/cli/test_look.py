@@ -1,4 +1,4 @@
-"""`wordpipe diff`: lines, table, JSON."""
+"""`wordpipe diff` on the command line: lines, table, JSON."""
 
 import json
 
