@@ -83,7 +83,7 @@ def test_the_size_of_the_blocks_does_not_matter(monkeypatch, method):
         monkeypatch.setattr(analogies, "_MOST_WORDS", most)
         monkeypatch.setattr(analogies, "_QUESTIONS", at_once)
         heard.clear()
-        found = evaluate_analogies(table, asked, method=method, on_words=lambda *done: heard.append(done))
+        found = evaluate_analogies(table, asked, method=method, report=lambda *done: heard.append(done))
         assert found == whole
         assert heard == [(min(first + most, 40), 40) for first in range(0, 40, most)]
 

@@ -15,8 +15,8 @@ from wordpipe.errors import InputError
 from wordpipe.words import (
     FILES,
     FOLDERS,
-    Screen,
     WordFile,
+    WordFilter,
     WordTable,
     WordVectors,
     check_words,
@@ -24,7 +24,7 @@ from wordpipe.words import (
     open_stream,
 )
 from wordpipe.words import read as reading
-from wordpipe.words import written as files_of
+from wordpipe.words import vector_files as files_of
 
 ODD = [
     "the",
@@ -85,7 +85,7 @@ def blocks(data: bytes, size: int) -> Iterator[bytes]:
 
 
 def read(file: WordFile, **options: object) -> tuple[list[str], np.ndarray, np.ndarray]:
-    tables = list(Screen(file, name="f", **options).tables())  # type: ignore[arg-type]
+    tables = list(WordFilter(file, name="f", **options).tables())  # type: ignore[arg-type]
     words = [word for table in tables for word in table.words]
     return words, np.concatenate([t.vectors for t in tables]), np.concatenate([t.counts for t in tables])
 
@@ -228,7 +228,7 @@ def test_lines_as_people_write_them() -> None:
 
 def test_words_are_kept_once_and_a_limit_reads_no_further() -> None:
     data = b"a 1 1\nb 2 2\na 3 3\nC 4 4\n"
-    screen = Screen(open_stream(iter([data]), "auto", name="f"), name="f")
+    screen = WordFilter(open_stream(iter([data]), "auto", name="f"), name="f")
     (table,) = screen.tables()
     assert ([*table.words], table.vectors[:, 0].tolist()) == (["a", "b", "C"], [1, 2, 4])
     assert (screen.kept, screen.repeated, screen.keep_case, screen.counts_known) == (3, 1, True, False)
@@ -238,7 +238,7 @@ def test_words_are_kept_once_and_a_limit_reads_no_further() -> None:
     assert read_bytes(b"3 1\na 1\nb 2\n", limit=2)[0] == ["a", "b"]
     with pytest.raises(InputError, match="line 4"):
         read_bytes(broken, limit=4)
-    skipping = Screen(open_stream(iter([b"a 1 2\nb\xff 1 2\n"]), "auto", name="f"), name="f", skip_bad_bytes=True)
+    skipping = WordFilter(open_stream(iter([b"a 1 2\nb\xff 1 2\n"]), "auto", name="f"), name="f", skip_bad_bytes=True)
     assert [[*table.words] for table in skipping.tables()] == [["a"]]
     assert skipping.bad_bytes == 1
 

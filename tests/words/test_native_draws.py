@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wordpipe.compiled import kernel
-from wordpipe.words.kernels.draws import Noise, draw_noise, keep_limits, key_of, mixed, survivors
+from wordpipe.words.kernels.draws import Noise, draw_noise, keep_limits, key_of, mixed, subsample
 
 
 @kernel
@@ -54,7 +54,7 @@ def test_survivors_do_not_depend_on_the_pieces(pieces: int) -> None:
     def trained(first: int, last: int) -> list[tuple[int, int]]:
         rows, places = np.empty(last - first, np.int32), np.empty(last - first, np.int64)
         firsts = np.empty(last - first, np.bool_)
-        kept = survivors(text[first:last], first, limits, key, rows, places, firsts)
+        kept = subsample(text[first:last], first, limits, key, rows, places, firsts)
         assert firsts[0]
         return list(zip(rows[:kept].tolist(), places[:kept].tolist(), strict=True))
 
@@ -68,7 +68,7 @@ def test_survivors_follow_the_probabilities_and_mark_the_first_of_each_text() ->
     text = np.zeros(200_000, dtype=np.int32)
     text[::4] = ~text[::4]
     rows, places, firsts = np.empty_like(text), np.empty(len(text), np.int64), np.empty(len(text), np.bool_)
-    kept = survivors(text, 0, keep_limits(np.array([0.25])), key_of(7, 0, 0), rows, places, firsts)
+    kept = subsample(text, 0, keep_limits(np.array([0.25])), key_of(7, 0, 0), rows, places, firsts)
     assert abs(kept / len(text) - 0.25) < 0.005
     texts = places[:kept] // 4
     assert np.array_equal(firsts[:kept], np.concatenate([[True], texts[1:] != texts[:-1]]))

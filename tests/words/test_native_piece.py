@@ -19,7 +19,7 @@ from wordpipe.words.kernels.skipgram_cbow import (
     Rows,
     Windows,
     scratch_size,
-    train_piece,
+    train_chunk,
 )
 from wordpipe.words.kernels.tree import Tree
 
@@ -66,7 +66,7 @@ class Case:
         starts = np.cumsum([0, *map(len, lists)]).astype(np.int64) if plain.parts else np.zeros(0, dtype=np.int64)
         sums = np.zeros(2)
         most = {"ns": 1 + plain.negatives, "hs": int(np.diff(tree.path_starts).max()), "softmax": V}[plain.loss]
-        train_piece(
+        train_chunk(
             self.text, 0, begin, end, lr,
             Windows(plain.skipgram, plain.window, plain.dynamic, plain.keep, np.array(plain.keys, dtype=np.uint64)),
             Objective(OBJECTIVES[plain.loss], plain.negatives, plain.noise.limits, plain.noise.others,

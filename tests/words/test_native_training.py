@@ -19,10 +19,10 @@ from wordpipe.words import (
     Weights,
     Words,
     WordVectors,
+    chunk_size,
     count_ids,
     done_in_order,
     kept_rows,
-    piece_size,
     read_words,
     write_text,
 )
@@ -200,7 +200,7 @@ def test_pieces_of_a_text_are_trained_as_one(tmp_path: Path) -> None:
     text = write_text([Words(vocabulary.row_of_id[rows], starts)], tmp_path / "rows")
     plan = Word2VecPlan(dim=4, epochs=2, window=4, min_count=1, subsample=0.1, threads=1, lr=0.05)
     run = NativeTraining(text, vocabulary, plan)
-    run._piece = 400
+    run._chunk = 400
     weights = [array.astype(np.float64)[:, :4].copy() for array in run.weights.arrays().values()]
     marked = text.read(0, text.words).tolist()
     losses = []
@@ -242,11 +242,11 @@ def test_jobs_stop_when_nobody_listens() -> None:
 
 
 def test_small_texts_have_jobs_for_several_threads() -> None:
-    assert piece_size(100, 600) == 1_024
-    assert piece_size(100_000, 3_000) == 6_250
-    assert piece_size(10**9, 5 * 6 * 300) == 16_384
+    assert chunk_size(100, 600) == 1_024
+    assert chunk_size(100_000, 3_000) == 6_250
+    assert chunk_size(10**9, 5 * 6 * 300) == 16_384
 
 
 def test_jobs_of_a_large_softmax_last_no_longer() -> None:
-    assert piece_size(10**9, 10 * 50_000 * 100) == 200
-    assert piece_size(10**9, 10**12) == 64
+    assert chunk_size(10**9, 10 * 50_000 * 100) == 200
+    assert chunk_size(10**9, 10**12) == 64

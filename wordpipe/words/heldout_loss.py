@@ -1,4 +1,4 @@
-"""An honest loss for word2vec: one fixed sample of targets, scored again after every epoch.
+"""The held-out loss of word2vec: one fixed sample of targets, scored again after every epoch.
 
 gensim's own figure is a cumulative float32 sum that depends on the number of threads. Here the pairs, their windows and
 their noise words are drawn once, from text that is best held out, with the same distributions as in training.
@@ -28,7 +28,7 @@ _Losses: TypeAlias = Callable[[Floats, Floats, Rows, Rows], npt.NDArray[np.float
 
 
 def keep_probabilities(counts_V: npt.NDArray[np.int64], subsample: float) -> npt.NDArray[np.float64]:
-    """The probability that an occurrence of each word survives subsampling.
+    """The probability that subsampling keeps an occurrence of each word.
 
     Source: word2vec.c, `(sqrt(f / t) + 1) * t / f` with f the word's share of the text and t = `subsample`.
     """

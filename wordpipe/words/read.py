@@ -31,7 +31,7 @@ _MAX_DIM = 65_536
 _LONGEST_LINE = 64 << 20  # bytes; 65,536 numbers in full take 1.6 MB
 _LONGEST_WORD = 1 << 16  # bytes, in the binary format
 _AT_ONCE = 4 << 20  # bytes of numbers looked at at a time, at least
-_HEAD = 4 << 20  # bytes in which the first two lines must end to be judged; 65,536 numbers in full take 1.6 MB
+_HEAD = 4 << 20  # bytes in which the first two lines must end for auto to see them; 65,536 numbers in full take 1.6 MB
 _HEADER = re.compile(rb"(?:\xef\xbb\xbf)?[ \t]*(\d{1,15})[ \t]+(\d{1,9})[ \t\r]*")  # some editors put a mark before it
 _is_number = re.compile(NUMBER.encode()).fullmatch
 _NOT_FINITE = re.compile(rb"[+-]?(?:nan|inf|infinity)", re.IGNORECASE)
@@ -217,7 +217,7 @@ def _read_lines(lines: list[bytes], dim: int, first_line: int, name: str) -> Ite
         numbers.append(rest)
         places.append(place)
     vectors_RD = _floats(b"\n".join(numbers).replace(b" ", b"\n"), len(words), dim)
-    if vectors_RD is None:  # one is not finite, or is none, or is written in a way that the fast reader does not know
+    if vectors_RD is None:  # one is not finite, or is none, or is written in a form that the fast reader does not know
         fields_R = [rest.split(b" ") for rest in numbers]
         right = next((row for row, some in enumerate(fields_R) if not all(map(_is_number, some))), len(words))
         if right < len(words):
@@ -395,8 +395,8 @@ def _read_folder(vectors: _Array, words: BinaryIO, counts: _Array | None, where:
         raise InputError("more words than vectors", where=f"{where}, line {size + 1}", expected=f"{size:,}")
 
 
-class Screen:
-    """Reads a file of word vectors piece by piece and counts what is left out.
+class WordFilter:
+    """Reads a file of word vectors in chunks and counts what is left out.
 
     Only the words stay in memory, to know those that come again.
 

@@ -1,6 +1,6 @@
-"""Words by their hashes, and made of parts: character n-grams, so that words that are spelled alike share what they learn.
+"""Character n-grams: parts of words, so that words that are spelled alike share what they learn; and strings found by hashes.
 
-As in fastText the n-grams are those of the word between two marks, `<word>`, so beginnings and endings are told from middles.
+As in fastText the n-grams are those of the word between two marks, `<word>`, so beginnings and endings differ from middles.
 Unlike there, every n-gram has a row of its own: none are thrown into a common bucket by their hash. What only one word has is
 left out: it would say nothing that the word's own vector does not.
 
@@ -255,7 +255,7 @@ class NGrams:
         marked = _Marked(words, min_n, max_n)
         shares = 1 + marked.at_most // _SHARE
         kept, weights = np.zeros(0, dtype=np.uint64), np.zeros(0, dtype=np.int64)
-        shared = of_one_word = 0
+        of_several = of_one_word = 0
         for share in range(shares):
             found = [(hashes, owners) for hashes, owners, _ in marked.ngrams(share, shares)]
             hashes, owners = (np.concatenate(parts) for parts in zip(*found, strict=True)) if found else (kept, kept)
@@ -265,13 +265,13 @@ class NGrams:
             if not len(hashes):
                 continue
             several = np.minimum.reduceat(owners, begins) != np.maximum.reduceat(owners, begins)
-            shared, of_one_word = shared + int(several.sum()), of_one_word + int((~several).sum())
+            of_several, of_one_word = of_several + int(several.sum()), of_one_word + int((~several).sum())
             counts = np.add.reduceat(np.asarray(counts_V, dtype=np.int64)[owners], begins)
             kept, weights = np.append(kept, hashes[begins][several]), np.append(weights, counts[several])
             best = np.lexsort((kept, -weights))[:max_ngrams]
             kept, weights = kept[best], weights[best]
         ngrams = cls(_spelled(marked, kept), min_n, max_n)
-        ngrams.dropped, ngrams.of_one_word = shared - len(kept), of_one_word
+        ngrams.dropped, ngrams.of_one_word = of_several - len(kept), of_one_word
         return ngrams
 
 

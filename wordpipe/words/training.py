@@ -1,4 +1,4 @@
-"""The native word2vec training: threads that train pieces of the text side by side on shared vectors, without locks.
+"""The native word2vec training: threads that train chunks of the text side by side on shared vectors, without locks.
 
 Two threads that change one vector at the same time may lose a part of one change; that costs nothing measurable (Recht et al.
 2011, "Hogwild!"), but makes runs differ. With one thread a run is a pure function of text, settings and seed, and goes on
@@ -30,15 +30,16 @@ from wordpipe.words.kernels.skipgram_cbow import (
     Rows,
     Windows,
     scratch_size,
-    train_piece,
+    train_chunk,
 )
 from wordpipe.words.kernels.tree import Tree
 from wordpipe.words.settings import Word2VecPlan
 from wordpipe.words.vocabulary import TrainingText, Vocabulary
 
 _SHOW_SECONDS = 0.2
-_HOT = 1_024  # rows that each thread has for itself during a piece: CBOW, 100 MB, two threads: 4.4 million words/s, not 2.7
-_FURTHEST = 65_536  # words looked at beyond a piece, enough to hold the window of its last word nearly always
+_MAX_PRODUCTS = 10**10  # numbers multiplied in one job: seconds at most
+_HOT = 1_024  # rows that each thread has for itself during a chunk: CBOW, 100 MB, two threads: 4.4 million words/s, not 2.7
+_MAX_MARGIN = 65_536  # words looked at beyond a chunk, enough to hold the window of its last word nearly always
 _BLOCK = 65_536  # rows looked at together
 _SKIPPING, _REACH, _NOISE = range(3)  # what random numbers are for
 _INPUTS, _NGRAMS = 0x1217, 0x6261  # separate the initial draws from each other and from every other use of the seed
@@ -46,7 +47,6 @@ _INPUTS, _NGRAMS = 0x1217, 0x6261  # separate the initial draws from each other 
 Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int32]
 Offsets = npt.NDArray[np.int64]
-_MULTIPLIED = 10**10
 
 T = TypeVar("T")
 
@@ -167,7 +167,7 @@ def take_parts_away(
 
 
 class NativeTraining:
-    """One training: fresh weights, and the steps that train them. `probe` is what the held-out loss is measured on.
+    """One training: fresh weights, and the steps that train them. `held_out` is what the held-out loss is measured on.
 
     Attributes:
         threads: threads that train.
@@ -180,12 +180,12 @@ class NativeTraining:
 
     def __init__(
         self, text: TrainingText, vocabulary: Vocabulary, settings: Word2VecPlan,
-        probe: HeldOutLoss | None = None, parts: Parts = _WHOLE,
+        held_out: HeldOutLoss | None = None, parts: Parts = _WHOLE,
     ) -> None:  # fmt: skip
         self.threads = 1 if settings.deterministic else settings.threads or cpu_count()
         self.bitwise = self.threads == 1
         self.progress: dict[str, float] = {"words": 0, "loss": 0.0, "predictions": 0.0}
-        self._text, self._settings, self._probe, self._parts = text, settings, probe, parts
+        self._text, self._settings, self._held_out, self._parts = text, settings, held_out, parts
         assert len(parts.starts) in (0, len(vocabulary) + 1), "parts of other words"  # kernels check no bounds
         assert parts.numbers.max(initial=-1) < parts.total, "a part that is not there"
         keep = keep_probabilities(vocabulary.counts, settings.subsample)
@@ -194,9 +194,9 @@ class NativeTraining:
         self._objective = _objective(settings, vocabulary, self.tree)
         n_outputs = max(len(vocabulary) - 1, 1) if settings.loss == "hs" else len(vocabulary)
         self.weights = Weights.initial(settings.dim, len(vocabulary), n_outputs, parts.total, settings.seed)
-        self._piece = piece_size(text.words, settings.window * self._objective.most * settings.dim)
-        survive = float((keep * vocabulary.counts).sum() / vocabulary.counts.sum())
-        self._margin = min(64 + int(4 * settings.window / survive), _FURTHEST)
+        self._chunk = chunk_size(text.words, settings.window * self._objective.most * settings.dim)
+        kept_share = float((keep * vocabulary.counts).sum() / vocabulary.counts.sum())
+        self._margin = min(64 + int(4 * settings.window / kept_share), _MAX_MARGIN)
 
     @property
     def vectors(self) -> Floats:
@@ -243,10 +243,10 @@ class NativeTraining:
         while self._done < self.total:
             epoch = self._done // self._text.words
             before = epoch * self._text.words
-            begins = range(self._done - before, self._text.words, self._piece)
+            begins = range(self._done - before, self._text.words, self._chunk)
             jobs = done_in_order(self._work_of(epoch), begins, self.threads, lambda: flag.signum is None and not due())
             for begin, (loss, predictions) in jobs:
-                more = {"words": min(self._piece, self._text.words - begin), "loss": loss, "predictions": predictions}
+                more = {"words": min(self._chunk, self._text.words - begin), "loss": loss, "predictions": predictions}
                 self.progress = {name: done + more[name] for name, done in self.progress.items()}
                 if time.monotonic() - shown > _SHOW_SECONDS:
                     shown = time.monotonic()
@@ -263,9 +263,9 @@ class NativeTraining:
         """The true mean over the epoch's predictions, then the mean over the held-out sample."""
         if self.progress["predictions"]:
             yield self._step(start, loss=self.progress["loss"] / self.progress["predictions"])
-        if self._probe is not None:
-            held_out = self._probe.loss(self.vectors, self.outputs, self.tree)
-            yield self._step(start, split=self._probe.split, loss=held_out)
+        if self._held_out is not None:
+            loss = self._held_out.loss(self.vectors, self.outputs, self.tree)
+            yield self._step(start, split=self._held_out.split, loss=loss)
         self.progress = self.progress | {"loss": 0.0, "predictions": 0.0}
 
     def _step(self, start: float, split: str = "train", loss: float | None = None, resting: bool = False) -> Step:
@@ -274,7 +274,7 @@ class NativeTraining:
         return Step(epoch, words, self.total, split, loss, self._lr(words), time.monotonic() - start, resting)
 
     def _work_of(self, epoch: int) -> Callable[[int], tuple[float, float]]:
-        """What trains a piece of an epoch, given where it begins; returns the sum of losses and how many there were."""
+        """What trains a chunk of an epoch, given where it begins; returns the sum of losses and how many there were."""
         s, weights = self._settings, self.weights
         keys = np.array([key_of(s.seed, epoch, use) for use in (_SKIPPING, _REACH, _NOISE)], dtype=np.uint64)
         windows = Windows(s.architecture == "skipgram", s.window, s.dynamic_window, self._keep, keys)
@@ -283,13 +283,13 @@ class NativeTraining:
         done = epoch * self._text.words
 
         def work(begin: int) -> tuple[float, float]:
-            end = min(begin + self._piece, self._text.words)
+            end = min(begin + self._chunk, self._text.words)
             first = max(begin - self._margin, 0)
-            piece = self._text.read(first, end + self._margin)
+            chunk = self._text.read(first, end + self._margin)
             lr = (self._lr(done + begin), self._lr(done + end))
             scratch = np.empty(scratch_size(s.window, weights.inputs.shape[1], hot), dtype=np.float32)
             sums = np.zeros(2)
-            train_piece(piece, first, begin, end, lr, windows, self._objective, rows, scratch, sums)
+            train_chunk(chunk, first, begin, end, lr, windows, self._objective, rows, scratch, sums)
             return float(sums[0]), float(sums[1])
 
         return work
@@ -315,13 +315,13 @@ def _objective(settings: Word2VecPlan, vocabulary: Vocabulary, tree: Tree) -> Ob
     )
 
 
-def piece_size(words: int, cost: int) -> int:
+def chunk_size(words: int, cost: int) -> int:
     """Words of one job: large enough to be worth a start, small enough that several threads share a small text.
 
     It does not follow the number of threads, so a run can be continued with more of them. Where many numbers are multiplied
     for each word (`cost`; softmax) a job has fewer words, to last seconds at most.
     """
-    return max(64, min(16_384, max(1_024, words // 16), _MULTIPLIED // max(cost, 1)))
+    return max(64, min(16_384, max(1_024, words // 16), _MAX_PRODUCTS // max(cost, 1)))
 
 
 def done_in_order(

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from wordpipe.artifacts import vector_batches, words_schema
 from wordpipe.errors import InputError
 from wordpipe.metrics import unit_rows
-from wordpipe.words.lookup import JOINT, SIGNS, Expression, KnownPhrases, parse_expression, similar_words
+from wordpipe.words.lookup import PHRASE_SEPARATOR, SIGNS, Expression, KnownPhrases, parse_expression, similar_words
 from wordpipe.words.vocabulary import arrow_words
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ _SCANS = 16  # words looked for one by one, before a table of hashes is worth it
 
 
 class WordList(Sequence[str]):
-    """V different words, which are kept as UTF-8 in one piece, an Arrow `array`, and found by their hashes.
+    """V different words, which are kept as contiguous UTF-8, an Arrow `array`, and found by their hashes.
 
     With five million words of ten bytes that is 70 MB, and 110 MB more once many were asked for. As strings in a list and a
     dict they are 700 MB.
@@ -172,7 +172,7 @@ class WordVectors:
     @cached_property
     def phrases(self) -> KnownPhrases:
         """The phrases among the words."""
-        return KnownPhrases(self.words.array.filter(pc.match_substring(self.words.array, JOINT)).to_pylist())
+        return KnownPhrases(self.words.array.filter(pc.match_substring(self.words.array, PHRASE_SEPARATOR)).to_pylist())
 
     def _joined(self, words: list[str]) -> list[str]:
         """The words with known phrases joined, as they are written or else in lower case."""
@@ -316,7 +316,7 @@ def stacked_vectors(batches: Iterable[pa.RecordBatch], see: Callable[[pa.RecordB
     """The column `vector` of all batches, (N, D) float32; (0, 0) where there is no row.
 
     The array grows by an eighth as vectors come, in place where the system can, so that they are never in memory a second
-    time as the pieces they came in. `see` is shown every batch, to take what else it wants.
+    time as the batches they came in. `see` gets every batch, to take what else it wants.
     """
     numbers, n, dim = np.empty(0, dtype=np.float32), 0, 0
     for batch in batches:

@@ -210,7 +210,7 @@ def _text_begins(
 
 
 def arrow_words(words: "pa.Array | Sequence[str]") -> pa.Array:
-    """Words as an Arrow array of UTF-8 in one piece. A lone surrogate, which is no character, is kept as it is encoded."""
+    """Words as one Arrow array of contiguous UTF-8. A lone surrogate, which is no character, is kept as it is encoded."""
     if isinstance(words, pa.ChunkedArray):
         words = words.combine_chunks()
     if isinstance(words, pa.Array):

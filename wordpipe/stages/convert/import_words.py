@@ -10,7 +10,7 @@ from wordpipe.corpus import Growth, compression_of, decompress_blocks, read_bloc
 from wordpipe.errors import ArtifactError, ConfigError, InputError
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job
 from wordpipe.stages.text.tokenize import given_tokenizer
-from wordpipe.words import Screen, WordFile, folder_files, open_folder, open_stream
+from wordpipe.words import WordFile, WordFilter, folder_files, open_folder, open_stream
 from wordpipe.words.settings import ImportSettings
 
 _LEFT_OUT = {
@@ -38,9 +38,9 @@ def import_words(file: PathLike, *, output: PathLike, run: RunOptions | None = N
             given_tokenizer(job, chosen.tokenizer)
         with ExitStack() as stack:
             found = _open(job, path, chosen, stack)
-            screen = Screen(found, limit=chosen.limit, skip_bad_bytes=chosen.bad_bytes == "skip", name=path.name)
-            _write(job, screen, found.dim)
-        _record(job, screen, found, chosen)
+            words = WordFilter(found, limit=chosen.limit, skip_bad_bytes=chosen.bad_bytes == "skip", name=path.name)
+            _write(job, words, found.dim)
+        _record(job, words, found, chosen)
     return job.made
 
 
@@ -91,23 +91,23 @@ def _blocks(job: Job, path: Path, settings: ImportSettings, stack: ExitStack) ->
     return decompress_blocks(read_blocks(file, path.name, note), compression, Growth(path.name, settings.max_expand))
 
 
-def _write(job: Job, screen: Screen, dim: int) -> None:
+def _write(job: Job, words: WordFilter, dim: int) -> None:
     with job.table("words", words_schema(dim)) as writer:
-        for table in screen.tables():
+        for table in words.tables():
             for batch in table.to_batches():
                 writer.write(batch)
-            job.rates = {"words_per_s": round(screen.kept / max(job.clock.seconds, 1e-9), 1)}
+            job.rates = {"words_per_s": round(words.kept / max(job.clock.seconds, 1e-9), 1)}
 
 
-def _record(job: Job, screen: Screen, found: WordFile, settings: ImportSettings) -> None:
-    left_out = {"repeated": screen.repeated, "bad_bytes": screen.bad_bytes, "zero": screen.zero}
-    job.counts = {"words": screen.kept} | {f"dropped_{why}": number for why, number in left_out.items()}
+def _record(job: Job, words: WordFilter, found: WordFile, settings: ImportSettings) -> None:
+    left_out = {"repeated": words.repeated, "bad_bytes": words.bad_bytes, "zero": words.zero}
+    job.counts = {"words": words.kept} | {f"dropped_{why}": number for why, number in left_out.items()}
     job.facts |= {
-        "dim": found.dim, "unit": settings.unit, "keep_case": screen.keep_case, "format": found.format,
-        "counts": "known" if screen.counts_known else "unknown",
+        "dim": found.dim, "unit": settings.unit, "keep_case": words.keep_case, "format": found.format,
+        "counts": "known" if words.counts_known else "unknown",
     }  # fmt: skip
     for why, number in left_out.items():
         if number:
             job.warn(f"{_LEFT_OUT[why]}: {number:,}")
-    if not screen.falls:
+    if not words.falls:
         job.warn("the counts do not fall from word to word: commoner words are taken to come first all the same")

@@ -58,11 +58,11 @@ Floats = npt.NDArray[np.float32]
 
 _LIBRARIES = {"native": "numba", "gensim": "gensim"}
 _STATE = "state.json"
-_WORTH = 20  # a checkpoint that takes longer than a second may cost a twentieth of the time
+_SECONDS_PER_SAVING = 20  # a checkpoint that takes longer than a second may cost a twentieth of the time
 
 
 class _SourceText:
-    """The words of a tokens artifact; `job` is told how far the reading is and gets the counts.
+    """The words of a tokens artifact; `job` gets how far the reading is, and the counts.
 
     Attributes:
         plan: the settings with nothing left open.
@@ -115,66 +115,56 @@ def train_word2vec(tokens: PathLike, *, output: PathLike, run: RunOptions | None
     chosen = Word2VecSettings.make(settings)
     backend = "native" if chosen.backend == "auto" else chosen.backend
     if backend == "gensim":
-        from wordpipe.words import require_gensim
+        from wordpipe.words import GensimTraining, require_gensim
 
         require_gensim()
     with open_job("words", "train word2vec", output, chosen, run) as job, job.telling_of_compilation():
         job.libraries = (_LIBRARIES[backend], "numpy", "pyarrow")
         source = job.open_input(tokens, ["tokens"])
         before = None if chosen.init is None else job.open_input(chosen.init, ["words"])
-        text = _SourceText(job, source, chosen)
-        plan, words = text.plan, text.spelled()
-        _say_defaults(job, chosen, plan)
-        ngrams = _ngrams(job, text, words)
-        begin = _beginning(job, backend, text, ngrams)
 
-        def begin_from() -> Training:
-            training = begin()
+        # the vocabulary, the n-grams, the sample for the held-out loss, and the text as rows on disk
+        text = _SourceText(job, source, chosen)
+        plan, vocabulary, words = text.plan, text.vocabulary, text.spelled()
+        _note_defaults(job, chosen, plan)
+        ngrams, parts = None, []
+        if plan.max_n:
+            job.report("finding n-grams")
+            ngrams = NGrams.of(words, vocabulary.counts, plan.min_n, plan.max_n, plan.max_ngrams)
+            parts = [Parts(*ngrams.parts_of_all(words), len(ngrams))]
+            job.counts |= {
+                "ngrams": len(ngrams), "ngrams_dropped": ngrams.dropped, "ngrams_of_one_word": ngrams.of_one_word,
+            }  # fmt: skip
+        held_out = HeldOutLoss.sample(text.rows("valid"), vocabulary, plan, split="valid")  # None: no text is held out
+        written = write_text(text.rows("train", "preparing"), Path(job.scratch) / "text.rows")
+        job.counts["texts"] = written.texts
+
+        def begin() -> Training:
+            """The training as it is before its first step."""
+            if backend == "gensim":
+                return GensimTraining(written, vocabulary, plan, held_out)
+            training = NativeTraining(written, vocabulary, plan, held_out, *parts)
             if before is not None:
                 _start_from(job, training, before, words, ngrams)
             return training
 
-        training_run = TrainingRun(job, begin_from, plan, job.counts["distinct_kept"])
+        training_run = TrainingRun(job, begin, plan, job.counts["distinct_kept"])
         training_run.resume()
         training = training_run.training
         job.threads, job.bitwise = training.threads, training.bitwise
         training_run.run()
-        _write_tables(job, training, words, text.vocabulary, ngrams, plan)
+        _write_tables(job, training, words, vocabulary, ngrams, plan)
         job.write(TOKENIZER, source.read(TOKENIZER))  # queries and embed cut unspaced scripts with it
         job.facts |= _facts(source, plan)
     return job.made
 
 
-def _say_defaults(job: Job, chosen: Word2VecSettings, plan: Word2VecPlan) -> None:
+def _note_defaults(job: Job, chosen: Word2VecSettings, plan: Word2VecPlan) -> None:
     """What the size of the text decided."""
     names = [name for name in ("window", "epochs", "min_count") if getattr(chosen, name) is None]
     if names:
         words = job.counts["words_kept"] + job.counts["words_dropped_rare"]
         job.note(f"for {words:,} words: {', '.join(f'{name} {getattr(plan, name)}' for name in names)}")
-
-
-def _ngrams(job: Job, text: _SourceText, words: pa.StringArray) -> NGrams | None:
-    plan = text.plan
-    if not plan.max_n:
-        return None
-    job.report("finding n-grams")
-    ngrams = NGrams.of(words, text.vocabulary.counts, plan.min_n, plan.max_n, plan.max_ngrams)
-    job.counts |= {"ngrams": len(ngrams), "ngrams_dropped": ngrams.dropped, "ngrams_of_one_word": ngrams.of_one_word}
-    return ngrams
-
-
-def _beginning(job: Job, backend: str, text: _SourceText, ngrams: NGrams | None) -> Callable[[], Training]:
-    """What gives the training as it is before its first step."""
-    plan, vocabulary = text.plan, text.vocabulary
-    probe = HeldOutLoss.sample(text.rows("valid"), vocabulary, plan, split="valid")  # None where no text is held out
-    written = write_text(text.rows("train", "preparing"), Path(job.scratch) / "text.rows")
-    job.counts["texts"] = written.texts
-    if backend == "gensim":
-        from wordpipe.words import GensimTraining
-
-        return lambda: GensimTraining(written, vocabulary, plan, probe)
-    parts = [] if ngrams is None else [Parts(*ngrams.parts_of_all(text.spelled()), len(ngrams))]
-    return lambda: NativeTraining(written, vocabulary, plan, probe, *parts)
 
 
 def _facts(source: Artifact, plan: Word2VecPlan) -> dict[str, Any]:
@@ -202,7 +192,9 @@ def _write_tables(
     job: Job, training: Training, words: pa.StringArray, vocabulary: Vocabulary, ngrams: NGrams | None, plan: Word2VecPlan
 ) -> None:  # fmt: skip
     """Write the words with their vectors, the n-grams with theirs, and what `--init` needs to go on."""
-    vectors_VD = _chosen(training, plan)
+    vectors_VD = training.outputs if plan.vectors == "outputs" else training.vectors
+    if plan.vectors == "sum":
+        vectors_VD = vectors_VD + training.outputs
     ngrams_GD = training.ngrams if isinstance(training, NativeTraining) else np.zeros((0, plan.dim), dtype=np.float32)
     if plan.remove_components:
         common = CommonPart.of(vectors_VD, plan.remove_components)
@@ -214,7 +206,9 @@ def _write_tables(
         _write(job, "outputs", vectors_schema(plan.dim), training.outputs)
 
 
-def _start_from(job: Job, training: Training, old: Artifact, words: pa.StringArray, ngrams: NGrams | None) -> None:
+def _start_from(
+    job: Job, training: NativeTraining, old: Artifact, words: pa.StringArray, ngrams: NGrams | None
+) -> None:
     """Fill a fresh training with the vectors of another words artifact, where it has them.
 
     Raises:
@@ -233,19 +227,13 @@ def _start_from(job: Job, training: Training, old: Artifact, words: pa.StringArr
         _copy(old, "outputs", rows, arrays["outputs"][:, :dim])
     else:
         job.warn("output vectors are not carried over (none were kept, or of another loss): they start at zero")
-    if ngrams is not None and isinstance(training, NativeTraining):
+    if ngrams is not None:
         _copy(old, "ngrams", _rows_in(old, "ngrams", "ngram", ngrams.spelled), arrays["ngrams"][:, :dim])
         training.take_parts_away(found)
     job.counts |= {"words_from_init": int(found.sum()), "words_new": len(words) - int(found.sum())}
     job.counts["words_of_init_left_out"] = left_out = int((rows < 0).sum())
     if left_out:
         job.warn(f"{left_out:,} of its {len(rows):,} words are too rare in this text, or not there, and are left out")
-
-
-def _chosen(training: Training, plan: Word2VecPlan) -> Floats:
-    if plan.vectors == "inputs":
-        return training.vectors
-    return training.outputs if plan.vectors == "outputs" else training.vectors + training.outputs
 
 
 def _write(job: Job, stem: str, schema: pa.Schema, vectors_VD: Floats, *columns: pa.Array) -> None:
@@ -303,10 +291,10 @@ class TrainingRun:
         self.training = begin()
         self._job, self._begin, self._plan = job, begin, plan
         self._checkpoints = Checkpoints(job.partial, job.recipe)
-        self._chance = math.log(2) * (1 + plan.negatives) if plan.loss == "ns" else math.log(max(distinct, 2))
+        self._chance_loss = math.log(2) * (1 + plan.negatives) if plan.loss == "ns" else math.log(max(distinct, 2))
         self._log: list[dict[str, Any]] = []
         self._seconds_before = 0.0
-        self._kept_at = time.monotonic()
+        self._saved_at = time.monotonic()
         self._between = plan.checkpoint_seconds
 
     def resume(self) -> bool:
@@ -335,23 +323,29 @@ class TrainingRun:
             InputError: nothing predicted anything.
         """
         last: Step | None = None  # stays None where only the end of a run was left to do
-        told = "stopping, saving (press again to stop now)"
+        note = "stopping, saving (press again to stop now)"
         if not self.training.arrays():
-            told = "stopping: this backend cannot go on later, so nothing is kept"
-        with stop_signal(lambda _: self._job.note(told)) as flag:
+            note = "stopping: this backend cannot go on later, so nothing is kept"
+        with stop_signal(lambda _: self._job.note(note)) as flag:
             for step in self.training.steps(flag, self._due):
                 if step.loss is not None:
-                    self._add_to_log(step)
+                    self._add_to_log(step, step.loss)
                 if step.resting and (flag.signum is not None or (self._due() and step.tokens < step.total)):
-                    self._keep(step)
+                    self._save(step)
                     flag.raise_if_set(saved=self._saved)
                 self._report(step)
                 last = step
             if flag.signum is not None and last is not None and last.resting:
-                self._keep(last)
+                self._save(last)
             flag.raise_if_set(saved=self._saved)
-        self._refuse_untrained()
-        self._figures(last)
+        losses = self._losses()
+        if self.training.arrays() and "train" not in losses:
+            hint = "raise --subsample (0 keeps all words), lower --min-count, or give --context document"
+            raise InputError("no word has a neighbour to learn from", hint=hint)
+        if last is not None:
+            self._job.rates = {"words_per_s": round(self._words_per_second(last), 1)}
+        names = {"train": "loss", "valid": "valid_loss"}
+        self._job.metrics = {names[split]: round(loss, 6) for split, loss in losses.items()}
         with self._job.table("steps", STEPS, single=True, log=True) as log:
             log.write(pa.RecordBatch.from_pylist(self._log, schema=STEPS))
 
@@ -361,9 +355,9 @@ class TrainingRun:
         return None if self._checkpoints.newest is None else str(self._checkpoints.newest)
 
     def _due(self) -> bool:
-        return time.monotonic() - self._kept_at >= self._between
+        return time.monotonic() - self._saved_at >= self._between
 
-    def _keep(self, step: Step) -> None:
+    def _save(self, step: Step) -> None:
         """Save the state; how long that takes decides when it is worth doing again."""
         start = time.monotonic()
         state = {
@@ -373,9 +367,9 @@ class TrainingRun:
         arrays = self.training.arrays()
         files = [(f"{name}.f32", array_blocks(array)) for name, array in arrays.items()]
         self._checkpoints.save(step.tokens, [*files, (_STATE, [json.dumps(state).encode()])])
-        self._kept_at = time.monotonic()
-        took = self._kept_at - start
-        self._between = max(self._plan.checkpoint_seconds, _WORTH * took if took > 1 else 0)
+        self._saved_at = time.monotonic()
+        took = self._saved_at - start
+        self._between = max(self._plan.checkpoint_seconds, _SECONDS_PER_SAVING * took if took > 1 else 0)
 
     def _load(self, checkpoint: Checkpoint) -> dict[str, Any]:
         for name, array in self.training.arrays().items():
@@ -383,28 +377,22 @@ class TrainingRun:
         state: dict[str, Any] = json.loads(checkpoint.read_bytes(_STATE))
         return state
 
-    def _refuse_untrained(self) -> None:
-        if self.training.arrays() and "train" not in self._losses():
-            hint = "raise --subsample (0 keeps all words), lower --min-count, or give --context document"
-            raise InputError("no word has a neighbour to learn from", hint=hint)
-
-    def _add_to_log(self, step: Step) -> None:
-        """A loss; one far above that of guessing is none to go on with."""
-        if step.loss is not None and step.loss > 2 * self._chance:
-            where, got, expected = f"epoch {step.epoch}", f"{step.loss:.4g} nats", f"less than {self._chance:.4g}"
-            hint = f"lower --lr (it was {self._plan.lr})"
-            raise DivergedError(
-                "the loss is far above that of guessing", where=where, got=got, expected=expected, hint=hint
-            )
+    def _add_to_log(self, step: Step, loss: float) -> None:
+        """Log a loss; one far above that of guessing ends the training."""
+        if loss > 2 * self._chance_loss:
+            where, got, expected = f"epoch {step.epoch}", f"{loss:.4g} nats", f"less than {self._chance_loss:.4g}"
+            what, hint = "the loss is far above that of guessing", f"lower --lr (it was {self._plan.lr})"
+            raise DivergedError(what, where=where, got=got, expected=expected, hint=hint)
         self._log.append(
-            {"step": step.epoch, "tokens": step.tokens, "split": step.split, "loss": step.loss, "lr": step.lr,
+            {"step": step.epoch, "tokens": step.tokens, "split": step.split, "loss": loss, "lr": step.lr,
              "seconds": self._seconds_before + step.seconds}
         )  # fmt: skip
 
     def _report(self, step: Step) -> None:
         """The progress line, with the last losses that were measured."""
-        speed = step.tokens / max(self._seconds_before + step.seconds, 1e-9)
-        figures = {"epoch": str(step.epoch), "lr": f"{step.lr:.4f}", "words/s": f"{speed:,.0f}"}
+        figures = {
+            "epoch": str(step.epoch), "lr": f"{step.lr:.4f}", "words/s": f"{self._words_per_second(step):,.0f}",
+        }  # fmt: skip
         figures |= {f"{split} loss": f"{loss:.4f}" for split, loss in self._losses().items()}
         self._job.report("training", step.tokens, step.total, "words", **figures)
 
@@ -412,8 +400,5 @@ class TrainingRun:
         """The last loss of each split."""
         return {row["split"]: row["loss"] for row in self._log}
 
-    def _figures(self, last: Step | None) -> None:
-        if last is not None:
-            self._job.rates = {"words_per_s": round(last.tokens / max(self._seconds_before + last.seconds, 1e-9), 1)}
-        names = {"train": "loss", "valid": "valid_loss"}
-        self._job.metrics = {names[split]: round(loss, 6) for split, loss in self._losses().items()}
+    def _words_per_second(self, step: Step) -> float:
+        return step.tokens / max(self._seconds_before + step.seconds, 1e-9)

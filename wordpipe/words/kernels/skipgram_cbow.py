@@ -1,7 +1,8 @@
-"""The kernel that trains a piece of the text: from window to window, what each word predicts or is predicted by.
+"""The kernel that trains a chunk of the text: from window to window, what each word predicts or is predicted by.
 
-Skip-gram: each word of the window predicts the centre, by itself. CBOW: their mean predicts it. What is predicted is told from
-noise words (negative sampling), at every turn of a path through a tree (hierarchical softmax), or from all words (softmax).
+Skip-gram: each word of the window predicts the centre, by itself. CBOW: their mean predicts it. What is predicted is
+discriminated from noise words (negative sampling), at every turn of a path through a tree (hierarchical softmax), or from all
+words (softmax).
 
 All words of one window meet the same noise words, so a window is one small matrix product of its vectors (C, D) with those of
 the centre and the noise (1 + K, D), and one update of both: that is what makes it fast. The expected loss and gradient are the
@@ -24,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wordpipe.compiled import inlined, kernel
-from wordpipe.words.kernels.draws import draw_noise, mixed, survivors
+from wordpipe.words.kernels.draws import draw_noise, mixed, subsample
 from wordpipe.words.kernels.simd import (
     WIDE,
     add_difference,
@@ -78,7 +79,7 @@ class Rows(NamedTuple):
         outputs: (V, D) or (nodes, D).
         part_starts, parts, part_vectors: n-grams of the words, see `_enter`.
         hot: of `outputs`, the first so many rows, the commonest, are changed in a copy that is added back at the end of the
-            piece, as threads that change the same rows wait for each other's caches; 0 for none.
+            chunk, as threads that change the same rows wait for each other's caches; 0 for none.
     """
 
     inputs: Floats
@@ -90,7 +91,7 @@ class Rows(NamedTuple):
 
 
 def scratch_size(window: int, dim: int, hot: int) -> int:
-    """Numbers `train_piece` needs: slots twice, the hidden layer, a row for nobody, a window's changes, hot rows twice."""
+    """Numbers `train_chunk` needs: slots twice, the hidden layer, a row for nobody, a window's changes, hot rows twice."""
     return (2 * (2 * window + 1) + 2 + min(2 * window + 1, LINES) + 2 * hot) * dim
 
 
@@ -235,15 +236,15 @@ def _leave(
 
 
 @kernel
-def train_piece(  # noqa: C901  (one thought: a window after the other)
+def train_chunk(  # noqa: C901  (one thought: a window after the other)
     text: Ints, position: int, begin: int, end: int, lr: tuple[float, float],
     windows: Windows, objective: Objective, weights: Rows, scratch: Floats, sums: npt.NDArray[np.float64],
 ) -> None:  # fmt: skip
     """Train the words of the text from `begin` to `end`, seeing those around them.
 
     Args:
-        text: a piece of the text that reaches beyond `begin` and `end`, the first word of each text as `~row`.
-        position: where the piece begins in the whole text.
+        text: a chunk of the text that reaches beyond `begin` and `end`, the first word of each text as `~row`.
+        position: where the chunk begins in the whole text.
         begin: first word to train, counted in the whole text.
         end: the word after the last.
         lr: learning rates at `begin` and at `end`, linear in between.
@@ -261,7 +262,7 @@ def train_piece(  # noqa: C901  (one thought: a window after the other)
     rows = np.empty(len(text), dtype=np.int32)
     places = np.empty(len(text), dtype=np.int64)
     begins = np.empty(len(text), dtype=np.bool_)
-    kept = survivors(text, position, keep, keys[0], rows, places, begins)
+    kept = subsample(text, position, keep, keys[0], rows, places, begins)
     centre = 0
     while centre < kept and places[centre] < begin:
         centre += 1
