@@ -5,7 +5,7 @@ import types
 import numpy as np
 import pytest
 
-from tests.report.reading import Page
+from tests.support.map_page import Page
 from wordpipe import RunOptions, map_words
 from wordpipe.artifacts import words_schema
 from wordpipe.errors import ConfigError, InputError

@@ -7,7 +7,7 @@
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from itertools import chain, islice
 from pathlib import Path
@@ -58,7 +58,7 @@ class WordRows(NamedTuple):
 
     words: list[bytes]  # R words as bytes, UTF-8 if the file is right
     vectors: NDArray[np.float32]  # (R, D) float32, all finite
-    places: list[int]  # the line, or the number of the word, that each stands at, from 1 on
+    places: Sequence[int]  # the line, or the number of the word, that each stands at, from 1 on
     counts: NDArray[np.int64] | None = None  # how often each occurs, int64; None where the file does not say
 
     def first(self, n: int) -> "WordRows":
@@ -293,7 +293,7 @@ def _read_binary(blocks: Iterator[bytes], dim: int, size: int, name: str) -> Ite
             used = end
         data = data[used:]
         vectors_RD = np.frombuffer(b"".join(numbers), "<f4").astype(np.float32).reshape(-1, dim)
-        rows, bad = WordRows(words, vectors_RD, [*range(found + 1, found + len(words) + 1)]).up_to_bad()
+        rows, bad = WordRows(words, vectors_RD, range(found + 1, found + len(words) + 1)).up_to_bad()
         yield rows
         if bad is not None:
             where, shown = f"{name}, word {found + bad + 1}", repr(words[bad][:40].decode(errors="backslashreplace"))
@@ -387,7 +387,7 @@ def _read_folder(vectors: _Array, words: BinaryIO, counts: _Array | None, where:
             for row in np.flatnonzero(number < 0)[:1]:
                 place = f"{counts.where}, row {first + row}"
                 raise InputError("not a count", where=place, got=values[row], expected="0 to 2**63 - 1")
-        rows, bad = WordRows(found, vectors_RD, [*range(first + 1, first + n + 1)], number).up_to_bad()
+        rows, bad = WordRows(found, vectors_RD, range(first + 1, first + n + 1), number).up_to_bad()
         yield rows
         if bad is not None:
             raise InputError("a number is not finite", where=f"{vectors.where}, row {first + bad}")
@@ -396,7 +396,7 @@ def _read_folder(vectors: _Array, words: BinaryIO, counts: _Array | None, where:
 
 
 class WordFilter:
-    """Reads a file of word vectors in chunks and counts what is left out.
+    """The words of a file that are kept: each once, with a vector that has a direction; and counts of what is left out.
 
     Only the words stay in memory, to know those that come again.
 
@@ -421,7 +421,7 @@ class WordFilter:
         self.capitals, self.counts_known, self.falls = 0, False, True
         self._file, self._limit, self._skip, self._name = file, limit, skip_bad_bytes, name
         self._seen: set[str] = set()
-        self._last = np.zeros(0, np.int64)  # count that was given
+        self._last_count = np.zeros(0, np.int64)
 
     @property
     def keep_case(self) -> bool:
@@ -446,28 +446,27 @@ class WordFilter:
             raise InputError("there is no word in the file", where=self._name)
 
     def _table(self, rows: WordRows) -> WordVectors:
-        words: list[str] = []
-        kept: list[int] = []
-        directed: list[bool] = np.any(rows.vectors, axis=1).tolist()
+        words: dict[str, int] = {}
+        has_direction: list[bool] = np.any(rows.vectors, axis=1).tolist()
         for row, data in enumerate(rows.words):
-            word = self._decoded(data, int(rows.places[row]))
-            if word is None or word in self._seen:
-                self.repeated += word is not None
-                continue
-            if not directed[row]:
+            word = self._decoded(data, rows.places[row])
+            if word is None:
+                self.bad_bytes += 1
+            elif word in self._seen:
+                self.repeated += 1
+            elif not has_direction[row]:
                 self.zero += 1
-                continue
-            self._seen.add(word)
-            self.capitals += word != word.lower()
-            words.append(word)
-            kept.append(row)
+            else:
+                self._seen.add(word)
+                self.capitals += word != word.lower()
+                words[word] = row
         self.kept += len(words)
-        vectors_KD = rows.vectors if len(kept) == len(rows.words) else rows.vectors[kept]
+        kept = [*words.values()]
         counts = np.zeros(len(kept), np.int64) if rows.counts is None else rows.counts[kept]
         self.counts_known = self.counts_known or bool(counts.any())
-        line = np.append(self._last, counts)
-        self.falls, self._last = self.falls and not (np.diff(line) > 0).any(), line[-1:]
-        return WordVectors(words, counts, vectors_KD)
+        line = np.append(self._last_count, counts)
+        self.falls, self._last_count = self.falls and not (np.diff(line) > 0).any(), line[-1:]
+        return WordVectors([*words], counts, rows.vectors if len(kept) == len(rows.words) else rows.vectors[kept])
 
     def _decoded(self, data: bytes, place: int) -> str | None:
         """The word, or None where it is to be left out."""
@@ -477,9 +476,8 @@ class WordFilter:
         try:
             return data.decode()
         except UnicodeDecodeError:
-            if not self._skip:
-                got = data[:60].decode(errors="backslashreplace")
-                hint = "--bad-bytes skip leaves such words out"
-                raise InputError("the word is not UTF-8", where=where, got=repr(got), hint=hint) from None
-            self.bad_bytes += 1
-            return None
+            if self._skip:
+                return None
+            got = repr(data[:60].decode(errors="backslashreplace"))
+            hint = "--bad-bytes skip leaves such words out"
+            raise InputError("the word is not UTF-8", where=where, got=got, hint=hint) from None

@@ -183,8 +183,7 @@ def _spellings(source: Artifact, unit: Literal["word", "token"]) -> pa.StringArr
     if unit == "token":
         tokenizer = open_tokenizer(source.read(TOKENIZER), where=str(source.path / TOKENIZER))
         return pa.array([tokenizer.id_to_token(number) or f"<{number}>" for number in range(number_of_ids(tokenizer))])
-    batches = read_batches(source, "words", ["word"], expected=VOCABULARY)
-    words = [batch.column("word") for batch in batches]
+    words = [batch.column("word") for batch in read_batches(source, "words", ["word"], expected=VOCABULARY)]
     return pa.concat_arrays(words) if words else pa.array([], pa.string())
 
 
@@ -297,7 +296,7 @@ class TrainingRun:
         self._saved_at = time.monotonic()
         self._between = plan.checkpoint_seconds
 
-    def resume(self) -> bool:
+    def resume(self) -> None:
         """Fill the training with the newest checkpoint of the same recipe, if there is one."""
         state = self._checkpoints.restore(self._load) if self.training.arrays() else None
         for note in self._checkpoints.notes:
@@ -306,13 +305,11 @@ class TrainingRun:
             if self._checkpoints.tried:  # a refused checkpoint may have left anything in the arrays
                 del self.training  # before there is another as large
                 self.training = self._begin()
-            return False
+            return
         self.training.progress = state["progress"]
         self._log, self._seconds_before = state["log"], state["seconds"]
-        same = state["threads"] == self.training.threads
-        self.training.bitwise = self.training.bitwise and state["bitwise"] and same
+        self.training.bitwise &= state["bitwise"] and state["threads"] == self.training.threads
         self._job.note(f"continuing a stopped run at {int(state['progress']['words']):,} words")
-        return True
 
     def run(self) -> None:
         """Train.
@@ -364,8 +361,7 @@ class TrainingRun:
             "progress": self.training.progress, "log": self._log, "threads": self.training.threads,
             "bitwise": self.training.bitwise, "seconds": self._seconds_before + step.seconds,
         }  # fmt: skip
-        arrays = self.training.arrays()
-        files = [(f"{name}.f32", array_blocks(array)) for name, array in arrays.items()]
+        files = [(f"{name}.f32", array_blocks(array)) for name, array in self.training.arrays().items()]
         self._checkpoints.save(step.tokens, [*files, (_STATE, [json.dumps(state).encode()])])
         self._saved_at = time.monotonic()
         took = self._saved_at - start
@@ -390,9 +386,8 @@ class TrainingRun:
 
     def _report(self, step: Step) -> None:
         """The progress line, with the last losses that were measured."""
-        figures = {
-            "epoch": str(step.epoch), "lr": f"{step.lr:.4f}", "words/s": f"{self._words_per_second(step):,.0f}",
-        }  # fmt: skip
+        speed = f"{self._words_per_second(step):,.0f}"
+        figures = {"epoch": str(step.epoch), "lr": f"{step.lr:.4f}", "words/s": speed}
         figures |= {f"{split} loss": f"{loss:.4f}" for split, loss in self._losses().items()}
         self._job.report("training", step.tokens, step.total, "words", **figures)
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.words.plain_word2vec import Plain
-from tests.words.texts import batches, topics
+from tests.support.plain_word2vec import Plain
+from tests.support.token_batches import batches, topics
 from wordpipe.errors import DivergedError
 from wordpipe.runtime import StopFlag
 from wordpipe.words import (

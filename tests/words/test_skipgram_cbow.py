@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from tests.words.plain_word2vec import Plain
+from tests.support.plain_word2vec import Plain
 from wordpipe.words.kernels.draws import Noise, keep_limits, key_of
 from wordpipe.words.kernels.simd import padded
 from wordpipe.words.kernels.skipgram_cbow import (
