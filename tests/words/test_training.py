@@ -166,7 +166,7 @@ def test_words_of_parts_are_the_mean_of_them(tmp_path: Path) -> None:
     again = training(tmp_path, parts=parts, epochs=1)
     again.weights.inputs[:, :16] = run.vectors
     again.weights.ngrams[:] = run.weights.ngrams
-    again.take_parts_away(np.ones(40, dtype=np.bool_))
+    again.subtract_ngrams(np.ones(40, dtype=np.bool_))
     np.testing.assert_allclose(again.weights.inputs, run.weights.inputs, atol=1e-6)
 
 

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from wordpipe.words.read import WordFile, WordFilter, folder_files, open_folder, open_stream, read_text
     from wordpipe.words.subwords import HashRows, NGrams, hashes_of
     from wordpipe.words.training import NativeTraining, Parts, Step, Weights, chunk_size, done_in_order
-    from wordpipe.words.vectors import CommonPart, Neighbour, Question, WordList, WordVectors, stacked_vectors
+    from wordpipe.words.vectors import CommonPart, Neighbour, WordList, WordQuery, WordVectors, stacked_vectors
+    from wordpipe.words.vectors import WordQuery as Question
     from wordpipe.words.vocabulary import (
         COLUMN_OF_UNIT,
         TrainingText,

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from wordpipe.errors import ConfigError, DivergedError
+from wordpipe.errors import ConfigError
 from wordpipe.runtime import StopFlag, cpu_count
 from wordpipe.words.heldout_loss import HeldOutLoss
 from wordpipe.words.settings import Word2VecPlan
-from wordpipe.words.training import Step
+from wordpipe.words.training import Step, not_finite
 from wordpipe.words.vocabulary import TrainingText, Vocabulary
 
 _LONGEST = 10_000  # words of a list that gensim trains in full
@@ -138,6 +138,5 @@ class GensimTraining:
     def _measure(self, epoch: int) -> float | None:
         """The loss after an epoch."""
         if not (np.isfinite(self.vectors).all() and np.isfinite(self.outputs).all()):
-            where, hint = f"epoch {epoch}", f"lower --lr (it was {self._settings.lr})"
-            raise DivergedError("the word vectors are no longer finite", where=where, hint=hint)
+            raise not_finite(epoch, self._settings)
         return None if self._held_out is None else self._held_out.loss(self.vectors, self.outputs)

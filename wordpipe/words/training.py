@@ -55,27 +55,19 @@ T = TypeVar("T")
 class Step:
     """One report of the training.
 
-    Attributes:
-        epoch: the epoch it belongs to, from 1.
-        tokens: words seen so far, over all epochs.
-        total: words that will have been seen at the end.
-        split: what `loss` was measured on, `train` or `valid`; `train` where there is none.
-        loss: at the end of each epoch, nats: for `train` the mean over all predictions of the epoch, as each was made, where
-            the backend counts them (native: no score counts as beyond 30); for `valid` the mean over a fixed sample of
-            held-out text. None in between.
-        lr: learning rate reached.
-        seconds: since the start, or since this training was taken up again.
-        resting: nothing is being trained: the weights and the position belong together, and may be kept.
+    At the end of each epoch there is a `loss`, in nats: for `train` the mean over all predictions of the epoch, as each was
+    made, where the backend counts them (native: no score counts as beyond 30); for `valid` the mean over a fixed sample of
+    held-out text.
     """
 
-    epoch: int
-    tokens: int
-    total: int
-    split: str
+    epoch: int  # the epoch it belongs to, from 1
+    tokens: int  # words seen so far, over all epochs
+    total: int  # words that will have been seen at the end
+    split: str  # what `loss` was measured on, `train` or `valid`; `train` where there is none
     loss: float | None
-    lr: float
-    seconds: float
-    resting: bool = False
+    lr: float  # learning rate reached
+    seconds: float  # since the start, or since this training was taken up again
+    resting: bool = False  # nothing is being trained: the weights and the position belong together, and may be kept
 
 
 class Parts(NamedTuple):
@@ -86,8 +78,7 @@ class Parts(NamedTuple):
     total: int
 
 
-_WHOLE = Parts(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int32), 0)
-
+_NO_PARTS = Parts(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int32), 0)
 _NO_TREE = Tree(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.float32))
 
 
@@ -154,10 +145,9 @@ def _compose(inputs: Floats, part_starts: Offsets, parts: Ints, ngrams: Floats, 
 
 
 @kernel
-def take_parts_away(
-    inputs: Floats, found: npt.NDArray[np.bool_], part_starts: Offsets, parts: Ints,
-    ngrams: Floats,
-) -> None:  # fmt: skip
+def _subtract_ngrams(
+    inputs: Floats, found: npt.NDArray[np.bool_], part_starts: Offsets, parts: Ints, ngrams: Floats
+) -> None:
     """Turn those words' rows in `inputs`, which are means with their n-grams, into the words' own rows."""
     for row in range(len(inputs)):
         if found[row]:
@@ -180,7 +170,7 @@ class NativeTraining:
 
     def __init__(
         self, text: TrainingText, vocabulary: Vocabulary, settings: Word2VecPlan,
-        held_out: HeldOutLoss | None = None, parts: Parts = _WHOLE,
+        held_out: HeldOutLoss | None = None, parts: Parts = _NO_PARTS,
     ) -> None:  # fmt: skip
         self.threads = 1 if settings.deterministic else settings.threads or cpu_count()
         self.bitwise = self.threads == 1
@@ -217,9 +207,9 @@ class NativeTraining:
         """What training changes, by name, C-contiguous."""
         return self.weights.arrays()
 
-    def take_parts_away(self, found: npt.NDArray[np.bool_]) -> None:
-        """Take those words' vectors in `inputs` for whole ones, as in `vectors`, and leave the words' own rows there."""
-        take_parts_away(self.weights.inputs, found, self._parts.starts, self._parts.numbers, self.weights.ngrams)
+    def subtract_ngrams(self, found: npt.NDArray[np.bool_]) -> None:
+        """Turn those words' rows in `inputs`, which are whole vectors as in `vectors`, into the words' own rows."""
+        _subtract_ngrams(self.weights.inputs, found, self._parts.starts, self._parts.numbers, self.weights.ngrams)
 
     @property
     def _done(self) -> int:
@@ -251,7 +241,8 @@ class NativeTraining:
                 if time.monotonic() - shown > _SHOW_SECONDS:
                     shown = time.monotonic()
                     yield self._step(start)
-            self._refuse_infinite(epoch + 1)
+            if not (np.isfinite(self.progress["loss"]) and self.weights.finite()):
+                raise not_finite(epoch + 1, self._settings)
             if self._done == before + self._text.words:
                 yield from self._epoch_end(start)
             stopping = flag.signum is not None
@@ -298,10 +289,11 @@ class NativeTraining:
         """Linear decay from `lr` to `min_lr` over the whole training."""
         return self._settings.lr - (self._settings.lr - self._settings.min_lr) * words / self.total
 
-    def _refuse_infinite(self, epoch: int) -> None:
-        if not (np.isfinite(self.progress["loss"]) and self.weights.finite()):
-            where, hint = f"epoch {epoch}", f"lower --lr (it was {self._settings.lr})"
-            raise DivergedError("the word vectors are no longer finite", where=where, hint=hint)
+
+def not_finite(epoch: int, settings: Word2VecPlan) -> DivergedError:
+    """The error of a training whose numbers overflowed."""
+    hint = f"lower --lr (it was {settings.lr})"
+    return DivergedError("the word vectors are no longer finite", where=f"epoch {epoch}", hint=hint)
 
 
 def _objective(settings: Word2VecPlan, vocabulary: Vocabulary, tree: Tree) -> Objective:

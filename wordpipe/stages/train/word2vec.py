@@ -228,7 +228,7 @@ def _start_from(
         job.warn("output vectors are not carried over (none were kept, or of another loss): they start at zero")
     if ngrams is not None:
         _copy(old, "ngrams", _rows_in(old, "ngrams", "ngram", ngrams.spelled), arrays["ngrams"][:, :dim])
-        training.take_parts_away(found)
+        training.subtract_ngrams(found)
     job.counts |= {"words_from_init": int(found.sum()), "words_new": len(words) - int(found.sum())}
     job.counts["words_of_init_left_out"] = left_out = int((rows < 0).sum())
     if left_out:
