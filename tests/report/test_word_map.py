@@ -27,10 +27,10 @@ from wordpipe.report import (
     group_by_direction,
     group_names,
     json_for_script,
+    map_data,
     nearest_on_plane,
     on_grid,
     pca_layout,
-    survey,
     umap_layout,
     word_map_page,
 )
@@ -239,7 +239,7 @@ def a_map(words, dim=6, seed=0, **more):
     counts = np.sort(random.integers(1, 10_000, n))[::-1]
     ranks = np.sort(random.choice(10 * n, n, replace=False))
     settings = {"title": "A map", "layout": "pca", "n_groups": 4, **more}
-    return survey(words, counts, ranks, random.normal(size=(n, dim)).astype(np.float32), **settings)
+    return map_data(words, counts, ranks, random.normal(size=(n, dim)).astype(np.float32), **settings)
 
 
 def test_what_the_page_holds_is_what_the_map_is():
@@ -259,7 +259,7 @@ def test_what_the_page_holds_is_what_the_map_is():
 def test_the_neighbours_are_the_true_ones_of_the_full_space():
     words = [f"w{number}" for number in range(40)]
     vectors = np.random.default_rng(5).normal(size=(40, 9)).astype(np.float32)
-    shown = survey(words, np.arange(40)[::-1], np.arange(40), vectors, title="", layout="pca", n_groups=3)
+    shown = map_data(words, np.arange(40)[::-1], np.arange(40), vectors, title="", layout="pca", n_groups=3)
     for own in range(40):
         cosines = [
             float(vectors[own] @ other / np.linalg.norm(vectors[own]) / np.linalg.norm(other)) for other in vectors
@@ -273,7 +273,7 @@ def test_the_share_of_neighbours_kept_is_all_where_the_vectors_are_a_plane():
     plane = np.random.default_rng(6).normal(size=(60, 2)) * 0.1
     on_sphere = np.hstack([plane, np.full((60, 1), 10)]).astype(np.float32)  # so far out that cosines are distances
     words = [str(number) for number in range(60)]
-    shown = survey(words, np.ones(60, int), np.arange(60), on_sphere, title="", layout="pca", n_groups=1)
+    shown = map_data(words, np.ones(60, int), np.arange(60), on_sphere, title="", layout="pca", n_groups=1)
     assert shown.neighbours_kept > 0.97
     assert a_map([str(number) for number in range(300)], dim=50).neighbours_kept < 0.3
 

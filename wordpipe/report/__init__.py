@@ -17,10 +17,10 @@ if TYPE_CHECKING:
         group_names,
         has_umap,
         json_for_script,
+        map_data,
         nearest_on_plane,
         on_grid,
         pca_layout,
-        survey,
         umap_layout,
         word_map_page,
     )

@@ -24,21 +24,22 @@ import numpy.typing as npt
 from wordpipe.errors import ConfigError
 from wordpipe.metrics import SCORES_AT_ONCE, kept_shares, largest_columns, nearest_rows, unit_rows
 
+COLOURS = 12  # in page/page.css
 GRID = 65_535  # the largest coordinate of a place: what two bytes hold
 INSTALL_UMAP = 'pip install "umap-learn>=0.5.9"'
-_START_WIDTH = 10.0  # of the layout that UMAP starts from; its own starts are as wide
-_MIN_DIST = 0.1
-_WIDEST_STEP = 10  # mean steps between points, one axis at a time
-_RESTARTS = 4
-_MOST_ROUNDS = 100
-_NAMES = 3
-_COMMON = 4  # a group is named by words of its commonest quarter
-_SEED = 0
-COLOURS = 12  # in page/page.css
+
 _SHOWN_NEIGHBOURS = 10
 _LAYOUT_NEIGHBOURS = 14  # and the word itself: UMAP's own default of 15
 _MEASURED_WORDS = 5_000
+_START_WIDTH = 10.0  # of the layout that UMAP starts from; its own starts are as wide
+_MIN_DIST = 0.1
+_WIDEST_STEP = 10  # mean steps between points, one axis at a time
 _WORDS_PER_GROUP = 20  # at least, on average
+_K_MEANS_STARTS = 4
+_K_MEANS_ROUNDS = 100  # at most
+_NAMES_PER_GROUP = 3
+_NAMED_SHARE = 4  # a group is named by words of its commonest quarter
+_SEED = 0
 _SCRIPTS = ("data", "camera", "labels", "drawing", "card", "search", "legend", "pointer", "main")
 _LAYOUTS = {
     "umap": "UMAP draws neighbours together; long distances, and the sizes of gaps and clumps, mean little.",
@@ -66,7 +67,7 @@ class WordMap:
     chosen: int | None = None  # the number of the word that is chosen when the page opens
 
 
-def survey(
+def map_data(
     words: Sequence[str],
     counts: npt.NDArray[np.int64],
     ranks: npt.NDArray[np.int64],
@@ -76,21 +77,21 @@ def survey(
     layout: str,
     n_groups: int,
     chosen: int | None = None,
-    tell: Callable[[str, int], None] = lambda phase, done: None,
+    report: Callable[[str, int], None] = lambda phase, done: None,
 ) -> WordMap:
     """The map of N words, at least 3, given as `WordMap` has them, with their vectors, finite and not zero.
 
-    There are at most `n_groups` and `COLOURS` colours, fewer where there would be less than 20 words to each. `tell` is called
-    with what is being done, and for how many words it is done.
+    There are at most `n_groups` and `COLOURS` colours, fewer where there would be less than 20 words to each. `report` gets what
+    is being done, and for how many words it is done.
 
     Raises:
         ConfigError: umap-learn is not installed.
     """
     unit, _ = unit_rows(vectors_ND)
     k = min(_LAYOUT_NEIGHBOURS, len(words) - 1)
-    rows, cosines = nearest_rows(unit, k, lambda done: tell("neighbours", done))
+    rows, cosines = nearest_rows(unit, k, lambda done: report("neighbours", done))
     neighbours = rows.astype(np.int64)
-    tell(f"layout by {layout}", 0)
+    report(f"layout by {layout}", 0)
     by_pca = layout == "pca"
     found = pca_layout(unit) if by_pca else close_gaps(umap_layout(unit, neighbours, cosines))
     places = on_grid(found)
@@ -215,7 +216,7 @@ def group_by_direction(unit_ND: npt.NDArray[np.float32], n_groups: int) -> npt.N
     Arthur and Vassilvitskii 2007, "k-means++".
     """
     random = np.random.default_rng(_SEED)
-    tries = [_k_means(unit_ND, _far_points(unit_ND, n_groups, random)) for _ in range(_RESTARTS)]
+    tries = [_k_means(unit_ND, _far_points(unit_ND, n_groups, random)) for _ in range(_K_MEANS_STARTS)]
     groups_N = max(tries, key=lambda one: one[1])[0]
     sizes = np.bincount(groups_N, minlength=n_groups)
     return np.argsort(np.argsort(-sizes, kind="stable"), kind="stable")[groups_N]
@@ -240,7 +241,7 @@ def _k_means(
     A group that is empty, or whose points cancel out, keeps the direction that it had.
     """
     groups_N = np.full(len(unit_ND), -1)
-    for _ in range(_MOST_ROUNDS):
+    for _ in range(_K_MEANS_ROUNDS):
         cosines_NG = unit_ND @ centres_GD.T
         before, groups_N = groups_N, cosines_NG.argmax(axis=1)
         if (before == groups_N).all():
@@ -261,9 +262,9 @@ def group_names(
     names = []
     for group in range(int(groups_N.max()) + 1):
         members = np.flatnonzero(groups_N == group)
-        common = members[: max(_NAMES, len(members) // _COMMON)]
+        common = members[: max(_NAMES_PER_GROUP, len(members) // _NAMED_SHARE)]
         cosines = unit_ND[common] @ unit_ND[members].sum(axis=0)
-        names.append([words[row] for row in common[np.argsort(-cosines, kind="stable")[:_NAMES]]])
+        names.append([words[row] for row in common[np.argsort(-cosines, kind="stable")[:_NAMES_PER_GROUP]]])
     return names
 
 
