@@ -144,14 +144,14 @@ def unit_vectors(n, dim, seed):
 def test_the_neighbours_are_those_of_the_slow_search(n, k, at_once, monkeypatch):
     monkeypatch.setattr(neighbours, "SCORES_AT_ONCE", at_once)
     unit = unit_vectors(n, 8, seed=n)
-    told = []
-    rows, cosines = nearest_rows(unit, k, told.append)
+    reported = []
+    rows, cosines = nearest_rows(unit, k, reported.append)
     for own in range(n):
         slow = sorted((-float(unit[own] @ unit[other]), other) for other in range(n) if other != own)[:k]
         assert rows[own].tolist() == [other for _, other in slow]
         assert cosines[own] == pytest.approx([-score for score, _ in slow], abs=1e-5)
-    assert told == sorted(set(told))
-    assert told[-1] == n
+    assert reported == sorted(set(reported))
+    assert reported[-1] == n
 
 
 def test_equal_points_come_in_order_and_cosines_stay_in_bounds():

@@ -132,7 +132,7 @@ def test_what_cannot_be_compared_is_refused(pair: tuple[Path, Path], tmp_path: P
         diff(*pair, k=0)
 
 
-def test_another_case_is_told(pair: tuple[Path, Path], tmp_path: Path) -> None:
+def test_another_case_is_reported(pair: tuple[Path, Path], tmp_path: Path) -> None:
     notes: list[str | None] = []
     cased = write(tmp_path / "cased", names(), np.ones(N), clustered(N, DIM, 6), keep_case=True)
     diff(pair[0], cased, run=RunOptions(report=lambda progress: notes.append(progress.note)))

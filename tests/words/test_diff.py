@@ -166,11 +166,11 @@ def test_neighbours_and_what_was_kept_are_those_of_the_slow_twin(seed: int, n: i
 
 
 def test_blocks_change_nothing_and_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows, told = unit_rows(random_rows(50, 6, 1)), []
+    rows, reported = unit_rows(random_rows(50, 6, 1)), []
     whole = nearest_rows(rows, 4)
     monkeypatch.setattr(room, "SCORES_AT_ONCE", 50 * 7)
-    np.testing.assert_array_equal(nearest_rows(rows, 4, told.append), whole)
-    assert told == [7, 14, 21, 28, 35, 42, 49, 50]
+    np.testing.assert_array_equal(nearest_rows(rows, 4, reported.append), whole)
+    assert reported == [7, 14, 21, 28, 35, 42, 49, 50]
 
 
 def slow_z_scores(values: np.ndarray, counts: np.ndarray, peers: int, least: float) -> list[float]:

@@ -279,7 +279,7 @@ def test_a_table_of_only_the_question_has_no_answer():
         (["family", "city"], None, None),
     ],
 )
-def test_semantic_and_syntactic_are_told_by_the_names_of_the_sections(sections, semantic, syntactic):
+def test_semantic_and_syntactic_follow_the_names_of_the_sections(sections, semantic, syntactic):
     table = WordVectors(list("abcd"), np.ones(4, np.int64), np.eye(4, dtype=np.float32))
     asked = "a b c d\na b c c\na b c zz\n"  # right, wrong, unknown
     found = evaluate_analogies(table, read("".join(f": {name}\n{asked}" for name in sections)))

@@ -173,7 +173,7 @@ strange = st.text(st.characters(codec="utf-8"), min_size=1, max_size=6) | st.sam
     st.booleans(),
 )
 def test_what_is_written_is_read_back_bit_for_bit(
-    words: list[str], dim: int, form: str, size: int, judged: bool
+    words: list[str], dim: int, form: str, size: int, evaluated: bool
 ) -> None:
     vectors_VD = hard_vectors(len(words), dim, seed=dim)
     table = table_of(words, vectors_VD, rows=3)
@@ -183,7 +183,7 @@ def test_what_is_written_is_read_back_bit_for_bit(
         assert any(set(word) & set(" \t\n\r\v\f") for word in words)
         return
     assert form == "glove" or not any(" " in word for word in words)
-    found, numbers = read_bytes(b"".join(files_of(table, form)[form]), "auto" if judged else form, size)
+    found, numbers = read_bytes(b"".join(files_of(table, form)[form]), "auto" if evaluated else form, size)
     assert found == words
     same_bits(numbers, vectors_VD)
 

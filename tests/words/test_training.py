@@ -39,8 +39,8 @@ def training(folder: Path, *, words: int = 12_000, parts: Parts | None = None, *
     blocks = [*kept_rows(read_words(docs, column="word_ids", context="document", split="train"), vocabulary.row_of_id)]
     folder.mkdir(exist_ok=True)
     text = write_text(blocks, folder / "text.rows")
-    probe = HeldOutLoss.sample(blocks, vocabulary, plan, split="valid", targets=2_000)
-    return NativeTraining(text, vocabulary, plan, probe, *([] if parts is None else [parts]))
+    held_out = HeldOutLoss.sample(blocks, vocabulary, plan, split="valid", targets=2_000)
+    return NativeTraining(text, vocabulary, plan, held_out, *([] if parts is None else [parts]))
 
 
 def finished(run: NativeTraining) -> NativeTraining:
@@ -161,8 +161,8 @@ def test_words_of_parts_are_the_mean_of_them(tmp_path: Path) -> None:
     parts = Parts(np.arange(0, 82, 2), np.random.default_rng().integers(0, 30, 80).astype(np.int32), 30)
     run = finished(training(tmp_path, parts=parts, epochs=1))
     for row in (0, 17, 39):
-        pieces = [run.weights.inputs[row, :16], *run.ngrams[parts.numbers[2 * row : 2 * row + 2]]]
-        np.testing.assert_allclose(run.vectors[row], np.mean(pieces, axis=0), rtol=1e-5, atol=1e-7)
+        chunks = [run.weights.inputs[row, :16], *run.ngrams[parts.numbers[2 * row : 2 * row + 2]]]
+        np.testing.assert_allclose(run.vectors[row], np.mean(chunks, axis=0), rtol=1e-5, atol=1e-7)
     again = training(tmp_path, parts=parts, epochs=1)
     again.weights.inputs[:, :16] = run.vectors
     again.weights.ngrams[:] = run.weights.ngrams
@@ -191,8 +191,8 @@ def test_jobs_are_taken_in_order_and_those_begun_are_finished(threads: int) -> N
     assert 30 <= len(done) < 30 + threads
 
 
-def test_pieces_of_a_text_are_trained_as_one(tmp_path: Path) -> None:
-    """The whole way to the kernel, with several pieces and what lies around each, against the plain twin."""
+def test_chunks_of_a_text_are_trained_as_one(tmp_path: Path) -> None:
+    """The whole way to the kernel, with several chunks and what lies around each, against the plain twin."""
     rng = np.random.default_rng()
     rows = (20 * rng.random(1_300) ** 2).astype(np.int32)
     starts = np.flatnonzero(rng.random(len(rows)) < 0.01)

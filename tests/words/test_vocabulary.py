@@ -50,7 +50,7 @@ def test_all_words_too_rare_says_how_rare() -> None:
 
 
 def texts_of(marked: np.ndarray) -> list[list[int]]:  # type: ignore[type-arg]
-    """The texts of a piece that begins with one."""
+    """The texts of a chunk that begins with one."""
     texts: list[list[int]] = []
     for row in marked.tolist():
         if row < 0:
@@ -96,9 +96,9 @@ def test_blocks_may_end_anywhere(
         return Words(np.array(ids[first:last], dtype=np.int32), np.array(here, dtype=np.int64))
 
     whole = write_text([block(0, len(ids))], folder / "whole")
-    pieces = write_text([block(a, b) for a, b in pairwise(edges)], folder / "pieces")
-    assert (whole.words, whole.texts) == (pieces.words, pieces.texts)
-    assert whole.path.read_bytes() == pieces.path.read_bytes()
+    chunks = write_text([block(a, b) for a, b in pairwise(edges)], folder / "chunks")
+    assert (whole.words, whole.texts) == (chunks.words, chunks.texts)
+    assert whole.path.read_bytes() == chunks.path.read_bytes()
 
 
 def test_a_text_may_go_on_in_the_next_block(tmp_path: Path) -> None:
@@ -117,13 +117,13 @@ def test_only_the_split_asked_for_is_read() -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-def test_a_full_disk_is_told(tmp_path: Path) -> None:
+def test_a_full_disk_is_reported(tmp_path: Path) -> None:
     (tmp_path / "rows").symlink_to("/dev/full")
     with pytest.raises(OSError, match="No space left"):
         write_text([Words(np.arange(100_000, dtype=np.int32), np.zeros(1, dtype=np.int64))], tmp_path / "rows")
 
 
-def test_a_text_that_was_cut_is_told(tmp_path: Path) -> None:
+def test_a_text_that_was_cut_is_reported(tmp_path: Path) -> None:
     text = write_text([Words(np.arange(100, dtype=np.int32), np.zeros(1, dtype=np.int64))], tmp_path / "rows")
     with text.path.open("r+b") as file:
         file.truncate(90)

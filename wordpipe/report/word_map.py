@@ -81,8 +81,8 @@ def map_data(
 ) -> WordMap:
     """The map of N words, at least 3, given as `WordMap` has them, with their vectors, finite and not zero.
 
-    There are at most `n_groups` and `COLOURS` colours, fewer where there would be less than 20 words to each. `report` gets what
-    is being done, and for how many words it is done.
+    There are at most `n_groups` and `COLOURS` colours, fewer where there would be less than 20 words to each. `report` gets
+    what is being done, and for how many words it is done.
 
     Raises:
         ConfigError: umap-learn is not installed.

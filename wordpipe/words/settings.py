@@ -205,7 +205,7 @@ class ImportSettings(Settings):
     command = "import"
 
     format: Format = setting(
-        "auto", "how FILE is written; auto: judged by what is in it. fastText's .vec is word2vec-text"
+        "auto", "how FILE is written; auto: recognised by what is in it. fastText's .vec is word2vec-text"
     )
     limit: int = setting(0, "take the first so many words of the file, 0 = all", ge=0)
     bad_bytes: Literal["fail", "skip"] = setting(
