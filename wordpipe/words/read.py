@@ -9,7 +9,7 @@
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from itertools import chain, islice
+from itertools import chain, islice, takewhile
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -91,6 +91,8 @@ def open_stream(blocks: Iterator[bytes], form: Format, *, name: str) -> WordFile
     if form == "numpy":
         hint = "name the folder with vectors.npy in it"
         raise ConfigError("this format is a folder", where="format", got=name, hint=hint)
+
+    # the first two lines, or what shows that it is something else
     head = b""
     for block in blocks:
         head += block
@@ -101,6 +103,8 @@ def open_stream(blocks: Iterator[bytes], form: Format, *, name: str) -> WordFile
             raise InputError(what, where=name, hint=hint)
     if not head.strip():
         raise InputError("the file is empty", where=name)
+
+    # a line of a word and its numbers (GloVe), or a header and then text or bytes
     line, _, rest = head.partition(b"\n")
     where, shown = f"{name}, line 1", repr(line[:60].decode(errors="backslashreplace"))
     header = _HEADER.fullmatch(line)
@@ -140,11 +144,8 @@ def _looks_like_text(rest: bytes, dim: int) -> bool:
 
 def _dim_of_line(line: bytes) -> int:
     """The numbers that a line ends with, leaving at least one field for the word; 0 where there are none."""
-    fields = _FIELD.findall(line)
-    dim = 0
-    while dim < len(fields) - 1 and _is_number(fields[-1 - dim]):
-        dim += 1
-    return dim
+    fields = _FIELD.findall(line)[1:]
+    return len([*takewhile(_is_number, reversed(fields))])
 
 
 def _refuse_other_number(found: int, promised: int, where: str) -> None:
@@ -277,6 +278,8 @@ def _read_binary(blocks: Iterator[bytes], dim: int, size: int, name: str) -> Ite
         data += block
         if block and len(data) < max(_AT_ONCE, 16 * width):
             continue
+
+        # the words that are there whole
         words: list[bytes] = []
         numbers: list[bytes] = []
         used = 0
@@ -292,6 +295,8 @@ def _read_binary(blocks: Iterator[bytes], dim: int, size: int, name: str) -> Ite
             numbers.append(data[space + 1 : end])
             used = end
         data = data[used:]
+
+        # up to the first number that is not finite
         vectors_RD = np.frombuffer(b"".join(numbers), "<f4").astype(np.float32).reshape(-1, dim)
         rows, bad = WordRows(words, vectors_RD, range(found + 1, found + len(words) + 1)).up_to_bad()
         yield rows
@@ -407,11 +412,9 @@ class WordFilter:
         name: of the file, for errors.
 
     Attributes:
-        kept: words given so far.
-        repeated: words left out as they had come before.
-        bad_bytes: words left out as they are not UTF-8.
+        kept: words given so far; of these, capitals have an upper-case letter.
+        repeated, bad_bytes: words left out as they had come before, or as they are not UTF-8.
         zero: words left out as their vector is zero, which has no direction: no neighbours, and no place in an index.
-        capitals: words given that have an upper-case letter.
         counts_known: whether the file says how often its words occur.
         falls: whether no word so far was commoner than one before it.
     """

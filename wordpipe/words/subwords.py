@@ -257,6 +257,7 @@ class NGrams:
         kept, weights = np.zeros(0, dtype=np.uint64), np.zeros(0, dtype=np.int64)
         of_several = of_one_word = 0
         for share in range(shares):
+            # the n-grams of this share, equal ones side by side
             found = [(hashes, owners) for hashes, owners, _ in marked.ngrams(share, shares)]
             hashes, owners = (np.concatenate(parts) for parts in zip(*found, strict=True)) if found else (kept, kept)
             order = np.argsort(hashes)
@@ -264,6 +265,8 @@ class NGrams:
             begins = np.flatnonzero(np.append(True, hashes[1:] != hashes[:-1]))
             if not len(hashes):
                 continue
+
+            # those of two or more words, with their counts in the text; the best of all shares so far are kept
             several = np.minimum.reduceat(owners, begins) != np.maximum.reduceat(owners, begins)
             of_several, of_one_word = of_several + int(several.sum()), of_one_word + int((~several).sum())
             counts = np.add.reduceat(np.asarray(counts_V, dtype=np.int64)[owners], begins)

@@ -54,7 +54,7 @@ class Windows(NamedTuple):
     skipgram: bool  # or CBOW
     size: int  # words looked at on each side
     dynamic: bool  # each centre draws its own reach from 1 to `size`
-    keep: npt.NDArray[np.uint32]  # for each row, the largest 32-bit draw that survives subsampling
+    keep: npt.NDArray[np.uint32]  # for each row, the largest 32-bit draw that keeps the word
     keys: npt.NDArray[np.uint64]  # of this epoch's skipping, reaches and noise
 
 
