@@ -146,7 +146,7 @@ def read(path: Path) -> WordVectors:
 def outputs(path: Path) -> npt.NDArray[np.float32]:
     """The output vectors of a words artifact, a row for each of its words."""
     with Artifact(path, ["words"], verify=False) as artifact:
-        return stacked_vectors(read_batches(artifact, "outputs"), lambda _: None)
+        return stacked_vectors(read_batches(artifact, "outputs"))[0]
 
 
 def judged(bench: Bench, table: WordVectors, method: Method = "cosadd") -> Row:

@@ -340,7 +340,7 @@ def test_the_judges_see_the_same_words_whoever_trained(tmp_path):
 
 def test_lines_for_the_others_are_the_texts_whatever_the_blocks():
     lines_of = benchmark("peers.word_readings").lines_of
-    words = import_module("wordpipe.words.text").Words
+    words = import_module("wordpipe.words.vocabulary").Words
     random = np.random.default_rng(5)
     for _ in range(50):
         texts = [random.integers(0, 9, n).astype(np.int32) for n in random.integers(0, 6, 12)]

@@ -16,6 +16,7 @@ from wordpipe.words import (
     NativeTraining,
     Pairs,
     Vocabulary,
+    Weights,
     Words,
     WordVectors,
     count_ids,
@@ -27,8 +28,7 @@ from wordpipe.words import (
     read_words,
     write_text,
 )
-from wordpipe.words.kernels.vectors import padded
-from wordpipe.words.kernels.weights import Weights
+from wordpipe.words.kernels.simd import padded
 from wordpipe.words.settings import Word2VecPlan, Word2VecSettings
 
 Task = dict[str, Any]

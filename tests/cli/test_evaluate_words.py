@@ -85,7 +85,7 @@ def similarity(known: int = 5, **more):
     return {**one, "unknown_words": words, **more}
 
 
-def judged(name: str, *sets, unit: str = "word"):
+def evaluated(name: str, *sets, unit: str = "word"):
     metrics = {"spearman": 0.25, "accuracy": None, "spearman/near": -0.5}
     return {"name": name, "distinct": 123_456, "dim": 300, "unit": unit, "metrics": metrics, "sets": [*sets]}
 
@@ -98,7 +98,7 @@ def found(*words, unknown: str = "drop"):
 def test_tables_fit_the_terminal(monkeypatch, capsys, width):
     monkeypatch.setattr(tables, "console", lambda: Console(width=width, highlight=False, markup=False, emoji=False))
     evaluate._show_words(
-        found(*(judged(f"a/rather/long/path/to/words-{n}", similarity()) for n in range(5))), sections=False
+        found(*(evaluated(f"a/rather/long/path/to/words-{n}", similarity()) for n in range(5))), sections=False
     )
     out = capsys.readouterr().out
     assert max(map(len, out.splitlines())) <= width
@@ -108,7 +108,7 @@ def test_tables_fit_the_terminal(monkeypatch, capsys, width):
 
 def test_names_and_words_cannot_steer_the_terminal(monkeypatch, capsys):
     monkeypatch.setattr(tables, "console", lambda: Console(width=100, highlight=False, markup=False, emoji=False))
-    evil = found(judged("evil\x1b]0;x\x07", similarity()))
+    evil = found(evaluated("evil\x1b]0;x\x07", similarity()))
     evaluate._show_words(evil, sections=False)
     for line in evaluate._words_remarks(evil):
         say(line)
@@ -118,9 +118,9 @@ def test_names_and_words_cannot_steer_the_terminal(monkeypatch, capsys):
 
 
 def test_what_makes_columns_differ_is_said():
-    two = judged("one", similarity(5)), judged("other", similarity(4))
+    two = evaluated("one", similarity(5)), evaluated("other", similarity(4))
     assert "--unknown zero" in evaluate._words_remarks(found(*two))[-1]
     assert not any("--unknown" in line for line in evaluate._words_remarks(found(*two, unknown="zero")))
-    tokens = evaluate._words_remarks(found(judged("one", unit="token")))
+    tokens = evaluate._words_remarks(found(evaluated("one", unit="token")))
     assert len(tokens) == 1
     assert "tokens" in tokens[0]

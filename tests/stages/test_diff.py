@@ -4,8 +4,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.words.test_alignment import turn
-from tests.words.test_movement import clustered
+from tests.support.turned_tables import clustered, random_rotation
 from wordpipe import RunOptions, diff
 from wordpipe.artifacts import words_schema
 from wordpipe.errors import ArtifactError, ConfigError, InputError
@@ -38,7 +37,7 @@ def pair(tmp_path: Path) -> tuple[Path, Path]:
     """Two tables of 300 words; words 40 and 41 changed places, and each table has words of its own."""
     rng = np.random.default_rng(5)
     vectors = clustered(N, DIM, 6)
-    later = (vectors + 0.02 * rng.standard_normal((N, DIM))) @ turn(DIM, 7)
+    later = (vectors + 0.02 * rng.standard_normal((N, DIM))) @ random_rotation(DIM, 7)
     later[[40, 91]] = later[[91, 40]]
     own = rng.standard_normal((3, DIM))
     counts = np.arange(1000, 1000 - N, -1)
@@ -133,7 +132,7 @@ def test_what_cannot_be_compared_is_refused(pair: tuple[Path, Path], tmp_path: P
         diff(*pair, k=0)
 
 
-def test_another_case_is_told(pair: tuple[Path, Path], tmp_path: Path) -> None:
+def test_another_case_is_reported(pair: tuple[Path, Path], tmp_path: Path) -> None:
     notes: list[str | None] = []
     cased = write(tmp_path / "cased", names(), np.ones(N), clustered(N, DIM, 6), keep_case=True)
     diff(pair[0], cased, run=RunOptions(report=lambda progress: notes.append(progress.note)))

@@ -38,7 +38,7 @@ def sets(table, tmp_path_factory):
 
 
 @pytest.mark.parametrize("unknown", ["drop", "zero"])
-def test_a_table_is_judged_as_its_rows_are(built, table, sets, unknown):
+def test_a_table_is_evaluated_as_its_rows_are(built, table, sets, unknown):
     found = wordpipe.evaluate_words(built / "words", sets, restrict_vocab=50, analogy="cosmul", unknown=unknown)
     (only,) = found["words"]
     assert (only["distinct"], only["dim"], only["unit"]) == (len(table), table.dim, "word")
@@ -83,7 +83,7 @@ def test_all_tables_stand_on_the_same_sets(built, sets, tmp_path):
     assert again["words"] == [other]
 
 
-def test_files_of_one_name_are_told_apart_by_their_paths(built, sets, tmp_path):
+def test_files_of_one_name_are_named_by_their_paths(built, sets, tmp_path):
     (tmp_path / "near.txt").write_bytes((sets / "near.tsv").read_bytes())
     found = wordpipe.evaluate_words(built / "words", [sets / "near.tsv", tmp_path / "near.txt"])
     assert [one["name"] for one in found["words"][0]["sets"]] == [str(sets / "near.tsv"), str(tmp_path / "near.txt")]
@@ -107,7 +107,7 @@ def test_how_far_it_is_is_reported(built, sets):
     assert "asked" in heard[-1].phase
 
 
-def test_what_cannot_be_judged(built, sets, tmp_path):
+def test_what_cannot_be_evaluated(built, sets, tmp_path):
     (tmp_path / "empty").mkdir()
     (tmp_path / "bad.txt").write_text("one two 3\none two\n")
     cases = [

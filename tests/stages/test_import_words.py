@@ -83,7 +83,7 @@ def test_compressed_files(pack, tmp_path):
     assert facts_of(tmp_path / "words")["keep_case"] is True
 
 
-def test_what_is_left_out_is_counted_and_told(tmp_path, cli):
+def test_what_is_left_out_is_counted_and_reported(tmp_path, cli):
     (tmp_path / "v.vec").write_bytes(b"6 1\n<pad> 0 \nthe 1 \nThe 2 \nthe 3 \nb\xff 4 \nx 5 \n")
     result = cli("import", tmp_path / "v.vec", "-o", tmp_path / "words", "--bad-bytes", "skip", "--limit", "5")
     assert result.code == 0, result.err
@@ -126,7 +126,7 @@ def test_a_format_that_does_not_go_with_it(tmp_path, imported):
         wordpipe.import_words(tmp_path / "small.txt", output=tmp_path / "w", unit="token")
 
 
-def test_rising_counts_are_told(tmp_path):
+def test_rising_counts_are_reported(tmp_path):
     (tmp_path / "np").mkdir()
     np.save(tmp_path / "np" / "vectors.npy", np.ones((2, 2), np.float16))
     np.save(tmp_path / "np" / "counts.npy", np.array([1, 5], np.uint8))

@@ -5,7 +5,7 @@ import types
 import numpy as np
 import pytest
 
-from tests.report.reading import Page
+from tests.support.map_page import Page
 from wordpipe import RunOptions, map_words
 from wordpipe.artifacts import words_schema
 from wordpipe.errors import ConfigError, InputError
@@ -126,9 +126,9 @@ def test_umap_is_given_the_true_neighbours_and_a_seed(words, tmp_path, false_uma
 
 
 def test_without_umap_auto_is_pca_and_says_how_to_get_it(words, tmp_path, no_umap):
-    told: list[Progress] = []
-    assert map_words(words, tmp_path / "map.html", run=RunOptions(report=told.append))["layout"] == "pca"
-    assert any(one.note and "pip install" in one.note for one in told)
+    reported: list[Progress] = []
+    assert map_words(words, tmp_path / "map.html", run=RunOptions(report=reported.append))["layout"] == "pca"
+    assert any(one.note and "pip install" in one.note for one in reported)
     with pytest.raises(ConfigError, match="not installed") as caught:
         map_words(words, tmp_path / "other.html", layout="umap")
     assert "pip install" in str(caught.value.hint)

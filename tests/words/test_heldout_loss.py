@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from wordpipe.words import HeldOutLoss, Vocabulary, Words, keep_probabilities, noise_distribution
-from wordpipe.words import heldout_loss as probe_module
+from wordpipe.words import heldout_loss as heldout_module
 from wordpipe.words.kernels.tree import Tree
 from wordpipe.words.settings import Word2VecPlan
 
@@ -30,16 +30,16 @@ def test_loss_is_equation_4_summed_naively(architecture: str, seed: int) -> None
     words = vocabulary(9, seed)
     lines = [rng.integers(9, size=size).tolist() for size in (1, 2, 30, 11)]
     settings = Word2VecPlan(architecture=architecture, window=3, negatives=4, subsample=0, seed=seed)
-    probe = HeldOutLoss.sample([words_of(lines)], words, settings, split="valid", targets=200)
-    assert probe is not None
+    sample = HeldOutLoss.sample([words_of(lines)], words, settings, split="valid", targets=200)
+    assert sample is not None
     vectors_VD, outputs_VD = rng.standard_normal((2, 9, 6)).astype(np.float32)
     total = 0.0
-    for inputs, target, noise in zip(probe.inputs, probe.targets, probe.noise, strict=True):
+    for inputs, target, noise in zip(sample.inputs, sample.targets, sample.noise, strict=True):
         hidden = np.mean([vectors_VD[i] for i in inputs if i >= 0], axis=0)
         total -= log_sigmoid(float(hidden @ outputs_VD[target]))
         total -= sum(log_sigmoid(-float(hidden @ outputs_VD[n])) for n in noise if n != target)
-    assert probe.loss(vectors_VD, outputs_VD) == pytest.approx(total / len(probe.targets), rel=1e-5)
-    assert probe.noise.shape == (len(probe.targets), 4)
+    assert sample.loss(vectors_VD, outputs_VD) == pytest.approx(total / len(sample.targets), rel=1e-5)
+    assert sample.noise.shape == (len(sample.targets), 4)
 
 
 @pytest.mark.parametrize("architecture", ["skipgram", "cbow"])
@@ -48,45 +48,45 @@ def test_loss_of_the_tree_is_that_of_every_turn(architecture: str, size: int) ->
     rng = np.random.default_rng(size)
     words = vocabulary(size, 4)
     plan = Word2VecPlan(architecture=architecture, loss="hs", subsample=0)
-    probe = HeldOutLoss.sample(
+    sample = HeldOutLoss.sample(
         [words_of([rng.integers(size, size=40).tolist()])], words, plan, split="valid", targets=300
     )
-    assert probe is not None
+    assert sample is not None
     vectors_VD, nodes_VD = rng.standard_normal((2, size, 6)).astype(np.float32)
     tree, total = Tree.of(words.counts), 0.0
-    for inputs, target in zip(probe.inputs, probe.targets, strict=True):
+    for inputs, target in zip(sample.inputs, sample.targets, strict=True):
         hidden = np.mean([vectors_VD[i] for i in inputs if i >= 0], axis=0)
         for turn in range(tree.path_starts[target], tree.path_starts[target + 1]):
             total -= log_sigmoid(float(tree.path_signs[turn] * (hidden @ nodes_VD[tree.path_nodes[turn]])))
-    assert probe.loss(vectors_VD, nodes_VD, tree) == pytest.approx(total / len(probe.targets), rel=1e-5)
+    assert sample.loss(vectors_VD, nodes_VD, tree) == pytest.approx(total / len(sample.targets), rel=1e-5)
     with pytest.raises(AssertionError, match="tree"):
-        probe.loss(vectors_VD, nodes_VD)
+        sample.loss(vectors_VD, nodes_VD)
 
 
 @pytest.mark.parametrize("scores", [1, 50, 4_000_000])
 def test_loss_of_the_full_softmax_is_exact_in_any_blocks(scores: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(probe_module, "_NUMBERS", scores)
+    monkeypatch.setattr(heldout_module, "_NUMBERS", scores)
     rng = np.random.default_rng(scores)
     plan = Word2VecPlan(architecture="cbow", loss="softmax", subsample=0)
     blocks = [words_of([rng.integers(9, size=40).tolist()])]
-    probe = HeldOutLoss.sample(blocks, vocabulary(9, 4), plan, split="valid", targets=300)
-    assert probe is not None
+    sample = HeldOutLoss.sample(blocks, vocabulary(9, 4), plan, split="valid", targets=300)
+    assert sample is not None
     vectors_VD, outputs_VD = (30 * rng.standard_normal((2, 9, 6))).astype(np.float32)  # exp of such scores overflows
     total = 0.0
-    for inputs, target in zip(probe.inputs, probe.targets, strict=True):
+    for inputs, target in zip(sample.inputs, sample.targets, strict=True):
         scores_V = outputs_VD @ np.mean([vectors_VD[i] for i in inputs if i >= 0], axis=0).astype(np.float64)
         total += np.logaddexp.reduce(scores_V) - scores_V[target]
-    assert probe.loss(vectors_VD, outputs_VD) == pytest.approx(total / len(probe.targets), rel=1e-4)
+    assert sample.loss(vectors_VD, outputs_VD) == pytest.approx(total / len(sample.targets), rel=1e-4)
 
 
 def test_an_untrained_model_has_the_loss_of_a_coin_per_score() -> None:
     words = Vocabulary.keep(np.full(5_000, 3), 1)
     settings = Word2VecPlan(negatives=5)
     lines = [np.arange(5_000).tolist()]
-    probe = HeldOutLoss.sample([words_of(lines)], words, settings, split="valid")
-    assert probe is not None
+    sample = HeldOutLoss.sample([words_of(lines)], words, settings, split="valid")
+    assert sample is not None
     zero = np.zeros((5_000, 4), dtype=np.float32)
-    assert probe.loss(zero, zero) == pytest.approx(6 * np.log(2), rel=1e-3)
+    assert sample.loss(zero, zero) == pytest.approx(6 * np.log(2), rel=1e-3)
 
 
 def test_skipgram_pairs_have_the_distribution_of_all_windows() -> None:
@@ -98,9 +98,9 @@ def test_skipgram_pairs_have_the_distribution_of_all_windows() -> None:
                 if 0 < abs(i - j) <= window:
                     exact[centre, other] += window - abs(i - j) + 1
     settings = Word2VecPlan(window=window, subsample=0, seed=3)
-    probe = HeldOutLoss.sample([words_of(lines)], vocabulary(8, 1), settings, split="valid")
-    assert probe is not None
-    drawn = Counter(zip(probe.inputs[:, 0].tolist(), probe.targets.tolist(), strict=True))
+    sample = HeldOutLoss.sample([words_of(lines)], vocabulary(8, 1), settings, split="valid")
+    assert sample is not None
+    drawn = Counter(zip(sample.inputs[:, 0].tolist(), sample.targets.tolist(), strict=True))
     assert set(drawn) == set(exact)
     for pair, weight in exact.items():
         assert drawn[pair] / drawn.total() == pytest.approx(weight / exact.total(), abs=0.01)
@@ -110,11 +110,11 @@ def test_skipgram_pairs_have_the_distribution_of_all_windows() -> None:
 def test_a_fixed_window_reaches_equally_far_from_every_word(architecture: str) -> None:
     text = list(range(8))
     plan = Word2VecPlan(architecture=architecture, window=3, dynamic_window=False, subsample=0)
-    probe = HeldOutLoss.sample([words_of([text])], vocabulary(8, 1), plan, split="valid")
-    assert probe is not None
+    sample = HeldOutLoss.sample([words_of([text])], vocabulary(8, 1), plan, split="valid")
+    assert sample is not None
     pairs = Counter(
         (target, other)
-        for target, inputs in zip(probe.targets.tolist(), probe.inputs.tolist(), strict=True)
+        for target, inputs in zip(sample.targets.tolist(), sample.inputs.tolist(), strict=True)
         for other in inputs
         if other >= 0
     )
@@ -147,8 +147,8 @@ def test_it_does_not_matter_where_blocks_end(architecture: str) -> None:
 def test_cbow_windows_are_the_neighbours_and_nothing_else() -> None:
     lines, window = [[0, 1, 2, 3, 4], [5, 6], [7]], 2
     settings = Word2VecPlan(architecture="cbow", window=window, subsample=0)
-    probe = HeldOutLoss.sample([words_of(lines)], vocabulary(8, 1), settings, split="valid", targets=5_000)
-    assert probe is not None
+    sample = HeldOutLoss.sample([words_of(lines)], vocabulary(8, 1), settings, split="valid", targets=5_000)
+    assert sample is not None
     possible = set()
     for line in lines:
         for i, target in enumerate(line):
@@ -157,7 +157,7 @@ def test_cbow_windows_are_the_neighbours_and_nothing_else() -> None:
     possible.discard((7, ()))
     drawn = {
         (target, tuple(w for w in inputs if w >= 0))
-        for target, inputs in zip(probe.targets.tolist(), probe.inputs.tolist(), strict=True)
+        for target, inputs in zip(sample.targets.tolist(), sample.inputs.tolist(), strict=True)
     }
     assert drawn == possible
 
@@ -177,27 +177,27 @@ def test_probabilities_match_gensim() -> None:
 def test_frequent_words_are_subsampled_and_the_seed_decides() -> None:
     lines = [[0] * 9_000 + list(range(1, 100))]
     words = Vocabulary.keep(np.array([9_000] + [1] * 99), 1)
-    probes = [
+    samples = [
         HeldOutLoss.sample(
             [words_of(lines)], words, Word2VecPlan(seed=seed, subsample=1e-4), split="train", targets=500
         )
         for seed in (1, 1, 2)
     ]
-    assert probes[0] is not None
-    assert probes[1] is not None
-    assert probes[2] is not None
-    assert (probes[0].targets == 0).mean() < 0.75  # of the text it is 99 %
-    np.testing.assert_array_equal(probes[0].noise, probes[1].noise)
-    assert not np.array_equal(probes[0].noise, probes[2].noise)
+    assert samples[0] is not None
+    assert samples[1] is not None
+    assert samples[2] is not None
+    assert (samples[0].targets == 0).mean() < 0.75  # of the text it is 99 %
+    np.testing.assert_array_equal(samples[0].noise, samples[1].noise)
+    assert not np.array_equal(samples[0].noise, samples[2].noise)
 
 
-def test_text_without_pairs_gives_no_probe(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_text_without_pairs_gives_no_sample(monkeypatch: pytest.MonkeyPatch) -> None:
     for architecture in ("skipgram", "cbow"):
         settings = Word2VecPlan(architecture=architecture, subsample=0)
         assert HeldOutLoss.sample([], vocabulary(3, 1), settings, split="valid") is None
         assert HeldOutLoss.sample([words_of([[0], [1], [2]])], vocabulary(3, 1), settings, split="valid") is None
-    monkeypatch.setattr(probe_module, "_MAX_WORDS", 10)
+    monkeypatch.setattr(heldout_module, "_MAX_WORDS", 10)
     long = [words_of([[0] * 10]), words_of([[1, 2] * 10])]
-    probe = HeldOutLoss.sample(long, vocabulary(3, 1), Word2VecPlan(subsample=0), split="valid", targets=300)
-    assert probe is not None
-    assert not probe.targets.any()  # nothing beyond the first ten words was looked at
+    sample = HeldOutLoss.sample(long, vocabulary(3, 1), Word2VecPlan(subsample=0), split="valid", targets=300)
+    assert sample is not None
+    assert not sample.targets.any()  # nothing beyond the first ten words was looked at

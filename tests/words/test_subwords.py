@@ -157,7 +157,7 @@ def test_an_unknown_word_is_the_mean_of_its_known_ngrams(words: list[str], seed:
             assert not vector_D.any()
 
 
-def test_pieces_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     words = ["walks", "zzz", "talks", "kingly", "zz", "walk"] * 3
     whole = ngrams().vectors_of(words)
     monkeypatch.setattr(subwords, "_WORDS", 2)

@@ -24,13 +24,13 @@ _USE = {
     "generate": ("wordpipe.cli.generate:generate", "Continue a text with a causal model."),
     "fill": ("wordpipe.cli.generate:fill", "Guess the missing words of a text with a masked model."),
     "plot": ("wordpipe.cli.plot:plot", "Draw loss and learning rate of trainings, side by side."),
-    "diff": ("wordpipe.cli.diff:diff", "Show which words moved between two tables of word vectors."),
+    "diff": ("wordpipe.cli.look:diff", "Show which words moved between two tables of word vectors."),
     "evaluate": ("wordpipe.cli.app:_evaluate", f"{_MEASURE}; a tokenizer, word vectors, a model, an encoder of texts."),
     "show": ("wordpipe.cli.inspect:show", "Say what an artifact is, how it was made and what it holds."),
     "verify": ("wordpipe.cli.inspect:verify", "Check that artifacts are whole and unchanged."),
     "doctor": ("wordpipe.cli.doctor:doctor", "Say how healthy a space of vectors is, and what would mend it."),
     "duplicates": ("wordpipe.cli.duplicates:duplicates", "Report groups of texts that say nearly the same."),
-    "map": ("wordpipe.cli.map:map_", "Draw a map of word vectors as one HTML page."),
+    "map": ("wordpipe.cli.look:map_", "Draw a map of word vectors as one HTML page."),
     "export": ("wordpipe.cli.export:export", "Write an artifact in another program's format."),
 }
 _PROJECT = {

@@ -6,7 +6,8 @@ from wordpipe.lazy import face
 
 if TYPE_CHECKING:
     from wordpipe.report.curves import CURVE_COLOURS, draw_curves, smooth, sparkline_of, trend
-    from wordpipe.report.layout import (
+    from wordpipe.report.word_map import (
+        COLOURS,
         GRID,
         INSTALL_UMAP,
         close_gaps,
@@ -14,11 +15,13 @@ if TYPE_CHECKING:
         group_by_direction,
         group_names,
         has_umap,
+        json_for_script,
+        map_data,
         nearest_on_plane,
         on_grid,
         pca_layout,
         umap_layout,
+        word_map_page,
     )
-    from wordpipe.report.word_map import COLOURS, json_for_script, survey, word_map_page
 else:
     __getattr__, __dir__ = face(__name__, __file__)

@@ -1,30 +1,45 @@
-"""A map of words, and the page that shows it. Nothing is fetched, only the page's own script can run, and every word is data.
+"""A map of words: places by PCA or UMAP, groups and their colours, and the page that shows them.
 
-The page is put together from the files in `page/`. Arrays travel as base64 of little-endian numbers, which for
-neighbours takes half of what JSON lists do.
+Nothing is fetched by the page, only its own script can run, and every word is data. It is put together from the files in
+`page/`. Arrays travel as base64 of little-endian numbers, which for neighbours takes half of what JSON lists do.
+
+Shapes: N points, D numbers each, K neighbours each, G groups.
 """
 
 import json
 import re
+import warnings
 from base64 import b64encode
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from html import escape
 from importlib.resources import files
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from wordpipe.metrics import kept_shares, nearest_rows, unit_rows
-from wordpipe.report import layout as plane
+from wordpipe.errors import ConfigError
+from wordpipe.metrics import SCORES_AT_ONCE, kept_shares, largest_columns, nearest_rows, unit_rows
 
 COLOURS = 12  # in page/page.css
+GRID = 65_535  # the largest coordinate of a place: what two bytes hold
+INSTALL_UMAP = 'pip install "umap-learn>=0.5.9"'
+
 _SHOWN_NEIGHBOURS = 10
 _LAYOUT_NEIGHBOURS = 14  # and the word itself: UMAP's own default of 15
 _MEASURED_WORDS = 5_000
+_START_WIDTH = 10.0  # of the layout that UMAP starts from; its own starts are as wide
+_MIN_DIST = 0.1
+_WIDEST_STEP = 10  # mean steps between points, one axis at a time
 _WORDS_PER_GROUP = 20  # at least, on average
+_K_MEANS_STARTS = 4
+_K_MEANS_ROUNDS = 100  # at most
+_NAMES_PER_GROUP = 3
+_NAMED_SHARE = 4  # a group is named by words of its commonest quarter
+_SEED = 0
 _SCRIPTS = ("data", "camera", "labels", "drawing", "card", "search", "legend", "pointer", "main")
 _LAYOUTS = {
     "umap": "UMAP draws neighbours together; long distances, and the sizes of gaps and clumps, mean little.",
@@ -52,7 +67,7 @@ class WordMap:
     chosen: int | None = None  # the number of the word that is chosen when the page opens
 
 
-def survey(
+def map_data(
     words: Sequence[str],
     counts: npt.NDArray[np.int64],
     ranks: npt.NDArray[np.int64],
@@ -62,36 +77,216 @@ def survey(
     layout: str,
     n_groups: int,
     chosen: int | None = None,
-    tell: Callable[[str, int], None] = lambda phase, done: None,
+    report: Callable[[str, int], None] = lambda phase, done: None,
 ) -> WordMap:
     """The map of N words, at least 3, given as `WordMap` has them, with their vectors, finite and not zero.
 
-    There are at most `n_groups` and `COLOURS` colours, fewer where there would be less than 20 words to each. `tell` is called
-    with what is being done, and for how many words it is done.
+    There are at most `n_groups` and `COLOURS` colours, fewer where there would be less than 20 words to each. `report` gets
+    what is being done, and for how many words it is done.
 
     Raises:
         ConfigError: umap-learn is not installed.
     """
     unit, _ = unit_rows(vectors_ND)
     k = min(_LAYOUT_NEIGHBOURS, len(words) - 1)
-    rows, cosines = nearest_rows(unit, k, lambda done: tell("neighbours", done))
+    rows, cosines = nearest_rows(unit, k, lambda done: report("neighbours", done))
     neighbours = rows.astype(np.int64)
-    tell(f"layout by {layout}", 0)
+    report(f"layout by {layout}", 0)
     by_pca = layout == "pca"
-    found = plane.pca_layout(unit) if by_pca else plane.close_gaps(plane.umap_layout(unit, neighbours, cosines))
-    places = plane.on_grid(found)
-    groups = plane.group_by_direction(unit, max(1, min(n_groups, len(words) // _WORDS_PER_GROUP)))
-    colours = plane.colour_order(places, groups, COLOURS)
+    found = pca_layout(unit) if by_pca else close_gaps(umap_layout(unit, neighbours, cosines))
+    places = on_grid(found)
+    groups = group_by_direction(unit, max(1, min(n_groups, len(words) // _WORDS_PER_GROUP)))
+    colours = colour_order(places, groups, COLOURS)
     # the share of neighbours kept is measured over all words, or over 5000 spread evenly over the ranks
     measured = np.unique(np.linspace(0, len(words) - 1, min(len(words), _MEASURED_WORDS)).astype(np.int64))
     neighbours, cosines = neighbours[:, :_SHOWN_NEIGHBOURS], cosines[:, :_SHOWN_NEIGHBOURS]
-    near = plane.nearest_on_plane(places, measured, neighbours.shape[1])
-    names = dict(zip(colours.tolist(), plane.group_names(words, unit, groups), strict=True))
+    near = nearest_on_plane(places, measured, neighbours.shape[1])
+    names = dict(zip(colours.tolist(), group_names(words, unit, groups), strict=True))
     kept = float(kept_shares(neighbours[measured], near).mean())
     return WordMap(
         title, words, counts, ranks, places, neighbours, cosines, colours[groups], names, vectors_ND.shape[1], layout, kept,
         chosen,
     )  # fmt: skip
+
+
+def pca_layout(vectors_ND: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
+    """The places of points along the two directions in which they vary most, (N, 2).
+
+    The largest number of each direction is positive, so that the same points never come out mirrored. Points of one number
+    lie on a line.
+
+    Source: Hotelling 1933, "Analysis of a complex of statistical variables into principal components".
+    """
+    centred = vectors_ND.astype(np.float64) - vectors_ND.mean(axis=0, dtype=np.float64)
+    _, directions = np.linalg.eigh(centred.T @ centred)  # by rising variance
+    axes_D2 = directions[:, ::-1][:, :2]
+    largest = axes_D2[np.abs(axes_D2).argmax(axis=0), np.arange(axes_D2.shape[1])]
+    places = centred @ (axes_D2 * np.where(largest < 0, -1.0, 1.0))
+    return np.pad(places, ((0, 0), (0, 2 - places.shape[1])))
+
+
+def has_umap() -> bool:
+    """Whether umap-learn is installed; it is not imported."""
+    return find_spec("umap") is not None
+
+
+def umap_layout(
+    vectors_ND: npt.NDArray[np.float32], rows_NK: npt.NDArray[np.int64], cosines_NK: npt.NDArray[np.float32]
+) -> npt.NDArray[np.float64]:
+    """The places that UMAP gives points whose nearest neighbours are known, (N, 2), turned so that the map is wide.
+
+    It is given exact neighbours, the nearest first, with their cosines (its own search of many points is approximate, and has
+    to be compiled first), a start by PCA of the vectors, which are of length 1, and a seed, so the same input gives the same
+    places on one kind of machine.
+
+    Raises:
+        ConfigError: umap-learn is not installed.
+
+    Source: McInnes, Healy and Melville 2018, "UMAP: Uniform Manifold Approximation and Projection"; on the start, Kobak and
+    Linderman 2021, "Initialization is critical for preserving global data structure in both t-SNE and UMAP".
+    """
+    itself = np.arange(len(rows_NK))[:, None]
+    rows = np.hstack([itself, rows_NK]).astype(np.int32)
+    distances = np.hstack([np.zeros_like(itself), (1 - cosines_NK).clip(0)]).astype(np.float32)
+    start = pca_layout(vectors_ND)
+    start *= _START_WIDTH / max(float(np.ptp(start, axis=0).max()), 1e-12)
+    # it warns that TensorFlow is missing, that a seed means one thread, and that such neighbours do for no new points:
+    # nothing that the reader of a map could act on
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            from umap import UMAP
+        except ImportError:
+            raise ConfigError("UMAP is not installed", where="layout", got="umap", hint=INSTALL_UMAP) from None
+        umap = UMAP(
+            n_neighbors=rows.shape[1], min_dist=_MIN_DIST, metric="cosine", init=start.astype(np.float32),
+            precomputed_knn=(rows, distances), force_approximation_algorithm=True, random_state=_SEED, n_jobs=1,
+        )  # fmt: skip
+        places: npt.NDArray[np.float32] = umap.fit_transform(vectors_ND)
+    return pca_layout(places)
+
+
+def close_gaps(places_N2: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """The places with every band across the whole map in which there are no points, or hardly any, narrowed.
+
+    UMAP pushes islands so far away that the mainland is left a corner of the page, and how far means nothing. Along each axis
+    no point is further from the one before it than ten times the mean step of the middle nine tenths. Their order stays.
+    """
+    closed = np.empty_like(places_N2)
+    for axis in range(2):
+        order = np.argsort(places_N2[:, axis], kind="stable")
+        steps = np.diff(places_N2[order, axis], prepend=places_N2[order[0], axis])
+        low, high = np.quantile(places_N2[:, axis], (0.05, 0.95))
+        mean = (high - low) / (0.9 * len(places_N2))
+        closed[order, axis] = np.cumsum(np.minimum(steps, _WIDEST_STEP * mean))
+    return closed
+
+
+def on_grid(places_N2: npt.NDArray[np.float64]) -> npt.NDArray[np.uint16]:
+    """Places as whole numbers from 0 to `GRID`, both axes by one scale, the second downwards; the narrower is centred."""
+    low, high = places_N2.min(axis=0), places_N2.max(axis=0)
+    scale = GRID / max(float((high - low).max()), 1e-12)
+    centred = (places_N2 - (low + high) / 2) * scale * (1, -1) + GRID / 2
+    return np.rint(centred).clip(0, GRID).astype(np.uint16)  # type: ignore[no-any-return]
+
+
+def nearest_on_plane(
+    points_N2: npt.NDArray[np.integer[Any]], of: npt.NDArray[np.int64], k: int
+) -> npt.NDArray[np.int64]:
+    """The `k` other points nearest to each of the points `of`, by distance on a grid of whole numbers, (len(of), K).
+
+    The nearest point has the largest 2 a·b - b·b; on a grid below 2²⁵ float64 holds that without rounding.
+    """
+    points = points_N2.astype(np.float64)
+    squares = (points**2).sum(axis=1)
+    found = []
+    at_once = max(1, SCORES_AT_ONCE // 2 // len(points))
+    for first in range(0, len(of), at_once):
+        own = of[first : first + at_once]
+        found.append(largest_columns(2 * points[own] @ points.T - squares, own, k)[0])
+    return np.concatenate(found)
+
+
+def group_by_direction(unit_ND: npt.NDArray[np.float32], n_groups: int) -> npt.NDArray[np.int64]:
+    """The group of each point, N numbers from 0 to `n_groups` - 1, the largest group first; some may stay empty.
+
+    The best of a few k-means with cosines, each begun with points drawn far from each other.
+
+    Source: Dhillon and Modha 2001, "Concept decompositions for large sparse text data using clustering" (spherical k-means);
+    Arthur and Vassilvitskii 2007, "k-means++".
+    """
+    random = np.random.default_rng(_SEED)
+    tries = [_k_means(unit_ND, _far_points(unit_ND, n_groups, random)) for _ in range(_K_MEANS_STARTS)]
+    groups_N = max(tries, key=lambda one: one[1])[0]
+    sizes = np.bincount(groups_N, minlength=n_groups)
+    return np.argsort(np.argsort(-sizes, kind="stable"), kind="stable")[groups_N]
+
+
+def _far_points(unit_ND: npt.NDArray[np.float32], n: int, random: np.random.Generator) -> npt.NDArray[np.float32]:
+    """`n` of the points, each drawn in proportion to 1 - cosine to the nearest that is drawn already."""
+    chosen = [int(random.integers(len(unit_ND)))]
+    farness = np.full(len(unit_ND), np.inf)
+    for _ in range(1, n):
+        farness = np.minimum(farness, (1 - unit_ND @ unit_ND[chosen[-1]]).clip(0))
+        total = farness.sum()
+        chosen.append(int(random.choice(len(unit_ND), p=farness / total if total > 0 else None)))
+    return unit_ND[chosen]
+
+
+def _k_means(
+    unit_ND: npt.NDArray[np.float32], centres_GD: npt.NDArray[np.float32]
+) -> tuple[npt.NDArray[np.int64], float]:
+    """Groups of the points, and the mean cosine of a point to its group's direction.
+
+    A group that is empty, or whose points cancel out, keeps the direction that it had.
+    """
+    groups_N = np.full(len(unit_ND), -1)
+    for _ in range(_K_MEANS_ROUNDS):
+        cosines_NG = unit_ND @ centres_GD.T
+        before, groups_N = groups_N, cosines_NG.argmax(axis=1)
+        if (before == groups_N).all():
+            break
+        sums_GD = np.stack([unit_ND[groups_N == group].sum(axis=0) for group in range(len(centres_GD))])
+        lengths = np.linalg.norm(sums_GD, axis=1, keepdims=True)
+        centres_GD = np.where(lengths > 1e-6, sums_GD / np.maximum(lengths, 1e-6), centres_GD)
+    return groups_N, float(cosines_NG.max(axis=1).mean())
+
+
+def group_names(
+    words: Sequence[str], unit_ND: npt.NDArray[np.float32], groups_N: npt.NDArray[np.int64]
+) -> list[list[str]]:
+    """For each group up to the last that has points, three of its commonest quarter that lie nearest to its direction.
+
+    The words are given with the commonest first, their vectors at length 1.
+    """
+    names = []
+    for group in range(int(groups_N.max()) + 1):
+        members = np.flatnonzero(groups_N == group)
+        common = members[: max(_NAMES_PER_GROUP, len(members) // _NAMED_SHARE)]
+        cosines = unit_ND[common] @ unit_ND[members].sum(axis=0)
+        names.append([words[row] for row in common[np.argsort(-cosines, kind="stable")[:_NAMES_PER_GROUP]]])
+    return names
+
+
+def colour_order(
+    places_N2: npt.NDArray[np.uint16], groups_N: npt.NDArray[np.int64], n_colours: int
+) -> npt.NDArray[np.int64]:
+    """The colour of each group, so that groups that lie side by side on a wheel of colours lie apart on the map.
+
+    The largest group has the first colour; each further one takes the free colour that differs most from those of the groups
+    placed before it, the near ones weighing most.
+    """
+    n_groups = int(groups_N.max()) + 1
+    assert n_groups <= n_colours, (n_groups, n_colours)
+    centres = np.array([np.median(places_N2[groups_N == group], axis=0) for group in range(n_groups)])
+    colours: list[int] = []
+    for group in range(n_groups):
+        near = 1 / (1 + np.linalg.norm(centres[:group] - centres[group], axis=1))
+        free = [colour for colour in range(n_colours) if colour not in colours]
+        turns = [np.abs(np.array(colours, dtype=np.int64) - colour) for colour in free]
+        apart = [float((near * np.minimum(turn, n_colours - turn)).sum()) for turn in turns]
+        colours.append(free[int(np.argmax(apart))])
+    return np.array(colours, dtype=np.int64)
 
 
 def word_map_page(shown: WordMap) -> bytes:

@@ -46,8 +46,7 @@ if TYPE_CHECKING:
     from wordpipe.stages.text.tokenize import tokenize
     from wordpipe.stages.train.contrastive import train_contrastive
     from wordpipe.stages.train.language_model import train_clm, train_mlm
-    from wordpipe.stages.train.word2vec import train_word2vec
-    from wordpipe.stages.train.word2vec_run import TrainingRun
+    from wordpipe.stages.train.word2vec import TrainingRun, train_word2vec
     from wordpipe.stages.word_vectors import read_word_vectors
 else:
     __getattr__, __dir__ = face(__name__, __file__)

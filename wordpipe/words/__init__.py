@@ -6,16 +6,16 @@ from wordpipe.lazy import face
 
 if TYPE_CHECKING:
     from wordpipe.words.diff import (
-        Listing,
+        CountedWords,
+        aligned_distances,
         centred_rows,
-        distances,
-        excess,
-        joint_counts,
-        movement,
-        rotation,
-        shared_words,
-        unshared_words,
+        effective_counts,
+        procrustes_rotation,
+        robust_z_scores,
+        semantic_shifts,
         vectors_of,
+        vocabulary_difference,
+        vocabulary_intersection,
     )
     from wordpipe.words.evaluate import (
         Method,
@@ -26,16 +26,26 @@ if TYPE_CHECKING:
         evaluate_similarity,
         read_set,
     )
-    from wordpipe.words.formats.reading import Screen, WordFile, folder_files, open_folder, open_stream
-    from wordpipe.words.formats.text import read_text
-    from wordpipe.words.formats.writing import FILES, FOLDERS, WordTable, check_words, written
     from wordpipe.words.gensim_backend import GensimTraining, require_gensim
     from wordpipe.words.heldout_loss import HeldOutLoss, keep_probabilities, noise_distribution
-    from wordpipe.words.lookup import JOINT, KnownPhrases, edit_distances, parse_expression, similar_words
+    from wordpipe.words.lookup import PHRASE_SEPARATOR, KnownPhrases, edit_distances, parse_expression, similar_words
+    from wordpipe.words.lookup import PHRASE_SEPARATOR as JOINT
+    from wordpipe.words.read import WordFile, WordFilter, folder_files, open_folder, open_stream, read_text
     from wordpipe.words.subwords import HashRows, NGrams, hashes_of
-    from wordpipe.words.table import CommonPart, Neighbour, Question, WordVectors, stacked_vectors
-    from wordpipe.words.text import TrainingText, Words, kept_rows, read_words, write_text
-    from wordpipe.words.training import NativeTraining, Parts, Step, done_in_order, piece_size
-    from wordpipe.words.vocabulary import COLUMN_OF_UNIT, Vocabulary, WordList, count_ids
+    from wordpipe.words.training import NativeTraining, Parts, Step, Weights, chunk_size, done_in_order
+    from wordpipe.words.vectors import CommonPart, Neighbour, WordList, WordQuery, WordVectors, stacked_vectors
+    from wordpipe.words.vectors import WordQuery as Question
+    from wordpipe.words.vocabulary import (
+        COLUMN_OF_UNIT,
+        TrainingText,
+        Vocabulary,
+        Words,
+        count_ids,
+        kept_rows,
+        read_words,
+        write_text,
+    )
+    from wordpipe.words.write import FILES, FOLDERS, WordTable, check_words, vector_files
+    from wordpipe.words.write import vector_files as written
 else:
     __getattr__, __dir__ = face(__name__, __file__)

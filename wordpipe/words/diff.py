@@ -1,8 +1,8 @@
-"""Which words moved between two tables of word vectors, and how far words of their count move anyway.
+"""Semantic shifts: words compared between two tables of word vectors, and how unusual each shift is for a word of its count.
 
 Two measures say different things. The distance after alignment sees small shifts of common words. The neighbours that were
 kept need no alignment and no common number of dimensions, and people can read them. Both are large for rare words, whose
-vectors are little more than noise, so each is compared with what words of similar count did.
+vectors are little more than noise, so each is compared with that of words of similar count.
 
 Legend: N words, row i the same word in both tables; D numbers per vector.
 """
@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from wordpipe.artifacts import matrix_of
 from wordpipe.metrics import kept_shares, nearest_rows, unit_rows
-from wordpipe.words.vocabulary import WordList
+from wordpipe.words.vectors import WordList
 
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
@@ -27,16 +27,17 @@ _PEERS = 250  # words of the next lower and of the next higher counts that a wor
 _NORMAL = 1.4826  # the median deviation of a normal distribution times this is its standard deviation
 _LEAST_DISTANCE_SPREAD = 0.01
 _LEAST_LOSS_SPREAD = 0.05
+_WINDOWS = 4_096  # medians taken at a time
 
 
-class Listing(NamedTuple):
+class CountedWords(NamedTuple):
     """The V words of a table and their counts, the commonest first, without vectors."""
 
     words: WordList
     counts: Ints
 
     @classmethod
-    def from_batches(cls, batches: Iterable[pa.RecordBatch]) -> "Listing":
+    def from_batches(cls, batches: Iterable[pa.RecordBatch]) -> "CountedWords":
         """From batches with the columns word and count."""
         some = list(batches)
         words = pa.chunked_array([batch.column("word") for batch in some], pa.string())
@@ -49,36 +50,38 @@ class Listing(NamedTuple):
         return enough
 
 
-class Shared(NamedTuple):
+class Intersection(NamedTuple):
     """N words that are in two tables, the commonest first."""
 
     rows_a: Ints  # in the first table, (N,)
     rows_b: Ints  # in the second table
-    all: int  # words that the tables share
+    all: int  # words that are in both tables
     rare: int  # of these, left out because a count is below the least
     beyond: int  # left out because the list is full
 
 
-def shared_words(a: Listing, b: Listing, *, most: int, min_count: int, asked: Sequence[int] = ()) -> Shared:
-    """The `most` commonest words that are spelled the same in both, common in both (see `joint_counts`).
+def vocabulary_intersection(
+    a: CountedWords, b: CountedWords, *, most: int, min_count: int, wanted: Sequence[int] = ()
+) -> Intersection:
+    """The `most` commonest words that are spelled the same in both, common in both (see `effective_counts`).
 
-    Words that occur fewer than `min_count` times in either text are left out. Rows of `a` that are `asked` for are not left
-    out where `b` has the word, for whichever reason.
+    Words that occur fewer than `min_count` times in either text are left out. Rows of `a` that are `wanted` are not left out
+    where `b` has the word, for whichever reason.
     """
     found = pc.index_in(a.words.array, value_set=b.words.array).to_numpy(zero_copy_only=False)
     rows_a = np.flatnonzero(~np.isnan(found))
     rows_b = found[rows_a].astype(np.int64)
-    counts_a, counts_b = a.counts[rows_a], b.counts[rows_b]
-    order = np.argsort(-joint_counts(counts_a, counts_b), kind="stable")
+    order = np.argsort(-effective_counts(a.counts[rows_a], b.counts[rows_b]), kind="stable")
     common = (a.often(min_count)[rows_a] & b.often(min_count)[rows_b])[order]
-    rank = np.cumsum(common)
-    kept = (common & (rank <= most)) | np.isin(rows_a[order], np.array(asked, dtype=np.int64))
+    kept = (common & (np.cumsum(common) <= most)) | np.isin(rows_a[order], np.array(wanted, dtype=np.int64))
     picked = order[kept]
     rare = int((~common & ~kept).sum())
-    return Shared(rows_a[picked], rows_b[picked], len(order), rare, len(order) - rare - len(picked))
+    return Intersection(rows_a[picked], rows_b[picked], len(order), rare, len(order) - rare - len(picked))
 
 
-def unshared_words(these: Listing, others: Listing, *, most: int, min_count: int) -> tuple[int, list[dict[str, Any]]]:
+def vocabulary_difference(
+    these: CountedWords, others: CountedWords, *, most: int, min_count: int
+) -> tuple[int, list[dict[str, Any]]]:
     """How many of the words that occur `min_count` times or more the others lack, and the `most` commonest: word, count."""
     lacking = ~pc.is_in(these.words.array, value_set=others.words.array).to_numpy(zero_copy_only=False)
     rows = np.flatnonzero(lacking & these.often(min_count))
@@ -96,58 +99,54 @@ def vectors_of(batches: Iterable[pa.RecordBatch], rows_N: Ints) -> Floats:
         low, high = np.searchsorted(rows_N[order_N], [first, first + len(batch)])
         found.append(matrix_of(batch.column("vector"))[rows_N[order_N[low:high]] - first])
         first += len(batch)
+    assert rows_N.max(initial=-1) < first, "a row is beyond the table"
     sorted_ND = np.concatenate(found)
-    assert len(sorted_ND) == len(rows_N), "a row is beyond the table"
     vectors_ND: Floats = np.empty_like(sorted_ND)
     vectors_ND[order_N] = sorted_ND
     return vectors_ND
 
 
-class Movement(NamedTuple):
-    """N words, compared.
+class Shifts(NamedTuple):
+    """N words, compared."""
 
-    Attributes:
-        moved: 1 - cosine after alignment, (N,) float32; None where the tables have different numbers of dimensions.
-        kept: the share of a word's neighbours that are still its neighbours, (N,) float64.
-        surprise: how much more it moved than words of its count, in standard deviations, (N,) float64.
-        neighbours_a, neighbours_b: rows of the nearest words in each table, the nearest first, (N, K) int32.
-    """
-
-    moved: Floats | None
-    kept: Doubles
-    surprise: Doubles
-    neighbours_a: npt.NDArray[np.int32]
-    neighbours_b: npt.NDArray[np.int32]
+    distances: (
+        Floats | None
+    )  # 1 - cosine after alignment, (N,); None where the tables differ in their numbers of dimensions
+    kept: Doubles  # the share of a word's neighbours that are still its neighbours, (N,)
+    surprise: Doubles  # how much more it shifted than words of its count, in standard deviations, (N,)
+    neighbours_a: npt.NDArray[np.int32]  # rows of the nearest words in the first table, the nearest first, (N, K)
+    neighbours_b: npt.NDArray[np.int32]  # and in the second
 
 
-def movement(
-    a_ND: Floats, b_ND: Floats, joint_counts_N: Doubles, *, k: int, anchors: int,
+def semantic_shifts(
+    a_ND: Floats, b_ND: Floats, effective_counts_N: Doubles, *, k: int, anchors: int,
     report: Callable[[int], None] = lambda _: None,
-) -> Movement:  # fmt: skip
+) -> Shifts:  # fmt: skip
     """Compare two tables of unit vectors of the same words, the commonest first, float32.
 
     Where their dimensions are not as many, neighbours alone decide the surprise.
 
-    `k` neighbours are looked at, fewer than N; the first words, `anchors` of them, decide the alignment; `report` is told the
-    number of words whose neighbours were looked up, up to 2 N. For the counts see `joint_counts`.
+    `k` neighbours are looked at, fewer than N; the first words, `anchors` of them, decide the alignment; `report` gets the
+    number of words whose neighbours were looked up, up to 2 N. For the counts see `effective_counts`.
 
     Of 50 words whose uses had been mixed with another word's in one of two different texts of 10 MB, so many came among the
     first 50 by surprise, by distance alone (not centred) and by neighbours alone: 35, 17 and 21 % in the texts that these ways
-    were chosen by, 25, 16 and 17 % in others; centred distance without excess found 1 %. Where both texts are the same but for
-    these words, which no two years are, distance alone finds 95 % and surprise 91.
+    were chosen by, 25, 16 and 17 % in others; centred distance without z-scores found 1 %. Where both texts are the same but
+    for these words, which no two years are, distance alone finds 95 % and surprise 91.
     """
     near_a_NK, _ = nearest_rows(a_ND, k, report)
     near_b_NK, _ = nearest_rows(b_ND, k, lambda done: report(len(a_ND) + done))
     kept_N = kept_shares(near_a_NK, near_b_NK)
-    surprise_N = excess(1 - kept_N, joint_counts_N, least_spread=_LEAST_LOSS_SPREAD)
-    moved_N = None
+    surprise_N = robust_z_scores(1 - kept_N, effective_counts_N, least_spread=_LEAST_LOSS_SPREAD)
+    distances_N = None
     if a_ND.shape == b_ND.shape:
-        moved_N = distances(centred_rows(a_ND), centred_rows(b_ND), anchors)
-        surprise_N = (surprise_N + excess(moved_N, joint_counts_N, least_spread=_LEAST_DISTANCE_SPREAD)) / 2
-    return Movement(moved_N, kept_N, surprise_N, near_a_NK, near_b_NK)
+        distances_N = aligned_distances(centred_rows(a_ND), centred_rows(b_ND), anchors)
+        of_distance_N = robust_z_scores(distances_N, effective_counts_N, least_spread=_LEAST_DISTANCE_SPREAD)
+        surprise_N = (surprise_N + of_distance_N) / 2
+    return Shifts(distances_N, kept_N, surprise_N, near_a_NK, near_b_NK)
 
 
-def joint_counts(counts_a: Ints, counts_b: Ints) -> Doubles:
+def effective_counts(counts_a: Ints, counts_b: Ints) -> Doubles:
     """One count for a word of two texts: 1 / (1/a + 1/b), which a rare side decides, float64.
 
     The noise of a vector falls as its count grows, and that of a difference is the sum of both.
@@ -155,13 +154,13 @@ def joint_counts(counts_a: Ints, counts_b: Ints) -> Doubles:
     return 1 / (1 / np.maximum(counts_a, 1) + 1 / np.maximum(counts_b, 1))
 
 
-def excess(
+def robust_z_scores(
     values_N: npt.NDArray[np.floating], counts_N: Doubles, *, least_spread: float, peers: int = _PEERS
 ) -> Doubles:
     """By how many standard deviations each value is above those of words of similar count. (N,) float64.
 
     A word's peers are the `peers` next lower and next higher in count (as many in all at either end of the list). Their
-    median and median deviation stand for mean and standard deviation, so that the words which did move count for little:
+    median and median deviation stand for mean and standard deviation, so that the words which did shift count for little:
     of 50 changed words in otherwise the same text, 49 came first by these and 31 by mean and standard deviation; in another
     text it made no difference. The standard deviation is taken to be at least `least_spread`.
 
@@ -172,14 +171,14 @@ def excess(
     n, width = len(sorted_N), min(2 * peers + 1, len(sorted_N))
     windows_MW = np.lib.stride_tricks.sliding_window_view(sorted_N, width)
     window_of_N = np.clip(np.arange(n) - peers, 0, n - width)
-    excess_N = np.empty(n)
-    for first in range(0, n, 4096):
-        part = slice(first, first + 4096)
+    scores_N = np.empty(n)
+    for first in range(0, n, _WINDOWS):
+        part = slice(first, first + _WINDOWS)
         near_RW = windows_MW[window_of_N[part]]
         middle_R = np.median(near_RW, axis=1)
         spread_R = _NORMAL * np.median(abs(near_RW - middle_R[:, None]), axis=1)
-        excess_N[order_N[part]] = (sorted_N[part] - middle_R) / np.maximum(spread_R, least_spread)
-    return excess_N
+        scores_N[order_N[part]] = (sorted_N[part] - middle_R) / np.maximum(spread_R, least_spread)
+    return scores_N
 
 
 def centred_rows(unit_ND: Floats) -> Floats:
@@ -194,7 +193,7 @@ def centred_rows(unit_ND: Floats) -> Floats:
     return unit_rows(unit_ND - unit_ND.mean(axis=0))[0]
 
 
-def rotation(from_ND: Floats, to_ND: Floats) -> Floats:
+def procrustes_rotation(from_ND: Floats, to_ND: Floats) -> Floats:
     """The orthogonal matrix R, (D, D) float32, for which the squared differences of `from_ND @ R` and `to_ND` add up to least.
 
     It may mirror as well as turn.
@@ -204,15 +203,15 @@ def rotation(from_ND: Floats, to_ND: Floats) -> Floats:
     """
     assert from_ND.shape == to_ND.shape, (from_ND.shape, to_ND.shape)
     left_DD, _, right_DD = np.linalg.svd(from_ND.T.astype(np.float64) @ to_ND.astype(np.float64))
-    turn_DD: Floats = (left_DD @ right_DD).astype(np.float32)
-    return turn_DD
+    rotation_DD: Floats = (left_DD @ right_DD).astype(np.float32)
+    return rotation_DD
 
 
-def distances(a_ND: Floats, b_ND: Floats, anchors: int) -> Floats:
+def aligned_distances(a_ND: Floats, b_ND: Floats, anchors: int) -> Floats:
     """1 - cosine of every word with itself, once the first table is turned onto the second. (N,) float32, 0 to 2.
 
     Both are unit vectors; the first rows, `anchors` of them, decide how the table is turned.
     """
-    turn_DD = rotation(a_ND[:anchors], b_ND[:anchors])
-    cosines_N: Floats = np.einsum("nd,nd->n", a_ND @ turn_DD, b_ND)
+    rotation_DD = procrustes_rotation(a_ND[:anchors], b_ND[:anchors])
+    cosines_N: Floats = np.einsum("nd,nd->n", a_ND @ rotation_DD, b_ND)
     return np.clip(1 - cosines_N, 0, 2)

@@ -1,4 +1,4 @@
-"""How well word vectors agree with people: on the likeness of pairs of words, and on analogies.
+"""The evaluation of word vectors: their agreement with people on the similarity of pairs of words, and analogies.
 
 A similarity set has a line per pair: two words and a score, parted by tabs, commas or spaces. What stands between the words
 and the first number (a part of speech), or after it, is not looked at, and the first line may be a header of as many fields.
@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from wordpipe.errors import InputError, wrong_line
 from wordpipe.metrics import has_direction, spearman, unit_rows
-from wordpipe.words.table import WordVectors
+from wordpipe.words.vectors import WordVectors
 
 Method = Literal["cosadd", "cosmul"]
 Unknown = Literal["drop", "zero"]
@@ -149,7 +149,7 @@ def _cosine(one_D: npt.NDArray[np.float32], other_D: npt.NDArray[np.float32]) ->
 
 def evaluate_analogies(
     table: WordVectors, questions: Questions, *, restrict: int = 30_000, method: Method = "cosadd",
-    unknown: Unknown = "drop", on_words: Callable[[int, int], None] = lambda *_: None,
+    unknown: Unknown = "drop", report: Callable[[int, int], None] = lambda *_: None,
 ) -> dict[str, Any]:  # fmt: skip
     """Let a table answer analogies.
 
@@ -160,7 +160,7 @@ def evaluate_analogies(
         method: 3CosAdd adds the cosines with the second and third word and takes away that with the first; 3CosMul multiplies
             and divides them, shifted to 0..1.
         unknown: whether questions with a word that cannot be asked are left out of the accuracy ("drop"), or wrong ("zero").
-        on_words: told how many of the possible answers have been gone through, and how many there are.
+        report: gets how many of the possible answers have been gone through, and how many there are.
 
     Returns:
         among: how many of the commonest words could be asked for and answered. Over all sections, and in `sections`: correct,
@@ -181,12 +181,12 @@ def evaluate_analogies(
     rows_Q4 = np.array([[rows[word] for word in four] for four in questions.words])
     seen_Q: npt.NDArray[np.bool_] = np.all(rows_Q4 >= 0, axis=1)
     right_Q = np.zeros(len(rows_Q4), dtype=np.bool_)
-    right_Q[seen_Q] = _answers(table.vectors[:among], rows_Q4[seen_Q, :3], method, on_words) == rows_Q4[seen_Q, 3]
+    right_Q[seen_Q] = _answers(table.vectors[:among], rows_Q4[seen_Q, :3], method, report) == rows_Q4[seen_Q, 3]
     n, of = len(questions.sections), questions.section_of
     counts_S3 = np.stack([np.bincount(of, some, n) for some in (right_Q, seen_Q, None)], axis=1).astype(np.int64)
     is_grammar_S = np.array([name.startswith("gram") for name in questions.sections])
 
-    def told(counts_3: npt.NDArray[np.int64]) -> dict[str, Any]:
+    def figures(counts_3: npt.NDArray[np.int64]) -> dict[str, Any]:
         correct, seen, asked = counts_3.tolist()
         whole = asked if unknown == "zero" else seen
         accuracy = round(correct / whole, 6) if whole else None
@@ -195,16 +195,16 @@ def evaluate_analogies(
     return {
         "kind": "analogies",
         "among": among,
-        **told(counts_S3.sum(axis=0)),
-        "semantic": told(counts_S3[~is_grammar_S].sum(axis=0)) if 0 < is_grammar_S.sum() < n else None,
-        "syntactic": told(counts_S3[is_grammar_S].sum(axis=0)) if is_grammar_S.any() else None,
-        "sections": [{"name": name, **told(some)} for name, some in zip(questions.sections, counts_S3, strict=True)],
+        **figures(counts_S3.sum(axis=0)),
+        "semantic": figures(counts_S3[~is_grammar_S].sum(axis=0)) if 0 < is_grammar_S.sum() < n else None,
+        "syntactic": figures(counts_S3[is_grammar_S].sum(axis=0)) if is_grammar_S.any() else None,
+        "sections": [{"name": name, **figures(some)} for name, some in zip(questions.sections, counts_S3, strict=True)],
         "unknown_words": _shown([word for word, row in rows.items() if row < 0]),
     }
 
 
 def _answers(
-    vectors_VD: npt.NDArray[np.float32], asked_Q3: npt.NDArray[np.int64], method: Method, on_words: Callable[[int, int], None]
+    vectors_VD: npt.NDArray[np.float32], asked_Q3: npt.NDArray[np.int64], method: Method, report: Callable[[int, int], None]
 ) -> npt.NDArray[np.int64]:  # fmt: skip
     """The row of the best answer to each question, the commoner of equals; -1 where there is none.
 
@@ -237,7 +237,7 @@ def _answers(
             better_q = score_q > best_Q[part]
             best_Q[part][better_q] = score_q[better_q]
             answer_Q[part][better_q] = first + column_q[better_q]
-        on_words(first + len(units_WD), len(vectors_VD))
+        report(first + len(units_WD), len(vectors_VD))
     return answer_Q
 
 

@@ -15,13 +15,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from wordpipe.errors import ConfigError, DivergedError
+from wordpipe.errors import ConfigError
 from wordpipe.runtime import StopFlag, cpu_count
 from wordpipe.words.heldout_loss import HeldOutLoss
 from wordpipe.words.settings import Word2VecPlan
-from wordpipe.words.text import TrainingText
-from wordpipe.words.training import Step
-from wordpipe.words.vocabulary import Vocabulary
+from wordpipe.words.training import Step, not_finite
+from wordpipe.words.vocabulary import TrainingText, Vocabulary
 
 _LONGEST = 10_000  # words of a list that gensim trains in full
 _AT_ONCE = 1_000_000  # words read together; a text that goes on beyond them is cut, which costs a few pairs
@@ -44,14 +43,14 @@ class GensimTraining:
     """One training: a fresh model, and the steps that train it, as `NativeTraining` offers them."""
 
     def __init__(
-        self, text: TrainingText, vocabulary: Vocabulary, settings: Word2VecPlan, probe: HeldOutLoss | None = None
+        self, text: TrainingText, vocabulary: Vocabulary, settings: Word2VecPlan, held_out: HeldOutLoss | None = None
     ) -> None:
         from gensim.models import Word2Vec
 
         self.threads = 1 if settings.deterministic else settings.threads or cpu_count()
         self.bitwise = self.threads == 1
         self.progress: dict[str, float] = {}
-        self._text, self._settings, self._probe = text, settings, probe
+        self._text, self._settings, self._held_out = text, settings, held_out
         self._read = 0  # words that gensim was given
         self._gone = False  # whoever asked for steps
         self._problem: OSError | None = None  # with the text; raised in gensim's thread it would leave others waiting
@@ -81,7 +80,7 @@ class GensimTraining:
         return {}
 
     def steps(self, flag: StopFlag, due: Callable[[], bool] = lambda: False) -> Iterator[Step]:
-        """Train; a report now and then, with the loss of the probe at the end of each epoch. It never rests.
+        """Train; a report now and then, with the held-out loss at the end of each epoch. It never rests.
 
         Raises:
             Stopped: the flag rose; the vectors are then unfinished.
@@ -103,7 +102,7 @@ class GensimTraining:
                 if self._problem is not None:
                     raise self._problem
                 loss = self._measure(epoch)
-                yield step(epoch, "train" if self._probe is None else self._probe.split, loss)
+                yield step(epoch, "train" if self._held_out is None else self._held_out.split, loss)
         finally:
             self._gone = True
             pool.shutdown()
@@ -139,6 +138,5 @@ class GensimTraining:
     def _measure(self, epoch: int) -> float | None:
         """The loss after an epoch."""
         if not (np.isfinite(self.vectors).all() and np.isfinite(self.outputs).all()):
-            where, hint = f"epoch {epoch}", f"lower --lr (it was {self._settings.lr})"
-            raise DivergedError("the word vectors are no longer finite", where=where, hint=hint)
-        return None if self._probe is None else self._probe.loss(self.vectors, self.outputs)
+            raise not_finite(epoch, self._settings)
+        return None if self._held_out is None else self._held_out.loss(self.vectors, self.outputs)

@@ -1,10 +1,10 @@
-"""An honest loss for word2vec: one fixed sample of targets, scored again after every epoch.
+"""The held-out loss of word2vec: one fixed sample of targets, scored again after every epoch.
 
 gensim's own figure is a cumulative float32 sum that depends on the number of threads. Here the pairs, their windows and
 their noise words are drawn once, from text that is best held out, with the same distributions as in training.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -13,8 +13,7 @@ import numpy.typing as npt
 
 from wordpipe.words.kernels.tree import Tree
 from wordpipe.words.settings import Word2VecPlan
-from wordpipe.words.text import Words
-from wordpipe.words.vocabulary import Vocabulary
+from wordpipe.words.vocabulary import Vocabulary, Words
 
 _MAX_WORDS = 2_000_000  # text looked at
 _TARGETS = 50_000  # standard error of the mean about 0.01 nats
@@ -24,12 +23,11 @@ _STREAM = 0x9B0E  # separates these draws from every other use of the seed
 
 Rows: TypeAlias = npt.NDArray[np.int32]
 Floats: TypeAlias = npt.NDArray[np.float32]
-_Losses: TypeAlias = Callable[[Floats, Floats, Rows, Rows], npt.NDArray[np.floating]]
-"""From hidden vectors (P, D), output vectors, targets (P,) and noise (P, K) to losses in nats."""
+_Losses: TypeAlias = npt.NDArray[np.floating]  # nats
 
 
 def keep_probabilities(counts_V: npt.NDArray[np.int64], subsample: float) -> npt.NDArray[np.float64]:
-    """The probability that an occurrence of each word survives subsampling.
+    """The probability that subsampling keeps an occurrence of each word.
 
     Source: word2vec.c, `(sqrt(f / t) + 1) * t / f` with f the word's share of the text and t = `subsample`.
     """
@@ -93,16 +91,19 @@ class HeldOutLoss:
 
         Source: Mikolov et al. 2013, "Distributed Representations of Words and Phrases", equations 4, 3 and 2.
         """
-        score: _Losses = _softmax_losses if self.objective == "softmax" else _sampled_losses
-        if self.objective == "hs":
-            assert tree is not None, "hierarchical softmax has a tree"
-            score = _tree_losses(tree)
         size = self._at_once(*outputs_VD.shape)
         total = 0.0
         for first in range(0, len(self.targets), size):
             part = slice(first, first + size)
             hidden_PD = _hidden(vectors_VD, self.inputs[part])
-            total += float(score(hidden_PD, outputs_VD, self.targets[part], self.noise[part]).sum(dtype=np.float64))
+            if self.objective == "hs":
+                assert tree is not None, "hierarchical softmax has a tree"
+                losses = _tree_losses(hidden_PD, outputs_VD, self.targets[part], tree)
+            elif self.objective == "softmax":
+                losses = _softmax_losses(hidden_PD, outputs_VD, self.targets[part])
+            else:
+                losses = _sampled_losses(hidden_PD, outputs_VD, self.targets[part], self.noise[part])
+            total += float(losses.sum(dtype=np.float64))
         return total / len(self.targets)
 
     def _at_once(self, n_outputs: int, dim: int) -> int:
@@ -119,34 +120,31 @@ def _hidden(vectors_VD: Floats, inputs_PC: Rows) -> Floats:
     return hidden_PD
 
 
-def _sampled_losses(hidden_PD: Floats, outputs_VD: Floats, targets_P: Rows, noise_PK: Rows) -> npt.NDArray[np.floating]:
+def _sampled_losses(hidden_PD: Floats, outputs_VD: Floats, targets_P: Rows, noise_PK: Rows) -> _Losses:
     true_P = np.einsum("pd,pd->p", hidden_PD, outputs_VD[targets_P])
     noise_score_PK = np.einsum("pd,pkd->pk", hidden_PD, outputs_VD[noise_PK])
     noise_loss_PK = np.where(noise_PK == targets_P[:, None], 0.0, np.logaddexp(0.0, noise_score_PK))
-    losses_P: npt.NDArray[np.floating] = np.logaddexp(0.0, -true_P) + noise_loss_PK.sum(axis=1)
+    losses_P: _Losses = np.logaddexp(0.0, -true_P) + noise_loss_PK.sum(axis=1)
     return losses_P
 
 
-def _tree_losses(tree: Tree) -> _Losses:
-    def losses(hidden_PD: Floats, nodes_ND: Floats, targets_P: Rows, _: Rows) -> npt.NDArray[np.floating]:
-        """One loss for every turn of every target."""
-        starts_P = tree.path_starts[targets_P]
-        lengths_P = tree.path_starts[targets_P + 1] - starts_P
-        of_turn = np.repeat(np.arange(len(targets_P)), lengths_P)
-        turns = np.arange(len(of_turn)) + np.repeat(starts_P - (np.cumsum(lengths_P) - lengths_P), lengths_P)
-        scores = np.einsum("td,td->t", hidden_PD[of_turn], nodes_ND[tree.path_nodes[turns]])
-        turn_losses: npt.NDArray[np.floating] = np.logaddexp(0.0, -tree.path_signs[turns] * scores)
-        return turn_losses
-
-    return losses
+def _tree_losses(hidden_PD: Floats, nodes_ND: Floats, targets_P: Rows, tree: Tree) -> _Losses:
+    """One loss for every turn of every target."""
+    starts_P = tree.path_starts[targets_P]
+    lengths_P = tree.path_starts[targets_P + 1] - starts_P
+    of_turn = np.repeat(np.arange(len(targets_P)), lengths_P)
+    turns = np.arange(len(of_turn)) + np.repeat(starts_P - (np.cumsum(lengths_P) - lengths_P), lengths_P)
+    scores = np.einsum("td,td->t", hidden_PD[of_turn], nodes_ND[tree.path_nodes[turns]])
+    turn_losses: _Losses = np.logaddexp(0.0, -tree.path_signs[turns] * scores)
+    return turn_losses
 
 
-def _softmax_losses(hidden_PD: Floats, outputs_VD: Floats, targets_P: Rows, _: Rows) -> npt.NDArray[np.floating]:
+def _softmax_losses(hidden_PD: Floats, outputs_VD: Floats, targets_P: Rows) -> _Losses:
     scores_PV = hidden_PD @ outputs_VD.T
     true_P = scores_PV[np.arange(len(targets_P)), targets_P]
     largest_P = scores_PV.max(axis=1)
     np.exp(np.subtract(scores_PV, largest_P[:, None], out=scores_PV), out=scores_PV)
-    losses_P: npt.NDArray[np.floating] = largest_P - true_P + np.log(scores_PV.sum(axis=1))
+    losses_P: _Losses = largest_P - true_P + np.log(scores_PV.sum(axis=1))
     return losses_P
 
 

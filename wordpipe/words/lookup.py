@@ -1,4 +1,4 @@
-"""Reading word queries: the little language of `king - man + woman`, phrases that a table knows, and guesses at misspellings.
+"""The language of word queries (`king - man + woman`), the phrases that a table knows, and suggestions for misspellings.
 
 A plus or minus counts as an operator only where it stands alone, so `well-known` and `c++` are words. Words side by side
 are added: `paris france` asks for what is near both. Some tables of other programs (word2vec's own of Google News) and of
@@ -14,7 +14,7 @@ import numpy.typing as npt
 from wordpipe.errors import ConfigError
 
 SIGNS = {"+": 1, "-": -1, "−": -1, "–": -1}  # editors turn a lone hyphen into a minus sign or a dash
-JOINT = "_"  # stands in no word of a text (see tokens/words.py), so a spelling says whether it is a phrase
+PHRASE_SEPARATOR = "_"  # stands in no word of a text (see tokens/words.py), so a spelling says whether it is a phrase
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +71,12 @@ class KnownPhrases:
     """
 
     def __init__(self, words: Iterable[str]) -> None:
-        self._phrases = dict.fromkeys(word for word in words if JOINT in word and JOINT in word.strip(JOINT))
+        self._phrases = dict.fromkeys(
+            word for word in words if PHRASE_SEPARATOR in word and PHRASE_SEPARATOR in word.strip(PHRASE_SEPARATOR)
+        )
         self._longest: dict[str, int] = {}  # words of the longest phrase that begins with this one
         for phrase in self._phrases:
-            first, *others = phrase.split(JOINT)
+            first, *others = phrase.split(PHRASE_SEPARATOR)
             self._longest[first] = max(self._longest.get(first, 0), 1 + len(others))
 
     def __len__(self) -> int:
@@ -86,15 +88,15 @@ class KnownPhrases:
         at = 0
         while at < len(words):
             size = min(self._longest.get(words[at], 1), len(words) - at)
-            while size > 1 and JOINT.join(words[at : at + size]) not in self._phrases:
+            while size > 1 and PHRASE_SEPARATOR.join(words[at : at + size]) not in self._phrases:
                 size -= 1
-            joined.append(JOINT.join(words[at : at + size]))
+            joined.append(PHRASE_SEPARATOR.join(words[at : at + size]))
             at += size
         return joined
 
     def having(self, word: str) -> list[str]:
         """The phrases with this word in them, the commonest first: a word that hardly occurs but in phrases has no vector."""
-        return [phrase for phrase in self._phrases if word in phrase and word in phrase.split(JOINT)]
+        return [phrase for phrase in self._phrases if word in phrase and word in phrase.split(PHRASE_SEPARATOR)]
 
 
 def similar_words(word: str, vocabulary: Sequence[str], *, n: int = 3, look_at: int = 200_000) -> list[str]:

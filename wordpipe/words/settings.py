@@ -10,7 +10,7 @@ default; one seed, at 0.3 MB mostly three:
 
 WS, SL: Spearman × 100 on the pairs whose words are both known. AN: right analogies, %, among the 30,000 commonest words.
 Like: Spearman between the cosines of up to 1,500 words of five or more occurrences and the cosines of the same words in
-vectors of 100 MB, mean of two such tables (windows 5 and 10): a measure that small texts can be judged by.
+vectors of 100 MB, mean of two such tables (windows 5 and 10): a measure for small texts.
 
       MB   words of the text    W   E  M    WS    SL    AN   like
      0.3              46,000    5  20  1  27.6   0.4     -   .237
@@ -174,7 +174,7 @@ class Word2VecSettings(Settings):
         return self
 
     def recipe(self) -> dict[str, Any]:
-        """The settings that decide the result; who trains stands there by name."""
+        """The settings that decide the result; the backend is there by its name."""
         return super().recipe() | {"backend": "native" if self.backend == "auto" else self.backend}
 
     def plan(self, words: int) -> "Word2VecPlan":
@@ -205,7 +205,7 @@ class ImportSettings(Settings):
     command = "import"
 
     format: Format = setting(
-        "auto", "how FILE is written; auto: judged by what is in it. fastText's .vec is word2vec-text"
+        "auto", "how FILE is written; auto: recognised by what is in it. fastText's .vec is word2vec-text"
     )
     limit: int = setting(0, "take the first so many words of the file, 0 = all", ge=0)
     bad_bytes: Literal["fail", "skip"] = setting(

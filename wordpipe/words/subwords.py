@@ -1,6 +1,6 @@
-"""Words by their hashes, and made of parts: character n-grams, so that words that are spelled alike share what they learn.
+"""Character n-grams: parts of words, so that words that are spelled alike share what they learn; and strings found by hashes.
 
-As in fastText the n-grams are those of the word between two marks, `<word>`, so beginnings and endings are told from middles.
+As in fastText the n-grams are those of the word between two marks, `<word>`, so beginnings and endings differ from middles.
 Unlike there, every n-gram has a row of its own: none are thrown into a common bucket by their hash. What only one word has is
 left out: it would say nothing that the word's own vector does not.
 
@@ -10,7 +10,7 @@ word that is not among five million is taken for one of them once in 4e12 look-u
 Source: Bojanowski, Grave, Joulin, Mikolov 2017, "Enriching Word Vectors with Subword Information".
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -20,7 +20,6 @@ import pyarrow.compute as pc
 
 from wordpipe.artifacts import ngrams_schema, vector_batches
 from wordpipe.compiled import character, inlined, kernel, read_only, scrambled
-from wordpipe.words.table import stacked_vectors
 from wordpipe.words.vocabulary import arrow_words
 
 _BLOCK = 1 << 20  # n-grams hashed at a time: 16 MB
@@ -243,15 +242,6 @@ class NGrams:
         return vector_batches(ngrams_schema(self.vectors.shape[1]), self.vectors, self.spelled, rows=rows_per_batch)
 
     @classmethod
-    def from_batches(cls, batches: Iterable[pa.RecordBatch], min_n: int, max_n: int) -> "NGrams | None":
-        """From batches of the `ngrams` schema; None where there is no n-gram."""
-        spelled: list[pa.StringArray] = []
-        vectors_GD = stacked_vectors(batches, lambda batch: spelled.append(batch.column("ngram")))
-        if not len(vectors_GD):
-            return None
-        return cls(pa.concat_arrays(spelled), min_n, max_n, vectors_GD)
-
-    @classmethod
     def of(
         cls, words: "pa.Array | Sequence[str]", counts_V: Offsets, min_n: int = 3, max_n: int = 6, max_ngrams: int = 2_000_000
     ) -> "NGrams":  # fmt: skip
@@ -265,8 +255,9 @@ class NGrams:
         marked = _Marked(words, min_n, max_n)
         shares = 1 + marked.at_most // _SHARE
         kept, weights = np.zeros(0, dtype=np.uint64), np.zeros(0, dtype=np.int64)
-        shared = of_one_word = 0
+        of_several = of_one_word = 0
         for share in range(shares):
+            # the n-grams of this share, equal ones side by side
             found = [(hashes, owners) for hashes, owners, _ in marked.ngrams(share, shares)]
             hashes, owners = (np.concatenate(parts) for parts in zip(*found, strict=True)) if found else (kept, kept)
             order = np.argsort(hashes)
@@ -274,14 +265,16 @@ class NGrams:
             begins = np.flatnonzero(np.append(True, hashes[1:] != hashes[:-1]))
             if not len(hashes):
                 continue
+
+            # those of two or more words, with their counts in the text; the best of all shares so far are kept
             several = np.minimum.reduceat(owners, begins) != np.maximum.reduceat(owners, begins)
-            shared, of_one_word = shared + int(several.sum()), of_one_word + int((~several).sum())
+            of_several, of_one_word = of_several + int(several.sum()), of_one_word + int((~several).sum())
             counts = np.add.reduceat(np.asarray(counts_V, dtype=np.int64)[owners], begins)
             kept, weights = np.append(kept, hashes[begins][several]), np.append(weights, counts[several])
             best = np.lexsort((kept, -weights))[:max_ngrams]
             kept, weights = kept[best], weights[best]
         ngrams = cls(_spelled(marked, kept), min_n, max_n)
-        ngrams.dropped, ngrams.of_one_word = shared - len(kept), of_one_word
+        ngrams.dropped, ngrams.of_one_word = of_several - len(kept), of_one_word
         return ngrams
 
 

@@ -1,4 +1,4 @@
-"""The native word2vec training: threads that train pieces of the text side by side on shared vectors, without locks.
+"""The native word2vec training: threads that train chunks of the text side by side on shared vectors, without locks.
 
 Two threads that change one vector at the same time may lose a part of one change; that costs nothing measurable (Recht et al.
 2011, "Hogwild!"), but makes runs differ. With one thread a run is a pure function of text, settings and seed, and goes on
@@ -16,25 +16,37 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from wordpipe.compiled import kernel
 from wordpipe.errors import DivergedError
 from wordpipe.runtime import StopFlag, cpu_count
 from wordpipe.words.heldout_loss import HeldOutLoss, keep_probabilities, noise_distribution
 from wordpipe.words.kernels.draws import Noise, keep_limits, key_of
-from wordpipe.words.kernels.piece import NEGATIVE, SOFTMAX, TREE, Objective, Rows, Windows, scratch_size, train_piece
+from wordpipe.words.kernels.simd import padded
+from wordpipe.words.kernels.skipgram_cbow import (
+    NEGATIVE,
+    SOFTMAX,
+    TREE,
+    Objective,
+    Rows,
+    Windows,
+    scratch_size,
+    train_chunk,
+)
 from wordpipe.words.kernels.tree import Tree
-from wordpipe.words.kernels.weights import Floats, Weights, take_parts_away
 from wordpipe.words.settings import Word2VecPlan
-from wordpipe.words.text import TrainingText
-from wordpipe.words.vocabulary import Vocabulary
+from wordpipe.words.vocabulary import TrainingText, Vocabulary
 
 _SHOW_SECONDS = 0.2
-_HOT = 1_024  # rows that each thread has for itself during a piece: CBOW, 100 MB, two threads: 4.4 million words/s, not 2.7
-_FURTHEST = 65_536  # words looked at beyond a piece, enough to hold the window of its last word nearly always
+_MAX_PRODUCTS = 10**10  # numbers multiplied in one job: seconds at most
+_HOT = 1_024  # rows that each thread has for itself during a chunk: CBOW, 100 MB, two threads: 4.4 million words/s, not 2.7
+_MAX_MARGIN = 65_536  # words looked at beyond a chunk, enough to hold the window of its last word nearly always
+_BLOCK = 65_536  # rows looked at together
 _SKIPPING, _REACH, _NOISE = range(3)  # what random numbers are for
+_INPUTS, _NGRAMS = 0x1217, 0x6261  # separate the initial draws from each other and from every other use of the seed
 
+Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int32]
 Offsets = npt.NDArray[np.int64]
-_MULTIPLIED = 10**10
 
 T = TypeVar("T")
 
@@ -43,27 +55,19 @@ T = TypeVar("T")
 class Step:
     """One report of the training.
 
-    Attributes:
-        epoch: the epoch it belongs to, from 1.
-        tokens: words seen so far, over all epochs.
-        total: words that will have been seen at the end.
-        split: what `loss` was measured on, `train` or `valid`; `train` where there is none.
-        loss: at the end of each epoch, nats: for `train` the mean over all predictions of the epoch, as each was made, where
-            the backend counts them (native: no score counts as beyond 30); for `valid` the mean over a fixed sample of
-            held-out text. None in between.
-        lr: learning rate reached.
-        seconds: since the start, or since this training was taken up again.
-        resting: nothing is being trained: the weights and the position belong together, and may be kept.
+    At the end of each epoch there is a `loss`, in nats: for `train` the mean over all predictions of the epoch, as each was
+    made, where the backend counts them (native: no score counts as beyond 30); for `valid` the mean over a fixed sample of
+    held-out text.
     """
 
-    epoch: int
-    tokens: int
-    total: int
-    split: str
+    epoch: int  # the epoch it belongs to, from 1
+    tokens: int  # words seen so far, over all epochs
+    total: int  # words that will have been seen at the end
+    split: str  # what `loss` was measured on, `train` or `valid`; `train` where there is none
     loss: float | None
-    lr: float
-    seconds: float
-    resting: bool = False
+    lr: float  # learning rate reached
+    seconds: float  # since the start, or since this training was taken up again
+    resting: bool = False  # nothing is being trained: the weights and the position belong together, and may be kept
 
 
 class Parts(NamedTuple):
@@ -74,13 +78,86 @@ class Parts(NamedTuple):
     total: int
 
 
-_WHOLE = Parts(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int32), 0)
-
+_NO_PARTS = Parts(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int32), 0)
 _NO_TREE = Tree(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.float32))
 
 
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """Rows of float32, padded with zeros to a multiple of `simd.LANES`."""
+
+    dim: int  # numbers of a row that mean something, D
+    inputs: Floats  # (V, padded D), what predicts
+    outputs: Floats  # (V or nodes, padded D), what is predicted
+    ngrams: Floats  # (G, padded D), parts of the words
+
+    @classmethod
+    def initial(cls, dim: int, n_words: int, n_outputs: int, n_ngrams: int, seed: int) -> "Weights":
+        """Inputs uniform within 1 / D of zero as in gensim, outputs zero.
+
+        word2vec.c takes half of that, which CBOW grows out of more slowly: 2.579 nats held out after two epochs of 10 MB
+        instead of 2.566.
+        """
+        return cls(
+            dim,
+            _random_rows(n_words, dim, np.random.default_rng([seed, _INPUTS])),
+            np.zeros((n_outputs, padded(dim)), dtype=np.float32),
+            _random_rows(n_ngrams, dim, np.random.default_rng([seed, _NGRAMS])),
+        )
+
+    def arrays(self) -> Mapping[str, Floats]:
+        """All of them by name."""
+        return {"inputs": self.inputs, "outputs": self.outputs, "ngrams": self.ngrams}
+
+    def words(self, part_starts: Offsets, parts: Ints) -> Floats:
+        """The words' vectors, (V, D): their own rows, or the mean with those of their n-grams."""
+        if not len(part_starts):
+            return self.inputs[:, : self.dim]
+        composed = np.empty((len(self.inputs), self.dim), dtype=np.float32)
+        _compose(self.inputs, part_starts, parts, self.ngrams, composed)
+        return composed
+
+    def finite(self) -> bool:
+        """Whether every number is one."""
+        return all(
+            bool(np.isfinite(array[first : first + _BLOCK]).all())
+            for array in self.arrays().values()
+            for first in range(0, len(array), _BLOCK)
+        )
+
+
+def _random_rows(n: int, dim: int, rng: np.random.Generator) -> Floats:
+    rows = np.zeros((n, padded(dim)), dtype=np.float32)
+    for first in range(0, n, _BLOCK):
+        some = rows[first : first + _BLOCK, :dim]
+        some[:] = (2 * rng.random(some.shape, dtype=np.float32) - 1) / np.float32(dim)
+    return rows
+
+
+@kernel
+def _compose(inputs: Floats, part_starts: Offsets, parts: Ints, ngrams: Floats, composed: Floats) -> None:
+    dim = composed.shape[1]
+    for row in range(len(composed)):
+        total = inputs[row, :dim].copy()
+        for at in range(part_starts[row], part_starts[row + 1]):
+            total += ngrams[parts[at], :dim]
+        composed[row] = total / np.float32(1 + part_starts[row + 1] - part_starts[row])
+
+
+@kernel
+def _subtract_ngrams(
+    inputs: Floats, found: npt.NDArray[np.bool_], part_starts: Offsets, parts: Ints, ngrams: Floats
+) -> None:
+    """Turn those words' rows in `inputs`, which are means with their n-grams, into the words' own rows."""
+    for row in range(len(inputs)):
+        if found[row]:
+            inputs[row] *= np.float32(1 + part_starts[row + 1] - part_starts[row])
+            for at in range(part_starts[row], part_starts[row + 1]):
+                inputs[row] -= ngrams[parts[at]]
+
+
 class NativeTraining:
-    """One training: fresh weights, and the steps that train them. `probe` is what the held-out loss is measured on.
+    """One training: fresh weights, and the steps that train them. `held_out` is what the held-out loss is measured on.
 
     Attributes:
         threads: threads that train.
@@ -93,12 +170,12 @@ class NativeTraining:
 
     def __init__(
         self, text: TrainingText, vocabulary: Vocabulary, settings: Word2VecPlan,
-        probe: HeldOutLoss | None = None, parts: Parts = _WHOLE,
+        held_out: HeldOutLoss | None = None, parts: Parts = _NO_PARTS,
     ) -> None:  # fmt: skip
         self.threads = 1 if settings.deterministic else settings.threads or cpu_count()
         self.bitwise = self.threads == 1
         self.progress: dict[str, float] = {"words": 0, "loss": 0.0, "predictions": 0.0}
-        self._text, self._settings, self._probe, self._parts = text, settings, probe, parts
+        self._text, self._settings, self._held_out, self._parts = text, settings, held_out, parts
         assert len(parts.starts) in (0, len(vocabulary) + 1), "parts of other words"  # kernels check no bounds
         assert parts.numbers.max(initial=-1) < parts.total, "a part that is not there"
         keep = keep_probabilities(vocabulary.counts, settings.subsample)
@@ -107,9 +184,9 @@ class NativeTraining:
         self._objective = _objective(settings, vocabulary, self.tree)
         n_outputs = max(len(vocabulary) - 1, 1) if settings.loss == "hs" else len(vocabulary)
         self.weights = Weights.initial(settings.dim, len(vocabulary), n_outputs, parts.total, settings.seed)
-        self._piece = piece_size(text.words, settings.window * self._objective.most * settings.dim)
-        survive = float((keep * vocabulary.counts).sum() / vocabulary.counts.sum())
-        self._margin = min(64 + int(4 * settings.window / survive), _FURTHEST)
+        self._chunk = chunk_size(text.words, settings.window * self._objective.most * settings.dim)
+        kept_share = float((keep * vocabulary.counts).sum() / vocabulary.counts.sum())
+        self._margin = min(64 + int(4 * settings.window / kept_share), _MAX_MARGIN)
 
     @property
     def vectors(self) -> Floats:
@@ -130,9 +207,9 @@ class NativeTraining:
         """What training changes, by name, C-contiguous."""
         return self.weights.arrays()
 
-    def take_parts_away(self, found: npt.NDArray[np.bool_]) -> None:
-        """Take those words' vectors in `inputs` for whole ones, as in `vectors`, and leave the words' own rows there."""
-        take_parts_away(self.weights.inputs, found, self._parts.starts, self._parts.numbers, self.weights.ngrams)
+    def subtract_ngrams(self, found: npt.NDArray[np.bool_]) -> None:
+        """Turn those words' rows in `inputs`, which are whole vectors as in `vectors`, into the words' own rows."""
+        _subtract_ngrams(self.weights.inputs, found, self._parts.starts, self._parts.numbers, self.weights.ngrams)
 
     @property
     def _done(self) -> int:
@@ -156,15 +233,16 @@ class NativeTraining:
         while self._done < self.total:
             epoch = self._done // self._text.words
             before = epoch * self._text.words
-            begins = range(self._done - before, self._text.words, self._piece)
+            begins = range(self._done - before, self._text.words, self._chunk)
             jobs = done_in_order(self._work_of(epoch), begins, self.threads, lambda: flag.signum is None and not due())
             for begin, (loss, predictions) in jobs:
-                more = {"words": min(self._piece, self._text.words - begin), "loss": loss, "predictions": predictions}
+                more = {"words": min(self._chunk, self._text.words - begin), "loss": loss, "predictions": predictions}
                 self.progress = {name: done + more[name] for name, done in self.progress.items()}
                 if time.monotonic() - shown > _SHOW_SECONDS:
                     shown = time.monotonic()
                     yield self._step(start)
-            self._refuse_infinite(epoch + 1)
+            if not (np.isfinite(self.progress["loss"]) and self.weights.finite()):
+                raise not_finite(epoch + 1, self._settings)
             if self._done == before + self._text.words:
                 yield from self._epoch_end(start)
             stopping = flag.signum is not None
@@ -176,9 +254,9 @@ class NativeTraining:
         """The true mean over the epoch's predictions, then the mean over the held-out sample."""
         if self.progress["predictions"]:
             yield self._step(start, loss=self.progress["loss"] / self.progress["predictions"])
-        if self._probe is not None:
-            held_out = self._probe.loss(self.vectors, self.outputs, self.tree)
-            yield self._step(start, split=self._probe.split, loss=held_out)
+        if self._held_out is not None:
+            loss = self._held_out.loss(self.vectors, self.outputs, self.tree)
+            yield self._step(start, split=self._held_out.split, loss=loss)
         self.progress = self.progress | {"loss": 0.0, "predictions": 0.0}
 
     def _step(self, start: float, split: str = "train", loss: float | None = None, resting: bool = False) -> Step:
@@ -187,7 +265,7 @@ class NativeTraining:
         return Step(epoch, words, self.total, split, loss, self._lr(words), time.monotonic() - start, resting)
 
     def _work_of(self, epoch: int) -> Callable[[int], tuple[float, float]]:
-        """What trains a piece of an epoch, given where it begins; returns the sum of losses and how many there were."""
+        """What trains a chunk of an epoch, given where it begins; returns the sum of losses and how many there were."""
         s, weights = self._settings, self.weights
         keys = np.array([key_of(s.seed, epoch, use) for use in (_SKIPPING, _REACH, _NOISE)], dtype=np.uint64)
         windows = Windows(s.architecture == "skipgram", s.window, s.dynamic_window, self._keep, keys)
@@ -196,13 +274,13 @@ class NativeTraining:
         done = epoch * self._text.words
 
         def work(begin: int) -> tuple[float, float]:
-            end = min(begin + self._piece, self._text.words)
+            end = min(begin + self._chunk, self._text.words)
             first = max(begin - self._margin, 0)
-            piece = self._text.read(first, end + self._margin)
+            chunk = self._text.read(first, end + self._margin)
             lr = (self._lr(done + begin), self._lr(done + end))
             scratch = np.empty(scratch_size(s.window, weights.inputs.shape[1], hot), dtype=np.float32)
             sums = np.zeros(2)
-            train_piece(piece, first, begin, end, lr, windows, self._objective, rows, scratch, sums)
+            train_chunk(chunk, first, begin, end, lr, windows, self._objective, rows, scratch, sums)
             return float(sums[0]), float(sums[1])
 
         return work
@@ -211,10 +289,11 @@ class NativeTraining:
         """Linear decay from `lr` to `min_lr` over the whole training."""
         return self._settings.lr - (self._settings.lr - self._settings.min_lr) * words / self.total
 
-    def _refuse_infinite(self, epoch: int) -> None:
-        if not (np.isfinite(self.progress["loss"]) and self.weights.finite()):
-            where, hint = f"epoch {epoch}", f"lower --lr (it was {self._settings.lr})"
-            raise DivergedError("the word vectors are no longer finite", where=where, hint=hint)
+
+def not_finite(epoch: int, settings: Word2VecPlan) -> DivergedError:
+    """The error of a training whose numbers overflowed."""
+    hint = f"lower --lr (it was {settings.lr})"
+    return DivergedError("the word vectors are no longer finite", where=f"epoch {epoch}", hint=hint)
 
 
 def _objective(settings: Word2VecPlan, vocabulary: Vocabulary, tree: Tree) -> Objective:
@@ -228,13 +307,13 @@ def _objective(settings: Word2VecPlan, vocabulary: Vocabulary, tree: Tree) -> Ob
     )
 
 
-def piece_size(words: int, cost: int) -> int:
+def chunk_size(words: int, cost: int) -> int:
     """Words of one job: large enough to be worth a start, small enough that several threads share a small text.
 
     It does not follow the number of threads, so a run can be continued with more of them. Where many numbers are multiplied
     for each word (`cost`; softmax) a job has fewer words, to last seconds at most.
     """
-    return max(64, min(16_384, max(1_024, words // 16), _MULTIPLIED // max(cost, 1)))
+    return max(64, min(16_384, max(1_024, words // 16), _MAX_PRODUCTS // max(cost, 1)))
 
 
 def done_in_order(

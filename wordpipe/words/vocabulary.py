@@ -1,16 +1,18 @@
-"""Which words get a vector: counting, cutting at `min_count`, and numbering the rest by frequency.
+"""The vocabulary and the training text: words counted, cut at `min_count` and numbered by frequency; the text as their rows.
 
-Three numberings meet here. A word (or token) has the *id* under which the tokens artifact stores it, and, once kept, the
-*row* of its vector: 0 for the commonest. `row_of_id` leads from one to the other; -1 marks what was dropped.
+A word (or token) has the *id* under which the tokens artifact stores it, and, once kept, the *row* of its vector: 0 for the
+commonest. `row_of_id` leads from one to the other; -1 marks what was dropped.
 
-The words themselves, as many as millions, are kept without a Python string for each.
+The training text on disk is a flat file of int32, the row of every kept word in order. The first word of a text is stored as
+`~row`, which is negative, so a chunk from anywhere knows where texts begin in it; a window never reaches beyond its text. A
+text may be as long as it likes.
 """
 
-import operator
+import errno
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Literal, overload
+from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -19,12 +21,7 @@ import pyarrow.compute as pc
 
 from wordpipe.errors import InputError
 
-if TYPE_CHECKING:
-    from wordpipe.words.subwords import HashRows
-
 COLUMN_OF_UNIT: dict[Literal["word", "token"], str] = {"word": "word_ids", "token": "ids"}
-_AT_ONCE = 16_384  # words made Python strings together
-_SCANS = 16  # words looked for one by one, before a table of hashes is worth its time and the import of numba
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,71 +101,116 @@ def count_ids(
     return counts
 
 
-class WordList(Sequence[str]):
-    """V different words, which are kept as UTF-8 in one piece, an Arrow `array`, and found by their hashes.
+@dataclass(frozen=True, slots=True)
+class Words:
+    """Some of the text's words, in order.
 
-    With five million words of ten bytes that is 70 MB, and 110 MB more once many were asked for. As strings in a list and a
-    dict they are 700 MB.
+    Attributes:
+        ids: the words, int32; ids of the tokens artifact or rows of the vocabulary, as the context says.
+        starts: where in `ids` new texts begin, ascending, int64; words before the first go on with the text before. A text
+            without any word leaves no trace but a start that equals the next one, or the length of `ids`.
     """
 
-    def __init__(self, words: "WordList | pa.Array | Sequence[str]") -> None:
-        self.array: pa.StringArray = words.array if isinstance(words, WordList) else arrow_words(words)
-        assert self.array.type == pa.string(), "a word is no text"
-        self._scans = 0
+    ids: npt.NDArray[np.int32]
+    starts: npt.NDArray[np.int64]
 
-    def __len__(self) -> int:
-        return len(self.array)
 
-    @overload
-    def __getitem__(self, index: int) -> str: ...
+@dataclass(frozen=True, slots=True)
+class TrainingText:
+    """The whole training text on disk."""
 
-    @overload
-    def __getitem__(self, index: slice) -> "WordList": ...
+    path: Path  # a flat file of little-endian int32
+    words: int  # how many there are
+    texts: int  # texts with any word
 
-    def __getitem__(self, index: int | slice) -> "str | WordList":
-        if isinstance(index, slice):
-            return WordList(self.array[index])
-        word: str = self.array[operator.index(index)].as_py()
-        return word
+    def read(self, begin: int, end: int) -> npt.NDArray[np.int32]:
+        """Words `begin` to `end`, int32, the first of each text as `~row`; what lies outside the text is left out.
 
-    def __iter__(self) -> Iterator[str]:
-        for first in range(0, len(self), _AT_ONCE):
-            yield from self.array.slice(first, _AT_ONCE).to_pylist()
+        Raises:
+            OSError: the file is shorter than it was.
+        """
+        begin, end = max(begin, 0), min(end, self.words)
+        found = np.fromfile(self.path, dtype="<i4", count=max(end - begin, 0), offset=4 * begin)
+        if len(found) < end - begin:
+            raise OSError(errno.EIO, "the training text was cut", str(self.path))
+        return found
 
-    def __contains__(self, word: object) -> bool:
-        return isinstance(word, str) and self.row_of(word) is not None
 
-    @cached_property
-    def _rows(self) -> "HashRows":
-        from wordpipe.words.subwords import HashRows, hashes_of
+def write_text(blocks: Iterable[Words], path: Path) -> TrainingText:
+    """Write the text, as rows of the vocabulary, to a new file.
 
-        return HashRows(hashes_of(self.array))
+    Raises:
+        InputError: there is no word at all.
+    """
+    words = texts = 0
+    begun = False  # whether the open text has any word
+    with path.open("wb") as file:
+        for block in blocks:
+            rows = block.ids.astype("<i4")
+            begins = np.unique(block.starts[block.starts < len(rows)])
+            if not begun and len(rows) and not (len(begins) and begins[0] == 0):
+                begins = np.concatenate([[0], begins])
+            rows[begins] = ~rows[begins]
+            file.write(rows.data)  # tofile says nothing when the disk is full
+            words += len(rows)
+            texts += len(begins)
+            ends = len(block.starts) > 0 and block.starts[-1] == len(rows)
+            begun = not ends and (begun or len(rows) > 0)
+    if not words:
+        raise InputError("the training text has no words", hint="give more text or lower --min-count")
+    return TrainingText(path, words, texts)
 
-    def row_of(self, word: str) -> int | None:
-        """The row of exactly this word; None where it is unknown."""
-        if self._scans < _SCANS and "_rows" not in self.__dict__:
-            self._scans += 1
-            row = self._scan(word)
-        else:
-            row = self._rows.row_of(word)
-        return row if row >= 0 else None
 
-    def _scan(self, word: str) -> int:
-        """Look at all words, a few milliseconds per million."""
-        try:
-            return int(pc.index(self.array, pa.scalar(word, pa.string())).as_py())
-        except UnicodeEncodeError:  # a lone surrogate
-            return -1
+def read_words(
+    batches: Iterable[pa.RecordBatch], *, column: str, context: Literal["sentence", "document"], split: str
+) -> Iterator[Words]:
+    """The words of one split of a tokens artifact, in order, in memory bounded by a batch.
 
-    def rows_of(self, words: "pa.Array | Sequence[str]") -> npt.NDArray[np.int32]:
-        """The rows of exactly these words, (N,) int32; -1 for unknown ones."""
-        from wordpipe.words.subwords import hashes_of
+    Args:
+        batches: with columns `doc_id`, `sentence_id`, `split` and `column`, the sentences of a document together and in order.
+        column: `word_ids` or `ids`.
+        context: what is one text.
+        split: train, valid or test.
+    """
+    last: tuple[str, int] | None = None
+    for whole_batch in batches:
+        batch = rows_of_split(whole_batch, split)
+        if not batch.num_rows:
+            continue
+        begins = _text_begins(batch, last, context)
+        last = (batch.column("doc_id")[-1].as_py(), batch.column("sentence_id")[-1].as_py())
+        sentences = batch.column(column)
+        ends = np.cumsum(sentences.value_lengths().to_numpy(zero_copy_only=False))
+        sentence_starts = np.concatenate([[0], ends[:-1]]).astype(np.int64)
+        ids = sentences.flatten().to_numpy(zero_copy_only=False).astype(np.int32)
+        yield Words(ids, sentence_starts[begins])
 
-        return self._rows.rows_of(hashes_of(words))
+
+def kept_rows(blocks: Iterable[Words], row_of_id: npt.NDArray[np.int32]) -> Iterator[Words]:
+    """The same text, given as ids, as rows of the vocabulary, without the words that were dropped (row -1)."""
+    for block in blocks:
+        rows = row_of_id[block.ids]
+        kept_before = np.concatenate([[0], np.cumsum(rows >= 0)])
+        yield Words(rows[rows >= 0], kept_before[block.starts])
+
+
+def _text_begins(
+    batch: pa.RecordBatch, last: tuple[str, int] | None, context: Literal["sentence", "document"]
+) -> npt.NDArray[np.bool_]:
+    """For every sentence, whether a new text begins with it: another document, or the same text once more."""
+    begins = np.ones(len(batch), dtype=np.bool_)
+    if context == "sentence":
+        return begins
+    doc_ids, numbers = batch.column("doc_id"), batch.column("sentence_id").to_numpy(zero_copy_only=False)
+    changed = pc.not_equal(doc_ids[1:], doc_ids[:-1]).to_numpy(zero_copy_only=False)
+    begins[1:] = changed | (numbers[1:] <= numbers[:-1])
+    if last is not None:
+        begins[0] = doc_ids[0].as_py() != last[0] or numbers[0] <= last[1]
+    return begins
 
 
 def arrow_words(words: "pa.Array | Sequence[str]") -> pa.Array:
-    """Words as an Arrow array of UTF-8 in one piece. A lone surrogate, which is no character, is kept as it is encoded."""
+    """Words as one Arrow array of contiguous UTF-8. A lone surrogate, which is no character, is kept as it is encoded."""
     if isinstance(words, pa.ChunkedArray):
         words = words.combine_chunks()
     if isinstance(words, pa.Array):

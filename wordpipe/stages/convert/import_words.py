@@ -1,6 +1,5 @@
 """`wordpipe import`: word vectors of another program → words."""
 
-from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ from wordpipe.corpus import Growth, compression_of, decompress_blocks, read_bloc
 from wordpipe.errors import ArtifactError, ConfigError, InputError
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job
 from wordpipe.stages.text.tokenize import given_tokenizer
-from wordpipe.words import Screen, WordFile, folder_files, open_folder, open_stream
+from wordpipe.words import WordFile, WordFilter, folder_files, open_folder, open_stream
 from wordpipe.words.settings import ImportSettings
 
 _LEFT_OUT = {
@@ -36,11 +35,29 @@ def import_words(file: PathLike, *, output: PathLike, run: RunOptions | None = N
         job.inputs.append(vectors_entry(path))
         if chosen.tokenizer is not None:
             given_tokenizer(job, chosen.tokenizer)
+
+        # the words that are kept, with their vectors
         with ExitStack() as stack:
             found = _open(job, path, chosen, stack)
-            screen = Screen(found, limit=chosen.limit, skip_bad_bytes=chosen.bad_bytes == "skip", name=path.name)
-            _write(job, screen, found.dim)
-        _record(job, screen, found, chosen)
+            words = WordFilter(found, limit=chosen.limit, skip_bad_bytes=chosen.bad_bytes == "skip", name=path.name)
+            with job.table("words", words_schema(found.dim)) as writer:
+                for table in words.tables():
+                    for batch in table.to_batches():
+                        writer.write(batch)
+                    job.rates = {"words_per_s": round(words.kept / max(job.clock.seconds, 1e-9), 1)}
+
+        # what was left out, and what readers of the artifact need to know
+        left_out = {"repeated": words.repeated, "bad_bytes": words.bad_bytes, "zero": words.zero}
+        job.counts = {"words": words.kept} | {f"dropped_{why}": number for why, number in left_out.items()}
+        job.facts |= {
+            "dim": found.dim, "unit": chosen.unit, "keep_case": words.keep_case, "format": found.format,
+            "counts": "known" if words.counts_known else "unknown",
+        }  # fmt: skip
+        for why, number in left_out.items():
+            if number:
+                job.warn(f"{_LEFT_OUT[why]}: {number:,}")
+        if not words.falls:
+            job.warn("the counts do not fall from word to word: commoner words are taken to come first all the same")
     return job.made
 
 
@@ -69,15 +86,11 @@ def vectors_entry(path: PathLike) -> InputEntry:
 
 
 def _open(job: Job, path: Path, settings: ImportSettings, stack: ExitStack) -> WordFile:
+    """Open the folder; or the file, decompressed as its first bytes say, with reports of how much has been read."""
     if path.is_dir():
         if settings.format not in ("auto", "numpy"):
             raise ConfigError("this format is a file", where="format", got=settings.format, hint="name the file itself")
         return open_folder(path, stack, name=path.name)
-    return open_stream(_blocks(job, path, settings, stack), settings.format, name=path.name)
-
-
-def _blocks(job: Job, path: Path, settings: ImportSettings, stack: ExitStack) -> Iterator[bytes]:
-    """The file, decompressed as its first bytes say, with reports of how much has been read."""
     file, total, done = stack.enter_context(path.open("rb")), path.stat().st_size, 0
 
     def note(block: bytes) -> None:
@@ -88,26 +101,6 @@ def _blocks(job: Job, path: Path, settings: ImportSettings, stack: ExitStack) ->
 
     compression = compression_of(file.read(16))
     file.seek(0)
-    return decompress_blocks(read_blocks(file, path.name, note), compression, Growth(path.name, settings.max_expand))
-
-
-def _write(job: Job, screen: Screen, dim: int) -> None:
-    with job.table("words", words_schema(dim)) as writer:
-        for table in screen.tables():
-            for batch in table.to_batches():
-                writer.write(batch)
-            job.rates = {"words_per_s": round(screen.kept / max(job.clock.seconds, 1e-9), 1)}
-
-
-def _record(job: Job, screen: Screen, found: WordFile, settings: ImportSettings) -> None:
-    left_out = {"repeated": screen.repeated, "bad_bytes": screen.bad_bytes, "zero": screen.zero}
-    job.counts = {"words": screen.kept} | {f"dropped_{why}": number for why, number in left_out.items()}
-    job.facts |= {
-        "dim": found.dim, "unit": settings.unit, "keep_case": screen.keep_case, "format": found.format,
-        "counts": "known" if screen.counts_known else "unknown",
-    }  # fmt: skip
-    for why, number in left_out.items():
-        if number:
-            job.warn(f"{_LEFT_OUT[why]}: {number:,}")
-    if not screen.falls:
-        job.warn("the counts do not fall from word to word: commoner words are taken to come first all the same")
+    growth = Growth(path.name, settings.max_expand)
+    blocks = decompress_blocks(read_blocks(file, path.name, note), compression, growth)
+    return open_stream(blocks, settings.format, name=path.name)

@@ -1,4 +1,4 @@
-"""`wordpipe evaluate words`: how well word vectors agree with people, by measures; nothing is made."""
+"""`wordpipe evaluate words`: word vectors on sets of word similarity and of analogies; nothing is made."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -56,7 +56,7 @@ def evaluate_words(
         if got not in choices:
             raise ConfigError("no such choice", where=name, got=got, expected=" or ".join(choices))
 
-    def judge(path: str) -> dict[str, Any]:
+    def evaluate(path: str) -> dict[str, Any]:
         """One table on all sets; it is out of memory before the next one is read."""
         run.report(Progress(f"reading {path}"))
         with Artifact(path, ["words"], verify=run.verify) as artifact:
@@ -67,9 +67,9 @@ def evaluate_words(
             if isinstance(content, Pairs):
                 figures = evaluate_similarity(table, content, unknown=unknown)
             else:
-                tell = partial(_tell, run, f"judging {path} on {name}")
+                report = partial(_report, run, f"evaluating {path} on {name}")
                 figures = evaluate_analogies(
-                    table, content, restrict=restrict_vocab, method=analogy, unknown=unknown, on_words=tell
+                    table, content, restrict=restrict_vocab, method=analogy, unknown=unknown, report=report
                 )
             found.append({"name": name, "path": str(file), **figures})
         head = {"name": path, "distinct": len(table), "dim": table.dim, "unit": unit}
@@ -77,12 +77,12 @@ def evaluate_words(
 
     with storage_errors():
         sets, skipped = _read_sets(data)
-        judged = [judge(path) for path in as_list(words)]
+        evaluated = [evaluate(path) for path in as_list(words)]
     how = {"restrict_vocab": restrict_vocab, "analogy": analogy, "unknown": unknown}
-    return told("words", data, "words", judged, skipped=skipped, **how)
+    return told("words", data, "words", evaluated, skipped=skipped, **how)
 
 
-def _tell(run: RunOptions, phase: str, done: int, among: int) -> None:
+def _report(run: RunOptions, phase: str, done: int, among: int) -> None:
     run.report(Progress(phase, done, among, "words"))
 
 
@@ -105,7 +105,7 @@ def _read_sets(data: PathLike | Iterable[PathLike]) -> tuple[list[tuple[str, Pat
     ]
     if not files:
         hint = f"name the files, or let their names end in {' '.join(_ENDINGS)}"
-        raise InputError("there is no set of words to judge on", where=", ".join(paths), hint=hint)
+        raise InputError("there is no set of words to evaluate on", where=", ".join(paths), hint=hint)
     sets = [(name, file, read_set(read_whole(file), str(file))) for name, file in distinct_names(files).items()]
     return sets, dict(sorted(skipped.items()))
 

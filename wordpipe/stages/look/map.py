@@ -13,7 +13,7 @@ import pyarrow as pa
 from wordpipe.artifacts import Artifact, atomic_file, read_batches
 from wordpipe.errors import ConfigError, InputError
 from wordpipe.metrics import has_direction
-from wordpipe.report import COLOURS, INSTALL_UMAP, has_umap, survey, word_map_page
+from wordpipe.report import COLOURS, INSTALL_UMAP, has_umap, map_data, word_map_page
 from wordpipe.runtime import Progress
 from wordpipe.stages.job import PathLike, RunOptions, storage_errors
 from wordpipe.words import WordVectors
@@ -72,7 +72,7 @@ def map_words(
         if (n := len(rows)) < _LEAST_WORDS:
             raise InputError("too few words for a map", where=str(words), got=n, expected=f"{_LEAST_WORDS} or more")
         found = None if near is None else table.find(near)
-        shown = survey(
+        shown = map_data(
             [table.words[row] for row in rows],
             table.counts[rows],
             rows,
@@ -81,7 +81,7 @@ def map_words(
             layout=layout,
             n_groups=groups,
             chosen=None if found is None else int(np.searchsorted(rows, found)),
-            tell=lambda phase, done: run.report(Progress(phase, done, n if done else None, "words" if done else "")),
+            report=lambda phase, done: run.report(Progress(phase, done, n if done else None, "words" if done else "")),
         )
         page = word_map_page(shown)
         with atomic_file(output) as file:

@@ -1,8 +1,11 @@
 """`wordpipe train word2vec`: tokens → words."""
 
+import json
+import math
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -10,9 +13,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from wordpipe.artifacts import (
+    STEPS,
     TOKENIZER,
     VOCABULARY,
     Artifact,
+    Checkpoint,
+    Checkpoints,
+    array_blocks,
     matrix_of,
     ngrams_schema,
     read_batches,
@@ -22,9 +29,9 @@ from wordpipe.artifacts import (
     vectors_schema,
     words_schema,
 )
-from wordpipe.errors import ArtifactError
+from wordpipe.errors import ArtifactError, DivergedError, InputError
+from wordpipe.runtime import stop_signal
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job
-from wordpipe.stages.train.word2vec_run import Training, TrainingRun
 from wordpipe.tokens import number_of_ids, open_tokenizer
 from wordpipe.words import (
     COLUMN_OF_UNIT,
@@ -33,6 +40,7 @@ from wordpipe.words import (
     NativeTraining,
     NGrams,
     Parts,
+    Step,
     Vocabulary,
     Words,
     count_ids,
@@ -42,13 +50,19 @@ from wordpipe.words import (
 )
 from wordpipe.words.settings import Word2VecPlan, Word2VecSettings
 
-_LIBRARIES = {"native": "numba", "gensim": "gensim"}
+if TYPE_CHECKING:
+    from wordpipe.words import GensimTraining
 
+Training: TypeAlias = "NativeTraining | GensimTraining"
 Floats = npt.NDArray[np.float32]
+
+_LIBRARIES = {"native": "numba", "gensim": "gensim"}
+_STATE = "state.json"
+_SECONDS_PER_SAVING = 20  # a checkpoint that takes longer than a second may cost a twentieth of the time
 
 
 class _SourceText:
-    """The words of a tokens artifact; `job` is told how far the reading is and gets the counts.
+    """The words of a tokens artifact; `job` gets how far the reading is, and the counts.
 
     Attributes:
         plan: the settings with nothing left open.
@@ -101,66 +115,56 @@ def train_word2vec(tokens: PathLike, *, output: PathLike, run: RunOptions | None
     chosen = Word2VecSettings.make(settings)
     backend = "native" if chosen.backend == "auto" else chosen.backend
     if backend == "gensim":
-        from wordpipe.words import require_gensim
+        from wordpipe.words import GensimTraining, require_gensim
 
         require_gensim()
     with open_job("words", "train word2vec", output, chosen, run) as job, job.telling_of_compilation():
         job.libraries = (_LIBRARIES[backend], "numpy", "pyarrow")
         source = job.open_input(tokens, ["tokens"])
         before = None if chosen.init is None else job.open_input(chosen.init, ["words"])
-        text = _SourceText(job, source, chosen)
-        plan, words = text.plan, text.spelled()
-        _say_defaults(job, chosen, plan)
-        ngrams = _ngrams(job, text, words)
-        begin = _beginning(job, backend, text, ngrams)
 
-        def begin_from() -> Training:
-            training = begin()
+        # the vocabulary, the n-grams, the sample for the held-out loss, and the text as rows on disk
+        text = _SourceText(job, source, chosen)
+        plan, vocabulary, words = text.plan, text.vocabulary, text.spelled()
+        _note_defaults(job, chosen, plan)
+        ngrams, parts = None, []
+        if plan.max_n:
+            job.report("finding n-grams")
+            ngrams = NGrams.of(words, vocabulary.counts, plan.min_n, plan.max_n, plan.max_ngrams)
+            parts = [Parts(*ngrams.parts_of_all(words), len(ngrams))]
+            job.counts |= {
+                "ngrams": len(ngrams), "ngrams_dropped": ngrams.dropped, "ngrams_of_one_word": ngrams.of_one_word,
+            }  # fmt: skip
+        held_out = HeldOutLoss.sample(text.rows("valid"), vocabulary, plan, split="valid")  # None: no text is held out
+        written = write_text(text.rows("train", "preparing"), Path(job.scratch) / "text.rows")
+        job.counts["texts"] = written.texts
+
+        def begin() -> Training:
+            """The training as it is before its first step."""
+            if backend == "gensim":
+                return GensimTraining(written, vocabulary, plan, held_out)
+            training = NativeTraining(written, vocabulary, plan, held_out, *parts)
             if before is not None:
                 _start_from(job, training, before, words, ngrams)
             return training
 
-        training_run = TrainingRun(job, begin_from, plan, job.counts["distinct_kept"])
+        training_run = TrainingRun(job, begin, plan, job.counts["distinct_kept"])
         training_run.resume()
         training = training_run.training
         job.threads, job.bitwise = training.threads, training.bitwise
         training_run.run()
-        _write_tables(job, training, words, text.vocabulary, ngrams, plan)
+        _write_tables(job, training, words, vocabulary, ngrams, plan)
         job.write(TOKENIZER, source.read(TOKENIZER))  # queries and embed cut unspaced scripts with it
         job.facts |= _facts(source, plan)
     return job.made
 
 
-def _say_defaults(job: Job, chosen: Word2VecSettings, plan: Word2VecPlan) -> None:
+def _note_defaults(job: Job, chosen: Word2VecSettings, plan: Word2VecPlan) -> None:
     """What the size of the text decided."""
     names = [name for name in ("window", "epochs", "min_count") if getattr(chosen, name) is None]
     if names:
         words = job.counts["words_kept"] + job.counts["words_dropped_rare"]
         job.note(f"for {words:,} words: {', '.join(f'{name} {getattr(plan, name)}' for name in names)}")
-
-
-def _ngrams(job: Job, text: _SourceText, words: pa.StringArray) -> NGrams | None:
-    plan = text.plan
-    if not plan.max_n:
-        return None
-    job.report("finding n-grams")
-    ngrams = NGrams.of(words, text.vocabulary.counts, plan.min_n, plan.max_n, plan.max_ngrams)
-    job.counts |= {"ngrams": len(ngrams), "ngrams_dropped": ngrams.dropped, "ngrams_of_one_word": ngrams.of_one_word}
-    return ngrams
-
-
-def _beginning(job: Job, backend: str, text: _SourceText, ngrams: NGrams | None) -> Callable[[], Training]:
-    """What gives the training as it is before its first step."""
-    plan, vocabulary = text.plan, text.vocabulary
-    probe = HeldOutLoss.sample(text.rows("valid"), vocabulary, plan, split="valid")  # None where no text is held out
-    written = write_text(text.rows("train", "preparing"), Path(job.scratch) / "text.rows")
-    job.counts["texts"] = written.texts
-    if backend == "gensim":
-        from wordpipe.words import GensimTraining
-
-        return lambda: GensimTraining(written, vocabulary, plan, probe)
-    parts = [] if ngrams is None else [Parts(*ngrams.parts_of_all(text.spelled()), len(ngrams))]
-    return lambda: NativeTraining(written, vocabulary, plan, probe, *parts)
 
 
 def _facts(source: Artifact, plan: Word2VecPlan) -> dict[str, Any]:
@@ -179,8 +183,7 @@ def _spellings(source: Artifact, unit: Literal["word", "token"]) -> pa.StringArr
     if unit == "token":
         tokenizer = open_tokenizer(source.read(TOKENIZER), where=str(source.path / TOKENIZER))
         return pa.array([tokenizer.id_to_token(number) or f"<{number}>" for number in range(number_of_ids(tokenizer))])
-    batches = read_batches(source, "words", ["word"], expected=VOCABULARY)
-    words = [batch.column("word") for batch in batches]
+    words = [batch.column("word") for batch in read_batches(source, "words", ["word"], expected=VOCABULARY)]
     return pa.concat_arrays(words) if words else pa.array([], pa.string())
 
 
@@ -188,7 +191,9 @@ def _write_tables(
     job: Job, training: Training, words: pa.StringArray, vocabulary: Vocabulary, ngrams: NGrams | None, plan: Word2VecPlan
 ) -> None:  # fmt: skip
     """Write the words with their vectors, the n-grams with theirs, and what `--init` needs to go on."""
-    vectors_VD = _chosen(training, plan)
+    vectors_VD = training.outputs if plan.vectors == "outputs" else training.vectors
+    if plan.vectors == "sum":
+        vectors_VD = vectors_VD + training.outputs
     ngrams_GD = training.ngrams if isinstance(training, NativeTraining) else np.zeros((0, plan.dim), dtype=np.float32)
     if plan.remove_components:
         common = CommonPart.of(vectors_VD, plan.remove_components)
@@ -200,7 +205,9 @@ def _write_tables(
         _write(job, "outputs", vectors_schema(plan.dim), training.outputs)
 
 
-def _start_from(job: Job, training: Training, old: Artifact, words: pa.StringArray, ngrams: NGrams | None) -> None:
+def _start_from(
+    job: Job, training: NativeTraining, old: Artifact, words: pa.StringArray, ngrams: NGrams | None
+) -> None:
     """Fill a fresh training with the vectors of another words artifact, where it has them.
 
     Raises:
@@ -219,19 +226,13 @@ def _start_from(job: Job, training: Training, old: Artifact, words: pa.StringArr
         _copy(old, "outputs", rows, arrays["outputs"][:, :dim])
     else:
         job.warn("output vectors are not carried over (none were kept, or of another loss): they start at zero")
-    if ngrams is not None and isinstance(training, NativeTraining):
+    if ngrams is not None:
         _copy(old, "ngrams", _rows_in(old, "ngrams", "ngram", ngrams.spelled), arrays["ngrams"][:, :dim])
-        training.take_parts_away(found)
+        training.subtract_ngrams(found)
     job.counts |= {"words_from_init": int(found.sum()), "words_new": len(words) - int(found.sum())}
     job.counts["words_of_init_left_out"] = left_out = int((rows < 0).sum())
     if left_out:
         job.warn(f"{left_out:,} of its {len(rows):,} words are too rare in this text, or not there, and are left out")
-
-
-def _chosen(training: Training, plan: Word2VecPlan) -> Floats:
-    if plan.vectors == "inputs":
-        return training.vectors
-    return training.outputs if plan.vectors == "outputs" else training.vectors + training.outputs
 
 
 def _write(job: Job, stem: str, schema: pa.Schema, vectors_VD: Floats, *columns: pa.Array) -> None:
@@ -277,3 +278,122 @@ def _copy(old: Artifact, stem: str, rows: npt.NDArray[np.int64], target_VD: Floa
         here = rows[done : done + len(batch)]
         target_VD[here[here >= 0]] = matrix_of(batch.column("vector"))[here >= 0]
         done += len(batch)
+
+
+class TrainingRun:
+    """Runs a training to its end, or to a stop signal, keeping its state beside the output.
+
+    `begin` gives the training as it is before its first step; the job's recipe says which checkpoints are of it.
+    """
+
+    def __init__(self, job: Job, begin: Callable[[], Training], plan: Word2VecPlan, distinct: int) -> None:
+        self.training = begin()
+        self._job, self._begin, self._plan = job, begin, plan
+        self._checkpoints = Checkpoints(job.partial, job.recipe)
+        self._chance_loss = math.log(2) * (1 + plan.negatives) if plan.loss == "ns" else math.log(max(distinct, 2))
+        self._log: list[dict[str, Any]] = []
+        self._seconds_before = 0.0
+        self._saved_at = time.monotonic()
+        self._between = plan.checkpoint_seconds
+
+    def resume(self) -> None:
+        """Fill the training with the newest checkpoint of the same recipe, if there is one."""
+        state = self._checkpoints.restore(self._load) if self.training.arrays() else None
+        for note in self._checkpoints.notes:
+            self._job.warn(note)
+        if state is None:
+            if self._checkpoints.tried:  # a refused checkpoint may have left anything in the arrays
+                del self.training  # before there is another as large
+                self.training = self._begin()
+            return
+        self.training.progress = state["progress"]
+        self._log, self._seconds_before = state["log"], state["seconds"]
+        self.training.bitwise &= state["bitwise"] and state["threads"] == self.training.threads
+        self._job.note(f"continuing a stopped run at {int(state['progress']['words']):,} words")
+
+    def run(self) -> None:
+        """Train.
+
+        Raises:
+            Stopped: a stop signal came; what was learned is kept where the backend can go on from it.
+            DivergedError: the loss is far above that of guessing, or the vectors are no longer finite.
+            InputError: nothing predicted anything.
+        """
+        last: Step | None = None  # stays None where only the end of a run was left to do
+        note = "stopping, saving (press again to stop now)"
+        if not self.training.arrays():
+            note = "stopping: this backend cannot go on later, so nothing is kept"
+        with stop_signal(lambda _: self._job.note(note)) as flag:
+            for step in self.training.steps(flag, self._due):
+                if step.loss is not None:
+                    self._add_to_log(step, step.loss)
+                if step.resting and (flag.signum is not None or (self._due() and step.tokens < step.total)):
+                    self._save(step)
+                    flag.raise_if_set(saved=self._saved)
+                self._report(step)
+                last = step
+            if flag.signum is not None and last is not None and last.resting:
+                self._save(last)
+            flag.raise_if_set(saved=self._saved)
+        losses = self._losses()
+        if self.training.arrays() and "train" not in losses:
+            hint = "raise --subsample (0 keeps all words), lower --min-count, or give --context document"
+            raise InputError("no word has a neighbour to learn from", hint=hint)
+        if last is not None:
+            self._job.rates = {"words_per_s": round(self._words_per_second(last), 1)}
+        names = {"train": "loss", "valid": "valid_loss"}
+        self._job.metrics = {names[split]: round(loss, 6) for split, loss in losses.items()}
+        with self._job.table("steps", STEPS, single=True, log=True) as log:
+            log.write(pa.RecordBatch.from_pylist(self._log, schema=STEPS))
+
+    @property
+    def _saved(self) -> str | None:
+        """Where the newest checkpoint is."""
+        return None if self._checkpoints.newest is None else str(self._checkpoints.newest)
+
+    def _due(self) -> bool:
+        return time.monotonic() - self._saved_at >= self._between
+
+    def _save(self, step: Step) -> None:
+        """Save the state; how long that takes decides when it is worth doing again."""
+        start = time.monotonic()
+        state = {
+            "progress": self.training.progress, "log": self._log, "threads": self.training.threads,
+            "bitwise": self.training.bitwise, "seconds": self._seconds_before + step.seconds,
+        }  # fmt: skip
+        files = [(f"{name}.f32", array_blocks(array)) for name, array in self.training.arrays().items()]
+        self._checkpoints.save(step.tokens, [*files, (_STATE, [json.dumps(state).encode()])])
+        self._saved_at = time.monotonic()
+        took = self._saved_at - start
+        self._between = max(self._plan.checkpoint_seconds, _SECONDS_PER_SAVING * took if took > 1 else 0)
+
+    def _load(self, checkpoint: Checkpoint) -> dict[str, Any]:
+        for name, array in self.training.arrays().items():
+            checkpoint.read_into(f"{name}.f32", array)
+        state: dict[str, Any] = json.loads(checkpoint.read_bytes(_STATE))
+        return state
+
+    def _add_to_log(self, step: Step, loss: float) -> None:
+        """Log a loss; one far above that of guessing ends the training."""
+        if loss > 2 * self._chance_loss:
+            where, got, expected = f"epoch {step.epoch}", f"{loss:.4g} nats", f"less than {self._chance_loss:.4g}"
+            what, hint = "the loss is far above that of guessing", f"lower --lr (it was {self._plan.lr})"
+            raise DivergedError(what, where=where, got=got, expected=expected, hint=hint)
+        self._log.append(
+            {"step": step.epoch, "tokens": step.tokens, "split": step.split, "loss": loss, "lr": step.lr,
+             "seconds": self._seconds_before + step.seconds}
+        )  # fmt: skip
+
+    def _report(self, step: Step) -> None:
+        """The progress line, with the last losses that were measured."""
+        speed = f"{self._words_per_second(step):,.0f}"
+        figures = {"epoch": str(step.epoch), "lr": f"{step.lr:.4f}", "words/s": speed}
+        figures |= {f"{split} loss": f"{loss:.4f}" for split, loss in self._losses().items()}
+        self._job.report("training", step.tokens, step.total, "words", **figures)
+
+    def _losses(self) -> dict[str, float]:
+        """The last loss of each split."""
+        return {row["split"]: row["loss"] for row in self._log}
+
+    def _words_per_second(self, step: Step) -> float:
+        return step.tokens / max(self._seconds_before + step.seconds, 1e-9)

@@ -1,7 +1,7 @@
 """Random draws that depend on nothing but a key and a counter.
 
 Whether a word is skipped, how far its window reaches and which noise words it meets are functions of (seed, epoch, position in
-the text). So the order in which pieces are trained, and where a run was stopped, change no draw.
+the text). So the order in which chunks are trained, and where a run was stopped, change no draw.
 """
 
 from dataclasses import dataclass
@@ -99,23 +99,23 @@ def keep_limits(keep_V: npt.NDArray[np.float64]) -> npt.NDArray[np.uint32]:
 
 
 @kernel
-def survivors(
+def subsample(
     text: npt.NDArray[np.int32], position: int, keep: npt.NDArray[np.uint32], key: np.uint64,
     rows: npt.NDArray[np.int32], places: npt.NDArray[np.int64], firsts: npt.NDArray[np.bool_],
 ) -> int:  # fmt: skip
-    """The words of a piece that are trained in this epoch.
+    """The words of a chunk that are left by subsampling, to be trained in this epoch.
 
     Args:
         text: rows, the first word of a text as `~row`.
-        position: where in the whole text the piece begins.
+        position: where in the whole text the chunk begins.
         keep: for every row the largest draw that keeps it.
         key: of this epoch's skipping.
-        rows: room for as many as there are words; filled with the survivors' rows.
+        rows: room for as many as there are words; filled with the rows of the words left.
         places: the same; filled with their positions in the whole text.
-        firsts: the same; whether no survivor of the same text comes before in the piece.
+        firsts: the same; whether no word left of the same text comes before in the chunk.
 
     Returns:
-        how many survived.
+        how many are left.
     """
     kept = 0
     first = True

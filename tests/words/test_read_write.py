@@ -1,8 +1,10 @@
 """Word vectors written for other programs, and read back: by them, and by us."""
 
 import csv
+import random
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -15,16 +17,17 @@ from wordpipe.errors import InputError
 from wordpipe.words import (
     FILES,
     FOLDERS,
-    Screen,
     WordFile,
+    WordFilter,
     WordTable,
     WordVectors,
     check_words,
     open_folder,
     open_stream,
+    read_text,
 )
-from wordpipe.words import written as files_of
-from wordpipe.words.formats import reading
+from wordpipe.words import read as reading
+from wordpipe.words import vector_files as files_of
 
 ODD = [
     "the",
@@ -85,7 +88,7 @@ def blocks(data: bytes, size: int) -> Iterator[bytes]:
 
 
 def read(file: WordFile, **options: object) -> tuple[list[str], np.ndarray, np.ndarray]:
-    tables = list(Screen(file, name="f", **options).tables())  # type: ignore[arg-type]
+    tables = list(WordFilter(file, name="f", **options).tables())  # type: ignore[arg-type]
     words = [word for table in tables for word in table.words]
     return words, np.concatenate([t.vectors for t in tables]), np.concatenate([t.counts for t in tables])
 
@@ -170,7 +173,7 @@ strange = st.text(st.characters(codec="utf-8"), min_size=1, max_size=6) | st.sam
     st.booleans(),
 )
 def test_what_is_written_is_read_back_bit_for_bit(
-    words: list[str], dim: int, form: str, size: int, judged: bool
+    words: list[str], dim: int, form: str, size: int, evaluated: bool
 ) -> None:
     vectors_VD = hard_vectors(len(words), dim, seed=dim)
     table = table_of(words, vectors_VD, rows=3)
@@ -180,7 +183,7 @@ def test_what_is_written_is_read_back_bit_for_bit(
         assert any(set(word) & set(" \t\n\r\v\f") for word in words)
         return
     assert form == "glove" or not any(" " in word for word in words)
-    found, numbers = read_bytes(b"".join(files_of(table, form)[form]), "auto" if judged else form, size)
+    found, numbers = read_bytes(b"".join(files_of(table, form)[form]), "auto" if evaluated else form, size)
     assert found == words
     same_bits(numbers, vectors_VD)
 
@@ -228,7 +231,7 @@ def test_lines_as_people_write_them() -> None:
 
 def test_words_are_kept_once_and_a_limit_reads_no_further() -> None:
     data = b"a 1 1\nb 2 2\na 3 3\nC 4 4\n"
-    screen = Screen(open_stream(iter([data]), "auto", name="f"), name="f")
+    screen = WordFilter(open_stream(iter([data]), "auto", name="f"), name="f")
     (table,) = screen.tables()
     assert ([*table.words], table.vectors[:, 0].tolist()) == (["a", "b", "C"], [1, 2, 4])
     assert (screen.kept, screen.repeated, screen.keep_case, screen.counts_known) == (3, 1, True, False)
@@ -238,7 +241,7 @@ def test_words_are_kept_once_and_a_limit_reads_no_further() -> None:
     assert read_bytes(b"3 1\na 1\nb 2\n", limit=2)[0] == ["a", "b"]
     with pytest.raises(InputError, match="line 4"):
         read_bytes(broken, limit=4)
-    skipping = Screen(open_stream(iter([b"a 1 2\nb\xff 1 2\n"]), "auto", name="f"), name="f", skip_bad_bytes=True)
+    skipping = WordFilter(open_stream(iter([b"a 1 2\nb\xff 1 2\n"]), "auto", name="f"), name="f", skip_bad_bytes=True)
     assert [[*table.words] for table in skipping.tables()] == [["a"]]
     assert skipping.bad_bytes == 1
 
@@ -362,3 +365,55 @@ def test_a_reader_gives_words_while_the_file_still_comes(form: str, monkeypatch:
     behind = sum(map(len, left))
     assert 0 < first < 200
     assert behind > len(data) - 10_000
+
+
+def nearest(number: str) -> np.float32:
+    """The float32 nearest to a decimal number, by fractions."""
+    exact = abs(Fraction(number))
+    near = np.float32(float(exact))
+    with np.errstate(over="ignore"):
+        around = [near, np.nextafter(near, np.float32(0)), np.nextafter(near, np.float32(np.inf))]
+    around = [value for value in around if np.isfinite(value)]
+    found = min(around, key=lambda f: (abs(Fraction(float(f)) - exact), int(f.view(np.uint32)) & 1))
+    return -found if number.startswith("-") else found
+
+
+def read_numbers(numbers: list[str]) -> np.ndarray:
+    line = f"word {' '.join(numbers)}\n".encode()
+    (rows,) = read_text(iter([line]), len(numbers), first_line=1, name="f")
+    return rows.vectors[0]
+
+
+decimals = st.from_regex(
+    r"[+-]?([0-9]{1,22}|[0-9]{0,12}\.[0-9]{1,22}|[0-9]{1,9}\.)([eE][+-]?[0-3]?[0-9])?", fullmatch=True
+)
+
+
+@given(st.lists(decimals, min_size=1, max_size=20))
+def test_any_decimal_is_rounded_as_exact_arithmetic_does(numbers: list[str]) -> None:
+    numbers = [number for number in numbers if abs(Fraction(number)) < 10**38] or ["1"]
+    expected = np.array([nearest(number) for number in numbers])
+    np.testing.assert_array_equal(read_numbers(numbers).view(np.uint32), expected.view(np.uint32))
+
+
+def test_the_middle_between_two_floats_and_its_neighbourhood() -> None:
+    """Where a double's own rounding would lead the second one astray."""
+    rng = random.Random(4)
+    numbers = []
+    for _ in range(300):
+        low = np.uint32(rng.randrange(0x30000000, 0x50000000)).view(np.float32)
+        middle = (Fraction(float(low)) + Fraction(float(np.nextafter(low, np.float32(np.inf))))) / 2
+        digits = f"{float(middle):.60f}".rstrip("0")  # a double holds the middle exactly
+        numbers += [digits, f"{digits}{'0' * 10}1", f"{float(middle):.17g}", f"{float(low):.17g}"]
+    numbers += ["16777217", "16777219", "1e-45", "7e-46", "1.1754943e-38", "3.4028235e38", "3.4028235e+38", "0e99999"]
+    expected = np.array([nearest(number) for number in numbers])
+    np.testing.assert_array_equal(read_numbers(numbers).view(np.uint32), expected.view(np.uint32))
+
+
+@pytest.mark.parametrize("odd", ["", "+"])  # the fast reader knows no plus sign
+def test_the_fast_and_the_slow_reader_read_the_same(odd: str) -> None:
+    lines = "".join(f"w{i} 1e-4{i % 6} {odd}{i}.5 1677721{i % 10}\n" for i in range(100)).encode()
+    (rows,) = read_text(iter([lines]), 3, first_line=1, name="f")
+    expected = [[nearest(f) for f in line.split()[1:]] for line in lines.decode().splitlines()]
+    np.testing.assert_array_equal(rows.vectors, np.array(expected))
+    assert rows.places == [*range(1, 101)]

@@ -6,9 +6,9 @@ import numpy as np
 import numpy.typing as npt
 
 from wordpipe.words.kernels.draws import Noise
-from wordpipe.words.kernels.piece import LINES
+from wordpipe.words.kernels.simd import WIDE
+from wordpipe.words.kernels.skipgram_cbow import LINES
 from wordpipe.words.kernels.tree import Tree
-from wordpipe.words.kernels.vectors import WIDE
 
 _MASK = 2**64 - 1
 

@@ -1,11 +1,11 @@
-"""`wordpipe diff`: lines, table, JSON."""
+"""`wordpipe diff` on the command line: lines, table, JSON."""
 
 import json
 
 import pytest
 
 from tests.stages.test_diff import pair, write  # noqa: F401
-from wordpipe.cli import diff as command
+from wordpipe.cli import look as command
 from wordpipe.cli import tables
 
 
@@ -24,13 +24,13 @@ def test_a_line_per_word_in_a_pipe(cli, pair):  # noqa: F811
     assert cli("diff", *pair, "-q").err == ""
 
 
-def test_what_is_left_out_is_told(cli, pair):  # noqa: F811
-    told = cli("diff", *pair, "--words", 100, "--min-count", 800).err
-    assert "100 words compared of 300 shared (left out: 99 rarer than --min-count, 101 beyond --words)" in told
+def test_what_is_left_out_is_reported(cli, pair):  # noqa: F811
+    reported = cli("diff", *pair, "--words", 100, "--min-count", 800).err
+    assert "100 words compared of 300 shared (left out: 99 rarer than --min-count, 101 beyond --words)" in reported
     assert "no word moved more than others" in cli("diff", pair[0], pair[0]).err
 
 
-def test_other_dimensions_are_told(cli, pair, tmp_path):  # noqa: F811
+def test_other_dimensions_are_reported(cli, pair, tmp_path):  # noqa: F811
     import numpy as np
 
     words = [f"word{row}" for row in range(300)]

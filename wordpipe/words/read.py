@@ -1,31 +1,43 @@
-"""Reading word vectors of other programs: a file in any of their formats, or a folder of arrays.
+"""Word vectors of other programs, read: a file in any of their formats, or a folder of arrays.
 
-Binary (word2vec) is two sizes in a line, then each word, a space, and its numbers as bytes. NumPy's is a folder with
-vectors.npy, words.txt (a word per line) and, maybe, counts.npy. For text see `formats.text`.
+- Text: a line per word, with its numbers; before them a line of two sizes (word2vec) or not (GloVe). GloVe's larger files have
+  words with spaces in them (". . ."), so the last D fields of a line are its numbers, whatever stands before them is the word.
+- Binary (word2vec): two sizes in a line, then each word, a space, and its numbers as bytes.
+- NumPy: a folder with vectors.npy, words.txt (a word per line) and, maybe, counts.npy.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from itertools import chain, islice
+from itertools import chain, islice, takewhile
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 from numpy.lib import format as npy
 from numpy.typing import NDArray
+from pyarrow import csv
 
 from wordpipe.errors import ConfigError, InputError
-from wordpipe.words.formats.text import CUT_SHORT, WordRows, dim_of_line, read_text, refuse_other_number
-from wordpipe.words.formats.writing import COUNTS_NPY, VECTORS_NPY, WORDS_TXT
 from wordpipe.words.settings import Format
-from wordpipe.words.table import WordVectors
+from wordpipe.words.vectors import WordVectors
+
+VECTORS_NPY, WORDS_TXT, COUNTS_NPY = "vectors.npy", "words.txt", "counts.npy"
+NUMBER = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
+"""A decimal number, finite as written."""
 
 _MAX_DIM = 65_536
+_LONGEST_LINE = 64 << 20  # bytes; 65,536 numbers in full take 1.6 MB
 _LONGEST_WORD = 1 << 16  # bytes, in the binary format
 _AT_ONCE = 4 << 20  # bytes of numbers looked at at a time, at least
-_HEAD = 4 << 20  # bytes in which the first two lines must end to be judged; 65,536 numbers in full take 1.6 MB
+_HEAD = 4 << 20  # bytes in which the first two lines must end for auto to see them; 65,536 numbers in full take 1.6 MB
 _HEADER = re.compile(rb"(?:\xef\xbb\xbf)?[ \t]*(\d{1,15})[ \t]+(\d{1,9})[ \t\r]*")  # some editors put a mark before it
+_is_number = re.compile(NUMBER.encode()).fullmatch
+_NOT_FINITE = re.compile(rb"[+-]?(?:nan|inf|infinity)", re.IGNORECASE)
+_FIELD = re.compile(rb"[^ \t\r]+")
+_GAP = b" \t\r"  # a carriage return is one too: some write it before the line end
+_CUT_SHORT = "the file is cut short: fetch or make it again"
 _TO_WORD2VEC = "save_word2vec_format('vectors.bin', binary=True)"
 _FOREIGN = (
     (
@@ -39,6 +51,25 @@ _FOREIGN = (
     (re.compile(rb"\xba\x16\x4f\x2f"), "this is a fastText model", "import the .vec file beside it"),
     (re.compile(rb"PAR1\x15"), "this is a Parquet file", "name a file of word vectors in one of the formats"),
 )
+
+
+class WordRows(NamedTuple):
+    """Some words of a file, one after the other, as the file has them."""
+
+    words: list[bytes]  # R words as bytes, UTF-8 if the file is right
+    vectors: NDArray[np.float32]  # (R, D) float32, all finite
+    places: Sequence[int]  # the line, or the number of the word, that each stands at, from 1 on
+    counts: NDArray[np.int64] | None = None  # how often each occurs, int64; None where the file does not say
+
+    def first(self, n: int) -> "WordRows":
+        """The first `n`."""
+        counts = None if self.counts is None else self.counts[:n]
+        return WordRows(self.words[:n], self.vectors[:n], self.places[:n], counts)
+
+    def up_to_bad(self) -> tuple["WordRows", int | None]:
+        """Those before the first that has a number which is not finite, and which that is."""
+        bad = np.flatnonzero(~np.isfinite(self.vectors).all(axis=1))
+        return (self.first(int(bad[0])), int(bad[0])) if len(bad) else (self, None)
 
 
 class WordFile(NamedTuple):
@@ -60,6 +91,8 @@ def open_stream(blocks: Iterator[bytes], form: Format, *, name: str) -> WordFile
     if form == "numpy":
         hint = "name the folder with vectors.npy in it"
         raise ConfigError("this format is a folder", where="format", got=name, hint=hint)
+
+    # the first two lines, or what shows that it is something else
     head = b""
     for block in blocks:
         head += block
@@ -70,11 +103,13 @@ def open_stream(blocks: Iterator[bytes], form: Format, *, name: str) -> WordFile
             raise InputError(what, where=name, hint=hint)
     if not head.strip():
         raise InputError("the file is empty", where=name)
+
+    # a line of a word and its numbers (GloVe), or a header and then text or bytes
     line, _, rest = head.partition(b"\n")
     where, shown = f"{name}, line 1", repr(line[:60].decode(errors="backslashreplace"))
     header = _HEADER.fullmatch(line)
     if form == "glove" or (header is None and form == "auto"):
-        dim = dim_of_line(line)
+        dim = _dim_of_line(line)
         if not dim:
             expected = "a word and its numbers, or a header of two whole numbers"
             raise InputError("not a file of word vectors", where=where, got=shown, expected=expected)
@@ -100,11 +135,136 @@ def _checked_dim(dim: int, where: str) -> int:
 
 def _looks_like_text(rest: bytes, dim: int) -> bool:
     """Whether the first word behind a header has its numbers in digits; or at least is all letters, if malformed."""
-    if dim_of_line(rest.partition(b"\n")[0]) >= dim:
+    if _dim_of_line(rest.partition(b"\n")[0]) >= dim:
         return True
     some = rest[:4096]
     text = some.decode(errors="surrogateescape")[:-4]  # the last character may be cut
     return not re.search(rb"[\x00-\x08\x0e-\x1f\x7f]", some) and not re.search("[\udc80-\udcff]", text)
+
+
+def _dim_of_line(line: bytes) -> int:
+    """The numbers that a line ends with, leaving at least one field for the word; 0 where there are none."""
+    fields = _FIELD.findall(line)[1:]
+    return len([*takewhile(_is_number, reversed(fields))])
+
+
+def _refuse_other_number(found: int, promised: int, where: str) -> None:
+    """Refuse a file with more or fewer words than its header says."""
+    if found != promised:
+        few = found < promised
+        what = f"the file {'ends before it holds' if few else 'goes on after'} all the words that its header promises"
+        hint = _CUT_SHORT if few else "--limit reads so many words only"
+        got = f"{found:,} words" if few else "more"
+        raise InputError(what, where=where, got=got, expected=f"{promised:,} words", hint=hint)
+
+
+def read_text(
+    blocks: Iterator[bytes], dim: int, *, size: int | None = None, first_line: int, name: str
+) -> Iterator[WordRows]:
+    """Read lines of a word and `dim` numbers, about as many at a time as a block holds, from line `first_line` of a file on.
+
+    A header before it promised `size` of them, or there is none.
+
+    Raises:
+        InputError: a line is malformed (a wrong number of numbers, one that is none or is not finite, no word), or there are
+            more or fewer lines than promised; names the line.
+    """
+    found, line = 0, first_line
+    for lines in _whole_lines(blocks, name, dim):
+        for rows in _read_lines(lines, dim, line, name):
+            if size is not None and found + len(rows.words) > size:
+                yield rows.first(size - found)
+                _refuse_other_number(found + len(rows.words), size, f"{name}, line {rows.places[size - found]}")
+            found += len(rows.words)
+            yield rows
+        line += len(lines)
+    if size is not None:
+        _refuse_other_number(found, size, f"{name}, line {line}")
+
+
+def _whole_lines(blocks: Iterator[bytes], name: str, dim: int) -> Iterator[list[bytes]]:
+    rest = b""
+    for block in blocks:
+        *lines, rest = (rest + block).split(b"\n") if b"\n" in block else (rest + block,)
+        if lines:
+            yield lines
+        elif len(rest) > _LONGEST_LINE:
+            expected = f"a line of a word and {dim} numbers"
+            raise InputError("no line ends here", where=name, got=f"{len(rest):,} bytes", expected=expected)
+    if rest:
+        yield [rest]
+
+
+def _read_lines(lines: list[bytes], dim: int, first_line: int, name: str) -> Iterator[WordRows]:
+    words: list[bytes] = []
+    numbers: list[bytes] = []  # those of a line, parted by single spaces
+    places: list[int] = []
+    wrong: int | None = None  # the first line that is malformed
+    for place, raw in enumerate(lines, start=first_line):
+        line = raw.strip(_GAP)
+        if not line:
+            continue
+        word, _, rest = line.partition(b" ")
+        if rest.count(b" ") != dim - 1 or b"\t" in line or b"\r" in line:
+            fields = [*_FIELD.finditer(line)]
+            last = [field[0] for field in fields[-dim:]]
+            # where the word has spaces, its end is no number: "a 0.1" is no word, but a line with a number too many
+            too_many = len(fields) > dim + 1 and (_is_number(fields[-dim - 1][0]) or not all(map(_is_number, last)))
+            if len(fields) <= dim or too_many:
+                wrong = place
+                break
+            word, rest = line[: fields[-dim].start()].rstrip(_GAP), b" ".join(last)
+        words.append(word)
+        numbers.append(rest)
+        places.append(place)
+    vectors_RD = _floats(b"\n".join(numbers).replace(b" ", b"\n"), len(words), dim)
+    if vectors_RD is None:  # one is not finite, or is none, or is written in a form that the fast reader does not know
+        fields_R = [rest.split(b" ") for rest in numbers]
+        right = next((row for row, some in enumerate(fields_R) if not all(map(_is_number, some))), len(words))
+        if right < len(words):
+            words, fields_R, places, wrong = words[:right], fields_R[:right], places[:right], places[right]
+        written = [field.removeprefix(b"+").decode() for some in fields_R for field in some]
+        vectors_RD = pa.array(written, pa.string()).cast(pa.float32()).to_numpy(zero_copy_only=False).reshape(-1, dim)
+    if words or wrong is None:
+        rows, bad = WordRows(words, vectors_RD, places).up_to_bad()
+        yield rows
+        if bad is not None:
+            raise InputError("a number is too large for float32", where=f"{name}, line {places[bad]}")
+    if wrong is not None:
+        raise _malformed(lines[wrong - first_line], dim, f"{name}, line {wrong}")
+
+
+def _floats(data: bytes, size: int, dim: int) -> NDArray[np.float32] | None:
+    """A finite number per line, rounded to the nearest float32, (size, dim); None where it is not as simple as that.
+
+    200 MB a second. A compiled loop of our own read 400, but took 0.3 s to load numba, so that `wordpipe import` of 50 MB was
+    no faster: 1.0 s of CPU with it and 0.9 with this.
+    """
+    if not size or data.startswith(b"\xef\xbb\xbf"):  # a mark that the reader would leave out
+        return None
+    try:
+        table = csv.read_csv(
+            pa.BufferReader(data),
+            csv.ReadOptions(use_threads=False, block_size=len(data) + 1, column_names=["number"]),
+            csv.ParseOptions(quote_char=False),
+            csv.ConvertOptions(column_types={"number": pa.float32()}, null_values=[]),
+        )
+    except pa.ArrowInvalid:
+        return None
+    found: NDArray[np.float32] = table["number"].to_numpy()
+    return found.reshape(size, dim) if len(found) == size * dim and np.isfinite(found).all() else None
+
+
+def _malformed(line: bytes, dim: int, where: str) -> InputError:
+    """What is wrong with a line."""
+    fields = _FIELD.findall(line)
+    wrong = [field for field in fields[1:][-dim:] if not _is_number(field)]
+    if len(fields) <= dim or not wrong:
+        return InputError("wrong number of numbers", where=where, got=len(fields) - 1, expected=dim)
+    shown = wrong[0][:40].decode(errors="backslashreplace")
+    if _NOT_FINITE.fullmatch(wrong[0]):
+        return InputError("a number is not finite", where=where, got=shown)
+    return InputError("not a number", where=where, got=repr(shown), expected=f"a word and {dim} numbers")
 
 
 def _read_binary(blocks: Iterator[bytes], dim: int, size: int, name: str) -> Iterator[WordRows]:
@@ -118,6 +278,8 @@ def _read_binary(blocks: Iterator[bytes], dim: int, size: int, name: str) -> Ite
         data += block
         if block and len(data) < max(_AT_ONCE, 16 * width):
             continue
+
+        # the words that are there whole
         words: list[bytes] = []
         numbers: list[bytes] = []
         used = 0
@@ -133,8 +295,10 @@ def _read_binary(blocks: Iterator[bytes], dim: int, size: int, name: str) -> Ite
             numbers.append(data[space + 1 : end])
             used = end
         data = data[used:]
+
+        # up to the first number that is not finite
         vectors_RD = np.frombuffer(b"".join(numbers), "<f4").astype(np.float32).reshape(-1, dim)
-        rows, bad = WordRows(words, vectors_RD, [*range(found + 1, found + len(words) + 1)]).up_to_bad()
+        rows, bad = WordRows(words, vectors_RD, range(found + 1, found + len(words) + 1)).up_to_bad()
         yield rows
         if bad is not None:
             where, shown = f"{name}, word {found + bad + 1}", repr(words[bad][:40].decode(errors="backslashreplace"))
@@ -146,8 +310,8 @@ def _read_binary(blocks: Iterator[bytes], dim: int, size: int, name: str) -> Ite
     if data.strip(b"\n") and found < size:
         what, expected = "the file ends in the middle of a word or its numbers", f"a word, a space and {width:,} bytes"
         where, got = f"{name}, word {found + 1}", f"{len(data):,} bytes"
-        raise InputError(what, where=where, got=got, expected=expected, hint=CUT_SHORT)
-    refuse_other_number(found + bool(data.strip(b"\n")), size, f"{name}, word {found + 1}")
+        raise InputError(what, where=where, got=got, expected=expected, hint=_CUT_SHORT)
+    _refuse_other_number(found + bool(data.strip(b"\n")), size, f"{name}, word {found + 1}")
 
 
 def folder_files(folder: Path) -> list[Path]:
@@ -206,7 +370,7 @@ class _Array:
         size = int(np.prod(shape)) * self._dtype.itemsize
         if len(data := self._file.read(size)) < size:
             what = "the file ends before all the numbers that its header promises"
-            raise InputError(what, where=self.where, hint=CUT_SHORT)
+            raise InputError(what, where=self.where, hint=_CUT_SHORT)
         return np.frombuffer(data, self._dtype).reshape(shape)
 
 
@@ -228,7 +392,7 @@ def _read_folder(vectors: _Array, words: BinaryIO, counts: _Array | None, where:
             for row in np.flatnonzero(number < 0)[:1]:
                 place = f"{counts.where}, row {first + row}"
                 raise InputError("not a count", where=place, got=values[row], expected="0 to 2**63 - 1")
-        rows, bad = WordRows(found, vectors_RD, [*range(first + 1, first + n + 1)], number).up_to_bad()
+        rows, bad = WordRows(found, vectors_RD, range(first + 1, first + n + 1), number).up_to_bad()
         yield rows
         if bad is not None:
             raise InputError("a number is not finite", where=f"{vectors.where}, row {first + bad}")
@@ -236,8 +400,8 @@ def _read_folder(vectors: _Array, words: BinaryIO, counts: _Array | None, where:
         raise InputError("more words than vectors", where=f"{where}, line {size + 1}", expected=f"{size:,}")
 
 
-class Screen:
-    """Reads a file of word vectors piece by piece and counts what is left out.
+class WordFilter:
+    """The words of a file that are kept: each once, with a vector that has a direction; and counts of what is left out.
 
     Only the words stay in memory, to know those that come again.
 
@@ -248,11 +412,9 @@ class Screen:
         name: of the file, for errors.
 
     Attributes:
-        kept: words given so far.
-        repeated: words left out as they had come before.
-        bad_bytes: words left out as they are not UTF-8.
+        kept: words given so far; of these, capitals have an upper-case letter.
+        repeated, bad_bytes: words left out as they had come before, or as they are not UTF-8.
         zero: words left out as their vector is zero, which has no direction: no neighbours, and no place in an index.
-        capitals: words given that have an upper-case letter.
         counts_known: whether the file says how often its words occur.
         falls: whether no word so far was commoner than one before it.
     """
@@ -262,7 +424,7 @@ class Screen:
         self.capitals, self.counts_known, self.falls = 0, False, True
         self._file, self._limit, self._skip, self._name = file, limit, skip_bad_bytes, name
         self._seen: set[str] = set()
-        self._last = np.zeros(0, np.int64)  # count that was given
+        self._last_count = np.zeros(0, np.int64)
 
     @property
     def keep_case(self) -> bool:
@@ -287,28 +449,27 @@ class Screen:
             raise InputError("there is no word in the file", where=self._name)
 
     def _table(self, rows: WordRows) -> WordVectors:
-        words: list[str] = []
-        kept: list[int] = []
-        directed: list[bool] = np.any(rows.vectors, axis=1).tolist()
+        words: dict[str, int] = {}
+        has_direction: list[bool] = np.any(rows.vectors, axis=1).tolist()
         for row, data in enumerate(rows.words):
-            word = self._decoded(data, int(rows.places[row]))
-            if word is None or word in self._seen:
-                self.repeated += word is not None
-                continue
-            if not directed[row]:
+            word = self._decoded(data, rows.places[row])
+            if word is None:
+                self.bad_bytes += 1
+            elif word in self._seen:
+                self.repeated += 1
+            elif not has_direction[row]:
                 self.zero += 1
-                continue
-            self._seen.add(word)
-            self.capitals += word != word.lower()
-            words.append(word)
-            kept.append(row)
+            else:
+                self._seen.add(word)
+                self.capitals += word != word.lower()
+                words[word] = row
         self.kept += len(words)
-        vectors_KD = rows.vectors if len(kept) == len(rows.words) else rows.vectors[kept]
+        kept = [*words.values()]
         counts = np.zeros(len(kept), np.int64) if rows.counts is None else rows.counts[kept]
         self.counts_known = self.counts_known or bool(counts.any())
-        line = np.append(self._last, counts)
-        self.falls, self._last = self.falls and not (np.diff(line) > 0).any(), line[-1:]
-        return WordVectors(words, counts, vectors_KD)
+        line = np.append(self._last_count, counts)
+        self.falls, self._last_count = self.falls and not (np.diff(line) > 0).any(), line[-1:]
+        return WordVectors([*words], counts, rows.vectors if len(kept) == len(rows.words) else rows.vectors[kept])
 
     def _decoded(self, data: bytes, place: int) -> str | None:
         """The word, or None where it is to be left out."""
@@ -318,9 +479,8 @@ class Screen:
         try:
             return data.decode()
         except UnicodeDecodeError:
-            if not self._skip:
-                got = data[:60].decode(errors="backslashreplace")
-                hint = "--bad-bytes skip leaves such words out"
-                raise InputError("the word is not UTF-8", where=where, got=repr(got), hint=hint) from None
-            self.bad_bytes += 1
-            return None
+            if self._skip:
+                return None
+            got = repr(data[:60].decode(errors="backslashreplace"))
+            hint = "--bad-bytes skip leaves such words out"
+            raise InputError("the word is not UTF-8", where=where, got=got, hint=hint) from None

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wordpipe.compiled import kernel
-from wordpipe.words.kernels.draws import Noise, draw_noise, keep_limits, key_of, mixed, survivors
+from wordpipe.words.kernels.draws import Noise, draw_noise, keep_limits, key_of, mixed, subsample
 
 
 @kernel
@@ -44,8 +44,8 @@ def test_keys_differ_by_seed_epoch_and_purpose() -> None:
     assert len(keys) == 20 * 20 * 3
 
 
-@pytest.mark.parametrize("pieces", [1, 3, 10])
-def test_survivors_do_not_depend_on_the_pieces(pieces: int) -> None:
+@pytest.mark.parametrize("chunks", [1, 3, 10])
+def test_subsampling_does_not_depend_on_the_chunks(chunks: int) -> None:
     rng = np.random.default_rng()
     text = rng.integers(0, 30, 1000).astype(np.int32)
     text[[0, 100, 101, 990]] = ~text[[0, 100, 101, 990]]
@@ -54,21 +54,21 @@ def test_survivors_do_not_depend_on_the_pieces(pieces: int) -> None:
     def trained(first: int, last: int) -> list[tuple[int, int]]:
         rows, places = np.empty(last - first, np.int32), np.empty(last - first, np.int64)
         firsts = np.empty(last - first, np.bool_)
-        kept = survivors(text[first:last], first, limits, key, rows, places, firsts)
+        kept = subsample(text[first:last], first, limits, key, rows, places, firsts)
         assert firsts[0]
         return list(zip(rows[:kept].tolist(), places[:kept].tolist(), strict=True))
 
-    edges = np.linspace(0, 1000, pieces + 1).astype(int)
-    pieced = [pair for a, b in pairwise(edges) for pair in trained(a, b)]
-    assert pieced == trained(0, 1000)
-    assert all(row == (text[place] if text[place] >= 0 else ~text[place]) for row, place in pieced)
+    edges = np.linspace(0, 1000, chunks + 1).astype(int)
+    in_chunks = [pair for a, b in pairwise(edges) for pair in trained(a, b)]
+    assert in_chunks == trained(0, 1000)
+    assert all(row == (text[place] if text[place] >= 0 else ~text[place]) for row, place in in_chunks)
 
 
-def test_survivors_follow_the_probabilities_and_mark_the_first_of_each_text() -> None:
+def test_subsampling_follows_the_probabilities_and_mark_the_first_of_each_text() -> None:
     text = np.zeros(200_000, dtype=np.int32)
     text[::4] = ~text[::4]
     rows, places, firsts = np.empty_like(text), np.empty(len(text), np.int64), np.empty(len(text), np.bool_)
-    kept = survivors(text, 0, keep_limits(np.array([0.25])), key_of(7, 0, 0), rows, places, firsts)
+    kept = subsample(text, 0, keep_limits(np.array([0.25])), key_of(7, 0, 0), rows, places, firsts)
     assert abs(kept / len(text) - 0.25) < 0.005
     texts = places[:kept] // 4
     assert np.array_equal(firsts[:kept], np.concatenate([[True], texts[1:] != texts[:-1]]))

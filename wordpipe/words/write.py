@@ -17,9 +17,8 @@ from numpy.lib import format as npy
 
 from wordpipe.artifacts import matrix_of
 from wordpipe.errors import InputError
-from wordpipe.words.formats.text import NUMBER
+from wordpipe.words.read import COUNTS_NPY, NUMBER, VECTORS_NPY, WORDS_TXT
 
-VECTORS_NPY, WORDS_TXT, COUNTS_NPY = "vectors.npy", "words.txt", "counts.npy"
 _VECTORS_TSV, _METADATA_TSV = "vectors.tsv", "metadata.tsv"
 _SUSPECT = r"^$|[ \t\n\r\v\f]"
 _SPACED = re.compile(r"$|.*[ \t\n\r\v\f]", re.DOTALL)
@@ -66,13 +65,13 @@ def check_words(table: WordTable, form: str) -> None:
 
 
 def _chunks(
-    table: WordTable, columns: Sequence[str], written: Callable[..., bytes], head: bytes | None = None
+    table: WordTable, columns: Sequence[str], encode: Callable[..., bytes], head: bytes | None = None
 ) -> Iterator[bytes]:
-    """What stands at the head of a file, then what is `written` of these columns, a batch at a time."""
+    """What is at the head of a file, then what `encode` makes of these columns, a batch at a time."""
     if head is not None:
         yield head
     for batch in table.batches(columns):
-        yield written(*(batch.column(name) for name in columns))
+        yield encode(*(batch.column(name) for name in columns))
 
 
 def _text_rows(words: pa.Array, vectors: pa.Array) -> bytes:
@@ -127,7 +126,7 @@ FOLDERS: Mapping[str, frozenset[str]] = {
 """Format → the names of all files that its folder may have."""
 
 
-def written(table: WordTable, form: str) -> Mapping[str, Iterator[bytes]]:
+def vector_files(table: WordTable, form: str) -> Mapping[str, Iterator[bytes]]:
     """The files of a format and the chunks of each; where it is one file, under the format's name.
 
     Counts that are unknown are not written. The projector wants words alone without a name above them.

@@ -8,11 +8,20 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from tests.words.plain_word2vec import Plain
+from tests.support.plain_word2vec import Plain
 from wordpipe.words.kernels.draws import Noise, keep_limits, key_of
-from wordpipe.words.kernels.piece import NEGATIVE, SOFTMAX, TREE, Objective, Rows, Windows, scratch_size, train_piece
+from wordpipe.words.kernels.simd import padded
+from wordpipe.words.kernels.skipgram_cbow import (
+    NEGATIVE,
+    SOFTMAX,
+    TREE,
+    Objective,
+    Rows,
+    Windows,
+    scratch_size,
+    train_chunk,
+)
 from wordpipe.words.kernels.tree import Tree
-from wordpipe.words.kernels.vectors import padded
 
 OBJECTIVES = {"ns": NEGATIVE, "hs": TREE, "softmax": SOFTMAX}
 V, DIM = 14, 10
@@ -57,7 +66,7 @@ class Case:
         starts = np.cumsum([0, *map(len, lists)]).astype(np.int64) if plain.parts else np.zeros(0, dtype=np.int64)
         sums = np.zeros(2)
         most = {"ns": 1 + plain.negatives, "hs": int(np.diff(tree.path_starts).max()), "softmax": V}[plain.loss]
-        train_piece(
+        train_chunk(
             self.text, 0, begin, end, lr,
             Windows(plain.skipgram, plain.window, plain.dynamic, plain.keep, np.array(plain.keys, dtype=np.uint64)),
             Objective(OBJECTIVES[plain.loss], plain.negatives, plain.noise.limits, plain.noise.others,
@@ -91,7 +100,7 @@ def test_kernel_matches_the_plain_twin(loss: str, negatives: int, skipgram: bool
 
 @pytest.mark.parametrize("loss", ["ns", "hs", "softmax"])
 @pytest.mark.parametrize("window", [16, 17, 45])
-def test_wide_windows_are_told_a_part_at_a_time(loss: str, window: int) -> None:
+def test_wide_windows_are_computed_a_part_at_a_time(loss: str, window: int) -> None:
     case = Case(loss=loss, window=window, dynamic=False, negatives=5)
     got, sums = case.natively(0, 120, (0.02, 0.01))
     wanted, (total, predictions) = case.plainly(0, 120, (0.02, 0.01))
@@ -143,7 +152,7 @@ def test_hot_rows_are_added_back(loss: str, hot: int) -> None:
     np.testing.assert_allclose(plainly[1], hotly[1])
 
 
-def test_pieces_add_up_to_the_whole() -> None:
+def test_chunks_add_up_to_the_whole() -> None:
     case = Case(words=200, negatives=5)
     whole, sums = case.natively(0, 200, (0.03, 0.03))
     after = case
@@ -153,8 +162,8 @@ def test_pieces_add_up_to_the_whole() -> None:
         total += some
         after.weights = [w.astype(np.float64) for w in got]
     assert total[1:].tolist() == sums[1:].tolist()
-    for pieced, once in zip(after.weights, whole, strict=True):
-        np.testing.assert_allclose(pieced, once, atol=1e-4)
+    for in_chunks, once in zip(after.weights, whole, strict=True):
+        np.testing.assert_allclose(in_chunks, once, atol=1e-4)
 
 
 @pytest.mark.parametrize("loss", ["ns", "hs", "softmax"])

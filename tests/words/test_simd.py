@@ -5,7 +5,7 @@ import numpy.typing as npt
 import pytest
 
 from wordpipe.compiled import kernel
-from wordpipe.words.kernels.vectors import (
+from wordpipe.words.kernels.simd import (
     LANES,
     WIDE,
     add_difference,

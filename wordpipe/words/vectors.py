@@ -1,10 +1,14 @@
-"""Word vectors: looking words up, finding their neighbours, and what all of them have in common."""
+"""Word vectors: looking words up, finding their neighbours, and what all of them have in common.
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+The words themselves, as many as millions, are kept without a Python string for each.
+"""
+
+import operator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -14,17 +18,82 @@ import pyarrow.compute as pc
 from wordpipe.artifacts import vector_batches, words_schema
 from wordpipe.errors import InputError
 from wordpipe.metrics import unit_rows
-from wordpipe.words.lookup import JOINT, SIGNS, Expression, KnownPhrases, parse_expression, similar_words
-from wordpipe.words.vocabulary import WordList
+from wordpipe.words.lookup import PHRASE_SEPARATOR, SIGNS, Expression, KnownPhrases, parse_expression, similar_words
+from wordpipe.words.vocabulary import arrow_words
 
 if TYPE_CHECKING:
-    from wordpipe.words.subwords import NGrams
+    from wordpipe.words.subwords import HashRows, NGrams
 
 Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int64]
 
-_AT_ONCE = 64  # questions compared with all words in one product
+_AT_ONCE = 64  # queries compared with all words in one product
 _BLOCK = 65_536  # rows treated together
+_STRINGS = 16_384  # words made Python strings together
+_SCANS = 16  # words looked for one by one, before a table of hashes is worth its time and the import of numba
+
+
+class WordList(Sequence[str]):
+    """V different words, which are kept as contiguous UTF-8, an Arrow `array`, and found by their hashes.
+
+    With five million words of ten bytes that is 70 MB, and 110 MB more once many were asked for. As strings in a list and a
+    dict they are 700 MB.
+    """
+
+    def __init__(self, words: "WordList | pa.Array | Sequence[str]") -> None:
+        self.array: pa.StringArray = words.array if isinstance(words, WordList) else arrow_words(words)
+        assert self.array.type == pa.string(), "a word is no text"
+        self._scans = 0
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> "WordList": ...
+
+    def __getitem__(self, index: int | slice) -> "str | WordList":
+        if isinstance(index, slice):
+            return WordList(self.array[index])
+        word: str = self.array[operator.index(index)].as_py()
+        return word
+
+    def __iter__(self) -> Iterator[str]:
+        for first in range(0, len(self), _STRINGS):
+            yield from self.array.slice(first, _STRINGS).to_pylist()
+
+    def __contains__(self, word: object) -> bool:
+        return isinstance(word, str) and self.row_of(word) is not None
+
+    @cached_property
+    def _rows(self) -> "HashRows":
+        from wordpipe.words.subwords import HashRows, hashes_of
+
+        return HashRows(hashes_of(self.array))
+
+    def row_of(self, word: str) -> int | None:
+        """The row of exactly this word; None where it is unknown."""
+        if self._scans < _SCANS and "_rows" not in self.__dict__:
+            self._scans += 1
+            row = self._scan(word)
+        else:
+            row = self._rows.row_of(word)
+        return row if row >= 0 else None
+
+    def _scan(self, word: str) -> int:
+        """Look at all words, a few milliseconds per million."""
+        try:
+            return int(pc.index(self.array, pa.scalar(word, pa.string())).as_py())
+        except UnicodeEncodeError:  # a lone surrogate
+            return -1
+
+    def rows_of(self, words: "pa.Array | Sequence[str]") -> npt.NDArray[np.int32]:
+        """The rows of exactly these words, (N,) int32; -1 for unknown ones."""
+        from wordpipe.words.subwords import hashes_of
+
+        return self._rows.rows_of(hashes_of(words))
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +106,11 @@ class Neighbour:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """What a query of words means."""
+class WordQuery:
+    """What a query of words looks for."""
 
     query: Floats  # the direction to look in, (D,) float32; zero where a needed word is unknown
-    rows: Ints  # the words asked for, which are no answer, int64
+    rows: Ints  # the words of the query, which are no result, int64
     unknown: Mapping[str, list[str]]  # the words that have no vector, each with words spelled like it
     guessed: Sequence[str] = ()  # the words that are not in the table and got a vector from their n-grams
 
@@ -103,7 +172,7 @@ class WordVectors:
     @cached_property
     def phrases(self) -> KnownPhrases:
         """The phrases among the words."""
-        return KnownPhrases(self.words.array.filter(pc.match_substring(self.words.array, JOINT)).to_pylist())
+        return KnownPhrases(self.words.array.filter(pc.match_substring(self.words.array, PHRASE_SEPARATOR)).to_pylist())
 
     def _joined(self, words: list[str]) -> list[str]:
         """The words with known phrases joined, as they are written or else in lower case."""
@@ -117,7 +186,7 @@ class WordVectors:
         word = word.lower()
         return [*self.phrases.having(word), *similar_words(word, self.words, n=n)][:n]
 
-    def understand(self, text: str) -> "Question":
+    def understand(self, text: str) -> "WordQuery":
         """Turn a word, several words or an expression such as `king - man + woman` into the vector to look for.
 
         Words without a vector are left out of a plain list of words; an expression with operators needs them all.
@@ -126,17 +195,17 @@ class WordVectors:
             ConfigError: the expression cannot be read.
         """
         expression = self._expression(text)
-        asked = dict.fromkeys((*expression.positive, *expression.negative))
-        absent = [word for word in asked if self.find(word) is None]
+        words = dict.fromkeys((*expression.positive, *expression.negative))
+        absent = [word for word in words if self.find(word) is None]
         vectors = {word: vector for word in absent if (vector := self.guess(word)) is not None}
         unknown = {word: self.suggest(word) for word in absent if word not in vectors}
-        if len(unknown) == len(asked) or (unknown and expression.has_operators):
-            return Question(np.zeros(self.dim, dtype=np.float32), np.zeros(0, dtype=np.int64), unknown)
+        if len(unknown) == len(words) or (unknown and expression.has_operators):
+            return WordQuery(np.zeros(self.dim, dtype=np.float32), np.zeros(0, dtype=np.int64), unknown)
         positive = [word for word in expression.positive if word not in unknown]
-        return Question(*self._sum(positive, expression.negative, vectors), unknown, [*vectors])
+        return WordQuery(*self._sum(positive, expression.negative, vectors), unknown, [*vectors])
 
     def _expression(self, text: str) -> Expression:
-        """What is asked for: a word of the table that is written just so (". . .", "+"), or else an expression."""
+        """What is looked for: a word of the table that is written just so (". . .", "+"), or else an expression."""
         word = text.strip()
         if (" " in word or word in SIGNS) and self.words.row_of(word) is not None:
             return Expression((word,), (), False)
@@ -157,7 +226,7 @@ class WordVectors:
 
         Source: Levy and Goldberg 2014, "Linguistic Regularities in Sparse and Explicit Word Representations", 3CosAdd.
         """
-        return self.nearest([Question(*self._sum(positive, negative), {})], k)[0]
+        return self.nearest([WordQuery(*self._sum(positive, negative), {})], k)[0]
 
     def _sum(
         self, positive: Sequence[str], negative: Sequence[str], guessed: Mapping[str, Floats] = MappingProxyType({})
@@ -170,21 +239,21 @@ class WordVectors:
         rows = np.array([row_of[word] for word in words if word in row_of], dtype=np.int64)
         return signs @ unit_rows(vectors_ND)[0], rows
 
-    def nearest(self, questions: Sequence[Question], k: int = 10) -> list[list[Neighbour]]:
-        """The words whose vectors have the largest cosine with each question, those asked for left out.
+    def nearest(self, queries: Sequence[WordQuery], k: int = 10) -> list[list[Neighbour]]:
+        """The words whose vectors have the largest cosine with each query, its own words left out.
 
-        A word or question without a direction has no neighbours. One product for many questions: two threads of OpenBLAS wait
-        7 ms for each other in every product, however small.
+        A word or query without a direction has no neighbours. One product for many queries: two threads of OpenBLAS wait 7 ms
+        for each other in every product, however small.
         """
         found = []
-        for first in range(0, len(questions), _AT_ONCE):
-            some = questions[first : first + _AT_ONCE]
-            queries_QD, there_Q = unit_rows(np.stack([question.query for question in some]))
+        for first in range(0, len(queries), _AT_ONCE):
+            some = queries[first : first + _AT_ONCE]
+            queries_QD, valid_Q = unit_rows(np.stack([one.query for one in some]))
             scores_QV = (queries_QD @ self.vectors.T) * self._scale
             scores_QV[:, self._scale == 0] = -np.inf
-            for question, there, scores_V in zip(some, there_Q, scores_QV, strict=True):
-                scores_V[question.rows] = -np.inf
-                found.append(self._best(scores_V, k if there else 0))
+            for one, valid, scores_V in zip(some, valid_Q, scores_QV, strict=True):
+                scores_V[one.rows] = -np.inf
+                found.append(self._best(scores_V, k if valid else 0))
         return found
 
     def _best(self, scores_V: Floats, k: int) -> list[Neighbour]:
@@ -222,33 +291,29 @@ class WordVectors:
         Raises:
             InputError: there is no word.
         """
-        words: list[pa.StringArray] = []
-        counts: list[Ints] = []
-
-        def see(batch: pa.RecordBatch) -> None:
-            words.append(batch.column("word"))
-            counts.append(batch.column("count").to_numpy(zero_copy_only=False))
-
-        vectors_VD = stacked_vectors(batches, see)
+        vectors_VD, (words, counts) = stacked_vectors(batches, ["word", "count"])
         if not len(vectors_VD):
             raise InputError("the table of words is empty")
-        table = cls(pa.concat_arrays(words), np.concatenate(counts), vectors_VD)
+        table = cls(words, np.array(counts), vectors_VD)
         if ngram_batches is not None:
             from wordpipe.words.subwords import NGrams  # and numba, which others do without
 
-            table.ngrams = NGrams.from_batches(ngram_batches, min_n, max_n)
+            vectors_GD, (spelled,) = stacked_vectors(ngram_batches, ["ngram"])
+            table.ngrams = NGrams(spelled, min_n, max_n, vectors_GD) if len(vectors_GD) else None
         return table
 
 
-def stacked_vectors(batches: Iterable[pa.RecordBatch], see: Callable[[pa.RecordBatch], object]) -> Floats:
-    """The column `vector` of all batches, (N, D) float32; (0, 0) where there is no row.
+def stacked_vectors(batches: Iterable[pa.RecordBatch], columns: Sequence[str] = ()) -> tuple[Floats, list[pa.Array]]:
+    """The column `vector` of all batches, (N, D) float32, and other columns; (0, 0) where there is no row.
 
     The array grows by an eighth as vectors come, in place where the system can, so that they are never in memory a second
-    time as the pieces they came in. `see` is shown every batch, to take what else it wants.
+    time as the batches they came in.
     """
     numbers, n, dim = np.empty(0, dtype=np.float32), 0, 0
+    others: list[list[pa.Array]] = [[] for _ in columns]
     for batch in batches:
-        see(batch)
+        for parts, name in zip(others, columns, strict=True):
+            parts.append(batch.column(name))
         vector = batch.column("vector")
         dim = int(vector.type.list_size)
         some = vector.flatten().to_numpy(zero_copy_only=False)
@@ -257,7 +322,8 @@ def stacked_vectors(batches: Iterable[pa.RecordBatch], see: Callable[[pa.RecordB
         numbers[n : n + len(some)] = some
         n += len(some)
     numbers.resize(n, refcheck=False)
-    return numbers.reshape(-1, dim) if dim else numbers.reshape(0, 0)
+    vectors_ND = numbers.reshape(-1, dim) if dim else numbers.reshape(0, 0)
+    return vectors_ND, [pa.concat_arrays(parts) if parts else pa.array([]) for parts in others]
 
 
 @dataclass(frozen=True, slots=True)

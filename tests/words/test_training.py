@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.words.plain_word2vec import Plain
-from tests.words.texts import batches, topics
+from tests.support.plain_word2vec import Plain
+from tests.support.token_batches import batches, topics
 from wordpipe.errors import DivergedError
 from wordpipe.runtime import StopFlag
 from wordpipe.words import (
@@ -16,18 +16,18 @@ from wordpipe.words import (
     NativeTraining,
     Parts,
     Vocabulary,
+    Weights,
     Words,
     WordVectors,
+    chunk_size,
     count_ids,
     done_in_order,
     kept_rows,
-    piece_size,
     read_words,
     write_text,
 )
 from wordpipe.words.kernels.draws import Noise, key_of
 from wordpipe.words.kernels.tree import Tree
-from wordpipe.words.kernels.weights import Weights
 from wordpipe.words.settings import Word2VecPlan
 
 
@@ -39,8 +39,8 @@ def training(folder: Path, *, words: int = 12_000, parts: Parts | None = None, *
     blocks = [*kept_rows(read_words(docs, column="word_ids", context="document", split="train"), vocabulary.row_of_id)]
     folder.mkdir(exist_ok=True)
     text = write_text(blocks, folder / "text.rows")
-    probe = HeldOutLoss.sample(blocks, vocabulary, plan, split="valid", targets=2_000)
-    return NativeTraining(text, vocabulary, plan, probe, *([] if parts is None else [parts]))
+    held_out = HeldOutLoss.sample(blocks, vocabulary, plan, split="valid", targets=2_000)
+    return NativeTraining(text, vocabulary, plan, held_out, *([] if parts is None else [parts]))
 
 
 def finished(run: NativeTraining) -> NativeTraining:
@@ -161,12 +161,12 @@ def test_words_of_parts_are_the_mean_of_them(tmp_path: Path) -> None:
     parts = Parts(np.arange(0, 82, 2), np.random.default_rng().integers(0, 30, 80).astype(np.int32), 30)
     run = finished(training(tmp_path, parts=parts, epochs=1))
     for row in (0, 17, 39):
-        pieces = [run.weights.inputs[row, :16], *run.ngrams[parts.numbers[2 * row : 2 * row + 2]]]
-        np.testing.assert_allclose(run.vectors[row], np.mean(pieces, axis=0), rtol=1e-5, atol=1e-7)
+        chunks = [run.weights.inputs[row, :16], *run.ngrams[parts.numbers[2 * row : 2 * row + 2]]]
+        np.testing.assert_allclose(run.vectors[row], np.mean(chunks, axis=0), rtol=1e-5, atol=1e-7)
     again = training(tmp_path, parts=parts, epochs=1)
     again.weights.inputs[:, :16] = run.vectors
     again.weights.ngrams[:] = run.weights.ngrams
-    again.take_parts_away(np.ones(40, dtype=np.bool_))
+    again.subtract_ngrams(np.ones(40, dtype=np.bool_))
     np.testing.assert_allclose(again.weights.inputs, run.weights.inputs, atol=1e-6)
 
 
@@ -191,8 +191,8 @@ def test_jobs_are_taken_in_order_and_those_begun_are_finished(threads: int) -> N
     assert 30 <= len(done) < 30 + threads
 
 
-def test_pieces_of_a_text_are_trained_as_one(tmp_path: Path) -> None:
-    """The whole way to the kernel, with several pieces and what lies around each, against the plain twin."""
+def test_chunks_of_a_text_are_trained_as_one(tmp_path: Path) -> None:
+    """The whole way to the kernel, with several chunks and what lies around each, against the plain twin."""
     rng = np.random.default_rng()
     rows = (20 * rng.random(1_300) ** 2).astype(np.int32)
     starts = np.flatnonzero(rng.random(len(rows)) < 0.01)
@@ -200,7 +200,7 @@ def test_pieces_of_a_text_are_trained_as_one(tmp_path: Path) -> None:
     text = write_text([Words(vocabulary.row_of_id[rows], starts)], tmp_path / "rows")
     plan = Word2VecPlan(dim=4, epochs=2, window=4, min_count=1, subsample=0.1, threads=1, lr=0.05)
     run = NativeTraining(text, vocabulary, plan)
-    run._piece = 400
+    run._chunk = 400
     weights = [array.astype(np.float64)[:, :4].copy() for array in run.weights.arrays().values()]
     marked = text.read(0, text.words).tolist()
     losses = []
@@ -242,11 +242,11 @@ def test_jobs_stop_when_nobody_listens() -> None:
 
 
 def test_small_texts_have_jobs_for_several_threads() -> None:
-    assert piece_size(100, 600) == 1_024
-    assert piece_size(100_000, 3_000) == 6_250
-    assert piece_size(10**9, 5 * 6 * 300) == 16_384
+    assert chunk_size(100, 600) == 1_024
+    assert chunk_size(100_000, 3_000) == 6_250
+    assert chunk_size(10**9, 5 * 6 * 300) == 16_384
 
 
 def test_jobs_of_a_large_softmax_last_no_longer() -> None:
-    assert piece_size(10**9, 10 * 50_000 * 100) == 200
-    assert piece_size(10**9, 10**12) == 64
+    assert chunk_size(10**9, 10 * 50_000 * 100) == 200
+    assert chunk_size(10**9, 10**12) == 64

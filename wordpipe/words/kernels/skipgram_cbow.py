@@ -1,15 +1,21 @@
-"""The kernel that trains a piece of the text: from window to window, what each word predicts or is predicted by.
+"""The kernel that trains a chunk of the text: from window to window, what each word predicts or is predicted by.
 
-Skip-gram: each word of the window predicts the centre, by itself. CBOW: their mean predicts it. What is predicted is told from
-noise words (negative sampling), at every turn of a path through a tree (hierarchical softmax), or from all words (softmax).
+Skip-gram: each word of the window predicts the centre, by itself. CBOW: their mean predicts it. What is predicted is
+discriminated from noise words (negative sampling), at every turn of a path through a tree (hierarchical softmax), or from all
+words (softmax).
 
 All words of one window meet the same noise words, so a window is one small matrix product of its vectors (C, D) with those of
 the centre and the noise (1 + K, D), and one update of both: that is what makes it fast. The expected loss and gradient are the
 same as with noise drawn for each pair.
 
+The vectors of the words in reach stand in a ring of slots while the window passes over them: a vector is fetched when its word
+comes into reach, and what changed is added back when it leaves. So it is read and written once for the ten or so windows it
+takes part in, and other threads see it change once. Where a word is made of parts (itself and its character n-grams), the slot
+holds the mean of the parts, and the change is added to each of them, as fastText does.
+
 Source: Mikolov et al. 2013, "Efficient Estimation of Word Representations in Vector Space" and "Distributed Representations of
 Words and Phrases and their Compositionality"; sharing noise: Ji et al. 2016, "Parallelizing Word2Vec in Shared and Distributed
-Memory".
+Memory"; the ring: Randall et al. 2021, FULL-W2V, which calls the same on a GPU "lifetime reuse of context words".
 """
 
 import math
@@ -19,10 +25,19 @@ import numpy as np
 import numpy.typing as npt
 
 from wordpipe.compiled import inlined, kernel
-from wordpipe.words.kernels.draws import draw_noise, mixed, survivors
-from wordpipe.words.kernels.logistic import exponential, gradients
-from wordpipe.words.kernels.ring import enter, leave
-from wordpipe.words.kernels.vectors import WIDE, add_difference, add_row, copy_row, dots, fetch, mean_row, update
+from wordpipe.words.kernels.draws import draw_noise, mixed, subsample
+from wordpipe.words.kernels.simd import (
+    WIDE,
+    add_difference,
+    add_row,
+    copy_row,
+    dots,
+    exponential,
+    fetch,
+    gradients,
+    mean_row,
+    update,
+)
 
 NEGATIVE, TREE, SOFTMAX = 0, 1, 2
 LINES = 32
@@ -39,7 +54,7 @@ class Windows(NamedTuple):
     skipgram: bool  # or CBOW
     size: int  # words looked at on each side
     dynamic: bool  # each centre draws its own reach from 1 to `size`
-    keep: npt.NDArray[np.uint32]  # for each row, the largest 32-bit draw that survives subsampling
+    keep: npt.NDArray[np.uint32]  # for each row, the largest 32-bit draw that keeps the word
     keys: npt.NDArray[np.uint64]  # of this epoch's skipping, reaches and noise
 
 
@@ -62,9 +77,9 @@ class Rows(NamedTuple):
     Attributes:
         inputs: (V, D) the words' vectors.
         outputs: (V, D) or (nodes, D).
-        part_starts, parts, part_vectors: n-grams of the words, see `ring.enter`.
+        part_starts, parts, part_vectors: n-grams of the words, see `_enter`.
         hot: of `outputs`, the first so many rows, the commonest, are changed in a copy that is added back at the end of the
-            piece, as threads that change the same rows wait for each other's caches; 0 for none.
+            chunk, as threads that change the same rows wait for each other's caches; 0 for none.
     """
 
     inputs: Floats
@@ -76,7 +91,7 @@ class Rows(NamedTuple):
 
 
 def scratch_size(window: int, dim: int, hot: int) -> int:
-    """Numbers `train_piece` needs: slots twice, the hidden layer, a row for nobody, a window's changes, hot rows twice."""
+    """Numbers `train_chunk` needs: slots twice, the hidden layer, a row for nobody, a window's changes, hot rows twice."""
     return (2 * (2 * window + 1) + 2 + min(2 * window + 1, LINES) + 2 * hot) * dim
 
 
@@ -164,16 +179,72 @@ def _softmax_gradients(scores: Floats, n_rows: int, stride: int, n: int, target:
     return loss
 
 
+@inlined
+def _enter(
+    row: int, slots: Ints, users: Ints, now: int, before: int, inputs: int, dim: int, part_starts: Offsets, parts: Ints,
+    part_vectors: int,
+) -> int:  # fmt: skip
+    """Give a word a slot, or another user of the slot it has; returns the slot.
+
+    Args:
+        row: the word.
+        slots: the row in each slot, -1 where it is free.
+        users: positions that use each slot.
+        now: address of the slots' vectors as they are.
+        before: address of the slots' vectors as they were fetched.
+        inputs: address of the words' vectors.
+        dim: padded length of a vector.
+        part_starts: where the n-grams of each row begin in `parts`, (V + 1,); no element where words have no parts.
+        parts: rows of `part_vectors`.
+        part_vectors: address of the n-grams' vectors.
+    """
+    free = -1
+    for slot in range(len(slots)):
+        if slots[slot] == row:
+            users[slot] += 1
+            return slot
+        if slots[slot] < 0:
+            free = slot
+    slots[free], users[free] = row, 1
+    vector = now + 4 * free * dim
+    copy_row(vector, inputs + 4 * row * dim, dim)
+    if len(part_starts):
+        for at in range(part_starts[row], part_starts[row + 1]):
+            add_row(vector, part_vectors + 4 * np.int64(parts[at]) * dim, np.float32(1), dim)
+        share = np.float32(1 / (1 + part_starts[row + 1] - part_starts[row]))
+        add_row(vector, vector, share - np.float32(1), dim)
+    copy_row(before + 4 * free * dim, vector, dim)
+    return free
+
+
+@inlined
+def _leave(
+    slot: int, slots: Ints, users: Ints, now: int, before: int, inputs: int, dim: int, part_starts: Offsets, parts: Ints,
+    part_vectors: int,
+) -> None:  # fmt: skip
+    """A position no longer uses its slot; after the last, the change is added to the word's vector, or to all its parts."""
+    users[slot] -= 1
+    if users[slot]:
+        return
+    row = np.int64(slots[slot])
+    new, old = now + 4 * slot * dim, before + 4 * slot * dim
+    add_difference(inputs + 4 * row * dim, new, old, dim)
+    if len(part_starts):
+        for at in range(part_starts[row], part_starts[row + 1]):
+            add_difference(part_vectors + 4 * np.int64(parts[at]) * dim, new, old, dim)
+    slots[slot] = -1
+
+
 @kernel
-def train_piece(  # noqa: C901  (one thought: a window after the other)
+def train_chunk(  # noqa: C901  (one thought: a window after the other)
     text: Ints, position: int, begin: int, end: int, lr: tuple[float, float],
     windows: Windows, objective: Objective, weights: Rows, scratch: Floats, sums: npt.NDArray[np.float64],
 ) -> None:  # fmt: skip
     """Train the words of the text from `begin` to `end`, seeing those around them.
 
     Args:
-        text: a piece of the text that reaches beyond `begin` and `end`, the first word of each text as `~row`.
-        position: where the piece begins in the whole text.
+        text: a chunk of the text that reaches beyond `begin` and `end`, the first word of each text as `~row`.
+        position: where the chunk begins in the whole text.
         begin: first word to train, counted in the whole text.
         end: the word after the last.
         lr: learning rates at `begin` and at `end`, linear in between.
@@ -191,7 +262,7 @@ def train_piece(  # noqa: C901  (one thought: a window after the other)
     rows = np.empty(len(text), dtype=np.int32)
     places = np.empty(len(text), dtype=np.int64)
     begins = np.empty(len(text), dtype=np.bool_)
-    kept = survivors(text, position, keep, keys[0], rows, places, begins)
+    kept = subsample(text, position, keep, keys[0], rows, places, begins)
     centre = 0
     while centre < kept and places[centre] < begin:
         centre += 1
@@ -246,10 +317,10 @@ def train_piece(  # noqa: C901  (one thought: a window after the other)
     slope = (lr[1] - lr[0]) / max(end - begin, 1)
     while centre < kept and places[centre] < end:
         while left < centre - size:
-            leave(held[left % n_slots], slots, users, now, before, in_vectors, dim, part_starts, parts, gram_vectors)
+            _leave(held[left % n_slots], slots, users, now, before, in_vectors, dim, part_starts, parts, gram_vectors)
             left += 1
         while entered < kept and entered <= centre + size:
-            held[entered % n_slots] = enter(
+            held[entered % n_slots] = _enter(
                 rows[entered], slots, users, now, before, in_vectors, dim, part_starts, parts, gram_vectors
             )
             entered += 1
@@ -318,7 +389,7 @@ def train_piece(  # noqa: C901  (one thought: a window after the other)
                 add_row(near[first + line], change_of[line if skipgram else 0], np.float32(1), dim)
         predictions += n_predictions
     while left < entered:
-        leave(held[left % n_slots], slots, users, now, before, in_vectors, dim, part_starts, parts, gram_vectors)
+        _leave(held[left % n_slots], slots, users, now, before, in_vectors, dim, part_starts, parts, gram_vectors)
         left += 1
     add_difference(out_vectors, hot_now, hot_before, hot * dim)
     sums[0] += loss

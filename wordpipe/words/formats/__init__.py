@@ -1,1 +1,0 @@
-"""Word vectors as other programs write and read them."""
