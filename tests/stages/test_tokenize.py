@@ -11,7 +11,7 @@ import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 import wordpipe
-from tests.stages.small_shards import SMALL
+from tests.support.small_shards import SMALL
 from wordpipe.artifacts import tables
 from wordpipe.errors import BudgetError, ConfigError, InputError
 from wordpipe.tokens import WordSplitter, piece_splitter
@@ -98,7 +98,7 @@ def test_every_algorithm_gives_the_same_bytes_twice(corpus, tmp_path, algorithm)
 def test_killed_runs_continue_and_finished_shards_are_not_done_twice(corpus, undisturbed, nursery, tmp_path, seed):
     rng = random.Random(seed)
     output, partial = tmp_path / "tokens", tmp_path / ".tokens.partial"
-    call = ("tests.stages.small_shards:tokenize", str(corpus), str(output), json.dumps(SETTINGS))
+    call = ("tests.support.small_shards:tokenize", str(corpus), str(output), json.dumps(SETTINGS))
 
     def attempt(failpoint: str) -> int:
         return nursery.start(*call, WORDPIPE_FAILPOINT=failpoint).wait()

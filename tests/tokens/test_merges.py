@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
-from tests.tokens.unit_tables import table_of, text_of
+from tests.support.pretoken_tables import table_of, text_of
 from wordpipe.errors import BudgetError, ConfigError
 from wordpipe.tokens import Pretokens, byte_letters
-from wordpipe.tokens.kernels.merges import BpeResult, _Training, train_bpe, training_bytes
-from wordpipe.tokens.kernels.pair_table import State, alphabet_of
+from wordpipe.tokens.kernels.bpe_train import BpeResult, _Training, alphabet_of, train_bpe, training_bytes
+from wordpipe.tokens.kernels.merge import State
 
 NO_LETTERS: dict[str, Any] = {
     "special_tokens": [], "initial_alphabet": [], "limit_alphabet": None, "continuing_prefix": "",

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
-from wordpipe.tokens import byte_letters, model_of
-from wordpipe.tokens.encoding import UnitModel
+from wordpipe.tokens import UnitModel, byte_letters, model_of
 from wordpipe.tokens.kernels.bpe import SHORT
 
 SAMPLE = Path(__file__).parents[2] / "data" / "sample"

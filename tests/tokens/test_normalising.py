@@ -13,8 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
-from wordpipe.tokens import empty_tokenizer, scheme_of
-from wordpipe.tokens.kernels.normalize import Normaliser
+from wordpipe.tokens import Normaliser, empty_tokenizer, scheme_of
 from wordpipe.tokens.settings import TokenizeSettings
 
 DATA = Path(__file__).parents[2] / "data"

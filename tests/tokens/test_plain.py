@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from tests.tokens.unit_tables import table_of
+from tests.support.pretoken_tables import table_of
 from wordpipe.errors import ConfigError
 from wordpipe.tokens import SPECIAL_TOKENS, UNK, train_chars, train_words
 

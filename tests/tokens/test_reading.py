@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, trainers
 
-from tests.tokens.made_files import sentencepiece_model, tiktoken_file
+from tests.support.tokenizer_files import sentencepiece_model, tiktoken_file
 from wordpipe.errors import InputError
 from wordpipe.tokens import CL100K, GPT2, Encoder, open_tokenizer, read_tokenizer
 

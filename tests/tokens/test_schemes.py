@@ -13,13 +13,14 @@ from wordpipe.tokens import (
     CL100K,
     SPECIAL_TOKENS,
     UNK,
+    AddedTokens,
     Scheme,
+    added_token_patterns,
     build_tokenizer,
     byte_letters,
     empty_tokenizer,
     scheme_of,
 )
-from wordpipe.tokens.kernels.normalize import AddedTokens, added_token_patterns
 from wordpipe.tokens.settings import TokenizeSettings
 
 NAMES = ["gpt2", "digits", "marks", "bert", "whitespace", "metaspace", "characters"]

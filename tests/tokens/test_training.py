@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
-from tests.tokens.unit_tables import table_of
+from tests.support.pretoken_tables import table_of
 from wordpipe.errors import ConfigError, InputError
 from wordpipe.tokens import SPECIAL_TOKENS, empty_tokenizer, open_tokenizer, piece_splitter, resolve, train_tokenizer
 from wordpipe.tokens.settings import TokenizeSettings, size_in_bytes

@@ -3,7 +3,7 @@ import json
 import pytest
 from transformers import BertTokenizer, GPT2Tokenizer, RobertaTokenizer
 
-from tests.tokens.made_files import sentencepiece_model
+from tests.support.tokenizer_files import sentencepiece_model
 from tests.tokens.test_reading import byte_level
 from wordpipe.errors import InputError
 from wordpipe.tokens import read_tokenizer

@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from tests.tokens.unit_tables import table_of
+from tests.support.pretoken_tables import table_of
 from wordpipe.errors import ConfigError
 from wordpipe.tokens import SPECIAL_TOKENS, UNK, byte_letters
-from wordpipe.tokens.kernels.pair_table import alphabet_of
+from wordpipe.tokens.kernels.bpe_train import alphabet_of
 from wordpipe.tokens.kernels.seed_pieces import LENGTH_BITS, MOST_EDGES, seed_pieces, symbols_of
 from wordpipe.tokens.kernels.unigram_train import (
     best_counts,

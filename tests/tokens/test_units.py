@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.tokens.unit_tables import table_of
+from tests.support.pretoken_tables import table_of
 from wordpipe.tokens import PARTS, Pretokens, SpillingTable, added_up, keep_commonest, sorted_units
 from wordpipe.tokens.kernels.table import UnitTable, hashes_of
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.tokens.unit_tables import table_of, text_of
+from tests.support.pretoken_tables import table_of, text_of
 from wordpipe.tokens import (
     Gatherer,
     SpillingTable,

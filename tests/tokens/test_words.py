@@ -5,8 +5,7 @@ import regex
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wordpipe.tokens import WordSplitter
-from wordpipe.tokens.words import _ASCII_WORD, _WORD
+from wordpipe.tokens import ASCII_WORD_PATTERN, WORD_PATTERN, WordSplitter
 
 
 @pytest.mark.parametrize(
@@ -33,7 +32,7 @@ def test_scripts_without_spaces_are_cut_by_the_pieces_function():
 
 @given(st.text(st.characters(max_codepoint=127)))
 def test_the_ascii_pattern_is_the_unicode_pattern(text):
-    assert _ASCII_WORD.findall(text) == _WORD.findall(text)
+    assert ASCII_WORD_PATTERN.findall(text) == WORD_PATTERN.findall(text)
 
 
 @given(st.text())

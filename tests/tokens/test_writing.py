@@ -5,7 +5,7 @@ import pytest
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 from transformers import AutoTokenizer, BertTokenizer, GPT2Tokenizer
 
-from tests.tokens.made_files import tiktoken_ids
+from tests.support.tokenizer_files import tiktoken_ids
 from wordpipe.errors import ConfigError, InputError
 from wordpipe.tokens import CL100K, FOLDERS, FORMATS, GPT2, SPECIAL_TOKENS, export_tokenizer, read_tokenizer
 

@@ -9,8 +9,7 @@ from tokenizers import Tokenizer, models
 from tests.tokens.test_training import trained
 from wordpipe.artifacts import TOKENS_16
 from wordpipe.errors import ArtifactError
-from wordpipe.tokens import WordSplitter, byte_letters
-from wordpipe.tokens.words import _UNSPACED_START, _WORD
+from wordpipe.tokens import UNSPACED_START, WORD_PATTERN, WordSplitter, byte_letters
 from wordpipe.training import SpecialIds, Task, WordStarts, write_streams
 from wordpipe.training.settings import MaskedSettings
 
@@ -46,9 +45,9 @@ def slow_starts(pieces):
     """Twin: the regular expression over the text of one row, token by token."""
     text, want, at = b"".join(pieces).decode(), [], 0
     words = []
-    for match in _WORD.finditer(text):
+    for match in WORD_PATTERN.finditer(text):
         begin, end = (len(text[:place].encode()) for place in match.span())
-        words.append((begin, end, bool(_UNSPACED_START.match(match.group()) or match.group()[0] in "ー々")))
+        words.append((begin, end, bool(UNSPACED_START.match(match.group()) or match.group()[0] in "ー々")))
     for piece in pieces:
         inside = [unspaced for begin, end, unspaced in words if begin < at < end]
         in_character = text.encode()[at] & 0xC0 == 0x80

@@ -8,24 +8,28 @@ if TYPE_CHECKING:
     from wordpipe.tokens.counting import (
         PARTS,
         TABLE_BYTES,
+        Cut,
         Kept,
         Pretokens,
         SpillingTable,
         added_up,
         contents,
+        cut_pretokens,
+        cut_words,
         keep_commonest,
+        row_buffers,
         sorted_units,
+        split_long,
     )
-    from wordpipe.tokens.cutting import Cut, cut_pretokens, cut_words, row_buffers, split_long
     from wordpipe.tokens.decoding import Gaps, TextStream
     from wordpipe.tokens.encoding import Encoder, Gatherer, RowEncoder, in_order, list_array, model_of
     from wordpipe.tokens.evaluate import OTHERS, TokenizerEvaluation, WordPieces
     from wordpipe.tokens.kernels.codepoints import UNSPACED, code_point_classes
     from wordpipe.tokens.kernels.scan import SCANNERS
     from wordpipe.tokens.kernels.table import UnitTable
-    from wordpipe.tokens.ragged import offsets_of
-    from wordpipe.tokens.read import Foreign, named_tokens, open_tokenizer, read_tokenizer
-    from wordpipe.tokens.schemes import (
+    from wordpipe.tokens.kernels.wordpiece import UnitModel
+    from wordpipe.tokens.normalizers import AddedTokens, Normaliser, added_token_patterns
+    from wordpipe.tokens.pretokenizers import (
         ANY_MARK,
         CHARACTERS,
         CL100K,
@@ -37,6 +41,7 @@ if TYPE_CHECKING:
         scheme_of,
         script_shares,
     )
+    from wordpipe.tokens.read import Foreign, named_tokens, open_tokenizer, read_tokenizer
     from wordpipe.tokens.training import train_chars, train_tokenizer, train_words, training_bytes
     from wordpipe.tokens.vocabulary import (
         SPECIAL_TOKENS,
@@ -46,12 +51,22 @@ if TYPE_CHECKING:
         is_byte_level,
         loses_letters,
         number_of_ids,
+        offsets_of,
         token_bytes,
         unknown_token,
         vocabulary_of,
     )
-    from wordpipe.tokens.wordlist import WordNumbers, fold_counts
-    from wordpipe.tokens.words import WordSplitter, piece_splitter
+    from wordpipe.tokens.words import (
+        ASCII_WORD_PATTERN,
+        SPACED_LETTER,
+        UNSPACED_SCRIPTS,
+        UNSPACED_START,
+        WORD_PATTERN,
+        WordNumbers,
+        WordSplitter,
+        fold_counts,
+        piece_splitter,
+    )
     from wordpipe.tokens.write import (
         FOLDERS,
         FORMATS,

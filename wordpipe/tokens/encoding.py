@@ -20,16 +20,15 @@ from tokenizers import Tokenizer
 
 from wordpipe.compiled import kernel
 from wordpipe.errors import InputError
-from wordpipe.tokens.cutting import Spans, cut_pretokens, row_buffers
+from wordpipe.tokens.counting import Spans, cut_pretokens, row_buffers
 from wordpipe.tokens.kernels.bpe import bpe_model
-from wordpipe.tokens.kernels.normalize import AddedTokens, added_token_patterns
 from wordpipe.tokens.kernels.table import UnitTable
 from wordpipe.tokens.kernels.unigram import unigram_model
-from wordpipe.tokens.kernels.unit_model import MAX_BYTES, UnitModel
-from wordpipe.tokens.kernels.wordpiece import word_level_model, wordpiece_model
-from wordpipe.tokens.ragged import I32, I64, U8, U32, Flags, offsets_of
+from wordpipe.tokens.kernels.wordpiece import MAX_BYTES, UnitModel, word_level_model, wordpiece_model
+from wordpipe.tokens.normalizers import AddedTokens, added_token_patterns
+from wordpipe.tokens.pretokenizers import Scheme, scheme_of
 from wordpipe.tokens.read import Foreign
-from wordpipe.tokens.schemes import Scheme, scheme_of
+from wordpipe.tokens.vocabulary import I32, I64, U8, U32, Flags, offsets_of
 
 _KEYS = {
     "BPE": {

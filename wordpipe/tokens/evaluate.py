@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from wordpipe.tokens.cutting import Spans, cut_words, row_buffers
+from wordpipe.tokens.counting import Spans, cut_words, row_buffers
 from wordpipe.tokens.encoding import Encoder, Gatherer
 from wordpipe.tokens.vocabulary import vocabulary_of
 from wordpipe.tokens.words import WordSplitter

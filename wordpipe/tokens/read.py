@@ -364,7 +364,7 @@ def _strange_patterns(parts: dict[str, Any]) -> list[str]:
 
 def _may_explode(pattern: str) -> bool:
     """Whether anything in it repeats, unless it is known: without repetition the time is bounded by its length."""
-    from wordpipe.tokens.schemes import KNOWN_PATTERNS  # not above: a query opens a tokenizer without it
+    from wordpipe.tokens.pretokenizers import KNOWN_PATTERNS  # not above: a query opens a tokenizer without it
 
     return pattern not in KNOWN_PATTERNS and re.search(r"[*+{]", re.sub(r"\\.", "", pattern)) is not None
 

@@ -15,13 +15,12 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 
 from wordpipe.errors import ConfigError
 from wordpipe.tokens.counting import Pretokens
-from wordpipe.tokens.kernels.merges import train_bpe
-from wordpipe.tokens.kernels.merges import training_bytes as bpe_bytes
-from wordpipe.tokens.kernels.pair_table import alphabet_of
+from wordpipe.tokens.kernels.bpe_train import alphabet_of, train_bpe
+from wordpipe.tokens.kernels.bpe_train import training_bytes as bpe_bytes
 from wordpipe.tokens.kernels.seed_pieces import symbols_of
 from wordpipe.tokens.kernels.unigram_train import train_unigram
 from wordpipe.tokens.kernels.unigram_train import training_bytes as unigram_bytes
-from wordpipe.tokens.schemes import build_tokenizer, is_byte_level
+from wordpipe.tokens.pretokenizers import build_tokenizer, is_byte_level
 from wordpipe.tokens.settings import TokenizeSettings
 from wordpipe.tokens.vocabulary import SPECIAL_TOKENS, UNK, byte_letters, spelled_bytes
 

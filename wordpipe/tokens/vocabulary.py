@@ -1,12 +1,33 @@
-"""What the ids of a tokenizer stand for: its tokens, which of them are special, and which mean that something is unknown."""
+"""The vocabulary of a tokenizer: its tokens, which are special or stand for the unknown; and rows of ids in flat arrays.
+
+A byte-level vocabulary is written in 256 printable letters, one for each byte (Radford et al. 2019).
+"""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from tokenizers import Tokenizer
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+U8 = NDArray[np.uint8]
+U32 = NDArray[np.uint32]
+I32 = NDArray[np.int32]
+I64 = NDArray[np.int64]
+F64 = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
+
+def offsets_of(lengths: Sequence[int] | NDArray[np.int64] | NDArray[np.bool_]) -> NDArray[np.int64]:
+    """int64 [rows + 1]: where rows of these lengths begin and end when they lie one after the other."""
+    offsets = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    return offsets
+
 
 PAD, UNK, CLS, SEP, MASK, BOS, EOS = "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "<s>", "</s>"
 SPECIAL_TOKENS = (PAD, UNK, CLS, SEP, MASK, BOS, EOS)
@@ -62,7 +83,7 @@ class Vocabulary:
     unknown: NDArray[np.uint32]
 
 
-def vocabulary_of(tokenizer: Tokenizer) -> Vocabulary:
+def vocabulary_of(tokenizer: "Tokenizer") -> Vocabulary:
     """Read the vocabulary, added tokens included."""
     ids = tokenizer.get_vocab(with_added_tokens=True)
     tokens: list[str | None] = [None] * (max(ids.values(), default=-1) + 1)
@@ -77,7 +98,7 @@ def vocabulary_of(tokenizer: Tokenizer) -> Vocabulary:
     return Vocabulary(tokens, special, taken & ~special, np.array([] if unknown is None else [unknown], np.uint32))
 
 
-def unknown_token(tokenizer: Tokenizer) -> int | None:
+def unknown_token(tokenizer: "Tokenizer") -> int | None:
     """The id that stands for the unknown; None where the model has none, as byte-level BPE needs none."""
     model = json.loads(tokenizer.to_str())["model"]
     if (number := model.get("unk_id")) is not None:  # Unigram
@@ -87,7 +108,7 @@ def unknown_token(tokenizer: Tokenizer) -> int | None:
     return found
 
 
-def loses_letters(tokenizer: Tokenizer) -> bool:
+def loses_letters(tokenizer: "Tokenizer") -> bool:
     """Whether letters without a token vanish: a BPE that has no token for the unknown, and not one for every byte."""
     parts = json.loads(tokenizer.to_str())
     model = parts["model"]
@@ -98,7 +119,7 @@ def loses_letters(tokenizer: Tokenizer) -> bool:
     return not (model.get("byte_fallback") and all(f"<0x{byte:02X}>" in model["vocab"] for byte in range(256)))
 
 
-def is_byte_level(tokenizer: Tokenizer) -> bool:
+def is_byte_level(tokenizer: "Tokenizer") -> bool:
     """Whether tokens are spelled in GPT-2's letters for bytes."""
     parts = json.loads(tokenizer.to_str())
     return any("ByteLevel" in _types(parts.get(name)) for name in ("pre_tokenizer", "normalizer"))
@@ -110,12 +131,12 @@ def _types(part: Any) -> set[str]:
     return {kind for value in part for kind in _types(value)} if isinstance(part, list) else set()
 
 
-def number_of_ids(tokenizer: Tokenizer) -> int:
+def number_of_ids(tokenizer: "Tokenizer") -> int:
     """How many rows a table of all ids has: one more than the largest id, as foreign files may leave numbers out."""
     return max(tokenizer.get_vocab().values(), default=-1) + 1
 
 
-def frame_of(tokenizer: Tokenizer) -> tuple[list[int], list[int]]:
+def frame_of(tokenizer: "Tokenizer") -> tuple[list[int], list[int]]:
     """The ids that a tokenizer puts before and after a text."""
     probe = tokenizer.encode("a")
     marks = probe.special_tokens_mask

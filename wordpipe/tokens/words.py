@@ -9,27 +9,35 @@ Burmese) have no such runs; there the tokenizer's pieces stand in for words.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+import numpy as np
 import regex
+
+from wordpipe.tokens.vocabulary import I64, U8, U32, offsets_of
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-_UNSPACED = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
-_LETTERS = rf"[[\p{{L}}\p{{M}}\p{{N}}]--[{_UNSPACED}]]"
-_WORD = regex.compile(
+    from wordpipe.tokens.counting import Pretokens, SpillingTable
+
+UNSPACED_SCRIPTS = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
+SPACED_LETTER = rf"[[\p{{L}}\p{{M}}\p{{N}}]--[{UNSPACED_SCRIPTS}]]"
+WORD_PATTERN = regex.compile(
     rf"""(?V1x)
-      [{_UNSPACED}ー々]+                                     # cut into pieces afterwards
+      [{UNSPACED_SCRIPTS}ー々]+                                 # cut at token boundaries afterwards
     | \p{{N}}+ (?: [.,] \p{{N}}+ )+                          # 3.5  1,000
-    | {_LETTERS}+ (?: ['’\-‐] {_LETTERS}+ )*                 # isn't  sea-bed
+    | {SPACED_LETTER}+ (?: ['’\-‐] {SPACED_LETTER}+ )*         # isn't  sea-bed
     """
 )
-_ASCII_WORD = re.compile(r"[0-9]+(?:[.,][0-9]+)+|[A-Za-z0-9]+(?:['\-][A-Za-z0-9]+)*")  # the same, five times as fast
-_UNSPACED_START = regex.compile(rf"[{_UNSPACED}]")
+ASCII_WORD_PATTERN = re.compile(
+    r"[0-9]+(?:[.,][0-9]+)+|[A-Za-z0-9]+(?:['\-][A-Za-z0-9]+)*"
+)  # the same, five times as fast
+UNSPACED_START = regex.compile(rf"[{UNSPACED_SCRIPTS}]")
 
 _SHORT = 32  # longer runs seldom come again
 
@@ -56,17 +64,17 @@ class WordSplitter:
     def __call__(self, text: str) -> list[str]:
         """The words of `text` in order."""
         if text.isascii():
-            return _ASCII_WORD.findall(text if self._keep_case else text.lower())
-        return [word for run in _WORD.findall(text) for word in self.of_run(run)]
+            return ASCII_WORD_PATTERN.findall(text if self._keep_case else text.lower())
+        return [word for run in WORD_PATTERN.findall(text) for word in self.of_run(run)]
 
     def runs(self, text: str) -> list[tuple[int, int]]:
         """Where the runs of `text` begin and end, in characters; each gives the words of `of_run`."""
-        return [match.span() for match in _WORD.finditer(text)]
+        return [match.span() for match in WORD_PATTERN.finditer(text)]
 
     def of_run(self, run: str) -> list[str]:
         """The words of one run that the word pattern has found: itself, or its pieces; in lower case unless told otherwise."""
         run = run if self._keep_case else run.lower()
-        if not _UNSPACED_START.match(run):
+        if not UNSPACED_START.match(run):
             return [run]
         return (self._remembered if len(run) <= _SHORT else self._pieces)(run)
 
@@ -82,3 +90,106 @@ def piece_splitter(tokenizer: "Tokenizer") -> Pieces:
         return [run[start:end] for start, end in pairwise(cuts)]
 
     return pieces
+
+
+_LOWER = np.arange(256, dtype=np.uint8)
+_LOWER[ord("A") : ord("Z") + 1] += 32
+
+
+_AT_ONCE = 1 << 14  # runs folded at a time: those that are not ASCII become Python strings
+
+
+@dataclass(frozen=True)
+class Folded:
+    """The words of many runs.
+
+    Attributes:
+        data: uint8, the words' UTF-8, joined.
+        offsets: int64 [words + 1], where each word begins and ends.
+        run_offsets: int64 [runs + 1], which words are those of each run.
+    """
+
+    data: U8
+    offsets: I64
+    run_offsets: I64
+
+
+def fold_runs(data: U8, offsets: I64, split: WordSplitter, *, keep_case: bool) -> Folded:
+    """The words of runs that the scanner has found.
+
+    Args:
+        data: uint8, the runs' UTF-8.
+        offsets: int64 [runs + 1], where each begins and ends in `data`, one after the other.
+        split: gives the words of a run that is not plain ASCII.
+        keep_case: leave ASCII as it is (`split` knows by itself).
+    """
+    data, offsets = data[offsets[0] : offsets[-1]], offsets - offsets[0]
+    wide = np.zeros(len(offsets) - 1, np.bool_)
+    wide[np.searchsorted(offsets, np.flatnonzero(data >= 0x80), side="right") - 1] = True
+    lengths = np.diff(offsets)
+    plain = data if keep_case else _LOWER[data]
+    if not wide.any():
+        return Folded(plain, offsets, np.arange(len(offsets), dtype=np.int64))
+    rows = np.flatnonzero(wide)
+    found = [split.of_run(data[offsets[row] : offsets[row + 1]].tobytes().decode()) for row in rows]
+    encoded = [word.encode() for words in found for word in words]
+    per_run = np.ones(len(wide), np.int64)
+    per_run[rows] = [len(words) for words in found]
+    is_wide = np.repeat(wide, per_run)
+    word_lengths = np.empty(len(is_wide), np.int64)
+    word_lengths[is_wide], word_lengths[~is_wide] = [len(word) for word in encoded], lengths[~wide]
+    out = np.empty(int(word_lengths.sum()), np.uint8)
+    belongs = np.repeat(is_wide, word_lengths)
+    out[belongs] = np.frombuffer(b"".join(encoded), np.uint8)
+    out[~belongs] = plain[np.repeat(~wide, lengths)]
+    return Folded(out, offsets_of(word_lengths), offsets_of(per_run))
+
+
+def fold_counts(parts: Iterable["Pretokens"], split: WordSplitter, *, keep_case: bool, table: "SpillingTable") -> None:
+    """Counts of words out of counts of runs: once a tokenizer is there, its pieces divide the unspaced runs.
+
+    Args:
+        parts: runs as the scanner found them, and how often each occurs.
+        split: gives the words of a run.
+        keep_case: whether words are counted as written.
+        table: out: the words are counted here.
+    """
+    for part in parts:
+        for start in range(0, len(part), _AT_ONCE):
+            stop = min(len(part), start + _AT_ONCE)
+            folded = fold_runs(part.data, part.offsets[start : stop + 1], split, keep_case=keep_case)
+            offsets = folded.offsets.astype(np.int32)
+            weights = np.repeat(part.counts[start:stop], np.diff(folded.run_offsets))
+            table.add(folded.data, offsets[:-1], offsets[1:], weights)
+
+
+class WordNumbers:
+    """Gives the numbers of the words of runs; words that are not in the list are left out and have no number. Thread-safe.
+
+    Args:
+        words: the list; a word's number is its row.
+        split: gives the words of a run.
+        keep_case: whether words are listed as written.
+    """
+
+    def __init__(self, words: "Pretokens", split: WordSplitter, *, keep_case: bool) -> None:
+        from wordpipe.tokens.kernels.table import UnitTable  # not above: a query splits words without numba
+
+        self._split, self._keep_case = split, keep_case
+        self._table = UnitTable()
+        offsets = words.offsets.astype(np.int32)
+        numbers = np.empty(len(words), np.int32)
+        self._table.look_up(words.data, offsets[:-1], offsets[1:], numbers)
+
+    def encode(self, data: U8, starts: I64, ends: I64) -> tuple[U32, I64]:
+        """The numbers of the words of runs that lie one after the other in `data`.
+
+        Returns:
+            uint32 [words], and int64 [runs + 1]: which of them are each run's.
+        """
+        folded = fold_runs(data, np.append(starts, ends[-1:]), self._split, keep_case=self._keep_case)
+        numbers = np.empty(len(folded.offsets) - 1, np.int32)
+        offsets = folded.offsets.astype(np.int32)
+        self._table.find(folded.data, offsets[:-1], offsets[1:], numbers)
+        listed = numbers >= 0
+        return numbers[listed].astype(np.uint32), offsets_of(listed)[folded.run_offsets]

@@ -11,8 +11,8 @@ from typing import Any
 from tokenizers import Tokenizer, processors
 
 from wordpipe.errors import ArtifactError, ConfigError, InputError
+from wordpipe.tokens.pretokenizers import GPT2
 from wordpipe.tokens.read import open_tokenizer
-from wordpipe.tokens.schemes import GPT2
 from wordpipe.tokens.vocabulary import spelled_bytes, token_bytes
 
 _NAMES = {

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wordpipe.compiled import kernel
-from wordpipe.tokens.kernels.unit_model import (
+from wordpipe.tokens.kernels.wordpiece import (
     CODE_POINTS,
     Bytes,
     Trie,
@@ -22,7 +22,7 @@ from wordpipe.tokens.kernels.unit_model import (
     letter_codes,
     trie_of,
 )
-from wordpipe.tokens.ragged import I32, I64, U8, U32, Flags
+from wordpipe.tokens.vocabulary import I32, I64, U8, U32, Flags
 
 SHORT = 40
 """Units of at most this many letters are searched anew after each merge."""

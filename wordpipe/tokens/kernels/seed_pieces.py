@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from wordpipe.compiled import kernel, read_only
+from wordpipe.compiled import character, kernel, read_only
 from wordpipe.tokens.counting import Pretokens
-from wordpipe.tokens.kernels.pair_table import Alphabet, code_point
+from wordpipe.tokens.kernels.bpe_train import Alphabet
 
 LENGTH_BITS = 5  # an edge is a piece's number, shifted, and its length
 MOST_EDGES = 8  # for each symbol, on average, so that memory has a bound; English has 4
@@ -175,7 +175,7 @@ def _spell(
                 symbol = ids[letters[data[at]]]
                 at += 1
             else:
-                point, at = code_point(data, at, end)
+                point, at = character(data, at)
                 symbol = ids[point]
             if symbol >= 0:
                 text[used] = symbol

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wordpipe.compiled import inlined, kernel, load_eight, read_only
-from wordpipe.tokens.ragged import I32, I64, U8
+from wordpipe.tokens.vocabulary import I32, I64, U8
 
 _FIRST_UNITS = 1 << 12
 _UNIT_BYTES = 8  # text bytes reserved for each unit; more are taken when they are needed

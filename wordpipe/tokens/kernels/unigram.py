@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from wordpipe.compiled import kernel
-from wordpipe.tokens.kernels.unit_model import (
+from wordpipe.tokens.kernels.wordpiece import (
     Bytes,
     Trie,
     UnitModel,
@@ -21,7 +21,7 @@ from wordpipe.tokens.kernels.unit_model import (
     step,
     trie_of,
 )
-from wordpipe.tokens.ragged import F64, I32, I64, U8, U32, Flags
+from wordpipe.tokens.vocabulary import F64, I32, I64, U8, U32, Flags
 
 _UNKNOWN_PENALTY = 10.0  # how much worse than the worst token a character that no token covers is
 

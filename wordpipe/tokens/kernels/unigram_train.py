@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from wordpipe.compiled import kernel
 from wordpipe.errors import BudgetError, ConfigError
 from wordpipe.tokens.counting import Pretokens
-from wordpipe.tokens.kernels.pair_table import Alphabet, alphabet_of
+from wordpipe.tokens.kernels.bpe_train import Alphabet, alphabet_of
 from wordpipe.tokens.kernels.seed_pieces import LENGTH_BITS, Pieces, Symbols, seed_pieces, symbols_of
 from wordpipe.tokens.vocabulary import byte_letters
 
