@@ -14,7 +14,7 @@ import wordpipe
 from tests.support.small_shards import SMALL
 from wordpipe.artifacts import tables
 from wordpipe.errors import BudgetError, ConfigError, InputError
-from wordpipe.tokens import WordSplitter, piece_splitter
+from wordpipe.tokens import WordSplitter, run_splitter
 
 SETTINGS = {"vocab_size": 600}
 KINDS = ("pretokens", "words")
@@ -60,7 +60,7 @@ def rows_of(folder, table="tokens"):
 
 def test_ids_are_those_of_the_tokenizer_file_and_words_those_of_the_splitter(corpus, undisturbed):
     tokenizer = Tokenizer.from_file(str(undisturbed / "tokenizer.json"))
-    split = WordSplitter(piece_splitter(tokenizer))
+    split = WordSplitter(run_splitter(tokenizer))
     words = [row["word"] for row in rows_of(undisturbed, "words")]
     texts, rows = rows_of(corpus, "corpus"), rows_of(undisturbed)
     assert len(list(undisturbed.glob("tokens-*.parquet"))) > 3

@@ -1,16 +1,16 @@
-"""Gaps in texts: found as they are written, filled with the spaces that the vocabulary has."""
+"""MaskTokenizer in texts: found as they are written, filled with the spaces that the vocabulary has."""
 
 import pytest
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
 from tests.tokens.test_streaming import byte_level, unigram, wordpiece
-from wordpipe.tokens import Gaps
+from wordpipe.tokens import MaskTokenizer
 
 
-def with_mask(tokenizer: Tokenizer, **flags: bool) -> tuple[Gaps, int]:
+def with_mask(tokenizer: Tokenizer, **flags: bool) -> tuple[MaskTokenizer, int]:
     tokenizer.add_special_tokens([AddedToken("[MASK]", **flags)])
     number = tokenizer.token_to_id("[MASK]")
-    return Gaps(tokenizer, "[MASK]", number), number
+    return MaskTokenizer(tokenizer, "[MASK]", number), number
 
 
 def chars() -> Tokenizer:
@@ -38,7 +38,7 @@ def test_a_mask_that_the_tokenizer_takes_for_text_is_found_too():
     tokenizer = Tokenizer.from_str(tokenizer.to_str().replace('"sweet"', '"[MASK]"'))
     number = tokenizer.token_to_id("[MASK]")
     assert number not in tokenizer.encode("the [MASK] bee").ids
-    assert Gaps(tokenizer, "[MASK]", number).ids("the [MASK] bee").count(number) == 1
+    assert MaskTokenizer(tokenizer, "[MASK]", number).ids("the [MASK] bee").count(number) == 1
 
 
 @pytest.mark.parametrize("make", [byte_level, unigram])

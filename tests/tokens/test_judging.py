@@ -12,7 +12,7 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers,
 from wordpipe.tokens import (
     OTHERS,
     TokenizerEvaluation,
-    WordPieces,
+    WordFertility,
     WordSplitter,
     evaluate,
     is_byte_level,
@@ -211,7 +211,7 @@ def test_a_word_is_encoded_with_the_space_before_it_in_its_row():
     vocabulary = {token: number for number, token in enumerate(letters)}
     tokenizer = Tokenizer(models.BPE(vocabulary, [("Ġ", "m"), ("Ġm", "u"), ("Ġmu", "d")]))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    words, tokens, split, unspaced = WordPieces(tokenizer).count(pa.array(["mud mud ", "mud", " mud", ""]))
+    words, tokens, split, unspaced = WordFertility(tokenizer).count(pa.array(["mud mud ", "mud", " mud", ""]))
     assert words.tolist() == [2, 1, 1, 0]
     assert tokens.tolist() == [3 + 1, 3, 1, 0]
     assert split.tolist() == [1, 1, 0, 0]
@@ -220,9 +220,9 @@ def test_a_word_is_encoded_with_the_space_before_it_in_its_row():
 
 def test_words_are_remembered_within_bounds(monkeypatch):
     rows = pa.array([" ".join(f"w{number}" for number in range(5000)), "the mud the mud"])
-    free = [column.tolist() for column in WordPieces(MADE["byte_level"]).count(rows)]
-    monkeypatch.setattr("wordpipe.tokens.evaluate._REMEMBERED", 1)
-    tight = [column.tolist() for column in WordPieces(MADE["byte_level"]).count(rows)]
+    free = [column.tolist() for column in WordFertility(MADE["byte_level"]).count(rows)]
+    monkeypatch.setattr("wordpipe.tokens.evaluate._CACHE_BYTES", 1)
+    tight = [column.tolist() for column in WordFertility(MADE["byte_level"]).count(rows)]
     assert tight == free
     assert free[0] == [5000, 4]
 

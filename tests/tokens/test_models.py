@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
-from wordpipe.tokens import UnitModel, byte_letters, model_of
+from wordpipe.tokens import PretokenModel, byte_letters, model_of
 from wordpipe.tokens.kernels.bpe import SHORT
 
 SAMPLE = Path(__file__).parents[2] / "data" / "sample"
@@ -26,7 +26,7 @@ def packed(units: list[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return np.frombuffer(b"".join(texts), np.uint8), ends - [len(text) for text in texts], ends
 
 
-def ours(model: UnitModel, units: list[str]) -> list[list[int] | None]:
+def ours(model: PretokenModel, units: list[str]) -> list[list[int] | None]:
     ids, offsets, unsure = model.encode(*packed(units))
     assert ids.dtype == np.uint32
     assert offsets[-1] == len(ids)

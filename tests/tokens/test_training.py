@@ -9,7 +9,7 @@ from tokenizers import Tokenizer
 
 from tests.support.pretoken_tables import table_of
 from wordpipe.errors import ConfigError, InputError
-from wordpipe.tokens import SPECIAL_TOKENS, empty_tokenizer, open_tokenizer, piece_splitter, resolve, train_tokenizer
+from wordpipe.tokens import SPECIAL_TOKENS, empty_tokenizer, open_tokenizer, resolve, run_splitter, train_tokenizer
 from wordpipe.tokens.settings import TokenizeSettings, size_in_bytes
 
 TEXTS = [
@@ -70,7 +70,7 @@ def test_byte_level_bpe_gives_every_text_back(bpe, text):
 
 @given(st.text(st.characters(exclude_categories=["Cs"]), max_size=60))
 def test_pieces_concatenate_to_the_run(bpe, text):
-    assert "".join(piece_splitter(bpe)(text)) == text
+    assert "".join(run_splitter(bpe)(text)) == text
 
 
 def test_scores_of_a_unigram_model_survive_its_file():

@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 
 from tests.support.pretoken_tables import table_of, text_of
 from wordpipe.tokens import (
-    Gatherer,
+    SpanEncoder,
     SpillingTable,
     WordNumbers,
     WordSplitter,
-    added_up,
     cut_words,
     fold_counts,
-    keep_commonest,
+    keep_most_frequent,
+    sum_runs,
 )
 
 TEXT = st.text(
@@ -36,27 +36,27 @@ def test_numbers_of_words_are_those_of_the_splitters_words(texts, keep_case):
     split = WordSplitter(halves, keep_case=keep_case)
     listed = Counter(word for text in texts for word in split(text))
     words = table_of(listed)
-    gatherer = Gatherer(WordNumbers(words, split, keep_case=keep_case).encode, 1 << 20)
-    numbers, offsets = gatherer.gather(cut_words()(pa.array(texts, pa.string())))
+    encoder = SpanEncoder(WordNumbers(words, split, keep_case=keep_case).encode, 1 << 20)
+    numbers, offsets = encoder.encode(cut_words()(pa.array(texts, pa.string())))
     found = [[text_of(words, n) for n in numbers[a:b]] for a, b in pairwise(offsets)]
     assert found == [split(text) for text in texts]
 
 
 def test_words_that_are_not_listed_have_no_number():
     split = WordSplitter()
-    gatherer = Gatherer(WordNumbers(table_of({"b": 2}), split, keep_case=False).encode, 1 << 20)
-    numbers, offsets = gatherer.gather(cut_words()(pa.array(["a B c", "", "B b é"])))
+    encoder = SpanEncoder(WordNumbers(table_of({"b": 2}), split, keep_case=False).encode, 1 << 20)
+    numbers, offsets = encoder.encode(cut_words()(pa.array(["a B c", "", "B b é"])))
     assert numbers.tolist() == [0, 0, 0]
     assert offsets.tolist() == [0, 1, 1, 3]
 
 
-def test_a_gatherer_that_forgets_gives_the_same():
+def test_a_encoder_that_forgets_gives_the_same():
     texts = [" ".join(str(n * n % 7919) for n in range(k, k + 3000)) for k in range(0, 30_000, 3000)]
     split = WordSplitter()
     words = table_of(Counter(word for text in texts for word in split(text)))
     rows, encode = pa.array(texts), WordNumbers(words, split, keep_case=False).encode
-    small, large = Gatherer(encode, 1 << 17), Gatherer(encode, 1 << 30)
-    for got, expected in zip(small.gather(cut_words()(rows)), large.gather(cut_words()(rows)), strict=True):
+    small, large = SpanEncoder(encode, 1 << 17), SpanEncoder(encode, 1 << 30)
+    for got, expected in zip(small.encode(cut_words()(rows)), large.encode(cut_words()(rows)), strict=True):
         assert np.array_equal(got, expected)
 
 
@@ -75,6 +75,6 @@ def test_counts_of_runs_become_counts_of_words(texts):
     table = SpillingTable(1 << 30, new_run)
     fold_counts([table_of(runs)], split, keep_case=False, table=table)
     table.spill()
-    kept = keep_commonest(added_up([partial(pa.BufferReader, data) for data in files]), lambda size, number: True)
+    kept = keep_most_frequent(sum_runs([partial(pa.BufferReader, data) for data in files]), lambda size, number: True)
     expected = Counter(word for text in texts for word in split(text))
-    assert {text_of(kept.units, row): int(count) for row, count in enumerate(kept.units.counts)} == dict(expected)
+    assert {text_of(kept.strings, row): int(count) for row, count in enumerate(kept.strings.counts)} == dict(expected)

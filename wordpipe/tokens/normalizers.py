@@ -159,7 +159,7 @@ def _seconds() -> frozenset[str]:
     return frozenset(found)
 
 
-class Normaliser:
+class RowNormalizer:
     """Does to rows what a tokenizer does to them before it cuts them. Threads may share it.
 
     Args:

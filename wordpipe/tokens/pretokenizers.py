@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 import regex
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
-from wordpipe.tokens.settings import TokenizeSettings
-from wordpipe.tokens.vocabulary import CLS, SEP, SPECIAL_TOKENS, spelled_bytes
+from wordpipe.tokens.settings import BYTE_LEVEL, TokenizeSettings
+from wordpipe.tokens.vocabulary import CLS, CONTINUING, SEP, SPECIAL_TOKENS, spelled_bytes
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -43,10 +43,8 @@ KNOWN_PATTERNS = frozenset(
 )  # fmt: skip
 
 
-_BYTE_LEVEL = ("gpt2", "digits", "marks")
 _PATTERNS = {"digits": CL100K, "marks": MARKS}
-_CONTINUING = "##"
-_STEPS = {"NFC", "NFD", "NFKC", "NFKD", "Lowercase", "StripAccents", "BertNormalizer"}  # what `Normaliser` can do
+_STEPS = {"NFC", "NFD", "NFKC", "NFKD", "Lowercase", "StripAccents", "BertNormalizer"}  # what `RowNormalizer` can do
 
 
 @dataclass(frozen=True)
@@ -68,11 +66,6 @@ class Scheme:
     def letters(self, pretoken: bytes) -> str:
         """A pre-token as the model sees it."""
         return spelled_bytes(pretoken) if self.byte_level else pretoken.decode()
-
-
-def is_byte_level(settings: TokenizeSettings) -> bool:
-    """Whether the model's letters stand for bytes."""
-    return settings.pretokenizer in _BYTE_LEVEL
 
 
 def build_tokenizer(model: models.Model, settings: TokenizeSettings) -> Tokenizer:
@@ -154,7 +147,7 @@ def _decoder(name: str, model: models.Model) -> decoders.Decoder | None:
     """What turns tokens into text again; None puts spaces between them, where the tokens do not tell where spaces were."""
     wordpiece = isinstance(model, models.WordPiece)
     plain: dict[str, decoders.Decoder] = {
-        **dict.fromkeys(_BYTE_LEVEL, decoders.ByteLevel()),
+        **dict.fromkeys(BYTE_LEVEL, decoders.ByteLevel()),
         "metaspace": decoders.Metaspace(prepend_scheme="always"),
         "characters": decoders.Fuse(),
     }
@@ -162,8 +155,8 @@ def _decoder(name: str, model: models.Model) -> decoders.Decoder | None:
     if not wordpiece:
         return decoder
     if decoder is None:
-        return decoders.WordPiece(prefix=_CONTINUING)
-    return decoders.Sequence([decoders.Replace(Regex(f"^{_CONTINUING}"), ""), decoder])
+        return decoders.WordPiece(prefix=CONTINUING)
+    return decoders.Sequence([decoders.Replace(Regex(f"^{CONTINUING}"), ""), decoder])
 
 
 def scheme_of(tokenizer: Tokenizer) -> Scheme | None:

@@ -14,15 +14,15 @@ import numpy as np
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 from wordpipe.errors import ConfigError
-from wordpipe.tokens.counting import Pretokens
+from wordpipe.tokens.counting import StringCounts
 from wordpipe.tokens.kernels.bpe_train import alphabet_of, train_bpe
 from wordpipe.tokens.kernels.bpe_train import training_bytes as bpe_bytes
 from wordpipe.tokens.kernels.seed_pieces import symbols_of
 from wordpipe.tokens.kernels.unigram_train import train_unigram
 from wordpipe.tokens.kernels.unigram_train import training_bytes as unigram_bytes
-from wordpipe.tokens.pretokenizers import build_tokenizer, is_byte_level
+from wordpipe.tokens.pretokenizers import build_tokenizer
 from wordpipe.tokens.settings import TokenizeSettings
-from wordpipe.tokens.vocabulary import SPECIAL_TOKENS, UNK, byte_letters, spelled_bytes
+from wordpipe.tokens.vocabulary import CONTINUING, SPECIAL_TOKENS, UNK, byte_letters, spelled_bytes
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class PlainResult:
 
 
 def train_words(
-    pretokens: Pretokens, *, vocab_size: int, min_frequency: int, special_tokens: Sequence[str], byte_level: bool
+    pretokens: StringCounts, *, vocab_size: int, min_frequency: int, special_tokens: Sequence[str], byte_level: bool
 ) -> PlainResult:
     """The commonest pre-tokens, of equally common ones the lowest in the order of code points.
 
@@ -72,7 +72,7 @@ def train_words(
 
 
 def train_chars(
-    pretokens: Pretokens, *, vocab_size: int, min_frequency: int = 1, special_tokens: Sequence[str], byte_level: bool
+    pretokens: StringCounts, *, vocab_size: int, min_frequency: int = 1, special_tokens: Sequence[str], byte_level: bool
 ) -> PlainResult:
     """The commonest characters, of equally common ones the lowest code points; with `byte_level` the letters of all 256 bytes.
 
@@ -123,7 +123,7 @@ def _begin(special_tokens: Sequence[str], vocab_size: int, least: int) -> dict[s
     return vocab
 
 
-def _ranked(pretokens: Pretokens, number: int, byte_level: bool) -> Iterator[tuple[int, str]]:
+def _ranked(pretokens: StringCounts, number: int, byte_level: bool) -> Iterator[tuple[int, str]]:
     """The first rows of the table as (negative count, word as the vocabulary spells it)."""
     data = pretokens.data.tobytes()
     for row in range(number):
@@ -133,7 +133,6 @@ def _ranked(pretokens: Pretokens, number: int, byte_level: bool) -> Iterator[tup
 
 
 Report = Callable[[int, int], None]
-CONTINUING = "##"  # stands before a WordPiece token that does not open a word
 MAX_WORD_CHARS = 100  # longer words are unknown to WordPiece, as in BERT
 
 
@@ -159,11 +158,11 @@ def training_bytes(settings: TokenizeSettings, size: int, number: int) -> int:
     return unigram_bytes(size, number) if settings.algorithm == "unigram" else 64 * number + size
 
 
-def train_tokenizer(pretokens: Pretokens, settings: TokenizeSettings, report: Report | None = None) -> Trained:
+def train_tokenizer(pretokens: StringCounts, settings: TokenizeSettings, report: Report | None = None) -> Trained:
     """Train on counted pre-tokens. The result depends on them and the settings alone.
 
     Args:
-        pretokens: in the order of `Pretokens`.
+        pretokens: in the order of `StringCounts`.
         settings: with a pre-tokenizer chosen, not "auto".
         report: told how many tokens of how many there are.
     """
@@ -187,8 +186,7 @@ Made = tuple[models.Model, dict[str, int], list[str]]
 
 def _shared(settings: TokenizeSettings) -> dict[str, Any]:
     """What all trainers are told."""
-    byte_level = is_byte_level(settings)
-    return {"vocab_size": settings.vocab_size, "special_tokens": SPECIAL_TOKENS, "byte_level": byte_level}
+    return {"vocab_size": settings.vocab_size, "special_tokens": SPECIAL_TOKENS, "byte_level": settings.byte_level}
 
 
 def _most_letters(settings: TokenizeSettings) -> int:
@@ -196,9 +194,9 @@ def _most_letters(settings: TokenizeSettings) -> int:
     return max(1, settings.vocab_size // 3)
 
 
-def _bpe(pretokens: Pretokens, settings: TokenizeSettings, report: Report | None) -> Made:
+def _bpe(pretokens: StringCounts, settings: TokenizeSettings, report: Report | None) -> Made:
     letters: dict[str, Any] = {"limit_alphabet": _most_letters(settings)}
-    if byte_level := is_byte_level(settings):
+    if byte_level := settings.byte_level:
         letters = {"initial_alphabet": sorted(pre_tokenizers.ByteLevel.alphabet())}
     least = settings.min_frequency
     trained = train_bpe(pretokens, min_frequency=least, report=report, **letters, **_shared(settings))
@@ -206,7 +204,7 @@ def _bpe(pretokens: Pretokens, settings: TokenizeSettings, report: Report | None
     return model, *_dropped(trained.dropped_letters, trained.dropped_occurrences)
 
 
-def _wordpiece(pretokens: Pretokens, settings: TokenizeSettings, report: Report | None) -> Made:
+def _wordpiece(pretokens: StringCounts, settings: TokenizeSettings, report: Report | None) -> Made:
     letters, least = _most_letters(settings), settings.min_frequency
     trained = train_bpe(
         pretokens, min_frequency=least, limit_alphabet=letters, continuing_prefix=CONTINUING, report=report,
@@ -229,8 +227,8 @@ def _dropped(letters: int, occurrences: int) -> tuple[dict[str, int], list[str]]
     return {"letters_left_out": letters, "letters_left_out_occurrences": occurrences}, [warning]
 
 
-def _unigram(pretokens: Pretokens, settings: TokenizeSettings, report: Report | None) -> Made:
-    letters = None if is_byte_level(settings) else _most_letters(settings)
+def _unigram(pretokens: StringCounts, settings: TokenizeSettings, report: Report | None) -> Made:
+    letters = None if settings.byte_level else _most_letters(settings)
     trained = train_unigram(pretokens, unk_token=UNK, limit_alphabet=letters, report=report, **_shared(settings))
     # tokenizers reads a number with more digits from its file as one of the two nearest to it
     vocab = [(token, float(f"{score:.12g}")) for token, score in trained.vocab]
@@ -238,14 +236,14 @@ def _unigram(pretokens: Pretokens, settings: TokenizeSettings, report: Report | 
     return model, *_dropped(trained.dropped_letters, trained.dropped_occurrences)
 
 
-def _words(pretokens: Pretokens, settings: TokenizeSettings, _: Report | None) -> Made:
+def _words(pretokens: StringCounts, settings: TokenizeSettings, _: Report | None) -> Made:
     trained = train_words(pretokens, min_frequency=settings.min_frequency, **_shared(settings))
     lost = {"": trained.dropped, "_occurrences": trained.dropped_occurrences}
     counts = {f"pretokens_without_token{name}": count for name, count in lost.items() if trained.dropped}
     return models.WordLevel(vocab=trained.vocab, unk_token=UNK), counts, []
 
 
-def _chars(pretokens: Pretokens, settings: TokenizeSettings, _: Report | None) -> Made:
+def _chars(pretokens: StringCounts, settings: TokenizeSettings, _: Report | None) -> Made:
     least = settings.min_frequency if "min_frequency" in settings.model_fields_set else 1
     trained = train_chars(pretokens, min_frequency=least, **_shared(settings))
     model = models.BPE(vocab=trained.vocab, merges=[], unk_token=UNK)

@@ -1,8 +1,11 @@
-"""What a word is.
+"""Words: cut out of text, counted as runs of it, and numbered in a list.
 
 A word is a run of letters with inner apostrophes or hyphens, or a number, in lower case unless asked otherwise, whatever
 the subword algorithm. Case is folded word by word. Scripts written without spaces (Chinese, Japanese, Thai, Lao, Khmer,
-Burmese) have no such runs; there the tokenizer's pieces stand in for words.
+Burmese) have no such runs; there the tokenizer's tokens are the words.
+
+A compiled scanner finds runs as they are written ("The", "the"); folding makes words of distinct runs, once each, so that
+Python sees a run once and not at every place where it is.
 
 >>> WordSplitter()("The sea-bed isn't at 3.5 km.")
 ['the', 'sea-bed', "isn't", 'at', '3.5', 'km']
@@ -18,12 +21,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import regex
 
-from wordpipe.tokens.vocabulary import I64, U8, U32, offsets_of
+from wordpipe.tokens.vocabulary import I64, U8, U32, interleaved, offsets_of
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-    from wordpipe.tokens.counting import Pretokens, SpillingTable
+    from wordpipe.tokens.counting import SpillingTable, StringCounts
 
 UNSPACED_SCRIPTS = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
 SPACED_LETTER = rf"[[\p{{L}}\p{{M}}\p{{N}}]--[{UNSPACED_SCRIPTS}]]"
@@ -39,9 +42,12 @@ ASCII_WORD_PATTERN = re.compile(
 )  # the same, five times as fast
 UNSPACED_START = regex.compile(rf"[{UNSPACED_SCRIPTS}]")
 
-_SHORT = 32  # longer runs seldom come again
+_CACHED_CHARS = 32  # longer runs seldom come again
+_AT_ONCE = 1 << 14  # runs folded at a time: those that are not ASCII become Python strings
+_LOWER = np.arange(256, dtype=np.uint8)
+_LOWER[ord("A") : ord("Z") + 1] += 32
 
-Pieces = Callable[[str], list[str]]
+SplitRun = Callable[[str], list[str]]
 
 
 def _whole(run: str) -> list[str]:
@@ -52,13 +58,13 @@ class WordSplitter:
     """Cuts text into words.
 
     Args:
-        pieces: cuts a run of a script without spaces; such runs stay whole where there is none.
+        split_run: cuts a run of a script without spaces; such runs stay whole where there is none.
         keep_case: do not fold case.
     """
 
-    def __init__(self, pieces: Pieces = _whole, *, keep_case: bool = False) -> None:
-        self._pieces = pieces
-        self._remembered = lru_cache(1 << 16)(pieces)
+    def __init__(self, split_run: SplitRun = _whole, *, keep_case: bool = False) -> None:
+        self._split_run = split_run
+        self._cached_split_run = lru_cache(1 << 16)(split_run)
         self._keep_case = keep_case
 
     def __call__(self, text: str) -> list[str]:
@@ -72,31 +78,24 @@ class WordSplitter:
         return [match.span() for match in WORD_PATTERN.finditer(text)]
 
     def of_run(self, run: str) -> list[str]:
-        """The words of one run that the word pattern has found: itself, or its pieces; in lower case unless told otherwise."""
+        """The words of one run that the word pattern has found: itself, or its parts; in lower case unless case is kept."""
         run = run if self._keep_case else run.lower()
         if not UNSPACED_START.match(run):
             return [run]
-        return (self._remembered if len(run) <= _SHORT else self._pieces)(run)
+        return (self._cached_split_run if len(run) <= _CACHED_CHARS else self._split_run)(run)
 
 
-def piece_splitter(tokenizer: "Tokenizer") -> Pieces:
-    """A function that cuts a run of text at the tokenizer's piece boundaries, never inside a character."""
-    from wordpipe.tokens.read import Foreign
+def run_splitter(tokenizer: "Tokenizer") -> SplitRun:
+    """A function that cuts a run of text at the boundaries of its tokens, never inside a character."""
+    from wordpipe.tokens.read import library_errors
 
-    def pieces(run: str) -> list[str]:
-        with Foreign("the tokenizer cannot encode the text", "tokenizer.json"):
+    def split(run: str) -> list[str]:
+        with library_errors("the tokenizer cannot encode the text", "tokenizer.json"):
             ends = {end for _, end in tokenizer.encode(run, add_special_tokens=False).offsets}
         cuts = sorted({0, len(run), *ends})
         return [run[start:end] for start, end in pairwise(cuts)]
 
-    return pieces
-
-
-_LOWER = np.arange(256, dtype=np.uint8)
-_LOWER[ord("A") : ord("Z") + 1] += 32
-
-
-_AT_ONCE = 1 << 14  # runs folded at a time: those that are not ASCII become Python strings
+    return split
 
 
 @dataclass(frozen=True)
@@ -124,29 +123,29 @@ def fold_runs(data: U8, offsets: I64, split: WordSplitter, *, keep_case: bool) -
         keep_case: leave ASCII as it is (`split` knows by itself).
     """
     data, offsets = data[offsets[0] : offsets[-1]], offsets - offsets[0]
-    wide = np.zeros(len(offsets) - 1, np.bool_)
-    wide[np.searchsorted(offsets, np.flatnonzero(data >= 0x80), side="right") - 1] = True
-    lengths = np.diff(offsets)
+    is_wide = np.zeros(len(offsets) - 1, np.bool_)
+    is_wide[np.searchsorted(offsets, np.flatnonzero(data >= 0x80), side="right") - 1] = True
     plain = data if keep_case else _LOWER[data]
-    if not wide.any():
+    if not is_wide.any():
         return Folded(plain, offsets, np.arange(len(offsets), dtype=np.int64))
-    rows = np.flatnonzero(wide)
+    # what is not plain ASCII becomes Python strings
+    rows, lengths = np.flatnonzero(is_wide), np.diff(offsets)
     found = [split.of_run(data[offsets[row] : offsets[row + 1]].tobytes().decode()) for row in rows]
     encoded = [word.encode() for words in found for word in words]
-    per_run = np.ones(len(wide), np.int64)
-    per_run[rows] = [len(words) for words in found]
-    is_wide = np.repeat(wide, per_run)
-    word_lengths = np.empty(len(is_wide), np.int64)
-    word_lengths[is_wide], word_lengths[~is_wide] = [len(word) for word in encoded], lengths[~wide]
-    out = np.empty(int(word_lengths.sum()), np.uint8)
-    belongs = np.repeat(is_wide, word_lengths)
-    out[belongs] = np.frombuffer(b"".join(encoded), np.uint8)
-    out[~belongs] = plain[np.repeat(~wide, lengths)]
-    return Folded(out, offsets_of(word_lengths), offsets_of(per_run))
+    words_per_run = np.ones(len(is_wide), np.int64)
+    words_per_run[rows] = [len(words) for words in found]
+    words, word_offsets = interleaved(
+        np.repeat(is_wide, words_per_run),
+        (np.frombuffer(b"".join(encoded), np.uint8), offsets_of([len(word) for word in encoded])),
+        (plain[np.repeat(~is_wide, lengths)], offsets_of(lengths[~is_wide])),
+    )
+    return Folded(words, word_offsets, offsets_of(words_per_run))
 
 
-def fold_counts(parts: Iterable["Pretokens"], split: WordSplitter, *, keep_case: bool, table: "SpillingTable") -> None:
-    """Counts of words out of counts of runs: once a tokenizer is there, its pieces divide the unspaced runs.
+def fold_counts(
+    parts: Iterable["StringCounts"], split: WordSplitter, *, keep_case: bool, table: "SpillingTable"
+) -> None:
+    """Counts of words out of counts of runs.
 
     Args:
         parts: runs as the scanner found them, and how often each occurs.
@@ -172,11 +171,11 @@ class WordNumbers:
         keep_case: whether words are listed as written.
     """
 
-    def __init__(self, words: "Pretokens", split: WordSplitter, *, keep_case: bool) -> None:
-        from wordpipe.tokens.kernels.table import UnitTable  # not above: a query splits words without numba
+    def __init__(self, words: "StringCounts", split: WordSplitter, *, keep_case: bool) -> None:
+        from wordpipe.tokens.kernels.table import StringTable  # not above: a query splits words without numba
 
         self._split, self._keep_case = split, keep_case
-        self._table = UnitTable()
+        self._table = StringTable()
         offsets = words.offsets.astype(np.int32)
         numbers = np.empty(len(words), np.int32)
         self._table.look_up(words.data, offsets[:-1], offsets[1:], numbers)

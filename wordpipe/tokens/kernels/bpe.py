@@ -13,8 +13,8 @@ from wordpipe.compiled import kernel
 from wordpipe.tokens.kernels.wordpiece import (
     CODE_POINTS,
     Bytes,
+    PretokenModel,
     Trie,
-    UnitModel,
     code_point,
     fall_back,
     fallback_ids,
@@ -212,7 +212,7 @@ class Spelling(NamedTuple):
     fuse: bool
 
 
-def bpe_model(model: Mapping[str, Any], byte_level: bool) -> UnitModel | None:
+def bpe_model(model: Mapping[str, Any], byte_level: bool) -> PretokenModel | None:
     """Byte-pair encoding, from its part of a `tokenizer.json`; None with an option that is not proven here.
 
     `fuse_unk`: unknown letters side by side are one unknown token; `byte_fallback`: one becomes the tokens `<0xNN>` of its
@@ -237,7 +237,7 @@ def bpe_model(model: Mapping[str, Any], byte_level: bool) -> UnitModel | None:
     scan_up_to = SHORT if not prefix and "" not in vocabulary else 1
     words = trie_of(vocabulary if model["ignore_merges"] else {}, byte_level, empty=False)
     twice = byte_level and falls_back  # a byte's letter has up to two bytes of its own
-    return UnitModel(_encode_bpe, spelling, table, words, scan_up_to, ids_per_byte=2 if twice else 1)
+    return PretokenModel(_encode_bpe, spelling, table, words, scan_up_to, ids_per_byte=2 if twice else 1)
 
 
 def _letter_ids(vocabulary: Mapping[str, int], prefix: str, suffix: str) -> I32:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from wordpipe.compiled import character, kernel, read_only
 from wordpipe.errors import BudgetError, ConfigError
-from wordpipe.tokens.counting import Pretokens
+from wordpipe.tokens.counting import StringCounts
 from wordpipe.tokens.kernels.merge import (
     END,
     ONE,
@@ -79,7 +79,7 @@ def _count_letters(data: U8, offsets: I64, counts: I64, letters: I32, seen: I64,
 
 
 def alphabet_of(
-    pretokens: Pretokens,
+    pretokens: StringCounts,
     *,
     special_tokens: Sequence[str],
     initial_alphabet: Sequence[str],
@@ -217,7 +217,7 @@ class BpeResult:
 
 
 def train_bpe(
-    pretokens: Pretokens,
+    pretokens: StringCounts,
     *,
     vocab_size: int,
     min_frequency: int,
@@ -274,7 +274,7 @@ class _Training:
     """The arrays of one training (see `merge`), and their growth between calls of the kernel."""
 
     def __init__(
-        self, pretokens: Pretokens, alphabet: Alphabet, vocab_size: int, min_frequency: int, prefix: str
+        self, pretokens: StringCounts, alphabet: Alphabet, vocab_size: int, min_frequency: int, prefix: str
     ) -> None:
         self.state = np.zeros(len(State), np.int64)
         self.base = len(alphabet.tokens)
@@ -283,7 +283,7 @@ class _Training:
         self._count_pairs()
         self._spell(alphabet.tokens, prefix, max(vocab_size, self.base) + 1)
 
-    def _lay_out(self, pretokens: Pretokens, alphabet: Alphabet) -> None:
+    def _lay_out(self, pretokens: StringCounts, alphabet: Alphabet) -> None:
         room = len(pretokens.data) + len(pretokens) + 1
         slots, kept = np.empty(room, np.int32), np.empty(len(pretokens), np.int64)
         self.used, words = lay_out(

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wordpipe.compiled import character, kernel, read_only
-from wordpipe.tokens.counting import Pretokens
+from wordpipe.tokens.counting import StringCounts
 from wordpipe.tokens.kernels.bpe_train import Alphabet
 
 LENGTH_BITS = 5  # an edge is a piece's number, shifted, and its length
@@ -71,7 +71,7 @@ class Pieces:
         self.weights, self.places, self.lengths = self.weights[kept], self.places[kept], self.lengths[kept]
 
 
-def symbols_of(pretokens: Pretokens, alphabet: Alphabet) -> Symbols:
+def symbols_of(pretokens: StringCounts, alphabet: Alphabet) -> Symbols:
     """Read the pre-tokens in letters of the alphabet."""
     text = np.empty(len(pretokens.data), np.int32)
     starts = np.empty(len(pretokens.data) + 1, np.int64)  # at most one word for each byte

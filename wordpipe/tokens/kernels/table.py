@@ -17,7 +17,7 @@ _UNIT_BYTES = 8  # text bytes reserved for each unit; more are taken when they a
 _MAX_UNITS = 1 << 30
 
 
-class UnitTable:
+class StringTable:
     """Distinct units, numbered from 0 in the order in which they were first seen.
 
     Args:
@@ -182,7 +182,7 @@ def _look_up(
     data: U8, starts: I32, ends: I32, weights: I64, first: int, size: int, slots: NDArray[np.uint64], records: I64,
     stored: U8, recent: NDArray[np.uint64], numbers: I32,
 ) -> tuple[int, int]:  # fmt: skip
-    """See `UnitTable.look_up`. Units of up to seven bytes are looked for among those seen last first: one line of memory."""
+    """See `StringTable.look_up`. Units of up to seven bytes are looked for among those seen last first: one line of memory."""
     weighted = len(weights) > 0
     for span in range(first, len(starts)):
         start, end = starts[span], ends[span]

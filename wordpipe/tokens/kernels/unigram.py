@@ -12,8 +12,8 @@ import numpy as np
 from wordpipe.compiled import kernel
 from wordpipe.tokens.kernels.wordpiece import (
     Bytes,
+    PretokenModel,
     Trie,
-    UnitModel,
     fall_back,
     fallback_ids,
     find,
@@ -26,7 +26,7 @@ from wordpipe.tokens.vocabulary import F64, I32, I64, U8, U32, Flags
 _UNKNOWN_PENALTY = 10.0  # how much worse than the worst token a character that no token covers is
 
 
-def unigram_model(model: Mapping[str, Any], byte_level: bool) -> UnitModel:
+def unigram_model(model: Mapping[str, Any], byte_level: bool) -> PretokenModel:
     """Viterbi decoding, from its part of a `tokenizer.json`; of equal tokens the last one counts.
 
     Without an unknown token (-1) a unit that needs it is left unsure. `byte_fallback`: unknown text becomes the tokens
@@ -39,7 +39,7 @@ def unigram_model(model: Mapping[str, Any], byte_level: bool) -> UnitModel:
     unknown_score = float(scores.min(initial=np.inf)) - _UNKNOWN_PENALTY
     trie = trie_of(vocabulary, byte_level, empty=False)
     twice = byte_level and falls_back  # a byte's letter has up to two bytes of its own
-    return UnitModel(_encode_unigram, trie, scores, unknown, unknown_score, source, ids_per_byte=2 if twice else 1)
+    return PretokenModel(_encode_unigram, trie, scores, unknown, unknown_score, source, ids_per_byte=2 if twice else 1)
 
 
 @kernel

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from wordpipe.compiled import kernel
 from wordpipe.errors import BudgetError, ConfigError
-from wordpipe.tokens.counting import Pretokens
+from wordpipe.tokens.counting import StringCounts
 from wordpipe.tokens.kernels.bpe_train import Alphabet, alphabet_of
 from wordpipe.tokens.kernels.seed_pieces import LENGTH_BITS, Pieces, Symbols, seed_pieces, symbols_of
 from wordpipe.tokens.vocabulary import byte_letters
@@ -203,7 +203,7 @@ class UnigramResult:
 
 
 def train_unigram(
-    pretokens: Pretokens,
+    pretokens: StringCounts,
     *,
     vocab_size: int,
     special_tokens: Sequence[str],

@@ -142,7 +142,7 @@ class Bytes(NamedTuple):
     fallback: I32
 
 
-class UnitModel:
+class PretokenModel:
     """Encodes pre-tokens, each by itself, to the ids that Hugging Face tokenizers gives them. Threads may share it.
 
     Args:
@@ -210,19 +210,19 @@ def fall_back(data: U8, start: int, end: int, source: Bytes, ids: U32 | I32, wri
     return count
 
 
-def wordpiece_model(model: Mapping[str, Any], byte_level: bool) -> UnitModel:
+def wordpiece_model(model: Mapping[str, Any], byte_level: bool) -> PretokenModel:
     """Greedy longest match, from its part of a `tokenizer.json`; without an unknown token, words that need it are unsure."""
     vocabulary, prefix = model["vocab"], model["continuing_subword_prefix"]
     continuing = {token[len(prefix) :]: number for token, number in vocabulary.items() if token.startswith(prefix)}
     unknown, longest = vocabulary.get(model["unk_token"], -1), min(model["max_input_chars_per_word"], 1 << 62)
     tries = trie_of(vocabulary, byte_level), trie_of(continuing, byte_level)
-    return UnitModel(_encode_wordpiece, *tries, unknown, longest, byte_level)
+    return PretokenModel(_encode_wordpiece, *tries, unknown, longest, byte_level)
 
 
-def word_level_model(model: Mapping[str, Any], byte_level: bool) -> UnitModel:
+def word_level_model(model: Mapping[str, Any], byte_level: bool) -> PretokenModel:
     """Whole words; without an unknown token, unknown words are left unsure."""
     vocabulary = model["vocab"]
-    return UnitModel(_encode_words, trie_of(vocabulary, byte_level), vocabulary.get(model["unk_token"], -1))
+    return PretokenModel(_encode_words, trie_of(vocabulary, byte_level), vocabulary.get(model["unk_token"], -1))
 
 
 @kernel
