@@ -18,9 +18,6 @@ from wordpipe.tokens import StringCounts, byte_letters
 from wordpipe.tokens.kernels.bpe_train import BpeResult, _Training, alphabet_of, train_bpe, training_bytes
 from wordpipe.tokens.kernels.merge import State
 
-NO_LETTERS: dict[str, Any] = {
-    "special_tokens": [], "initial_alphabet": [], "limit_alphabet": None, "continuing_prefix": "",
-}  # fmt: skip
 SAMPLE = Path(__file__).parents[2] / "data" / "sample"
 Words = dict[str, int]
 Trained = tuple[dict[str, int], list[tuple[str, str]]]
@@ -321,7 +318,7 @@ def test_memory_is_as_foretold() -> None:
     """Pages written by a training whose every merge finds new pairs: random bytes."""
     rng = np.random.default_rng(5)
     rows = StringCounts(rng.integers(0, 256, 1 << 20, np.uint8), np.arange(1025) << 10, np.ones(1024, np.int64))
-    training = _Training(rows, alphabet_of(rows, **NO_LETTERS, byte_level=True), 16_000, 2, "")
+    training = _Training(rows, alphabet_of(rows, byte_level=True), 16_000, 2, "")
     training.run(lambda done, total: None)
     arrays = {name: value for name, value in vars(training).items() if isinstance(value, np.ndarray)}
     arrays["positions"] = arrays["positions"][: training.state[State.POSITIONS]]

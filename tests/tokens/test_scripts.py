@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from wordpipe.tokens import ANY_MARK, empty_tokenizer, resolve, scheme_of, script_shares
 from wordpipe.tokens.kernels.codepoints import code_point_classes
-from wordpipe.tokens.kernels.scan import scan_marks
+from wordpipe.tokens.kernels.scan import marks
 from wordpipe.tokens.settings import TokenizeSettings
 
 TEXTS = {
@@ -87,7 +87,7 @@ def test_marks_are_cut_as_by_tokenizers(texts: list[str]) -> None:
         np.empty(len(data) + 1, np.int32),
         np.empty(len(rows), np.int64),
     )
-    scan_marks(data, offsets, code_point_classes(), starts, ends, row_ends)
+    marks(data, offsets, code_point_classes(), starts, ends, row_ends)
     spans = [scheme.letters(data[start:end].tobytes()) for start, end in zip(starts, ends, strict=True)][
         : row_ends[-1] if rows else 0
     ]

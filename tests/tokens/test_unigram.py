@@ -33,9 +33,7 @@ WORDS = Counter(f"▁{word}" for word in TEXT.split())
 def laid_out(words, seed_size=1000, max_length=4):
     """Symbols, pieces and the pieces' names."""
     pretokens = table_of(words)
-    alphabet = alphabet_of(
-        pretokens, special_tokens=(), initial_alphabet=(), byte_level=False, limit_alphabet=None, continuing_prefix=""
-    )
+    alphabet = alphabet_of(pretokens, byte_level=False)
     symbols = symbols_of(pretokens, alphabet)
     pieces = seed_pieces(symbols, len(alphabet.tokens), seed_size=seed_size, max_length=max_length)
     names = list(alphabet.tokens)

@@ -1,4 +1,4 @@
-"""What the named ways of cutting and normalising text are in Hugging Face tokenizers, and which of them a tokenizer uses.
+"""Pre-tokenizers: named schemes of cutting and normalising text, in Hugging Face tokenizers and in our scanners.
 
 `build_tokenizer` makes a tokenizer from a trained model and the settings; `scheme_of` reads a tokenizer's parts and says how
 the compiled scanners do the same, or that they cannot.
@@ -53,7 +53,7 @@ class Scheme:
 
     Attributes:
         pretokenizer: name of the scanner.
-        byte_level: the model's letters stand for bytes.
+        byte_level: the model's letters are bytes.
         space: what every space becomes after normalization.
         prefix: what every row begins with, unless it is empty or begins so already.
     """

@@ -6,7 +6,7 @@ trainer for characters; a BPE model without merges, whose vocabulary is made of 
 """
 
 import heapq
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,7 +15,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 
 from wordpipe.errors import ConfigError
 from wordpipe.tokens.counting import StringCounts
-from wordpipe.tokens.kernels.bpe_train import alphabet_of, train_bpe
+from wordpipe.tokens.kernels.bpe_train import Report, alphabet_of, train_bpe
 from wordpipe.tokens.kernels.bpe_train import training_bytes as bpe_bytes
 from wordpipe.tokens.kernels.seed_pieces import symbols_of
 from wordpipe.tokens.kernels.unigram_train import train_unigram
@@ -90,14 +90,8 @@ def train_chars(
         ConfigError: no room for characters, or for all bytes.
     """
     vocab = _begin(special_tokens, vocab_size, 256 if byte_level else 1)
-    alphabet = alphabet_of(
-        pretokens,
-        special_tokens=(),
-        initial_alphabet=byte_letters() if byte_level else (),
-        byte_level=byte_level,
-        limit_alphabet=None,
-        continuing_prefix="",
-    )
+    initial = byte_letters() if byte_level else ()
+    alphabet = alphabet_of(pretokens, initial_alphabet=initial, byte_level=byte_level)
     counts = symbols_of(pretokens, alphabet).letter_counts(len(alphabet.tokens))
     dropped = dropped_occurrences = 0
     for letter in np.argsort(-counts, kind="stable").tolist():
@@ -132,7 +126,6 @@ def _ranked(pretokens: StringCounts, number: int, byte_level: bool) -> Iterator[
         yield -int(pretokens.counts[row]), word
 
 
-Report = Callable[[int, int], None]
 MAX_WORD_CHARS = 100  # longer words are unknown to WordPiece, as in BERT
 
 
@@ -164,7 +157,7 @@ def train_tokenizer(pretokens: StringCounts, settings: TokenizeSettings, report:
     Args:
         pretokens: in the order of `StringCounts`.
         settings: with a pre-tokenizer chosen, not "auto".
-        report: told how many tokens of how many there are.
+        report: called with the number of tokens made and of those to make.
     """
     train = {"bpe": _bpe, "wordpiece": _wordpiece, "unigram": _unigram, "word": _words, "char": _chars}
     model, counts, warnings = train[settings.algorithm](pretokens, settings, report)
@@ -185,7 +178,7 @@ Made = tuple[models.Model, dict[str, int], list[str]]
 
 
 def _shared(settings: TokenizeSettings) -> dict[str, Any]:
-    """What all trainers are told."""
+    """The arguments of all trainers."""
     return {"vocab_size": settings.vocab_size, "special_tokens": SPECIAL_TOKENS, "byte_level": settings.byte_level}
 
 

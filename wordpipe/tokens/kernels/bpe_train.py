@@ -81,11 +81,11 @@ def _count_letters(data: U8, offsets: I64, counts: I64, letters: I32, seen: I64,
 def alphabet_of(
     pretokens: StringCounts,
     *,
-    special_tokens: Sequence[str],
-    initial_alphabet: Sequence[str],
     byte_level: bool,
-    limit_alphabet: int | None,
-    continuing_prefix: str,
+    special_tokens: Sequence[str] = (),
+    initial_alphabet: Sequence[str] = (),
+    limit_alphabet: int | None = None,
+    continuing_prefix: str = "",
 ) -> Alphabet:
     """The tokens that training starts from, in the order of Hugging Face's trainer.
 
@@ -197,7 +197,7 @@ class BpeResult:
     """
 
     tokens: list[str]
-    history: NDArray[np.int32]
+    history: I32
     dropped_letters: int
     dropped_occurrences: int
 
@@ -383,7 +383,7 @@ class _Training:
         text, starts = self.spellings.tobytes(), self.starts[: self.state[State.TOKENS] + 1].tolist()
         return [text[begin:end].decode("utf-8", "surrogatepass") for begin, end in pairwise(starts)]
 
-    def made(self) -> NDArray[np.int32]:
+    def made(self) -> I32:
         """The merges made so far, in memory of their own."""
         return self.history[: self.state[State.MERGES]].copy()
 

@@ -1,11 +1,11 @@
-"""What each of Unicode's code points is, in the eyes of the pre-tokenizers and of our words.
+"""Classes of Unicode's code points, as the pre-tokenizers and our words see them; and the steps that all scanners take.
 
 Hugging Face tokenizers asks three Unicode tables of different ages (Oniguruma's, the Rust regex crate's and its own of
 punctuation), Python's `regex` a fourth. To cut text exactly where they cut it, all four answers were asked of the
 libraries themselves, code point by code point, and are carried along as runs; a test asks again. tokenizers 0.22.0 and
 0.23.3 give the same answers.
 
-All scanners take the same steps: one code point, or a run of one kind.
+The steps are one code point, or a run of one kind.
 """
 
 import base64
@@ -13,9 +13,9 @@ import zlib
 from functools import cache
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wordpipe.compiled import kernel, load_eight
+from wordpipe.tokens.vocabulary import U8
 
 # as tokenizers sees them
 LETTER = 1  # \p{L} of the GPT-2 and cl100k patterns
@@ -30,7 +30,7 @@ UNSPACED = 128  # of a script without spaces
 
 
 @cache
-def code_point_classes() -> NDArray[np.uint8]:
+def code_point_classes() -> U8:
     """The flags of every code point: uint8[0x110000], read-only. Surrogates, which no text holds, have none."""
     runs = zlib.decompress(base64.b85decode(RUNS))
     count = len(runs) // 5  # a run is four bytes of length and one of flags
@@ -40,10 +40,6 @@ def code_point_classes() -> NDArray[np.uint8]:
     classes.flags.writeable = False
     return classes
 
-
-Bytes = NDArray[np.uint8]
-Positions = NDArray[np.int32]
-Counts = NDArray[np.int64]
 
 # eight bytes at once, as numbers of 64 bits
 CASE = np.uint64(0x2020202020202020)
@@ -56,7 +52,7 @@ ONE, SEVEN, TOP = np.uint64(1), np.uint64(7), np.uint64(56)
 
 
 @kernel
-def wide(data: Bytes, at: int, classes: Bytes) -> tuple[int, int]:
+def wide(data: U8, at: int, classes: U8) -> tuple[int, int]:
     """The class of the code point of two to four bytes at `at`, and where the next one begins."""
     lead = data[at]
     point = data[at + 1] & 0x3F
@@ -69,7 +65,7 @@ def wide(data: Bytes, at: int, classes: Bytes) -> tuple[int, int]:
 
 
 @kernel
-def step(data: Bytes, at: int, classes: Bytes) -> tuple[int, int]:
+def step(data: U8, at: int, classes: U8) -> tuple[int, int]:
     """The class of the code point at `at`, and where the next one begins."""
     if data[at] < 0x80:
         return classes[data[at]], at + 1
@@ -77,7 +73,7 @@ def step(data: Bytes, at: int, classes: Bytes) -> tuple[int, int]:
 
 
 @kernel
-def letters_end(data: Bytes, at: int, stop: int) -> int:
+def letters_end(data: U8, at: int, stop: int) -> int:
     """Where the letters A to Z and a to z end, as far as eight bytes can be read at once.
 
     Nearly every word ends in the first eight bytes, so the processor has nothing to guess: byte by byte it guesses wrong
@@ -99,7 +95,7 @@ def letters_end(data: Bytes, at: int, stop: int) -> int:
 
 
 @kernel
-def run_end(data: Bytes, at: int, stop: int, classes: Bytes, mask: int, kind: int) -> int:
+def run_end(data: U8, at: int, stop: int, classes: U8, mask: int, kind: int) -> int:
     """Where the code points from `at` on, whose class under `mask` is `kind`, end."""
     while at < stop:
         if data[at] < 0x80:
@@ -115,7 +111,7 @@ def run_end(data: Bytes, at: int, stop: int, classes: Bytes, mask: int, kind: in
 
 
 @kernel
-def worded_end(data: Bytes, at: int, stop: int, classes: Bytes, mask: int, kind: int) -> int:
+def worded_end(data: U8, at: int, stop: int, classes: U8, mask: int, kind: int) -> int:
     """As `run_end`, for a kind that has the letters A to Z."""
     return run_end(data, letters_end(data, at, stop), stop, classes, mask, kind)
 

@@ -1,4 +1,4 @@
-"""A unigram language model of single pre-tokens, compiled: the likeliest way to cut a unit into tokens.
+"""A unigram language model of single pre-tokens, compiled: the likeliest way to cut a pre-token into tokens.
 
 Kudo 2018 (Subword Regularization), section 3.2: tokens are independent, so the best cut is found by Viterbi's algorithm. The
 order in which candidates are met and compared is that of tokenizers, so that ties end alike.
@@ -29,7 +29,7 @@ _UNKNOWN_PENALTY = 10.0  # how much worse than the worst token a character that 
 def unigram_model(model: Mapping[str, Any], byte_level: bool) -> PretokenModel:
     """Viterbi decoding, from its part of a `tokenizer.json`; of equal tokens the last one counts.
 
-    Without an unknown token (-1) a unit that needs it is left unsure. `byte_fallback`: unknown text becomes the tokens
+    Without an unknown token (-1) a pre-token that needs it is left unsure. `byte_fallback`: unknown text becomes the tokens
     `<0xNN>` of its UTF-8, if they are all there.
     """
     unknown, falls_back = -1 if model["unk_id"] is None else model["unk_id"], model["byte_fallback"]
@@ -54,7 +54,7 @@ def _best_cut(
     data: U8, start: int, end: int, trie: Trie, scores: F64, unknown: int, unknown_score: float, byte_level: bool,
     best: F64, lengths: I32, tokens: I32,
 ) -> bool:  # fmt: skip
-    """Fill, for each position of a unit, the best score up to it and the token that ends there. False: no answer."""
+    """Fill, for each position of a pre-token, the best score up to it and the token that ends there. False: no answer."""
     lengths[: end - start + 1] = 0
     best[0] = 0.0
     at = start
@@ -92,20 +92,20 @@ def _encode_unigram(
     ids: U32, offsets: I64, unsure: Flags,
 ) -> None:  # fmt: skip
     longest = 0
-    for unit in range(len(starts)):
-        longest = max(longest, ends[unit] - starts[unit])
+    for pretoken in range(len(starts)):
+        longest = max(longest, ends[pretoken] - starts[pretoken])
     best = np.empty(longest + 1, np.float64)
     lengths = np.empty(longest + 1, np.int32)
     tokens = np.empty(longest + 1, np.int32)
     written = 0
-    for unit in range(len(starts)):
-        start, end = starts[unit], ends[unit]
+    for pretoken in range(len(starts)):
+        start, end = starts[pretoken], ends[pretoken]
         size = end - start
         if not _best_cut(
             data, start, end, trie, scores, unknown, unknown_score, source.byte_level, best, lengths, tokens
         ):
-            unsure[unit] = True
-            offsets[unit + 1] = written
+            unsure[pretoken] = True
+            offsets[pretoken + 1] = written
             continue
         # The cut is known from its end. Turn it round in place: a position is to hold what begins there.
         at, length, token = size, 0, np.int32(0)
@@ -132,4 +132,4 @@ def _encode_unigram(
             ids[written] = token
             written += 1
             at = after
-        offsets[unit + 1] = written
+        offsets[pretoken + 1] = written

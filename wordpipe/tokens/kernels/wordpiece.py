@@ -129,10 +129,10 @@ CODE_POINTS = 0x110000
 
 
 class Bytes(NamedTuple):
-    """How the bytes of a unit are read.
+    """How the bytes of a pre-token are read.
 
     Attributes:
-        byte_level: each byte is a letter of its own; otherwise the unit is UTF-8 and a letter is a code point.
+        byte_level: each byte is a letter of its own; otherwise the pre-token is UTF-8 and a letter is a code point.
         letters: int32 [256], the code point of the letter that stands for a byte; used when `byte_level`.
         fallback: int32 [256], the id of the token `<0xNN>` of each byte or -1; all are -1 without byte fallback.
     """
@@ -148,32 +148,32 @@ class PretokenModel:
     Args:
         kernel: called with data, starts, ends, the parts, and the arrays to fill: ids, offsets and unsure of `encode`.
         parts: the model, as the kernel takes it.
-        ids_per_byte: a unit of n bytes has at most max(1, n * ids_per_byte) ids.
+        ids_per_byte: a pre-token of n bytes has at most max(1, n * ids_per_byte) ids.
     """
 
     def __init__(self, kernel: Callable[..., None], *parts: object, ids_per_byte: int = 1) -> None:
         self._kernel, self._parts, self.ids_per_byte = kernel, parts, ids_per_byte
 
     def encode(self, data: U8, starts: I64, ends: I64) -> tuple[U32, I64, Flags]:
-        """Encode units of a text.
+        """Encode pre-tokens of a text.
 
         Args:
-            data: uint8, contiguous, holds the units' UTF-8: the text itself, also where the vocabulary is byte-level.
-            starts: int64 [units], where each unit begins in `data`.
-            ends: int64 [units], where it ends.
+            data: uint8, contiguous, holds the pre-tokens' UTF-8: the text itself, also where the vocabulary is byte-level.
+            starts: int64 [pretokens], where each pre-token begins in `data`.
+            ends: int64 [pretokens], where it ends.
 
         Returns:
-            ids: uint32, of all units in order.
-            offsets: int64 [units + 1], unit u has `ids[offsets[u]:offsets[u + 1]]`.
-            unsure: bool [units], where there is no answer (and no ids): tokenizers raises an error for such a unit.
+            ids: uint32, of all pre-tokens in order.
+            offsets: int64 [pretokens + 1], pre-token p has `ids[offsets[p]:offsets[p + 1]]`.
+            unsure: bool [pretokens], where there is no answer (and no ids): tokenizers raises an error for such a pre-token.
         """
-        units = len(starts)
-        capacity = (int(np.sum(ends - starts)) + units) * self.ids_per_byte
+        count = len(starts)
+        capacity = (int(np.sum(ends - starts)) + count) * self.ids_per_byte
         ids = np.empty(capacity, np.uint32)
-        offsets = np.zeros(units + 1, np.int64)
-        unsure = np.zeros(units, np.bool_)
+        offsets = np.zeros(count + 1, np.int64)
+        unsure = np.zeros(count, np.bool_)
         self._kernel(read_only(data), read_only(starts), read_only(ends), *self._parts, ids, offsets, unsure)
-        return ids[: offsets[units]].copy(), offsets, unsure
+        return ids[: offsets[count]].copy(), offsets, unsure
 
 
 def letter_codes() -> I32:
@@ -257,8 +257,8 @@ def _encode_wordpiece(
     ids: U32, offsets: I64, unsure: Flags,
 ) -> None:  # fmt: skip
     written = 0
-    for unit in range(len(starts)):
-        start, end = starts[unit], ends[unit]
+    for pretoken in range(len(starts)):
+        start, end = starts[pretoken], ends[pretoken]
         at, count = start, written
         bad = _too_long(data, start, end, max_characters, byte_level)
         while at < end and not bad:
@@ -270,12 +270,12 @@ def _encode_wordpiece(
                 count += 1
         if bad:
             count = written
-            unsure[unit] = unknown < 0
+            unsure[pretoken] = unknown < 0
             if unknown >= 0:
                 ids[count] = unknown
                 count += 1
         written = count
-        offsets[unit + 1] = written
+        offsets[pretoken + 1] = written
 
 
 @kernel
@@ -283,12 +283,12 @@ def _encode_words(
     data: U8, starts: I64, ends: I64, words: Trie, unknown: int, ids: U32, offsets: I64, unsure: Flags
 ) -> None:
     written = 0
-    for unit in range(len(starts)):
-        token = find(words, data, starts[unit], ends[unit])
+    for pretoken in range(len(starts)):
+        token = find(words, data, starts[pretoken], ends[pretoken])
         token = unknown if token < 0 else token
         if token < 0:
-            unsure[unit] = True
+            unsure[pretoken] = True
         else:
             ids[written] = token
             written += 1
-        offsets[unit + 1] = written
+        offsets[pretoken + 1] = written
