@@ -118,6 +118,11 @@ class StringCounts:
     def __len__(self) -> int:
         return len(self.counts)
 
+    @property
+    def spans(self) -> tuple[I32, I32]:
+        """int32 [n] twice: where each string begins and ends in `data`."""
+        return self.offsets[:-1].astype(np.int32), self.offsets[1:].astype(np.int32)
+
     @classmethod
     def from_sorted(cls, texts: Iterable[bytes], counts: Iterable[int]) -> "StringCounts":
         """From rows that are in order already."""
@@ -170,8 +175,7 @@ class SpillingTable:
         """Add what another table holds, which is empty afterwards."""
         strings = table_contents(other._table)
         if len(strings):
-            offsets = strings.offsets.astype(np.int32)
-            self.add(strings.data, offsets[:-1], offsets[1:], strings.counts)
+            self.add(strings.data, *strings.spans, strings.counts)
         other._table = StringTable()
 
     def spill(self) -> None:
@@ -328,10 +332,8 @@ def _sum_tables(tables: Iterable[pa.Table]) -> StringCounts:
     total = StringTable()
     for table in tables:
         for batch in filter(len, table.to_batches()):
-            data, offsets = row_buffers(batch.column("unit"))
-            starts, ends = offsets[:-1].astype(np.int32), offsets[1:].astype(np.int32)
-            weights = batch.column("count").to_numpy()
-            total.look_up(data, starts, ends, np.empty(len(batch), np.int32), weights=weights)
+            strings = StringCounts(*row_buffers(batch.column("unit")), batch.column("count").to_numpy())
+            total.look_up(strings.data, *strings.spans, np.empty(len(batch), np.int32), weights=strings.counts)
     return table_contents(total)
 
 

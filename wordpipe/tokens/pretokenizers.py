@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import regex
-from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
 from wordpipe.tokens.settings import BYTE_LEVEL, TokenizeSettings
-from wordpipe.tokens.vocabulary import CLS, CONTINUING, SEP, SPECIAL_TOKENS, spelled_bytes
+from wordpipe.tokens.vocabulary import CLS, CONTINUING, SEP, SPECIAL_TOKENS, spelled_bytes, template_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -87,11 +87,7 @@ def build_tokenizer(model: models.Model, settings: TokenizeSettings) -> Tokenize
     if decoder is not None:
         tokenizer.decoder = decoder
     tokenizer.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in SPECIAL_TOKENS])
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single=f"{CLS} $A {SEP}",
-        pair=f"{CLS} $A {SEP} $B:1 {SEP}:1",
-        special_tokens=[(token, tokenizer.token_to_id(token)) for token in (CLS, SEP)],
-    )
+    tokenizer.post_processor = template_of(tokenizer, CLS, SEP)
     return tokenizer
 
 

@@ -17,7 +17,7 @@ from typing import Any
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
 from wordpipe.errors import InputError, WordpipeError
-from wordpipe.tokens.vocabulary import CLS, CONTINUING, MASK, PAD, SEP, UNK, USUAL_NAMES, json_texts
+from wordpipe.tokens.vocabulary import CLS, CONTINUING, MASK, PAD, SEP, UNK, USUAL_NAMES, json_texts, template_of
 
 _LARGEST = 1 << 30  # bytes; the largest vocabularies in use take some 40 MB
 
@@ -157,12 +157,7 @@ def _bert(path: Path, config: Mapping[str, Any], warn: Callable[[str], None]) ->
         )
         tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
         tokenizer.decoder = decoders.WordPiece(prefix=CONTINUING)
-        cls, sep = names["cls"], names["sep"]
-        tokenizer.post_processor = processors.TemplateProcessing(
-            single=[cls, "$A", sep],
-            pair=[cls, "$A", sep, "$B:1", f"{sep}:1"],
-            special_tokens=[(token, vocabulary[token]) for token in (cls, sep)],
-        )
+        tokenizer.post_processor = template_of(tokenizer, names["cls"], names["sep"])
         _mark_special(tokenizer, names, vocabulary)
     return tokenizer
 

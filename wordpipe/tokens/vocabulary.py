@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from tokenizers import Tokenizer
+    from tokenizers import Tokenizer, processors
 
 T = TypeVar("T", bound=np.generic)
 U8 = NDArray[np.uint8]
@@ -171,6 +171,18 @@ def special_names(tokenizer: "Tokenizer") -> dict[str, str]:
 def number_of_ids(tokenizer: "Tokenizer") -> int:
     """How many rows a table of all ids has: one more than the largest id, as foreign files may leave numbers out."""
     return max(tokenizer.get_vocab().values(), default=-1) + 1
+
+
+def template_of(tokenizer: "Tokenizer", first: str | None, last: str | None) -> "processors.TemplateProcessing":
+    """What frames texts and pairs with special tokens, where there are any: [CLS] A [SEP] B [SEP], in segments 0 and 1."""
+    from tokenizers import processors  # not above: a vocabulary is read without it
+
+    before, after = [first] if first else [], [last] if last else []
+    return processors.TemplateProcessing(
+        single=[*before, "$A", *after],
+        pair=[*before, "$A", *after, "$B:1", *(f"{token}:1" for token in after)],
+        special_tokens=[(token, tokenizer.token_to_id(token)) for token in (*before, *after)],
+    )
 
 
 def frame_of(tokenizer: "Tokenizer") -> tuple[list[int], list[int]]:

@@ -176,9 +176,7 @@ class WordNumbers:
 
         self._split, self._keep_case = split, keep_case
         self._table = StringTable()
-        offsets = words.offsets.astype(np.int32)
-        numbers = np.empty(len(words), np.int32)
-        self._table.look_up(words.data, offsets[:-1], offsets[1:], numbers)
+        self._table.look_up(words.data, *words.spans, np.empty(len(words), np.int32))
 
     def encode(self, data: U8, starts: I64, ends: I64) -> tuple[U32, I64]:
         """The numbers of the words of runs that lie one after the other in `data`.

@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tokenizers import Tokenizer, processors
+from tokenizers import Tokenizer
 
 from wordpipe.errors import ArtifactError, ConfigError, InputError
 from wordpipe.tokens.pretokenizers import GPT2
 from wordpipe.tokens.read import open_tokenizer
-from wordpipe.tokens.vocabulary import CONTINUING, special_names, spelled_bytes, token_bytes
+from wordpipe.tokens.vocabulary import CONTINUING, special_names, spelled_bytes, template_of, token_bytes
 
 
 def framed_tokenizer(
@@ -44,7 +44,8 @@ def framed_tokenizer(
             expected=f"at most {vocab_size}",
         )
     names = {role: _token(tokenizer, role, token_id) for role, token_id in ids.items() if token_id is not None}
-    tokenizer.post_processor = _framing(tokenizer, names, causal=causal)
+    first, last = ("bos", "") if causal else ("cls", "sep")
+    tokenizer.post_processor = template_of(tokenizer, names.get(first), names.get(last))
     return tokenizer, names
 
 
@@ -93,18 +94,6 @@ def _token(tokenizer: Tokenizer, role: str, token_id: int) -> str:
     if token is None:
         raise ArtifactError(f"the tokenizer has no {role} token", where="tokenizer.json", expected=f"id {token_id}")
     return str(token)
-
-
-def _framing(tokenizer: Tokenizer, names: Mapping[str, str], *, causal: bool) -> Any:
-    opening = "bos" if causal else "cls"
-    used = [role for role in (opening, *(() if causal else ("sep",))) if role in names]
-    before = [names[opening]] if opening in names else []
-    after, after_pair = ([names["sep"]], [f"{names['sep']}:1"]) if "sep" in used else ([], [])
-    return processors.TemplateProcessing(
-        single=[*before, "$A", *after],
-        pair=[*before, "$A", *after, "$B:1", *after_pair],
-        special_tokens=[(names[role], tokenizer.token_to_id(names[role])) for role in used],
-    )
 
 
 def _json(values: Mapping[str, Any]) -> bytes:

@@ -12,14 +12,13 @@ import numpy as np
 from wordpipe.compiled import kernel
 from wordpipe.tokens.kernels.wordpiece import (
     CODE_POINTS,
-    Bytes,
+    ByteReading,
     PretokenModel,
     Trie,
+    byte_reading,
     code_point,
     fall_back,
-    fallback_ids,
     find,
-    letter_codes,
     trie_of,
 )
 from wordpipe.tokens.vocabulary import I32, I64, U8, U32, Flags
@@ -206,7 +205,7 @@ class Spelling(NamedTuple):
         fuse: unknown letters side by side are one unknown token.
     """
 
-    bytes: Bytes
+    bytes: ByteReading
     ids: I32
     unknown: int
     fuse: bool
@@ -226,7 +225,7 @@ def bpe_model(model: Mapping[str, Any], byte_level: bool) -> PretokenModel | Non
     if model["dropout"] or (falls_back and (prefix or suffix)):
         return None
     unknown_id = DROPPED if unknown is None else vocabulary.get(unknown, MISSING)
-    source = Bytes(byte_level, letter_codes(), fallback_ids(vocabulary, wanted=falls_back))
+    source = byte_reading(vocabulary, byte_level, falls_back=falls_back)
     spelling = Spelling(source, _letter_ids(vocabulary, prefix, suffix), unknown_id, model["fuse_unk"])
     try:
         table = build_merges(_numbered(vocabulary, merges, len(prefix.encode())))

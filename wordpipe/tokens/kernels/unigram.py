@@ -11,13 +11,12 @@ import numpy as np
 
 from wordpipe.compiled import kernel
 from wordpipe.tokens.kernels.wordpiece import (
-    Bytes,
+    ByteReading,
     PretokenModel,
     Trie,
+    byte_reading,
     fall_back,
-    fallback_ids,
     find,
-    letter_codes,
     step,
     trie_of,
 )
@@ -34,7 +33,7 @@ def unigram_model(model: Mapping[str, Any], byte_level: bool) -> PretokenModel:
     """
     unknown, falls_back = -1 if model["unk_id"] is None else model["unk_id"], model["byte_fallback"]
     vocabulary = {token: number for number, (token, _) in enumerate(model["vocab"])}
-    source = Bytes(byte_level, letter_codes(), fallback_ids(vocabulary, wanted=falls_back))
+    source = byte_reading(vocabulary, byte_level, falls_back=falls_back)
     scores = np.array([score for _, score in model["vocab"]], np.float64)
     unknown_score = float(scores.min(initial=np.inf)) - _UNKNOWN_PENALTY
     trie = trie_of(vocabulary, byte_level, empty=False)
@@ -88,7 +87,7 @@ def _best_cut(
 
 @kernel
 def _encode_unigram(
-    data: U8, starts: I64, ends: I64, trie: Trie, scores: F64, unknown: int, unknown_score: float, source: Bytes,
+    data: U8, starts: I64, ends: I64, trie: Trie, scores: F64, unknown: int, unknown_score: float, source: ByteReading,
     ids: U32, offsets: I64, unsure: Flags,
 ) -> None:  # fmt: skip
     longest = 0

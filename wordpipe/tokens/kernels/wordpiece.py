@@ -128,7 +128,7 @@ def _build(data: U8, offsets: I64, ids: I32) -> tuple[I64, I32]:
 CODE_POINTS = 0x110000
 
 
-class Bytes(NamedTuple):
+class ByteReading(NamedTuple):
     """How the bytes of a pre-token are read.
 
     Attributes:
@@ -176,19 +176,16 @@ class PretokenModel:
         return ids[: offsets[count]].copy(), offsets, unsure
 
 
-def letter_codes() -> I32:
-    """The code point of the letter that stands for each byte: int32 [256]."""
-    return np.array([ord(letter) for letter in byte_letters()], np.int32)
-
-
-def fallback_ids(vocabulary: Mapping[str, int], *, wanted: bool) -> I32:
-    """Ids of `<0x00>` to `<0xFF>`, -1 where the vocabulary has none or byte fallback is not wanted: int32 [256]."""
+def byte_reading(vocabulary: Mapping[str, int], byte_level: bool, *, falls_back: bool) -> ByteReading:
+    """How the bytes of pre-tokens are read for a vocabulary, with or without byte fallback."""
+    letters = np.array([ord(letter) for letter in byte_letters()], np.int32)
     names = (f"<0x{byte:02X}>" for byte in range(256))
-    return np.fromiter((vocabulary.get(name, -1) if wanted else -1 for name in names), np.int32, 256)
+    fallback = np.fromiter((vocabulary.get(name, -1) if falls_back else -1 for name in names), np.int32, 256)
+    return ByteReading(byte_level, letters, fallback)
 
 
 @kernel
-def fall_back(data: U8, start: int, end: int, source: Bytes, ids: U32 | I32, written: int) -> int:
+def fall_back(data: U8, start: int, end: int, source: ByteReading, ids: U32 | I32, written: int) -> int:
     """Add the byte tokens of unknown text; returns how many there are: 0 if one is missing."""
     count = 0
     for at in range(start, end):
