@@ -41,7 +41,7 @@ from wordpipe.tokens.vocabulary import I32, I64, U8, Flags, offsets_of
 _CODE_POINTS = 0x110000
 _PAGE = 256
 _FORMS = {"NFC", "NFD", "NFKC", "NFKD"}
-_REMEMBERED = 1 << 17  # stretches
+_CACHED_STRETCHES = 1 << 17
 
 
 class NormalPoints:
@@ -229,7 +229,7 @@ class RowNormalizer:
         known = self._stretches.get(text)
         if known is None:
             known = points.normalise(text.decode()).encode()
-            if len(self._stretches) >= _REMEMBERED:
+            if len(self._stretches) >= _CACHED_STRETCHES:
                 self._stretches.clear()
             if len(text) <= 64:
                 self._stretches[text] = known
@@ -239,7 +239,7 @@ class RowNormalizer:
 def _ascii(slots: I32, pool: U8, space: bytes) -> U8:
     """What each byte becomes, where it is a character that becomes one of ASCII and may be cut before: uint8 [256].
 
-    A space stands for whatever text takes its place.
+    A space is written for whatever text takes its place.
     """
     single = np.full(256, NOT_ONE, np.uint8)
     for point in range(128):

@@ -1,4 +1,4 @@
-"""Opening a tokenizer that exists: a `tokenizer.json` or a folder of transformers becomes one `tokenizers.Tokenizer`.
+"""Reading: a `tokenizer.json` or a folder of transformers becomes one `tokenizers.Tokenizer`.
 
 What cannot be converted so that the ids stay the same is refused, with the reason.
 
@@ -104,7 +104,7 @@ def read_folder(path: Path, warn: Callable[[str], None]) -> Tokenizer:
 
     Args:
         path: the folder.
-        warn: told what was assumed.
+        warn: called with what was assumed.
 
     Raises:
         InputError: no tokenizer there, one of a class that is not known, or damaged files.
@@ -291,7 +291,7 @@ def read_tokenizer(path: Path, *, warn: Callable[[str], None] | None = None) -> 
 
     Args:
         path: a tokenizer.json or a transformers folder.
-        warn: told what was assumed, one line each.
+        warn: called with what was assumed, a line each.
 
     Raises:
         InputError: missing, damaged, or not to be converted exactly.

@@ -1,4 +1,4 @@
-"""Training a tokenizer of any algorithm from counted pre-tokens.
+"""Training: a tokenizer of any algorithm from counted pre-tokens.
 
 Vocabularies without subwords, which textbooks begin with, are made here: the commonest words, or the commonest characters.
 What is not among them is unknown. A word vocabulary is that of the `WordLevelTrainer` of Hugging Face tokenizers. It has no

@@ -169,7 +169,7 @@ def special_names(tokenizer: "Tokenizer") -> dict[str, str]:
 
 
 def number_of_ids(tokenizer: "Tokenizer") -> int:
-    """How many rows a table of all ids has: one more than the largest id, as foreign files may leave numbers out."""
+    """How many rows a table of all ids has: one more than the largest id, as files of others may leave numbers out."""
     return max(tokenizer.get_vocab().values(), default=-1) + 1
 
 

@@ -1,4 +1,4 @@
-"""Writing a tokenizer in the formats of other programs. A format that cannot hold it is refused, with those that can."""
+"""Writing: a tokenizer in the formats of other programs. A format that cannot hold it is refused, with those that can."""
 
 import base64
 import hashlib

@@ -8,7 +8,7 @@ pre-token is. One bit per slot says where separators are; counting bits gives th
 **Records.** A record is what Hugging Face's queue holds: a pair and the places where one step of training made it
 (`positions[start[r] : start[r + 1]]`). The count of a pair (`pairs[r, 1]`; `pairs[r, 0]` is the pair, left id << 32 | right
 id) is kept by its first record, its `owner`, which a hash table finds by pair. Nearly every pair has one record. A pair gets a
-second one when two ways of merging give one string and so one token ("#" + "###" is "##", and "##" + "##b" the "##b" that is
+second one when two pairs give one string and so one token ("#" + "###" is "##", and "##" + "##b" the "##b" that is
 there already); `several` marks such pairs. Their records are merged pre-token by pre-token, as Hugging Face does, since places
 of one record then lie in pre-tokens of another. Counts of pairs that were merged are never taken back there, and so not here.
 

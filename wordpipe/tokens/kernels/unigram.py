@@ -1,4 +1,4 @@
-"""A unigram language model of single pre-tokens, compiled: the likeliest way to cut a pre-token into tokens.
+"""A unigram language model of single pre-tokens, compiled: the likeliest segmentation of a pre-token.
 
 Kudo 2018 (Subword Regularization), section 3.2: tokens are independent, so the best cut is found by Viterbi's algorithm. The
 order in which candidates are met and compared is that of tokenizers, so that ties end alike.

@@ -133,7 +133,7 @@ class ByteReading(NamedTuple):
 
     Attributes:
         byte_level: each byte is a letter of its own; otherwise the pre-token is UTF-8 and a letter is a code point.
-        letters: int32 [256], the code point of the letter that stands for a byte; used when `byte_level`.
+        letters: int32 [256], the code point of each byte's letter; used when `byte_level`.
         fallback: int32 [256], the id of the token `<0xNN>` of each byte or -1; all are -1 without byte fallback.
     """
 
