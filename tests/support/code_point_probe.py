@@ -15,7 +15,7 @@ from tokenizers import Regex, pre_tokenizers
 from wordpipe.tokens import SPACED_LETTER, UNSPACED_SCRIPTS
 from wordpipe.tokens.kernels import codepoints
 
-CODE_POINTS = 0x110000
+CODE_POINTS = codepoints.CODE_POINTS
 EVERY = np.array([point for point in range(CODE_POINTS) if not 0xD800 <= point < 0xE000])  # no surrogates in a text
 TEXT = "".join(map(chr, EVERY))
 FRAMED = "".join("a" + character for character in TEXT)  # every character between two letters

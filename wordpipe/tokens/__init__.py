@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from wordpipe.tokens.kernels.scan import SCANNERS
     from wordpipe.tokens.kernels.table import StringTable
     from wordpipe.tokens.kernels.table import StringTable as UnitTable
-    from wordpipe.tokens.kernels.wordpiece import PretokenModel
+    from wordpipe.tokens.kernels.wordpiece_unigram import PretokenModel
     from wordpipe.tokens.normalizers import AddedTokens, RowNormalizer, added_token_patterns
     from wordpipe.tokens.pretokenizers import (
         ANY_MARK,

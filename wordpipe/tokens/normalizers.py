@@ -22,6 +22,7 @@ import numpy as np
 from tokenizers import Tokenizer, normalizers
 
 from wordpipe.compiled import read_only
+from wordpipe.tokens.kernels.codepoints import CODE_POINTS
 from wordpipe.tokens.kernels.normalize import (
     ANCHOR,
     DONE,
@@ -38,7 +39,6 @@ from wordpipe.tokens.kernels.normalize import (
 from wordpipe.tokens.pretokenizers import Scheme
 from wordpipe.tokens.vocabulary import I32, I64, U8, Flags, offsets_of
 
-_CODE_POINTS = 0x110000
 _PAGE = 256
 _FORMS = {"NFC", "NFD", "NFKC", "NFKD"}
 _CACHED_STRETCHES = 1 << 17
@@ -65,7 +65,7 @@ class NormalPoints:
         self._forms = bool(forms)
         self._composes = any(form in ("NFC", "NFKC") for _, form in self._steps)
         self._lock = threading.Lock()
-        self.table = (np.full(_CODE_POINTS, -1, np.int32), np.zeros(0, np.uint8))
+        self.table = (np.full(CODE_POINTS, -1, np.int32), np.zeros(0, np.uint8))
         self.make(0)
 
     def normalise(self, text: str) -> str:

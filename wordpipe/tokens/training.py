@@ -24,6 +24,118 @@ from wordpipe.tokens.pretokenizers import build_tokenizer
 from wordpipe.tokens.settings import TokenizeSettings
 from wordpipe.tokens.vocabulary import CONTINUING, SPECIAL_TOKENS, UNK, byte_letters, spelled_bytes
 
+MAX_WORD_CHARS = 100  # longer words are unknown to WordPiece, as in BERT
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A tokenizer and what happened while it was trained.
+
+    Attributes:
+        tokenizer: with normalizer, pre-tokenizer, decoder, post-processor and special tokens.
+        counts: what was left out, by name.
+        warnings: what the user should know.
+    """
+
+    tokenizer: Tokenizer
+    counts: dict[str, int] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+
+
+def training_bytes(settings: TokenizeSettings, size: int, number: int) -> int:
+    """Memory that training takes for so many bytes of pre-tokens and so many of them."""
+    if settings.algorithm in ("bpe", "wordpiece"):
+        return bpe_bytes(size, number, settings.vocab_size)
+    return unigram_bytes(size, number) if settings.algorithm == "unigram" else 64 * number + size
+
+
+def train_tokenizer(pretokens: StringCounts, settings: TokenizeSettings, report: Report | None = None) -> Trained:
+    """Train on counted pre-tokens. The result depends on them and the settings alone.
+
+    Args:
+        pretokens: in the order of `sorted_by_count`.
+        settings: with a pre-tokenizer chosen, not "auto".
+        report: called with the number of tokens made and of those to make.
+    """
+    train = {"bpe": _bpe, "wordpiece": _wordpiece, "unigram": _unigram, "word": _words, "char": _chars}
+    model, counts, warnings = train[settings.algorithm](pretokens, settings, report)
+    tokenizer = build_tokenizer(model, settings)
+    if settings.pretokenizer != "characters" and (size := tokenizer.get_vocab_size()) < settings.vocab_size:
+        why = "" if settings.algorithm == "unigram" else ", or --min-frequency is too high"
+        warnings.append(f"the text gave {size:,} tokens and not {settings.vocab_size:,}: too little of it{why}")
+    return Trained(tokenizer, counts, warnings)
+
+
+TrainedModel = tuple[models.Model, dict[str, int], list[str]]  # with counts and warnings, as of `Trained`
+
+
+def _shared(settings: TokenizeSettings) -> dict[str, Any]:
+    """The arguments of all trainers."""
+    return {"vocab_size": settings.vocab_size, "special_tokens": SPECIAL_TOKENS, "byte_level": settings.byte_level}
+
+
+def _most_letters(settings: TokenizeSettings) -> int:
+    """Thousands of rare characters would leave no room for words."""
+    return max(1, settings.vocab_size // 3)
+
+
+def _bpe(pretokens: StringCounts, settings: TokenizeSettings, report: Report | None) -> TrainedModel:
+    letters: dict[str, Any] = {"limit_alphabet": _most_letters(settings)}
+    if byte_level := settings.byte_level:
+        letters = {"initial_alphabet": sorted(pre_tokenizers.ByteLevel.alphabet())}
+    least = settings.min_frequency
+    trained = train_bpe(pretokens, min_frequency=least, report=report, **letters, **_shared(settings))
+    model = models.BPE(vocab=trained.vocab, merges=trained.merges, **({} if byte_level else {"unk_token": UNK}))
+    return model, *_dropped(trained.dropped_letters, trained.dropped_occurrences)
+
+
+def _wordpiece(pretokens: StringCounts, settings: TokenizeSettings, report: Report | None) -> TrainedModel:
+    letters, least = _most_letters(settings), settings.min_frequency
+    trained = train_bpe(
+        pretokens, min_frequency=least, limit_alphabet=letters, continuing_prefix=CONTINUING, report=report,
+        **_shared(settings),
+    )  # fmt: skip
+    model = models.WordPiece(
+        vocab=trained.vocab, unk_token=UNK, max_input_chars_per_word=MAX_WORD_CHARS,
+        continuing_subword_prefix=CONTINUING,
+    )  # fmt: skip
+    return model, *_dropped(trained.dropped_letters, trained.dropped_occurrences)
+
+
+def _dropped(letters: int, occurrences: int) -> tuple[dict[str, int], list[str]]:
+    if not letters:
+        return {}, []
+    warning = (
+        f"{letters:,} rare characters ({occurrences:,} occurrences) got no token and become {UNK}; "
+        "a larger --vocab-size keeps them, --pretokenizer gpt2 knows every byte"
+    )
+    return {"letters_left_out": letters, "letters_left_out_occurrences": occurrences}, [warning]
+
+
+def _unigram(pretokens: StringCounts, settings: TokenizeSettings, report: Report | None) -> TrainedModel:
+    letters = None if settings.byte_level else _most_letters(settings)
+    trained = train_unigram(pretokens, unk_token=UNK, limit_alphabet=letters, report=report, **_shared(settings))
+    # tokenizers reads a number with more digits from its file as one of the two nearest to it
+    vocab = [(token, float(f"{score:.12g}")) for token, score in trained.vocab]
+    model = models.Unigram(vocab, unk_id=SPECIAL_TOKENS.index(UNK), byte_fallback=False)
+    return model, *_dropped(trained.dropped_letters, trained.dropped_occurrences)
+
+
+def _words(pretokens: StringCounts, settings: TokenizeSettings, _: Report | None) -> TrainedModel:
+    trained = train_words(pretokens, min_frequency=settings.min_frequency, **_shared(settings))
+    counts = {}
+    if trained.dropped:
+        counts["pretokens_without_token"] = trained.dropped
+        counts["pretokens_without_token_occurrences"] = trained.dropped_occurrences
+    return models.WordLevel(vocab=trained.vocab, unk_token=UNK), counts, []
+
+
+def _chars(pretokens: StringCounts, settings: TokenizeSettings, _: Report | None) -> TrainedModel:
+    least = settings.min_frequency if "min_frequency" in settings.model_fields_set else 1
+    trained = train_chars(pretokens, min_frequency=least, **_shared(settings))
+    model = models.BPE(vocab=trained.vocab, merges=[], unk_token=UNK)
+    return model, *_dropped(trained.dropped, trained.dropped_occurrences)
+
 
 @dataclass(frozen=True)
 class PlainResult:
@@ -58,11 +170,8 @@ def train_words(
     vocab = _begin(special_tokens, vocab_size, 1)
     least = max([min_frequency, *pretokens.counts[vocab_size - 1 : vocab_size].tolist()])  # the commonest come first
     number = int(np.count_nonzero(pretokens.counts >= least))
-    words = heapq.nsmallest(
-        vocab_size, _ranked(pretokens, number, byte_level)
-    )  # few enough for special tokens among them
     kept = kept_occurrences = 0
-    for negative_count, word in words:
+    for negative_count, word in heapq.nsmallest(vocab_size, _ranked(pretokens, number, byte_level)):
         if len(vocab) == vocab_size and word not in vocab:
             continue
         vocab.setdefault(word, len(vocab))
@@ -124,120 +233,3 @@ def _ranked(pretokens: StringCounts, number: int, byte_level: bool) -> Iterator[
         text = data[pretokens.offsets[row] : pretokens.offsets[row + 1]]
         word = spelled_bytes(text) if byte_level else text.decode()
         yield -int(pretokens.counts[row]), word
-
-
-MAX_WORD_CHARS = 100  # longer words are unknown to WordPiece, as in BERT
-
-
-@dataclass(frozen=True)
-class Trained:
-    """A tokenizer and what happened while it was trained.
-
-    Attributes:
-        tokenizer: with normalizer, pre-tokenizer, decoder, post-processor and special tokens.
-        counts: what was left out, by name.
-        warnings: what the user should know.
-    """
-
-    tokenizer: Tokenizer
-    counts: dict[str, int] = field(default_factory=dict)
-    warnings: list[str] = field(default_factory=list)
-
-
-def training_bytes(settings: TokenizeSettings, size: int, number: int) -> int:
-    """Memory that training takes for so many bytes of pre-tokens and so many of them."""
-    if settings.algorithm in ("bpe", "wordpiece"):
-        return bpe_bytes(size, number, settings.vocab_size)
-    return unigram_bytes(size, number) if settings.algorithm == "unigram" else 64 * number + size
-
-
-def train_tokenizer(pretokens: StringCounts, settings: TokenizeSettings, report: Report | None = None) -> Trained:
-    """Train on counted pre-tokens. The result depends on them and the settings alone.
-
-    Args:
-        pretokens: in the order of `StringCounts`.
-        settings: with a pre-tokenizer chosen, not "auto".
-        report: called with the number of tokens made and of those to make.
-    """
-    train = {"bpe": _bpe, "wordpiece": _wordpiece, "unigram": _unigram, "word": _words, "char": _chars}
-    model, counts, warnings = train[settings.algorithm](pretokens, settings, report)
-    tokenizer = build_tokenizer(model, settings)
-    if settings.pretokenizer != "characters" and (size := tokenizer.get_vocab_size()) < settings.vocab_size:
-        warnings.append(
-            f"the text gave {size:,} tokens and not {settings.vocab_size:,}: "
-            + (
-                "too little of it"
-                if settings.algorithm == "unigram"
-                else "too little of it, or --min-frequency is too high"
-            )
-        )
-    return Trained(tokenizer, counts, warnings)
-
-
-Made = tuple[models.Model, dict[str, int], list[str]]
-
-
-def _shared(settings: TokenizeSettings) -> dict[str, Any]:
-    """The arguments of all trainers."""
-    return {"vocab_size": settings.vocab_size, "special_tokens": SPECIAL_TOKENS, "byte_level": settings.byte_level}
-
-
-def _most_letters(settings: TokenizeSettings) -> int:
-    """Thousands of rare characters would leave no room for words."""
-    return max(1, settings.vocab_size // 3)
-
-
-def _bpe(pretokens: StringCounts, settings: TokenizeSettings, report: Report | None) -> Made:
-    letters: dict[str, Any] = {"limit_alphabet": _most_letters(settings)}
-    if byte_level := settings.byte_level:
-        letters = {"initial_alphabet": sorted(pre_tokenizers.ByteLevel.alphabet())}
-    least = settings.min_frequency
-    trained = train_bpe(pretokens, min_frequency=least, report=report, **letters, **_shared(settings))
-    model = models.BPE(vocab=trained.vocab, merges=trained.merges, **({} if byte_level else {"unk_token": UNK}))
-    return model, *_dropped(trained.dropped_letters, trained.dropped_occurrences)
-
-
-def _wordpiece(pretokens: StringCounts, settings: TokenizeSettings, report: Report | None) -> Made:
-    letters, least = _most_letters(settings), settings.min_frequency
-    trained = train_bpe(
-        pretokens, min_frequency=least, limit_alphabet=letters, continuing_prefix=CONTINUING, report=report,
-        **_shared(settings),
-    )  # fmt: skip
-    model = models.WordPiece(
-        vocab=trained.vocab, unk_token=UNK, max_input_chars_per_word=MAX_WORD_CHARS,
-        continuing_subword_prefix=CONTINUING,
-    )  # fmt: skip
-    return model, *_dropped(trained.dropped_letters, trained.dropped_occurrences)
-
-
-def _dropped(letters: int, occurrences: int) -> tuple[dict[str, int], list[str]]:
-    if not letters:
-        return {}, []
-    warning = (
-        f"{letters:,} rare characters ({occurrences:,} occurrences) got no token and become {UNK}; "
-        "a larger --vocab-size keeps them, --pretokenizer gpt2 knows every byte"
-    )
-    return {"letters_left_out": letters, "letters_left_out_occurrences": occurrences}, [warning]
-
-
-def _unigram(pretokens: StringCounts, settings: TokenizeSettings, report: Report | None) -> Made:
-    letters = None if settings.byte_level else _most_letters(settings)
-    trained = train_unigram(pretokens, unk_token=UNK, limit_alphabet=letters, report=report, **_shared(settings))
-    # tokenizers reads a number with more digits from its file as one of the two nearest to it
-    vocab = [(token, float(f"{score:.12g}")) for token, score in trained.vocab]
-    model = models.Unigram(vocab, unk_id=SPECIAL_TOKENS.index(UNK), byte_fallback=False)
-    return model, *_dropped(trained.dropped_letters, trained.dropped_occurrences)
-
-
-def _words(pretokens: StringCounts, settings: TokenizeSettings, _: Report | None) -> Made:
-    trained = train_words(pretokens, min_frequency=settings.min_frequency, **_shared(settings))
-    lost = {"": trained.dropped, "_occurrences": trained.dropped_occurrences}
-    counts = {f"pretokens_without_token{name}": count for name, count in lost.items() if trained.dropped}
-    return models.WordLevel(vocab=trained.vocab, unk_token=UNK), counts, []
-
-
-def _chars(pretokens: StringCounts, settings: TokenizeSettings, _: Report | None) -> Made:
-    least = settings.min_frequency if "min_frequency" in settings.model_fields_set else 1
-    trained = train_chars(pretokens, min_frequency=least, **_shared(settings))
-    model = models.BPE(vocab=trained.vocab, merges=[], unk_token=UNK)
-    return model, *_dropped(trained.dropped, trained.dropped_occurrences)

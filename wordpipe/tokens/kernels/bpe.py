@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wordpipe.compiled import kernel
-from wordpipe.tokens.kernels.wordpiece import (
-    CODE_POINTS,
+from wordpipe.tokens.kernels.codepoints import CODE_POINTS
+from wordpipe.tokens.kernels.wordpiece_unigram import (
     ByteReading,
     PretokenModel,
     Trie,

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from wordpipe.compiled import character, kernel, read_only
 from wordpipe.errors import BudgetError, ConfigError
 from wordpipe.tokens.counting import StringCounts
+from wordpipe.tokens.kernels.codepoints import CODE_POINTS
 from wordpipe.tokens.kernels.merge import (
     END,
     ONE,
@@ -34,9 +35,6 @@ from wordpipe.tokens.vocabulary import I32, I64, U8, byte_letters
 CHUNK = 500  # merges between two reports: a few hundredths of a second
 Report = Callable[[int, int], None]
 Number = TypeVar("Number", bound=np.generic)
-
-
-CODE_POINTS = 0x110000
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ import numpy as np
 from wordpipe.compiled import kernel, load_eight
 from wordpipe.tokens.vocabulary import U8
 
+CODE_POINTS = 0x110000
 # as tokenizers sees them
 LETTER = 1  # \p{L} of the GPT-2 and cl100k patterns
 NUMBER = 2  # \p{N} of them; no code point is two of LETTER, NUMBER and SPACE

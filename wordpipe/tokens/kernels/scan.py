@@ -20,6 +20,7 @@ from tokenizers import Regex, pre_tokenizers
 
 from wordpipe.compiled import kernel, read_only
 from wordpipe.tokens.kernels.codepoints import (
+    CODE_POINTS,
     COUNTED,
     LETTER,
     NUMBER,
@@ -175,7 +176,7 @@ def marks(data: U8, offsets: I64, classes: U8, starts: I32, ends: I32, row_ends:
 def _with_marks() -> U8:
     """The classes of code points, marks being letters: uint8 [0x110000]."""
     classes = code_point_classes().copy()
-    points = np.array([point for point in range(0x110000) if point not in _SURROGATES])
+    points = np.array([point for point in range(CODE_POINTS) if point not in _SURROGATES])
     text = "".join(map(chr, points))
     for _, (start, end) in pre_tokenizers.Split(Regex(r"\p{M}+"), "removed", invert=True).pre_tokenize_str(text):
         classes[points[start:end]] |= LETTER
