@@ -23,6 +23,7 @@ from tokenizers import Tokenizer
 from wordpipe.tokens import (
     Encoder,
     Pretokens,
+    StringTable,
     contents,
     cut_pretokens,
     empty_tokenizer,
@@ -30,7 +31,6 @@ from wordpipe.tokens import (
     sorted_units,
     train_tokenizer,
 )
-from wordpipe.tokens.kernels.table import UnitTable
 from wordpipe.tokens.settings import TokenizeSettings
 
 BATCH = 4096
@@ -56,7 +56,7 @@ def count(files: list[Path], settings: TokenizeSettings, limit: int) -> Pretoken
     tokenizer = empty_tokenizer(settings)
     scheme = scheme_of(tokenizer)
     assert scheme is not None
-    cut, table = cut_pretokens(tokenizer, scheme), UnitTable()
+    cut, table = cut_pretokens(tokenizer, scheme), StringTable()
     for rows in batches(files, limit):
         spans = cut(rows)
         table.look_up(spans.data, spans.starts, spans.ends, np.empty(len(spans.starts), np.int32))

@@ -98,7 +98,7 @@ def count_ours(task: Task, settings: Any) -> Any:
         added_up([partial(path.open, "rb") for path in runs]),
         lambda size, number: training_bytes(settings, size, number) <= settings.memory_bytes,
     )
-    return kept.units
+    return kept.strings
 
 
 @engine("wordpipe train")

@@ -1,4 +1,4 @@
-"""Judging tokenizers on a corpus or on sources, by group; and cutting one text."""
+"""Tokenizers evaluated on a corpus or on sources, by group; and one text cut."""
 
 import json
 import tempfile
@@ -23,7 +23,7 @@ RECORDS = [
 
 
 @pytest.fixture
-def judged(monkeypatch, tmp_path):
+def evaluated(monkeypatch, tmp_path):
     """`evaluate_tokenizer`, which leaves nothing in the folder for temporary files."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "scratch"))
     (tmp_path / "scratch").mkdir()
@@ -44,36 +44,36 @@ def wordpiece(built, tmp_path_factory):
     return folder
 
 
-def test_a_corpus_is_judged_as_its_rows_are(judged, built):
-    found = judged(built / "tokens", built / "corpus")
+def test_a_corpus_is_evaluated_as_its_rows_are(evaluated, built):
+    found = evaluated(built / "tokens", built / "corpus")
     with Artifact(built / "tokens") as tokens, Artifact(built / "corpus") as corpus:
         tokenizer = Tokenizer.from_str(tokens.read("tokenizer.json").decode())
         ids = sum(len(batch.column("ids").values) for batch in read_batches(tokens, "tokens"))
         texts = [text for batch in read_batches(corpus, "corpus") for text in batch.column("text").to_pylist()]
-    judge = TokenizerEvaluation(tokenizer)
-    judge.add(pa.array(texts))
-    assert found["metrics"] == judge.total.metrics
+    evaluation = TokenizerEvaluation(tokenizer)
+    evaluation.add(pa.array(texts))
+    assert found["metrics"] == evaluation.total.metrics
     (only,) = found["tokenizers"]
-    assert (only["made"], only["vocab_size"], only["counts"]) == ("as it is", 1000, judge.total.counts)
+    assert (only["made"], only["vocab_size"], only["counts"]) == ("as it is", 1000, evaluation.total.counts)
     assert only["counts"]["tokens"] == ids
     assert only["counts"]["round_trip_failures"] == 0
     assert only["never_used"]["count"] + only["counts"]["vocabulary_used"] == 1000 - 7
 
 
-def test_splits_add_up(judged, built):
-    parts = [judged(built / "tokens", built / "corpus", split=name) for name in ("train", "valid")]
+def test_splits_add_up(evaluated, built):
+    parts = [evaluated(built / "tokens", built / "corpus", split=name) for name in ("train", "valid")]
     counts = Counter()
     for part in parts:
         counts.update(part["tokenizers"][0]["counts"])
-    whole = judged(built / "tokens", built / "corpus")["tokenizers"][0]["counts"]
+    whole = evaluated(built / "tokens", built / "corpus")["tokenizers"][0]["counts"]
     used = counts.pop("vocabulary_used")
     assert used >= whole.pop("vocabulary_used")
     assert dict(counts) == whole
 
 
-def test_sources_are_judged_and_leave_nothing(judged, built, records, tmp_path):
+def test_sources_are_evaluated_and_leave_nothing(evaluated, built, records, tmp_path):
     before = sorted(tmp_path.rglob("*"))
-    found = judged([built / "tokens", built / "tokens" / "tokenizer.json"], records, by="source")
+    found = evaluated([built / "tokens", built / "tokens" / "tokenizer.json"], records, by="source")
     assert sorted(tmp_path.rglob("*")) == before
     one, other = found["tokenizers"]
     assert one["metrics"] == other["metrics"]
@@ -82,34 +82,34 @@ def test_sources_are_judged_and_leave_nothing(judged, built, records, tmp_path):
 
 
 @pytest.mark.parametrize(("column", "names"), [("lang", {"en", "de"}), ("year", {"1999", "2001", "(none)"})])
-def test_groups_are_the_values_of_a_column(judged, built, records, tmp_path, column, names):
+def test_groups_are_the_values_of_a_column(evaluated, built, records, tmp_path, column, names):
     wordpipe.ingest(records, output=tmp_path / "corpus", metadata=["lang", "year"])
-    (only,) = judged(built / "tokens", tmp_path / "corpus", by=column)["tokenizers"]
+    (only,) = evaluated(built / "tokens", tmp_path / "corpus", by=column)["tokenizers"]
     assert set(only["groups"]) == names
     assert sum(group["counts"]["words"] for group in only["groups"].values()) == only["counts"]["words"]
 
 
-def test_another_size_is_trained_from_the_counts(judged, built, tmp_path):
+def test_another_size_is_trained_from_the_counts(evaluated, built, tmp_path):
     """What stands in the place of the sizes that could be asked for here."""
     for name, counts in (("anew", {}), ("from counts", {"counts": built / "tokens"})):
         wordpipe.tokenize(built / "corpus", output=tmp_path / name, vocab_size=500, **counts)
-    anew, from_counts = judged([tmp_path / "anew", tmp_path / "from counts"], built / "corpus")["tokenizers"]
+    anew, from_counts = evaluated([tmp_path / "anew", tmp_path / "from counts"], built / "corpus")["tokenizers"]
     assert anew["vocab_size"] == 500
     assert anew["metrics"] == from_counts["metrics"]
 
 
-def test_what_cannot_be_judged(judged, built, records):
+def test_what_cannot_be_evaluated(evaluated, built, records):
     tokens, corpus = built / "tokens", built / "corpus"
     with pytest.raises(ConfigError, match=r"lang.*doc_id.*source"):
-        judged(tokens, corpus, by="lang")
+        evaluated(tokens, corpus, by="lang")
     with pytest.raises(InputError, match="test"):
-        judged(tokens, corpus, split="test")
+        evaluated(tokens, corpus, split="test")
     with pytest.raises(ArtifactError, match="wrong kind"):
-        judged(corpus, corpus)
+        evaluated(corpus, corpus)
     with pytest.raises(ArtifactError, match="wrong kind"):
-        judged(tokens, tokens)
+        evaluated(tokens, tokens)
     with pytest.raises(InputError, match="nowhere"):
-        judged("nowhere", corpus)
+        evaluated("nowhere", corpus)
 
 
 TEXT = "The sea-bed isn't muddy: 東京 😀\x1b[MASK]\n"

@@ -11,10 +11,10 @@ import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 import wordpipe
-from tests.stages.small_shards import SMALL
+from tests.support.small_shards import SMALL
 from wordpipe.artifacts import tables
 from wordpipe.errors import BudgetError, ConfigError, InputError
-from wordpipe.tokens import WordSplitter, piece_splitter
+from wordpipe.tokens import WordSplitter, run_splitter
 
 SETTINGS = {"vocab_size": 600}
 KINDS = ("pretokens", "words")
@@ -60,7 +60,7 @@ def rows_of(folder, table="tokens"):
 
 def test_ids_are_those_of_the_tokenizer_file_and_words_those_of_the_splitter(corpus, undisturbed):
     tokenizer = Tokenizer.from_file(str(undisturbed / "tokenizer.json"))
-    split = WordSplitter(piece_splitter(tokenizer))
+    split = WordSplitter(run_splitter(tokenizer))
     words = [row["word"] for row in rows_of(undisturbed, "words")]
     texts, rows = rows_of(corpus, "corpus"), rows_of(undisturbed)
     assert len(list(undisturbed.glob("tokens-*.parquet"))) > 3
@@ -98,7 +98,7 @@ def test_every_algorithm_gives_the_same_bytes_twice(corpus, tmp_path, algorithm)
 def test_killed_runs_continue_and_finished_shards_are_not_done_twice(corpus, undisturbed, nursery, tmp_path, seed):
     rng = random.Random(seed)
     output, partial = tmp_path / "tokens", tmp_path / ".tokens.partial"
-    call = ("tests.stages.small_shards:tokenize", str(corpus), str(output), json.dumps(SETTINGS))
+    call = ("tests.support.small_shards:tokenize", str(corpus), str(output), json.dumps(SETTINGS))
 
     def attempt(failpoint: str) -> int:
         return nursery.start(*call, WORDPIPE_FAILPOINT=failpoint).wait()

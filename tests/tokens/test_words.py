@@ -1,12 +1,30 @@
-"""What counts as a word."""
+"""Words: what counts as one, and their numbers, for which the compiled code and the splitter give the same."""
 
+from collections import Counter
+from contextlib import contextmanager
+from functools import partial
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
 import pytest
 import regex
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wordpipe.tokens import WordSplitter
-from wordpipe.tokens.words import _ASCII_WORD, _WORD
+from tests.support.pretoken_tables import table_of, text_of
+from wordpipe.tokens import (
+    ASCII_WORD_PATTERN,
+    WORD_PATTERN,
+    SpanEncoder,
+    SpillingTable,
+    WordNumbers,
+    WordSplitter,
+    cut_words,
+    fold_counts,
+    keep_most_frequent,
+    sum_runs,
+)
 
 
 @pytest.mark.parametrize(
@@ -33,7 +51,7 @@ def test_scripts_without_spaces_are_cut_by_the_pieces_function():
 
 @given(st.text(st.characters(max_codepoint=127)))
 def test_the_ascii_pattern_is_the_unicode_pattern(text):
-    assert _ASCII_WORD.findall(text) == _WORD.findall(text)
+    assert ASCII_WORD_PATTERN.findall(text) == WORD_PATTERN.findall(text)
 
 
 @given(st.text())
@@ -45,3 +63,61 @@ def test_words_stand_in_the_text_in_order_and_hold_every_letter(text):
         assert found
         assert not regex.search(r"\p{L}|\p{N}", before)
     assert not regex.search(r"\p{L}|\p{N}", rest)
+
+
+TEXT = st.text(
+    st.one_of(st.characters(exclude_categories=["Cs"]), st.sampled_from("aAbB '’-. ſİΣ文の。1,०")), max_size=30
+)
+
+
+def halves(run: str) -> list[str]:
+    return [part for part in (run[: len(run) // 2], run[len(run) // 2 :]) if part]
+
+
+@given(st.lists(TEXT, max_size=8), st.booleans())
+def test_numbers_of_words_are_those_of_the_splitters_words(texts, keep_case):
+    split = WordSplitter(halves, keep_case=keep_case)
+    listed = Counter(word for text in texts for word in split(text))
+    words = table_of(listed)
+    encoder = SpanEncoder(WordNumbers(words, split, keep_case=keep_case).encode, 1 << 20)
+    numbers, offsets = encoder.encode(cut_words()(pa.array(texts, pa.string())))
+    found = [[text_of(words, n) for n in numbers[a:b]] for a, b in pairwise(offsets)]
+    assert found == [split(text) for text in texts]
+
+
+def test_words_that_are_not_listed_have_no_number():
+    split = WordSplitter()
+    encoder = SpanEncoder(WordNumbers(table_of({"b": 2}), split, keep_case=False).encode, 1 << 20)
+    numbers, offsets = encoder.encode(cut_words()(pa.array(["a B c", "", "B b é"])))
+    assert numbers.tolist() == [0, 0, 0]
+    assert offsets.tolist() == [0, 1, 1, 3]
+
+
+def test_a_encoder_that_forgets_gives_the_same():
+    texts = [" ".join(str(n * n % 7919) for n in range(k, k + 3000)) for k in range(0, 30_000, 3000)]
+    split = WordSplitter()
+    words = table_of(Counter(word for text in texts for word in split(text)))
+    rows, encode = pa.array(texts), WordNumbers(words, split, keep_case=False).encode
+    small, large = SpanEncoder(encode, 1 << 17), SpanEncoder(encode, 1 << 30)
+    for got, expected in zip(small.encode(cut_words()(rows)), large.encode(cut_words()(rows)), strict=True):
+        assert np.array_equal(got, expected)
+
+
+@given(st.lists(TEXT, max_size=20))
+def test_counts_of_runs_become_counts_of_words(texts):
+    split = WordSplitter(halves)
+    spans = cut_words()(pa.array(texts, pa.string()))
+    runs = Counter(spans.data[a:b].tobytes().decode() for a, b in zip(spans.starts, spans.ends, strict=True))
+    files = []
+
+    @contextmanager
+    def new_run():
+        yield (file := pa.BufferOutputStream())
+        files.append(file.getvalue())
+
+    table = SpillingTable(1 << 30, new_run)
+    fold_counts([table_of(runs)], split, keep_case=False, table=table)
+    table.spill()
+    kept = keep_most_frequent(sum_runs([partial(pa.BufferReader, data) for data in files]), lambda size, number: True)
+    expected = Counter(word for text in texts for word in split(text))
+    assert {text_of(kept.strings, row): int(count) for row, count in enumerate(kept.strings.counts)} == dict(expected)

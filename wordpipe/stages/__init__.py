@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from wordpipe.stages.look.diff import diff
     from wordpipe.stages.look.map import map_words
     from wordpipe.stages.look.plot import plot, run_figures
-    from wordpipe.stages.look.segmentation import segment
-    from wordpipe.stages.look.show import show, verify
+    from wordpipe.stages.look.show import segment, show, verify
     from wordpipe.stages.models import OpenModel, open_model
     from wordpipe.stages.registry import VERBS, Argument, Verb
     from wordpipe.stages.search.duplicates import duplicates

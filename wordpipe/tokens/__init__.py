@@ -1,4 +1,9 @@
-"""Tokenizers and words: training, encoding, and how often each word occurs."""
+"""Tokenizers and words: training, encoding, and how often each word occurs.
+
+`settings` of the command; `counting` cuts rows and counts pre-tokens, `training` makes a tokenizer of the counts, `encoding`
+and `decoding` use it, `read` and `write` are the files of other programs, `evaluate` measures. `pretokenizers` and
+`normalizers` do to text what tokenizers does before its models see it; `words` are ours, `vocabulary` what ids mean.
+"""
 
 from typing import TYPE_CHECKING
 
@@ -8,24 +13,46 @@ if TYPE_CHECKING:
     from wordpipe.tokens.counting import (
         PARTS,
         TABLE_BYTES,
-        Kept,
-        Pretokens,
+        MostFrequent,
+        RowCutter,
         SpillingTable,
-        added_up,
-        contents,
-        keep_commonest,
-        sorted_units,
+        StringCounts,
+        count_batch,
+        cut_pretokens,
+        cut_words,
+        keep_most_frequent,
+        row_buffers,
+        sorted_by_count,
+        sum_runs,
+        table_contents,
     )
-    from wordpipe.tokens.cutting import Cut, cut_pretokens, cut_words, row_buffers, split_long
-    from wordpipe.tokens.decoding import Gaps, TextStream
-    from wordpipe.tokens.encoding import Encoder, Gatherer, RowEncoder, in_order, list_array, model_of
-    from wordpipe.tokens.evaluate import OTHERS, TokenizerEvaluation, WordPieces
+    from wordpipe.tokens.counting import MostFrequent as Kept
+    from wordpipe.tokens.counting import RowCutter as Cut
+    from wordpipe.tokens.counting import StringCounts as Pretokens
+    from wordpipe.tokens.counting import keep_most_frequent as keep_commonest
+    from wordpipe.tokens.counting import sorted_by_count as sorted_units
+    from wordpipe.tokens.counting import sum_runs as added_up
+    from wordpipe.tokens.counting import table_contents as contents
+    from wordpipe.tokens.decoding import MaskTokenizer, TextStream, readable_tokens
+    from wordpipe.tokens.decoding import MaskTokenizer as Gaps
+    from wordpipe.tokens.encoding import (
+        FIGURES,
+        CorpusEncoder,
+        Encoder,
+        RowEncoder,
+        SpanEncoder,
+        in_order,
+        list_array,
+        model_of,
+    )
+    from wordpipe.tokens.evaluate import OTHERS, TokenizerEvaluation, WordFertility
     from wordpipe.tokens.kernels.codepoints import UNSPACED, code_point_classes
     from wordpipe.tokens.kernels.scan import SCANNERS
-    from wordpipe.tokens.kernels.table import UnitTable
-    from wordpipe.tokens.ragged import offsets_of
-    from wordpipe.tokens.read import Foreign, named_tokens, open_tokenizer, read_tokenizer
-    from wordpipe.tokens.schemes import (
+    from wordpipe.tokens.kernels.table import StringTable
+    from wordpipe.tokens.kernels.table import StringTable as UnitTable
+    from wordpipe.tokens.kernels.wordpiece_unigram import PretokenModel
+    from wordpipe.tokens.normalizers import AddedTokens, RowNormalizer, added_token_patterns
+    from wordpipe.tokens.pretokenizers import (
         ANY_MARK,
         CHARACTERS,
         CL100K,
@@ -37,29 +64,44 @@ if TYPE_CHECKING:
         scheme_of,
         script_shares,
     )
+    from wordpipe.tokens.read import library_errors, named_tokens, open_tokenizer, read_tokenizer
+    from wordpipe.tokens.read import library_errors as Foreign
     from wordpipe.tokens.training import train_chars, train_tokenizer, train_words, training_bytes
     from wordpipe.tokens.vocabulary import (
         SPECIAL_TOKENS,
         UNK,
         byte_letters,
+        drops_unknown_characters,
         frame_of,
         is_byte_level,
-        loses_letters,
         number_of_ids,
+        offsets_of,
+        special_names,
         token_bytes,
         unknown_token,
         vocabulary_of,
     )
-    from wordpipe.tokens.wordlist import WordNumbers, fold_counts
-    from wordpipe.tokens.words import WordSplitter, piece_splitter
+    from wordpipe.tokens.vocabulary import drops_unknown_characters as loses_letters
+    from wordpipe.tokens.words import (
+        ASCII_WORD_PATTERN,
+        SPACED_LETTER,
+        UNSPACED_SCRIPTS,
+        UNSPACED_START,
+        WORD_PATTERN,
+        WordNumbers,
+        WordSplitter,
+        fold_counts,
+        run_splitter,
+    )
+    from wordpipe.tokens.words import run_splitter as piece_splitter
     from wordpipe.tokens.write import (
         FOLDERS,
         FORMATS,
-        Export,
+        ExportedTokenizer,
         export_tokenizer,
         framed_tokenizer,
-        special_names,
         transformers_files,
     )
+    from wordpipe.tokens.write import ExportedTokenizer as Export
 else:
     __getattr__, __dir__ = face(__name__, __file__)

@@ -1,15 +1,17 @@
-"""Tokens to text: as they come, one at a time, and where a mask in a text stands for one."""
+"""Decoding: tokens to text as they come, one at a time; tokens as people read them; and tokens at masked positions."""
 
 import json
 import re
 from collections.abc import Sequence
 
-from tokenizers import Tokenizer
+from tokenizers import Encoding, Tokenizer
 
-from wordpipe.tokens.read import Foreign
-from wordpipe.tokens.vocabulary import is_byte_level, token_bytes
+from wordpipe.tokens.read import library_errors
+from wordpipe.tokens.vocabulary import is_byte_level, token_bytes, unknown_token
 
-_CUT = "\ufffd"  # what decoding puts where bytes make no character (yet)
+_SPACE = "▁"
+_NO_CHARACTER = re.compile("[\udc80-\udcff]")  # as "surrogateescape" writes bytes that make none
+_REPLACEMENT = "\ufffd"  # what decoding puts where bytes make no character (yet)
 
 
 class TextStream:
@@ -41,7 +43,7 @@ class TextStream:
         """The text that became whole and safe with this token; often none."""
         self._new.append(token_id)
         whole = self._decode(self._known + self._new)
-        return "" if whole.endswith(_CUT) else self._take(whole)
+        return "" if whole.endswith(_REPLACEMENT) else self._take(whole)
 
     def end(self) -> str:
         """What was held back, when no more tokens come."""
@@ -86,16 +88,30 @@ def _possible_stop(text: str, stops: Sequence[str]) -> int:
     return longest
 
 
-_SPACE = "▁"
-_NO_CHARACTER = re.compile("[\udc80-\udcff]")  # as "surrogateescape" writes bytes that make none
+def readable_tokens(tokenizer: Tokenizer, encoding: Encoding, text: str) -> list[str]:
+    """The tokens of a text as a reader would write them: with a space where a word begins, bytes of a character as `<E6>`."""
+    byte_level, unknown = is_byte_level(tokenizer), unknown_token(tokenizer)
+    readable = []
+    for number, token, (start, end) in zip(encoding.ids, encoding.tokens, encoding.offsets, strict=True):
+        if number == unknown:
+            readable.append(text[start:end])
+        elif not byte_level:
+            readable.append(token.replace(_SPACE, " "))
+        elif (data := token_bytes(token, byte_level=True)) is None:  # a special token
+            readable.append(token)
+        elif _NO_CHARACTER.search(whole := data.decode("utf-8", "surrogateescape")):
+            readable.append("".join(f"<{byte:02X}>" if byte > 0x7F else chr(byte) for byte in data))
+        else:
+            readable.append(whole)
+    return readable
 
 
-class Gaps:
-    """A tokenizer and its mask.
+class MaskTokenizer:
+    """A tokenizer that finds masks in a text, and puts tokens at the masked positions.
 
     Some tokens know whether a space stands before them (" cat" in byte-level and sentencepiece vocabularies). What such a
-    model learned to put at a mask begins with that space; so a space before a mask in the text belongs to the gap, and the
-    token that fills it says whether it is there. In other vocabularies spaces are as the text has them.
+    model learned to put at a mask begins with that space; so a space before a mask in the text belongs to the masked position,
+    and the token that fills it says whether it is there. In other vocabularies spaces are as the text has them.
 
     Args:
         tokenizer: truncation and padding switched off.
@@ -117,7 +133,7 @@ class Gaps:
 
     def ids(self, text: str) -> list[int]:
         """Ids of a text, with the mask's id wherever the mask is written, whatever the tokenizer does to other text."""
-        with Foreign("the tokenizer cannot encode the text", "tokenizer.json"):
+        with library_errors("the tokenizer cannot encode the text", "tokenizer.json"):
             ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids
         return ids
 
@@ -127,7 +143,7 @@ class Gaps:
         if self._byte_level and (data := token_bytes(token, byte_level=True)) is not None:
             text = data.decode("utf-8", "surrogateescape")
             return _NO_CHARACTER.sub(lambda match: f"<0x{ord(match[0]) - 0xDC00:02X}>", text)
-        return self._spelled(token_id) if self._with_space and "\ufffd" not in self._spelled(token_id) else token
+        return self._spelled(token_id) if self._with_space and _REPLACEMENT not in self._spelled(token_id) else token
 
     def filled(self, text: str, token_ids: list[int]) -> str:
         """The text with a token in the place of each mask."""

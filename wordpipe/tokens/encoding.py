@@ -1,9 +1,7 @@
-"""Rows of text to token ids, exactly as `tokenizers` gives them, many times as fast.
+"""Encoding: rows of text to token ids, exactly as `tokenizers` gives them, many times as fast.
 
-Each distinct pre-token is encoded once; what cannot be proven equal (a row that holds the text of an added token, a
-tokenizer with parts we do not know) goes through `tokenizers` itself.
-
-A model of `tokenizers` is compiled where it is proven to give the same ids.
+Each distinct pre-token is encoded once, by a model that is compiled where it is proven to give the same ids. What cannot be
+proven equal (a row that holds the text of an added token, a tokenizer with parts we do not know) goes through `tokenizers`.
 """
 
 import json
@@ -20,16 +18,21 @@ from tokenizers import Tokenizer
 
 from wordpipe.compiled import kernel
 from wordpipe.errors import InputError
-from wordpipe.tokens.cutting import Spans, cut_pretokens, row_buffers
+from wordpipe.tokens.counting import Spans, cut_pretokens, cut_words, row_buffers
 from wordpipe.tokens.kernels.bpe import bpe_model
-from wordpipe.tokens.kernels.normalize import AddedTokens, added_token_patterns
-from wordpipe.tokens.kernels.table import UnitTable
-from wordpipe.tokens.kernels.unigram import unigram_model
-from wordpipe.tokens.kernels.unit_model import MAX_BYTES, UnitModel
-from wordpipe.tokens.kernels.wordpiece import word_level_model, wordpiece_model
-from wordpipe.tokens.ragged import I32, I64, U8, U32, Flags, offsets_of
-from wordpipe.tokens.read import Foreign
-from wordpipe.tokens.schemes import Scheme, scheme_of
+from wordpipe.tokens.kernels.table import StringTable
+from wordpipe.tokens.kernels.wordpiece_unigram import (
+    MAX_BYTES,
+    PretokenModel,
+    unigram_model,
+    word_level_model,
+    wordpiece_model,
+)
+from wordpipe.tokens.normalizers import AddedTokens, added_token_patterns
+from wordpipe.tokens.pretokenizers import Scheme, scheme_of
+from wordpipe.tokens.read import library_errors
+from wordpipe.tokens.vocabulary import I32, I64, U8, U32, T, interleaved, offsets_of, vocabulary_of
+from wordpipe.tokens.words import WordNumbers
 
 _KEYS = {
     "BPE": {
@@ -44,7 +47,7 @@ _MODELS = {"BPE": bpe_model, "WordPiece": wordpiece_model, "WordLevel": word_lev
 _MAX_ID = 2**31 - 1
 
 
-def model_of(tokenizer: Tokenizer, *, byte_level: bool) -> UnitModel | None:
+def model_of(tokenizer: Tokenizer, *, byte_level: bool) -> PretokenModel | None:
     """Compile the model of a tokenizer.
 
     Args:
@@ -63,7 +66,7 @@ def model_of(tokenizer: Tokenizer, *, byte_level: bool) -> UnitModel | None:
 
 
 def _is_plain(vocabulary: Mapping[str, int] | list[tuple[str, float | None]], tokenizer: Tokenizer) -> bool:
-    """Whether the file says all about the vocabulary: tokens that share an id are not all written."""
+    """Whether the JSON has the whole vocabulary: of tokens that share an id it has one."""
     if len(vocabulary) != tokenizer.get_vocab_size(with_added_tokens=False):
         return False
     if isinstance(vocabulary, list):
@@ -115,28 +118,28 @@ def in_order(work: Callable[[State, Item], Result], items: Iterable[Item], state
                 future.cancel()
 
 
-T = TypeVar("T", bound=np.generic)
-EncodeUnits = Callable[[U8, I64, I64], tuple[U32, I64]]
-"""(data uint8, starts int64 [units], ends int64 [units]) → (ids uint32, offsets int64 [units + 1])"""
+EncodeStrings = Callable[[U8, I64, I64], tuple[U32, I64]]
+"""(data uint8, starts int64 [strings], ends int64 [strings]) → (ids uint32, offsets int64 [strings + 1])"""
+_CACHE_BYTES = 12 << 20  # for the strings whose ids each thread keeps: a quarter of a million pre-tokens
 
 
-class Gatherer:
-    """Turns spans into ids and remembers the ids of every distinct span, within a bounded memory. For one thread.
+class SpanEncoder:
+    """Turns spans into ids and keeps the ids of every distinct string, within a bounded memory. For one thread.
 
     Args:
-        encode_units: gives the ids of units that were not seen before.
-        max_bytes: memory for the units remembered; when it is full they are all forgotten.
-        ids_per_byte: a unit of n bytes has at most max(1, n * ids_per_byte) ids.
+        encode_new: gives the ids of strings that were not seen before.
+        max_bytes: memory for the strings; when it is full they are all forgotten.
+        ids_per_byte: a string of n bytes has at most max(1, n * ids_per_byte) ids.
     """
 
-    def __init__(self, encode_units: EncodeUnits, max_bytes: int, ids_per_byte: int = 1) -> None:
-        self._encode_units, self._ids_per_byte = encode_units, ids_per_byte
-        self._table = UnitTable(max_bytes)
+    def __init__(self, encode_new: EncodeStrings, max_bytes: int = _CACHE_BYTES, ids_per_byte: int = 1) -> None:
+        self._encode_new, self._ids_per_byte = encode_new, ids_per_byte
+        self._table = StringTable(max_bytes)
         self._ids = np.empty(1 << 14, np.uint32)
         self._offsets = np.zeros(1 << 12, np.int64)
         self._known = 0
 
-    def gather(self, spans: Spans) -> tuple[U32, I64]:
+    def encode(self, spans: Spans) -> tuple[U32, I64]:
         """The ids of rows.
 
         Returns:
@@ -147,10 +150,10 @@ class Gatherer:
         parts, done, row, written = [], 0, 0, 0
         while True:
             upto = self._table.look_up(spans.data, spans.starts, spans.ends, numbers, done)
-            self._encode_new()
-            most = (
-                self._ids_per_byte * int(spans.ends[upto - 1] - spans.starts[done]) + upto - done if upto > done else 0
-            )
+            self._add_new()
+            most = upto - done
+            if most:
+                most += self._ids_per_byte * int(spans.ends[upto - 1] - spans.starts[done])
             ids = np.empty(most, np.uint32)  # memory that is never touched costs nothing
             count, row = _copy(
                 numbers, self._ids, self._offsets, done, upto, spans.row_ends, row, written, row_offsets, ids
@@ -164,12 +167,12 @@ class Gatherer:
             self._known = 0
         return parts[0] if len(parts) == 1 else np.concatenate(parts), row_offsets
 
-    def _encode_new(self) -> None:
+    def _add_new(self) -> None:
         table, known = self._table, self._known
         if table.size == known:
             return
         limits = np.ascontiguousarray(table.offsets[known:])
-        ids, offsets = self._encode_units(table.data, limits[:-1], limits[1:])
+        ids, offsets = self._encode_new(table.data, limits[:-1], limits[1:])
         used = int(self._offsets[known]) if known else 0
         self._ids = _with_room(self._ids, used, used + len(ids))
         self._ids[used : used + len(ids)] = ids
@@ -202,17 +205,14 @@ def _copy(
         while row_ends[row] <= span:
             row += 1
             row_offsets[row] = written + place
-        unit = numbers[span]
-        for at in range(offsets[unit], offsets[unit + 1]):
+        number = numbers[span]
+        for at in range(offsets[number], offsets[number + 1]):
             out[place] = ids[at]
             place += 1
     while row < len(row_ends) and row_ends[row] <= last:
         row += 1
         row_offsets[row] = written + place
     return place, row
-
-
-_REMEMBERED = 12 << 20  # bytes for the pre-tokens that each thread remembers: a quarter of a million
 
 
 class Encoder:
@@ -257,7 +257,7 @@ class _ByTokenizers:
         self._tokenizer = tokenizer
 
     def encode(self, rows: pa.Array) -> tuple[U32, I64]:
-        with Foreign("the tokenizer cannot encode the text", "tokenizer.json"):
+        with library_errors("the tokenizer cannot encode the text", "tokenizer.json"):
             found = [one.ids for one in self._tokenizer.encode_batch_fast(rows.to_pylist(), add_special_tokens=False)]
         offsets = offsets_of([len(ids) for ids in found])
         return np.fromiter((token for ids in found for token in ids), np.uint32, int(offsets[-1])), offsets
@@ -266,26 +266,26 @@ class _ByTokenizers:
 class _ByDictionary:
     """Pre-tokens are looked up; rows that hold the text of an added token go through the library."""
 
-    def __init__(self, tokenizer: Tokenizer, scheme: Scheme, model: UnitModel, added: AddedTokens) -> None:
+    def __init__(self, tokenizer: Tokenizer, scheme: Scheme, model: PretokenModel, added: AddedTokens) -> None:
         self._cut = cut_pretokens(tokenizer, scheme)
-        self._gatherer = Gatherer(_sure(model), _REMEMBERED, model.ids_per_byte)
+        self._spans = SpanEncoder(_sure(model), ids_per_byte=model.ids_per_byte)
         self._added = added
         self._library = _ByTokenizers(tokenizer)
 
     def encode(self, rows: pa.Array) -> tuple[U32, I64]:
         marked = self._added.marked(*row_buffers(rows))
         if not marked.any():
-            return self._gatherer.gather(self._cut(rows))
-        fast = self._gatherer.gather(self._cut(rows.filter(pa.array(~marked))))
+            return self._spans.encode(self._cut(rows))
+        fast = self._spans.encode(self._cut(rows.filter(pa.array(~marked))))
         slow = self._library.encode(rows.filter(pa.array(marked)))
-        return _interleaved(marked, slow, fast)
+        return interleaved(marked, slow, fast)
 
 
 RowEncoder: TypeAlias = _ByTokenizers | _ByDictionary
 """Gives the ids of rows, uint32 [ids] of all, and int64 [rows + 1] where each begins and ends; belongs to one thread."""
 
 
-def _sure(model: UnitModel) -> EncodeUnits:
+def _sure(model: PretokenModel) -> EncodeStrings:
     """The compiled model, which refuses what the library refuses."""
 
     def encode(data: U8, starts: I64, ends: I64) -> tuple[U32, I64]:
@@ -293,27 +293,13 @@ def _sure(model: UnitModel) -> EncodeUnits:
         if unsure.any():
             row = int(np.flatnonzero(unsure)[0])
             raise InputError(
-                "the tokenizer has no token for a piece of the text, and none that stands for the unknown",
+                "the tokenizer has no token for a part of the text, and no unknown token",
                 got=data[starts[row] : ends[row]].tobytes().decode(errors="replace"),
                 hint="give another --tokenizer, or train one",
             )
         return ids, offsets
 
     return encode
-
-
-Ragged = tuple[U32, I64]
-
-
-def _interleaved(marked: Flags, there: Ragged, elsewhere: Ragged) -> Ragged:
-    """Rows in their order again: the marked ones from `there`, the others from `elsewhere`."""
-    lengths = np.empty(len(marked), np.int64)
-    lengths[marked], lengths[~marked] = np.diff(there[1]), np.diff(elsewhere[1])
-    offsets = offsets_of(lengths)
-    ids = np.empty(int(offsets[-1]), np.uint32)
-    belongs = np.repeat(marked, lengths)
-    ids[belongs], ids[~belongs] = there[0], elsewhere[0]
-    return ids, offsets
 
 
 def id_type(tokenizer: Tokenizer) -> pa.DataType:
@@ -325,3 +311,53 @@ def list_array(ids: U32, offsets: I64, kind: pa.ListType) -> pa.ListArray:
     """Ragged rows as an Arrow array of lists."""
     values = pa.array(ids.astype(kind.value_type.to_pandas_dtype(), copy=False))
     return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), values, type=kind)
+
+
+FIGURES = ("sentences", "tokens", "tokens_unknown", "tokens_special", "bytes")
+
+
+class CorpusEncoder:
+    """Turns rows of a corpus into rows of the table of tokens: ids of tokens and numbers of words.
+
+    Args:
+        tokenizer: truncation and padding switched off.
+        numbers: numbers the words.
+        threads: how many work.
+
+    Attributes:
+        exact_by, id_type: as of `Encoder`.
+        example: a special token that text can spell out; empty where there is none.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, numbers: WordNumbers, threads: int) -> None:
+        encoder, vocabulary = Encoder(tokenizer), vocabulary_of(tokenizer)
+        self.exact_by, self.id_type = encoder.exact_by, encoder.id_type
+        # of each id: 1 for the unknown token, 2 for other special tokens, 0 for all else
+        self._kinds = 2 * vocabulary.special.astype(np.uint8)
+        self._kinds[vocabulary.unknown] = 1
+        special = (vocabulary.tokens[number] for number in np.flatnonzero(self._kinds == 2))
+        self.example = next(special, None) or ""
+        self._cut_words = cut_words()
+        self._encoders = [(encoder.for_thread(), SpanEncoder(numbers.encode)) for _ in range(threads)]
+
+    def encode(
+        self, batches: Iterable[pa.RecordBatch], schema: pa.Schema
+    ) -> Iterator[tuple[pa.RecordBatch, tuple[int, ...]]]:
+        """Encode batches of rows in order: each as the schema has it, and the figures of `FIGURES`."""
+
+        def encode(
+            encoders: tuple[RowEncoder, SpanEncoder], rows: pa.RecordBatch
+        ) -> tuple[pa.RecordBatch, tuple[int, ...]]:
+            tokens, words = encoders
+            texts = rows.column("text")
+            ids, offsets = tokens.encode(texts)
+            columns = [
+                *(rows.column(name) for name in ("doc_id", "sentence_id", "split")),
+                list_array(ids, offsets, schema.field("ids").type),
+                list_array(*words.encode(self._cut_words(texts)), schema.field("word_ids").type),
+            ]
+            _, unknown, special = np.bincount(self._kinds[ids], minlength=3).tolist()
+            figures = (len(rows), len(ids), unknown, special, len(row_buffers(texts)[0]))
+            return pa.RecordBatch.from_arrays(columns, schema=schema), figures
+
+        return in_order(encode, batches, self._encoders)

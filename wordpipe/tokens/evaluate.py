@@ -1,10 +1,10 @@
-"""How well a tokenizer fits a text: measures over streams of rows, for all of it and for each group.
+"""Evaluation: how well a tokenizer fits a text, by measures over streams of rows, for all of it and for each group.
 
-Tokens carry more the more bytes and characters each stands for; words that are split into many tokens are hard on a model. The
-measures are those of Rust et al. (2021), "How Good is Your Tokenizer? On the Monolingual Performance of Multilingual
-Language Models", section 3: fertility (subwords per word) and the proportion of continued words; and bytes per token, whose
-inverse is the sequence length of Xue et al. (2022), "ByT5". Sums are kept, never rows: memory depends on the vocabulary and
-the number of groups, not on the length of the text.
+The longer its tokens are in bytes and characters, the shorter the sequences; words that are split into many tokens are hard on
+a model. The measures are those of Rust et al. (2021), "How Good is Your Tokenizer? On the Monolingual Performance of
+Multilingual Language Models", section 3: fertility (subwords per word) and the proportion of continued words; and bytes per
+token, whose inverse is the sequence length of Xue et al. (2022), "ByT5". Sums are kept, never rows: memory depends on the
+vocabulary and the number of groups, not on the length of the text.
 """
 
 from dataclasses import dataclass
@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from wordpipe.tokens.cutting import Spans, cut_words, row_buffers
-from wordpipe.tokens.encoding import Encoder, Gatherer
+from wordpipe.tokens.counting import Spans, cut_words, row_buffers
+from wordpipe.tokens.encoding import Encoder, SpanEncoder
 from wordpipe.tokens.vocabulary import vocabulary_of
 from wordpipe.tokens.words import WordSplitter
 
@@ -25,7 +25,7 @@ _NONE = "(none)"
 _MAX_GROUPS = 256  # each has a map of the vocabulary; what comes later is added up under OTHERS
 _EXAMPLES = 5
 _EXAMPLE_CHARS = 300
-_REMEMBERED = 64 << 20  # bytes for distinct words
+_CACHE_BYTES = 64 << 20  # for distinct words
 _SPACE = 0x20
 _SUMS = (
     "texts", "bytes", "characters", "tokens", "unknown_tokens", "words", "word_tokens", "split_words", "unspaced_runs",
@@ -53,10 +53,9 @@ class Figures:
             marks words), round_trip_failures, text_failures (those in which more than white space differs), vocabulary_used.
         metrics: None where there is nothing to divide by. bytes_per_token, characters_per_token: of the text as it came in.
             tokens_per_word: fertility, at least 1 (Rust et al. 2021, section 3.1). split_words: share of words of more than
-            one token, their "proportion of continued words". unknown_rate: share of tokens that stand for what the
-            vocabulary cannot spell. vocabulary_used: share of the tokens that text can be made of, special ones left out.
-            round_trip_failures: share of texts that decoding does not give back. text_failures: share of texts
-            of which it does not give back even what is no white space.
+            one token, their "proportion of continued words". unknown_rate: share of unknown tokens. vocabulary_used: share
+            of the tokens that text can be made of, special ones left out. round_trip_failures: share of texts that decoding
+            does not give back. text_failures: share of texts of which it does not give back even what is no white space.
     """
 
     metrics: dict[str, float | None]
@@ -74,7 +73,7 @@ class TokenizerEvaluation:
         self.tokenizer, self._vocabulary = tokenizer, vocabulary_of(tokenizer)
         self.failures: list[dict[str, str]] = []  # the first texts that did not come back: text, decoded, group
         self.merged_groups = 0  # texts added up under OTHERS, as there were too many groups
-        self._encoder, self._words = Encoder(tokenizer).for_thread(), WordPieces(tokenizer)
+        self._encoder, self._words = Encoder(tokenizer).for_thread(), WordFertility(tokenizer)
         # of each group: sums in the order of _SUMS, and bool [vocabulary], which tokens occur
         self._groups: dict[str, tuple[NDArray[np.int64], NDArray[np.bool_]]] = {}
 
@@ -179,7 +178,7 @@ class TokenizerEvaluation:
         return bool(back == expected or normalizer.normalize_str(back) == expected)
 
 
-class WordPieces:
+class WordFertility:
     """Counts words, their tokens, and the words that are split. Words are ours (`words`), as written, where spaces mark them.
 
     Each distinct word is encoded once, by itself and with the space that stands before it, if one does: tokens that span a
@@ -189,36 +188,36 @@ class WordPieces:
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
         self._cut = cut_words()
-        self._gatherer = Gatherer(self._encode, _REMEMBERED)
+        self._spans = SpanEncoder(self._token_counts, _CACHE_BYTES)
         self._split = WordSplitter(lambda run: [], keep_case=True)  # a run without spaces has no words then
 
     def count(self, texts: pa.Array) -> tuple[NDArray[np.int64], ...]:
         """int64 [rows] each: words, tokens of these words, words of several tokens, runs in scripts without spaces."""
         spans = _with_space(self._cut(texts), row_buffers(texts)[1])
-        pieces, _ = self._gatherer.gather(spans)
+        tokens, _ = self._spans.encode(spans)
         row = np.repeat(np.arange(len(texts)), np.diff(spans.row_ends, prepend=0))
-        marked = pieces > 0
+        spaced = tokens > 0
 
         def per_row(chosen: NDArray[np.bool_]) -> NDArray[np.int64]:
             return np.bincount(row[chosen], minlength=len(texts))
 
-        tokens = np.bincount(row, weights=pieces, minlength=len(texts)).astype(np.int64)
-        return per_row(marked), tokens, per_row(pieces > 1), per_row(~marked)
+        of_words = np.bincount(row, weights=tokens, minlength=len(texts)).astype(np.int64)
+        return per_row(spaced), of_words, per_row(tokens > 1), per_row(~spaced)
 
-    def _encode(
+    def _token_counts(
         self, data: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArray[np.int64]
     ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
         """The number of tokens of each word, 0 for a run of a script without spaces: one number for each."""
         whole = data.tobytes()
         words = [whole[start:end].decode() for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
         leads = [len(word) - len(word.lstrip(" ")) for word in words]
-        pieces = np.zeros(len(words), np.uint32)
+        counts = np.zeros(len(words), np.uint32)
         places = [n for n, word in enumerate(words) if self._split.of_run(word[leads[n] :])]
         encodings = self._tokenizer.encode_batch([words[n] for n in places], add_special_tokens=False)
         for place, encoding in zip(places, encodings, strict=True):
             # a space alone, which some tokenizers part from its word, is none of the word's tokens
-            pieces[place] = max(1, sum(end > leads[place] for _, end in encoding.offsets))
-        return pieces, np.arange(len(words) + 1, dtype=np.int64)
+            counts[place] = max(1, sum(end > leads[place] for _, end in encoding.offsets))
+        return counts, np.arange(len(words) + 1, dtype=np.int64)
 
 
 def _with_space(spans: Spans, row_offsets: NDArray[np.int64]) -> Spans:

@@ -1,4 +1,4 @@
-"""Opening a tokenizer that exists: a `tokenizer.json` or a folder of transformers becomes one `tokenizers.Tokenizer`.
+"""Reading: a `tokenizer.json` or a folder of transformers becomes one `tokenizers.Tokenizer`.
 
 What cannot be converted so that the ids stay the same is refused, with the reason.
 
@@ -10,36 +10,32 @@ folder (vocab.txt, or vocab.json with merges.txt) hold tokens alone; how text is
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
 from wordpipe.errors import InputError, WordpipeError
+from wordpipe.tokens.vocabulary import CLS, CONTINUING, MASK, PAD, SEP, UNK, USUAL_NAMES, json_texts, template_of
 
 _LARGEST = 1 << 30  # bytes; the largest vocabularies in use take some 40 MB
 
 
-class Foreign:
-    """A context in which every failure is the file's fault.
+@contextmanager
+def library_errors(what: str, where: str) -> Iterator[None]:
+    """Whatever a library raises in the block is the file's fault.
 
     tokenizers raises bare exceptions, and panics that are no `Exception` at all.
     """
-
-    def __init__(self, what: str, where: str) -> None:
-        self._what, self._where = what, where
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if error is None or isinstance(error, WordpipeError | MemoryError):
-            return
-        if isinstance(error, Exception) or type(error).__name__ == "PanicException":
-            raise InputError(self._what, where=self._where, got=str(error)[:200] or type(error).__name__) from None
+    try:
+        yield
+    except (WordpipeError, MemoryError):
+        raise
+    except BaseException as error:
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
+        raise InputError(what, where=where, got=str(error)[:200] or type(error).__name__) from None
 
 
 def read_json(data: bytes, where: str) -> dict[str, Any]:
@@ -48,7 +44,7 @@ def read_json(data: bytes, where: str) -> dict[str, Any]:
     Raises:
         InputError: not JSON, or not an object.
     """
-    with Foreign("not a JSON file", where):
+    with library_errors("not a JSON file", where):
         try:
             value = json.loads(data)
         except RecursionError:
@@ -77,7 +73,7 @@ def open_tokenizer(data: bytes, *, where: str) -> Tokenizer:
     Raises:
         InputError: not a tokenizer.
     """
-    with Foreign("not a tokenizer.json that tokenizers can read", where):
+    with library_errors("not a tokenizer.json that tokenizers can read", where):
         tokenizer = Tokenizer.from_str(data.decode())
         tokenizer.no_truncation()
         tokenizer.no_padding()
@@ -86,12 +82,11 @@ def open_tokenizer(data: bytes, *, where: str) -> Tokenizer:
 
 CONVERTER = "write a tokenizer.json with transformers: AutoTokenizer.from_pretrained(FOLDER).save_pretrained(OUT)"
 
-_ROLES = ("unk", "pad", "cls", "sep", "mask", "bos", "eos")
 _BERT = ("Bert", "DistilBert", "Electra", "MobileBert", "LayoutLM")
 _GPT2 = ("GPT2",)
 _ROBERTA = ("Roberta", "Bart", "Longformer", "LED")
 _GENERAL = ("PreTrainedTokenizerFast", "PreTrainedTokenizer", "TokenizersBackend")
-_BERT_NAMES = {"unk": "[UNK]", "pad": "[PAD]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"}
+_BERT_NAMES = {"unk": UNK, "pad": PAD, "cls": CLS, "sep": SEP, "mask": MASK}
 _ROBERTA_NAMES = {
     "bos": "<s>",
     "eos": "</s>",
@@ -109,7 +104,7 @@ def read_folder(path: Path, warn: Callable[[str], None]) -> Tokenizer:
 
     Args:
         path: the folder.
-        warn: told what was assumed.
+        warn: called with what was assumed.
 
     Raises:
         InputError: no tokenizer there, one of a class that is not known, or damaged files.
@@ -152,7 +147,7 @@ def _bert(path: Path, config: Mapping[str, Any], warn: Callable[[str], None]) ->
         )
         fate = "lower-cased" if lowercase else "left as it is"
         warn(f"{where}: nothing says whether text is lower-cased; it is {fate}, as in the vocabulary")
-    with Foreign("tokenizers cannot use these files", str(path)):
+    with library_errors("tokenizers cannot use these files", str(path)):
         tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token=names["unk"], max_input_chars_per_word=100))
         tokenizer.normalizer = normalizers.BertNormalizer(
             clean_text=True,
@@ -161,13 +156,8 @@ def _bert(path: Path, config: Mapping[str, Any], warn: Callable[[str], None]) ->
             lowercase=bool(lowercase),
         )
         tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-        tokenizer.decoder = decoders.WordPiece(prefix="##")
-        cls, sep = names["cls"], names["sep"]
-        tokenizer.post_processor = processors.TemplateProcessing(
-            single=[cls, "$A", sep],
-            pair=[cls, "$A", sep, "$B:1", f"{sep}:1"],
-            special_tokens=[(token, vocabulary[token]) for token in (cls, sep)],
-        )
+        tokenizer.decoder = decoders.WordPiece(prefix=CONTINUING)
+        tokenizer.post_processor = template_of(tokenizer, names["cls"], names["sep"])
         _mark_special(tokenizer, names, vocabulary)
     return tokenizer
 
@@ -184,7 +174,7 @@ def _byte_level(path: Path, config: Mapping[str, Any]) -> Tokenizer:
         raise InputError("a token without an id", where=where, got=f"{wrong[0]!r}: {vocabulary[wrong[0]]!r}")
     merges = list(_lines_of_merges(read_file(path / "merges.txt"), str(path / "merges.txt")))
     prefix = bool(config.get("add_prefix_space", False))
-    with Foreign("tokenizers cannot use these files", str(path)):
+    with library_errors("tokenizers cannot use these files", str(path)):
         tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=merges, fuse_unk=False))
         tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=prefix)
         tokenizer.decoder = decoders.ByteLevel()
@@ -218,7 +208,7 @@ def _known_class(path: Path, config: Mapping[str, Any], known: tuple[str, ...]) 
 
 def named_tokens(config: Mapping[str, Any]) -> dict[str, str]:
     """The special tokens that the folder names, by role."""
-    found = {role: _content(config.get(f"{role}_token")) for role in _ROLES}
+    found = {role: _content(config.get(f"{role}_token")) for role in USUAL_NAMES}
     return {role: token for role, token in found.items() if token}
 
 
@@ -266,7 +256,7 @@ def _optional(path: Path) -> dict[str, Any]:
 def _add_tokens(tokenizer: Tokenizer, path: Path, config: Mapping[str, Any]) -> None:
     """Tokens that stand beside the vocabulary; each has to get the id that is written for it."""
     for where, number, token in sorted(_beside(path, config), key=lambda found: found[1]):
-        with Foreign("tokenizers cannot add this token", where):
+        with library_errors("tokenizers cannot add this token", where):
             if tokenizer.token_to_id(token.content) is None:
                 (tokenizer.add_special_tokens if token.special else tokenizer.add_tokens)([token])
         if (got := tokenizer.token_to_id(token.content)) != number:
@@ -301,12 +291,12 @@ def read_tokenizer(path: Path, *, warn: Callable[[str], None] | None = None) -> 
 
     Args:
         path: a tokenizer.json or a transformers folder.
-        warn: told what was assumed, one line each.
+        warn: called with what was assumed, a line each.
 
     Raises:
         InputError: missing, damaged, or not to be converted exactly.
     """
-    warn = warn or _silent
+    warn = warn or (lambda _: None)
     if path.is_dir():
         return _checked(read_folder(path, warn), path, warn)
     if not path.is_file():
@@ -333,10 +323,6 @@ def _unknown(path: Path, data: bytes) -> InputError:
     return InputError("not a kind of tokenizer that is known", where=path, expected=_TAKEN, hint=hint)
 
 
-def _silent(_: str) -> None:
-    """Nobody wants to know."""
-
-
 def _checked(tokenizer: Tokenizer, path: Path, warn: Callable[[str], None]) -> Tokenizer:
     """Refuse an empty vocabulary, ids that no table can hold; warn of patterns that may run very long."""
     vocabulary = tokenizer.get_vocab(with_added_tokens=True)
@@ -349,7 +335,8 @@ def _checked(tokenizer: Tokenizer, path: Path, warn: Callable[[str], None]) -> T
             got=f"{len(vocabulary)} tokens, the last id is {top}",
         )
     parts = json.loads(tokenizer.to_str())
-    for pattern in _strange_patterns(parts):
+    patterns = set(json_texts([parts.get("pre_tokenizer"), parts.get("normalizer")], "Regex"))
+    for pattern in sorted(filter(_may_explode, patterns)):
         warn(
             f"{path}: its pattern {pattern!r} is not one that is known to take time in proportion to the text; on text "
             "made for it, it may run very long"
@@ -357,25 +344,8 @@ def _checked(tokenizer: Tokenizer, path: Path, warn: Callable[[str], None]) -> T
     return tokenizer
 
 
-def _strange_patterns(parts: dict[str, Any]) -> list[str]:
-    found = [*_values(parts.get("pre_tokenizer"), "Regex"), *_values(parts.get("normalizer"), "Regex")]
-    return sorted({pattern for pattern in found if _may_explode(pattern)})
-
-
 def _may_explode(pattern: str) -> bool:
     """Whether anything in it repeats, unless it is known: without repetition the time is bounded by its length."""
-    from wordpipe.tokens.schemes import KNOWN_PATTERNS  # not above: a query opens a tokenizer without it
+    from wordpipe.tokens.pretokenizers import KNOWN_PATTERNS  # not above: a query opens a tokenizer without it
 
     return pattern not in KNOWN_PATTERNS and re.search(r"[*+{]", re.sub(r"\\.", "", pattern)) is not None
-
-
-def _values(part: Any, key: str) -> Iterator[str]:
-    """Every text that stands under this key in a tokenizer's JSON."""
-    if isinstance(part, dict):
-        if isinstance(part.get(key), str):
-            yield part[key]
-        for value in part.values():
-            yield from _values(value, key)
-    elif isinstance(part, list):
-        for value in part:
-            yield from _values(value, key)

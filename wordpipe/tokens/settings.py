@@ -13,6 +13,7 @@ TRAINING = (
     "algorithm", "vocab_size", "min_frequency", "pretokenizer", "normalization", "lowercase", "strip_accents", "sample",
     "counts",
 )  # fmt: skip
+BYTE_LEVEL = ("gpt2", "digits", "marks")  # pre-tokenizers behind which the letters of a vocabulary are bytes
 _UNITS = {"KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 
 
@@ -80,6 +81,11 @@ class TokenizeSettings(Settings):
     def memory_bytes(self) -> int:
         """The memory budget in bytes."""
         return size_in_bytes(self.memory)
+
+    @property
+    def byte_level(self) -> bool:
+        """Whether the letters of the vocabulary are bytes."""
+        return self.pretokenizer in BYTE_LEVEL
 
     @field_validator("memory")
     @classmethod

@@ -1,4 +1,4 @@
-"""Training a tokenizer of any algorithm from counted pre-tokens.
+"""Training: a tokenizer of any algorithm from counted pre-tokens.
 
 Vocabularies without subwords, which textbooks begin with, are made here: the commonest words, or the commonest characters.
 What is not among them is unknown. A word vocabulary is that of the `WordLevelTrainer` of Hugging Face tokenizers. It has no
@@ -6,7 +6,7 @@ trainer for characters; a BPE model without merges, whose vocabulary is made of 
 """
 
 import heapq
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,127 +14,16 @@ import numpy as np
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 from wordpipe.errors import ConfigError
-from wordpipe.tokens.counting import Pretokens
-from wordpipe.tokens.kernels.merges import train_bpe
-from wordpipe.tokens.kernels.merges import training_bytes as bpe_bytes
-from wordpipe.tokens.kernels.pair_table import alphabet_of
+from wordpipe.tokens.counting import StringCounts
+from wordpipe.tokens.kernels.bpe_train import Report, alphabet_of, train_bpe
+from wordpipe.tokens.kernels.bpe_train import training_bytes as bpe_bytes
 from wordpipe.tokens.kernels.seed_pieces import symbols_of
 from wordpipe.tokens.kernels.unigram_train import train_unigram
 from wordpipe.tokens.kernels.unigram_train import training_bytes as unigram_bytes
-from wordpipe.tokens.schemes import build_tokenizer, is_byte_level
+from wordpipe.tokens.pretokenizers import build_tokenizer
 from wordpipe.tokens.settings import TokenizeSettings
-from wordpipe.tokens.vocabulary import SPECIAL_TOKENS, UNK, byte_letters, spelled_bytes
+from wordpipe.tokens.vocabulary import CONTINUING, SPECIAL_TOKENS, UNK, byte_letters, spelled_bytes
 
-
-@dataclass(frozen=True)
-class PlainResult:
-    """A vocabulary and what it leaves out.
-
-    Attributes:
-        vocab: token → id; special tokens, then the others by falling count.
-        dropped: distinct words or characters without a token.
-        dropped_occurrences: how often these occur in the text.
-    """
-
-    vocab: dict[str, int]
-    dropped: int
-    dropped_occurrences: int
-
-
-def train_words(
-    pretokens: Pretokens, *, vocab_size: int, min_frequency: int, special_tokens: Sequence[str], byte_level: bool
-) -> PlainResult:
-    """The commonest pre-tokens, of equally common ones the lowest in the order of code points.
-
-    Args:
-        pretokens: distinct pre-tokens and their counts.
-        vocab_size: tokens wanted, special tokens included; fewer when the words run out.
-        min_frequency: a word that occurs less often gets no token.
-        special_tokens: the first tokens; doubles count once. A word that is spelled like one of them shares its id.
-        byte_level: words are written in the letters of `byte_letters`.
-
-    Raises:
-        ConfigError: no room for words.
-    """
-    vocab = _begin(special_tokens, vocab_size, 1)
-    least = max([min_frequency, *pretokens.counts[vocab_size - 1 : vocab_size].tolist()])  # the commonest come first
-    number = int(np.count_nonzero(pretokens.counts >= least))
-    words = heapq.nsmallest(
-        vocab_size, _ranked(pretokens, number, byte_level)
-    )  # few enough for special tokens among them
-    kept = kept_occurrences = 0
-    for negative_count, word in words:
-        if len(vocab) == vocab_size and word not in vocab:
-            continue
-        vocab.setdefault(word, len(vocab))
-        kept += 1
-        kept_occurrences -= negative_count
-    return PlainResult(vocab, len(pretokens) - kept, int(pretokens.counts.sum()) - kept_occurrences)
-
-
-def train_chars(
-    pretokens: Pretokens, *, vocab_size: int, min_frequency: int = 1, special_tokens: Sequence[str], byte_level: bool
-) -> PlainResult:
-    """The commonest characters, of equally common ones the lowest code points; with `byte_level` the letters of all 256 bytes.
-
-    `tokenizers.models.BPE(vocab, merges=[], unk_token=…)` encodes with it. If no pre-tokenizer drops or adds anything and the
-    decoder is `Fuse` (`ByteLevel` for bytes), decoding gives back every text whose characters are known.
-
-    Args:
-        pretokens: distinct pre-tokens and their counts.
-        vocab_size: tokens wanted, special tokens included; fewer when the characters run out.
-        min_frequency: a character that occurs less often gets no token; bytes always do.
-        special_tokens: the first tokens; doubles count once. A character that is one of them shares its id.
-        byte_level: characters are bytes.
-
-    Raises:
-        ConfigError: no room for characters, or for all bytes.
-    """
-    vocab = _begin(special_tokens, vocab_size, 256 if byte_level else 1)
-    alphabet = alphabet_of(
-        pretokens,
-        special_tokens=(),
-        initial_alphabet=byte_letters() if byte_level else (),
-        byte_level=byte_level,
-        limit_alphabet=None,
-        continuing_prefix="",
-    )
-    counts = symbols_of(pretokens, alphabet).letter_counts(len(alphabet.tokens))
-    dropped = dropped_occurrences = 0
-    for letter in np.argsort(-counts, kind="stable").tolist():
-        rare = not byte_level and counts[letter] < min_frequency
-        if alphabet.tokens[letter] not in vocab and (rare or len(vocab) == vocab_size):
-            dropped += 1
-            dropped_occurrences += int(counts[letter])
-        else:
-            vocab.setdefault(alphabet.tokens[letter], len(vocab))
-    return PlainResult(vocab, dropped, dropped_occurrences)
-
-
-def _begin(special_tokens: Sequence[str], vocab_size: int, least: int) -> dict[str, int]:
-    """The vocabulary of special tokens alone."""
-    vocab = {token: row for row, token in enumerate(dict.fromkeys(special_tokens))}
-    if vocab_size < len(vocab) + least:
-        raise ConfigError(
-            "no room beside the special tokens",
-            where="vocab_size",
-            got=vocab_size,
-            expected=f"at least {len(vocab) + least}",
-        )
-    return vocab
-
-
-def _ranked(pretokens: Pretokens, number: int, byte_level: bool) -> Iterator[tuple[int, str]]:
-    """The first rows of the table as (negative count, word as the vocabulary spells it)."""
-    data = pretokens.data.tobytes()
-    for row in range(number):
-        text = data[pretokens.offsets[row] : pretokens.offsets[row + 1]]
-        word = spelled_bytes(text) if byte_level else text.decode()
-        yield -int(pretokens.counts[row]), word
-
-
-Report = Callable[[int, int], None]
-CONTINUING = "##"  # stands before a WordPiece token that does not open a word
 MAX_WORD_CHARS = 100  # longer words are unknown to WordPiece, as in BERT
 
 
@@ -160,36 +49,29 @@ def training_bytes(settings: TokenizeSettings, size: int, number: int) -> int:
     return unigram_bytes(size, number) if settings.algorithm == "unigram" else 64 * number + size
 
 
-def train_tokenizer(pretokens: Pretokens, settings: TokenizeSettings, report: Report | None = None) -> Trained:
+def train_tokenizer(pretokens: StringCounts, settings: TokenizeSettings, report: Report | None = None) -> Trained:
     """Train on counted pre-tokens. The result depends on them and the settings alone.
 
     Args:
-        pretokens: in the order of `Pretokens`.
+        pretokens: in the order of `sorted_by_count`.
         settings: with a pre-tokenizer chosen, not "auto".
-        report: told how many tokens of how many there are.
+        report: called with the number of tokens made and of those to make.
     """
     train = {"bpe": _bpe, "wordpiece": _wordpiece, "unigram": _unigram, "word": _words, "char": _chars}
     model, counts, warnings = train[settings.algorithm](pretokens, settings, report)
     tokenizer = build_tokenizer(model, settings)
     if settings.pretokenizer != "characters" and (size := tokenizer.get_vocab_size()) < settings.vocab_size:
-        warnings.append(
-            f"the text gave {size:,} tokens and not {settings.vocab_size:,}: "
-            + (
-                "too little of it"
-                if settings.algorithm == "unigram"
-                else "too little of it, or --min-frequency is too high"
-            )
-        )
+        why = "" if settings.algorithm == "unigram" else ", or --min-frequency is too high"
+        warnings.append(f"the text gave {size:,} tokens and not {settings.vocab_size:,}: too little of it{why}")
     return Trained(tokenizer, counts, warnings)
 
 
-Made = tuple[models.Model, dict[str, int], list[str]]
+TrainedModel = tuple[models.Model, dict[str, int], list[str]]  # with counts and warnings, as of `Trained`
 
 
 def _shared(settings: TokenizeSettings) -> dict[str, Any]:
-    """What all trainers are told."""
-    byte_level = is_byte_level(settings)
-    return {"vocab_size": settings.vocab_size, "special_tokens": SPECIAL_TOKENS, "byte_level": byte_level}
+    """The arguments of all trainers."""
+    return {"vocab_size": settings.vocab_size, "special_tokens": SPECIAL_TOKENS, "byte_level": settings.byte_level}
 
 
 def _most_letters(settings: TokenizeSettings) -> int:
@@ -197,9 +79,9 @@ def _most_letters(settings: TokenizeSettings) -> int:
     return max(1, settings.vocab_size // 3)
 
 
-def _bpe(pretokens: Pretokens, settings: TokenizeSettings, report: Report | None) -> Made:
+def _bpe(pretokens: StringCounts, settings: TokenizeSettings, report: Report | None) -> TrainedModel:
     letters: dict[str, Any] = {"limit_alphabet": _most_letters(settings)}
-    if byte_level := is_byte_level(settings):
+    if byte_level := settings.byte_level:
         letters = {"initial_alphabet": sorted(pre_tokenizers.ByteLevel.alphabet())}
     least = settings.min_frequency
     trained = train_bpe(pretokens, min_frequency=least, report=report, **letters, **_shared(settings))
@@ -207,7 +89,7 @@ def _bpe(pretokens: Pretokens, settings: TokenizeSettings, report: Report | None
     return model, *_dropped(trained.dropped_letters, trained.dropped_occurrences)
 
 
-def _wordpiece(pretokens: Pretokens, settings: TokenizeSettings, report: Report | None) -> Made:
+def _wordpiece(pretokens: StringCounts, settings: TokenizeSettings, report: Report | None) -> TrainedModel:
     letters, least = _most_letters(settings), settings.min_frequency
     trained = train_bpe(
         pretokens, min_frequency=least, limit_alphabet=letters, continuing_prefix=CONTINUING, report=report,
@@ -230,8 +112,8 @@ def _dropped(letters: int, occurrences: int) -> tuple[dict[str, int], list[str]]
     return {"letters_left_out": letters, "letters_left_out_occurrences": occurrences}, [warning]
 
 
-def _unigram(pretokens: Pretokens, settings: TokenizeSettings, report: Report | None) -> Made:
-    letters = None if is_byte_level(settings) else _most_letters(settings)
+def _unigram(pretokens: StringCounts, settings: TokenizeSettings, report: Report | None) -> TrainedModel:
+    letters = None if settings.byte_level else _most_letters(settings)
     trained = train_unigram(pretokens, unk_token=UNK, limit_alphabet=letters, report=report, **_shared(settings))
     # tokenizers reads a number with more digits from its file as one of the two nearest to it
     vocab = [(token, float(f"{score:.12g}")) for token, score in trained.vocab]
@@ -239,15 +121,115 @@ def _unigram(pretokens: Pretokens, settings: TokenizeSettings, report: Report | 
     return model, *_dropped(trained.dropped_letters, trained.dropped_occurrences)
 
 
-def _words(pretokens: Pretokens, settings: TokenizeSettings, _: Report | None) -> Made:
+def _words(pretokens: StringCounts, settings: TokenizeSettings, _: Report | None) -> TrainedModel:
     trained = train_words(pretokens, min_frequency=settings.min_frequency, **_shared(settings))
-    lost = {"": trained.dropped, "_occurrences": trained.dropped_occurrences}
-    counts = {f"pretokens_without_token{name}": count for name, count in lost.items() if trained.dropped}
+    counts = {}
+    if trained.dropped:
+        counts["pretokens_without_token"] = trained.dropped
+        counts["pretokens_without_token_occurrences"] = trained.dropped_occurrences
     return models.WordLevel(vocab=trained.vocab, unk_token=UNK), counts, []
 
 
-def _chars(pretokens: Pretokens, settings: TokenizeSettings, _: Report | None) -> Made:
+def _chars(pretokens: StringCounts, settings: TokenizeSettings, _: Report | None) -> TrainedModel:
     least = settings.min_frequency if "min_frequency" in settings.model_fields_set else 1
     trained = train_chars(pretokens, min_frequency=least, **_shared(settings))
     model = models.BPE(vocab=trained.vocab, merges=[], unk_token=UNK)
     return model, *_dropped(trained.dropped, trained.dropped_occurrences)
+
+
+@dataclass(frozen=True)
+class PlainResult:
+    """A vocabulary and what it leaves out.
+
+    Attributes:
+        vocab: token → id; special tokens, then the others by falling count.
+        dropped: distinct words or characters without a token.
+        dropped_occurrences: how often these occur in the text.
+    """
+
+    vocab: dict[str, int]
+    dropped: int
+    dropped_occurrences: int
+
+
+def train_words(
+    pretokens: StringCounts, *, vocab_size: int, min_frequency: int, special_tokens: Sequence[str], byte_level: bool
+) -> PlainResult:
+    """The commonest pre-tokens, of equally common ones the lowest in the order of code points.
+
+    Args:
+        pretokens: distinct pre-tokens and their counts.
+        vocab_size: tokens wanted, special tokens included; fewer when the words run out.
+        min_frequency: a word that occurs less often gets no token.
+        special_tokens: the first tokens; doubles count once. A word that is spelled like one of them shares its id.
+        byte_level: words are written in the letters of `byte_letters`.
+
+    Raises:
+        ConfigError: no room for words.
+    """
+    vocab = _begin(special_tokens, vocab_size, 1)
+    least = max([min_frequency, *pretokens.counts[vocab_size - 1 : vocab_size].tolist()])  # the commonest come first
+    number = int(np.count_nonzero(pretokens.counts >= least))
+    kept = kept_occurrences = 0
+    for negative_count, word in heapq.nsmallest(vocab_size, _ranked(pretokens, number, byte_level)):
+        if len(vocab) == vocab_size and word not in vocab:
+            continue
+        vocab.setdefault(word, len(vocab))
+        kept += 1
+        kept_occurrences -= negative_count
+    return PlainResult(vocab, len(pretokens) - kept, int(pretokens.counts.sum()) - kept_occurrences)
+
+
+def train_chars(
+    pretokens: StringCounts, *, vocab_size: int, min_frequency: int = 1, special_tokens: Sequence[str], byte_level: bool
+) -> PlainResult:
+    """The commonest characters, of equally common ones the lowest code points; with `byte_level` the letters of all 256 bytes.
+
+    `tokenizers.models.BPE(vocab, merges=[], unk_token=…)` encodes with it. If no pre-tokenizer drops or adds anything and the
+    decoder is `Fuse` (`ByteLevel` for bytes), decoding gives back every text whose characters are known.
+
+    Args:
+        pretokens: distinct pre-tokens and their counts.
+        vocab_size: tokens wanted, special tokens included; fewer when the characters run out.
+        min_frequency: a character that occurs less often gets no token; bytes always do.
+        special_tokens: the first tokens; doubles count once. A character that is one of them shares its id.
+        byte_level: characters are bytes.
+
+    Raises:
+        ConfigError: no room for characters, or for all bytes.
+    """
+    vocab = _begin(special_tokens, vocab_size, 256 if byte_level else 1)
+    initial = byte_letters() if byte_level else ()
+    alphabet = alphabet_of(pretokens, initial_alphabet=initial, byte_level=byte_level)
+    counts = symbols_of(pretokens, alphabet).letter_counts(len(alphabet.tokens))
+    dropped = dropped_occurrences = 0
+    for letter in np.argsort(-counts, kind="stable").tolist():
+        rare = not byte_level and counts[letter] < min_frequency
+        if alphabet.tokens[letter] not in vocab and (rare or len(vocab) == vocab_size):
+            dropped += 1
+            dropped_occurrences += int(counts[letter])
+        else:
+            vocab.setdefault(alphabet.tokens[letter], len(vocab))
+    return PlainResult(vocab, dropped, dropped_occurrences)
+
+
+def _begin(special_tokens: Sequence[str], vocab_size: int, least: int) -> dict[str, int]:
+    """The vocabulary of special tokens alone."""
+    vocab = {token: row for row, token in enumerate(dict.fromkeys(special_tokens))}
+    if vocab_size < len(vocab) + least:
+        raise ConfigError(
+            "no room beside the special tokens",
+            where="vocab_size",
+            got=vocab_size,
+            expected=f"at least {len(vocab) + least}",
+        )
+    return vocab
+
+
+def _ranked(pretokens: StringCounts, number: int, byte_level: bool) -> Iterator[tuple[int, str]]:
+    """The first rows of the table as (negative count, word as the vocabulary spells it)."""
+    data = pretokens.data.tobytes()
+    for row in range(number):
+        text = data[pretokens.offsets[row] : pretokens.offsets[row + 1]]
+        word = spelled_bytes(text) if byte_level else text.decode()
+        yield -int(pretokens.counts[row]), word

@@ -1,15 +1,60 @@
-"""What the ids of a tokenizer stand for: its tokens, which of them are special, and which mean that something is unknown."""
+"""The vocabulary of a tokenizer: its tokens by their ids, special tokens, byte letters; and rows of ids in flat arrays.
+
+A byte-level vocabulary is written in byte letters: 256 printable letters, one for each byte (Radford et al. 2019).
+"""
 
 import json
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from tokenizers import Tokenizer
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer, processors
+
+T = TypeVar("T", bound=np.generic)
+U8 = NDArray[np.uint8]
+U32 = NDArray[np.uint32]
+I32 = NDArray[np.int32]
+I64 = NDArray[np.int64]
+F64 = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
+
+def offsets_of(lengths: Sequence[int] | NDArray[np.int64] | NDArray[np.bool_]) -> NDArray[np.int64]:
+    """int64 [rows + 1]: where rows of these lengths begin and end when they lie one after the other."""
+    offsets = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    return offsets
+
+
+def interleaved(
+    marked: Flags, there: tuple[NDArray[T], I64], elsewhere: tuple[NDArray[T], I64]
+) -> tuple[NDArray[T], I64]:
+    """Ragged rows (values, offsets) in their order again: the marked ones from `there`, the others from `elsewhere`."""
+    lengths = np.empty(len(marked), np.int64)
+    lengths[marked], lengths[~marked] = np.diff(there[1]), np.diff(elsewhere[1])
+    offsets = offsets_of(lengths)
+    values: NDArray[T] = np.empty(int(offsets[-1]), there[0].dtype)
+    belongs = np.repeat(marked, lengths)
+    values[belongs], values[~belongs] = there[0], elsewhere[0]
+    return values, offsets
+
 
 PAD, UNK, CLS, SEP, MASK, BOS, EOS = "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "<s>", "</s>"
 SPECIAL_TOKENS = (PAD, UNK, CLS, SEP, MASK, BOS, EOS)
+USUAL_NAMES = {  # of special tokens, by the role that they play
+    "pad": (PAD, "<pad>", "<|pad|>"),
+    "cls": (CLS,),
+    "sep": (SEP,),
+    "mask": (MASK, "<mask>"),
+    "bos": (BOS, "<bos>", "<|startoftext|>", "<|begin_of_text|>"),
+    "eos": (EOS, "<eos>", "<|endoftext|>", "<|end_of_text|>"),
+    "unk": (UNK, "<unk>"),
+}
+CONTINUING = "##"  # stands before a WordPiece token that does not begin a word
 
 
 def byte_letters() -> list[str]:
@@ -31,7 +76,7 @@ _LETTERS = str.maketrans(dict(enumerate(byte_letters())))
 
 
 def token_bytes(token: str, *, byte_level: bool) -> bytes | None:
-    """The text that a token stands for; None if it is not written in byte letters, so that no text matches it."""
+    """The text of a token; None if it is not written in byte letters, so that no text matches it."""
     if not byte_level:
         return token.encode()
     try:
@@ -41,7 +86,7 @@ def token_bytes(token: str, *, byte_level: bool) -> bytes | None:
 
 
 def spelled_bytes(text: bytes) -> str:
-    """Text in the letters that stand for its bytes."""
+    """Text written in byte letters."""
     return text.decode("latin-1").translate(_LETTERS)
 
 
@@ -53,7 +98,7 @@ class Vocabulary:
         tokens: token of each id; None where an id is not taken.
         special: bool [ids], special tokens ([PAD], </s>, …), which no text is made of.
         ordinary: bool [ids], all others.
-        unknown: uint32 [0 or 1], the id that stands for what the vocabulary cannot spell.
+        unknown: uint32 [0 or 1], the id of what the vocabulary cannot spell.
     """
 
     tokens: list[str | None]
@@ -62,7 +107,7 @@ class Vocabulary:
     unknown: NDArray[np.uint32]
 
 
-def vocabulary_of(tokenizer: Tokenizer) -> Vocabulary:
+def vocabulary_of(tokenizer: "Tokenizer") -> Vocabulary:
     """Read the vocabulary, added tokens included."""
     ids = tokenizer.get_vocab(with_added_tokens=True)
     tokens: list[str | None] = [None] * (max(ids.values(), default=-1) + 1)
@@ -77,8 +122,8 @@ def vocabulary_of(tokenizer: Tokenizer) -> Vocabulary:
     return Vocabulary(tokens, special, taken & ~special, np.array([] if unknown is None else [unknown], np.uint32))
 
 
-def unknown_token(tokenizer: Tokenizer) -> int | None:
-    """The id that stands for the unknown; None where the model has none, as byte-level BPE needs none."""
+def unknown_token(tokenizer: "Tokenizer") -> int | None:
+    """The id of the unknown token; None where the model has none, as byte-level BPE needs none."""
     model = json.loads(tokenizer.to_str())["model"]
     if (number := model.get("unk_id")) is not None:  # Unigram
         return int(number)
@@ -87,8 +132,8 @@ def unknown_token(tokenizer: Tokenizer) -> int | None:
     return found
 
 
-def loses_letters(tokenizer: Tokenizer) -> bool:
-    """Whether letters without a token vanish: a BPE that has no token for the unknown, and not one for every byte."""
+def drops_unknown_characters(tokenizer: "Tokenizer") -> bool:
+    """Whether characters without a token vanish: a BPE that has no unknown token, and not one for every byte."""
     parts = json.loads(tokenizer.to_str())
     model = parts["model"]
     if model.get("type") != "BPE" or model.get("unk_token") is not None:
@@ -98,27 +143,52 @@ def loses_letters(tokenizer: Tokenizer) -> bool:
     return not (model.get("byte_fallback") and all(f"<0x{byte:02X}>" in model["vocab"] for byte in range(256)))
 
 
-def is_byte_level(tokenizer: Tokenizer) -> bool:
-    """Whether tokens are spelled in GPT-2's letters for bytes."""
+def is_byte_level(tokenizer: "Tokenizer") -> bool:
+    """Whether tokens are written in byte letters."""
     parts = json.loads(tokenizer.to_str())
-    return any("ByteLevel" in _types(parts.get(name)) for name in ("pre_tokenizer", "normalizer"))
+    return "ByteLevel" in json_texts([parts.get("pre_tokenizer"), parts.get("normalizer")], "type")
 
 
-def _types(part: Any) -> set[str]:
+def json_texts(part: Any, key: str) -> Iterator[str]:
+    """Every text with this key in a tokenizer's JSON."""
     if isinstance(part, dict):
-        return {str(part.get("type")), *(kind for value in part.values() for kind in _types(value))}
-    return {kind for value in part for kind in _types(value)} if isinstance(part, list) else set()
+        if isinstance(part.get(key), str):
+            yield part[key]
+        part = list(part.values())
+    for value in part if isinstance(part, list) else ():
+        yield from json_texts(value, key)
 
 
-def number_of_ids(tokenizer: Tokenizer) -> int:
-    """How many rows a table of all ids has: one more than the largest id, as foreign files may leave numbers out."""
+def special_names(tokenizer: "Tokenizer") -> dict[str, str]:
+    """Role (pad, cls, sep, mask, bos, eos, unk) → the special token that plays it, for the names that are usual."""
+    added = {token.content for token in tokenizer.get_added_tokens_decoder().values() if token.special}
+    usual = ((role, next((name for name in names if name in added), None)) for role, names in USUAL_NAMES.items())
+    found = {role: name for role, name in usual if name is not None}
+    unknown = getattr(tokenizer.model, "unk_token", None)
+    return found | ({"unk": unknown} if unknown and tokenizer.token_to_id(unknown) is not None else {})
+
+
+def number_of_ids(tokenizer: "Tokenizer") -> int:
+    """How many rows a table of all ids has: one more than the largest id, as files of others may leave numbers out."""
     return max(tokenizer.get_vocab().values(), default=-1) + 1
 
 
-def frame_of(tokenizer: Tokenizer) -> tuple[list[int], list[int]]:
+def template_of(tokenizer: "Tokenizer", first: str | None, last: str | None) -> "processors.TemplateProcessing":
+    """What frames texts and pairs with special tokens, where there are any: [CLS] A [SEP] B [SEP], in segments 0 and 1."""
+    from tokenizers import processors  # not above: a vocabulary is read without it
+
+    before, after = [first] if first else [], [last] if last else []
+    return processors.TemplateProcessing(
+        single=[*before, "$A", *after],
+        pair=[*before, "$A", *after, "$B:1", *(f"{token}:1" for token in after)],
+        special_tokens=[(token, tokenizer.token_to_id(token)) for token in (*before, *after)],
+    )
+
+
+def frame_of(tokenizer: "Tokenizer") -> tuple[list[int], list[int]]:
     """The ids that a tokenizer puts before and after a text."""
-    probe = tokenizer.encode("a")
-    marks = probe.special_tokens_mask
+    encoded = tokenizer.encode("a")
+    marks = encoded.special_tokens_mask
     before = marks.index(0) if 0 in marks else len(marks)
     after = marks[::-1].index(0) if 0 in marks else 0
-    return probe.ids[:before], probe.ids[len(marks) - after :]
+    return encoded.ids[:before], encoded.ids[len(marks) - after :]

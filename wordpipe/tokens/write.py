@@ -1,4 +1,4 @@
-"""Writing a tokenizer in the formats of other programs. A format that cannot hold it is refused, with those that can."""
+"""Writing: a tokenizer in the formats of other programs. A format that cannot hold it is refused, with those that can."""
 
 import base64
 import hashlib
@@ -8,31 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tokenizers import Tokenizer, processors
+from tokenizers import Tokenizer
 
 from wordpipe.errors import ArtifactError, ConfigError, InputError
+from wordpipe.tokens.pretokenizers import GPT2
 from wordpipe.tokens.read import open_tokenizer
-from wordpipe.tokens.schemes import GPT2
-from wordpipe.tokens.vocabulary import spelled_bytes, token_bytes
-
-_NAMES = {
-    "pad": ("[PAD]", "<pad>", "<|pad|>"),
-    "cls": ("[CLS]",),
-    "sep": ("[SEP]",),
-    "mask": ("[MASK]", "<mask>"),
-    "bos": ("<s>", "<bos>", "<|startoftext|>", "<|begin_of_text|>"),
-    "eos": ("</s>", "<eos>", "<|endoftext|>", "<|end_of_text|>"),
-    "unk": ("[UNK]", "<unk>"),
-}
-
-
-def special_names(tokenizer: Tokenizer) -> dict[str, str]:
-    """Role (pad, cls, sep, mask, bos, eos, unk) → the special token that plays it, for the names that are usual."""
-    added = {token.content for token in tokenizer.get_added_tokens_decoder().values() if token.special}
-    usual = ((role, next((name for name in names if name in added), None)) for role, names in _NAMES.items())
-    found = {role: name for role, name in usual if name is not None}
-    unknown = getattr(tokenizer.model, "unk_token", None)
-    return found | ({"unk": unknown} if unknown and tokenizer.token_to_id(unknown) is not None else {})
+from wordpipe.tokens.vocabulary import CONTINUING, special_names, spelled_bytes, template_of, token_bytes
 
 
 def framed_tokenizer(
@@ -63,7 +44,8 @@ def framed_tokenizer(
             expected=f"at most {vocab_size}",
         )
     names = {role: _token(tokenizer, role, token_id) for role, token_id in ids.items() if token_id is not None}
-    tokenizer.post_processor = _framing(tokenizer, names, causal=causal)
+    first, last = ("bos", "") if causal else ("cls", "sep")
+    tokenizer.post_processor = template_of(tokenizer, names.get(first), names.get(last))
     return tokenizer, names
 
 
@@ -114,18 +96,6 @@ def _token(tokenizer: Tokenizer, role: str, token_id: int) -> str:
     return str(token)
 
 
-def _framing(tokenizer: Tokenizer, names: Mapping[str, str], *, causal: bool) -> Any:
-    opening = "bos" if causal else "cls"
-    used = [role for role in (opening, *(() if causal else ("sep",))) if role in names]
-    before = [names[opening]] if opening in names else []
-    after, after_pair = ([names["sep"]], [f"{names['sep']}:1"]) if "sep" in used else ([], [])
-    return processors.TemplateProcessing(
-        single=[*before, "$A", *after],
-        pair=[*before, "$A", *after, "$B:1", *after_pair],
-        special_tokens=[(names[role], tokenizer.token_to_id(names[role])) for role in used],
-    )
-
-
 def _json(values: Mapping[str, Any]) -> bytes:
     return f"{json.dumps(values, indent=2, sort_keys=True, ensure_ascii=False)}\n".encode()
 
@@ -134,7 +104,7 @@ FOLDERS = ("vocab-merges", "transformers")  # these are folders, the others file
 
 
 @dataclass
-class Export:
+class ExportedTokenizer:
     """What to write: file name → content, the number of tokens, and what the format leaves out, in words."""
 
     files: dict[str, bytes]
@@ -146,7 +116,7 @@ class _CannotHoldError(Exception):
     """The format cannot hold the tokenizer; says why."""
 
 
-def export_tokenizer(data: bytes, form: str, name: str, *, where: str) -> Export:
+def export_tokenizer(data: bytes, form: str, name: str, *, where: str) -> ExportedTokenizer:
     """A tokenizer in one of `FORMATS`.
 
     Args:
@@ -182,30 +152,30 @@ def _fitting(data: bytes, where: str) -> list[str]:
     return found
 
 
-def _tokenizer_json(data: bytes, name: str, where: str) -> Export:
+def _tokenizer_json(data: bytes, name: str, where: str) -> ExportedTokenizer:
     tokenizer = open_tokenizer(data, where=where)
-    return Export({name: tokenizer.to_str(pretty=True).encode()}, tokenizer.get_vocab_size())
+    return ExportedTokenizer({name: tokenizer.to_str(pretty=True).encode()}, tokenizer.get_vocab_size())
 
 
-def _transformers(data: bytes, name: str, where: str) -> Export:
+def _transformers(data: bytes, name: str, where: str) -> ExportedTokenizer:
     tokenizer = open_tokenizer(data, where=where)
-    return Export(transformers_files(tokenizer, special_names(tokenizer)), tokenizer.get_vocab_size())
+    return ExportedTokenizer(transformers_files(tokenizer, special_names(tokenizer)), tokenizer.get_vocab_size())
 
 
-def _vocab_txt(data: bytes, name: str, where: str) -> Export:
+def _vocab_txt(data: bytes, name: str, where: str) -> ExportedTokenizer:
     parts, vocabulary = _parts(data, where)
     model = parts["model"]
     if model["type"] != "WordPiece":
         raise _CannotHoldError(f"it is for WordPiece, and the model is {model['type']}")
-    if model["continuing_subword_prefix"] != "##":
-        raise _CannotHoldError(f"pieces within a word begin with {model['continuing_subword_prefix']!r}, not with ##")
+    if (prefix := model["continuing_subword_prefix"]) != CONTINUING:
+        raise _CannotHoldError(f"tokens within a word begin with {prefix!r}, not with {CONTINUING}")
     tokens = sorted(vocabulary, key=vocabulary.__getitem__)
     if [vocabulary[token] for token in tokens] != list(range(len(tokens))):
         raise _CannotHoldError("its ids are not 0, 1, 2, …")
     if broken := [token for token in tokens if "\n" in token or "\r" in token]:
         raise _CannotHoldError(f"the token {broken[0]!r} would break its line")
     note = f"the file holds tokens alone; read it with {_bert_options(parts)}"
-    return Export({name: "".join(f"{token}\n" for token in tokens).encode()}, len(tokens), [note])
+    return ExportedTokenizer({name: "".join(f"{token}\n" for token in tokens).encode()}, len(tokens), [note])
 
 
 def _bert_options(parts: Mapping[str, Any]) -> str:
@@ -215,7 +185,7 @@ def _bert_options(parts: Mapping[str, Any]) -> str:
     return f"do_lower_case={bool(normalizer['lowercase'])}"
 
 
-def _vocab_merges(data: bytes, name: str, where: str) -> Export:
+def _vocab_merges(data: bytes, name: str, where: str) -> ExportedTokenizer:
     parts, _ = _parts(data, where)
     model = _bpe(parts)
     merges = _merges(model)
@@ -226,10 +196,10 @@ def _vocab_merges(data: bytes, name: str, where: str) -> Export:
     vocabulary = dict(sorted((model["vocab"] | added).items(), key=lambda entry: entry[1]))
     files = {"vocab.json": json.dumps(vocabulary, ensure_ascii=False).encode(), "merges.txt": listed.encode()}
     note = "the files hold tokens and merges alone, not how text is cut and which tokens are special"
-    return Export(files, len(vocabulary), [note])
+    return ExportedTokenizer(files, len(vocabulary), [note])
 
 
-def _tiktoken(data: bytes, name: str, where: str) -> Export:
+def _tiktoken(data: bytes, name: str, where: str) -> ExportedTokenizer:
     """Ranks are dense from 0, so the special tokens move to the end; the JSON beside the file says where each id went."""
     parts, vocabulary = _parts(data, where)
     pattern = _pattern(parts)
@@ -249,7 +219,7 @@ def _tiktoken(data: bytes, name: str, where: str) -> Export:
         "ids: pairs of an id in tokenizer.json and the id in tiktoken",
     }
     notes = [f"special tokens have other ids there; pattern, special tokens and ids are in {name}.json"]
-    return Export(
+    return ExportedTokenizer(
         {f"{name}.json": json.dumps(facts, ensure_ascii=False).encode() + b"\n", name: lines}, len(new_ids), notes
     )
 
@@ -380,7 +350,7 @@ def _merges(model: Mapping[str, Any]) -> list[tuple[str, str]]:
     return [(left, right) for left, right in pairs]
 
 
-FORMATS: dict[str, Callable[[bytes, str, str], Export]] = {
+FORMATS: dict[str, Callable[[bytes, str, str], ExportedTokenizer]] = {
     "tokenizer-json": _tokenizer_json,
     "vocab-txt": _vocab_txt,
     "vocab-merges": _vocab_merges,

@@ -1,4 +1,4 @@
-"""`wordpipe evaluate tokenizer`: how well tokenizers fit a text, by measures; nothing is made."""
+"""`wordpipe evaluate tokenizer`: how well tokenizers fit a text, by measures; nothing is written."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
@@ -30,7 +30,7 @@ def evaluate_tokenizer(
         tokens: tokens or model artifacts, or tokenizer files (whatever `tokenize --tokenizer` takes).
         data: a corpus artifact, or sources of text, which are ingested with the default settings and left nowhere.
         by: a column of the corpus (source, or metadata such as lang): figures for each of its values too.
-        split: train, valid or test: judge this part of the corpus only.
+        split: train, valid or test: evaluate this part of the corpus only.
         run: progress, verification.
 
     Returns:
@@ -41,10 +41,10 @@ def evaluate_tokenizer(
     paths = as_list(tokens)
     with storage_errors(), corpus_to_evaluate(data, run) as (corpus, _):
         _check_column(corpus, by)
-        judges = [TokenizerEvaluation(_opened(path, run)) for path in paths]
-        _judge_all(judges, corpus, by, split, run)
-    judged = [_result(path, judge, by) for path, judge in zip(paths, judges, strict=True)]
-    return told("tokenizer", data, "tokenizers", judged, split=split, by=by)
+        evaluations = [TokenizerEvaluation(_opened(path, run)) for path in paths]
+        _read_corpus(evaluations, corpus, by, split, run)
+    found = [_result(path, evaluation, by) for path, evaluation in zip(paths, evaluations, strict=True)]
+    return told("tokenizer", data, "tokenizers", found, split=split, by=by)
 
 
 def _check_column(corpus: Artifact, by: str | None) -> None:
@@ -63,20 +63,20 @@ def _opened(path: str, run: RunOptions) -> Tokenizer:
         return open_tokenizer(artifact.read(TOKENIZER), where=path)
 
 
-def _judge_all(
-    judges: list[TokenizerEvaluation], corpus: Artifact, by: str | None, split: str | None, run: RunOptions
+def _read_corpus(
+    evaluations: list[TokenizerEvaluation], corpus: Artifact, by: str | None, split: str | None, run: RunOptions
 ) -> None:
     """One pass over the corpus for all of them."""
     columns = list(dict.fromkeys(["text", "split", *([by] if by else [])]))
     kept = 0
-    for batch in split_rows(corpus, columns, split, "judging", run.report):
+    for batch in split_rows(corpus, columns, split, "evaluating", run.report):
         kept += len(batch)
         groups = _as_names(batch.column(by)) if by else None
-        for judge in judges:
-            judge.add(batch.column("text"), groups)
+        for evaluation in evaluations:
+            evaluation.add(batch.column("text"), groups)
     if not kept:
         raise InputError(
-            "there is no text to judge on", where=corpus.path, got=f"nothing in the split {split}" if split else None,
+            "there is no text to evaluate on", where=corpus.path, got=f"nothing in the split {split}" if split else None,
             hint="leave out --split, or ingest with --valid 0.1" if split else None,
         )  # fmt: skip
 
@@ -88,16 +88,16 @@ def _as_names(column: pa.Array) -> pa.Array:
     return column.cast(pa.string())
 
 
-def _result(path: str, judge: TokenizerEvaluation, by: str | None) -> dict[str, Any]:
+def _result(path: str, evaluation: TokenizerEvaluation, by: str | None) -> dict[str, Any]:
     result: dict[str, Any] = {
         "name": path,
         "made": "as it is",
-        "vocab_size": judge.tokenizer.get_vocab_size(),
-        **asdict(judge.total),
-        "failures": judge.failures,
-        "never_used": shown_words(judge.never_used()),
+        "vocab_size": evaluation.tokenizer.get_vocab_size(),
+        **asdict(evaluation.total),
+        "failures": evaluation.failures,
+        "never_used": shown_words(evaluation.never_used()),
     }
     if by is not None:
-        result["groups"] = {name: asdict(figures) for name, figures in judge.groups.items()}
-        result["texts_in_merged_groups"] = judge.merged_groups
+        result["groups"] = {name: asdict(figures) for name, figures in evaluation.groups.items()}
+        result["texts_in_merged_groups"] = evaluation.merged_groups
     return result

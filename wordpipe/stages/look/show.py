@@ -1,13 +1,13 @@
-"""What `wordpipe show` and `wordpipe verify` know: an artifact's manifest, first rows, and whether it is whole."""
+"""`wordpipe show` and `wordpipe verify`: an artifact's manifest, first rows, a text as its tokenizer cuts it; is it whole?"""
 
 from pathlib import Path
 from typing import Any
 
-from wordpipe.artifacts import Artifact, is_artifact, open_part, read_batches
+from wordpipe.artifacts import TOKENIZER, Artifact, is_artifact, open_part, read_batches
 from wordpipe.errors import ArtifactError
 from wordpipe.stages.job import PathLike
 
-_LONG = 8  # numbers of a vector or list that are shown
+_NUMBERS_SHOWN = 8  # of a vector or list
 
 
 def show(path: PathLike, *, rows: int = 0) -> dict[str, Any]:
@@ -20,6 +20,54 @@ def show(path: PathLike, *, rows: int = 0) -> dict[str, Any]:
                 if len(found) >= rows:
                     break
         return {"path": str(path), "manifest": artifact.manifest.model_dump(mode="json"), "rows": found}
+
+
+def _shortened(row: dict[str, Any]) -> dict[str, Any]:
+    shown = dict(row)
+    for name, value in row.items():
+        if isinstance(value, list) and len(value) > _NUMBERS_SHOWN:
+            shown[name] = [*value[:_NUMBERS_SHOWN], f"… {len(value)} in all"]
+    return shown
+
+
+def segment(path: PathLike, text: str) -> dict[str, Any]:
+    """Cut a text into tokens; special tokens are not added.
+
+    Args:
+        path: an artifact with a tokenizer: tokens, words or model.
+        text: the text.
+
+    Returns:
+        path, text, tokens (as the vocabulary spells them), ids, offsets (pairs of positions in the text, in characters),
+        pieces (as a reader would write them, see `readable_tokens`), special and unknown (one bool per token).
+
+    Raises:
+        ArtifactError: no artifact, or none with a tokenizer.
+    """
+    from wordpipe.tokens import open_tokenizer, readable_tokens, unknown_token, vocabulary_of
+
+    with Artifact(path, verify=False) as artifact:
+        if TOKENIZER not in artifact.names():
+            article = "an" if artifact.kind == "index" else "a"
+            raise ArtifactError(
+                f"{article} {artifact.kind} artifact has no tokenizer", where=str(path), expected="tokens, words or model",
+                hint="name a tokens artifact",
+            )  # fmt: skip
+        tokenizer = open_tokenizer(artifact.read(TOKENIZER), where=str(path))
+    text = text.encode("utf-8", "replace").decode()
+    encoding = tokenizer.encode(text, add_special_tokens=False)
+    special, unknown = vocabulary_of(tokenizer).special, unknown_token(tokenizer)
+    is_unknown = [number == unknown for number in encoding.ids]
+    return {
+        "path": str(path),
+        "text": text,
+        "tokens": encoding.tokens,
+        "ids": encoding.ids,
+        "offsets": [list(pair) for pair in encoding.offsets],
+        "pieces": readable_tokens(tokenizer, encoding, text),
+        "special": [bool(special[number]) and number != unknown for number in encoding.ids],
+        "unknown": is_unknown,
+    }
 
 
 def verify(path: PathLike) -> dict[str, Any]:
@@ -62,10 +110,3 @@ def _changed_inputs(artifact: Artifact) -> list[str]:
         if found != entry.digest:
             warnings.append(f"{path} has changed since: it was {entry.digest[:16]} and is {found[:16]}")
     return warnings
-
-
-def _shortened(row: dict[str, Any]) -> dict[str, Any]:
-    return {
-        name: [*value[:_LONG], f"… {len(value)} in all"] if isinstance(value, list) and len(value) > _LONG else value
-        for name, value in row.items()
-    }

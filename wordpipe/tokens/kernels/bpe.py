@@ -1,6 +1,6 @@
-"""A byte-pair encoding model of single pre-tokens, compiled: spelling a unit in letters' ids, then merging them.
+"""A byte-pair encoding model of single pre-tokens, compiled: spelling a pre-token in letters' ids, then merging them.
 
-The pair of lowest rank is merged first, the leftmost among equals (Sennrich et al. 2016). A short unit is searched again
+The pair of lowest rank is merged first, the leftmost among equals (Sennrich et al. 2016). A short pre-token is searched again
 after every merge; a long one has its pairs in a heap, so that ten million letters take n log n steps.
 """
 
@@ -10,19 +10,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wordpipe.compiled import kernel
-from wordpipe.tokens.kernels.unit_model import (
-    CODE_POINTS,
-    Bytes,
+from wordpipe.tokens.kernels.codepoints import CODE_POINTS
+from wordpipe.tokens.kernels.wordpiece_unigram import (
+    ByteReading,
+    PretokenModel,
     Trie,
-    UnitModel,
+    byte_reading,
     code_point,
     fall_back,
-    fallback_ids,
     find,
-    letter_codes,
     trie_of,
 )
-from wordpipe.tokens.ragged import I32, I64, U8, U32, Flags
+from wordpipe.tokens.vocabulary import I32, I64, U8, U32, Flags
 
 SHORT = 40
 """Units of at most this many letters are searched anew after each merge."""
@@ -192,32 +191,32 @@ def _float(heap: I64, hole: int, entry: int) -> None:
 DROPPED = -1
 """No unknown token is named: unknown letters leave no trace."""
 MISSING = -2
-"""The unknown token that is named has no id: a unit with an unknown letter is an error."""
+"""The unknown token that is named has no id: a pre-token with an unknown letter is an error."""
 
 
 class Spelling(NamedTuple):
     """How letters become ids.
 
     Attributes:
-        bytes: how a unit's bytes become letters.
+        bytes: how a pre-token's bytes become letters.
         ids: int32 [1 or 4, code points], the id of a letter or -1. Four rows where a prefix or suffix marks the place in the
-            unit: a letter that is first and not last, first and last, neither, last and not first.
+            pre-token: a letter that is first and not last, first and last, neither, last and not first.
         unknown: id of the unknown token, DROPPED or MISSING.
         fuse: unknown letters side by side are one unknown token.
     """
 
-    bytes: Bytes
+    bytes: ByteReading
     ids: I32
     unknown: int
     fuse: bool
 
 
-def bpe_model(model: Mapping[str, Any], byte_level: bool) -> UnitModel | None:
+def bpe_model(model: Mapping[str, Any], byte_level: bool) -> PretokenModel | None:
     """Byte-pair encoding, from its part of a `tokenizer.json`; None with an option that is not proven here.
 
     `fuse_unk`: unknown letters side by side are one unknown token; `byte_fallback`: one becomes the tokens `<0xNN>` of its
-    UTF-8, if they are all there; `ignore_merges`: a unit that is a token is that token, whatever its merges say. A prefix
-    marks a token that does not begin a unit, a suffix one that ends it.
+    UTF-8, if they are all there; `ignore_merges`: a pre-token that is a token is that token, whatever its merges say. A prefix
+    marks a token that does not begin a pre-token, a suffix one that ends it.
     """
     vocabulary, merges, unknown, falls_back = (
         model[name] for name in ("vocab", "merges", "unk_token", "byte_fallback")
@@ -226,7 +225,7 @@ def bpe_model(model: Mapping[str, Any], byte_level: bool) -> UnitModel | None:
     if model["dropout"] or (falls_back and (prefix or suffix)):
         return None
     unknown_id = DROPPED if unknown is None else vocabulary.get(unknown, MISSING)
-    source = Bytes(byte_level, letter_codes(), fallback_ids(vocabulary, wanted=falls_back))
+    source = byte_reading(vocabulary, byte_level, falls_back=falls_back)
     spelling = Spelling(source, _letter_ids(vocabulary, prefix, suffix), unknown_id, model["fuse_unk"])
     try:
         table = build_merges(_numbered(vocabulary, merges, len(prefix.encode())))
@@ -237,7 +236,7 @@ def bpe_model(model: Mapping[str, Any], byte_level: bool) -> UnitModel | None:
     scan_up_to = SHORT if not prefix and "" not in vocabulary else 1
     words = trie_of(vocabulary if model["ignore_merges"] else {}, byte_level, empty=False)
     twice = byte_level and falls_back  # a byte's letter has up to two bytes of its own
-    return UnitModel(_encode_bpe, spelling, table, words, scan_up_to, ids_per_byte=2 if twice else 1)
+    return PretokenModel(_encode_bpe, spelling, table, words, scan_up_to, ids_per_byte=2 if twice else 1)
 
 
 def _letter_ids(vocabulary: Mapping[str, int], prefix: str, suffix: str) -> I32:
@@ -264,7 +263,7 @@ def _numbered(
 
 @kernel
 def _spell(data: U8, start: int, end: int, spelling: Spelling, symbols: I32) -> int:
-    """Write the ids of a unit's letters; returns how many there are, or -1 where tokenizers raises an error.
+    """Write the ids of a pre-token's letters; returns how many there are, or -1 where tokenizers raises an error.
 
     An unknown token is held back until the next letter shows whether it is fused, and byte tokens do not count as a letter:
     they overtake it, as they do in tokenizers.
@@ -310,15 +309,15 @@ def _encode_bpe(
     offsets: I64, unsure: Flags,
 ) -> None:  # fmt: skip
     longest = 0
-    for unit in range(len(starts)):
-        longest = max(longest, ends[unit] - starts[unit])
+    for pretoken in range(len(starts)):
+        longest = max(longest, ends[pretoken] - starts[pretoken])
     symbols = np.empty(2 * longest + 4, np.int32)
     best = np.empty(SHORT, np.int64)
     heap = np.empty(0, np.int64)
     whole_words = len(words.ids) > 1
     written = 0
-    for unit in range(len(starts)):
-        start, end = starts[unit], ends[unit]
+    for pretoken in range(len(starts)):
+        start, end = starts[pretoken], ends[pretoken]
         word = find(words, data, start, end) if whole_words else -1
         if word >= 0:
             symbols[0], count = word, 1
@@ -331,8 +330,8 @@ def _encode_bpe(
         elif count > 1:
             count = merge_short(merges.pairs, symbols, count, best)
         elif count < 0:
-            unsure[unit], count = True, 0
+            unsure[pretoken], count = True, 0
         for at in range(count):
             ids[written + at] = symbols[at]
         written += count
-        offsets[unit + 1] = written
+        offsets[pretoken + 1] = written

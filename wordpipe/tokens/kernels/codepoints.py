@@ -1,11 +1,11 @@
-"""What each of Unicode's code points is, in the eyes of the pre-tokenizers and of our words.
+"""Classes of Unicode's code points, as the pre-tokenizers and our words see them; and the steps that all scanners take.
 
 Hugging Face tokenizers asks three Unicode tables of different ages (Oniguruma's, the Rust regex crate's and its own of
 punctuation), Python's `regex` a fourth. To cut text exactly where they cut it, all four answers were asked of the
 libraries themselves, code point by code point, and are carried along as runs; a test asks again. tokenizers 0.22.0 and
 0.23.3 give the same answers.
 
-All scanners take the same steps: one code point, or a run of one kind.
+The steps are one code point, or a run of one kind.
 """
 
 import base64
@@ -13,11 +13,11 @@ import zlib
 from functools import cache
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wordpipe.compiled import kernel, load_eight
-from wordpipe.tokens.kernels.code_point_table import RUNS
+from wordpipe.tokens.vocabulary import U8
 
+CODE_POINTS = 0x110000
 # as tokenizers sees them
 LETTER = 1  # \p{L} of the GPT-2 and cl100k patterns
 NUMBER = 2  # \p{N} of them; no code point is two of LETTER, NUMBER and SPACE
@@ -31,7 +31,7 @@ UNSPACED = 128  # of a script without spaces
 
 
 @cache
-def code_point_classes() -> NDArray[np.uint8]:
+def code_point_classes() -> U8:
     """The flags of every code point: uint8[0x110000], read-only. Surrogates, which no text holds, have none."""
     runs = zlib.decompress(base64.b85decode(RUNS))
     count = len(runs) // 5  # a run is four bytes of length and one of flags
@@ -41,10 +41,6 @@ def code_point_classes() -> NDArray[np.uint8]:
     classes.flags.writeable = False
     return classes
 
-
-Bytes = NDArray[np.uint8]
-Positions = NDArray[np.int32]
-Counts = NDArray[np.int64]
 
 # eight bytes at once, as numbers of 64 bits
 CASE = np.uint64(0x2020202020202020)
@@ -57,7 +53,7 @@ ONE, SEVEN, TOP = np.uint64(1), np.uint64(7), np.uint64(56)
 
 
 @kernel
-def wide(data: Bytes, at: int, classes: Bytes) -> tuple[int, int]:
+def wide(data: U8, at: int, classes: U8) -> tuple[int, int]:
     """The class of the code point of two to four bytes at `at`, and where the next one begins."""
     lead = data[at]
     point = data[at + 1] & 0x3F
@@ -70,7 +66,7 @@ def wide(data: Bytes, at: int, classes: Bytes) -> tuple[int, int]:
 
 
 @kernel
-def step(data: Bytes, at: int, classes: Bytes) -> tuple[int, int]:
+def step(data: U8, at: int, classes: U8) -> tuple[int, int]:
     """The class of the code point at `at`, and where the next one begins."""
     if data[at] < 0x80:
         return classes[data[at]], at + 1
@@ -78,7 +74,7 @@ def step(data: Bytes, at: int, classes: Bytes) -> tuple[int, int]:
 
 
 @kernel
-def letters_end(data: Bytes, at: int, stop: int) -> int:
+def letters_end(data: U8, at: int, stop: int) -> int:
     """Where the letters A to Z and a to z end, as far as eight bytes can be read at once.
 
     Nearly every word ends in the first eight bytes, so the processor has nothing to guess: byte by byte it guesses wrong
@@ -100,7 +96,7 @@ def letters_end(data: Bytes, at: int, stop: int) -> int:
 
 
 @kernel
-def run_end(data: Bytes, at: int, stop: int, classes: Bytes, mask: int, kind: int) -> int:
+def run_end(data: U8, at: int, stop: int, classes: U8, mask: int, kind: int) -> int:
     """Where the code points from `at` on, whose class under `mask` is `kind`, end."""
     while at < stop:
         if data[at] < 0x80:
@@ -116,6 +112,44 @@ def run_end(data: Bytes, at: int, stop: int, classes: Bytes, mask: int, kind: in
 
 
 @kernel
-def worded_end(data: Bytes, at: int, stop: int, classes: Bytes, mask: int, kind: int) -> int:
+def worded_end(data: U8, at: int, stop: int, classes: U8, mask: int, kind: int) -> int:
     """As `run_end`, for a kind that has the letters A to Z."""
     return run_end(data, letters_end(data, at, stop), stop, classes, mask, kind)
+
+
+# written by tests/support/code_point_probe.py
+RUNS = (
+    "c-o~}OOG8#74Fx4^}K4vW6zzjXM7Wnoo?H)$FYqa2qqCxB4iL2kPx!~a}f`9tPq661__O_Aie@53s@0}1ws+**k)%%kj4A}FIXT8i7l{Xg{V{Y)x"
+    "F;ws;>i4yKZ+^pQ<{~@0_afAW4#rZELorwyoG!+Sape%eDgjDZO{;J$&ono>5;{z4LQuIqn;{pTzwj^=mEKwv73EYV4|QZ>qI3#d9~ZR%q+Ee-Zb"
+    "e;4bUDi{~?HjLcW7wVqZqSw!9pV~=A@fxdM`FKt1+pR?^K>{1Z@H)#GIt&tH;pf4eR=wDX+?SMDwyG=YSW9$>Q4QNark@XnqexT?&pjpBDrs5~Xn"
+    "nE{Jw(DWOv-C~)`54W=MzkgAphUkR+CF^`e5cC4a;0n5acDeWs_1jYL#FJb{Us-vi#fbyk$a}%uuweaG)JN2Db@N5^sH^z#!E->&{yNw&MQiXr5e"
+    "*!V;^U$HXdTO>d^B%TXC$Hk@#nw77;&Yo3agZ;8_7)^gNl;!7|0|62|mfaMMKOPu2XrNc^VCk5~`=NKB-2cqr%CqK%hMi$Ak1!ndG1?Uyyt#MVkl"
+    "-+@Nke9+>5Yj_^2m<W9J)LLDo*FO1CrexVu^MoANCw<Dd(-Hp)dK;>K*4cobJBqHS))3xDB>Rf8dq#4UkvyI%KMpeNqHkUCvOwPlq+7<X)5v}6#A"
+    "}x@vWQ?zkK%g?dS=~(xzDuJF6Z$4x%99+y%srZ_5MWi;l>61KCAjaO_(u&>^b6F+N+T~ayRqOt5lbTIc^fpgm_+~I66YQ8{k_8y)8v@z4Tv!ujF&"
+    "Eq$Gdos=UIsyiL9@<DOJ@c?q;96$UI)ZYWW|uy36Q-Il`f4tU?7HKko8nr+gpmZPU?+mqmV1@m2m9r}>Bq&zzS-#PeQBL2?<@B83;mu%mmJP_vGr"
+    "CPBAzs<<bebV<)!ohB&=8*9ZY<phvYkJtf&M1HD&x!p|zXyHBYATJv1<hYjp3`)?CLStWTTwDCwcw(O)a1FcH@`38eGjp{s`84i8G^mKkHN@LYh_"
+    "dqbX0vNyq;2fnjc|b6nylmeSZ#qeg*Z>cQWrw;$xS{PleB4q@Lzeg!xXV_UCV8hn)1wvbN#ob!F>istpG8?f<=x5L+oQ>yxzqyp6beh&@6KlQ`Ec"
+    "QoiY`nkA3yPhV}R`@a&gd&nPOCI2qL{~l~QBFyTO|Azjj@NP)v*KGTp#ObDw)8q?D^0UI{iwoduDV^ntlJ=Ju$%dth)0c?0i~g|B`?ktSS){gMe_"
+    "mEGrfaYb<xe?b>lO3|On(NssIT(L8pW*MZwt){8nc1;T_9W!Hn|9Xms;wB4)vAvUSr&#Wsk!3)JCK}*^AUwS)^tTwOy`op7#|c;WFQ2@pew_`$PL"
+    "a*)db|{`Q=Yl?})vSW;LJd;>Y60Uq=aQyo=jmI{kIk2xo~3yggo^Bd%(414{G^1mTI4e4a4^2~AscT<JC^8U7}C%ZJJRC?cv;KWu0Z+fJIry*P3V"
+    "zV&+DZ-~M!n-uGhh9eQ@k7d);XG;)Ik-U168i69{96<Ym#7v!PC22V`jcb51Dgk1?~uH^6vKg5@c7rtuXd@%DPY$=FkpdlV@kZ~{r<e~Ipz`_TuZ"
+    "$i$7oMGB>SFKdynTMXEf&{HB(0W-k_fis`*c%Z-AITqV_)>@WfcQMgF)2JzrPnIbolFAyS)nXkWzNw$-^uN*EFDT=NFs7?CYcsF(?3!x>x;@`M`k"
+    "2%T4~(b>}?o^RRq8L^LTmw^$N@vW<TiEHo^lxssy`7`Yg&PL8(j5>qqBr~7jJ;k;<k2(fFD-auD-*gr=br12eLHXb+e6mOT-ZFAlH=tNuQ0KJ)Gd"
+    "BrCf}iXXrj@ET3w)naeFLgtms@-!i|p%jIwxPCGuBP$tgF_!(X!v=I4ucZFH+tpsrLL|&;3$${-bL(eXiC~d%qs}#e&iU;{eybgBF^iCD(<$-Zp$"
+    ">jbf=(_Sk`~)+6VtCH^*Xkz^fEjt+b1J>Wi{>z0t=9OY#8uXV)NaXO<YB4@-h<~`t|(0miP$$Q+s%I|%ptD*8A{dXHaZzxfxhB==i*?W<^dz^f&A"
+    "{x$3ebUPX_4k1_U{l!Zy#o5zki%C<XTc9nN9GQ6M<`daFE3*q?bB!G)VRHfKXfCpIEutZCt~ySWaE(c{tliC^*0}`<(^b=vqW+83dw&I{`M<N_$_"
+    "<?F7YC||0CyVyV%z;Zm*c_Bf6x^cUJt^mn~E8ZF!xp;oAq6@Y!sZe|1g&d3C0<6RGw0=sc=Wd-YP;;3()sSAR%7mWT714-gX}H*8|9P3Zil^7m_$"
+    "GnT0CP1WDWGIc)quMO`94-3!BF4mX$`WotcneXSh_czJ0+dH$hweOuu5Bv3Y<nM+&_NQ_lVToTSKgg-B(B~<)4D_GP_N}6$N2vLqqgu90XIUZEcd"
+    "-61>0BsR`68urjT^wVMcnVg25*y}z8uNVSp=6BTh7p5XgT}tQSH>08*-xiQabD3RQHn~@tyb8@^B6OJVX30t6FkJov+<0{Ja5gzKk(F)Pa{tmQ{t"
+    "%naaI4=&bzBWEML;!gkJ!FQl`*#;U@thpE@`^qpcm#Py#@C&x%1k5qop`>YgWGxBLU19(x5lQlN10H27QeSDVwkATeiKCN}U<^KxkJ#-PtbKN=L("
+    "w4u|xBWkiww6Wq%xOetMay~Xsyff@Q2&dW$BR>RPS5urfc75)V1`}f(YrpjKW;qTUuey@j`<iBJ}+&1UB6*peq+b)*!y4Y;x~_Y9`4xj2e$qA9gD"
+    "TrnI05n@=vJ){+)?1g=tJ}hPJsEn~Lny*!|RIZ0dxs%H0eacaCh286}m$HFAWBT$TN)E4xZ%X(~%Dt#O}gd9go9BR_Ud_vS8P#Qn%M!YEwAa-|rv"
+    "pM?|GUD^3W2I)$a1k+328b2;F6Q*%Y#0f@$CaK3zOmr=|H$)M}S59kwhH-L8o*79XaMHW=f}nLZuHD4-A^yU^M$|sJH@Rnj?jPJwCbP?S`loxzf&"
+    "Hz$ksOb58Mlz!{7mxIjySmQ22QVod;3_^#AH9D2Q$W#^^v*|yPL)dW=$C+uY}Rb{r!n>^?qXP(hUTjN#=%m%Z-zL@ej{rW91bOuAHOPVmI$D4QPy"
+    "=s{yCR3x}Dj$8qnk!s4ir02w-`9@^)z_?WTAHzRS-IfKVdZTXdf<D_pN{IkD23mj=C=1rA|x9=_+q?7tU#va(-<X~dIOhkWXVtzmI3)(iZzu}T$*"
+    "5b}s#>JilspzK)5#}$8IHPF<Rvrf`ufNKTt*l0!LY<e|!B+9&9TRU(=d5O8tvIQt;p&#HbjVuocWfjLUMGoX{=ZCOraG|yhOj_To_}hLv;Pp7GpQ"
+    "$Swh$XMq7%5?Si;w;r16gEuuV8>W+Uc$#^~_u;uK#0@*w_U-2>0#Y3zD;7B{HJ;z2GL#>Ow^r!Ywf8W-n+XjKwW&8_RMsvbKmaNLg*SY_NewYz6i"
+    "Icc0}jCXl&yxLs1>X)d%T0Z7k?G8s;;IT?(NC~?I^r<T#xm!1Jzz+~JKI;9e{2l-xeIz7xGgcGAsp^1%Aw?ipz>`M7WR9pg1pZU5f>B|H#*Vt<yf"
+    "6V42q!_y%^h>6w%>!)ex#p4(8f*X@XMvlW@;~&5Ijc}c;25>$-VstF3hH;3wXRgd*FC?s<#<{QdX6Op+2lX6m*SRJ~Y!wjaL=IpEG3T(>oOFq<5`"
+    "uzz1PmF!&60>W_R`xOCUPomUhjy4s&*vVEtW{{T#CsT%"
+)

@@ -1,4 +1,4 @@
-"""Cuts rows of UTF-8 text into pre-tokens, byte for byte where tokenizers cuts them, at hundreds of megabytes a second.
+"""Scanners: rows of UTF-8 text cut into pre-tokens, byte for byte as tokenizers does, at hundreds of megabytes a second.
 
 Each scanner is one of tokenizers' pre-tokenizers, read as a left-to-right machine over the classes of code points
 (`codepoints`). All are called alike:
@@ -16,11 +16,11 @@ from collections.abc import Callable
 from functools import cache
 
 import numpy as np
-from numpy.typing import NDArray
 from tokenizers import Regex, pre_tokenizers
 
 from wordpipe.compiled import kernel, read_only
 from wordpipe.tokens.kernels.codepoints import (
+    CODE_POINTS,
     COUNTED,
     LETTER,
     NUMBER,
@@ -29,22 +29,20 @@ from wordpipe.tokens.kernels.codepoints import (
     SPOKEN,
     UNSPACED,
     WORD,
-    Bytes,
-    Counts,
-    Positions,
     code_point_classes,
     letters_end,
     run_end,
     step,
     worded_end,
 )
+from wordpipe.tokens.vocabulary import I32, I64, U8
 
 KINDS = LETTER | NUMBER | SPACE  # of these three a code point has one or none
 OTHER = 0
 
 
 @kernel
-def _space_end(data: Bytes, at: int, stop: int, classes: Bytes) -> int:
+def _space_end(data: U8, at: int, stop: int, classes: U8) -> int:
     r"""Where `\s+(?!\S)|\s+` ends: before the last space of several, if something follows it."""
     last = at
     after = at
@@ -58,23 +56,28 @@ def _space_end(data: Bytes, at: int, stop: int, classes: Bytes) -> int:
 
 
 @kernel
-def _contraction(data: Bytes, at: int, stop: int) -> int:
-    """The length of 's 't 'm 'd 're 've 'll at `at`, where an apostrophe stands; else 0."""
+def _contraction(data: U8, at: int, stop: int, case: int) -> int:
+    """The length of 's 't 'm 'd 're 've 'll at `at`, where an apostrophe stands; else 0.
+
+    `case` is 0x20 where capitals are as good as small letters; Oniguruma takes the long s (ſ) for an s then, too.
+    """
     if at + 1 >= stop:
         return 0
-    first = data[at + 1]
+    if case and data[at + 1] == 0xC5 and data[at + 2] == 0xBF:
+        return 3
+    first = data[at + 1] | case
     if first == 0x73 or first == 0x74 or first == 0x6D or first == 0x64:
         return 2
     if at + 2 >= stop:
         return 0
-    second = data[at + 2]
+    second = data[at + 2] | case
     if ((first == 0x72 or first == 0x76) and second == 0x65) or (first == 0x6C and second == 0x6C):
         return 3
     return 0
 
 
 @kernel
-def gpt2(data: Bytes, offsets: Counts, classes: Bytes, starts: Positions, ends: Positions, row_ends: Counts) -> int:
+def gpt2(data: U8, offsets: I64, classes: U8, starts: I32, ends: I32, row_ends: I64) -> int:
     """The pattern of GPT-2: letters, numbers or signs, each with the space before them."""
     spans = 0
     for row in range(len(offsets) - 1):
@@ -87,8 +90,8 @@ def gpt2(data: Bytes, offsets: Counts, classes: Bytes, starts: Positions, ends: 
                 seen, at = step(data, at, classes)
             if seen & SPACE:
                 at = _space_end(data, begin, stop, classes)
-            elif data[begin] == 0x27 and _contraction(data, begin, stop):
-                at = begin + _contraction(data, begin, stop)
+            elif data[begin] == 0x27 and _contraction(data, begin, stop, 0):
+                at = begin + _contraction(data, begin, stop, 0)
             elif seen & LETTER:
                 at = worded_end(data, at, stop, classes, KINDS, LETTER)
             else:
@@ -100,32 +103,14 @@ def gpt2(data: Bytes, offsets: Counts, classes: Bytes, starts: Positions, ends: 
 
 
 @kernel
-def _folded_contraction(data: Bytes, at: int, stop: int) -> int:
-    """As `_contraction`, in any case; Oniguruma takes the long s (ſ) for an s, too."""
-    if at + 1 >= stop:
-        return 0
-    if data[at + 1] == 0xC5 and data[at + 2] == 0xBF:
-        return 3
-    first = data[at + 1] | 0x20
-    if first == 0x73 or first == 0x74 or first == 0x6D or first == 0x64:
-        return 2
-    if at + 2 >= stop:
-        return 0
-    second = data[at + 2] | 0x20
-    if ((first == 0x72 or first == 0x76) and second == 0x65) or (first == 0x6C and second == 0x6C):
-        return 3
-    return 0
-
-
-@kernel
-def _newlines_end(data: Bytes, at: int, stop: int) -> int:
+def _newlines_end(data: U8, at: int, stop: int) -> int:
     while at < stop and (data[at] == 0x0A or data[at] == 0x0D):
         at += 1
     return at
 
 
 @kernel
-def _blank_end(data: Bytes, at: int, stop: int, classes: Bytes) -> int:
+def _blank_end(data: U8, at: int, stop: int, classes: U8) -> int:
     r"""Where `\s*[\r\n]+|\s+(?!\S)|\s+` ends."""
     after = run_end(data, at, stop, classes, SPACE, SPACE)
     while after > at:
@@ -136,7 +121,7 @@ def _blank_end(data: Bytes, at: int, stop: int, classes: Bytes) -> int:
 
 
 @kernel
-def _three_end(data: Bytes, at: int, stop: int, classes: Bytes) -> int:
+def _three_end(data: U8, at: int, stop: int, classes: U8) -> int:
     """Behind two more numbers at most."""
     for _ in range(2):
         if at < stop:
@@ -147,7 +132,7 @@ def _three_end(data: Bytes, at: int, stop: int, classes: Bytes) -> int:
 
 
 @kernel
-def digits(data: Bytes, offsets: Counts, classes: Bytes, starts: Positions, ends: Positions, row_ends: Counts) -> int:
+def digits(data: U8, offsets: I64, classes: U8, starts: I32, ends: I32, row_ends: I64) -> int:
     """The pattern of cl100k and Llama 3: numbers in threes, one sign before letters, line ends together."""
     spans = 0
     for row in range(len(offsets) - 1):
@@ -161,8 +146,8 @@ def digits(data: Bytes, offsets: Counts, classes: Bytes, starts: Positions, ends
             if at < stop and kind != LETTER and kind != NUMBER:
                 following, after = step(data, at, classes)
                 following &= KINDS
-            if first == 0x27 and _folded_contraction(data, begin, stop):
-                at = begin + _folded_contraction(data, begin, stop)
+            if first == 0x27 and _contraction(data, begin, stop, 0x20):
+                at = begin + _contraction(data, begin, stop, 0x20)
             elif following == LETTER and first != 0x0A and first != 0x0D:
                 at = worded_end(data, after, stop, classes, KINDS, LETTER)
             elif kind == NUMBER:
@@ -182,40 +167,34 @@ def digits(data: Bytes, offsets: Counts, classes: Bytes, starts: Positions, ends
 _SURROGATES = range(0xD800, 0xE000)
 
 
-def scan_marks(
-    data: Bytes, offsets: Counts, classes: Bytes, starts: Positions, ends: Positions, row_ends: Counts
-) -> int:
-    """As the scanners in `scanning`; `classes` must be `code_point_classes()`."""
+def marks(data: U8, offsets: I64, classes: U8, starts: I32, ends: I32, row_ends: I64) -> int:
+    """As `digits`, with marks among the letters; `classes` must be `code_point_classes()`."""
     return digits(data, offsets, _with_marks(), starts, ends, row_ends)
 
 
 @cache
-def _with_marks() -> Bytes:
+def _with_marks() -> U8:
     """The classes of code points, marks being letters: uint8 [0x110000]."""
     classes = code_point_classes().copy()
-    points = np.array([point for point in range(0x110000) if point not in _SURROGATES])
+    points = np.array([point for point in range(CODE_POINTS) if point not in _SURROGATES])
     text = "".join(map(chr, points))
     for _, (start, end) in pre_tokenizers.Split(Regex(r"\p{M}+"), "removed", invert=True).pre_tokenize_str(text):
         classes[points[start:end]] |= LETTER
     return read_only(classes)
 
 
-def bert(data: Bytes, offsets: Counts, classes: Bytes, starts: Positions, ends: Positions, row_ends: Counts) -> int:
+def bert(data: U8, offsets: I64, classes: U8, starts: I32, ends: I32, row_ends: I64) -> int:
     """Runs between white space, every punctuation mark alone."""
     return _between_spaces(data, offsets, classes, PUNCTUATION, starts, ends, row_ends)
 
 
-def whitespace_split(
-    data: Bytes, offsets: Counts, classes: Bytes, starts: Positions, ends: Positions, row_ends: Counts
-) -> int:
+def whitespace_split(data: U8, offsets: I64, classes: U8, starts: I32, ends: I32, row_ends: I64) -> int:
     """Runs between white space."""
     return _between_spaces(data, offsets, classes, 0, starts, ends, row_ends)
 
 
 @kernel
-def _between_spaces(
-    data: Bytes, offsets: Counts, classes: Bytes, alone: int, starts: Positions, ends: Positions, row_ends: Counts
-) -> int:
+def _between_spaces(data: U8, offsets: I64, classes: U8, alone: int, starts: I32, ends: I32, row_ends: I64) -> int:
     """Runs between white space; code points of the class `alone` are each by themselves."""
     spans = 0
     for row in range(len(offsets) - 1):
@@ -235,9 +214,7 @@ def _between_spaces(
 
 
 @kernel
-def whitespace(
-    data: Bytes, offsets: Counts, classes: Bytes, starts: Positions, ends: Positions, row_ends: Counts
-) -> int:
+def whitespace(data: U8, offsets: I64, classes: U8, starts: I32, ends: I32, row_ends: I64) -> int:
     r"""Runs between white space, cut again between word characters and others: `\w+|[^\w\s]+`."""
     spans = 0
     for row in range(len(offsets) - 1):
@@ -259,10 +236,8 @@ def whitespace(
 
 
 @kernel
-def metaspace(
-    data: Bytes, offsets: Counts, classes: Bytes, starts: Positions, ends: Positions, row_ends: Counts
-) -> int:
-    """A new one begins at every ▁, which stands for a space already."""
+def metaspace(data: U8, offsets: I64, classes: U8, starts: I32, ends: I32, row_ends: I64) -> int:
+    """A new one begins at every ▁, which is in the place of a space already."""
     spans = 0
     for row in range(len(offsets) - 1):
         at, stop = offsets[row], offsets[row + 1]
@@ -278,15 +253,8 @@ def metaspace(
 
 
 @kernel
-def scan_characters(
-    data: NDArray[np.uint8],
-    offsets: NDArray[np.int64],
-    classes: NDArray[np.uint8],
-    starts: NDArray[np.int32],
-    ends: NDArray[np.int32],
-    row_ends: NDArray[np.int64],
-) -> int:
-    """As the scanners in `scanning`; the classes of code points make no difference."""
+def characters(data: U8, offsets: I64, classes: U8, starts: I32, ends: I32, row_ends: I64) -> int:
+    """Every character by itself."""
     spans = 0
     for row in range(len(offsets) - 1):
         for at in range(offsets[row], offsets[row + 1]):
@@ -299,7 +267,7 @@ def scan_characters(
 
 
 @kernel
-def _number_end(data: Bytes, at: int, stop: int, classes: Bytes) -> int:
+def _number_end(data: U8, at: int, stop: int, classes: U8) -> int:
     r"""Where `\p{N}+(?:[.,]\p{N}+)+` ends; `at` itself if it is not there."""
     end = at
     after = run_end(data, at, stop, classes, COUNTED, COUNTED)
@@ -312,7 +280,7 @@ def _number_end(data: Bytes, at: int, stop: int, classes: Bytes) -> int:
 
 
 @kernel
-def _joiner(data: Bytes, at: int, stop: int) -> int:
+def _joiner(data: U8, at: int, stop: int) -> int:
     """The length of the apostrophe or hyphen (' - ’ ‐) at `at`; 0 if there is none."""
     if at >= stop:
         return 0
@@ -324,7 +292,7 @@ def _joiner(data: Bytes, at: int, stop: int) -> int:
 
 
 @kernel
-def words(data: Bytes, offsets: Counts, classes: Bytes, starts: Positions, ends: Positions, row_ends: Counts) -> int:
+def words(data: U8, offsets: I64, classes: U8, starts: I32, ends: I32, row_ends: I64) -> int:
     """The words of `words.WordSplitter` as they are written; a run of a script without spaces is one span."""
     spans = 0
     for row in range(len(offsets) - 1):
@@ -355,7 +323,7 @@ def words(data: Bytes, offsets: Counts, classes: Bytes, starts: Positions, ends:
     return spans
 
 
-Scanner = Callable[[Bytes, Counts, Bytes, Positions, Positions, Counts], int]
+Scanner = Callable[[U8, I64, U8, I32, I32, I64], int]
 
 SCANNERS: dict[str, Scanner] = {
     "gpt2": gpt2,
@@ -364,7 +332,7 @@ SCANNERS: dict[str, Scanner] = {
     "whitespace": whitespace,
     "whitespace-split": whitespace_split,
     "metaspace": metaspace,
-    "characters": scan_characters,
-    "marks": scan_marks,
+    "characters": characters,
+    "marks": marks,
     "words": words,
 }

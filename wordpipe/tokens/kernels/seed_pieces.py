@@ -11,14 +11,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from wordpipe.compiled import kernel, read_only
-from wordpipe.tokens.counting import Pretokens
-from wordpipe.tokens.kernels.pair_table import Alphabet, code_point
+from wordpipe.compiled import character, kernel, read_only
+from wordpipe.tokens.counting import StringCounts
+from wordpipe.tokens.kernels.bpe_train import Alphabet
+from wordpipe.tokens.vocabulary import F64, I32, I64, U8, U32, Flags
 
 LENGTH_BITS = 5  # an edge is a piece's number, shifted, and its length
 MOST_EDGES = 8  # for each symbol, on average, so that memory has a bound; English has 4
-Ints = NDArray[np.int32]
-Longs = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -31,14 +30,14 @@ class Symbols:
         counts: int64 [words], how often each occurs.
     """
 
-    text: Ints
-    starts: Longs
-    counts: Longs
+    text: I32
+    starts: I64
+    counts: I64
 
-    def letter_counts(self, letters: int) -> NDArray[np.float64]:
+    def letter_counts(self, letters: int) -> F64:
         """How often each letter of the alphabet occurs: float64 [letters], whole numbers up to 2**53."""
         weights = np.repeat(self.counts, np.diff(self.starts))
-        counted: NDArray[np.float64] = np.bincount(self.text, weights, letters).astype(np.float64)
+        counted: F64 = np.bincount(self.text, weights, letters).astype(np.float64)
         return counted
 
 
@@ -54,16 +53,16 @@ class Pieces:
         edges: uint32, piece << LENGTH_BITS | length, the shortest of each symbol first.
     """
 
-    weights: NDArray[np.float64]
-    places: Ints
-    lengths: Ints
-    edge_starts: Longs
-    edges: NDArray[np.uint32]
+    weights: F64
+    places: I32
+    lengths: I32
+    edge_starts: I64
+    edges: U32
 
     def __len__(self) -> int:
         return len(self.weights)
 
-    def keep(self, kept: NDArray[np.bool_]) -> None:
+    def keep(self, kept: Flags) -> None:
         """Forget all other pieces; those that stay are numbered anew, in the same order."""
         numbers = np.where(kept, np.cumsum(kept) - 1, -1).astype(np.int32)
         used = _renumber(self.edge_starts, self.edges, numbers)
@@ -71,7 +70,7 @@ class Pieces:
         self.weights, self.places, self.lengths = self.weights[kept], self.places[kept], self.lengths[kept]
 
 
-def symbols_of(pretokens: Pretokens, alphabet: Alphabet) -> Symbols:
+def symbols_of(pretokens: StringCounts, alphabet: Alphabet) -> Symbols:
     """Read the pre-tokens in letters of the alphabet."""
     text = np.empty(len(pretokens.data), np.int32)
     starts = np.empty(len(pretokens.data) + 1, np.int64)  # at most one word for each byte
@@ -122,14 +121,14 @@ def seed_pieces(symbols: Symbols, letters: int, *, seed_size: int, max_length: i
     )
 
 
-def _to_the_end(symbols: Symbols) -> Ints:
+def _to_the_end(symbols: Symbols) -> I32:
     """How many symbols of its word are left at each place, itself included: int32 [symbols]."""
     ends = np.repeat(symbols.starts[1:], np.diff(symbols.starts))
-    rest: Ints = (ends - np.arange(len(symbols.text))).astype(np.int32)
+    rest: I32 = (ends - np.arange(len(symbols.text))).astype(np.int32)
     return rest
 
 
-def _suffixes(text: Ints, rest: Ints, depth: int, bits: int) -> Longs:
+def _suffixes(text: I32, rest: I32, depth: int, bits: int) -> I64:
     """Places in the order of what follows them in their word, seen `depth` symbols deep; equal ones in order of place."""
     sorted_depth = 62 // bits
     keys = np.empty(len(text), np.int64)
@@ -144,7 +143,7 @@ def _suffixes(text: Ints, rest: Ints, depth: int, bits: int) -> Longs:
     return order
 
 
-def _candidates(symbols: Symbols, rest: Ints, order: Longs, depth: int) -> tuple[Ints, Ints, Ints, Longs]:
+def _candidates(symbols: Symbols, rest: I32, order: I64, depth: int) -> tuple[I32, I32, I32, I64]:
     """Recurring substrings: the runs of suffixes [left, right) that begin with them, their lengths and scores."""
     below = np.zeros(len(order) + 1, np.int64)  # occurrences of all suffixes before one
     np.cumsum(np.repeat(symbols.counts, np.diff(symbols.starts))[order], out=below[1:])
@@ -162,8 +161,8 @@ def _candidates(symbols: Symbols, rest: Ints, order: Longs, depth: int) -> tuple
 
 @kernel
 def _spell(
-    data: NDArray[np.uint8], offsets: Longs, row_counts: Longs, letters: Ints, ids: Ints, text: Ints, starts: Longs,
-    counts: Longs,
+    data: U8, offsets: I64, row_counts: I64, letters: I32, ids: I32, text: I32, starts: I64,
+    counts: I64,
 ) -> int:  # fmt: skip
     """Write symbols and words; returns the number of words."""
     used, words = 0, 0
@@ -175,7 +174,7 @@ def _spell(
                 symbol = ids[letters[data[at]]]
                 at += 1
             else:
-                point, at = code_point(data, at, end)
+                point, at = character(data, at)
                 symbol = ids[point]
             if symbol >= 0:
                 text[used] = symbol
@@ -188,7 +187,7 @@ def _spell(
 
 
 @kernel
-def _pack(text: Ints, rest: Ints, depth: int, bits: int, keys: Longs) -> None:
+def _pack(text: I32, rest: I32, depth: int, bits: int, keys: I64) -> None:
     """The first `depth` symbols of each suffix as one number; where it is shorter, zeros."""
     for at in range(len(text)):
         key, here = 0, rest[at]
@@ -200,7 +199,7 @@ def _pack(text: Ints, rest: Ints, depth: int, bits: int, keys: Longs) -> None:
 
 
 @kernel
-def _rank(keys: Longs, order: Longs, ranks: Ints) -> None:
+def _rank(keys: I64, order: I64, ranks: I32) -> None:
     """The place of each suffix among the distinct keys, from 1."""
     rank, last = 0, np.int64(-1)
     for at in order:
@@ -211,7 +210,7 @@ def _rank(keys: Longs, order: Longs, ranks: Ints) -> None:
 
 
 @kernel
-def _pair_ranks(ranks: Ints, rest: Ints, depth: int, keys: Longs) -> None:
+def _pair_ranks(ranks: I32, rest: I32, depth: int, keys: I64) -> None:
     """Keys of twice the depth."""
     for at in range(len(ranks)):
         keys[at] = np.int64(ranks[at]) << 32
@@ -220,7 +219,7 @@ def _pair_ranks(ranks: Ints, rest: Ints, depth: int, keys: Longs) -> None:
 
 
 @kernel
-def _compare(text: Ints, rest: Ints, order: Longs, depth: int, shared: NDArray[np.int8], changes: Ints) -> None:
+def _compare(text: I32, rest: I32, order: I64, depth: int, shared: NDArray[np.int8], changes: I32) -> None:
     """For each suffix: symbols shared with the one before it, and how often the symbol before a suffix has changed so far."""
     changed = 0
     for j in range(len(order)):
@@ -239,8 +238,8 @@ def _compare(text: Ints, rest: Ints, order: Longs, depth: int, shared: NDArray[n
 
 @kernel
 def _runs(
-    shared: NDArray[np.int8], below: Longs, changes: Ints, rest: Ints, order: Longs, depth: int, runs: Ints,
-    scores: Longs,
+    shared: NDArray[np.int8], below: I64, changes: I32, rest: I32, order: I64, depth: int, runs: I32,
+    scores: I64,
 ) -> int:  # fmt: skip
     """Runs of suffixes that share two symbols or more, and whole words; returns how many, though it writes only what fits."""
     lengths, lefts = np.zeros(depth + 2, np.int64), np.zeros(depth + 2, np.int64)
@@ -272,8 +271,8 @@ def _runs(
 
 @kernel
 def _fill_edges(
-    text: Ints, order: Longs, lefts: Ints, rights: Ints, lengths: Ints, letters: int, edge_starts: Longs,
-    edges: NDArray[np.uint32],
+    text: I32, order: I64, lefts: I32, rights: I32, lengths: I32, letters: int, edge_starts: I64,
+    edges: U32,
 ) -> None:  # fmt: skip
     """Write the pieces of each place; where `edges` is empty, their number, one place further on."""
     open_pieces = np.zeros(64, np.int64)  # nested runs, the longest substring last
@@ -296,7 +295,7 @@ def _fill_edges(
 
 
 @kernel
-def _renumber(edge_starts: Longs, edges: NDArray[np.uint32], numbers: Ints) -> int:
+def _renumber(edge_starts: I64, edges: U32, numbers: I32) -> int:
     """Take edges of forgotten pieces (number -1) out, in place; returns how many are left."""
     used, at = 0, 0
     for place in range(len(edge_starts) - 1):

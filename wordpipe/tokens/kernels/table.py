@@ -2,30 +2,30 @@
 
 Open addressing with linear probing over flat arrays, so that a compiled loop can look up a hundred million strings a minute
 without making an object of any. What is looked up are spans of a text: the pre-tokens or words that a scanner has found.
-A look-up touches three places in memory: a slot (half of the hash, so that few strangers are compared, and the unit's
-number), the unit's record (where its bytes are, how often it was seen), and its bytes.
+A look-up touches three places in memory: a slot (half of the hash, so that few other strings are compared, and the string's
+number), the string's record (where its bytes are, how often it was seen), and its bytes.
 """
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wordpipe.compiled import inlined, kernel, load_eight, read_only
-from wordpipe.tokens.ragged import I32, I64, U8
+from wordpipe.tokens.vocabulary import I32, I64, U8
 
-_FIRST_UNITS = 1 << 12
-_UNIT_BYTES = 8  # text bytes reserved for each unit; more are taken when they are needed
-_MAX_UNITS = 1 << 30
+_FIRST_STRINGS = 1 << 12
+_STRING_BYTES = 8  # text bytes reserved for each string; more are taken when they are needed
+_MAX_STRINGS = 1 << 30
 
 
-class UnitTable:
-    """Distinct units, numbered from 0 in the order in which they were first seen.
+class StringTable:
+    """Distinct strings, numbered from 0 in the order in which they were first seen.
 
     Args:
         max_bytes: the memory the table may grow to; when it is full, `look_up` stops short.
 
     Attributes:
-        data: uint8, the units' bytes, joined.
-        size: number of units.
+        data: uint8, the strings' bytes, joined.
+        size: number of strings.
     """
 
     def __init__(self, max_bytes: int = 1 << 40) -> None:
@@ -34,20 +34,20 @@ class UnitTable:
         self.data = np.empty(0, np.uint8)
         self._records = np.zeros((1, 2), np.int64)
         self._recent = np.zeros((1 << _RECENT, 2), np.uint64)
-        self._allot(_FIRST_UNITS, _FIRST_UNITS * _UNIT_BYTES)
+        self._allot(_FIRST_STRINGS, _FIRST_STRINGS * _STRING_BYTES)
 
     @property
     def offsets(self) -> I64:
-        """int64 [units + 1], where each unit's bytes begin and end in `data`."""
+        """int64 [strings + 1], where each string's bytes begin and end in `data`."""
         return self._records[: self.size + 1, 0]
 
     @property
     def counts(self) -> I64:
-        """int64 [units], how often each was looked up."""
+        """int64 [strings], how often each was looked up."""
         return self._records[: self.size, 1]
 
     def clear(self) -> None:
-        """Forget all units; the memory stays."""
+        """Forget all strings; the memory stays."""
         self.size = 0
         self._slots.fill(0)
         self._recent.fill(0)
@@ -61,13 +61,13 @@ class UnitTable:
             data: uint8, the text.
             starts: int32 [spans], where each begins in `data`.
             ends: int32 [spans], where each ends.
-            numbers: int32 [spans], out: the number of each span's unit.
+            numbers: int32 [spans], out: the number of each span's string.
             first: the span to begin with.
             weights: int64 [spans], how often each span counts; once where it is not given.
 
         Returns:
             The number of spans done: less than there are when the table is full. Call `clear` and go on from there; one
-            unit always fits.
+            string always fits.
         """
         data, total = read_only(data), len(starts)
         weights = _ONCE if weights is None else weights
@@ -80,53 +80,53 @@ class UnitTable:
                 return first
 
     def find(self, data: U8, starts: I32, ends: I32, numbers: I32) -> None:
-        """Write the number of each span's unit, or -1 where the table does not have it."""
+        """Write the number of each span's string, or -1 where the table does not have it."""
         _find(read_only(data), starts, ends, self._slots, self._records, self.data, numbers)
 
     def parts(self, bits: int) -> I64:
-        """int64 [units]: the top `bits` bits of each unit's hash."""
+        """int64 [strings]: the top `bits` bits of each string's hash."""
         parts = np.empty(self.size, np.int64)
         _write_parts(self.data, self._records, bits, parts)
         return parts
 
-    def _grow(self, unit_bytes: int) -> bool:
-        """Make room for one more unit, and then some; False when the budget does not allow it."""
-        units, text, used = len(self._records) - 1, len(self.data), int(self._records[self.size, 0])
-        if self.size == units:
-            units *= 2
-        if used + unit_bytes > text:
-            text = max(2 * text, used + unit_bytes)
-        allowed = _table_bytes(units, text) <= self._max_bytes and units <= _MAX_UNITS
+    def _grow(self, new_bytes: int) -> bool:
+        """Make room for one more string, and then some; False when the budget does not allow it."""
+        strings, text, used = len(self._records) - 1, len(self.data), int(self._records[self.size, 0])
+        if self.size == strings:
+            strings *= 2
+        if used + new_bytes > text:
+            text = max(2 * text, used + new_bytes)
+        allowed = _table_bytes(strings, text) <= self._max_bytes and strings <= _MAX_STRINGS
         if not allowed and self.size:
             return False
-        self._allot(units, text)
+        self._allot(strings, text)
         return True
 
-    def _allot(self, units: int, text: int) -> None:
-        records, data = np.zeros((units + 1, 2), np.int64), np.empty(text, np.uint8)
+    def _allot(self, strings: int, text: int) -> None:
+        records, data = np.zeros((strings + 1, 2), np.int64), np.empty(text, np.uint8)
         if self.size:
             used = int(self._records[self.size, 0])
             records[: self.size + 1], data[:used] = self._records[: self.size + 1], self.data[:used]
         self._records, self.data = records, data
-        self._slots = np.zeros(2 * units, np.uint64)
+        self._slots = np.zeros(2 * strings, np.uint64)
         _place(self.data, self._records, self.size, self._slots)
 
 
 def hashes_of(data: U8, offsets: I64) -> NDArray[np.uint64]:
-    """uint64 [units]: the hashes of units that lie one after the other in `data`."""
+    """uint64 [strings]: the hashes of strings that lie one after the other in `data`."""
     hashes = np.empty(len(offsets) - 1, np.uint64)
     _write_hashes(read_only(data), read_only(offsets), hashes)
     return hashes
 
 
-def _table_bytes(units: int, text: int) -> int:
-    return units * (2 * 8 + 2 * 8) + text
+def _table_bytes(strings: int, text: int) -> int:
+    return strings * (2 * 8 + 2 * 8) + text
 
 
 _RECENT = 13
 _RECENT_SHIFT = np.uint64(64 - _RECENT)
 _ONCE = np.zeros(0, np.int64)
-_TAG = np.uint64(0xFFFFFFFF00000000)  # the half of a slot that is the hash's; the other is the unit's number and one
+_TAG = np.uint64(0xFFFFFFFF00000000)  # the half of a slot that is the hash's; the other is the string's number and one
 _NUMBER = np.uint64(0x00000000FFFFFFFF)
 
 
@@ -157,15 +157,15 @@ def _hash(data: U8, start: int, end: int) -> np.uint64:
 def _probe(
     data: U8, start: int, end: int, hashed: np.uint64, slots: NDArray[np.uint64], records: I64, stored: U8
 ) -> int:
-    """The slot in which the span's unit is, or the empty one in which it belongs."""
+    """The slot in which the span's string is, or the empty one in which it belongs."""
     mask = np.uint64(len(slots) - 1)
     slot = hashed & mask
     length = end - start
     while slots[slot] != 0:
         if slots[slot] & _TAG == hashed & _TAG:
-            unit = (slots[slot] & _NUMBER) - np.uint64(1)
-            begin = records[unit, 0]
-            if records[unit + np.uint64(1), 0] - begin == length:
+            string = (slots[slot] & _NUMBER) - np.uint64(1)
+            begin = records[string, 0]
+            if records[string + np.uint64(1), 0] - begin == length:
                 same = True
                 for done in range(0, length, 8):
                     if _eight(stored, begin + done, begin + length) != _eight(data, start + done, end):
@@ -182,7 +182,7 @@ def _look_up(
     data: U8, starts: I32, ends: I32, weights: I64, first: int, size: int, slots: NDArray[np.uint64], records: I64,
     stored: U8, recent: NDArray[np.uint64], numbers: I32,
 ) -> tuple[int, int]:  # fmt: skip
-    """See `UnitTable.look_up`. Units of up to seven bytes are looked for among those seen last first: one line of memory."""
+    """See `StringTable.look_up`. Strings of up to seven bytes are first looked for among the last seen: one line of memory."""
     weighted = len(weights) > 0
     for span in range(first, len(starts)):
         start, end = starts[span], ends[span]
@@ -191,9 +191,9 @@ def _look_up(
             key = _eight(data, start, end) | np.uint64(end - start + 1) << np.uint64(56)
             place = (key * np.uint64(0x9E3779B97F4A7C15)) >> _RECENT_SHIFT
             if recent[place, 0] == key:
-                unit = np.int64(recent[place, 1])
-                records[unit, 1] += weights[span] if weighted else 1
-                numbers[span] = unit
+                string = np.int64(recent[place, 1])
+                records[string, 1] += weights[span] if weighted else 1
+                numbers[span] = string
                 continue
         hashed = _hash(data, start, end)
         slot = _probe(data, start, end, hashed, slots, records, stored)
@@ -207,11 +207,11 @@ def _look_up(
                 stored[top + at] = data[start + at]
             size += 1
             slots[slot] = hashed & _TAG | np.uint64(size)
-        unit = np.int64(slots[slot] & _NUMBER) - 1
-        records[unit, 1] += weights[span] if weighted else 1
-        numbers[span] = unit
+        string = np.int64(slots[slot] & _NUMBER) - 1
+        records[string, 1] += weights[span] if weighted else 1
+        numbers[span] = string
         if key:
-            recent[place, 0], recent[place, 1] = key, np.uint64(unit)
+            recent[place, 0], recent[place, 1] = key, np.uint64(string)
     return len(starts), size
 
 
@@ -225,23 +225,23 @@ def _find(data: U8, starts: I32, ends: I32, slots: NDArray[np.uint64], records: 
 
 @kernel
 def _write_parts(stored: U8, records: I64, bits: int, parts: I64) -> None:
-    for unit in range(len(parts)):
-        parts[unit] = np.int64(_hash(stored, records[unit, 0], records[unit + 1, 0]) >> np.uint64(64 - bits))
+    for string in range(len(parts)):
+        parts[string] = np.int64(_hash(stored, records[string, 0], records[string + 1, 0]) >> np.uint64(64 - bits))
 
 
 @kernel
 def _write_hashes(data: U8, offsets: I64, hashes: NDArray[np.uint64]) -> None:
-    for unit in range(len(hashes)):
-        hashes[unit] = _hash(data, offsets[unit], offsets[unit + 1])
+    for string in range(len(hashes)):
+        hashes[string] = _hash(data, offsets[string], offsets[string + 1])
 
 
 @kernel
 def _place(stored: U8, records: I64, size: int, slots: NDArray[np.uint64]) -> None:
-    """Put all units into a larger table of slots."""
+    """Put all strings into a larger table of slots."""
     mask = len(slots) - 1
-    for unit in range(size):
-        hashed = _hash(stored, records[unit, 0], records[unit + 1, 0])
+    for string in range(size):
+        hashed = _hash(stored, records[string, 0], records[string + 1, 0])
         slot = np.int64(hashed) & mask
         while slots[slot] != 0:
             slot = (slot + 1) & mask
-        slots[slot] = hashed & _TAG | np.uint64(unit + 1)
+        slots[slot] = hashed & _TAG | np.uint64(string + 1)

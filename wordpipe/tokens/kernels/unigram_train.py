@@ -10,31 +10,25 @@ too small for a float they are lifted by a power of two, which is counted.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wordpipe.compiled import kernel
 from wordpipe.errors import BudgetError, ConfigError
-from wordpipe.tokens.counting import Pretokens
-from wordpipe.tokens.kernels.pair_table import Alphabet, alphabet_of
+from wordpipe.tokens.counting import StringCounts
+from wordpipe.tokens.kernels.bpe_train import Alphabet, Report, alphabet_of
 from wordpipe.tokens.kernels.seed_pieces import LENGTH_BITS, Pieces, Symbols, seed_pieces, symbols_of
-from wordpipe.tokens.vocabulary import byte_letters
+from wordpipe.tokens.vocabulary import F64, I32, I64, U32, Flags, byte_letters
 
 _LENGTH = (1 << LENGTH_BITS) - 1
 _SMALL = 2.0**-300
 _LIFT = 2.0**300
-Ints = NDArray[np.int32]
-Longs = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 @kernel
-def expected_counts(
-    starts: Longs, counts: Longs, edge_starts: Longs, edges: NDArray[np.uint32], chances: Floats, expected: Floats
-) -> float:
+def expected_counts(starts: I64, counts: I64, edge_starts: I64, edges: U32, chances: F64, expected: F64) -> float:
     """How often each piece is used on average over all segmentations, and the log likelihood: forward-backward.
 
     Args:
@@ -95,9 +89,7 @@ def expected_counts(
 
 
 @kernel
-def best_counts(
-    starts: Longs, counts: Longs, edge_starts: Longs, edges: NDArray[np.uint32], scores: Floats, used: Longs
-) -> None:
+def best_counts(starts: I64, counts: I64, edge_starts: I64, edges: U32, scores: F64, used: I64) -> None:
     """How often each piece is used when every word is segmented in its most probable way (Viterbi).
 
     Args:
@@ -132,8 +124,8 @@ def best_counts(
 
 @kernel
 def removal_losses(
-    places: Ints, lengths: Ints, edge_starts: Longs, edges: NDArray[np.uint32], scores: Floats, used: Longs,
-    losses: Floats,
+    places: I32, lengths: I32, edge_starts: I64, edges: U32, scores: F64, used: I64,
+    losses: F64,
 ) -> None:  # fmt: skip
     """What the log likelihood of the text would lose without each piece, were its uses spelled in the next best way.
 
@@ -175,8 +167,6 @@ def removal_losses(
         losses[piece] = moved * (np.log(moved) - np.log(total) - spelled)
 
 
-Report = Callable[[int, int], None]
-
 LEAST_EXPECTED = 0.5  # pieces used less often on average are forgotten
 SPARE = 1.1  # pieces kept until the last choice, for each one wished
 SEED_SIZE = 1_000_000  # pieces to begin with
@@ -203,7 +193,7 @@ class UnigramResult:
 
 
 def train_unigram(
-    pretokens: Pretokens,
+    pretokens: StringCounts,
     *,
     vocab_size: int,
     special_tokens: Sequence[str],
@@ -234,11 +224,9 @@ def train_unigram(
         raise BudgetError("too many pre-tokens to train on", got=len(pretokens.data), expected="fewer than 2**31 bytes")
     alphabet = alphabet_of(
         pretokens,
-        special_tokens=(),
         initial_alphabet=byte_letters() if byte_level else (),
         byte_level=byte_level,
         limit_alphabet=None if byte_level else min(room, room if limit_alphabet is None else limit_alphabet),
-        continuing_prefix="",
     )
     if not alphabet.tokens:
         return UnigramResult([(token, SPECIAL_SCORE) for token in special_tokens], 0, 0)
@@ -258,7 +246,7 @@ def training_bytes(pretokens_bytes: int, n: int) -> int:
     return 72 * pretokens_bytes + 24 * n + (96 << 20)
 
 
-def digamma(x: Floats) -> Floats:
+def digamma(x: F64) -> F64:
     """The derivative of the logarithm of the gamma function, for x > 0, to 1e-10 or better.
 
     Source: Abramowitz and Stegun, Handbook of Mathematical Functions, 6.3.5 (recurrence) and 6.3.18 (expansion).
@@ -270,7 +258,7 @@ def digamma(x: Floats) -> Floats:
         x[low] += 1
     square = 1 / (x * x)
     series = square * (1 / 12 - square * (1 / 120 - square * (1 / 252 - square * (1 / 240 - square / 132))))
-    result: Floats = total + np.log(x) - 0.5 / x - series
+    result: F64 = total + np.log(x) - 0.5 / x - series
     return result
 
 
@@ -286,11 +274,11 @@ def _check(
         raise ConfigError("out of bounds", where="limit_alphabet", got=limit_alphabet, expected="at least 1")
 
 
-def _fit(symbols: Symbols, pieces: Pieces, target: int, report: Report) -> Floats:
+def _fit(symbols: Symbols, pieces: Pieces, target: int, report: Report) -> F64:
     """Rounds of fitting and pruning until `target` pieces are left: the scores of these."""
     rounds = 1 + max(0, math.ceil(math.log(target / len(pieces)) / math.log(SHRINKING)))
     weights = np.maximum(pieces.weights, LEAST_EXPECTED)
-    scores: Floats = np.log(weights / weights.sum())
+    scores: F64 = np.log(weights / weights.sum())
     done = 0
     while True:
         for _ in range(STEPS):
@@ -304,7 +292,7 @@ def _fit(symbols: Symbols, pieces: Pieces, target: int, report: Report) -> Float
         scores = scores[kept]
 
 
-def _step(symbols: Symbols, pieces: Pieces, scores: Floats) -> Floats:
+def _step(symbols: Symbols, pieces: Pieces, scores: F64) -> F64:
     """One step of expectation maximisation. Pieces that are hardly used are forgotten; letters stay.
 
     Expected counts go through the digamma function: what a sparse prior makes of them (Liang and Klein, Structured Bayesian
@@ -317,11 +305,11 @@ def _step(symbols: Symbols, pieces: Pieces, scores: Floats) -> Floats:
     if not kept.all():
         pieces.keep(kept)
     weights = np.maximum(pieces.weights, LEAST_EXPECTED)
-    fitted: Floats = digamma(weights) - digamma(weights.sum(keepdims=True))
+    fitted: F64 = digamma(weights) - digamma(weights.sum(keepdims=True))
     return fitted
 
 
-def _worth_keeping(symbols: Symbols, pieces: Pieces, scores: Floats, size: int) -> NDArray[np.bool_]:
+def _worth_keeping(symbols: Symbols, pieces: Pieces, scores: F64, size: int) -> Flags:
     """Which pieces stay: letters, and those whose loss would cost most; of equal ones the first."""
     used, losses = np.zeros(len(pieces), np.int64), np.empty(len(pieces))
     best_counts(symbols.starts, symbols.counts, pieces.edge_starts, pieces.edges, scores, used)
@@ -334,7 +322,7 @@ def _worth_keeping(symbols: Symbols, pieces: Pieces, scores: Floats, size: int) 
 
 
 def _named(
-    symbols: Symbols, pieces: Pieces, alphabet: Alphabet, scores: Floats, room: int, special_tokens: set[str]
+    symbols: Symbols, pieces: Pieces, alphabet: Alphabet, scores: F64, room: int, special_tokens: set[str]
 ) -> list[tuple[str, float]]:
     """At most `room` pieces as text, with their scores: all letters, then the most probable; those by falling score."""
     letters = len(alphabet.tokens)

@@ -1,6 +1,6 @@
 """Asks tokenizers and `regex` what they take each code point for; writes the table that the package carries.
 
-python -m tests.tokens.code_point_probe        after a new release of either has changed its mind
+python -m tests.support.code_point_probe        after a new release of either has changed its mind
 """
 
 import base64
@@ -12,10 +12,10 @@ import numpy as np
 import regex
 from tokenizers import Regex, pre_tokenizers
 
+from wordpipe.tokens import SPACED_LETTER, UNSPACED_SCRIPTS
 from wordpipe.tokens.kernels import codepoints
-from wordpipe.tokens.words import _LETTERS, _UNSPACED
 
-CODE_POINTS = 0x110000
+CODE_POINTS = codepoints.CODE_POINTS
 EVERY = np.array([point for point in range(CODE_POINTS) if not 0xD800 <= point < 0xE000])  # no surrogates in a text
 TEXT = "".join(map(chr, EVERY))
 FRAMED = "".join("a" + character for character in TEXT)  # every character between two letters
@@ -66,9 +66,9 @@ def probe() -> np.ndarray:
         codepoints.SPACE: _matched_by_tokenizers(r"\s+"),
         codepoints.WORD: _joined_by_whitespace(),
         codepoints.PUNCTUATION: _alone_in_bert(),
-        codepoints.SPOKEN: matched_by_regex(rf"(?V1){_LETTERS}+"),
+        codepoints.SPOKEN: matched_by_regex(rf"(?V1){SPACED_LETTER}+"),
         codepoints.COUNTED: matched_by_regex(r"\p{N}+"),
-        codepoints.UNSPACED: matched_by_regex(rf"(?V1)[{_UNSPACED}ー々]+"),
+        codepoints.UNSPACED: matched_by_regex(rf"(?V1)[{UNSPACED_SCRIPTS}ー々]+"),
     }
     classes = np.zeros(CODE_POINTS, dtype=np.uint8)
     for flag, member in members.items():
@@ -85,10 +85,11 @@ def packed(classes: np.ndarray) -> str:
 
 
 def _write(text: str, path: Path) -> None:
+    """Put the runs in the place of those at the end of the module."""
     lines = [f'    "{text[at : at + 112]}"' for at in range(0, len(text), 112)]
-    head = '"""Written by tests/tokens/code_point_probe.py; how to read it: codepoints.py."""\n\n__all__ = ["RUNS"]\n'
-    path.write_text("\n".join([head, "RUNS = (", *lines, ")", ""]), encoding="utf-8")
+    before = path.read_text(encoding="utf-8").partition("RUNS = (")[0]
+    path.write_text("\n".join([f"{before}RUNS = (", *lines, ")", ""]), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    _write(packed(probe()), Path(codepoints.__file__).with_name("code_point_table.py"))
+    _write(packed(probe()), Path(codepoints.__file__))

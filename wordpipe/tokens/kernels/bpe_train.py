@@ -3,7 +3,7 @@
 The commonest pair of neighbouring tokens becomes a token, again and again (Sennrich et al., Neural Machine Translation of
 Rare Words with Subword Units, 2016, algorithm 1). Vocabulary, ids and merges are those of the `BpeTrainer` of Hugging Face
 tokenizers 0.23, and with the prefix `##` those of its `WordPieceTrainer`, except where these hang on the order of a hash table
-or a heap there (`pair_table` says what decides here). Counts have 64 bits; there, pairs have 32 and overflow.
+or a heap there (`alphabet_of` and `merge` say what decides here). Counts have 64 bits; there, pairs have 32 and overflow.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,26 +14,172 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from wordpipe.compiled import read_only
-from wordpipe.errors import BudgetError
-from wordpipe.tokens.counting import Pretokens
-from wordpipe.tokens.kernels.merge_kernels import merge_pairs, name_tokens
-from wordpipe.tokens.kernels.pair_table import (
+from wordpipe.compiled import character, kernel, read_only
+from wordpipe.errors import BudgetError, ConfigError
+from wordpipe.tokens.counting import StringCounts
+from wordpipe.tokens.kernels.codepoints import CODE_POINTS
+from wordpipe.tokens.kernels.merge import (
     END,
-    Alphabet,
+    ONE,
+    U64,
     State,
-    alphabet_of,
     count_pairs,
     fill_positions,
-    lay_out,
-    mark_ends,
+    merge_pairs,
+    name_tokens,
     push_records,
     rehash,
 )
+from wordpipe.tokens.vocabulary import I32, I64, U8, byte_letters
 
 CHUNK = 500  # merges between two reports: a few hundredths of a second
 Report = Callable[[int, int], None]
 Number = TypeVar("Number", bound=np.generic)
+
+
+@dataclass(frozen=True)
+class Alphabet:
+    """The vocabulary before the first merge, and which token each character of a pre-token is.
+
+    Attributes:
+        tokens: special tokens, then letters by code point, then continuing letters (`##c`) by code point.
+        letters: int32 [256], the code point of each byte's letter; empty where characters are read as UTF-8.
+        first_ids: int32 [0x110000], the token of a code point that opens a pre-token; -1: dropped.
+        next_ids: int32 [0x110000], the same for all later characters.
+        dropped_letters: distinct characters that `limit_alphabet` left out.
+        dropped_occurrences: how often these occur in the text.
+    """
+
+    tokens: list[str]
+    letters: I32
+    first_ids: I32
+    next_ids: I32
+    dropped_letters: int
+    dropped_occurrences: int
+
+
+@kernel
+def _count_letters(data: U8, offsets: I64, counts: I64, letters: I32, seen: I64, inside: U8) -> None:
+    """Add up how often each code point occurs, and mark those that occur after the first place of a pre-token."""
+    for row in range(len(counts)):
+        at, end = int(offsets[row]), int(offsets[row + 1])
+        first = True
+        while at < end:
+            if len(letters) > 0:
+                point = int(letters[data[at]])
+                at += 1
+            else:
+                point, at = character(data, at)
+            seen[point] += counts[row]
+            if not first:
+                inside[point] = 1
+            first = False
+
+
+def alphabet_of(
+    pretokens: StringCounts,
+    *,
+    byte_level: bool,
+    special_tokens: Sequence[str] = (),
+    initial_alphabet: Sequence[str] = (),
+    limit_alphabet: int | None = None,
+    continuing_prefix: str = "",
+) -> Alphabet:
+    """The tokens that training starts from, in the order of Hugging Face's trainer.
+
+    Where that order hangs on a hash table there (continuing letters; which of equally common characters the limit cuts), code
+    points decide here: continuing letters are sorted, and of equally common characters the lower code points stay.
+
+    Raises:
+        ConfigError: an entry of `initial_alphabet` is not one character.
+    """
+    wanted = _points(initial_alphabet)
+    letters = np.array([ord(letter) for letter in byte_letters()] if byte_level else [], np.int32)
+    seen, inside = np.zeros(CODE_POINTS, np.int64), np.zeros(CODE_POINTS, np.uint8)
+    data, offsets, counts = read_only(pretokens.data), read_only(pretokens.offsets), read_only(pretokens.counts)
+    _count_letters(data, offsets, counts, letters, seen, inside)
+    kept = _keep(seen, wanted, limit_alphabet)
+
+    ids = {token: row for row, token in enumerate(dict.fromkeys(special_tokens))}
+    for point in kept:
+        ids.setdefault(chr(point), len(ids))
+    first_ids, next_ids = np.full(CODE_POINTS, -1, np.int32), np.full(CODE_POINTS, -1, np.int32)
+    for point in np.flatnonzero(seen).tolist():  # a character cut by the limit stays if it is a special token
+        if (letter := chr(point)) in ids:
+            first_ids[point] = ids[letter]
+            if inside[point]:
+                next_ids[point] = ids.setdefault(continuing_prefix + letter, len(ids))
+    lost = (seen > 0) & (first_ids < 0)
+    return Alphabet(list(ids), letters, first_ids, next_ids, int(lost.sum()), int(seen[lost].sum()))
+
+
+def _points(initial_alphabet: Sequence[str]) -> I64:
+    """Code points of the wished letters, each once, in order."""
+    for letter in initial_alphabet:
+        if len(letter) != 1:
+            raise ConfigError(
+                "an initial alphabet is made of single characters", where="initial_alphabet", got=repr(letter)
+            )
+    return np.array(sorted({ord(letter) for letter in initial_alphabet}), np.int64)
+
+
+def _keep(seen: I64, wanted: I64, limit: int | None) -> list[int]:
+    """Code points of the alphabet in order: wished ones first to stay, then the commonest, then the lowest."""
+    rank = seen.copy()
+    rank[wanted] = np.iinfo(np.int64).max
+    points = np.flatnonzero(rank)
+    if limit is not None and len(points) > limit:
+        points = np.sort(points[np.argsort(-rank[points], kind="stable")[:limit]])
+    kept: list[int] = points.tolist()
+    return kept
+
+
+@kernel
+def lay_out(
+    data: U8, offsets: I64, counts: I64, letters: I32, first_ids: I32, next_ids: I32, slots: I32, kept: I64
+) -> tuple[int, int]:
+    """Write the symbols of all pre-tokens with at least two symbols; returns (slots used, pre-tokens kept).
+
+    `slots` has room for a symbol per byte and a separator per pre-token and one; `kept` receives the counts.
+    """
+    slots[0] = END
+    used, words = 1, 0
+    for row in range(len(counts)):
+        at, end, begin = int(offsets[row]), int(offsets[row + 1]), used
+        first = True
+        while at < end:
+            if len(letters) > 0:
+                point = int(letters[data[at]])
+                at += 1
+            else:
+                point, at = character(data, at)
+            symbol = first_ids[point] if first else next_ids[point]
+            first = False
+            if symbol >= 0:
+                slots[used] = symbol
+                used += 1
+        if used - begin < 2:
+            used = begin
+            continue
+        slots[used] = END
+        used += 1
+        kept[words] = counts[row]
+        words += 1
+    return used, words
+
+
+@kernel
+def mark_ends(slots: I32, used: int, bits: U64, before: I32) -> None:
+    """Set one bit per separator, and for each 64 slots the number of separators in front of them."""
+    ends = 0
+    for block in range(len(bits)):
+        before[block] = ends
+        word = np.uint64(0)
+        for i in range(block * 64, min(block * 64 + 64, used)):
+            if slots[i] == END:
+                word |= ONE << np.uint64(i & 63)
+                ends += 1
+        bits[block] = word
 
 
 @dataclass(frozen=True)
@@ -49,7 +195,7 @@ class BpeResult:
     """
 
     tokens: list[str]
-    history: NDArray[np.int32]
+    history: I32
     dropped_letters: int
     dropped_occurrences: int
 
@@ -69,7 +215,7 @@ class BpeResult:
 
 
 def train_bpe(
-    pretokens: Pretokens,
+    pretokens: StringCounts,
     *,
     vocab_size: int,
     min_frequency: int,
@@ -123,10 +269,10 @@ def training_bytes(pretokens_bytes: int, n: int, vocab_size: int = 0) -> int:
 
 
 class _Training:
-    """The arrays of one training (see `pair_table` and `merge_kernels`), and their growth between calls of the kernel."""
+    """The arrays of one training (see `merge`), and their growth between calls of the kernel."""
 
     def __init__(
-        self, pretokens: Pretokens, alphabet: Alphabet, vocab_size: int, min_frequency: int, prefix: str
+        self, pretokens: StringCounts, alphabet: Alphabet, vocab_size: int, min_frequency: int, prefix: str
     ) -> None:
         self.state = np.zeros(len(State), np.int64)
         self.base = len(alphabet.tokens)
@@ -135,7 +281,7 @@ class _Training:
         self._count_pairs()
         self._spell(alphabet.tokens, prefix, max(vocab_size, self.base) + 1)
 
-    def _lay_out(self, pretokens: Pretokens, alphabet: Alphabet) -> None:
+    def _lay_out(self, pretokens: StringCounts, alphabet: Alphabet) -> None:
         room = len(pretokens.data) + len(pretokens) + 1
         slots, kept = np.empty(room, np.int32), np.empty(len(pretokens), np.int64)
         self.used, words = lay_out(
@@ -235,7 +381,7 @@ class _Training:
         text, starts = self.spellings.tobytes(), self.starts[: self.state[State.TOKENS] + 1].tolist()
         return [text[begin:end].decode("utf-8", "surrogatepass") for begin, end in pairwise(starts)]
 
-    def made(self) -> NDArray[np.int32]:
+    def made(self) -> I32:
         """The merges made so far, in memory of their own."""
         return self.history[: self.state[State.MERGES]].copy()
 

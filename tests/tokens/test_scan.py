@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Regex, pre_tokenizers
 
-from tests.tokens import code_point_probe
+from tests.support import code_point_probe
+from wordpipe.tokens import WORD_PATTERN
 from wordpipe.tokens.kernels.codepoints import COUNTED, SPACE, SPOKEN, UNSPACED, code_point_classes
 from wordpipe.tokens.kernels.scan import SCANNERS
-from wordpipe.tokens.words import _WORD
 
 CL100K = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
@@ -98,7 +98,7 @@ def scan(name: str, texts: Sequence[str]) -> list[list[str]]:
 
 def twin(name: str, text: str) -> list[str]:
     if name == "words":
-        return _WORD.findall(text)
+        return WORD_PATTERN.findall(text)
     return [text[start:end] for _, (start, end) in TWINS[name].pre_tokenize_str(text)]
 
 
@@ -160,7 +160,7 @@ def test_rows_of_letters_that_touch_are_cut_apart(name: str) -> None:
 
 @pytest.mark.slow  # every character, by two libraries
 def test_the_table_says_what_the_libraries_say() -> None:
-    """If this fails, a library has new Unicode tables: write ours anew (`python -m tests.tokens.code_point_probe`)."""
+    """If this fails, a library has new Unicode tables: write ours anew (`python -m tests.support.code_point_probe`)."""
     ours, theirs = code_point_classes().copy(), code_point_probe.probe()
     unheard_of = code_point_probe.EVERY[code_point_probe.matched_by_regex(r"\p{Cn}+")]  # an older `regex` knows fewer
     for classes in (ours, theirs):

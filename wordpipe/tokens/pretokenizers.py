@@ -1,4 +1,4 @@
-"""What the named ways of cutting and normalising text are in Hugging Face tokenizers, and which of them a tokenizer uses.
+"""Pre-tokenizers: named schemes of cutting and normalising text, in Hugging Face tokenizers and in our scanners.
 
 `build_tokenizer` makes a tokenizer from a trained model and the settings; `scheme_of` reads a tokenizer's parts and says how
 the compiled scanners do the same, or that they cannot.
@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import regex
-from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
-from wordpipe.tokens.settings import TokenizeSettings
-from wordpipe.tokens.vocabulary import CLS, SEP, SPECIAL_TOKENS, spelled_bytes
+from wordpipe.tokens.settings import BYTE_LEVEL, TokenizeSettings
+from wordpipe.tokens.vocabulary import CLS, CONTINUING, SEP, SPECIAL_TOKENS, spelled_bytes, template_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -43,10 +43,8 @@ KNOWN_PATTERNS = frozenset(
 )  # fmt: skip
 
 
-_BYTE_LEVEL = ("gpt2", "digits", "marks")
 _PATTERNS = {"digits": CL100K, "marks": MARKS}
-_CONTINUING = "##"
-_STEPS = {"NFC", "NFD", "NFKC", "NFKD", "Lowercase", "StripAccents", "BertNormalizer"}  # what `Normaliser` can do
+_STEPS = {"NFC", "NFD", "NFKC", "NFKD", "Lowercase", "StripAccents", "BertNormalizer"}  # what `RowNormalizer` can do
 
 
 @dataclass(frozen=True)
@@ -55,7 +53,7 @@ class Scheme:
 
     Attributes:
         pretokenizer: name of the scanner.
-        byte_level: the model's letters stand for bytes.
+        byte_level: the model's letters are bytes.
         space: what every space becomes after normalization.
         prefix: what every row begins with, unless it is empty or begins so already.
     """
@@ -68,11 +66,6 @@ class Scheme:
     def letters(self, pretoken: bytes) -> str:
         """A pre-token as the model sees it."""
         return spelled_bytes(pretoken) if self.byte_level else pretoken.decode()
-
-
-def is_byte_level(settings: TokenizeSettings) -> bool:
-    """Whether the model's letters stand for bytes."""
-    return settings.pretokenizer in _BYTE_LEVEL
 
 
 def build_tokenizer(model: models.Model, settings: TokenizeSettings) -> Tokenizer:
@@ -94,11 +87,7 @@ def build_tokenizer(model: models.Model, settings: TokenizeSettings) -> Tokenize
     if decoder is not None:
         tokenizer.decoder = decoder
     tokenizer.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in SPECIAL_TOKENS])
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single=f"{CLS} $A {SEP}",
-        pair=f"{CLS} $A {SEP} $B:1 {SEP}:1",
-        special_tokens=[(token, tokenizer.token_to_id(token)) for token in (CLS, SEP)],
-    )
+    tokenizer.post_processor = template_of(tokenizer, CLS, SEP)
     return tokenizer
 
 
@@ -154,7 +143,7 @@ def _decoder(name: str, model: models.Model) -> decoders.Decoder | None:
     """What turns tokens into text again; None puts spaces between them, where the tokens do not tell where spaces were."""
     wordpiece = isinstance(model, models.WordPiece)
     plain: dict[str, decoders.Decoder] = {
-        **dict.fromkeys(_BYTE_LEVEL, decoders.ByteLevel()),
+        **dict.fromkeys(BYTE_LEVEL, decoders.ByteLevel()),
         "metaspace": decoders.Metaspace(prepend_scheme="always"),
         "characters": decoders.Fuse(),
     }
@@ -162,8 +151,8 @@ def _decoder(name: str, model: models.Model) -> decoders.Decoder | None:
     if not wordpiece:
         return decoder
     if decoder is None:
-        return decoders.WordPiece(prefix=_CONTINUING)
-    return decoders.Sequence([decoders.Replace(Regex(f"^{_CONTINUING}"), ""), decoder])
+        return decoders.WordPiece(prefix=CONTINUING)
+    return decoders.Sequence([decoders.Replace(Regex(f"^{CONTINUING}"), ""), decoder])
 
 
 def scheme_of(tokenizer: Tokenizer) -> Scheme | None:

@@ -13,8 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
-from wordpipe.tokens import empty_tokenizer, scheme_of
-from wordpipe.tokens.kernels.normalize import Normaliser
+from wordpipe.tokens import RowNormalizer, empty_tokenizer, scheme_of
 from wordpipe.tokens.settings import TokenizeSettings
 
 DATA = Path(__file__).parents[2] / "data"
@@ -65,10 +64,10 @@ def tokenizer(name: str) -> Tokenizer:
 
 
 @cache
-def normaliser(name: str) -> Normaliser:
+def normaliser(name: str) -> RowNormalizer:
     scheme = scheme_of(tokenizer(name))
     assert scheme is not None
-    return Normaliser(tokenizer(name), scheme)
+    return RowNormalizer(tokenizer(name), scheme)
 
 
 def buffers(texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
@@ -137,5 +136,5 @@ def test_normaliser_of_a_saved_tokenizer_is_the_same() -> None:
     saved = Tokenizer.from_str(json.dumps(json.loads(tokenizer("bert nfkc True True").to_str())))
     scheme = scheme_of(saved)
     assert scheme is not None
-    data, offsets = Normaliser(saved, scheme).rows(*buffers(["ÉCOLE ﬁ"]))
+    data, offsets = RowNormalizer(saved, scheme).rows(*buffers(["ÉCOLE ﬁ"]))
     assert data[offsets[0] : offsets[1]].tobytes() == b"ecole fi"

@@ -12,15 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
-from tests.tokens.unit_tables import table_of, text_of
+from tests.support.pretoken_tables import table_of, text_of
 from wordpipe.errors import BudgetError, ConfigError
-from wordpipe.tokens import Pretokens, byte_letters
-from wordpipe.tokens.kernels.merges import BpeResult, _Training, train_bpe, training_bytes
-from wordpipe.tokens.kernels.pair_table import State, alphabet_of
+from wordpipe.tokens import StringCounts, byte_letters
+from wordpipe.tokens.kernels.bpe_train import BpeResult, _Training, alphabet_of, train_bpe, training_bytes
+from wordpipe.tokens.kernels.merge import State
 
-NO_LETTERS: dict[str, Any] = {
-    "special_tokens": [], "initial_alphabet": [], "limit_alphabet": None, "continuing_prefix": "",
-}  # fmt: skip
 SAMPLE = Path(__file__).parents[2] / "data" / "sample"
 Words = dict[str, int]
 Trained = tuple[dict[str, int], list[tuple[str, str]]]
@@ -271,7 +268,7 @@ def test_order_of_rows_does_not_matter() -> None:
     words = {"".join(chars): 1 + len(chars) for chars in np.random.default_rng(3).choice(list("abc"), (50, 7))}
     table = table_of(words)
     texts = [text_of(table, row).encode() for row in range(len(table))]
-    mirrored = Pretokens.from_sorted(texts[::-1], table.counts[::-1])
+    mirrored = StringCounts.from_sorted(texts[::-1], table.counts[::-1])
     results = [
         train_bpe(rows, vocab_size=60, min_frequency=1, special_tokens=[], byte_level=False, continuing_prefix="##")
         for rows in (table, mirrored)
@@ -312,7 +309,7 @@ def test_initial_alphabet_of_more_than_one_character() -> None:
 
 
 def test_too_many_bytes() -> None:
-    endless = Pretokens(np.empty(2**31, np.uint8), np.array([0, 2**31]), np.ones(1, np.int64))
+    endless = StringCounts(np.empty(2**31, np.uint8), np.array([0, 2**31]), np.ones(1, np.int64))
     with pytest.raises(BudgetError, match="too many"):
         train_bpe(endless, vocab_size=300, min_frequency=2, special_tokens=[], byte_level=True)
 
@@ -320,8 +317,8 @@ def test_too_many_bytes() -> None:
 def test_memory_is_as_foretold() -> None:
     """Pages written by a training whose every merge finds new pairs: random bytes."""
     rng = np.random.default_rng(5)
-    rows = Pretokens(rng.integers(0, 256, 1 << 20, np.uint8), np.arange(1025) << 10, np.ones(1024, np.int64))
-    training = _Training(rows, alphabet_of(rows, **NO_LETTERS, byte_level=True), 16_000, 2, "")
+    rows = StringCounts(rng.integers(0, 256, 1 << 20, np.uint8), np.arange(1025) << 10, np.ones(1024, np.int64))
+    training = _Training(rows, alphabet_of(rows, byte_level=True), 16_000, 2, "")
     training.run(lambda done, total: None)
     arrays = {name: value for name, value in vars(training).items() if isinstance(value, np.ndarray)}
     arrays["positions"] = arrays["positions"][: training.state[State.POSITIONS]]

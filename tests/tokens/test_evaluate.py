@@ -12,7 +12,7 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers,
 from wordpipe.tokens import (
     OTHERS,
     TokenizerEvaluation,
-    WordPieces,
+    WordFertility,
     WordSplitter,
     evaluate,
     is_byte_level,
@@ -114,10 +114,10 @@ def naive(tokenizer: Tokenizer, rows: list[str]) -> dict[str, int]:
 @given(texts)
 @settings(max_examples=40)
 def test_every_count_is_that_of_the_slow_twin(kind, rows):
-    judge = TokenizerEvaluation(MADE[kind])
-    judge.add(pa.array(rows))
+    evaluation = TokenizerEvaluation(MADE[kind])
+    evaluation.add(pa.array(rows))
     expected = naive(MADE[kind], rows)
-    assert judge.total.counts == {name: expected.get(name, 0) for name in judge.total.counts}
+    assert evaluation.total.counts == {name: expected.get(name, 0) for name in evaluation.total.counts}
 
 
 @kinds
@@ -139,36 +139,36 @@ def test_groups_add_up_to_the_total_however_the_rows_are_cut(kind, rows, more):
 
 
 def test_the_measures_are_what_they_are_called():
-    judge = TokenizerEvaluation(MADE["byte_level"])
-    judge.add(pa.array(["mud mud", "qqq"]))
-    of, metrics = judge.total.counts, judge.total.metrics
+    evaluation = TokenizerEvaluation(MADE["byte_level"])
+    evaluation.add(pa.array(["mud mud", "qqq"]))
+    of, metrics = evaluation.total.counts, evaluation.total.metrics
     assert (of["words"], of["bytes"], of["split_words"]) == (3, 10, 1 + (of["word_tokens"] > 5))
     assert metrics["bytes_per_token"] == pytest.approx(10 / of["tokens"], abs=1e-6)
     assert metrics["tokens_per_word"] == pytest.approx(of["word_tokens"] / 3, abs=1e-6)
     assert metrics["vocabulary_used"] == pytest.approx(of["vocabulary_used"] / 298, abs=1e-6)
-    assert len(judge.never_used()) == 298 - of["vocabulary_used"]
-    assert "q" not in judge.never_used()
-    assert not {"[PAD]", "[UNK]"} & set(judge.never_used())
+    assert len(evaluation.never_used()) == 298 - of["vocabulary_used"]
+    assert "q" not in evaluation.never_used()
+    assert not {"[PAD]", "[UNK]"} & set(evaluation.never_used())
 
 
-def test_nothing_is_judged_of_nothing():
-    judge = TokenizerEvaluation(MADE["unigram"])
-    judge.add(pa.array([], pa.string()))
-    assert judge.total.counts["texts"] == 0
-    assert set(judge.total.metrics.values()) == {None, 0.0}  # nothing of the vocabulary is used
+def test_nothing_is_measured_of_nothing():
+    evaluation = TokenizerEvaluation(MADE["unigram"])
+    evaluation.add(pa.array([], pa.string()))
+    assert evaluation.total.counts["texts"] == 0
+    assert set(evaluation.total.metrics.values()) == {None, 0.0}  # nothing of the vocabulary is used
 
 
 def test_what_does_not_come_back_is_counted_and_shown():
-    judge = TokenizerEvaluation(MADE["wordpiece"])
-    judge.add(
+    evaluation = TokenizerEvaluation(MADE["wordpiece"])
+    evaluation.add(
         pa.array(["the mud", "the  mud", "the 😀"] + ["mud ."] * 9), pa.array(["fine", "spaces", "lost"] + ["dots"] * 9)
     )
-    failed = {name: figures.counts["round_trip_failures"] for name, figures in judge.groups.items()}
-    lost = {name: figures.counts["text_failures"] for name, figures in judge.groups.items()}
+    failed = {name: figures.counts["round_trip_failures"] for name, figures in evaluation.groups.items()}
+    lost = {name: figures.counts["text_failures"] for name, figures in evaluation.groups.items()}
     assert failed == {"fine": 0, "spaces": 1, "lost": 1, "dots": 9}
     assert lost == {"fine": 0, "spaces": 0, "lost": 1, "dots": 0}
-    assert len(judge.failures) == 5
-    assert judge.failures[0] == {"text": "the  mud", "decoded": "the mud", "group": "spaces"}
+    assert len(evaluation.failures) == 5
+    assert evaluation.failures[0] == {"text": "the  mud", "decoded": "the mud", "group": "spaces"}
 
 
 def test_the_prefix_space_of_a_sentencepiece_tokenizer_is_no_failure():
@@ -181,21 +181,21 @@ def test_the_prefix_space_of_a_sentencepiece_tokenizer_is_no_failure():
     tokenizer.train_from_iterator(
         TEXT, trainers.BpeTrainer(vocab_size=400, special_tokens=SPECIAL + pieces, show_progress=False)
     )
-    judge = TokenizerEvaluation(tokenizer)
-    judge.add(pa.array(["the mud", " mud  and 😀 ", ""]))
-    assert judge.total.counts["round_trip_failures"] == 0
-    assert judge.total.counts["unknown_tokens"] == 0
+    evaluation = TokenizerEvaluation(tokenizer)
+    evaluation.add(pa.array(["the mud", " mud  and 😀 ", ""]))
+    assert evaluation.total.counts["round_trip_failures"] == 0
+    assert evaluation.total.counts["unknown_tokens"] == 0
 
 
 def test_too_many_groups_are_added_up(monkeypatch):
     monkeypatch.setattr(evaluate, "_MAX_GROUPS", 3)
-    judge = TokenizerEvaluation(MADE["byte_level"])
+    evaluation = TokenizerEvaluation(MADE["byte_level"])
     for start in (0, 4):
         names = [f"g{number}" for number in range(start, start + 4)]
-        judge.add(pa.array(["mud"] * 4), pa.array(names))
-    assert set(judge.groups) == {"g0", "g1", "g2", OTHERS}
-    assert judge.groups[OTHERS].counts["texts"] == judge.merged_groups == 5
-    assert judge.total.counts["texts"] == 8
+        evaluation.add(pa.array(["mud"] * 4), pa.array(names))
+    assert set(evaluation.groups) == {"g0", "g1", "g2", OTHERS}
+    assert evaluation.groups[OTHERS].counts["texts"] == evaluation.merged_groups == 5
+    assert evaluation.total.counts["texts"] == 8
 
 
 def test_a_sliced_array_is_read_where_it_is():
@@ -211,7 +211,7 @@ def test_a_word_is_encoded_with_the_space_before_it_in_its_row():
     vocabulary = {token: number for number, token in enumerate(letters)}
     tokenizer = Tokenizer(models.BPE(vocabulary, [("Ġ", "m"), ("Ġm", "u"), ("Ġmu", "d")]))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    words, tokens, split, unspaced = WordPieces(tokenizer).count(pa.array(["mud mud ", "mud", " mud", ""]))
+    words, tokens, split, unspaced = WordFertility(tokenizer).count(pa.array(["mud mud ", "mud", " mud", ""]))
     assert words.tolist() == [2, 1, 1, 0]
     assert tokens.tolist() == [3 + 1, 3, 1, 0]
     assert split.tolist() == [1, 1, 0, 0]
@@ -220,9 +220,9 @@ def test_a_word_is_encoded_with_the_space_before_it_in_its_row():
 
 def test_words_are_remembered_within_bounds(monkeypatch):
     rows = pa.array([" ".join(f"w{number}" for number in range(5000)), "the mud the mud"])
-    free = [column.tolist() for column in WordPieces(MADE["byte_level"]).count(rows)]
-    monkeypatch.setattr("wordpipe.tokens.evaluate._REMEMBERED", 1)
-    tight = [column.tolist() for column in WordPieces(MADE["byte_level"]).count(rows)]
+    free = [column.tolist() for column in WordFertility(MADE["byte_level"]).count(rows)]
+    monkeypatch.setattr("wordpipe.tokens.evaluate._CACHE_BYTES", 1)
+    tight = [column.tolist() for column in WordFertility(MADE["byte_level"]).count(rows)]
     assert tight == free
     assert free[0] == [5000, 4]
 

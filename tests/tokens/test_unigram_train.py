@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from tests.tokens.unit_tables import table_of
+from tests.support.pretoken_tables import table_of
 from wordpipe.errors import ConfigError
 from wordpipe.tokens import SPECIAL_TOKENS, UNK, byte_letters
-from wordpipe.tokens.kernels.pair_table import alphabet_of
+from wordpipe.tokens.kernels.bpe_train import alphabet_of
 from wordpipe.tokens.kernels.seed_pieces import LENGTH_BITS, MOST_EDGES, seed_pieces, symbols_of
 from wordpipe.tokens.kernels.unigram_train import (
     best_counts,
@@ -33,9 +33,7 @@ WORDS = Counter(f"▁{word}" for word in TEXT.split())
 def laid_out(words, seed_size=1000, max_length=4):
     """Symbols, pieces and the pieces' names."""
     pretokens = table_of(words)
-    alphabet = alphabet_of(
-        pretokens, special_tokens=(), initial_alphabet=(), byte_level=False, limit_alphabet=None, continuing_prefix=""
-    )
+    alphabet = alphabet_of(pretokens, byte_level=False)
     symbols = symbols_of(pretokens, alphabet)
     pieces = seed_pieces(symbols, len(alphabet.tokens), seed_size=seed_size, max_length=max_length)
     names = list(alphabet.tokens)

@@ -1,7 +1,8 @@
-"""The compiled models against Hugging Face tokenizers: the same ids for every unit, and no answer where it raises."""
+"""The compiled models against Hugging Face tokenizers: the same ids, no answer where it raises; and threads in order."""
 
 import random
 import string
+import time
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
@@ -10,8 +11,7 @@ import numpy as np
 import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
-from wordpipe.tokens import byte_letters, model_of
-from wordpipe.tokens.encoding import UnitModel
+from wordpipe.tokens import PretokenModel, byte_letters, in_order, model_of
 from wordpipe.tokens.kernels.bpe import SHORT
 
 SAMPLE = Path(__file__).parents[2] / "data" / "sample"
@@ -27,7 +27,7 @@ def packed(units: list[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return np.frombuffer(b"".join(texts), np.uint8), ends - [len(text) for text in texts], ends
 
 
-def ours(model: UnitModel, units: list[str]) -> list[list[int] | None]:
+def ours(model: PretokenModel, units: list[str]) -> list[list[int] | None]:
     ids, offsets, unsure = model.encode(*packed(units))
     assert ids.dtype == np.uint32
     assert offsets[-1] == len(ids)
@@ -274,3 +274,40 @@ def test_broken_utf8_has_no_answer_and_reads_no_further() -> None:
 )
 def test_what_is_not_proven_is_refused(model: models.Model) -> None:
     assert model_of(Tokenizer(model), byte_level=False) is None
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_results_come_in_the_order_of_the_items(threads):
+    def work(state: list[int], item: int) -> int:
+        state.append(item)
+        time.sleep((item * 7 % 5) / 1000)
+        return item * item
+
+    states = [[] for _ in range(threads)]
+    assert list(in_order(work, range(40), states)) == [n * n for n in range(40)]
+    assert sorted(item for state in states for item in state) == [*range(40)]
+
+
+def test_no_more_items_are_taken_than_are_worked_on():
+    taken = []
+
+    def items():
+        for n in range(1000):
+            taken.append(n)
+            yield n
+
+    results = in_order(lambda _, item: item, items(), [None, None])
+    assert next(results) == 0
+    begun = len(taken)
+    assert begun < 50
+    results.close()
+    assert len(taken) == begun
+
+
+def test_an_error_comes_out_and_ends_the_work():
+    def work(_: None, item: int) -> int:
+        return 1 // (3 - item)
+
+    results = in_order(work, range(1000), [None, None])
+    with pytest.raises(ZeroDivisionError):
+        list(results)

@@ -1,0 +1,288 @@
+"""Normalizers: rows of text as a tokenizer's normalizer leaves them, at hundreds of megabytes a second.
+
+A normal form puts combining marks in order and composes them with the character before them; all other steps of a normalizer
+look at one character at a time. So the result for a text is that of its characters, one after the other (`NormalPoints`), but
+where a mark stands out of order or could be composed. Such a stretch, from a place where text may be cut to the next, is given
+to the normalizer itself. Which marks these are is read from Python's Unicode data; combining classes and compositions of
+assigned characters never change (Unicode's stability policy), and what Python does not know is never sure.
+Source: Unicode Standard Annex #15, sections 9 (quick check) and 12 (stability).
+
+Rows in which a tokenizer finds the text of an added token, such as `[MASK]`, are found here, too: they are left to tokenizers.
+"""
+
+import json
+import threading
+import unicodedata
+from collections.abc import Iterator, Sequence
+from functools import cache
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from tokenizers import Tokenizer, normalizers
+
+from wordpipe.compiled import read_only
+from wordpipe.tokens.kernels.codepoints import CODE_POINTS
+from wordpipe.tokens.kernels.normalize import (
+    ANCHOR,
+    DONE,
+    HEAD,
+    LONGEST,
+    NOT_ONE,
+    UNKNOWN,
+    UNSURE,
+    fill_stretches,
+    mark_rows,
+    normalise_rows,
+    prefix_rows,
+)
+from wordpipe.tokens.pretokenizers import Scheme
+from wordpipe.tokens.vocabulary import I32, I64, U8, Flags, offsets_of
+
+_PAGE = 256
+_FORMS = {"NFC", "NFD", "NFKC", "NFKD"}
+_CACHED_STRETCHES = 1 << 17
+
+
+class NormalPoints:
+    """The entries of a normalizer's code points, made a page at a time when one is needed.
+
+    Args:
+        normalizer: made of the steps that `scheme_of` knows; None leaves text as it is.
+        space: what spaces become after normalization.
+
+    Attributes:
+        table: int32 [0x110000], where the entry of a code point begins in the pool (-1: not made yet); uint8, the pool, of
+            flags, first combining class, last combining class, length and text of each entry. Never written to: a longer
+            table takes its place.
+    """
+
+    def __init__(self, normalizer: normalizers.Normalizer | None, space: str) -> None:
+        self._normalizer = normalizer
+        self._space = space
+        self._steps = [] if normalizer is None else list(_flat(json.loads(normalizer.__getstate__())))
+        forms = [step for step, form in self._steps if form is not None]
+        self._forms = bool(forms)
+        self._composes = any(form in ("NFC", "NFKC") for _, form in self._steps)
+        self._lock = threading.Lock()
+        self.table = (np.full(CODE_POINTS, -1, np.int32), np.zeros(0, np.uint8))
+        self.make(0)
+
+    def normalise(self, text: str) -> str:
+        """What the tokenizer makes of a text."""
+        normal = text if self._normalizer is None else self._normalizer.normalize_str(text)
+        return normal.replace(" ", self._space)
+
+    def make(self, point: int) -> None:
+        """Make the entries of the page of a code point."""
+        with self._lock:
+            slots, pool = self.table
+            if slots[point] >= 0:
+                return
+            slots, entries, size = slots.copy(), [pool.tobytes()], len(pool)
+            start = point - point % _PAGE
+            for other in range(start, start + _PAGE):
+                entry = b"\0" * HEAD if 0xD800 <= other < 0xE000 else self._entry(chr(other))
+                slots[other] = size
+                entries.append(entry)
+                size += len(entry)
+            self.table = (slots, np.frombuffer(b"".join(entries), np.uint8))
+
+    def _entry(self, character: str) -> bytes:
+        flags, first, last = self._context(character) if self._forms else (ANCHOR, 0, 0)
+        text = self.normalise(character).encode()
+        assert len(text) <= LONGEST
+        return bytes((flags, first, last, len(text))) + text
+
+    def _context(self, character: str) -> tuple[int, int, int]:
+        """Flags, and the combining classes of the first and the last of what the normal forms see of a character."""
+        if unicodedata.category(character) == "Cn":
+            return UNSURE, 0, 0
+        seen, left = self._seen_by_forms(character)
+        leads = [_lead(text) for text in seen if text]
+        if self._composes and any(joined for _, joined in leads):
+            return UNSURE, 0, 0
+        classes = {lead for lead, _ in leads}
+        last = max((unicodedata.combining(unicodedata.normalize("NFKD", text)[-1]) for text in seen if text), default=0)
+        if classes == {()}:
+            stays = left and all(seen)
+            return (ANCHOR if stays else 0), 0, last
+        if len(classes) > 1 or not classes:
+            return UNSURE, 0, 0
+        (only,) = classes
+        return 0, only[0], last
+
+    def _seen_by_forms(self, character: str) -> tuple[list[str], str]:
+        """What each normal form gets of a character that stands alone, and what is left in the end."""
+        seen, text = [], character
+        for step, form in self._steps:
+            if form is not None:
+                seen.append(text)
+            text = step.normalize_str(text)
+        return seen, text
+
+
+def _flat(state: dict[str, Any]) -> Iterator[tuple[normalizers.Normalizer, str | None]]:
+    """The steps of a normalizer, and the normal form in each."""
+    options = {name: value for name, value in state.items() if name != "type"}
+    if state["type"] == "Sequence":
+        for child in state["normalizers"]:
+            yield from _flat(child)
+    elif state["type"] == "BertNormalizer":
+        strips = state["lowercase"] if state["strip_accents"] is None else state["strip_accents"]
+        yield normalizers.BertNormalizer(**options), "NFD" if strips else None
+    else:
+        name = state["type"]
+        yield getattr(normalizers, name)(**options), name if name in _FORMS else None
+
+
+def _lead(text: str) -> tuple[tuple[int, ...], bool]:
+    """Combining classes of the marks that a text begins with, and whether one of these or the next may be composed."""
+    classes, joined = [], False
+    for character in unicodedata.normalize("NFKD", text):
+        joined |= character in _seconds()
+        if not unicodedata.combining(character):
+            break
+        classes.append(unicodedata.combining(character))
+    assert all(low <= high for low, high in pairwise(classes))
+    return tuple(classes), joined
+
+
+@cache
+def _seconds() -> frozenset[str]:
+    """Characters that can be composed with one before them."""
+    found = {chr(point) for point in (*range(0x1161, 0x1176), *range(0x11A8, 0x11C3))}  # of Korean syllables
+    for point in range(0x30000):
+        parts = unicodedata.decomposition(chr(point)).split()
+        if len(parts) == 2 and not parts[0].startswith("<"):
+            found.add(chr(int(parts[1], 16)))
+    return frozenset(found)
+
+
+class RowNormalizer:
+    """Does to rows what a tokenizer does to them before it cuts them. Threads may share it.
+
+    Args:
+        tokenizer: its normalizer is made of steps that `scheme_of` knows.
+        scheme: what `scheme_of` says about it.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, scheme: Scheme) -> None:
+        self._prefix = np.frombuffer(scheme.prefix.encode(), np.uint8)
+        self._space = np.frombuffer(scheme.space.encode(), np.uint8)
+        self._points = None
+        self._stretches: dict[bytes, bytes] = {}
+        if tokenizer.normalizer is not None or scheme.space != " ":
+            self._points = NormalPoints(tokenizer.normalizer, scheme.space)
+            self._ascii = _ascii(*self._points.table, scheme.space.encode())
+
+    def rows(self, data: U8, offsets: I64) -> tuple[U8, I64]:
+        """Normalise rows.
+
+        Args:
+            data: uint8, valid UTF-8 of all rows.
+            offsets: int64 [rows + 1], where each begins and ends.
+
+        Returns:
+            The same of the normalised rows; the given arrays where nothing is to be done.
+        """
+        if self._points is not None:
+            data, offsets = self._normalised(self._points, read_only(data), offsets)
+        if len(self._prefix):
+            out = np.empty(len(data) + len(self._prefix) * (len(offsets) - 1), np.uint8)
+            new_offsets = np.zeros(len(offsets), np.int64)
+            size = prefix_rows(read_only(data), offsets, self._prefix, out, new_offsets)
+            data, offsets = out[:size], new_offsets
+        return data, offsets
+
+    def _normalised(self, points: NormalPoints, data: U8, offsets: I64) -> tuple[U8, I64]:
+        out = np.empty(len(data) + len(data) // 8 + 4096, np.uint8)
+        new_offsets = np.zeros(len(offsets), np.int64)
+        stretches = np.empty((4, 1024), np.int64)
+        row = count = 0
+        while True:
+            slots, pool = points.table
+            status, row, count, point = normalise_rows(
+                data, offsets, row, count, self._ascii, self._space, slots, pool, out, new_offsets, stretches
+            )
+            if status == DONE:
+                break
+            if status == UNKNOWN:
+                points.make(point)
+            else:
+                out = np.concatenate([out, np.empty_like(out)])
+                stretches = np.concatenate([stretches, np.empty_like(stretches)], axis=1)
+        out = out[: new_offsets[-1]]
+        return self._filled(points, data, out, new_offsets, stretches[:, :count]) if count else (out, new_offsets)
+
+    def _filled(self, points: NormalPoints, data: U8, out: U8, offsets: I64, stretches: I64) -> tuple[U8, I64]:
+        """The rows with the stretches that were left out."""
+        bounds = zip(stretches[0].tolist(), stretches[1].tolist(), strict=True)
+        texts = [self._stretch(points, data[start:end].tobytes()) for start, end in bounds]
+        limits = offsets_of([len(text) for text in texts])
+        filled, new_offsets = np.empty(len(out) + int(limits[-1]), np.uint8), np.zeros(len(offsets), np.int64)
+        flat = np.frombuffer(b"".join(texts), np.uint8)
+        fill_stretches(read_only(out), offsets, np.ascontiguousarray(stretches), flat, limits, filled, new_offsets)
+        return filled, new_offsets
+
+    def _stretch(self, points: NormalPoints, text: bytes) -> bytes:
+        known = self._stretches.get(text)
+        if known is None:
+            known = points.normalise(text.decode()).encode()
+            if len(self._stretches) >= _CACHED_STRETCHES:
+                self._stretches.clear()
+            if len(text) <= 64:
+                self._stretches[text] = known
+        return known
+
+
+def _ascii(slots: I32, pool: U8, space: bytes) -> U8:
+    """What each byte becomes, where it is a character that becomes one of ASCII and may be cut before: uint8 [256].
+
+    A space is written for whatever text takes its place.
+    """
+    single = np.full(256, NOT_ONE, np.uint8)
+    for point in range(128):
+        flags, _, last, length = pool[slots[point] : slots[point] + HEAD].tolist()
+        text = pool[slots[point] + HEAD :][:length].tobytes()
+        if flags == ANCHOR and last == 0 and (length == 1 or text == space):
+            single[point] = 0x20 if text == space else text[0]
+    return read_only(single)
+
+
+def added_token_patterns(tokenizer: Tokenizer) -> list[bytes] | None:
+    """Texts of which a row must hold one, for tokenizers to find an added token in it.
+
+    Returns:
+        Sorted; None where that is not known: a token is looked for in text that the normalizer may have changed.
+    """
+    added = tokenizer.get_added_tokens_decoder().values()
+    if tokenizer.normalizer is not None and any(token.normalized for token in added):
+        return None
+    return sorted({token.content.encode() for token in added if token.content})
+
+
+class AddedTokens:
+    """Finds the rows that hold one of some texts. Threads may share it.
+
+    Args:
+        patterns: the texts, none of them empty.
+    """
+
+    def __init__(self, patterns: Sequence[bytes]) -> None:
+        flat = np.frombuffer(b"".join(patterns), np.uint8)
+        offsets = offsets_of([len(pattern) for pattern in patterns])
+        first = np.zeros(256, np.uint8)
+        first[[pattern[0] for pattern in patterns]] = 1
+        self._patterns = (read_only(first), read_only(flat), offsets)
+
+    def marked(self, data: U8, offsets: I64) -> Flags:
+        """Whether each row holds one of the texts: bool [rows].
+
+        Args:
+            data: uint8, the text of all rows.
+            offsets: int64 [rows + 1], where each begins and ends.
+        """
+        marked = np.zeros(len(offsets) - 1, np.uint8)
+        mark_rows(read_only(data), offsets, *self._patterns, marked)
+        return marked.view(np.bool_)
