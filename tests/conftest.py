@@ -13,7 +13,7 @@ import pytest
 from hypothesis import settings
 
 import wordpipe
-from tests.nursery import Nursery
+from tests.support.nursery import Nursery
 from wordpipe.cli import run
 
 # no deadline: the first example may wait for the compiler. Every run draws other examples, so that few of them find in a
