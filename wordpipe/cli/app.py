@@ -37,7 +37,7 @@ _PROJECT = {
     "init": ("wordpipe.cli.project:init", "Write a commented config and a Makefile to start from."),
     "run": ("wordpipe.cli.project:run", "Make what is missing or stale in a pipeline, in order."),
     "status": ("wordpipe.cli.project:status", "Say which stages of a pipeline are stale, and why."),
-    "help": ("wordpipe.cli.help:help_", "Show the help of a command; --all: with every option."),
+    "help": ("wordpipe.cli.command:help_", "Show the help of a command; --all: with every option."),
 }
 
 
