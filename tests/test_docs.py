@@ -48,7 +48,7 @@ def test_every_command_is_in_the_readme():
 
 
 def test_the_makefile_of_the_readme_is_the_one_that_init_writes():
-    template = (ROOT / "wordpipe" / "stages" / "text" / "templates" / "Makefile").read_text()
+    template = (ROOT / "wordpipe" / "templates" / "Makefile").read_text()
     rules = template[template.index("RUN ") :]
     assert "".join(f"    {line}\n" if line else "\n" for line in rules.splitlines()) in README
 

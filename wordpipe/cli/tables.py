@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from wordpipe.cli.output import safe_text, say
-from wordpipe.cli.progress import ProgressDrawer
+from wordpipe.cli.output import ProgressDrawer, safe_text, say
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -25,14 +25,16 @@ if TYPE_CHECKING:
     from wordpipe.stages.evaluate.tokenizer import evaluate_tokenizer
     from wordpipe.stages.evaluate.words import evaluate_words
     from wordpipe.stages.inputs import entries_of, file_entry, model_entry
-    from wordpipe.stages.job import Made, PathLike, RunOptions, open_job, storage_error
+    from wordpipe.stages.job import Made, PathLike, RunOptions, open_job, storage_error, storage_errors
     from wordpipe.stages.look.diff import diff
     from wordpipe.stages.look.map import map_words
     from wordpipe.stages.look.plot import plot, told
     from wordpipe.stages.look.segmentation import segment
     from wordpipe.stages.look.show import show, verify
     from wordpipe.stages.models import OpenModel, open_model
-    from wordpipe.stages.registry import VERBS, Argument, Verb
+    from wordpipe.stages.registry import COMMANDS, Argument, Command
+    from wordpipe.stages.registry import COMMANDS as VERBS
+    from wordpipe.stages.registry import Command as Verb
     from wordpipe.stages.search.duplicates import duplicates
     from wordpipe.stages.search.embed import embed
     from wordpipe.stages.search.index import index
@@ -42,7 +44,6 @@ if TYPE_CHECKING:
     from wordpipe.stages.search.row_vectors import RowVectors
     from wordpipe.stages.text.generate import Filled, Filler, Writing, fill, generate
     from wordpipe.stages.text.ingest import ingest
-    from wordpipe.stages.text.init import write_project
     from wordpipe.stages.text.tokenize import tokenize
     from wordpipe.stages.train.contrastive import train_contrastive
     from wordpipe.stages.train.language_model import train_clm, train_mlm

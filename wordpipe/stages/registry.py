@@ -1,6 +1,6 @@
-"""The verbs that make artifacts: their names, inputs and outputs, without importing what they need.
+"""The registry of the commands that make artifacts: names, inputs and outputs, without importing what they need.
 
-The command line, the pipeline and the Python functions are all drawn from this table.
+The command line and the pipeline are drawn from this table.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Argument:
-    """One positional argument of a verb."""
+    """One positional argument of a command."""
 
     name: str  # as shown in help: SOURCE, TOKENS, MODEL|WORDS
     kinds: tuple[str, ...]  # the artifacts it takes
@@ -32,8 +32,8 @@ class Argument:
 
 
 @dataclass(frozen=True)
-class Verb:
-    """A verb that makes an artifact."""
+class Command:
+    """A command that makes an artifact."""
 
     name: str  # "train mlm"
     makes: str
@@ -72,10 +72,10 @@ _VECTORS = Argument(
 )
 _ENCODER = Argument("MODEL|WORDS", ("model", "words"), "a model (of train contrastive, mlm or clm) or a words artifact")
 
-VERBS: dict[str, Verb] = {
-    verb.name: verb
-    for verb in (
-        Verb(
+COMMANDS: dict[str, Command] = {
+    command.name: command
+    for command in (
+        Command(
             name="ingest",
             makes="corpus",
             summary="Read text files into a corpus of documents and sentences.",
@@ -85,7 +85,7 @@ VERBS: dict[str, Verb] = {
             example="wordpipe ingest data/sample -o run/corpus",
             next="wordpipe tokenize {output} -o {parent}/tokens",
         ),
-        Verb(
+        Command(
             name="import",
             makes="words",
             summary="Read word vectors of another program; word2vec, fastText, GloVe, NumPy.",
@@ -95,7 +95,7 @@ VERBS: dict[str, Verb] = {
             example="wordpipe import glove.6B.100d.txt -o run/words",
             next="wordpipe query {output} WORD",
         ),
-        Verb(
+        Command(
             name="tokenize",
             makes="tokens",
             summary="Train a tokenizer on a corpus and turn the corpus into token ids.",
@@ -105,7 +105,7 @@ VERBS: dict[str, Verb] = {
             example="wordpipe tokenize run/corpus -o run/tokens --algorithm bpe --vocab-size 8000",
             next="wordpipe train word2vec {output} -o {parent}/words",
         ),
-        Verb(
+        Command(
             name="train word2vec",
             makes="words",
             summary="Train word vectors; skip-gram or CBOW with negative sampling.",
@@ -115,7 +115,7 @@ VERBS: dict[str, Verb] = {
             example="wordpipe train word2vec run/tokens -o run/words --architecture skipgram --dim 100",
             next="wordpipe query {output} WORD",
         ),
-        Verb(
+        Command(
             name="train mlm",
             makes="model",
             summary="Train a bidirectional transformer by masked language modelling.",
@@ -125,7 +125,7 @@ VERBS: dict[str, Verb] = {
             example="wordpipe train mlm run/tokens -o run/model --preset tiny --steps 200",
             next="wordpipe embed {output} CORPUS -o {parent}/sentences",
         ),
-        Verb(
+        Command(
             name="train clm",
             makes="model",
             summary="Train a causal transformer by next-token prediction.",
@@ -135,7 +135,7 @@ VERBS: dict[str, Verb] = {
             example="wordpipe train clm run/tokens -o run/clm --preset tiny --steps 200",
             next='wordpipe generate {output} "The"',
         ),
-        Verb(
+        Command(
             name="train contrastive",
             makes="model",
             summary="Train an encoder of texts without labels; what belongs together comes near.",
@@ -145,7 +145,7 @@ VERBS: dict[str, Verb] = {
             example="wordpipe train contrastive run/tokens -o run/encoder --words run/words",
             next="wordpipe embed {output} CORPUS -o {parent}/sentences",
         ),
-        Verb(
+        Command(
             name="embed",
             makes="sentences",
             summary="Turn texts into unit vectors; by an encoder of texts, a model or word vectors.",
@@ -155,7 +155,7 @@ VERBS: dict[str, Verb] = {
             example="wordpipe embed run/model run/corpus -o run/sentences --unit sentence",
             next="wordpipe index {output} -o {parent}/index",
         ),
-        Verb(
+        Command(
             name="index",
             makes="index",
             summary="Build a FAISS index over sentences or words.",
