@@ -96,7 +96,7 @@ def _unforeseen(error: BaseException) -> int:
 
 
 def _raise_on_stop_signals() -> None:
-    """Make SIGTERM and SIGHUP unwind the stack like Ctrl-C, so that drafts are removed; nohup's choice is respected."""
+    """Make SIGTERM and SIGHUP unwind the stack like Ctrl-C, so that temporary folders go; nohup's choice is respected."""
 
     def stop(signum: int, _: FrameType | None) -> None:
         from wordpipe.runtime import Stopped

@@ -1,4 +1,4 @@
-"""What stages read: sources of text and their hashes, a corpus (or text ingested on the fly), what `--update` finds."""
+"""The inputs of stages: sources of text and their hashes, a corpus or text ingested on the fly, the previous artifact."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -10,7 +10,7 @@ from wordpipe.corpus import Source, Sources, fingerprint
 from wordpipe.errors import ArtifactError, InputError
 from wordpipe.stages.job import Job, PathLike, RunOptions
 
-_LISTED = 1000
+_MAX_ENTRIES = 1000
 _TOKENIZER_FILES = (
     "added_tokens.json", "merges.txt", "special_tokens_map.json", "tokenizer.json", "tokenizer_config.json", "vocab.json",
     "vocab.txt",
@@ -24,7 +24,7 @@ def as_list(paths: PathLike | Iterable[PathLike]) -> list[str]:
 
 
 def entries_of(sources: Sources) -> list[InputEntry]:
-    """What a manifest says of sources: name, size and content hash. A stream must have been read before."""
+    """The manifest entries of sources: name, size and content hash. A stream must have been read before."""
     return listed_entries(fingerprints(sources))
 
 
@@ -37,12 +37,12 @@ def fingerprints(sources: Iterable[Source]) -> list[dict[str, str | int]]:
 
 
 def listed_entries(entries: list[dict[str, str | int]]) -> list[InputEntry]:
-    """What a manifest says of sources with these fingerprints.
+    """The manifest entries of sources with these fingerprints.
 
     Many sources become one entry, a hash over all of theirs: a manifest should stay readable.
     """
     found = [(str(entry["name"]), str(entry["blake3"]), int(entry["bytes"])) for entry in entries]
-    if len(found) > _LISTED:
+    if len(found) > _MAX_ENTRIES:
         digest = _joint_hash((name, digest) for name, digest, _ in found)
         size = sum(size for _, _, size in found)
         return [InputEntry(kind="source", digest=digest, path=f"{len(found)} sources", bytes=size)]
