@@ -15,15 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import pre_tokenizers
 
-BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+from tests.conftest import BENCHMARKS
+
+pytestmark = pytest.mark.usefixtures("benchmarks_on_path")
 SAMPLE = "".join(f"The {n}th bee finds her way home, and {n * n} bees don't.\n" for n in range(1500))
-
-
-@pytest.fixture(scope="module", autouse=True)
-def benchmarks_on_path():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(BENCHMARKS)
-        yield
 
 
 def benchmark(name):

@@ -4,7 +4,6 @@ import json
 import subprocess
 import sys
 from importlib import import_module
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -14,18 +13,13 @@ import torch
 from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer, models
 
-BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+from tests.conftest import BENCHMARKS
+
+pytestmark = pytest.mark.usefixtures("benchmarks_on_path")
 SPECIAL = {"[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3, "[MASK]": 4, "<s>": 5, "</s>": 6}
 BERT = {
     "n_tokens": 40, "dim": 16, "n_layers": 1, "n_heads": 2, "ffn_dim": 24, "seq_len": 12, "special": SPECIAL, "seed": 3,
 }  # fmt: skip
-
-
-@pytest.fixture(scope="module", autouse=True)
-def benchmarks_on_path():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(BENCHMARKS)
-        yield
 
 
 def benchmark(name):

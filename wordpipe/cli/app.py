@@ -7,7 +7,6 @@ in a static table here and a command is built only when it is called.
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib import import_module
 from typing import Any
 
 import click
@@ -15,7 +14,8 @@ import click
 from wordpipe import __version__
 from wordpipe.cli.output import first_clause
 from wordpipe.removed import why_no_command
-from wordpipe.stages import COMMANDS
+from wordpipe.runtime import Stopped
+from wordpipe.stages import COMMANDS, load_named
 
 _MEASURE = "Measure how good something is"
 _TRAIN = "Train word vectors, a transformer or an encoder of texts."
@@ -74,8 +74,7 @@ class LazyGroup(click.Group):
         if cmd_name not in self._where:
             return None
         if where := self._where[cmd_name]:
-            module, _, name = where.partition(":")
-            command: click.Command = getattr(import_module(module), name)
+            command: click.Command = load_named(where)
             return command
         from wordpipe.cli.stage import stage_command
 
@@ -113,8 +112,6 @@ def _dying_by_sigpipe() -> Iterator[None]:
     try:
         yield
     except BrokenPipeError:
-        from wordpipe.runtime import Stopped
-
         raise Stopped(signal.SIGPIPE) from None
 
 

@@ -67,8 +67,8 @@ def _make(command: Command, given: dict[str, Any]) -> None:
     flags = chosen_settings(settings_class, given)
     flags |= assigned_settings(given["set"], flags)
     values = settings_class.merge(from_file, flags)
-    if _follows():
-        given |= {"quiet": True, "as_json": False, "verbose": False}
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1 and os.environ.get("RANK", "0") != "0":
+        given |= {"quiet": True, "as_json": False, "verbose": False}  # of torchrun's processes the first alone speaks
     if given["verbose"]:
         for name, value in settings_class.make(values).manifest().items():
             origin = "flag" if name in flags else given["config"] if name in values else "default"
@@ -80,11 +80,6 @@ def _make(command: Command, given: dict[str, Any]) -> None:
     _print_made(command, made, as_json=given["as_json"], quiet=given["quiet"])
 
 
-def _follows() -> bool:
-    """Whether torchrun started this process beside the first one, which alone speaks."""
-    return int(os.environ.get("WORLD_SIZE", "1")) > 1 and os.environ.get("RANK", "0") != "0"
-
-
 def _print_made(command: Command, made: "Made", *, as_json: bool, quiet: bool, hint: bool = True) -> None:
     """Say what was made: JSON on stdout, or a few lines for people on stderr."""
     if as_json:
@@ -94,21 +89,15 @@ def _print_made(command: Command, made: "Made", *, as_json: bool, quiet: bool, h
     counted = ((name.replace("_", " "), count) for name, count in made.counts.items() if count)
     counts = [f"{human_count(count)} {noun(count, name)}" for name, count in counted]
     figures = [f"{name} {value:.4g}" for name, value in made.metrics.items()]
-    figures += [f"{_rate(value)} {_spoken(name)}" for name, value in made.rates.items()]
+    for name, value in made.rates.items():
+        unit = name.replace("mb_per_s", "MB/s").replace("_per_s", "/s").replace("_", " ")
+        figures.append(f"{human_count(value) if value >= 100 else f'{value:.2f}'} {unit}")
     say(f"{made.kind} → {made.path}  in {human_seconds(made.seconds)}")
     for line in filter(None, (counts, figures)):
         say(f"  {' · '.join(line)}")
     if command.next and hint:
         parent = Path(made.path).parent
         say(f"next: {command.next.format(output=shlex.quote(made.path), parent=shlex.quote(str(parent)))}")
-
-
-def _spoken(name: str) -> str:
-    return name.replace("mb_per_s", "MB/s").replace("_per_s", "/s").replace("_", " ")
-
-
-def _rate(value: float) -> str:
-    return human_count(value) if value >= 100 else f"{value:.2f}"
 
 
 @click.command(cls=ExampleCommand, example="wordpipe init my-project && cd my-project && wordpipe run wordpipe.toml")

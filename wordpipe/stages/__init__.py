@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from wordpipe.stages.look.segmentation import segment
     from wordpipe.stages.look.show import show, verify
     from wordpipe.stages.models import OpenModel, open_model
-    from wordpipe.stages.registry import COMMANDS, Argument, Command
+    from wordpipe.stages.registry import COMMANDS, Argument, Command, load_named
     from wordpipe.stages.registry import COMMANDS as VERBS
     from wordpipe.stages.registry import Command as Verb
     from wordpipe.stages.search.duplicates import duplicates

@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 from wordpipe.artifacts import Artifact, HashCache, InputEntry, hash_bytes, is_artifact
 from wordpipe.corpus import Source, Sources, fingerprint
 from wordpipe.errors import ArtifactError, InputError
-from wordpipe.stages.job import Job, PathLike, RunOptions
+from wordpipe.stages.job import Job, Made, PathLike, RunOptions
 
 _MAX_ENTRIES = 1000
 _TOKENIZER_FILES = (
@@ -123,13 +123,10 @@ def open_corpus(job: Job, corpus: PathLike | Iterable[PathLike]) -> Artifact:
     Raises:
         WordpipeError: as from `ingest`, or the artifact is of another kind.
     """
-    from wordpipe.stages.text.ingest import ingest
-
     paths = as_list(corpus)
     if len(paths) == 1 and is_artifact(Path(paths[0])):
         return job.open_input(paths[0], ["corpus"])
-    refuse_artifacts(paths)
-    made = ingest(paths, output=job.scratch / "corpus", run=RunOptions(report=job.run.report))
+    made = _ingest(paths, job.scratch, job.run)
     artifact = job.keep_open(Artifact(made.path, ["corpus"]))
     job.inputs += artifact.manifest.inputs
     job.counts |= {f"ingest_{name}": count for name, count in made.counts.items()}
@@ -144,15 +141,20 @@ def corpus_to_evaluate(data: PathLike | Iterable[PathLike], run: RunOptions) -> 
     Raises:
         WordpipeError: as from `ingest`, or the artifact is of another kind.
     """
-    from wordpipe.stages.text.ingest import ingest
-
     paths = as_list(data)
     if len(paths) == 1 and is_artifact(Path(paths[0])):
         with Artifact(paths[0], ["corpus"], verify=run.verify) as artifact:
             yield artifact, False
         return
-    refuse_artifacts(paths)
     with TemporaryDirectory(prefix="wordpipe-") as folder:
-        made = ingest(paths, output=Path(folder) / "corpus", run=RunOptions(report=run.report))
+        made = _ingest(paths, Path(folder), run)
         with Artifact(made.path, ["corpus"], verify=False) as artifact:
             yield artifact, True
+
+
+def _ingest(sources: list[str], folder: Path, run: RunOptions) -> Made:
+    """Make a corpus in a folder that is soon gone."""
+    from wordpipe.stages.text.ingest import ingest
+
+    refuse_artifacts(sources)
+    return ingest(sources, output=folder / "corpus", run=RunOptions(report=run.report))

@@ -14,6 +14,12 @@ if TYPE_CHECKING:
     from wordpipe.stages.job import Made
 
 
+def load_named(where: str) -> Any:
+    """The thing that "module:name" names."""
+    module, _, name = where.partition(":")
+    return getattr(import_module(module), name)
+
+
 @dataclass(frozen=True)
 class Argument:
     """One positional argument of a command."""
@@ -27,7 +33,7 @@ class Argument:
 
     def load_entry(self) -> "Callable[[str], InputEntry]":
         """The function that says what a manifest records of such a file."""
-        function: Callable[[str], InputEntry] = _load(self.entry)
+        function: Callable[[str], InputEntry] = load_named(self.entry)
         return function
 
 
@@ -46,12 +52,12 @@ class Command:
 
     def load(self) -> "Callable[..., Made]":
         """The function that does the work."""
-        function: Callable[..., Made] = _load(self.function)
+        function: Callable[..., Made] = load_named(self.function)
         return function
 
     def load_settings(self) -> "type[Settings]":
         """The class of its settings; imports nothing heavy."""
-        cls: type[Settings] = _load(self.settings)
+        cls: type[Settings] = load_named(self.settings)
         return cls
 
 
@@ -167,8 +173,3 @@ COMMANDS: dict[str, Command] = {
         ),
     )
 }
-
-
-def _load(where: str) -> Any:
-    module, _, name = where.partition(":")
-    return getattr(import_module(module), name)
