@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import wordpipe
-from tests.cli.test_help import commands
+from tests.support.commands import commands
 from wordpipe import errors
 from wordpipe.artifacts import CORPUS, STEPS, TOKENS_16, VOCABULARY, sentences_schema, words_schema
 from wordpipe.pipeline import Pipeline

@@ -1,10 +1,9 @@
 """What was removed is gone, answers with what to do instead, and leaves the artifacts of earlier versions fresh."""
 
-import click
 import pytest
 
+from tests.support.commands import commands
 from wordpipe import removed
-from wordpipe.cli.app import app
 from wordpipe.errors import ConfigError
 from wordpipe.removed import OPTIONS, VALUES, Removed
 from wordpipe.settings import Settings, setting
@@ -42,17 +41,9 @@ def test_recipes_hold_what_nobody_can_ask_for_any_more(brewing):
     assert brewing.make({}).recipe() == {"kind": "tea"}
 
 
-def command_of(path: str) -> click.Command | None:
-    command: click.Command | None = app
-    for name in path.split():
-        assert isinstance(command, click.Group)
-        command = command.get_command(click.Context(command), name)
-    return command
-
-
 @pytest.mark.parametrize(("command", "name"), [(c, n) for c, names in OPTIONS.items() for n in names])
 def test_a_removed_option_is_gone_and_answers(command, name, cli):
-    options = {option for param in command_of(command).params for option in (*param.opts, *param.secondary_opts)}
+    options = {option for param in commands()[command].params for option in (*param.opts, *param.secondary_opts)}
     flag = "--" + name.replace("_", "-")
     assert flag not in options
     done = cli(*command.split(), "x", flag, "1")

@@ -14,25 +14,12 @@ from pathlib import Path
 import click
 import pytest
 
+from tests.support.commands import commands
 from wordpipe import Made
-from wordpipe.cli.app import app
 from wordpipe.settings import Settings, setting
 from wordpipe.stages import COMMANDS
 
 HEAVY = ("torch", "faiss", "pyarrow", "numpy", "gensim", "numba", "tokenizers", "pydantic", "rich")
-
-
-def commands(group: click.Group = app, prefix: str = "") -> dict[str, click.Command]:
-    found = {}
-    context = click.Context(group)
-    for name in group.list_commands(context):
-        command = group.get_command(context, name)
-        assert command is not None
-        if isinstance(command, click.Group):
-            found |= commands(command, f"{prefix}{name} ")
-        else:
-            found[prefix + name] = command
-    return found
 
 
 @pytest.mark.parametrize("args", [["--help"], ["--version"], ["train", "--help"]])
