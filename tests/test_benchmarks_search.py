@@ -20,7 +20,7 @@ def test_recall_counts_rows():
     assert recall_of(np.array([[-1, -1]]), np.array([[0, 1]])) == 0
 
 
-def test_queries_are_no_rows_and_promises_are_judged():
+def test_queries_are_no_rows_and_promises_are_checked():
     search = import_module("search")
     vectors_ND, queries_QD = search.split_off_queries(search.made_vectors(600, 16, 1), 500)
     assert (vectors_ND.shape, queries_QD.shape) == ((500, 16), (100, 16))
@@ -146,7 +146,7 @@ def test_rows_of_unlike_length_are_filled_up(int8):
     assert mask_BT.tolist() == [[1, 1, 1], [1, 0, 0]]
 
 
-def test_a_side_is_judged_by_scores_and_by_the_first_side(int8):
+def test_a_side_is_compared_by_scores_and_by_the_first_side(int8):
     angle = {"a": 0.0, "b": 0.1, "c": 1.0, "d": 2.0}
 
     def exact(texts):
@@ -155,7 +155,7 @@ def test_a_side_is_judged_by_scores_and_by_the_first_side(int8):
     def turned(texts):
         return exact(texts)[:, ::-1] + np.float32([0.25, 0])
 
-    lines = int8.judged({"exact": exact, "turned": turned}, ["a"] * 3, ["b", "c", "d"], np.array([3.0, 2, 1]))
+    lines = int8.compared({"exact": exact, "turned": turned}, ["a"] * 3, ["b", "c", "d"], np.array([3.0, 2, 1]))
     assert lines["exact"] == {"spearman": 100.0, "largest_difference": 0.0}
     assert lines["turned"]["largest_difference"] > 0.5
 
