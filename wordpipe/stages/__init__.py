@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from wordpipe.stages.evaluate.sts import evaluate_sts, read_sts_sets
     from wordpipe.stages.evaluate.tokenizer import evaluate_tokenizer
     from wordpipe.stages.evaluate.words import evaluate_words
-    from wordpipe.stages.inputs import entries_of, file_entry, model_entry
+    from wordpipe.stages.inputs import file_entry, model_entry
     from wordpipe.stages.job import Made, PathLike, RunOptions, open_job, storage_error, storage_errors
     from wordpipe.stages.look.diff import diff
     from wordpipe.stages.look.map import map_words
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from wordpipe.stages.search.open_index import Route, routes_of
     from wordpipe.stages.search.query import Answers, Ask, Opened, open_artifact
     from wordpipe.stages.search.row_vectors import RowVectors
+    from wordpipe.stages.sources import entries_of
     from wordpipe.stages.text.generate import Filled, Filler, Writing, fill, generate
     from wordpipe.stages.text.ingest import ingest
     from wordpipe.stages.text.tokenize import tokenize

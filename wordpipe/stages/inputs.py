@@ -1,4 +1,4 @@
-"""The inputs of stages: sources of text and their hashes, a corpus or text ingested on the fly, the previous artifact."""
+"""The inputs of stages: files and folders that settings name, a corpus or text that is ingested on the fly."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -6,47 +6,20 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from wordpipe.artifacts import Artifact, HashCache, InputEntry, hash_bytes, is_artifact
-from wordpipe.corpus import Source, Sources, fingerprint
-from wordpipe.errors import ArtifactError, InputError
+from wordpipe.errors import InputError
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions
+from wordpipe.stages.sources import as_list as as_list
+from wordpipe.stages.sources import entries_of as entries_of
+from wordpipe.stages.sources import fingerprints as fingerprints
+from wordpipe.stages.sources import joint_hash
+from wordpipe.stages.sources import listed_entries as listed_entries
+from wordpipe.stages.sources import refuse_artifacts as refuse_artifacts
 
-_MAX_ENTRIES = 1000
 _TOKENIZER_FILES = (
     "added_tokens.json", "merges.txt", "special_tokens_map.json", "tokenizer.json", "tokenizer_config.json", "vocab.json",
     "vocab.txt",
 )  # fmt: skip
 _MODEL_FILES = ("config.json", "model.safetensors.index.json", "tokenizer.json")
-
-
-def as_list(paths: PathLike | Iterable[PathLike]) -> list[str]:
-    """One path or many, as strings."""
-    return [str(paths)] if isinstance(paths, (str, Path)) or hasattr(paths, "__fspath__") else [str(p) for p in paths]
-
-
-def entries_of(sources: Sources) -> list[InputEntry]:
-    """The manifest entries of sources: name, size and content hash. A stream must have been read before."""
-    return listed_entries(fingerprints(sources))
-
-
-def fingerprints(sources: Iterable[Source]) -> list[dict[str, str | int]]:
-    """Name, bytes and BLAKE3 of each source, files that have not changed since they were last hashed not read again."""
-    cache = HashCache()
-    entries = fingerprint(sources, cache.hash_file)
-    cache.save()
-    return entries
-
-
-def listed_entries(entries: list[dict[str, str | int]]) -> list[InputEntry]:
-    """The manifest entries of sources with these fingerprints.
-
-    Many sources become one entry, a hash over all of theirs: a manifest should stay readable.
-    """
-    found = [(str(entry["name"]), str(entry["blake3"]), int(entry["bytes"])) for entry in entries]
-    if len(found) > _MAX_ENTRIES:
-        digest = _joint_hash((name, digest) for name, digest, _ in found)
-        size = sum(size for _, _, size in found)
-        return [InputEntry(kind="source", digest=digest, path=f"{len(found)} sources", bytes=size)]
-    return [InputEntry(kind="source", digest=digest, path=name, bytes=size) for name, digest, size in found]
 
 
 def file_entry(path: Path) -> InputEntry:
@@ -62,7 +35,7 @@ def file_entry(path: Path) -> InputEntry:
     if not path.exists():
         raise InputError("no such file", where=path)
     hashes = [(one.name, hash_bytes(one.read_bytes())) for one in files]
-    digest = hashes[0][1] if files == [path] else _joint_hash(hashes)
+    digest = hashes[0][1] if files == [path] else joint_hash(hashes)
     return InputEntry(kind="file", digest=digest, path=path.name or ".", bytes=sum(one.stat().st_size for one in files))
 
 
@@ -77,44 +50,9 @@ def model_entry(path: Path) -> InputEntry:
         expected = "a model artifact, or a folder with config.json and *.safetensors"
         raise InputError("not a model", where=path, expected=expected)
     cache = HashCache()
-    digest = _joint_hash((one.name, cache.hash_file(one)) for one in files)
+    digest = joint_hash((one.name, cache.hash_file(one)) for one in files)
     cache.save()
     return InputEntry(kind="file", digest=digest, path=path.name or ".", bytes=sum(one.stat().st_size for one in files))
-
-
-def _joint_hash(files: Iterable[tuple[str, str]]) -> str:
-    """One hash of the names and hashes of many files."""
-    return hash_bytes("\n".join(f"{name}\t{digest}" for name, digest in files).encode())
-
-
-def refuse_artifacts(sources: Iterable[str]) -> None:
-    """An artifact is no source of text: its tables would be read as if they were someone's data.
-
-    Raises:
-        ArtifactError: a source is an artifact.
-    """
-    for source in sources:
-        if is_artifact(Path(source)):
-            raise ArtifactError("this is an artifact, not a source of text", where=source, hint="name files or folders")
-
-
-def previous_artifact(job: Job, instead: str) -> Artifact | None:
-    """Open the artifact at the job's output, of the job's kind; None, and a note why, where there is none or it is damaged.
-
-    A damaged one is no error: what is made takes its place, as it would without `--update`.
-
-    Args:
-        job: the job; closes it.
-        instead: what is done without it, for the note.
-    """
-    if not is_artifact(job.output):
-        job.note(f"nothing to update at {job.output}: {instead}")
-        return None
-    try:
-        return job.keep_open(Artifact(job.output, [job.kind], verify=job.run.verify))
-    except ArtifactError as error:
-        job.note(f"what is at {job.output} cannot be used ({error.what}): {instead}")
-        return None
 
 
 def open_corpus(job: Job, corpus: PathLike | Iterable[PathLike]) -> Artifact:
@@ -158,3 +96,8 @@ def _ingest(sources: list[str], folder: Path, run: RunOptions) -> Made:
 
     refuse_artifacts(sources)
     return ingest(sources, output=folder / "corpus", run=RunOptions(report=run.report))
+
+
+def previous_artifact(job: Job, instead: str) -> Artifact | None:
+    """The old name of `job.previous_artifact`."""
+    return job.previous_artifact(instead)

@@ -30,12 +30,13 @@ from wordpipe.artifacts import (
     OutputLock,
     clear_leftovers,
     digest_of,
+    is_artifact,
     library_versions,
     recipe_of,
     refuse_foreign,
     refuse_inside_artifact,
 )
-from wordpipe.errors import BudgetError, StorageError
+from wordpipe.errors import ArtifactError, BudgetError, StorageError
 from wordpipe.runtime import Progress, Report, Stopwatch, forget_peak_memory, peak_memory_bytes, quiet
 from wordpipe.settings import Settings
 
@@ -128,6 +129,23 @@ class Job:
     def keep_open(self, artifact: Artifact) -> Artifact:
         """Close an artifact with the job, without recording it."""
         return self._stack.enter_context(artifact)
+
+    def previous_artifact(self, instead: str) -> Artifact | None:
+        """Open the artifact at the output, for `--update`; None, and a note why, where there is none or it is damaged.
+
+        A damaged one is no error: the new one takes its place, as it would without `--update`.
+
+        Args:
+            instead: what is done without it, for the note.
+        """
+        if not is_artifact(self.output):
+            self.note(f"nothing to update at {self.output}: {instead}")
+            return None
+        try:
+            return self.keep_open(Artifact(self.output, [self.kind], verify=self.run.verify))
+        except ArtifactError as error:
+            self.note(f"what is at {self.output} cannot be used ({error.what}): {instead}")
+            return None
 
     def table(self, stem: str, schema: "pa.Schema", *, single: bool = False, log: bool = False) -> "TableWriter":
         """A Parquet table of the artifact."""
