@@ -193,10 +193,11 @@ class Job:
         seconds, peak = self.clock.seconds, peak_memory_bytes()
         outputs = sorted(self.writer.outputs, key=lambda entry: entry.path)
         manifest = Manifest(
-            kind=self.kind, command=self.command, wordpipe=__version__, settings=self.settings.manifest(), inputs=self.inputs,
-            outputs=outputs, counts=self.counts, metrics=self.metrics, facts=self.facts, warnings=self.warnings,
-            bitwise=self.bitwise, device=self.device, threads=self.threads, versions=library_versions(*self.libraries),
-            seconds=round(seconds, 3), peak_memory_bytes=peak, recipe=self.recipe, digest=digest_of(outputs),
+            kind=self.kind, command=self.command, wordpipe=__version__, settings=self.settings.manifest(),
+            inputs=self.inputs, outputs=outputs, counts=self.counts, metrics=self.metrics, facts=self.facts,
+            warnings=self.warnings, bitwise=self.bitwise, device=self.device, threads=self.threads,
+            versions=library_versions(*self.libraries), seconds=round(seconds, 3), peak_memory_bytes=peak,
+            recipe=self.recipe, digest=digest_of(outputs),
         )  # fmt: skip
         self.writer.publish(manifest)
         self.forget_state()
