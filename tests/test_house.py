@@ -232,6 +232,15 @@ def test_every_file_says_what_it_is():
     assert [shown(path) for path in FILES if not ast.get_docstring(tree_of(path))] == []
 
 
+def test_a_docstring_of_a_file_begins_with_its_subject():
+    """ "The learning-rate schedules.", and not how, what, where, whether or which of something."""
+    starts = {shown(path): (ast.get_docstring(tree_of(path)) or "").split(maxsplit=1)[0] for path in FILES}
+    wrong = [f"{name}: {word} …" for name, word in starts.items() if word in _QUESTION_WORDS]
+    assert not wrong, "\n".join(wrong)
+
+
+_QUESTION_WORDS = {"How", "What", "When", "Where", "Whether", "Which", "Who", "Whose", "Why"}
+
 SMALL_FILES = {
     "wordpipe/lazy.py": "below every room, so in none",
     "wordpipe/metrics/language.py": "the one metric of language models",

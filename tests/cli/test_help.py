@@ -4,10 +4,8 @@ import json
 import os
 import re
 import shlex
-import statistics
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -32,16 +30,6 @@ def test_the_group_pages_import_nothing_heavy(args):
     )
     done = subprocess.run([sys.executable, "-c", code, *args], capture_output=True, text=True, check=True)
     assert done.stderr.strip() == "[]"
-
-
-@pytest.mark.slow
-def test_help_answers_at_once():
-    seconds = []
-    for _ in range(10):
-        start = time.perf_counter()
-        subprocess.run([sys.executable, "-m", "wordpipe", "--help"], capture_output=True, check=True)
-        seconds.append(time.perf_counter() - start)
-    assert statistics.median(seconds) <= 0.15
 
 
 def test_the_registry_is_a_part_of_the_commands():

@@ -1,4 +1,4 @@
-"""What a command found: JSON, or tables as wide as the terminal; in a pipe as wide as they are and without colour."""
+"""The results of commands on the screen: JSON, or tables as wide as the terminal; in a pipe as wide as they are, without colour."""
 
 import json
 import sys
