@@ -1,4 +1,4 @@
-"""The results of commands on the screen: JSON, or tables as wide as the terminal; in a pipe as wide as they are, without colour."""
+"""The results of commands: JSON, or tables as wide as the terminal; in a pipe as wide as they are, and without colour."""
 
 import json
 import sys
