@@ -30,7 +30,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 FACES = {path.parent: imports_for_types(path.read_text(encoding="utf-8")) for path in PACKAGE.rglob("__init__.py")}
 FAMILIES = {"hf", "variants", "kernels"}  # folders whose files have one importer, as a switch chooses among them
 SHOWN = 10
-_FUNCTION = re.compile(r"(wordpipe(?:\.\w+)+):\w+")
+_FUNCTION = re.compile(r"(wordpipe(?:\.\w+)+):(\w+)")
 
 
 def shown(path: Path) -> str:
@@ -121,7 +121,7 @@ def entry_files() -> set[Path]:
         for node in ast.walk(tree_of(path))
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     )
-    names = [match[1] for text in strings if (match := _FUNCTION.fullmatch(text))]
+    names = [f"{match[1]}.{match[2]}" for text in strings if (match := _FUNCTION.fullmatch(text))]
     names += [f"{PACKAGE.name}.{name}" for name in FACES[PACKAGE]]
     return {file for file in map(file_of, names) if file is not None}
 

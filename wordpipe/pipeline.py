@@ -144,7 +144,7 @@ class Pipeline:
         if waits:
             return State(stage, tuple(waits))
         try:
-            with Artifact(stage.output, [stage.command.makes], verify=False) as artifact:  # type: ignore[list-item]
+            with Artifact(stage.output, [stage.command.makes], verify=False) as artifact:
                 manifest = artifact.manifest
         except ArtifactError as error:
             return State(stage, (f"unreadable: {error.what}",))
@@ -186,8 +186,8 @@ class Pipeline:
 
     def settings_from_here(self, stage: Stage) -> dict[str, Any]:
         """The stage's settings for a command that runs in the current folder."""
-        resolved = {name: self._resolve(value) for name, value in stage.artifacts.items()}
-        return stage.settings | {name: str(self.config.parent / path) for name, path in resolved.items()}
+        folders = {name: self.config.parent / self._resolve(value) for name, value in stage.artifacts.items()}
+        return stage.settings | {name: str(folder) for name, folder in folders.items()}
 
     def _resolve(self, name: str) -> str:
         return next((str(stage.output) for stage in self.stages if stage.name == name), name)

@@ -7,7 +7,7 @@ from wordpipe.lazy import face
 if TYPE_CHECKING:
     from wordpipe.stages.convert.export import export, export_words
     from wordpipe.stages.convert.export_encoder import encoder_files, is_of_head, without_tensors
-    from wordpipe.stages.convert.import_words import import_words
+    from wordpipe.stages.convert.import_words import import_words, vectors_entry
     from wordpipe.stages.encoders import bundled_encoder, open_encoder
     from wordpipe.stages.evaluate.doctor import (
         NORMS,

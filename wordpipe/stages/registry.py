@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from wordpipe.artifacts import InputEntry
+    from wordpipe.artifacts import InputEntry, Kind
     from wordpipe.settings import Settings
     from wordpipe.stages.job import Made
 
@@ -42,7 +42,7 @@ class Command:
     """A command that makes an artifact."""
 
     name: str  # "train mlm"
-    makes: str
+    makes: "Kind"
     summary: str
     arguments: tuple[Argument, ...]
     function: str  # module:function
@@ -74,7 +74,7 @@ _VECTORS = Argument(
     "FILE",
     (),
     "a file of word vectors, also .gz .bz2 .xz .zst, or a folder with vectors.npy and words.txt",
-    entry="wordpipe.stages.convert.import_words:vectors_entry",
+    entry="wordpipe.stages:vectors_entry",
 )
 _ENCODER = Argument("MODEL|WORDS", ("model", "words"), "a model (of train contrastive, mlm or clm) or a words artifact")
 
@@ -86,7 +86,7 @@ COMMANDS: dict[str, Command] = {
             makes="corpus",
             summary="Read text files into a corpus of documents and sentences.",
             arguments=(_SOURCES,),
-            function="wordpipe.stages.text.ingest:ingest",
+            function="wordpipe.stages:ingest",
             settings="wordpipe.corpus.settings:IngestSettings",
             example="wordpipe ingest data/sample -o run/corpus",
             next="wordpipe tokenize {output} -o {parent}/tokens",
@@ -96,7 +96,7 @@ COMMANDS: dict[str, Command] = {
             makes="words",
             summary="Read word vectors of another program; word2vec, fastText, GloVe, NumPy.",
             arguments=(_VECTORS,),
-            function="wordpipe.stages.convert.import_words:import_words",
+            function="wordpipe.stages:import_words",
             settings="wordpipe.words.settings:ImportSettings",
             example="wordpipe import glove.6B.100d.txt -o run/words",
             next="wordpipe query {output} WORD",
@@ -106,7 +106,7 @@ COMMANDS: dict[str, Command] = {
             makes="tokens",
             summary="Train a tokenizer on a corpus and turn the corpus into token ids.",
             arguments=(_CORPUS,),
-            function="wordpipe.stages.text.tokenize:tokenize",
+            function="wordpipe.stages:tokenize",
             settings="wordpipe.tokens.settings:TokenizeSettings",
             example="wordpipe tokenize run/corpus -o run/tokens --algorithm bpe --vocab-size 8000",
             next="wordpipe train word2vec {output} -o {parent}/words",
@@ -116,7 +116,7 @@ COMMANDS: dict[str, Command] = {
             makes="words",
             summary="Train word vectors; skip-gram or CBOW with negative sampling.",
             arguments=(_TOKENS,),
-            function="wordpipe.stages.train.word2vec:train_word2vec",
+            function="wordpipe.stages:train_word2vec",
             settings="wordpipe.words.settings:Word2VecSettings",
             example="wordpipe train word2vec run/tokens -o run/words --architecture skipgram --dim 100",
             next="wordpipe query {output} WORD",
@@ -126,7 +126,7 @@ COMMANDS: dict[str, Command] = {
             makes="model",
             summary="Train a bidirectional transformer by masked language modelling.",
             arguments=(_TOKENS,),
-            function="wordpipe.stages.train.language_model:train_mlm",
+            function="wordpipe.stages:train_mlm",
             settings="wordpipe.training.settings:MaskedSettings",
             example="wordpipe train mlm run/tokens -o run/model --preset tiny --steps 200",
             next="wordpipe embed {output} CORPUS -o {parent}/sentences",
@@ -136,7 +136,7 @@ COMMANDS: dict[str, Command] = {
             makes="model",
             summary="Train a causal transformer by next-token prediction.",
             arguments=(_TOKENS,),
-            function="wordpipe.stages.train.language_model:train_clm",
+            function="wordpipe.stages:train_clm",
             settings="wordpipe.training.settings:CausalSettings",
             example="wordpipe train clm run/tokens -o run/clm --preset tiny --steps 200",
             next='wordpipe generate {output} "The"',
@@ -146,7 +146,7 @@ COMMANDS: dict[str, Command] = {
             makes="model",
             summary="Train an encoder of texts without labels; what belongs together comes near.",
             arguments=(_TOKENS,),
-            function="wordpipe.stages.train.contrastive:train_contrastive",
+            function="wordpipe.stages:train_contrastive",
             settings="wordpipe.training.contrastive.settings:ContrastiveSettings",
             example="wordpipe train contrastive run/tokens -o run/encoder --words run/words",
             next="wordpipe embed {output} CORPUS -o {parent}/sentences",
@@ -156,7 +156,7 @@ COMMANDS: dict[str, Command] = {
             makes="sentences",
             summary="Turn texts into unit vectors; by an encoder of texts, a model or word vectors.",
             arguments=(_ENCODER, _CORPUS),
-            function="wordpipe.stages.search.embed:embed",
+            function="wordpipe.stages:embed",
             settings="wordpipe.sentences.settings:EmbedSettings",
             example="wordpipe embed run/model run/corpus -o run/sentences --unit sentence",
             next="wordpipe index {output} -o {parent}/index",
@@ -166,7 +166,7 @@ COMMANDS: dict[str, Command] = {
             makes="index",
             summary="Build a FAISS index over sentences or words.",
             arguments=(Argument("SENTENCES|WORDS", ("sentences", "words"), "a sentences or words artifact"),),
-            function="wordpipe.stages.search.index:index",
+            function="wordpipe.stages:index",
             settings="wordpipe.search.settings:IndexSettings",
             example="wordpipe index run/sentences -o run/index --type auto",
             next='wordpipe query {output} "your question"',
