@@ -1,4 +1,4 @@
-"""What a change of the code has changed: the bytes of every stage, answers, help, imports, start-up; and the speed.
+"""The differences between two versions: the bytes of every stage, answers, help, imports, start-up; and the speed.
 
     python benchmarks/compare.py record before.json --code CLONE      CLONE: another checkout, whose package is run
     python benchmarks/compare.py record after.json                    this one
@@ -9,7 +9,7 @@
 their own, and writes down: the digest and the recipe of every artifact, what every other command answers as JSON, the hash
 of every exported file, the help of every command, the modules that `--help` and a query load, and how long both take (median
 of --cold processes). `differences` prints what is not the same; exit code 1 if anything is, but for times, help and imports
-of our own modules, which are shown and judged by people.
+of our own modules, which are shown for people to decide.
 `speed` runs the benchmarks of this folder on both checkouts in turn, each against its peer, on texts of a few MB.
 """
 
@@ -190,7 +190,7 @@ def main() -> int:
 def record(code: Path, place: Path, cold: int) -> dict[str, Any]:
     """Everything about one checkout, as JSON values."""
     shutil.copytree(HERE / "data" / "sample", place / "text", dirs_exist_ok=True)
-    make_judged(place / "judged")
+    make_evaluation_sets(place / "judged")
     run = Runner(code, place)
     found: dict[str, Any] = {"cpu": cpu_name(), "artifacts": {}, "answers": {}, "exports": {}}
     for name, command in STAGES.items():
@@ -274,7 +274,7 @@ def cpu_name() -> str:
     return names[0] if names else platform.processor()
 
 
-def make_judged(folder: Path) -> None:
+def make_evaluation_sets(folder: Path) -> None:
     """Small sets to evaluate on, made by rule from words of the handbook."""
     words = ["sea", "moon", "water", "salt", "tide", "wind", "ice", "snow", "rain", "cloud", "bread", "bees", "honey",
              "bridge", "river", "stone", "iron", "glass", "wood", "fire"]  # fmt: skip
@@ -293,8 +293,8 @@ def make_judged(folder: Path) -> None:
     queries = [{"_id": f"q{i}", "text": title} for i, (title, _) in enumerate(texts[:40])]
     for name, rows in (("corpus", documents), ("queries", queries)):
         (folder / "retrieval" / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    judged = "".join(f"q{i}\td{i}\t1\n" for i in range(len(queries)))
-    (folder / "retrieval" / "qrels.tsv").write_text("query-id\tcorpus-id\tscore\n" + judged)
+    qrels = "".join(f"q{i}\td{i}\t1\n" for i in range(len(queries)))
+    (folder / "retrieval" / "qrels.tsv").write_text("query-id\tcorpus-id\tscore\n" + qrels)
 
 
 def helps(run: Runner) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""What `wordpipe index --update` costs against a rebuild: processor time of the whole command, and what both then find.
+"""The cost of `wordpipe index --update` against a rebuild: processor time of the whole command, and what both then find.
 
     python benchmarks/index_update.py                              200,000 rows of width 384, a hundredth of them changed
     python benchmarks/index_update.py --n 1000000 --scratch /big   needs 12 GB there
@@ -103,9 +103,9 @@ def write_sentences(
 def timed(options: list[str], scratch: Path, threads: int) -> dict[str, Any]:
     """Run `wordpipe index` in its own process."""
     limits = {f"{library}_NUM_THREADS": str(threads) for library in ("OMP", "OPENBLAS", "MKL")}
-    told, errors = scratch / "told.json", scratch / "errors.txt"
+    result, errors = scratch / "result.json", scratch / "errors.txt"
     command = [sys.executable, "-m", "wordpipe", "index", *options, "--threads", str(threads), "--json", "-q"]
-    with told.open("wb") as out, errors.open("wb") as err:
+    with result.open("wb") as out, errors.open("wb") as err:
         begun = time.monotonic()
         pid = os.posix_spawn(
             sys.executable, command, {**os.environ, **limits, "XDG_CACHE_HOME": str(scratch / "cache")},
@@ -115,7 +115,7 @@ def timed(options: list[str], scratch: Path, threads: int) -> dict[str, Any]:
         seconds = time.monotonic() - begun
     if status:
         raise SystemExit(errors.read_text())
-    made = json.loads(told.read_text())
+    made = json.loads(result.read_text())
     return {
         "processor_s": round(used.ru_utime + used.ru_stime, 2), "seconds": round(seconds, 2),
         "peak_memory_bytes": made["peak_memory_bytes"], "counts": made["counts"],

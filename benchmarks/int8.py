@@ -1,4 +1,4 @@
-"""Whether 8-bit integers make an encoder of texts faster on a CPU, and what that costs in quality.
+"""The speed and the quality of an encoder of texts in 8-bit integers on a CPU.
 
     python benchmarks/int8.py MODEL --data stsb-en-dev.csv           writes benchmarks/results/int8.json
 
@@ -52,7 +52,7 @@ def main() -> int:
             "bfloat16": ours(artifact, "bfloat16"),
             **graphs(args.model, Path(work), args.batch_size),
         }
-        lines = judged(sides, pairs.first, pairs.second, pairs.scores)
+        lines = compared(sides, pairs.first, pairs.second, pairs.scores)
         fits = short_enough(artifact)
         for what, texts in timed_texts(args, [*pairs.first, *pairs.second], fits).items():
             speeds = in_turns(sides, texts, args.repeat)
@@ -174,7 +174,7 @@ def padded(rows: Sequence[Sequence[int]]) -> tuple[np.ndarray, np.ndarray]:
     return ids_BT, mask_BT
 
 
-def judged(
+def compared(
     sides: dict[str, Encode], first: Sequence[str], second: Sequence[str], scores: np.ndarray
 ) -> dict[str, dict[str, Any]]:
     """Quality of each side, and how far it is from the first."""

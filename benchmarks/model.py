@@ -52,7 +52,7 @@ class Side:
     Attributes:
         says: in the table.
         kinds: of model that it can train.
-        task: what its process is told.
+        task: what its process needs.
         optional: only with --compile.
     """
 

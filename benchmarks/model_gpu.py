@@ -1,4 +1,4 @@
-"""What can only be checked on a GPU: that training there learns, resumes and is fast. Writes one JSON file.
+"""The checks that need a GPU: training there learns, resumes and is fast. Writes one JSON file.
 
     python benchmarks/model_gpu.py --out benchmarks/results/model_gpu.json
     python benchmarks/model_gpu.py --out speed.json --only speed --shapes 6L/384      a part, and some of the shapes

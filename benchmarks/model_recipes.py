@@ -1,4 +1,4 @@
-"""Which choice makes a masked model learn more from the same tokens: every recipe on the same text, judged on the same masks.
+"""The recipes of masked training compared: the same tokens of the same text, evaluated on the same masks.
 
     python benchmarks/model_recipes.py --data DIR                         writes benchmarks/results/model_recipes.json
     python benchmarks/model_recipes.py --data DIR --only bert,default     some cells: names, or their beginnings
@@ -6,7 +6,7 @@
 
 DIR holds wiki/train.txt and wiki/valid.txt. A WordPiece vocabulary of 8,000 is made from the first 20 MB of the training text
 and used by all. All see the same sequences of 128 tokens, 32 a step, in the same order, 3 million tokens in all (less than one
-pass), and are judged on the whole of valid.txt: the same 15 % of its tokens hidden in the same way, 80/10/10, scored in
+pass), and are evaluated on the whole of valid.txt: the same 15 % of its tokens hidden in the same way, 80/10/10, scored in
 float32; nats per hidden token. "±" is the standard error of the difference between two models over the held-out sequences; two
 seeds of one recipe differ by more (cell seed-2).
 
@@ -113,7 +113,7 @@ class Recipes(ModelBench):
         return max(1, self.tokens // (SEQ_LEN * BATCH))
 
     def shared(self) -> dict[str, Any]:
-        """What every process is told."""
+        """The task of every process."""
         return {
             **self.prepared, "seq_len": SEQ_LEN, "batch_size": BATCH, "steps": self.steps, "threads": self.threads,
             "rows": str(self.work / "rows.npy"), "held_out": str(self.work / "held_out.npz"), "seed": 1,
@@ -157,11 +157,11 @@ class Recipes(ModelBench):
         return self.child(name, "train_bert", **cell.options, **task)
 
     def ours(self, name: str, cell: Cell) -> dict[str, Any]:
-        """One training of ours by its command, and the judge."""
+        """One training of ours by its command, and its evaluation."""
         model = self.work / "models" / name
         made = self.train_mlm(name, model, self.starts(cell.options))
         task = self.shared() | {"model": str(model), "kept": self.kept(name)}
-        found = self.child(f"{name}-judge", "judge", **task)
+        found = self.child(f"{name}-evaluate", "evaluate", **task)
         shutil.rmtree(model)
         return found | {
             "train_loss": made["metrics"]["loss"], "train_seconds": round(made["seconds"], 1),

@@ -66,7 +66,7 @@ def adapted(encoder: Path, folder: Path, scratch: Path) -> str:
     return wordpipe.train_contrastive(scratch / "tokens", output=scratch / "model", goal="search", **start).path
 
 
-def judged(encoder: Path, folder: Path, **norms: Any) -> dict[str, Any]:
+def evaluated(encoder: Path, folder: Path, **norms: Any) -> dict[str, Any]:
     """The figures of every system on one collection, and how long it took in seconds."""
     begun = time.monotonic()
     with Artifact(encoder) as artifact:
@@ -123,7 +123,7 @@ def main() -> int:
     for folder in folders:
         if asked.only and folder.name not in asked.only:
             continue
-        collections[folder.name] = judged(
+        collections[folder.name] = evaluated(
             asked.encoder, folder, weight=asked.weight, feedback=asked.feedback, draws=asked.draws
         )
         scores = collections[folder.name]["systems"].items()

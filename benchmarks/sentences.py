@@ -1,4 +1,4 @@
-"""Sentence vectors trained from one text without labels, judged by people's scores: what every part of the recipe brings.
+"""Sentence vectors trained from one text without labels, evaluated by people's scores: what every part of the recipe brings.
 
     python benchmarks/sentences.py --data DIR --work FOLDER           DIR with wiki/train.txt and sts/
     python benchmarks/sentences.py --data DIR --work FOLDER --only tokens pieces start static
@@ -67,7 +67,7 @@ def make(name: str, text: Path, work: Path, threads: int | None) -> float | None
     return round(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, 1)
 
 
-def judge(path: Path, sets: list[Path], *, floors: bool = False) -> dict[str, Any]:
+def evaluate(path: Path, sets: list[Path], *, floors: bool = False) -> dict[str, Any]:
     """Spearman of one encoder on every set and in the mean, and beside it that of TF-IDF where floors are asked for."""
     found = evaluate_sts(path, sets, floors=floors, draws=0, device="cpu")
     return {one["system"]: one["metrics"] for one in found["systems"] if one["system"] in ("dense", "tfidf")}
@@ -79,11 +79,11 @@ def seconds_of(path: Path) -> float:
 
 
 def main() -> int:
-    """Make, judge, print, write."""
+    """Make, evaluate, print, write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="a folder with wiki/train.txt and sts/")
     parser.add_argument("--work", type=Path, required=True, help="where the artifacts are made")
-    parser.add_argument("--only", nargs="*", choices=PARTS, help="parts to make and to judge")
+    parser.add_argument("--only", nargs="*", choices=PARTS, help="parts to make and to evaluate")
     parser.add_argument("--threads", type=int, help="of every training; else one per core")
     parser.add_argument("--out", type=Path, default=RESULTS / "sentences.json")
     asked = parser.parse_args()
@@ -95,7 +95,7 @@ def main() -> int:
         part: dict[str, Any] = {"command": PARTS[name], "seconds": seconds_of(asked.work / name)}
         part |= {} if processor_s is None else {"processor_seconds": processor_s}
         if name in JUDGED:
-            found = judge(asked.work / name, sets, floors="tfidf" not in result)
+            found = evaluate(asked.work / name, sets, floors="tfidf" not in result)
             part["metrics"] = found["dense"]
             result.setdefault("tfidf", found.get("tfidf"))
             print(
@@ -107,11 +107,11 @@ def main() -> int:
     result |= {"machine": machine(), "versions": versions(["torch", "numpy", "tokenizers"]), "load": os.getloadavg()[0]}
     asked.out.parent.mkdir(parents=True, exist_ok=True)
     asked.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-    judged = {name: part["metrics"] for name, part in result["parts"].items() if "metrics" in part}
-    if not {"static", "contextual"} <= judged.keys():
+    evaluated = {name: part["metrics"] for name, part in result["parts"].items() if "metrics" in part}
+    if not {"static", "contextual"} <= evaluated.keys():
         return 0
-    high = all(judged[name][DEV] >= LEAST for name in ("static", "contextual"))
-    return 0 if high and judged["contextual"]["spearman"] >= judged["static"]["spearman"] else 1
+    high = all(evaluated[name][DEV] >= LEAST for name in ("static", "contextual"))
+    return 0 if high and evaluated["contextual"]["spearman"] >= evaluated["static"]["spearman"] else 1
 
 
 if __name__ == "__main__":

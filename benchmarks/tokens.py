@@ -139,7 +139,7 @@ class Bench:
         return {"process_seconds": seconds, "process_peak_memory_bytes": peak, **json.loads(result.read_text())}
 
     def task(self, peer: str, part: str, algorithm: str, mb: float) -> dict[str, Any]:
-        """What a child is told."""
+        """The task of a child."""
         kind = "json" if part == "train" else "parquet"
         return {
             "text": str(self.texts[mb]),

@@ -1,4 +1,4 @@
-"""What each option of `wordpipe train word2vec` brings, and what it costs.
+"""The options of `wordpipe train word2vec`: what each brings, and what it costs.
 
     python benchmarks/word_options.py --data DIR --out benchmarks/results/word_options.json
     python benchmarks/word_options.py --data DIR --sizes 10 --seeds 1 --options plain,cbow       a part of it
@@ -10,7 +10,7 @@ EN-SIMLEX-999.txt, questions-words.txt. What is measured, on the first N MB of t
     readings    what can be had from a finished training: output vectors, w + c, all-but-the-top, 3CosMul
     rare        pairs with a word that occurs fewer than 100 times in the text
     hidden      half of the pairs' words are deleted from the text before training, so that only n-grams can answer for them
-                (without n-grams none of these pairs has a cosine); judged on the pairs with a deleted word, beside the same
+                (without n-grams none of these pairs has a cosine); evaluated on the pairs with a deleted word, beside the same
                 pairs in trainings that have seen every word, with n-grams and without
 
 Similarity is Spearman's correlation with people's scores; pairs with an unknown word are left out, and how many were known is
@@ -149,7 +149,7 @@ def outputs(path: Path) -> npt.NDArray[np.float32]:
         return stacked_vectors(read_batches(artifact, "outputs"))[0]
 
 
-def judged(bench: Bench, table: WordVectors, method: Method = "cosadd") -> Row:
+def evaluated(bench: Bench, table: WordVectors, method: Method = "cosadd") -> Row:
     """All sets."""
     row: Row = {}
     for name, pairs in bench.pairs.items():
@@ -194,8 +194,8 @@ def readings(bench: Bench, path: Path) -> Iterator[tuple[str, Row]]:
         common = CommonPart.of(table.vectors, components)
         variants[f"remove-components={components}"] = common.removed_from(table.vectors)
     for name, vectors_VD in variants.items():
-        yield name, judged(bench, WordVectors(table.words, table.counts, vectors_VD))
-    yield "cosmul", judged(bench, table, "cosmul")
+        yield name, evaluated(bench, WordVectors(table.words, table.counts, vectors_VD))
+    yield "cosmul", evaluated(bench, table, "cosmul")
 
 
 def hidden_pairs(bench: Bench, table: WordVectors, suffix: str) -> Row:
@@ -229,7 +229,7 @@ def measure(bench: Bench, source: Path, mb: float, options: list[str], seeds: li
                 yield name, cost | hidden_pairs(bench, table, "hidden")
                 continue
             seen = hidden_pairs(bench, table, "seen") if name in ("plain", "ngrams") else {}
-            yield name, cost | judged(bench, table) | seen
+            yield name, cost | evaluated(bench, table) | seen
             if name in ("plain", "cbow"):
                 for reading, row in readings(bench, path):
                     yield f"{name} {reading}", row

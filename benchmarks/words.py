@@ -135,13 +135,13 @@ def epochs_for(mb: float) -> int:
 
 
 def quality(bench: WordBench, arguments: argparse.Namespace, names: list[str]) -> list[Line]:
-    """Every seed of every library, judged."""
+    """Every seed of every library, evaluated."""
     sets = {name: str(arguments.data / "words" / file) for name, file in SETS.items()}
     same = [
         case_of(arguments.slice_mb, way, arguments.threads, 5, arguments.min_count) for way in arguments.architectures
     ]
     runs = [
-        attempt(bench, name, case | {"part": "quality"}, judged, seed, sets)
+        attempt(bench, name, case | {"part": "quality"}, evaluated, seed, sets)
         for case in same
         for seed in range(1, arguments.seeds + 1)
         for name in names
@@ -149,12 +149,12 @@ def quality(bench: WordBench, arguments: argparse.Namespace, names: list[str]) -
     return [run for run in runs if run is not None]
 
 
-def judged(bench: WordBench, name: str, case: Case, seed: int, sets: dict[str, str]) -> Line:
-    """One training, and what the judges say; they are ours, whoever trained."""
+def evaluated(bench: WordBench, name: str, case: Case, seed: int, sets: dict[str, str]) -> Line:
+    """One training and its evaluation, which is ours, whoever trained."""
     run = train_once(bench, name, case, seed)
     settings = SAME | {key: case[key] for key in ("architecture", "min_count")}
     task = {"tokens": bench.text(case["mb"], case["min_count"])["tokens"], "min_count": case["min_count"], "sets": sets}
-    found = bench.child(HERE, "judge", **task, settings=settings, engine=name, vectors=str(bench.work / "vectors"))
+    found = bench.child(HERE, "evaluate", **task, settings=settings, engine=name, vectors=str(bench.work / "vectors"))
     figures = {key: value for key, value in found.items() if not key.startswith("process_")}
     shares = {key: run[key] for key in ("seconds", *SHARES) if key in run}
     return {"engine": name, "architecture": case["architecture"], "mb": case["mb"], "seed": seed, **figures, **shares}
@@ -249,7 +249,7 @@ def everything(bench: WordBench, arguments: argparse.Namespace) -> Line:
     """All that was asked for."""
     names = prepare_peers(bench, [HERE, *(name for name in arguments.peers if name != HERE)])
     few = [name for name in names if name in (HERE, GENSIM)]
-    judged_ones = [name for name in names if name in (HERE, *arguments.quality_peers)]
+    evaluated_names = [name for name in names if name in (HERE, *arguments.quality_peers)]
     timed(bench, "preparing", long_line, [HERE])  # lets numba compile once, which only a first run waits for
     bench.failed.clear()
     lines: list[Line] = []
@@ -259,7 +259,7 @@ def everything(bench: WordBench, arguments: argparse.Namespace) -> Line:
     found: Line = {"lines": lines, "ratios": [*ratios(lines)], "scaling": [*scaling(lines)]}
     if "quality" in arguments.only:
         timed(bench, "preparing", WordBench.text, arguments.slice_mb, arguments.min_count)
-        found["quality_runs"] = timed(bench, "quality", quality, arguments, judged_ones)
+        found["quality_runs"] = timed(bench, "quality", quality, arguments, evaluated_names)
         found["quality"] = spreads(found["quality_runs"], MEASURES)
     if "long-line" in arguments.only:
         found["long_line"] = timed(bench, "long-line", long_line, names)

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import settings
 
 import wordpipe
-from tests.nursery import Nursery
+from tests.support.nursery import Nursery
 from wordpipe.cli import run
 
 # no deadline: the first example may wait for the compiler. Every run draws other examples, so that few of them find in a
@@ -22,7 +22,9 @@ settings.register_profile("quick", deadline=None, max_examples=50)
 settings.register_profile("thorough", deadline=None, max_examples=200)
 settings.load_profile("quick")
 
-DATA = Path(__file__).resolve().parent.parent / "data"
+ROOT = Path(__file__).resolve().parent.parent
+DATA = ROOT / "data"
+BENCHMARKS = ROOT / "benchmarks"
 TINY = {"dim": 32, "n_layers": 1, "n_heads": 1, "ffn_dim": 64, "seq_len": 64, "threads": 1, "device": "cpu"}
 
 
@@ -41,6 +43,14 @@ def _own_cache(tmp_path_factory):
     """The cache of file hashes of the tests, not the user's."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+@pytest.fixture(scope="module")
+def benchmarks_on_path() -> Iterator[None]:
+    """The scripts of `benchmarks/` can be imported by their names."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(BENCHMARKS)
         yield
 
 

@@ -15,15 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import pre_tokenizers
 
-BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+from tests.conftest import BENCHMARKS
+
+pytestmark = pytest.mark.usefixtures("benchmarks_on_path")
 SAMPLE = "".join(f"The {n}th bee finds her way home, and {n * n} bees don't.\n" for n in range(1500))
-
-
-@pytest.fixture(scope="module", autouse=True)
-def benchmarks_on_path():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(BENCHMARKS)
-        yield
 
 
 def benchmark(name):
@@ -311,7 +306,7 @@ def test_all_parts_run_from_end_to_end(tmp_path):
     assert found["huge"]["words"] == 4000
 
 
-def test_the_judges_see_the_same_words_whoever_trained(tmp_path):
+def test_the_evaluation_sees_the_same_words_whoever_trained(tmp_path):
     """One table as an artifact and as plain files in another order gets the same figures."""
     import wordpipe
 
@@ -328,11 +323,11 @@ def test_the_judges_see_the_same_words_whoever_trained(tmp_path):
         "tokens": str(tmp_path / "tokens"), "min_count": 1, "settings": settings,
         "sets": {"ws353": str(data / "words/EN-WS-353-ALL.txt"), "analogies": str(data / "words/questions-words.txt")},
     }  # fmt: skip
-    ours = readings.judge(task | {"engine": "wordpipe", "vectors": str(tmp_path / "words")})
+    ours = readings.evaluate(task | {"engine": "wordpipe", "vectors": str(tmp_path / "words")})
     shuffled = [part.take(pa.array(order)) for part in (table, outputs)]
     vectors = [np.array(part["vector"].to_pylist(), dtype=np.float32) for part in shuffled]
     engines.keep_vectors({"keep": str(tmp_path / "plain")}, shuffled[0]["word"].to_pylist(), *vectors)
-    assert readings.judge(task | {"engine": "gensim-file", "vectors": str(tmp_path / "plain")}) == ours
+    assert readings.evaluate(task | {"engine": "gensim-file", "vectors": str(tmp_path / "plain")}) == ours
     assert ours["ws353_known"] == 20
     assert ours["analogies_pairs"] == 2
     assert 0.5 < ours["held_out_loss"] < 6

@@ -1,10 +1,9 @@
-"""The benchmarks of models: everybody gets the same sequences and masks, the judge is fair, the figures are what they say."""
+"""The benchmarks of models: all get the same sequences and masks, the evaluation is fair, the figures are what they say."""
 
 import json
 import subprocess
 import sys
 from importlib import import_module
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -14,18 +13,13 @@ import torch
 from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer, models
 
-BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+from tests.conftest import BENCHMARKS
+
+pytestmark = pytest.mark.usefixtures("benchmarks_on_path")
 SPECIAL = {"[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3, "[MASK]": 4, "<s>": 5, "</s>": 6}
 BERT = {
     "n_tokens": 40, "dim": 16, "n_layers": 1, "n_heads": 2, "ffn_dim": 24, "seq_len": 12, "special": SPECIAL, "seed": 3,
 }  # fmt: skip
-
-
-@pytest.fixture(scope="module", autouse=True)
-def benchmarks_on_path():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(BENCHMARKS)
-        yield
 
 
 def benchmark(name):
@@ -107,7 +101,7 @@ def test_the_peer_learns(tmp_path):
     assert found["loss"] > found["train_loss"]
 
 
-def test_the_judge_scores_by_target_and_by_sequence(tmp_path):
+def test_the_evaluation_scores_by_target_and_by_sequence(tmp_path):
     score = benchmark("peers.model_score").score
     _, batch = masked_batch(rows=100)
     np.savez(tmp_path / "held_out.npz", **{name: value.numpy() for name, value in batch.items()})
@@ -118,16 +112,16 @@ def test_the_judge_scores_by_target_and_by_sequence(tmp_path):
     assert np.load(tmp_path / "kept.npy") == pytest.approx(each_N.numpy(), rel=1e-6)
 
 
-def test_our_folder_is_judged_like_the_peer(tmp_path):
+def test_our_folder_is_evaluated_like_the_peer(tmp_path):
     """One BERT, as transformers trained it and as our folder loads it, has one held-out loss."""
-    bert, judge = benchmark("peers.model_bert"), benchmark("peers.model_score")
+    bert, scoring = benchmark("peers.model_bert"), benchmark("peers.model_score")
     model = bert.new_bert(BERT)
     model.save_pretrained(tmp_path)
     _, batch = masked_batch()
     np.savez(tmp_path / "held_out.npz", **{name: value.numpy() for name, value in batch.items()})
     task = {"held_out": str(tmp_path / "held_out.npz"), "model": str(tmp_path), "threads": 1}
-    theirs = judge.score(lambda part: bert.losses_of(model, part), model, task | {"kept": str(tmp_path / "a.npy")})
-    ours = judge.judge(task | {"kept": str(tmp_path / "b.npy")})
+    theirs = scoring.score(lambda part: bert.losses_of(model, part), model, task | {"kept": str(tmp_path / "a.npy")})
+    ours = scoring.evaluate(task | {"kept": str(tmp_path / "b.npy")})
     assert ours["loss"] == pytest.approx(theirs["loss"], rel=1e-5)
     assert np.load(tmp_path / "b.npy") == pytest.approx(np.load(tmp_path / "a.npy"), rel=1e-4)
     assert ours["parameters"] == sum(weight.numel() for weight in model.parameters())

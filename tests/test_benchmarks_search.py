@@ -1,22 +1,17 @@
-"""The benchmark of search: its recall is that of brute force, and it runs from end to end on few vectors."""
+"""The benchmarks of search, embedding and 8-bit integers: sides get the same and are compared rightly, and all run."""
 
 import json
 import subprocess
 import sys
 from importlib import import_module
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+from tests.conftest import BENCHMARKS
+from tests.stages.test_export_encoder import model
 
-
-@pytest.fixture(autouse=True)
-def benchmarks_on_path():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(BENCHMARKS)
-        yield
+pytestmark = pytest.mark.usefixtures("benchmarks_on_path")
 
 
 def test_recall_counts_rows():
@@ -25,7 +20,7 @@ def test_recall_counts_rows():
     assert recall_of(np.array([[-1, -1]]), np.array([[0, 1]])) == 0
 
 
-def test_queries_are_no_rows_and_promises_are_judged():
+def test_queries_are_no_rows_and_promises_are_checked():
     search = import_module("search")
     vectors_ND, queries_QD = search.split_off_queries(search.made_vectors(600, 16, 1), 500)
     assert (vectors_ND.shape, queries_QD.shape) == ((500, 16), (100, 16))
@@ -82,3 +77,103 @@ def test_documents_come_go_and_change():
     assert (len(after), len(set(after.tolist()))) == (3_000, 3_000)
     assert len(set(after.tolist()) - set(before.tolist())) == 20
     assert (after.reshape(-1, 10) % 10 == np.arange(10)).all()
+
+
+@pytest.fixture
+def embed():
+    return import_module("embed")
+
+
+@pytest.fixture
+def text(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text("".join(f"The {n}th bee finds her way home in a field of clover.\n" for n in range(80)))
+    return path
+
+
+@pytest.mark.slow
+def test_embedding_runs_and_both_sides_agree(embed, text, tmp_path, monkeypatch):
+    out = tmp_path / "out" / "embed.json"
+    sizes = ["--texts", "12", "--sentences", "100", "--repeat", "1", "--vocab-size", "300", "--threads", "1"]
+    options = ["--parts", "4x256", "static", *sizes]
+    monkeypatch.setattr(sys, "argv", ["embed.py", "--data", str(text), "--out", str(out), *options])
+    embed.main()
+    found = json.loads(out.read_text())
+    assert [line["part"] for line in found["lines"]] == ["4x256", "static"]
+    for line in found["lines"]:
+        assert line["largest_difference"] < 1e-5
+        assert set(line["texts_per_s"]) == {"wordpipe", "sentence-transformers"}
+
+
+def test_misses_are_named(embed):
+    line = {"part": "4x256", "largest_difference": 1e-3, "ratio": 1.2, "texts_per_s": {"wordpipe": 5.0}}
+    assert embed.misses_of(line, "float32") == ["4x256: vectors differ by 1.0e-03", "4x256: only 1.2 times as fast"]
+    assert embed.misses_of(line | {"ratio": 2.0}, "bfloat16") == []
+    assert embed.misses_of({"part": "static", "texts_per_s": {"wordpipe": 5e4}}, "float32") == [
+        "static: only 50,000 texts/s"
+    ]
+    asked = {"part": "query", "cold_median_s": 1.6, "batch_s": 11.0}
+    assert embed.misses_of(asked, "float32") == [
+        "query: a cold query takes 1.6 s",
+        "query: a thousand queries take 11.0 s",
+    ]
+
+
+def test_sides_take_turns_and_the_first_run_does_not_count(embed):
+    calls = []
+
+    def side(name, value):
+        def encode(texts):
+            calls.append(name)
+            return np.full((len(texts), 2), value)
+
+        return encode
+
+    seconds, difference = embed.in_turns({"a": side("a", 1.0), "b": side("b", 1.25)}, ["x", "y"], 2)
+    assert calls == ["a", "b"] * 3
+    assert [len(taken) for taken in seconds.values()] == [2, 2]
+    assert difference == 0.25
+
+
+@pytest.fixture
+def int8():
+    return import_module("int8")
+
+
+def test_rows_of_unlike_length_are_filled_up(int8):
+    ids_BT, mask_BT = int8.padded([[5, 6, 7], [8]])
+    assert ids_BT.tolist() == [[5, 6, 7], [8, 0, 0]]
+    assert mask_BT.tolist() == [[1, 1, 1], [1, 0, 0]]
+
+
+def test_a_side_is_compared_by_scores_and_by_the_first_side(int8):
+    angle = {"a": 0.0, "b": 0.1, "c": 1.0, "d": 2.0}
+
+    def exact(texts):
+        return np.array([[np.cos(angle[text]), np.sin(angle[text])] for text in texts], np.float32)
+
+    def turned(texts):
+        return exact(texts)[:, ::-1] + np.float32([0.25, 0])
+
+    lines = int8.compared({"exact": exact, "turned": turned}, ["a"] * 3, ["b", "c", "d"], np.array([3.0, 2, 1]))
+    assert lines["exact"] == {"spearman": 100.0, "largest_difference": 0.0}
+    assert lines["turned"]["largest_difference"] > 0.5
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # of torch's, on its own workings
+def test_all_sides_run(int8, tmp_path, monkeypatch):
+    for name in ("onnx", "onnxscript", "onnxruntime"):
+        pytest.importorskip(name)
+    pairs, text, out = tmp_path / "dev.csv", tmp_path / "text.txt", tmp_path / "out" / "int8.json"
+    pairs.write_text("the bees fly,bees fly home,4\nthe hive,a bee and the bees,2\nhome,the bees,1\n")
+    text.write_text("bees fly home\n\nthe hive\n")
+    made = model(tmp_path / "model")
+    options = ["--data", str(pairs), "--text", str(text), "--repeat", "1", "--out", str(out)]
+    monkeypatch.setattr(sys, "argv", ["int8.py", str(made), *options])
+    assert int8.main() == 0
+    sides = json.loads(out.read_text())["sides"]
+    assert list(sides) == ["float32", "bfloat16", "onnx", "onnx int8"]
+    assert sides["onnx"]["largest_difference"] < 1e-4 < sides["onnx int8"]["largest_difference"]
+    assert {side["lines"]["texts"] for side in sides.values()} == {2}
+    assert sides["bfloat16"]["sentences"]["to_bfloat16"] == 1.0

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import wordpipe
-from tests.cli.test_help import commands
+from tests.support.commands import commands
 from wordpipe import errors
 from wordpipe.artifacts import CORPUS, STEPS, TOKENS_16, VOCABULARY, sentences_schema, words_schema
 from wordpipe.pipeline import Pipeline
@@ -48,13 +48,13 @@ def test_every_command_is_in_the_readme():
 
 
 def test_the_makefile_of_the_readme_is_the_one_that_init_writes():
-    template = (ROOT / "wordpipe" / "stages" / "text" / "templates" / "Makefile").read_text()
+    template = (ROOT / "wordpipe" / "templates" / "Makefile").read_text()
     rules = template[template.index("RUN ") :]
     assert "".join(f"    {line}\n" if line else "\n" for line in rules.splitlines()) in README
 
 
 def test_every_exit_code_is_in_the_readme():
-    families = [getattr(errors, name) for name in errors.__all__[1:] if name.endswith("Error")]
+    families = errors.WordpipeError.__subclasses__()
     assert len(families) == 8
     for family in families:
         assert f"| {family.exit_code} |" in README

@@ -4,7 +4,7 @@ import signal
 
 import pytest
 
-from tests.nursery import Nursery
+from tests.support.nursery import Nursery
 
 
 @pytest.fixture(scope="module")

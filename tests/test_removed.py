@@ -1,14 +1,13 @@
 """What was removed is gone, answers with what to do instead, and leaves the artifacts of earlier versions fresh."""
 
-import click
 import pytest
 
+from tests.support.commands import commands
 from wordpipe import removed
-from wordpipe.cli.app import app
 from wordpipe.errors import ConfigError
-from wordpipe.removed import COMMANDS, OPTIONS, VALUES, Removed
+from wordpipe.removed import OPTIONS, VALUES, Removed
 from wordpipe.settings import Settings, setting
-from wordpipe.stages import VERBS
+from wordpipe.stages import COMMANDS
 
 
 class Brewing(Settings):
@@ -42,25 +41,17 @@ def test_recipes_hold_what_nobody_can_ask_for_any_more(brewing):
     assert brewing.make({}).recipe() == {"kind": "tea"}
 
 
-def command_of(path: str) -> click.Command | None:
-    command: click.Command | None = app
-    for name in path.split():
-        assert isinstance(command, click.Group)
-        command = command.get_command(click.Context(command), name)
-    return command
-
-
 @pytest.mark.parametrize(("command", "name"), [(c, n) for c, names in OPTIONS.items() for n in names])
 def test_a_removed_option_is_gone_and_answers(command, name, cli):
-    options = {option for param in command_of(command).params for option in (*param.opts, *param.secondary_opts)}
+    options = {option for param in commands()[command].params for option in (*param.opts, *param.secondary_opts)}
     flag = "--" + name.replace("_", "-")
     assert flag not in options
     done = cli(*command.split(), "x", flag, "1")
     assert done.code == 2
     assert f"{flag} was removed: " in " ".join(done.err.split())
-    if command in VERBS:
+    if command in COMMANDS:
         with pytest.raises(ConfigError, match=f"{name} was removed"):
-            VERBS[command].load_settings().make({name: 1})
+            COMMANDS[command].load_settings().make({name: 1})
 
 
 @pytest.mark.parametrize(
@@ -71,21 +62,21 @@ def test_a_removed_value_is_gone_and_answers(command, name, value, cli):
     done = cli(*command.split(), "x", "--" + name.replace("_", "-"), value)
     assert done.code == 2
     assert "was removed: " in " ".join(done.err.split())
-    if command in VERBS:
+    if command in COMMANDS:
         with pytest.raises(ConfigError, match=f"{name} = {value} was removed"):
-            VERBS[command].load_settings().make({name: value})
+            COMMANDS[command].load_settings().make({name: value})
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", removed.COMMANDS)
 def test_a_removed_command_is_gone_and_answers(name, cli):
     done = cli(*name.split(), "x")
     assert done.code == 2
     assert f"{name} was removed: " in " ".join(done.err.split())
 
 
-@pytest.mark.parametrize("verb", VERBS.values(), ids=list(VERBS))
-def test_settings_know_their_command(verb):
-    assert verb.load_settings().command == verb.name
+@pytest.mark.parametrize("command", COMMANDS.values(), ids=list(COMMANDS))
+def test_settings_know_their_command(command):
+    assert command.load_settings().command == command.name
 
 
 def test_a_removed_command_is_answered(monkeypatch, cli):

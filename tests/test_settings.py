@@ -7,7 +7,7 @@ import pytest
 from wordpipe.cli.options import chosen_settings, settings_options
 from wordpipe.errors import ConfigError
 from wordpipe.settings import Settings, setting
-from wordpipe.stages import VERBS
+from wordpipe.stages import COMMANDS
 
 
 class Example(Settings):
@@ -64,8 +64,8 @@ def test_only_given_options_count_as_chosen():
     assert chosen_settings(Example, given) == {"size": 5, "loud": False}
 
 
-@pytest.mark.parametrize("verb", VERBS.values(), ids=lambda verb: verb.name)
-def test_the_defaults_of_every_verb_are_valid_json(verb):
-    settings = verb.load_settings().make({})
+@pytest.mark.parametrize("command", COMMANDS.values(), ids=lambda command: command.name)
+def test_the_defaults_of_every_command_are_valid_json(command):
+    settings = command.load_settings().make({})
     assert settings.manifest()
     assert all(field.description for field in type(settings).model_fields.values())

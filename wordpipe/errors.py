@@ -18,20 +18,7 @@ Exit code 1 is left for a bug of ours, which shows as a traceback.
 
 from pathlib import Path
 
-__all__ = [
-    "WordpipeError",
-    "ConfigError",
-    "InputError",
-    "ArtifactError",
-    "StorageError",
-    "BudgetError",
-    "LockedError",
-    "PeerError",
-    "DivergedError",
-    "wrong_line",
-]
-
-_SHOWN = 60  # characters of a wrong line
+_MAX_LINE = 60  # characters of a wrong line that are shown
 
 
 class WordpipeError(Exception):
@@ -124,5 +111,5 @@ class DivergedError(WordpipeError):
 
 def wrong_line(where: str, line: str, expected: str) -> InputError:
     """A line that does not belong; `where` names file and number."""
-    shown = line if len(line) <= _SHOWN else line[: _SHOWN - 1] + "…"
+    shown = line if len(line) <= _MAX_LINE else line[: _MAX_LINE - 1] + "…"
     return InputError("this line does not belong", where=where, got=repr(shown), expected=expected)

@@ -1,4 +1,4 @@
-"""A config as a list of stages: what is stale, why, and in which order to make it.
+"""The pipeline of a config file: its stages, which of them are stale and why, and the order in which they are made.
 
     workdir = "run"                      # where the stages' folders go, seen from the config file
 
@@ -20,14 +20,27 @@ import os
 import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from wordpipe.artifacts import Artifact, InputEntry, Manifest, is_artifact, recipe_of
+from wordpipe.artifacts import Artifact, InputEntry, Manifest, atomic_file, is_artifact, recipe_of
 from wordpipe.corpus import expand
 from wordpipe.errors import ArtifactError, ConfigError, InputError, StorageError
 from wordpipe.settings import Settings
-from wordpipe.stages import VERBS, Made, PathLike, RunOptions, Verb, entries_of, file_entry, model_entry
+from wordpipe.stages import (
+    COMMANDS,
+    Command,
+    Made,
+    PathLike,
+    RunOptions,
+    entries_of,
+    file_entry,
+    model_entry,
+    storage_errors,
+)
+
+_PROJECT_FILES = ("wordpipe.toml", "Makefile")
 
 
 @dataclass(frozen=True)
@@ -35,7 +48,7 @@ class Stage:
     """One stage of a pipeline."""
 
     name: str
-    verb: Verb
+    command: Command
     inputs: tuple[str, ...]  # as written: stage names or sources
     settings: dict[str, Any]
     output: Path  # seen from the config's folder
@@ -43,7 +56,7 @@ class Stage:
     @property
     def artifacts(self) -> dict[str, str]:
         """The settings that name an artifact, or a stage whose artifact is meant."""
-        fields = self.verb.load_settings().artifact_fields()
+        fields = self.command.load_settings().artifact_fields()
         return {name: str(self.settings[name]) for name in fields if name in self.settings}
 
 
@@ -105,8 +118,8 @@ class Pipeline:
             if state.fresh and not run.fresh:
                 continue
             with self._at_home():
-                arguments = _by_argument(stage.verb, [self._resolve(name) for name in stage.inputs])
-                made = stage.verb.load()(*arguments, output=stage.output, run=run, **self._settings(stage))
+                arguments = _by_argument(stage.command, [self._resolve(name) for name in stage.inputs])
+                made = stage.command.load()(*arguments, output=stage.output, run=run, **self._settings(stage))
             made.path = str(self.from_here(stage.output))
             yield state, made
 
@@ -123,24 +136,24 @@ class Pipeline:
         end = names.index(last) if last else len(names) - 1
         return self.stages[begin : end + 1]
 
-    def _state(self, stage: Stage, earlier: dict[str, State]) -> State:
+    def _state(self, stage: Stage, before: dict[str, State]) -> State:
         needed = [*stage.inputs, *stage.artifacts.values()]
-        waits = [f"{name} will be made" for name in needed if name in earlier and not earlier[name].fresh]
+        waits = [f"{name} will be made" for name in needed if name in before and not before[name].fresh]
         if not is_artifact(stage.output):
             return State(stage, ("missing", *waits))
         if waits:
             return State(stage, tuple(waits))
         try:
-            with Artifact(stage.output, [stage.verb.makes], verify=False) as artifact:  # type: ignore[list-item]
+            with Artifact(stage.output, [stage.command.makes], verify=False) as artifact:
                 manifest = artifact.manifest
         except ArtifactError as error:
             return State(stage, (f"unreadable: {error.what}",))
-        settings = stage.verb.load_settings().make(self._settings(stage), where=f"[stage.{stage.name}]")
+        settings = stage.command.load_settings().make(self._settings(stage), where=f"[stage.{stage.name}]")
         try:
             inputs = self._planned_inputs(stage, settings)
         except (InputError, ArtifactError, StorageError) as error:
             return State(stage, (f"input unreadable: {error.message}",))
-        if recipe_of(stage.verb.makes, settings.recipe_body(), inputs) == manifest.recipe:
+        if recipe_of(stage.command.makes, settings.recipe_body(), inputs) == manifest.recipe:
             return State(stage, ())
         return State(stage, tuple(_differences(stage, settings, inputs, manifest)) or ("made by another version",))
 
@@ -148,7 +161,7 @@ class Pipeline:
         """The inputs as the stage itself would record them."""
         paths = [self._resolve(name) for name in stage.inputs]
         entries: list[InputEntry] = []
-        for argument, given in zip(stage.verb.arguments, _by_argument(stage.verb, paths), strict=True):
+        for argument, given in zip(stage.command.arguments, _by_argument(stage.command, paths), strict=True):
             several = given if isinstance(given, list) else [given]
             if argument.kinds and len(several) == 1 and is_artifact(Path(several[0])):
                 entries.append(_artifact_entry(several[0]))
@@ -173,8 +186,8 @@ class Pipeline:
 
     def settings_from_here(self, stage: Stage) -> dict[str, Any]:
         """The stage's settings for a command that runs in the current folder."""
-        resolved = {name: self._resolve(value) for name, value in stage.artifacts.items()}
-        return stage.settings | {name: str(self.config.parent / path) for name, path in resolved.items()}
+        folders = {name: self.config.parent / self._resolve(value) for name, value in stage.artifacts.items()}
+        return stage.settings | {name: str(folder) for name, folder in folders.items()}
 
     def _resolve(self, name: str) -> str:
         return next((str(stage.output) for stage in self.stages if stage.name == name), name)
@@ -193,12 +206,32 @@ def settings_from_file(where: str, command: str) -> dict[str, Any]:
             raise ConfigError(f"the file has no stage {wanted!r}", where=name)
         return table
     pipeline = Pipeline(Path(name))
-    fitting = [s for s in pipeline.stages if s.verb.name == command and wanted in ("", s.name)]
+    fitting = [s for s in pipeline.stages if s.command.name == command and wanted in ("", s.name)]
     if len(fitting) != 1:
-        names = ", ".join(s.name for s in pipeline.stages if s.verb.name == command) or "none"
+        names = ", ".join(s.name for s in pipeline.stages if s.command.name == command) or "none"
         what = f"stages with the command {command!r}: {names}"
         raise ConfigError(f"one stage is needed; {what}", where=name, hint=f"choose one: --config {name}#NAME")
     return pipeline.settings_from_here(fitting[0])
+
+
+def write_project(folder: Path) -> list[tuple[Path, bool]]:
+    """Write the config and the Makefile of a new project into `folder`, and make its `texts` folder.
+
+    Returns:
+        each file's path, and whether it is new; files that exist are not touched.
+    """
+    written: list[tuple[Path, bool]] = []
+    with storage_errors():
+        (folder / "texts").mkdir(parents=True, exist_ok=True)
+        for name in _PROJECT_FILES:
+            path = folder / name
+            is_new = not path.exists()
+            if is_new:
+                template = files("wordpipe").joinpath("templates", name).read_bytes()
+                with atomic_file(path) as file:
+                    file.write(template)
+            written.append((path, is_new))
+    return written
 
 
 def _read_toml(path: Path) -> dict[str, Any]:
@@ -215,34 +248,36 @@ def _stage(config: Path, name: str, body: Any, workdir: str, names: set[str]) ->
     if not isinstance(body, dict):
         raise ConfigError("a stage is a table", where=where)
     body = dict(body)
-    command = body.pop("command", None)
-    if command not in VERBS:
-        raise ConfigError("unknown command", where=where, got=command, expected=", ".join(VERBS))
+    command_name = body.pop("command", None)
+    if command_name not in COMMANDS:
+        raise ConfigError("unknown command", where=where, got=command_name, expected=", ".join(COMMANDS))
     inputs = body.pop("inputs", None)
     if not isinstance(inputs, list) or not inputs or not all(isinstance(item, str) for item in inputs):
         raise ConfigError("inputs should be a list of stages or sources", where=where, got=inputs)
-    verb = VERBS[command]
-    verb.load_settings().make(body, where=where)
-    _check_inputs(verb, inputs, names, where, config.absolute().parent)
-    return Stage(name, verb, tuple(inputs), body, Path(workdir) / name)
+    command = COMMANDS[command_name]
+    command.load_settings().make(body, where=where)
+    _check_inputs(command, inputs, names, where, config.absolute().parent)
+    return Stage(name, command, tuple(inputs), body, Path(workdir) / name)
 
 
-def _check_inputs(verb: Verb, inputs: Sequence[str], names: set[str], where: str, home: Path) -> None:
+def _check_inputs(command: Command, inputs: Sequence[str], names: set[str], where: str, home: Path) -> None:
     if "-" in inputs:
         hint = "write it to a file first: what was read once cannot be compared again"
         raise ConfigError("a pipeline cannot read standard input", where=where, hint=hint)
-    if len(inputs) < len(verb.arguments) or (len(inputs) > len(verb.arguments) and not verb.arguments[-1].many):
-        expected = " ".join(argument.name for argument in verb.arguments)
-        raise ConfigError(f"{verb.name} takes other inputs", where=where, got=list(inputs), expected=expected)
-    for argument, name in zip(verb.arguments, inputs, strict=False):
+    if len(inputs) < len(command.arguments) or (
+        len(inputs) > len(command.arguments) and not command.arguments[-1].many
+    ):
+        expected = " ".join(argument.name for argument in command.arguments)
+        raise ConfigError(f"{command.name} takes other inputs", where=where, got=list(inputs), expected=expected)
+    for argument, name in zip(command.arguments, inputs, strict=False):
         if not (argument.sources or argument.entry) and name not in names and not is_artifact(home / name):
             raise ConfigError("no such stage", where=where, got=name, expected=", ".join(sorted(names)))
 
 
-def _by_argument(verb: Verb, paths: list[str]) -> list[str | list[str]]:
-    """Hand the paths to the verb's arguments; the last one may take several."""
-    fixed = len(verb.arguments) - 1
-    last = paths[fixed:] if verb.arguments[-1].many else paths[fixed]
+def _by_argument(command: Command, paths: list[str]) -> list[str | list[str]]:
+    """Hand the paths to the command's arguments; the last one may take several."""
+    fixed = len(command.arguments) - 1
+    last = paths[fixed:] if command.arguments[-1].many else paths[fixed]
     return [*paths[:fixed], last]
 
 
@@ -276,8 +311,8 @@ def _differences(stage: Stage, settings: Settings, inputs: list[InputEntry], man
     for name in settings.recipe():
         if name in now and before.get(name) != now[name]:
             yield f"{stage.name}.{name} {before.get(name)} → {now[name]}"
-    if manifest.command != stage.verb.name:
-        yield f"{stage.name}.command {manifest.command} → {stage.verb.name}"
+    if manifest.command != stage.command.name:
+        yield f"{stage.name}.command {manifest.command} → {stage.command.name}"
     was, is_now = (
         [(i.kind, i.digest, i.path if i.kind == "source" else None) for i in side] for side in (manifest.inputs, inputs)
     )

@@ -1,7 +1,7 @@
-"""What earlier versions had and this one has not: the one table of removed commands, options and values.
+"""The removed commands, options and values, each with what to use instead, for the error message.
 
-Whoever asks for one is told what to use instead. An artifact that was made without asking for it stays fresh: its recipe held
-the option's default, which is kept here and hashed as before.
+An artifact that was made without a removed option stays fresh: its recipe held the option's default, which is kept here and
+hashed as before.
 """
 
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ class Removed:
 
     Attributes:
         instead: what to do now, as a sentence without a full stop.
-        was: what recipes hold for it where nobody asked for it; left out where it was no part of a recipe.
+        was: the default, which recipes hold; left out where it was no part of a recipe.
     """
 
     instead: str
@@ -24,7 +24,7 @@ class Removed:
 
 
 _TRAIN_FIRST = (
-    "train on the documents first, then judge that model: wordpipe ingest DATA/corpus.jsonl -o corpus; wordpipe tokenize "
+    "train on the documents first, then evaluate that model: wordpipe ingest DATA/corpus.jsonl -o corpus; wordpipe tokenize "
     "corpus -o tokens --vocab-size 8000; wordpipe train contrastive tokens -o model --goal search --encoder static --words "
     "WORDS --lsi-weight 1 --set lsi_dim=300 --set words_weight=0.35 --lexical-weight 0.7 --min-count 1 --steps 150 "
     "--batch-size 256"
@@ -34,7 +34,6 @@ COMMANDS: dict[str, str] = {}
 """Command → what to do instead."""
 
 OPTIONS: dict[str, dict[str, Removed]] = {
-    "tokenize": {},
     "train word2vec": {
         "phrases": Removed("leave it out, or import vectors of a program that joins words, as gensim does", was=0),
         "phrase_threshold": Removed("words are no longer joined into phrases", was=100.0),
@@ -49,18 +48,13 @@ OPTIONS: dict[str, dict[str, Removed]] = {
         "mlm_weight": Removed("train the model longer by train mlm first, or with a lower --lr here", was=0.0),
         "mask_rate": Removed("it belonged to mlm_weight; train mlm has its own --mask-rate", was=0.3),
     },
-    "embed": {},
     "index": {
         "rabitq_bits": Removed("indexes of rabitq codes are built no more; use --type ivf-pq", was=1),
         "nsg_degree": Removed("nsg graphs are built no more; use --type hnsw and --hnsw-m", was=32),
     },
-    "query": {},
     "evaluate tokenizer": {
         "sizes": Removed("train another size in seconds: wordpipe tokenize CORPUS --counts TOKENS --vocab-size N"),
     },
-    "evaluate words": {},
-    "evaluate model": {},
-    "evaluate sts": {},
     "evaluate retrieval": {
         "adapt": Removed(_TRAIN_FIRST),
         "adapt_config": Removed(_TRAIN_FIRST),
@@ -71,9 +65,6 @@ OPTIONS: dict[str, dict[str, Removed]] = {
 
 VALUES: dict[str, dict[str, dict[str, str]]] = {
     "train word2vec": {"backend": {"torch": "use native, which trains on the CPU"}},
-    "train mlm": {},
-    "train clm": {},
-    "train contrastive": {},
     "index": {
         "type": {
             "nsg": "use --type hnsw (its indexes still answer)",
@@ -90,23 +81,23 @@ VALUES: dict[str, dict[str, dict[str, str]]] = {
 
 
 def recipe_before(command: str) -> dict[str, Any]:
-    """The removed settings of a command, as recipes hold them where nobody asked for them."""
+    """The removed settings of a command with their defaults, as recipes hold them."""
     gone = OPTIONS.get(command, {})
     return {name: removed.was for name, removed in gone.items() if removed.was is not _NOT_IN_RECIPES}
 
 
 def why_no_command(name: str) -> str | None:
-    """What to say to somebody who calls a removed command; None: there never was one."""
+    """The error for a removed command; None: there never was one."""
     return f"{name} was removed: {COMMANDS[name]}" if name in COMMANDS else None
 
 
 def why_no_option(command: str, name: str) -> str | None:
-    """What to say to somebody who gives a removed option; None: there never was one."""
+    """The error for a removed option; None: there never was one."""
     removed = OPTIONS.get(command, {}).get(name)
     return f"{name} was removed: {removed.instead}" if removed else None
 
 
 def why_no_value(command: str, name: str, value: object) -> str | None:
-    """What to say to somebody who gives a removed value of an option; None: there never was one."""
+    """The error for a removed value of an option; None: there never was one."""
     instead = VALUES.get(command, {}).get(name, {}).get(str(value))
     return f"{name} = {value} was removed: {instead}" if instead else None

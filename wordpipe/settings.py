@@ -1,4 +1,4 @@
-"""The base of every stage's settings.
+"""The base class of the settings of every stage.
 
 A setting is written once, as a pydantic field with its default, its bounds and one line of help. The command line
 option, the TOML key, the manifest entry and the documentation are all made from that field.
@@ -79,10 +79,10 @@ class Settings(BaseModel):
             raise ConfigError(_explain(error, cls), where=where, hint=_hint(error, cls)) from None
 
     @classmethod
-    def merge(cls, earlier: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, Any]:
-        """Values of a file and of flags: the later win, also over what cannot stand beside them."""
-        gone = {name for given in later for name in cls.displaces.get(given, ())} - set(later)
-        return {name: value for name, value in earlier.items() if name not in gone} | dict(later)
+    def merge(cls, base: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
+        """Values of a file and of flags, which win, also over what cannot stand beside them."""
+        gone = {name for given in overrides for name in cls.displaces.get(given, ())} - set(overrides)
+        return {name: value for name, value in base.items() if name not in gone} | dict(overrides)
 
     def recipe(self) -> dict[str, Any]:
         """The settings that decide the result, as JSON values."""
@@ -91,7 +91,7 @@ class Settings(BaseModel):
         return {**self.model_dump(mode="json", include=kept), **named}  # an input's digest does not say what it is for
 
     def recipe_body(self) -> dict[str, Any]:
-        """What a recipe hashes beside the inputs: command, settings, and those of earlier versions that are gone."""
+        """The part of a recipe beside the inputs: command, settings, and the defaults of removed ones."""
         return {"command": self.command, **recipe_before(self.command), **self.recipe()}
 
     @classmethod
@@ -106,7 +106,7 @@ class Settings(BaseModel):
 
 
 def declared(cls: type[Settings], name: str) -> dict[str, Any]:
-    """What `setting` noted about a field beside its type and bounds."""
+    """The facts about a field that `setting` keeps beside its type and bounds."""
     extra = cls.model_fields[name].json_schema_extra
     return extra if isinstance(extra, dict) else {}
 

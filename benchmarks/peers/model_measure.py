@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 WORK = {
-    "prepare": "model_text", "train_bert": "model_bert", "judge": "model_score", "raw_start": "model_starts",
+    "prepare": "model_text", "train_bert": "model_bert", "evaluate": "model_score", "raw_start": "model_starts",
     "streams": "model_ours", "ours": "model_ours", "transformers": "model_transformers", "trainer": "model_trainer",
 }  # fmt: skip
 

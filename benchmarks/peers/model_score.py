@@ -1,4 +1,4 @@
-"""The judge of masked models: the same held-out sequences with the same masks for everybody, in float32."""
+"""The evaluation of masked models: the same held-out sequences with the same masks for everybody, in float32."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -35,7 +35,7 @@ def score(of: Callable[[dict[str, torch.Tensor]], torch.Tensor], model: torch.nn
     return {"loss": float(sums_N.sum() / counts_N.sum())}
 
 
-def judge(task: Task) -> Found:
+def evaluate(task: Task) -> Found:
     """The held-out loss of a model's folder, loaded by wordpipe."""
     from wordpipe.model import load_hf
 

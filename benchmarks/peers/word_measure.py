@@ -8,7 +8,7 @@ from pathlib import Path
 from peers.measure import versions
 from peers.word_engines import ENGINES
 
-READINGS = ("prepare", "trained", "judge", "long_line", "huge")
+READINGS = ("prepare", "trained", "evaluate", "long_line", "huge")
 
 
 def main() -> None:

@@ -125,16 +125,16 @@ def matrix_of(batch: pa.RecordBatch) -> Any:
     return vector.flatten().to_numpy(zero_copy_only=False).reshape(len(batch), -1)
 
 
-def judge(task: Task) -> Found:
-    """Word similarity, analogies, and the loss on held-out text, of any engine's vectors by the same judges."""
+def evaluate(task: Task) -> Found:
+    """Word similarity, analogies, and the loss on held-out text, of any engine's vectors by the same evaluation."""
     with Artifact(task["tokens"], ["tokens"]) as tokens:
         words, vocabulary = vocabulary_of(tokens, task["min_count"])
         plan = Word2VecSettings.make(task["settings"] | {"seed": PROBE_SEED}).plan(vocabulary.tokens)
-        probe = HeldOutLoss.sample(rows_of(tokens, vocabulary, "valid"), vocabulary, plan, split="valid")
+        held_out = HeldOutLoss.sample(rows_of(tokens, vocabulary, "valid"), vocabulary, plan, split="valid")
     spelled = words.to_pylist()
     vectors, outputs = tables_of(task, spelled)
     table = WordVectors(words, vocabulary.counts, vectors)
-    found: Found = {} if probe is None else {"held_out_loss": probe.loss(vectors, outputs)}
+    found: Found = {} if held_out is None else {"held_out_loss": held_out.loss(vectors, outputs)}
     for name, path in task["sets"].items():
         content = read_set(Path(path).read_bytes(), name)
         if isinstance(content, Pairs):

@@ -1,14 +1,12 @@
-"""`wordpipe evaluate tokenizer` and `wordpipe show --text`: tables, colours, JSON."""
+"""`wordpipe evaluate tokenizer`: tables, JSON."""
 
 import json
 import re
 
 import pytest
-from rich.console import Console
 
-from wordpipe.cli import evaluate, segmentation, tables
+from wordpipe.cli import evaluate
 from wordpipe.cli.output import say
-from wordpipe.cli.segmentation import print_segmentation
 from wordpipe.cli.tables import figure
 
 METRICS = dict.fromkeys(evaluate._TOKENIZER_MEASURES, 0.5)
@@ -25,19 +23,6 @@ def judged(name="run/tokens", made="as it is", size=1000, **more):
         "failures": [],
         **more,
     }
-
-
-@pytest.fixture
-def screen(monkeypatch):
-    """A terminal of a width of ours."""
-
-    def open_screen(width: int, **how: object) -> Console:
-        made = Console(width=width, highlight=False, markup=False, emoji=False, **how)  # type: ignore[arg-type]
-        monkeypatch.setattr(tables, "console", lambda: made)
-        monkeypatch.setenv("COLUMNS", str(width))
-        return made
-
-    return open_screen
 
 
 def rows_of(out: str) -> dict[str, list[str]]:
@@ -122,52 +107,3 @@ def test_names_and_failures_cannot_steer_the_terminal(screen, capsys):
     shown += capsys.readouterr().err
     assert not set(shown) & {"\x1b", "\x07", "\u202e"}
     assert "\\x1b[31mred⏎" in shown
-
-
-FOUND = {
-    "text": "The 東 [MASK]", "pieces": ["The", " 東", "\x1b\n", "[MASK]", "\u202e"], "ids": [12345, 7, 8, 4, 5],
-    "special": [False, False, False, True, False], "unknown": [False, True, False, False, False],
-}  # fmt: skip
-
-
-def test_a_segmentation_reads_without_colour(screen, capsys):
-    screen(80)
-    print_segmentation(FOUND)
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "The  │␣東│\\x1b⏎│[MASK]│\\u202e"
-    assert lines[1] == "12345│7? │8    │4*    │5"
-    assert "5 tokens" in lines[3]
-    assert "1 unknown (?) · 1 special (*)" in lines[3]
-
-
-def test_a_segmentation_has_alternating_colours(screen, capsys, monkeypatch):
-    monkeypatch.delenv("NO_COLOR", raising=False)
-    screen(80, force_terminal=True, color_system="standard")
-    print_segmentation({**FOUND, "unknown": [False] * 5, "special": [False] * 5})
-    first = capsys.readouterr().out.splitlines()[0]
-    styles = re.findall(r"\x1b\[([0-9;]+)m[^\x1b│]+\x1b\[0m", first)
-    assert len(styles) == 5
-    assert styles[0] == styles[2] == styles[4] != styles[1] == styles[3]
-
-
-@pytest.mark.parametrize("width", [12, 30])
-def test_a_segmentation_is_as_wide_as_the_terminal(screen, capsys, width):
-    screen(width)
-    many = {name: values * 9 for name, values in FOUND.items() if name != "text"}
-    print_segmentation({**many, "text": FOUND["text"]})
-    lines = capsys.readouterr().out.splitlines()[:-1]
-    assert max(map(segmentation._display_width, lines)) <= width
-    ids = [number for line in lines[1::3] for number in re.findall(r"\d+", line)]
-    assert ids == [str(number) for number in many["ids"]]
-
-
-def test_show_text(cli, built):
-    shown = cli("show", built / "tokens", "--text", "The mud\x1b")
-    assert shown.code == 0
-    assert "␣" in shown.out
-    assert "\x1b" not in shown.out
-    found = json.loads(cli("show", built / "model", "--text", "The mud", "--json").out)
-    assert "".join(found["pieces"]) == found["text"] == "The mud"
-    assert len(found["ids"]) == len(found["offsets"]) == len(found["tokens"])
-    assert cli("show", built / "corpus", "--text", "x").code == 4
-    assert cli("show", built / "tokens", "--text", "x", "--rows", 1).code == 2

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wordpipe.cli.output import counted, human_bytes, human_count, human_seconds, noun, safe_text, say
-from wordpipe.cli.progress import ProgressDrawer
+from wordpipe.cli.output import ProgressDrawer, counted, human_bytes, human_count, human_seconds, noun, safe_text, say
 from wordpipe.runtime import Progress
 
 
@@ -75,7 +74,7 @@ def test_a_reader_that_went_away_is_no_reason_to_stop(monkeypatch):
 def test_plain_progress_is_a_line_every_few_seconds(monkeypatch):
     lines: list[str] = []
     clock = iter(range(0, 1000, 2))
-    monkeypatch.setattr("wordpipe.cli.progress.say", lines.append)
+    monkeypatch.setattr("wordpipe.cli.output.say", lines.append)
     monkeypatch.setattr("time.monotonic", lambda: next(clock))
     with ProgressDrawer() as draw:
         for done in range(1, 11):
@@ -87,7 +86,7 @@ def test_plain_progress_is_a_line_every_few_seconds(monkeypatch):
 
 def test_quiet_progress_says_nothing(monkeypatch):
     lines: list[str] = []
-    monkeypatch.setattr("wordpipe.cli.progress.say", lines.append)
+    monkeypatch.setattr("wordpipe.cli.output.say", lines.append)
     with ProgressDrawer(quiet=True) as draw:
         draw(Progress("note", note="warning: x"))
     assert lines == []
@@ -95,7 +94,7 @@ def test_quiet_progress_says_nothing(monkeypatch):
 
 def test_notes_are_said_at_once(monkeypatch):
     lines: list[str] = []
-    monkeypatch.setattr("wordpipe.cli.progress.say", lines.append)
+    monkeypatch.setattr("wordpipe.cli.output.say", lines.append)
     with ProgressDrawer() as draw:
         draw(Progress("note", note="resumed from step 200"))
     assert lines == ["resumed from step 200"]

@@ -3,13 +3,15 @@
 import os
 import signal
 import sys
+import traceback
 from types import FrameType
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
-if TYPE_CHECKING:
-    from wordpipe.errors import WordpipeError
+import click
 
-__all__ = ["main", "run"]
+from wordpipe.cli.output import say
+from wordpipe.errors import WordpipeError
+from wordpipe.runtime import Stopped, return_freed_memory
 
 
 def main() -> NoReturn:
@@ -25,12 +27,7 @@ def main() -> NoReturn:
 
 def run() -> int:
     """Run the command line; the exit code."""
-    import click
-
     from wordpipe.cli.app import app
-    from wordpipe.cli.output import say
-    from wordpipe.errors import WordpipeError
-    from wordpipe.runtime import return_freed_memory
 
     # OpenMP threads that wait by spinning starve each other when another process wants a core: training on two cores
     # beside one busy process ran at 7,300 tokens/s with libgomp's default and at 11,700 with this, and no slower alone
@@ -62,24 +59,18 @@ def run() -> int:
     return code if isinstance(code, int) else 0
 
 
-def _show(error: "WordpipeError") -> int:
+def _show(error: WordpipeError) -> int:
     """Print an error of ours: one line, and the next step."""
-    from wordpipe.cli.output import say
-
     say(f"wordpipe: error: {error.message}" + (f"\n  hint: {error.hint}" if error.hint else ""))
     return error.exit_code
 
 
 def _unforeseen(error: BaseException) -> int:
     """Stop requests, refusals of the operating system that no stage translated, and bugs."""
-    from wordpipe.cli.output import say
-
     if isinstance(error, KeyboardInterrupt):
         return _die(signal.SIGINT)
     if isinstance(error, SystemExit):
         return error.code if isinstance(error.code, int) else 1
-    from wordpipe.runtime import Stopped
-
     if isinstance(error, Stopped):
         if error.saved:
             say(f"stopped; run the same command again to continue from {error.saved}")
@@ -88,19 +79,15 @@ def _unforeseen(error: BaseException) -> int:
         from wordpipe.stages import storage_error
 
         return _show(storage_error(error))
-    import traceback
-
     say("".join(traceback.format_exception(error)))
     say("wordpipe: this is a bug of ours, not of yours; nothing that was there has been changed")
     return 1
 
 
 def _raise_on_stop_signals() -> None:
-    """Make SIGTERM and SIGHUP unwind the stack like Ctrl-C, so that drafts are removed; nohup's choice is respected."""
+    """Make SIGTERM and SIGHUP unwind the stack like Ctrl-C, so that temporary folders go; nohup's choice is respected."""
 
     def stop(signum: int, _: FrameType | None) -> None:
-        from wordpipe.runtime import Stopped
-
         signal.signal(signum, signal.SIG_DFL)  # a second one kills at once
         raise Stopped(signum)
 

@@ -7,7 +7,6 @@ in a static table here and a command is built only when it is called.
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib import import_module
 from typing import Any
 
 import click
@@ -15,7 +14,8 @@ import click
 from wordpipe import __version__
 from wordpipe.cli.output import first_clause
 from wordpipe.removed import why_no_command
-from wordpipe.stages import VERBS
+from wordpipe.runtime import Stopped
+from wordpipe.stages import COMMANDS, load_named
 
 _MEASURE = "Measure how good something is"
 _TRAIN = "Train word vectors, a transformer or an encoder of texts."
@@ -26,18 +26,18 @@ _USE = {
     "plot": ("wordpipe.cli.plot:plot", "Draw loss and learning rate of trainings, side by side."),
     "diff": ("wordpipe.cli.look:diff", "Show which words moved between two tables of word vectors."),
     "evaluate": ("wordpipe.cli.app:_evaluate", f"{_MEASURE}; a tokenizer, word vectors, a model, an encoder of texts."),
-    "show": ("wordpipe.cli.inspect:show", "Say what an artifact is, how it was made and what it holds."),
-    "verify": ("wordpipe.cli.inspect:verify", "Check that artifacts are whole and unchanged."),
+    "show": ("wordpipe.cli.show:show", "Say what an artifact is, how it was made and what it holds."),
+    "verify": ("wordpipe.cli.show:verify", "Check that artifacts are whole and unchanged."),
     "doctor": ("wordpipe.cli.doctor:doctor", "Say how healthy a space of vectors is, and what would mend it."),
     "duplicates": ("wordpipe.cli.duplicates:duplicates", "Report groups of texts that say nearly the same."),
     "map": ("wordpipe.cli.look:map_", "Draw a map of word vectors as one HTML page."),
     "export": ("wordpipe.cli.export:export", "Write an artifact in another program's format."),
 }
 _PROJECT = {
-    "init": ("wordpipe.cli.project:init", "Write a commented config and a Makefile to start from."),
-    "run": ("wordpipe.cli.project:run", "Make what is missing or stale in a pipeline, in order."),
-    "status": ("wordpipe.cli.project:status", "Say which stages of a pipeline are stale, and why."),
-    "help": ("wordpipe.cli.help:help_", "Show the help of a command; --all: with every option."),
+    "init": ("wordpipe.cli.stage:init", "Write a commented config and a Makefile to start from."),
+    "run": ("wordpipe.cli.stage:run", "Make what is missing or stale in a pipeline, in order."),
+    "status": ("wordpipe.cli.stage:status", "Say which stages of a pipeline are stale, and why."),
+    "help": ("wordpipe.cli.command:help_", "Show the help of a command; --all: with every option."),
 }
 
 
@@ -45,8 +45,8 @@ class LazyGroup(click.Group):
     """A group whose commands are known by name and help, and imported when called.
 
     Args:
-        sections: title → command name → (module:attribute or "" for a verb of the catalogue, one-line help).
-        prefix: what stands before a command's name in the catalogue of verbs ("train ").
+        sections: title → command name → (module:attribute or "" for one of the registry, one-line help).
+        prefix: what stands before a command's name in the registry ("train ").
     """
 
     def __init__(self, sections: dict[str, dict[str, tuple[str, str]]], *, prefix: str = "", **attrs: object) -> None:
@@ -74,12 +74,11 @@ class LazyGroup(click.Group):
         if cmd_name not in self._where:
             return None
         if where := self._where[cmd_name]:
-            module, _, name = where.partition(":")
-            command: click.Command = getattr(import_module(module), name)
+            command: click.Command = load_named(where)
             return command
         from wordpipe.cli.stage import stage_command
 
-        return stage_command(VERBS[self._prefix + cmd_name])
+        return stage_command(COMMANDS[self._prefix + cmd_name])
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -113,19 +112,19 @@ def _dying_by_sigpipe() -> Iterator[None]:
     try:
         yield
     except BrokenPipeError:
-        from wordpipe.runtime import Stopped
-
         raise Stopped(signal.SIGPIPE) from None
-
-
-def _verbs(prefix: str) -> dict[str, tuple[str, str]]:
-    return {name.removeprefix(prefix): ("", verb.summary) for name, verb in VERBS.items() if name.startswith(prefix)}
 
 
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
+_OBJECTIVES = {
+    name.removeprefix("train "): ("", command.summary)
+    for name, command in COMMANDS.items()
+    if name.startswith("train ")
+}
+
 _train = LazyGroup(
-    {"Objectives": _verbs("train ")},
+    {"Objectives": _OBJECTIVES},
     prefix="train ",
     name="train",
     help=f"Example:  wordpipe train mlm run/tokens -o run/model --preset tiny\n\n{_TRAIN}",
@@ -133,12 +132,9 @@ _train = LazyGroup(
     subcommand_metavar="OBJECTIVE TOKENS -o OUTPUT [OPTIONS]",
 )
 
-_JUDGE = {
+_EVALUATE = {
     "tokenizer": ("wordpipe.cli.evaluate:tokenizer", "Evaluate tokenizers on a text, side by side."),
-    "words": (
-        "wordpipe.cli.evaluate:words",
-        "Evaluate word vectors on similarity and analogies, side by side.",
-    ),
+    "words": ("wordpipe.cli.evaluate:words", "Evaluate word vectors on similarity and analogies, side by side."),
     "model": (
         "wordpipe.cli.evaluate:model",
         "Evaluate language models by how much a text surprises them, side by side.",
@@ -154,16 +150,16 @@ _JUDGE = {
 }
 
 _evaluate = LazyGroup(
-    {"What is judged": _JUDGE},
+    {"What is evaluated": _EVALUATE},
     name="evaluate",
     help=f"Example:  wordpipe evaluate tokenizer run/tokens --data run/corpus\n\n{_MEASURE}. Makes nothing.",
     context_settings=_CONTEXT,
     subcommand_metavar="WHAT … --data PATH [OPTIONS]",
 )
 
-_MAKE = {name: ("", VERBS[name].summary) for name in ("ingest", "import", "tokenize")}
+_MAKE = {name: ("", COMMANDS[name].summary) for name in ("ingest", "import", "tokenize")}
 _MAKE |= {"train": ("wordpipe.cli.app:_train", _TRAIN)}
-_MAKE |= {name: ("", VERBS[name].summary) for name in ("embed", "index")}
+_MAKE |= {name: ("", COMMANDS[name].summary) for name in ("embed", "index")}
 
 _HELP = """From your own text to a searchable index, on your own machine.
 

@@ -1,4 +1,4 @@
-"""`wordpipe evaluate tokenizer`, `words` and `model`: measures in tables for people, or as JSON."""
+"""`wordpipe evaluate tokenizer`, `model` and `words`: measures in tables for people, or as JSON."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -11,12 +11,11 @@ from wordpipe.cli.command import ExampleCommand, Option
 from wordpipe.cli.output import counted, human_bytes, human_count
 from wordpipe.cli.tables import Column, answer, figure, new_table, print_columns, short_name
 
-_GROUPS_SHOWN = 20
-_NAME_WIDTH = 28
-_WORDS_SHOWN = 5
-_BETWEEN = 2  # blanks between two columns
-_LEAST_NAME = 10
-_GROUP_COLUMN_WIDTH = 10
+_MAX_GROUPS = 20
+_MAX_WORDS = 5
+_MAX_TEXT = 100  # characters of a text that did not come back
+_NAME_WIDTH, _MIN_NAME_WIDTH, _GROUP_COLUMN_WIDTH = 28, 10, 10
+_COLUMN_GAP = 2
 _GROUP_COLUMNS = {
     "bytes_per_token": "bytes/\ntoken",
     "tokens_per_word": "tokens/\nword",
@@ -46,10 +45,10 @@ _MODEL_MEASURES = {
 _METHODS = {"cosadd": "3CosAdd", "cosmul": "3CosMul"}
 
 
-def judging(
+def evaluation(
     name: str, metavar: str, *, example: str, json: str, required: bool = True, params: Sequence[click.Parameter] = ()
 ) -> Callable[[Callable[..., None]], click.Command]:
-    """A command that judges what its arguments name: with --json, -q and --verify."""
+    """A command that evaluates what its arguments name: with --json, -q and --verify."""
 
     def make(function: Callable[..., None]) -> click.Command:
         take = click.argument(name, nargs=-1, required=required, metavar=metavar, type=click.Path(path_type=Path))
@@ -73,7 +72,7 @@ def number(name: str, least: int, default: int, text: str, *, expert: bool = Fal
 def some_words(found: dict[str, Any]) -> str:
     """The first of some words."""
     first = found["first"]
-    return ", ".join([*first[:_WORDS_SHOWN], *["…"] * (len(first) > _WORDS_SHOWN)])
+    return ", ".join([*first[:_MAX_WORDS], *["…"] * (len(first) > _MAX_WORDS)])
 
 
 def passed_over(found: dict[str, Any]) -> list[str]:
@@ -87,7 +86,7 @@ _data = click.option(
 )
 
 
-@judging(
+@evaluation(
     "tokens", "TOKENS...", example="wordpipe evaluate tokenizer run/tokens --data run/corpus",
     json="the first failures and unused tokens",
 )  # fmt: skip
@@ -110,15 +109,14 @@ def tokenizer(tokens: tuple[Path, ...], data: tuple[str, ...], **options: Any) -
 
 
 def _show_tokenizers(found: dict[str, Any]) -> None:
-    judged = found["tokenizers"]
     print_columns([
         (short_name(one["name"], _NAME_WIDTH), [
             ("vocabulary", f"{one['vocab_size']:,}"),
             *((label, figure(one["metrics"][name], form)) for name, (label, form) in _TOKENIZER_MEASURES.items()),
         ])
-        for one in judged
+        for one in found["tokenizers"]
     ])  # fmt: skip
-    for one in judged if found["by"] is not None else ():
+    for one in found["tokenizers"] if found["by"] is not None else ():
         _print_groups(one, found["by"])
 
 
@@ -127,16 +125,17 @@ def _print_groups(one: dict[str, Any], by: str) -> None:
     from wordpipe.cli.tables import console
 
     screen = console()
-    columns = list(_GROUP_COLUMNS.items())[: max(1, (screen.width - _LEAST_NAME - _BETWEEN) // _GROUP_COLUMN_WIDTH)]
-    room = min(_NAME_WIDTH, max(_LEAST_NAME, screen.width - _BETWEEN - len(columns) * _GROUP_COLUMN_WIDTH))
+    n_columns = max(1, (screen.width - _MIN_NAME_WIDTH - _COLUMN_GAP) // _GROUP_COLUMN_WIDTH)
+    columns = list(_GROUP_COLUMNS.items())[:n_columns]
+    room = min(_NAME_WIDTH, max(_MIN_NAME_WIDTH, screen.width - _COLUMN_GAP - len(columns) * _GROUP_COLUMN_WIDTH))
     left_out = len(_GROUP_COLUMNS) - len(columns)
     title = short_name(one["name"], _NAME_WIDTH) + (f" ({left_out} columns do not fit)" if left_out else "")
     table = new_table(short_name(by, room), *(head for _, head in columns), title=title)
-    for name, group in list(one["groups"].items())[:_GROUPS_SHOWN]:
+    for name, group in list(one["groups"].items())[:_MAX_GROUPS]:
         cells = {name: figure(group["metrics"][name], form) for name, (_, form) in _TOKENIZER_MEASURES.items()}
         cells["bytes"] = human_bytes(group["counts"]["bytes"])
         table.add_row(short_name(name, room), *(cells[column] for column, _ in columns))
-    if (more := len(one["groups"]) - _GROUPS_SHOWN) > 0:
+    if (more := len(one["groups"]) - _MAX_GROUPS) > 0:
         table.add_row(f"… {more:,} more", *[""] * len(columns))
     screen.print(table)
 
@@ -159,10 +158,10 @@ def _tokenizer_remarks(found: dict[str, Any]) -> list[str]:
 
 def _start(text: str) -> str:
     text = text.replace("\n", "⏎")
-    return text if len(text) <= 100 else text[:99] + "…"
+    return text if len(text) <= _MAX_TEXT else text[: _MAX_TEXT - 1] + "…"
 
 
-@judging(
+@evaluation(
     "models", "MODEL...", json="all counts",
     example="wordpipe evaluate model run/model --data run/corpus\n"
     "wordpipe evaluate model run/clm run/larger --data held_out.txt --json",
@@ -170,7 +169,7 @@ def _start(text: str) -> str:
 @_data
 @click.option(
     "--split", type=click.Choice(["train", "valid", "test", "all"]),
-    help="The part of the corpus to judge on.  [default: what is held out: valid, else test, else all; of sources: all]",
+    help="The part of the corpus to evaluate on.  [default: what is held out: valid, else test, else all; of sources: all]",
 )  # fmt: skip
 @click.option(
     "--seq-len", type=int, metavar="N",
@@ -222,20 +221,20 @@ def _figure(value: float | None, form: str) -> str | None:
 
 def _model_remarks(found: dict[str, Any]) -> list[str]:
     """What the table does not say: on which text it stands, and whether its columns compare."""
-    counts, judged = found["models"][0]["counts"], found["models"]
+    models, counts = found["models"], found["models"][0]["counts"]
     part = f"the split {found['split']}" if found["split"] else "all of the text"
     lines = [
         f"{part}: documents {human_count(counts['documents'])}, words {human_count(counts['words'])}, "
         f"{human_bytes(counts['bytes'])}"
     ]
-    if len({one["architecture"] for one in judged}) > 1:
+    if len({one["architecture"] for one in models}) > 1:
         lines.append("models that see both sides guess an easier thing: their figures do not compare with the others'")
-    if len({one["seq_len"] for one in judged}) > 1:
+    if len({one["seq_len"] for one in models}) > 1:
         lines.append("longer sequences let a model look further back; --seq-len gives all the same")
     return lines
 
 
-@judging(
+@evaluation(
     "words", "WORDS...", json="all sections and the first unknown words",
     example="wordpipe evaluate words run/words --data wordsim353.txt --data questions-words.txt\n"
     "wordpipe evaluate words run/words run/small --data sets/ --sections",
@@ -270,7 +269,7 @@ def words(words: tuple[Path, ...], data: tuple[str, ...], sections: bool, **opti
     found = answer(evaluate_words, words, data, show=show, remarks=_words_remarks, **options)
     if all(figure is None for one in found["words"] for figure in one["metrics"].values()):
         hint = "look at the case and the language of the sets, or raise --restrict-vocab"
-        raise InputError("nothing could be judged: the tables know too few words of the sets", hint=hint)
+        raise InputError("nothing could be evaluated: the tables know too few words of the sets", hint=hint)
 
 
 def _show_words(found: dict[str, Any], *, sections: bool) -> None:
@@ -288,18 +287,18 @@ def _show_words(found: dict[str, Any], *, sections: bool) -> None:
 
 def _words_column(one: dict[str, Any], whole: str, *, sections: bool) -> Column:
     lines: list[tuple[str, str | None]] = [("words", f"{one['distinct']:,}"), ("dimensions", f"{one['dim']:,}")]
-    for judged in one["sets"]:
-        name = short_name(judged["name"], _NAME_WIDTH)
-        if judged["kind"] == "similarity":
-            lines.append((name, figure(judged["spearman"], "{:.3f}")))
-            lines.append(("  pairs known", f"{judged['known']:,} of {judged['pairs']:,}"))
+    for dataset in one["sets"]:
+        name = short_name(dataset["name"], _NAME_WIDTH)
+        if dataset["kind"] == "similarity":
+            lines.append((name, figure(dataset["spearman"], "{:.3f}")))
+            lines.append(("  pairs known", f"{dataset['known']:,} of {dataset['pairs']:,}"))
             continue
-        lines.append((name, figure(judged["accuracy"], "{:.1%}")))
-        parts = {part: judged[part] for part in ("semantic", "syntactic") if judged[part] is not None}
+        lines.append((name, figure(dataset["accuracy"], "{:.1%}")))
+        parts = {part: dataset[part] for part in ("semantic", "syntactic") if dataset[part] is not None}
         lines += [(f"  {part}", figure(figures["accuracy"], "{:.1%}")) for part, figures in parts.items()]
-        lines.append(("  questions seen", f"{judged['seen']:,} of {judged['asked']:,}"))
-        lines.append(("  among words", f"{judged['among']:,}"))
-        for part in judged["sections"] if sections else ():
+        lines.append(("  questions seen", f"{dataset['seen']:,} of {dataset['asked']:,}"))
+        lines.append(("  among words", f"{dataset['among']:,}"))
+        for part in dataset["sections"] if sections else ():
             share = f"{figure(part['accuracy'], '{:.1%}')} of {part[whole]:,}"
             lines.append((f"  {short_name(part['name'], _NAME_WIDTH)}", share))
     for measure, form in (("spearman", "{:.3f}"), ("accuracy", "{:.1%}")):
@@ -316,15 +315,16 @@ def _words_remarks(found: dict[str, Any]) -> list[str]:
         if one["unit"] == "token":
             lines.append(f"{name}: its rows are tokens, so a word of several tokens is unknown")
         for kind in ("unknown_words", "guessed_words"):
-            lines += [f"{name}: {_named(judged, kind)}" for judged in one["sets"] if judged.get(kind, {}).get("count")]
+            found_words = (dataset for dataset in one["sets"] if dataset.get(kind, {}).get("count"))
+            lines += [f"{name}: {_named(dataset, kind)}" for dataset in found_words]
     known = [[one.get("known", one.get("seen")) for one in table["sets"]] for table in found["words"]]
     if found["unknown"] == "drop" and any(one != known[0] for one in known):
         lines.append("the columns know different pairs or questions; --unknown zero counts all of them")
     return lines + passed_over(found)
 
 
-def _named(judged: dict[str, Any], kind: str) -> str:
+def _named(dataset: dict[str, Any], kind: str) -> str:
     """How many words are unknown or guessed, and the first of them."""
-    what = f"not among the {judged['among']:,} commonest" if "among" in judged else "unknown"
+    what = f"not among the {dataset['among']:,} commonest" if "among" in dataset else "unknown"
     what = "guessed from the letters, not in the table" if kind == "guessed_words" else what
-    return f"{counted(judged[kind]['count'], 'words')} of {judged['name']} {what}: {some_words(judged[kind])}"
+    return f"{counted(dataset[kind]['count'], 'words')} of {dataset['name']} {what}: {some_words(dataset[kind])}"

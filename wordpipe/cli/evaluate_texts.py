@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from wordpipe.cli.command import Option
-from wordpipe.cli.evaluate import judging, number, passed_over, some_words
+from wordpipe.cli.evaluate import evaluation, number, passed_over, some_words
 from wordpipe.cli.options import chosen_embedding, embedding_options
 from wordpipe.cli.output import counted
 from wordpipe.cli.tables import Column, answer, print_columns, short_name
@@ -23,7 +23,7 @@ _words = click.option(
 )  # fmt: skip
 
 
-@judging(
+@evaluation(
     "encoders", "[MODEL|WORDS|SENTENCES]...", required=False, params=embedding_options(), json="all figures",
     example="wordpipe evaluate sts run/sentences --data stsb-en-dev.csv --data sts12/\n"
     "wordpipe evaluate sts run/model run/words --data stsb-en-dev.csv --words run/words --json",
@@ -39,10 +39,10 @@ _words = click.option(
 @click.option(
     "--floors/--no-floors",
     default=True,
-    help="TokenizerEvaluation TF-IDF, LSI, the overlap and the mean of words too.  [on]",
+    help="Evaluate TF-IDF, LSI, the overlap and the mean of words too, as baselines.  [on]",
 )
 @click.option(
-    "--language", default="auto", metavar="LANGUAGE", help="Whose endings the floors cut off words.  [default: auto]"
+    "--language", default="auto", metavar="LANGUAGE", help="Whose endings the baselines cut off words.  [default: auto]"
 )
 @number("--draws", 0, 1_000, "Of the bootstrap.")
 @click.option("--parts", is_flag=True, help="Figures for each file of a folder.")
@@ -53,7 +53,7 @@ def sts(encoders: tuple[Path, ...], data: tuple[str, ...], parts: bool, pearson:
     Columns of a csv, tsv or JSON Lines file are found by their names, or by their shape: two columns of sentences, and a
     score before or after them. The pairs of a folder are ranked together.
 
-    A model or words artifact is judged as it is; sentences and index artifacts with the transform that they carry.
+    A model or words artifact is evaluated as it is; a sentences or index artifact with its transform.
     """
     from wordpipe.stages import evaluate_sts
 
@@ -74,11 +74,11 @@ def _sts_name(one: dict[str, Any]) -> str:
 def _sts_column(one: dict[str, Any], measure: str, *, parts: bool) -> Column:
     """The figure of each set, its interval and its parts."""
     lines: list[tuple[str, str | None]] = []
-    for judged in one["sets"]:
-        label = f"{short_name(judged['name'], _NAME_WIDTH)} ({counted(judged['pairs'], 'pairs')})"
-        lines.append((label, _hundredfold(judged[measure])))
-        lines.append(("  95 %", _range(judged[f"{measure}_interval"])))
-        some = judged.get("parts", []) if parts else []
+    for dataset in one["sets"]:
+        label = f"{short_name(dataset['name'], _NAME_WIDTH)} ({counted(dataset['pairs'], 'pairs')})"
+        lines.append((label, _hundredfold(dataset[measure])))
+        lines.append(("  95 %", _range(dataset[f"{measure}_interval"])))
+        some = dataset.get("parts", []) if parts else []
         lines += [(f"  {short_name(part['name'], _NAME_WIDTH)}", _hundredfold(part[measure])) for part in some]
     if len(one["sets"]) > 1:
         lines.append(("mean of the sets", _hundredfold(one["metrics"][measure])))
@@ -96,19 +96,19 @@ def _range(interval: Sequence[float] | None) -> str | None:
 def _sts_remarks(found: dict[str, Any]) -> list[str]:
     """What the table does not say: sentences and words that a system knows nothing of, and what was passed over."""
     lines = []
-    for one, judged in ((system, judged) for system in found["systems"] for judged in system["sets"]):
-        if (count := judged["sentences_without_vector"]) > 0:
-            without = f"{counted(count, 'sentences')} of {judged['name']} without a vector"
+    for one, dataset in ((system, dataset) for system in found["systems"] for dataset in system["sets"]):
+        if (count := dataset["sentences_without_vector"]) > 0:
+            without = f"{counted(count, 'sentences')} of {dataset['name']} without a vector"
             lines.append(f"{_sts_name(one)}: {without}: pairs count as 0")
-        if (count := judged["unknown_words"]["count"]) > 0:
-            unknown = f"{counted(count, 'unknown words')} in {judged['name']}"
-            lines.append(f"{_sts_name(one)}: {unknown}: {some_words(judged['unknown_words'])}")
+        if (count := dataset["unknown_words"]["count"]) > 0:
+            unknown = f"{counted(count, 'unknown words')} in {dataset['name']}"
+            lines.append(f"{_sts_name(one)}: {unknown}: {some_words(dataset['unknown_words'])}")
     if unscored := sum(one["unscored"] for one in found["sets"]):
         lines.append(f"{counted(unscored, 'pairs')} without a score left out")
     return lines + passed_over(found)
 
 
-@judging(
+@evaluation(
     "encoders", "[MODEL|WORDS|SENTENCES]...", required=False, params=embedding_options(), json="all figures",
     example="wordpipe evaluate retrieval run/model --data collection/\n"
     "wordpipe evaluate retrieval run/words --data collection/ --json",
@@ -124,7 +124,7 @@ def _sts_remarks(found: dict[str, Any]) -> list[str]:
 )  # fmt: skip
 @click.option(
     "--feedback", type=click.IntRange(min=0), metavar="N",
-    help="In hybrid, ask again with the query moved towards its first N answers; 0 asks once.  [default: 3]",
+    help="In hybrid, search again with the query moved towards its first N results; 0 searches once.  [default: 3]",
 )  # fmt: skip
 @click.option(
     "--language", default="auto", metavar="LANGUAGE", help="Whose endings are cut off words.  [default: auto]"
@@ -139,8 +139,8 @@ def _sts_remarks(found: dict[str, Any]) -> list[str]:
 def retrieval(encoders: tuple[Path, ...], data: str, **given: Any) -> None:
     """Evaluate how well encoders find the documents that people judged relevant, side by side with plain words.
 
-    Each encoder is judged alone (dense) and mixed with BM25 (hybrid). The figures are trec_eval's; a query without an answer
-    counts as 0. p says how often draws of as many queries turn the difference to BM25 around.
+    Each encoder is evaluated alone (dense) and mixed with BM25 (hybrid). The figures are trec_eval's; a query without an
+    answer counts as 0. p says how often draws of as many queries turn the difference to BM25 around.
     """
     from wordpipe.stages import evaluate_retrieval
 
@@ -195,7 +195,7 @@ def _retrieval_remarks(found: dict[str, Any]) -> list[str]:
         lines.append("documents of the same id as their query are left out")
     if any(one["system"] == "dense" for one in found["systems"]):
         lines.append(
-            "encoders are judged as they are; to train one on these documents first, without labels: "
+            "encoders are evaluated as they are; to train one on these documents first, without labels: "
             "wordpipe train contrastive --goal search"
         )
     return lines

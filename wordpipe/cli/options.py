@@ -1,4 +1,4 @@
-"""Command line options made from the fields of a settings class."""
+"""The command line options of a settings class, one per field."""
 
 import types
 from collections.abc import Container, Sequence
@@ -11,7 +11,7 @@ from pydantic.fields import FieldInfo
 from wordpipe.cli.command import PATH, Option
 from wordpipe.settings import Settings, declared
 
-_ENDLESS = 100_000  # a larger bound says nothing to a reader of help; it is still checked
+_MAX_SHOWN_BOUND = 100_000  # a larger bound says nothing to a reader of help; it is still checked
 _EMBEDDING = ("pooling", "transform", "components", "dims", "sif_a", "window", "overlap", "device", "dtype", "threads")
 
 
@@ -131,10 +131,10 @@ def _bounds(field: FieldInfo) -> str:
     bounds = ("ge", "gt", "le", "lt")
     found = {name: getattr(item, name) for item in field.metadata for name in bounds if hasattr(item, name)}
     parts = [f"> {found['gt']:g}"] if "gt" in found else []
-    if found.get("lt", _ENDLESS) < _ENDLESS:
+    if found.get("lt", _MAX_SHOWN_BOUND) < _MAX_SHOWN_BOUND:
         parts.append(f"< {found['lt']:g}")
-    least, most = found.get("ge", 0), found.get("le", _ENDLESS)
-    if most < _ENDLESS:
+    least, most = found.get("ge", 0), found.get("le", _MAX_SHOWN_BOUND)
+    if most < _MAX_SHOWN_BOUND:
         parts.append(f"{least:g} to {most:g}" if "ge" in found else f"at most {most:g}")
     elif least > 1:
         parts.append(f"at least {least:g}")

@@ -1,7 +1,20 @@
-"""What reaches the terminal: text that cannot steer it, numbers that read well."""
+"""The output on the terminal: text that cannot steer it, numbers that read well, the progress of work.
 
+Progress is a bar where stderr is a terminal, a plain line every few seconds elsewhere, and nothing with -q.
+"""
+
+import os
 import re
 import sys
+import time
+from typing import TYPE_CHECKING
+
+from wordpipe.runtime import Progress
+
+if TYPE_CHECKING:
+    import rich.progress
+
+_PROGRESS_INTERVAL_S = 5.0
 
 # C0 controls but tab and newline, DEL, C1, bidirectional controls, line and paragraph separators
 _UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -102,3 +115,94 @@ def human_seconds(value: float) -> str:
         return f"{value:.1f} s"
     minutes, seconds = divmod(int(value), 60)
     return f"{minutes}m{seconds:02d}s" if minutes < 60 else f"{minutes // 60}h{minutes % 60:02d}m"
+
+
+class ProgressDrawer:
+    """A context that is called with `Progress` reports.
+
+    Args:
+        quiet: draw nothing, notes included.
+    """
+
+    def __init__(self, *, quiet: bool = False) -> None:
+        self._quiet = quiet
+        self._bar: rich.progress.Progress | None = None
+        self._task: rich.progress.TaskID | None = None
+        self._phase = ""
+        self._last_line = time.monotonic()
+        self._phase_start = (self._last_line, 0.0)  # when this phase was first seen, and how far it was then
+
+    def __enter__(self) -> "ProgressDrawer":
+        if not self._quiet and sys.stderr.isatty() and os.environ.get("TERM", "dumb") not in ("dumb", "unknown"):
+            self._bar = _make_bar()
+            self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def __call__(self, progress: Progress) -> None:
+        """Draw one report."""
+        if self._quiet:
+            return
+        if self._bar is not None:
+            self._draw(self._bar, progress)
+        elif progress.note is not None:
+            say(progress.note)
+        else:
+            self._print(progress)
+
+    def _draw(self, bar: "rich.progress.Progress", progress: Progress) -> None:
+        if progress.note is not None:
+            bar.console.print(safe_text(progress.note), markup=False, highlight=False)
+            return
+        if self._task is None or progress.phase != self._phase:
+            self._phase = progress.phase
+            if self._task is not None:
+                bar.remove_task(self._task)
+            self._task = bar.add_task(progress.phase, total=progress.total, figures="")
+        figures = "  ".join(f"{name} {value}" for name, value in progress.values.items())
+        bar.update(self._task, completed=progress.done, total=progress.total, figures=figures)
+
+    def _print(self, progress: Progress) -> None:
+        """A plain line when a phase begins to take long, and then every few seconds."""
+        now = time.monotonic()
+        if progress.phase != self._phase:
+            self._phase, self._phase_start = progress.phase, (now, progress.done)
+        if now - self._last_line < _PROGRESS_INTERVAL_S:
+            return
+        self._last_line = now
+        say(f"[{time.strftime('%H:%M:%S')}] {_progress_line(progress, *self._phase_start, now)}")
+
+
+def _progress_line(progress: Progress, began: float, done_before: float, now: float) -> str:
+    parts = [progress.phase]
+    if progress.total:
+        parts.append(f"{progress.done:,.0f}/{progress.total:,.0f} {progress.unit}".strip())
+    elif progress.done:
+        parts.append(f"{progress.done:,.0f} {progress.unit}".strip())
+    parts += [f"{name} {value}" for name, value in progress.values.items()]
+    if progress.total and progress.done > done_before:
+        left = (now - began) * (progress.total - progress.done) / (progress.done - done_before)
+        parts.append(f"eta {human_seconds(left)}")
+    return " · ".join(parts)
+
+
+def _make_bar() -> "rich.progress.Progress":
+    from rich import progress
+    from rich.console import Console
+    from rich.table import Column
+
+    return progress.Progress(
+        progress.TextColumn("{task.description}"),
+        progress.BarColumn(20),
+        progress.MofNCompleteColumn(),
+        progress.TimeElapsedColumn(),
+        progress.TimeRemainingColumn(),
+        # the last one gives way where the terminal is narrow: how far it is matters more than how fast
+        progress.TextColumn("{task.fields[figures]}", table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis")),
+        console=Console(stderr=True),
+        transient=True,
+        expand=True,
+    )

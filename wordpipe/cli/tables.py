@@ -1,4 +1,4 @@
-"""What a command found: JSON, or tables as wide as the terminal; in a pipe as wide as they are and without colour."""
+"""The results of commands: JSON, or tables as wide as the terminal; in a pipe as wide as they are, and without colour."""
 
 import json
 import sys
@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from wordpipe.cli.output import safe_text, say
-from wordpipe.cli.progress import ProgressDrawer
+from wordpipe.cli.output import ProgressDrawer, safe_text, say
 
 if TYPE_CHECKING:
     from rich.console import Console

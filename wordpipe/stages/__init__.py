@@ -7,7 +7,7 @@ from wordpipe.lazy import face
 if TYPE_CHECKING:
     from wordpipe.stages.convert.export import export, export_words
     from wordpipe.stages.convert.export_encoder import encoder_files
-    from wordpipe.stages.convert.import_words import import_words
+    from wordpipe.stages.convert.import_words import import_words, vectors_entry
     from wordpipe.stages.encoders import bundled_encoder, open_encoder
     from wordpipe.stages.evaluate.doctor import (
         NORMS,
@@ -24,14 +24,16 @@ if TYPE_CHECKING:
     from wordpipe.stages.evaluate.sts import evaluate_sts, read_sts_sets
     from wordpipe.stages.evaluate.tokenizer import evaluate_tokenizer
     from wordpipe.stages.evaluate.words import evaluate_words
-    from wordpipe.stages.inputs import entries_of, file_entry, model_entry
-    from wordpipe.stages.job import Made, PathLike, RunOptions, open_job, storage_error
+    from wordpipe.stages.inputs import file_entry, model_entry
+    from wordpipe.stages.job import Made, PathLike, RunOptions, open_job, storage_error, storage_errors
     from wordpipe.stages.look.diff import diff
     from wordpipe.stages.look.map import map_words
     from wordpipe.stages.look.plot import plot, run_figures
     from wordpipe.stages.look.show import segment, show, verify
     from wordpipe.stages.models import OpenModel, open_model
-    from wordpipe.stages.registry import VERBS, Argument, Verb
+    from wordpipe.stages.registry import COMMANDS, Argument, Command, load_named
+    from wordpipe.stages.registry import COMMANDS as VERBS
+    from wordpipe.stages.registry import Command as Verb
     from wordpipe.stages.search.duplicates import duplicates
     from wordpipe.stages.search.embed import embed
     from wordpipe.stages.search.index import index
@@ -39,9 +41,9 @@ if TYPE_CHECKING:
     from wordpipe.stages.search.open_index import Route, routes_of
     from wordpipe.stages.search.query import Answers, Ask, Opened, open_artifact
     from wordpipe.stages.search.row_vectors import RowVectors
+    from wordpipe.stages.sources import entries_of
     from wordpipe.stages.text.generate import Filled, Filler, Writing, fill, generate
     from wordpipe.stages.text.ingest import ingest
-    from wordpipe.stages.text.init import write_project
     from wordpipe.stages.text.tokenize import tokenize
     from wordpipe.stages.train.contrastive import train_contrastive
     from wordpipe.stages.train.language_model import train_clm, train_mlm

@@ -1,4 +1,4 @@
-"""The frame of every stage that makes an artifact: lock, draft, ledger, manifest, publication.
+"""The job of making one artifact, the frame of every stage: lock, inputs, files, counts, manifest, publication.
 
 with open_job("tokens", "tokenize", output, settings, run) as job:
     corpus = job.open_input(path, ["corpus"])
@@ -30,12 +30,13 @@ from wordpipe.artifacts import (
     OutputLock,
     clear_leftovers,
     digest_of,
+    is_artifact,
     library_versions,
     recipe_of,
     refuse_foreign,
     refuse_inside_artifact,
 )
-from wordpipe.errors import BudgetError, StorageError
+from wordpipe.errors import ArtifactError, BudgetError, StorageError
 from wordpipe.runtime import Progress, Report, Stopwatch, forget_peak_memory, peak_memory_bytes, quiet
 from wordpipe.settings import Settings
 
@@ -51,14 +52,14 @@ PathLike = str | os.PathLike[str]
 class RunOptions:
     """How to run a stage, whatever the stage."""
 
-    report: Report = quiet  # told how far the work is
+    report: Report = quiet  # called with the progress of the work
     fresh: bool = False  # start over, even where a stopped run of the same recipe could be continued
     verify: bool = True  # check the inputs' hashes before use
 
 
 @dataclass
 class Made:
-    """What a stage made; `to_json` is what `--json` prints."""
+    """The result of a stage; `to_json` is what `--json` prints."""
 
     kind: str
     path: str
@@ -77,7 +78,7 @@ class Made:
 
 
 class Job:
-    """One artifact in the making: collects inputs, counts, figures and files."""
+    """The making of one artifact: collects inputs, counts, figures and files."""
 
     made: Made
 
@@ -94,7 +95,12 @@ class Job:
         forget_peak_memory()
         self.clock = Stopwatch()
         self._stack = stack
-        self.draft = stack.enter_context(ArtifactWriter(output))
+        self.writer = stack.enter_context(ArtifactWriter(output))
+
+    @property
+    def draft(self) -> ArtifactWriter:
+        """The old name of `writer`."""
+        return self.writer
 
     @property
     def recipe(self) -> str:
@@ -124,15 +130,32 @@ class Job:
         """Close an artifact with the job, without recording it."""
         return self._stack.enter_context(artifact)
 
+    def previous_artifact(self, instead: str) -> Artifact | None:
+        """Open the artifact at the output, for `--update`; None, and a note why, where there is none or it is damaged.
+
+        A damaged one is no error: the new one takes its place, as it would without `--update`.
+
+        Args:
+            instead: what is done without it, for the note.
+        """
+        if not is_artifact(self.output):
+            self.note(f"nothing to update at {self.output}: {instead}")
+            return None
+        try:
+            return self.keep_open(Artifact(self.output, [self.kind], verify=self.run.verify))
+        except ArtifactError as error:
+            self.note(f"what is at {self.output} cannot be used ({error.what}): {instead}")
+            return None
+
     def table(self, stem: str, schema: "pa.Schema", *, single: bool = False, log: bool = False) -> "TableWriter":
         """A Parquet table of the artifact."""
         from wordpipe.artifacts import TableWriter
 
-        return TableWriter(self.draft, stem, schema, single=single, log=log)
+        return TableWriter(self.writer, stem, schema, single=single, log=log)
 
     def write(self, name: str, data: bytes, *, log: bool = False) -> None:
         """A file of the artifact; a log is outside its digest."""
-        self.draft.write(name, data, log=log)
+        self.writer.write(name, data, log=log)
 
     def forget_state(self) -> None:
         """Remove what stopped runs of this output left, whatever their settings."""
@@ -156,24 +179,27 @@ class Job:
         self.warnings.append(text)
         self.note(f"warning: {text}")
 
-    def telling_of_compilation(self) -> AbstractContextManager[None]:
-        """Say so if kernels are compiled in the block, which takes seconds, once per machine."""
+    def announce_compilation(self) -> AbstractContextManager[None]:
+        """A note if kernels are compiled in the block, which takes seconds, once per machine."""
         from wordpipe.compiled import telling_of_compilation  # numba, which many stages do without
 
         text = "compiling the loops for this machine: only the first run waits for it"
         return telling_of_compilation(lambda: self.note(text))
 
+    telling_of_compilation = announce_compilation  # its old name
+
     def publish(self) -> None:
         """Write the manifest and put the artifact in place."""
         seconds, peak = self.clock.seconds, peak_memory_bytes()
-        outputs = sorted(self.draft.outputs, key=lambda entry: entry.path)
+        outputs = sorted(self.writer.outputs, key=lambda entry: entry.path)
         manifest = Manifest(
-            kind=self.kind, command=self.command, wordpipe=__version__, settings=self.settings.manifest(), inputs=self.inputs,
-            outputs=outputs, counts=self.counts, metrics=self.metrics, facts=self.facts, warnings=self.warnings,
-            bitwise=self.bitwise, device=self.device, threads=self.threads, versions=library_versions(*self.libraries),
-            seconds=round(seconds, 3), peak_memory_bytes=peak, recipe=self.recipe, digest=digest_of(outputs),
+            kind=self.kind, command=self.command, wordpipe=__version__, settings=self.settings.manifest(),
+            inputs=self.inputs, outputs=outputs, counts=self.counts, metrics=self.metrics, facts=self.facts,
+            warnings=self.warnings, bitwise=self.bitwise, device=self.device, threads=self.threads,
+            versions=library_versions(*self.libraries), seconds=round(seconds, 3), peak_memory_bytes=peak,
+            recipe=self.recipe, digest=digest_of(outputs),
         )  # fmt: skip
-        self.draft.publish(manifest)
+        self.writer.publish(manifest)
         self.forget_state()
         self.made = Made(
             self.kind, str(self.output), manifest.recipe, manifest.digest, manifest.seconds, peak,
@@ -212,7 +238,7 @@ def storage_errors() -> Iterator[None]:
     except OSError as error:
         raise storage_error(error) from error
     except (MemoryError, RuntimeError) as error:
-        # torch's, which is not imported here: of a GPU a class of its own, of a CPU told by its words alone
+        # torch's, which is not imported here: for a GPU it has a class of its own, for a CPU only its words
         of_torch = type(error).__name__ == "OutOfMemoryError" or "can't allocate memory" in str(error)
         if not (of_torch or isinstance(error, MemoryError)):
             raise

@@ -1,6 +1,6 @@
-"""The verbs that make artifacts: their names, inputs and outputs, without importing what they need.
+"""The registry of the commands that make artifacts: names, inputs and outputs, without importing what they need.
 
-The command line, the pipeline and the Python functions are all drawn from this table.
+The command line and the pipeline are drawn from this table.
 """
 
 from collections.abc import Callable
@@ -9,14 +9,20 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from wordpipe.artifacts import InputEntry
+    from wordpipe.artifacts import InputEntry, Kind
     from wordpipe.settings import Settings
     from wordpipe.stages.job import Made
 
 
+def load_named(where: str) -> Any:
+    """The thing that "module:name" names."""
+    module, _, name = where.partition(":")
+    return getattr(import_module(module), name)
+
+
 @dataclass(frozen=True)
 class Argument:
-    """One positional argument of a verb."""
+    """One positional argument of a command."""
 
     name: str  # as shown in help: SOURCE, TOKENS, MODEL|WORDS
     kinds: tuple[str, ...]  # the artifacts it takes
@@ -27,16 +33,16 @@ class Argument:
 
     def load_entry(self) -> "Callable[[str], InputEntry]":
         """The function that says what a manifest records of such a file."""
-        function: Callable[[str], InputEntry] = _load(self.entry)
+        function: Callable[[str], InputEntry] = load_named(self.entry)
         return function
 
 
 @dataclass(frozen=True)
-class Verb:
-    """A verb that makes an artifact."""
+class Command:
+    """A command that makes an artifact."""
 
     name: str  # "train mlm"
-    makes: str
+    makes: "Kind"
     summary: str
     arguments: tuple[Argument, ...]
     function: str  # module:function
@@ -46,12 +52,12 @@ class Verb:
 
     def load(self) -> "Callable[..., Made]":
         """The function that does the work."""
-        function: Callable[..., Made] = _load(self.function)
+        function: Callable[..., Made] = load_named(self.function)
         return function
 
     def load_settings(self) -> "type[Settings]":
         """The class of its settings; imports nothing heavy."""
-        cls: type[Settings] = _load(self.settings)
+        cls: type[Settings] = load_named(self.settings)
         return cls
 
 
@@ -68,107 +74,102 @@ _VECTORS = Argument(
     "FILE",
     (),
     "a file of word vectors, also .gz .bz2 .xz .zst, or a folder with vectors.npy and words.txt",
-    entry="wordpipe.stages.convert.import_words:vectors_entry",
+    entry="wordpipe.stages:vectors_entry",
 )
 _ENCODER = Argument("MODEL|WORDS", ("model", "words"), "a model (of train contrastive, mlm or clm) or a words artifact")
 
-VERBS: dict[str, Verb] = {
-    verb.name: verb
-    for verb in (
-        Verb(
+COMMANDS: dict[str, Command] = {
+    command.name: command
+    for command in (
+        Command(
             name="ingest",
             makes="corpus",
             summary="Read text files into a corpus of documents and sentences.",
             arguments=(_SOURCES,),
-            function="wordpipe.stages.text.ingest:ingest",
+            function="wordpipe.stages:ingest",
             settings="wordpipe.corpus.settings:IngestSettings",
             example="wordpipe ingest data/sample -o run/corpus",
             next="wordpipe tokenize {output} -o {parent}/tokens",
         ),
-        Verb(
+        Command(
             name="import",
             makes="words",
             summary="Read word vectors of another program; word2vec, fastText, GloVe, NumPy.",
             arguments=(_VECTORS,),
-            function="wordpipe.stages.convert.import_words:import_words",
+            function="wordpipe.stages:import_words",
             settings="wordpipe.words.settings:ImportSettings",
             example="wordpipe import glove.6B.100d.txt -o run/words",
             next="wordpipe query {output} WORD",
         ),
-        Verb(
+        Command(
             name="tokenize",
             makes="tokens",
             summary="Train a tokenizer on a corpus and turn the corpus into token ids.",
             arguments=(_CORPUS,),
-            function="wordpipe.stages.text.tokenize:tokenize",
+            function="wordpipe.stages:tokenize",
             settings="wordpipe.tokens.settings:TokenizeSettings",
             example="wordpipe tokenize run/corpus -o run/tokens --algorithm bpe --vocab-size 8000",
             next="wordpipe train word2vec {output} -o {parent}/words",
         ),
-        Verb(
+        Command(
             name="train word2vec",
             makes="words",
             summary="Train word vectors; skip-gram or CBOW with negative sampling.",
             arguments=(_TOKENS,),
-            function="wordpipe.stages.train.word2vec:train_word2vec",
+            function="wordpipe.stages:train_word2vec",
             settings="wordpipe.words.settings:Word2VecSettings",
             example="wordpipe train word2vec run/tokens -o run/words --architecture skipgram --dim 100",
             next="wordpipe query {output} WORD",
         ),
-        Verb(
+        Command(
             name="train mlm",
             makes="model",
             summary="Train a bidirectional transformer by masked language modelling.",
             arguments=(_TOKENS,),
-            function="wordpipe.stages.train.language_model:train_mlm",
+            function="wordpipe.stages:train_mlm",
             settings="wordpipe.training.settings:MaskedSettings",
             example="wordpipe train mlm run/tokens -o run/model --preset tiny --steps 200",
             next="wordpipe embed {output} CORPUS -o {parent}/sentences",
         ),
-        Verb(
+        Command(
             name="train clm",
             makes="model",
             summary="Train a causal transformer by next-token prediction.",
             arguments=(_TOKENS,),
-            function="wordpipe.stages.train.language_model:train_clm",
+            function="wordpipe.stages:train_clm",
             settings="wordpipe.training.settings:CausalSettings",
             example="wordpipe train clm run/tokens -o run/clm --preset tiny --steps 200",
             next='wordpipe generate {output} "The"',
         ),
-        Verb(
+        Command(
             name="train contrastive",
             makes="model",
             summary="Train an encoder of texts without labels; what belongs together comes near.",
             arguments=(_TOKENS,),
-            function="wordpipe.stages.train.contrastive:train_contrastive",
+            function="wordpipe.stages:train_contrastive",
             settings="wordpipe.training.contrastive.settings:ContrastiveSettings",
             example="wordpipe train contrastive run/tokens -o run/encoder --words run/words",
             next="wordpipe embed {output} CORPUS -o {parent}/sentences",
         ),
-        Verb(
+        Command(
             name="embed",
             makes="sentences",
             summary="Turn texts into unit vectors; by an encoder of texts, a model or word vectors.",
             arguments=(_ENCODER, _CORPUS),
-            function="wordpipe.stages.search.embed:embed",
+            function="wordpipe.stages:embed",
             settings="wordpipe.sentences.settings:EmbedSettings",
             example="wordpipe embed run/model run/corpus -o run/sentences --unit sentence",
             next="wordpipe index {output} -o {parent}/index",
         ),
-        Verb(
+        Command(
             name="index",
             makes="index",
             summary="Build a FAISS index over sentences or words.",
             arguments=(Argument("SENTENCES|WORDS", ("sentences", "words"), "a sentences or words artifact"),),
-            function="wordpipe.stages.search.index:index",
+            function="wordpipe.stages:index",
             settings="wordpipe.search.settings:IndexSettings",
             example="wordpipe index run/sentences -o run/index --type auto",
             next='wordpipe query {output} "your question"',
         ),
     )
 }
-
-
-def _load(where: str) -> Any:
-    module, _, name = where.partition(":")
-    return getattr(import_module(module), name)

@@ -1,13 +1,21 @@
-"""`wordpipe show` and `wordpipe verify`: looking at artifacts."""
+"""`wordpipe show` and `wordpipe verify`: what an artifact is, a text cut by its tokenizer, whether artifacts are whole."""
 
 import json
+import re
+import shutil
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
 from wordpipe.cli.command import PATH, ExampleCommand
 from wordpipe.cli.output import counted, human_bytes, human_seconds, safe_text, say
+
+_BAR = "│"
+_COLOURS = ("black on bright_cyan", "black on bright_yellow")  # of tokens, in turns
+_MARKED = {"?": "bold white on red", "*": "bold white on magenta", "": ""}
+_VISIBLE = {" ": "␣", "\n": "⏎", "\t": "⇥", "\r": "␍"}
 
 
 @click.command(
@@ -20,10 +28,9 @@ from wordpipe.cli.output import counted, human_bytes, human_seconds, safe_text, 
 @click.option("--text", metavar="TEXT", help="Show instead how its tokenizer cuts this text, with the ids.")
 def show(artifact: Path, rows: int, text: str | None, as_json: bool) -> None:
     """Say what an artifact is, how it was made and what it holds; or how its tokenizer cuts a text."""
-    from wordpipe.stages.look import show as inspect
+    from wordpipe.stages import show as show_artifact
 
     if text is not None:
-        from wordpipe.cli.segmentation import print_segmentation
         from wordpipe.errors import ConfigError
         from wordpipe.stages import segment
 
@@ -35,7 +42,7 @@ def show(artifact: Path, rows: int, text: str | None, as_json: bool) -> None:
         else:
             print_segmentation(cut)
         return
-    found = inspect.show(artifact, rows=rows)
+    found = show_artifact(artifact, rows=rows)
     if as_json:
         click.echo(json.dumps(found, ensure_ascii=False, default=str))
         return
@@ -58,12 +65,12 @@ def verify(artifacts: tuple[Path, ...], as_json: bool, quiet: bool) -> None:
     Exit code 4 if any is not.
     """
     from wordpipe.errors import ArtifactError
-    from wordpipe.stages.look import show as inspect
+    from wordpipe.stages import verify as verify_artifact
 
     broken: ArtifactError | None = None
     for path in artifacts:
         try:
-            result = inspect.verify(path)
+            result = verify_artifact(path)
         except ArtifactError as error:
             if broken is not None:
                 say(f"wordpipe: error: {broken.message}")
@@ -109,3 +116,78 @@ def _sections(found: dict[str, Any]) -> list[tuple[str, list[tuple[str, Any]]]]:
         ("rows", [(str(n), json.dumps(row, ensure_ascii=False, default=str)) for n, row in enumerate(found["rows"])]),
     ]
     return [(title, lines) for title, lines in sections if lines]
+
+
+class _Cell(NamedTuple):
+    """One token on the screen."""
+
+    text: str
+    number: str  # its id, and a mark
+    style: str
+    text_width: int  # columns of the terminal
+
+    @property
+    def width(self) -> int:
+        return max(self.text_width, len(self.number))
+
+
+def print_segmentation(found: dict[str, Any]) -> None:
+    """Draw a text cut into tokens: tokens in two colours by turns, their ids below; it can be read without colour too."""
+    from rich.text import Text
+
+    from wordpipe.cli.tables import console
+
+    screen = console()
+    for line in _lines(_cells(found), shutil.get_terminal_size().columns):
+        tokens, numbers = Text(), Text(style="dim")
+        for place, cell in enumerate(line):
+            bar = _BAR if place else ""
+            tokens.append(bar).append(cell.text, style=cell.style).append(" " * (cell.width - cell.text_width))
+            numbers.append(bar).append(cell.number.ljust(cell.width))
+        for text in (tokens, numbers, Text()):
+            text.rstrip()
+            screen.print(text, soft_wrap=True)
+    screen.print(safe_text(_summary(found)), soft_wrap=True)
+
+
+def _cells(found: dict[str, Any]) -> Iterator[_Cell]:
+    from rich.cells import cell_len
+
+    rows = zip(found["pieces"], found["ids"], found["special"], found["unknown"], strict=True)
+    for place, (token, number, special, unknown) in enumerate(rows):
+        mark = "?" if unknown else "*" if special else ""
+        text = _visible(token)
+        yield _Cell(text, f"{number}{mark}", _MARKED[mark] or _COLOURS[place % 2], cell_len(text))
+
+
+def _visible(token: str) -> str:
+    """A token on one line, with its spaces to be seen. Other controls, and what has no width of its own, as escapes."""
+    shown = safe_text("".join(_VISIBLE.get(letter, letter) for letter in token))
+    return re.sub(r"[\u00ad\u200b-\u200d\u2060\ufeff]", lambda match: f"\\u{ord(match[0]):04x}", shown)
+
+
+def _lines(cells: Iterable[_Cell], width: int) -> Iterator[list[_Cell]]:
+    """As many cells on a line as there is room for, with a bar before each but the first."""
+    line: list[_Cell] = []
+    used = 0
+    for cell in cells:
+        if line and used + cell.width + 1 > width:
+            yield line
+            line, used = [], 0
+        line.append(cell)
+        used += cell.width + 1
+    if line:
+        yield line
+
+
+def _summary(found: dict[str, Any]) -> str:
+    tokens, size = len(found["ids"]), len(found["text"].encode())
+    parts = [f"{counted(tokens, 'tokens')}, {counted(len(found['text']), 'characters')}, {counted(size, 'bytes')}"]
+    if tokens:
+        parts.append(f"{size / tokens:.2f} bytes per token")
+    parts += [
+        f"{sum(found[name]):,} {name} ({mark})"
+        for name, mark in (("unknown", "?"), ("special", "*"))
+        if any(found[name])
+    ]
+    return " · ".join(parts)

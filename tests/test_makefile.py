@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import wordpipe
-from wordpipe.stages import write_project
+from wordpipe.pipeline import write_project
 
 pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
 

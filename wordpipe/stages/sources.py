@@ -1,0 +1,60 @@
+"""The sources of text that stages read: their list, their fingerprints, their entries in manifests."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from wordpipe.artifacts import HashCache, InputEntry, hash_bytes, is_artifact
+from wordpipe.corpus import Source, Sources, fingerprint
+from wordpipe.errors import ArtifactError
+from wordpipe.stages.job import PathLike
+
+_MAX_ENTRIES = 1000  # of a manifest; more sources become one entry
+
+
+def as_list(paths: PathLike | Iterable[PathLike]) -> list[str]:
+    """One path or many, as strings."""
+    if isinstance(paths, str) or hasattr(paths, "__fspath__"):
+        return [str(paths)]
+    return [str(path) for path in paths]
+
+
+def refuse_artifacts(sources: Iterable[str]) -> None:
+    """An artifact is no source of text: its tables would be read as if they were someone's data.
+
+    Raises:
+        ArtifactError: a source is an artifact.
+    """
+    for source in sources:
+        if is_artifact(Path(source)):
+            raise ArtifactError("this is an artifact, not a source of text", where=source, hint="name files or folders")
+
+
+def fingerprints(sources: Iterable[Source]) -> list[dict[str, str | int]]:
+    """Name, bytes and BLAKE3 of each source, files that have not changed since they were last hashed not read again."""
+    cache = HashCache()
+    entries = fingerprint(sources, cache.hash_file)
+    cache.save()
+    return entries
+
+
+def entries_of(sources: Sources) -> list[InputEntry]:
+    """The manifest entries of sources: name, size and content hash. A stream must have been read before."""
+    return listed_entries(fingerprints(sources))
+
+
+def listed_entries(entries: list[dict[str, str | int]]) -> list[InputEntry]:
+    """The manifest entries of sources with these fingerprints.
+
+    Many sources become one entry, a hash over all of theirs: a manifest should stay readable.
+    """
+    found = [(str(entry["name"]), str(entry["blake3"]), int(entry["bytes"])) for entry in entries]
+    if len(found) > _MAX_ENTRIES:
+        digest = joint_hash((name, digest) for name, digest, _ in found)
+        size = sum(size for _, _, size in found)
+        return [InputEntry(kind="source", digest=digest, path=f"{len(found)} sources", bytes=size)]
+    return [InputEntry(kind="source", digest=digest, path=name, bytes=size) for name, digest, size in found]
+
+
+def joint_hash(files: Iterable[tuple[str, str]]) -> str:
+    """One hash of the names and hashes of many files."""
+    return hash_bytes("\n".join(f"{name}\t{digest}" for name, digest in files).encode())
