@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import wordpipe
-from tests.stages.test_index import texts, words
+from tests.support.word_artifacts import texts, words
 from wordpipe.artifacts import Artifact, tables
 from wordpipe.errors import ArtifactError
 from wordpipe.stages import RowVectors

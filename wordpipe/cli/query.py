@@ -17,11 +17,11 @@ from wordpipe.cli.lines import given_lines, is_prompt
 from wordpipe.cli.output import safe_text, say
 
 if TYPE_CHECKING:
-    from wordpipe.stages import Answers, Ask, Opened
+    from wordpipe.stages import OpenArtifact, QueryOptions, QueryResult
 
 _AT_ONCE = 1_024  # queries encoded, searched and fetched together
 _PIPED_CHARS = 200  # of a text, where the output is no terminal
-_TOLD = 5  # pairs or terms of a line that says why an answer scored as it did
+_SHOWN_PARTS = 5  # pairs or terms of a line that says why a hit scored as it did
 
 
 _EXAMPLES = """wordpipe query run/index "how do bees find their way"
@@ -52,7 +52,7 @@ _WHERE = "Only rows of which this is true, over the columns that `show --rows 1`
 @click.option("--min-score", type=float, metavar="SCORE", help="Leave out answers that score less.")
 @click.option("--explain", is_flag=True, help="Say which words carried each score; with --json in full.")
 def query(
-    artifact: Path, text: tuple[str, ...], k: int, queries: Path | None, as_json: bool, verify: bool, quiet: bool, **asked: Any
+    artifact: Path, text: tuple[str, ...], k: int, queries: Path | None, as_json: bool, verify: bool, quiet: bool, **given: Any
 ) -> None:  # fmt: skip
     """Find the nearest neighbours of a text in an index, or of words in a words artifact.
 
@@ -63,77 +63,77 @@ def query(
     have no vector but stand in the texts is asked by words too. Exit code 3 when nothing was answered.
     """
     from wordpipe.errors import ConfigError
-    from wordpipe.stages import Ask, open_artifact
+    from wordpipe.stages import QueryOptions, open_artifact
 
     if text and not " ".join(text).strip():
         raise ConfigError("the query is empty", hint="give words, or a file with --queries")
-    ask = Ask(**asked)
+    options = QueryOptions(**given)
     answered = 0
-    with open_artifact(artifact, verify=verify) as target:
-        target.check(ask)
+    with open_artifact(artifact, verify=verify) as opened:
+        opened.check(options)
         lines = given_lines(text, queries, what="query", option="--queries")
         size = 1 if is_prompt(text, queries) else _AT_ONCE
         has_more = stdin_has_more if queries is None else lambda: True
         for some in batches((line.strip() for line in lines), size, has_more):
-            for asked_for, answer in zip(some, _answered(target, some, k, ask, strict=bool(text)), strict=True):
-                if answer is not None:
-                    _complain(answer, quiet=quiet)
-                    answered += bool(answer.hits)
-                    _print(answer, as_json=as_json, titled=not text)
-                if as_json and not text:
-                    _print_end(asked_for, answer)
+            for line, result in zip(some, _results(opened, some, k, options, strict=bool(text)), strict=True):
+                if result is not None:
+                    answered += bool(result.hits)
+                    for remark in () if quiet else _remarks(result):
+                        say(remark)
+                    _print(result, as_json=as_json, titled=not text)
+                if as_json and not text:  # a program that asks through a pipe need not wait for more
+                    told = (
+                        {"query": line, "hits": 0}
+                        if result is None
+                        else {"query": result.query, "hits": len(result.hits)}
+                    )
+                    click.echo(json.dumps(told, ensure_ascii=False))
         if not answered:
-            raise target.nothing_found(ask)
+            raise opened.nothing_found(options)
 
 
-def _answered(target: "Opened", texts: list[str], k: int, ask: "Ask", *, strict: bool) -> "list[Answers | None]":
-    """The answers to some queries; of many lines a bad one is skipped and named, its answer None, and ends no batch."""
+def _results(
+    opened: "OpenArtifact", texts: list[str], k: int, options: "QueryOptions", *, strict: bool
+) -> "list[QueryResult | None]":
+    """The results of some queries; of many lines a bad one is skipped and named, its result None, and ends no batch."""
     from wordpipe.errors import ConfigError, InputError
 
     try:
-        return [*target.answer(texts, k, ask)]
+        return [*opened.query_all(texts, k, options)]
     except (ConfigError, InputError) as error:
         if strict:
             raise
         if len(texts) == 1:
             say(f"skipped: {error.message}")
             return [None]
-    return [answer for text in texts for answer in _answered(target, [text], k, ask, strict=False)]
+    return [result for text in texts for result in _results(opened, [text], k, options, strict=False)]
 
 
-def _complain(answer: "Answers", *, quiet: bool) -> None:
-    """Name the words that have no vector, and those whose vector was guessed."""
-    if quiet:
-        return
-    if answer.guessed:
-        say(f"guessed from {'its' if len(answer.guessed) == 1 else 'their'} letters: {', '.join(answer.guessed)}")
-    if answer.by_words:
-        have = "has" if len(answer.by_words) == 1 else "have"
-        how = "by words" if answer.way == "lexical" else "by words too"
-        say(f"{', '.join(answer.by_words)} {have} no vector: answered {how}")
-    unknown = [(word, near) for word, near in answer.unknown.items() if word not in answer.by_words]
+def _remarks(result: "QueryResult") -> Iterator[str]:
+    """The words that have no vector, and those whose vector was guessed."""
+    if result.guessed:
+        yield f"guessed from {'its' if len(result.guessed) == 1 else 'their'} letters: {', '.join(result.guessed)}"
+    if result.by_words:
+        have = "has" if len(result.by_words) == 1 else "have"
+        how = "by words" if result.mode == "lexical" else "by words too"
+        yield f"{', '.join(result.by_words)} {have} no vector: answered {how}"
+    unknown = [(word, near) for word, near in result.unknown.items() if word not in result.by_words]
     if unknown:
         told = (f"{word} (did you mean {', '.join(near)}?)" if near else word for word, near in unknown)
-        say(f"unknown: {', '.join(told)}")
+        yield f"unknown: {', '.join(told)}"
 
 
-def _print(answer: "Answers", *, as_json: bool, titled: bool) -> None:
+def _print(result: "QueryResult", *, as_json: bool, titled: bool) -> None:
     if as_json:
-        for hit in answer.hits:
-            click.echo(json.dumps({"query": answer.query} | hit, ensure_ascii=False, default=str))
+        for hit in result.hits:
+            click.echo(json.dumps({"query": result.query} | hit, ensure_ascii=False, default=str))
         return
     if titled:
-        click.echo(click.style(f"# {safe_text(answer.query)}", bold=True))
-    for hit in answer.hits:
+        click.echo(click.style(f"# {safe_text(result.query)}", bold=True))
+    for hit in result.hits:
         click.echo(_row(hit))
-        for line in explained_lines(hit.get("explain")):
+        for line in _explained(hit.get("explain")):
             click.echo(safe_text(f"    {line}"))
-
-
-def _print_end(query: str, answer: "Answers | None") -> None:
-    """The line after which a program that asks through a pipe need not wait: how many lines came before it."""
-    told = {"query": query, "hits": 0} if answer is None else {"query": answer.query, "hits": len(answer.hits)}
-    click.echo(json.dumps(told, ensure_ascii=False))
 
 
 def _row(hit: dict[str, object]) -> str:
@@ -154,7 +154,7 @@ def _cut(text: str, room: int) -> str:
 
 
 def batches(lines: Iterable[str], size: int, has_more: Callable[[], bool]) -> Iterator[list[str]]:
-    """Lists of at most `size` lines, in their order; none waits for one that has not been asked yet.
+    """Lists of at most `size` lines, in their order; none waits for one that has not come yet.
 
     `has_more` is asked after every line: whether the next can be had without waiting for it.
     """
@@ -183,8 +183,8 @@ def stdin_has_more() -> bool:
     return bool(select.select([number], [], [], 0)[0])
 
 
-def explained_lines(told: dict[str, Any] | None) -> Iterator[str]:
-    """Why an answer scored as it did, in a line or two; `--json` has it all. None tells nothing."""
+def _explained(told: dict[str, Any] | None) -> Iterator[str]:
+    """Why a hit scored as it did, in a line or two; `--json` has it all. None tells nothing."""
     if told is None:
         return
     if dense := told.get("dense"):
@@ -213,7 +213,7 @@ def _sum(parts: list[tuple[str, float]], score: float) -> str:
     added: dict[str, float] = {}
     for name, value in parts:
         added[name] = added.get(name, 0.0) + value
-    largest = sorted(added.items(), key=lambda part: -abs(part[1]))[:_TOLD]
+    largest = sorted(added.items(), key=lambda part: -abs(part[1]))[:_SHOWN_PARTS]
     told = [f"{name} {value:.3f}" for name, value in largest]
     if abs(rest := score - sum(value for _, value in largest)) >= 0.0005:
         told.append(f"others {rest:.3f}")

@@ -1,4 +1,4 @@
-"""A text's vector, taken apart: what each of its words brought to it, and to the cosine with another text.
+"""A text's vector, taken apart into its words: what each brought to it, and to the cosine with another text.
 
 A vector that is a sum over words makes the cosine a sum over pairs of words: (Σ q) · (Σ t) = ΣΣ q · t.
 """
@@ -48,14 +48,25 @@ def shares(
 
 
 def explained_cosine(
-    query: str, parts_q: TextParts, text: str, parts_t: TextParts, pull_D: npt.NDArray[np.float32] | None = None
-) -> dict[str, Any]:
-    """A cosine as a sum over pairs of words, and what a text has of the direction that a query was pulled in.
+    query: str, parts_q: TextParts, text: str, parts_t: TextParts,
+    kept: np.float32 | float = 1.0, pull_D: npt.NDArray[np.float32] | None = None,
+) -> dict[str, Any]:  # fmt: skip
+    """A cosine as a sum over pairs of words, and what a text has of the direction that relevance feedback added to a query.
+
+    Args:
+        query: the query.
+        parts_q: its vector, taken apart.
+        text: the text.
+        parts_t: its vector, taken apart.
+        kept: how much of its own vector is in the query's, where feedback has moved it.
+        pull_D: what feedback added to that.
 
     Returns:
         score; pairs: the largest, by size; others: the sum of the rest; query, text: every word with what it brought; answers:
         the pull's score, where there was one.
     """
+    if pull_D is not None:
+        parts_q = TextParts(parts_q.spans, parts_q.vectors * kept)
     words_q, shares_QD = _words(query, parts_q)
     words_t, shares_TD = _words(text, parts_t)
     pairs_QT = shares_QD.astype(np.float64) @ shares_TD.astype(np.float64).T

@@ -10,6 +10,7 @@ from wordpipe.metrics import unit_rows
 from wordpipe.runtime import Progress
 from wordpipe.search import all_links, groups_of, index_links
 from wordpipe.stages.job import PathLike, RunOptions
+from wordpipe.stages.search.open_index import OpenIndex
 
 EXACT_UP_TO = 200_000  # rows whose pairs are all compared: 2 minutes of 384 numbers on two cores
 
@@ -19,7 +20,7 @@ def duplicates(
 ) -> dict[str, Any]:
     """Groups of rows that are linked by cosines of at least the threshold.
 
-    Up to 200,000 rows all pairs are compared; of more the index is asked for the 32 nearest of each row.
+    Up to 200,000 rows all pairs are compared; of more the index is searched for the 32 nearest of each row.
 
     Args:
         artifact: an index, or a sentences artifact.
@@ -48,8 +49,6 @@ def duplicates(
         if rows <= EXACT_UP_TO:
             links = all_links(np.concatenate(list(blocks)), threshold, report)
         elif opened.kind == "index":
-            from wordpipe.stages.search.open_index import OpenIndex
-
             links = index_links(OpenIndex(opened).index, blocks, rows, threshold, report)
         else:
             raise InputError(
