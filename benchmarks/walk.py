@@ -4,9 +4,11 @@
     python benchmarks/walk.py -- train mlm run/tokens -o run/model --preset tiny --steps 2
 
 A hop is a call of a function of another module. The tree has every hop once, below the function through which the calling
-module was entered, with the number of calls. A call upwards is one of a higher floor (tests/test_house.py): a function was
-handed down to be called back. What a library calls on our behalf is called by whoever called the library. What runs while a
-module is imported does not count, and a generator works for the function of its module that waits for it.
+module was entered, with the number of calls. Floors are those of tests/test_house.py: up to the second are files, settings
+and numbers, the ground. The hops above it that lead on to others are the way that a reader has to follow. A call upwards is
+one of a higher floor: a function was handed down to be called back (validators of settings do not count). What a library
+calls on our behalf is called by whoever called the library. What runs while a module is imported does not count, and a
+generator works for the function of its module that waits for it.
 """
 
 import inspect
@@ -19,6 +21,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "wordpipe"
+_GROUND = 2  # the highest floor of files, settings and numbers
 
 
 @dataclass(eq=False)
@@ -100,23 +103,15 @@ def traced(arguments: list[str]) -> Entry:
 
 
 def command_of(root: Entry, arguments: list[str]) -> Entry:
-    """The function of the command: the first of the command line with its name; the root where there is none."""
-    names = {arguments[0], "_".join(arguments[:2]), "stage_command.<locals>.run"}
+    """The function of the command (all stages share one); the root where it is not found."""
+    names = {arguments[0], "_".join(arguments[:2]), "_make"}
     return next((way[-1] for way in root.walk() if way[-1].name in names and way[-1].module.startswith("cli.")), root)
-
-
-def floors() -> dict[str, int]:
-    """The floor of every room, as the test of the house has them."""
-    sys.path.insert(0, str(ROOT))
-    from tests.test_house import FLOORS
-
-    return FLOORS
 
 
 def drawing(top: Entry, floor_of: dict[str, int]) -> Iterator[str]:
     """The tree of hops, a line each, and what is to be counted."""
     seen: set[tuple[str, ...]] = set()
-    deepest, upwards = 0, list[str]()
+    deepest, above_ground, leading_on, upwards = 0, 0, 0, list[str]()
     for way in top.walk():
         caller, hop = (top, *way)[-2:]
         edge = caller.module, caller.name, hop.module, hop.name
@@ -124,13 +119,15 @@ def drawing(top: Entry, floor_of: dict[str, int]) -> Iterator[str]:
         if edge in seen:
             continue
         seen.add(edge)
-        room, above = (entry.module.split(".")[0] for entry in (caller, hop))
+        floor, other = (floor_of.get(entry.module.split(".")[0], 9) for entry in (caller, hop))
+        above_ground += other > _GROUND
+        leading_on += other > _GROUND and bool(hop.hops)
         mark = ""
-        if caller.module and floor_of.get(above, 9) > floor_of.get(room, 9) and not hop.is_data:
+        if other > floor and not hop.is_data and not hop.module.endswith("settings"):
             mark = "   ↑ upwards"
             upwards.append(f"{caller.module}.{caller.name} → {hop.module}.{hop.name}")
         yield f"{'  ' * len(way)}{hop.module}.{hop.name}{f' ×{hop.calls}' if hop.calls > 1 else ''}{mark}"
-    yield f"\nhops: {len(seen)} different ones, {deepest} deep; {len({edge[2] for edge in seen})} modules entered"
+    yield f"\nhops: {len(seen)} different ones, {deepest} deep; {above_ground} above the ground, of which {leading_on} lead on"
     yield f"calls upwards: {len(upwards)}"
     yield from (f"  {line}" for line in upwards)
 
@@ -138,13 +135,14 @@ def drawing(top: Entry, floor_of: dict[str, int]) -> Iterator[str]:
 def main(arguments: list[str]) -> int:
     """Draw the walk of a command on stdout, below what the command prints."""
     arguments = arguments[arguments[:1] == ["--"] :]
-    root = traced(arguments)
-    top = command_of(root, arguments)
+    top = command_of(traced(arguments), arguments)
     modules = sorted(name for name in sys.modules if name.split(".")[0] == "wordpipe")
     print(f"\n{len(modules)} modules of ours loaded:", *modules, sep="\n  ")
     print(f"\n{top.module}.{top.name}")
-    for line in drawing(top, floors()):
-        print(line)
+    sys.path.insert(0, str(ROOT))
+    from tests.test_house import FLOORS
+
+    print(*drawing(top, FLOORS), sep="\n")
     return 0
 
 

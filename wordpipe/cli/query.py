@@ -1,26 +1,30 @@
-"""`wordpipe query`: nearest neighbours from the shell."""
+"""`wordpipe query` and `wordpipe duplicates`: nearest neighbours, and groups of near neighbours, from the shell."""
 
 import json
 import os
 import select
+import shlex
 import shutil
 import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
 from wordpipe.cli.command import PATH, ExampleCommand
-from wordpipe.cli.lines import given_lines, is_prompt
-from wordpipe.cli.output import safe_text, say
+from wordpipe.cli.output import counted, one_line, safe_text, say
 
 if TYPE_CHECKING:
     from wordpipe.stages import OpenArtifact, QueryOptions, QueryResult
 
 _AT_ONCE = 1_024  # queries encoded, searched and fetched together
 _PIPED_CHARS = 200  # of a text, where the output is no terminal
+_GROUP_CHARS = 160  # of a text in a group of duplicates
+_GROUP_ROWS = 10  # of a group, for people: one of 1,503 texts filled the screen fifty times
+_MANY = 20  # rows in one group: of fewer texts more than half may well be copies
 _SHOWN_PARTS = 5  # pairs or terms of a line that says why a hit scored as it did
 
 
@@ -153,6 +157,66 @@ def _cut(text: str, room: int) -> str:
     return text if len(text) <= room else text[: room - 1] + "…"
 
 
+def given_lines(words: tuple[str, ...], path: Path | None, *, what: str, option: str) -> Iterator[str]:
+    """All words as one line; else the lines of a file or of standard input that are not blank, without their ends.
+
+    Args:
+        words: arguments; where there are any, even an empty one, they are all.
+        path: of a file.
+        what: a line is called ("prompt").
+        option: which names the file ("--prompts").
+
+    Raises:
+        ConfigError: words and a file.
+        InputError: no such file, or no line at all.
+    """
+    from wordpipe.errors import ConfigError, InputError
+
+    if words and path is not None:
+        raise ConfigError(f"give either {what.upper()} or {option}, not both")
+    if words:
+        yield " ".join(words)
+        return
+    n_lines = 0
+    for line in _prompted(what) if is_prompt(words, path) else _read_lines(path):
+        if line.strip():
+            n_lines += 1
+            yield line.rstrip("\r\n")
+    if not n_lines:
+        raise InputError(f"there is no {what}", hint=f"give {what.upper()}, {option} FILE, or lines on standard input")
+
+
+def is_prompt(words: tuple[str, ...], path: Path | None) -> bool:
+    """Whether someone is going to type the lines."""
+    return not words and path is None and sys.stdin is not None and sys.stdin.isatty()
+
+
+def _prompted(what: str) -> Iterator[str]:
+    while True:
+        try:
+            if not sys.stdout.isatty():  # there the answers go
+                click.echo(f"{what}> ", nl=False, err=True)
+            yield input(f"{what}> " if sys.stdout.isatty() else "")
+        except EOFError:
+            say("")
+            return
+
+
+def _read_lines(path: Path | None) -> Iterator[str]:
+    from wordpipe.errors import InputError
+
+    if path is None and sys.stdin is None:
+        return
+    if path is None and hasattr(sys.stdin, "reconfigure"):
+        sys.stdin.reconfigure(encoding="utf-8", errors="replace")
+    try:
+        file: TextIO
+        with path.open(encoding="utf-8", errors="replace") if path else nullcontext(sys.stdin) as file:
+            yield from file
+    except FileNotFoundError:
+        raise InputError("no such file", where=path) from None
+
+
 def batches(lines: Iterable[str], size: int, has_more: Callable[[], bool]) -> Iterator[list[str]]:
     """Lists of at most `size` lines, in their order; none waits for one that has not come yet.
 
@@ -218,3 +282,61 @@ def _sum(parts: list[tuple[str, float]], score: float) -> str:
     if abs(rest := score - sum(value for _, value in largest)) >= 0.0005:
         told.append(f"others {rest:.3f}")
     return " + ".join(told)
+
+
+@click.command(
+    cls=ExampleCommand,
+    example="wordpipe duplicates run/sentences --threshold 0.95",
+    json="Print one JSON object: totals, and the groups shown with all rows.",
+    quiet="Print nothing but the groups and errors.",
+    verify="artifact's",
+)
+@click.argument("artifact", metavar="INDEX|SENTENCES", type=click.Path(path_type=Path))
+@click.option(
+    "--threshold", type=click.FloatRange(-1, 1), default=0.95, metavar="COSINE",
+    help="How near two texts must be to be linked.  [default: 0.95]",
+)  # fmt: skip
+@click.option(
+    "-n", type=click.IntRange(0, 1_000_000), default=20,
+    help="Groups to show, the largest first, ten texts of each.  [default: 20]",
+)  # fmt: skip
+def duplicates(artifact: Path, **options: Any) -> None:
+    """Report groups of texts whose vectors are nearly the same.
+
+    Every text is linked to those near it, and what is linked is a group, so its ends may be farther apart than the threshold.
+    Up to 200,000 rows all pairs are compared; of more, the index is asked for the nearest of every row.
+    """
+    from wordpipe.cli.tables import answer
+    from wordpipe.stages import duplicates as stage
+
+    answer(stage, artifact, show=_show_groups, remarks=_group_remarks, **options)
+
+
+def _show_groups(found: dict[str, Any]) -> None:
+    for number, group in enumerate(found["shown"], start=1):
+        click.echo(click.style(f"# group {number}: {len(group):,} texts", bold=True))
+        for row in group[:_GROUP_ROWS]:
+            click.echo(_group_line(row))
+        if len(group) > _GROUP_ROWS:
+            click.echo(f"… {len(group) - _GROUP_ROWS:,} more")
+
+
+def _group_remarks(found: dict[str, Any]) -> list[str]:
+    rows = counted(found["rows"], "rows")
+    lines = [
+        f"{found['rows_in_groups']:,} of {rows} in {counted(found['groups'], 'groups')}, {counted(found['pairs'], 'pairs')} "
+        f"at {found['threshold']:g} or nearer; "
+        f"{'all pairs compared' if found['exact'] else 'as far as the index found them'}"
+    ]
+    if found["largest"] >= _MANY and 2 * found["largest"] > found["rows"]:
+        lines.append(
+            f"one group holds {found['largest']:,} of {rows}: at {found['threshold']:g} these vectors cannot tell the texts "
+            f"apart; raise --threshold, or see what is wrong with: wordpipe doctor {shlex.quote(found['path'])}"
+        )
+    return lines
+
+
+def _group_line(row: dict[str, Any]) -> str:
+    text = one_line(row.get("text") or row.get("word") or "")
+    place = [f"{row['source']}:{row['line']}"] if "source" in row else []
+    return safe_text("\t".join([f"{row['cosine']:.4f}", _cut(text, _GROUP_CHARS), *place]))

@@ -1,4 +1,4 @@
-"""Which rows meet a condition such as `year > 2000 and lang = 'de'`: DuckDB's expressions over the rows' own columns.
+"""Conditions on rows such as `year > 2000 and lang = 'de'`: DuckDB's expressions over the rows' own columns.
 
 The expression is parsed before anything runs. It is a single one, of comparisons, a few functions and the columns that there
 are: a list of what is allowed, as one of what is forbidden is never whole: `repeat('x', 1000000000)`, `range(1000000000)` and
