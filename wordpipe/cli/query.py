@@ -86,12 +86,8 @@ def query(
                         say(remark)
                     _print(result, as_json=as_json, titled=not text)
                 if as_json and not text:  # a program that asks through a pipe need not wait for more
-                    told = (
-                        {"query": line, "hits": 0}
-                        if result is None
-                        else {"query": result.query, "hits": len(result.hits)}
-                    )
-                    click.echo(json.dumps(told, ensure_ascii=False))
+                    end = {"query": result.query, "hits": len(result.hits)} if result else {"query": line, "hits": 0}
+                    click.echo(json.dumps(end, ensure_ascii=False))
         if not answered:
             raise opened.nothing_found(options)
 
@@ -123,8 +119,8 @@ def _remarks(result: "QueryResult") -> Iterator[str]:
         yield f"{', '.join(result.by_words)} {have} no vector: answered {how}"
     unknown = [(word, near) for word, near in result.unknown.items() if word not in result.by_words]
     if unknown:
-        told = (f"{word} (did you mean {', '.join(near)}?)" if near else word for word, near in unknown)
-        yield f"unknown: {', '.join(told)}"
+        named = (f"{word} (did you mean {', '.join(near)}?)" if near else word for word, near in unknown)
+        yield f"unknown: {', '.join(named)}"
 
 
 def _print(result: "QueryResult", *, as_json: bool, titled: bool) -> None:
@@ -220,7 +216,7 @@ def _read_lines(path: Path | None) -> Iterator[str]:
 def batches(lines: Iterable[str], size: int, has_more: Callable[[], bool]) -> Iterator[list[str]]:
     """Lists of at most `size` lines, in their order; none waits for one that has not come yet.
 
-    `has_more` is asked after every line: whether the next can be had without waiting for it.
+    `has_more` is called after every line: whether the next can be had without waiting for it.
     """
     some: list[str] = []
     for line in lines:
@@ -247,16 +243,16 @@ def stdin_has_more() -> bool:
     return bool(select.select([number], [], [], 0)[0])
 
 
-def _explained(told: dict[str, Any] | None) -> Iterator[str]:
+def _explained(explained: dict[str, Any] | None) -> Iterator[str]:
     """Why a hit scored as it did, in a line or two; `--json` has it all. None tells nothing."""
-    if told is None:
+    if explained is None:
         return
-    if dense := told.get("dense"):
+    if dense := explained.get("dense"):
         pairs = [(_pair(pair), pair["score"]) for pair in dense["pairs"]]
         if answers := dense.get("answers"):
             pairs.append(("first answers", answers["score"]))
         yield f"vectors {_of(dense)} = {_sum(pairs, dense['score'])}"
-    if lexical := told.get("lexical"):
+    if lexical := explained.get("lexical"):
         terms = [(term["stem"], term["score"]) for term in lexical["terms"]]
         yield f"words {_of(lexical)} = {_sum(terms, lexical['score'])}"
 
@@ -278,10 +274,10 @@ def _sum(parts: list[tuple[str, float]], score: float) -> str:
     for name, value in parts:
         added[name] = added.get(name, 0.0) + value
     largest = sorted(added.items(), key=lambda part: -abs(part[1]))[:_SHOWN_PARTS]
-    told = [f"{name} {value:.3f}" for name, value in largest]
+    parts_shown = [f"{name} {value:.3f}" for name, value in largest]
     if abs(rest := score - sum(value for _, value in largest)) >= 0.0005:
-        told.append(f"others {rest:.3f}")
-    return " + ".join(told)
+        parts_shown.append(f"others {rest:.3f}")
+    return " + ".join(parts_shown)
 
 
 @click.command(

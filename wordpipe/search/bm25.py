@@ -185,7 +185,14 @@ class LexicalIndex:
         about = {"format": 1, "settings": self.settings.model_dump(mode="json")}
         yield _SETTINGS, json.dumps(about, indent=2, sort_keys=True).encode()
         terms, postings = self.terms, self.postings
-        arrays = (terms.letters, terms.ends, postings.starts, postings.rows, postings.counts, postings.lengths)
+        arrays: tuple[npt.NDArray[Any], ...] = (
+            terms.letters,
+            terms.ends,
+            postings.starts,
+            postings.rows,
+            postings.counts,
+            postings.lengths,
+        )
         for name, array in zip(_ARRAYS, arrays, strict=True):
             buffer = io.BytesIO()
             np.save(buffer, array, allow_pickle=False)

@@ -1,7 +1,7 @@
 """Building an index from a stream of vectors: sampled, trained, filled, and its search widened until it finds enough.
 
-How much it finds is measured by rows that it does not hold, asked of it and compared with all others. These held-out queries
-are kept with their true neighbours, so that an update need not look for them again (see `update`).
+How much it finds is measured by rows that it does not hold, which are searched for in it and compared with all others. These
+held-out queries are kept with their true neighbours, so that an update need not look for them again (see `update`).
 """
 
 import time
@@ -81,7 +81,7 @@ class Measurement:
 
     width: Width  # how wide
     recall_at_10: float  # share of the true ten nearest found
-    queries_per_s: float  # answered in one batch
+    queries_per_s: float  # searched for in one batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ class Built:
     # of an exact search over the same vectors; None where an update compared those that came alone
     exact_queries_per_s: float | None
     curve: Sequence[Measurement]  # every width tried; empty for an exact index
-    held_out: bool  # whether the queries were no rows of the index when they were asked
+    held_out: bool  # whether the queries were no rows of the index when it was searched for them
     queries: int  # how many there were
     threads: int  # threads that built it
     held: Records | None  # the queries that an update is measured by; None where rows are not withheld
@@ -118,7 +118,7 @@ def build_index(
         n: how many there are.
         dim: their width.
         settings: the settings.
-        report: told how far it is.
+        report: is called with how far it is.
         later_bytes: memory that the caller will need when it has let go of the index, for the prediction.
 
     Raises:
@@ -170,7 +170,7 @@ def _built(kind: Flat, blocks: Blocks, threads: int, report: Report, later_bytes
 
 
 def draw_rows(rng: np.random.Generator, n: int, most: int) -> Rows:
-    """Rows to ask for: at most so many, and no more than one in ten; ascending."""
+    """Held-out queries: at most so many rows, and no more than one in ten; ascending."""
     return np.sort(rng.choice(n, size=min(most, max(1, n // _WITHHELD)), replace=False))
 
 
@@ -184,14 +184,14 @@ def fill(
     truths is of some queries, with (N,) the rows that it is to look at; those withheld it does not see.
     """
     n = len(missing_N)
-    asked_N = np.zeros(n, dtype=bool)
-    asked_N[query_rows] = kind.withholds
+    withheld_N = np.zeros(n, dtype=bool)
+    withheld_N[query_rows] = kind.withholds
     kind.begin()
     for first, block in checked_blocks(blocks, n):
         rows = slice(first, first + len(block))
-        kind.add(first, block, missing_N[rows] & ~asked_N[rows])
+        kind.add(first, block, missing_N[rows] & ~withheld_N[rows])
         for truth, wanted_N in truths:
-            seen = np.flatnonzero(wanted_N[rows] & ~asked_N[rows])
+            seen = np.flatnonzero(wanted_N[rows] & ~withheld_N[rows])
             truth.look_at(first + seen, block[seen])
         report(Progress("adding", first + len(block), n, "vectors"))
     kind.ready()
@@ -270,13 +270,13 @@ def measure(kind: Flat, width: Width, truth: ExactNeighbours) -> Measurement:
 def tuned(kind: Flat, truth: ExactNeighbours, report: Report, known: Width | None = None) -> list[Measurement]:
     """Widen the search until it finds enough, and leave the index at the cheapest width that does.
 
-    Which width is best is judged by the work that a search does, not by the clock: the same vectors and settings give the
+    Which width is best is decided by the work that a search does, not by the clock: the same vectors and settings give the
     same index on a busy machine too. The speeds are measured.
 
     Args:
         kind: the index.
         truth: the queries and their true neighbours.
-        report: told how many widths were tried.
+        report: is called with how many widths were tried.
         known: a width that was enough before: it is tried, and a little wider, and all others only if that is not.
 
     Returns:
@@ -325,7 +325,7 @@ def cheapest(kind: Flat, curve: Sequence[Measurement]) -> Measurement:
 
 
 def held_out(query_rows: Rows, truth: ExactNeighbours) -> Records:
-    """The queries asked, (Q,) rows, and what is known of them."""
+    """The held-out queries, (Q,) rows, and what is known of them."""
     records = np.empty(len(query_rows), dtype=held_out_record(truth.queries.shape[1]))
     records["row"], records["near"], records["score"] = query_rows, truth.near, truth.scores
     records["floor"], records["vector"] = truth.scores[:, -1], truth.queries
@@ -333,7 +333,7 @@ def held_out(query_rows: Rows, truth: ExactNeighbours) -> Records:
 
 
 def some_held_out(query_rows: Rows, truth: ExactNeighbours, n: int) -> Records:
-    """As many of the (A,) queries asked as an update of n rows needs, their true neighbours among all rows but themselves."""
+    """As many of the (A,) held-out queries as an update of n rows needs; their true neighbours are among all other rows."""
     wanted = min(len(query_rows), _MOST, max(_FEWEST, n // _PER_QUERY))
     kept = np.unique(np.linspace(0, len(query_rows) - 1, wanted).astype(np.int64))
     others = np.setdiff1d(np.arange(len(query_rows)), kept)

@@ -43,7 +43,7 @@ def normalised(hits: Hits, candidates: int = CANDIDATES) -> Vectors:
     """The scores from 0 to 1 (min-max), (K,); all 1 where they are equal.
 
     What comes after the first `candidates` has 0: were the line drawn through all, a hit's score would depend on how many
-    were asked for.
+    were wanted.
     """
     if not len(hits):
         return hits.scores

@@ -23,7 +23,7 @@ from wordpipe.runtime import cpu_count
 from wordpipe.search.knn import Mask, Rows, Vectors
 from wordpipe.search.settings import IndexSettings
 
-K = 10  # neighbours, of which the recall is told
+K = 10  # neighbours, by which the recall is measured
 _FLAT_BELOW = 20_000  # vectors that an exact search scans in about a millisecond
 _CODES_FROM = 1_000  # vectors: codes need examples
 _TRAIN_PER_LIST = 64  # k-means wants at least 39 and uses at most 256 vectors per list
@@ -40,7 +40,7 @@ class Width:
     """How wide a search looks."""
 
     search: int = 0  # lists looked at (nprobe), or candidates of a graph (efSearch); 0 for an exact index
-    refine: int = 0  # candidates per answer that are compared by their vectors; 0 where the kind has no such step
+    refine: int = 0  # candidates per hit that are compared by their vectors; 0 where the kind has no such step
 
 
 class Flat:
@@ -231,9 +231,9 @@ class Lists(Flat):
 
     def reach(self) -> tuple[int, int, tuple[int, ...]]:
         """From one list to all, and twice to 128 times the candidates."""
-        lists, asked = self._lists_there(), self.settings
-        narrow, wide = (min(asked.nprobe, lists),) * 2 if asked.nprobe else (1, lists)
-        return narrow, wide, ((asked.refine,) if asked.refine else (2, 4, 8, 16, 32, 64, 128))
+        lists, given = self._lists_there(), self.settings
+        narrow, wide = (min(given.nprobe, lists),) * 2 if given.nprobe else (1, lists)
+        return narrow, wide, ((given.refine,) if given.refine else (2, 4, 8, 16, 32, 64, 128))
 
     def tune(self, width: Width) -> None:
         """Set nprobe, and how many candidates are compared."""

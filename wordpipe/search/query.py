@@ -33,7 +33,7 @@ class VectorIndex:
         """The k nearest rows of every query, fewer where the index has fewer or finds fewer; none of a query that is zero.
 
         An exact index compares the allowed rows that it holds. Of any other, few allowed rows are compared exactly; of many
-        it is asked for so many neighbours that k of them are allowed, up to all it finds.
+        so many neighbours are taken that k of them are allowed, up to all it finds.
 
         Args:
             queries_QD: vectors of any length.
@@ -87,14 +87,14 @@ class VectorIndex:
     def _searched(self, queries_QD: Vectors, k: int, parameters: Any = None) -> list[Hits]:
         """What the index finds.
 
-        It is asked for ten at least: refinement compares some times k candidates exactly, and its recall was measured at ten.
+        Ten are searched for at least: refinement compares some times k candidates exactly, and its recall was measured at ten.
         """
         most = min(max(k, K), self._index.ntotal)
         scores_QK, rows_QK = self._index.search(queries_QD, most, params=parameters)
         return [_in_order(scores_K, rows_K).first(k) for scores_K, rows_K in zip(scores_QK, rows_QK, strict=True)]
 
     def _sifted(self, queries_QD: Vectors, k: int, allowed: Mask) -> list[Hits]:
-        """Ask for more and more neighbours until k of every query are allowed, or the index has no more to give.
+        """Search for more and more neighbours until k of every query are allowed, or the index has no more to give.
 
         It works for every kind of index; some of them take no selection, and a graph that may not step on forbidden rows
         finds less through them.

@@ -65,7 +65,7 @@ def update_index(
         settings: those that the index was built with.
         width: how wide it searched so far.
         held: the queries that it was measured by, where they are known.
-        report: told how far it is.
+        report: is called with how far it is.
 
     Raises:
         DivergedError: a vector is zero or not finite.
@@ -99,7 +99,7 @@ def update_index(
 
 
 def _draw_new(old_rows: Rows, held_Q: Records, seed: int) -> Rows:
-    """Of the rows that came as many as of the others are asked for; other ones wherever other rows came."""
+    """Held-out queries among the rows that came, as many of them as of the old; other ones wherever other rows came."""
     coming, old = np.flatnonzero(old_rows < 0), int((old_rows >= 0).sum())
     rng = np.random.default_rng([seed, _STREAM, int(coming.sum())])
     return coming[rng.random(len(coming)) * old < len(held_Q)]

@@ -12,8 +12,8 @@ from wordpipe.errors import InputError
 from wordpipe.sentences.encoder import TextParts
 from wordpipe.sentences.transforms import Transform
 
-_VANISHED = 1e-9  # of a vector whose directions all were taken away nothing can be told
-_PAIRS = 20  # that are told one by one; the others as one sum
+_VANISHED = 1e-9  # of a vector whose directions all were taken away nothing can be said
+_PAIRS = 20  # that are listed one by one; the others as one sum
 
 
 def shares(
@@ -22,7 +22,7 @@ def shares(
     """What each of P pieces adds to the unit vector of their text, (P, K) float32; the rows add up to it.
 
     What centring takes away is taken from each piece in the measure in which it makes up the text's vector, which is the
-    projection of the piece on the sum of all: taken from all alike, a stop word that weighs next to nothing would be told as
+    projection of the piece on the sum of all: taken from all alike, a stop word that weighs next to nothing would be shown as
     the mean turned round.
 
     Args:
@@ -78,14 +78,14 @@ def explained_cosine(
         pairs.append({"query": words_q[one], "text": words_t[other], "score": float(flat[at])})
     pulled_T = np.zeros(len(words_t)) if pull_D is None else shares_TD.astype(np.float64) @ pull_D
     paired = float(flat.sum())
-    told = {
+    explained = {
         "score": paired + float(pulled_T.sum()),
         "pairs": pairs,
         "others": paired - sum(float(flat[at]) for at in largest.tolist()),
         "query": _by_word(words_q, pairs_QT.sum(axis=1)),
         "text": _by_word(words_t, pairs_QT.sum(axis=0) + pulled_T),
     }
-    return told if pull_D is None else told | {"answers": {"score": float(pulled_T.sum())}}
+    return explained if pull_D is None else explained | {"answers": {"score": float(pulled_T.sum())}}
 
 
 def _words(text: str, parts: TextParts) -> tuple[list[str], npt.NDArray[np.float32]]:

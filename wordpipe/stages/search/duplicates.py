@@ -76,5 +76,5 @@ def duplicates(
 def _row(row_of: dict[int, dict[str, Any]], first: int, row: int) -> dict[str, Any]:
     """A row, and its cosine with the first of its group."""
     pair = unit_rows(np.array([row_of[first]["vector"], row_of[row]["vector"]], dtype=np.float32))[0]
-    told = {name: value for name, value in row_of[row].items() if name != "vector"}
-    return {"id": row, **told, "cosine": min(1.0, float(pair[0] @ pair[1]))}
+    shown = {name: value for name, value in row_of[row].items() if name != "vector"}
+    return {"id": row, **shown, "cosine": min(1.0, float(pair[0] @ pair[1]))}

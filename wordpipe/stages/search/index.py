@@ -46,7 +46,7 @@ _QUERIES_MEASURED = {
 def index(vectors: PathLike, *, output: PathLike, run: RunOptions | None = None, **settings: Any) -> Made:
     """Build a FAISS index over the vectors of a sentences or words artifact, or bring the one at the output up to date.
 
-    The index artifact holds the rows in index order and the query encoder too, so the folder can be moved and asked.
+    The index artifact holds the rows in index order and the query encoder too, so the folder can be moved and queried.
 
     Args:
         vectors: a sentences or words artifact.
@@ -108,7 +108,8 @@ def _updated(job: Job, table: IndexVectors, previous: PreviousIndex, settings: I
     rows = previous.old_rows, previous.old_count
     built = update_index(found, table.blocks, *rows, settings, width, held, job.run.report)
     missed = not old.manifest.facts.get("recall_met", True)  # a rebuild would too
-    if built.recall_met or (missed and built.chosen.recall_at_10 >= previous.recall_at_10 - _RECALL_NOISE):
+    before = float(old.manifest.metrics["recall_at_10"])
+    if built.recall_met or (missed and built.chosen.recall_at_10 >= before - _RECALL_NOISE):
         return built
     job.note(f"changed in place it finds only {built.chosen.recall_at_10:.3f} of the true 10 nearest: building anew")
     return None

@@ -146,8 +146,8 @@ def _pseudo_queries(source: Artifact) -> PseudoQueries | None:
     alone = np.flatnonzero((rows_N == 1) | (rows_N > _MAX_SIBLINGS))
     drawn = _read(source, rng.permutation(alone)[:_DRAWN].tolist())
     titles = [title if rows_N[row] == 1 else "" for row, title, _ in drawn]
-    asked = draw_queries(titles, [text for _, _, text in drawn])
-    return None if asked is None else asked.of_rows([row for row, _, _ in drawn])
+    queries = draw_queries(titles, [text for _, _, text in drawn])
+    return None if queries is None else queries.of_rows([row for row, _, _ in drawn])
 
 
 def _read(source: Artifact, rows: Sequence[int]) -> list[tuple[int, str, str]]:

@@ -24,7 +24,7 @@ _BYTES_TO_WEIGH = 5
 
 
 class IndexVectors:
-    """The vectors of a sentences or words artifact, read as often as they are asked for.
+    """The vectors of a sentences or words artifact, read as often as they are needed.
 
     The keys are made while the vectors stream by for the first time.
 
@@ -148,11 +148,6 @@ class PreviousIndex:
         return int(self.artifact.manifest.counts["vectors"])
 
     @property
-    def recall_at_10(self) -> float:
-        """What it finds of the true ten nearest."""
-        return float(self.artifact.manifest.metrics["recall_at_10"])
-
-    @property
     def counts(self) -> dict[str, int]:
         """Rows that stay, come and go; a changed one comes and goes."""
         kept = int((self.old_rows >= 0).sum())
@@ -188,8 +183,7 @@ def _misfit(old: Artifact, source: Artifact, settings: IndexSettings) -> str | N
     theirs = facts.get("lineage", {})
     if changed := [name for name, digest in ours.items() if name != "vectors" and theirs.get(name) != digest]:
         return f"the vectors come from another {' and '.join(changed)}"
-    asked = settings.recipe()
-    other = [name for name, value in asked.items() if old.manifest.settings.get(name) != value]
+    other = [name for name, value in settings.recipe().items() if old.manifest.settings.get(name) != value]
     return f"the index there was built with another {', '.join(other)}" if other else None
 
 

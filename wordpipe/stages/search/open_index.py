@@ -51,6 +51,9 @@ class QueryOptions:
         return self.weight is not None or bool(self.feedback)
 
 
+DEFAULTS = QueryOptions()
+
+
 @dataclass(frozen=True)
 class QueryResult:
     """What one query found."""
@@ -93,14 +96,9 @@ class OpenArtifact:
         Raises:
             WordpipeError: see `query_all`.
         """
-        return self.query_all([text], k, replace(QueryOptions(), **options))[0].hits
+        return self.query_all([text], k, replace(DEFAULTS, **options))[0].hits
 
-    def query_all(
-        self,
-        texts: Sequence[str],
-        k: int = 10,
-        options: QueryOptions = QueryOptions(),
-    ) -> list[QueryResult]:
+    def query_all(self, texts: Sequence[str], k: int = 10, options: QueryOptions = DEFAULTS) -> list[QueryResult]:
         """The k best hits for each of several queries."""
         raise NotImplementedError
 

@@ -26,6 +26,7 @@ from wordpipe.search import (
 )
 from wordpipe.sentences import ENCODER_FILE, EncodedBatch, TextEncoder, explained_cosine
 from wordpipe.stages.search.open_index import (
+    DEFAULTS,
     OpenArtifact,
     OpenIndex,
     QueryOptions,
@@ -106,12 +107,7 @@ class OpenTextIndex(OpenIndex):
         names = self.artifact.names(LEXICAL)
         return LexicalIndex.load({name.removeprefix(LEXICAL): self.artifact.read(name) for name in names})
 
-    def query_all(
-        self,
-        texts: Sequence[str],
-        k: int = 10,
-        options: QueryOptions = QueryOptions(),  # noqa: B008
-    ) -> list[QueryResult]:
+    def query_all(self, texts: Sequence[str], k: int = 10, options: QueryOptions = DEFAULTS) -> list[QueryResult]:
         """The k best hits for each query: encoded, searched for, and fetched with their rows.
 
         A query without a vector finds nothing by vectors, one without a known word nothing by words.
@@ -207,25 +203,28 @@ class OpenTextIndex(OpenIndex):
         parts = self.encoder.parts(query) if hits and result.dense else None
         weight = self._weight(options)
         for hit in hits:
-            told: dict[str, Any] = {"mode": mode}
+            explained: dict[str, Any] = {"mode": mode}
             for name, found, share in (("dense", result.dense, weight), ("lexical", result.lexical, 1 - weight)):
                 if found is None or not (at := np.flatnonzero(found.rows == hit["id"])).size:
                     continue
                 if name == "lexical":
                     terms = self.lexical.explain(query, hit["id"])
-                    told[name] = {"score": sum(term.score for term in terms), "terms": [asdict(term) for term in terms]}
+                    explained[name] = {
+                        "score": sum(term.score for term in terms),
+                        "terms": [asdict(term) for term in terms],
+                    }
                 else:
                     assert parts is not None
                     text = self._encoded_text(hit)
                     kept, pull = (result.feedback.kept, result.feedback.pull) if result.feedback else (1, None)
-                    told[name] = explained_cosine(query, parts, text, self.encoder.parts(text), kept, pull)
+                    explained[name] = explained_cosine(query, parts, text, self.encoder.parts(text), kept, pull)
                     if result.feedback:
-                        told[name]["answers"]["rows"] = result.feedback.rows.tolist()
+                        explained[name]["answers"]["rows"] = result.feedback.rows.tolist()
                 if mode == "hybrid":  # which adds weight · (score - low) / (high - low)
                     low, high = score_range(found)
                     added = share * float(normalised(found)[at[0]])
-                    told[name] |= {"weight": share, "low": low, "high": high, "share": added}
-            hit["explain"] = told
+                    explained[name] |= {"weight": share, "low": low, "high": high, "share": added}
+            hit["explain"] = explained
 
     def _encoded_text(self, row: dict[str, Any]) -> str:
         """What the encoder read of a row."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from wordpipe.errors import ConfigError
-from wordpipe.stages.search.open_index import OpenArtifact, OpenIndex, QueryOptions, QueryResult, printable
+from wordpipe.stages.search.open_index import DEFAULTS, OpenArtifact, OpenIndex, QueryOptions, QueryResult, printable
 from wordpipe.stages.word_vectors import read_word_vectors
 from wordpipe.words import Question, WordVectors
 
@@ -21,12 +21,7 @@ class OpenWords(OpenArtifact):
         """The word vectors."""
         return read_word_vectors(self.artifact)
 
-    def query_all(
-        self,
-        texts: Sequence[str],
-        k: int = 10,
-        options: QueryOptions = QueryOptions(),  # noqa: B008
-    ) -> list[QueryResult]:
+    def query_all(self, texts: Sequence[str], k: int = 10, options: QueryOptions = DEFAULTS) -> list[QueryResult]:
         """The k best hits for each expression.
 
         Raises:
@@ -56,12 +51,7 @@ class OpenWordIndex(OpenIndex):
         """The words and their vectors, in index order."""
         return read_word_vectors(self.artifact)
 
-    def query_all(
-        self,
-        texts: Sequence[str],
-        k: int = 10,
-        options: QueryOptions = QueryOptions(),  # noqa: B008
-    ) -> list[QueryResult]:
+    def query_all(self, texts: Sequence[str], k: int = 10, options: QueryOptions = DEFAULTS) -> list[QueryResult]:
         """The k best hits for each expression.
 
         Raises:
