@@ -16,7 +16,7 @@ def hits_of(scores: dict[int, float]) -> Hits:
     return best_of(np.array([*scores], dtype=np.int64), np.array([*scores.values()], dtype=np.float32), len(scores))
 
 
-def stretched(scores: dict[int, float]) -> dict[int, float]:
+def normalised(scores: dict[int, float]) -> dict[int, float]:
     low, high = min(scores.values(), default=0), max(scores.values(), default=0)
     return {row: (score - low) / (high - low) if high > low else 1.0 for row, score in scores.items()}
 
@@ -24,7 +24,7 @@ def stretched(scores: dict[int, float]) -> dict[int, float]:
 @settings(max_examples=40)
 @given(dense=found, lexical=found, weight=st.floats(0.05, 0.95), k=st.integers(1, 30))
 def test_a_fusion_is_the_weighted_sum_row_by_row(dense, lexical, weight, k):
-    one, other = stretched(dense), stretched(lexical)
+    one, other = normalised(dense), normalised(lexical)
     expected = {row: weight * one.get(row, 0) + (1 - weight) * other.get(row, 0) for row in {*one, *other}}
     mixed = fuse(hits_of(dense), hits_of(lexical), weight, k)
     assert len(mixed) == min(k, len(expected))

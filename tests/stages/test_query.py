@@ -127,7 +127,7 @@ def test_a_hybrid_search_asks_again_with_what_it_found(made, tmp_path, type_, wh
                 assert hit["explain"]["dense"]["score"] == pytest.approx(scores_N[hit["id"]], abs=1e-5)
         assert any(hit["explain"].get("dense", {}).get("answers", {}).get("rows") == first for hit in found)
         assert [hit["id"] for hit in index.query(ASKED, 5, **asked)] == [hit["id"] for hit in found]  # three are usual
-        if type_ == "flat":  # of a graph the last candidates, from which the scores are stretched, are not sure
+        if type_ == "flat":  # of a graph the last candidates, from which the scores are normalised, are not sure
             allowed = np.flatnonzero(
                 np.ones(len(rows_ND), bool) if where is None else index.allowed(QueryOptions(where=where))
             )
