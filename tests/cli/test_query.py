@@ -1,12 +1,16 @@
-"""`wordpipe query` over texts, and `wordpipe duplicates`."""
+"""`wordpipe query` and `wordpipe duplicates` from the shell."""
 
 import json
+import subprocess
+import sys
+from itertools import cycle
 
 import numpy as np
 import pytest
 
 import wordpipe
 from tests.stages.made_vectors import made_sentences
+from wordpipe.cli.query import batches
 
 
 @pytest.fixture(scope="module")
@@ -143,3 +147,67 @@ def test_duplicates_are_told_in_groups(cli, built, tmp_path):
     assert [row["cosine"] <= 1 for row in told["shown"][0]] == [True] * 4
     assert cli("duplicates", tmp_path / "sentences", "--threshold", 3).code == 2
     assert cli("duplicates", built / "words").code == 4
+
+
+@pytest.mark.parametrize("count", [0, 1, 7, 20])
+@pytest.mark.parametrize("pattern", [[True], [False], [True, False, True]])
+def test_no_line_is_lost_or_moved(count, pattern):
+    lines, answers = [f"line {number}" for number in range(count)], cycle(pattern)
+    found = list(batches(iter(lines), 3, lambda: next(answers)))
+    assert [line for some in found for line in some] == lines
+    assert all(0 < len(some) <= 3 for some in found)
+    if pattern == [False]:
+        assert all(len(some) == 1 for some in found)
+
+
+def test_a_shell_gets_its_answer_before_it_asks_on(built):
+    """The command keeps running as a coprocess."""
+    command = [sys.executable, "-m", "wordpipe", "query", str(built / "words"), "-k", "1", "--json", "-q"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as asked:
+        assert asked.stdin is not None
+        assert asked.stdout is not None
+        for word in ("water", "salt"):
+            asked.stdin.write(f"{word}\n")
+            asked.stdin.flush()
+            assert f'"query": "{word}"' in asked.stdout.readline()
+            assert asked.stdout.readline() == f'{{"query": "{word}", "hits": 1}}\n'
+        asked.stdin.write("qxqxqx\n")
+        asked.stdin.flush()
+        assert asked.stdout.readline() == '{"query": "qxqxqx", "hits": 0}\n'
+        asked.stdin.close()
+        assert asked.wait(20) == 0
+
+
+@pytest.fixture(scope="module")
+def words(built, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("guesses") / "words"
+    settings = {"min_n": 3, "max_n": 4, "min_count": 5, "dim": 8, "epochs": 1, "threads": 1, "backend": "native"}
+    wordpipe.train_word2vec(built / "tokens", output=folder, **settings)
+    return folder
+
+
+def test_an_unknown_word_is_answered_and_the_guess_is_named(cli, words):
+    found = cli("query", words, "watery", "-k", 3, "--json")
+    assert found.code == 0
+    assert found.err.strip() == "guessed from its letters: watery"
+    hits = [json.loads(line) for line in found.out.splitlines()]
+    with wordpipe.open(words) as table:
+        guess_D = table.table.vector_of("watery")
+        lengths_V = np.linalg.norm(table.table.vectors, axis=1) * np.linalg.norm(guess_D)
+        nearest = np.argsort(-(table.table.vectors @ guess_D) / lengths_V)[:3]
+    assert [hit["id"] for hit in hits] == nearest.tolist()
+
+
+def test_several_guesses_and_a_word_of_no_known_letters(cli, words):
+    found = cli("query", words, "watery sandy qxqxq", "-k", 3)
+    assert found.code == 0
+    assert "guessed from their letters: watery, sandy" in found.err
+    assert "unknown: qxqxq" in found.err
+    assert cli("query", words, "qxqxq").code == 3
+    assert cli("query", words, "watery", "-q").err == ""
+
+
+def test_known_words_are_not_guessed(cli, words):
+    found = cli("query", words, "water", "-k", 2)
+    assert found.code == 0
+    assert found.err == ""

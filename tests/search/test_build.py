@@ -1,3 +1,5 @@
+"""Indexes of every kind: built to a recall target, on vectors of several sorts, within the memory that was predicted."""
+
 import dataclasses
 import io
 from collections.abc import Iterator
@@ -7,9 +9,21 @@ import faiss
 import numpy as np
 import pytest
 
-from tests.search.vectors import Vectors, built, exact, unit
-from wordpipe.errors import ArtifactError, ConfigError, DivergedError, InputError
-from wordpipe.search import build_index, kinds, recall, search, write_index
+from tests.support.search_vectors import Vectors, built, exact, unit
+from wordpipe.errors import ArtifactError, BudgetError, ConfigError, DivergedError, InputError
+from wordpipe.runtime import forget_peak_memory, peak_memory_bytes
+from wordpipe.search import (
+    KINDS,
+    ExactNeighbours,
+    Lists,
+    Plan,
+    VectorIndex,
+    build_index,
+    faiss_threads,
+    resident_bytes,
+    write_index,
+)
+from wordpipe.search import index as search_index
 from wordpipe.search.settings import IndexSettings
 
 
@@ -27,7 +41,7 @@ def test_every_kind_reaches_its_recall_on_queries_that_are_no_rows(kind: str, se
     assert result.kind == kind
     assert result.index.ntotal == 4_000
     assert result.recall_met
-    hits = search(result.index, queries_QD, 10, threads=1)
+    hits = VectorIndex(result.index, threads=1).search(queries_QD, 10)
     found = [
         len({*hit.rows.tolist()} & {*exact(vectors_ND, query_D, 10)}) / 10
         for query_D, hit in zip(queries_QD, hits, strict=True)
@@ -41,7 +55,7 @@ def test_rows_are_numbered_as_they_came_though_some_are_withheld(kind: str) -> N
     vectors_ND = unit(1_200, 16, 11)
     result = built(vectors_ND, type=kind, recall=0.99)
     assert result.held_out == (kind != "flat")
-    hits = search(result.index, vectors_ND, 10, threads=1)
+    hits = VectorIndex(result.index, threads=1).search(vectors_ND, 10)
     assert np.mean([len(hit) and hit.rows[0] == row for row, hit in enumerate(hits)]) >= 0.98
     scores = np.array([hit.scores[0] for hit in hits])
     np.testing.assert_allclose(scores[scores > 0.9], 1, atol=1e-5)
@@ -52,7 +66,7 @@ def test_the_scores_of_every_kind_are_exact(kind: str) -> None:
     vectors_ND, queries_QD = np.split(unit(1_100, 128, 12, clusters=10), [1_000])
     result = built(vectors_ND, type=kind, ef_construction=20)
     assert result.recall_met
-    for query_D, hit in zip(queries_QD, search(result.index, queries_QD, 10, threads=1), strict=True):
+    for query_D, hit in zip(queries_QD, VectorIndex(result.index, threads=1).search(queries_QD, 10), strict=True):
         np.testing.assert_allclose(hit.scores, vectors_ND[hit.rows] @ query_D, atol=1e-6)
 
 
@@ -80,7 +94,7 @@ def test_auto_is_exact_below_its_bound_and_falls_back_to_exact_when_a_graph_miss
 ) -> None:
     vectors_ND = unit(500, 16, 7)
     assert built(vectors_ND).kind == "flat"
-    monkeypatch.setattr(kinds, "_FLAT_BELOW", 100)
+    monkeypatch.setattr(search_index, "_FLAT_BELOW", 100)
     easy = built(vectors_ND)
     assert (easy.kind, easy.tried) in (("ivf-pq", ()), ("flat", ("ivf-pq",)))
     hard = built(vectors_ND, recall=1.0, nprobe=1, refine=1)
@@ -103,7 +117,7 @@ def test_small_numbers_of_vectors_work(kind: str, n: int) -> None:
     vectors_ND = unit(n, 5, n)
     result = built(vectors_ND, type=kind)
     assert result.recall_met
-    assert [hit.rows[0] for hit in search(result.index, vectors_ND, 3)] == list(range(n))
+    assert [hit.rows[0] for hit in VectorIndex(result.index).search(vectors_ND, 3)] == list(range(n))
 
 
 def test_equal_vectors_do_not_spoil_the_recall() -> None:
@@ -153,7 +167,7 @@ def test_what_stops_the_work_leaves_the_threads_as_they_were() -> None:
 def test_exact_neighbours_over_blocks_are_those_of_brute_force() -> None:
     vectors_ND = unit(400, 6, 4)
     rows = np.array([0, 5, 399])
-    truth = recall.ExactNeighbours(vectors_ND[rows], depth=10)
+    truth = ExactNeighbours(vectors_ND[rows], depth=10)
     for some in np.array_split(np.setdiff1d(np.arange(400), rows), 5):
         truth.look_at(some, vectors_ND[some])
     for row, scores in zip(rows, truth.scores, strict=True):
@@ -166,3 +180,93 @@ def test_a_result_is_plain_data() -> None:
     assert dataclasses.asdict(result.curve[0]).keys() == {"width", "recall_at_10", "queries_per_s"}
     assert result.chosen.queries_per_s > 0
     assert result.exact_queries_per_s
+
+
+def decaying(n: int, dim: int, seed: int) -> Vectors:
+    """Few directions carry most, as in sentence vectors."""
+    vectors_ND = np.random.default_rng(seed).standard_normal((n, dim)) * np.arange(1, dim + 1) ** -0.7
+    return np.ascontiguousarray(vectors_ND / np.linalg.norm(vectors_ND, axis=1, keepdims=True), dtype=np.float32)
+
+
+SPACES = {
+    "clusters": lambda: unit(3_200, 32, 1, clusters=25),
+    "no structure": lambda: unit(3_200, 32, 2),
+    "few directions": lambda: decaying(3_200, 32, 3),
+    "a hundred times the same": lambda: np.repeat(unit(32, 32, 4), 100, axis=0),
+}
+
+
+@pytest.mark.parametrize("space", SPACES)
+def test_auto_reaches_its_target_on_foreign_queries_of_every_space(space: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search_index, "_FLAT_BELOW", 1_000)
+    everything = np.random.default_rng(9).permutation(SPACES[space]())
+    vectors_ND, queries_QD = np.split(everything, [3_000])
+    result = built(vectors_ND)
+    least_Q = np.sort(queries_QD @ vectors_ND.T, axis=1)[:, -10]
+    hits = VectorIndex(result.index, threads=1).search(queries_QD, 10)
+    found = np.mean([(hit.scores >= least - 1e-5).sum() / 10 for hit, least in zip(hits, least_Q, strict=True)])
+    assert result.recall_met
+    assert found >= 0.93  # 200 queries know it to 0.015
+
+
+def test_what_is_learned_in_two_steps_is_what_faiss_learns_in_one() -> None:
+    training_TD = unit(2_000, 16, 1, clusters=20)
+    kind, other = (Lists(2_000, 16, IndexSettings(type="ivf-pq")) for _ in range(2))
+    with faiss_threads(1):
+        kind.learn(training_TD)
+        other.index.train(training_TD)
+    assert kind.index.is_trained
+    np.testing.assert_array_equal(faiss.serialize_index(kind.index), faiss.serialize_index(other.index))
+
+
+def test_the_threads_are_as_before() -> None:
+    with faiss_threads(2):
+        Lists(2_000, 16, IndexSettings(type="ivf-pq")).learn(unit(2_000, 16, 1))
+        assert faiss.omp_get_max_threads() == 2
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_size_of_every_kind_is_foretold(kind: str) -> None:
+    vectors_ND = unit(3_000, 64, 1, clusters=20)
+    result = built(vectors_ND, type=kind, ef_construction=10, hnsw_m=16, recall=0.5)
+    assert result.plan is not None
+    assert result.plan.index_bytes == pytest.approx(len(faiss.serialize_index(result.index)), rel=0.1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["flat", "ivf-pq", "hnsw"])
+def test_the_peak_is_foretold_within_a_fifth(kind: str) -> None:
+    vectors_ND = unit(100_000, 256, 1, clusters=200)
+    resident = resident_bytes()
+    forget_peak_memory()
+    result = built(vectors_ND, type=kind, ef_construction=10, hnsw_m=8, block=8192, recall=0.5)
+    assert result.plan is not None
+    assert result.plan.memory_bytes - resident == pytest.approx(peak_memory_bytes() - resident, rel=0.2, abs=100e6)
+
+
+def test_what_needs_too_much_is_refused_and_nothing_else() -> None:
+    plan = Plan.of_build(KINDS["ivf-pq"](1_000_000, 32, IndexSettings(threads=1)))
+    assert plan.memory_bytes > plan.index_bytes > 1_000_000 * 32 * 4
+    plan.refuse_above(None)
+    plan.refuse_above(plan.memory_bytes)
+    with pytest.raises(BudgetError, match=r"ivf-pq index is predicted .* at most 100 MB"):
+        plan.refuse_above(100_000_000)
+
+
+def test_what_follows_the_index_counts_where_it_needs_more() -> None:
+    kind = KINDS["ivf-pq"](50_000, 32, IndexSettings(threads=1))
+    alone = Plan.of_build(kind)
+    assert Plan.of_build(kind, 1 << 20).memory_bytes == pytest.approx(alone.memory_bytes, rel=0.05)
+    assert Plan.of_build(kind, 1 << 32).memory_bytes > 1 << 32
+
+
+def test_an_update_needs_the_index_and_what_is_read() -> None:
+    plan = Plan.of_update(KINDS["ivf-pq"](100_000, 64, IndexSettings()))
+    assert plan.memory_bytes > plan.index_bytes > 100_000 * 64 * 4
+
+
+def test_more_vectors_need_more_of_both() -> None:
+    for kind in KINDS.values():
+        plans = [Plan.of_build(kind(n, 32, IndexSettings(threads=1))) for n in (30_000, 300_000)]
+        assert plans[0].index_bytes < plans[1].index_bytes
+        assert plans[0].memory_bytes < plans[1].memory_bytes

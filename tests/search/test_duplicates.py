@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.search.vectors import unit
+from tests.support.search_vectors import unit
 from wordpipe.search import all_links, duplicates, groups_of, index_links
 
 

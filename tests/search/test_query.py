@@ -5,9 +5,26 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.search.vectors import Vectors, built, exact, unit
+from tests.support.search_vectors import Vectors, built, exact, unit
 from wordpipe.errors import InputError
-from wordpipe.search import row_vectors, search
+from wordpipe.search import VectorIndex
+
+
+class Stored:
+    """The vectors of rows in a file; remembers which were read."""
+
+    def __init__(self, vectors_ND: Vectors) -> None:
+        self._vectors_ND = vectors_ND
+        self.kept: list[int] = []
+        self.read_rows: list[int] = []
+
+    def __call__(self, rows_R: npt.NDArray[np.int64]) -> Vectors:
+        self.kept += rows_R.tolist()
+        return self._vectors_ND[rows_R]
+
+    def read(self, rows_R: npt.NDArray[np.int64]) -> Vectors:
+        self.read_rows += rows_R.tolist()
+        return self._vectors_ND[rows_R]
 
 
 @settings(deadline=None)
@@ -16,7 +33,7 @@ def test_flat_answers_are_those_of_brute_force(seed: int, n: int, k: int) -> Non
     vectors_ND, queries_QD = unit(n, 7, seed), unit(4, 7, seed + 1)
     index = faiss.IndexFlatIP(7)
     index.add(vectors_ND)
-    for query_D, hit in zip(queries_QD, search(index, queries_QD * 3, k, threads=1), strict=True):
+    for query_D, hit in zip(queries_QD, VectorIndex(index, threads=1).search(queries_QD * 3, k), strict=True):
         scores = vectors_ND @ query_D
         assert len(hit) == min(n, k)
         assert len({*hit.rows.tolist()}) == len(hit)
@@ -30,7 +47,7 @@ def test_ties_come_in_the_order_of_rows_and_cosines_stay_in_their_range() -> Non
     index = faiss.IndexFlatIP(3)
     vectors_ND = np.tile(np.float32([0.57735026, 0.57735026, 0.5773503]), (6, 1))
     index.add(vectors_ND)
-    (hit,) = search(index, vectors_ND[:1] * 5, 6)
+    (hit,) = VectorIndex(index).search(vectors_ND[:1] * 5, 6)
     assert hit.rows.tolist() == [0, 1, 2, 3, 4, 5]
     assert (np.abs(hit.scores) <= 1).all()
 
@@ -38,32 +55,36 @@ def test_ties_come_in_the_order_of_rows_and_cosines_stay_in_their_range() -> Non
 def test_what_was_not_found_is_left_out() -> None:
     vectors_ND = unit(200, 6, 1)
     index = built(np.tile(vectors_ND, (5, 1)), type="ivf-pq", nlist=50, nprobe=1).index
-    hits = search(index, vectors_ND[:20], 500)
+    hits = VectorIndex(index).search(vectors_ND[:20], 500)
     assert all(0 < len(hit) < 500 for hit in hits)
     assert all((hit.rows >= 0).all() and np.isfinite(hit.scores).all() for hit in hits)
 
 
 def test_an_empty_index_and_no_query_give_no_answer() -> None:
     index = faiss.IndexFlatIP(4)
-    assert [len(hit) for hit in search(index, unit(2, 4, 1), 5)] == [0, 0]
+    assert [len(hit) for hit in VectorIndex(index).search(unit(2, 4, 1), 5)] == [0, 0]
     index.add(unit(3, 4, 2))
-    assert search(index, np.zeros((0, 4), np.float32), 5) == []
-    assert [len(hit) for hit in search(index, unit(2, 4, 1), 0)] == [0, 0]
+    assert VectorIndex(index).search(np.zeros((0, 4), np.float32), 5) == []
+    assert [len(hit) for hit in VectorIndex(index).search(unit(2, 4, 1), 0)] == [0, 0]
 
 
-@pytest.mark.parametrize("poison", [np.nan, np.inf, 0.0])
-def test_a_query_without_a_direction_is_refused_by_row(poison: float) -> None:
+@pytest.mark.parametrize("poison", [np.nan, np.inf])
+def test_a_query_that_is_not_finite_is_refused_by_row_and_one_of_zeros_finds_nothing(poison: float) -> None:
     index = faiss.IndexFlatIP(4)
     index.add(unit(3, 4, 2))
     queries_QD = unit(3, 4, 1)
     queries_QD[1] = poison
     with pytest.raises(InputError, match="row 1"):
-        search(index, queries_QD, 2)
+        VectorIndex(index).search(queries_QD, 2)
+    queries_QD[1] = 0
+    one, none, other = VectorIndex(index).search(queries_QD, 2)
+    assert (len(one), len(none), len(other)) == (2, 0, 2)
+    np.testing.assert_array_equal(other.rows, VectorIndex(index).search(queries_QD[2:], 2)[0].rows)
 
 
 def test_a_query_of_another_width_is_refused() -> None:
     with pytest.raises(InputError, match="got 5; expected 4"):
-        search(faiss.IndexFlatIP(4), unit(1, 5, 1), 2)
+        VectorIndex(faiss.IndexFlatIP(4)).search(unit(1, 5, 1), 2)
 
 
 @settings(deadline=None, max_examples=25)
@@ -74,9 +95,9 @@ def test_a_filtered_search_is_the_search_among_those_rows(seed: int, share: floa
     rows = np.flatnonzero(allowed)
     for index in (faiss.IndexFlatIP(7), faiss.IndexHNSWFlat(7, 16, faiss.METRIC_INNER_PRODUCT)):
         index.add(vectors_ND)
-        for vectors in (None, lambda some: vectors_ND[some]):
-            hits = search(index, queries_QD, k, allowed, vectors=vectors, threads=1)
-            exact_kind = isinstance(index, faiss.IndexFlat) or (vectors is not None and share < 1)
+        for stored in (None, Stored(vectors_ND)):
+            hits = VectorIndex(index, stored, allowed, threads=1).search(queries_QD, k)
+            exact_kind = isinstance(index, faiss.IndexFlat) or (stored is not None and share < 1)
             for query_D, hit in zip(queries_QD, hits, strict=True):
                 assert allowed[hit.rows].all()
                 scores = np.sort(vectors_ND[rows] @ query_D)[::-1][:k]
@@ -94,14 +115,13 @@ def test_an_exact_index_is_filtered_without_reading_vectors(queries: int) -> Non
     rows = np.arange(0, 300, 3)
     allowed = np.zeros(300, dtype=np.bool_)
     allowed[rows] = True
-
-    def unread(_: object) -> np.ndarray:
-        raise AssertionError("read again")
-
-    for query_D, hit in zip(queries_QD, search(index, queries_QD, 12, allowed, vectors=unread), strict=True):
+    stored = Stored(vectors_ND)
+    for query_D, hit in zip(queries_QD, VectorIndex(index, stored, allowed).search(queries_QD, 12), strict=True):
         best = rows[np.argsort(-(vectors_ND[rows] @ query_D))[:12]]
         assert hit.rows.tolist() == best.tolist()
         np.testing.assert_allclose(hit.scores, vectors_ND[best] @ query_D, atol=1e-6)
+    assert not stored.kept
+    assert not stored.read_rows
 
 
 def test_a_filter_digs_as_deep_as_it_must() -> None:
@@ -111,19 +131,15 @@ def test_a_filter_digs_as_deep_as_it_must() -> None:
     far = np.argsort(vectors_ND @ vectors_ND[0])[:5]
     allowed = np.zeros(2_000, dtype=np.bool_)
     allowed[far] = True
-    (hit,) = search(index, vectors_ND[:1], 3, allowed)
+    (hit,) = VectorIndex(index, None, allowed).search(vectors_ND[:1], 3)
     assert hit.rows.tolist() == far[::-1][:3].tolist()
 
 
 @pytest.mark.parametrize(("kind", "holds"), [("flat", True), ("ivf-pq", True), ("hnsw", False)])
 def test_the_vectors_of_rows_come_from_the_index_where_it_holds_them_as_they_were_added(kind: str, holds: bool) -> None:
     vectors_ND, rows_R = unit(1_200, 16, 9), np.array([0, 5, 1_199])
-    read: list[int] = []
-
-    def from_files(rows: npt.NDArray[np.int64]) -> Vectors:
-        read.extend(rows.tolist())
-        return vectors_ND[rows]
-
+    stored = Stored(vectors_ND)
     index = faiss.deserialize_index(faiss.serialize_index(built(vectors_ND, type=kind, ef_construction=20).index))
-    np.testing.assert_array_equal(row_vectors(index, rows_R, from_files), vectors_ND[rows_R])
-    assert read == ([] if holds else rows_R.tolist())
+    np.testing.assert_array_equal(VectorIndex(index, stored).vectors(rows_R), vectors_ND[rows_R])
+    assert stored.read_rows == ([] if holds else rows_R.tolist())
+    assert not stored.kept  # nobody asks for the same few again

@@ -1,61 +1,24 @@
-"""`wordpipe index` over artifacts: what it says, what it carries, and how it is brought up to date."""
+"""`wordpipe index` over artifacts: what it says, what it bundles, and how it is brought up to date, also when it is killed."""
 
 import json
 import signal
+import subprocess
+import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 import wordpipe
-from wordpipe import RunOptions
-from wordpipe.artifacts import Artifact, matrix_of, read_batches, vector_column, words_schema
+from tests.support.word_artifacts import DIM, changed, notes_of, texts, words
+from wordpipe.artifacts import Artifact, matrix_of, read_batches
 from wordpipe.errors import ArtifactError, BudgetError, DivergedError
 from wordpipe.search import read_held_out
 from wordpipe.search.settings import IndexSettings
-from wordpipe.settings import Settings
-from wordpipe.stages import open_job
 from wordpipe.stages.search import index as stage
-
-DIM = 16
-
-
-class _None(Settings):
-    """No settings."""
-
-
-def words(path: Path, rows: dict[str, np.ndarray], *, tokenizer: bytes = b"{}") -> Path:
-    """A words artifact: word → vector. Of words no lexical index is made, so that a test is about the vectors alone."""
-    schema = words_schema(DIM)
-    with open_job("words", "train word2vec", path, _None(), None) as job:
-        with job.table("words", schema) as table:
-            vectors = vector_column(np.array(list(rows.values())))
-            columns = [pa.array(list(rows), pa.string()), pa.array(np.ones(len(rows), dtype=np.int64)), vectors]
-            table.write(pa.RecordBatch.from_arrays(columns, schema=schema))
-        job.write("tokenizer.json", tokenizer)
-        job.facts = {"dim": DIM}
-    return path
-
-
-def texts(n: int, seed: int, name: str = "text") -> dict[str, np.ndarray]:
-    vectors_ND = np.random.default_rng(seed).standard_normal((n, DIM)).astype(np.float32)
-    vectors_ND /= np.linalg.norm(vectors_ND, axis=1, keepdims=True)
-    return {f"{chr(97 + row % 20)} {name} number {row}": vector_D for row, vector_D in enumerate(vectors_ND)}
-
-
-def notes_of(*args: Any, **settings: Any) -> tuple[Any, list[str]]:
-    notes: list[str] = []
-    run = RunOptions(report=lambda progress: notes.append(progress.note) if progress.note else None)
-    return wordpipe.index(*args, run=run, **settings), notes
-
-
-def changed(rows: dict[str, np.ndarray], fresh: dict[str, np.ndarray], gone: int) -> dict[str, np.ndarray]:
-    """The rows without the first few, new ones among them."""
-    kept = list(rows.items())[gone:]
-    return dict([*kept[:50], *fresh.items(), *kept[50:]])
 
 
 def test_an_update_answers_as_a_rebuild_does(tmp_path):
@@ -287,6 +250,38 @@ def test_a_miss_that_is_worse_than_before_is_built_anew(tmp_path, monkeypatch):
     words(tmp_path / "s", changed(rows, texts(5, 2, "new"), 3))
     _, notes = notes_of(source, output=index, update=True, **settings)
     assert not any("anew" in note for note in notes)
-    monkeypatch.setattr("wordpipe.stages.search.index._AS_BEFORE", -1.0)
+    monkeypatch.setattr("wordpipe.stages.search.index._RECALL_NOISE", -1.0)
     _, notes = notes_of(source, output=index, update=True, **settings)
     assert any("building anew" in note for note in notes)
+
+
+def start(source: Path, output: Path) -> subprocess.Popen[bytes]:
+    options = ["--type", "ivf-pq", "--threads", "1", "--update", "-q"]
+    command = [sys.executable, "-m", "wordpipe", "index", str(source), "-o", str(output), *options]
+    return subprocess.Popen(command, stderr=subprocess.DEVNULL)
+
+
+@pytest.mark.slow
+def test_killed_at_random_moments_of_an_update(tmp_path):
+    one, other, output = texts(20_000, 1), texts(200, 2, "new"), tmp_path / "i"
+    later = changed(one, other, 150)
+    wordpipe.index(words(tmp_path / "s", one), output=output, type="ivf-pq", threads=1)
+    source = words(tmp_path / "t", later)
+    began = time.perf_counter()
+    assert start(source, tmp_path / "none").wait() == 0  # as long as an update takes, and longer
+    seconds = time.perf_counter() - began
+    killed = 0
+    for moment in np.random.default_rng(3).uniform(0, seconds, size=12):
+        work = start(source, output)
+        time.sleep(moment)
+        work.kill()
+        killed += work.wait() == -signal.SIGKILL
+        assert wordpipe.verify(output)["ok"]
+        with Artifact(output) as index:
+            assert index.manifest.counts["vectors"] in (20_000, 20_050)
+    assert killed
+    assert start(source, output).wait() == 0
+    with Artifact(output) as index:
+        assert index.manifest.counts["vectors"] == 20_050
+    left = {path.name for path in tmp_path.iterdir() if path.name.startswith(".i.")}
+    assert left <= {".i.lock"}

@@ -24,7 +24,7 @@ LOADED = (
     "torch", "torch._dynamo",  # torch's optimisers import it when first used, which takes a second
     "faiss", "pyarrow.parquet", "wordpipe.cli.stage", "wordpipe.model.numpy_model",
     "wordpipe.sentences.transformer_encoder", "wordpipe.stages.search.embed", "wordpipe.stages.search.index",
-    "wordpipe.stages.search.index_hybrid_weight", "wordpipe.stages.text.ingest", "wordpipe.stages.text.tokenize",
+    "wordpipe.stages.search.index_lexical", "wordpipe.stages.text.ingest", "wordpipe.stages.text.tokenize",
     "wordpipe.stages.train.language_model", "wordpipe.stages.train.word2vec",
     "wordpipe.training.learner", "wordpipe.words.training", "tests.support.first_kernel",
 )  # fmt: skip

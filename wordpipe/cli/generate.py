@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from wordpipe.cli.command import COMMON, ExampleCommand, Option
-from wordpipe.cli.lines import given_lines
 from wordpipe.cli.options import chosen_settings, settings_options
 from wordpipe.cli.output import counted, human_count, one_line, safe_text, say
+from wordpipe.cli.query import given_lines
 from wordpipe.model.settings import FillSettings, GenerateSettings
 from wordpipe.settings import Settings
 

@@ -1,54 +1,58 @@
-"""Nearest neighbours: kinds of FAISS index, building to a recall target, asking."""
+"""Nearest neighbours: kinds of FAISS index, building to a recall target, dense, lexical and hybrid search."""
 
 from typing import TYPE_CHECKING
 
 from wordpipe.lazy import face
 
 if TYPE_CHECKING:
-    from wordpipe.search.analysis import Analyser, looks_english, stemmer
-    from wordpipe.search.beir import read_collection
-    from wordpipe.search.build import Built, Plan, build_index, resident_bytes
+    from wordpipe.search.beir import LatentSpace, Tfidf, read_collection
+    from wordpipe.search.bm25 import LEXICAL, LexicalIndex
+    from wordpipe.search.build import Built, Measurement, Plan, Records, build_index, resident_bytes, some_held_out
     from wordpipe.search.duplicates import all_links, groups_of, index_links
-    from wordpipe.search.exact import nearest, nearest_of
     from wordpipe.search.filters import locked_database, rows_where
-    from wordpipe.search.hits import Hits, best_of
     from wordpipe.search.hybrid import (
         CANDIDATES,
         FEEDBACK,
-        Found,
-        Moved,
+        Feedback,
+        Result,
         Retriever,
-        Way,
-        mix,
-        span,
-        stretched,
-        towards_answers,
+        SearchMode,
+        fuse,
+        normalised,
+        score_range,
         weight_by_merit,
+        with_feedback,
     )
     from wordpipe.search.hybrid_weight import (
-        ENOUGH,
-        LEAST,
+        MAX_QUERIES,
+        MIN_QUERIES,
         UNMEASURED,
         PseudoQueries,
-        Space,
         draw_queries,
-        measured_mix,
+        measure_weight,
     )
-    from wordpipe.search.kinds import KINDS, K, Lists, Width, kind_names
-    from wordpipe.search.lexical import LexicalIndex
-    from wordpipe.search.query import row_vectors, search
-    from wordpipe.search.recall import (
-        ExactNeighbours,
-        Measurement,
-        Records,
-        completed,
-        moved,
+    from wordpipe.search.index import (
+        KINDS,
+        K,
+        Lists,
+        Width,
+        faiss_threads,
+        kind_names,
+        read_index,
+        read_lists,
+        write_index,
+    )
+    from wordpipe.search.knn import ExactNeighbours, Hits, VectorStream, VectorTable, best_of, nearest
+    from wordpipe.search.query import VectorIndex
+    from wordpipe.search.stemming import Analyser, looks_english, stemmer
+    from wordpipe.search.update import (
+        matched_rows,
         read_held_out,
-        some_held_out,
+        renumbered,
+        row_keys,
         truth_of,
+        update_index,
+        with_new_rows,
     )
-    from wordpipe.search.tfidf import LatentSpace, Tfidf
-    from wordpipe.search.update import matched_rows, row_keys, update_index
-    from wordpipe.search.vectors import faiss_threads, read_index, read_lists, unit_vectors, write_index
 else:
     __getattr__, __dir__ = face(__name__, __file__)

@@ -1,33 +1,41 @@
-"""A collection for judging search, in the layout of BEIR: documents, queries, and which documents answer which query.
+"""A collection to evaluate search on, in the layout of BEIR: documents, queries, and which documents answer which query.
 
     corpus.jsonl     {"_id": …, "title": …, "text": …} a line
     queries.jsonl    {"_id": …, "text": …} a line
     qrels.tsv        query-id, corpus-id, score, parted by tabs, below a header; or TREC's query, 0, document, grade
 
 A document's text is its title, a blank and its text, as BEIR and MTEB join them. Every system answers each query with rows of
-documents and their scores, best first. Shapes: N documents, Q queries, M measures.
+documents and their scores, best first. The baselines need no training: BM25, and the plain measures of likeness that anything
+learned has to beat, TF-IDF and latent semantic indexing.
+
+Shapes: N documents (texts), Q queries, M measures, V terms, K directions.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
+from scipy.sparse.linalg import svds
 
 from wordpipe.errors import InputError, wrong_line
-from wordpipe.metrics import MEASURES, mean_interval, paired_difference, score_ranking, trec_order
+from wordpipe.metrics import MEASURES, mean_interval, paired_difference, score_ranking, trec_order, unit_rows
 from wordpipe.runtime import Progress, Report
-from wordpipe.search.analysis import Analyser
-from wordpipe.search.exact import nearest_of
-from wordpipe.search.hits import Hits, best_of
-from wordpipe.search.lexical import LexicalIndex
-from wordpipe.search.tfidf import LatentSpace, Tfidf
+from wordpipe.search.bm25 import LexicalIndex
+from wordpipe.search.knn import Hits, VectorTable, best_of
+from wordpipe.search.stemming import Analyser
+
+_STREAM = 0x151  # separates this draw from every other use of a seed
 
 Grades = dict[str, dict[str, int]]
 """Query → judged document → grade."""
 Array = npt.NDArray[np.float64]
+Analyse = Callable[[str], list[str]]
+"""A text's terms in order, each as often as it stands there."""
 
 
 @dataclass(frozen=True)
@@ -64,9 +72,9 @@ def read_collection(corpus: File, queries: File, judgements: File) -> Collection
     questions = _records(queries)
     grades = _grades(judgements)
     unknown = {name for judged in grades.values() for name in judged} - documents.keys()
-    asked = [name for name in questions if name in grades]
-    strangers = "" if asked else "no query of the judgements is among the queries"
-    if asked and not any(name in documents for query in asked for name in grades[query]):
+    known = [name for name in questions if name in grades]
+    strangers = "" if known else "no query of the judgements is among the queries"
+    if known and not any(name in documents for query in known for name in grades[query]):
         strangers = "no judged document is in the corpus"
     if strangers:  # ids that do not meet give figures near 0 that look like a bad system
         raise InputError(strangers, where=judgements[1], hint="compare the ids of both files")
@@ -74,8 +82,8 @@ def read_collection(corpus: File, queries: File, judgements: File) -> Collection
     counts = {
         "documents": len(documents),
         "documents_empty": sum(not f"{title}{text}".strip() for title, text in documents.values()),
-        "queries": len(asked) + len(missing),
-        "queries_unjudged": len(questions) - len(asked),
+        "queries": len(known) + len(missing),
+        "queries_unjudged": len(questions) - len(known),
         "queries_without_relevant": sum(not any(grade > 0 for grade in judged.values()) for judged in grades.values()),
         "queries_unknown": len(missing),
         "judgements": sum(map(len, grades.values())),
@@ -85,8 +93,8 @@ def read_collection(corpus: File, queries: File, judgements: File) -> Collection
         documents=[*documents],
         titles=[title for title, _ in documents.values()],
         texts=[text for _, text in documents.values()],
-        queries=asked + missing,
-        questions=[questions[name][1] for name in asked] + [""] * len(missing),
+        queries=known + missing,
+        questions=[questions[name][1] for name in known] + [""] * len(missing),
         grades=grades,
         counts=counts,
     )
@@ -150,38 +158,106 @@ def _lines(file: File) -> Iterator[tuple[str, str]]:
 def baselines(
     collection: Collection, lexical: LexicalIndex, lsi_dim: int, depth: int, report: Report
 ) -> dict[str, list[Hits]]:
-    """What systems that need no training answer: bm25 (Lucene's), tfidf and lsi, which see the same terms."""
+    """What the systems that need no training find: bm25 (Lucene's), tfidf and lsi, which see the same terms."""
     passages, questions = collection.passages, collection.questions
-    answers = {"bm25": lexical.search(questions, depth)}
+    found = {"bm25": lexical.search(questions, depth)}
     tfidf = Tfidf.fit(passages, Analyser(lexical.settings.language))
-    sparse_NV, asked_QV = tfidf.vectors(passages), tfidf.vectors(questions)
-    products = (asked_QV @ sparse_NV.T).tocsr()
-    answers["tfidf"] = [
+    sparse_NV, queries_QV = tfidf.vectors(passages), tfidf.vectors(questions)
+    products = (queries_QV @ sparse_NV.T).tocsr()
+    found["tfidf"] = [
         best_of(products.indices[start:end], products.data[start:end], depth)
         for start, end in zip(products.indptr, products.indptr[1:], strict=False)
     ]
     report(Progress("latent semantic indexing"))
     latent = LatentSpace.fit(sparse_NV, lsi_dim)
-    answers["lsi"] = nearest_of(latent.vectors(asked_QV), latent.vectors(sparse_NV), depth)
-    return answers
-
-
-def rankings(collection: Collection, answers: Sequence[Hits], *, drop_identical: bool) -> list[list[str]]:
-    """The answers to each query by the ids of documents, in the order in which trec_eval reads them.
-
-    A document of the same id as the query is left out where `drop_identical` is set.
-    """
-    found = []
-    for query, hits in zip(collection.queries, answers, strict=True):
-        names = [collection.documents[row] for row in hits.rows.tolist()]
-        order = trec_order(names, hits.scores)
-        found.append([names[at] for at in order if not (drop_identical and names[at] == query)])
+    found["lsi"] = VectorTable(latent.vectors(sparse_NV)).search(latent.vectors(queries_QV), depth)
     return found
 
 
-def judge(collection: Collection, found: Sequence[Sequence[str]]) -> Array:
+@dataclass(frozen=True)
+class Tfidf:
+    """Terms weighted by (1 + ln tf) · (1 + ln((1 + N) / (1 + df))), for a term tf times in the text and in df of N texts.
+
+    Source: Salton and Buckley 1988, "Term-weighting approaches in automatic text retrieval" (ltc, the df smoothed by one
+    text that holds every term).
+    """
+
+    analyse: Analyse
+    column_of: dict[str, int]  # of a term
+    idf: npt.NDArray[np.float32]  # (V,)
+
+    @classmethod
+    def fit(cls, texts: Sequence[str], analyse: Analyse) -> "Tfidf":
+        """Learn the terms of N texts and how rare they are; columns are in the order in which terms first come."""
+        df: Counter[str] = Counter()  # which keeps the order in which terms first come
+        for text in texts:
+            df.update(dict.fromkeys(analyse(text), 1))
+        idf = 1 + np.log((1 + len(texts)) / (1 + np.array([*df.values()], dtype=np.float64)))
+        return cls(analyse, {term: column for column, term in enumerate(df)}, idf.astype(np.float32))
+
+    def vectors(self, texts: Sequence[str]) -> Any:
+        """(N, V) float32 `scipy.sparse.csr_array`, rows of length 1; a text without a known term is an empty row."""
+        starts = [0]
+        columns: list[int] = []
+        counts: list[int] = []
+        for text in texts:
+            known = Counter(column for term in self.analyse(text) if (column := self.column_of.get(term)) is not None)
+            columns += known.keys()
+            counts += known.values()
+            starts.append(len(columns))
+        at = np.array(columns, dtype=np.int64)
+        values = (1 + np.log(np.array(counts, dtype=np.float64))) * self.idf[at]
+        row_of = np.repeat(np.arange(len(texts)), np.diff(starts))
+        lengths_N = np.sqrt(np.bincount(row_of, weights=values * values, minlength=len(texts)))
+        shape = (len(texts), len(self.idf))
+        return sp.csr_array(((values / lengths_N[row_of]).astype(np.float32), at, np.array(starts)), shape=shape)
+
+
+@dataclass(frozen=True)
+class LatentSpace:
+    """Latent semantic indexing: the K leading right singular vectors of a matrix of texts and terms.
+
+    Source: Deerwester et al. 1990, "Indexing by Latent Semantic Analysis"; a text is folded in as the projection of its
+    terms, query and document alike.
+    """
+
+    directions: npt.NDArray[np.float32]  # (V, K), orthonormal columns, the strongest first
+
+    @classmethod
+    def fit(cls, texts_NV: Any, dim: int) -> "LatentSpace":
+        """Find `dim` directions of a scipy sparse array; fewer where the matrix is not so large.
+
+        The same matrix gives the same directions: the iteration (ARPACK) starts at a fixed vector.
+        """
+        k = min(dim, min(texts_NV.shape) - 1)
+        if k < 1:
+            return cls(np.zeros((texts_NV.shape[1], 0), dtype=np.float32))
+        start = np.random.default_rng(_STREAM).standard_normal(min(texts_NV.shape))
+        _, values_K, directions_KV = svds(texts_NV.astype(np.float64), k=k, v0=start, return_singular_vectors="vh")
+        order = np.argsort(-values_K, kind="stable")
+        return cls(directions_KV[order].T.astype(np.float32))
+
+    def vectors(self, texts_NV: Any) -> npt.NDArray[np.float32]:
+        """(N, K) float32 of length 1; zero for a text that has nothing in this space."""
+        return unit_rows(np.asarray(texts_NV @ self.directions, dtype=np.float32), least=1e-6)[0]
+
+
+def rankings(collection: Collection, found: Sequence[Hits], *, drop_identical: bool) -> list[list[str]]:
+    """What each query found, by the ids of documents in the order in which trec_eval reads them.
+
+    A document of the same id as the query is left out where `drop_identical` is set.
+    """
+    ranked = []
+    for query, hits in zip(collection.queries, found, strict=True):
+        names = [collection.documents[row] for row in hits.rows.tolist()]
+        order = trec_order(names, hits.scores)
+        ranked.append([names[at] for at in order if not (drop_identical and names[at] == query)])
+    return ranked
+
+
+def scores(collection: Collection, ranked: Sequence[Sequence[str]]) -> Array:
     """The figures of every query, (Q, M) float64; a query that is not answered has 0 in all of them."""
-    pairs = zip(collection.queries, found, strict=True)
+    pairs = zip(collection.queries, ranked, strict=True)
     return np.array([score_ranking(names, collection.grades[query]) for query, names in pairs], dtype=np.float64)
 
 

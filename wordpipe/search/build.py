@@ -1,6 +1,11 @@
-"""Building an index from a stream of vectors, widening its search until it finds enough, and the memory that this takes."""
+"""Building an index from a stream of vectors: sampled, trained, filled, and its search widened until it finds enough.
 
-from collections.abc import Sequence
+How much it finds is measured by rows that it does not hold, which are searched for in it and compared with all others. These
+held-out queries are kept with their true neighbours, so that an update need not look for them again (see `update`).
+"""
+
+import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from resource import getpagesize
@@ -9,12 +14,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from wordpipe.errors import BudgetError, InputError
+from wordpipe.artifacts import unit_vectors
+from wordpipe.errors import ArtifactError, BudgetError, DivergedError, InputError
+from wordpipe.metrics import recall_at_k
 from wordpipe.runtime import Progress, Report, peak_memory_bytes, quiet
-from wordpipe.search.kinds import KINDS, Flat, Width, kind_names
-from wordpipe.search.recall import ExactNeighbours, Measurement, Records, cheapest, measure, some_held_out, tuned
+from wordpipe.search.index import KINDS, Flat, K, Width, faiss_threads, kind_names
+from wordpipe.search.knn import DEPTH, Blocks, ExactNeighbours, Mask, Rows, Vectors
 from wordpipe.search.settings import IndexSettings
-from wordpipe.search.vectors import Blocks, checked_blocks, faiss_threads, sample_rows
 
 _QUERIES = 1_000  # recall is then known to about 0.003
 _WITHHELD = 10  # but never more than one row in ten is withheld
@@ -23,9 +29,12 @@ _MATRIX = 3.0  # how much cheaper a byte is to an exact search of many queries, 
 _WORTH_TELLING = 100e6  # bytes of index: below nobody plans anything
 _READING = 64 << 20  # bytes: a row group, its batches and what Arrow keeps of them
 _STREAM = 0x5EA2  # separates these draws from every other use of the seed
+_FEWEST, _MOST, _PER_QUERY = 200, 1_000, 1_000  # 200 know the recall to about 0.007; one more for every thousand rows
+_STEPS = 3  # halvings between a width that is too narrow and one that is wide enough
+_STALLED = 0.002  # twice the width that brings less than this has come to the end of what the candidates allow
 
-Rows = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
+Records = npt.NDArray[np.void]
+"""Q rows of an index that are its held-out queries, ascending: see `held_out_record`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +77,15 @@ def resident_bytes() -> int:
 
 
 @dataclass(frozen=True, slots=True)
+class Measurement:
+    """One width of search, measured."""
+
+    width: Width  # how wide
+    recall_at_10: float  # share of the true ten nearest found
+    queries_per_s: float  # searched for in one batch
+
+
+@dataclass(frozen=True, slots=True)
 class Built:
     """A finished index."""
 
@@ -78,7 +96,7 @@ class Built:
     # of an exact search over the same vectors; None where an update compared those that came alone
     exact_queries_per_s: float | None
     curve: Sequence[Measurement]  # every width tried; empty for an exact index
-    held_out: bool  # whether the queries were no rows of the index when they were asked
+    held_out: bool  # whether the queries were no rows of the index when it was searched for them
     queries: int  # how many there were
     threads: int  # threads that built it
     held: Records | None  # the queries that an update is measured by; None where rows are not withheld
@@ -101,7 +119,7 @@ def build_index(
         n: how many there are.
         dim: their width.
         settings: the settings.
-        report: told how far it is.
+        report: is called with how far it is.
         later_bytes: memory that the caller will need when it has let go of the index, for the prediction.
 
     Raises:
@@ -153,7 +171,7 @@ def _built(kind: Flat, blocks: Blocks, threads: int, report: Report, later_bytes
 
 
 def draw_rows(rng: np.random.Generator, n: int, most: int) -> Rows:
-    """Rows to ask for: at most so many, and no more than one in ten; ascending."""
+    """Held-out queries: at most so many rows, and no more than one in ten; ascending."""
     return np.sort(rng.choice(n, size=min(most, max(1, n // _WITHHELD)), replace=False))
 
 
@@ -167,14 +185,14 @@ def fill(
     truths is of some queries, with (N,) the rows that it is to look at; those withheld it does not see.
     """
     n = len(missing_N)
-    asked_N = np.zeros(n, dtype=bool)
-    asked_N[query_rows] = kind.withholds
+    withheld_N = np.zeros(n, dtype=bool)
+    withheld_N[query_rows] = kind.withholds
     kind.begin()
     for first, block in checked_blocks(blocks, n):
         rows = slice(first, first + len(block))
-        kind.add(first, block, missing_N[rows] & ~asked_N[rows])
+        kind.add(first, block, missing_N[rows] & ~withheld_N[rows])
         for truth, wanted_N in truths:
-            seen = np.flatnonzero(wanted_N[rows] & ~asked_N[rows])
+            seen = np.flatnonzero(wanted_N[rows] & ~withheld_N[rows])
             truth.look_at(first + seen, block[seen])
         report(Progress("adding", first + len(block), n, "vectors"))
     kind.ready()
@@ -192,3 +210,146 @@ def finished(kind: Flat, truth: ExactNeighbours, threads: int, report: Report, k
     return Built(
         kind.index, kind.name, chosen, met, exact, tuple(curve), kind.withholds, len(truth.queries), threads, held=None
     )
+
+
+def checked_blocks(blocks: Blocks, n: int) -> Iterator[tuple[int, Vectors]]:
+    """Unit vectors block by block, each with the number of its first row.
+
+    Raises:
+        DivergedError: a vector is zero or not finite.
+        ArtifactError: there are not `n` vectors.
+    """
+    row = 0
+    for block in blocks():
+        yield row, unit_vectors(block, first=row)
+        row += len(block)
+    _refuse_other_count(row, n)
+
+
+def sample_rows(blocks: Blocks, n: int, samples: Sequence[Rows]) -> list[Vectors]:
+    """The unit vectors at several lists of row numbers (each ascending), collected in one pass.
+
+    Raises:
+        DivergedError: one of them is zero or not finite; the others are not looked at.
+        ArtifactError: there are not `n` vectors.
+    """
+    parts: list[list[Vectors]] = [[] for _ in samples]
+    first = 0
+    for block in blocks():
+        for part, rows in zip(parts, samples, strict=True):
+            inside = rows[np.searchsorted(rows, first) : np.searchsorted(rows, first + len(block))]
+            part.append(_unit_rows(block, inside - first, first))
+        first += len(block)
+    _refuse_other_count(first, n)
+    return [np.concatenate(part) for part in parts]
+
+
+def _unit_rows(block_BD: Vectors, rows_R: Rows, first: int) -> Vectors:
+    """Some rows of a block at length 1; where one cannot be, the error names all such rows of the block."""
+    try:
+        return unit_vectors(block_BD[rows_R])
+    except DivergedError:
+        return unit_vectors(block_BD, first=first)[rows_R]
+
+
+def _refuse_other_count(found: int, n: int) -> None:
+    if found != n:
+        raise ArtifactError("not the promised number of vectors", got=found, expected=n)
+
+
+def measure(kind: Flat, width: Width, truth: ExactNeighbours) -> Measurement:
+    """Ask the index the same queries at a width, and compare."""
+    kind.tune(width)
+    start = time.perf_counter()
+    scores_QK, rows_QK = kind.index.search(truth.queries, K)
+    seconds = time.perf_counter() - start
+    scores_QK = np.where(rows_QK < 0, np.float32(-np.inf), scores_QK)
+    recall = recall_at_k(-np.sort(-scores_QK, axis=1), truth.scores[:, :K])
+    return Measurement(width, recall, len(truth.queries) / max(seconds, 1e-9))
+
+
+def tuned(kind: Flat, truth: ExactNeighbours, report: Report, known: Width | None = None) -> list[Measurement]:
+    """Widen the search until it finds enough, and leave the index at the cheapest width that does.
+
+    Which width is best is decided by the work that a search does, not by the clock: the same vectors and settings give the
+    same index on a busy machine too. The speeds are measured.
+
+    Args:
+        kind: the index.
+        truth: the queries and their true neighbours.
+        report: is called with how many widths were tried.
+        known: a width that was enough before: it is tried, and a little wider, and all others only if that is not.
+
+    Returns:
+        Every width measured, in the order it was tried.
+    """
+    (narrow, wide, refines), wanted = kind.reach(), kind.settings.recall
+    curve: list[Measurement] = []
+
+    def enough(search: int, refine: int) -> bool:
+        curve.append(measure(kind, Width(search, refine), truth))
+        report(Progress("tuning", len(curve), None, "widths"))
+        return curve[-1].recall_at_10 >= wanted
+
+    def widen(refine: int) -> None:
+        """Double the width until it is enough, or brings nothing more; then halve the last step."""
+        search, before = narrow, -1.0
+        while not (found := enough(search, refine)):
+            now = curve[-1].recall_at_10
+            if search >= wide or (refine and now - before < _STALLED):
+                break
+            search, before = min(2 * search, wide), now
+        low, high = search // 2, search
+        for _ in range(_STEPS if found and search > narrow else 0):
+            if high - low < 2 or high - low < high // 8:
+                break
+            middle = (low + high) // 2
+            low, high = (low, middle) if enough(middle, refine) else (middle, high)
+
+    wider = [] if known is None else [min(known.search * eighths // 8, wide) for eighths in (8, 10, 13, 16)]
+    if known is None or not any(enough(search, known.refine) for search in wider):
+        for refine in refines:
+            widen(refine)
+            best = cheapest(kind, curve)
+            if best.recall_at_10 >= wanted and best.width.refine != refine:
+                break  # enough was found, and with more candidates not more cheaply
+    kind.tune(cheapest(kind, curve).width)
+    return curve
+
+
+def cheapest(kind: Flat, curve: Sequence[Measurement]) -> Measurement:
+    """The cheapest that reaches the recall, or else the one that finds most."""
+    enough = [point for point in curve if point.recall_at_10 >= kind.settings.recall]
+    if enough:
+        return min(enough, key=lambda point: kind.work(point.width))
+    return max(curve, key=lambda point: (point.recall_at_10, -kind.work(point.width)))
+
+
+def held_out(query_rows: Rows, truth: ExactNeighbours) -> Records:
+    """The held-out queries, (Q,) rows, and what is known of them."""
+    records = np.empty(len(query_rows), dtype=held_out_record(truth.queries.shape[1]))
+    records["row"], records["near"], records["score"] = query_rows, truth.near, truth.scores
+    records["floor"], records["vector"] = truth.scores[:, -1], truth.queries
+    return records
+
+
+def some_held_out(query_rows: Rows, truth: ExactNeighbours, n: int) -> Records:
+    """As many of the (A,) held-out queries as an update of n rows needs; their true neighbours are among all other rows."""
+    wanted = min(len(query_rows), _MOST, max(_FEWEST, n // _PER_QUERY))
+    kept = np.unique(np.linspace(0, len(query_rows) - 1, wanted).astype(np.int64))
+    others = np.setdiff1d(np.arange(len(query_rows)), kept)
+    part = ExactNeighbours(truth.queries[kept])
+    part.scores, part.near = truth.scores[kept], truth.near[kept]
+    part.look_at(query_rows[others], truth.queries[others])
+    return held_out(query_rows[kept], part)
+
+
+def held_out_record(dim: int) -> np.dtype[np.void]:
+    """Of a query that is a row of the index.
+
+    row: its number. near: the 20 rows nearest to it among all that are no queries, -1 where no more are known. score: their
+    inner products, the largest first, -inf there. floor: the score down to which all neighbours are known, -inf where all
+    rows are. vector: itself, so that it need not be looked for either.
+    """
+    numbers = [("near", "<i8", (DEPTH,)), ("score", "<f4", (DEPTH,)), ("floor", "<f4"), ("vector", "<f4", (dim,))]
+    return np.dtype([("row", "<i8"), *numbers])

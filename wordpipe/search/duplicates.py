@@ -5,16 +5,15 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+
+from wordpipe.search.knn import Rows, Vectors
 
 _BLOCK = 4_096  # rows compared at a time: 64 MiB of scores
 _LINKS = 1 << 18  # taken at a time, about 35 MB: all links of 9,000 rows that were all near took 2.4 GB
-_NEIGHBOURS = 32  # of a row that an index is asked for
+_NEIGHBOURS = 32  # of a row that are searched for in an index
 _ROUNDING = 1e-6  # a vector's product with itself may be so much below 1
 
 Report = Callable[[int], None]
-Vectors = npt.NDArray[np.float32]
-Rows = npt.NDArray[np.int64]
 Links = Iterator[tuple[Rows, Rows]]
 """Pairs of rows, each pair once, some thousands at a time: one end of each, and the other."""
 

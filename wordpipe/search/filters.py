@@ -1,4 +1,4 @@
-"""Which rows meet a condition such as `year > 2000 and lang = 'de'`: DuckDB's expressions over the rows' own columns.
+"""Conditions on rows such as `year > 2000 and lang = 'de'`: DuckDB's expressions over the rows' own columns.
 
 The expression is parsed before anything runs. It is a single one, of comparisons, a few functions and the columns that there
 are: a list of what is allowed, as one of what is forbidden is never whole: `repeat('x', 1000000000)`, `range(1000000000)` and
@@ -62,7 +62,7 @@ def rows_where(
     Args:
         condition: an SQL expression over the columns.
         schema: the columns that there are.
-        batches: gives the rows; only the columns that the condition names are asked for.
+        batches: gives the rows; it is called with the columns that the condition names.
         rows: how many there are, N.
         seconds: that it may take.
 
@@ -167,15 +167,15 @@ def _named_columns(tree: Any, names: Sequence[str]) -> tuple[list[str], list[str
     DuckDB tells capitals from small letters no more. A column may have the table's name before it and fields after it.
     """
     known = {name.lower() for name in names}
-    asked, unknown = set(), []
+    named, unknown = set(), []
     for part in _parts(tree):
         if part.get("class") == "COLUMN_REF":
             path = [name.lower() for name in part["column_names"]]
             path = path[1:] if path[0] == _TABLE and len(path) > 1 and _TABLE not in known else path
-            asked.add(path[0])
+            named.add(path[0])
             if path[0] not in known:
                 unknown.append(".".join(part["column_names"]))
-    return [name for name in names if name.lower() in asked], unknown
+    return [name for name in names if name.lower() in named], unknown
 
 
 def _not_a_condition(condition: str, got: str) -> ConfigError:

@@ -1,61 +1,69 @@
-"""Hybrid search: candidates by vectors and by words, mixed by their scores, and asked once more after a look at the first.
+"""Hybrid search: candidates by vectors and by words, fused by their scores, then relevance feedback and a second search.
 
-The mix is a convex one of normalised scores, with a weight that is found without labels (see `hybrid_weight`). Reciprocal
+The fusion is a convex one of normalised scores, with a weight that is found without labels (see `hybrid_weight`). Reciprocal
 ranks lost against it: on SciFact, BM25 at 67.9 and LSI at 57.7 gave 62.7 by ranks and 68.0 by scores (nDCG@10).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from wordpipe.metrics import unit_rows
-from wordpipe.search.hits import Hits, best_of
+from wordpipe.search.bm25 import LexicalIndex
+from wordpipe.search.knn import Hits, Mask, Rows, Vectors, best_of
 
-CANDIDATES = 200  # of each side that are mixed; between 50 and 1,000 nDCG@10 moved by 0.5 at most on four collections
+CANDIDATES = 200  # of each side that are fused; between 50 and 1,000 nDCG@10 moved by 0.5 at most on four collections
 FEEDBACK = 3
-"""First answers that are looked at. On Cranfield, CISI, NPL and CACM, vectors with half of the score, hybrid search was
+"""First hits that are looked at. On Cranfield, CISI, NPL and CACM, vectors with half of the score, hybrid search was
 above BM25 by 0.8 points of nDCG@10 with none, 2.2 with one, 2.3 with three, 2.1 with five; with 0.4 by 1.1, 1.8, 2.1, 2.1."""
 
 _LEAST = 1e-6  # of a length; what is shorter has no direction
-Floats = npt.NDArray[np.float32]
-VectorsOf = Callable[[npt.NDArray[np.int64]], Floats]
-"""Gives the (R, D) unit vectors of R rows, ascending."""
-Way = Literal["dense", "lexical", "hybrid"]
+SearchMode = Literal["dense", "lexical", "hybrid"]
 
 
-def span(hits: Hits, candidates: int = CANDIDATES) -> tuple[float, float]:
+class DenseIndex(Protocol):
+    """N vectors that are searched: a `VectorIndex`, a `VectorTable` or a `VectorStream`."""
+
+    def search(self, queries_QD: Vectors, k: int) -> list[Hits]:
+        """The k nearest rows of every query; none of a query that is zero."""
+
+    def vectors(self, rows_R: Rows) -> Vectors:
+        """The (R, D) unit vectors of R rows, ascending."""
+
+
+def score_range(hits: Hits, candidates: int = CANDIDATES) -> tuple[float, float]:
     """The lowest and the highest score of the first `candidates`, of one at least."""
     return float(hits.scores[:candidates].min()), float(hits.scores[:candidates].max())
 
 
-def stretched(hits: Hits, candidates: int = CANDIDATES) -> npt.NDArray[np.float32]:
-    """The scores stretched over 0 to 1, (K,); all 1 where they are equal.
+def normalised(hits: Hits, candidates: int = CANDIDATES) -> Vectors:
+    """The scores from 0 to 1 (min-max), (K,); all 1 where they are equal.
 
     What comes after the first `candidates` has 0: were the line drawn through all, a hit's score would depend on how many
-    were asked for.
+    were wanted.
     """
     if not len(hits):
         return hits.scores
-    low, high = (np.float32(end) for end in span(hits, candidates))
+    low, high = (np.float32(end) for end in score_range(hits, candidates))
     if high > low:
         return ((hits.scores - low) / (high - low)).clip(min=0)
     return (hits.scores >= low).astype(np.float32)
 
 
-def mix(dense: Hits, lexical: Hits, weight: float, k: int, *, candidates: int = CANDIDATES) -> Hits:
-    """The k best by weight · dense + (1 - weight) · lexical, each stretched over 0 to 1; what one did not find has 0 of it.
+def fuse(dense: Hits, lexical: Hits, weight: float, k: int, *, candidates: int = CANDIDATES) -> Hits:
+    """The k best by weight · dense + (1 - weight) · lexical, each normalised to 0 to 1; what one did not find has 0 of it.
 
-    More hits to mix, and a larger k, make the answer longer and leave the order and the scores as they are.
+    More hits to fuse, and a larger k, make the list longer and leave the order and the scores as they are.
 
     Args:
         dense: candidates by their vectors.
         lexical: candidates by their words.
         weight: share of the dense score; at 0 and 1 the other's candidates are left out.
-        k: answers wanted.
-        candidates: the first so many of each side are stretched.
+        k: hits wanted.
+        candidates: the first so many of each side are normalised.
 
     Returns:
         Scores from 0 to 1; those of 0 in the order of their better rank, all others that are equal in the order of rows.
@@ -63,7 +71,7 @@ def mix(dense: Hits, lexical: Hits, weight: float, k: int, *, candidates: int = 
     shares = [(dense, weight), (lexical, 1 - weight)]
     shares = [(hits, share) for hits, share in shares if share > 0]
     rows, at = np.unique(np.concatenate([hits.rows for hits, _ in shares]), return_inverse=True)
-    parts = np.concatenate([share * stretched(hits, candidates) for hits, share in shares])
+    parts = np.concatenate([share * normalised(hits, candidates) for hits, share in shares])
     scores = np.bincount(at, weights=parts, minlength=len(rows)).astype(np.float32)
     best = best_of(rows, scores, k)
     if not len(best) or best.scores[-1] > 0:
@@ -92,34 +100,39 @@ def weight_by_merit(dense: float, lexical: float) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
-    """Q queries after a look at their first answers: vectors = kept · query + pulls."""
+class Feedback:
+    """What moved a query's vector: the new one is kept · query + pull."""
 
-    vectors: Floats  # (Q, D) float32 of length 1; zero where the query is
-    kept: Floats  # (Q, 1) how much of its own vector is in it; 1 where it was not moved
-    pulls: Floats  # (Q, D) what its answers brought; zero where it was not moved
+    rows: Rows  # the hits that it was moved towards, the best first
+    kept: np.float32  # how much of its own vector is in it; 1 where it was not moved
+    pull: Vectors  # (D,) what the hits brought; zero where it was not moved
 
 
-def towards_answers(queries_QD: Floats, answers: Sequence[Hits], vectors: VectorsOf, take: int = FEEDBACK) -> Moved:
-    """Each query and the direction of its first answers, as long as the query, added: unit(q + unit(Σ d_r / r)), r the rank.
+def with_feedback(
+    queries_QD: Vectors, found: Sequence[Hits], dense: DenseIndex, take: int = FEEDBACK
+) -> tuple[Vectors, list[Feedback]]:
+    """Each query and the direction of its first hits, as long as the query, added: unit(q + unit(Σ d_r / r)), r the rank.
 
-    Nobody says which answers are right, so it helps where most of the first ones are: they are to come from a search that
-    is good already, words and vectors together. The first counts most, so that it matters less how many are taken: a plain
+    Nobody says which hits are right, so it helps where most of the first ones are: they are to come from a search that is
+    good already, words and vectors together. The first counts most, so that it matters less how many are taken: a plain
     mean of ten lost what one of three had gained.
 
     Args:
         queries_QD: of length 1; one that is zero has no direction to start from, and stays so.
-        answers: of each query, the best first; one without answers stays as it is.
-        vectors: of the rows that they name.
-        take: how many answers of each are looked at.
+        found: the hits of each query, the best first; a query without any stays as it is.
+        dense: has the vectors of their rows.
+        take: how many hits of each are looked at.
+
+    Returns:
+        The new vectors, (Q, D) float32 of length 1, zero where the query is; and how each came about.
 
     Source: Rocchio 1971, "Relevance feedback in information retrieval", with both weights 1 and nothing to move away from.
     """
     takes = np.where(queries_QD.any(axis=1), take, 0).tolist()
-    first = [hits.rows[:most] for most, hits in zip(takes, answers, strict=True)]
+    first = [hits.rows[:most] for most, hits in zip(takes, found, strict=True)]
     sums_QD = np.zeros_like(queries_QD)
     if len(rows := np.unique(np.concatenate([np.zeros(0, np.int64), *first]))):
-        vectors_RD = vectors(rows)
+        vectors_RD = dense.vectors(rows)
         for number, own in enumerate(first):
             # one product per query: the same bits alone and among others
             shares = 1 / np.arange(1, len(own) + 1, dtype=np.float32)
@@ -129,81 +142,76 @@ def towards_answers(queries_QD: Floats, answers: Sequence[Hits], vectors: Vector
     opposite_Q1 = norms_Q1 < _LEAST  # nowhere to go between a query and its contrary
     kept_Q1 = np.where(opposite_Q1, 1, 1 / np.where(opposite_Q1 | ~units_QD.any(axis=1, keepdims=True), 1, norms_Q1))
     pulls_QD = np.where(opposite_Q1, 0, units_QD * kept_Q1)
-    return Moved(queries_QD * kept_Q1 + pulls_QD, kept_Q1.astype(np.float32), pulls_QD.astype(np.float32))
+    moves = zip(first, kept_Q1[:, 0].astype(np.float32), pulls_QD.astype(np.float32), strict=True)
+    return queries_QD * kept_Q1 + pulls_QD, [Feedback(*move) for move in moves]
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Result:
     """What was found for one query."""
 
-    hits: Hits  # the answer
-    dense: Hits | None = None  # the candidates by vectors, where they were asked for
+    hits: Hits  # the best
+    dense: Hits | None = None  # the candidates by vectors, where these were searched
     lexical: Hits | None = None  # those by words
-    # the answers that the query's vector was moved towards before it asked for `dense`; None where it was not
-    first: Hits | None = None
+    feedback: Feedback | None = None  # how the query's vector was moved before it found `dense`; None where it was not
 
 
+@dataclass(frozen=True)
 class Retriever:
-    """Asks in one of three ways; how each side is asked, a subclass says.
+    """Search by vectors, by words, or by both.
 
-    Args:
-        mode: dense, lexical or hybrid.
-        weight: share of the dense score in a hybrid one.
-        take: first hybrid answers that a text's vector is moved towards before it is asked once more; 0: it is asked once.
-            Where the weight leaves one side out, there is no second opinion to move towards, and nothing is asked again.
+    Where the weight leaves one side out, there is no second opinion to move towards: the query's vector is not moved.
     """
 
-    def __init__(self, mode: Way, weight: float, take: int = FEEDBACK) -> None:
-        self.mode: Way = mode
-        self.weight, self.take = weight, take
+    dense: DenseIndex | None  # None: by words alone
+    lexical: LexicalIndex | None  # None: by vectors alone
+    weight: float = 0.5  # share of the dense score in a hybrid one
+    feedback: int = (
+        FEEDBACK  # first hybrid hits that a query's vector is moved towards before it searches again; 0: it does not
+    )
+    allowed: Mask | None = None  # (N,) the rows that words may find; None: all
 
-    def dense(self, texts: Sequence[str], k: int) -> list[Hits]:
-        """The k nearest rows of every text by its vector; none for a text without one."""
-        raise NotImplementedError
+    def find(self, texts: Sequence[str], queries_QD: Vectors | None, k: int) -> list[Result]:
+        """The k best rows of every query.
 
-    def lexical(self, texts: Sequence[str], k: int) -> list[Hits]:
-        """The k best rows of every text by its words."""
-        raise NotImplementedError
-
-    def again(self, texts: Sequence[str], first: Sequence[Hits], k: int) -> list[Hits]:
-        """The k nearest rows of every text, its vector moved towards its answers so far."""
-        raise NotImplementedError
-
-    def find(self, texts: Sequence[str], k: int) -> list[Found]:
-        """The k best rows of every text."""
-        if self.mode == "dense":
-            return [Found(hits, dense=hits) for hits in self.dense(texts, k)]
-        if self.mode == "lexical":
-            return [Found(hits, lexical=hits) for hits in self.lexical(texts, k)]
+        Args:
+            texts: the queries.
+            queries_QD: their unit vectors, zero where a text has none; None by words alone.
+            k: hits wanted.
+        """
+        if self.dense is None or queries_QD is None:
+            assert self.lexical is not None
+            return [Result(hits, lexical=hits) for hits in self.lexical.search(texts, k, self.allowed)]
+        if self.lexical is None:
+            return [Result(hits, dense=hits) for hits in self.dense.search(queries_QD, k)]
         depth = max(k, CANDIDATES)
-        near, worded = self.dense(texts, depth), self.lexical(texts, depth)
-        if not self.take or not 0 < self.weight < 1:
-            return [Found(hits, *both) for hits, *both in zip(self._mixed(near, worded, k), near, worded, strict=True)]
-        first = self._mixed(near, worded, CANDIDATES)
-        near = self.again(texts, first, depth)
-        return [Found(*found) for found in zip(self._mixed(near, worded, k), near, worded, first, strict=True)]
+        near = self.dense.search(queries_QD, depth)
+        worded = self.lexical.search(texts, depth, self.allowed)
+        feedback: Sequence[Feedback | None] = [None] * len(texts)
+        if self.feedback and 0 < self.weight < 1:
+            first = self._fused(near, worded, CANDIDATES)
+            moved_QD, feedback = with_feedback(queries_QD, first, self.dense, self.feedback)
+            near = self.dense.search(moved_QD, depth)
+        return [Result(*one) for one in zip(self._fused(near, worded, k), near, worded, feedback, strict=True)]
 
-    def _mixed(self, near: Sequence[Hits], worded: Sequence[Hits], k: int) -> list[Hits]:
-        return [mix(one, other, self.weight, k) for one, other in zip(near, worded, strict=True)]
+    def _fused(self, near: Sequence[Hits], worded: Sequence[Hits], k: int) -> list[Hits]:
+        return [fuse(one, other, self.weight, k) for one, other in zip(near, worded, strict=True)]
 
-    def find_documents(self, texts: Sequence[str], k: int, documents_N: npt.NDArray[np.integer]) -> list[Found]:
-        """The k best documents of every text, each by its best row; given is the number of every row's document."""
-        found: list[Found] = [Found(Hits.none())] * len(texts)
+    def find_documents(
+        self, texts: Sequence[str], queries_QD: Vectors | None, k: int, documents_N: npt.NDArray[np.integer]
+    ) -> list[Result]:
+        """The k best documents of every query, each by its best row; given is the number of every row's document."""
+        found = [Result(Hits.none())] * len(texts)
         waiting, depth = list(range(len(texts))), 4 * k
         while waiting:
-            answers = self.find([texts[number] for number in waiting], depth)
+            vectors = None if queries_QD is None else queries_QD[waiting]
+            results = self.find([texts[number] for number in waiting], vectors, depth)
             more = []
-            for number, answer in zip(waiting, answers, strict=True):
-                best = folded(answer.hits, documents_N).first(k)
-                found[number] = replace(answer, hits=best)
-                if len(best) < k and len(answer.hits) >= depth and depth < len(documents_N):
+            for number, result in zip(waiting, results, strict=True):
+                _, first = np.unique(documents_N[result.hits.rows], return_index=True)
+                first = np.sort(first)[:k]  # the first hit of every document, in their order
+                found[number] = replace(result, hits=Hits(result.hits.rows[first], result.hits.scores[first]))
+                if len(first) < k and len(result.hits) >= depth and depth < len(documents_N):
                     more.append(number)
             waiting, depth = more, min(4 * depth, len(documents_N))
         return found
-
-
-def folded(hits: Hits, documents_N: npt.NDArray[np.integer]) -> Hits:
-    """The first hit of every document, in their order."""
-    _, first = np.unique(documents_N[hits.rows], return_index=True)
-    first.sort()
-    return Hits(hits.rows[first], hits.scores[first])

@@ -1,4 +1,4 @@
-"""How words and vectors are best mixed, measured with queries that nobody asked: they are made of the texts themselves.
+"""The weight of a hybrid search, measured with pseudo-queries: they are made of the texts themselves.
 
 Where a document is many rows, a row looks for the others of its document. Where it is one, its title looks for the document,
 read without its title; and where there are no titles, some words in a row look for what is left of their text when they are
@@ -7,29 +7,26 @@ wherever that was found.
 """
 
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-import numpy.typing as npt
 
-from wordpipe.search.hits import Hits, best_of
-from wordpipe.search.hybrid import CANDIDATES, FEEDBACK, VectorsOf, mix, towards_answers, weight_by_merit
-from wordpipe.search.lexical import LexicalIndex
+from wordpipe.search.bm25 import LexicalIndex
+from wordpipe.search.hybrid import CANDIDATES, FEEDBACK, DenseIndex, fuse, weight_by_merit, with_feedback
+from wordpipe.search.knn import Hits, Rows, Vectors, best_of
 
 UNMEASURED = 0.3
 """The dense share that lost least where it cannot be measured: vectors of a small corpus are the weaker half."""
 
-_LEAST_SHARE, _MOST_SHARE = 0.05, 0.8  # dense: neither side is left out on the word of a few hundred queries
-_MOST_OF_TRAINED = 0.5
+_MIN_SHARE, _MAX_SHARE = 0.05, 0.8  # dense: neither side is left out on the word of a few hundred queries
+_MAX_SHARE_TRAINED = 0.5
 """Of vectors that were trained on pairs, most likely out of these very texts: they find their own titles and spans better than
 what people ask. On Cranfield they had nDCG@10 of 65 for titles and 51 for the queries of people."""
-ENOUGH = 300  # queries: nDCG@10 is then known to about 0.02
-LEAST = 30  # fewer say nothing
-_LEAST_WORDS = 12  # of a text that is looked for
+MAX_QUERIES = 300  # nDCG@10 is then known to about 0.02
+MIN_QUERIES = 30  # fewer say nothing
+_MIN_WORDS = 12  # of a text that is looked for
 _STREAM = 0x3E17  # separates these draws from every other use of a seed
-
-Floats = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,23 +45,21 @@ class PseudoQueries:
         return replace(self, rows=[rows[row] for row in self.rows])
 
 
-def draw_queries(
-    titles: Sequence[str], texts: Sequence[str], among: Sequence[int] | None = None
-) -> PseudoQueries | None:
+def draw_queries(titles: Sequence[str], texts: Sequence[str]) -> PseudoQueries | None:
     """Draw at most 300 queries from the documents of a collection, the same each time; None where there are too few.
 
-    Titles are empty where there is none, texts are without them; `among` names the rows to draw from.
+    Titles are empty where there is none, texts are without them.
     """
     rng = np.random.default_rng(_STREAM)
-    drawn = rng.permutation(len(texts) if among is None else np.array(among, dtype=np.int64)).tolist()
-    rows = [row for row in drawn if len(texts[row].split()) >= _LEAST_WORDS]
-    titled = [row for row in rows if titles[row].strip()][:ENOUGH]
-    if len(titled) >= LEAST:
+    drawn = rng.permutation(len(texts)).tolist()
+    rows = [row for row in drawn if len(texts[row].split()) >= _MIN_WORDS]
+    titled = [row for row in rows if titles[row].strip()][:MAX_QUERIES]
+    if len(titled) >= MIN_QUERIES:
         return PseudoQueries("titles", [titles[row] for row in titled], titled, [texts[row] for row in titled])
-    if len(rows) < LEAST:
+    if len(rows) < MIN_QUERIES:
         return None
-    cuts = [_cut(texts[row].split(), rng) for row in rows[:ENOUGH]]
-    return PseudoQueries("cuts", [part for part, _ in cuts], rows[:ENOUGH], [rest for _, rest in cuts])
+    cuts = [_cut(texts[row].split(), rng) for row in rows[:MAX_QUERIES]]
+    return PseudoQueries("cuts", [part for part, _ in cuts], rows[:MAX_QUERIES], [rest for _, rest in cuts])
 
 
 def _cut(words: Sequence[str], rng: np.random.Generator) -> tuple[str, str]:
@@ -75,87 +70,79 @@ def _cut(words: Sequence[str], rng: np.random.Generator) -> tuple[str, str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Space:
-    """N rows as vectors, and how texts become some."""
-
-    rows: int  # N
-    encode: Callable[[Sequence[str]], Floats]  # texts to (T, D) unit vectors, zero where a text has none
-    nearest: Callable[[Floats, int], list[Hits]]  # the k rows nearest to each of (Q, D) vectors
-    vectors: VectorsOf  # of some rows
-
-
-@dataclass(frozen=True, slots=True)
-class MeasuredMix:
+class MeasuredWeight:
     """What was measured."""
 
     weight: float  # of the dense score in a hybrid one, 0 to 1
     ndcg_at_10: dict[str, float]  # of dense, hybrid and lexical search for the rows that the queries look for
 
 
-def measured_mix(asked: PseudoQueries, space: Space, lexical: LexicalIndex, *, trained: bool) -> MeasuredMix:
-    """Ask all queries by vectors and by words, and weigh each side by how well it finds what they look for.
+def measure_weight(
+    drawn: PseudoQueries, queries_QD: Vectors, rests_QD: Vectors, dense: DenseIndex, lexical: LexicalIndex, *, trained: bool
+) -> MeasuredWeight:  # fmt: skip
+    """Search for all queries by vectors and by words, and weigh each side by how well it finds what they look for.
 
-    The vectors are judged as they are asked first. Judged after feedback, whose answers come from the words too, vectors of
-    another text had 0.4 of the score on CISI and CACM instead of 0.23, and a hybrid search lost by it.
+    The vectors are evaluated as they are. Evaluated after feedback, whose hits come from the words too, vectors of another
+    text had 0.4 of the score on CISI and CACM instead of 0.23, and a hybrid search lost by it.
 
     Args:
-        asked: Q queries.
-        space: the rows as vectors.
+        drawn: Q queries.
+        queries_QD: their unit vectors, zero where a text has none.
+        rests_QD: those of what is left of their rows, (0, D) where the queries look for other rows.
+        dense: the N rows as vectors.
         lexical: the index of their words.
         trained: whether the encoder learned from pairs of texts; then its vectors get half of the score at most.
     """
-    looking = _Looking(asked, space, lexical)
-    near, worded = looking.near(looking.queries_QD), looking.worded()
-    merit = weight_by_merit(looking.ndcg(near), looking.ndcg(worded))
-    weight = min(max(round(merit, 2), _LEAST_SHARE), _MOST_OF_TRAINED if trained else _MOST_SHARE)
-    first = [mix(one, other, weight, FEEDBACK) for one, other in zip(near, worded, strict=True)]
-    again = looking.near(towards_answers(looking.queries_QD, first, looking.vectors).vectors)
-    hybrid = [mix(one, other, weight, 10) for one, other in zip(again, worded, strict=True)]
-    figures = {"dense": looking.ndcg(near), "hybrid": looking.ndcg(hybrid), "lexical": looking.ndcg(worded)}
-    return MeasuredMix(weight, figures)
+    n = len(lexical)
+    wanted = [{n + number} for number in range(len(drawn.rests))] or drawn.others
+    cut = _CutRows(dense, drawn.rows, rests_QD, n)
+    near = cut.search(queries_QD, CANDIDATES)
+    scores = [lexical.score_of(text, rest) for text, rest in zip(drawn.texts, drawn.rests, strict=False)]
+    worded = cut.replaced(lexical.search(drawn.texts, CANDIDATES + 1), scores, CANDIDATES)
+    ndcg = {"dense": _mean_ndcg(near, wanted), "lexical": _mean_ndcg(worded, wanted)}
+    merit = weight_by_merit(ndcg["dense"], ndcg["lexical"])
+    weight = min(max(round(merit, 2), _MIN_SHARE), _MAX_SHARE_TRAINED if trained else _MAX_SHARE)
+    first = [fuse(one, other, weight, FEEDBACK) for one, other in zip(near, worded, strict=True)]
+    near = cut.search(with_feedback(queries_QD, first, cut)[0], CANDIDATES)
+    hybrid = [fuse(one, other, weight, 10) for one, other in zip(near, worded, strict=True)]
+    return MeasuredWeight(weight, ndcg | {"hybrid": _mean_ndcg(hybrid, wanted)})
 
 
-class _Looking:
-    """The queries, and what they find with the rests in place of the rows that they come from."""
+@dataclass(frozen=True, slots=True)
+class _CutRows:
+    """N rows and the rests of some: query q finds its rest, which is row N + q, and never its own row."""
 
-    def __init__(self, asked: PseudoQueries, space: Space, lexical: LexicalIndex) -> None:
-        self._asked, self._space, self._lexical = asked, space, lexical
-        self.queries_QD = space.encode(asked.texts)
-        self._rests_QD = space.encode(asked.rests) if asked.rests else self.queries_QD[:0]
-        self._wanted = [{space.rows + number} for number in range(len(asked.rests))] or asked.others
+    dense: DenseIndex
+    own: Sequence[int]  # the row of each query
+    rests: Vectors  # (Q, D), or (0, D) where there are none
+    n: int  # N
 
-    def near(self, queries_QD: Floats) -> list[Hits]:
-        """What is nearest to the queries, as they are or moved."""
-        scores = (queries_QD * self._rests_QD).sum(axis=1).tolist() if self._asked.rests else []
-        return self._with_rests(self._space.nearest(queries_QD, CANDIDATES + 1), scores)
+    def search(self, queries_QD: Vectors, k: int) -> list[Hits]:
+        """What is nearest to the queries, as they are or with feedback."""
+        scores = (queries_QD * self.rests).sum(axis=1).tolist() if len(self.rests) else []
+        return self.replaced(self.dense.search(queries_QD, k + 1), scores, k)
 
-    def worded(self) -> list[Hits]:
-        """What has their words."""
-        texts, rests = self._asked.texts, self._asked.rests
-        scores = [self._lexical.score_of(text, rest) for text, rest in zip(texts, rests, strict=False)]
-        return self._with_rests(self._lexical.search(texts, CANDIDATES + 1), scores)
-
-    def vectors(self, rows_R: npt.NDArray[np.int64]) -> Floats:
+    def vectors(self, rows_R: Rows) -> Vectors:
         """The vectors of rows, ascending, and of rests."""
-        whole = rows_R < self._space.rows
-        rests_RD = self._rests_QD[rows_R[~whole] - self._space.rows]
-        return np.concatenate([self._space.vectors(rows_R[whole]), rests_RD]) if whole.any() else rests_RD
+        whole = rows_R < self.n
+        rests_RD = self.rests[rows_R[~whole] - self.n]
+        return np.concatenate([self.dense.vectors(rows_R[whole]), rests_RD]) if whole.any() else rests_RD
 
-    def ndcg(self, answers: Sequence[Hits]) -> float:
-        """The mean nDCG@10."""
-        return float(np.mean([_ndcg(hits, wanted) for hits, wanted in zip(answers, self._wanted, strict=True)]))
-
-    def _with_rests(self, answers: Sequence[Hits], scores: Sequence[float]) -> list[Hits]:
-        """The answers without each query's own row; its rest is among them if it scores above 0."""
+    def replaced(self, found: Sequence[Hits], scores: Sequence[float], k: int) -> list[Hits]:
+        """The hits without each query's own row; its rest is among them if it scores above 0."""
         result = []
-        for number, (hits, own) in enumerate(zip(answers, self._asked.rows, strict=True)):
+        for number, (hits, own) in enumerate(zip(found, self.own, strict=True)):
             others = hits.where(hits.rows != own)
             if scores and scores[number] > 0:
-                rows = np.append(others.rows, self._space.rows + number)
-                result.append(best_of(rows, np.append(others.scores, np.float32(scores[number])), CANDIDATES))
+                rows = np.append(others.rows, self.n + number)
+                result.append(best_of(rows, np.append(others.scores, np.float32(scores[number])), k))
             else:
-                result.append(others.first(CANDIDATES))
+                result.append(others.first(k))
         return result
+
+
+def _mean_ndcg(found: Sequence[Hits], wanted: Sequence[Collection[int]]) -> float:
+    return float(np.mean([_ndcg(hits, some) for hits, some in zip(found, wanted, strict=True)]))
 
 
 def _ndcg(hits: Hits, wanted: Collection[int], k: int = 10) -> float:

@@ -1,8 +1,15 @@
 """An index brought up to date: rows found again in the new table, taken out, renumbered, added; and its recall measured.
 
 Rows are the same by what they say and by their vectors.
+
+A held-out query's list of true neighbours is complete down to its last score. Rows that go leave it complete; rows that come
+are compared with the queries, and those above that score belong in it. So the truth of a changed table is known exactly from
+the rows that came, while ten of twenty are left: finding it anew among 180,000 vectors took a seventh of an update's time.
+Of the rows that come, too, some become queries, as many of them as of the old: of 6,000 rows and 1,100 unlike them an index of
+codes found 0.90, and by old rows alone 0.96 was measured.
 """
 
+import io
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
@@ -13,22 +20,32 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from wordpipe.errors import ArtifactError
 from wordpipe.runtime import Progress, Report, quiet
-from wordpipe.search.build import Built, draw_rows, fill, finished
-from wordpipe.search.kinds import Lists, Width
-from wordpipe.search.recall import ExactNeighbours, Records, completed, held_out, moved, some_held_out, truth_of
+from wordpipe.search.build import (
+    Built,
+    Records,
+    draw_rows,
+    fill,
+    finished,
+    held_out,
+    held_out_record,
+    sample_rows,
+    some_held_out,
+)
+from wordpipe.search.index import K, Lists, Width, faiss_threads
+from wordpipe.search.knn import Blocks, ExactNeighbours, Mask, Rows, Vectors
 from wordpipe.search.settings import IndexSettings
-from wordpipe.search.vectors import Blocks, faiss_threads, sample_rows
 
 _QUERIES = 1_000  # drawn anew, where those of the build are gone
+_LEFT = 0.5  # of the queries; with fewer of them new ones are drawn
+_HINT = "build it again: wordpipe index … --fresh"
 _STREAM = 0x0DA7E  # separates these draws from every other use of the seed
 _SEED = 0x1D2E
 _LONGEST = 1 << 14  # places that count one by one; those after count as if they began again
 # bytes of a last eight
 _WITHIN = np.array([2**64 - 1, *(2 ** (8 * size) - 1 for size in range(1, 8))], dtype=np.uint64)
 _ODD = np.uint64(0x9E3779B97F4A7C15)
-
-Rows = npt.NDArray[np.int64]
 
 
 def update_index(
@@ -48,7 +65,7 @@ def update_index(
         settings: those that the index was built with.
         width: how wide it searched so far.
         held: the queries that it was measured by, where they are known.
-        report: told how far it is.
+        report: is called with how far it is.
 
     Raises:
         DivergedError: a vector is zero or not finite.
@@ -57,11 +74,11 @@ def update_index(
     n, kept_N = len(old_rows), old_rows >= 0
     with faiss_threads(settings.threads) as threads:
         report(Progress("sampling", 0, n, "vectors"))
-        known = moved(held, _new_of_old(old_rows, kept_N, old_count)) if held is not None else None
+        known = renumbered(held, _new_of_old(old_rows, kept_N, old_count)) if held is not None else None
         if known is None:  # those of the build are gone: others are drawn, of which nothing is known
             query_rows = drawn = draw_rows(np.random.default_rng([settings.seed, _STREAM]), n, _QUERIES)
         else:
-            drawn = _like_them(old_rows, known, settings.seed)
+            drawn = _draw_new(old_rows, known, settings.seed)
             query_rows = np.union1d(known["row"], drawn)
         kept_N[query_rows] = False
         kind = Lists(n, index.d, settings)
@@ -74,21 +91,21 @@ def update_index(
             truths.append((of_known := truth_of(known), old_rows < 0))
         fill(kind, blocks, ~kept_N, query_rows, truths, report)
         if known is not None:
-            known = np.sort(np.concatenate([completed(known, of_known), held_out(drawn, truth)]), order="row")
+            known = np.sort(np.concatenate([with_new_rows(known, of_known), held_out(drawn, truth)]), order="row")
             truth = truth_of(known)
         built = finished(kind, truth, threads, report, width)
         kind.close(query_rows, truth.queries)
         return replace(built, held=some_held_out(query_rows, truth, n) if known is None else known)
 
 
-def _like_them(old_rows: Rows, held_Q: Records, seed: int) -> Rows:
-    """Of the rows that came as many as of the others are asked for; other ones wherever other rows came."""
+def _draw_new(old_rows: Rows, held_Q: Records, seed: int) -> Rows:
+    """Held-out queries among the rows that came, as many of them as of the old; other ones wherever other rows came."""
     coming, old = np.flatnonzero(old_rows < 0), int((old_rows >= 0).sum())
     rng = np.random.default_rng([seed, _STREAM, int(coming.sum())])
     return coming[rng.random(len(coming)) * old < len(held_Q)]
 
 
-def _new_of_old(old_rows: Rows, kept_N: npt.NDArray[np.bool_], old_count: int) -> Rows:
+def _new_of_old(old_rows: Rows, kept_N: Mask, old_count: int) -> Rows:
     """(M,) the new number of every old row that is kept, -1 of the others."""
     new_of_old_M = np.full(old_count, -1, dtype=np.int64)
     new_of_old_M[old_rows[kept_N]] = np.flatnonzero(kept_N)
@@ -105,7 +122,60 @@ def _keep(lists: Any, new_of_old_M: Rows) -> None:
             rows[:] = new_of_old_M[rows]
 
 
-def row_keys(texts: Sequence[pa.Array], vectors_ND: npt.NDArray[np.float32]) -> npt.NDArray[np.uint64]:
+def renumbered(held_Q: Records, new_of_old_M: Rows) -> Records | None:
+    """The queries under new numbers, (M,) of every old row and -1 for one that is gone; None where too little is left."""
+    stay = held_Q[new_of_old_M[held_Q["row"]] >= 0]
+    stay["row"] = new_of_old_M[stay["row"]]
+    stay = np.sort(stay, order="row")
+    near_QM = np.where(stay["near"] >= 0, new_of_old_M[stay["near"]], -1)
+    if len(stay) < _LEFT * len(held_Q) or ((near_QM >= 0).sum(axis=1) < K).any():
+        return None
+    stay["near"], stay["score"] = _sorted(near_QM, stay["score"])
+    return stay
+
+
+def truth_of(held_Q: Records) -> ExactNeighbours:
+    """The neighbours so far, to be shown the rows that came."""
+    found = ExactNeighbours(np.ascontiguousarray(held_Q["vector"]))
+    found.near, found.scores, found.timed = held_Q["near"], held_Q["score"], False
+    return found
+
+
+def with_new_rows(held_Q: Records, truth: ExactNeighbours) -> Records:
+    """The queries with the rows that came, as far down as all are known."""
+    known_QM = truth.scores >= held_Q["floor"][:, None]
+    done = held_Q.copy()
+    done["near"], done["score"] = _sorted(np.where(known_QM, truth.near, -1), truth.scores)
+    done["floor"] = np.maximum(held_Q["floor"], done["score"][:, -1])
+    return done
+
+
+def read_held_out(data: bytes, n: int, dim: int, where: str) -> Records:
+    """Read the .npy file of the queries of an index of n rows of this width; errors name `where` it stood.
+
+    Raises:
+        ArtifactError: it is something else.
+    """
+    try:
+        records: Records = np.load(io.BytesIO(data), allow_pickle=False)
+        if records.dtype != held_out_record(dim):
+            raise ValueError(f"{records.dtype}")
+    except (ValueError, EOFError) as error:
+        raise ArtifactError("no queries of an index", where=where, got=error, hint=_HINT) from None
+    rows = records["row"]
+    if max(rows.max(initial=-1), records["near"].max(initial=-1)) >= n or rows.min(initial=0) < 0:
+        raise ArtifactError("queries of another index", where=where, expected=f"rows below {n}", hint=_HINT)
+    return records
+
+
+def _sorted(near_QM: Rows, scores_QM: Vectors) -> tuple[Rows, Vectors]:
+    """The rows that are there, the best first."""
+    scores_QM = np.where(near_QM >= 0, scores_QM, np.float32(-np.inf))
+    order = np.argsort(-scores_QM, axis=1, kind="stable")
+    return np.take_along_axis(near_QM, order, axis=1), np.take_along_axis(scores_QM, order, axis=1)
+
+
+def row_keys(texts: Sequence[pa.Array], vectors_ND: Vectors) -> npt.NDArray[np.uint64]:
     """64 bits of every row, the same wherever its texts and the bits of its vector are.
 
     By numpy and not by a real hash, which costs a call for every row.
@@ -121,7 +191,7 @@ def row_keys(texts: Sequence[pa.Array], vectors_ND: npt.NDArray[np.float32]) -> 
     return keys_N
 
 
-def matched_rows(old_M: npt.NDArray[np.uint64], new_N: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
+def matched_rows(old_M: npt.NDArray[np.uint64], new_N: npt.NDArray[np.uint64]) -> Rows:
     """For every new row the old row of the same key, or -1; of equal rows the first takes the first, and none is taken twice.
 
     Returns:
@@ -144,7 +214,7 @@ def _numbered(keys_N: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
     return numbered
 
 
-def _of_vectors(vectors_ND: npt.NDArray[np.float32]) -> npt.NDArray[np.uint64]:
+def _of_vectors(vectors_ND: Vectors) -> npt.NDArray[np.uint64]:
     """A sum of the bits of every number, each times its place's own factor (modulo 2^64)."""
     bits_ND = vectors_ND.view(np.uint32)
     places_D = _factors("places", vectors_ND.shape[1])

@@ -1,4 +1,4 @@
-"""A text's vector, taken apart: what each of its words brought to it, and to the cosine with another text.
+"""A text's vector, taken apart into its words: what each brought to it, and to the cosine with another text.
 
 A vector that is a sum over words makes the cosine a sum over pairs of words: (Σ q) · (Σ t) = ΣΣ q · t.
 """
@@ -12,8 +12,8 @@ from wordpipe.errors import InputError
 from wordpipe.sentences.encoder import TextParts
 from wordpipe.sentences.transforms import Transform
 
-_VANISHED = 1e-9  # of a vector whose directions all were taken away nothing can be told
-_PAIRS = 20  # that are told one by one; the others as one sum
+_VANISHED = 1e-9  # of a vector whose directions all were taken away nothing can be said
+_PAIRS = 20  # that are listed one by one; the others as one sum
 
 
 def shares(
@@ -22,7 +22,7 @@ def shares(
     """What each of P pieces adds to the unit vector of their text, (P, K) float32; the rows add up to it.
 
     What centring takes away is taken from each piece in the measure in which it makes up the text's vector, which is the
-    projection of the piece on the sum of all: taken from all alike, a stop word that weighs next to nothing would be told as
+    projection of the piece on the sum of all: taken from all alike, a stop word that weighs next to nothing would be shown as
     the mean turned round.
 
     Args:
@@ -48,14 +48,25 @@ def shares(
 
 
 def explained_cosine(
-    query: str, parts_q: TextParts, text: str, parts_t: TextParts, pull_D: npt.NDArray[np.float32] | None = None
-) -> dict[str, Any]:
-    """A cosine as a sum over pairs of words, and what a text has of the direction that a query was pulled in.
+    query: str, parts_q: TextParts, text: str, parts_t: TextParts,
+    kept: np.float32 | float = 1.0, pull_D: npt.NDArray[np.float32] | None = None,
+) -> dict[str, Any]:  # fmt: skip
+    """A cosine as a sum over pairs of words, and what a text has of the direction that relevance feedback added to a query.
+
+    Args:
+        query: the query.
+        parts_q: its vector, taken apart.
+        text: the text.
+        parts_t: its vector, taken apart.
+        kept: how much of its own vector is in the query's, where feedback has moved it.
+        pull_D: what feedback added to that.
 
     Returns:
         score; pairs: the largest, by size; others: the sum of the rest; query, text: every word with what it brought; answers:
         the pull's score, where there was one.
     """
+    if pull_D is not None:
+        parts_q = TextParts(parts_q.spans, parts_q.vectors * kept)
     words_q, shares_QD = _words(query, parts_q)
     words_t, shares_TD = _words(text, parts_t)
     pairs_QT = shares_QD.astype(np.float64) @ shares_TD.astype(np.float64).T
@@ -67,14 +78,14 @@ def explained_cosine(
         pairs.append({"query": words_q[one], "text": words_t[other], "score": float(flat[at])})
     pulled_T = np.zeros(len(words_t)) if pull_D is None else shares_TD.astype(np.float64) @ pull_D
     paired = float(flat.sum())
-    told = {
+    explained = {
         "score": paired + float(pulled_T.sum()),
         "pairs": pairs,
         "others": paired - sum(float(flat[at]) for at in largest.tolist()),
         "query": _by_word(words_q, pairs_QT.sum(axis=1)),
         "text": _by_word(words_t, pairs_QT.sum(axis=0) + pulled_T),
     }
-    return told if pull_D is None else told | {"answers": {"score": float(pulled_T.sum())}}
+    return explained if pull_D is None else explained | {"answers": {"score": float(pulled_T.sum())}}
 
 
 def _words(text: str, parts: TextParts) -> tuple[list[str], npt.NDArray[np.float32]]:

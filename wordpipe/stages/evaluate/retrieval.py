@@ -3,7 +3,8 @@
 Shapes: N documents, Q queries, D numbers of a vector.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,21 +16,19 @@ from wordpipe.search import (
     Hits,
     LexicalIndex,
     Retriever,
-    Space,
+    VectorTable,
     beir,
     draw_queries,
-    measured_mix,
-    nearest_of,
-    towards_answers,
+    measure_weight,
 )
 from wordpipe.search.settings import LexicalSettings
 from wordpipe.sentences import Transform, learned_from_pairs
 from wordpipe.sentences.settings import EmbedSettings
-from wordpipe.stages.evaluate import inputs as judging
+from wordpipe.stages.evaluate import inputs
 from wordpipe.stages.evaluate.inputs import EvaluatedEncoder, Texts, open_evaluated
 from wordpipe.stages.inputs import as_list, refuse_artifacts
 from wordpipe.stages.job import PathLike, RunOptions, storage_errors
-from wordpipe.stages.search.index_hybrid_weight import told_measured
+from wordpipe.stages.search.index_lexical import measured_facts
 
 _LAYOUT = "corpus.jsonl, queries.jsonl and qrels.tsv or qrels/test.tsv"
 
@@ -52,23 +51,23 @@ def evaluate_retrieval(
 ) -> dict[str, Any]:
     """Evaluate encoders on a collection of documents, queries and judgements, beside BM25, TF-IDF and LSI.
 
-    Every query is asked of every system: bm25, tfidf, lsi, words_mean, and for each encoder dense (cosines, every document
-    compared) and hybrid (bm25 and dense together, as `wordpipe query --mode hybrid` asks). The figures are trec_eval's (see
+    Every system searches for every query: bm25, tfidf, lsi, words_mean, and for each encoder dense (cosines, every document
+    compared) and hybrid (bm25 and dense together, as `wordpipe query --mode hybrid` does). The figures are trec_eval's (see
     `metrics/ranking.py`); a query without an answer counts as 0.
 
     Args:
-        encoders: model or words artifacts; or sentences or index artifacts, whose encoder is judged with the transform that
-            it carries. None at all judges the baselines.
+        encoders: model or words artifacts; or sentences or index artifacts, whose encoder is evaluated with the transform
+            that it carries. None at all evaluates the baselines.
         data: a folder in the layout of BEIR: corpus.jsonl, queries.jsonl, qrels.tsv or qrels/SPLIT.tsv.
         split: which file in the folder qrels; None: test.
-        words: a words artifact; the plain mean of its vectors is judged as one more baseline. None: the first of the encoders
+        words: a words artifact; the plain mean of its vectors is one more baseline. None: the first of the encoders
             that is one.
         weight: share of the dense score in hybrid; None: found without labels.
         depth: documents that are kept for each query.
         lsi_dim: directions of latent semantic indexing.
         drop_identical: leave out a document that has the same id as the query, as BEIR does with ArguAna.
         draws: of the bootstrap, from which intervals and p come; 0 leaves them out.
-        feedback: hybrid search asks again with each query's vector moved towards this many of its first answers; 0 does not.
+        feedback: hybrid search searches again with each query's vector moved towards this many of its first hits; 0 does not.
         language: whose endings are cut off words (Snowball), none, or auto.
         run: progress, verification.
         settings: fields of `EmbedSettings` for model and words artifacts; a transform is fitted on the documents.
@@ -84,7 +83,7 @@ def evaluate_retrieval(
         that there is.
     """
     run, chosen = run or RunOptions(), EmbedSettings.make(settings)
-    lexical = LexicalSettings.make({"language": language})
+    language_settings = LexicalSettings.make({"language": language})
     numbers = {"depth": (depth, 1), "lsi_dim": (lsi_dim, 1), "draws": (draws, 0), "feedback": (feedback, 0)}
     for name, (given, least) in numbers.items():
         if given < least:
@@ -93,53 +92,39 @@ def evaluate_retrieval(
         raise ConfigError("not a share", where="weight", got=weight, expected="0 to 1")
     reach = depth + drop_identical  # so that `depth` documents are left when the query's own is dropped
     systems, tables = list[dict[str, Any]](), list[beir.Array]()
-
-    def judge_answers(system: str, name: str, answers: Sequence[Hits], facts: dict[str, Any]) -> None:
-        run.report(Progress(f"judging {system}"))
-        found = [ranking[:depth] for ranking in beir.rankings(collection, answers, drop_identical=drop_identical)]
-        tables.append(beir.judge(collection, found))
-        systems.append({
-            "system": system,
-            "name": name,
-            **beir.figures(tables[-1], draws),
-            "unanswered": sum(not ranking for ranking in found),
-            "against_bm25": beir.differences(tables[-1], tables[0], draws) if systems else None,
-            "facts": facts,
-        })  # fmt: skip
-
-    def judge_encoder(path: str) -> None:
-        """Alone and mixed with BM25; it is out of memory before the next one is read."""
-        with open_evaluated(path, chosen, run) as judged:
-            encoded = _encode(judged, collection)
-            mixing = {"weight": weight} if weight is not None else _weigh(judged, encoded, index, collection)
-        facts = {
-            "transform": encoded.kind,
-            "documents_without_vector": int(encoded.documents.empty.sum()),
-            "unknown_words": judging.shown_words(encoded.questions.unknown),
-        }
-        judge_answers("dense", path, encoded.answers(reach), facts)
-        found = _Hybrid(encoded, index, mixing["weight"], feedback).find(collection.questions, reach)
-        judge_answers("hybrid", path, [one.hits for one in found], {**mixing, "feedback": feedback})
-
     with storage_errors():
         collection = open_collection(data, split)
         run.report(Progress("indexing the words"))
-        index = LexicalIndex.build(collection.passages, lexical)
-        for name, answers in beir.baselines(collection, index, lsi_dim, reach, run.report).items():
-            judge_answers(name, name, answers, {})
-        if (plain := words or judging.first_words(as_list(encoders))) is not None:
-            with open_evaluated(plain, chosen.model_copy(update={"pooling": "mean"}), run) as judged:
-                encoded = _encode(judged, collection)
-            judge_answers("words_mean", str(plain), encoded.answers(reach), {"transform": encoded.kind})
-        for path in as_list(encoders):
-            judge_encoder(str(path))
-    by_name = judging.by_system(systems)
+        lexical = LexicalIndex.build(collection.passages, language_settings)
+        searches = _Searches(collection, lexical, chosen, run, reach)
+        for system, name, found, facts in searches.of_all(as_list(encoders), words, lsi_dim, weight, feedback):
+            run.report(Progress(f"judging {system}"))
+            ranked = [ranking[:depth] for ranking in beir.rankings(collection, found, drop_identical=drop_identical)]
+            tables.append(beir.scores(collection, ranked))
+            systems.append({
+                "system": system,
+                "name": name,
+                **beir.figures(tables[-1], draws),
+                "unanswered": sum(not ranking for ranking in ranked),
+                "against_bm25": beir.differences(tables[-1], tables[0], draws) if systems else None,
+                "facts": facts,
+            })  # fmt: skip
+    by_name = inputs.by_system(systems)
     main = next(name for name in ("hybrid", "dense", "bm25") if name in by_name)
-    return judging.told(
-        "retrieval", str(data), "systems", systems, split=split, language=index.settings.language, depth=depth,
+    return inputs.told(
+        "retrieval", str(data), "systems", systems, split=split, language=lexical.settings.language, depth=depth,
         weight=weight, lsi_dim=lsi_dim, drop_identical=drop_identical, draws=draws, feedback=feedback,
         counts=collection.counts, metrics={**by_name[main], **by_name},
     )  # fmt: skip
+
+
+class _System(NamedTuple):
+    """What one system found."""
+
+    system: str  # bm25, tfidf, lsi, words_mean, dense or hybrid
+    name: str  # its own, or the path of its encoder
+    found: list[Hits]  # of each query
+    facts: dict[str, Any]
 
 
 class _Encoded(NamedTuple):
@@ -150,58 +135,71 @@ class _Encoded(NamedTuple):
     transform: Transform  # what was fitted on the documents and applied to both
     kind: str  # of transform, what the encoder carries counted in
 
-    def answers(self, depth: int) -> list[Hits]:
-        """The documents nearest to each query; none for a query without a vector."""
-        return nearest_of(self.questions.vectors, self.documents.vectors, depth)
 
+@dataclass(frozen=True, slots=True)
+class _Searches:
+    """All systems on one collection."""
 
-class _Hybrid(Retriever):
-    """What `wordpipe query --mode hybrid` would answer to the queries of a collection, every document compared."""
+    collection: beir.Collection
+    lexical: LexicalIndex  # of the documents
+    settings: EmbedSettings  # how texts become vectors, where an artifact does not say
+    run: RunOptions
+    reach: int  # documents that each finds
 
-    def __init__(self, encoded: _Encoded, index: LexicalIndex, weight: float, take: int) -> None:
-        super().__init__("hybrid", weight, take)
-        self._encoded, self._index = encoded, index
+    def of_all(
+        self, encoders: Sequence[PathLike], words: PathLike | None, lsi_dim: int, weight: float | None, feedback: int
+    ) -> Iterator[_System]:
+        """System by system: the baselines, the mean of word vectors, and each encoder."""
+        baselines = beir.baselines(self.collection, self.lexical, lsi_dim, self.reach, self.run.report)
+        for name, found in baselines.items():
+            yield _System(name, name, found, {})
+        if (plain := words or inputs.first_words(encoders)) is not None:
+            yield self._of_words(plain)
+        for path in encoders:  # one is out of memory before the next is read
+            yield from self._of_encoder(str(path), weight, feedback)
 
-    def dense(self, texts: Sequence[str], k: int) -> list[Hits]:
-        """By vectors."""
-        return self._encoded.answers(k)
+    def _of_words(self, path: PathLike) -> _System:
+        with open_evaluated(path, self.settings.model_copy(update={"pooling": "mean"}), self.run) as opened:
+            encoded = self._encoded(opened)
+        found = VectorTable(encoded.documents.vectors).search(encoded.questions.vectors, self.reach)
+        return _System("words_mean", str(path), found, {"transform": encoded.kind})
 
-    def lexical(self, texts: Sequence[str], k: int) -> list[Hits]:
-        """By words."""
-        return self._index.search(texts, k)
+    def _of_encoder(self, path: str, weight: float | None, feedback: int) -> Iterator[_System]:
+        """Alone, every document compared, and as `wordpipe query --mode hybrid` would find them."""
+        with open_evaluated(path, self.settings, self.run) as opened:
+            encoded = self._encoded(opened)
+            dense = VectorTable(encoded.documents.vectors)
+            weighed = {"weight": weight} if weight is not None else self._weighed(opened, encoded, dense)
+        facts = {
+            "transform": encoded.kind,
+            "documents_without_vector": int(encoded.documents.empty.sum()),
+            "unknown_words": inputs.shown_words(encoded.questions.unknown),
+        }
+        queries_QD = encoded.questions.vectors
+        yield _System("dense", path, dense.search(queries_QD, self.reach), facts)
+        retriever = Retriever(dense, self.lexical, weighed["weight"], feedback)
+        results = retriever.find(self.collection.questions, queries_QD, self.reach)
+        yield _System("hybrid", path, [result.hits for result in results], {**weighed, "feedback": feedback})
 
-    def again(self, texts: Sequence[str], first: Sequence[Hits], k: int) -> list[Hits]:
-        """By vectors that have moved towards the first answers."""
-        vectors_ND = self._encoded.documents.vectors
-        moved = towards_answers(self._encoded.questions.vectors, first, vectors_ND.__getitem__, self.take)
-        return nearest_of(moved.vectors, vectors_ND, k)
+    def _encoded(self, opened: EvaluatedEncoder) -> _Encoded:
+        """Documents and queries; a transform that the settings call for is fitted on the documents alone."""
+        documents = opened.encode(self.collection.passages)
+        transform = opened.fitted(documents)
+        questions = opened.encode(self.collection.questions)
+        kind = opened.encoder.transform.kind if opened.carries else transform.kind
+        return _Encoded(documents.transformed(transform), questions.transformed(transform), transform, kind)
 
-
-def _encode(judged: EvaluatedEncoder, collection: beir.Collection) -> _Encoded:
-    """Encode documents and queries; a transform that the settings call for is fitted on the documents alone."""
-    documents = judged.encode(collection.passages)
-    transform = judged.fitted(documents)
-    questions = judged.encode(collection.questions)
-    kind = judged.encoder.transform.kind if judged.carries else transform.kind
-    return _Encoded(documents.transformed(transform), questions.transformed(transform), transform, kind)
-
-
-def _weigh(
-    judged: EvaluatedEncoder, encoded: _Encoded, index: LexicalIndex, collection: beir.Collection
-) -> dict[str, Any]:
-    """The share of the dense score in hybrid, found by queries made of the documents themselves, where there are enough."""
-    asked = draw_queries(collection.titles, collection.texts)
-    if asked is None:
-        return {"weight": UNMEASURED, "measured": None}
-    documents_ND = encoded.documents.vectors
-    space = Space(
-        len(documents_ND),
-        lambda texts: judged.encode(texts).transformed(encoded.transform).vectors,
-        lambda queries_QD, k: nearest_of(queries_QD, documents_ND, k),
-        documents_ND.__getitem__,
-    )
-    tuned = measured_mix(asked, space, index, trained=learned_from_pairs(judged.encoder))
-    return {"weight": tuned.weight, "measured": told_measured(asked, tuned.ndcg_at_10)}
+    def _weighed(self, opened: EvaluatedEncoder, encoded: _Encoded, dense: VectorTable) -> dict[str, Any]:
+        """The share of the dense score in hybrid, found by queries made of the documents, where there are enough."""
+        drawn = draw_queries(self.collection.titles, self.collection.texts)
+        if drawn is None:
+            return {"weight": UNMEASURED, "measured": None}
+        queries_QD, rests_QD = (
+            opened.encode(texts).transformed(encoded.transform).vectors for texts in (drawn.texts, drawn.rests)
+        )
+        trained = learned_from_pairs(opened.encoder)
+        found = measure_weight(drawn, queries_QD, rests_QD, dense, self.lexical, trained=trained)
+        return {"weight": found.weight, "measured": measured_facts(drawn, found.ndcg_at_10)}
 
 
 def open_collection(data: PathLike, split: str | None = None) -> beir.Collection:
@@ -224,9 +222,9 @@ def open_collection(data: PathLike, split: str | None = None) -> beir.Collection
 
 
 def _file(folder: Path, names: list[str]) -> tuple[bytes, str]:
-    found = judging.find_file(folder, names)
+    found = inputs.find_file(folder, names)
     if found is None:
         there = sorted(path.stem for path in folder.glob("qrels/*.tsv*"))
         hint = f"there are the splits {', '.join(there)}: --split" if there and "qrels/" in names[0] else None
         raise InputError(f"{' or '.join(names)} is missing", where=folder, expected=_LAYOUT, hint=hint)
-    return judging.read_whole(found), str(found)
+    return inputs.read_whole(found), str(found)

@@ -10,6 +10,7 @@ from wordpipe.metrics import unit_rows
 from wordpipe.runtime import Progress
 from wordpipe.search import all_links, groups_of, index_links
 from wordpipe.stages.job import PathLike, RunOptions
+from wordpipe.stages.search.open_index import OpenIndex
 
 EXACT_UP_TO = 200_000  # rows whose pairs are all compared: 2 minutes of 384 numbers on two cores
 
@@ -19,7 +20,7 @@ def duplicates(
 ) -> dict[str, Any]:
     """Groups of rows that are linked by cosines of at least the threshold.
 
-    Up to 200,000 rows all pairs are compared; of more the index is asked for the 32 nearest of each row.
+    Up to 200,000 rows all pairs are compared; of more the index is searched for the 32 nearest of each row.
 
     Args:
         artifact: an index, or a sentences artifact.
@@ -48,8 +49,6 @@ def duplicates(
         if rows <= EXACT_UP_TO:
             links = all_links(np.concatenate(list(blocks)), threshold, report)
         elif opened.kind == "index":
-            from wordpipe.stages.search.open_index import OpenIndex
-
             links = index_links(OpenIndex(opened).index, blocks, rows, threshold, report)
         else:
             raise InputError(
@@ -77,5 +76,5 @@ def duplicates(
 def _row(row_of: dict[int, dict[str, Any]], first: int, row: int) -> dict[str, Any]:
     """A row, and its cosine with the first of its group."""
     pair = unit_rows(np.array([row_of[first]["vector"], row_of[row]["vector"]], dtype=np.float32))[0]
-    told = {name: value for name, value in row_of[row].items() if name != "vector"}
-    return {"id": row, **told, "cosine": min(1.0, float(pair[0] @ pair[1]))}
+    shown = {name: value for name, value in row_of[row].items() if name != "vector"}
+    return {"id": row, **shown, "cosine": min(1.0, float(pair[0] @ pair[1]))}

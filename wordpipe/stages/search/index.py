@@ -27,18 +27,18 @@ from wordpipe.search.settings import IndexSettings
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job
 from wordpipe.stages.search.index_lexical import bundle_lexical
 from wordpipe.stages.search.index_update import (
-    Earlier,
     IndexVectors,
+    PreviousIndex,
     bundle_keys,
-    earlier_index,
-    later_bytes,
+    bytes_after_build,
     lineage_of,
+    previous_index,
 )
 
 HELD_OUT = "held_out.npy"
-_AS_BEFORE = 0.02  # of recall: two samples of 200 queries differ by so much
+_RECALL_NOISE = 0.02  # of recall: two samples of 200 queries differ by so much
 _BLOCK = 4 << 20  # bytes copied at a time
-_DRAWN = {
+_QUERIES_MEASURED = {
     "rows": "rows that look for their document", "titles": "titles that look for their text", "cuts": "cuts of texts",
 }  # fmt: skip
 
@@ -46,7 +46,7 @@ _DRAWN = {
 def index(vectors: PathLike, *, output: PathLike, run: RunOptions | None = None, **settings: Any) -> Made:
     """Build a FAISS index over the vectors of a sentences or words artifact, or bring the one at the output up to date.
 
-    The index artifact holds the rows in index order and the query encoder too, so the folder can be moved and asked.
+    The index artifact holds the rows in index order and the query encoder too, so the folder can be moved and queried.
 
     Args:
         vectors: a sentences or words artifact.
@@ -64,16 +64,18 @@ def index(vectors: PathLike, *, output: PathLike, run: RunOptions | None = None,
         source = job.open_input(vectors, ["sentences", "words"])
         updating = chosen.update and not job.run.fresh
         table = IndexVectors(source)
-        earlier = earlier_index(job, source, table, chosen) if updating else None
-        built = _updated(job, table, earlier, chosen) if earlier and earlier.in_place else None
+        previous = previous_index(job, source, table, chosen) if updating else None
+        built = _updated(job, table, previous, chosen) if previous and previous.in_place else None
         in_place = built is not None
-        built = built or build_index(table.blocks, table.count, table.dim, chosen, job.run.report, later_bytes(source))
+        built = built or build_index(
+            table.blocks, table.count, table.dim, chosen, job.run.report, bytes_after_build(source)
+        )
         for line in _curve_lines(built):
             job.note(line)
         with job.draft.create(INDEX_FILE) as file:
             write_index(built.index, file)
         built = replace(built, index=None)  # what follows needs the memory
-        _carry_rows(job, source)
+        _bundle_rows(job, source)
         bundle_keys(job, table)
         if built.held is not None:
             np.save(held := io.BytesIO(), built.held, allow_pickle=False)
@@ -81,39 +83,36 @@ def index(vectors: PathLike, *, output: PathLike, run: RunOptions | None = None,
         for name in _encoder_files(source):
             job.write(name, source.read(name))
         job.facts = _facts(source, built)
-        built_for = earlier.artifact.manifest.facts["built_for"] if in_place and earlier else table.count
-        job.facts |= {"built_for": built_for, "changed_since_built": earlier.changed if in_place and earlier else 0}
-        _carry_lexical(job, source, earlier, chosen)
-        _record(job, built, table.count, earlier, in_place=in_place)
+        built_for = previous.artifact.manifest.facts["built_for"] if in_place and previous else table.count
+        job.facts |= {"built_for": built_for, "changed_since_built": previous.changed if in_place and previous else 0}
+        parts = (previous.artifact, previous.old_rows) if previous else (None, None)
+        if lexical := bundle_lexical(job, source, chosen, *parts):
+            job.facts["lexical"] = lexical
+            if previous is None:  # which would have handed its own on
+                _note_lexical(job, lexical)
+        _record(job, built, table.count, previous, in_place=in_place)
     return job.made
 
 
-def _updated(job: Job, table: IndexVectors, earlier: Earlier, settings: IndexSettings) -> Built | None:
+def _updated(job: Job, table: IndexVectors, previous: PreviousIndex, settings: IndexSettings) -> Built | None:
     """The old index, changed; None where it no longer reaches the recall, or missed it before and now finds less."""
-    old = earlier.artifact
+    old = previous.artifact
     size = next(entry.bytes for entry in old.manifest.outputs if entry.path == INDEX_FILE)
     Plan.of_update(Lists(table.count, table.dim, settings)).refuse_above(settings.max_memory_bytes)
     with old.open(INDEX_FILE) as file:
         found = read_lists(file, size=size, where=str(old.path / INDEX_FILE))
     held = None
     if old.names(HELD_OUT):
-        held = read_held_out(old.read(HELD_OUT), earlier.old_count, table.dim, str(old.path / HELD_OUT))
+        held = read_held_out(old.read(HELD_OUT), previous.old_count, table.dim, str(old.path / HELD_OUT))
     width = Width(int(old.manifest.facts["search_width"]), int(old.manifest.facts["refine"]))
-    rows = earlier.old_rows, earlier.old_count
+    rows = previous.old_rows, previous.old_count
     built = update_index(found, table.blocks, *rows, settings, width, held, job.run.report)
     missed = not old.manifest.facts.get("recall_met", True)  # a rebuild would too
-    if built.recall_met or (missed and built.chosen.recall_at_10 >= earlier.recall_at_10 - _AS_BEFORE):
+    before = float(old.manifest.metrics["recall_at_10"])
+    if built.recall_met or (missed and built.chosen.recall_at_10 >= before - _RECALL_NOISE):
         return built
     job.note(f"changed in place it finds only {built.chosen.recall_at_10:.3f} of the true 10 nearest: building anew")
     return None
-
-
-def _carry_lexical(job: Job, source: Artifact, earlier: Earlier | None, settings: IndexSettings) -> None:
-    previous, old_rows = (earlier.artifact, earlier.old_rows) if earlier else (None, None)
-    if lexical := bundle_lexical(job, source, settings, previous=previous, old_rows=old_rows):
-        job.facts["lexical"] = lexical
-        if earlier is None:  # which would have handed its own on
-            _note_lexical(job, lexical)
 
 
 def _encoder_files(source: Artifact) -> list[str]:
@@ -123,9 +122,9 @@ def _encoder_files(source: Artifact) -> list[str]:
     return [*source.names(TOKENIZER), *source.names("ngrams-")]
 
 
-def _record(job: Job, built: Built, rows: int, earlier: Earlier | None, *, in_place: bool) -> None:
+def _record(job: Job, built: Built, rows: int, previous: PreviousIndex | None, *, in_place: bool) -> None:
     job.threads, job.bitwise = built.threads, built.bitwise and not in_place
-    job.counts = {"vectors": rows, **(earlier.counts if earlier else {})}
+    job.counts = {"vectors": rows, **(previous.counts if previous else {})}
     job.metrics = {"recall_at_10": round(built.chosen.recall_at_10, 4)}
     job.facts["recall_met"] = built.recall_met
     job.rates = {
@@ -134,24 +133,24 @@ def _record(job: Job, built: Built, rows: int, earlier: Earlier | None, *, in_pl
     }
     if built.exact_queries_per_s is not None:
         job.rates["exact_queries_per_s"] = round(built.exact_queries_per_s, 1)
-    asked = str(getattr(job.settings, "type", "auto"))
-    if asked not in ("auto", built.kind):
-        job.note(f"{rows:,} vectors are too few for {asked}: the index is flat, which is exact")
+    wanted = str(getattr(job.settings, "type", "auto"))
+    if wanted not in ("auto", built.kind):
+        job.note(f"{rows:,} vectors are too few for {wanted}: the index is flat, which is exact")
     if not built.recall_met:
-        found, wanted = f"{built.chosen.recall_at_10:.3f}", getattr(job.settings, "recall", None)
-        job.warn(f"the index finds {found} of the true 10 nearest, less than the {wanted} asked for")
+        found, recall = f"{built.chosen.recall_at_10:.3f}", getattr(job.settings, "recall", None)
+        job.warn(f"the index finds {found} of the true 10 nearest, less than the {recall} asked for")
 
 
 def _note_lexical(job: Job, lexical: dict[str, Any]) -> None:
-    """Say how queries will be asked, where it was measured; `lexical` is what `bundle_lexical` gave."""
+    """Say which mode auto is, where it was measured; `lexical` is what `bundle_lexical` gave."""
     if (measured := lexical.get("measured")) is None:
         return
     found = measured["ndcg_at_10"]
     weight = float(lexical["weight"])
-    ways = {"hybrid": f"both (vectors {weight:.0%}, words {1 - weight:.0%})", "dense": "vectors alone"}
+    modes = {"hybrid": f"both (vectors {weight:.0%}, words {1 - weight:.0%})", "dense": "vectors alone"}
     job.note(
-        f"--mode auto answers by {ways[lexical['mode']]}: nDCG@10 {found['dense']:.3f} by vectors, {found['lexical']:.3f} "
-        f"by words, {found['hybrid']:.3f} by both, on {measured['queries']} {_DRAWN[measured['by']]}"
+        f"--mode auto answers by {modes[lexical['mode']]}: nDCG@10 {found['dense']:.3f} by vectors, {found['lexical']:.3f} "
+        f"by words, {found['hybrid']:.3f} by both, on {measured['queries']} {_QUERIES_MEASURED[measured['by']]}"
     )
 
 
@@ -204,7 +203,7 @@ def _facts(source: Artifact, built: Built) -> dict[str, Any]:
     }
 
 
-def _carry_rows(job: Job, source: Artifact) -> None:
+def _bundle_rows(job: Job, source: Artifact) -> None:
     """Make the main table of a sentences or words artifact the table `index` of the artifact being made.
 
     A million rows of width 384 are 1.6 GB that need neither be written again nor lie on the disk twice: an artifact's files
@@ -224,7 +223,7 @@ def _carry_rows(job: Job, source: Artifact) -> None:
 
 
 def _linked(job: Job, source: Artifact, name: str, file: BinaryIO, entry: OutputEntry) -> bool:
-    """Give the file a second name in the draft; False where that cannot be done, or another file took its place."""
+    """Give the file a second name in the new artifact; False where that cannot be done, or another file took its place."""
     path = job.scratch / entry.path
     try:
         os.link(source.path / name, path, follow_symlinks=False)

@@ -1,4 +1,4 @@
-"""The vectors that an index is made of, the key that every row is found again by, and what an earlier index is good for."""
+"""`wordpipe index --update`: the key that every row is found again by, and what the index at the output is good for."""
 
 import io
 from collections.abc import Iterator
@@ -16,15 +16,15 @@ from wordpipe.stages.inputs import previous_artifact
 from wordpipe.stages.job import Job
 from wordpipe.stages.search.index_lexical import reads_titles
 
-_MOST_CHANGED = 0.2  # of the rows that the lists were made for; they fit the rest less and less
+_MAX_CHANGED_SHARE = 0.2  # of the rows that the lists were made for; they fit the rest less and less
 _KEYS = "row_keys.npy"
-_COUNTING = 7  # bytes of memory that counting takes for each byte of text: 153 MB of 23 MB of sentences
-_WEIGHING = 5
+_BYTES_TO_COUNT = 7  # bytes of memory that counting takes for each byte of text: 153 MB of 23 MB of sentences
+_BYTES_TO_WEIGH = 5
 """And opening an encoder and asking it, for each byte of its files: 604 MB of a table of word vectors of 122."""
 
 
 class IndexVectors:
-    """The vectors of a sentences or words artifact, read as often as they are asked for.
+    """The vectors of a sentences or words artifact, read as often as they are needed.
 
     The keys are made while the vectors stream by for the first time.
 
@@ -35,7 +35,7 @@ class IndexVectors:
     def __init__(self, source: Artifact) -> None:
         self.count, self.dim = row_count(source, source.kind), int(source.manifest.facts["dim"])
         self._source = source
-        self._named = _told_apart_by(source)
+        self._key_columns = _key_columns(source)
         self._keys: npt.NDArray[np.uint64] | None = None
 
     def blocks(self) -> Iterator[npt.NDArray[np.float32]]:
@@ -55,9 +55,9 @@ class IndexVectors:
 
     def _first_reading(self) -> Iterator[npt.NDArray[np.float32]]:
         keys = [np.zeros(0, dtype=np.uint64)]
-        for named, block in read_vectors(self._source, self._source.kind, self._named):
+        for named, block in read_vectors(self._source, self._source.kind, self._key_columns):
             assert named is not None
-            keys.append(row_keys([_filled(named.column(name).chunk(0)) for name in self._named], block))
+            keys.append(row_keys([_filled(named.column(name).chunk(0)) for name in self._key_columns], block))
             yield block
         self._keys = np.concatenate(keys)
 
@@ -67,7 +67,7 @@ def _filled(column: pa.Array) -> pa.Array:
     return column.fill_null("") if column.null_count else column
 
 
-def _told_apart_by(source: Artifact) -> list[str]:
+def _key_columns(source: Artifact) -> list[str]:
     """The columns in a row's key.
 
     The title is one where the lexical half counts its words: a new title of words that the encoder does not know leaves
@@ -78,12 +78,12 @@ def _told_apart_by(source: Artifact) -> list[str]:
     return ["doc_id", "title", "text"] if reads_titles(source) else ["doc_id", "text"]
 
 
-def later_bytes(source: Artifact) -> int:
+def bytes_after_build(source: Artifact) -> int:
     """The memory that an index of sentences needs after its vectors: to count words, and to weigh them against vectors."""
     if source.kind != "sentences":
         return 0
     encoder = sum(entry.bytes for entry in source.manifest.outputs if entry.path.startswith(ENCODER))
-    return _COUNTING * _text_bytes(source) + _WEIGHING * encoder
+    return _BYTES_TO_COUNT * _text_bytes(source) + _BYTES_TO_WEIGH * encoder
 
 
 def _text_bytes(source: Artifact) -> int:
@@ -125,14 +125,14 @@ def lineage_of(source: Artifact) -> dict[str, str]:
     Two artifacts of the same encoder, tokenizer, pooling and transform differ in `vectors` alone.
     """
     files = {entry.path: entry.blake3 for entry in source.manifest.outputs}
-    carried = {path.removeprefix(ENCODER): digest for path, digest in files.items() if path.startswith(ENCODER)}
+    bundled = {path.removeprefix(ENCODER): digest for path, digest in files.items() if path.startswith(ENCODER)}
     if source.kind == "words":  # the table is its own encoder
-        carried = {path: digest for path, digest in files.items() if path == TOKENIZER}
-    return {"vectors": source.digest, **carried}
+        bundled = {path: digest for path, digest in files.items() if path == TOKENIZER}
+    return {"vectors": source.digest, **bundled}
 
 
 @dataclass(frozen=True)
-class Earlier:
+class PreviousIndex:
     """The index that stands at the output."""
 
     artifact: Artifact  # open as long as the job
@@ -148,18 +148,13 @@ class Earlier:
         return int(self.artifact.manifest.counts["vectors"])
 
     @property
-    def recall_at_10(self) -> float:
-        """What it finds of the true ten nearest."""
-        return float(self.artifact.manifest.metrics["recall_at_10"])
-
-    @property
     def counts(self) -> dict[str, int]:
         """Rows that stay, come and go; a changed one comes and goes."""
         kept = int((self.old_rows >= 0).sum())
         return {"kept": kept, "added": len(self.old_rows) - kept, "removed": self.old_count - kept}
 
 
-def earlier_index(job: Job, source: Artifact, table: IndexVectors, settings: IndexSettings) -> Earlier | None:
+def previous_index(job: Job, source: Artifact, table: IndexVectors, settings: IndexSettings) -> PreviousIndex | None:
     """Open the index at the output and find its rows again; None, and a note why, where it is of no use.
 
     A row is found again by its document, its text, its title where that was read, and the bits of its vector.
@@ -175,7 +170,7 @@ def earlier_index(job: Job, source: Artifact, table: IndexVectors, settings: Ind
         return None
     job.report("comparing rows")
     old_rows = matched_rows(old_keys, table.keys())
-    return _judged(job, Earlier(old, old_rows, str(old.manifest.facts["type"])), settings)
+    return _if_changeable(job, PreviousIndex(old, old_rows, str(old.manifest.facts["type"])), settings)
 
 
 def _misfit(old: Artifact, source: Artifact, settings: IndexSettings) -> str | None:
@@ -188,12 +183,11 @@ def _misfit(old: Artifact, source: Artifact, settings: IndexSettings) -> str | N
     theirs = facts.get("lineage", {})
     if changed := [name for name, digest in ours.items() if name != "vectors" and theirs.get(name) != digest]:
         return f"the vectors come from another {' and '.join(changed)}"
-    asked = settings.recipe()
-    other = [name for name, value in asked.items() if old.manifest.settings.get(name) != value]
+    other = [name for name, value in settings.recipe().items() if old.manifest.settings.get(name) != value]
     return f"the index there was built with another {', '.join(other)}" if other else None
 
 
-def _judged(job: Job, found: Earlier, settings: IndexSettings) -> Earlier:
+def _if_changeable(job: Job, found: PreviousIndex, settings: IndexSettings) -> PreviousIndex:
     """Whether the index can be changed in place; says why not, but of a flat one, which is as soon built as changed."""
     n = len(found.old_rows)
     facts, counts = found.artifact.manifest.facts, found.counts
@@ -201,7 +195,7 @@ def _judged(job: Job, found: Earlier, settings: IndexSettings) -> Earlier:
     built_for = int(facts.get("built_for", n))
     if found.kind == "ivf-pq":
         reason = None
-        if changed > _MOST_CHANGED * built_for:
+        if changed > _MAX_CHANGED_SHARE * built_for:
             reason = f"{changed:,} rows came or went since it was built for {built_for:,}, more than a fifth"
         elif settings.type == "auto" and kind_names(settings, n)[0] != found.kind:
             reason = f"for {n:,} rows auto takes another kind than {found.kind}"

@@ -1,110 +1,46 @@
-"""`wordpipe query`: what is asked of an index or a table of words, and what comes back."""
+"""`wordpipe query`: an index over texts, searched by vectors, by words, or by both."""
 
+import json
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Self
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from itertools import islice
+from typing import Any
 
-from wordpipe.artifacts import Artifact
-from wordpipe.errors import ConfigError, InputError
-from wordpipe.search import Way
+import numpy as np
+import numpy.typing as npt
 
-Mode = Literal["auto", "dense", "lexical", "hybrid"]
+from wordpipe.artifacts import ENCODER, Artifact
+from wordpipe.errors import ArtifactError, InputError
+from wordpipe.search import (
+    FEEDBACK,
+    LEXICAL,
+    Hits,
+    LexicalIndex,
+    Result,
+    Retriever,
+    SearchMode,
+    normalised,
+    score_range,
+)
+from wordpipe.sentences import ENCODER_FILE, EncodedBatch, TextEncoder, explained_cosine
+from wordpipe.stages.search.open_index import (
+    DEFAULTS,
+    OpenArtifact,
+    OpenIndex,
+    QueryOptions,
+    QueryResult,
+    document_numbers,
+    printable,
+)
 
-
-@dataclass(frozen=True)
-class Ask:
-    """How an index is asked."""
-
-    # by vectors, by words (BM25), or by both; auto: what was measured to find best when the index was built
-    mode: Mode = "auto"
-    weight: float | None = None  # share of the vectors in a hybrid score, 0 to 1; None for the one that was measured
-    # first hybrid answers that a query's vector is moved towards before it asks once more; 0: it asks once. None for
-    # the number that was found best.
-    feedback: int | None = None
-    where: str | None = None  # a condition on the index's columns, an SQL expression
-    per_document: bool = False  # of every document its best row alone
-    min_score: float | None = None  # leave out answers below it: a cosine, a BM25 score or a share, as the mode has it
-    explain: bool = False  # say of every answer which words carried its score
-
-    def __post_init__(self) -> None:
-        if self.weight is not None and not 0 <= self.weight <= 1:
-            expected = "0 (words alone) to 1 (vectors alone)"
-            raise ConfigError("not a share", where="weight", got=self.weight, expected=expected)
-        alone = f"mode {self.mode}" if self.mode not in ("auto", "hybrid") else None
-        if alone and self.weight is not None:
-            raise ConfigError("a weight mixes both ways of asking", where="weight", got=alone, expected="hybrid")
-        if self.feedback is not None and self.feedback < 0:
-            raise ConfigError("no such number of answers", where="feedback", got=self.feedback, expected="0 or more")
-        if alone and self.feedback:
-            raise ConfigError("only a hybrid search is asked again", where="feedback", got=alone, expected="hybrid")
-
-    @property
-    def is_mixed(self) -> bool:
-        """Whether a setting says how words and vectors are mixed, so that auto is hybrid."""
-        return self.weight is not None or bool(self.feedback)
+_BUILD_AGAIN = "build it again with: wordpipe index"
+_SUGGESTED = 5  # unknown words of a batch: to compare one with 100,000 others takes 0.1 s
 
 
-@dataclass(frozen=True)
-class Answers:
-    """The answer to one query."""
-
-    query: str  # the query
-    hits: list[dict[str, Any]]  # the best first: rank, score and the row's columns (id, text or word, source, line, …)
-    # words that have no vector, with words spelled like them where the encoder is a table of words
-    unknown: dict[str, list[str]] = field(default_factory=dict)
-    # words that are not in the table, whose vectors were guessed from their letters (character n-grams)
-    guessed: list[str] = field(default_factory=list)
-    # those of the unknown that stand in the texts: the query was asked by words too, or alone
-    by_words: list[str] = field(default_factory=list)
-    way: Way | None = None  # how an index was asked; None of words
-
-
-class Opened:
-    """What all that can be asked shares: an open artifact, and a query of one text."""
-
-    def __init__(self, artifact: Artifact) -> None:
-        self.artifact = artifact
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Release the artifact."""
-        self.artifact.close()
-
-    def query(self, text: str, k: int = 10, **asked: Any) -> list[dict[str, Any]]:
-        """The k best hits for one query: dicts with rank, score, and the columns of the row.
-
-        Args:
-            text: the query.
-            k: hits wanted.
-            asked: fields of `Ask`.
-
-        Raises:
-            WordpipeError: see `answer`.
-        """
-        return self.answer([text], k, replace(Ask(), **asked))[0].hits
-
-    def answer(self, texts: Sequence[str], k: int = 10, ask: Ask = Ask()) -> list[Answers]:
-        """Answer several queries."""
-        raise NotImplementedError
-
-    def nothing_found(self, ask: Ask) -> InputError:
-        """The error that says that no query found anything, and what to do."""
-        del ask
-        return InputError("nothing was found", hint="ask with other words; wordpipe show lists what the artifact holds")
-
-    def check(self, ask: Ask) -> None:
-        """Refuse what cannot be asked, before any query comes. Raises ConfigError, ArtifactError: names it."""
-        raise NotImplementedError
-
-
-def open_artifact(path: str | os.PathLike[str], *, verify: bool = True) -> Opened:
-    """Open an index or words artifact to ask it. Use it as a context, or close it.
+def open_artifact(path: str | os.PathLike[str], *, verify: bool = True) -> OpenArtifact:
+    """Open an index or words artifact to query it. Use it as a context, or close it.
 
     Args:
         path: the artifact's folder.
@@ -115,19 +51,211 @@ def open_artifact(path: str | os.PathLike[str], *, verify: bool = True) -> Opene
     """
     artifact = Artifact(path, ["index", "words"], verify=verify)
     if artifact.kind == "index" and artifact.manifest.facts["of"] != "words":
-        from wordpipe.stages.search.open_index import OpenIndex
-
-        return OpenIndex(artifact)
+        return OpenTextIndex(artifact)
     from wordpipe.stages.search.query_words import OpenWordIndex, OpenWords
 
     return OpenWords(artifact) if artifact.kind == "words" else OpenWordIndex(artifact)
 
 
-def printable(text: str) -> str:
-    """Undecodable bytes of a command line become replacement characters."""
-    return text.encode("utf-8", "replace").decode("utf-8")
+@dataclass(frozen=True, slots=True)
+class ChosenMode:
+    """How one query is searched for."""
+
+    mode: SearchMode
+    # its words that have no vector but stand in the texts: what made it another mode than it would have been
+    by_words: tuple[str, ...] = ()
 
 
-def without_no_count(hit: dict[str, Any]) -> dict[str, Any]:
-    """The hit; without its count where that is 0, which means that nobody counted: the words were imported."""
-    return {name: value for name, value in hit.items() if name != "count" or value}
+def choose_modes(mode: SearchMode, queries: EncodedBatch, lexical: LexicalIndex | None) -> list[ChosenMode]:
+    """The mode for every query.
+
+    A query whose unknown words stand in the texts is searched for by both; by words alone where it has no vector at all, as a
+    fusion would then only scale down what the words found.
+
+    Args:
+        mode: of the queries whose words all have vectors, or stand nowhere.
+        queries: Q of them.
+        lexical: the words of the texts; None where they are not to be searched.
+    """
+    chosen = []
+    for unknown, empty in zip(queries.unknown, queries.empty.tolist(), strict=True):
+        by_words = tuple(word for word in dict.fromkeys(unknown) if lexical and lexical.knows(word))
+        chosen.append(ChosenMode("lexical" if empty else "hybrid", by_words) if by_words else ChosenMode(mode))
+    return chosen
+
+
+class OpenTextIndex(OpenIndex):
+    """An index over texts: free text, encoded as its rows were."""
+
+    @cached_property
+    def encoder(self) -> TextEncoder:
+        """The query encoder that the index carries. Raises ArtifactError: it is not the one that its vectors are of."""
+        from wordpipe.stages.encoders import bundled_encoder
+
+        made, bundled = self._fact("encoder", "digest"), self._encoder_facts.get("identity", {}).get("digest")
+        if made is not None and bundled is not None and made != bundled:
+            what = "the index carries another encoder than its vectors were made with"
+            raise ArtifactError(what, where=self.artifact.path, got=bundled[:16], expected=made[:16], hint=_BUILD_AGAIN)
+        return bundled_encoder(self.artifact)
+
+    @cached_property
+    def lexical(self) -> LexicalIndex:
+        """The lexical index that the index carries. Raises ArtifactError: it carries none."""
+        if not self._has_lexical:
+            what, hint = "the index cannot be asked by words: it was built before it could", "or ask with --mode dense"
+            raise ArtifactError(what, where=self.artifact.path, hint=f"{_BUILD_AGAIN}, {hint}")
+        names = self.artifact.names(LEXICAL)
+        return LexicalIndex.load({name.removeprefix(LEXICAL): self.artifact.read(name) for name in names})
+
+    def query_all(self, texts: Sequence[str], k: int = 10, options: QueryOptions = DEFAULTS) -> list[QueryResult]:
+        """The k best hits for each query: encoded, searched for, and fetched with their rows.
+
+        A query without a vector finds nothing by vectors, one without a known word nothing by words.
+
+        Raises:
+            ConfigError: the condition cannot be read.
+            ArtifactError: the index has no words to be searched by, or does not belong to its encoder.
+        """
+        texts = [printable(text) for text in texts]
+        mode, allowed = self._mode(options), self.allowed(options)
+        batch = None if mode == "lexical" else self.encoder.encode(texts)
+        # a least score is on the scale of one mode, and a weight of 1 leaves words out
+        is_fixed = options.mode == "dense" or options.min_score is not None or options.weight == 1
+        if batch is None:
+            chosen = [ChosenMode(mode)] * len(texts)
+        elif is_fixed or not self._has_lexical or not any(batch.unknown):
+            chosen = choose_modes(mode, batch, None)
+        else:
+            chosen = choose_modes(mode, batch, self.lexical)
+
+        results = [Result(Hits.none())] * len(texts)
+        for one in dict.fromkeys(choice.mode for choice in chosen):  # queries of one mode are searched for together
+            retriever = self._retriever(one, options, allowed)
+            numbers = [number for number, choice in enumerate(chosen) if choice.mode == one]
+            some, vectors = [texts[number] for number in numbers], None if batch is None else batch.vectors[numbers]
+            if options.per_document:
+                found = retriever.find_documents(some, vectors, k, self._documents)
+            else:
+                found = retriever.find(some, vectors, k)
+            for number, result in zip(numbers, found, strict=True):
+                results[number] = result
+
+        hits = self.rows_of([result.hits.at_least(options.min_score) for result in results])
+        if options.explain:
+            for text, choice, result, own in zip(texts, chosen, results, hits, strict=True):
+                self._explain(text, choice.mode, result, own, options)
+        unknown = self._unknown(batch, chosen) if batch else [{} for _ in texts]
+        return [
+            QueryResult(text, own, words, by_words=[*choice.by_words], mode=choice.mode)
+            for text, own, words, choice in zip(texts, hits, unknown, chosen, strict=True)
+        ]
+
+    def check(self, options: QueryOptions) -> None:
+        """Refuse a condition that cannot be read, and a mode that the index does not have, before any query comes."""
+        self.allowed(options)
+        if options.mode in ("lexical", "hybrid") or options.is_hybrid:
+            self.lexical  # noqa: B018  opened now, so that one that is not there is said once
+
+    def nothing_found(self, options: QueryOptions) -> InputError:
+        """The error that says that no query found anything, and why where that is known."""
+        if (allowed := self.allowed(options)) is not None and not allowed.any():
+            hint = f"see the columns and their values with: wordpipe show {self.artifact.path} --rows 3"
+            what = f"nothing was found: the condition is true of 0 of {len(allowed):,} rows"
+            return InputError(what, got=options.where, hint=hint)
+        if self._mode(options) == "dense" and self._has_lexical:
+            return InputError("nothing was found", hint="ask by words, with --mode lexical, or with other words")
+        return super().nothing_found(options)
+
+    def _mode(self, options: QueryOptions) -> SearchMode:
+        """How queries are searched for, if their words all have vectors."""
+        if options.mode != "auto":
+            return options.mode
+        best = "hybrid" if options.is_hybrid else self._fact("lexical", "mode")
+        return "hybrid" if best == "hybrid" and self._has_lexical else "dense"
+
+    def _weight(self, options: QueryOptions) -> float:
+        """The share of the vectors in a hybrid score."""
+        measured = self._fact("lexical", "weight")
+        return options.weight if options.weight is not None else 0.5 if measured is None else float(measured)
+
+    def _retriever(self, mode: SearchMode, options: QueryOptions, allowed: npt.NDArray[np.bool_] | None) -> Retriever:
+        return Retriever(
+            None if mode == "lexical" else self.vector_index(allowed),
+            None if mode == "dense" else self.lexical,
+            self._weight(options),
+            FEEDBACK if options.feedback is None else options.feedback,
+            allowed,
+        )
+
+    def _explain(
+        self, query: str, mode: SearchMode, result: Result, hits: list[dict[str, Any]], options: QueryOptions
+    ) -> None:
+        """Put into every hit which words of the query and of its text carried its score, as `explain`.
+
+        A cosine is a sum over pairs of words (see sentences/explain.py), BM25 a sum over terms, and a hybrid score adds the
+        two, each normalised and weighted. Where the query was moved by feedback, the cosine is what is left of that sum, and
+        what the first hits brought.
+
+        dense: the cosine, a sum over `pairs`, `others` and, where the query was moved, the score of `answers`, whose rows are
+        those that it was moved towards; and, by word of each side, `query` and `text`. lexical: the BM25 score, a sum over
+        `terms`. In hybrid mode each has a `share`: the two add up to the score.
+        """
+        parts = self.encoder.parts(query) if hits and result.dense else None
+        weight = self._weight(options)
+        for hit in hits:
+            explained: dict[str, Any] = {"mode": mode}
+            for name, found, share in (("dense", result.dense, weight), ("lexical", result.lexical, 1 - weight)):
+                if found is None or not (at := np.flatnonzero(found.rows == hit["id"])).size:
+                    continue
+                if name == "lexical":
+                    terms = self.lexical.explain(query, hit["id"])
+                    explained[name] = {
+                        "score": sum(term.score for term in terms),
+                        "terms": [asdict(term) for term in terms],
+                    }
+                else:
+                    assert parts is not None
+                    text = self._encoded_text(hit)
+                    kept, pull = (result.feedback.kept, result.feedback.pull) if result.feedback else (1, None)
+                    explained[name] = explained_cosine(query, parts, text, self.encoder.parts(text), kept, pull)
+                    if result.feedback:
+                        explained[name]["answers"]["rows"] = result.feedback.rows.tolist()
+                if mode == "hybrid":  # which adds weight · (score - low) / (high - low)
+                    low, high = score_range(found)
+                    added = share * float(normalised(found)[at[0]])
+                    explained[name] |= {"weight": share, "low": low, "high": high, "share": added}
+            hit["explain"] = explained
+
+    def _encoded_text(self, row: dict[str, Any]) -> str:
+        """What the encoder read of a row."""
+        settings = self._encoder_facts.get("settings", {})
+        titled = settings.get("with_title", False) and settings.get("unit", "sentence") != "sentence"
+        return f"{row['title']}\n{row['text']}" if titled and row.get("title") else str(row["text"])
+
+    def _unknown(self, batch: EncodedBatch, chosen: Sequence[ChosenMode]) -> list[dict[str, list[str]]]:
+        """Every text's unknown words, the first few that stand nowhere with words spelled like them."""
+        suggest: Callable[[str], list[str]] = getattr(self.encoder, "suggest", lambda _: [])
+        standing = {word for choice in chosen for word in choice.by_words}
+        words = dict.fromkeys(word for some in batch.unknown for word in some if word not in standing)
+        near = {word: suggest(word) for word in islice(words, _SUGGESTED)}
+        return [{word: near.get(word, []) for word in some} for some in batch.unknown]
+
+    @property
+    def _has_lexical(self) -> bool:
+        """Whether the index can be searched by words; those made before cannot."""
+        return bool(self.artifact.names(LEXICAL))
+
+    @cached_property
+    def _encoder_facts(self) -> dict[str, Any]:
+        about: dict[str, Any] = json.loads(self.artifact.read(ENCODER + ENCODER_FILE))
+        return about
+
+    @cached_property
+    def _documents(self) -> npt.NDArray[np.int64]:
+        return document_numbers(self.artifact, "index")
+
+    def _fact(self, *names: str) -> Any:
+        found: Any = self.artifact.manifest.facts
+        for name in names:
+            found = found.get(name) if isinstance(found, dict) else None
+        return found

@@ -1,26 +1,29 @@
-"""The kinds of index: what each is made of, how it is filled with rows, and how wide it can search.
+"""A FAISS index: of what each kind is made, how it takes rows and how wide it searches; what may enter it; its file.
 
-All compare by inner product, which on unit vectors is the cosine. Lists of codes (ivf-pq) find candidates by the codes and
-compare the best of them by the vectors themselves, so the scores of every kind are exact. The vectors are kept in full: in
-half precision they take half the memory, and scores were off by up to 8e-5.
+All kinds compare by inner product, which on unit vectors is the cosine. Lists of codes (ivf-pq) find candidates by the codes
+and compare the best of them by the vectors themselves, so the scores of every kind are exact. The vectors are kept in full:
+in half precision they take half the memory, and scores were off by up to 8e-5.
 
 Queries that an index has never seen are the honest ones: a graph knows the way to its own rows. So some rows can be withheld
 until the search has been tuned on them. In whatever order rows are added, the finished index numbers them as they came.
 """
 
 import math
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, BinaryIO
 
 import faiss
 import numpy as np
-import numpy.typing as npt
 
-from wordpipe.errors import ConfigError
+from wordpipe.errors import ArtifactError, ConfigError
+from wordpipe.runtime import cpu_count
+from wordpipe.search.knn import Mask, Rows, Vectors
 from wordpipe.search.settings import IndexSettings
-from wordpipe.search.vectors import faiss_threads
 
-K = 10  # neighbours, of which the recall is told
+K = 10  # neighbours, by which the recall is measured
 _FLAT_BELOW = 20_000  # vectors that an exact search scans in about a millisecond
 _CODES_FROM = 1_000  # vectors: codes need examples
 _TRAIN_PER_LIST = 64  # k-means wants at least 39 and uses at most 256 vectors per list
@@ -28,10 +31,8 @@ _MIN_PER_LIST = 39
 _CODE_ROUNDS = 10  # of k-means over 16 codes: 25, faiss's own, took 2.4 times as long and found the same share (0.994)
 _ID = 8  # bytes of a row number in a list
 _RANDOM_READ = 4.0  # how much dearer a byte of a candidate's vector is than one of a list that is read in order
-
-Rows = npt.NDArray[np.int64]
-Vectors = npt.NDArray[np.float32]
-Mask = npt.NDArray[np.bool_]
+_REFINED, _HEAD = b"IxRF", 37  # how lists with vectors beside them begin, and where the lists themselves do
+_FAISS_PLACE = re.compile(r"^Error in .* at \S+:\d+: ")  # which line of faiss complains
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,7 @@ class Width:
     """How wide a search looks."""
 
     search: int = 0  # lists looked at (nprobe), or candidates of a graph (efSearch); 0 for an exact index
-    refine: int = 0  # candidates per answer that are compared by their vectors; 0 where the kind has no such step
+    refine: int = 0  # candidates per hit that are compared by their vectors; 0 where the kind has no such step
 
 
 class Flat:
@@ -230,9 +231,9 @@ class Lists(Flat):
 
     def reach(self) -> tuple[int, int, tuple[int, ...]]:
         """From one list to all, and twice to 128 times the candidates."""
-        lists, asked = self._lists_there(), self.settings
-        narrow, wide = (min(asked.nprobe, lists),) * 2 if asked.nprobe else (1, lists)
-        return narrow, wide, ((asked.refine,) if asked.refine else (2, 4, 8, 16, 32, 64, 128))
+        lists, given = self._lists_there(), self.settings
+        narrow, wide = (min(given.nprobe, lists),) * 2 if given.nprobe else (1, lists)
+        return narrow, wide, ((given.refine,) if given.refine else (2, 4, 8, 16, 32, 64, 128))
 
     def tune(self, width: Width) -> None:
         """Set nprobe, and how many candidates are compared."""
@@ -296,3 +297,63 @@ def kind_names(settings: IndexSettings, n: int) -> list[str]:
     if settings.type != "auto":
         return [settings.type]
     return ["flat"] if n < _FLAT_BELOW else ["ivf-pq", "flat"]
+
+
+@contextmanager
+def faiss_threads(threads: int) -> Iterator[int]:
+    """Let faiss use `threads` threads (0: one per core) inside; gives the number."""
+    before = faiss.omp_get_max_threads()
+    count = threads or cpu_count()
+    faiss.omp_set_num_threads(count)
+    try:
+        yield count
+    finally:
+        faiss.omp_set_num_threads(before)
+
+
+def write_index(index: Any, file: Any) -> None:
+    """Write the index to anything with a `write` for bytes, such as a writer that hashes; an error of it passes through.
+
+    Faiss never gets a path: on a full disk `faiss.write_index` to one returns as if all were well and leaves an empty file.
+    """
+    faiss.write_index(index, faiss.PyCallbackIOWriter(file.write))  # type: ignore[attr-defined]
+
+
+def read_index(file: BinaryIO, *, size: int, where: str | None = None) -> Any:
+    """Read an index, of the kinds that earlier versions built too: its width of search travels with it.
+
+    Args:
+        file: from its current position to its end.
+        size: bytes to come; no part of the index may claim more, whatever its header says.
+        where: what to call the file in an error.
+
+    Raises:
+        ArtifactError: not an index, cut short, or one that claims more than it has.
+    """
+    before = faiss.get_deserialization_vector_byte_limit()
+    faiss.set_deserialization_vector_byte_limit(size + 1)
+    try:
+        return faiss.read_index(faiss.PyCallbackIOReader(file.read))  # type: ignore[attr-defined]
+    except (RuntimeError, MemoryError) as error:
+        reason = _FAISS_PLACE.sub("", str(error).rpartition("Error: ")[2].splitlines()[0])
+        hint = "build it again with: wordpipe index"
+        raise ArtifactError("not a readable FAISS index", where=where, got=reason, hint=hint) from None
+    finally:
+        faiss.set_deserialization_vector_byte_limit(before)
+
+
+def read_lists(file: BinaryIO, *, size: int, where: str | None = None) -> Any:
+    """Read an ivf-pq index but for the vectors beside its lists, nine tenths of it: they are to be filled in.
+
+    Faiss writes a header of 37 bytes, the lists, the vectors, and how many candidates are compared. What is given, and what
+    is raised, is as in `read_index`.
+    """
+    if file.read(_HEAD)[: len(_REFINED)] != _REFINED:
+        file.seek(0)
+        return read_index(file, size=size, where=where)
+    lists: Any = read_index(file, size=size, where=where)
+    index: Any = faiss.index_factory(lists.d, "Flat,RFlat", lists.metric_type)
+    index.base_index.this.own(True)  # the empty place of the lists goes when this line is done
+    index.base_index, index.is_trained = lists, lists.is_trained
+    lists.this.disown()
+    return index

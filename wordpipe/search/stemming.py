@@ -6,7 +6,7 @@ of characters, as in Lucene's CJKBigramFilter.
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from functools import cache
 from itertools import islice
 from typing import Any
@@ -19,9 +19,8 @@ to was will with"""
 _STOP_WORDS = frozenset(_ENGLISH.split())
 _ASCII_WORD = re.compile(r"\w\w+", re.ASCII)
 _WORD = re.compile(r"\w\w+")
-_ENGLISH_SHARE = (
-    0.12  # of stop words: 0.21 of English titles to 0.36 of abstracts; at most 0.04 of eleven other languages
-)
+_ENGLISH_SHARE = 0.12
+"""Of stop words: 0.21 of English titles to 0.36 of abstracts; at most 0.04 of eleven other languages."""
 
 
 class Analyser:
@@ -43,21 +42,19 @@ class Analyser:
         """The stems of a text in order, each as often as it stands there."""
         if text.isascii():
             return [stem for word in self.ascii_words(text) if (stem := self.stem(word))]
-        return [stem for _, _, stem in self.spans(text)]
+        words, unspaced = _patterns()
+        stems: list[str] = []
+        for word in words.findall(text):
+            if unspaced.match(word):  # its pairs of characters, or the single one
+                stems += [word[first : first + 2] for first in range(max(len(word) - 1, 1))]
+            elif stem := self.stem(word):
+                stems.append(stem)
+        return stems
 
     @staticmethod
     def ascii_words(text: str) -> list[str]:
         """The words of a text of ASCII alone, as written: each becomes one stem, or none."""
         return _ASCII_WORD.findall(text)
-
-    def spans(self, text: str) -> Iterator[tuple[int, int, str]]:
-        """Every stem with the characters (start, stop) of the text that it comes from."""
-        word, unspaced = (_ASCII_WORD, None) if text.isascii() else _patterns()
-        for found in word.finditer(text):
-            if unspaced is not None and unspaced.match(found[0]):
-                yield from _pairs(found[0], found.start())
-            elif stem := self.stem(found[0]):
-                yield found.start(), found.end(), stem
 
     def stem(self, word: str) -> str:
         """The stem of one word; empty for a stop word."""
@@ -92,10 +89,3 @@ def _patterns() -> tuple[Any, Any]:
 
     unspaced = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}ー"
     return regex.compile(rf"(?V1)[{unspaced}]+|[\w--[{unspaced}]]{{2,}}"), regex.compile(rf"(?V1)[{unspaced}]")
-
-
-def _pairs(run: str, start: int) -> Iterator[tuple[int, int, str]]:
-    """A run's overlapping pairs of characters; a single character as it is."""
-    for first in range(max(len(run) - 1, 1)):
-        pair = run[first : first + 2]
-        yield start + first, start + first + len(pair), pair

@@ -1,4 +1,4 @@
-"""An index asked by vectors, by words and by both; with conditions, per document, explained."""
+"""An index searched by vectors, by words and by both; with conditions, per document, explained; and words without a vector."""
 
 import json
 
@@ -8,8 +8,10 @@ import pytest
 import wordpipe
 from wordpipe.artifacts import matrix_of, read_batches
 from wordpipe.errors import ArtifactError, ConfigError
-from wordpipe.search import CANDIDATES, Hits, best_of, mix
-from wordpipe.stages import Ask
+from wordpipe.search import CANDIDATES, Hits, LexicalIndex, VectorIndex, best_of, fuse
+from wordpipe.search.settings import LexicalSettings
+from wordpipe.sentences import EncodedBatch
+from wordpipe.stages import ChosenMode, QueryOptions, choose_modes
 
 MODES = ["dense", "lexical", "hybrid"]
 ASKED = "salt water in the sea"
@@ -51,7 +53,7 @@ def test_a_hybrid_answer_is_the_mix_of_both(index):
         found = index.query(ASKED, CANDIDATES, mode=mode)
         return Hits(np.array([hit["id"] for hit in found]), np.float32([hit["score"] for hit in found]))
 
-    mixed = mix(hits("dense"), hits("lexical"), 0.35, 20)
+    mixed = fuse(hits("dense"), hits("lexical"), 0.35, 20)
     found = index.query(ASKED, 20, mode="hybrid", weight=0.35, feedback=0)
     assert [hit["id"] for hit in found] == mixed.rows.tolist()
     np.testing.assert_allclose([hit["score"] for hit in found], mixed.scores, atol=1e-6)
@@ -97,12 +99,12 @@ def test_the_parts_add_up_to_the_score(index, mode):
         assert total == pytest.approx(hit["score"], abs=1e-4)
 
 
-def test_of_all_hits_that_are_explained_the_first_answers_are_read_once(index, monkeypatch):
-    asked, read = [], index.answer_vectors
-    monkeypatch.setattr(index, "answer_vectors", lambda rows: asked.append(rows) or read(rows))
-    found = index.answer([ASKED, "bees"], 20, Ask(mode="hybrid", weight=0.5, explain=True))
-    assert all(len(answer.hits) == 20 for answer in found)
-    assert len(asked) == 3  # of both together for the search, then of each for its hits
+def test_of_all_hits_that_are_explained_the_first_ones_are_read_once(index, monkeypatch):
+    read, vectors = [], VectorIndex.vectors
+    monkeypatch.setattr(VectorIndex, "vectors", lambda self, rows: read.append(rows) or vectors(self, rows))
+    found = index.query_all([ASKED, "bees"], 20, QueryOptions(mode="hybrid", weight=0.5, explain=True))
+    assert all(len(result.hits) == 20 for result in found)
+    assert len(read) == 1  # of both together
 
 
 @pytest.mark.parametrize("type_", ["flat", "hnsw"])
@@ -125,11 +127,13 @@ def test_a_hybrid_search_asks_again_with_what_it_found(made, tmp_path, type_, wh
                 assert hit["explain"]["dense"]["score"] == pytest.approx(scores_N[hit["id"]], abs=1e-5)
         assert any(hit["explain"].get("dense", {}).get("answers", {}).get("rows") == first for hit in found)
         assert [hit["id"] for hit in index.query(ASKED, 5, **asked)] == [hit["id"] for hit in found]  # three are usual
-        if type_ == "flat":  # of a graph the last candidates, from which the scores are stretched, are not sure
-            allowed = np.flatnonzero(np.ones(len(rows_ND), bool) if where is None else index.allowed(Ask(where=where)))
+        if type_ == "flat":  # of a graph the last candidates, from which the scores are normalised, are not sure
+            allowed = np.flatnonzero(
+                np.ones(len(rows_ND), bool) if where is None else index.allowed(QueryOptions(where=where))
+            )
             near = best_of(allowed, scores_N[allowed], CANDIDATES)
             worded = [(hit["id"], hit["score"]) for hit in index.query(ASKED, CANDIDATES, mode="lexical", where=where)]
-            expected = mix(near, Hits(*map(np.array, zip(*worded, strict=True))), 0.4, 5)
+            expected = fuse(near, Hits(*map(np.array, zip(*worded, strict=True))), 0.4, 5)
             assert [hit["id"] for hit in found] == expected.rows.tolist()
             np.testing.assert_allclose([hit["score"] for hit in found], expected.scores, atol=1e-4)
 
@@ -144,10 +148,10 @@ def test_low_scores_are_left_out(index):
 def test_many_queries_are_answered_as_one_by_one(index):
     asked = [ASKED, "", "qxqxqx", "蜂 is not here", "bees"]
     for mode in MODES:
-        together = index.answer(asked, 5, Ask(mode=mode))
+        together = index.query_all(asked, 5, QueryOptions(mode=mode))
         assert [answer.hits for answer in together] == [index.query(text, 5, mode=mode) for text in asked]
         assert [len(answer.hits) for answer in together][1:3] == [0, 0]
-    assert "qxqxqx" in index.answer(["qxqxqx"], 1)[0].unknown
+    assert "qxqxqx" in index.query_all(["qxqxqx"], 1)[0].unknown
 
 
 @pytest.mark.parametrize(
@@ -186,9 +190,9 @@ def test_an_index_without_words_is_asked_by_vectors_alone(built, tmp_path):
 def test_many_expressions_are_answered_as_one_by_one(built):
     with wordpipe.open(built / "words") as words:
         asked = ["water", "water - salt + sugar", "qxqxq", "sea"]
-        together = words.answer(asked, 6)
+        together = words.query_all(asked, 6)
         for text, answer in zip(asked, together, strict=True):
-            (alone,) = words.answer([text], 6)
+            (alone,) = words.query_all([text], 6)
             assert [hit["word"] for hit in answer.hits] == [hit["word"] for hit in alone.hits]
             np.testing.assert_allclose(
                 [hit["score"] for hit in answer.hits], [hit["score"] for hit in alone.hits], atol=1e-5
@@ -274,3 +278,107 @@ def test_an_updated_index_keeps_the_words_of_the_rows_that_stayed(built, made, t
         for name in fresh.artifact.names("lexical/"):
             assert updated.artifact.read(name) == fresh.artifact.read(name)
         assert updated.query(ASKED, 9, mode="lexical") == fresh.query(ASKED, 9, mode="lexical")
+
+
+RARE = "zyzzyva"  # in the texts; the encoder does not know it
+ROWS = 60
+
+
+@pytest.fixture(scope="module")
+def rare(built, handbook, tmp_path_factory):
+    """An index over lines of the handbook, every seventh with a word that has no vector."""
+    root = tmp_path_factory.mktemp("routes")
+    lines = [line for line in handbook.read_text().splitlines() if len(line) > 40][:ROWS]
+    texts = [f"{line} The {RARE} was there." if number % 7 == 0 else line for number, line in enumerate(lines)]
+    (root / "notes.txt").write_text("\n\n".join(texts))
+    wordpipe.embed(built / "words", root / "notes.txt", output=root / "sentences")
+    wordpipe.index(root / "sentences", output=root / "index")
+    with wordpipe.open(root / "index") as opened:
+        yield opened
+
+
+def _hits(rare, text, **asked):
+    found = rare.query(text, CANDIDATES, **asked)
+    return Hits(np.array([hit["id"] for hit in found]), np.float32([hit["score"] for hit in found]))
+
+
+def test_the_mode_depends_on_what_is_unknown_and_where_it_stands():
+    unknown = [[], ["here", "nowhere", "here"], ["here"], ["nowhere"], []]
+    empty_Q = np.array([False, False, True, True, True])
+    batch = EncodedBatch(np.zeros((5, 2), np.float32), empty_Q, unknown, np.zeros(5, np.int64))
+    lexical = LexicalIndex.build(["it is here"], LexicalSettings())
+    for mode in ("dense", "hybrid"):
+        plain = ChosenMode(mode)
+        by_both, by_words = ChosenMode("hybrid", ("here",)), ChosenMode("lexical", ("here",))
+        assert choose_modes(mode, batch, lexical) == [plain, by_both, by_words, plain, plain]
+        assert choose_modes(mode, batch, None) == [plain] * 5
+
+
+@pytest.mark.parametrize("mode", ["auto", "hybrid"])
+@pytest.mark.parametrize("per_document", [False, True])
+def test_without_any_vector_words_answer(rare, mode, per_document):
+    rare.artifact.manifest.facts["lexical"]["mode"] = "dense"
+    (answer,) = rare.query_all([RARE], 5, QueryOptions(mode=mode, per_document=per_document))
+    assert answer.mode == "lexical"
+    assert answer.by_words == [RARE]
+    assert answer.unknown == {RARE: []}  # it stands there: no other spelling is meant
+    assert answer.hits
+    assert answer.hits == rare.query(RARE, 5, mode="lexical", per_document=per_document)
+    assert rare.query(RARE, 5, mode="dense") == []
+
+
+def test_with_some_vectors_both_answer(rare):
+    rare.artifact.manifest.facts["lexical"] |= {"mode": "dense", "weight": 0.35}
+    text = f"{RARE} water"
+    (answer,) = rare.query_all([text], 9, QueryOptions(explain=True, feedback=0))
+    assert answer.mode == "hybrid"
+    mixed = fuse(_hits(rare, text, mode="dense"), _hits(rare, text, mode="lexical"), 0.35, 9)
+    assert [hit["id"] for hit in answer.hits] == mixed.rows.tolist()
+    np.testing.assert_allclose([hit["score"] for hit in answer.hits], mixed.scores, atol=1e-6)
+    assert "lexical" in answer.hits[0]["explain"]
+
+
+def test_queries_of_different_modes_keep_their_order(rare):
+    rare.artifact.manifest.facts["lexical"] |= {"mode": "dense", "weight": 0.35}
+    texts = [RARE, "water", f"{RARE} water", "qxqxq", "water", RARE]
+    answers = rare.query_all(texts, 4)
+    assert [answer.mode for answer in answers] == ["lexical", "dense", "hybrid", "dense", "dense", "lexical"]
+    assert [answer.query for answer in answers] == texts
+    assert [answer.hits for answer in answers] == [rare.query(text, 4) for text in texts]
+    assert answers[3].hits == []
+
+
+@pytest.mark.parametrize("asked", [{"min_score": -1.0}, {"mode": "dense"}, {"weight": 1.0}])
+def test_a_least_score_or_vectors_alone_keep_their_scale(rare, asked):
+    rare.artifact.manifest.facts["lexical"]["mode"] = "dense"
+    (answer,) = rare.query_all([RARE], 4, QueryOptions(**asked))
+    assert answer.hits == []
+    assert answer.by_words == []
+
+
+@pytest.mark.parametrize(
+    ("asked", "message", "hint"),
+    [
+        ({"where": "line < 0"}, "the condition is true of 0 of ", "wordpipe show"),
+        ({"mode": "dense"}, "nothing was found", "--mode lexical"),
+        ({"mode": "lexical"}, "nothing was found", "other words"),
+        ({"where": "line > 0", "mode": "dense"}, "nothing was found", "--mode lexical"),
+    ],
+)
+def test_what_is_said_where_nothing_was_found(rare, asked, message, hint):
+    error = rare.nothing_found(QueryOptions(**asked))
+    assert message in error.message
+    assert error.hint is not None
+    assert hint in error.hint
+
+
+def test_what_was_measured_for_auto_is_said_once(built, cli, tmp_path):
+    first = cli("index", built / "sentences", "-o", tmp_path / "index")
+    with wordpipe.open(tmp_path / "index") as opened:
+        facts = opened.artifact.manifest.facts["lexical"]
+    assert facts["measured"] is not None
+    assert first.err.count("--mode auto answers by ") == 1
+    assert f"nDCG@10 {facts['measured']['ndcg_at_10']['dense']:.3f} by vectors" in first.err
+    again = cli("index", built / "sentences", "-o", tmp_path / "index", "--update")
+    assert again.code == 0
+    assert "--mode auto" not in again.err

@@ -1,12 +1,14 @@
+"""The file of an index: written, read, and refused where it is damaged."""
+
 import io
 
 import faiss
 import numpy as np
 import pytest
 
-from tests.search.vectors import built, unit
+from tests.support.search_vectors import built, unit
 from wordpipe.errors import ArtifactError
-from wordpipe.search import Lists, read_index, read_lists, search, write_index
+from wordpipe.search import Lists, VectorIndex, read_index, read_lists, write_index
 from wordpipe.search.settings import IndexSettings
 
 
@@ -21,9 +23,9 @@ def test_faiss_and_we_read_back_the_same_index(kind: str, tmp_path_factory: pyte
     path = tmp_path_factory.mktemp("index") / "index.faiss"
     path.write_bytes(data)
     theirs = faiss.read_index(str(path))
-    expected = search(index, vectors_ND[:50], 5)
+    expected = VectorIndex(index).search(vectors_ND[:50], 5)
     for other in (ours, theirs):
-        for hit, wanted in zip(search(other, vectors_ND[:50], 5), expected, strict=True):
+        for hit, wanted in zip(VectorIndex(other).search(vectors_ND[:50], 5), expected, strict=True):
             np.testing.assert_array_equal(hit.rows, wanted.rows)
             np.testing.assert_array_equal(hit.scores, wanted.scores)
 
@@ -98,6 +100,8 @@ def test_kinds_that_are_built_no_more_still_answer(recipe: str) -> None:
     data = faiss.serialize_index(index).tobytes()
     found = read_index(io.BytesIO(data), size=len(data))
     allowed = np.arange(1_000) % 2 == 0
-    for hit in search(found, vectors_ND[:20], 3) + search(found, vectors_ND[:20], 3, allowed):
+    for hit in VectorIndex(found).search(vectors_ND[:20], 3) + VectorIndex(found, None, allowed).search(
+        vectors_ND[:20], 3
+    ):
         np.testing.assert_allclose(hit.scores, np.sort(hit.scores)[::-1])
         assert len(hit) > 0

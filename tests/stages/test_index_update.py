@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import wordpipe
-from tests.stages.test_index import notes_of, texts, words
+from tests.support.word_artifacts import notes_of, texts, words
 from wordpipe.artifacts import Artifact
 from wordpipe.errors import ArtifactError
 from wordpipe.stages import IndexVectors, bundled_keys

@@ -1,11 +1,10 @@
-"""Neighbours among vectors that stream by, one by one."""
+"""Exact neighbours among vectors that stream by or lie in memory."""
 
 import numpy as np
 import pytest
 
-from tests.search.vectors import exact, unit
-from wordpipe.search import exact as search_exact
-from wordpipe.search import nearest, nearest_of
+from tests.support.search_vectors import exact, unit
+from wordpipe.search import VectorTable, knn, nearest
 
 
 def test_the_nearest_are_those_of_brute_force_and_a_query_without_direction_has_none() -> None:
@@ -19,11 +18,11 @@ def test_the_nearest_are_those_of_brute_force_and_a_query_without_direction_has_
 
 
 def test_exact_answers_are_those_of_brute_force(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(search_exact, "_SCORES_AT_ONCE", 40)
+    monkeypatch.setattr(knn, "_SCORES_AT_ONCE", 40)
     rng = np.random.default_rng()
     documents, queries = rng.standard_normal((60, 8)).astype(np.float32), rng.standard_normal((7, 8)).astype(np.float32)
     documents[[3, 9]], queries[2], documents[20] = 0, 0, documents[21]
-    answers = nearest_of(queries, documents, 12)
+    answers = VectorTable(documents).search(queries, 12)
     scores = queries.astype(np.float64) @ documents.T
     scores[:, [3, 9]] = -np.inf
     for number, hits in enumerate(answers):

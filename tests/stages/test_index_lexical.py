@@ -1,11 +1,11 @@
-"""What weighs words and vectors where documents are large."""
+"""The measured hybrid weight where documents are large, and the queries that it is measured by."""
 
 import numpy as np
 import pytest
 
 import wordpipe
 from wordpipe.artifacts import Artifact
-from wordpipe.stages.search import index_hybrid_weight as mixing_weight
+from wordpipe.stages.search import index_lexical
 
 
 def test_the_rows_of_a_book_do_not_look_for_each_other(built, handbook, tmp_path):
@@ -27,9 +27,9 @@ def test_queries_are_drawn_from_the_whole_collection(unit, by, built, tmp_path, 
     wordpipe.ingest(tmp_path / "notes.txt", output=tmp_path / "corpus", documents="block", valid=0)
     made = wordpipe.embed(built / "words", tmp_path / "corpus", output=tmp_path / "sentences", unit=unit, threads=1)
     asked = []
-    measured = mixing_weight.measured_mix
+    measured = index_lexical.measure_weight
     monkeypatch.setattr(
-        mixing_weight, "measured_mix", lambda *given, **more: asked.append(given[0]) or measured(*given, **more)
+        index_lexical, "measure_weight", lambda *given, **more: asked.append(given[0]) or measured(*given, **more)
     )
     wordpipe.index(tmp_path / "sentences", output=tmp_path / "index")
     rows, n = np.sort(asked[0].rows), made.counts["sentences"]
@@ -49,9 +49,9 @@ def test_vectors_that_learned_from_pairs_get_half_of_the_score_at_most(trained, 
         ).path
     wordpipe.embed(encoder, built / "corpus", output=tmp_path / "sentences", threads=1)
     asked = []
-    measured = mixing_weight.measured_mix
+    measured = index_lexical.measure_weight
     monkeypatch.setattr(
-        mixing_weight, "measured_mix", lambda *given, **more: asked.append(more) or measured(*given, **more)
+        index_lexical, "measure_weight", lambda *given, **more: asked.append(more) or measured(*given, **more)
     )
     wordpipe.index(tmp_path / "sentences", output=tmp_path / "index")
     assert asked == [{"trained": trained}]

@@ -1,0 +1,62 @@
+"""benchmarks/walk.py: the tree of calls between modules, and what it counts."""
+
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+FLOORS = {"metrics": 2, "search": 3, "stages": 6, "cli": 8}
+
+
+@pytest.fixture(scope="module")
+def walk():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(BENCHMARKS)
+        yield import_module("walk")
+
+
+def test_hops_are_counted_once_and_calls_upwards_are_marked(walk):
+    top = walk.Entry("cli.query", "query")
+    stage = top.entered("stages.search.query", "search")
+    for _ in range(2):
+        core = stage.entered("search.hybrid", "find")
+        core.entered("metrics.vectors", "unit_rows")
+    core.entered("stages.search.query", "called_back")
+    core.entered("stages.search.query", "rows", is_data=True)
+    *tree, hops, upwards, which = walk.drawing(top, FLOORS)
+    assert [line.strip() for line in tree] == [
+        "stages.search.query.search", "search.hybrid.find ×2", "metrics.vectors.unit_rows ×2",
+        "stages.search.query.called_back   ↑ upwards", "stages.search.query.rows",
+    ]  # fmt: skip
+    assert hops.strip() == "hops: 5 different ones, 3 deep; 4 above the ground, of which 2 lead on"
+    assert upwards == "calls upwards: 1"
+    assert which.strip() == "search.hybrid.find → stages.search.query.called_back"
+
+
+def test_calls_within_a_module_are_no_hops_and_imports_do_not_count(walk):
+    from wordpipe.search import nearest
+
+    tracer = walk.Tracer()
+    sys.setprofile(tracer)
+    try:
+        import numpy as np
+
+        vectors_ND = np.eye(3, dtype=np.float32)
+        nearest(vectors_ND, [vectors_ND], 2)
+    finally:
+        sys.setprofile(None)
+    assert [way[-1].name for way in tracer.root.walk()] == ["nearest"]
+
+
+def test_the_walk_of_a_command(built):
+    """To the vectors of words and back: nothing that is handed down is called up."""
+    command = [sys.executable, BENCHMARKS / "walk.py", "query", built / "words", "water", "-k", "2"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=100)
+    out = done.stdout
+    assert "\n  wordpipe.stages.search.query_words\n" in out
+    assert "\n\ncli.query.query\n" in out
+    assert "\n  stages.search.query_words.OpenWords.query_all\n" in out
+    assert "\ncalls upwards: 0\n" in out

@@ -1,0 +1,171 @@
+"""Exact nearest neighbours: every vector is compared with every query, in memory or as the vectors stream by.
+
+Nothing here needs faiss but `ExactNeighbours`: hits are what lexical search gives, too.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+DEPTH = 20  # true neighbours that are known of a held-out query: as rows go, ten are to be left
+_SCORES_AT_ONCE = 1 << 24  # of a block of vectors: 64 MiB of float32
+
+Rows = npt.NDArray[np.int64]
+Vectors = npt.NDArray[np.float32]
+Mask = npt.NDArray[np.bool_]
+Blocks = Callable[[], Iterator[Vectors]]
+"""Gives the vectors from the beginning, as (B, D) blocks, every time it is called."""
+
+
+class StoredVectors(Protocol):
+    """The unit vectors of rows in a file: (R, D) of R rows, ascending."""
+
+    def __call__(self, rows_R: Rows) -> Vectors:
+        """Keeps them in memory, for the next query of the same condition."""
+
+    def read(self, rows_R: Rows) -> Vectors:
+        """Keeps nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hits:
+    """What one query found, best first, equal scores in the order of rows."""
+
+    rows: Rows  # row numbers, int64, as many as were found
+    # float32: cosines from -1 to 1 of a dense search, BM25 above 0 of a lexical one, 0 to 1 of a hybrid one
+    scores: Vectors
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def first(self, k: int) -> "Hits":
+        """The best k."""
+        return Hits(self.rows[:k], self.scores[:k])
+
+    def where(self, keep: Mask) -> "Hits":
+        """Those that `keep`, (K,), names."""
+        return Hits(self.rows[keep], self.scores[keep])
+
+    def at_least(self, score: float | None) -> "Hits":
+        """Those that score so much; all where None."""
+        return self if score is None else self.where(self.scores >= score)
+
+    @classmethod
+    def none(cls) -> "Hits":
+        """No hit."""
+        return cls(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.float32))
+
+
+def best_of(rows_N: npt.NDArray[np.integer], scores_N: Vectors, k: int) -> Hits:
+    """The k best of some rows with their scores; among equal scores at the border the lowest rows."""
+    if 0 < k < len(scores_N):
+        border = np.partition(scores_N, len(scores_N) - k)[len(scores_N) - k]
+        near = np.flatnonzero(scores_N >= border)
+        rows_N, scores_N = rows_N[near], scores_N[near]
+    order = np.lexsort((rows_N, -scores_N))[: max(k, 0)]
+    return Hits(rows_N[order].astype(np.int64), scores_N[order].astype(np.float32))
+
+
+def nearest(queries_QD: Vectors, blocks: Iterable[Vectors], k: int) -> list[Hits]:
+    """The k rows of every query with the largest inner product, among (B, D) blocks of vectors in the order of their rows.
+
+    A query that is zero has no direction and finds nothing.
+    """
+    found = [Hits.none()] * len(queries_QD)
+    directed = np.flatnonzero(queries_QD.any(axis=1))
+    queries_AD = queries_QD[directed]
+    first = 0
+    for block_BD in blocks:
+        rows_B = np.arange(first, first + len(block_BD))
+        for number, scores_B in zip(directed.tolist(), queries_AD @ block_BD.T, strict=True):
+            hits = found[number]  # most blocks bring few that are better
+            better = np.flatnonzero(scores_B > hits.scores[-1]) if len(hits) == k else np.arange(len(rows_B))
+            if len(better):
+                rows = np.concatenate([hits.rows, rows_B[better]])
+                found[number] = best_of(rows, np.concatenate([hits.scores, scores_B[better]]), k)
+        first += len(block_BD)
+    return found
+
+
+class VectorTable:
+    """N vectors in memory, all compared with every query.
+
+    Args:
+        vectors_ND: the vectors.
+    """
+
+    def __init__(self, vectors_ND: Vectors) -> None:
+        self._vectors_ND = vectors_ND
+
+    def search(self, queries_QD: Vectors, k: int) -> list[Hits]:
+        """The k rows with the largest product with each query; zero vectors find nothing, and nothing finds them."""
+        there = np.flatnonzero(self._vectors_ND.any(axis=1))
+        at_once = max(1, _SCORES_AT_ONCE // max(len(queries_QD), 1))
+        blocks = (self._vectors_ND[there[first : first + at_once]] for first in range(0, len(there), at_once))
+        return [Hits(there[hits.rows], hits.scores) for hits in nearest(queries_QD, blocks, k)]
+
+    def vectors(self, rows_R: Rows) -> Vectors:
+        """The vectors of some rows."""
+        return self._vectors_ND[rows_R]
+
+
+class VectorStream:
+    """N unit vectors that are read anew for every search, and all compared with every query.
+
+    Args:
+        blocks: gives all vectors.
+        stored: those of some rows.
+    """
+
+    def __init__(self, blocks: Blocks, stored: StoredVectors) -> None:
+        self._blocks, self._stored = blocks, stored
+
+    def search(self, queries_QD: Vectors, k: int) -> list[Hits]:
+        """The k rows with the largest product with each query; none of a query that is zero."""
+        return nearest(queries_QD, self._blocks(), k)
+
+    def vectors(self, rows_R: Rows) -> Vectors:
+        """The vectors of some rows, ascending."""
+        return self._stored.read(rows_R)
+
+
+class ExactNeighbours:
+    """The true nearest rows of some queries (unit vectors, no rows of what streams by), found while the vectors stream by.
+
+    Attributes:
+        scores: (Q, depth) float32, the largest first; -inf where there are not so many.
+        near: (Q, depth) int64, their rows; -1 there.
+        timed: whether all rows were looked at; where some were known already, the speed tells nothing.
+    """
+
+    def __init__(self, queries_QD: Vectors, *, depth: int = DEPTH) -> None:
+        self.queries = queries_QD
+        self.scores = np.full((len(queries_QD), depth), -np.inf, dtype=np.float32)
+        self.near = np.full((len(queries_QD), depth), -1, dtype=np.int64)
+        self.timed = True
+        self._seconds = 0.0
+
+    def look_at(self, rows_B: Rows, block_BD: Vectors) -> None:
+        """Take the vectors of these rows into account."""
+        import faiss
+
+        if not len(block_BD):
+            return
+        start, depth = time.perf_counter(), self.near.shape[1]
+        most = min(depth + 1, len(block_BD))
+        scores_QK, found_QK = faiss.knn(self.queries, block_BD, most, metric=faiss.METRIC_INNER_PRODUCT)
+        scores_QM = np.concatenate([self.scores, scores_QK], axis=1)
+        near_QM = np.concatenate([self.near, rows_B[found_QK]], axis=1)
+        best_QM = np.argsort(-scores_QM, axis=1, kind="stable")[:, :depth]
+        self.scores = np.take_along_axis(scores_QM, best_QM, axis=1)
+        self.near = np.where(np.isneginf(self.scores), -1, np.take_along_axis(near_QM, best_QM, axis=1))
+        self._seconds += time.perf_counter() - start
+
+    @property
+    def queries_per_s(self) -> float | None:
+        """The speed of the exact search; None where there was none over all rows."""
+        return len(self.queries) / self._seconds if self.timed and self._seconds else None
