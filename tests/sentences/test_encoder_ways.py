@@ -11,7 +11,7 @@ from tests.sentences.test_transformer_encoder import random_texts
 from tests.sentences.tiny import tokenizer
 from wordpipe.errors import ConfigError, InputError
 from wordpipe.model import STYLES, ArrayModel, ModelConfig, new_model, read_arrays, save_hf
-from wordpipe.sentences import ArrayStates, EncodedBatch, ModelParts, Moments, TransformerEncoder
+from wordpipe.sentences import ArrayStates, EncodedBatch, ModelParts, Moments, TransformerEncoder, load_facts
 from wordpipe.sentences.settings import EmbedSettings
 
 WEIGHTS_V = np.random.default_rng(4).uniform(0.1, 2, 40).astype(np.float32)
@@ -114,10 +114,8 @@ def test_auto_is_the_pooling_that_the_model_was_trained_with_and_survives_saving
     files = {}
     one.save(files.__setitem__)
 
-    from wordpipe.sentences import load_encoder
-
     parts = ModelParts(model, tokenizer(), WEIGHTS_V)
-    again = load_encoder(files.__getitem__, open_words=lambda _: str.split, open_model=lambda _: parts)
+    again = TransformerEncoder.load(load_facts(files.__getitem__), files.__getitem__, parts)
     texts = random_texts(5, 11)
     np.testing.assert_array_equal(again.encode(texts).vectors, one.encode(texts).vectors)
     with pytest.raises(ConfigError, match="no weights of tokens"):
@@ -154,7 +152,7 @@ def test_the_transform_decides_the_width():
 
 def test_a_query_needs_neither_torch_nor_numba():
     code = (
-        "import sys; import wordpipe.sentences.transformer_encoder, wordpipe.stages.encoders;"
+        "import sys; import wordpipe.sentences.transformer_encoder, wordpipe.stages.loaders;"
         "assert not {'torch', 'numba', 'scipy'} & set(sys.modules), sorted(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

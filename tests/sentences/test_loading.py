@@ -4,14 +4,14 @@ import sys
 import pytest
 
 from wordpipe.errors import ArtifactError
-from wordpipe.sentences import load_encoder, transform_kind
+from wordpipe.sentences import load_facts, transform_kind
 from wordpipe.sentences.settings import EmbedSettings
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b"{}", b'{"kind": "magic", "identity": {}}', b'{"kind": "words"}'])
 def test_a_file_that_is_no_encoder_is_refused(data: bytes) -> None:
     with pytest.raises(ArtifactError, match=r"encoder\.json"):
-        load_encoder(lambda _: data, open_words=lambda _: str.split, open_model=lambda _: pytest.fail("not asked"))
+        load_facts(lambda _: data)
 
 
 def test_word_vectors_are_encoded_without_torch_and_settings_without_numpy() -> None:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wordpipe.errors import InputError
-from wordpipe.sentences import read_scored_pairs
+from wordpipe.stages import read_scored_pairs
 
 ROWS = [("A man, a dog.", "A dog runs.", "3.5"), ('He said "no".', "She said yes.", "0"), ("Sea", "See the sea", "5.0")]
 TABS = "\t".join

@@ -221,8 +221,9 @@ def test_the_loader_knows_it_and_a_question_needs_neither_numba_nor_torch(tmp_pa
     for name, data in kept.items():
         (tmp_path / name).write_bytes(data)
     code = (
-        "import sys, pathlib; from wordpipe.sentences.encoder import load_encoder;"
-        "one = load_encoder(lambda name: pathlib.Path(sys.argv[1], name).read_bytes(), open_words=None, open_model=None);"
+        "import sys, pathlib; from wordpipe.sentences import StaticEncoder, load_facts;"
+        "read = lambda name: pathlib.Path(sys.argv[1], name).read_bytes();"
+        "one = StaticEncoder.load(load_facts(read), read);"
         "assert one.kind == 'static' and not one.encode(['the cat']).empty[0] and one.parts('the cat').spans;"
         "assert not {'torch', 'numba', 'scipy'} & set(sys.modules)"
     )

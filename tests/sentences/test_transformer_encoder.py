@@ -4,7 +4,7 @@ import torch
 
 from tests.sentences.tiny import CLS, SEP, WORDS, Mixing, encoder, token_windows, tokenizer
 from wordpipe.errors import ConfigError, DivergedError
-from wordpipe.sentences import ModelParts, Moments, TransformerEncoder
+from wordpipe.sentences import ModelParts, Moments, TransformerEncoder, load_facts
 from wordpipe.sentences.settings import EmbedSettings
 
 
@@ -113,11 +113,8 @@ def test_saved_and_loaded_it_gives_the_same_bytes() -> None:
     mended.save(files.__setitem__)
     assert sorted(files) == ["config.json", "encoder.json", "model.safetensors", "transform.safetensors"]
 
-    from wordpipe.sentences import load_encoder
-
-    loaded = load_encoder(
-        files.__getitem__, open_words=lambda _: str.split, open_model=lambda about: ModelParts(Mixing(), tokenizer())
-    )
+    parts = ModelParts(Mixing(), tokenizer())
+    loaded = TransformerEncoder.load(load_facts(files.__getitem__), files.__getitem__, parts)
     np.testing.assert_array_equal(loaded.encode(texts).vectors, mended.encode(texts).vectors)
     again: dict[str, bytes] = {}
     loaded.save(again.__setitem__)

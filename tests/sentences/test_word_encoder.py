@@ -1,5 +1,4 @@
 import json
-from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -7,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wordpipe.errors import ConfigError, DivergedError
-from wordpipe.sentences import EncodedBatch, Moments, WordEncoder, in_pieces
+from wordpipe.sentences import Moments, WordEncoder, text_runs, word_encoder
 from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.words import NGrams, WordVectors
 
@@ -56,20 +55,18 @@ def test_a_text_has_the_same_vector_alone_and_in_any_batch() -> None:
 
 @settings(deadline=None)
 @given(texts, st.integers(1, 40))
-def test_pieces_change_nothing_and_stay_within_their_size(some: list[str], characters: int) -> None:
-    sizes = []
-
-    def encode(piece: Sequence[str]) -> EncodedBatch:
-        sizes.append([len(text) for text in piece])
-        return encoder().encode(piece)
-
-    whole, parts = encoder().encode(some), in_pieces(some, encode, characters=characters)
+def test_runs_change_nothing_and_stay_within_their_size(some: list[str], characters: int) -> None:
+    one, runs = encoder(), text_runs(some, characters)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(word_encoder, "text_runs", lambda texts: text_runs(texts, characters))
+        parts = one.encode(some)
+    whole = one.encode(some)
     np.testing.assert_array_equal(parts.vectors, whole.vectors)
     np.testing.assert_array_equal(parts.empty, whole.empty)
     np.testing.assert_array_equal(parts.windows, whole.windows)
     assert parts.unknown == whole.unknown
-    assert [size for piece in sizes for size in piece] == [len(text) for text in some]
-    assert all(sum(piece) <= characters or sum(size > 0 for size in piece) == 1 for piece in sizes)
+    assert [text for run in runs for text in run] == some
+    assert all(sum(map(len, run)) <= characters or sum(map(bool, run)) == 1 for run in runs)
 
 
 def test_a_long_text_and_no_text() -> None:

@@ -1,11 +1,11 @@
-"""What every encoder of texts offers, what it gives, and how it is saved and loaded."""
+"""Encoders of texts: what each of them offers and gives, and the facts with which it is saved."""
 
 import copy
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -13,10 +13,6 @@ import numpy.typing as npt
 from wordpipe.errors import ArtifactError
 from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.sentences.transforms import MIN_TEXTS, Transform, TransformKind
-
-if TYPE_CHECKING:
-    from wordpipe.sentences.transformer_encoder import ModelParts
-    from wordpipe.sentences.word_encoder import WordSplit
 
 ENCODER_FILE = "encoder.json"
 TRANSFORM_FILE = "transform.safetensors"
@@ -56,23 +52,20 @@ class TextParts:
     vectors: npt.NDArray[np.float32]
 
 
-def in_pieces(
-    texts: Sequence[str], encode: Callable[[Sequence[str]], EncodedBatch], *, characters: int = 4_000_000
-) -> EncodedBatch:
-    """Encode texts a few megabytes at a time, so that four thousand books need no more memory than one.
+def text_runs(texts: Sequence[str], characters: int = 4_000_000) -> list[Sequence[str]]:
+    """Texts in runs of a few megabytes, so that four thousand books need no more memory than one; at least one run.
 
     Args:
         texts: all texts.
-        encode: encodes some.
-        characters: of a piece, unless a single text has more.
+        characters: of a run, at most, unless a single text has more.
     """
-    pieces, first, size = [], 0, 0
+    runs, first, size = list[Sequence[str]](), 0, 0
     for number, text in enumerate(texts):
         if size and size + len(text) > characters:
-            pieces.append(encode(texts[first:number]))
+            runs.append(texts[first:number])
             first, size = number, 0
         size += len(text)
-    return joined([*pieces, encode(texts[first:])])
+    return [*runs, texts[first:]]
 
 
 def joined(batches: Sequence[EncodedBatch]) -> EncodedBatch:
@@ -171,7 +164,7 @@ def transform_kind(
 
 
 def save_facts(write: Write, encoder: TextEncoder, settings: EmbedSettings, **own: Any) -> None:
-    """Write encoder.json and transform.safetensors, which `load_encoder` begins with.
+    """Write encoder.json and transform.safetensors.
 
     Args:
         write: takes a file's name and content.
@@ -191,38 +184,18 @@ def save_facts(write: Write, encoder: TextEncoder, settings: EmbedSettings, **ow
     write(TRANSFORM_FILE, encoder.transform.to_bytes())
 
 
-def load_encoder(
-    read: Read,
-    *,
-    open_words: "Callable[[Mapping[str, Any]], WordSplit]",
-    open_model: "Callable[[Mapping[str, Any]], ModelParts]",
-) -> TextEncoder:
-    """Load what `save` wrote.
-
-    Args:
-        read: gives the bytes of a file by name.
-        open_words: gives the word splitter, from the identity that the encoder was saved with.
-        open_model: gives model, tokenizer and the weights of tokens, likewise.
+def load_facts(read: Read) -> dict[str, Any]:
+    """What `save_facts` wrote to encoder.json.
 
     Raises:
         ArtifactError: encoder.json is not one of ours.
     """
     try:
-        about = json.loads(read(ENCODER_FILE))
-        kind, identity = about["kind"], about["identity"]
+        about: dict[str, Any] = json.loads(read(ENCODER_FILE))
+        kind, _ = about["kind"], about["identity"]
     except (ValueError, KeyError, TypeError) as error:
         raise ArtifactError("not a readable encoder", where=ENCODER_FILE, got=error) from None
-    if kind == "words":
-        from wordpipe.sentences.word_encoder import WordEncoder
-
-        return WordEncoder.load(about, read, open_words(identity))
-    if kind == "static":
-        from wordpipe.sentences.static_encoder import StaticEncoder
-
-        return StaticEncoder.load(about, read)
-    if kind == "transformer":
-        from wordpipe.sentences.transformer_encoder import TransformerEncoder
-
-        return TransformerEncoder.load(about, read, open_model(identity))
-    known = "words, static or transformer"
-    raise ArtifactError("unknown kind of encoder", where=ENCODER_FILE, got=kind, expected=known)
+    if kind not in get_args(EncoderKind):
+        known = "words, static or transformer"
+        raise ArtifactError("unknown kind of encoder", where=ENCODER_FILE, got=kind, expected=known)
+    return about

@@ -21,8 +21,9 @@ from wordpipe.sentences.encoder import (
     TextEncoder,
     TextParts,
     Write,
-    in_pieces,
+    joined,
     save_facts,
+    text_runs,
 )
 from wordpipe.sentences.explain import shares
 from wordpipe.sentences.settings import EmbedSettings
@@ -90,7 +91,7 @@ class WordEncoder(TextEncoder):
 
     def encode(self, texts: Sequence[str]) -> EncodedBatch:
         """See `TextEncoder.encode`."""
-        return in_pieces(texts, self._encode)
+        return joined([self._encode(run) for run in text_runs(texts)])
 
     def _encode(self, texts: Sequence[str]) -> EncodedBatch:
         words = [self._words(text) for text in texts]

@@ -8,41 +8,28 @@ sentences the cosine of TF-IDF vectors is what it comes to.
 Shapes: P pairs, N different sentences, V stems, D numbers of a vector.
 """
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from wordpipe.artifacts import Artifact
-from wordpipe.errors import ConfigError, InputError
+from wordpipe.errors import ConfigError
 from wordpipe.metrics import correlation_interval, pearson, spearman
 from wordpipe.runtime import Progress
 from wordpipe.search import LatentSpace, Tfidf, looks_english, stemmer
-from wordpipe.sentences import ScoredPairs, read_scored_pairs
 from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.stages.evaluate import inputs as judging
-from wordpipe.stages.evaluate.inputs import EvaluatedEncoder, distinct_names, open_evaluated, read_whole
-from wordpipe.stages.inputs import as_list, refuse_artifacts
+from wordpipe.stages.evaluate.inputs import EvaluatedEncoder, open_evaluated
+from wordpipe.stages.evaluate.sts_sets import ScoredPairs, StsSet, read_sts_sets
+from wordpipe.stages.inputs import as_list
 from wordpipe.stages.job import PathLike, RunOptions, storage_errors
 from wordpipe.tokens import WordSplitter
 
 _FLOORS = ("tfidf", "lsi", "overlap")
-_ENDINGS = (".csv", ".tsv", ".txt", ".jsonl")
-_INPUT, _GOLD = ".input.", ".gs."  # what SemEval calls the two files of one set
 
 Array = npt.NDArray[np.float64]
-
-
-class StsSet(NamedTuple):
-    """One set."""
-
-    name: str  # of the file without its ending, or of the folder; the path where two are called the same
-    path: Path  # the file or folder
-    pairs: ScoredPairs  # all of them, those of a folder in the order of its files
-    parts: dict[str, slice]  # the name of each file of a folder, and where its pairs lie in `pairs`; empty for a file
 
 
 class _Scores(NamedTuple):
@@ -163,56 +150,6 @@ def _figures_of(one: StsSet, found: _Scores, draws: int) -> dict[str, Any]:
         "sentences_without_vector": found.without_vector, "unknown_words": judging.shown_words(found.unknown),
     }  # fmt: skip
     return whole | ({"parts": [figures(name, place) for name, place in one.parts.items()]} if one.parts else {})
-
-
-def read_sts_sets(data: PathLike | Iterable[PathLike]) -> tuple[list[StsSet], dict[str, int]]:
-    """Read files and folders; of a folder, and the folders in it, the .csv, .tsv, .txt and .jsonl files that are not hidden.
-
-    Returns:
-        The sets in the order in which they were named, and how many files of folders were not taken, by ending.
-
-    Raises:
-        ArtifactError: an artifact is named.
-        InputError: no such file, none in a folder, or one that is no set; names file and line.
-    """
-    paths = list(dict.fromkeys(as_list(data)))
-    refuse_artifacts(paths)
-    if not paths:
-        raise InputError("there is no set to judge on", hint="name files of scored pairs with --data")
-    skipped: Counter[str] = Counter()
-    sets = [
-        _folder(name, place, skipped) if place.is_dir() else StsSet(name, place, _read(place), {})
-        for name, place in distinct_names(map(Path, paths)).items()
-    ]
-    return sets, dict(sorted(skipped.items()))
-
-
-def _folder(name: str, folder: Path, skipped: Counter[str]) -> StsSet:
-    """The files of a folder as one set; SemEval's files of scores belong to those of pairs beside them."""
-    files = [
-        file for file in judging.files_of(folder, _ENDINGS, skipped)
-        if _GOLD not in file.name or not file.with_name(file.name.replace(_GOLD, _INPUT)).is_file()
-    ]  # fmt: skip
-    if not files:
-        raise InputError("no set of scored pairs in this folder", where=folder, expected=" ".join(_ENDINGS))
-    read = [_read(file) for file in files]
-    together = ScoredPairs(
-        [text for pairs in read for text in pairs.first],
-        [text for pairs in read for text in pairs.second],
-        np.concatenate([pairs.scores for pairs in read]),
-        sum(pairs.unscored for pairs in read),
-    )
-    ends = np.cumsum([len(pairs) for pairs in read]).tolist()
-    slices = [slice(end - len(pairs), end) for pairs, end in zip(read, ends, strict=True)]
-    parts = dict(zip(distinct_names(files), slices, strict=True))
-    return StsSet(name, folder, together, parts if len(files) > 1 else {})
-
-
-def _read(file: Path) -> ScoredPairs:
-    """One file; SemEval's file of pairs with the file of scores beside it."""
-    gold = file.with_name(file.name.replace(_INPUT, _GOLD))
-    scores = read_whole(gold) if gold != file and gold.is_file() else None
-    return read_scored_pairs(read_whole(file), str(file), scores)
 
 
 def encoder_scores(judged: EvaluatedEncoder, pairs: ScoredPairs) -> _Scores:

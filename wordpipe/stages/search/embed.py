@@ -49,9 +49,9 @@ from wordpipe.sentences import (
     transform_kind,
 )
 from wordpipe.sentences.settings import EmbedSettings
-from wordpipe.stages.encoders import bundle_encoder, device_and_threads, open_encoder
 from wordpipe.stages.inputs import open_corpus
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job
+from wordpipe.stages.loaders import bundle_encoder, device_and_threads, open_encoder
 from wordpipe.stages.search.embed_update import Earlier, encoder_facts, open_earlier
 
 _AS_EVER = {name: EmbedSettings.model_fields[name].default for name in ("update", "checkpoint_seconds")}

@@ -21,8 +21,8 @@ from wordpipe.search import (
     nearest,
 )
 from wordpipe.sentences import TextEncoder, learned_from_pairs
-from wordpipe.stages.encoders import bundled_encoder
 from wordpipe.stages.job import Job
+from wordpipe.stages.loaders import bundled_encoder
 from wordpipe.stages.search.row_vectors import RowVectors
 
 _STREAM = 0x3E16  # of random numbers

@@ -73,7 +73,7 @@ class OpenIndex(Opened):
     @cached_property
     def encoder(self) -> TextEncoder:
         """The query encoder that the index carries. Raises ArtifactError: it is not the one that its vectors are of."""
-        from wordpipe.stages.encoders import bundled_encoder
+        from wordpipe.stages.loaders import bundled_encoder
 
         about = json.loads(self.artifact.read(ENCODER + ENCODER_FILE))
         made, carried = self._fact("encoder", "digest"), about.get("identity", {}).get("digest")

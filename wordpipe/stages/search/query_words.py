@@ -9,9 +9,9 @@ import numpy as np
 
 from wordpipe.errors import ConfigError
 from wordpipe.search import Hits
+from wordpipe.stages.loaders import read_word_vectors
 from wordpipe.stages.search.open_index import OpenIndex
 from wordpipe.stages.search.query import Answers, Ask, Opened, printable, without_no_count
-from wordpipe.stages.word_vectors import read_word_vectors
 from wordpipe.words import Neighbour, Question, WordVectors
 
 

@@ -101,7 +101,7 @@ def train_on_pairs(job: Job, run: TrainingRun, training: Trainer[Any], pairs: Pa
 def _teacher(job: Job, settings: ContrastiveSettings, tokenizer: Tokenizer) -> Teacher:
     """The encoder that `--teacher` names, asked with the text that ids stand for."""
     from wordpipe.sentences.settings import EmbedSettings
-    from wordpipe.stages.encoders import open_encoder
+    from wordpipe.stages.loaders import open_encoder
 
     assert settings.teacher is not None
     origin = job.open_input(settings.teacher, ["model", "words"])

@@ -20,7 +20,7 @@ from wordpipe.model import ROLES, Architecture, LanguageModel, Loaded, ModelConf
 from wordpipe.settings import declared
 from wordpipe.stages.inputs import model_entry
 from wordpipe.stages.job import Job
-from wordpipe.stages.models import read_artifact, read_folder
+from wordpipe.stages.loaders import read_artifact, read_folder
 from wordpipe.tokens import number_of_ids, special_names
 from wordpipe.training import Snapshot, SpecialIds
 from wordpipe.training.settings import CHANGEABLE, PACE, PretrainSettings

@@ -1,4 +1,4 @@
-"""Pairs of sentences that people have scored, read from the layouts in which such sets are passed around.
+"""Sets of sentence pairs that people have scored, read from the layouts in which they are passed around.
 
 Columns are found by the names in a header where there is one, else by their shape: the sentences are the two neighbouring
 columns with the longest texts, the score is the column of numbers before or after them. That reads the STS benchmark (with
@@ -9,13 +9,22 @@ SemEval's own pairs of files, `STS.input.X.txt` and `STS.gs.X.txt`, are read as 
 import csv
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from wordpipe.errors import InputError, wrong_line
+from wordpipe.stages.evaluate.inputs import distinct_names, files_of, read_whole
+from wordpipe.stages.inputs import as_list, refuse_artifacts
+from wordpipe.stages.job import PathLike
+
+_ENDINGS = (".csv", ".tsv", ".txt", ".jsonl")
+_INPUT, _GOLD = ".input.", ".gs."  # what SemEval calls the two files of one set
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,2})?")
 _SHOWN = 60  # characters of a wrong line
@@ -43,6 +52,65 @@ class ScoredPairs:
 
     def __len__(self) -> int:
         return len(self.first)
+
+
+class StsSet(NamedTuple):
+    """One set."""
+
+    name: str  # of the file without its ending, or of the folder; the path where two are called the same
+    path: Path  # the file or folder
+    pairs: ScoredPairs  # all of them, those of a folder in the order of its files
+    parts: dict[str, slice]  # the name of each file of a folder, and where its pairs lie in `pairs`; empty for a file
+
+
+def read_sts_sets(data: PathLike | Iterable[PathLike]) -> tuple[list[StsSet], dict[str, int]]:
+    """Read files and folders; of a folder, and the folders in it, the .csv, .tsv, .txt and .jsonl files that are not hidden.
+
+    Returns:
+        The sets in the order in which they were named, and how many files of folders were not taken, by ending.
+
+    Raises:
+        ArtifactError: an artifact is named.
+        InputError: no such file, none in a folder, or one that is no set; names file and line.
+    """
+    paths = list(dict.fromkeys(as_list(data)))
+    refuse_artifacts(paths)
+    if not paths:
+        raise InputError("there is no set to evaluate on", hint="name files of scored pairs with --data")
+    skipped: Counter[str] = Counter()
+    sets = [
+        _folder(name, place, skipped) if place.is_dir() else StsSet(name, place, _read(place), {})
+        for name, place in distinct_names(map(Path, paths)).items()
+    ]
+    return sets, dict(sorted(skipped.items()))
+
+
+def _folder(name: str, folder: Path, skipped: Counter[str]) -> StsSet:
+    """The files of a folder as one set; SemEval's files of scores belong to those of pairs beside them."""
+    files = [
+        file for file in files_of(folder, _ENDINGS, skipped)
+        if _GOLD not in file.name or not file.with_name(file.name.replace(_GOLD, _INPUT)).is_file()
+    ]  # fmt: skip
+    if not files:
+        raise InputError("no set of scored pairs in this folder", where=folder, expected=" ".join(_ENDINGS))
+    read = [_read(file) for file in files]
+    together = ScoredPairs(
+        [text for pairs in read for text in pairs.first],
+        [text for pairs in read for text in pairs.second],
+        np.concatenate([pairs.scores for pairs in read]),
+        sum(pairs.unscored for pairs in read),
+    )
+    ends = np.cumsum([len(pairs) for pairs in read]).tolist()
+    slices = [slice(end - len(pairs), end) for pairs, end in zip(read, ends, strict=True)]
+    parts = dict(zip(distinct_names(files), slices, strict=True))
+    return StsSet(name, folder, together, parts if len(files) > 1 else {})
+
+
+def _read(file: Path) -> ScoredPairs:
+    """One file; SemEval's file of pairs with the file of scores beside it."""
+    gold = file.with_name(file.name.replace(_INPUT, _GOLD))
+    scores = read_whole(gold) if gold != file and gold.is_file() else None
+    return read_scored_pairs(read_whole(file), str(file), scores)
 
 
 def read_scored_pairs(data: bytes, where: str, scores: bytes | None = None) -> ScoredPairs:
