@@ -19,21 +19,21 @@ def test_a_key_is_the_hash_of_the_text() -> None:
 
 
 @given(TEXTS, TEXTS)
-def test_each_text_is_encoded_once_and_none_that_is_known(earlier, texts) -> None:
-    plan = plan_vectors(*(text_keys(pa.array(some, pa.string())) for some in (earlier, texts)))
-    known = {text: row for row, text in reversed(list(enumerate(earlier)))}
+def test_each_text_is_encoded_once_and_none_that_is_known(previous, texts) -> None:
+    plan = plan_vectors(*(text_keys(pa.array(some, pa.string())) for some in (previous, texts)))
+    known = {text: row for row, text in reversed(list(enumerate(previous)))}
     encoded: dict[str, int] = {}
     for number, text in enumerate(texts):
         first = text not in known and text not in encoded
         if first:
             encoded[text] = len(encoded)
         assert plan.encode[number] == first
-        assert plan.earlier[number] == known.get(text, -1)
+        assert plan.previous[number] == known.get(text, -1)
         assert plan.new[number] == (-1 if text in known else encoded[text])
     assert plan.to_encode == len(encoded)
     assert plan.reused == sum(text in known for text in texts)
     assert plan.to_encode + plan.reused + plan.repeated == len(texts)
-    assert plan.gone == sum(text not in texts for text in earlier)
+    assert plan.gone == sum(text not in texts for text in previous)
 
 
 def test_keys_that_share_a_half_are_two_texts() -> None:

@@ -54,9 +54,9 @@ if TYPE_CHECKING:
         TransformerEncoder,
     )
     from wordpipe.sentences.transforms import (
-        CROWDED,
+        MAX_MEAN_COSINE,
         MIN_TEXTS,
-        Crowding,
+        MeanCosine,
         Moments,
         Transform,
         TransformKind,

@@ -1,11 +1,15 @@
-"""Encoding a corpus once: which texts need a vector, in what chunks they are encoded, and where their vectors are stored.
+"""Encoding a corpus: its units, which of them are encoded, in what chunks, and where their vectors are stored.
 
-Shapes: U texts of the corpus, R of an earlier artifact, N stored vectors of D numbers.
+A unit is what gets a vector: a sentence, a document, or as many sentences as fit a window. `UnitCutter` cuts a corpus into
+units, a few thousand rows at a time; `plan_vectors` finds the texts that must be encoded, each once; `chunks_of` groups them;
+`StoredVectors` gives their vectors back in any order.
+
+Shapes: U units of the corpus, R rows of the previous artifact, N stored vectors of D numbers.
 """
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
@@ -143,7 +147,7 @@ def _joined(texts: pa.StringArray, first: Ids, stop: Ids) -> pa.StringArray:
 
 def _whole_documents(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The same rows in batches that never part a document."""
-    waiting: list[pa.RecordBatch] = []  # all of one document but for its first rows' elders
+    waiting: list[pa.RecordBatch] = []  # the last document so far
     begins = DocumentStarts()
     for batch in batches:
         if not len(batch):
@@ -163,13 +167,13 @@ class VectorPlan:
     """Where the vector of each of U texts comes from.
 
     Attributes:
-        earlier: int64 (U,), the row of the earlier table that has the text, or -1.
+        previous: int64 (U,), the row of the previous table that has the text, or -1.
         new: int64 (U,), its number among the texts to encode, or -1.
         encode: bool (U,), whether this is the first of the texts to encode that are the same.
-        gone: rows of the earlier table whose text no longer occurs.
+        gone: rows of the previous table whose text no longer occurs.
     """
 
-    earlier: Ids
+    previous: Ids
     new: Ids
     encode: NDArray[np.bool_]
     gone: int
@@ -182,7 +186,7 @@ class VectorPlan:
     @property
     def reused(self) -> int:
         """Texts that have a vector already."""
-        return int(np.count_nonzero(self.earlier >= 0))
+        return int(np.count_nonzero(self.previous >= 0))
 
     @property
     def repeated(self) -> int:
@@ -204,22 +208,23 @@ def no_keys() -> NDArray[np.uint64]:
     return np.zeros((0, 2), np.uint64)
 
 
-def plan_vectors(earlier: NDArray[np.uint64], texts: NDArray[np.uint64]) -> VectorPlan:
+def plan_vectors(previous: NDArray[np.uint64], texts: NDArray[np.uint64]) -> VectorPlan:
     """Find the texts that must be encoded. Takes about 80 bytes of memory for each text.
 
     Args:
-        earlier: uint64 (R, 2), keys of the texts that have a vector.
+        previous: uint64 (R, 2), keys of the texts that have a vector.
         texts: uint64 (U, 2), keys of the texts that need one.
     """
-    rows, units = len(earlier), len(texts)
-    keys = np.concatenate([earlier, texts])
-    # stable: of equal ones the first comes first, and earlier rows before all
+    rows, units = len(previous), len(texts)
+    keys = np.concatenate([previous, texts])
+    # stable: of equal ones the first comes first, and previous rows before all
     order = np.lexsort((keys[:, 1], keys[:, 0]))
     opens = np.ones(len(keys), np.bool_)
     opens[1:] = (keys[order[1:]] != keys[order[:-1]]).any(axis=1)
     first = np.empty(len(keys), np.int64)
     first[order] = order[opens][np.cumsum(opens) - 1]
     of_unit = first[rows:]
+    # a text is encoded where it comes first, and the others have its number
     encode = of_unit == np.arange(rows, rows + units)
     number = np.cumsum(encode) - 1
     known = of_unit < rows
@@ -269,13 +274,13 @@ class StoredVectors:
         paths: the files.
         counts: how many vectors are in each.
         dim: numbers per vector, D.
-        figures: what was counted while they were made.
+        n_empty: how many of them are zero, as their texts have no vector.
     """
 
     paths: Sequence[Path]
     counts: Sequence[int]
     dim: int
-    figures: dict[str, int] = field(default_factory=dict)
+    n_empty: int = 0
 
     def __len__(self) -> int:
         return sum(self.counts)

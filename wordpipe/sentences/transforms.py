@@ -1,4 +1,4 @@
-"""Mending the space of vectors: what all texts share says nothing about any of them.
+"""Transforms of the space of vectors: what all texts share says nothing about any of them, and is taken away.
 
 Plain averages crowd into a narrow cone, so that every cosine is near 1. Taking away the mean, and the directions in which
 all texts vary together, spreads them out; whitening gives every direction the same weight. Whatever is done is one linear
@@ -22,8 +22,8 @@ TransformKind = Literal["none", "centre", "remove-components", "whiten"]
 MIN_TEXTS = 16  # below this the mean is mostly the text itself
 _VANISHED = 1e-4  # a unit vector shortened to this share of what is usual is rounding error
 _FLAT = 1e-6  # a direction that varies by less than this share of the strongest one is rounding error, not meaning
-# of the mean cosine: said unasked. `doctor` calls 0.3 sick; 20,000 words of text have 0.5 and answer well
-CROWDED = 0.6
+MAX_MEAN_COSINE = 0.6
+"""Above it `embed` warns, unasked. `doctor` calls 0.3 sick; 20,000 words of text have 0.5 and answer well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,7 +270,7 @@ def shrinkage(strength_D: npt.NDArray[np.float64], count: int) -> float:
     return 1.0 if below <= 0 else min(1.0, above / below)
 
 
-class Crowding:
+class MeanCosine:
     """The mean cosine of all pairs of vectors that stream by: (|sum|² - N) / (N (N - 1)), of which no pair is formed.
 
     Args:
@@ -289,7 +289,7 @@ class Crowding:
         self._sum_D += unit_ND.sum(axis=0, dtype=np.float64)
 
     @property
-    def mean_cosine(self) -> float | None:
+    def value(self) -> float | None:
         """-1 to 1; None for fewer than 16 vectors, of which it says little."""
         if self._count < MIN_TEXTS:
             return None
