@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from wordpipe.errors import InputError
-from wordpipe.stages import NORMS, Figures, Sample, best_transform, diagnose, judge, unit_sample
+from wordpipe.stages import NORMS, Figures, Sample, best_transform, diagnose, rate, unit_sample
 
 
 def space(n: int, dim: int, *, cone: float = 0.0, length: float = 0.0, flat: float = 1.0, seed: int = 1) -> Sample:
@@ -17,7 +17,7 @@ def space(n: int, dim: int, *, cone: float = 0.0, length: float = 0.0, flat: flo
 
 
 def states(figures: Figures) -> dict[str, str]:
-    return {verdict["name"]: verdict["state"] for verdict in judge(figures)}
+    return {verdict["name"]: verdict["state"] for verdict in rate(figures)}
 
 
 def test_an_even_space_is_healthy() -> None:

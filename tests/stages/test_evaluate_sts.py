@@ -93,7 +93,7 @@ def test_a_folder_is_one_set_and_the_mean_is_over_the_sets(built, sets):
     ]
     assert alone["systems"][0]["sets"][0]["spearman_interval"] is None
     assert json.loads(json.dumps(found)) == found
-    assert any("floors" in one.phase for one in heard)
+    assert any("baselines" in one.phase for one in heard)
 
 
 def test_the_same_sentence_twice_is_the_most_alike_for_every_floor(tmp_path):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
         best_transform,
         diagnose,
         doctor,
-        judge,
+        rate,
         unit_sample,
     )
     from wordpipe.stages.evaluate.language_model import evaluate_model

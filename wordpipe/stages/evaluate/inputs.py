@@ -1,4 +1,4 @@
-"""What the evaluations have in common: files to judge on, encoders to judge, and the form of what is found."""
+"""What evaluations share: the files to evaluate on, the encoders that are evaluated, and the form of the report."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -28,11 +28,16 @@ _PACKED = ("", ".gz", ".bz2", ".xz", ".zst")
 _UNKNOWN_SHOWN = 20
 
 
-def told(what: str, data: PathLike | Iterable[PathLike], name: str, judged: list[Any], **more: Any) -> dict[str, Any]:
-    """What an evaluation gives back: what was judged, on what, more of how, metrics (of the first, unless given), and all."""
+def report_on(
+    what: str, data: PathLike | Iterable[PathLike], name: str, evaluated: list[Any], **more: Any
+) -> dict[str, Any]:
+    """The report: what was evaluated, on what, more of how, metrics (of the first, unless given), and all under `name`."""
     where = as_list(data)
     head = {"evaluated": what, "data": where[0] if len(where) == 1 else where, **more}
-    return {**head, "metrics": more.get("metrics") or judged[0]["metrics"], name: judged}
+    return {**head, "metrics": more.get("metrics") or evaluated[0]["metrics"], name: evaluated}
+
+
+told = report_on  # its old name
 
 
 def by_system(systems: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -144,10 +149,10 @@ class EvaluatedEncoder:
         vectors, empty = [np.zeros((0, self.encoder.transform.dim), np.float32)], [np.zeros(0, np.bool_)]
         unknown: list[str] = []
         for first in range(0, len(texts), _AT_ONCE):
-            piece = self.encoder.encode(texts[first : first + _AT_ONCE])
-            vectors.append(piece.vectors)
-            empty.append(piece.empty)
-            unknown += [word for words in piece.unknown for word in words]
+            batch = self.encoder.encode(texts[first : first + _AT_ONCE])
+            vectors.append(batch.vectors)
+            empty.append(batch.empty)
+            unknown += [word for words in batch.unknown for word in words]
             done = min(first + _AT_ONCE, len(texts))
             self.run.report(Progress(f"embedding with {self.name}", done, len(texts), "texts"))
         return Texts(np.concatenate(vectors), np.concatenate(empty), unknown)
@@ -178,7 +183,7 @@ def open_evaluated(path: PathLike, settings: EmbedSettings, run: RunOptions) -> 
 
 
 def first_words(paths: Sequence[PathLike]) -> str | None:
-    """The first words artifact among some paths, of which the plain mean of vectors is a floor."""
+    """The first words artifact among some paths, of which the plain mean of vectors is a baseline."""
     for path in filter(is_artifact, map(Path, paths)):
         with Artifact(path, verify=False) as artifact:
             if artifact.kind == "words":

@@ -1,9 +1,9 @@
 """`wordpipe evaluate sts`: how well the cosines of sentence vectors agree with people; nothing is made.
 
-Every system gives a pair a number from -1 to 1. Beside the encoders stand floors that need no training: they learn how rare a
-word is from the sentences of the set that they are judged on, without its scores; so their figure for one set does not depend
-on the others. There is no BM25 among them: its scores have no bound and differ from one sentence to the other and back; on
-sentences the cosine of TF-IDF vectors is what it comes to.
+Every system gives a pair a number from -1 to 1. Beside the encoders there are baselines that need no training (`--no-floors`
+leaves them out): they learn how rare a word is from the sentences of the set, without its scores; so their figure for one set
+does not depend on the others. There is no BM25 among them: its scores have no bound and differ from one sentence to the other
+and back; on sentences the cosine of TF-IDF vectors is what it comes to.
 
 Shapes: P pairs, N different sentences, V stems, D numbers of a vector.
 """
@@ -20,20 +20,27 @@ from wordpipe.metrics import correlation_interval, pearson, spearman
 from wordpipe.runtime import Progress
 from wordpipe.search import LatentSpace, Tfidf, looks_english, stemmer
 from wordpipe.sentences.settings import EmbedSettings
-from wordpipe.stages.evaluate import inputs as judging
-from wordpipe.stages.evaluate.inputs import EvaluatedEncoder, open_evaluated
+from wordpipe.stages.evaluate.inputs import (
+    EvaluatedEncoder,
+    by_system,
+    first_words,
+    mean_of,
+    open_evaluated,
+    report_on,
+    shown_words,
+)
 from wordpipe.stages.evaluate.sts_sets import ScoredPairs, StsSet, read_sts_sets
 from wordpipe.stages.inputs import as_list
 from wordpipe.stages.job import PathLike, RunOptions, storage_errors
 from wordpipe.tokens import WordSplitter
 
-_FLOORS = ("tfidf", "lsi", "overlap")
+_BASELINES = ("tfidf", "lsi", "overlap")
 
 Array = npt.NDArray[np.float64]
 
 
 class _Scores(NamedTuple):
-    """What a system says of the pairs of a set."""
+    """A system's cosines of the pairs of a set."""
 
     cosines: Array  # (P,)
     without_vector: int = 0  # different sentences that it knows nothing of; their pairs have cosine 0
@@ -52,17 +59,17 @@ def evaluate_sts(
     run: RunOptions | None = None,
     **settings: Any,
 ) -> dict[str, Any]:
-    """Evaluate encoders of texts on pairs of sentences that people have scored, beside floors that need no training.
+    """Evaluate encoders of texts on pairs of sentences that people have scored, beside baselines that need no training.
 
     Args:
-        encoders: model or words artifacts; or sentences or index artifacts, whose encoder is judged with the transform that
-            it carries. None at all judges the floors.
-        data: sets: files (see `sentences/scored_pairs.py` for the layouts), or folders; the files of a folder are one set,
-            whose pairs are ranked together, as SemEval's sets of one year are.
-        words: a words artifact; the plain mean of its vectors is judged as one more floor. None: the first of the encoders
-            that is one.
-        floors: whether to judge TF-IDF, latent semantic indexing, the overlap of words and the mean of word vectors.
-        language: whose endings the floors cut off: a Snowball language, none, or auto.
+        encoders: model or words artifacts; or sentences or index artifacts, whose encoder is evaluated with the transform
+            that it carries. None at all evaluates the baselines.
+        data: sets: files (see `sts_sets` for the layouts), or folders; the files of a folder are one set, whose pairs are
+            ranked together, as SemEval's sets of one year are.
+        words: a words artifact; the plain mean of its vectors is one more baseline. None: the first of the encoders that
+            is one.
+        floors: whether to evaluate TF-IDF, latent semantic indexing, the overlap of words and the mean of word vectors.
+        language: whose endings the baselines cut off: a Snowball language, none, or auto.
         lsi_dim: directions of latent semantic indexing.
         draws: of the bootstrap, from which the intervals come; 0 leaves them out.
         run: progress, verification.
@@ -83,49 +90,60 @@ def evaluate_sts(
     run, chosen = run or RunOptions(), EmbedSettings.make(settings)
     if draws < 0 or lsi_dim < 1:
         raise ConfigError("no such number", where="draws, lsi_dim", got=(draws, lsi_dim), expected="at least 0 and 1")
-    _analyser(language)  # one that nobody knows is refused before anything is judged
-    paths, systems = as_list(encoders), list[dict[str, Any]]()
+    _analyser(language)  # one that nobody knows is refused before anything is evaluated
+    paths = as_list(encoders)
     with storage_errors():
         for path in [*paths, *([words] if words else [])]:  # a transformer takes minutes: the last is refused before
             Artifact(path, ["model", "words", "sentences", "index"], verify=False).close()
         sets, skipped = read_sts_sets(data)
-
-        def judge(system: str, name: str, scores: Sequence[_Scores]) -> None:
-            run.report(Progress(f"judging {name}"))
-            found = [_figures_of(one, said, draws) for one, said in zip(sets, scores, strict=True)]
-            systems.append({"system": system, "name": name, "metrics": _metrics_of(found), "sets": found})
-
-        def judge_encoder(system: str, path: PathLike, chosen: EmbedSettings) -> None:
-            with open_evaluated(path, chosen, run) as judged:  # out of memory before the next one is read
-                scores = [encoder_scores(judged, one.pairs) for one in sets]
-            judge(system, str(path), scores)
-
-        for path in paths:
-            judge_encoder("dense", path, chosen)
-        if floors and (plain := words or judging.first_words(paths)) is not None:
-            judge_encoder("words_mean", plain, chosen.model_copy(update={"pooling": "mean"}))
+        named = [("dense", path, chosen) for path in paths]
+        if floors and (plain := words or first_words(paths)) is not None:
+            named.append(("words_mean", str(plain), chosen.model_copy(update={"pooling": "mean"})))
+        systems = [_evaluated(*one, sets, draws, run) for one in named]
         if floors:
-            found = []
-            for number, one in enumerate(sets):
-                run.report(Progress("judging the floors", number, len(sets), "sets"))
-                found.append(_floor_scores(one.pairs, language, lsi_dim))
-            for name in _FLOORS:
-                judge(name, name, [scores[name] for scores in found])
+            systems += _baselines(sets, language, lsi_dim, draws, run)
     if not systems:
         raise ConfigError("there is nothing to judge", hint="name a model, or leave the floors on")
     shown = [
         {"name": one.name, "path": str(one.path), "pairs": len(one.pairs), "unscored": one.pairs.unscored}
         for one in sets
     ]
-    metrics = {**systems[0]["metrics"], **judging.by_system(systems)}
-    return judging.told("sts", data, "systems", systems, skipped=skipped, sets=shown, metrics=metrics)
+    metrics = {**systems[0]["metrics"], **by_system(systems)}
+    return report_on("sts", data, "systems", systems, skipped=skipped, sets=shown, metrics=metrics)
+
+
+def _evaluated(
+    system: str, path: str, settings: EmbedSettings, sets: Sequence[StsSet], draws: int, run: RunOptions
+) -> dict[str, Any]:
+    """One encoder; it is out of memory before the next one is read."""
+    with open_evaluated(path, settings, run) as encoder:
+        scores = [encoder_scores(encoder, one.pairs) for one in sets]
+    run.report(Progress(f"evaluating {path}"))
+    return _system(system, path, sets, scores, draws)
+
+
+def _baselines(
+    sets: Sequence[StsSet], language: str, lsi_dim: int, draws: int, run: RunOptions
+) -> list[dict[str, Any]]:
+    """The baselines over words."""
+    found = []
+    for number, one in enumerate(sets):
+        run.report(Progress("evaluating the baselines", number, len(sets), "sets"))
+        found.append(_baseline_scores(one.pairs, language, lsi_dim))
+    return [_system(name, name, sets, [scores[name] for scores in found], draws) for name in _BASELINES]
+
+
+def _system(system: str, name: str, sets: Sequence[StsSet], scores: Sequence[_Scores], draws: int) -> dict[str, Any]:
+    """A system in the report: its figures of every set, and its metrics."""
+    found = [_figures_of(one, scored, draws) for one, scored in zip(sets, scores, strict=True)]
+    return {"system": system, "name": name, "metrics": _metrics_of(found), "sets": found}
 
 
 def _metrics_of(sets: Sequence[dict[str, Any]]) -> dict[str, float | None]:
     """The means over the sets, and the figures of each set and part."""
     metrics: dict[str, float | None] = {}
     for measure in ("spearman", "pearson"):
-        metrics[measure] = judging.mean_of(one[measure] for one in sets)
+        metrics[measure] = mean_of(one[measure] for one in sets)
         for one in sets:
             metrics[f"{measure}/{one['name']}"] = one[measure]
             metrics |= {f"{measure}/{one['name']}/{part['name']}": part[measure] for part in one.get("parts", [])}
@@ -133,7 +151,7 @@ def _metrics_of(sets: Sequence[dict[str, Any]]) -> dict[str, float | None]:
 
 
 def _figures_of(one: StsSet, found: _Scores, draws: int) -> dict[str, Any]:
-    """What is told of one set."""
+    """The figures of one set, and of its parts."""
 
     def figures(name: str, place: slice) -> dict[str, Any]:
         cosines_P, scores_P = found.cosines[place], one.pairs.scores[place]
@@ -147,20 +165,20 @@ def _figures_of(one: StsSet, found: _Scores, draws: int) -> dict[str, Any]:
         return {"name": name, "pairs": len(scores_P), **shown, **intervals}
 
     whole = figures(one.name, slice(None)) | {
-        "sentences_without_vector": found.without_vector, "unknown_words": judging.shown_words(found.unknown),
+        "sentences_without_vector": found.without_vector, "unknown_words": shown_words(found.unknown),
     }  # fmt: skip
     return whole | ({"parts": [figures(name, place) for name, place in one.parts.items()]} if one.parts else {})
 
 
-def encoder_scores(judged: EvaluatedEncoder, pairs: ScoredPairs) -> _Scores:
+def encoder_scores(evaluated: EvaluatedEncoder, pairs: ScoredPairs) -> _Scores:
     """Cosines of an encoder's vectors; a transform that is asked for is fitted on the sentences of the set."""
     texts, first_P, second_P = _numbered(pairs)
-    raw = judged.encode(texts)
-    found = raw.transformed(judged.fitted(raw)) if judged.settings.transform != "auto" else raw
+    raw = evaluated.encode(texts)
+    found = raw.transformed(evaluated.fitted(raw)) if evaluated.settings.transform != "auto" else raw
     return _Scores(_cosines(found.vectors, first_P, second_P), int(found.empty.sum()), found.unknown)
 
 
-def _floor_scores(pairs: ScoredPairs, language: str, lsi_dim: int) -> dict[str, _Scores]:
+def _baseline_scores(pairs: ScoredPairs, language: str, lsi_dim: int) -> dict[str, _Scores]:
     """What plain words say: TF-IDF over stems, latent semantic indexing of it, and the share of stems in common (Jaccard).
 
     Stop words count: without them TF-IDF scored 79.7 instead of 78.7 on STS-B dev and 72.9 instead of 72.5 on its training
