@@ -1,3 +1,5 @@
+"""Pooling by NumPy and by torch, padded and packed, against a slow twin; windows merged."""
+
 import numpy as np
 import pytest
 import torch

@@ -10,7 +10,7 @@ from safetensors.numpy import save
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
 from tests.stages.made_models import ROLES, model_files
-from tests.stages.made_vectors import made_words
+from tests.support.made_vectors import made_words
 from wordpipe.artifacts import WEIGHTS_FILE, Artifact
 from wordpipe.cli.app import app
 from wordpipe.errors import ArtifactError, ConfigError, StorageError

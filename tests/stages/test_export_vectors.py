@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from tests.stages.made_vectors import made_sentences, made_words
+from tests.support.made_vectors import made_sentences, made_words
 from wordpipe.cli.app import app
 from wordpipe.errors import ConfigError
 from wordpipe.stages.convert import export as stage

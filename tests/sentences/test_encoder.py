@@ -1,3 +1,5 @@
+"""Encoders as they are saved: damaged facts, what their import loads, the transform that `auto` means."""
+
 import subprocess
 import sys
 
