@@ -10,7 +10,7 @@ import torch
 from tests.support.tiny_encoder import CLS, SEP, WORDS, Mixing, encoder, token_windows, tokenizer
 from wordpipe.errors import ConfigError, DivergedError, InputError
 from wordpipe.model import STYLES, ArrayModel, ModelConfig, new_model, read_arrays, save_hf
-from wordpipe.sentences import ArrayStates, EncodedBatch, ModelParts, Moments, TransformerEncoder, load_facts
+from wordpipe.sentences import ArrayStates, EncodedBatch, Moments, TransformerEncoder, load_facts
 from wordpipe.sentences.settings import EmbedSettings
 
 
@@ -119,8 +119,8 @@ def test_saved_and_loaded_it_gives_the_same_bytes() -> None:
     mended.save(files.__setitem__)
     assert sorted(files) == ["config.json", "encoder.json", "model.safetensors", "transform.safetensors"]
 
-    parts = ModelParts(Mixing(), tokenizer())
-    loaded = TransformerEncoder.load(load_facts(files.__getitem__), files.__getitem__, parts)
+    about = load_facts(files.__getitem__)
+    loaded = TransformerEncoder.load(about, files.__getitem__, Mixing(), tokenizer())
     np.testing.assert_array_equal(loaded.encode(texts).vectors, mended.encode(texts).vectors)
     again: dict[str, bytes] = {}
     loaded.save(again.__setitem__)
@@ -246,8 +246,8 @@ def test_auto_is_the_pooling_that_the_model_was_trained_with_and_survives_saving
     files = {}
     one.save(files.__setitem__)
 
-    parts = ModelParts(model, tokenizer(), WEIGHTS_V)
-    again = TransformerEncoder.load(load_facts(files.__getitem__), files.__getitem__, parts)
+    about = load_facts(files.__getitem__)
+    again = TransformerEncoder.load(about, files.__getitem__, model, tokenizer(), WEIGHTS_V)
     texts = random_texts(5, 11)
     np.testing.assert_array_equal(again.encode(texts).vectors, one.encode(texts).vectors)
     with pytest.raises(ConfigError, match="no weights of tokens"):

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         EncodedBatch,
         TextEncoder,
         TextParts,
+        check_finite,
         learned_from_pairs,
         load_facts,
         text_runs,
@@ -46,13 +47,7 @@ if TYPE_CHECKING:
         word_tokenizer,
     )
     from wordpipe.sentences.static_sums import sum_texts
-    from wordpipe.sentences.transformer_encoder import (
-        ArrayStates,
-        HiddenModel,
-        ModelParts,
-        StateModel,
-        TransformerEncoder,
-    )
+    from wordpipe.sentences.transformer_encoder import ArrayStates, HiddenModel, TransformerEncoder
     from wordpipe.sentences.transforms import (
         MAX_MEAN_COSINE,
         MIN_TEXTS,

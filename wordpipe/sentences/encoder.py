@@ -10,7 +10,7 @@ from typing import Any, Literal, Self, get_args
 import numpy as np
 import numpy.typing as npt
 
-from wordpipe.errors import ArtifactError
+from wordpipe.errors import ArtifactError, DivergedError
 from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.sentences.transforms import MIN_TEXTS, Transform, TransformKind
 
@@ -78,6 +78,14 @@ def joined(batches: Sequence[EncodedBatch]) -> EncodedBatch:
         [words for batch in batches for words in batch.unknown],
         np.concatenate([batch.windows for batch in batches]),
     )
+
+
+def check_finite(vectors_ND: npt.NDArray[np.float32], texts: Sequence[str], giver: str, hint: str) -> None:
+    """Refuse vectors that are not finite (DivergedError), by their texts; `giver` is what gave them."""
+    bad = np.flatnonzero(~np.isfinite(vectors_ND).all(axis=1))
+    if len(bad):
+        what = f"the {giver} gave vectors that are not finite for {len(bad)} of {len(texts)} texts"
+        raise DivergedError(what, where="; ".join(repr(texts[number][:60]) for number in bad[:3]), hint=hint)
 
 
 class TextEncoder(ABC):
@@ -177,7 +185,7 @@ def save_facts(write: Write, encoder: TextEncoder, settings: EmbedSettings, **ow
         "pooling": encoder.pooling,
         "dim": encoder.dim,
         "transform": encoder.transform.kind,
-        "settings": settings.carried(),
+        "settings": settings.bundled(),
         "identity": encoder.identity,
     }
     write(ENCODER_FILE, json.dumps(about | own, indent=2, sort_keys=True).encode())

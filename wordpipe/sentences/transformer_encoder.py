@@ -8,14 +8,14 @@ computes.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 from tokenizers import Tokenizer
 
-from wordpipe.errors import ConfigError, DivergedError, InputError
+from wordpipe.errors import ConfigError, InputError
 from wordpipe.metrics import unit_rows
 from wordpipe.runtime import pick_device, torch_threads
 from wordpipe.sentences.encoder import (
@@ -26,6 +26,7 @@ from wordpipe.sentences.encoder import (
     TextEncoder,
     TextParts,
     Write,
+    check_finite,
     joined,
     save_facts,
     text_runs,
@@ -52,50 +53,28 @@ _CPU_TOKENS = 2048
 4 layers of 256, thousand tokens/s: 1024 16.9, 2048 15.8, 4096 16.3, 8192 13.8; 6 layers of 384: 4.7, 4.9, 5.0, 4.8."""
 
 
-class StateModel(Protocol):
-    """A model that reads batches of sequences.
-
-    Attributes:
-        device: where it computes: cpu, cuda or mps.
-        batch_tokens: ids that it likes to read at once, at most.
-        in_bulk: whether it is made for many texts, so that it pays to compile what prepares them.
-    """
-
-    device: str
-    batch_tokens: int
-    in_bulk: bool
-
-    def pooled(self, batches: Batches, pooling: Pooling, weights_V: Floats | None) -> Iterator[Floats]:
-        """For every batch one vector per sequence, (S, D) float32, pooled as `pool_rows` does."""
-        ...
-
-    def states(self, ids_T: Ids, pooling: Pooling) -> Floats:
-        """What the pooling averages of one sequence, (T, D) float32."""
-        ...
-
-
 class ArrayStates:
     """Hidden states by NumPy: torch is not imported.
 
     Args:
         model: the model.
-        batch_tokens: ids read at once.
+        batch_tokens: ids that it likes to read at once, at most.
     """
 
     device = "cpu"
-    in_bulk = False
+    in_bulk = False  # not made for so many texts that it pays to compile what prepares them
 
     def __init__(self, model: "ArrayModel", batch_tokens: int = 2048) -> None:
         self.batch_tokens = batch_tokens
         self._model = model
 
     def pooled(self, batches: Batches, pooling: Pooling, weights_V: Floats | None) -> Iterator[Floats]:
-        """See `StateModel`."""
+        """For every batch one vector per sequence, (S, D) float32, pooled as `pool_rows` does."""
         for ids_N, lengths_S in batches:
             yield pool_rows(self._states(ids_N, lengths_S, pooling), ids_N, lengths_S, pooling, weights_V)
 
     def states(self, ids_T: Ids, pooling: Pooling) -> Floats:
-        """See `StateModel`."""
+        """What the pooling averages of one sequence, (T, D) float32."""
         return self._states(ids_T, np.array([len(ids_T)]), pooling)
 
     def _states(self, ids_N: Ids, lengths_S: Ids, pooling: Pooling) -> Floats:
@@ -140,7 +119,7 @@ class TorchStates:
         self.batch_tokens = min(settings.batch_tokens, _CPU_TOKENS) if self._packs else settings.batch_tokens
 
     def pooled(self, batches: Batches, pooling: Pooling, weights_V: Floats | None) -> Iterator[Floats]:
-        """See `StateModel`."""
+        """See `ArrayStates`."""
         if self._packs:
             for ids_N, lengths_S in batches:
                 yield self._pooled_packed(ids_N, lengths_S, pooling, weights_V)
@@ -156,7 +135,7 @@ class TorchStates:
             yield _arrived(*waiting)
 
     def states(self, ids_T: Ids, pooling: Pooling) -> Floats:
-        """See `StateModel`."""
+        """See `ArrayStates`."""
         ids_1T, mask_1T = padded(ids_T, np.array([len(ids_T)]))
         with self._computing():
             states: Floats = self._hidden(self._sent(ids_1T), self._sent(mask_1T), pooling)[0].float().cpu().numpy()
@@ -243,20 +222,6 @@ def _halfway(first: "list[Tensor]", last: "Tensor") -> "Tensor":
     return (first[0].float() + last.float()) / 2 if first else last
 
 
-class ModelParts(NamedTuple):
-    """What an encoder is made of.
-
-    Attributes:
-        model: computes hidden states; a torch module with `encode` is wrapped by `TorchStates`.
-        tokenizer: its tokenizer.
-        token_weights: what each token id weighs in a weighted mean, (V,); None: the model has no such weights.
-    """
-
-    model: StateModel | HiddenModel
-    tokenizer: Tokenizer
-    token_weights: Floats | None = None
-
-
 class TransformerEncoder(TextEncoder):
     """Pooled hidden states, transformed. No token is left out: a text too long for the model is read in windows.
 
@@ -285,7 +250,7 @@ class TransformerEncoder(TextEncoder):
 
     def __init__(
         self,
-        model: StateModel | HiddenModel,
+        model: ArrayStates | HiddenModel,
         tokenizer: Tokenizer,
         settings: EmbedSettings,
         *,
@@ -301,7 +266,7 @@ class TransformerEncoder(TextEncoder):
         self.pooling = _pooling(settings, trained, token_weights)
         self.max_len, self.transform = max_len, transform or Transform.none(dim)
         self.identity = dict(identity or {})
-        self._model = cast("StateModel", model) if hasattr(model, "pooled") else TorchStates(model, settings)
+        self._model = model if isinstance(model, ArrayStates) else TorchStates(model, settings)
         self.device = self._model.device
         self._tokenizer = _unlimited(tokenizer)
         self._prefix, self._suffix = frame_of(self._tokenizer)
@@ -317,7 +282,7 @@ class TransformerEncoder(TextEncoder):
     def _encode(self, texts: Sequence[str]) -> EncodedBatch:
         windows = self._windows(*self._ids(texts))
         pooled_ND = merge_windows(self._pooled(windows), self._weight_of(windows), windows.counts, self.pooling)
-        _check_finite(pooled_ND, texts)
+        check_finite(pooled_ND, texts, "model", "its weights may have diverged in training; try --dtype float32")
         vectors_ND, empty_N = self.transform.apply(unit_rows(pooled_ND)[0])
         return EncodedBatch(vectors_ND, empty_N, [[] for _ in texts], windows.counts)
 
@@ -402,11 +367,18 @@ class TransformerEncoder(TextEncoder):
             write(name, self._model_files(name))
 
     @classmethod
-    def load(cls, about: Mapping[str, Any], read: Read, parts: ModelParts) -> "TransformerEncoder":
+    def load(
+        cls,
+        about: Mapping[str, Any],
+        read: Read,
+        model: ArrayStates | HiddenModel,
+        tokenizer: Tokenizer,
+        token_weights: Floats | None = None,
+    ) -> "TransformerEncoder":
         """Load what `save` wrote; `about` is the content of its encoder.json."""
         return cls(
-            parts.model,
-            parts.tokenizer,
+            model,
+            tokenizer,
             EmbedSettings.make(about["settings"]),
             dim=about["dim"],
             max_len=about["max_len"],
@@ -415,7 +387,7 @@ class TransformerEncoder(TextEncoder):
             model_names=about["model_names"],
             identity=about["identity"],
             trained=about.get("trained", "mean"),  # files that were written before there was another
-            token_weights=parts.token_weights,
+            token_weights=token_weights,
         )
 
 
@@ -449,13 +421,3 @@ def _window(settings: EmbedSettings, room: int) -> int:
             "the window is larger than the model", where="window", got=settings.window, expected=f"at most {room}"
         )
     return settings.window or room
-
-
-def _check_finite(pooled_ND: Floats, texts: Sequence[str]) -> None:
-    bad = np.flatnonzero(~np.isfinite(pooled_ND).all(axis=1))
-    if len(bad):
-        raise DivergedError(
-            f"the model gave vectors that are not finite for {len(bad)} of {len(texts)} texts",
-            where="; ".join(repr(texts[number][:60]) for number in bad[:3]),
-            hint="its weights may have diverged in training; try --dtype float32",
-        )

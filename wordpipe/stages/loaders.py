@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from wordpipe.artifacts import ENCODER, TOKENIZER, WEIGHTS_FILE, Artifact, is_artifact, read_batches
 from wordpipe.errors import ArtifactError
-from wordpipe.runtime import cpu_count, pick_device
+from wordpipe.runtime import pick_device
 from wordpipe.sentences import TextEncoder, load_facts
 from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.tokens import (
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from wordpipe.model import Architecture, LanguageModel, Loaded
     from wordpipe.model.settings import Device
-    from wordpipe.sentences import HiddenModel, StateModel
+    from wordpipe.sentences import ArrayStates, HiddenModel
     from wordpipe.stages.job import Job, PathLike
     from wordpipe.words import WordVectors
 
@@ -124,10 +124,10 @@ def bundled_encoder(index: Artifact) -> TextEncoder:
         from wordpipe.sentences import StaticEncoder
 
         return StaticEncoder.load(about, read)
-    from wordpipe.sentences import ModelParts, TransformerEncoder
+    from wordpipe.sentences import TransformerEncoder
 
     weights_V = _token_weights(read) if ENCODER + WEIGHTS_FILE in index.names(ENCODER) else None
-    return TransformerEncoder.load(about, read, ModelParts(_state_model(read), _tokenizer(read), weights_V))
+    return TransformerEncoder.load(about, read, _state_model(read), _tokenizer(read), weights_V)
 
 
 def word_splitter(read: Callable[[str], bytes], facts: Mapping[str, Any]) -> Callable[[str], list[str]]:
@@ -143,12 +143,7 @@ def word_splitter(read: Callable[[str], bytes], facts: Mapping[str, Any]) -> Cal
     return WordSplitter(piece_splitter(tokenizer), keep_case=bool(facts["keep_case"]))
 
 
-def device_and_threads(encoder: TextEncoder, settings: EmbedSettings) -> tuple[str, int]:
-    """Where the encoder runs."""
-    return str(getattr(encoder, "device", "cpu")), settings.threads or cpu_count()
-
-
-def _state_model(read: Callable[[str], bytes]) -> "StateModel | HiddenModel":
+def _state_model(read: Callable[[str], bytes]) -> "ArrayStates | HiddenModel":
     """What computes the hidden states of an encoder: NumPy where it can, else torch."""
     from wordpipe.model import ArrayModel, read_arrays
     from wordpipe.sentences import ArrayStates

@@ -14,6 +14,7 @@ Shapes: U units of the corpus, D numbers before the transform, K after it.
 """
 
 import shlex
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -33,8 +34,8 @@ from wordpipe.artifacts import (
     sentences_schema,
     vector_column,
 )
-from wordpipe.errors import DivergedError, InputError
-from wordpipe.runtime import Stopwatch, stop_signal
+from wordpipe.errors import InputError
+from wordpipe.runtime import Stopwatch, cpu_count, stop_signal
 from wordpipe.sentences import (
     MAX_MEAN_COSINE,
     EncodedBatch,
@@ -47,6 +48,7 @@ from wordpipe.sentences import (
     UnitCutter,
     VectorPlan,
     check_directions,
+    check_finite,
     chunks_of,
     learned_from_pairs,
     no_keys,
@@ -57,10 +59,11 @@ from wordpipe.sentences import (
 from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.stages.inputs import open_corpus
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job
-from wordpipe.stages.loaders import bundle_encoder, device_and_threads, open_encoder
+from wordpipe.stages.loaders import bundle_encoder, open_encoder
 from wordpipe.stages.search.embed_update import PreviousSentences, encoder_facts, open_previous
 
 _RUN_DEFAULTS = {name: EmbedSettings.model_fields[name].default for name in ("update", "checkpoint_seconds")}
+_FILE_NAME = "vectors-{:05d}.f32"
 _MANY_DROPPED = 0.05  # of the units
 _WHY_DROPPED = {
     "words": "words of it that are in the table; train the words on text like this, or with a smaller --min-count",
@@ -96,7 +99,7 @@ def embed(
         components = chosen.components if chosen.transform == "remove-components" else 0
         check_directions(raw.dim, components=components, dims=chosen.dims)
         source = _Source(job, open_corpus(job, corpus), UnitCutter(chosen, raw))  # text that is no corpus is read now
-        job.device, job.threads = device_and_threads(raw, chosen)
+        job.device, job.threads = getattr(raw, "device", "cpu"), chosen.threads or cpu_count()
         previous = open_previous(job, origin, raw, chosen) if chosen.update and not job.run.fresh else None
         plan, previous = _compare(source, previous)
         encoded = _encode(source, raw, plan, previous, chosen.checkpoint_seconds)
@@ -184,10 +187,11 @@ def _encode(
     after = "" if previous is None else f" after {previous.artifact.digest}"
     recipe = f"{job.recipe} {job.device} {job.threads} threads {library_versions(*job.libraries)}{after}"
     cache = ResumeCache(job.partial, recipe)
-    figures = list[dict[str, int]]()  # of each file
-    while (found := cache.figures(_file_name(len(figures)))) is not None:
-        figures.append(found)
-    if before := _sum_of(figures, "texts"):
+    counts, totals = list[int](), Counter[str]()  # texts of each file; figures of all
+    while (found := cache.figures(_FILE_NAME.format(len(counts)))) is not None:
+        counts.append(found["texts"])
+        totals.update(found)
+    if before := totals["texts"]:
         job.note(f"continuing a stopped run: {before:,} of {total:,} texts were embedded before")
     done = before
     texts = (units.embedded.filter(pa.array(plan.encode[at])) for at, units in source.units(None))
@@ -195,9 +199,10 @@ def _encode(
     with stop_signal(lambda _: job.note("stopping after this chunk, saving (press again to stop now)")) as flag:
         while done < total:
             file_clock, found = Stopwatch(), dict[str, int]()
-            with cache.piece(_file_name(len(figures)), found) as file:
+            with cache.piece(_FILE_NAME.format(len(counts)), found) as file:
                 for chunk in chunks:
-                    batch = _finite(raw.encode(chunk), chunk)
+                    batch = raw.encode(chunk)
+                    check_finite(batch.vectors, chunk, "encoder", "train it again")
                     file.write(np.ascontiguousarray(batch.vectors, dtype=np.float32).data)
                     for name, count in _figures_of(batch).items():
                         found[name] = found.get(name, 0) + count
@@ -208,21 +213,12 @@ def _encode(
                     if file_clock.seconds >= seconds or flag.signum is not None:
                         break
             assert found, "there were fewer texts than were counted"
-            figures.append(found)
+            counts.append(found["texts"])
+            totals.update(found)
             flag.raise_if_set(saved=f"{done:,} of {total:,} texts are embedded; run it again to go on")
-    job.counts |= {
-        "units_read_in_windows": _sum_of(figures, "in_windows"), "words_unknown": _sum_of(figures, "words_unknown"),
-    }  # fmt: skip
-    paths = [cache.path / _file_name(number) for number in range(len(figures))]
-    return StoredVectors(paths, [one["texts"] for one in figures], raw.dim, _sum_of(figures, "without_vector"))
-
-
-def _file_name(number: int) -> str:
-    return f"vectors-{number:05d}.f32"
-
-
-def _sum_of(figures: list[dict[str, int]], name: str) -> int:
-    return sum(one[name] for one in figures)
+    job.counts |= {"units_read_in_windows": totals["in_windows"], "words_unknown": totals["words_unknown"]}
+    paths = [cache.path / _FILE_NAME.format(number) for number in range(len(counts))]
+    return StoredVectors(paths, counts, raw.dim, totals["without_vector"])
 
 
 def _figures_of(batch: EncodedBatch) -> dict[str, int]:
@@ -233,18 +229,6 @@ def _figures_of(batch: EncodedBatch) -> dict[str, int]:
         "in_windows": int((batch.windows > 1).sum()),
         "words_unknown": sum(map(len, batch.unknown)),
     }
-
-
-def _finite(batch: EncodedBatch, texts: list[str]) -> EncodedBatch:
-    """The batch; DivergedError where a vector of it is not finite."""
-    bad = np.flatnonzero(~np.isfinite(batch.vectors).all(axis=1))
-    if len(bad):
-        raise DivergedError(
-            f"the encoder gave vectors that are not finite for {len(bad)} of {len(texts)} texts",
-            where="; ".join(repr(texts[number][:60]) for number in bad[:3]),
-            hint="train it again",
-        )
-    return batch
 
 
 @dataclass(frozen=True)
