@@ -152,7 +152,7 @@ def test_a_vector_has_the_same_bits_by_either_sum(dim: int, monkeypatch: pytest.
     texts += ["the", "cat isn't", "", "zebra", " ".join(rng.choice(WORDS, 4500))]
     one = encoder(static_files(table, word_tokenizer(WORDS)))
     plain = [one.encode([text]) for text in texts]
-    monkeypatch.setattr(static_encoder, "_FEW_ROWS", -1)
+    monkeypatch.setattr(static_encoder, "_MAX_PLAIN_ROWS", -1)
     compiled = one.encode(texts)
     assert np.concatenate([batch.vectors for batch in plain]).tobytes() == compiled.vectors.tobytes()
     assert [bool(batch.empty[0]) for batch in plain] == compiled.empty.tolist()

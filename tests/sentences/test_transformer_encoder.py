@@ -265,7 +265,7 @@ def test_many_texts_go_through_the_compiled_tokenizer_and_give_the_same(monkeypa
     texts = [*random_texts(40, 12), "", "w1 nonsense w2", "[SEP] w3"]
     encoder = backends()["packed"]
     few: EncodedBatch = encoder.encode(texts)
-    monkeypatch.setattr("wordpipe.sentences.transformer_encoder._MANY", 1)
+    monkeypatch.setattr("wordpipe.sentences.transformer_encoder._MIN_COMPILED_TEXTS", 1)
     many = encoder.encode(texts)
     assert "_fast" in vars(encoder)
     np.testing.assert_array_equal(many.vectors, few.vectors)

@@ -174,7 +174,7 @@ def test_sums_match_a_loop_and_keep_their_bits_in_any_company(lengths: list[int]
     table_VD = rng.standard_normal((50, 6)).astype(np.float32)
     rows = rng.integers(50, size=sum(lengths))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(word_encoder, "_BLOCK", block)
+        patch.setattr(word_encoder, "_BLOCK_ROWS", block)
         sums_ND = sum_segments(table_VD, rows, np.array(lengths, dtype=np.int64))
     ends = np.cumsum([0, *lengths])
     for number, length in enumerate(lengths):

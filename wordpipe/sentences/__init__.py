@@ -51,11 +51,11 @@ if TYPE_CHECKING:
     from wordpipe.sentences.transforms import (
         MAX_MEAN_COSINE,
         MIN_TEXTS,
-        MeanCosine,
         Moments,
         Transform,
         TransformKind,
         check_directions,
+        mean_cosine_of_sum,
         shrinkage,
     )
     from wordpipe.sentences.windows import frame, gathered, pack_sentences, padded, runs_of, token_batches

@@ -44,7 +44,7 @@ class TextParts:
     """One text's vector, taken apart.
 
     Attributes:
-        spans: (start, stop) in characters of each of P pieces: words or tokens; empty spans for special tokens.
+        spans: (start, stop) in characters of each of P words or tokens; empty spans for special tokens.
         vectors: (P, D) float32; the rows add up to the text's unit vector.
     """
 
@@ -132,7 +132,7 @@ class TextEncoder(ABC):
 
     @abstractmethod
     def parts(self, text: str) -> TextParts:
-        """The pieces of a text, each with its share of the text's vector.
+        """The words or tokens of a text, each with its share of the text's vector.
 
         Raises:
             ConfigError: the pooling is no sum over tokens (cls, max).

@@ -45,7 +45,7 @@ def pool_rows(
         weights_V: what each id weighs, for `weighted`.
 
     Returns:
-        (S, D) float32. A sequence has the same bits whatever stands around it.
+        (S, D) float32. A sequence has the same bits whatever is around it.
     """
     starts_S = np.cumsum(lengths_S) - lengths_S
     if pooling == "cls":

@@ -51,11 +51,13 @@ if TYPE_CHECKING:
 TOKENIZER_FILE = "tokenizer.json"
 TABLE_FILE = "model.safetensors"
 TENSOR = "embedding.weight"
-_FEW_ROWS = 5_000  # added up without compiled code
+_MAX_PLAIN_ROWS = 5_000  # added up without compiled code
 _WINDOW = 128  # words per passage where none is asked for
-_RUN = 500_000  # characters that a thread takes at once: vectors of four thousand sentences
-_FEW = 20_000  # characters cut without compiled code; the import of numba takes as long as cutting a million
-_NO_TEXT = regex.compile("[\ud800-\udfff]")
+_RUN_CHARACTERS = 500_000  # characters that a thread takes at once: vectors of four thousand sentences
+_MAX_PLAIN_CHARACTERS = (
+    20_000  # characters cut without compiled code; the import of numba takes as long as cutting a million
+)
+_SURROGATES = regex.compile("[\ud800-\udfff]")
 _LOWER = np.arange(256, dtype=np.uint8)
 _LOWER[ord("A") : ord("Z") + 1] += 32
 
@@ -170,12 +172,12 @@ class TextRows(ABC):
             compiled: whether compiled code looks them up; None: where it pays. The result is the same.
         """
         if compiled is None:
-            compiled = sum(map(len, texts)) > _FEW
+            compiled = sum(map(len, texts)) > _MAX_PLAIN_CHARACTERS
         return self._find_compiled(texts) if compiled else self._find_plainly(texts)
 
     @abstractmethod
     def spans(self, text: str) -> tuple[list[tuple[int, int]], npt.NDArray[np.int32]]:
-        """Where each piece of a text is, in characters, and its row."""
+        """Where each word or token of a text is, in characters, and its row."""
 
     @abstractmethod
     def _find_plainly(self, texts: Sequence[str]) -> FoundRows: ...
@@ -259,11 +261,11 @@ class TokenRows(TextRows):
 
     def spans(self, text: str) -> tuple[list[tuple[int, int]], npt.NDArray[np.int32]]:
         """See `TextRows`."""
-        encoded = self._tokenizer.encode(_sayable(text), add_special_tokens=False)
+        encoded = self._tokenizer.encode(_without_surrogates(text), add_special_tokens=False)
         return [(int(start), int(stop)) for start, stop in encoded.offsets], np.array(encoded.ids, np.int32)
 
     def _find_plainly(self, texts: Sequence[str]) -> FoundRows:
-        found = [self._tokenizer.encode(_sayable(text), add_special_tokens=False).ids for text in texts]
+        found = [self._tokenizer.encode(_without_surrogates(text), add_special_tokens=False).ids for text in texts]
         flat = np.array([*chain.from_iterable(found)], np.int32)
         return FoundRows(flat, offsets_of([*map(len, found)]), [])
 
@@ -278,10 +280,10 @@ class TokenRows(TextRows):
         return Encoder(self._tokenizer)
 
 
-def _sayable(text: str) -> str:
+def _without_surrogates(text: str) -> str:
     """The text without lone surrogates, which no encoding has."""
-    said: str = _NO_TEXT.sub("\N{REPLACEMENT CHARACTER}", text)
-    return said
+    clean: str = _SURROGATES.sub("\N{REPLACEMENT CHARACTER}", text)
+    return clean
 
 
 def _strings(texts: Sequence[str]) -> "pa.Array":
@@ -290,7 +292,7 @@ def _strings(texts: Sequence[str]) -> "pa.Array":
     try:
         return pa.array(texts, pa.string())
     except UnicodeEncodeError:
-        return pa.array([_sayable(text) for text in texts], pa.string())
+        return pa.array([_without_surrogates(text) for text in texts], pa.string())
 
 
 class StaticEncoder(TextEncoder):
@@ -331,7 +333,7 @@ class StaticEncoder(TextEncoder):
 
     def encode(self, texts: Sequence[str]) -> EncodedBatch:
         """See `TextEncoder.encode`."""
-        runs = text_runs(texts, _RUN)
+        runs = text_runs(texts, _RUN_CHARACTERS)
         if len(runs) == 1 or self._threads == 1:
             return joined([self._encode(run) for run in runs])
         with ThreadPoolExecutor(self._threads) as pool:
@@ -372,7 +374,7 @@ class StaticEncoder(TextEncoder):
     def _unit_sums(self, found: FoundRows) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.bool_]]:
         """Each text's sum at length 1, and which have one; without numba where the rows are few."""
         n = len(found.offsets) - 1
-        if len(found.ids) <= _FEW_ROWS:
+        if len(found.ids) <= _MAX_PLAIN_ROWS:
             unit_ND, norms_N = _unit_plainly(self._table_VD, found)
         else:
             from wordpipe.sentences.static_sums import unit_texts

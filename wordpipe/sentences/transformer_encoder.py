@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 Batches: TypeAlias = Iterable[tuple[Ids, Ids]]
 """Ids of S sequences, one after the other, the longest first, and the length of each, (S,)."""
-_MANY = 256  # texts from which on the compiled tokenizer is loaded: importing numba takes 0.5 s
+_MIN_COMPILED_TEXTS = 256  # texts from which on the compiled tokenizer is loaded: importing numba takes 0.5 s
 _CPU_TOKENS = 2048
 """Ids per batch on a CPU, so that activations stay in the caches. One core, 382 texts of Wikipedia of 76 tokens, float32,
 4 layers of 256, thousand tokens/s: 1024 16.9, 2048 15.8, 4096 16.3, 8192 13.8; 6 layers of 384: 4.7, 4.9, 5.0, 4.8."""
@@ -298,7 +298,7 @@ class TransformerEncoder(TextEncoder):
         weights_W = self._weight_of(windows)
         if not weights_W.any():
             raise InputError("the text has no vector", hint="give a text with words")
-        # the tokens and, behind them, one piece for each special id; what stands in two windows has the sum of both
+        # the tokens and, behind them, one part for each special id; what is in two windows has the sum of both
         sums_PD = np.zeros((n + before + after, self._width))
         weights_W = weights_W / float(weights_W.sum(dtype=np.float64))
         for start, length, first, tokens, weight in zip(
@@ -320,7 +320,7 @@ class TransformerEncoder(TextEncoder):
 
     def _ids(self, texts: Sequence[str]) -> tuple[Ids, Ids]:
         """Ids of all texts, one after the other, and where each begins and ends, (N + 1,)."""
-        if self._model.in_bulk and len(texts) >= _MANY:
+        if self._model.in_bulk and len(texts) >= _MIN_COMPILED_TEXTS:
             ids, offsets = self._fast.encode(pa.array(texts, pa.string()))
             return ids.astype(np.int64), offsets
         found = [item.ids for item in self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)]

@@ -22,10 +22,10 @@ from wordpipe.stages.inputs import as_list
 from wordpipe.stages.job import PathLike, RunOptions
 from wordpipe.stages.loaders import bundled_encoder, open_encoder
 
-_AT_ONCE = 2_048  # texts encoded between two reports
+_BATCH_TEXTS = 2_048  # texts encoded between two reports
 _MAX_EXPAND = 1_000  # a packed file may grow so many times
 _PACKED = ("", ".gz", ".bz2", ".xz", ".zst")
-_UNKNOWN_SHOWN = 20
+_MAX_UNKNOWN_SHOWN = 20
 
 
 def report_on(
@@ -53,7 +53,7 @@ def mean_of(values: Iterable[float | None]) -> float | None:
 
 def shown_words(words: Sequence[str]) -> dict[str, Any]:
     """How many words are unknown, each time they came, and the first different ones."""
-    return {"count": len(words), "first": [*dict.fromkeys(words)][:_UNKNOWN_SHOWN]}
+    return {"count": len(words), "first": [*dict.fromkeys(words)][:_MAX_UNKNOWN_SHOWN]}
 
 
 def split_rows(
@@ -148,12 +148,12 @@ class EvaluatedEncoder:
         """Encode texts, with what the encoder carries and nothing more."""
         vectors, empty = [np.zeros((0, self.encoder.transform.dim), np.float32)], [np.zeros(0, np.bool_)]
         unknown: list[str] = []
-        for first in range(0, len(texts), _AT_ONCE):
-            batch = self.encoder.encode(texts[first : first + _AT_ONCE])
+        for first in range(0, len(texts), _BATCH_TEXTS):
+            batch = self.encoder.encode(texts[first : first + _BATCH_TEXTS])
             vectors.append(batch.vectors)
             empty.append(batch.empty)
             unknown += [word for words in batch.unknown for word in words]
-            done = min(first + _AT_ONCE, len(texts))
+            done = min(first + _BATCH_TEXTS, len(texts))
             self.run.report(Progress(f"embedding with {self.name}", done, len(texts), "texts"))
         return Texts(np.concatenate(vectors), np.concatenate(empty), unknown)
 

@@ -27,8 +27,8 @@ _ENDINGS = (".csv", ".tsv", ".txt", ".jsonl")
 _INPUT, _GOLD = ".input.", ".gs."  # what SemEval calls the two files of one set
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,2})?")
-_SHOWN = 60  # characters of a wrong line
-_MOST = 0.9  # share of rows that say what a column is; the others are then named as wrong
+_MAX_SHOWN = 60  # characters of a wrong line
+_MIN_ROWS_SHARE = 0.9  # share of rows that say what a column is; the others are then named as wrong
 _PAIR_NAMES = ("sentence", "sent", "text", "s", "string", "phrase", "question", "sentences")
 _SCORE_NAMES = (
     "relatednessscore", "similarityscore", "score", "similarity", "relatedness", "goldscore", "gold", "label",
@@ -121,7 +121,7 @@ def read_scored_pairs(data: bytes, where: str, scores: bytes | None = None) -> S
     """
     text = _decoded(data, where)
     if scores is not None:
-        return _pairs(_beside(text, _decoded(scores, where), where), (0, 1, 2), where)
+        return _pairs(_joined(text, _decoded(scores, where), where), (0, 1, 2), where)
     if text.lstrip().startswith("{"):
         return _pairs([*_json_rows(text, where)], (0, 1, 2), where)
     rows = [*_rows(text, where)]
@@ -160,7 +160,7 @@ def _rows(text: str, where: str) -> Iterator[_Row]:
         raise InputError("not a readable csv file", where=f"{where}:{reader.line_num}", got=error) from None
 
 
-def _beside(text: str, scores: str, where: str) -> list[_Row]:
+def _joined(text: str, scores: str, where: str) -> list[_Row]:
     """Rows of two sentences and a score, out of a file of pairs and one of scores."""
     pairs, numbers = text.rstrip("\n").split("\n"), scores.rstrip("\n").split("\n")
     if len(numbers) > len(pairs):
@@ -197,10 +197,10 @@ def _by_name(header: Sequence[str]) -> _Columns | None:
 def _by_shape(rows: Sequence[Sequence[str]], where: str) -> _Columns:
     """The columns that look like two sentences and a score; InputError if none do, or two could be the score."""
     widths = sorted(len(cells) for cells in rows)
-    width = widths[int(len(widths) * (1 - _MOST))]
+    width = widths[int(len(widths) * (1 - _MIN_ROWS_SHARE))]
     columns = [[cells[place] for cells in rows if len(cells) >= width] for place in range(width)]
     filled = [[cell for cell in column if cell] for column in columns]
-    numeric = [bool(some) and sum(map(_is_number, some)) >= _MOST * len(some) for some in filled]
+    numeric = [bool(some) and sum(map(_is_number, some)) >= _MIN_ROWS_SHARE * len(some) for some in filled]
     length = [sum(map(len, column)) for column in columns]
     pairs = [place for place in range(width - 1) if not numeric[place] and not numeric[place + 1]]
     if not pairs:
@@ -229,7 +229,7 @@ def _pairs(rows: Sequence[_Row], columns: _Columns, where: str) -> ScoredPairs:
             unscored += 1
             continue
         if not _is_number(score):
-            raise wrong_line(f"{where}:{line}", "\t".join(cells), f"a score where {score[:_SHOWN]!r} stands")
+            raise wrong_line(f"{where}:{line}", "\t".join(cells), f"a score where {score[:_MAX_SHOWN]!r} stands")
         if not one or not two:
             raise wrong_line(f"{where}:{line}", "\t".join(cells), "two sentences")
         first.append(one)

@@ -38,8 +38,8 @@ from wordpipe.errors import InputError
 from wordpipe.runtime import Stopwatch, cpu_count, stop_signal
 from wordpipe.sentences import (
     MAX_MEAN_COSINE,
+    MIN_TEXTS,
     EncodedBatch,
-    MeanCosine,
     Moments,
     StoredVectors,
     TextEncoder,
@@ -51,6 +51,7 @@ from wordpipe.sentences import (
     check_finite,
     chunks_of,
     learned_from_pairs,
+    mean_cosine_of_sum,
     no_keys,
     plan_vectors,
     text_keys,
@@ -319,12 +320,12 @@ def _write(source: _Source, vectors: _UnitVectors, transform: Transform) -> None
     job = source.job
     metadata = pa.schema(list(read_schema(source.artifact, "corpus", CORPUS))[len(CORPUS) :])
     schema = sentences_schema(transform.dim, metadata)
-    cosines, written, dropped = MeanCosine(transform.dim), 0, 0
+    sum_K, written, dropped = np.zeros(transform.dim), 0, 0
     with job.table("sentences", schema) as table:
         for at, units in source.units("writing", whole=True):
             vectors_UK, empty_U = vectors.take(at, transform)
             kept_NK, mask = vectors_UK[~empty_U], pa.array(~empty_U)
-            cosines.add(kept_NK)
+            sum_K += kept_NK.sum(axis=0, dtype=np.float64)
             own = {
                 "id": pa.array(np.arange(written, written + len(kept_NK), dtype=np.int64)),
                 "text": units.text.filter(mask),
@@ -337,8 +338,8 @@ def _write(source: _Source, vectors: _UnitVectors, transform: Transform) -> None
     if not written:
         raise InputError("nothing is left of the vectors after the transform", hint="use --transform none")
     job.counts |= {"sentences": written, "dropped_without_vector": dropped}
-    if (cosine := cosines.value) is not None:
-        job.metrics["mean_cosine"] = round(cosine, 4)
+    if written >= MIN_TEXTS:  # of fewer it says little
+        job.metrics["mean_cosine"] = round(mean_cosine_of_sum(sum_K, written), 4)
 
 
 def _warn(job: Job, origin: Artifact, chosen: EmbedSettings) -> None:
@@ -352,7 +353,7 @@ def _warn(job: Job, origin: Artifact, chosen: EmbedSettings) -> None:
     cosine = job.metrics.get("mean_cosine", 0.0)
     if cosine > MAX_MEAN_COSINE:
         cure = ""
-        if origin.manifest.command == "train word2vec":  # crowded while they have hardly been trained
+        if origin.manifest.command == "train word2vec":  # all alike while they have hardly been trained
             cure = f"the word vectors may need more --epochs than {origin.manifest.facts['epochs']}, or more text; "
         job.warn(
             f"all texts look alike: the mean cosine of two is {cosine:.2f}, where 0 is healthy; {cure}what mends it: "
