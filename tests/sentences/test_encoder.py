@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -26,13 +27,19 @@ def test_word_vectors_are_encoded_without_torch_and_settings_without_numpy() -> 
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_auto_transform() -> None:
-    auto = EmbedSettings()
-    assert transform_kind(auto, "transformer", 64, 64) == "whiten"
-    assert transform_kind(auto, "transformer", 64, 63) == "centre"
-    assert transform_kind(auto, "transformer", 64, 16) == "centre"
-    assert transform_kind(auto, "transformer", 64, 15) == "none"
-    assert transform_kind(auto, "transformer", 4, 15) == "none"
-    assert transform_kind(auto, "transformer", 64, 64, contrastive=True) == "none"
-    assert transform_kind(auto, "words", 64, 1_000_000) == "none"
-    assert transform_kind(EmbedSettings(transform="remove-components"), "words", 64, 3) == "remove-components"
+@pytest.mark.parametrize(
+    ("kind", "dim", "texts", "identity", "expected"),
+    [
+        ("transformer", 64, 64, {}, "whiten"),
+        ("transformer", 64, 63, {}, "centre"),
+        ("transformer", 64, 16, {}, "centre"),
+        ("transformer", 64, 15, {}, "none"),
+        ("transformer", 4, 15, {}, "none"),
+        ("transformer", 64, 64, {"pairs": ["crop"]}, "none"),
+        ("words", 64, 1_000_000, {}, "none"),
+    ],
+)
+def test_auto_transform(kind: str, dim: int, texts: int, identity: dict, expected: str) -> None:
+    encoder = SimpleNamespace(kind=kind, dim=dim, identity=identity)
+    assert transform_kind(EmbedSettings(), encoder, texts) == expected
+    assert transform_kind(EmbedSettings(transform="remove-components"), encoder, 3) == "remove-components"

@@ -149,10 +149,8 @@ def learned_from_pairs(encoder: TextEncoder) -> bool:
     return "pairs" in encoder.identity
 
 
-def transform_kind(
-    settings: EmbedSettings, encoder: EncoderKind, dim: int, texts: int, *, contrastive: bool = False
-) -> TransformKind:
-    """What `transform = auto` means for this encoder, of so many numbers per vector, and number of texts.
+def transform_kind(settings: EmbedSettings, encoder: TextEncoder, texts: int) -> TransformKind:
+    """What `transform = auto` means for this encoder, without a transform yet, and number of texts.
 
     A contrastive model was trained to spread its vectors. Another model's lie within a narrow cone and are whitened, or, where
     the texts are too few to know all directions, centred. Two small masked models, 128 and 192 wide, as they are / centred /
@@ -166,9 +164,9 @@ def transform_kind(
     """
     if settings.transform != "auto":
         return settings.transform
-    if encoder != "transformer" or contrastive or texts < MIN_TEXTS:
+    if encoder.kind != "transformer" or learned_from_pairs(encoder) or texts < MIN_TEXTS:
         return "none"
-    return "whiten" if texts >= dim else "centre"
+    return "whiten" if texts >= encoder.dim else "centre"
 
 
 def save_facts(write: Write, encoder: TextEncoder, settings: EmbedSettings, **own: Any) -> None:

@@ -16,7 +16,7 @@ from wordpipe.artifacts import Artifact, is_artifact, read_batches, row_count
 from wordpipe.corpus import Growth, compression_of, decompress_blocks, read_blocks
 from wordpipe.errors import ArtifactError, InputError
 from wordpipe.runtime import Progress, Report
-from wordpipe.sentences import Moments, TextEncoder, Transform, learned_from_pairs, transform_kind
+from wordpipe.sentences import Moments, TextEncoder, Transform, transform_kind
 from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.stages.inputs import as_list
 from wordpipe.stages.job import PathLike, RunOptions
@@ -159,11 +159,10 @@ class EvaluatedEncoder:
 
     def fitted(self, texts: Texts) -> Transform:
         """The transform that the settings call for, fitted on encoded texts; none where the encoder carries its own."""
-        moments, encoder = Moments(texts.vectors.shape[1]), self.encoder
+        moments = Moments(texts.vectors.shape[1])
         moments.add(texts.vectors)
-        contrastive = learned_from_pairs(encoder)
-        kind = transform_kind(self.settings, encoder.kind, encoder.dim, moments.count, contrastive=contrastive)
-        return moments.fit("none" if self.carries else kind, self.settings.components, dims=self.settings.dims)
+        kind = "none" if self.carries else transform_kind(self.settings, self.encoder, moments.count)
+        return moments.fit(kind, self.settings.components, dims=self.settings.dims)
 
 
 @contextmanager

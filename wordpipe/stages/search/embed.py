@@ -50,7 +50,6 @@ from wordpipe.sentences import (
     check_directions,
     check_finite,
     chunks_of,
-    learned_from_pairs,
     mean_cosine_of_sum,
     no_keys,
     plan_vectors,
@@ -301,7 +300,7 @@ def _fit(vectors: _UnitVectors, raw: TextEncoder, settings: EmbedSettings) -> tu
         )
     if vectors.kept is not None:
         return vectors.kept, vectors.fit
-    kind = transform_kind(settings, raw.kind, raw.dim, len(vectors), contrastive=learned_from_pairs(raw))
+    kind = transform_kind(settings, raw, len(vectors))
     if kind == "none":
         return Transform.none(raw.dim), {}
     moments = Moments(raw.dim)
