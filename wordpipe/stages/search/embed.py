@@ -8,7 +8,7 @@
 Comparing, encoding and writing each stream the corpus, a few thousand rows at a time. They are not one reading: how many texts
 are new decides, before the first is encoded, which previous vectors and which transform are kept; and texts that are
 encoded together may stand far apart where others repeat, so that all rows between them would wait in the memory. A reading
-takes 0.1 of the 4 seconds in which a static model embeds 300,000 sentences.
+takes 0.1 of the 3 seconds in which a static model embeds 300,000 sentences.
 
 Shapes: U units of the corpus, D numbers before the transform, K after it.
 """
