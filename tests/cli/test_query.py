@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import wordpipe
-from tests.stages.made_vectors import made_sentences
+from tests.support.made_vectors import made_sentences
 from wordpipe.cli.query import batches
 
 

@@ -1,8 +1,11 @@
+"""Pooling by NumPy and by torch, padded and packed, against a slow twin; windows merged."""
+
 import numpy as np
 import pytest
 import torch
 
-from wordpipe.sentences import Pooling, merge_windows, pool_hidden, pool_rows
+from wordpipe.model import pack
+from wordpipe.sentences import Pooling, merge_windows, pool_hidden, pool_packed, pool_rows
 
 POOLINGS: tuple[Pooling, ...] = ("mean", "cls", "max", "first-last", "weighted")
 LENGTHS = np.array([1, 5, 9, 3])
@@ -35,6 +38,26 @@ def test_both_ways_of_pooling_match_the_slow_twin(pooling: Pooling, seed: int) -
     np.testing.assert_allclose(
         pool_rows(hidden_BTD[mask_BT], ids_BT[mask_BT], LENGTHS, pooling, WEIGHTS_V), expected, atol=1e-6
     )
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("multiple", [1, 4])
+def test_packed_sequences_are_pooled_as_rows_are(weighted: bool, multiple: int) -> None:
+    rng = np.random.default_rng(multiple)
+    lengths_S = rng.integers(1, 12, size=9)
+    ids_N = rng.integers(5, size=lengths_S.sum())
+    packed = pack(ids_N, lengths_S, multiple=multiple)
+    table_VD = rng.standard_normal((5, 6)).astype(np.float32)
+    hidden_ND = torch.from_numpy(table_VD)[packed.ids]
+    for run, real in zip(packed.runs(hidden_ND), packed.real, strict=True):
+        if real is not None:
+            run[~real] = torch.nan  # padding does not count, whatever it holds
+    hidden_ND.requires_grad_()
+    pooled_SD = pool_packed(hidden_ND, packed, torch.from_numpy(WEIGHTS_V) if weighted else None)
+    expected_SD = pool_rows(table_VD[ids_N], ids_N, lengths_S, "weighted" if weighted else "mean", WEIGHTS_V)
+    np.testing.assert_allclose(pooled_SD.detach(), expected_SD, atol=1e-6)
+    pooled_SD.sum().backward()
+    assert torch.isfinite(hidden_ND.grad).all()
 
 
 @pytest.mark.parametrize("pooling", POOLINGS)

@@ -152,7 +152,7 @@ def test_a_vector_has_the_same_bits_by_either_sum(dim: int, monkeypatch: pytest.
     texts += ["the", "cat isn't", "", "zebra", " ".join(rng.choice(WORDS, 4500))]
     one = encoder(static_files(table, word_tokenizer(WORDS)))
     plain = [one.encode([text]) for text in texts]
-    monkeypatch.setattr(static_encoder, "_FEW_ROWS", -1)
+    monkeypatch.setattr(static_encoder, "_MAX_PLAIN_ROWS", -1)
     compiled = one.encode(texts)
     assert np.concatenate([batch.vectors for batch in plain]).tobytes() == compiled.vectors.tobytes()
     assert [bool(batch.empty[0]) for batch in plain] == compiled.empty.tolist()
@@ -221,8 +221,9 @@ def test_the_loader_knows_it_and_a_question_needs_neither_numba_nor_torch(tmp_pa
     for name, data in kept.items():
         (tmp_path / name).write_bytes(data)
     code = (
-        "import sys, pathlib; from wordpipe.sentences.encoder import load_encoder;"
-        "one = load_encoder(lambda name: pathlib.Path(sys.argv[1], name).read_bytes(), open_words=None, open_model=None);"
+        "import sys, pathlib; from wordpipe.sentences import StaticEncoder, load_facts;"
+        "read = lambda name: pathlib.Path(sys.argv[1], name).read_bytes();"
+        "one = StaticEncoder.load(load_facts(read), read);"
         "assert one.kind == 'static' and not one.encode(['the cat']).empty[0] and one.parts('the cat').spans;"
         "assert not {'torch', 'numba', 'scipy'} & set(sys.modules)"
     )

@@ -1,12 +1,15 @@
+"""Transforms of the space against the textbook, and the mean cosine of vectors that stream by."""
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wordpipe.errors import ArtifactError, ConfigError, InputError
-from wordpipe.metrics import unit_rows
-from wordpipe.sentences import Moments, Transform, TransformKind, shrinkage
+from wordpipe.metrics import mean_cosine, unit_rows
+from wordpipe.sentences import MAX_MEAN_COSINE, Moments, Transform, TransformKind, mean_cosine_of_sum, shrinkage
 from wordpipe.sentences.settings import EmbedSettings
+from wordpipe.stages import NORMS
 
 KINDS: tuple[TransformKind, ...] = ("none", "centre", "remove-components", "whiten")
 
@@ -214,3 +217,19 @@ def test_what_is_lost_is_said_to_be() -> None:
     lost = Transform("remove-components", np.zeros(3, np.float32), np.eye(3, dtype=np.float32)[:1])
     assert not lost.can_undo
     assert Transform.none(3).can_undo
+
+
+# ---- the mean cosine
+
+
+@pytest.mark.parametrize("shift", [0.0, 3.0])
+def test_the_sum_says_the_mean_over_all_pairs(shift):
+    unit_ND, _ = unit_rows((np.random.default_rng(1).standard_normal((70, 9)) + shift).astype(np.float32))
+    found = mean_cosine_of_sum(unit_ND.sum(axis=0, dtype=np.float64), 70)
+    cosines = [float(a @ b) for i, a in enumerate(unit_ND) for b in unit_ND[:i]]
+    assert found == pytest.approx(np.mean(cosines), abs=1e-6)
+    assert found == pytest.approx(mean_cosine(unit_ND), abs=1e-6)
+
+
+def test_what_is_said_unasked_the_doctor_calls_sick():
+    assert next(norm.sick for norm in NORMS if norm.name == "mean_cosine") <= MAX_MEAN_COSINE

@@ -1,10 +1,12 @@
+"""Windows of tokens and of sentences, batches and runs."""
+
 from itertools import pairwise
 
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.sentences.tiny import token_windows
+from tests.support.tiny_encoder import token_windows
 from wordpipe.sentences import frame, gathered, pack_sentences, padded, runs_of, token_batches
 
 

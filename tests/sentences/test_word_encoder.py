@@ -1,5 +1,6 @@
+"""Word vectors as an encoder of texts, against plain sums and equation 3."""
+
 import json
-from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -7,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wordpipe.errors import ConfigError, DivergedError
-from wordpipe.sentences import EncodedBatch, Moments, WordEncoder, in_pieces
+from wordpipe.sentences import Moments, WordEncoder, sif_weights, sum_segments, text_runs, word_encoder
 from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.words import NGrams, WordVectors
 
@@ -56,20 +57,18 @@ def test_a_text_has_the_same_vector_alone_and_in_any_batch() -> None:
 
 @settings(deadline=None)
 @given(texts, st.integers(1, 40))
-def test_pieces_change_nothing_and_stay_within_their_size(some: list[str], characters: int) -> None:
-    sizes = []
-
-    def encode(piece: Sequence[str]) -> EncodedBatch:
-        sizes.append([len(text) for text in piece])
-        return encoder().encode(piece)
-
-    whole, parts = encoder().encode(some), in_pieces(some, encode, characters=characters)
+def test_runs_change_nothing_and_stay_within_their_size(some: list[str], characters: int) -> None:
+    one, runs = encoder(), text_runs(some, characters)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(word_encoder, "text_runs", lambda texts: text_runs(texts, characters))
+        parts = one.encode(some)
+    whole = one.encode(some)
     np.testing.assert_array_equal(parts.vectors, whole.vectors)
     np.testing.assert_array_equal(parts.empty, whole.empty)
     np.testing.assert_array_equal(parts.windows, whole.windows)
     assert parts.unknown == whole.unknown
-    assert [size for piece in sizes for size in piece] == [len(text) for text in some]
-    assert all(sum(piece) <= characters or sum(size > 0 for size in piece) == 1 for piece in sizes)
+    assert [text for run in runs for text in run] == some
+    assert all(sum(map(len, run)) <= characters or sum(map(bool, run)) == 1 for run in runs)
 
 
 def test_a_long_text_and_no_text() -> None:
@@ -166,3 +165,30 @@ def test_an_encoder_with_ngrams_is_saved_and_loaded() -> None:
     again: dict[str, bytes] = {}
     loaded.save(again.__setitem__)
     assert again == files
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(0, 30), max_size=25), st.integers(0, 9_999), st.integers(1, 40))
+def test_sums_match_a_loop_and_keep_their_bits_in_any_company(lengths: list[int], seed: int, block: int) -> None:
+    rng = np.random.default_rng(seed)
+    table_VD = rng.standard_normal((50, 6)).astype(np.float32)
+    rows = rng.integers(50, size=sum(lengths))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(word_encoder, "_BLOCK_ROWS", block)
+        sums_ND = sum_segments(table_VD, rows, np.array(lengths, dtype=np.int64))
+    ends = np.cumsum([0, *lengths])
+    for number, length in enumerate(lengths):
+        part = rows[ends[number] : ends[number + 1]]
+        np.testing.assert_allclose(sums_ND[number], table_VD[part].astype(np.float64).sum(axis=0), atol=1e-5)
+        np.testing.assert_array_equal(sums_ND[number], sum_segments(table_VD, part, np.array([length]))[0])
+
+
+def test_weights_are_equation_3() -> None:
+    counts = np.array([90, 9, 1])
+    np.testing.assert_allclose(sif_weights(counts, 1e-3), [1e-3 / (1e-3 + p) for p in (0.9, 0.09, 0.01)], rtol=1e-6)
+
+
+def test_uncounted_words_are_as_common_as_zipfs_law_says() -> None:
+    harmonic = 1 + 1 / 2 + 1 / 3
+    expected = [1e-3 / (1e-3 + 1 / rank / harmonic) for rank in (1, 2, 3)]
+    np.testing.assert_allclose(sif_weights(np.zeros(3, np.int64), 1e-3), expected, rtol=1e-6)

@@ -10,8 +10,8 @@ import wordpipe
 from wordpipe import RunOptions
 from wordpipe.artifacts import Artifact
 from wordpipe.model.settings import FillSettings
-from wordpipe.sentences import TRANSFORM_FILE, encode_corpus, static_files, word_tokenizer
-from wordpipe.stages import encoders, open_job
+from wordpipe.sentences import TRANSFORM_FILE, WordEncoder, encode_corpus, static_files, word_tokenizer
+from wordpipe.stages import open_job
 from wordpipe.stages.search import embed as stage
 from wordpipe.stages.search import embed_update
 
@@ -97,7 +97,7 @@ def test_vectors_of_other_libraries_are_taken_over_and_not_called_exact(built, t
 def test_pieces_of_a_run_on_other_threads_are_not_mixed_in(built, tmp_path, texts, monkeypatch, cores, goes_on):
     corpus_of(tmp_path, texts)
     monkeypatch.setattr(encode_corpus, "_CHUNK", 100)
-    monkeypatch.setattr(encoders, "cpu_count", lambda: 2)
+    monkeypatch.setattr(stage, "cpu_count", lambda: 2)
     plain, chunks = stage._figures_of, []
 
     def dying(chunk):
@@ -110,7 +110,7 @@ def test_pieces_of_a_run_on_other_threads_are_not_mixed_in(built, tmp_path, text
     monkeypatch.setattr(stage, "_figures_of", dying)
     with pytest.raises(KeyboardInterrupt):
         embedded(built / "words", tmp_path, **settings)
-    monkeypatch.setattr(encoders, "cpu_count", lambda: cores)
+    monkeypatch.setattr(stage, "cpu_count", lambda: cores)
     assert ("continuing a stopped run" in embedded(built / "words", tmp_path, **settings)[2]) == goes_on
 
 
@@ -120,7 +120,7 @@ def test_pieces_of_a_run_on_other_threads_are_not_mixed_in(built, tmp_path, text
 def test_vectors_of_another_device_are_not_taken_over(built, tmp_path, texts, monkeypatch):
     corpus_of(tmp_path, texts)
     embedded(built / "words", tmp_path)
-    monkeypatch.setattr(stage, "device_and_threads", lambda *_: ("cuda", 1))
+    monkeypatch.setattr(WordEncoder, "device", "cuda", raising=False)
     counts, updated, notes = embedded(built / "words", tmp_path)
     assert "the device is another than that of" in notes
     assert "(cpu → cuda): all is embedded again" in notes

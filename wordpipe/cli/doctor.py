@@ -43,26 +43,28 @@ def doctor(artifact: Path, quiet: bool, as_json: bool, **options: Any) -> None:
 
 
 def _show(found: dict[str, Any]) -> None:
+    """A table of the figures in every space, what their states mean, and what to do."""
     from wordpipe.stages import NORMS
 
-    screen, spaces, verdicts = console(), found["spaces"], found["verdicts"]
+    screen, spaces, states = console(), found["spaces"], found["verdicts"]
     screen.print(_counted(found))
     table = new_table("", *(_NAMES[kind] for kind in spaces), "healthy")
-    marks = {(kind, one["name"]): _MARKS[one["state"]] for kind in spaces for one in verdicts[kind]}
-    lines = [(norm.name, _said(norm.what, found), norm.healthy) for norm in NORMS]
-    told = [("length_told", "length told (R²)", ""), ("frequency_told", "word frequency told (R²)", "")]
-    for name, what, healthy in [*lines, *told]:
+    marks = {(kind, one["name"]): _MARKS[one["state"]] for kind in spaces for one in states[kind]}
+    lines = [(norm.name, _named(norm.what, found), norm.healthy) for norm in NORMS]
+    lines += [("length_told", "length told (R²)", ""), ("frequency_told", "word frequency told (R²)", "")]
+    for name, what, healthy in lines:
         table.add_row(what, *(_cell(name, spaces[kind]) + marks.get((kind, name), "") for kind in spaces), healthy)
     screen.print(table)
-    for verdict in verdicts["none"]:
-        screen.print(f"{verdict['state']:<8} {_said(verdict['says'], found)}")
+    for one in states["none"]:
+        screen.print(f"{one['state']:<8} {_named(one['says'], found)}")
     if found["train_first"]:
         screen.print(found["train_first"])
     if not found["train_first"] or found["kind"] != "words":  # of words that have hardly been trained, that alone
         screen.print(_conclusion(found))
 
 
-def _said(what: str, found: dict[str, Any]) -> str:
+def _named(what: str, found: dict[str, Any]) -> str:
+    """What is said of texts, said of words where the vectors are of words."""
     return what.replace("text", "word") if found["kind"] == "words" else what
 
 
@@ -87,14 +89,16 @@ def _counted(found: dict[str, Any]) -> str:
 
 def _conclusion(found: dict[str, Any]) -> str:
     """What the transforms bring."""
-    states = {kind: [one["state"] for one in some] for kind, some in found["verdicts"].items()}
-    ill = {kind: [state for state in some if state != "healthy"] for kind, some in states.items()}
-    if found["mend"] is None:
-        if "sick" in ill["none"]:
-            return "No transform mends this: train longer, or by `wordpipe train contrastive`."
-        return "Nothing is sick: leave it as it is." if ill["none"] else "The space is healthy."
-    best = found["mend"]["transform"]
-    return f"{len(ill['none'])} complaints now, {len(ill[best])} after {best}:\n  {found['mend']['command']}"
+    ill = {
+        kind: [one["state"] for one in states if one["state"] != "healthy"]
+        for kind, states in found["verdicts"].items()
+    }
+    if (mend := found["mend"]) is not None:
+        best = mend["transform"]
+        return f"{len(ill['none'])} complaints now, {len(ill[best])} after {best}:\n  {mend['command']}"
+    if "sick" in ill["none"]:
+        return "No transform mends this: train longer, or by `wordpipe train contrastive`."
+    return "Nothing is sick: leave it as it is." if ill["none"] else "The space is healthy."
 
 
 def _remarks(found: dict[str, Any]) -> list[str]:

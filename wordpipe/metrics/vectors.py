@@ -224,13 +224,3 @@ def ridge_r_squared(
     weights_D = np.linalg.solve(products_DD, centred_ND.T @ (fitted_N - mean))
     error_M = tested_M - mean - (tested_MD - mean_D) @ weights_D
     return max(0.0, 1 - float(error_M @ error_M) / float(np.square(tested_M - tested_M.mean()).sum()))
-
-
-class Census(VectorStatistics):
-    """The old name, for those who import this module whole."""
-
-    def __init__(self, _: int) -> None:
-        super().__init__()
-
-
-told_share = ridge_r_squared

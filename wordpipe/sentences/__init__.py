@@ -1,26 +1,39 @@
-"""Texts to unit vectors: pooling, windows, transforms of the space, the encoders."""
+"""Texts to unit vectors: the three encoders, pooling, windows, transforms of the space, the encoding of a corpus.
+
+Read `encoder` first (what every encoder gives), then `word_encoder`, `static_encoder` or `transformer_encoder`.
+"""
 
 from typing import TYPE_CHECKING
 
 from wordpipe.lazy import face
 
 if TYPE_CHECKING:
-    from wordpipe.sentences.encode_corpus import StoredVectors, VectorPlan, chunks_of, no_keys, plan_vectors, text_keys
+    from wordpipe.sentences.encode_corpus import (
+        StoredVectors,
+        UnitBatch,
+        UnitCutter,
+        VectorPlan,
+        chunks_of,
+        no_keys,
+        plan_vectors,
+        read_after_title,
+        text_keys,
+    )
     from wordpipe.sentences.encoder import (
         ENCODER_FILE,
         TRANSFORM_FILE,
         EncodedBatch,
         TextEncoder,
         TextParts,
-        in_pieces,
+        check_finite,
         learned_from_pairs,
-        load_encoder,
+        load_facts,
+        text_runs,
         transform_kind,
     )
     from wordpipe.sentences.explain import explained_cosine
-    from wordpipe.sentences.folder import sentence_transformers_files
-    from wordpipe.sentences.pooling import Pooling, merge_windows, pool_rows
-    from wordpipe.sentences.scored_pairs import ScoredPairs, read_scored_pairs
+    from wordpipe.sentences.pooling import Pooling, merge_windows, pool_hidden, pool_packed, pool_rows
+    from wordpipe.sentences.sentence_transformers import sentence_transformers_files
     from wordpipe.sentences.static_encoder import (
         TABLE_FILE,
         TENSOR,
@@ -28,23 +41,23 @@ if TYPE_CHECKING:
         StaticEncoder,
         TokenRows,
         WordRows,
+        listed_words,
         static_files,
+        unspaced_share,
+        word_tokenizer,
     )
     from wordpipe.sentences.static_sums import sum_texts
-    from wordpipe.sentences.static_tokenizer import listed_words, unspaced_share, word_tokenizer
-    from wordpipe.sentences.torch_states import pool_hidden
-    from wordpipe.sentences.transformer_encoder import ArrayStates, ModelParts, TransformerEncoder
+    from wordpipe.sentences.transformer_encoder import ArrayStates, HiddenModel, TransformerEncoder
     from wordpipe.sentences.transforms import (
-        CROWDED,
+        MAX_MEAN_COSINE,
         MIN_TEXTS,
-        Crowding,
         Moments,
         Transform,
         TransformKind,
         check_directions,
+        mean_cosine_of_sum,
         shrinkage,
     )
-    from wordpipe.sentences.units import UnitBatch, UnitCutter, read_after_title
     from wordpipe.sentences.windows import frame, gathered, pack_sentences, padded, runs_of, token_batches
     from wordpipe.sentences.word_encoder import WORDS_FILE, WordEncoder, sif_weights, sum_segments, word_spans
 else:

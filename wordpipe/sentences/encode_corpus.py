@@ -1,11 +1,15 @@
-"""Encoding a corpus once: which texts need a vector, in what chunks they are encoded, and where their vectors are stored.
+"""Encoding a corpus: its units, which of them are encoded, in what chunks, and where their vectors are stored.
 
-Shapes: U texts of the corpus, R of an earlier artifact, N stored vectors of D numbers.
+A unit is what gets a vector: a sentence, a document, or as many sentences as fit a window. `UnitCutter` cuts a corpus into
+units, a few thousand rows at a time; `plan_vectors` finds the texts that must be encoded, each once; `chunks_of` groups them;
+`StoredVectors` gives their vectors back in any order.
+
+Shapes: U units of the corpus, R rows of the previous artifact, N stored vectors of D numbers.
 """
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
@@ -15,7 +19,11 @@ import pyarrow.compute as pc
 from blake3 import blake3
 from numpy.typing import NDArray
 
+from wordpipe.artifacts import DocumentStarts
 from wordpipe.errors import StorageError
+from wordpipe.sentences.encoder import TextEncoder
+from wordpipe.sentences.settings import EmbedSettings
+from wordpipe.sentences.windows import Ids, pack_sentences
 
 _KEY_BYTES = 16  # two of a billion texts share 128 bits once in 10**20 corpora
 _CHUNK = 4096  # texts encoded at a time; sorted by length within
@@ -24,18 +32,149 @@ _BLOCK_ROWS = 4096
 
 
 @dataclass(frozen=True, slots=True)
+class UnitBatch:
+    """U units that follow one another.
+
+    Attributes:
+        text: string (U,), the text without white space around it.
+        embedded: string (U,), what the encoder reads: the text, after the title where the settings say so.
+        rows: the corpus rows that these units are cut from.
+        first: int64 (U,), the row of `rows` in which each begins.
+    """
+
+    text: pa.StringArray
+    embedded: pa.StringArray
+    rows: pa.RecordBatch
+    first: Ids
+
+    def __len__(self) -> int:
+        return len(self.text)
+
+    def column(self, name: str) -> pa.Array:
+        """A column of the corpus, (U,), from the row in which each unit begins."""
+        column = self.rows.column(name)  # no two units begin in one row: as many units as rows begin one in each
+        return column if len(self.first) == len(column) else column.take(pa.array(self.first))
+
+
+class UnitCutter:
+    """Cuts a corpus into units, as often as it is asked to.
+
+    Where windows begin takes a tokenizer to find out, so that is done once and remembered, in 16 bytes for each.
+
+    Args:
+        settings: `unit` and `with_title`.
+        encoder: tells how long sentences are, and how long a window is.
+    """
+
+    def __init__(self, settings: EmbedSettings, encoder: TextEncoder) -> None:
+        self._unit, self._encoder = settings.unit, encoder
+        self._with_title = settings.with_title and settings.unit != "sentence"
+        self._windows: Ids | None = None
+
+    @property
+    def columns(self) -> list[str]:
+        """What it must see of the corpus."""
+        return ["text"] if self._unit == "sentence" else ["doc_id", "sentence_id", "title", "text"]
+
+    def read(self, batches: Iterable[pa.RecordBatch]) -> Iterator[UnitBatch]:
+        """The units of the whole corpus in order.
+
+        Args:
+            batches: corpus rows with `columns` at least, the sentences of a document together and in order. The same
+                rows must come each time; how they are cut into batches, and further columns, are free.
+        """
+        if self._unit == "sentence":
+            for rows in batches:
+                yield self._batch(rows, np.arange(len(rows)), np.arange(1, len(rows) + 1))
+            return
+        done, found = 0, list[Ids]()
+        for rows in _whole_documents(batches):
+            bounds = np.append(np.flatnonzero(DocumentStarts().of(rows)), len(rows))
+            if self._unit == "window" and self._windows is None:
+                first, stop = self._cut_windows(rows, bounds)
+                found.append(np.stack([first + done, stop + done]))
+            elif self._unit == "window":
+                first, stop = self._cut_before(done, done + len(rows))
+            else:
+                first, stop = bounds[:-1], bounds[1:]
+            yield self._batch(rows, first, stop)
+            done += len(rows)
+        if found:
+            self._windows = np.concatenate(found, axis=1)
+
+    def _cut_windows(self, rows: pa.RecordBatch, bounds: Ids) -> tuple[Ids, Ids]:
+        """First and last row (exclusive) of each passage of whole sentences that fits a window; `bounds` part documents."""
+        lengths = self._encoder.lengths(rows.column("text").to_pylist())
+        spans = [
+            (start + first, start + last)
+            for start, stop in zip(bounds.tolist(), bounds[1:].tolist(), strict=False)
+            for first, last in pack_sentences(lengths[start:stop], self._encoder.window, self._encoder.overlap)
+        ]
+        first_U, stop_U = np.array(spans, dtype=np.int64).reshape(-1, 2).T
+        return first_U, stop_U
+
+    def _cut_before(self, start: int, stop: int) -> tuple[Ids, Ids]:
+        """The windows of the corpus rows start … stop, as they were cut the first time."""
+        assert self._windows is not None
+        one, end = np.searchsorted(self._windows[0], [start, stop])
+        first_U, stop_U = self._windows[:, one:end] - start
+        return first_U, stop_U
+
+    def _batch(self, rows: pa.RecordBatch, first: Ids, stop: Ids) -> UnitBatch:
+        texts = rows.column("text")
+        text = pc.utf8_trim_whitespace(texts if self._unit == "sentence" else _joined(texts, first, stop))
+        embedded = read_after_title(text, rows.column("title").take(pa.array(first))) if self._with_title else text
+        return UnitBatch(text, embedded, rows, first)
+
+
+def read_after_title(text: pa.StringArray, title: pa.StringArray) -> pa.StringArray:
+    """Title, line end and text, as a string array (U,); the text alone where there is no title."""
+    titled = pc.greater(pc.fill_null(pc.binary_length(title), 0), 0)
+    return pc.if_else(titled, pc.binary_join_element_wise(title, text, "\n"), text)
+
+
+def _joined(texts: pa.StringArray, first: Ids, stop: Ids) -> pa.StringArray:
+    """The texts of rows first … stop, one after the other, as a string array (U,)."""
+    _, places, values = texts.buffers()
+    offsets = np.frombuffer(places, np.int32)[texts.offset : texts.offset + len(texts) + 1].astype(np.int64)
+    data = memoryview(values if values is not None else b"")
+    begins, ends = offsets[first], offsets[stop]
+    joined = b"".join([data[begin:end] for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)])
+    limits = np.concatenate([[0], np.cumsum(ends - begins)]).astype(np.int64)
+    array = pa.LargeStringArray.from_buffers(len(first), pa.py_buffer(limits), pa.py_buffer(joined))
+    return array.cast(pa.string())
+
+
+def _whole_documents(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same rows in batches that never part a document."""
+    waiting: list[pa.RecordBatch] = []  # the last document so far
+    begins = DocumentStarts()
+    for batch in batches:
+        if not len(batch):
+            continue
+        starts = np.flatnonzero(begins.of(batch))
+        cut = int(starts[-1]) if len(starts) else -1
+        if cut > 0 or (cut == 0 and waiting):
+            yield pa.concat_batches([*waiting, batch.slice(0, cut)])
+            waiting = []
+        waiting.append(batch.slice(max(cut, 0)))
+    if waiting:
+        yield pa.concat_batches(waiting)
+
+
+@dataclass(frozen=True, slots=True)
 class VectorPlan:
     """Where the vector of each of U texts comes from.
 
     Attributes:
-        earlier: int64 (U,), the row of the earlier table that has the text, or -1.
+        previous: int64 (U,), the row of the previous table that has the text, or -1.
         new: int64 (U,), its number among the texts to encode, or -1.
         encode: bool (U,), whether this is the first of the texts to encode that are the same.
-        gone: rows of the earlier table whose text no longer occurs.
+        gone: rows of the previous table whose text no longer occurs.
     """
 
-    earlier: NDArray[np.int64]
-    new: NDArray[np.int64]
+    previous: Ids
+    new: Ids
     encode: NDArray[np.bool_]
     gone: int
 
@@ -47,7 +186,7 @@ class VectorPlan:
     @property
     def reused(self) -> int:
         """Texts that have a vector already."""
-        return int(np.count_nonzero(self.earlier >= 0))
+        return int(np.count_nonzero(self.previous >= 0))
 
     @property
     def repeated(self) -> int:
@@ -69,22 +208,23 @@ def no_keys() -> NDArray[np.uint64]:
     return np.zeros((0, 2), np.uint64)
 
 
-def plan_vectors(earlier: NDArray[np.uint64], texts: NDArray[np.uint64]) -> VectorPlan:
+def plan_vectors(previous: NDArray[np.uint64], texts: NDArray[np.uint64]) -> VectorPlan:
     """Find the texts that must be encoded. Takes about 80 bytes of memory for each text.
 
     Args:
-        earlier: uint64 (R, 2), keys of the texts that have a vector.
+        previous: uint64 (R, 2), keys of the texts that have a vector.
         texts: uint64 (U, 2), keys of the texts that need one.
     """
-    rows, units = len(earlier), len(texts)
-    keys = np.concatenate([earlier, texts])
-    # stable: of equal ones the first comes first, and earlier rows before all
+    rows, units = len(previous), len(texts)
+    keys = np.concatenate([previous, texts])
+    # stable: of equal ones the first comes first, and previous rows before all
     order = np.lexsort((keys[:, 1], keys[:, 0]))
     opens = np.ones(len(keys), np.bool_)
     opens[1:] = (keys[order[1:]] != keys[order[:-1]]).any(axis=1)
     first = np.empty(len(keys), np.int64)
     first[order] = order[opens][np.cumsum(opens) - 1]
     of_unit = first[rows:]
+    # a text is encoded where it comes first, and the others have its number
     encode = of_unit == np.arange(rows, rows + units)
     number = np.cumsum(encode) - 1
     known = of_unit < rows
@@ -134,18 +274,18 @@ class StoredVectors:
         paths: the files.
         counts: how many vectors are in each.
         dim: numbers per vector, D.
-        figures: what was counted while they were made.
+        n_empty: how many of them are zero, as their texts have no vector.
     """
 
     paths: Sequence[Path]
     counts: Sequence[int]
     dim: int
-    figures: dict[str, int] = field(default_factory=dict)
+    n_empty: int = 0
 
     def __len__(self) -> int:
         return sum(self.counts)
 
-    def take(self, numbers: NDArray[np.int64]) -> NDArray[np.float32]:
+    def take(self, numbers: Ids) -> NDArray[np.float32]:
         """The vectors of these numbers, (len(numbers), D); each is read once.
 
         Raises:
@@ -166,7 +306,7 @@ class StoredVectors:
             yield self.take(np.arange(start, min(start + _BLOCK_ROWS, len(self))))
 
 
-def _read_rows(path: Path, rows: NDArray[np.int64], into: NDArray[np.float32]) -> None:
+def _read_rows(path: Path, rows: Ids, into: NDArray[np.float32]) -> None:
     """Read ascending rows of a flat file; those that follow one another at once."""
     size = into.shape[1] * into.itemsize
     starts = [0, *(np.flatnonzero(np.diff(rows) != 1) + 1).tolist(), len(rows)]

@@ -1,22 +1,18 @@
-"""What every encoder of texts offers, what it gives, and how it is saved and loaded."""
+"""Encoders of texts: what each of them offers and gives, and the facts with which it is saved."""
 
 import copy
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from wordpipe.errors import ArtifactError
+from wordpipe.errors import ArtifactError, DivergedError
 from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.sentences.transforms import MIN_TEXTS, Transform, TransformKind
-
-if TYPE_CHECKING:
-    from wordpipe.sentences.transformer_encoder import ModelParts
-    from wordpipe.sentences.word_encoder import WordSplit
 
 ENCODER_FILE = "encoder.json"
 TRANSFORM_FILE = "transform.safetensors"
@@ -48,7 +44,7 @@ class TextParts:
     """One text's vector, taken apart.
 
     Attributes:
-        spans: (start, stop) in characters of each of P pieces: words or tokens; empty spans for special tokens.
+        spans: (start, stop) in characters of each of P words or tokens; empty spans for special tokens.
         vectors: (P, D) float32; the rows add up to the text's unit vector.
     """
 
@@ -56,23 +52,20 @@ class TextParts:
     vectors: npt.NDArray[np.float32]
 
 
-def in_pieces(
-    texts: Sequence[str], encode: Callable[[Sequence[str]], EncodedBatch], *, characters: int = 4_000_000
-) -> EncodedBatch:
-    """Encode texts a few megabytes at a time, so that four thousand books need no more memory than one.
+def text_runs(texts: Sequence[str], characters: int = 4_000_000) -> list[Sequence[str]]:
+    """Texts in runs of a few megabytes, so that four thousand books need no more memory than one; at least one run.
 
     Args:
         texts: all texts.
-        encode: encodes some.
-        characters: of a piece, unless a single text has more.
+        characters: of a run, at most, unless a single text has more.
     """
-    pieces, first, size = [], 0, 0
+    runs, first, size = list[Sequence[str]](), 0, 0
     for number, text in enumerate(texts):
         if size and size + len(text) > characters:
-            pieces.append(encode(texts[first:number]))
+            runs.append(texts[first:number])
             first, size = number, 0
         size += len(text)
-    return joined([*pieces, encode(texts[first:])])
+    return [*runs, texts[first:]]
 
 
 def joined(batches: Sequence[EncodedBatch]) -> EncodedBatch:
@@ -85,6 +78,14 @@ def joined(batches: Sequence[EncodedBatch]) -> EncodedBatch:
         [words for batch in batches for words in batch.unknown],
         np.concatenate([batch.windows for batch in batches]),
     )
+
+
+def check_finite(vectors_ND: npt.NDArray[np.float32], texts: Sequence[str], giver: str, hint: str) -> None:
+    """Refuse vectors that are not finite (DivergedError), by their texts; `giver` is what gave them."""
+    bad = np.flatnonzero(~np.isfinite(vectors_ND).all(axis=1))
+    if len(bad):
+        what = f"the {giver} gave vectors that are not finite for {len(bad)} of {len(texts)} texts"
+        raise DivergedError(what, where="; ".join(repr(texts[number][:60]) for number in bad[:3]), hint=hint)
 
 
 class TextEncoder(ABC):
@@ -131,7 +132,7 @@ class TextEncoder(ABC):
 
     @abstractmethod
     def parts(self, text: str) -> TextParts:
-        """The pieces of a text, each with its share of the text's vector.
+        """The words or tokens of a text, each with its share of the text's vector.
 
         Raises:
             ConfigError: the pooling is no sum over tokens (cls, max).
@@ -148,10 +149,8 @@ def learned_from_pairs(encoder: TextEncoder) -> bool:
     return "pairs" in encoder.identity
 
 
-def transform_kind(
-    settings: EmbedSettings, encoder: EncoderKind, dim: int, texts: int, *, contrastive: bool = False
-) -> TransformKind:
-    """What `transform = auto` means for this encoder, of so many numbers per vector, and number of texts.
+def transform_kind(settings: EmbedSettings, encoder: TextEncoder, texts: int) -> TransformKind:
+    """What `transform = auto` means for this encoder, without a transform yet, and number of texts.
 
     A contrastive model was trained to spread its vectors. Another model's lie within a narrow cone and are whitened, or, where
     the texts are too few to know all directions, centred. Two small masked models, 128 and 192 wide, as they are / centred /
@@ -165,13 +164,13 @@ def transform_kind(
     """
     if settings.transform != "auto":
         return settings.transform
-    if encoder != "transformer" or contrastive or texts < MIN_TEXTS:
+    if encoder.kind != "transformer" or learned_from_pairs(encoder) or texts < MIN_TEXTS:
         return "none"
-    return "whiten" if texts >= dim else "centre"
+    return "whiten" if texts >= encoder.dim else "centre"
 
 
 def save_facts(write: Write, encoder: TextEncoder, settings: EmbedSettings, **own: Any) -> None:
-    """Write encoder.json and transform.safetensors, which `load_encoder` begins with.
+    """Write encoder.json and transform.safetensors.
 
     Args:
         write: takes a file's name and content.
@@ -184,45 +183,25 @@ def save_facts(write: Write, encoder: TextEncoder, settings: EmbedSettings, **ow
         "pooling": encoder.pooling,
         "dim": encoder.dim,
         "transform": encoder.transform.kind,
-        "settings": settings.carried(),
+        "settings": settings.bundled(),
         "identity": encoder.identity,
     }
     write(ENCODER_FILE, json.dumps(about | own, indent=2, sort_keys=True).encode())
     write(TRANSFORM_FILE, encoder.transform.to_bytes())
 
 
-def load_encoder(
-    read: Read,
-    *,
-    open_words: "Callable[[Mapping[str, Any]], WordSplit]",
-    open_model: "Callable[[Mapping[str, Any]], ModelParts]",
-) -> TextEncoder:
-    """Load what `save` wrote.
-
-    Args:
-        read: gives the bytes of a file by name.
-        open_words: gives the word splitter, from the identity that the encoder was saved with.
-        open_model: gives model, tokenizer and the weights of tokens, likewise.
+def load_facts(read: Read) -> dict[str, Any]:
+    """What `save_facts` wrote to encoder.json.
 
     Raises:
         ArtifactError: encoder.json is not one of ours.
     """
     try:
-        about = json.loads(read(ENCODER_FILE))
-        kind, identity = about["kind"], about["identity"]
+        about: dict[str, Any] = json.loads(read(ENCODER_FILE))
+        kind, _ = about["kind"], about["identity"]
     except (ValueError, KeyError, TypeError) as error:
         raise ArtifactError("not a readable encoder", where=ENCODER_FILE, got=error) from None
-    if kind == "words":
-        from wordpipe.sentences.word_encoder import WordEncoder
-
-        return WordEncoder.load(about, read, open_words(identity))
-    if kind == "static":
-        from wordpipe.sentences.static_encoder import StaticEncoder
-
-        return StaticEncoder.load(about, read)
-    if kind == "transformer":
-        from wordpipe.sentences.transformer_encoder import TransformerEncoder
-
-        return TransformerEncoder.load(about, read, open_model(identity))
-    known = "words, static or transformer"
-    raise ArtifactError("unknown kind of encoder", where=ENCODER_FILE, got=kind, expected=known)
+    if kind not in get_args(EncoderKind):
+        known = "words, static or transformer"
+        raise ArtifactError("unknown kind of encoder", where=ENCODER_FILE, got=kind, expected=known)
+    return about

@@ -55,7 +55,7 @@ class EmbedSettings(Settings):
         30.0, "a killed run loses at most about this much embedding, in seconds", gt=0, recipe=False, expert=True
     )
 
-    def carried(self) -> dict[str, Any]:
+    def bundled(self) -> dict[str, Any]:
         """The settings that an encoder is saved with, as JSON values: not those of a machine or of one run."""
         return {name: value for name, value in self.recipe().items() if name not in ("device", "threads")}
 

@@ -3,8 +3,13 @@
 A text's vector is the sum of its words' (or tokens') rows at length 1; how much a word counts is in the length of its row. A
 few texts are cut and added up in plain Python and NumPy, which needs no import of numba; many go through compiled code, a
 hundred times as fast, to the same rows and bits.
+
+A table of words has a tokenizer.json that cuts text into our words, so that other libraries read it as we do: a WordLevel
+tokenizer of `tokenizers` with lower case, the word pattern, one id per word, and [UNK] for the rest. A run of a script without
+spaces stays whole there, as no pattern can cut it; a table of tokens serves such text better.
 """
 
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -30,10 +35,10 @@ from wordpipe.sentences.encoder import (
     Write,
     joined,
     save_facts,
+    text_runs,
 )
 from wordpipe.sentences.explain import shares
 from wordpipe.sentences.settings import EmbedSettings
-from wordpipe.sentences.static_tokenizer import listed_words
 from wordpipe.sentences.transforms import Transform
 from wordpipe.tokens import WordSplitter, offsets_of, open_tokenizer
 
@@ -46,13 +51,26 @@ if TYPE_CHECKING:
 TOKENIZER_FILE = "tokenizer.json"
 TABLE_FILE = "model.safetensors"
 TENSOR = "embedding.weight"
-_FEW_ROWS = 5_000  # added up without compiled code
+_MAX_PLAIN_ROWS = 5_000  # added up without compiled code
 _WINDOW = 128  # words per passage where none is asked for
-_PIECE = 500_000  # characters that a thread takes at once: vectors of four thousand sentences
-_FEW = 20_000  # characters cut without compiled code; the import of numba takes as long as cutting a million
-_NO_TEXT = regex.compile("[\ud800-\udfff]")
+_RUN_CHARACTERS = 500_000  # characters that a thread takes at once: vectors of four thousand sentences
+_MAX_PLAIN_CHARACTERS = (
+    20_000  # characters cut without compiled code; the import of numba takes as long as cutting a million
+)
+_SURROGATES = regex.compile("[\ud800-\udfff]")
 _LOWER = np.arange(256, dtype=np.uint8)
 _LOWER[ord("A") : ord("Z") + 1] += 32
+
+_UNKNOWN = "[UNK]"
+# the pattern of tokens/words.py in the words of Oniguruma, which has && in the place of --
+_UNSPACED = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
+_LETTERS = rf"[\p{{L}}\p{{M}}\p{{N}}&&[^{_UNSPACED}]]"
+_WORD = rf"[{_UNSPACED}ー々]+|\p{{N}}+(?:[.,]\p{{N}}+)+|{_LETTERS}+(?:['’\-‐]{_LETTERS}+)*"
+# Python's lower() ends a word with ς, looking past accents and apostrophes; letter by letter, as here, it would be σ. A look
+# behind sees a single accent.
+_CASED = r"[\p{Lu}\p{Ll}\p{Lt}]"
+_IGNORED = r"[\p{M}\p{Lm}'’]"
+_FINAL_SIGMA = rf"(?<={_CASED}|{_CASED}{_IGNORED})Σ(?!{_IGNORED}*{_CASED})"
 
 
 def static_files(table_VD: npt.NDArray[np.float32], tokenizer_json: bytes) -> dict[str, bytes]:
@@ -60,12 +78,72 @@ def static_files(table_VD: npt.NDArray[np.float32], tokenizer_json: bytes) -> di
 
     Args:
         table_VD: float32, one row for each id of the tokenizer.
-        tokenizer_json: as `static_tokenizer.word_tokenizer` makes it, or of any tokenizer.
+        tokenizer_json: as `word_tokenizer` makes it, or of any tokenizer.
     """
     return {
         TABLE_FILE: safetensors.numpy.save({TENSOR: np.ascontiguousarray(table_VD, np.float32)}),
         TOKENIZER_FILE: tokenizer_json,
     }
+
+
+def word_tokenizer(words: Sequence[str], *, keep_case: bool = False) -> bytes:
+    """The tokenizer.json of a table of words.
+
+    Args:
+        words: the word of each row, none of them "[UNK]"; that becomes the row after them.
+        keep_case: words are as written.
+    """
+    lower = [
+        {"type": "Replace", "pattern": {"Regex": _FINAL_SIGMA}, "content": "ς"},
+        {"type": "Lowercase"},
+    ]
+    parts: dict[str, Any] = {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": [],
+        "normalizer": None if keep_case else {"type": "Sequence", "normalizers": lower},
+        "pre_tokenizer": {"type": "Split", "pattern": {"Regex": _WORD}, "behavior": "Removed", "invert": True},
+        "post_processor": None,
+        "decoder": None,
+        "model": {
+            "type": "WordLevel",
+            "vocab": {word: row for row, word in enumerate([*words, _UNKNOWN])},
+            "unk_token": _UNKNOWN,
+        },
+    }
+    return json.dumps(parts, ensure_ascii=False).encode()
+
+
+def unspaced_share(words: Sequence[str], counts: npt.NDArray[np.int64]) -> float:
+    """Share of a text's words that are of a script without spaces, which this tokenizer cannot cut out of their runs.
+
+    Args:
+        words: V words.
+        counts: (V,) how often the text has each.
+    """
+    begins = regex.compile(rf"[{_UNSPACED}]")
+    unspaced = np.fromiter((begins.match(word) is not None for word in words), np.bool_, len(words))
+    return float(counts[unspaced].sum() / max(1, counts.sum()))
+
+
+def listed_words(tokenizer_json: bytes) -> tuple[list[str], bool] | None:
+    """What `word_tokenizer` was given: the words, and whether they keep their case; None for a tokenizer of another kind.
+
+    Raises:
+        ArtifactError: not a tokenizer.json, or its ids are not 0, 1, 2, …
+    """
+    try:
+        parts = json.loads(tokenizer_json)
+        model, pre_tokenizer = parts["model"], parts["pre_tokenizer"]
+        if model["type"] != "WordLevel" or (pre_tokenizer or {}).get("pattern", {}).get("Regex") != _WORD:
+            return None
+        words = sorted(model["vocab"], key=model["vocab"].__getitem__)
+        if sorted(model["vocab"].values()) != list(range(len(words))) or words[-1:] != [_UNKNOWN]:
+            raise ValueError("ids with gaps")
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ArtifactError("not a readable tokenizer", where="tokenizer.json", got=error) from None
+    return words[:-1], parts["normalizer"] is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,12 +172,12 @@ class TextRows(ABC):
             compiled: whether compiled code looks them up; None: where it pays. The result is the same.
         """
         if compiled is None:
-            compiled = sum(map(len, texts)) > _FEW
+            compiled = sum(map(len, texts)) > _MAX_PLAIN_CHARACTERS
         return self._find_compiled(texts) if compiled else self._find_plainly(texts)
 
     @abstractmethod
     def spans(self, text: str) -> tuple[list[tuple[int, int]], npt.NDArray[np.int32]]:
-        """Where each piece of a text is, in characters, and its row."""
+        """Where each word or token of a text is, in characters, and its row."""
 
     @abstractmethod
     def _find_plainly(self, texts: Sequence[str]) -> FoundRows: ...
@@ -109,7 +187,7 @@ class TextRows(ABC):
 
 
 class WordRows(TextRows):
-    """Rows by word, for a tokenizer made by `static_tokenizer.word_tokenizer`.
+    """Rows by word, for a tokenizer made by `word_tokenizer`.
 
     Args:
         words: the word of each row.
@@ -183,11 +261,11 @@ class TokenRows(TextRows):
 
     def spans(self, text: str) -> tuple[list[tuple[int, int]], npt.NDArray[np.int32]]:
         """See `TextRows`."""
-        encoded = self._tokenizer.encode(_sayable(text), add_special_tokens=False)
+        encoded = self._tokenizer.encode(_without_surrogates(text), add_special_tokens=False)
         return [(int(start), int(stop)) for start, stop in encoded.offsets], np.array(encoded.ids, np.int32)
 
     def _find_plainly(self, texts: Sequence[str]) -> FoundRows:
-        found = [self._tokenizer.encode(_sayable(text), add_special_tokens=False).ids for text in texts]
+        found = [self._tokenizer.encode(_without_surrogates(text), add_special_tokens=False).ids for text in texts]
         flat = np.array([*chain.from_iterable(found)], np.int32)
         return FoundRows(flat, offsets_of([*map(len, found)]), [])
 
@@ -202,10 +280,10 @@ class TokenRows(TextRows):
         return Encoder(self._tokenizer)
 
 
-def _sayable(text: str) -> str:
+def _without_surrogates(text: str) -> str:
     """The text without lone surrogates, which no encoding has."""
-    said: str = _NO_TEXT.sub("\N{REPLACEMENT CHARACTER}", text)
-    return said
+    clean: str = _SURROGATES.sub("\N{REPLACEMENT CHARACTER}", text)
+    return clean
 
 
 def _strings(texts: Sequence[str]) -> "pa.Array":
@@ -214,7 +292,7 @@ def _strings(texts: Sequence[str]) -> "pa.Array":
     try:
         return pa.array(texts, pa.string())
     except UnicodeEncodeError:
-        return pa.array([_sayable(text) for text in texts], pa.string())
+        return pa.array([_without_surrogates(text) for text in texts], pa.string())
 
 
 class StaticEncoder(TextEncoder):
@@ -255,11 +333,11 @@ class StaticEncoder(TextEncoder):
 
     def encode(self, texts: Sequence[str]) -> EncodedBatch:
         """See `TextEncoder.encode`."""
-        pieces = _pieces(texts)
-        if len(pieces) == 1 or self._threads == 1:
-            return joined([self._batch(piece) for piece in pieces])
+        runs = text_runs(texts, _RUN_CHARACTERS)
+        if len(runs) == 1 or self._threads == 1:
+            return joined([self._encode(run) for run in runs])
         with ThreadPoolExecutor(self._threads) as pool:
-            return joined([*pool.map(self._batch, pieces)])
+            return joined([*pool.map(self._encode, runs)])
 
     def lengths(self, texts: Sequence[str]) -> npt.NDArray[np.int64]:
         """Words (or tokens) of each text, unknown ones included."""
@@ -284,7 +362,7 @@ class StaticEncoder(TextEncoder):
         transform = Transform.from_bytes(read(TRANSFORM_FILE), about["transform"], where=TRANSFORM_FILE)
         return cls(read, EmbedSettings.make(about["settings"]), transform, about["identity"])
 
-    def _batch(self, texts: Sequence[str]) -> EncodedBatch:
+    def _encode(self, texts: Sequence[str]) -> EncodedBatch:
         found = self._rows.find(texts)
         unit_ND, filled_N = self._unit_sums(found)
         unknown: list[list[str]] = [[] for _ in texts]
@@ -296,7 +374,7 @@ class StaticEncoder(TextEncoder):
     def _unit_sums(self, found: FoundRows) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.bool_]]:
         """Each text's sum at length 1, and which have one; without numba where the rows are few."""
         n = len(found.offsets) - 1
-        if len(found.ids) <= _FEW_ROWS:
+        if len(found.ids) <= _MAX_PLAIN_ROWS:
             unit_ND, norms_N = _unit_plainly(self._table_VD, found)
         else:
             from wordpipe.sentences.static_sums import unit_texts
@@ -325,14 +403,6 @@ def _unit_plainly(
     norms_N = np.sqrt(squares_N)
     sums_ND *= (np.float32(1) / np.where(squares_N > 0, norms_N, np.float32(1)))[:, None]
     return sums_ND, norms_N
-
-
-def _pieces(texts: Sequence[str]) -> list[Sequence[str]]:
-    """Texts in runs of about `_PIECE` characters; at least one run."""
-    ends = np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)))
-    cuts = np.unique(np.searchsorted(ends, np.arange(_PIECE, ends[-1] if len(ends) else 0, _PIECE)))
-    bounds = [0, *(int(cut) for cut in cuts if 0 < cut < len(texts)), len(texts)]
-    return [texts[first:last] for first, last in pairwise(bounds)]
 
 
 def _table(data: bytes) -> npt.NDArray[np.float32]:

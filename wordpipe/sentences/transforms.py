@@ -1,4 +1,4 @@
-"""Mending the space of vectors: what all texts share says nothing about any of them.
+"""Transforms of the space of vectors: what all texts share says nothing about any of them, and is taken away.
 
 Plain averages crowd into a narrow cone, so that every cosine is near 1. Taking away the mean, and the directions in which
 all texts vary together, spreads them out; whitening gives every direction the same weight. Whatever is done is one linear
@@ -20,10 +20,10 @@ from wordpipe.metrics import unit_rows
 
 TransformKind = Literal["none", "centre", "remove-components", "whiten"]
 MIN_TEXTS = 16  # below this the mean is mostly the text itself
-_VANISHED = 1e-4  # a unit vector shortened to this share of what is usual is rounding error
-_FLAT = 1e-6  # a direction that varies by less than this share of the strongest one is rounding error, not meaning
-# of the mean cosine: said unasked. `doctor` calls 0.3 sick; 20,000 words of text have 0.5 and answer well
-CROWDED = 0.6
+_MIN_LENGTH_SHARE = 1e-4  # a unit vector shortened to this share of what is usual is rounding error
+_MIN_VARIANCE_SHARE = 1e-6  # a direction that varies by less than this share of the strongest one is rounding error
+MAX_MEAN_COSINE = 0.6
+"""Above it `embed` warns, unasked. `doctor` calls 0.3 sick; 20,000 words of text have 0.5 and answer well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class Transform:
             return unit_ND, ~valid_N
         turned_NK = self.turn(vectors_ND - self.mean)
         turned_NK[~vectors_ND.any(axis=1)] = 0
-        unit_NK, valid_N = unit_rows(turned_NK, least=_VANISHED * self._usual_length())
+        unit_NK, valid_N = unit_rows(turned_NK, least=_MIN_LENGTH_SHARE * self._usual_length())
         return unit_NK, ~valid_N
 
     def _usual_length(self) -> float:
@@ -243,7 +243,7 @@ def _whitening(
     Raises:
         InputError: the texts do not vary in so many directions.
     """
-    varied = int((strength_D > _FLAT * max(strength_D[0], 0.0)).sum())
+    varied = int((strength_D > _MIN_VARIANCE_SHARE * max(strength_D[0], 0.0)).sum())
     if varied < max(dims, 1):
         hint = f"--dims {varied}" if varied else "give texts that differ, or --transform none"
         raise InputError("the texts do not vary in so many directions", got=varied, expected=max(dims, 1), hint=hint)
@@ -270,27 +270,9 @@ def shrinkage(strength_D: npt.NDArray[np.float64], count: int) -> float:
     return 1.0 if below <= 0 else min(1.0, above / below)
 
 
-class Crowding:
-    """The mean cosine of all pairs of vectors that stream by: (|sum|² - N) / (N (N - 1)), of which no pair is formed.
-
-    Args:
-        dim: numbers of a vector, D.
+def mean_cosine_of_sum(sum_D: npt.NDArray[np.float64], count: int) -> float:
+    """The mean cosine of all pairs of `count` unit vectors that add up to this: (|sum|² - N) / (N (N - 1)).
 
     Source: Ethayarajh 2019, "How Contextual are Contextualized Word Representations?", section 4.1 (there by sampling).
     """
-
-    def __init__(self, dim: int) -> None:
-        self._count = 0
-        self._sum_D = np.zeros(dim)
-
-    def add(self, unit_ND: npt.NDArray[np.float32]) -> None:
-        """Take vectors (N, D) of length 1 into account."""
-        self._count += len(unit_ND)
-        self._sum_D += unit_ND.sum(axis=0, dtype=np.float64)
-
-    @property
-    def mean_cosine(self) -> float | None:
-        """-1 to 1; None for fewer than 16 vectors, of which it says little."""
-        if self._count < MIN_TEXTS:
-            return None
-        return (float(self._sum_D @ self._sum_D) - self._count) / (self._count * (self._count - 1))
+    return (float(sum_D @ sum_D) - count) / (count * (count - 1))

@@ -79,7 +79,7 @@ def token_batches(lengths_W: Ids, budget: int) -> Iterator[Ids]:
 
 
 def gathered(values: Ids, starts_S: Ids, lengths_S: Ids) -> Ids:
-    """The pieces of `values` that begin at `starts_S` and are `lengths_S` long, one after the other."""
+    """The stretches of `values` that begin at `starts_S` and are `lengths_S` long, one after the other."""
     ends_S = np.cumsum(lengths_S)
     into = np.repeat(starts_S - (ends_S - lengths_S), lengths_S)
     picked: Ids = values[into + np.arange(len(into))]

@@ -21,8 +21,9 @@ from wordpipe.sentences.encoder import (
     TextEncoder,
     TextParts,
     Write,
-    in_pieces,
+    joined,
     save_facts,
+    text_runs,
 )
 from wordpipe.sentences.explain import shares
 from wordpipe.sentences.settings import EmbedSettings
@@ -32,9 +33,9 @@ from wordpipe.words import JOINT, KnownPhrases, WordVectors
 WORDS_FILE = "words.parquet"
 NGRAMS_FILE = "ngrams.parquet"
 _WINDOW = 128  # words per passage where none is asked for
-_BLOCK = 4_096  # rows gathered at a time; at 65,536 they fall out of the cache and it is three times as slow
+_BLOCK_ROWS = 4_096  # rows gathered at a time; at 65,536 they fall out of the cache and it is three times as slow
 _MARKS = "Ġ▁#"  # of subword tokens: a space before, or none
-_FEW = 16  # words of a query, looked up one by one: in 94,000 words 2 ms, where the import of numba takes 0.4 s
+_MAX_LOOKED_UP_SINGLY = 16  # words of a query: in 94,000 words 2 ms, where the import of numba takes 0.4 s
 
 WordSplit = Callable[[str], list[str]]
 """Text to words, exactly as the words of the table were made."""
@@ -90,7 +91,7 @@ class WordEncoder(TextEncoder):
 
     def encode(self, texts: Sequence[str]) -> EncodedBatch:
         """See `TextEncoder.encode`."""
-        return in_pieces(texts, self._encode)
+        return joined([self._encode(run) for run in text_runs(texts)])
 
     def _encode(self, texts: Sequence[str]) -> EncodedBatch:
         words = [self._words(text) for text in texts]
@@ -114,7 +115,7 @@ class WordEncoder(TextEncoder):
 
     def _rows_of(self, words: Sequence[str]) -> npt.NDArray[np.int32]:
         """The rows of words, (N,) int32, -1 for unknown ones."""
-        if len(words) > _FEW:
+        if len(words) > _MAX_LOOKED_UP_SINGLY:
             return self._table.words.rows_of(words)
         found = (self._table.words.row_of(word) for word in words)
         return np.array([-1 if row is None else row for row in found], dtype=np.int32)
@@ -228,7 +229,7 @@ def sum_segments(
     starts = ends - lengths_N[filled]
     first = 0
     while first < len(filled):
-        stop = max(int(np.searchsorted(ends, starts[first] + _BLOCK, side="right")), first + 1)
+        stop = max(int(np.searchsorted(ends, starts[first] + _BLOCK_ROWS, side="right")), first + 1)
         begin, end = int(starts[first]), int(ends[stop - 1])
         sums_ND[filled[first:stop]] = np.add.reduceat(table_VD[rows[begin:end]], starts[first:stop] - begin, axis=0)
         first = stop

@@ -8,7 +8,6 @@ if TYPE_CHECKING:
     from wordpipe.stages.convert.export import export, export_words
     from wordpipe.stages.convert.export_encoder import encoder_files
     from wordpipe.stages.convert.import_words import import_words, vectors_entry
-    from wordpipe.stages.encoders import bundled_encoder, open_encoder
     from wordpipe.stages.evaluate.doctor import (
         NORMS,
         Figures,
@@ -16,21 +15,22 @@ if TYPE_CHECKING:
         best_transform,
         diagnose,
         doctor,
-        judge,
+        rate,
         unit_sample,
     )
     from wordpipe.stages.evaluate.language_model import evaluate_model
     from wordpipe.stages.evaluate.retrieval import evaluate_retrieval, open_collection
-    from wordpipe.stages.evaluate.sts import evaluate_sts, read_sts_sets
+    from wordpipe.stages.evaluate.sts import evaluate_sts
+    from wordpipe.stages.evaluate.sts_sets import ScoredPairs, StsSet, read_scored_pairs, read_sts_sets
     from wordpipe.stages.evaluate.tokenizer import evaluate_tokenizer
     from wordpipe.stages.evaluate.words import evaluate_words
     from wordpipe.stages.inputs import file_entry, model_entry
     from wordpipe.stages.job import Made, PathLike, RunOptions, open_job, storage_error, storage_errors
+    from wordpipe.stages.loaders import OpenModel, bundled_encoder, open_encoder, open_model, read_word_vectors
     from wordpipe.stages.look.diff import diff
     from wordpipe.stages.look.map import map_words
     from wordpipe.stages.look.plot import plot, run_figures
     from wordpipe.stages.look.show import segment, show, verify
-    from wordpipe.stages.models import OpenModel, open_model
     from wordpipe.stages.registry import COMMANDS, Argument, Command, load_named
     from wordpipe.stages.registry import COMMANDS as VERBS
     from wordpipe.stages.registry import Command as Verb
@@ -47,6 +47,5 @@ if TYPE_CHECKING:
     from wordpipe.stages.train.contrastive import train_contrastive
     from wordpipe.stages.train.language_model import train_clm, train_mlm
     from wordpipe.stages.train.word2vec import TrainingRun, train_word2vec
-    from wordpipe.stages.word_vectors import read_word_vectors
 else:
     __getattr__, __dir__ = face(__name__, __file__)

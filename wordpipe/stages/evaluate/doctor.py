@@ -1,7 +1,7 @@
-"""`wordpipe doctor`: how healthy a space of vectors is, and what would mend it; nothing is made.
+"""`wordpipe doctor`: the health of a space of vectors, and the transform or training that would mend it; nothing is made.
 
 Every vector is read once, for what is broken or comes again (8 bytes of memory each). The figures are of a random sample:
-transforms are fitted on one half of it and judged on the other, so that none looks better than it is on new texts.
+transforms are fitted on one half of it and evaluated on the other, so that none looks better than it is on new texts.
 
 Shapes: N vectors, D numbers each, P pairs.
 """
@@ -9,8 +9,8 @@ Shapes: N vectors, D numbers each, P pairs.
 import os
 import shlex
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -18,9 +18,18 @@ import pyarrow.compute as pc
 
 from wordpipe.artifacts import Artifact, matrix_of, read_batches, read_schema, row_count
 from wordpipe.errors import ConfigError, InputError
-from wordpipe.metrics import spearman
-from wordpipe.metrics import vectors as space
-from wordpipe.runtime import Progress
+from wordpipe.metrics import (
+    VectorStatistics,
+    dead_dimensions,
+    effective_rank,
+    hubs,
+    mean_cosine,
+    random_pairs,
+    ridge_r_squared,
+    spearman,
+    unit_rows,
+)
+from wordpipe.runtime import Progress, Report, quiet
 from wordpipe.sentences import MIN_TEXTS, Moments, Transform, TransformKind, check_directions
 from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.settings import Settings
@@ -28,16 +37,15 @@ from wordpipe.stages.job import PathLike, RunOptions, storage_errors
 from wordpipe.tokens import WordSplitter
 from wordpipe.words.settings import Word2VecSettings
 
-_KINDS: tuple[TransformKind, ...] = ("none", "centre", "remove-components", "whiten")
-_READ = 2_000  # characters of a text whose words are looked at; a sample of books would not fit the memory
+_MAX_CHARACTERS = 2_000  # characters of a text whose words are looked at; a sample of books would not fit the memory
 _NEIGHBOURS = 10
 _PAIRS = 20_000
-_LEAST = 4 * MIN_TEXTS
-_HARDLY = 0.05  # of the dimensions: an effective rank below it is sick, see `NORMS`
-_FEWEST = 3.0  # directions; 5 % of a narrow table's are less than the one that there always is
+_MIN_VECTORS = 4 * MIN_TEXTS
+_MIN_RANK_SHARE = 0.05  # of the dimensions: an effective rank below it is sick, see `NORMS`
+_MIN_RANK = 3.0  # directions; 5 % of a narrow table's are less than the one that there always is
 # times the epochs. Of 2 MB of Wikipedia 1, 4 and 20 epochs gave mean cosines of 0.95, 0.83 and 0.18, in 1.4, 2.3 and 35.7 of
 # 64 directions
-_MORE = 4
+_EPOCHS_FACTOR = 4
 _STATES = ("healthy", "weak", "sick")
 _MADE_BY: dict[str, tuple[str, type[Settings], tuple[str, ...]]] = {
     "sentences": ("embed", EmbedSettings, ("MODEL", "CORPUS")),
@@ -74,17 +82,14 @@ class Sample(NamedTuple):
 
 
 class Norm(NamedTuple):
-    """What is healthy: a figure's name, itself in words, its bounds, what is healthy as it is shown.
+    """What is healthy of one figure. Above `weak` it is not healthy any more, above `sick` it is bad."""
 
-    Above `weak` a figure is not healthy any more, above `sick` it is bad. `says` is what the three states mean for a search.
-    """
-
-    name: str
-    what: str
+    name: str  # of the figure
+    what: str  # it, in words
     weak: float
     sick: float
-    healthy: str
-    says: tuple[str, str, str]
+    healthy: str  # what is healthy, as it is shown
+    says: tuple[str, str, str]  # what being healthy, weak or sick means for a search
 
     def state(self, figures: Figures) -> int:
         """The number of the state among `_STATES`; healthy too where it could not be measured."""
@@ -95,18 +100,13 @@ class Norm(NamedTuple):
         return sum(compared[self.name] > bound for bound in (self.weak, self.sick))
 
 
-def _near(what: str) -> tuple[str, str, str]:
-    how = ("has little to do with", "has a say in", "decides much of")
-    return tuple(f"{what} {some} how near two texts are" for some in how)  # type: ignore[return-value]
-
-
 NORMS = (
     Norm("mean_cosine", "mean cosine of two texts", 0.1, 0.3, "within ±0.1", (
         "texts that have nothing in common score about 0",
         "texts that have nothing in common score above 0: all lie to one side",
         "all texts look alike: they lie in a narrow cone, and a high score says little",
     )),
-    Norm("effective_rank", "effective rank", -0.15, -_HARDLY, "15 % of the dimensions or more", (
+    Norm("effective_rank", "effective rank", -0.15, -_MIN_RANK_SHARE, "15 % of the dimensions or more", (
         "the vectors use many directions",
         "the vectors use few of their directions",
         "the vectors lie in next to no directions",
@@ -126,8 +126,16 @@ NORMS = (
         "some texts cannot be told apart",
         "a large part of the texts cannot be told apart",
     )),
-    Norm("length_in_cosine", "length in the cosine", 0.15, 0.3, "up to 0.15", _near("the length of the texts")),
-    Norm("frequency_in_cosine", "word frequency in the cosine", 0.15, 0.3, "up to 0.15", _near("how common the words are")),
+    Norm("length_in_cosine", "length in the cosine", 0.15, 0.3, "up to 0.15", (
+        "the length of the texts has little to do with how near two texts are",
+        "the length of the texts has a say in how near two texts are",
+        "the length of the texts decides much of how near two texts are",
+    )),
+    Norm("frequency_in_cosine", "word frequency in the cosine", 0.15, 0.3, "up to 0.15", (
+        "how common the words are has little to do with how near two texts are",
+        "how common the words are has a say in how near two texts are",
+        "how common the words are decides much of how near two texts are",
+    )),
     Norm("dead_dimensions", "dead dimensions", 0.0, 0.1, "0", (
         "every number of a vector says something",
         "some numbers are the same in all vectors",
@@ -149,7 +157,7 @@ def doctor(
 
     Args:
         artifact: sentences, words, or an index over either.
-        sample: vectors to sample; half of them fit the transforms, half are judged.
+        sample: vectors to sample; transforms are fitted on half of them and evaluated on the other half.
         components: directions that remove-components takes away.
         dims: directions that whiten keeps, 0 = all.
         seed: of the sample.
@@ -171,57 +179,55 @@ def doctor(
     with storage_errors(), Artifact(artifact, ["sentences", "words", "index"], verify=run.verify) as opened:
         # the one component that is tried unasked may be all that there is: then it is left out
         check_directions(int(opened.manifest.facts["dim"]), components=components if components > 1 else 0, dims=dims)
-        drawn, census, repeated = _read(opened, sample, seed, run)
-        spaces = diagnose(
-            drawn, components=components, dims=dims, seed=seed,
-            report=lambda kind: run.report(Progress(f"judging the space ({kind})")),
-        )  # fmt: skip
+        drawn, statistics, repeated = _read(opened, sample, seed, run.report)
+        spaces = diagnose(drawn, components=components, dims=dims, seed=seed, report=run.report)
         return {
             "path": str(artifact),
             "kind": opened.kind,
             "dim": drawn.vectors.shape[1],
             "counts": {
-                "rows": census.rows, "not_finite": census.not_finite, "zero": census.zero,
-                "repeated_vectors": census.repeated, "repeated_texts": repeated, "sampled": len(drawn.vectors),
+                "rows": statistics.rows, "not_finite": statistics.not_finite, "zero": statistics.zero,
+                "repeated_vectors": statistics.repeated, "repeated_texts": repeated, "sampled": len(drawn.vectors),
             },
-            "norms": {"shortest": census.shortest, "longest": census.longest},
+            "norms": {"shortest": statistics.shortest, "longest": statistics.longest},
             "neighbours": _NEIGHBOURS,
             "transform": opened.manifest.facts.get("transform"),
             "spaces": spaces,
-            "verdicts": {kind: judge(figures) for kind, figures in spaces.items()},
+            "verdicts": {kind: rate(figures) for kind, figures in spaces.items()},
             "train_first": _training_first(opened, spaces["none"]),
             "mend": _mending(opened, best_transform(spaces), components, dims),
             "metrics": spaces["none"],
         }  # fmt: skip
 
 
-def _read(artifact: Artifact, size: int, seed: int, run: RunOptions) -> tuple[Sample, space.Census, int]:
+def _read(artifact: Artifact, size: int, seed: int, report: Report) -> tuple[Sample, VectorStatistics, int]:
     """Go through the table once: a sample, counts over all vectors, and how many texts (or words) come again."""
-    total, there = row_count(artifact, artifact.kind), read_schema(artifact, artifact.kind).names
-    name = "word" if "word" in there else "text"
+    total, columns = row_count(artifact, artifact.kind), read_schema(artifact, artifact.kind).names
+    name = "word" if "word" in columns else "text"
     counted = name == "word" and artifact.manifest.facts.get("counts") != "unknown"
     rows_S = np.sort(np.random.default_rng([seed, 0]).choice(total, min(size, total), replace=False))
-    census, hashes, first = space.Census(int(artifact.manifest.facts["dim"])), [], 0
+    statistics, hashes, first = VectorStatistics(), [], 0
     vectors, lengths, texts, counts = list[npt.NDArray[np.float32]](), list[int](), list[str](), list[int]()
     for batch in read_batches(artifact, artifact.kind, [name, *(["count"] if counted else []), "vector"]):
         vectors_ND = matrix_of(batch.column("vector"))
-        good_N = census.add(vectors_ND)
+        good_N = statistics.add(vectors_ND)
         hashes.append(np.fromiter(map(hash, batch.column(name).to_pylist()), np.int64, len(batch)))
+        # the rows of the sample that are in this batch and are not broken
         inside = rows_S[np.searchsorted(rows_S, first) : np.searchsorted(rows_S, first + len(batch))] - first
-        inside = inside[good_N[inside]]
-        vectors.append(vectors_ND[inside])
-        lengths += pc.utf8_length(taken := batch.column(name).take(inside)).to_pylist()
-        texts += pc.utf8_slice_codeunits(taken, 0, _READ).to_pylist()
-        counts += batch.column("count").take(inside).to_pylist() if counted else []
+        taken = batch.take(inside[good_N[inside]])
+        vectors.append(matrix_of(taken.column("vector")))
+        lengths += pc.utf8_length(taken.column(name)).to_pylist()
+        texts += pc.utf8_slice_codeunits(taken.column(name), 0, _MAX_CHARACTERS).to_pylist()
+        counts += taken.column("count").to_pylist() if counted else []
         first += len(batch)
-        run.report(Progress("reading vectors", first, total, "vectors"))
+        report(Progress("reading vectors", first, total, "vectors"))
     if counted:
         frequencies_N = np.log1p(np.array(counts, dtype=np.float64))
     else:
         frequencies_N = np.full(len(texts), np.nan) if name == "word" else _frequencies(texts)
     lengths_N = np.log1p(np.array(lengths, dtype=np.float64))
     repeated = total - len(np.unique(np.concatenate(hashes)))
-    return unit_sample(Sample(np.concatenate(vectors), lengths_N, frequencies_N), seed), census, repeated
+    return unit_sample(Sample(np.concatenate(vectors), lengths_N, frequencies_N), seed), statistics, repeated
 
 
 def _frequencies(texts: Sequence[str]) -> npt.NDArray[np.float64]:
@@ -234,67 +240,65 @@ def _frequencies(texts: Sequence[str]) -> npt.NDArray[np.float64]:
 
 def unit_sample(read: Sample, seed: int) -> Sample:
     """What was read, made unit length, without vectors that come again, in random order."""
-    unit_ND, valid_N = space.unit_rows(read.vectors)
+    unit_ND, valid_N = unit_rows(read.vectors)
     _, first_N = np.unique(unit_ND, axis=0, return_index=True)
     kept = np.random.default_rng([seed, 1]).permutation(np.sort(first_N[valid_N[first_N]]))
     return read._replace(vectors=unit_ND).part(kept)
 
 
 def diagnose(
-    sample: Sample, *, components: int = 1, dims: int = 0, seed: int = 1, report: Callable[[str], None] = lambda _: None
+    sample: Sample, *, components: int = 1, dims: int = 0, seed: int = 1, report: Report = quiet
 ) -> dict[TransformKind, Figures]:
     """The figures of a space as it is (none) and after each transform; one that it is too small or too flat for is left out.
 
-    The first half of the sample fits, the second is judged. Fewer than 64 vectors are refused (InputError).
+    Transforms are fitted on the first half of the sample, the figures are of the second. Fewer than 64 vectors are refused
+    (InputError).
     """
     n = len(sample.vectors)
-    if n < _LEAST:
+    if n < _MIN_VECTORS:
         hint = "embed more text" if n else None
-        raise InputError("too few different vectors to judge a space", got=n, expected=_LEAST, hint=hint)
-    fitted, judged = sample.part(slice(n // 2)), sample.part(slice(n // 2, None))
+        raise InputError("too few different vectors to judge a space", got=n, expected=_MIN_VECTORS, hint=hint)
+    fitted, held_out = sample.part(slice(n // 2)), sample.part(slice(n // 2, None))
     moments, found = Moments(sample.vectors.shape[1]), dict[TransformKind, Figures]()
     moments.add(fitted.vectors)
-    for kind in _KINDS:
+    for kind in get_args(TransformKind):
         try:
             transform = moments.fit(kind, components, dims=dims)
         except (ConfigError, InputError):
             continue
-        report(kind)
-        found[kind] = _figures(fitted.after(transform), judged.after(transform), seed)
+        report(Progress(f"evaluating the space ({kind})"))
+        found[kind] = _figures(fitted.after(transform), held_out.after(transform), seed)
     return found
 
 
-def _figures(fitted: Sample, judged: Sample, seed: int) -> Figures:
-    unit_ND = judged.vectors
-    one_P, other_P = space.random_pairs(len(unit_ND), _PAIRS, seed)
+def _figures(fitted: Sample, held_out: Sample, seed: int) -> Figures:
+    unit_ND = held_out.vectors
+    one_P, other_P = random_pairs(len(unit_ND), _PAIRS, seed)
     cosines_P = np.einsum("pd,pd->p", unit_ND[one_P], unit_ND[other_P]).astype(np.float64)
-    near = space.hubs(unit_ND, _NEIGHBOURS)
-
-    def told(of_fitted_N: npt.NDArray[np.float64], of_judged_N: npt.NDArray[np.float64]) -> float | None:
-        known, seen = np.isfinite(of_fitted_N), np.isfinite(of_judged_N)
-        if not known.any() or not seen.any():
-            return None
-        return space.told_share(fitted.vectors[known], of_fitted_N[known], unit_ND[seen], of_judged_N[seen])
-
-    def in_cosine(values_N: npt.NDArray[np.float64]) -> float | None:
-        alike_P = -np.abs(values_N[one_P] - values_N[other_P])
-        known = np.isfinite(alike_P)
-        return spearman(cosines_P[known], alike_P[known])
-
-    return {
-        "mean_cosine": space.mean_cosine(unit_ND), "cosine_deviation": float(cosines_P.std()),
-        "effective_rank": space.effective_rank(unit_ND),
+    near = hubs(unit_ND, _NEIGHBOURS)
+    figures: Figures = {
+        "mean_cosine": mean_cosine(unit_ND), "cosine_deviation": float(cosines_P.std()),
+        "effective_rank": effective_rank(unit_ND),
         "hub_skew": near.skew, "orphans": near.orphans, "twins": near.twins,
-        "length_told": told(fitted.lengths, judged.lengths), "length_in_cosine": in_cosine(judged.lengths),
-        "frequency_told": told(fitted.frequencies, judged.frequencies),
-        "frequency_in_cosine": in_cosine(judged.frequencies),
-        "dead_dimensions": space.dead_dimensions(unit_ND),
-        "dim": unit_ND.shape[1],
     }  # fmt: skip
+    for name, of_fitted_N, of_others_N in (
+        ("length", fitted.lengths, held_out.lengths), ("frequency", fitted.frequencies, held_out.frequencies),
+    ):  # fmt: skip
+        known, seen = np.isfinite(of_fitted_N), np.isfinite(of_others_N)
+        measured = known.any() and seen.any()
+        alike_P = -np.abs(of_others_N[one_P] - of_others_N[other_P])
+        there_P = np.isfinite(alike_P)
+        figures[f"{name}_told"] = (
+            ridge_r_squared(fitted.vectors[known], of_fitted_N[known], unit_ND[seen], of_others_N[seen])
+            if measured
+            else None
+        )
+        figures[f"{name}_in_cosine"] = spearman(cosines_P[there_P], alike_P[there_P])
+    return figures | {"dead_dimensions": dead_dimensions(unit_ND), "dim": unit_ND.shape[1]}
 
 
-def judge(figures: Figures) -> list[dict[str, str]]:
-    """A verdict (name, state, says) on every figure that could be measured."""
+def rate(figures: Figures) -> list[dict[str, str]]:
+    """The state (name, state, says) of every figure that could be measured."""
     states = [(norm, norm.state(figures)) for norm in NORMS if figures[norm.name] is not None]
     return [{"name": norm.name, "state": _STATES[state], "says": norm.says[state]} for norm, state in states]
 
@@ -321,29 +325,31 @@ def _mending(artifact: Artifact, best: TransformKind, components: int, dims: int
     if best == "none":
         return None
     chosen: dict[str, Any] = {"transform": best}
-    chosen |= {"components": components} if best == "remove-components" and components != 1 else {}
-    chosen |= {"dims": dims} if best == "whiten" and dims else {}
+    if best == "remove-components" and components != 1:
+        chosen["components"] = components
+    if best == "whiten" and dims:
+        chosen["dims"] = dims
     shown, flags = shlex.quote(str(artifact.path)), _flags(chosen)
-    command = f"wordpipe embed MODEL CORPUS -o SENTENCES {flags} && wordpipe index SENTENCES -o {shown}"
     if artifact.kind == "sentences":
         command = _again(artifact, chosen)
-    elif artifact.kind == "words":
-        trained = artifact.manifest.command == "train word2vec" and best != "whiten"
-        again = _again(artifact, {"remove_components": components}) if trained else None
-        # of another program, or by what only texts can be given
-        command = again or f"wordpipe embed {shown} CORPUS -o SENTENCES {flags}"
+    elif artifact.kind == "index":
+        command = f"wordpipe embed MODEL CORPUS -o SENTENCES {flags} && wordpipe index SENTENCES -o {shown}"
+    elif artifact.manifest.command == "train word2vec" and best != "whiten":
+        command = _again(artifact, {"remove_components": components})
+    else:  # words of another program, or a transform that only texts can be given
+        command = f"wordpipe embed {shown} CORPUS -o SENTENCES {flags}"
     return {"transform": best, "command": command}
 
 
 def _training_first(artifact: Artifact, figures: Figures) -> str | None:
     """What to do before any transform, with the command: words in next to no directions have hardly been trained."""
     made = artifact.manifest
-    if figures["effective_rank"] >= max(_FEWEST, _HARDLY * figures["dim"]):
+    if figures["effective_rank"] >= max(_MIN_RANK, _MIN_RANK_SHARE * figures["dim"]):
         return None
     if made.command == "train word2vec" and artifact.kind == "words":
         epochs = int(made.facts["epochs"])
         said = f"Trained too little (--epochs {epochs}): no transform brings what was not learned"
-        command = _again(artifact, {"epochs": _MORE * epochs})
+        command = _again(artifact, {"epochs": _EPOCHS_FACTOR * epochs})
     elif artifact.kind != "words" and (made.facts.get("encoder") or {}).get("kind") == "words":
         said = "Perhaps the word vectors were trained too little"
         command = f"wordpipe doctor {shlex.quote(_input(artifact, made.inputs[0].path) or 'WORDS')}"

@@ -1,4 +1,4 @@
-"""What the evaluations have in common: files to judge on, encoders to judge, and the form of what is found."""
+"""What evaluations share: the files to evaluate on, the encoders that are evaluated, and the form of the report."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,23 +16,28 @@ from wordpipe.artifacts import Artifact, is_artifact, read_batches, row_count
 from wordpipe.corpus import Growth, compression_of, decompress_blocks, read_blocks
 from wordpipe.errors import ArtifactError, InputError
 from wordpipe.runtime import Progress, Report
-from wordpipe.sentences import Moments, TextEncoder, Transform, learned_from_pairs, transform_kind
+from wordpipe.sentences import Moments, TextEncoder, Transform, transform_kind
 from wordpipe.sentences.settings import EmbedSettings
-from wordpipe.stages.encoders import bundled_encoder, open_encoder
 from wordpipe.stages.inputs import as_list
 from wordpipe.stages.job import PathLike, RunOptions
+from wordpipe.stages.loaders import bundled_encoder, open_encoder
 
-_AT_ONCE = 2_048  # texts encoded between two reports
+_BATCH_TEXTS = 2_048  # texts encoded between two reports
 _MAX_EXPAND = 1_000  # a packed file may grow so many times
 _PACKED = ("", ".gz", ".bz2", ".xz", ".zst")
-_UNKNOWN_SHOWN = 20
+_MAX_UNKNOWN_SHOWN = 20
 
 
-def told(what: str, data: PathLike | Iterable[PathLike], name: str, judged: list[Any], **more: Any) -> dict[str, Any]:
-    """What an evaluation gives back: what was judged, on what, more of how, metrics (of the first, unless given), and all."""
+def report_on(
+    what: str, data: PathLike | Iterable[PathLike], name: str, evaluated: list[Any], **more: Any
+) -> dict[str, Any]:
+    """The report: what was evaluated, on what, more of how, metrics (of the first, unless given), and all under `name`."""
     where = as_list(data)
     head = {"evaluated": what, "data": where[0] if len(where) == 1 else where, **more}
-    return {**head, "metrics": more.get("metrics") or judged[0]["metrics"], name: judged}
+    return {**head, "metrics": more.get("metrics") or evaluated[0]["metrics"], name: evaluated}
+
+
+told = report_on  # its old name
 
 
 def by_system(systems: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -48,7 +53,7 @@ def mean_of(values: Iterable[float | None]) -> float | None:
 
 def shown_words(words: Sequence[str]) -> dict[str, Any]:
     """How many words are unknown, each time they came, and the first different ones."""
-    return {"count": len(words), "first": [*dict.fromkeys(words)][:_UNKNOWN_SHOWN]}
+    return {"count": len(words), "first": [*dict.fromkeys(words)][:_MAX_UNKNOWN_SHOWN]}
 
 
 def split_rows(
@@ -143,22 +148,21 @@ class EvaluatedEncoder:
         """Encode texts, with what the encoder carries and nothing more."""
         vectors, empty = [np.zeros((0, self.encoder.transform.dim), np.float32)], [np.zeros(0, np.bool_)]
         unknown: list[str] = []
-        for first in range(0, len(texts), _AT_ONCE):
-            piece = self.encoder.encode(texts[first : first + _AT_ONCE])
-            vectors.append(piece.vectors)
-            empty.append(piece.empty)
-            unknown += [word for words in piece.unknown for word in words]
-            done = min(first + _AT_ONCE, len(texts))
+        for first in range(0, len(texts), _BATCH_TEXTS):
+            batch = self.encoder.encode(texts[first : first + _BATCH_TEXTS])
+            vectors.append(batch.vectors)
+            empty.append(batch.empty)
+            unknown += [word for words in batch.unknown for word in words]
+            done = min(first + _BATCH_TEXTS, len(texts))
             self.run.report(Progress(f"embedding with {self.name}", done, len(texts), "texts"))
         return Texts(np.concatenate(vectors), np.concatenate(empty), unknown)
 
     def fitted(self, texts: Texts) -> Transform:
         """The transform that the settings call for, fitted on encoded texts; none where the encoder carries its own."""
-        moments, encoder = Moments(texts.vectors.shape[1]), self.encoder
+        moments = Moments(texts.vectors.shape[1])
         moments.add(texts.vectors)
-        contrastive = learned_from_pairs(encoder)
-        kind = transform_kind(self.settings, encoder.kind, encoder.dim, moments.count, contrastive=contrastive)
-        return moments.fit("none" if self.carries else kind, self.settings.components, dims=self.settings.dims)
+        kind = "none" if self.carries else transform_kind(self.settings, self.encoder, moments.count)
+        return moments.fit(kind, self.settings.components, dims=self.settings.dims)
 
 
 @contextmanager
@@ -178,7 +182,7 @@ def open_evaluated(path: PathLike, settings: EmbedSettings, run: RunOptions) -> 
 
 
 def first_words(paths: Sequence[PathLike]) -> str | None:
-    """The first words artifact among some paths, of which the plain mean of vectors is a floor."""
+    """The first words artifact among some paths, of which the plain mean of vectors is a baseline."""
     for path in filter(is_artifact, map(Path, paths)):
         with Artifact(path, verify=False) as artifact:
             if artifact.kind == "words":

@@ -20,7 +20,7 @@ from wordpipe.runtime import Progress, Report, pick_device, torch_threads
 from wordpipe.stages.evaluate.inputs import split_rows, told
 from wordpipe.stages.inputs import as_list, corpus_to_evaluate
 from wordpipe.stages.job import PathLike, RunOptions, storage_errors
-from wordpipe.stages.models import OpenModel, open_model
+from wordpipe.stages.loaders import OpenModel, open_model
 from wordpipe.tokens import Encoder, cut_words, list_array, number_of_ids, row_buffers, vocabulary_of
 from wordpipe.training import Execution, Scorer, SpecialIds, Task, Validation, write_streams
 from wordpipe.training.settings import CausalSettings, MaskedSettings

@@ -1,52 +1,46 @@
 """`wordpipe evaluate sts`: how well the cosines of sentence vectors agree with people; nothing is made.
 
-Every system gives a pair a number from -1 to 1. Beside the encoders stand floors that need no training: they learn how rare a
-word is from the sentences of the set that they are judged on, without its scores; so their figure for one set does not depend
-on the others. There is no BM25 among them: its scores have no bound and differ from one sentence to the other and back; on
-sentences the cosine of TF-IDF vectors is what it comes to.
+Every system gives a pair a number from -1 to 1. Beside the encoders there are baselines that need no training (`--no-floors`
+leaves them out): they learn how rare a word is from the sentences of the set, without its scores; so their figure for one set
+does not depend on the others. There is no BM25 among them: its scores have no bound and differ from one sentence to the other
+and back; on sentences the cosine of TF-IDF vectors is what it comes to.
 
 Shapes: P pairs, N different sentences, V stems, D numbers of a vector.
 """
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from wordpipe.artifacts import Artifact
-from wordpipe.errors import ConfigError, InputError
+from wordpipe.errors import ConfigError
 from wordpipe.metrics import correlation_interval, pearson, spearman
 from wordpipe.runtime import Progress
 from wordpipe.search import LatentSpace, Tfidf, looks_english, stemmer
-from wordpipe.sentences import ScoredPairs, read_scored_pairs
 from wordpipe.sentences.settings import EmbedSettings
-from wordpipe.stages.evaluate import inputs as judging
-from wordpipe.stages.evaluate.inputs import EvaluatedEncoder, distinct_names, open_evaluated, read_whole
-from wordpipe.stages.inputs import as_list, refuse_artifacts
+from wordpipe.stages.evaluate.inputs import (
+    EvaluatedEncoder,
+    by_system,
+    first_words,
+    mean_of,
+    open_evaluated,
+    report_on,
+    shown_words,
+)
+from wordpipe.stages.evaluate.sts_sets import ScoredPairs, StsSet, read_sts_sets
+from wordpipe.stages.inputs import as_list
 from wordpipe.stages.job import PathLike, RunOptions, storage_errors
 from wordpipe.tokens import WordSplitter
 
-_FLOORS = ("tfidf", "lsi", "overlap")
-_ENDINGS = (".csv", ".tsv", ".txt", ".jsonl")
-_INPUT, _GOLD = ".input.", ".gs."  # what SemEval calls the two files of one set
+_BASELINES = ("tfidf", "lsi", "overlap")
 
 Array = npt.NDArray[np.float64]
 
 
-class StsSet(NamedTuple):
-    """One set."""
-
-    name: str  # of the file without its ending, or of the folder; the path where two are called the same
-    path: Path  # the file or folder
-    pairs: ScoredPairs  # all of them, those of a folder in the order of its files
-    parts: dict[str, slice]  # the name of each file of a folder, and where its pairs lie in `pairs`; empty for a file
-
-
 class _Scores(NamedTuple):
-    """What a system says of the pairs of a set."""
+    """A system's cosines of the pairs of a set."""
 
     cosines: Array  # (P,)
     without_vector: int = 0  # different sentences that it knows nothing of; their pairs have cosine 0
@@ -65,17 +59,17 @@ def evaluate_sts(
     run: RunOptions | None = None,
     **settings: Any,
 ) -> dict[str, Any]:
-    """Evaluate encoders of texts on pairs of sentences that people have scored, beside floors that need no training.
+    """Evaluate encoders of texts on pairs of sentences that people have scored, beside baselines that need no training.
 
     Args:
-        encoders: model or words artifacts; or sentences or index artifacts, whose encoder is judged with the transform that
-            it carries. None at all judges the floors.
-        data: sets: files (see `sentences/scored_pairs.py` for the layouts), or folders; the files of a folder are one set,
-            whose pairs are ranked together, as SemEval's sets of one year are.
-        words: a words artifact; the plain mean of its vectors is judged as one more floor. None: the first of the encoders
-            that is one.
-        floors: whether to judge TF-IDF, latent semantic indexing, the overlap of words and the mean of word vectors.
-        language: whose endings the floors cut off: a Snowball language, none, or auto.
+        encoders: model or words artifacts; or sentences or index artifacts, whose encoder is evaluated with the transform
+            that it carries. None at all evaluates the baselines.
+        data: sets: files (see `sts_sets` for the layouts), or folders; the files of a folder are one set, whose pairs are
+            ranked together, as SemEval's sets of one year are.
+        words: a words artifact; the plain mean of its vectors is one more baseline. None: the first of the encoders that
+            is one.
+        floors: whether to evaluate TF-IDF, latent semantic indexing, the overlap of words and the mean of word vectors.
+        language: whose endings the baselines cut off: a Snowball language, none, or auto.
         lsi_dim: directions of latent semantic indexing.
         draws: of the bootstrap, from which the intervals come; 0 leaves them out.
         run: progress, verification.
@@ -96,49 +90,60 @@ def evaluate_sts(
     run, chosen = run or RunOptions(), EmbedSettings.make(settings)
     if draws < 0 or lsi_dim < 1:
         raise ConfigError("no such number", where="draws, lsi_dim", got=(draws, lsi_dim), expected="at least 0 and 1")
-    _analyser(language)  # one that nobody knows is refused before anything is judged
-    paths, systems = as_list(encoders), list[dict[str, Any]]()
+    _analyser(language)  # one that nobody knows is refused before anything is evaluated
+    paths = as_list(encoders)
     with storage_errors():
         for path in [*paths, *([words] if words else [])]:  # a transformer takes minutes: the last is refused before
             Artifact(path, ["model", "words", "sentences", "index"], verify=False).close()
         sets, skipped = read_sts_sets(data)
-
-        def judge(system: str, name: str, scores: Sequence[_Scores]) -> None:
-            run.report(Progress(f"judging {name}"))
-            found = [_figures_of(one, said, draws) for one, said in zip(sets, scores, strict=True)]
-            systems.append({"system": system, "name": name, "metrics": _metrics_of(found), "sets": found})
-
-        def judge_encoder(system: str, path: PathLike, chosen: EmbedSettings) -> None:
-            with open_evaluated(path, chosen, run) as judged:  # out of memory before the next one is read
-                scores = [encoder_scores(judged, one.pairs) for one in sets]
-            judge(system, str(path), scores)
-
-        for path in paths:
-            judge_encoder("dense", path, chosen)
-        if floors and (plain := words or judging.first_words(paths)) is not None:
-            judge_encoder("words_mean", plain, chosen.model_copy(update={"pooling": "mean"}))
+        named = [("dense", path, chosen) for path in paths]
+        if floors and (plain := words or first_words(paths)) is not None:
+            named.append(("words_mean", str(plain), chosen.model_copy(update={"pooling": "mean"})))
+        systems = [_evaluated(*one, sets, draws, run) for one in named]
         if floors:
-            found = []
-            for number, one in enumerate(sets):
-                run.report(Progress("judging the floors", number, len(sets), "sets"))
-                found.append(_floor_scores(one.pairs, language, lsi_dim))
-            for name in _FLOORS:
-                judge(name, name, [scores[name] for scores in found])
+            systems += _baselines(sets, language, lsi_dim, draws, run)
     if not systems:
         raise ConfigError("there is nothing to judge", hint="name a model, or leave the floors on")
     shown = [
         {"name": one.name, "path": str(one.path), "pairs": len(one.pairs), "unscored": one.pairs.unscored}
         for one in sets
     ]
-    metrics = {**systems[0]["metrics"], **judging.by_system(systems)}
-    return judging.told("sts", data, "systems", systems, skipped=skipped, sets=shown, metrics=metrics)
+    metrics = {**systems[0]["metrics"], **by_system(systems)}
+    return report_on("sts", data, "systems", systems, skipped=skipped, sets=shown, metrics=metrics)
+
+
+def _evaluated(
+    system: str, path: str, settings: EmbedSettings, sets: Sequence[StsSet], draws: int, run: RunOptions
+) -> dict[str, Any]:
+    """One encoder; it is out of memory before the next one is read."""
+    with open_evaluated(path, settings, run) as encoder:
+        scores = [encoder_scores(encoder, one.pairs) for one in sets]
+    run.report(Progress(f"evaluating {path}"))
+    return _system(system, path, sets, scores, draws)
+
+
+def _baselines(
+    sets: Sequence[StsSet], language: str, lsi_dim: int, draws: int, run: RunOptions
+) -> list[dict[str, Any]]:
+    """The baselines over words."""
+    found = []
+    for number, one in enumerate(sets):
+        run.report(Progress("evaluating the baselines", number, len(sets), "sets"))
+        found.append(_baseline_scores(one.pairs, language, lsi_dim))
+    return [_system(name, name, sets, [scores[name] for scores in found], draws) for name in _BASELINES]
+
+
+def _system(system: str, name: str, sets: Sequence[StsSet], scores: Sequence[_Scores], draws: int) -> dict[str, Any]:
+    """A system in the report: its figures of every set, and its metrics."""
+    found = [_figures_of(one, scored, draws) for one, scored in zip(sets, scores, strict=True)]
+    return {"system": system, "name": name, "metrics": _metrics_of(found), "sets": found}
 
 
 def _metrics_of(sets: Sequence[dict[str, Any]]) -> dict[str, float | None]:
     """The means over the sets, and the figures of each set and part."""
     metrics: dict[str, float | None] = {}
     for measure in ("spearman", "pearson"):
-        metrics[measure] = judging.mean_of(one[measure] for one in sets)
+        metrics[measure] = mean_of(one[measure] for one in sets)
         for one in sets:
             metrics[f"{measure}/{one['name']}"] = one[measure]
             metrics |= {f"{measure}/{one['name']}/{part['name']}": part[measure] for part in one.get("parts", [])}
@@ -146,7 +151,7 @@ def _metrics_of(sets: Sequence[dict[str, Any]]) -> dict[str, float | None]:
 
 
 def _figures_of(one: StsSet, found: _Scores, draws: int) -> dict[str, Any]:
-    """What is told of one set."""
+    """The figures of one set, and of its parts."""
 
     def figures(name: str, place: slice) -> dict[str, Any]:
         cosines_P, scores_P = found.cosines[place], one.pairs.scores[place]
@@ -160,70 +165,20 @@ def _figures_of(one: StsSet, found: _Scores, draws: int) -> dict[str, Any]:
         return {"name": name, "pairs": len(scores_P), **shown, **intervals}
 
     whole = figures(one.name, slice(None)) | {
-        "sentences_without_vector": found.without_vector, "unknown_words": judging.shown_words(found.unknown),
+        "sentences_without_vector": found.without_vector, "unknown_words": shown_words(found.unknown),
     }  # fmt: skip
     return whole | ({"parts": [figures(name, place) for name, place in one.parts.items()]} if one.parts else {})
 
 
-def read_sts_sets(data: PathLike | Iterable[PathLike]) -> tuple[list[StsSet], dict[str, int]]:
-    """Read files and folders; of a folder, and the folders in it, the .csv, .tsv, .txt and .jsonl files that are not hidden.
-
-    Returns:
-        The sets in the order in which they were named, and how many files of folders were not taken, by ending.
-
-    Raises:
-        ArtifactError: an artifact is named.
-        InputError: no such file, none in a folder, or one that is no set; names file and line.
-    """
-    paths = list(dict.fromkeys(as_list(data)))
-    refuse_artifacts(paths)
-    if not paths:
-        raise InputError("there is no set to judge on", hint="name files of scored pairs with --data")
-    skipped: Counter[str] = Counter()
-    sets = [
-        _folder(name, place, skipped) if place.is_dir() else StsSet(name, place, _read(place), {})
-        for name, place in distinct_names(map(Path, paths)).items()
-    ]
-    return sets, dict(sorted(skipped.items()))
-
-
-def _folder(name: str, folder: Path, skipped: Counter[str]) -> StsSet:
-    """The files of a folder as one set; SemEval's files of scores belong to those of pairs beside them."""
-    files = [
-        file for file in judging.files_of(folder, _ENDINGS, skipped)
-        if _GOLD not in file.name or not file.with_name(file.name.replace(_GOLD, _INPUT)).is_file()
-    ]  # fmt: skip
-    if not files:
-        raise InputError("no set of scored pairs in this folder", where=folder, expected=" ".join(_ENDINGS))
-    read = [_read(file) for file in files]
-    together = ScoredPairs(
-        [text for pairs in read for text in pairs.first],
-        [text for pairs in read for text in pairs.second],
-        np.concatenate([pairs.scores for pairs in read]),
-        sum(pairs.unscored for pairs in read),
-    )
-    ends = np.cumsum([len(pairs) for pairs in read]).tolist()
-    slices = [slice(end - len(pairs), end) for pairs, end in zip(read, ends, strict=True)]
-    parts = dict(zip(distinct_names(files), slices, strict=True))
-    return StsSet(name, folder, together, parts if len(files) > 1 else {})
-
-
-def _read(file: Path) -> ScoredPairs:
-    """One file; SemEval's file of pairs with the file of scores beside it."""
-    gold = file.with_name(file.name.replace(_INPUT, _GOLD))
-    scores = read_whole(gold) if gold != file and gold.is_file() else None
-    return read_scored_pairs(read_whole(file), str(file), scores)
-
-
-def encoder_scores(judged: EvaluatedEncoder, pairs: ScoredPairs) -> _Scores:
+def encoder_scores(evaluated: EvaluatedEncoder, pairs: ScoredPairs) -> _Scores:
     """Cosines of an encoder's vectors; a transform that is asked for is fitted on the sentences of the set."""
     texts, first_P, second_P = _numbered(pairs)
-    raw = judged.encode(texts)
-    found = raw.transformed(judged.fitted(raw)) if judged.settings.transform != "auto" else raw
+    raw = evaluated.encode(texts)
+    found = raw.transformed(evaluated.fitted(raw)) if evaluated.settings.transform != "auto" else raw
     return _Scores(_cosines(found.vectors, first_P, second_P), int(found.empty.sum()), found.unknown)
 
 
-def _floor_scores(pairs: ScoredPairs, language: str, lsi_dim: int) -> dict[str, _Scores]:
+def _baseline_scores(pairs: ScoredPairs, language: str, lsi_dim: int) -> dict[str, _Scores]:
     """What plain words say: TF-IDF over stems, latent semantic indexing of it, and the share of stems in common (Jaccard).
 
     Stop words count: without them TF-IDF scored 79.7 instead of 78.7 on STS-B dev and 72.9 instead of 72.5 on its training

@@ -12,7 +12,7 @@ from wordpipe.runtime import Progress
 from wordpipe.stages.evaluate.inputs import distinct_names, files_of, mean_of, read_whole, told
 from wordpipe.stages.inputs import as_list, refuse_artifacts
 from wordpipe.stages.job import PathLike, RunOptions, storage_errors
-from wordpipe.stages.word_vectors import read_word_vectors
+from wordpipe.stages.loaders import read_word_vectors
 from wordpipe.words import Method, Pairs, Questions, Unknown, evaluate_analogies, evaluate_similarity, read_set
 
 _ENDINGS = (".txt", ".tsv", ".csv")  # of the files that are taken from a folder

@@ -1,4 +1,4 @@
-"""What `wordpipe embed --update` finds at its output: vectors of texts that need not be embedded again."""
+"""`wordpipe embed --update`: the vectors of the previous artifact whose texts need not be embedded again."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +11,7 @@ from wordpipe.artifacts import ENCODER, Artifact, library_versions, matrix_of, r
 from wordpipe.sentences import (
     TRANSFORM_FILE,
     StoredVectors,
+    TextEncoder,
     Transform,
     VectorPlan,
     no_keys,
@@ -29,12 +30,12 @@ _BY_THEMSELVES = ("words", "static")
 
 
 @dataclass(frozen=True)
-class Earlier:
-    """An earlier sentences artifact whose vectors this encoder would give again.
+class PreviousSentences:
+    """A sentences artifact whose vectors this encoder would give again.
 
     Attributes:
         artifact: it, open.
-        keys: uint64 (R, 2), of the text that each of its vectors was made of; none where nothing can be used.
+        keys: uint64 (R, 2), of the text that each of its vectors was made of.
         transform: what its vectors went through.
         fitted_on: how many texts that was fitted on.
         changed: texts that came or went since.
@@ -60,9 +61,12 @@ class Earlier:
         """Whether the transform fits well enough still."""
         return self.same_transform and self.changed_with(plan) <= _REFIT_SHARE * self.fitted_on
 
-    def stored(self, job: Job, rows: NDArray[np.int64], *, raw: bool) -> StoredVectors:
-        """The vectors of these ascending rows in a file of the job's: as they are, or as the encoder gave them."""
-        path, done, seen = job.scratch / "earlier.f32", 0, 0
+    def vectors_at(self, job: Job, rows: NDArray[np.int64], *, raw: bool) -> StoredVectors:
+        """The vectors of these ascending rows, as they are or as the encoder gave them.
+
+        They go into a file of the job's, as units ask for them in another order, which Parquet cannot give.
+        """
+        path, done, seen = job.scratch / "previous.f32", 0, 0
         with path.open("wb") as file:
             for batch in read_batches(self.artifact, "sentences", ["vector"]):
                 last = int(np.searchsorted(rows, seen + len(batch)))
@@ -73,25 +77,25 @@ class Earlier:
         return StoredVectors([path], [len(rows)], dim)
 
 
-def encoder_facts(origin: Artifact, raw: Any) -> dict[str, str]:
+def encoder_facts(origin: Artifact, raw: TextEncoder) -> dict[str, str]:
     """Which encoder gives the raw vectors."""
     return {"kind": origin.kind, "digest": origin.digest, "pooling": raw.pooling}
 
 
-def open_earlier(job: Job, origin: Artifact, raw: Any, settings: EmbedSettings) -> Earlier | None:
+def open_previous(job: Job, origin: Artifact, raw: TextEncoder, settings: EmbedSettings) -> PreviousSentences | None:
     """The artifact at the job's output, if its vectors can be used; else a note says why not."""
     artifact = previous_artifact(job, "all texts are embedded")
     if artifact is None:
         return None
-    facts, before = artifact.manifest.facts, _settings_of(artifact)
+    made, facts, before = artifact.manifest, artifact.manifest.facts, _settings_of(artifact)
     if (reason := _unusable(job, artifact, encoder_facts(origin, raw), settings)) is not None:
         job.note(f"{reason}: all is embedded again")
         return None
     transform = Transform.from_bytes(artifact.read(ENCODER + TRANSFORM_FILE), facts["transform"])
-    made, fit = artifact.manifest, facts.get("fit") or {"texts": row_count(artifact, "sentences"), "changed": 0}
+    fit = facts.get("fit") or {"texts": row_count(artifact, "sentences"), "changed": 0}
     # a new run of what made it would give its bytes: it says so, and ran on this code
     repeatable = made.bitwise and made.wordpipe == __version__ and made.versions == library_versions(*job.libraries)
-    return Earlier(
+    return PreviousSentences(
         artifact,
         _keys(job, artifact, with_title=before["with_title"] and before["unit"] != "sentence"),
         transform,
@@ -104,7 +108,7 @@ def open_earlier(job: Job, origin: Artifact, raw: Any, settings: EmbedSettings) 
 
 
 def _unusable(job: Job, artifact: Artifact, encoder: dict[str, str], settings: EmbedSettings) -> str | None:
-    """Why the encoder would not give the earlier vectors again; None where it would."""
+    """Why the encoder would not give the previous vectors again; None where it would."""
     facts, before = artifact.manifest.facts, _settings_of(artifact)
     if not {"encoder", "transform"} <= facts.keys() or ENCODER + TRANSFORM_FILE not in artifact.names():
         return f"{job.output} does not say how its vectors were made"

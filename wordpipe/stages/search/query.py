@@ -90,7 +90,7 @@ class OpenTextIndex(OpenIndex):
     @cached_property
     def encoder(self) -> TextEncoder:
         """The query encoder that the index carries. Raises ArtifactError: it is not the one that its vectors are of."""
-        from wordpipe.stages.encoders import bundled_encoder
+        from wordpipe.stages.loaders import bundled_encoder
 
         made, bundled = self._fact("encoder", "digest"), self._encoder_facts.get("identity", {}).get("digest")
         if made is not None and bundled is not None and made != bundled:

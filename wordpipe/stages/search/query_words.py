@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from wordpipe.errors import ConfigError
+from wordpipe.stages.loaders import read_word_vectors
 from wordpipe.stages.search.open_index import DEFAULTS, OpenArtifact, OpenIndex, QueryOptions, QueryResult, printable
-from wordpipe.stages.word_vectors import read_word_vectors
 from wordpipe.words import Question, WordVectors
 
 

@@ -1,4 +1,4 @@
-"""Pairs of sentences that people have scored, read from the layouts in which such sets are passed around.
+"""Sets of sentence pairs that people have scored, read from the layouts in which they are passed around.
 
 Columns are found by the names in a header where there is one, else by their shape: the sentences are the two neighbouring
 columns with the longest texts, the score is the column of numbers before or after them. That reads the STS benchmark (with
@@ -9,17 +9,26 @@ SemEval's own pairs of files, `STS.input.X.txt` and `STS.gs.X.txt`, are read as 
 import csv
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from wordpipe.errors import InputError, wrong_line
+from wordpipe.stages.evaluate.inputs import distinct_names, files_of, read_whole
+from wordpipe.stages.inputs import as_list, refuse_artifacts
+from wordpipe.stages.job import PathLike
+
+_ENDINGS = (".csv", ".tsv", ".txt", ".jsonl")
+_INPUT, _GOLD = ".input.", ".gs."  # what SemEval calls the two files of one set
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,2})?")
-_SHOWN = 60  # characters of a wrong line
-_MOST = 0.9  # share of rows that say what a column is; the others are then named as wrong
+_MAX_SHOWN = 60  # characters of a wrong line
+_MIN_ROWS_SHARE = 0.9  # share of rows that say what a column is; the others are then named as wrong
 _PAIR_NAMES = ("sentence", "sent", "text", "s", "string", "phrase", "question", "sentences")
 _SCORE_NAMES = (
     "relatednessscore", "similarityscore", "score", "similarity", "relatedness", "goldscore", "gold", "label",
@@ -45,6 +54,65 @@ class ScoredPairs:
         return len(self.first)
 
 
+class StsSet(NamedTuple):
+    """One set."""
+
+    name: str  # of the file without its ending, or of the folder; the path where two are called the same
+    path: Path  # the file or folder
+    pairs: ScoredPairs  # all of them, those of a folder in the order of its files
+    parts: dict[str, slice]  # the name of each file of a folder, and where its pairs lie in `pairs`; empty for a file
+
+
+def read_sts_sets(data: PathLike | Iterable[PathLike]) -> tuple[list[StsSet], dict[str, int]]:
+    """Read files and folders; of a folder, and the folders in it, the .csv, .tsv, .txt and .jsonl files that are not hidden.
+
+    Returns:
+        The sets in the order in which they were named, and how many files of folders were not taken, by ending.
+
+    Raises:
+        ArtifactError: an artifact is named.
+        InputError: no such file, none in a folder, or one that is no set; names file and line.
+    """
+    paths = list(dict.fromkeys(as_list(data)))
+    refuse_artifacts(paths)
+    if not paths:
+        raise InputError("there is no set to evaluate on", hint="name files of scored pairs with --data")
+    skipped: Counter[str] = Counter()
+    sets = [
+        _folder(name, place, skipped) if place.is_dir() else StsSet(name, place, _read(place), {})
+        for name, place in distinct_names(map(Path, paths)).items()
+    ]
+    return sets, dict(sorted(skipped.items()))
+
+
+def _folder(name: str, folder: Path, skipped: Counter[str]) -> StsSet:
+    """The files of a folder as one set; SemEval's files of scores belong to those of pairs beside them."""
+    files = [
+        file for file in files_of(folder, _ENDINGS, skipped)
+        if _GOLD not in file.name or not file.with_name(file.name.replace(_GOLD, _INPUT)).is_file()
+    ]  # fmt: skip
+    if not files:
+        raise InputError("no set of scored pairs in this folder", where=folder, expected=" ".join(_ENDINGS))
+    read = [_read(file) for file in files]
+    together = ScoredPairs(
+        [text for pairs in read for text in pairs.first],
+        [text for pairs in read for text in pairs.second],
+        np.concatenate([pairs.scores for pairs in read]),
+        sum(pairs.unscored for pairs in read),
+    )
+    ends = np.cumsum([len(pairs) for pairs in read]).tolist()
+    slices = [slice(end - len(pairs), end) for pairs, end in zip(read, ends, strict=True)]
+    parts = dict(zip(distinct_names(files), slices, strict=True))
+    return StsSet(name, folder, together, parts if len(files) > 1 else {})
+
+
+def _read(file: Path) -> ScoredPairs:
+    """One file; SemEval's file of pairs with the file of scores beside it."""
+    gold = file.with_name(file.name.replace(_INPUT, _GOLD))
+    scores = read_whole(gold) if gold != file and gold.is_file() else None
+    return read_scored_pairs(read_whole(file), str(file), scores)
+
+
 def read_scored_pairs(data: bytes, where: str, scores: bytes | None = None) -> ScoredPairs:
     """Read a set, UTF-8; scores in a file of their own have a line for each pair, empty for a pair without.
 
@@ -53,7 +121,7 @@ def read_scored_pairs(data: bytes, where: str, scores: bytes | None = None) -> S
     """
     text = _decoded(data, where)
     if scores is not None:
-        return _pairs(_beside(text, _decoded(scores, where), where), (0, 1, 2), where)
+        return _pairs(_joined(text, _decoded(scores, where), where), (0, 1, 2), where)
     if text.lstrip().startswith("{"):
         return _pairs([*_json_rows(text, where)], (0, 1, 2), where)
     rows = [*_rows(text, where)]
@@ -92,7 +160,7 @@ def _rows(text: str, where: str) -> Iterator[_Row]:
         raise InputError("not a readable csv file", where=f"{where}:{reader.line_num}", got=error) from None
 
 
-def _beside(text: str, scores: str, where: str) -> list[_Row]:
+def _joined(text: str, scores: str, where: str) -> list[_Row]:
     """Rows of two sentences and a score, out of a file of pairs and one of scores."""
     pairs, numbers = text.rstrip("\n").split("\n"), scores.rstrip("\n").split("\n")
     if len(numbers) > len(pairs):
@@ -129,10 +197,10 @@ def _by_name(header: Sequence[str]) -> _Columns | None:
 def _by_shape(rows: Sequence[Sequence[str]], where: str) -> _Columns:
     """The columns that look like two sentences and a score; InputError if none do, or two could be the score."""
     widths = sorted(len(cells) for cells in rows)
-    width = widths[int(len(widths) * (1 - _MOST))]
+    width = widths[int(len(widths) * (1 - _MIN_ROWS_SHARE))]
     columns = [[cells[place] for cells in rows if len(cells) >= width] for place in range(width)]
     filled = [[cell for cell in column if cell] for column in columns]
-    numeric = [bool(some) and sum(map(_is_number, some)) >= _MOST * len(some) for some in filled]
+    numeric = [bool(some) and sum(map(_is_number, some)) >= _MIN_ROWS_SHARE * len(some) for some in filled]
     length = [sum(map(len, column)) for column in columns]
     pairs = [place for place in range(width - 1) if not numeric[place] and not numeric[place + 1]]
     if not pairs:
@@ -161,7 +229,7 @@ def _pairs(rows: Sequence[_Row], columns: _Columns, where: str) -> ScoredPairs:
             unscored += 1
             continue
         if not _is_number(score):
-            raise wrong_line(f"{where}:{line}", "\t".join(cells), f"a score where {score[:_SHOWN]!r} stands")
+            raise wrong_line(f"{where}:{line}", "\t".join(cells), f"a score where {score[:_MAX_SHOWN]!r} stands")
         if not one or not two:
             raise wrong_line(f"{where}:{line}", "\t".join(cells), "two sentences")
         first.append(one)

@@ -1,17 +1,32 @@
-"""Units out of a corpus, against a slow twin that works on rows one at a time."""
+"""Encoding a corpus: its units against a slow twin, which texts are encoded against a dict, chunks and stored vectors."""
 
 import random
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
+from blake3 import blake3
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.sentences.tiny import encoder
+from tests.support.tiny_encoder import encoder
 from wordpipe.artifacts import CORPUS
-from wordpipe.sentences import UnitBatch, UnitCutter, pack_sentences
+from wordpipe.sentences import (
+    StoredVectors,
+    UnitBatch,
+    UnitCutter,
+    chunks_of,
+    encode_corpus,
+    no_keys,
+    pack_sentences,
+    plan_vectors,
+    text_keys,
+)
 from wordpipe.sentences.settings import EmbedSettings
+
+# ---- units
+
 
 SCHEMA = CORPUS.append(pa.field("lang", pa.string()))
 SENTENCES = [("a", "w1 w2. "), ("a", "w3 w4 w5. "), ("a", "w6."), ("b", "w7 ")]
@@ -132,3 +147,70 @@ def test_white_space_is_what_python_says_it_is() -> None:
     texts = ["".join(rng.choices(spaces + "\u200b\u180e\ufeffx", k=6)) for _ in range(500)]
     found = UnitCutter(EmbedSettings(), encoder()).read(cut(corpus([("a", text, None) for text in texts]), []))
     assert [unit[0] for unit in listed(list(found))] == [text.strip() for text in texts]
+
+
+# ---- which texts are encoded
+
+
+SHORT_TEXTS = st.lists(st.sampled_from(["", "a", "b", "ab", "日本", "a" * 1000, "c"]), max_size=30)
+
+
+def test_a_key_is_the_hash_of_the_text() -> None:
+    texts = ["", "a", "日本語 text", "x" * 10_000]
+    keys = text_keys(pa.array(["before", *texts], pa.string()).slice(1))
+    assert [row.astype("<u8").tobytes() for row in keys] == [blake3(text.encode()).digest(16) for text in texts]
+    assert text_keys(pa.array([], pa.string())).shape == no_keys().shape == (0, 2)
+
+
+@given(SHORT_TEXTS, SHORT_TEXTS)
+def test_each_text_is_encoded_once_and_none_that_is_known(previous, texts) -> None:
+    plan = plan_vectors(*(text_keys(pa.array(some, pa.string())) for some in (previous, texts)))
+    known = {text: row for row, text in reversed(list(enumerate(previous)))}
+    encoded: dict[str, int] = {}
+    for number, text in enumerate(texts):
+        first = text not in known and text not in encoded
+        if first:
+            encoded[text] = len(encoded)
+        assert plan.encode[number] == first
+        assert plan.previous[number] == known.get(text, -1)
+        assert plan.new[number] == (-1 if text in known else encoded[text])
+    assert plan.to_encode == len(encoded)
+    assert plan.reused == sum(text in known for text in texts)
+    assert plan.to_encode + plan.reused + plan.repeated == len(texts)
+    assert plan.gone == sum(text not in texts for text in previous)
+
+
+def test_keys_that_share_a_half_are_two_texts() -> None:
+    keys = np.array([[1, 2], [1, 3], [2, 2], [1, 2]], np.uint64)
+    assert plan_vectors(keys[:1], keys[1:]).new.tolist() == [0, 1, -1]
+
+
+# ---- chunks and stored vectors
+
+
+def test_chunks_hold_few_long_texts_or_many_short_ones(monkeypatch):
+    monkeypatch.setattr(encode_corpus, "_CHUNK", 4)
+    monkeypatch.setattr(encode_corpus, "_CHUNK_BYTES", 10)
+    rng = random.Random(2)
+    for _ in range(300):
+        texts = ["x" * rng.choice([0, 1, 3, 9, 30]) for _ in range(rng.randint(0, 20))]
+        cuts = sorted(rng.choices(range(len(texts) + 1), k=3))
+        arrays = [pa.array(texts[a:b], pa.string()) for a, b in zip([0, *cuts], [*cuts, len(texts)], strict=True)]
+        chunks = list(chunks_of(arrays, 0))
+        assert [text for chunk in chunks for text in chunk] == texts
+        assert all(len(chunk) == 1 or (len(chunk) <= 4 and sum(map(len, chunk)) <= 10) for chunk in chunks)
+        for done in range(len(chunks)):  # going on after any chunk gives the same chunks
+            assert list(chunks_of(arrays, sum(map(len, chunks[:done])))) == chunks[done:]
+
+
+def test_stored_vectors_are_taken_in_any_order(tmp_path):
+    rng = np.random.default_rng(0)
+    whole = rng.normal(size=(50, 3)).astype(np.float32)
+    paths = [tmp_path / f"{n}" for n in range(4)]
+    for path, part in zip(paths, np.split(whole, [7, 7, 30]), strict=True):
+        path.write_bytes(part.tobytes())
+    stored = StoredVectors(paths, [7, 0, 23, 20], 3)
+    for _ in range(30):
+        numbers = rng.integers(0, 50, rng.integers(0, 60))
+        assert np.array_equal(stored.take(numbers), whole[numbers])
+    assert np.array_equal(np.concatenate(list(stored.blocks())), whole)

@@ -1,3 +1,5 @@
+"""The files for sentence-transformers: the transform as a dense layer, the weights of words."""
+
 import json
 
 import numpy as np

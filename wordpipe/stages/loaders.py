@@ -1,0 +1,313 @@
+"""Loaders: a language model, an encoder of texts or word vectors, out of an artifact or a folder of transformers.
+
+An index carries its encoder with it (`bundle_encoder`, `bundled_encoder`). Torch is imported when a model is read that needs
+it: a query over word vectors, or of an encoder that NumPy can compute, does without.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from wordpipe.artifacts import ENCODER, TOKENIZER, WEIGHTS_FILE, Artifact, is_artifact, read_batches
+from wordpipe.errors import ArtifactError
+from wordpipe.runtime import pick_device
+from wordpipe.sentences import TextEncoder, load_facts
+from wordpipe.sentences.settings import EmbedSettings
+from wordpipe.tokens import (
+    Foreign,
+    WordSplitter,
+    frame_of,
+    named_tokens,
+    number_of_ids,
+    open_tokenizer,
+    piece_splitter,
+    read_tokenizer,
+    vocabulary_of,
+)
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+    from torch import Tensor
+
+    from wordpipe.model import Architecture, LanguageModel, Loaded
+    from wordpipe.model.settings import Device
+    from wordpipe.sentences import ArrayStates, HiddenModel
+    from wordpipe.stages.job import Job, PathLike
+    from wordpipe.words import WordVectors
+
+_TOKENIZER_CONFIG = "tokenizer_config.json"
+_ENCODER_FILES = ("config.json", "model.safetensors", TOKENIZER, _TOKENIZER_CONFIG, "special_tokens_map.json")
+_USES = {"encoder": 'wordpipe fill {} "the cat [MASK] on the mat"', "decoder": 'wordpipe generate {} "The cat"'}
+
+
+def read_word_vectors(artifact: Artifact) -> "WordVectors":
+    """The table of an open words artifact, or of an index over words, with its n-grams where it has them.
+
+    Raises:
+        ArtifactError: a file of it is missing or of another schema.
+    """
+    from wordpipe.words import WordVectors
+
+    facts = artifact.manifest.facts
+    min_n, max_n = int(facts.get("min_n", 0)), int(facts.get("max_n", 0))
+    ngrams = read_batches(artifact, "ngrams") if max_n else None
+    return WordVectors.from_batches(read_batches(artifact, artifact.kind), ngrams, min_n=min_n, max_n=max_n)
+
+
+def open_encoder(origin: Artifact, settings: EmbedSettings) -> TextEncoder:
+    """The encoder in a model or words artifact, with no transform yet."""
+    facts, names = {**origin.manifest.facts, "kind": origin.kind, "digest": origin.digest}, set(origin.names())
+    if origin.kind == "words":
+        from wordpipe.sentences import WordEncoder
+
+        identity = {name: facts.get(name) for name in ("kind", "digest", "unit", "keep_case")}
+        identity["tokenizer"] = TOKENIZER in names
+        split = word_splitter(origin.read, identity)
+        return WordEncoder(read_word_vectors(origin), split, settings, identity=identity)
+    identity = {name: facts[name] for name in ("kind", "digest", "pairs") if name in facts}
+    if facts.get("encoder") == "static":
+        from wordpipe.sentences import StaticEncoder
+
+        return StaticEncoder(origin.read, settings, identity=identity)
+    from wordpipe.model import load_hf
+    from wordpipe.sentences import TransformerEncoder
+
+    loaded = load_hf(origin.read)
+    return TransformerEncoder(
+        loaded.model,
+        _tokenizer(origin.read),
+        settings,
+        dim=int(facts["dim"]),
+        max_len=loaded.config.max_len,
+        model_files=origin.read,
+        model_names=[*_ENCODER_FILES, *({WEIGHTS_FILE} & names)],
+        identity=identity,
+        trained=facts.get("pooling", "mean"),
+        token_weights=_token_weights(origin.read) if WEIGHTS_FILE in names else None,
+    )
+
+
+def bundle_encoder(job: "Job", encoder: TextEncoder, origin: Artifact) -> None:
+    """Put the encoder's files into the artifact, so that what is made of it can be asked wherever it is moved."""
+    encoder.save(lambda name, data: job.write(ENCODER + name, data))
+    if TOKENIZER in origin.names() and origin.kind == "words":
+        job.write(ENCODER + TOKENIZER, origin.read(TOKENIZER))
+    if getattr(encoder, "assumes_zipf", False):
+        job.note(
+            "these words were imported without counts: sif takes them to be as common as their rank says (Zipf's law); "
+            "--pooling mean weighs all alike"
+        )
+
+
+def bundled_encoder(index: Artifact) -> TextEncoder:
+    """The query encoder that an index (or sentences artifact) carries; a transformer without torch, where NumPy can.
+
+    Raises:
+        ArtifactError: it carries none that can be read.
+    """
+
+    def read(name: str) -> bytes:
+        return index.read(ENCODER + name)
+
+    about = load_facts(read)
+    if about["kind"] == "words":
+        from wordpipe.sentences import WordEncoder
+
+        return WordEncoder.load(about, read, word_splitter(read, about["identity"]))
+    if about["kind"] == "static":
+        from wordpipe.sentences import StaticEncoder
+
+        return StaticEncoder.load(about, read)
+    from wordpipe.sentences import TransformerEncoder
+
+    weights_V = _token_weights(read) if ENCODER + WEIGHTS_FILE in index.names(ENCODER) else None
+    return TransformerEncoder.load(about, read, _state_model(read), _tokenizer(read), weights_V)
+
+
+def word_splitter(read: Callable[[str], bytes], facts: Mapping[str, Any]) -> Callable[[str], list[str]]:
+    """Text to the words (or tokens) that the table of word vectors was made of.
+
+    Words that were imported without a tokenizer are what the Unicode pattern finds; scripts without spaces stay uncut.
+    """
+    if not facts.get("tokenizer", True):
+        return WordSplitter(keep_case=bool(facts["keep_case"]))
+    tokenizer = open_tokenizer(read(TOKENIZER), where=TOKENIZER)
+    if facts["unit"] == "token":
+        return lambda text: list(tokenizer.encode(text, add_special_tokens=False).tokens)
+    return WordSplitter(piece_splitter(tokenizer), keep_case=bool(facts["keep_case"]))
+
+
+def _state_model(read: Callable[[str], bytes]) -> "ArrayStates | HiddenModel":
+    """What computes the hidden states of an encoder: NumPy where it can, else torch."""
+    from wordpipe.model import ArrayModel, read_arrays
+    from wordpipe.sentences import ArrayStates
+
+    if (found := read_arrays(read)) is not None:
+        return ArrayStates(ArrayModel(*found))
+    from wordpipe.model import load_hf
+
+    return load_hf(read).model
+
+
+def _tokenizer(read: Callable[[str], bytes]) -> "Tokenizer":
+    return open_tokenizer(read(TOKENIZER), where=TOKENIZER)
+
+
+def _token_weights(read: Callable[[str], bytes]) -> npt.NDArray[np.float32]:
+    from safetensors.numpy import load
+
+    weights_V: npt.NDArray[np.float32] = load(read(WEIGHTS_FILE))["weights"]
+    return weights_V
+
+
+@dataclass(frozen=True)
+class OpenModel:
+    """A model ready to be used.
+
+    Attributes:
+        path: where it came from.
+        model: in evaluation mode.
+        tokenizer: truncation and padding switched off.
+        before: ids that stand before every sequence, as in training.
+        after: ids that stand after it; not after a text that is to go on.
+        special: role (pad, unk, cls, sep, mask, bos, eos) → id, for the roles that there are.
+        notes: what the user should know of how it was read.
+    """
+
+    path: str
+    model: "LanguageModel"
+    tokenizer: "Tokenizer"
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+    special: Mapping[str, int]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def max_len(self) -> int:
+        """Positions of the model."""
+        return self.model.config.max_len
+
+    def need(self, architecture: "Architecture") -> None:
+        """Refuse a model of the other architecture.
+
+        Raises:
+            ArtifactError: names the command that can use this one.
+        """
+        if (found := self.model.config.architecture) != architecture:
+            can = {"encoder": "an encoder fills gaps", "decoder": "a decoder continues texts"}
+            raise ArtifactError(
+                f"{can[found]} and cannot do this",
+                where=self.path,
+                got=f"{found}",
+                expected=f"{architecture} (wordpipe train {'clm' if architecture == 'decoder' else 'mlm'})",
+                hint=_USES[found].format(self.path),
+            )
+
+    def encode(self, text: str) -> list[int]:
+        """Ids of a text, nothing before or after it. What spells out a special token becomes that token, as in `tokenize`."""
+        with Foreign("the tokenizer cannot encode the text", TOKENIZER):
+            ids: list[int] = self.tokenizer.encode(text, add_special_tokens=False).ids
+        return ids
+
+    def move_to(self, device: "Device") -> None:
+        """Move the model, where it is elsewhere.
+
+        Raises:
+            ConfigError: no such device here.
+        """
+        self.model.to(pick_device(device))
+
+    def tokens_that_come(self, *roles: str) -> "Tensor":
+        """Ids that a text is made of, as bool [V] on the model's device: no special ones but those of the given roles.
+
+        Rows of the embedding table above the tokenizer's ids stand for nothing.
+        """
+        allowed_V = self._ordinary.clone()
+        allowed_V[[self.special[role] for role in roles if role in self.special]] = True
+        return allowed_V.to(self.model.embedding.device)
+
+    @cached_property
+    def _ordinary(self) -> "Tensor":
+        import torch
+
+        ordinary_V = torch.zeros(self.model.config.vocab_size, dtype=torch.bool)
+        known = torch.from_numpy(vocabulary_of(self.tokenizer).ordinary)
+        ordinary_V[: len(known)] = known
+        ordinary_V[list(self.special.values())] = False
+        return ordinary_V
+
+
+def open_model(path: "PathLike", *, verify: bool = True) -> OpenModel:
+    """Read a model and its tokenizer into memory, on the CPU.
+
+    Args:
+        path: a model artifact, or a folder of transformers with config.json, model.safetensors and a tokenizer.
+        verify: check an artifact's hashes first.
+
+    Raises:
+        ArtifactError: nothing there, damaged, of a class that we do not compute, or model and tokenizer do not fit.
+    """
+    from wordpipe.model import CONFIG
+
+    folder = Path(path)
+    if is_artifact(folder) or not (folder / CONFIG).is_file():
+        with Artifact(folder, ["model"], verify=verify) as artifact:
+            return _opened(folder, *read_artifact(artifact))
+    return _opened(folder, *read_folder(folder))
+
+
+def read_artifact(artifact: Artifact) -> "tuple[Loaded, Tokenizer, dict[str, str]]":
+    """The model, its tokenizer, and role → special token as its files name them."""
+    from wordpipe.model import load_hf
+
+    tokenizer = open_tokenizer(artifact.read(TOKENIZER), where=str(artifact.path / TOKENIZER))
+    return load_hf(artifact.read, artifact.names()), tokenizer, _named_tokens(artifact.read(_TOKENIZER_CONFIG))
+
+
+def read_folder(
+    folder: Path, *, allow_missing_head: bool = False, seed: int = 0
+) -> "tuple[Loaded, Tokenizer, dict[str, str]]":
+    """The same of a folder of transformers; the last two arguments are those of `load_hf`."""
+    from wordpipe.model import load_hf
+
+    names = [file.name for file in folder.iterdir()]
+    about = (folder / _TOKENIZER_CONFIG).read_bytes() if _TOKENIZER_CONFIG in names else b"{}"
+    loaded = load_hf(lambda name: (folder / name).read_bytes(), names, allow_missing_head=allow_missing_head, seed=seed)
+    return loaded, read_tokenizer(folder), _named_tokens(about)
+
+
+def _opened(folder: Path, loaded: "Loaded", tokenizer: "Tokenizer", names: Mapping[str, str]) -> OpenModel:
+    from wordpipe.tokens import special_names
+
+    config = loaded.config
+    if (n_ids := number_of_ids(tokenizer)) > config.vocab_size:
+        raise ArtifactError(
+            "the tokenizer has more tokens than the model has embeddings",
+            where=folder,
+            got=n_ids,
+            expected=f"at most {config.vocab_size}",
+        )
+    named = {role: tokenizer.token_to_id(name) for role, name in {**special_names(tokenizer), **names}.items()}
+    there = {role: number for role, number in (*named.items(), *config.special_ids.items()) if number is not None}
+    before, after = frame_of(tokenizer)
+    return OpenModel(str(folder), loaded.model, tokenizer, tuple(before), tuple(after), there, loaded.notes)
+
+
+def _named_tokens(data: bytes) -> dict[str, str]:
+    """The special tokens that a `tokenizer_config.json` names; for a mask it is often the only place."""
+    try:
+        values: Any = json.loads(data)
+    except ValueError as error:
+        raise ArtifactError("not JSON", where=_TOKENIZER_CONFIG, got=error) from None
+    return named_tokens(values) if isinstance(values, dict) else {}
+
+
+def printable(text: str) -> str:
+    """The text of a command line, with bytes that are no UTF-8 as replacement characters."""
+    return text.encode("utf-8", "replace").decode("utf-8")
