@@ -43,7 +43,7 @@ def made_encoder(folder: Path, dim: int) -> Path:
     vectors_VD = np.random.default_rng(2).standard_normal((VOCABULARY, dim), dtype=np.float32)
     names = [f"w{word}" for word in range(VOCABULARY)]
     counts = np.maximum(1, 10_000_000 // np.arange(1, VOCABULARY + 1))
-    with open_job("words", "import", folder / "words", Settings(), None) as job:
+    with open_job("words", folder / "words", Settings(), None) as job:
         with job.table("words", words_schema(dim)) as table:
             columns = [pa.array(names), pa.array(counts, pa.int64()), vector_column(vectors_VD)]
             table.write(pa.RecordBatch.from_arrays(columns, schema=words_schema(dim)))
@@ -84,7 +84,7 @@ def write_sentences(
 ) -> None:
     """The sentences of these rows, with the encoder of others."""
     schema = sentences_schema(vectors_MD.shape[1], pa.schema([]))
-    with Artifact(encoder) as few, open_job("sentences", "embed", path, Settings(), None) as job:
+    with Artifact(encoder) as few, open_job("sentences", path, Settings(), None) as job:
         with job.table("sentences", schema) as table:
             for first in range(0, len(rows), BLOCK):
                 some = rows[first : first + BLOCK]

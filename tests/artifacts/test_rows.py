@@ -91,7 +91,7 @@ def made_words(path, vectors_ND):
     """Words w0, w1, … in several batches."""
     n, dim = vectors_ND.shape
     schema = words_schema(dim)
-    with open_job("words", "import", path, Settings(), None) as job:
+    with open_job("words", path, Settings(), None) as job:
         with job.table("words", schema) as table:
             for first in range(0, n, 1000):
                 some = vectors_ND[first : first + 1000]

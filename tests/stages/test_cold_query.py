@@ -40,7 +40,7 @@ def models(built, tmp_path_factory):
         table = WordVectors.from_batches(read_batches(artifact, "words"))
     rows = np.concatenate([table.vectors, np.zeros((1, table.dim), np.float32)])
     static = tmp_path_factory.mktemp("models") / "static"
-    with open_job("model", "train contrastive", static, FillSettings(), None) as job:
+    with open_job("model", static, FillSettings(), None) as job:
         for name, data in static_files(rows, word_tokenizer(list(table.words))).items():
             job.write(name, data)
         job.facts |= {"encoder": "static", "pooling": "mean", "dim": table.dim, "pairs": ["crop", "title"]}

@@ -20,7 +20,7 @@ def write(path: Path, words: list[str], counts: Any, vectors: np.ndarray, **fact
     counts = np.asarray(counts, dtype=np.int64)
     order = np.argsort(-counts, kind="stable")
     table = WordVectors([words[row] for row in order], counts[order], vectors[order].astype(np.float32))
-    with open_job("words", "made", path, Settings(), None) as job:
+    with open_job("words", path, Settings(), None) as job:
         with job.table("words", words_schema(table.dim)) as writer:
             for batch in table.to_batches():
                 writer.write(batch)

@@ -134,7 +134,7 @@ def test_hidden_states_are_sick_and_whitened_ones_are_not(built, tmp_path):
 def hardly_trained(path: Path, epochs: int = 1) -> Path:
     """Words as one epoch over little text leaves them: all to one side."""
     vectors_ND = cone(300, 24, shift=40)
-    with open_job("words", "train word2vec", path, Word2VecSettings(dim=24, epochs=epochs), None) as job:
+    with open_job("words", path, Word2VecSettings(dim=24, epochs=epochs), None) as job:
         arrays = [pa.array([f"w{row}" for row in range(300)]), pa.array([5] * 300), vector_column(vectors_ND)]
         with job.table("words", words_schema(24)) as table:
             table.write(pa.RecordBatch.from_arrays(arrays, schema=words_schema(24)))

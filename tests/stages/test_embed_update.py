@@ -29,7 +29,7 @@ def texts():
 def static(tmp_path):
     """A static model of random rows."""
     rows = np.random.default_rng(0).standard_normal((len(WORDS) + 1, 16)).astype(np.float32)
-    with open_job("model", "train contrastive", tmp_path / "static", FillSettings(), None) as job:
+    with open_job("model", tmp_path / "static", FillSettings(), None) as job:
         for name, data in static_files(rows, word_tokenizer(WORDS)).items():
             job.write(name, data)
         job.facts |= {"encoder": "static", "pooling": "mean", "dim": 16}
@@ -151,7 +151,7 @@ def test_a_damaged_artifact_is_made_anew(built, tmp_path, texts, cli, flags):
 def test_an_artifact_that_does_not_say_how_it_was_made_lends_nothing(built, tmp_path, texts, missing):
     corpus_of(tmp_path, texts)
     embedded(built / "words", tmp_path)
-    with Artifact(tmp_path / "s") as made, open_job("sentences", "embed", tmp_path / "o", FillSettings(), None) as job:
+    with Artifact(tmp_path / "s") as made, open_job("sentences", tmp_path / "o", FillSettings(), None) as job:
         for name in made.names():
             if not name.endswith(missing):
                 job.write(name, made.read(name))
@@ -164,7 +164,7 @@ def test_an_artifact_that_does_not_say_how_it_was_made_lends_nothing(built, tmp_
 def test_an_encoder_described_otherwise_is_another_encoder(built, tmp_path, texts):
     corpus_of(tmp_path, texts)
     embedded(built / "words", tmp_path)
-    with Artifact(tmp_path / "s") as made, open_job("sentences", "embed", tmp_path / "o", FillSettings(), None) as job:
+    with Artifact(tmp_path / "s") as made, open_job("sentences", tmp_path / "o", FillSettings(), None) as job:
         for name in made.names():
             job.write(name, made.read(name))
         job.facts |= {**made.manifest.facts, "encoder": {"name": "of another maker"}}

@@ -186,7 +186,7 @@ def test_the_trail_of_what_a_model_was_trained_on(evaluated, root, tmp_path):
     shutil.copytree(root / "decoder", folder)
     (folder / "manifest.json").unlink()
     assert seen(folder, root / "corpus") == "unknown"
-    with open_job("model", "train clm", tmp_path / "further", Settings(), None) as job:
+    with open_job("model", tmp_path / "further", Settings(), None) as job:
         job.open_input(root / "decoder", ["model"])
         for name in ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"):
             job.write(name, (root / "decoder" / name).read_bytes())

@@ -30,7 +30,7 @@ def names(folder):
 
 
 def artifact(folder, kind, tokenizer):
-    with open_job(kind, "made", folder / kind, Settings(), None) as job:
+    with open_job(kind, folder / kind, Settings(), None) as job:
         job.write("tokenizer.json", tokenizer.to_str().encode())
         if kind == "model":
             job.write("tokenizer_config.json", OWN)

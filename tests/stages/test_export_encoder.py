@@ -40,7 +40,7 @@ def model(path: Path, style: Style = "modern", architecture="encoder") -> Path:
 
 
 def with_facts(path: Path, files: dict[str, bytes], facts: dict) -> Path:
-    with open_job("model", "train contrastive", path, Settings(), None) as job:
+    with open_job("model", path, Settings(), None) as job:
         for name, data in files.items():
             job.write(name, data)
         job.facts = facts

@@ -28,7 +28,7 @@ def table_of_words(seed=0):
 @pytest.fixture
 def words(tmp_path):
     table = table_of_words()
-    with open_job("words", "made", tmp_path / "words", Settings(), None) as job:
+    with open_job("words", tmp_path / "words", Settings(), None) as job:
         with job.table("words", words_schema(DIM)) as writer:
             for batch in table.to_batches():
                 writer.write(batch)

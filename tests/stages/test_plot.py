@@ -19,7 +19,7 @@ from wordpipe.training import Step
 
 def made(path, log, kind="model"):
     """An artifact with this log."""
-    with open_job(kind, "made", path, Settings(), None) as job:
+    with open_job(kind, path, Settings(), None) as job:
         with job.table("steps", STEPS, single=True, log=True) as writer:
             writer.write(pa.RecordBatch.from_pylist(log["log"], schema=STEPS))
         if log["unigram_entropy"] is not None:
@@ -110,7 +110,7 @@ def test_what_cannot_be_drawn(tmp_path, monkeypatch):
     silent = made_log(kind="words", steps=10)
     rows = [{**row, "loss": None} for row in silent["log"]]
     gensim = made(tmp_path / "gensim", {**silent, "log": rows}, "words")
-    with open_job("words", "import", tmp_path / "imported", Settings(), None):
+    with open_job("words", tmp_path / "imported", Settings(), None):
         pass
     (tmp_path / "notes.png").write_text("my notes")
     for paths, expected in [

@@ -240,7 +240,7 @@ class _Stopping:
 
 def test_a_stop_after_the_last_step_keeps_what_was_learned(tmp_path):
     plan = Word2VecSettings.make({}).plan(10)
-    with pytest.raises(Stopped) as caught, open_job("words", "train word2vec", tmp_path / "w", plan, None) as job:
+    with pytest.raises(Stopped) as caught, open_job("words", tmp_path / "w", plan, None) as job:
         TrainingRun(job, _Stopping, plan, 10).run()
     assert "step-00000010" in str(caught.value.saved)
     assert (tmp_path / ".w.partial" / "LATEST.json").is_file()
@@ -253,7 +253,7 @@ def test_what_racing_threads_made_is_never_called_bitwise_again(tmp_path):
         """Whether a training that goes on with so many threads still is, before it is stopped again."""
         training = _Stopping()
         training.threads, training.bitwise = threads, threads == 1
-        with suppress(Stopped), open_job("words", "train word2vec", tmp_path / "w", plan, None) as job:
+        with suppress(Stopped), open_job("words", tmp_path / "w", plan, None) as job:
             run = TrainingRun(job, lambda: training, plan, 10)
             run.resume()
             found = training.bitwise

@@ -21,7 +21,7 @@ def made_sentences(path: Path, vectors_ND: np.ndarray, texts: list[str], **colum
         pa.array(["notes.txt"] * n), pa.array(np.arange(1, n + 1)), vector_column(vectors_ND),
         *map(pa.array, columns.values()),
     ]  # fmt: skip
-    with open_job("sentences", "embed", path, Settings(), None) as job:
+    with open_job("sentences", path, Settings(), None) as job:
         with job.table("sentences", schema) as table:
             table.write(pa.RecordBatch.from_arrays(arrays, schema=schema))
         job.facts = {"dim": dim, "transform": "none"}
@@ -32,7 +32,7 @@ def made_words(path: Path, vectors_ND: np.ndarray, counts: list[int]) -> Path:
     """Words w0, w1, …."""
     n, dim = vectors_ND.shape
     arrays = [pa.array([f"w{row}" for row in range(n)]), pa.array(counts, pa.int64()), vector_column(vectors_ND)]
-    with open_job("words", "import", path, Settings(), None) as job:
+    with open_job("words", path, Settings(), None) as job:
         with job.table("words", words_schema(dim)) as table:
             table.write(pa.RecordBatch.from_arrays(arrays, schema=words_schema(dim)))
         job.facts = {"dim": dim}

@@ -53,7 +53,7 @@ def folder_of(files: dict[str, bytes], path: Path) -> Path:
 
 def artifact_of(files: dict[str, bytes], path: Path) -> Path:
     """A model artifact."""
-    with open_job("model", "train clm", path, FillSettings(), None) as job:
+    with open_job("model", path, FillSettings(), None) as job:
         for name, data in files.items():
             job.write(name, data)
     return path
@@ -76,7 +76,7 @@ def made_model(path: Path, tokens: Path, architecture: str, style: str = "modern
     with torch.no_grad():
         for weight in model.parameters():
             weight.mul_(0.0 if zero else 2.0)  # further from what a fresh model says of all texts
-    with open_job("model", f"train {architecture}", path, Settings(), None) as job:
+    with open_job("model", path, Settings(), None) as job:
         job.open_input(tokens, ["tokens"])
         save_hf(model, config, job.write)
         tokenizer, names = framed_tokenizer(

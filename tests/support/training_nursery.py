@@ -4,11 +4,11 @@ import signal
 from collections.abc import Mapping
 from pathlib import Path
 
-import tests.nursery
+import tests.support.nursery
 from tests.support import small_trainings
 
 
-class Nursery(tests.nursery.Nursery):
+class Nursery(tests.support.nursery.Nursery):
     """The server that they are forked from; it imports no more than a training does."""
 
     def __init__(self) -> None:
@@ -30,7 +30,7 @@ class Nursery(tests.nursery.Nursery):
 class Training:
     """One training process."""
 
-    def __init__(self, child: tests.nursery.Child) -> None:
+    def __init__(self, child: tests.support.nursery.Child) -> None:
         self._child, self.pid, self.wait = child, child.pid, child.wait
 
     def lines(self) -> list[str]:

@@ -22,7 +22,7 @@ class _None(Settings):
 def words(path: Path, rows: dict[str, np.ndarray], *, tokenizer: bytes = b"{}") -> Path:
     """A words artifact: word → vector. Of words no lexical index is made, so that a test is about the vectors alone."""
     schema = words_schema(DIM)
-    with open_job("words", "train word2vec", path, _None(), None) as job:
+    with open_job("words", path, _None(), None) as job:
         with job.table("words", schema) as table:
             vectors = vector_column(np.array(list(rows.values())))
             columns = [pa.array(list(rows), pa.string()), pa.array(np.ones(len(rows), dtype=np.int64)), vectors]

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from wordpipe.cli.command import PATH, ExampleCommand
-from wordpipe.cli.output import counted, human_bytes, one_line, safe_text, say
-from wordpipe.cli.progress import ProgressDrawer
+from wordpipe.cli.output import ProgressDrawer, counted, human_bytes, one_line, safe_text, say
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -9,8 +9,7 @@ from typing import Any
 import click
 
 from wordpipe.cli.command import PATH, ExampleCommand
-from wordpipe.cli.output import human_bytes, human_count, human_seconds, safe_text, say
-from wordpipe.cli.progress import ProgressDrawer
+from wordpipe.cli.output import ProgressDrawer, human_bytes, human_count, human_seconds, safe_text, say
 
 _SPARKS = 40
 _AXES = click.Choice(["tokens", "steps", "seconds"])

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from wordpipe.stages.look.plot import plot, run_figures
     from wordpipe.stages.look.show import segment, show, verify
     from wordpipe.stages.registry import COMMANDS, Argument, Command, load_named
-    from wordpipe.stages.registry import COMMANDS as VERBS
-    from wordpipe.stages.registry import Command as Verb
     from wordpipe.stages.search.duplicates import duplicates
     from wordpipe.stages.search.embed import embed
     from wordpipe.stages.search.index import index

@@ -8,12 +8,7 @@ from tempfile import TemporaryDirectory
 from wordpipe.artifacts import Artifact, HashCache, InputEntry, hash_bytes, is_artifact
 from wordpipe.errors import InputError
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions
-from wordpipe.stages.sources import as_list as as_list
-from wordpipe.stages.sources import entries_of as entries_of
-from wordpipe.stages.sources import fingerprints as fingerprints
-from wordpipe.stages.sources import joint_hash
-from wordpipe.stages.sources import listed_entries as listed_entries
-from wordpipe.stages.sources import refuse_artifacts as refuse_artifacts
+from wordpipe.stages.sources import as_list, joint_hash, refuse_artifacts
 
 _TOKENIZER_FILES = (
     "added_tokens.json", "merges.txt", "special_tokens_map.json", "tokenizer.json", "tokenizer_config.json", "vocab.json",
@@ -96,8 +91,3 @@ def _ingest(sources: list[str], folder: Path, run: RunOptions) -> Made:
 
     refuse_artifacts(sources)
     return ingest(sources, output=folder / "corpus", run=RunOptions(report=run.report))
-
-
-def previous_artifact(job: Job, instead: str) -> Artifact | None:
-    """The old name of `job.previous_artifact`."""
-    return job.previous_artifact(instead)

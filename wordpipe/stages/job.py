@@ -1,6 +1,6 @@
 """The job of making one artifact, the frame of every stage: lock, inputs, files, counts, manifest, publication.
 
-with open_job("tokens", "tokenize", output, settings, run) as job:
+with open_job("tokens", output, settings, run) as job:
     corpus = job.open_input(path, ["corpus"])
     with job.table("tokens", schema) as table:
         ...
@@ -82,8 +82,8 @@ class Job:
 
     made: Made
 
-    def __init__(self, kind: Kind, command: str, output: Path, settings: Settings, run: RunOptions, stack: ExitStack):
-        self.kind, self.command, self.output, self.settings, self.run = kind, command, output, settings, run
+    def __init__(self, kind: Kind, output: Path, settings: Settings, run: RunOptions, stack: ExitStack):
+        self.kind, self.output, self.settings, self.run = kind, output, settings, run
         self.inputs: list[InputEntry] = []
         self.counts: dict[str, int] = {}
         self.metrics: dict[str, float] = {}
@@ -96,11 +96,6 @@ class Job:
         self.clock = Stopwatch()
         self._stack = stack
         self.writer = stack.enter_context(ArtifactWriter(output))
-
-    @property
-    def draft(self) -> ArtifactWriter:
-        """The old name of `writer`."""
-        return self.writer
 
     @property
     def recipe(self) -> str:
@@ -186,14 +181,12 @@ class Job:
         text = "compiling the loops for this machine: only the first run waits for it"
         return telling_of_compilation(lambda: self.note(text))
 
-    telling_of_compilation = announce_compilation  # its old name
-
     def publish(self) -> None:
         """Write the manifest and put the artifact in place."""
         seconds, peak = self.clock.seconds, peak_memory_bytes()
         outputs = sorted(self.writer.outputs, key=lambda entry: entry.path)
         manifest = Manifest(
-            kind=self.kind, command=self.command, wordpipe=__version__, settings=self.settings.manifest(),
+            kind=self.kind, command=self.settings.command, wordpipe=__version__, settings=self.settings.manifest(),
             inputs=self.inputs, outputs=outputs, counts=self.counts, metrics=self.metrics, facts=self.facts,
             warnings=self.warnings, bitwise=self.bitwise, device=self.device, threads=self.threads,
             versions=library_versions(*self.libraries), seconds=round(seconds, 3), peak_memory_bytes=peak,
@@ -208,7 +201,7 @@ class Job:
 
 
 @contextmanager
-def open_job(kind: Kind, command: str, output: PathLike, settings: Settings, run: RunOptions | None) -> Iterator[Job]:
+def open_job(kind: Kind, output: PathLike, settings: Settings, run: RunOptions | None) -> Iterator[Job]:
     """Make an artifact at `output`; it is published when the block ends well, and nothing is left when it does not.
 
     Raises:
@@ -223,7 +216,7 @@ def open_job(kind: Kind, command: str, output: PathLike, settings: Settings, run
         stack.enter_context(OutputLock(target))
         clear_leftovers(target)
         refuse_foreign(target, kind)
-        job = Job(kind, command, target, settings, run, stack)
+        job = Job(kind, target, settings, run, stack)
         if run.fresh:
             job.forget_state()
         yield job

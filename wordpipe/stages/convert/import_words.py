@@ -30,7 +30,7 @@ def import_words(file: PathLike, *, output: PathLike, run: RunOptions | None = N
     """
     chosen = ImportSettings.make(settings)
     path = Path(file)
-    with open_job("words", "import", output, chosen, run) as job:
+    with open_job("words", output, chosen, run) as job:
         job.libraries = ("numpy", "pyarrow", "zstandard")
         job.inputs.append(vectors_entry(path))
         if chosen.tokenizer is not None:

@@ -18,9 +18,9 @@ from wordpipe.errors import ArtifactError, InputError
 from wordpipe.runtime import Progress, Report
 from wordpipe.sentences import Moments, TextEncoder, Transform, transform_kind
 from wordpipe.sentences.settings import EmbedSettings
-from wordpipe.stages.inputs import as_list
 from wordpipe.stages.job import PathLike, RunOptions
 from wordpipe.stages.loaders import bundled_encoder, open_encoder
+from wordpipe.stages.sources import as_list
 
 _BATCH_TEXTS = 2_048  # texts encoded between two reports
 _MAX_EXPAND = 1_000  # a packed file may grow so many times

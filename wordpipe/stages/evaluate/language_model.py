@@ -18,9 +18,10 @@ from wordpipe.errors import ArtifactError, ConfigError, InputError, WordpipeErro
 from wordpipe.metrics import bits_per_byte, perplexity
 from wordpipe.runtime import Progress, Report, pick_device, torch_threads
 from wordpipe.stages.evaluate.inputs import split_rows, told
-from wordpipe.stages.inputs import as_list, corpus_to_evaluate
+from wordpipe.stages.inputs import corpus_to_evaluate
 from wordpipe.stages.job import PathLike, RunOptions, storage_errors
 from wordpipe.stages.loaders import OpenModel, open_model
+from wordpipe.stages.sources import as_list
 from wordpipe.tokens import Encoder, cut_words, list_array, number_of_ids, row_buffers, vocabulary_of
 from wordpipe.training import Execution, Scorer, SpecialIds, Task, Validation, write_streams
 from wordpipe.training.settings import CausalSettings, MaskedSettings

@@ -26,9 +26,9 @@ from wordpipe.sentences import Transform, learned_from_pairs
 from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.stages.evaluate import inputs
 from wordpipe.stages.evaluate.inputs import EvaluatedEncoder, Texts, open_evaluated
-from wordpipe.stages.inputs import as_list, refuse_artifacts
 from wordpipe.stages.job import PathLike, RunOptions, storage_errors
 from wordpipe.stages.search.index_lexical import measured_facts
+from wordpipe.stages.sources import as_list, refuse_artifacts
 
 _LAYOUT = "corpus.jsonl, queries.jsonl and qrels.tsv or qrels/test.tsv"
 

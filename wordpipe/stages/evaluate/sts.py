@@ -30,8 +30,8 @@ from wordpipe.stages.evaluate.inputs import (
     shown_words,
 )
 from wordpipe.stages.evaluate.sts_sets import ScoredPairs, StsSet, read_sts_sets
-from wordpipe.stages.inputs import as_list
 from wordpipe.stages.job import PathLike, RunOptions, storage_errors
+from wordpipe.stages.sources import as_list
 from wordpipe.tokens import WordSplitter
 
 _BASELINES = ("tfidf", "lsi", "overlap")

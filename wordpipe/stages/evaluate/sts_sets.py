@@ -20,8 +20,8 @@ import numpy.typing as npt
 
 from wordpipe.errors import InputError, wrong_line
 from wordpipe.stages.evaluate.inputs import distinct_names, files_of, read_whole
-from wordpipe.stages.inputs import as_list, refuse_artifacts
 from wordpipe.stages.job import PathLike
+from wordpipe.stages.sources import as_list, refuse_artifacts
 
 _ENDINGS = (".csv", ".tsv", ".txt", ".jsonl")
 _INPUT, _GOLD = ".input.", ".gs."  # what SemEval calls the two files of one set

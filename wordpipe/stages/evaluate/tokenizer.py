@@ -11,8 +11,9 @@ from tokenizers import Tokenizer
 from wordpipe.artifacts import TOKENIZER, Artifact, is_artifact, read_schema
 from wordpipe.errors import ConfigError, InputError
 from wordpipe.stages.evaluate.inputs import shown_words, split_rows, told
-from wordpipe.stages.inputs import as_list, corpus_to_evaluate
+from wordpipe.stages.inputs import corpus_to_evaluate
 from wordpipe.stages.job import PathLike, RunOptions, storage_errors
+from wordpipe.stages.sources import as_list
 from wordpipe.tokens import TokenizerEvaluation, open_tokenizer, read_tokenizer
 
 

@@ -10,9 +10,9 @@ from wordpipe.artifacts import Artifact
 from wordpipe.errors import ConfigError, InputError
 from wordpipe.runtime import Progress
 from wordpipe.stages.evaluate.inputs import distinct_names, files_of, mean_of, read_whole, told
-from wordpipe.stages.inputs import as_list, refuse_artifacts
 from wordpipe.stages.job import PathLike, RunOptions, storage_errors
 from wordpipe.stages.loaders import read_word_vectors
+from wordpipe.stages.sources import as_list, refuse_artifacts
 from wordpipe.words import Method, Pairs, Questions, Unknown, evaluate_analogies, evaluate_similarity, read_set
 
 _ENDINGS = (".txt", ".tsv", ".csv")  # of the files that are taken from a folder

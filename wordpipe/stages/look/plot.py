@@ -13,8 +13,8 @@ from wordpipe.artifacts import Artifact, Checkpoint, atomic_file, is_artifact, r
 from wordpipe.errors import ArtifactError, ConfigError, InputError
 from wordpipe.report import draw_curves
 from wordpipe.runtime import Progress
-from wordpipe.stages.inputs import as_list
 from wordpipe.stages.job import PathLike, RunOptions, storage_errors
+from wordpipe.stages.sources import as_list
 from wordpipe.training import Step
 
 _AXES = ("tokens", "steps", "seconds")

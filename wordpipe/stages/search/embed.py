@@ -92,7 +92,7 @@ def embed(
         WordpipeError: see wordpipe/errors.py.
     """
     chosen = EmbedSettings.make(settings)
-    with open_job("sentences", "embed", output, chosen, run) as job:
+    with open_job("sentences", output, chosen, run) as job:
         job.libraries = ("torch", "numpy", "pyarrow", "tokenizers")
         origin = job.open_input(encoder, ["model", "words"])
         raw = open_encoder(origin, chosen.model_copy(update=_RUN_DEFAULTS))  # how it is run now is no part of it

@@ -19,7 +19,6 @@ from wordpipe.sentences import (
     text_keys,
 )
 from wordpipe.sentences.settings import EmbedSettings
-from wordpipe.stages.inputs import previous_artifact
 from wordpipe.stages.job import Job
 
 _REFIT_SHARE = 0.2  # of the texts that a transform was fitted on, changed since: then it is fitted anew
@@ -84,7 +83,7 @@ def encoder_facts(origin: Artifact, raw: TextEncoder) -> dict[str, str]:
 
 def open_previous(job: Job, origin: Artifact, raw: TextEncoder, settings: EmbedSettings) -> PreviousSentences | None:
     """The artifact at the job's output, if its vectors can be used; else a note says why not."""
-    artifact = previous_artifact(job, "all texts are embedded")
+    artifact = job.previous_artifact("all texts are embedded")
     if artifact is None:
         return None
     made, facts, before = artifact.manifest, artifact.manifest.facts, _settings_of(artifact)

@@ -59,7 +59,7 @@ def index(vectors: PathLike, *, output: PathLike, run: RunOptions | None = None,
     """
     chosen = IndexSettings.make(settings)
     keep_freed_memory()  # every block of vectors was mapped and zeroed anew: 2.2 s of an update's 3.8 s, and now 0.9 of 2.7
-    with open_job("index", "index", output, chosen, run) as job:
+    with open_job("index", output, chosen, run) as job:
         job.libraries = ("faiss-cpu", "numpy", "pyarrow", "PyStemmer")
         source = job.open_input(vectors, ["sentences", "words"])
         updating = chosen.update and not job.run.fresh
@@ -72,7 +72,7 @@ def index(vectors: PathLike, *, output: PathLike, run: RunOptions | None = None,
         )
         for line in _curve_lines(built):
             job.note(line)
-        with job.draft.create(INDEX_FILE) as file:
+        with job.writer.create(INDEX_FILE) as file:
             write_index(built.index, file)
         built = replace(built, index=None)  # what follows needs the memory
         _bundle_rows(job, source)
@@ -216,8 +216,8 @@ def _bundle_rows(job: Job, source: Artifact) -> None:
         entry = entries[name].model_copy(update={"path": "index" + name.removeprefix(source.kind)})
         with source.open(name) as file:
             if not _linked(job, source, name, file, entry):
-                copyfileobj(file, made := job.draft.open(entry.path), _BLOCK)
-                job.draft.close(made, rows=entry.rows)
+                copyfileobj(file, made := job.writer.open(entry.path), _BLOCK)
+                job.writer.close(made, rows=entry.rows)
         rows += entry.rows or 0
         job.report("writing", rows, None, "rows")
 
@@ -231,5 +231,5 @@ def _linked(job: Job, source: Artifact, name: str, file: BinaryIO, entry: Output
             return False
     except OSError:
         return False
-    job.draft.adopt(path, entry)
+    job.writer.adopt(path, entry)
     return True

@@ -12,7 +12,6 @@ from wordpipe.artifacts import ENCODER, TOKENIZER, Artifact, open_part, part_nam
 from wordpipe.errors import ArtifactError
 from wordpipe.search import kind_names, matched_rows, row_keys
 from wordpipe.search.settings import IndexSettings
-from wordpipe.stages.inputs import previous_artifact
 from wordpipe.stages.job import Job
 from wordpipe.stages.search.index_lexical import reads_titles
 
@@ -159,7 +158,7 @@ def previous_index(job: Job, source: Artifact, table: IndexVectors, settings: In
 
     A row is found again by its document, its text, its title where that was read, and the bits of its vector.
     """
-    old = previous_artifact(job, "building anew")
+    old = job.previous_artifact("building anew")
     if old is None:
         return None
     if reason := _misfit(old, source, settings):

@@ -9,15 +9,8 @@ from wordpipe import __version__
 from wordpipe.artifacts import CORPUS, SOURCES, Artifact, read_batches, read_schema, row_count
 from wordpipe.corpus import DOCUMENT_COLUMNS, Ingest, PreviousCorpus, SourceSummary, corpus_schema, expand
 from wordpipe.corpus.settings import IngestSettings
-from wordpipe.stages.inputs import (
-    as_list,
-    entries_of,
-    fingerprints,
-    listed_entries,
-    previous_artifact,
-    refuse_artifacts,
-)
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job
+from wordpipe.stages.sources import as_list, entries_of, fingerprints, listed_entries, refuse_artifacts
 
 _MANY_SENTENCES = 500  # too many for one document
 _SOURCES_AT_ONCE = 1000  # rows of sources.parquet written at a time
@@ -40,7 +33,7 @@ def ingest(
     chosen = IngestSettings.make(settings)
     names = as_list(sources)
     refuse_artifacts(names)
-    with open_job("corpus", "ingest", output, chosen, run) as job:
+    with open_job("corpus", output, chosen, run) as job:
         job.libraries = ("pyarrow", "zstandard")
         found = expand(names, read_as=chosen.format)
         streams = [source for source in found if source.kind == "stream"]  # they are hashed while they are read
@@ -98,7 +91,7 @@ def _open_previous(
         schema: the columns of the corpus that is made.
         digests: content hash of each source by name; empty for a stream.
     """
-    artifact = previous_artifact(job, "all sources are read")
+    artifact = job.previous_artifact("all sources are read")
     if artifact is None:
         return None
     if (reason := _unusable(artifact, settings, schema)) is not None:

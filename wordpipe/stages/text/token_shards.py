@@ -133,7 +133,7 @@ def encode_shards(
                         figures[name] += value
                     job.report("encoding", counts["sentences"] + figures["sentences"], total, "sentences")
             encoded_bytes += figures["bytes"]
-        cache.adopt(_part(shard), job.draft)
+        cache.adopt(_part(shard), job.writer)
         for name in counts:
             counts[name] += figures[name]
     size = counts.pop("bytes")

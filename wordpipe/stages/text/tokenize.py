@@ -78,7 +78,7 @@ def tokenize(
         WordpipeError: see wordpipe/errors.py.
     """
     chosen = TokenizeSettings.make(settings)
-    with open_job("tokens", "tokenize", output, chosen, run) as job, job.telling_of_compilation():
+    with open_job("tokens", output, chosen, run) as job, job.announce_compilation():
         job.libraries = ("tokenizers", "regex", "pyarrow", "numba")
         job.threads = cpu_count()
         # Inputs: the corpus, and a tokenizer or the counts of another artifact.
@@ -206,8 +206,8 @@ def _trained_tokenizer(
     for text in done["warnings"]:
         job.warn(text)
     data = (cache.path / TOKENIZER).read_bytes()
-    cache.adopt(_COUNTS, job.draft)
-    cache.adopt(TOKENIZER, job.draft)
+    cache.adopt(_COUNTS, job.writer)
+    cache.adopt(TOKENIZER, job.writer)
     return open_tokenizer(data, where=str(cache.path / TOKENIZER))
 
 

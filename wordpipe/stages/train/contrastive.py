@@ -56,7 +56,7 @@ def train_contrastive(tokens: PathLike, *, output: PathLike, run: RunOptions | N
         WordpipeError: see wordpipe/errors.py.
     """
     chosen = ContrastiveSettings.make(settings)
-    with open_job("model", "train contrastive", output, chosen, run) as job:
+    with open_job("model", output, chosen, run) as job:
         job.libraries = ("torch", "safetensors", "tokenizers", "numpy", "pyarrow")
         source = job.open_input(tokens, ["tokens"])
         if chosen.encoder == "static":

@@ -81,7 +81,7 @@ def train_static(job: Job, source: Artifact, settings: ContrastiveSettings) -> N
     # the first table, and what it learns from
     table_VD = _first_table(job, settings, units.words, text)
     pairs = Pairs(text, settings, given=given)
-    with job.telling_of_compilation():
+    with job.announce_compilation():
         training = assemble_table(
             settings,
             table_VD,

@@ -213,7 +213,7 @@ def extended_training(job: Job, path: Path, settings: PretrainSettings) -> tuple
             "this model was trained on other tokens", where=path, got=job.inputs[0].digest[:16], expected=before[:16],
             hint="start from its weights with --init",
         )  # fmt: skip
-    _check_same_settings(settings, manifest.command, manifest.settings, job.command, path)
+    _check_same_settings(settings, manifest.command, manifest.settings, job.settings.command, path)
     _warn_of_new_rates(job, settings, manifest.settings)
     model = load_hf(artifact.read, artifact.names()).model
     log = json.loads(artifact.read(_STATE))

@@ -60,7 +60,7 @@ def train_mlm(tokens: PathLike, *, output: PathLike, run: RunOptions | None = No
     Raises:
         WordpipeError: see wordpipe/errors.py.
     """
-    return _train("train mlm", tokens, output, MaskedSettings.make(settings), run)
+    return _train(tokens, output, MaskedSettings.make(settings), run)
 
 
 def train_clm(tokens: PathLike, *, output: PathLike, run: RunOptions | None = None, **settings: Any) -> Made:
@@ -77,18 +77,18 @@ def train_clm(tokens: PathLike, *, output: PathLike, run: RunOptions | None = No
     Raises:
         WordpipeError: see wordpipe/errors.py.
     """
-    return _train("train clm", tokens, output, CausalSettings.make(settings), run)
+    return _train(tokens, output, CausalSettings.make(settings), run)
 
 
-def _train(command: str, path: PathLike, output: PathLike, settings: PretrainSettings, run: RunOptions | None) -> Made:
+def _train(path: PathLike, output: PathLike, settings: PretrainSettings, run: RunOptions | None) -> Made:
     """Train as the one process, or with others: every one prepares and trains, the first alone writes and reports."""
     with join_world(settings.device) as world:
         with ExitStack() as stack:
             with world.first_goes_ahead():  # what goes wrong there ends the other processes too
                 if world.leads:
-                    job = stack.enter_context(open_job("model", command, output, settings, run))
+                    job = stack.enter_context(open_job("model", output, settings, run))
                 else:  # it opens the same inputs and publishes nothing
-                    job = Job("model", command, Path(output), settings, RunOptions(verify=False), stack)
+                    job = Job("model", Path(output), settings, RunOptions(verify=False), stack)
                 job.libraries = ("torch", "safetensors", "tokenizers", "numpy", "pyarrow")
                 start = _prepare(job, path, settings)
                 streams = _write_streams(job, start) if world.leads else {}

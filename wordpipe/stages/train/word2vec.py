@@ -118,7 +118,7 @@ def train_word2vec(tokens: PathLike, *, output: PathLike, run: RunOptions | None
         from wordpipe.words import GensimTraining, require_gensim
 
         require_gensim()
-    with open_job("words", "train word2vec", output, chosen, run) as job, job.telling_of_compilation():
+    with open_job("words", output, chosen, run) as job, job.announce_compilation():
         job.libraries = (_LIBRARIES[backend], "numpy", "pyarrow")
         source = job.open_input(tokens, ["tokens"])
         before = None if chosen.init is None else job.open_input(chosen.init, ["words"])
