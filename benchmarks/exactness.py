@@ -22,13 +22,13 @@ from tokenizers import Tokenizer
 
 from wordpipe.tokens import (
     Encoder,
-    Pretokens,
+    StringCounts,
     StringTable,
-    contents,
     cut_pretokens,
     empty_tokenizer,
     scheme_of,
-    sorted_units,
+    sorted_by_count,
+    table_contents,
     train_tokenizer,
 )
 from wordpipe.tokens.settings import TokenizeSettings
@@ -51,7 +51,7 @@ def batches(files: list[Path], limit: int) -> Iterator[pa.Array]:
     yield pa.array(lines, pa.string())
 
 
-def count(files: list[Path], settings: TokenizeSettings, limit: int) -> Pretokens:
+def count(files: list[Path], settings: TokenizeSettings, limit: int) -> StringCounts:
     """The distinct pre-tokens of the files."""
     tokenizer = empty_tokenizer(settings)
     scheme = scheme_of(tokenizer)
@@ -60,7 +60,7 @@ def count(files: list[Path], settings: TokenizeSettings, limit: int) -> Pretoken
     for rows in batches(files, limit):
         spans = cut(rows)
         table.look_up(spans.data, spans.starts, spans.ends, np.empty(len(spans.starts), np.int32))
-    return sorted_units(contents(table))
+    return sorted_by_count(table_contents(table))
 
 
 def compare(tokenizer: Tokenizer, files: list[Path], limit: int) -> dict[str, float]:

@@ -77,9 +77,6 @@ def watch_compilation(report: Callable[[], None]) -> Iterator[None]:
         yield
 
 
-telling_of_compilation = watch_compilation  # its old name
-
-
 class _FirstEvent(event.Listener):
     def __init__(self, report: Callable[[], None]) -> None:
         self._report: Callable[[], None] | None = report

@@ -67,12 +67,12 @@ def count_ours(task: Task, settings: Any) -> Any:
     from wordpipe.tokens import (
         TABLE_BYTES,
         SpillingTable,
-        added_up,
         cut_pretokens,
         empty_tokenizer,
         in_order,
-        keep_commonest,
+        keep_most_frequent,
         scheme_of,
+        sum_runs,
         training_bytes,
     )
 
@@ -94,8 +94,8 @@ def count_ours(task: Task, settings: Any) -> Any:
     for table in tables[1:]:
         tables[0].take(table)
     tables[0].spill()
-    kept = keep_commonest(
-        added_up([partial(path.open, "rb") for path in runs]),
+    kept = keep_most_frequent(
+        sum_runs([partial(path.open, "rb") for path in runs]),
         lambda size, number: training_bytes(settings, size, number) <= settings.memory_bytes,
     )
     return kept.strings

@@ -17,7 +17,7 @@ from hypothesis.extra.numpy import arrays
 
 from tests.support.map_page import Page
 from wordpipe.errors import ConfigError
-from wordpipe.metrics import kept_shares, nearest_rows
+from wordpipe.metrics import nearest_rows, neighbour_overlap
 from wordpipe.metrics import vectors as neighbours
 from wordpipe.report import (
     COLOURS,
@@ -119,7 +119,7 @@ def test_umap_is_the_same_twice_and_keeps_more_neighbours_than_pca():
         assert (places == umap_layout(unit, rows, cosines)).all()
     everyone = np.arange(len(unit))
     kept = [
-        kept_shares(rows[:, :10], nearest_on_plane(on_grid(some), everyone, 10)).mean()
+        neighbour_overlap(rows[:, :10], nearest_on_plane(on_grid(some), everyone, 10)).mean()
         for some in (places, pca_layout(unit))
     ]
     assert kept[0] > kept[1] + 0.1
@@ -174,8 +174,8 @@ def test_neighbours_on_the_grid_are_exact_at_its_far_corner():
 
 def test_the_share_kept_counts_neighbours_in_any_order():
     before = np.array([[1, 2, 3], [0, 2, 3]])
-    assert kept_shares(before, before[:, ::-1]).tolist() == [1, 1]
-    assert kept_shares(before, np.array([[3, 9, 8], [7, 8, 9]])).mean() == pytest.approx(1 / 6)
+    assert neighbour_overlap(before, before[:, ::-1]).tolist() == [1, 1]
+    assert neighbour_overlap(before, np.array([[3, 9, 8], [7, 8, 9]])).mean() == pytest.approx(1 / 6)
 
 
 def bundles(sizes, dim=12, seed=0):

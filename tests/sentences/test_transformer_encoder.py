@@ -9,7 +9,7 @@ import torch
 
 from tests.support.tiny_encoder import CLS, SEP, WORDS, Mixing, encoder, token_windows, tokenizer
 from wordpipe.errors import ConfigError, DivergedError, InputError
-from wordpipe.model import STYLES, ArrayModel, ModelConfig, new_model, read_arrays, save_hf
+from wordpipe.model import STYLES, ModelConfig, NumpyModel, new_model, read_arrays, save_hf
 from wordpipe.sentences import ArrayStates, EncodedBatch, Moments, TransformerEncoder, load_facts
 from wordpipe.sentences.settings import EmbedSettings
 
@@ -174,7 +174,7 @@ def backends(*, style="modern", pooling="mean", changes=None, **settings):
         model.embedding.mul_(20)
     save_hf(model, config, files.__setitem__)
     given = EmbedSettings(device="cpu", threads=1, overlap=3, pooling=pooling, **settings)
-    arrays = ArrayStates(ArrayModel(*read_arrays(files.__getitem__)), batch_tokens=64)
+    arrays = ArrayStates(NumpyModel(*read_arrays(files.__getitem__)), batch_tokens=64)
     models = {"packed": model, "padded": Padded(model), "numpy": arrays}
     return {
         name: TransformerEncoder(one, tokenizer(), given, dim=32, max_len=12, token_weights=WEIGHTS_V)

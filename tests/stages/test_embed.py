@@ -128,7 +128,7 @@ def test_fresh_embeds_all_again(built, tmp_path, texts, cli):
 def test_a_killed_run_goes_on_to_the_same_bytes(built, nursery, tmp_path):
     corpus = corpus_of(tmp_path / "c", [f"{SAID[n % 4]} {n} bread {n % 7} water" for n in range(5000)])
     command = ["embed", built / "words", corpus, "-o", tmp_path / "s", "--checkpoint-seconds", "0.0001"]
-    killed = nursery.run(*command, WORDPIPE_FAILPOINT="shelf.piece_finished:kill")
+    killed = nursery.run(*command, WORDPIPE_FAILPOINT="resume_cache.file_finished:kill")
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     told: list[Progress] = []
     again = wordpipe.embed(built / "words", corpus, output=tmp_path / "s", run=RunOptions(report=told.append))

@@ -105,7 +105,7 @@ def test_killed_runs_continue_and_finished_shards_are_not_done_twice(corpus, und
 
     finished: dict[str, int] = {}
     for _ in range(3):
-        assert attempt(f"shelf.piece_finished:kill:{rng.randint(1, 6)}") == -signal.SIGKILL
+        assert attempt(f"resume_cache.file_finished:kill:{rng.randint(1, 6)}") == -signal.SIGKILL
         counted = tuple(f"{kind}-{path.stem[-5:]}" for path in partial.glob("counted-*.json") for kind in KINDS)
         whole = [path for path in partial.glob("*.parquet") if path.name.startswith((*counted, "tokens-"))]
         now = {path.name: path.stat().st_ino for path in whole if Path(f"{path}.json").exists()}

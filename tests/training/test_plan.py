@@ -11,7 +11,7 @@ from transformers import optimization as twins
 
 from tests.support.small_trainings import SPECIAL
 from wordpipe.errors import ConfigError
-from wordpipe.model import PRESETS, STYLES, native_class
+from wordpipe.model import PRESETS, STYLES, transformers_class
 from wordpipe.training import learning_rate, make_plan, model_config, warmup_steps
 from wordpipe.training.settings import CausalSettings, MaskedSettings
 
@@ -105,7 +105,7 @@ def test_an_encoder_of_llamas_blocks_has_no_head():
     bare, other = config_of({"norm": "rms", "feedforward": "swiglu"}), config_of({"norm": "rms"})
     assert (bare.head, bare.embedding_norm, bare.output_bias) == (False, False, False)
     assert (other.head, other.embedding_norm, other.output_bias) == (True, True, True)
-    assert native_class(bare) is native_class(other) is None
+    assert transformers_class(bare) is transformers_class(other) is None
 
 
 ARGUMENTS = {"steps": 100, "peak": 1.0, "warmup": 10, "min_frac": 0.1, "decay": 0.2}

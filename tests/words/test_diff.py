@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.support.turned_tables import clustered, random_rotation, random_rows
 from wordpipe import metrics
-from wordpipe.metrics import kept_shares
+from wordpipe.metrics import neighbour_overlap
 from wordpipe.metrics import vectors as room
 from wordpipe.words import (
     CountedWords,
@@ -162,7 +162,7 @@ def test_neighbours_and_what_was_kept_are_those_of_the_slow_twin(seed: int, n: i
     assert near_a.tolist() == slow_a
     assert near_b.tolist() == slow_b
     expected = [len(set(one) & set(other)) / k for one, other in zip(slow_a, slow_b, strict=True)]
-    np.testing.assert_allclose(kept_shares(near_a, near_b), expected)
+    np.testing.assert_allclose(neighbour_overlap(near_a, near_b), expected)
 
 
 def test_blocks_change_nothing_and_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:

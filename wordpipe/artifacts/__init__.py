@@ -51,7 +51,6 @@ if TYPE_CHECKING:
         recipe_of,
     )
     from wordpipe.artifacts.publish import OutputLock, check_replaceable, clear_leftovers, exchange, recover
-    from wordpipe.artifacts.publish import check_replaceable as refuse_foreign
     from wordpipe.artifacts.reader import Artifact, is_artifact, refuse_inside_artifact
     from wordpipe.artifacts.rows import RowReader, RowVectors, read_vectors
     from wordpipe.artifacts.tables import (
@@ -66,7 +65,6 @@ if TYPE_CHECKING:
         row_count,
         shards_of,
     )
-    from wordpipe.artifacts.tables import parquet_errors as damage_named
     from wordpipe.artifacts.writer import ArtifactWriter, HashedFile, atomic_file, atomic_folder
 else:
     __getattr__, __dir__ = face(__name__, __file__)

@@ -300,9 +300,7 @@ class ResumeCache:
         finally:
             with self._lock:
                 self._being_written -= 1
-        failpoint("shelf.piece_finished")
-
-    piece = create  # its old name
+        failpoint("resume_cache.file_finished")
 
     @contextmanager
     def table(self, name: str, schema: "pa.Schema", figures: dict[str, Any]) -> Iterator["TableWriter"]:

@@ -31,6 +31,5 @@ if TYPE_CHECKING:
         ridge_r_squared,
         unit_rows,
     )
-    from wordpipe.metrics.vectors import neighbour_overlap as kept_shares
 else:
     __getattr__, __dir__ = face(__name__, __file__)

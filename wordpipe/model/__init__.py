@@ -61,13 +61,10 @@ if TYPE_CHECKING:
         why_no_class,
         without_tensors,
     )
-    from wordpipe.model.hf.families import transformers_class as native_class
-    from wordpipe.model.hf.families import why_no_class as why_not
     from wordpipe.model.hf.family import CONFIG, WEIGHTS, Family
     from wordpipe.model.hf.folder import Loaded, load_hf, save_hf
     from wordpipe.model.init import init_embeddings, new_model, orthonormal
     from wordpipe.model.numpy_model import NumpyModel, read_arrays
-    from wordpipe.model.numpy_model import NumpyModel as ArrayModel
     from wordpipe.model.positions import N_BUCKETS, Rotary, alibi_slopes, rotate, sinusoidal_table, t5_buckets
     from wordpipe.model.transformer import LanguageModel, Packed, pack
 else:

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wordpipe.errors import ConfigError
-from wordpipe.metrics import SCORES_AT_ONCE, kept_shares, largest_columns, nearest_rows, unit_rows
+from wordpipe.metrics import SCORES_AT_ONCE, largest_columns, nearest_rows, neighbour_overlap, unit_rows
 
 COLOURS = 12  # in page/page.css
 GRID = 65_535  # the largest coordinate of a place: what two bytes hold
@@ -102,7 +102,7 @@ def map_data(
     neighbours, cosines = neighbours[:, :_SHOWN_NEIGHBOURS], cosines[:, :_SHOWN_NEIGHBOURS]
     near = nearest_on_plane(places, measured, neighbours.shape[1])
     names = dict(zip(colours.tolist(), group_names(words, unit, groups), strict=True))
-    kept = float(kept_shares(neighbours[measured], near).mean())
+    kept = float(neighbour_overlap(neighbours[measured], near).mean())
     return WordMap(
         title, words, counts, ranks, places, neighbours, cosines, colours[groups], names, vectors_ND.shape[1], layout, kept,
         chosen,

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from tokenizers import Tokenizer
 
-    from wordpipe.tokens import Cut, Encoder, UnitTable
+    from wordpipe.tokens import Encoder, RowCutter, StringTable
 
 TOKENIZER_FILE = "tokenizer.json"
 TABLE_FILE = "model.safetensors"
@@ -232,18 +232,18 @@ class WordRows(TextRows):
         return FoundRows(ids, offsets, unknown)
 
     @cached_property
-    def _cut(self) -> "Cut":
+    def _cut(self) -> "RowCutter":
         from wordpipe.tokens import cut_words
 
         return cut_words()
 
     @cached_property
-    def _table(self) -> "UnitTable":
-        from wordpipe.tokens import UnitTable
+    def _table(self) -> "StringTable":
+        from wordpipe.tokens import StringTable
 
         encoded = [word.encode() for word in self._row_of]
         offsets = offsets_of([len(word) for word in encoded]).astype(np.int32)
-        table = UnitTable()
+        table = StringTable()
         data = np.frombuffer(b"".join(encoded), np.uint8)
         table.look_up(data, offsets[:-1], offsets[1:], np.empty(len(encoded), np.int32))
         return table

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor, nn
 
-    from wordpipe.model import ArrayModel, LanguageModel
+    from wordpipe.model import LanguageModel, NumpyModel
     from wordpipe.tokens import RowEncoder
 
 Batches: TypeAlias = Iterable[tuple[Ids, Ids]]
@@ -64,7 +64,7 @@ class ArrayStates:
     device = "cpu"
     in_bulk = False  # not made for so many texts that it pays to compile what prepares them
 
-    def __init__(self, model: "ArrayModel", batch_tokens: int = 2048) -> None:
+    def __init__(self, model: "NumpyModel", batch_tokens: int = 2048) -> None:
         self.batch_tokens = batch_tokens
         self._model = model
 

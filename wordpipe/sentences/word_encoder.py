@@ -28,7 +28,7 @@ from wordpipe.sentences.encoder import (
 from wordpipe.sentences.explain import shares
 from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.sentences.transforms import Transform
-from wordpipe.words import JOINT, KnownPhrases, WordVectors
+from wordpipe.words import PHRASE_SEPARATOR, KnownPhrases, WordVectors
 
 WORDS_FILE = "words.parquet"
 NGRAMS_FILE = "ngrams.parquet"
@@ -253,7 +253,7 @@ def word_spans(text: str, words: Sequence[str]) -> list[tuple[int, int]]:
 
 def _span(text: str, folded: str, word: str, at: int) -> tuple[int, int]:
     """The span of one word that begins at `at` or later."""
-    for parts in ([word], word.split(JOINT), [word.strip(_MARKS)]):
+    for parts in ([word], word.split(PHRASE_SEPARATOR), [word.strip(_MARKS)]):
         found = [_run(spelled, parts, at) for spelled in (folded, text)]
         if spans := [span for span in found if span is not None]:
             return min(spans)

@@ -28,12 +28,12 @@ from wordpipe.artifacts import (
     Kind,
     Manifest,
     OutputLock,
+    check_replaceable,
     clear_leftovers,
     digest_of,
     is_artifact,
     library_versions,
     recipe_of,
-    refuse_foreign,
     refuse_inside_artifact,
 )
 from wordpipe.errors import ArtifactError, BudgetError, StorageError
@@ -176,10 +176,10 @@ class Job:
 
     def announce_compilation(self) -> AbstractContextManager[None]:
         """A note if kernels are compiled in the block, which takes seconds, once per machine."""
-        from wordpipe.compiled import telling_of_compilation  # numba, which many stages do without
+        from wordpipe.compiled import watch_compilation  # numba, which many stages do without
 
         text = "compiling the loops for this machine: only the first run waits for it"
-        return telling_of_compilation(lambda: self.note(text))
+        return watch_compilation(lambda: self.note(text))
 
     def publish(self) -> None:
         """Write the manifest and put the artifact in place."""
@@ -211,11 +211,11 @@ def open_job(kind: Kind, output: PathLike, settings: Settings, run: RunOptions |
     target, run = Path(output), run or RunOptions()
     with storage_errors(), ExitStack() as stack:
         refuse_inside_artifact(target)
-        refuse_foreign(target, kind)  # before anything is touched, and again under the lock
+        check_replaceable(target, kind)  # before anything is touched, and again under the lock
         target.parent.mkdir(parents=True, exist_ok=True)
         stack.enter_context(OutputLock(target))
         clear_leftovers(target)
-        refuse_foreign(target, kind)
+        check_replaceable(target, kind)
         job = Job(kind, target, settings, run, stack)
         if run.fresh:
             job.forget_state()

@@ -20,14 +20,14 @@ from wordpipe.runtime import pick_device
 from wordpipe.sentences import TextEncoder, load_facts
 from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.tokens import (
-    Foreign,
     WordSplitter,
     frame_of,
+    library_errors,
     named_tokens,
     number_of_ids,
     open_tokenizer,
-    piece_splitter,
     read_tokenizer,
+    run_splitter,
     vocabulary_of,
 )
 
@@ -140,16 +140,16 @@ def word_splitter(read: Callable[[str], bytes], facts: Mapping[str, Any]) -> Cal
     tokenizer = open_tokenizer(read(TOKENIZER), where=TOKENIZER)
     if facts["unit"] == "token":
         return lambda text: list(tokenizer.encode(text, add_special_tokens=False).tokens)
-    return WordSplitter(piece_splitter(tokenizer), keep_case=bool(facts["keep_case"]))
+    return WordSplitter(run_splitter(tokenizer), keep_case=bool(facts["keep_case"]))
 
 
 def _state_model(read: Callable[[str], bytes]) -> "ArrayStates | HiddenModel":
     """What computes the hidden states of an encoder: NumPy where it can, else torch."""
-    from wordpipe.model import ArrayModel, read_arrays
+    from wordpipe.model import NumpyModel, read_arrays
     from wordpipe.sentences import ArrayStates
 
     if (found := read_arrays(read)) is not None:
-        return ArrayStates(ArrayModel(*found))
+        return ArrayStates(NumpyModel(*found))
     from wordpipe.model import load_hf
 
     return load_hf(read).model
@@ -211,7 +211,7 @@ class OpenModel:
 
     def encode(self, text: str) -> list[int]:
         """Ids of a text, nothing before or after it. What spells out a special token becomes that token, as in `tokenize`."""
-        with Foreign("the tokenizer cannot encode the text", TOKENIZER):
+        with library_errors("the tokenizer cannot encode the text", TOKENIZER):
             ids: list[int] = self.tokenizer.encode(text, add_special_tokens=False).ids
         return ids
 

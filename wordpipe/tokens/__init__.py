@@ -26,15 +26,7 @@ if TYPE_CHECKING:
         sum_runs,
         table_contents,
     )
-    from wordpipe.tokens.counting import MostFrequent as Kept
-    from wordpipe.tokens.counting import RowCutter as Cut
-    from wordpipe.tokens.counting import StringCounts as Pretokens
-    from wordpipe.tokens.counting import keep_most_frequent as keep_commonest
-    from wordpipe.tokens.counting import sorted_by_count as sorted_units
-    from wordpipe.tokens.counting import sum_runs as added_up
-    from wordpipe.tokens.counting import table_contents as contents
     from wordpipe.tokens.decoding import MaskTokenizer, TextStream, readable_tokens
-    from wordpipe.tokens.decoding import MaskTokenizer as Gaps
     from wordpipe.tokens.encoding import (
         FIGURES,
         CorpusEncoder,
@@ -49,7 +41,6 @@ if TYPE_CHECKING:
     from wordpipe.tokens.kernels.codepoints import UNSPACED, code_point_classes
     from wordpipe.tokens.kernels.scan import SCANNERS
     from wordpipe.tokens.kernels.table import StringTable
-    from wordpipe.tokens.kernels.table import StringTable as UnitTable
     from wordpipe.tokens.kernels.wordpiece_unigram import PretokenModel
     from wordpipe.tokens.normalizers import AddedTokens, RowNormalizer, added_token_patterns
     from wordpipe.tokens.pretokenizers import (
@@ -65,7 +56,6 @@ if TYPE_CHECKING:
         script_shares,
     )
     from wordpipe.tokens.read import library_errors, named_tokens, open_tokenizer, read_tokenizer
-    from wordpipe.tokens.read import library_errors as Foreign
     from wordpipe.tokens.training import train_chars, train_tokenizer, train_words, training_bytes
     from wordpipe.tokens.vocabulary import (
         SPECIAL_TOKENS,
@@ -81,7 +71,6 @@ if TYPE_CHECKING:
         unknown_token,
         vocabulary_of,
     )
-    from wordpipe.tokens.vocabulary import drops_unknown_characters as loses_letters
     from wordpipe.tokens.words import (
         ASCII_WORD_PATTERN,
         SPACED_LETTER,
@@ -93,7 +82,6 @@ if TYPE_CHECKING:
         fold_counts,
         run_splitter,
     )
-    from wordpipe.tokens.words import run_splitter as piece_splitter
     from wordpipe.tokens.write import (
         FOLDERS,
         FORMATS,
@@ -102,6 +90,5 @@ if TYPE_CHECKING:
         framed_tokenizer,
         transformers_files,
     )
-    from wordpipe.tokens.write import ExportedTokenizer as Export
 else:
     __getattr__, __dir__ = face(__name__, __file__)

@@ -29,12 +29,10 @@ if TYPE_CHECKING:
     from wordpipe.words.gensim_backend import GensimTraining, require_gensim
     from wordpipe.words.heldout_loss import HeldOutLoss, keep_probabilities, noise_distribution
     from wordpipe.words.lookup import PHRASE_SEPARATOR, KnownPhrases, edit_distances, parse_expression, similar_words
-    from wordpipe.words.lookup import PHRASE_SEPARATOR as JOINT
     from wordpipe.words.read import WordFile, WordFilter, folder_files, open_folder, open_stream, read_text
     from wordpipe.words.subwords import HashRows, NGrams, hashes_of
     from wordpipe.words.training import NativeTraining, Parts, Step, Weights, chunk_size, done_in_order
     from wordpipe.words.vectors import CommonPart, Neighbour, WordList, WordQuery, WordVectors, stacked_vectors
-    from wordpipe.words.vectors import WordQuery as Question
     from wordpipe.words.vocabulary import (
         COLUMN_OF_UNIT,
         TrainingText,
@@ -46,6 +44,5 @@ if TYPE_CHECKING:
         write_text,
     )
     from wordpipe.words.write import FILES, FOLDERS, WordTable, check_words, vector_files
-    from wordpipe.words.write import vector_files as written
 else:
     __getattr__, __dir__ = face(__name__, __file__)

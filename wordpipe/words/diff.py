@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from wordpipe.artifacts import matrix_of
-from wordpipe.metrics import kept_shares, nearest_rows, unit_rows
+from wordpipe.metrics import nearest_rows, neighbour_overlap, unit_rows
 from wordpipe.words.vectors import WordList
 
 Floats = npt.NDArray[np.float32]
@@ -136,7 +136,7 @@ def semantic_shifts(
     """
     near_a_NK, _ = nearest_rows(a_ND, k, report)
     near_b_NK, _ = nearest_rows(b_ND, k, lambda done: report(len(a_ND) + done))
-    kept_N = kept_shares(near_a_NK, near_b_NK)
+    kept_N = neighbour_overlap(near_a_NK, near_b_NK)
     surprise_N = robust_z_scores(1 - kept_N, effective_counts_N, least_spread=_LEAST_LOSS_SPREAD)
     distances_N = None
     if a_ND.shape == b_ND.shape:

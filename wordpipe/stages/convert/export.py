@@ -14,8 +14,8 @@ from wordpipe.errors import ConfigError
 from wordpipe.removed import why_no_value
 from wordpipe.stages.job import PathLike, storage_errors
 from wordpipe.tokens import FOLDERS as TOKENIZER_FOLDERS
-from wordpipe.tokens import FORMATS, Export, export_tokenizer
-from wordpipe.words import FILES, FOLDERS, WordTable, check_words, written
+from wordpipe.tokens import FORMATS, ExportedTokenizer, export_tokenizer
+from wordpipe.words import FILES, FOLDERS, WordTable, check_words, vector_files
 
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
 WORD_FORMATS = (*FILES, *FOLDERS)
@@ -86,10 +86,10 @@ def _export_table(path: PathLike, form: str, output: Path, kinds: Sequence[Kind]
         table = WordTable(size, int(facts["dim"]), counted, batches)
         about = {"path": str(output), "words" if is_words and form != "npy" else "vectors": size, "dim": table.dim}
         if form == "npy":
-            return about | _file(output, written(table, "numpy")["vectors.npy"])
+            return about | _file(output, vector_files(table, "numpy")["vectors.npy"])
         if is_words:
             check_words(table, form)
-        files = written(table, form)
+        files = vector_files(table, form)
         if form in FILES:
             return about | _file(output, files[form])
         return about | _folder(
@@ -130,8 +130,8 @@ def _export_encoder(path: PathLike, output: Path) -> dict[str, Any]:
     with storage_errors(), Artifact(path, ["model", "sentences", "index"]) as artifact:
         encoder = encoder_files(artifact)
         files = sentence_transformers_folder(encoder, where=str(path))
-        written = _folder(output, {name: [content] for name, content in files.items()})
-        return {"path": str(output), **encoder_facts(encoder), **written}
+        vector_files = _folder(output, {name: [content] for name, content in files.items()})
+        return {"path": str(output), **encoder_facts(encoder), **vector_files}
 
 
 def _export_tokenizer(path: PathLike, form: str, output: Path) -> dict[str, Any]:
@@ -139,7 +139,7 @@ def _export_tokenizer(path: PathLike, form: str, output: Path) -> dict[str, Any]
         data = artifact.read("tokenizer.json")
         made = export_tokenizer(data, form, output.name, where=str(artifact.path / "tokenizer.json"))
         if form == "transformers" and artifact.kind == "model":  # it has these files, with the model's own settings
-            made = Export({name: artifact.read(name) for name in _TOKENIZER_FILES}, made.tokens)
+            made = ExportedTokenizer({name: artifact.read(name) for name in _TOKENIZER_FILES}, made.tokens)
         if form in TOKENIZER_FOLDERS:
             _folder(output, {name: [content] for name, content in made.files.items()})
         else:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from wordpipe.artifacts import HashCache, InputEntry, hash_bytes, is_artifact, words_schema
-from wordpipe.corpus import Growth, compression_of, decompress_blocks, read_blocks
+from wordpipe.corpus import ExpansionLimit, compression_of, decompress_blocks, read_blocks
 from wordpipe.errors import ArtifactError, ConfigError, InputError
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job
 from wordpipe.stages.text.tokenize import given_tokenizer
@@ -101,6 +101,6 @@ def _open(job: Job, path: Path, settings: ImportSettings, stack: ExitStack) -> W
 
     compression = compression_of(file.read(16))
     file.seek(0)
-    growth = Growth(path.name, settings.max_expand)
+    growth = ExpansionLimit(path.name, settings.max_expand)
     blocks = decompress_blocks(read_blocks(file, path.name, note), compression, growth)
     return open_stream(blocks, settings.format, name=path.name)

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from wordpipe.artifacts import Artifact, is_artifact, read_batches, row_count
-from wordpipe.corpus import Growth, compression_of, decompress_blocks, read_blocks
+from wordpipe.corpus import ExpansionLimit, compression_of, decompress_blocks, read_blocks
 from wordpipe.errors import ArtifactError, InputError
 from wordpipe.runtime import Progress, Report
 from wordpipe.sentences import Moments, TextEncoder, Transform, transform_kind
@@ -35,9 +35,6 @@ def report_on(
     where = as_list(data)
     head = {"evaluated": what, "data": where[0] if len(where) == 1 else where, **more}
     return {**head, "metrics": more.get("metrics") or evaluated[0]["metrics"], name: evaluated}
-
-
-told = report_on  # its old name
 
 
 def by_system(systems: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -75,7 +72,7 @@ def read_whole(path: Path) -> bytes:
     Raises:
         InputError: no such file, or a damaged one.
     """
-    growth = Growth(str(path), _MAX_EXPAND)
+    growth = ExpansionLimit(str(path), _MAX_EXPAND)
     try:
         with path.open("rb") as file:
             kind = compression_of(file.read(16))

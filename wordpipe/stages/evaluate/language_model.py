@@ -13,11 +13,11 @@ import pyarrow.compute as pc
 import torch
 
 from wordpipe.artifacts import KINDS, Artifact, is_artifact, read_batches
-from wordpipe.compiled import telling_of_compilation
+from wordpipe.compiled import watch_compilation
 from wordpipe.errors import ArtifactError, ConfigError, InputError, WordpipeError
 from wordpipe.metrics import bits_per_byte, perplexity
 from wordpipe.runtime import Progress, Report, pick_device, torch_threads
-from wordpipe.stages.evaluate.inputs import split_rows, told
+from wordpipe.stages.evaluate.inputs import report_on, split_rows
 from wordpipe.stages.inputs import corpus_to_evaluate
 from wordpipe.stages.job import PathLike, RunOptions, storage_errors
 from wordpipe.stages.loaders import OpenModel, open_model
@@ -90,7 +90,7 @@ def evaluate_model(
     sources = as_list(data)
     with storage_errors(), ExitStack() as stack:
         waiting = "compiling the loops for this machine: only the first run waits for it"
-        stack.enter_context(telling_of_compilation(lambda: run.report(Progress("note", note=waiting))))
+        stack.enter_context(watch_compilation(lambda: run.report(Progress("note", note=waiting))))
         stack.enter_context(torch_threads(threads))
         corpus, is_made = stack.enter_context(corpus_to_evaluate(sources, run))
         text = _Text(corpus, _ALL if is_made and split is None else split, run.report)
@@ -98,7 +98,7 @@ def evaluate_model(
             run.report(Progress("note", note="nothing of this corpus is held out: evaluating all of it"))
         where = pick_device(device)
         evaluated = [_evaluate(path, text, where, seq_len, run) for path in as_list(models)]
-    return told("model", sources, "models", evaluated, split=text.split)
+    return report_on("model", sources, "models", evaluated, split=text.split)
 
 
 class _Text:

@@ -111,7 +111,7 @@ def evaluate_retrieval(
             })  # fmt: skip
     by_name = inputs.by_system(systems)
     main = next(name for name in ("hybrid", "dense", "bm25") if name in by_name)
-    return inputs.told(
+    return inputs.report_on(
         "retrieval", str(data), "systems", systems, split=split, language=lexical.settings.language, depth=depth,
         weight=weight, lsi_dim=lsi_dim, drop_identical=drop_identical, draws=draws, feedback=feedback,
         counts=collection.counts, metrics={**by_name[main], **by_name},

@@ -10,7 +10,7 @@ from tokenizers import Tokenizer
 
 from wordpipe.artifacts import TOKENIZER, Artifact, is_artifact, read_schema
 from wordpipe.errors import ConfigError, InputError
-from wordpipe.stages.evaluate.inputs import shown_words, split_rows, told
+from wordpipe.stages.evaluate.inputs import report_on, shown_words, split_rows
 from wordpipe.stages.inputs import corpus_to_evaluate
 from wordpipe.stages.job import PathLike, RunOptions, storage_errors
 from wordpipe.stages.sources import as_list
@@ -45,7 +45,7 @@ def evaluate_tokenizer(
         evaluations = [TokenizerEvaluation(_opened(path, run)) for path in paths]
         _read_corpus(evaluations, corpus, by, split, run)
     found = [_result(path, evaluation, by) for path, evaluation in zip(paths, evaluations, strict=True)]
-    return told("tokenizer", data, "tokenizers", found, split=split, by=by)
+    return report_on("tokenizer", data, "tokenizers", found, split=split, by=by)
 
 
 def _check_column(corpus: Artifact, by: str | None) -> None:

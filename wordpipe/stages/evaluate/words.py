@@ -9,7 +9,7 @@ from typing import Any, get_args
 from wordpipe.artifacts import Artifact
 from wordpipe.errors import ConfigError, InputError
 from wordpipe.runtime import Progress
-from wordpipe.stages.evaluate.inputs import distinct_names, files_of, mean_of, read_whole, told
+from wordpipe.stages.evaluate.inputs import distinct_names, files_of, mean_of, read_whole, report_on
 from wordpipe.stages.job import PathLike, RunOptions, storage_errors
 from wordpipe.stages.loaders import read_word_vectors
 from wordpipe.stages.sources import as_list, refuse_artifacts
@@ -79,7 +79,7 @@ def evaluate_words(
         sets, skipped = _read_sets(data)
         evaluated = [evaluate(path) for path in as_list(words)]
     how = {"restrict_vocab": restrict_vocab, "analogy": analogy, "unknown": unknown}
-    return told("words", data, "words", evaluated, skipped=skipped, **how)
+    return report_on("words", data, "words", evaluated, skipped=skipped, **how)
 
 
 def _report(run: RunOptions, phase: str, done: int, among: int) -> None:

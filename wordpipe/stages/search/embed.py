@@ -199,7 +199,7 @@ def _encode(
     with stop_signal(lambda _: job.note("stopping after this chunk, saving (press again to stop now)")) as flag:
         while done < total:
             file_clock, found = Stopwatch(), dict[str, int]()
-            with cache.piece(_FILE_NAME.format(len(counts)), found) as file:
+            with cache.create(_FILE_NAME.format(len(counts)), found) as file:
                 for chunk in chunks:
                     batch = raw.encode(chunk)
                     check_finite(batch.vectors, chunk, "encoder", "train it again")

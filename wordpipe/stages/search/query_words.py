@@ -10,7 +10,7 @@ import numpy as np
 from wordpipe.errors import ConfigError
 from wordpipe.stages.loaders import read_word_vectors
 from wordpipe.stages.search.open_index import DEFAULTS, OpenArtifact, OpenIndex, QueryOptions, QueryResult, printable
-from wordpipe.words import Question, WordVectors
+from wordpipe.words import WordQuery, WordVectors
 
 
 class OpenWords(OpenArtifact):
@@ -75,7 +75,7 @@ class OpenWordIndex(OpenIndex):
 
 
 def _results(
-    texts: Sequence[str], questions: Sequence[Question], found: Sequence[Sequence[dict[str, Any]]]
+    texts: Sequence[str], questions: Sequence[WordQuery], found: Sequence[Sequence[dict[str, Any]]]
 ) -> list[QueryResult]:
     """A hit has no count where that is 0, which means that nobody counted: the words were imported."""
     return [

@@ -10,7 +10,7 @@ from wordpipe.model.settings import FillSettings, GenerateSettings
 from wordpipe.runtime import Stopwatch, torch_threads
 from wordpipe.stages.job import PathLike, storage_errors
 from wordpipe.stages.loaders import OpenModel, open_model, printable
-from wordpipe.tokens import Gaps, TextStream
+from wordpipe.tokens import MaskTokenizer, TextStream
 
 Stopping = Literal["eos", "length", "string"]
 
@@ -226,7 +226,7 @@ class Filler:
         self._opened, self._settings = opened, settings
         self._mask_id, self.max_len = opened.special["mask"], opened.max_len
         self.mask = str(opened.tokenizer.id_to_token(self._mask_id))
-        self._masked = Gaps(opened.tokenizer, self.mask, self._mask_id)
+        self._masked = MaskTokenizer(opened.tokenizer, self.mask, self._mask_id)
         self._allowed_V = opened.tokens_that_come()
 
     def fill(self, text: str) -> Filled:

@@ -108,7 +108,7 @@ class _RunsOfShard:
         """Open a new one."""
         name = f"{kind}-{self._shard.number:05d}-{next(self._numbers):04d}.parquet"
         self.names[kind].append(name)
-        return self._cache.piece(name, {})
+        return self._cache.create(name, {})
 
 
 def encode_shards(

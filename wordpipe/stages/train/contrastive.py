@@ -11,7 +11,7 @@ from tokenizers import Tokenizer
 
 from wordpipe.artifacts import TOKENIZER, WEIGHTS_FILE, Artifact
 from wordpipe.errors import ArtifactError
-from wordpipe.model import LanguageModel, native_class, save_hf, seed_of
+from wordpipe.model import LanguageModel, save_hf, seed_of, transformers_class
 from wordpipe.sentences import sentence_transformers_files
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job
 from wordpipe.stages.train.contrastive_text import contrast_text, pair_kinds, token_ids
@@ -256,5 +256,5 @@ def _write(job: Job, start: _FirstEncoder, data: bytes, settings: ContrastiveSet
     job.facts |= {
         "encoder": "transformer", "pooling": start.pooling, "goal": settings.goal, "objective": "contrast",
         "pairs": pair_kinds(settings), "dim": config.dim, "architecture": config.architecture, "max_len": config.max_len,
-        "transformers": native_class(config),
+        "transformers": transformers_class(config),
     }  # fmt: skip

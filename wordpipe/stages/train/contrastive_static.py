@@ -24,7 +24,7 @@ from wordpipe.sentences import (
 from wordpipe.stages.job import Job
 from wordpipe.stages.train.contrastive_text import IdsOf, contrast_text, pair_kinds, token_ids
 from wordpipe.stages.train.run import train_on_pairs
-from wordpipe.tokens import WordSplitter, number_of_ids, open_tokenizer, piece_splitter, vocabulary_of
+from wordpipe.tokens import WordSplitter, number_of_ids, open_tokenizer, run_splitter, vocabulary_of
 from wordpipe.training.contrastive import (
     Pairs,
     PairText,
@@ -120,7 +120,7 @@ def _words(source: Artifact, min_count: int) -> _Units:
             got=f"{share:.0%} of the words", expected=f"at most {_UNSPACED:.0%}", hint="train it with --unit token",
         )  # fmt: skip
     keep_case = bool(source.manifest.facts["keep_case"])
-    split = WordSplitter(piece_splitter(tokenizer), keep_case=keep_case)
+    split = WordSplitter(run_splitter(tokenizer), keep_case=keep_case)
     row_of = {word: row for row, word in enumerate(words)}
 
     def ids_of(texts: Sequence[str]) -> list[list[int]]:

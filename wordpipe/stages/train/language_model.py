@@ -10,7 +10,7 @@ from tokenizers import Tokenizer
 
 from wordpipe.artifacts import TOKENIZER, Artifact
 from wordpipe.metrics import perplexity
-from wordpipe.model import Architecture, LanguageModel, native_class, save_hf, seed_of, why_not
+from wordpipe.model import Architecture, LanguageModel, save_hf, seed_of, transformers_class, why_no_class
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job
 from wordpipe.stages.train.initial_weights import (
     extended_training,
@@ -217,8 +217,8 @@ def _announce(job: Job, start: _Start, streams: Mapping[str, Stream], training: 
         f"{plan.steps:,} steps of {plan.tokens_per_step:,} tokens on {job.device} in {job.facts['dtype']}{several}"
     )
     job.note(f"a model that knows only how frequent each token is has loss {entropy:.3f}")
-    if native_class(config) is None:
-        job.warn(why_not(config))
+    if transformers_class(config) is None:
+        job.warn(why_no_class(config))
     _warn_of_the_plan(job, start.seq_len, streams["train"].n_ids, training)
     if not streams["valid"].n_ids:
         job.note(
@@ -262,7 +262,7 @@ def _write(
             job.write(name, data, log=log)
     job.facts |= {
         "dim": config.dim, "architecture": config.architecture, "max_len": config.max_len,
-        "transformers": native_class(config),
+        "transformers": transformers_class(config),
     }  # fmt: skip
 
 
