@@ -1,4 +1,15 @@
-"""The old place of `tests.support.small_shards`."""
+"""`wordpipe tokenize` in shards so small that a few pages make many, for processes that are killed."""
 
-from tests.support.small_shards import SMALL as SMALL
-from tests.support.small_shards import tokenize as tokenize
+import json
+
+import wordpipe
+from wordpipe.artifacts import tables
+
+SMALL = 8_000
+"""Bytes of a shard."""
+
+
+def tokenize(corpus: str, output: str, settings: str) -> None:
+    """The settings are JSON."""
+    tables.SHARD_BYTES = SMALL
+    wordpipe.tokenize(corpus, output=output, **json.loads(settings))

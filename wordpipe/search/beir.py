@@ -71,7 +71,7 @@ def read_collection(corpus: File, queries: File, judgements: File) -> Collection
     documents = _records(corpus)
     questions = _records(queries)
     grades = _grades(judgements)
-    unknown = {name for judged in grades.values() for name in judged} - documents.keys()
+    unknown = {name for graded in grades.values() for name in graded} - documents.keys()
     known = [name for name in questions if name in grades]
     strangers = "" if known else "no query of the judgements is among the queries"
     if known and not any(name in documents for query in known for name in grades[query]):
@@ -84,7 +84,7 @@ def read_collection(corpus: File, queries: File, judgements: File) -> Collection
         "documents_empty": sum(not f"{title}{text}".strip() for title, text in documents.values()),
         "queries": len(known) + len(missing),
         "queries_unjudged": len(questions) - len(known),
-        "queries_without_relevant": sum(not any(grade > 0 for grade in judged.values()) for judged in grades.values()),
+        "queries_without_relevant": sum(not any(grade > 0 for grade in graded.values()) for graded in grades.values()),
         "queries_unknown": len(missing),
         "judgements": sum(map(len, grades.values())),
         "judged_documents_unknown": len(unknown),
@@ -135,8 +135,8 @@ def _grades(file: File) -> Grades:
             if number:
                 raise wrong_line(place, line, "a whole number as the grade")
             continue  # the header
-        judged = grades.setdefault(query, {})
-        if judged.setdefault(document, int(grade)) != int(grade):
+        graded = grades.setdefault(query, {})
+        if graded.setdefault(document, int(grade)) != int(grade):
             raise InputError("the same document judged twice", where=place, got=f"{query} {document}")
     if not grades:
         raise InputError("there is no judgement in it", where=file[1], expected="query, document and grade a line")

@@ -1,4 +1,4 @@
-"""What evaluations share: the files to evaluate on, the encoders that are evaluated, and the form of the report."""
+"""Shared parts of the evaluations: the files to evaluate on, the encoders that are evaluated, and the form of the report."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
