@@ -52,6 +52,10 @@ OPTIONS: dict[str, dict[str, Removed]] = {
         "rabitq_bits": Removed("indexes of rabitq codes are built no more; use --type ivf-pq", was=1),
         "nsg_degree": Removed("nsg graphs are built no more; use --type hnsw and --hnsw-m", was=32),
     },
+    "diff": {
+        "anchors": Removed("the 5,000 commonest shared words align the tables"),
+        "min_count": Removed("leave it out: a word's shift is compared with those of words as rare"),
+    },
     "evaluate tokenizer": {
         "sizes": Removed("train another size in seconds: wordpipe tokenize CORPUS --counts TOKENS --vocab-size N"),
     },

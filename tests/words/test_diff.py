@@ -12,14 +12,12 @@ from wordpipe.metrics import neighbour_overlap
 from wordpipe.metrics import vectors as room
 from wordpipe.words import (
     CountedWords,
-    WordVectors,
     aligned_distances,
     centred_rows,
     effective_counts,
     procrustes_rotation,
     robust_z_scores,
     semantic_shifts,
-    vectors_of,
     vocabulary_difference,
     vocabulary_intersection,
 )
@@ -47,46 +45,24 @@ def listed(counts: dict[str, int], rows: int = 5) -> CountedWords:
     return CountedWords.from_batches(whole.to_batches(max_chunksize=rows))
 
 
-@given(listings(), listings(), st.integers(1, 8), st.integers(1, 20), st.sets(st.integers(0, 11), max_size=3))
-def test_shared_words_are_those_of_the_slow_twin(
-    a: dict[str, int], b: dict[str, int], most: int, min_count: int, asked: set[int]
-) -> None:
-    found = vocabulary_intersection(listed(a), listed(b), most=most, min_count=min_count, wanted=sorted(asked))
-    both = sorted(
-        set(a) & set(b), key=lambda word: -float(effective_counts(np.array([a[word]]), np.array([b[word]]))[0])
-    )
-    common = [word for word in both if min(a[word], b[word]) >= min_count]
-    wanted = {word for row, word in enumerate(a) if row in asked and word in b}
-    words = [list(a)[row] for row in found.rows_a]
-    assert words == [list(b)[row] for row in found.rows_b]
-    assert wanted <= set(words) <= wanted | set(common)
-    joint = [float(effective_counts(np.array([a[word]]), np.array([b[word]]))[0]) for word in words]
-    assert joint == sorted(joint, reverse=True)
-    assert len(set(words) & set(common) - wanted) >= min(most, len(common)) - len(wanted)
-    assert found.all == len(both) == len(words) + found.rare + found.beyond
-    assert found.rare == len(set(both) - set(common) - wanted)
+@given(listings(), listings())
+def test_shared_words_are_those_of_the_slow_twin(a: dict[str, int], b: dict[str, int]) -> None:
+    rows_a, rows_b = vocabulary_intersection(listed(a), listed(b))
+    words = [list(a)[row] for row in rows_a]
+    assert words == [list(b)[row] for row in rows_b]
+    assert words == sorted(set(a) & set(b), key=lambda word: (-1 / (1 / a[word] + 1 / b[word]), list(a).index(word)))
 
 
-@given(listings(), listings(), st.integers(1, 8), st.integers(1, 20))
-def test_words_of_one_table_only(a: dict[str, int], b: dict[str, int], most: int, min_count: int) -> None:
-    count, first = vocabulary_difference(listed(a), listed(b), most=most, min_count=min_count)
-    expected = [{"word": word, "count": n} for word, n in a.items() if word not in b and n >= min_count]
-    assert (count, first) == (len(expected), expected[:most])
+@given(listings(), listings(), st.integers(1, 8))
+def test_words_of_one_table_only(a: dict[str, int], b: dict[str, int], most: int) -> None:
+    expected = [{"word": word, "count": n} for word, n in a.items() if word not in b]
+    assert vocabulary_difference(listed(a), listed(b), most) == (len(expected), expected[:most])
 
 
 def test_a_word_is_found_as_it_is_spelled() -> None:
     some = listed({"king": 3, "King": 2, "ü": 1}, rows=1)
     assert [some.words.row_of(word) for word in ("king", "King", "ü", "KING", "")] == [0, 1, 2, None, None]
     assert len(some.words) == 3
-
-
-@given(st.integers(0, 1000), st.integers(1, 40), st.integers(1, 9), st.data())
-def test_vectors_come_in_the_order_asked(seed: int, n: int, rows: int, data: st.DataObject) -> None:
-    asked = np.array(data.draw(st.lists(st.integers(0, n - 1), unique=True, max_size=n)), dtype=np.int64)
-    vectors = np.random.default_rng(seed).standard_normal((n, 3)).astype(np.float32)
-    table = WordVectors([str(row) for row in range(n)], np.ones(n, np.int64), vectors)
-    batches = (batch.select(["vector"]) for batch in table.to_batches(rows))
-    np.testing.assert_array_equal(vectors_of(batches, asked), vectors[asked])
 
 
 @given(st.integers(0, 10_000), st.integers(2, 30), st.integers(1, 12))
@@ -211,22 +187,16 @@ def test_a_joint_count_is_that_of_the_rare_side() -> None:
 
 def test_a_turned_table_did_not_move() -> None:
     rows = clustered(200, 16, 1)
-    found = semantic_shifts(rows, rows @ random_rotation(16, 1), np.arange(200, 0, -1.0), k=5, anchors=100)
-    assert found.distances is not None
+    found = semantic_shifts(rows, rows @ random_rotation(16, 1), np.arange(200, 0, -1.0), k=5)
     assert found.distances.max() < 1e-5
     assert found.kept.min() == 1
     assert abs(found.surprise).max() < 1e-3
 
 
-@pytest.mark.parametrize("same_dimensions", [True, False])
-def test_words_that_changed_places_come_first(same_dimensions: bool) -> None:
+def test_words_that_changed_places_come_first() -> None:
     a = clustered(400, 16, 2)
     swapped = np.random.default_rng(3).choice(400, 20, replace=False)
     b = (unit_rows(a + 0.1 * random_rows(400, 16, 4)) @ random_rotation(16, 5)).astype(np.float32)
     b[swapped] = b[np.roll(swapped, 1)]
-    if not same_dimensions:
-        b = np.concatenate([b, np.zeros((400, 3), np.float32)], axis=1)
-    found = semantic_shifts(a, b, np.arange(400, 0, -1.0), k=5, anchors=400)
-    assert (found.distances is None) != same_dimensions
-    first = np.argsort(-found.surprise)[:20]
-    assert len(set(first.tolist()) & set(swapped.tolist())) >= (20 if same_dimensions else 15)
+    found = semantic_shifts(a, b, np.arange(400, 0, -1.0), k=5)
+    assert set(np.argsort(-found.surprise)[:20].tolist()) == set(swapped.tolist())

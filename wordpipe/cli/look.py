@@ -3,19 +3,14 @@
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from wordpipe.cli.command import PATH, ExampleCommand
 from wordpipe.cli.output import ProgressDrawer, counted, human_bytes, one_line, safe_text, say
 
-if TYPE_CHECKING:
-    from rich.table import Table
-
-_NUMBERS_WIDTH = 76  # a narrower table leaves out how far and how many: the surprise says both
-_LIST_WIDTH = 10  # of neighbours, at least
-_WORD_SHARE = 5  # a word takes at most one part in so many of the width; a longer one is folded
+_LIST_WIDTH = 8  # of words and of neighbours, at least
 _NAMED = 10  # new or gone words named in a line
 _WORDS = "Show the N commonest words, 3 to 50000.  [default: 5000; with --near: the 500 nearest; with --only: all]"
 _LAYOUT = "How words get their places; auto is umap where umap-learn is installed, else pca.  [default: auto]"
@@ -30,18 +25,11 @@ _LAYOUT = "How words get their places; auto is umap where umap-learn is installe
 )
 @click.argument("old", metavar="A", type=click.Path(path_type=Path))
 @click.argument("new", metavar="B", type=click.Path(path_type=Path))
-@click.option("-n", type=click.IntRange(1, 100_000), default=20, help="Words to show.  [default: 20]")
-@click.option("-k", type=click.IntRange(1, 1_000), default=10, help="Neighbours compared of each word.  [default: 10]")
+@click.option("-n", type=int, default=20, help="Words to show.  [default: 20]")
+@click.option("-k", type=int, default=10, help="Neighbours compared of each word.  [default: 10]")
 @click.option(
-    "--words", type=click.IntRange(2, 1_000_000), default=20_000, metavar="N",
+    "--words", type=int, default=20_000, metavar="N",
     help="Compare so many of the commonest shared words; the time grows with the square.  [default: 20000]",
-)  # fmt: skip
-@click.option(
-    "--min-count", type=click.IntRange(1), default=1, metavar="N", help="Leave out words that occur fewer times in A or B."
-)  # fmt: skip
-@click.option(
-    "--anchors", type=click.IntRange(1), default=5_000, metavar="N",
-    help="Align the tables by so many of the commonest shared words.  [default: 5000]",
 )  # fmt: skip
 @click.option("--word", "only", multiple=True, metavar="WORD", help="Show just this word; may be repeated.")
 def diff(old: Path, new: Path, only: tuple[str, ...], verify: bool, as_json: bool, quiet: bool, **numbers: int) -> None:
@@ -57,12 +45,14 @@ def diff(old: Path, new: Path, only: tuple[str, ...], verify: bool, as_json: boo
     from wordpipe.stages import diff as compare
 
     with ProgressDrawer(quiet=quiet) as draw:
-        run = RunOptions(report=draw, verify=verify)
-        found = compare(old, new, only=only, run=run, **numbers)
+        found = compare(old, new, only=only, run=RunOptions(report=draw, verify=verify), **numbers)
     if as_json:
         click.echo(json.dumps(found, ensure_ascii=False))
+    elif sys.stdout.isatty():
+        _print_table(found["words"])
     else:
-        _print(found["words"])
+        for word in found["words"]:
+            click.echo(safe_text("\t".join(_cells(word))))
     if not quiet:
         for line in _remarks(found, old, new):
             say(line)
@@ -70,54 +60,36 @@ def diff(old: Path, new: Path, only: tuple[str, ...], verify: bool, as_json: boo
         raise InputError("none of the words can be compared", hint="wordpipe query shows the words of one table")
 
 
-def _print(words: list[dict[str, Any]]) -> None:
-    if not sys.stdout.isatty():
-        for word in words:
-            click.echo(safe_text("\t".join(_cells(word))))
-        return
-    from wordpipe.cli.tables import console
-
-    screen = console()
-    screen.print(_table(words, screen.width))
-
-
 def _cells(word: dict[str, Any]) -> list[str]:
     """surprise, word, moved, kept, lost, gained."""
     before, after = word["neighbours_a"], word["neighbours_b"]
-    moved = "" if word["moved"] is None else f"{word['moved']:.2f}"
     lists = [[near for near in before if near not in after], [near for near in after if near not in before]]
     joined = [", ".join(map(one_line, some)) for some in lists]
-    return [f"{word['surprise']:.2f}", one_line(word["word"]), moved, f"{word['kept']:.2f}", *joined]
+    return [f"{word['surprise']:.2f}", one_line(word["word"]), f"{word['moved']:.2f}", f"{word['kept']:.2f}", *joined]
 
 
-def _table(words: list[dict[str, Any]], width: int) -> "Table":
+def _print_table(words: list[dict[str, Any]]) -> None:
     """One line per word; lists of neighbours are cut to the room there is."""
     from rich.text import Text
 
-    from wordpipe.cli.tables import new_table
+    from wordpipe.cli.tables import console, new_table
 
-    numbers = ("surprise", "moved", "kept") if width >= _NUMBERS_WIDTH else ("surprise",)
-    table = new_table("word", *numbers)
+    table = new_table("surprise", "word", "moved", "kept")
     table.expand = True
-    table.columns[0].max_width = max(_LIST_WIDTH, width // _WORD_SHARE)
     for head in ("lost", "gained"):
         table.add_column(Text(head), no_wrap=True, overflow="ellipsis", ratio=1, min_width=_LIST_WIDTH)
     for word in words:
-        surprise, name, moved, kept, *lists = (Text(safe_text(cell)) for cell in _cells(word))
-        table.add_row(name, *(surprise, moved, kept)[: len(numbers)], *lists)
-    return table
+        table.add_row(*(Text(safe_text(cell)) for cell in _cells(word)))
+    console().print(table)
 
 
 def _remarks(found: dict[str, Any], old: Path, new: Path) -> list[str]:
-    """On how many words the answer stands, what was left out, and the words of one table only."""
-    why = {"rare": "rarer than --min-count", "beyond": "beyond --words", "zero": "without a direction"}
-    left = [f"{found[f'left_out_{name}']:,} {text}" for name, text in why.items() if found[f"left_out_{name}"]]
-    of_all = f" of {found['shared']:,} shared (left out: {', '.join(left)})" if left else ""
-    kept = f"{found['neighbours_kept']:.0%} of {found['k']} neighbours kept on average"
-    aligned = "; the dimensions differ, so nothing is aligned and neighbours alone decide"
-    if found["alignment_cosine"] is not None:
-        aligned = f"; cosine after alignment {found['alignment_cosine']:.2f}"
-    lines = [f"{counted(found['compared'], 'words compared')}{of_all}", kept + aligned]
+    """How many words the answer stands on, and the words of one table only."""
+    compared, kept = counted(found["compared"], "words compared"), f"{found['neighbours_kept']:.0%} of {found['k']}"
+    lines = [
+        f"{compared} of {found['shared']:,} shared",
+        f"{kept} neighbours kept on average; cosine after alignment {found['alignment_cosine']:.2f}",
+    ]
     for path, count, words in ((old, found["only_in_a"], found["gone"]), (new, found["only_in_b"], found["new"])):
         named = ", ".join(one["word"] for one in words[:_NAMED]) + (", …" if count > _NAMED else "")
         lines += [f"only in {path}: {counted(count, 'words')}: {named}"] if words else []

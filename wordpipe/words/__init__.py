@@ -13,7 +13,6 @@ if TYPE_CHECKING:
         procrustes_rotation,
         robust_z_scores,
         semantic_shifts,
-        vectors_of,
         vocabulary_difference,
         vocabulary_intersection,
     )

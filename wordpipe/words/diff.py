@@ -1,13 +1,13 @@
 """Semantic shifts: words compared between two tables of word vectors, and how unusual each shift is for a word of its count.
 
 Two measures say different things. The distance after alignment sees small shifts of common words. The neighbours that were
-kept need no alignment and no common number of dimensions, and people can read them. Both are large for rare words, whose
+kept need no alignment, and people can read them. Both are large for rare words, whose
 vectors are little more than noise, so each is compared with that of words of similar count.
 
 Legend: N words, row i the same word in both tables; D numbers per vector.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +15,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wordpipe.artifacts import matrix_of
 from wordpipe.metrics import nearest_rows, neighbour_overlap, unit_rows
 from wordpipe.words.vectors import WordList
 
@@ -23,6 +22,7 @@ Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
+_ANCHORS = 5_000
 _PEERS = 250  # words of the next lower and of the next higher counts that a word is compared with
 _NORMAL = 1.4826  # the median deviation of a normal distribution times this is its standard deviation
 _LEAST_DISTANCE_SPREAD = 0.01
@@ -44,74 +44,28 @@ class CountedWords(NamedTuple):
         counts = [batch.column("count").to_numpy(zero_copy_only=False) for batch in some]
         return cls(WordList(words), np.concatenate([np.zeros(0, np.int64), *counts]))
 
-    def often(self, min_count: int) -> npt.NDArray[np.bool_]:
-        """Which words occur `min_count` times or more: all of them, where nobody counted and every count is 0, (V,)."""
-        enough: npt.NDArray[np.bool_] = (self.counts >= min_count) | ~self.counts.any()
-        return enough
 
-
-class Intersection(NamedTuple):
-    """N words that are in two tables, the commonest first."""
-
-    rows_a: Ints  # in the first table, (N,)
-    rows_b: Ints  # in the second table
-    all: int  # words that are in both tables
-    rare: int  # of these, left out because a count is below the least
-    beyond: int  # left out because the list is full
-
-
-def vocabulary_intersection(
-    a: CountedWords, b: CountedWords, *, most: int, min_count: int, wanted: Sequence[int] = ()
-) -> Intersection:
-    """The `most` commonest words that are spelled the same in both, common in both (see `effective_counts`).
-
-    Words that occur fewer than `min_count` times in either text are left out. Rows of `a` that are `wanted` are not left out
-    where `b` has the word, for whichever reason.
-    """
+def vocabulary_intersection(a: CountedWords, b: CountedWords) -> tuple[Ints, Ints]:
+    """Rows in `a` and in `b` of the words spelled the same in both, those common in both first (see `effective_counts`)."""
     found = pc.index_in(a.words.array, value_set=b.words.array).to_numpy(zero_copy_only=False)
     rows_a = np.flatnonzero(~np.isnan(found))
     rows_b = found[rows_a].astype(np.int64)
     order = np.argsort(-effective_counts(a.counts[rows_a], b.counts[rows_b]), kind="stable")
-    common = (a.often(min_count)[rows_a] & b.often(min_count)[rows_b])[order]
-    kept = (common & (np.cumsum(common) <= most)) | np.isin(rows_a[order], np.array(wanted, dtype=np.int64))
-    picked = order[kept]
-    rare = int((~common & ~kept).sum())
-    return Intersection(rows_a[picked], rows_b[picked], len(order), rare, len(order) - rare - len(picked))
+    return rows_a[order], rows_b[order]
 
 
-def vocabulary_difference(
-    these: CountedWords, others: CountedWords, *, most: int, min_count: int
-) -> tuple[int, list[dict[str, Any]]]:
-    """How many of the words that occur `min_count` times or more the others lack, and the `most` commonest: word, count."""
-    lacking = ~pc.is_in(these.words.array, value_set=others.words.array).to_numpy(zero_copy_only=False)
-    rows = np.flatnonzero(lacking & these.often(min_count))
+def vocabulary_difference(these: CountedWords, others: CountedWords, most: int) -> tuple[int, list[dict[str, Any]]]:
+    """How many words the others lack, and the `most` commonest of them: word, count."""
+    rows = np.flatnonzero(~pc.is_in(these.words.array, value_set=others.words.array).to_numpy(zero_copy_only=False))
     first = rows[np.argsort(-these.counts[rows], kind="stable")][:most]
-    words = these.words.array.take(pa.array(first)).to_pylist()
-    counts = these.counts[first].tolist()
+    words, counts = these.words.array.take(pa.array(first)).to_pylist(), these.counts[first].tolist()
     return len(rows), [{"word": word, "count": count} for word, count in zip(words, counts, strict=True)]
-
-
-def vectors_of(batches: Iterable[pa.RecordBatch], rows_N: Ints) -> Floats:
-    """The vectors of different rows of a table's batches, in the order asked, (N, D) float32; no others stay in memory."""
-    order_N = np.argsort(rows_N)
-    found, first = [], 0
-    for batch in batches:
-        low, high = np.searchsorted(rows_N[order_N], [first, first + len(batch)])
-        found.append(matrix_of(batch.column("vector"))[rows_N[order_N[low:high]] - first])
-        first += len(batch)
-    assert rows_N.max(initial=-1) < first, "a row is beyond the table"
-    sorted_ND = np.concatenate(found)
-    vectors_ND: Floats = np.empty_like(sorted_ND)
-    vectors_ND[order_N] = sorted_ND
-    return vectors_ND
 
 
 class Shifts(NamedTuple):
     """N words, compared."""
 
-    distances: (
-        Floats | None
-    )  # 1 - cosine after alignment, (N,); None where the tables differ in their numbers of dimensions
+    distances: Floats  # 1 - cosine after alignment, (N,)
     kept: Doubles  # the share of a word's neighbours that are still its neighbours, (N,)
     surprise: Doubles  # how much more it shifted than words of its count, in standard deviations, (N,)
     neighbours_a: npt.NDArray[np.int32]  # rows of the nearest words in the first table, the nearest first, (N, K)
@@ -119,15 +73,12 @@ class Shifts(NamedTuple):
 
 
 def semantic_shifts(
-    a_ND: Floats, b_ND: Floats, effective_counts_N: Doubles, *, k: int, anchors: int,
-    report: Callable[[int], None] = lambda _: None,
-) -> Shifts:  # fmt: skip
+    a_ND: Floats, b_ND: Floats, effective_counts_N: Doubles, *, k: int, report: Callable[[int], None] = lambda _: None
+) -> Shifts:
     """Compare two tables of unit vectors of the same words, the commonest first, float32.
 
-    Where their dimensions are not as many, neighbours alone decide the surprise.
-
-    `k` neighbours are looked at, fewer than N; the first words, `anchors` of them, decide the alignment; `report` gets the
-    number of words whose neighbours were looked up, up to 2 N. For the counts see `effective_counts`.
+    `k` neighbours are looked at, fewer than N; the first 5,000 words decide the alignment; `report` gets the number of words
+    whose neighbours were looked up, up to 2 N. For the counts see `effective_counts`.
 
     Of 50 words whose uses had been mixed with another word's in one of two different texts of 10 MB, so many came among the
     first 50 by surprise, by distance alone (not centred) and by neighbours alone: 35, 17 and 21 % in the texts that these ways
@@ -137,13 +88,10 @@ def semantic_shifts(
     near_a_NK, _ = nearest_rows(a_ND, k, report)
     near_b_NK, _ = nearest_rows(b_ND, k, lambda done: report(len(a_ND) + done))
     kept_N = neighbour_overlap(near_a_NK, near_b_NK)
-    surprise_N = robust_z_scores(1 - kept_N, effective_counts_N, least_spread=_LEAST_LOSS_SPREAD)
-    distances_N = None
-    if a_ND.shape == b_ND.shape:
-        distances_N = aligned_distances(centred_rows(a_ND), centred_rows(b_ND), anchors)
-        of_distance_N = robust_z_scores(distances_N, effective_counts_N, least_spread=_LEAST_DISTANCE_SPREAD)
-        surprise_N = (surprise_N + of_distance_N) / 2
-    return Shifts(distances_N, kept_N, surprise_N, near_a_NK, near_b_NK)
+    distances_N = aligned_distances(centred_rows(a_ND), centred_rows(b_ND), _ANCHORS)
+    of_loss_N = robust_z_scores(1 - kept_N, effective_counts_N, least_spread=_LEAST_LOSS_SPREAD)
+    of_distance_N = robust_z_scores(distances_N, effective_counts_N, least_spread=_LEAST_DISTANCE_SPREAD)
+    return Shifts(distances_N, kept_N, (of_loss_N + of_distance_N) / 2, near_a_NK, near_b_NK)
 
 
 def effective_counts(counts_a: Ints, counts_b: Ints) -> Doubles:

@@ -16,37 +16,35 @@ from wordpipe.words import (
     effective_counts,
     semantic_shifts,
     similar_words,
-    vectors_of,
+    stacked_vectors,
     vocabulary_difference,
     vocabulary_intersection,
 )
 
-_MOST_NEIGHBOURS = 200_000_000
+_BOUNDS = {"n": (1, 100_000), "k": (1, 200), "words": (2, 1_000_000)}  # all neighbours are held in memory
 _LEAST_SURPRISE = 0.005  # what is shown as 0.00 is no shift
 
 
 def diff(
-    a: PathLike, b: PathLike, *, n: int = 20, k: int = 10, words: int = 20_000, anchors: int = 5_000, min_count: int = 1,
-    only: Iterable[str] = (), run: RunOptions | None = None,
+    a: PathLike, b: PathLike, *, n: int = 20, k: int = 10, words: int = 20_000, only: Iterable[str] = (),
+    run: RunOptions | None = None,
 ) -> dict[str, Any]:  # fmt: skip
     """Compare the neighbours and the vectors of words in two words artifacts: of two texts, two years, two runs.
 
     Args:
         a: a words artifact.
-        b: another, of the same unit.
+        b: another, of the same unit and dimensions.
         n: so many words are given, those that shifted most; and so many new and gone ones, the commonest.
         k: neighbours of each word that are compared.
         words: so many of the commonest words of both are compared, and are neighbours: memory grows with this number, time
             with its square.
-        anchors: so many of the commonest of these decide the alignment.
-        min_count: words that occur fewer times in either text are left out.
-        only: give just these words, whether they shifted or not.
+        only: give just these words, whether they shifted or not, and however rare they are.
         run: progress, verification.
 
     Returns:
         k: neighbours that were compared; fewer than asked for where there are no more words;
-        compared, shared, left_out_rare, left_out_beyond, left_out_zero, only_in_a, only_in_b: numbers of words;
-        alignment_cosine: the mean cosine of a word with itself, None where the dimensions differ;
+        compared, shared, only_in_a, only_in_b: numbers of words;
+        alignment_cosine: the mean cosine of a word with itself;
         neighbours_kept: the mean share of neighbours;
         words: the most surprising first, each with word, count_a, count_b, moved (1 - cosine), kept (share of neighbours),
         surprise (see `words.diff.Shifts`), neighbours_a, neighbours_b;
@@ -54,62 +52,66 @@ def diff(
         unknown: each of `only` that is not compared → only_in ("a", "b" or None) and near (words spelled like it).
 
     Raises:
-        ArtifactError: not words, damaged, or of different units.
-        ConfigError: a number below its bound.
+        ArtifactError: not words, damaged, or of different units or dimensions.
+        ConfigError: a number out of its bounds.
         InputError: there are fewer than two words to compare.
     """
     run = run or RunOptions()
-    _check_bounds(n=n, k=k, words=words, anchors=anchors, min_count=min_count)
+    for name, value in {"n": n, "k": k, "words": words}.items():
+        least, most = _BOUNDS[name]
+        if not least <= value <= most:
+            raise ConfigError("out of bounds", where=name, got=value, expected=f"{least} to {most}")
 
     # the words of both tables that are compared, and their vectors at length 1
     open_words = partial(Artifact, kinds=["words"], verify=run.verify)
     with storage_errors(), open_words(a) as first, open_words(b) as second:
-        _check_kinds(first, second, run)
-        one, other = (
+        for fact, usual in (("unit", "word"), ("dim", None)):
+            if (one := first.manifest.facts.get(fact, usual)) != (other := second.manifest.facts.get(fact, usual)):
+                hint = f"train both with --{fact} {one}"
+                raise ArtifactError(f"vectors of another {fact}", where=second.path, got=other, expected=one, hint=hint)
+        table_a, table_b = (
             CountedWords.from_batches(read_batches(table, "words", ["word", "count"], expected=VOCABULARY))
             for table in (first, second)
         )
-        wanted, only_in = _look_up(one, other, only)
-        both = vocabulary_intersection(one, other, most=words, min_count=min_count, wanted=list(wanted.values()))
-        units = [
-            unit_rows(vectors_of(read_batches(table, "words", ["vector"]), rows))[0]
-            for table, rows in ((first, both.rows_a), (second, both.rows_b))
-        ]
-    there = np.flatnonzero(units[0].any(axis=1) & units[1].any(axis=1))  # those that have a direction in both
-    if len(there) < 2:
+        rows_a, rows_b = vocabulary_intersection(table_a, table_b)
+        shared = len(rows_a)
+        asked = {word: -1 if (row := table_a.words.row_of(word)) is None else row for word in only}
+        compared = (np.arange(shared) < words) | np.isin(rows_a, [*asked.values()])
+        rows_a, rows_b = rows_a[compared], rows_b[compared]
+        unit_a, unit_b = (
+            unit_rows(stacked_vectors(read_batches(table, "words", ["vector"]))[0][rows])[0]
+            for table, rows in ((first, rows_a), (second, rows_b))
+        )
+    directed = unit_a.any(axis=1) & unit_b.any(axis=1)
+    rows_a, rows_b, unit_a, unit_b = rows_a[directed], rows_b[directed], unit_a[directed], unit_b[directed]
+    if len(rows_a) < 2:
         what, where = "too few words to compare are in both tables", f"{first.path}, {second.path}"
-        hint = "lower --min-count, or compare tables of the same language and case"
-        raise InputError(what, where=where, got=f"{len(there)} of {both.all} shared", expected="2 or more", hint=hint)
-    rows_a, k = both.rows_a[there], min(k, len(there) - 1)
-    counts_a, counts_b = one.counts[rows_a], other.counts[both.rows_b[there]]
-    spelled: list[str] = one.words.array.take(rows_a).to_pylist()
+        hint = "compare tables of the same language and case"
+        raise InputError(what, where=where, got=f"{len(rows_a)} of {shared} shared", expected="2 or more", hint=hint)
 
     # their shifts, the most surprising first
     def report(done: int) -> None:
-        run.report(Progress("comparing neighbours", done, 2 * len(there), "words"))
+        run.report(Progress("comparing neighbours", done, 2 * len(rows_a), "words"))
 
-    counts = effective_counts(counts_a, counts_b)
-    shifts = semantic_shifts(units[0][there], units[1][there], counts, k=k, anchors=anchors, report=report)
-    distances, surprise = shifts.distances, shifts.surprise
-    order = np.argsort(-surprise, kind="stable")
-    if wanted or only_in:
-        order = order[np.isin(rows_a[order], list(wanted.values()))]
+    k = min(k, len(rows_a) - 1)
+    counts_a, counts_b = table_a.counts[rows_a], table_b.counts[rows_b]
+    shifts = semantic_shifts(unit_a, unit_b, effective_counts(counts_a, counts_b), k=k, report=report)
+    order = np.argsort(-shifts.surprise, kind="stable")
+    spelled: list[str] = table_a.words.array.take(rows_a).to_pylist()
+    if asked:
+        order = order[np.isin(rows_a[order], [*asked.values()])]
     else:
-        order = order[:n][surprise[order[:n]] >= _LEAST_SURPRISE]
-    zero = dict.fromkeys(word for word, row in wanted.items() if row not in rows_a)
-    gone_count, gone = vocabulary_difference(one, other, most=n, min_count=min_count)
-    new_count, new = vocabulary_difference(other, one, most=n, min_count=min_count)
+        order = order[:n][shifts.surprise[order[:n]] >= _LEAST_SURPRISE]
+    only_in_a, gone = vocabulary_difference(table_a, table_b, n)
+    only_in_b, new = vocabulary_difference(table_b, table_a, n)
     return {
         "compared": len(spelled),
-        "alignment_cosine": None if distances is None else float(1 - distances.mean()),
+        "alignment_cosine": float(1 - shifts.distances.mean()),
         "neighbours_kept": float(shifts.kept.mean()),
         "k": k,
-        "shared": both.all,
-        "left_out_rare": both.rare,
-        "left_out_beyond": both.beyond,
-        "left_out_zero": len(both.rows_a) - len(spelled),
-        "only_in_a": gone_count,
-        "only_in_b": new_count,
+        "shared": shared,
+        "only_in_a": only_in_a,
+        "only_in_b": only_in_b,
         "new": new,
         "gone": gone,
         "words": [
@@ -117,53 +119,22 @@ def diff(
                 "word": spelled[row],
                 "count_a": int(counts_a[row]),
                 "count_b": int(counts_b[row]),
-                "moved": None if distances is None else float(distances[row]),
+                "moved": float(shifts.distances[row]),
                 "kept": float(shifts.kept[row]),
-                "surprise": float(surprise[row]),
+                "surprise": float(shifts.surprise[row]),
                 "neighbours_a": [spelled[near] for near in shifts.neighbours_a[row]],
                 "neighbours_b": [spelled[near] for near in shifts.neighbours_b[row]],
             }
             for row in order
         ],
-        "unknown": {
-            word: {"only_in": where, "near": [] if where or word in zero else similar_words(word.lower(), spelled)}
-            for word, where in (only_in | zero).items()
-        },
+        "unknown": {word: _about(word, table_a, table_b, spelled) for word, row in asked.items() if row not in rows_a},
     }
 
 
-def _check_bounds(**numbers: int) -> None:
-    for name, value in numbers.items():
-        least = 2 if name == "words" else 1
-        if value < least:
-            raise ConfigError("too small", where=name, got=value, expected=f"{least} or more")
-    if numbers["words"] * numbers["k"] > _MOST_NEIGHBOURS:
-        expected = f"at most {_MOST_NEIGHBOURS:,} neighbours of all words, which are held in memory"
-        raise ConfigError("too many", where="words × k", got=f"{numbers['words'] * numbers['k']:,}", expected=expected)
-
-
-def _check_kinds(a: Artifact, b: Artifact, run: RunOptions) -> None:
-    """Words are not compared with tokens; a word with a capital is in one table only where the other has lower-case words."""
-    one, other = a.manifest.facts.get("unit", "word"), b.manifest.facts.get("unit", "word")
-    if one != other:
-        what = f"these are vectors of {other}s, and those of {a.path} are of {one}s"
-        raise ArtifactError(what, where=b.path, hint=f"train both with --unit {one}")
-    keeping = [table for table in (a, b) if table.manifest.facts.get("keep_case")]
-    if len(keeping) == 1:
-        text = f"only {keeping[0].path} keeps capitals: its words that have them are not in the other table"
-        run.report(Progress("reading", note=text))
-
-
-def _look_up(a: CountedWords, b: CountedWords, words: Iterable[str]) -> tuple[dict[str, int], dict[str, str | None]]:
-    """Rows in `a` of the words that both tables have, as spelled or in lower case; for the others the one that has it."""
-    found: dict[str, int] = {}
-    only_in: dict[str, str | None] = {}
-    for word in words:
-        forms = [word, word.lower()]
-        both = next((row for form in forms if (row := a.words.row_of(form)) is not None and form in b.words), None)
-        if both is not None:
-            found[word] = both
-        else:
-            there = [name for name, table in (("a", a), ("b", b)) if any(form in table.words for form in forms)]
-            only_in[word] = there[0] if len(there) == 1 else None
-    return found, only_in
+def _about(word: str, a: CountedWords, b: CountedWords, spelled: list[str]) -> dict[str, Any]:
+    """Which table has a word that is not compared; where none has it, the words that are spelled most like it."""
+    there = [name for name, table in (("a", a), ("b", b)) if word in table.words]
+    return {
+        "only_in": there[0] if len(there) == 1 else None,
+        "near": [] if there else similar_words(word.lower(), spelled),
+    }
