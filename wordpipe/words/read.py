@@ -8,10 +8,9 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
 from itertools import chain, islice, takewhile
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -31,12 +30,14 @@ _MAX_DIM = 65_536
 _LONGEST_LINE = 64 << 20  # bytes; 65,536 numbers in full take 1.6 MB
 _LONGEST_WORD = 1 << 16  # bytes, in the binary format
 _AT_ONCE = 4 << 20  # bytes of numbers looked at at a time, at least
+_ONE_BY_ONE = 64  # lines
 _HEAD = 4 << 20  # bytes in which the first two lines must end for auto to see them; 65,536 numbers in full take 1.6 MB
 _HEADER = re.compile(rb"(?:\xef\xbb\xbf)?[ \t]*(\d{1,15})[ \t]+(\d{1,9})[ \t\r]*")  # some editors put a mark before it
 _is_number = re.compile(NUMBER.encode()).fullmatch
 _NOT_FINITE = re.compile(rb"[+-]?(?:nan|inf|infinity)", re.IGNORECASE)
 _FIELD = re.compile(rb"[^ \t\r]+")
 _GAP = b" \t\r"  # a carriage return is one too: some write it before the line end
+_AS_SPACES = bytes.maketrans(b"\t\r", b"  ")
 _CUT_SHORT = "the file is cut short: fetch or make it again"
 _TO_WORD2VEC = "save_word2vec_format('vectors.bin', binary=True)"
 _FOREIGN = (
@@ -196,42 +197,32 @@ def _whole_lines(blocks: Iterator[bytes], name: str, dim: int) -> Iterator[list[
 
 
 def _read_lines(lines: list[bytes], dim: int, first_line: int, name: str) -> Iterator[WordRows]:
+    """All lines at once; where one is malformed or not as simple as that each half, and of a few lines each by itself."""
+    whole = [(place, line) for place, raw in enumerate(lines, first_line) if (line := raw.strip(_GAP))]
+    places = [place for place, _ in whole]
+    parts = [line.translate(_AS_SPACES).partition(b" ") for _, line in whole]
+    if all(rest.count(b" ") == dim - 1 for _, _, rest in parts):
+        numbers = b"\n".join([rest for _, _, rest in parts]).replace(b" ", b"\n")
+        vectors_RD = _floats(numbers, len(parts), dim)
+        if vectors_RD is not None:
+            yield WordRows([word for word, _, _ in parts], vectors_RD, places)
+            return
+    if (half := len(lines) // 2) > _ONE_BY_ONE:
+        yield from _read_lines(lines[:half], dim, first_line, name)
+        yield from _read_lines(lines[half:], dim, first_line + half, name)
+        return
     words: list[bytes] = []
-    numbers: list[bytes] = []  # those of a line, parted by single spaces
-    places: list[int] = []
-    wrong: int | None = None  # the first line that is malformed
-    for place, raw in enumerate(lines, start=first_line):
-        line = raw.strip(_GAP)
-        if not line:
-            continue
-        word, _, rest = line.partition(b" ")
-        if rest.count(b" ") != dim - 1 or b"\t" in line or b"\r" in line:
-            fields = [*_FIELD.finditer(line)]
-            last = [field[0] for field in fields[-dim:]]
-            # where the word has spaces, its end is no number: "a 0.1" is no word, but a line with a number too many
-            too_many = len(fields) > dim + 1 and (_is_number(fields[-dim - 1][0]) or not all(map(_is_number, last)))
-            if len(fields) <= dim or too_many:
-                wrong = place
-                break
-            word, rest = line[: fields[-dim].start()].rstrip(_GAP), b" ".join(last)
+    vectors_RD, problem = np.empty((len(whole), dim), np.float32), None
+    for row, (place, line) in enumerate(whole):
+        try:
+            word, vectors_RD[row] = _read_line(line, dim, f"{name}, line {place}")
+        except InputError as error:
+            problem = error
+            break
         words.append(word)
-        numbers.append(rest)
-        places.append(place)
-    vectors_RD = _floats(b"\n".join(numbers).replace(b" ", b"\n"), len(words), dim)
-    if vectors_RD is None:  # one is not finite, or is none, or is written in a form that the fast reader does not know
-        fields_R = [rest.split(b" ") for rest in numbers]
-        right = next((row for row, some in enumerate(fields_R) if not all(map(_is_number, some))), len(words))
-        if right < len(words):
-            words, fields_R, places, wrong = words[:right], fields_R[:right], places[:right], places[right]
-        written = [field.removeprefix(b"+").decode() for some in fields_R for field in some]
-        vectors_RD = pa.array(written, pa.string()).cast(pa.float32()).to_numpy(zero_copy_only=False).reshape(-1, dim)
-    if words or wrong is None:
-        rows, bad = WordRows(words, vectors_RD, places).up_to_bad()
-        yield rows
-        if bad is not None:
-            raise InputError("a number is too large for float32", where=f"{name}, line {places[bad]}")
-    if wrong is not None:
-        raise _malformed(lines[wrong - first_line], dim, f"{name}, line {wrong}")
+    yield WordRows(words, vectors_RD[: len(words)], places[: len(words)])
+    if problem is not None:
+        raise problem
 
 
 def _floats(data: bytes, size: int, dim: int) -> NDArray[np.float32] | None:
@@ -255,16 +246,24 @@ def _floats(data: bytes, size: int, dim: int) -> NDArray[np.float32] | None:
     return found.reshape(size, dim) if len(found) == size * dim and np.isfinite(found).all() else None
 
 
-def _malformed(line: bytes, dim: int, where: str) -> InputError:
-    """What is wrong with a line."""
-    fields = _FIELD.findall(line)
-    wrong = [field for field in fields[1:][-dim:] if not _is_number(field)]
-    if len(fields) <= dim or not wrong:
-        return InputError("wrong number of numbers", where=where, got=len(fields) - 1, expected=dim)
-    shown = wrong[0][:40].decode(errors="backslashreplace")
-    if _NOT_FINITE.fullmatch(wrong[0]):
-        return InputError("a number is not finite", where=where, got=shown)
-    return InputError("not a number", where=where, got=repr(shown), expected=f"a word and {dim} numbers")
+def _read_line(line: bytes, dim: int, where: str) -> tuple[bytes, NDArray[np.float32]]:
+    """The word of a line, which may have spaces in it, and its numbers, (dim,) float32."""
+    fields = [*_FIELD.finditer(line)]
+    last = [field[0] for field in fields[-dim:]]
+    wrong = [field for field in last if not _is_number(field)]
+    # where the word has spaces, its end is no number: "a 0.1" is no word, but a line with a number too many
+    if len(fields) <= dim or (len(fields) > dim + 1 and not wrong and _is_number(fields[-dim - 1][0])):
+        raise InputError("wrong number of numbers", where=where, got=len(fields) - 1, expected=dim)
+    if wrong:
+        shown = wrong[0][:40].decode(errors="backslashreplace")
+        if _NOT_FINITE.fullmatch(wrong[0]):
+            raise InputError("a number is not finite", where=where, got=shown)
+        raise InputError("not a number", where=where, got=repr(shown), expected=f"a word and {dim} numbers")
+    written = pa.array([field.removeprefix(b"+").decode() for field in last], pa.string())
+    vector_D: NDArray[np.float32] = written.cast(pa.float32()).to_numpy()
+    if not np.isfinite(vector_D).all():
+        raise InputError("a number is too large for float32", where=where)
+    return line[: fields[-dim].start()].rstrip(_GAP), vector_D
 
 
 def _read_binary(blocks: Iterator[bytes], dim: int, size: int, name: str) -> Iterator[WordRows]:
@@ -328,76 +327,57 @@ def folder_files(folder: Path) -> list[Path]:
     return [path for name in (VECTORS_NPY, WORDS_TXT, COUNTS_NPY) if (path := folder / name).is_file()]
 
 
-def open_folder(folder: Path, stack: ExitStack, *, name: str) -> WordFile:
-    """Open a folder of arrays; its files are closed with `stack`.
+def open_folder(folder: Path, *, name: str) -> WordFile:
+    """Open a folder of arrays, which are mapped into memory.
 
     Raises:
-        InputError: a file is missing, is no array of the right kind, or they hold different numbers of words.
+        InputError: a file is missing, is no whole array of the right kind, or they hold different numbers of words.
     """
-    files = {path.name: stack.enter_context(path.open("rb")) for path in folder_files(folder)}
-    vectors = _Array(files[VECTORS_NPY], 2, "f", f"{name}/{VECTORS_NPY}")
-    counts = _Array(files[COUNTS_NPY], 1, "iu", f"{name}/{COUNTS_NPY}") if COUNTS_NPY in files else None
-    size, dim = vectors.shape
-    if counts is not None and counts.shape[0] != size:
-        got = counts.shape[0]
-        raise InputError("another number of counts than of vectors", where=counts.where, got=got, expected=size)
-    rows = _read_folder(vectors, files[WORDS_TXT], counts, f"{name}/{WORDS_TXT}")
-    return WordFile("numpy", _checked_dim(dim, vectors.where), "line", rows)
+    files = {path.name: path for path in folder_files(folder)}
+    vectors = _open_array(files[VECTORS_NPY], 2, "f", f"{name}/{VECTORS_NPY}")
+    counts, where = None, f"{name}/{COUNTS_NPY}"
+    if COUNTS_NPY in files:
+        counts = _open_array(files[COUNTS_NPY], 1, "iu", where).astype(np.int64)
+        if len(counts) != len(vectors):
+            what = "another number of counts than of vectors"
+            raise InputError(what, where=where, got=len(counts), expected=len(vectors))
+        if len(bad := np.flatnonzero(counts < 0)):
+            raise InputError("not a count", where=f"{where}, row {bad[0]}", expected="0 to 2**63 - 1")
+    dim = _checked_dim(vectors.shape[1], f"{name}/{VECTORS_NPY}")
+    return WordFile("numpy", dim, "line", _read_folder(vectors, files[WORDS_TXT], counts, name))
 
 
-class _Array:
-    """An array file whose header is read here, and whose numbers are read row by row."""
-
-    def __init__(self, file: BinaryIO, axes: int, kinds: str, where: str) -> None:
-        try:
-            version = npy.read_magic(file)
-            read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
-            self.shape, by_column, self._dtype = read(file)
-        except (ValueError, EOFError) as error:
-            raise InputError("not a .npy file", where=where, got=str(error).splitlines()[0]) from None
-        if self._dtype.kind not in kinds or len(self.shape) != axes:
-            expected = "words × numbers, float16, float32 or float64" if axes == 2 else "a row of whole numbers"
-            got = f"{self._dtype} {self.shape}"
-            raise InputError("an array of another kind", where=where, got=got, expected=expected)
-        if by_column and axes == 2:
-            hint = "numpy.save(FILE, numpy.ascontiguousarray(vectors))"
-            raise InputError("the array lies column by column, and is read row by row", where=where, hint=hint)
-        self._file, self.where = file, where
-
-    def rows(self, n: int) -> NDArray[Any]:
-        """The next `n` rows."""
-        shape = (n, *self.shape[1:])
-        size = int(np.prod(shape)) * self._dtype.itemsize
-        if len(data := self._file.read(size)) < size:
-            what = "the file ends before all the numbers that its header promises"
-            raise InputError(what, where=self.where, hint=_CUT_SHORT)
-        return np.frombuffer(data, self._dtype).reshape(shape)
+def _open_array(path: Path, axes: int, kinds: str, where: str) -> NDArray[Any]:
+    try:
+        array: NDArray[Any] = npy.open_memmap(path, mode="r")
+    except ValueError as error:
+        raise InputError("not a whole .npy file of numbers", where=where, got=str(error).splitlines()[0]) from None
+    if array.dtype.kind not in kinds or array.ndim != axes:
+        expected = "words × numbers, float16, float32 or float64" if axes == 2 else "a row of whole numbers"
+        got = f"{array.dtype} {array.shape}"
+        raise InputError("an array of another kind", where=where, got=got, expected=expected)
+    return array
 
 
-def _read_folder(vectors: _Array, words: BinaryIO, counts: _Array | None, where: str) -> Iterator[WordRows]:
-    size, dim = vectors.shape
-    step = max(1, _AT_ONCE // (4 * dim))
-    for first in range(0, size, step):
-        n = min(step, size - first)
-        with np.errstate(over="ignore"):  # too large for float32: not finite, which is an error
-            vectors_RD = vectors.rows(n).astype(np.float32)
-        found = [line.rstrip(b"\r\n") for line in islice(words, n)]
-        if len(found) < n:
-            got, line = f"{first + len(found):,}", first + len(found) + 1
-            raise InputError("fewer words than vectors", where=f"{where}, line {line}", got=got, expected=f"{size:,}")
-        number = None
-        if counts is not None:
-            values = counts.rows(n)
-            number = values.astype(np.int64)
-            for row in np.flatnonzero(number < 0)[:1]:
-                place = f"{counts.where}, row {first + row}"
-                raise InputError("not a count", where=place, got=values[row], expected="0 to 2**63 - 1")
-        rows, bad = WordRows(found, vectors_RD, range(first + 1, first + n + 1), number).up_to_bad()
-        yield rows
-        if bad is not None:
-            raise InputError("a number is not finite", where=f"{vectors.where}, row {first + bad}")
-    if words.read(1):
-        raise InputError("more words than vectors", where=f"{where}, line {size + 1}", expected=f"{size:,}")
+def _read_folder(vectors: NDArray[Any], path: Path, counts: NDArray[np.int64] | None, name: str) -> Iterator[WordRows]:
+    size, step = len(vectors), max(1, _AT_ONCE // (4 * vectors.shape[1]))
+    with path.open("rb") as file:
+        for first in range(0, size, step):
+            part = slice(first, first + step)
+            with np.errstate(over="ignore"):  # too large for float32: not finite, which is an error
+                vectors_RD = vectors[part].astype(np.float32)
+            words = [line.rstrip(b"\r\n") for line in islice(file, len(vectors_RD))]
+            if len(words) < len(vectors_RD):
+                where, got = f"{name}/{WORDS_TXT}, line {first + len(words) + 1}", f"{first + len(words):,}"
+                raise InputError("fewer words than vectors", where=where, got=got, expected=f"{size:,}")
+            places = range(first + 1, first + len(words) + 1)
+            rows, bad = WordRows(words, vectors_RD, places, None if counts is None else counts[part]).up_to_bad()
+            yield rows
+            if bad is not None:
+                raise InputError("a number is not finite", where=f"{name}/{VECTORS_NPY}, row {first + bad}")
+        if file.read(1):
+            where = f"{name}/{WORDS_TXT}, line {size + 1}"
+            raise InputError("more words than vectors", where=where, expected=f"{size:,}")
 
 
 class WordFilter:
@@ -416,15 +396,13 @@ class WordFilter:
         repeated, bad_bytes: words left out as they had come before, or as they are not UTF-8.
         zero: words left out as their vector is zero, which has no direction: no neighbours, and no place in an index.
         counts_known: whether the file says how often its words occur.
-        falls: whether no word so far was commoner than one before it.
     """
 
     def __init__(self, file: WordFile, *, limit: int = 0, skip_bad_bytes: bool = False, name: str) -> None:
         self.kept = self.repeated = self.bad_bytes = self.zero = 0
-        self.capitals, self.counts_known, self.falls = 0, False, True
+        self.capitals, self.counts_known = 0, False
         self._file, self._limit, self._skip, self._name = file, limit, skip_bad_bytes, name
         self._seen: set[str] = set()
-        self._last_count = np.zeros(0, np.int64)
 
     @property
     def keep_case(self) -> bool:
@@ -467,8 +445,6 @@ class WordFilter:
         kept = [*words.values()]
         counts = np.zeros(len(kept), np.int64) if rows.counts is None else rows.counts[kept]
         self.counts_known = self.counts_known or bool(counts.any())
-        line = np.append(self._last_count, counts)
-        self.falls, self._last_count = self.falls and not (np.diff(line) > 0).any(), line[-1:]
         return WordVectors([*words], counts, rows.vectors if len(kept) == len(rows.words) else rows.vectors[kept])
 
     def _decoded(self, data: bytes, place: int) -> str | None:

@@ -64,56 +64,39 @@ def check_words(table: WordTable, form: str) -> None:
         row += len(batch)
 
 
-def _chunks(
-    table: WordTable, columns: Sequence[str], encode: Callable[..., bytes], head: bytes | None = None
-) -> Iterator[bytes]:
-    """What is at the head of a file, then what `encode` makes of these columns, a batch at a time."""
-    if head is not None:
-        yield head
+def _array_chunks(table: WordTable, column: str, shape: tuple[int, ...], dtype: str) -> Iterator[bytes]:
+    """A column as a .npy file."""
+    head = io.BytesIO()
+    npy.write_array_header_1_0(head, {"descr": dtype, "fortran_order": False, "shape": shape})
+    yield head.getvalue()
+    for batch in table.batches([column]):
+        values = batch.column(column)
+        array = matrix_of(values) if column == "vector" else values.to_numpy(zero_copy_only=False)
+        yield array.astype(dtype).tobytes()
+
+
+def _line_chunks(table: WordTable, columns: Sequence[str], gap: str, head: str = "") -> Iterator[bytes]:
+    """A line per word of these columns; numbers have the digits that give the same float32 back."""
+    if head:
+        yield head.encode()
     for batch in table.batches(columns):
-        yield encode(*(batch.column(name) for name in columns))
+        texts = [_texts(batch.column(name), gap) for name in columns]
+        yield "\n".join([*pc.binary_join_element_wise(*texts, gap).to_pylist(), ""]).encode()
 
 
-def _text_rows(words: pa.Array, vectors: pa.Array) -> bytes:
-    """Lines; numbers have the digits that give the same float32 back."""
-    return _lines(pc.binary_join_element_wise(words, _joined(vectors, " "), " "))
+def _texts(column: pa.Array, gap: str) -> pa.Array:
+    """The values of a column as text, (N,); those of a vector side by side."""
+    if not pa.types.is_fixed_size_list(column.type):
+        return column.cast(pa.string())
+    ends = np.arange(len(column) + 1, dtype=np.int32) * column.type.list_size
+    return pc.binary_join(pa.ListArray.from_arrays(ends, column.flatten().cast(pa.string())), gap)
 
 
-def _binary_rows(words: pa.Array, vectors: pa.Array) -> bytes:
-    rows = zip(words.to_pylist(), matrix_of(vectors).astype("<f4"), strict=True)
-    return b"".join(b"%s %s\n" % (word.encode(), vector.tobytes()) for word, vector in rows)
-
-
-def _tab_rows(vectors: pa.Array) -> bytes:
-    return _lines(_joined(vectors, "\t"))
-
-
-def _floats(vectors: pa.Array) -> bytes:
-    return matrix_of(vectors).astype("<f4").tobytes()
-
-
-def _whole(counts: pa.Array) -> bytes:
-    return bytes(counts.to_numpy(zero_copy_only=False).astype("<i8").tobytes())
-
-
-def _counted_rows(words: pa.Array, counts: pa.Array) -> bytes:
-    return _lines(pc.binary_join_element_wise(words, counts.cast(pa.string()), "\t"))
-
-
-def _npy_header(shape: tuple[int, ...], dtype: str) -> bytes:
-    file = io.BytesIO()
-    npy.write_array_header_1_0(file, {"descr": dtype, "fortran_order": False, "shape": shape})
-    return file.getvalue()
-
-
-def _joined(vectors: pa.FixedSizeListArray, gap: str) -> pa.Array:
-    """The numbers of each vector as a text."""
-    ends = np.arange(len(vectors) + 1, dtype=np.int32) * vectors.type.list_size
-    return pc.binary_join(pa.ListArray.from_arrays(ends, vectors.flatten().cast(pa.string())), gap)
-
-
-def _lines(rows: pa.Array) -> bytes:
-    return "\n".join([*rows.to_pylist(), ""]).encode()
+def _binary_chunks(table: WordTable, head: str) -> Iterator[bytes]:
+    yield head.encode()
+    for batch in table.batches(["word", "vector"]):
+        rows = zip(batch.column("word").to_pylist(), matrix_of(batch.column("vector")).astype("<f4"), strict=True)
+        yield b"".join(b"%s %s\n" % (word.encode(), vector.tobytes()) for word, vector in rows)
 
 
 FILES = ("word2vec-text", "word2vec-binary", "glove")
@@ -133,15 +116,16 @@ def vector_files(table: WordTable, form: str) -> Mapping[str, Iterator[bytes]]:
     """
     if form == "numpy":
         files = {
-            VECTORS_NPY: _chunks(table, ["vector"], _floats, _npy_header((table.size, table.dim), "<f4")),
-            WORDS_TXT: _chunks(table, ["word"], _lines),
-            COUNTS_NPY: _chunks(table, ["count"], _whole, _npy_header((table.size,), "<i8")),
+            VECTORS_NPY: _array_chunks(table, "vector", (table.size, table.dim), "<f4"),
+            WORDS_TXT: _line_chunks(table, ["word"], ""),
         }
-        return files if table.counts_known else {name: files[name] for name in (VECTORS_NPY, WORDS_TXT)}
+        return files | ({COUNTS_NPY: _array_chunks(table, "count", (table.size,), "<i8")} if table.counts_known else {})
     if form == "projector":
-        metadata = _chunks(table, ["word"], _lines)
+        metadata = _line_chunks(table, ["word"], "")
         if table.counts_known:
-            metadata = _chunks(table, ["word", "count"], _counted_rows, b"word\tcount\n")
-        return {_VECTORS_TSV: _chunks(table, ["vector"], _tab_rows), _METADATA_TSV: metadata}
-    head = None if form == "glove" else f"{table.size} {table.dim}\n".encode()
-    return {form: _chunks(table, ["word", "vector"], _binary_rows if form == "word2vec-binary" else _text_rows, head)}
+            metadata = _line_chunks(table, ["word", "count"], "\t", "word\tcount\n")
+        return {_VECTORS_TSV: _line_chunks(table, ["vector"], "\t"), _METADATA_TSV: metadata}
+    head = "" if form == "glove" else f"{table.size} {table.dim}\n"
+    if form == "word2vec-binary":
+        return {form: _binary_chunks(table, head)}
+    return {form: _line_chunks(table, ["word", "vector"], " ", head)}

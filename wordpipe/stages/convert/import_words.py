@@ -56,8 +56,6 @@ def import_words(file: PathLike, *, output: PathLike, run: RunOptions | None = N
         for why, number in left_out.items():
             if number:
                 job.warn(f"{_LEFT_OUT[why]}: {number:,}")
-        if not words.falls:
-            job.warn("the counts do not fall from word to word: commoner words are taken to come first all the same")
     return job.made
 
 
@@ -90,7 +88,7 @@ def _open(job: Job, path: Path, settings: ImportSettings, stack: ExitStack) -> W
     if path.is_dir():
         if settings.format not in ("auto", "numpy"):
             raise ConfigError("this format is a file", where="format", got=settings.format, hint="name the file itself")
-        return open_folder(path, stack, name=path.name)
+        return open_folder(path, name=path.name)
     file, total, done = stack.enter_context(path.open("rb")), path.stat().st_size, 0
 
     def note(block: bytes) -> None:
