@@ -52,12 +52,6 @@ def test_a_new_text_is_joined_by_the_longest_known_phrases() -> None:
     assert known.join([]) == []
 
 
-def test_phrases_having_a_word_are_found() -> None:
-    known = KnownPhrases(["new_orleans", "orleans_parish", "orleansville", "new_orleansville", "the_new_orleans"])
-    assert known.having("orleans") == ["new_orleans", "orleans_parish", "the_new_orleans"]
-    assert known.having("new_orleans") == known.having("york") == []
-
-
 @settings(deadline=None)
 @given(
     st.lists(st.integers(0, 3), max_size=12), st.sets(st.lists(st.integers(0, 3), min_size=2, max_size=4).map(tuple))

@@ -8,7 +8,6 @@ file twice and others never.
 import importlib.util
 import time
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor, wait
 from itertools import pairwise
 from typing import Any
 
@@ -24,7 +23,6 @@ from wordpipe.words.vocabulary import TrainingText, Vocabulary
 
 _LONGEST = 10_000  # words of a list that gensim trains in full
 _AT_ONCE = 1_000_000  # words read together; a text that goes on beyond them is cut, which costs a few pairs
-_SHOW_SECONDS = 0.2
 
 
 def require_gensim() -> None:
@@ -52,7 +50,6 @@ class GensimTraining:
         self.progress: dict[str, float] = {}
         self._text, self._settings, self._held_out = text, settings, held_out
         self._read = 0  # words that gensim was given
-        self._gone = False  # whoever asked for steps
         self._problem: OSError | None = None  # with the text; raised in gensim's thread it would leave others waiting
         self._model: Any = Word2Vec(
             vector_size=settings.dim, window=settings.window, sg=int(settings.architecture == "skipgram"), hs=0,
@@ -80,7 +77,7 @@ class GensimTraining:
         return {}
 
     def steps(self, flag: StopFlag, due: Callable[[], bool] = lambda: False) -> Iterator[Step]:
-        """Train; a report now and then, with the held-out loss at the end of each epoch. It never rests.
+        """Train; a report before each epoch, and at its end with the held-out loss. It never rests.
 
         Raises:
             Stopped: the flag rose; the vectors are then unfinished.
@@ -91,26 +88,21 @@ class GensimTraining:
         def step(epoch: int, split: str = "train", loss: float | None = None) -> Step:
             return Step(epoch, self._read, total, split, loss, self._lr(self._read / total), time.monotonic() - start)
 
-        pool = ThreadPoolExecutor(1, thread_name_prefix="word2vec")
-        try:
-            for epoch in range(1, self._settings.epochs + 1):
-                training = pool.submit(self._train_epoch, epoch, flag)
-                while wait([training], _SHOW_SECONDS).not_done:
-                    yield step(epoch)
-                training.result()
-                flag.raise_if_set()
-                if self._problem is not None:
-                    raise self._problem
-                loss = self._measure(epoch)
-                yield step(epoch, "train" if self._held_out is None else self._held_out.split, loss)
-        finally:
-            self._gone = True
-            pool.shutdown()
-
-    def _train_epoch(self, epoch: int, flag: StopFlag) -> None:
-        first, last = (self._lr(done / self._settings.epochs) for done in (epoch - 1, epoch))
-        lists = self._lists(flag)
-        self._model.train(lists, total_words=self._text.words, epochs=1, start_alpha=first, end_alpha=last)
+        for epoch in range(1, self._settings.epochs + 1):
+            yield step(epoch)
+            first, last = (self._lr(done / self._settings.epochs) for done in (epoch - 1, epoch))
+            self._model.train(
+                self._lists(flag), total_words=self._text.words, epochs=1, start_alpha=first, end_alpha=last
+            )
+            flag.raise_if_set()
+            if self._problem is not None:
+                raise self._problem
+            if not (np.isfinite(self.vectors).all() and np.isfinite(self.outputs).all()):
+                raise not_finite(epoch, self._settings)
+            if self._held_out is None:
+                yield step(epoch)
+            else:
+                yield step(epoch, self._held_out.split, self._held_out.loss(self.vectors, self.outputs))
 
     def _lists(self, flag: StopFlag) -> Iterator[list[str]]:
         """The text as gensim's words, a list for each text; it ends where the flag rises."""
@@ -125,7 +117,7 @@ class GensimTraining:
             whole = np.where(rows < 0, ~rows, rows).tolist()
             for begin, end in pairwise(bounds):
                 for first in range(begin, end, _LONGEST):
-                    if flag.signum is not None or self._gone:
+                    if flag.signum is not None:
                         return
                     some = [names[row] for row in whole[first : min(first + _LONGEST, end)]]
                     self._read += len(some)
@@ -134,9 +126,3 @@ class GensimTraining:
     def _lr(self, progress: float) -> float:
         """Linear decay from `lr` to `min_lr`."""
         return self._settings.lr - (self._settings.lr - self._settings.min_lr) * progress
-
-    def _measure(self, epoch: int) -> float | None:
-        """The loss after an epoch."""
-        if not (np.isfinite(self.vectors).all() and np.isfinite(self.outputs).all()):
-            raise not_finite(epoch, self._settings)
-        return None if self._held_out is None else self._held_out.loss(self.vectors, self.outputs)

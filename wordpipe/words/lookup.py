@@ -94,10 +94,6 @@ class KnownPhrases:
             at += size
         return joined
 
-    def having(self, word: str) -> list[str]:
-        """The phrases with this word in them, the commonest first: a word that hardly occurs but in phrases has no vector."""
-        return [phrase for phrase in self._phrases if word in phrase and word in phrase.split(PHRASE_SEPARATOR)]
-
 
 def similar_words(word: str, vocabulary: Sequence[str], *, n: int = 3, look_at: int = 200_000) -> list[str]:
     """The (at most `n`) words nearest in spelling: at most one edit away from a short word, two from a longer one.

@@ -5,12 +5,10 @@ Two threads that change one vector at the same time may lose a part of one chang
 exactly from any job.
 """
 
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from queue import SimpleQueue
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -319,48 +317,22 @@ def chunk_size(words: int, cost: int) -> int:
 def done_in_order(
     work: Callable[[int], T], begins: range, threads: int, go_on: Callable[[], bool]
 ) -> Iterator[tuple[int, T]]:
-    """Do the jobs that begin at `begins`, several at a time, and give (begin, result) as each ends, in any order.
+    """Do the jobs that begin at `begins`, several at a time, and give (begin, result) as each ends; of one thread in order.
 
-    Jobs are taken in order, and none is taken once `go_on` says no or one has failed; those that run are finished. So what
-    was done is always everything before some job.
+    Jobs are taken in order, and none is taken once `go_on` says no or one has failed; those that were taken are finished. So
+    what was done is always everything before some job.
 
     Raises:
         Exception: what `work` raised.
     """
-    results: SimpleQueue[tuple[int, T] | Exception | None] = SimpleQueue()
     waiting = iter(begins)
-    lock = threading.Lock()
-    ended = threading.Event()
-
-    def serve() -> None:
-        try:
-            while not ended.is_set() and go_on():
-                with lock:
-                    begin = next(waiting, None)
-                if begin is None:
-                    break
-                results.put((begin, work(begin)))
-        except Exception as error:  # noqa: BLE001  (raised again by the thread that asked)
-            ended.set()
-            results.put(error)
-        finally:
-            results.put(None)
-
+    running: dict[Future[T], int] = {}
     with ThreadPoolExecutor(threads, thread_name_prefix="word2vec") as pool:
-        for _ in range(threads):
-            pool.submit(serve)
-        running = threads
-        problem: Exception | None = None
-        try:
-            while running:
-                got = results.get()
-                if got is None:
-                    running -= 1
-                elif isinstance(got, Exception):
-                    problem = got
-                else:
-                    yield got
-        finally:
-            ended.set()  # whoever asked has gone: take no more jobs
-    if problem is not None:
-        raise problem
+        while True:
+            # one more than there are threads, so that none waits for this one
+            while len(running) <= threads and go_on() and (begin := next(waiting, None)) is not None:
+                running[pool.submit(work, begin)] = begin
+            if not running:
+                return
+            for job in sorted(wait(running, return_when=FIRST_COMPLETED).done, key=running.__getitem__):
+                yield running.pop(job), job.result()

@@ -182,9 +182,8 @@ class WordVectors:
         return joined if len(joined) < len(words) else words
 
     def suggest(self, word: str, n: int = 3) -> list[str]:
-        """Known phrases that have `word` in them, then known words that are spelled most like it."""
-        word = word.lower()
-        return [*self.phrases.having(word), *similar_words(word, self.words, n=n)][:n]
+        """Known words that are spelled most like it."""
+        return similar_words(word.lower(), self.words, n=n)
 
     def understand(self, text: str) -> "WordQuery":
         """Turn a word, several words or an expression such as `king - man + woman` into the vector to look for.
