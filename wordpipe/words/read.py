@@ -8,7 +8,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from itertools import chain, islice, takewhile
+from itertools import chain, takewhile
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -335,16 +335,18 @@ def open_folder(folder: Path, *, name: str) -> WordFile:
     """
     files = {path.name: path for path in folder_files(folder)}
     vectors = _open_array(files[VECTORS_NPY], 2, "f", f"{name}/{VECTORS_NPY}")
-    counts, where = None, f"{name}/{COUNTS_NPY}"
+    words = files[WORDS_TXT].read_bytes().removesuffix(b"\n").split(b"\n")
+    counts = None
     if COUNTS_NPY in files:
-        counts = _open_array(files[COUNTS_NPY], 1, "iu", where).astype(np.int64)
-        if len(counts) != len(vectors):
-            what = "another number of counts than of vectors"
-            raise InputError(what, where=where, got=len(counts), expected=len(vectors))
+        counts = _open_array(files[COUNTS_NPY], 1, "iu", f"{name}/{COUNTS_NPY}").astype(np.int64)
         if len(bad := np.flatnonzero(counts < 0)):
-            raise InputError("not a count", where=f"{where}, row {bad[0]}", expected="0 to 2**63 - 1")
+            raise InputError("not a count", where=f"{name}/{COUNTS_NPY}, row {bad[0]}", expected="0 to 2**63 - 1")
+    for file, found in ((WORDS_TXT, len(words)), (COUNTS_NPY, len(vectors if counts is None else counts))):
+        if found != len(vectors):
+            what = f"another number of rows than {VECTORS_NPY} has"
+            raise InputError(what, where=f"{name}/{file}", got=f"{found:,}", expected=f"{len(vectors):,}")
     dim = _checked_dim(vectors.shape[1], f"{name}/{VECTORS_NPY}")
-    return WordFile("numpy", dim, "line", _read_folder(vectors, files[WORDS_TXT], counts, name))
+    return WordFile("numpy", dim, "line", _array_rows(vectors, words, counts, f"{name}/{VECTORS_NPY}"))
 
 
 def _open_array(path: Path, axes: int, kinds: str, where: str) -> NDArray[Any]:
@@ -359,25 +361,19 @@ def _open_array(path: Path, axes: int, kinds: str, where: str) -> NDArray[Any]:
     return array
 
 
-def _read_folder(vectors: NDArray[Any], path: Path, counts: NDArray[np.int64] | None, name: str) -> Iterator[WordRows]:
-    size, step = len(vectors), max(1, _AT_ONCE // (4 * vectors.shape[1]))
-    with path.open("rb") as file:
-        for first in range(0, size, step):
-            part = slice(first, first + step)
-            with np.errstate(over="ignore"):  # too large for float32: not finite, which is an error
-                vectors_RD = vectors[part].astype(np.float32)
-            words = [line.rstrip(b"\r\n") for line in islice(file, len(vectors_RD))]
-            if len(words) < len(vectors_RD):
-                where, got = f"{name}/{WORDS_TXT}, line {first + len(words) + 1}", f"{first + len(words):,}"
-                raise InputError("fewer words than vectors", where=where, got=got, expected=f"{size:,}")
-            places = range(first + 1, first + len(words) + 1)
-            rows, bad = WordRows(words, vectors_RD, places, None if counts is None else counts[part]).up_to_bad()
-            yield rows
-            if bad is not None:
-                raise InputError("a number is not finite", where=f"{name}/{VECTORS_NPY}, row {first + bad}")
-        if file.read(1):
-            where = f"{name}/{WORDS_TXT}, line {size + 1}"
-            raise InputError("more words than vectors", where=where, expected=f"{size:,}")
+def _array_rows(
+    vectors: NDArray[Any], words: list[bytes], counts: NDArray[np.int64] | None, where: str
+) -> Iterator[WordRows]:
+    step = max(1, _AT_ONCE // (4 * vectors.shape[1]))
+    for first in range(0, len(vectors), step):
+        part = slice(first, first + step)
+        with np.errstate(over="ignore"):  # too large for float32: not finite, which is an error
+            vectors_RD = vectors[part].astype(np.float32)
+        some, places = [word.rstrip(b"\r") for word in words[part]], range(first + 1, first + len(vectors_RD) + 1)
+        rows, bad = WordRows(some, vectors_RD, places, None if counts is None else counts[part]).up_to_bad()
+        yield rows
+        if bad is not None:
+            raise InputError("a number is not finite", where=f"{where}, row {first + bad}")
 
 
 class WordFilter:
