@@ -26,8 +26,8 @@ words:
   numpy            a folder with vectors.npy, words.txt and counts.npy
   projector        a folder with vectors.tsv and metadata.tsv, for TensorFlow's embedding projector
   npy              a file of the vectors alone, which numpy.load(FILE, mmap_mode="r") maps
-sentences, or an index (its vectors, in order; rows are named by their number):
-  npy, projector, word2vec-text, word2vec-binary
+sentences, or an index (its vectors, in order):
+  npy
 a model, sentences, or an index (its encoder, with pooling and transform):
   sentence-transformers  a folder that SentenceTransformer(FOLDER) loads, with the same vectors
 tokens, or a model (its tokenizer):
