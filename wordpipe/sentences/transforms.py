@@ -101,26 +101,6 @@ class Transform:
             return 1.0
         return float(np.sqrt(np.square(self.weights, dtype=np.float64).sum() / len(self.mean)))
 
-    @property
-    def can_undo(self) -> bool:
-        """Whether `undone` can: nothing was taken away but the mean. What lay in a removed direction is lost."""
-        return self.kind in ("none", "centre")
-
-    def undone(self, vectors_ND: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-        """The unit vectors x that `apply` makes these of, (N, D) float32, to rounding.
-
-        Of y = (x - m) / |x - m| with |x| = 1 and the mean |m| < 1, x = m + t y, where t > 0 solves |m + t y| = 1:
-        t = sqrt((m·y)² + 1 - |m|²) - m·y.
-        """
-        assert self.can_undo
-        if self.kind == "none":
-            return vectors_ND
-        wide_ND, mean_D = vectors_ND.astype(np.float64), self.mean.astype(np.float64)
-        along_N = wide_ND @ mean_D
-        lengths_N = np.sqrt(np.maximum(along_N**2 + 1 - mean_D @ mean_D, 0)) - along_N
-        raw_ND: npt.NDArray[np.float32] = (mean_D + lengths_N[:, None] * wide_ND).astype(np.float32)
-        return raw_ND
-
     def to_bytes(self) -> bytes:
         """As a safetensors file."""
         # safetensors writes the memory as it lies: of a transposed array it would save the numbers in another order
