@@ -94,7 +94,7 @@ def test_too_few_texts_and_too_many_components_are_refused() -> None:
     with pytest.raises(InputError, match="too few texts"):
         moments.fit("centre", 1)
     moments.add(crowd(4, 8, 6))
-    with pytest.raises(InputError, match="got 5; expected more than 5"):
+    with pytest.raises(InputError, match="got 5; expected 6 or more"):
         moments.fit("remove-components", 5)
     with pytest.raises(ConfigError, match="below 8"):
         moments.fit("remove-components", 8)

@@ -68,9 +68,7 @@ def export(artifact: Path, to: str, output: Path, as_json: bool, quiet: bool) ->
 def _held(written: dict[str, Any]) -> str:
     """The written file or folder, in a few words."""
     if "encoder" in written:
-        transform = "" if written["transform"] == "none" else f", {written['transform']}"
-        pooling = "" if written["encoder"] == "static" else f" ({written['pooling']} pooling{transform})"
-        return f"{written['encoder']} encoder of {written['dim']} numbers{pooling}"
+        return f"{written['encoder']} encoder of {written['dim']} numbers"
     for what in ("words", "vectors"):
         if what in written:
             return f"{counted(written[what], what)} of {written['dim']} numbers"

@@ -7,7 +7,6 @@ units, a few thousand rows at a time; `plan_vectors` finds the texts that must b
 Shapes: U units of the corpus, R rows of the previous artifact, N stored vectors of D numbers.
 """
 
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -23,7 +22,7 @@ from wordpipe.artifacts import DocumentStarts
 from wordpipe.errors import StorageError
 from wordpipe.sentences.encoder import TextEncoder
 from wordpipe.sentences.settings import EmbedSettings
-from wordpipe.sentences.windows import Ids, pack_sentences
+from wordpipe.sentences.windows import Ids, gathered, pack_sentences
 
 _KEY_BYTES = 16  # two of a billion texts share 128 bits once in 10**20 corpora
 _CHUNK = 4096  # texts encoded at a time; sorted by length within
@@ -135,14 +134,10 @@ def read_after_title(text: pa.StringArray, title: pa.StringArray) -> pa.StringAr
 
 def _joined(texts: pa.StringArray, first: Ids, stop: Ids) -> pa.StringArray:
     """The texts of rows first … stop, one after the other, as a string array (U,)."""
-    _, places, values = texts.buffers()
-    offsets = np.frombuffer(places, np.int32)[texts.offset : texts.offset + len(texts) + 1].astype(np.int64)
-    data = memoryview(values if values is not None else b"")
-    begins, ends = offsets[first], offsets[stop]
-    joined = b"".join([data[begin:end] for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)])
-    limits = np.concatenate([[0], np.cumsum(ends - begins)]).astype(np.int64)
-    array = pa.LargeStringArray.from_buffers(len(first), pa.py_buffer(limits), pa.py_buffer(joined))
-    return array.cast(pa.string())
+    sizes_U = stop - first
+    rows = texts.take(pa.array(gathered(np.arange(len(texts)), first, sizes_U)))
+    offsets = np.concatenate([[0], np.cumsum(sizes_U)]).astype(np.int32)
+    return pc.binary_join(pa.ListArray.from_arrays(pa.array(offsets), rows), "")
 
 
 def _whole_documents(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -196,10 +191,7 @@ class VectorPlan:
 
 def text_keys(texts: pa.StringArray) -> NDArray[np.uint64]:
     """uint64 (N, 2): the first 128 bits of the BLAKE3 of each text; 16 bytes of memory and about 1 µs for each."""
-    _, places, values = texts.buffers()
-    offsets = np.frombuffer(places, np.int32)[texts.offset : texts.offset + len(texts) + 1].tolist()
-    data = memoryview(values if values is not None else b"")
-    digests = [blake3(data[begin:end]).digest(_KEY_BYTES) for begin, end in pairwise(offsets)]
+    digests = [blake3(text).digest(_KEY_BYTES) for text in texts.cast(pa.binary()).to_pylist()]
     return np.frombuffer(b"".join(digests), np.dtype("<u8")).reshape(-1, 2)
 
 
@@ -310,11 +302,8 @@ def _read_rows(path: Path, rows: Ids, into: NDArray[np.float32]) -> None:
     """Read ascending rows of a flat file; those that follow one another at once."""
     size = into.shape[1] * into.itemsize
     starts = [0, *(np.flatnonzero(np.diff(rows) != 1) + 1).tolist(), len(rows)]
-    with path.open("rb", buffering=0) as file:
+    with path.open("rb") as file:
         for one, end in pairwise(starts):
-            left, place = into[one:end].data.cast("B"), int(rows[one]) * size
-            while left:
-                read = os.preadv(file.fileno(), [left], place)
-                if not read:
-                    raise StorageError("the file was cut short while it was in use", where=path, hint="run it again")
-                left, place = left[read:], place + read
+            file.seek(int(rows[one]) * size)
+            if file.readinto(into[one:end].data) < (end - one) * size:
+                raise StorageError("the file was cut short while it was in use", where=path, hint="run it again")

@@ -151,11 +151,11 @@ class Moments:
         self._sum_D += wide_ND.sum(axis=0)
         self._products_DD += wide_ND.T @ wide_ND
 
-    def fit(self, kind: Literal["auto"] | TransformKind, components: int = 1, *, dims: int = 0) -> Transform:
+    def fit(self, kind: TransformKind, components: int = 1, *, dims: int = 0) -> Transform:
         """The transform that these vectors call for.
 
         Args:
-            kind: what is done; auto must have been decided before.
+            kind: what is done.
             components: how many of the directions of largest variance, for remove-components.
             dims: for whiten, how many of the strongest directions are kept; 0 = all, with as many numbers as before.
 
@@ -163,39 +163,27 @@ class Moments:
             ConfigError: more directions than the vectors have (less one, for remove-components).
             InputError: fewer than two vectors, or no more than directions.
         """
-        assert kind != "auto"
         dim = len(self._sum_D)
         if kind == "none":
             return Transform.none(dim)
-        if self.count < 2:
+        removed = components if kind == "remove-components" else 0
+        check_directions(dim, components=removed, dims=dims if kind == "whiten" else 0)
+        least = max(removed + 1, 2)
+        if self.count < least:
             hint = "give more text or --transform none"
-            raise InputError("too few texts to fit a transform", got=self.count, hint=hint)
+            raise InputError("too few texts to fit a transform", got=self.count, expected=f"{least} or more", hint=hint)
         wide_D = self._sum_D / self.count
         mean_D, nothing = wide_D.astype(np.float32), np.zeros((0, dim), dtype=np.float32)
         if kind == "centre":
             return Transform(kind, mean_D, nothing)
         strength_D, directions_DD = _spectrum(self._products_DD / self.count - np.outer(wide_D, wide_D))
         if kind == "whiten":
-            check_directions(dim, dims=dims)
             return Transform(kind, mean_D, nothing, _whitening(strength_D, directions_DD, self.count, dims))
-        check_directions(dim, components=components)
-        if components >= self.count:
-            expected = f"more than {components}"
-            raise InputError("too few texts for so many components", got=self.count, expected=expected)
         return Transform(kind, mean_D, directions_DD[:components].astype(np.float32))
 
 
 def check_directions(dim: int, *, components: int = 0, dims: int = 0) -> None:
-    """Refuse to take away or to keep more directions than there are; to be asked before vectors are made.
-
-    Args:
-        dim: numbers of a vector.
-        components: directions to take away, 0 = none.
-        dims: directions to keep, 0 = all.
-
-    Raises:
-        ConfigError: no direction would be left, or there are not so many.
-    """
+    """Refuse to take away (0 = none) or to keep (0 = all) more directions than a vector has (ConfigError)."""
     if components >= dim:
         raise ConfigError("no direction would be left", where="components", got=components, expected=f"below {dim}")
     if dims > dim:

@@ -67,16 +67,11 @@ from wordpipe.stages.inputs import open_corpus
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job
 from wordpipe.stages.loaders import bundle_encoder, open_encoder
 
-_RUN_DEFAULTS = {name: EmbedSettings.model_fields[name].default for name in ("update", "checkpoint_seconds")}
 _FILE_NAME = "vectors-{:05d}.f32"
 _REFIT_SHARE = 0.2  # of the texts that a transform was fitted on, changed since: then it is fitted anew
 _OF_TRANSFORM = ("transform", "components", "dims")
 _NOT_OF_VECTORS = {"unit", "with_title", *_OF_TRANSFORM, "batch_tokens", "device"}  # untransformed ones
 _MANY_DROPPED = 0.05  # of the units
-_WHY_DROPPED = {
-    "words": "words of it that are in the table; train the words on text like this, or with a smaller --min-count",
-    "model": "tokens that it knows; train on text like this",
-}
 
 
 def embed(
@@ -103,7 +98,7 @@ def embed(
     with open_job("sentences", output, chosen, run) as job:
         job.libraries = ("torch", "numpy", "pyarrow", "tokenizers")
         origin = job.open_input(encoder, ["model", "words"])
-        raw = open_encoder(origin, chosen.model_copy(update=_RUN_DEFAULTS))  # how it is run now is no part of it
+        raw = open_encoder(origin, chosen)
         components = chosen.components if chosen.transform == "remove-components" else 0
         check_directions(raw.dim, components=components, dims=chosen.dims)
         source = _Source(job, open_corpus(job, corpus), UnitCutter(chosen, raw))  # text that is no corpus is read now
@@ -249,8 +244,8 @@ def _encode(
     Args:
         source: the corpus.
         raw: the encoder, without a transform.
-        plan: which texts are encoded.
-        previous: the artifact that is updated, which decides that.
+        plan: which texts are encoded, after those of `previous`.
+        previous: the artifact that is updated.
         seconds: of work in a file.
 
     Raises:
@@ -272,14 +267,13 @@ def _encode(
     chunks = chunks_of(texts, before)
     with stop_signal(lambda _: job.note("stopping after this chunk, saving (press again to stop now)")) as flag:
         while done < total:
-            file_clock, found = Stopwatch(), dict[str, int]()
+            file_clock, found = Stopwatch(), Counter[str]()
             with cache.create(_FILE_NAME.format(len(counts)), found) as file:
                 for chunk in chunks:
                     batch = raw.encode(chunk)
                     check_finite(batch.vectors, chunk, "encoder", "train it again")
                     file.write(np.ascontiguousarray(batch.vectors, dtype=np.float32).data)
-                    for name, count in _figures_of(batch).items():
-                        found[name] = found.get(name, 0) + count
+                    found.update(_figures_of(batch))
                     done += len(chunk)
                     speed = (done - before) / max(clock.seconds, 1e-9)
                     job.report("embedding", done, total, "texts", **{"texts/s": f"{speed:,.0f}"})
@@ -421,8 +415,8 @@ def _warn(job: Job, origin: Artifact, chosen: EmbedSettings) -> None:
     dropped, units = job.counts["dropped_without_vector"], job.counts["units"]
     if dropped > _MANY_DROPPED * units:
         job.warn(
-            f"{dropped:,} of {units:,} {chosen.unit}s ({dropped / units:.0%}) have no vector and are left out: they hold no "
-            f"{_WHY_DROPPED[origin.kind]}"
+            f"{dropped:,} of {units:,} {chosen.unit}s ({dropped / units:.0%}) have no vector and are left out: they hold "
+            f"nothing that {origin.path} knows; train on text like this"
         )
     cosine = job.metrics.get("mean_cosine", 0.0)
     if cosine > MAX_MEAN_COSINE:
