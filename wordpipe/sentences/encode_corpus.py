@@ -220,13 +220,11 @@ def plan_vectors(previous: NDArray[np.uint64], texts: NDArray[np.uint64]) -> Vec
     encode = of_unit == np.arange(rows, rows + units)
     number = np.cumsum(encode) - 1
     known = of_unit < rows
-    used = np.zeros(rows, np.bool_)
-    used[of_unit[known]] = True
     return VectorPlan(
         np.where(known, of_unit, -1),
         np.where(known, -1, number[np.where(known, 0, of_unit - rows)] if units else number),
         encode,
-        int(np.count_nonzero(~used[first[:rows]])) if rows else 0,
+        int(np.isin(first[:rows], of_unit, invert=True).sum()),
     )
 
 

@@ -92,14 +92,11 @@ class Transform:
             return unit_ND, ~valid_N
         turned_NK = self.turn(vectors_ND - self.mean)
         turned_NK[~vectors_ND.any(axis=1)] = 0
-        unit_NK, valid_N = unit_rows(turned_NK, least=_MIN_LENGTH_SHARE * self._usual_length())
+        usual = 1.0  # what W makes of the length of a vector without any preference, at least
+        if self.weights is not None:
+            usual = float(np.sqrt(np.square(self.weights, dtype=np.float64).sum() / len(self.mean)))
+        unit_NK, valid_N = unit_rows(turned_NK, least=_MIN_LENGTH_SHARE * usual)
         return unit_NK, ~valid_N
-
-    def _usual_length(self) -> float:
-        """What W makes of the length of a vector without any preference, at least: 1 where it only takes away."""
-        if self.weights is None:
-            return 1.0
-        return float(np.sqrt(np.square(self.weights, dtype=np.float64).sum() / len(self.mean)))
 
     def to_bytes(self) -> bytes:
         """As a safetensors file."""

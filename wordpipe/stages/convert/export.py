@@ -50,8 +50,6 @@ from wordpipe.tokens import FORMATS, ExportedTokenizer, export_tokenizer, open_t
 from wordpipe.words import FILES, FOLDERS, WordTable, WordVectors, check_words, vector_files
 
 WORD_FORMATS = (*FILES, *FOLDERS)
-VECTOR_FORMATS = ("npy",)
-ENCODER_FORMATS = ("sentence-transformers",)
 _TOKENIZER_CONFIG = "tokenizer_config.json"
 _TOKENIZER_FILES = (TOKENIZER, _TOKENIZER_CONFIG, "special_tokens_map.json")
 _OWN_FILES = {"transformer": (CONFIG, WEIGHTS, *_TOKENIZER_FILES), "static": (WEIGHTS, TOKENIZER)}
@@ -78,14 +76,14 @@ def export(artifact: PathLike, form: str, output: PathLike) -> dict[str, Any]:
         InputError: the format cannot hold one of the words.
         WordpipeError: see wordpipe/errors.py.
     """
-    if form in ENCODER_FORMATS:
+    if form == "sentence-transformers":
         return _export_encoder(artifact, Path(output))
-    if form in (*WORD_FORMATS, *VECTOR_FORMATS):
+    if form in (*WORD_FORMATS, "npy"):
         return _export_table(artifact, form, Path(output))
     if said := why_no_value("export", "to", form):
         raise ConfigError(said)
     if form not in FORMATS:
-        known = ", ".join((*WORD_FORMATS, *VECTOR_FORMATS, *ENCODER_FORMATS, *FORMATS))
+        known = ", ".join((*WORD_FORMATS, "npy", "sentence-transformers", *FORMATS))
         raise ConfigError("unknown format", where="form", got=form, expected=known)
     return _export_tokenizer(artifact, form, Path(output))
 
@@ -99,8 +97,8 @@ def _export_table(path: PathLike, form: str, output: Path) -> dict[str, Any]:
         _refuse_folder(output)
     with storage_errors(), Artifact(path, ["sentences", "words", "index"]) as artifact:
         kind, facts, size = artifact.kind, artifact.manifest.facts, row_count(artifact, artifact.kind)
-        if kind != "words" and form not in VECTOR_FORMATS:
-            raise ConfigError(f"not a format of {kind}", where="form", got=form, expected=", ".join(VECTOR_FORMATS))
+        if kind != "words" and form != "npy":
+            raise ConfigError(f"not a format of {kind}", where="form", got=form, expected="npy")
         counted = kind == "words" and facts.get("counts") != "unknown"
         table = WordTable(size, int(facts["dim"]), counted, partial(read_batches, artifact, kind))
         if form == "npy":
@@ -200,7 +198,9 @@ def _export_encoder(path: PathLike, output: Path) -> dict[str, Any]:
         own, tokens = encoder.files, list[str]()
         if encoder.kind == "transformer":
             own = _files_of_transformer(encoder, where=str(path))
-            tokens = _tokens(own[TOKENIZER], 0 if encoder.weights is None else len(encoder.weights))
+        if encoder.weights is not None:  # ids that pad the table have names of their own
+            tokenizer = open_tokenizer(own[TOKENIZER], where=TOKENIZER)
+            tokens = [tokenizer.id_to_token(row) or f"[unused{row}]" for row in range(len(encoder.weights))]
         beside = sentence_transformers_files(
             encoder.kind,
             dim=encoder.dim,
@@ -242,14 +242,6 @@ def _files_of_transformer(encoder: EncoderFiles, *, where: str) -> dict[str, byt
         WEIGHTS: without_tensors(encoder.files[WEIGHTS], is_of_head(family, config)),
         _TOKENIZER_CONFIG: f"{json.dumps(settings, indent=2, sort_keys=True, ensure_ascii=False)}\n".encode(),
     }
-
-
-def _tokens(tokenizer_json: bytes, count: int) -> list[str]:
-    """The tokens of the first `count` ids; ids that pad the table have names of their own."""
-    if not count:
-        return []
-    tokenizer = open_tokenizer(tokenizer_json, where=TOKENIZER)
-    return [tokenizer.id_to_token(number) or f"[unused{number}]" for number in range(count)]
 
 
 def _export_tokenizer(path: PathLike, form: str, output: Path) -> dict[str, Any]:
