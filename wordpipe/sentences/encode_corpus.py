@@ -233,23 +233,16 @@ def chunks_of(texts: Iterable[pa.StringArray], skip: int) -> Iterator[list[str]]
 
     What is encoded together depends on the texts alone, so the vectors do not tell where a run was killed.
     """
-    chunk: list[str] = []
-    size = 0  # bytes in the chunk
+    chunk, size = list[str](), 0  # bytes in the chunk
     for array in texts:
         left = array.slice(skip)
         skip = max(0, skip - len(array))
-        ends = np.cumsum(pc.binary_length(left).to_numpy(zero_copy_only=False), dtype=np.int64)
-        found, done = left.to_pylist(), 0
-        while done < len(found):
-            before = int(ends[done - 1]) if done else 0
-            fitting = int(np.searchsorted(ends, before + _CHUNK_BYTES - size, side="right"))
-            stop = min(done + _CHUNK - len(chunk), max(fitting, done if chunk else done + 1))
-            chunk += found[done:stop]
-            if stop == len(found):
-                size += int(ends[-1]) - before
-                break
-            yield chunk
-            chunk, size, done = [], 0, stop
+        for text, length in zip(left.to_pylist(), pc.binary_length(left).to_pylist(), strict=True):
+            if chunk and (len(chunk) == _CHUNK or size + length > _CHUNK_BYTES):
+                yield chunk
+                chunk, size = [], 0
+            chunk.append(text)
+            size += length
     if chunk:
         yield chunk
 
