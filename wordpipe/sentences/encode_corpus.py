@@ -165,28 +165,19 @@ class VectorPlan:
         previous: int64 (U,), the row of the previous table that has the text, or -1.
         new: int64 (U,), its number among the texts to encode, or -1.
         encode: bool (U,), whether this is the first of the texts to encode that are the same.
+        to_encode: texts to encode.
+        repeated: texts to encode that came before.
+        reused: texts that have a vector already.
         gone: rows of the previous table whose text no longer occurs.
     """
 
     previous: Ids
     new: Ids
     encode: NDArray[np.bool_]
+    to_encode: int
+    repeated: int
+    reused: int
     gone: int
-
-    @property
-    def to_encode(self) -> int:
-        """Texts to encode."""
-        return int(np.count_nonzero(self.encode))
-
-    @property
-    def reused(self) -> int:
-        """Texts that have a vector already."""
-        return int(np.count_nonzero(self.previous >= 0))
-
-    @property
-    def repeated(self) -> int:
-        """Texts to encode that came before."""
-        return len(self.encode) - self.to_encode - self.reused
 
 
 def text_keys(texts: pa.StringArray) -> NDArray[np.uint64]:
@@ -220,11 +211,15 @@ def plan_vectors(previous: NDArray[np.uint64], texts: NDArray[np.uint64]) -> Vec
     encode = of_unit == np.arange(rows, rows + units)
     number = np.cumsum(encode) - 1
     known = of_unit < rows
+    to_encode, reused = int(encode.sum()), int(known.sum())
     return VectorPlan(
         np.where(known, of_unit, -1),
         np.where(known, -1, number[np.where(known, 0, of_unit - rows)] if units else number),
         encode,
-        int(np.isin(first[:rows], of_unit, invert=True).sum()),
+        to_encode,
+        repeated=units - to_encode - reused,
+        reused=reused,
+        gone=int(np.isin(first[:rows], of_unit, invert=True).sum()),
     )
 
 

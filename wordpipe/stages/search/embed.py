@@ -132,11 +132,9 @@ class _Source:
     cutter: UnitCutter
 
     def units(self, phase: str | None, *, whole: bool = False) -> Iterator[tuple[slice, UnitBatch]]:
-        """All units in order, each batch with its place among them.
+        """All units in order, each batch with its place among them; progress is reported as this phase, or not.
 
-        Args:
-            phase: what the progress is called; None reports none.
-            whole: with all columns of the corpus, not only those that units are cut by.
+        `whole` reads all columns of the corpus, not only those that units are cut by.
         """
         done = 0
         for units in self.cutter.read(self._rows(phase, None if whole else self.cutter.columns)):
@@ -241,12 +239,7 @@ def _encode(
     The vectors go through files of the job's resume cache: a killed run goes on from them, a text that comes again finds its
     vector there, and a transform is fitted on them before the first is written.
 
-    Args:
-        source: the corpus.
-        raw: the encoder, without a transform.
-        plan: which texts are encoded, after those of `previous`.
-        previous: the artifact that is updated.
-        seconds: of work in a file.
+    `raw` is the encoder without a transform, `seconds` the work in a file.
 
     Raises:
         DivergedError: a vector is not finite.
