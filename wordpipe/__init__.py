@@ -34,7 +34,6 @@ if TYPE_CHECKING:
         evaluate_tokenizer,
         evaluate_words,
         export,
-        export_words,
         fill,
         generate,
         import_words,

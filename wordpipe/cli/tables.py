@@ -2,8 +2,8 @@
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 Column = tuple[str, list[tuple[str, str | None]]]
 """The head of a column of a table; and of each line its label, the same in every column, and the cell."""
 
-_Column = TypeVar("_Column")
 _PIPED_WIDTH = 10_000  # nothing is folded
 _UNBOUNDED = 100_000
 
@@ -70,25 +69,11 @@ def new_table(first: str, *heads: str, title: str | None = None) -> "Table":
     return table
 
 
-def side_by_side(
-    columns: Sequence[_Column], build: "Callable[[Sequence[_Column]], Table]", screen: "Console"
-) -> "Iterator[Table]":
-    """Tables of all columns, as few as fit the screen; one column is a table even where it has to be folded."""
-    free = screen.options.update(max_width=_UNBOUNDED)
-    first = 0
-    while first < len(columns):
-        last = first + 1
-        while (
-            last < len(columns)
-            and screen.measure(build(columns[first : last + 1]), options=free).maximum <= screen.width
-        ):
-            last += 1
-        yield build(columns[first:last])
-        first = last
-
-
 def print_columns(columns: Sequence[Column], corner: str = "", *, above: str | None = None) -> None:
-    """Print columns side by side, below a line of text. What is None is a dash, and a line of nothing else is left out."""
+    """Print columns side by side, below a line of text: as few tables as fit the screen, of at least one column.
+
+    What is None is a dash, and a line of nothing else is left out.
+    """
 
     def build(some: Sequence[Column]) -> "Table":
         table = new_table(corner, *(head for head, _ in some))
@@ -98,10 +83,17 @@ def print_columns(columns: Sequence[Column], corner: str = "", *, above: str | N
         return table
 
     screen = console()
+    free = screen.options.update(max_width=_UNBOUNDED)
     if above is not None:
         screen.print(above)
-    for table in side_by_side(columns, build, screen):
-        screen.print(table)
+    first = 0
+    for last in range(1, len(columns) + 1):
+        if (
+            last == len(columns)
+            or screen.measure(build(columns[first : last + 1]), options=free).maximum > screen.width
+        ):
+            screen.print(build(columns[first:last]))
+            first = last
 
 
 def figure(value: float | None, form: str) -> str:

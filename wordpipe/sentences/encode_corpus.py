@@ -7,7 +7,6 @@ units, a few thousand rows at a time; `plan_vectors` finds the texts that must b
 Shapes: U units of the corpus, R rows of the previous artifact, N stored vectors of D numbers.
 """
 
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -23,7 +22,7 @@ from wordpipe.artifacts import DocumentStarts
 from wordpipe.errors import StorageError
 from wordpipe.sentences.encoder import TextEncoder
 from wordpipe.sentences.settings import EmbedSettings
-from wordpipe.sentences.windows import Ids, pack_sentences
+from wordpipe.sentences.windows import Ids, gathered, pack_sentences
 
 _KEY_BYTES = 16  # two of a billion texts share 128 bits once in 10**20 corpora
 _CHUNK = 4096  # texts encoded at a time; sorted by length within
@@ -135,14 +134,10 @@ def read_after_title(text: pa.StringArray, title: pa.StringArray) -> pa.StringAr
 
 def _joined(texts: pa.StringArray, first: Ids, stop: Ids) -> pa.StringArray:
     """The texts of rows first … stop, one after the other, as a string array (U,)."""
-    _, places, values = texts.buffers()
-    offsets = np.frombuffer(places, np.int32)[texts.offset : texts.offset + len(texts) + 1].astype(np.int64)
-    data = memoryview(values if values is not None else b"")
-    begins, ends = offsets[first], offsets[stop]
-    joined = b"".join([data[begin:end] for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)])
-    limits = np.concatenate([[0], np.cumsum(ends - begins)]).astype(np.int64)
-    array = pa.LargeStringArray.from_buffers(len(first), pa.py_buffer(limits), pa.py_buffer(joined))
-    return array.cast(pa.string())
+    sizes_U = stop - first
+    rows = texts.take(pa.array(gathered(np.arange(len(texts)), first, sizes_U)))
+    offsets = np.concatenate([[0], np.cumsum(sizes_U)]).astype(np.int32)
+    return pc.binary_join(pa.ListArray.from_arrays(pa.array(offsets), rows), "")
 
 
 def _whole_documents(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -170,36 +165,24 @@ class VectorPlan:
         previous: int64 (U,), the row of the previous table that has the text, or -1.
         new: int64 (U,), its number among the texts to encode, or -1.
         encode: bool (U,), whether this is the first of the texts to encode that are the same.
+        to_encode: texts to encode.
+        repeated: texts to encode that came before.
+        reused: texts that have a vector already.
         gone: rows of the previous table whose text no longer occurs.
     """
 
     previous: Ids
     new: Ids
     encode: NDArray[np.bool_]
+    to_encode: int
+    repeated: int
+    reused: int
     gone: int
-
-    @property
-    def to_encode(self) -> int:
-        """Texts to encode."""
-        return int(np.count_nonzero(self.encode))
-
-    @property
-    def reused(self) -> int:
-        """Texts that have a vector already."""
-        return int(np.count_nonzero(self.previous >= 0))
-
-    @property
-    def repeated(self) -> int:
-        """Texts to encode that came before."""
-        return len(self.encode) - self.to_encode - self.reused
 
 
 def text_keys(texts: pa.StringArray) -> NDArray[np.uint64]:
     """uint64 (N, 2): the first 128 bits of the BLAKE3 of each text; 16 bytes of memory and about 1 µs for each."""
-    _, places, values = texts.buffers()
-    offsets = np.frombuffer(places, np.int32)[texts.offset : texts.offset + len(texts) + 1].tolist()
-    data = memoryview(values if values is not None else b"")
-    digests = [blake3(data[begin:end]).digest(_KEY_BYTES) for begin, end in pairwise(offsets)]
+    digests = [blake3(text).digest(_KEY_BYTES) for text in texts.cast(pa.binary()).to_pylist()]
     return np.frombuffer(b"".join(digests), np.dtype("<u8")).reshape(-1, 2)
 
 
@@ -228,13 +211,15 @@ def plan_vectors(previous: NDArray[np.uint64], texts: NDArray[np.uint64]) -> Vec
     encode = of_unit == np.arange(rows, rows + units)
     number = np.cumsum(encode) - 1
     known = of_unit < rows
-    used = np.zeros(rows, np.bool_)
-    used[of_unit[known]] = True
+    to_encode, reused = int(encode.sum()), int(known.sum())
     return VectorPlan(
         np.where(known, of_unit, -1),
         np.where(known, -1, number[np.where(known, 0, of_unit - rows)] if units else number),
         encode,
-        int(np.count_nonzero(~used[first[:rows]])) if rows else 0,
+        to_encode,
+        repeated=units - to_encode - reused,
+        reused=reused,
+        gone=int(np.isin(first[:rows], of_unit, invert=True).sum()),
     )
 
 
@@ -243,23 +228,16 @@ def chunks_of(texts: Iterable[pa.StringArray], skip: int) -> Iterator[list[str]]
 
     What is encoded together depends on the texts alone, so the vectors do not tell where a run was killed.
     """
-    chunk: list[str] = []
-    size = 0  # bytes in the chunk
+    chunk, size = list[str](), 0  # bytes in the chunk
     for array in texts:
         left = array.slice(skip)
         skip = max(0, skip - len(array))
-        ends = np.cumsum(pc.binary_length(left).to_numpy(zero_copy_only=False), dtype=np.int64)
-        found, done = left.to_pylist(), 0
-        while done < len(found):
-            before = int(ends[done - 1]) if done else 0
-            fitting = int(np.searchsorted(ends, before + _CHUNK_BYTES - size, side="right"))
-            stop = min(done + _CHUNK - len(chunk), max(fitting, done if chunk else done + 1))
-            chunk += found[done:stop]
-            if stop == len(found):
-                size += int(ends[-1]) - before
-                break
-            yield chunk
-            chunk, size, done = [], 0, stop
+        for text, length in zip(left.to_pylist(), pc.binary_length(left).to_pylist(), strict=True):
+            if chunk and (len(chunk) == _CHUNK or size + length > _CHUNK_BYTES):
+                yield chunk
+                chunk, size = [], 0
+            chunk.append(text)
+            size += length
     if chunk:
         yield chunk
 
@@ -310,11 +288,8 @@ def _read_rows(path: Path, rows: Ids, into: NDArray[np.float32]) -> None:
     """Read ascending rows of a flat file; those that follow one another at once."""
     size = into.shape[1] * into.itemsize
     starts = [0, *(np.flatnonzero(np.diff(rows) != 1) + 1).tolist(), len(rows)]
-    with path.open("rb", buffering=0) as file:
+    with path.open("rb") as file:
         for one, end in pairwise(starts):
-            left, place = into[one:end].data.cast("B"), int(rows[one]) * size
-            while left:
-                read = os.preadv(file.fileno(), [left], place)
-                if not read:
-                    raise StorageError("the file was cut short while it was in use", where=path, hint="run it again")
-                left, place = left[read:], place + read
+            file.seek(int(rows[one]) * size)
+            if file.readinto(into[one:end].data) < (end - one) * size:
+                raise StorageError("the file was cut short while it was in use", where=path, hint="run it again")

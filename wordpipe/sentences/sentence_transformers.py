@@ -56,7 +56,9 @@ def sentence_transformers_files(
     else:
         layers = [("Transformer", {})]
         layers += [("WordWeights", _word_weights(weights_V, tokens))] if weights_V is not None else []
-        layers += [("Pooling", {"config.json": _pooling(dim, _POOLINGS[pooling])})]
+        modes = {f"pooling_mode_{mode}": mode == _POOLINGS[pooling] for mode in _ALL_POOLINGS}
+        about = {"word_embedding_dimension": dim, **modes, "include_prompt": True}
+        layers += [("Pooling", {"config.json": _json(about)})]
     layers += [("Normalize", {})]
     if transform is not None and transform.kind != "none":
         layers += [("Dense", _dense(transform)), ("Normalize", {})]
@@ -76,11 +78,6 @@ def _stacked(layers: Sequence[tuple[str, Mapping[str, bytes]]]) -> dict[str, byt
         files |= {f"{path}/{name}": data for name, data in own.items()}
     about: dict[str, Any] = {"prompts": {}, "default_prompt_name": None, "similarity_fn_name": "cosine"}
     return {"modules.json": _json(modules), "config_sentence_transformers.json": _json(about), **files}
-
-
-def _pooling(dim: int, mode: str) -> bytes:
-    modes = {f"pooling_mode_{other}": other == mode for other in _ALL_POOLINGS}
-    return _json({"word_embedding_dimension": dim, **modes, "include_prompt": True})
 
 
 def _word_weights(weights_V: npt.NDArray[np.float32], tokens: Sequence[str]) -> dict[str, bytes]:

@@ -92,34 +92,11 @@ class Transform:
             return unit_ND, ~valid_N
         turned_NK = self.turn(vectors_ND - self.mean)
         turned_NK[~vectors_ND.any(axis=1)] = 0
-        unit_NK, valid_N = unit_rows(turned_NK, least=_MIN_LENGTH_SHARE * self._usual_length())
+        usual = 1.0  # what W makes of the length of a vector without any preference, at least
+        if self.weights is not None:
+            usual = float(np.sqrt(np.square(self.weights, dtype=np.float64).sum() / len(self.mean)))
+        unit_NK, valid_N = unit_rows(turned_NK, least=_MIN_LENGTH_SHARE * usual)
         return unit_NK, ~valid_N
-
-    def _usual_length(self) -> float:
-        """What W makes of the length of a vector without any preference, at least: 1 where it only takes away."""
-        if self.weights is None:
-            return 1.0
-        return float(np.sqrt(np.square(self.weights, dtype=np.float64).sum() / len(self.mean)))
-
-    @property
-    def can_undo(self) -> bool:
-        """Whether `undone` can: nothing was taken away but the mean. What lay in a removed direction is lost."""
-        return self.kind in ("none", "centre")
-
-    def undone(self, vectors_ND: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-        """The unit vectors x that `apply` makes these of, (N, D) float32, to rounding.
-
-        Of y = (x - m) / |x - m| with |x| = 1 and the mean |m| < 1, x = m + t y, where t > 0 solves |m + t y| = 1:
-        t = sqrt((m·y)² + 1 - |m|²) - m·y.
-        """
-        assert self.can_undo
-        if self.kind == "none":
-            return vectors_ND
-        wide_ND, mean_D = vectors_ND.astype(np.float64), self.mean.astype(np.float64)
-        along_N = wide_ND @ mean_D
-        lengths_N = np.sqrt(np.maximum(along_N**2 + 1 - mean_D @ mean_D, 0)) - along_N
-        raw_ND: npt.NDArray[np.float32] = (mean_D + lengths_N[:, None] * wide_ND).astype(np.float32)
-        return raw_ND
 
     def to_bytes(self) -> bytes:
         """As a safetensors file."""
@@ -171,11 +148,11 @@ class Moments:
         self._sum_D += wide_ND.sum(axis=0)
         self._products_DD += wide_ND.T @ wide_ND
 
-    def fit(self, kind: Literal["auto"] | TransformKind, components: int = 1, *, dims: int = 0) -> Transform:
+    def fit(self, kind: TransformKind, components: int = 1, *, dims: int = 0) -> Transform:
         """The transform that these vectors call for.
 
         Args:
-            kind: what is done; auto must have been decided before.
+            kind: what is done.
             components: how many of the directions of largest variance, for remove-components.
             dims: for whiten, how many of the strongest directions are kept; 0 = all, with as many numbers as before.
 
@@ -183,39 +160,27 @@ class Moments:
             ConfigError: more directions than the vectors have (less one, for remove-components).
             InputError: fewer than two vectors, or no more than directions.
         """
-        assert kind != "auto"
         dim = len(self._sum_D)
         if kind == "none":
             return Transform.none(dim)
-        if self.count < 2:
+        removed = components if kind == "remove-components" else 0
+        check_directions(dim, components=removed, dims=dims if kind == "whiten" else 0)
+        least = max(removed + 1, 2)
+        if self.count < least:
             hint = "give more text or --transform none"
-            raise InputError("too few texts to fit a transform", got=self.count, hint=hint)
+            raise InputError("too few texts to fit a transform", got=self.count, expected=f"{least} or more", hint=hint)
         wide_D = self._sum_D / self.count
         mean_D, nothing = wide_D.astype(np.float32), np.zeros((0, dim), dtype=np.float32)
         if kind == "centre":
             return Transform(kind, mean_D, nothing)
         strength_D, directions_DD = _spectrum(self._products_DD / self.count - np.outer(wide_D, wide_D))
         if kind == "whiten":
-            check_directions(dim, dims=dims)
             return Transform(kind, mean_D, nothing, _whitening(strength_D, directions_DD, self.count, dims))
-        check_directions(dim, components=components)
-        if components >= self.count:
-            expected = f"more than {components}"
-            raise InputError("too few texts for so many components", got=self.count, expected=expected)
         return Transform(kind, mean_D, directions_DD[:components].astype(np.float32))
 
 
 def check_directions(dim: int, *, components: int = 0, dims: int = 0) -> None:
-    """Refuse to take away or to keep more directions than there are; to be asked before vectors are made.
-
-    Args:
-        dim: numbers of a vector.
-        components: directions to take away, 0 = none.
-        dims: directions to keep, 0 = all.
-
-    Raises:
-        ConfigError: no direction would be left, or there are not so many.
-    """
+    """Refuse to take away (0 = none) or to keep (0 = all) more directions than a vector has (ConfigError)."""
     if components >= dim:
         raise ConfigError("no direction would be left", where="components", got=components, expected=f"below {dim}")
     if dims > dim:

@@ -5,6 +5,7 @@ Shapes: N texts, W windows, S sequences of a batch.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import groupby
 
 import numpy as np
 import numpy.typing as npt
@@ -53,16 +54,13 @@ def frame(ids: Ids, offsets: Ids, *, size: int, overlap: int, before: list[int],
     text_W = np.repeat(np.arange(len(lengths_N)), counts_N)
     firsts_W = (np.arange(len(text_W)) - np.repeat(np.cumsum(counts_N) - counts_N, counts_N)) * step
     tokens_W = np.minimum(size, lengths_N[text_W] - firsts_W)
-    lengths_W = tokens_W + len(before) + len(after)
-    framed = np.empty(int(lengths_W.sum()), dtype=np.int64)
-    ends_W = np.cumsum(lengths_W)
-    inside = np.ones(len(framed), dtype=np.bool_)
-    specials = [(ends_W - lengths_W + place, special) for place, special in enumerate(before)]
-    specials += [(ends_W - len(after) + place, special) for place, special in enumerate(after)]
-    for at_W, special in specials:
-        framed[at_W], inside[at_W] = special, False
-    framed[inside] = gathered(ids, offsets[:-1][text_W] + firsts_W, tokens_W)
-    return Windows(framed, lengths_W, firsts_W, tokens_W, counts_N)
+    # each window is three stretches of what follows: the ids before, its tokens, the ids after
+    values = np.concatenate([ids, np.array([*before, *after], dtype=np.int64)])
+    starts_W3, lengths_W3 = np.empty((len(text_W), 3), np.int64), np.empty((len(text_W), 3), np.int64)
+    starts_W3[:, 0], starts_W3[:, 1], starts_W3[:, 2] = len(ids), offsets[text_W] + firsts_W, len(ids) + len(before)
+    lengths_W3[:, 0], lengths_W3[:, 1], lengths_W3[:, 2] = len(before), tokens_W, len(after)
+    framed = gathered(values, starts_W3.ravel(), lengths_W3.ravel())
+    return Windows(framed, lengths_W3.sum(axis=1), firsts_W, tokens_W, counts_N)
 
 
 def token_batches(lengths_W: Ids, budget: int) -> Iterator[Ids]:
@@ -96,12 +94,7 @@ def padded(ids_N: Ids, lengths_S: Ids) -> tuple[Ids, npt.NDArray[np.bool_]]:
 
 def runs_of(lengths_S: Ids) -> list[tuple[int, int]]:
     """How many sequences of the same length follow one another, and that length."""
-    if not len(lengths_S):
-        return []
-    changes = np.flatnonzero(np.diff(lengths_S)) + 1
-    starts = np.concatenate([[0], changes])
-    counts = np.diff(np.concatenate([starts, [len(lengths_S)]]))
-    return list(zip(counts.tolist(), lengths_S[starts].tolist(), strict=True))
+    return [(len([*same]), length) for length, same in groupby(lengths_S.tolist())]
 
 
 def pack_sentences(lengths_S: npt.NDArray[np.int64], size: int, overlap: int) -> list[tuple[int, int]]:

@@ -5,6 +5,8 @@
     fit       the transform, on the vectors in these files
     write     the vectors, transformed, beside their texts
 
+An update takes vectors over as they are: where the previous transform fits still, or where there was none.
+
 Comparing, encoding and writing each stream the corpus, a few thousand rows at a time. They are not one reading: how many texts
 are new decides, before the first is encoded, which previous vectors and which transform are kept; and texts that are
 encoded together may stand far apart where others repeat, so that all rows between them would wait in the memory. A reading
@@ -25,9 +27,11 @@ from numpy.typing import NDArray
 
 from wordpipe.artifacts import (
     CORPUS,
+    ENCODER,
     Artifact,
     ResumeCache,
     library_versions,
+    matrix_of,
     read_batches,
     read_schema,
     row_count,
@@ -39,6 +43,7 @@ from wordpipe.runtime import Stopwatch, cpu_count, stop_signal
 from wordpipe.sentences import (
     MAX_MEAN_COSINE,
     MIN_TEXTS,
+    TRANSFORM_FILE,
     EncodedBatch,
     Moments,
     StoredVectors,
@@ -53,6 +58,7 @@ from wordpipe.sentences import (
     mean_cosine_of_sum,
     no_keys,
     plan_vectors,
+    read_after_title,
     text_keys,
     transform_kind,
 )
@@ -60,15 +66,12 @@ from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.stages.inputs import open_corpus
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job
 from wordpipe.stages.loaders import bundle_encoder, open_encoder
-from wordpipe.stages.search.embed_update import PreviousSentences, encoder_facts, open_previous
 
-_RUN_DEFAULTS = {name: EmbedSettings.model_fields[name].default for name in ("update", "checkpoint_seconds")}
 _FILE_NAME = "vectors-{:05d}.f32"
+_REFIT_SHARE = 0.2  # of the texts that a transform was fitted on, changed since: then it is fitted anew
+_OF_TRANSFORM = ("transform", "components", "dims")
+_NOT_OF_VECTORS = {"unit", "with_title", *_OF_TRANSFORM, "batch_tokens", "device"}  # untransformed ones
 _MANY_DROPPED = 0.05  # of the units
-_WHY_DROPPED = {
-    "words": "words of it that are in the table; train the words on text like this, or with a smaller --min-count",
-    "model": "tokens that it knows; train on text like this",
-}
 
 
 def embed(
@@ -95,12 +98,13 @@ def embed(
     with open_job("sentences", output, chosen, run) as job:
         job.libraries = ("torch", "numpy", "pyarrow", "tokenizers")
         origin = job.open_input(encoder, ["model", "words"])
-        raw = open_encoder(origin, chosen.model_copy(update=_RUN_DEFAULTS))  # how it is run now is no part of it
+        raw = open_encoder(origin, chosen)
         components = chosen.components if chosen.transform == "remove-components" else 0
         check_directions(raw.dim, components=components, dims=chosen.dims)
         source = _Source(job, open_corpus(job, corpus), UnitCutter(chosen, raw))  # text that is no corpus is read now
         job.device, job.threads = getattr(raw, "device", "cpu"), chosen.threads or cpu_count()
-        previous = open_previous(job, origin, raw, chosen) if chosen.update and not job.run.fresh else None
+        made_by = {"kind": origin.kind, "digest": origin.digest, "pooling": raw.pooling}
+        previous = _open_previous(job, made_by, chosen) if chosen.update and not job.run.fresh else None
         plan, previous = _compare(source, previous)
         encoded = _encode(source, raw, plan, previous, chosen.checkpoint_seconds)
         vectors = _UnitVectors.of(job, plan, encoded, previous)
@@ -108,11 +112,10 @@ def embed(
         _write(source, vectors, transform)
         _warn(job, origin, chosen)
         bundle_encoder(job, raw.with_transform(transform), origin)
-        exact = not plan.reused or (previous is not None and previous.exact and transform.kind == "none")
-        job.bitwise = job.device == "cpu" and exact
+        job.bitwise = job.device == "cpu" and not plan.reused
         job.facts = {
             "dim": transform.dim,
-            "encoder": encoder_facts(origin, raw),
+            "encoder": made_by,
             "transform": transform.kind,
             "keep_case": origin.manifest.facts.get("keep_case", False),
             **({"fit": fit} if fit else {}),
@@ -129,11 +132,9 @@ class _Source:
     cutter: UnitCutter
 
     def units(self, phase: str | None, *, whole: bool = False) -> Iterator[tuple[slice, UnitBatch]]:
-        """All units in order, each batch with its place among them.
+        """All units in order, each batch with its place among them; progress is reported as this phase, or not.
 
-        Args:
-            phase: what the progress is called; None reports none.
-            whole: with all columns of the corpus, not only those that units are cut by.
+        `whole` reads all columns of the corpus, not only those that units are cut by.
         """
         done = 0
         for units in self.cutter.read(self._rows(phase, None if whole else self.cutter.columns)):
@@ -149,35 +150,96 @@ class _Source:
                 self.job.report(phase, done, total, "sentences")
 
 
-def _compare(source: _Source, previous: PreviousSentences | None) -> tuple[VectorPlan, PreviousSentences | None]:
+@dataclass(frozen=True)
+class _Previous:
+    """A sentences artifact whose vectors this encoder would give again.
+
+    Attributes:
+        artifact: it, open.
+        keys: uint64 (R, 2), of the text that each of its vectors was made of.
+        transform: what its vectors went through.
+        keeps_transform: whether these settings ask for that again, and it fits well enough still.
+        fitted_on: how many texts that was fitted on.
+        changed: texts that came or went since.
+    """
+
+    artifact: Artifact
+    keys: NDArray[np.uint64]
+    transform: Transform
+    keeps_transform: bool
+    fitted_on: int
+    changed: int
+
+    def changed_by(self, plan: VectorPlan) -> "_Previous":
+        """It, with the texts that come and go in this update among the changed ones."""
+        known = self.artifact.manifest.counts.get("dropped_without_vector", 0)  # encoded again, and no news
+        changed = self.changed + max(0, plan.to_encode - known) + plan.gone
+        keeps = self.keeps_transform and changed <= _REFIT_SHARE * self.fitted_on
+        return replace(self, changed=changed, keeps_transform=keeps)
+
+
+def _open_previous(job: Job, made_by: dict[str, str], settings: EmbedSettings) -> _Previous | None:
+    """The artifact at the job's output, if its vectors can be used; else a note says why not."""
+    artifact = job.previous_artifact("all texts are embedded")
+    if artifact is None:
+        return None
+    made, facts = artifact.manifest, artifact.manifest.facts
+    before = {**EmbedSettings().manifest(), **made.settings}  # it may be older than some settings: their defaults
+    found = {**before, "encoder": facts.get("encoder"), "device": made.device}
+    wanted = {"encoder": made_by, "device": job.device}
+    wanted |= {name: value for name, value in settings.recipe().items() if name not in _NOT_OF_VECTORS}
+    if other := [name for name, value in wanted.items() if value != found[name]]:
+        job.note(f"{job.output} was made otherwise ({', '.join(other)}): all is embedded again")
+        return None
+    keys, done, rows = [no_keys()], 0, row_count(artifact, "sentences")
+    for batch in read_batches(artifact, "sentences", ["title", "text"]):
+        text = batch.column("text")
+        if before["with_title"] and before["unit"] != "sentence":
+            text = read_after_title(text, batch.column("title"))
+        keys.append(text_keys(text))
+        done += len(batch)
+        job.report("reading what is there", done, rows, "texts")
+    fit = facts.get("fit") or {"texts": rows, "changed": 0}
+    return _Previous(
+        artifact,
+        np.concatenate(keys),
+        Transform.from_bytes(artifact.read(ENCODER + TRANSFORM_FILE), facts["transform"]),
+        keeps_transform=all(settings.manifest()[name] == before[name] for name in _OF_TRANSFORM),
+        fitted_on=int(fit["texts"]),
+        changed=int(fit["changed"]),
+    )
+
+
+def _compare(source: _Source, previous: _Previous | None) -> tuple[VectorPlan, _Previous | None]:
     """Which texts are encoded, and what is taken from the previous artifact, if anything still is."""
     job = source.job
     keys_U2 = np.concatenate([no_keys(), *(text_keys(units.embedded) for _, units in source.units("comparing"))])
     plan = plan_vectors(no_keys() if previous is None else previous.keys, keys_U2)
-    if previous is not None and not previous.keeps_transform(plan) and not previous.transform.can_undo:
-        job.note("too much has changed for the transform, and it cannot be undone: all texts are embedded again")
-        previous, plan = None, plan_vectors(no_keys(), keys_U2)
+    if previous is not None:
+        previous = previous.changed_by(plan)
+        if not previous.keeps_transform and previous.transform.kind != "none":
+            job.note("the previous transform cannot be kept, nor undone: all texts are embedded again")
+            previous, plan = None, plan_vectors(no_keys(), keys_U2)
     job.counts |= {"units": len(keys_U2), "texts_embedded": plan.to_encode, "texts_repeated": plan.repeated}
     if previous is not None:
         job.counts |= {"units_reused": plan.reused, "units_gone": plan.gone}
         job.note(f"texts: {plan.to_encode:,} new, {plan.reused:,} with their vectors already, {plan.gone:,} gone")
+        if (kind := previous.transform.kind) != "none":
+            job.note(
+                f"the transform ({kind}) is as it was fitted: {previous.changed:,} of {previous.fitted_on:,} texts changed"
+            )
     return plan, previous
 
 
 def _encode(
-    source: _Source, raw: TextEncoder, plan: VectorPlan, previous: PreviousSentences | None, seconds: float
+    source: _Source, raw: TextEncoder, plan: VectorPlan, previous: _Previous | None, seconds: float
 ) -> StoredVectors:
     """A raw vector for each text of the plan, zero where it has none, after those of a killed run of the same recipe.
 
     The vectors go through files of the job's resume cache: a killed run goes on from them, a text that comes again finds its
     vector there, and a transform is fitted on them before the first is written.
 
-    Args:
-        source: the corpus.
-        raw: the encoder, without a transform.
-        plan: which texts are encoded.
-        previous: the artifact that is updated, which decides that.
-        seconds: of work in a file.
+    `raw` is the encoder without a transform, `seconds` the work in a file.
 
     Raises:
         DivergedError: a vector is not finite.
@@ -198,14 +260,13 @@ def _encode(
     chunks = chunks_of(texts, before)
     with stop_signal(lambda _: job.note("stopping after this chunk, saving (press again to stop now)")) as flag:
         while done < total:
-            file_clock, found = Stopwatch(), dict[str, int]()
+            file_clock, found = Stopwatch(), Counter[str]()
             with cache.create(_FILE_NAME.format(len(counts)), found) as file:
                 for chunk in chunks:
                     batch = raw.encode(chunk)
                     check_finite(batch.vectors, chunk, "encoder", "train it again")
                     file.write(np.ascontiguousarray(batch.vectors, dtype=np.float32).data)
-                    for name, count in _figures_of(batch).items():
-                        found[name] = found.get(name, 0) + count
+                    found.update(_figures_of(batch))
                     done += len(chunk)
                     speed = (done - before) / max(clock.seconds, 1e-9)
                     job.report("embedding", done, total, "texts", **{"texts/s": f"{speed:,.0f}"})
@@ -238,33 +299,33 @@ class _UnitVectors:
     Attributes:
         plan: what comes from where.
         encoded: raw vectors, one for each text that was encoded.
-        reused: those of the previous artifact, as it has them where its transform is kept, else raw.
-        kept: the previous artifact's transform, where it is kept.
-        fit: how many texts that was fitted on, and how many came or went since.
+        reused: those of the previous artifact, as it has them.
+        previous: that artifact, where its transform is kept.
     """
 
     plan: VectorPlan
     encoded: StoredVectors
     reused: StoredVectors
-    kept: Transform | None
-    fit: dict[str, int]
+    previous: _Previous | None
 
     @classmethod
-    def of(
-        cls, job: Job, plan: VectorPlan, encoded: StoredVectors, previous: PreviousSentences | None
-    ) -> "_UnitVectors":
-        """Take what is reused from the previous artifact, and say what becomes of its transform."""
+    def of(cls, job: Job, plan: VectorPlan, encoded: StoredVectors, previous: _Previous | None) -> "_UnitVectors":
+        """Take what is reused from the previous artifact.
+
+        It goes into a file of the job's, as units ask for it in another order, which Parquet cannot give.
+        """
         if previous is None:
-            return cls(plan, encoded, StoredVectors([], [], encoded.dim), None, {})
-        keeps, changed = previous.keeps_transform(plan), previous.changed_with(plan)
-        if (kind := previous.transform.kind) != "none":
-            was = "as it was fitted" if keeps else "fitted anew"
-            job.note(f"the transform ({kind}) is {was}: {changed:,} of {previous.fitted_on:,} texts changed")
+            return cls(plan, encoded, StoredVectors([], [], encoded.dim), None)
         rows = np.unique(plan.previous[plan.previous >= 0])
         place = np.where(plan.previous < 0, -1, np.searchsorted(rows, plan.previous))
-        reused = previous.vectors_at(job, rows, raw=not keeps)
-        fit = {} if kind == "none" else {"texts": previous.fitted_on, "changed": changed}
-        return cls(replace(plan, previous=place), encoded, reused, previous.transform if keeps else None, fit)
+        path, done, seen = job.scratch / "previous.f32", 0, 0
+        with path.open("wb") as file:
+            for batch in read_batches(previous.artifact, "sentences", ["vector"]):
+                last = int(np.searchsorted(rows, seen + len(batch)))
+                file.write(np.ascontiguousarray(matrix_of(batch.column("vector"))[rows[done:last] - seen]).data)
+                done, seen = last, seen + len(batch)
+        reused = StoredVectors([path], [len(rows)], previous.transform.dim)
+        return cls(replace(plan, previous=place), encoded, reused, previous if previous.keeps_transform else None)
 
     def __len__(self) -> int:
         """Texts that have a vector, each counted once."""
@@ -279,7 +340,7 @@ class _UnitVectors:
             vectors_UK[is_new], empty_U[is_new] = transform.apply(self.encoded.take(new[is_new]))
         if (is_old := old >= 0).any():
             reused = self.reused.take(old[is_old])
-            if self.kept is not None or transform.kind == "none":  # to the bit what they were
+            if self.previous is not None or transform.kind == "none":  # to the bit what they were
                 vectors_UK[is_old] = reused
             else:
                 vectors_UK[is_old], empty_U[is_old] = transform.apply(reused)
@@ -298,8 +359,9 @@ def _fit(vectors: _UnitVectors, raw: TextEncoder, settings: EmbedSettings) -> tu
             got=f"{len(vectors.plan.encode)} {settings.unit}s",
             hint="embed other text",
         )
-    if vectors.kept is not None:
-        return vectors.kept, vectors.fit
+    if (kept := vectors.previous) is not None:
+        fit = {} if kept.transform.kind == "none" else {"texts": kept.fitted_on, "changed": kept.changed}
+        return kept.transform, fit
     kind = transform_kind(settings, raw, len(vectors))
     if kind == "none":
         return Transform.none(raw.dim), {}
@@ -346,15 +408,12 @@ def _warn(job: Job, origin: Artifact, chosen: EmbedSettings) -> None:
     dropped, units = job.counts["dropped_without_vector"], job.counts["units"]
     if dropped > _MANY_DROPPED * units:
         job.warn(
-            f"{dropped:,} of {units:,} {chosen.unit}s ({dropped / units:.0%}) have no vector and are left out: they hold no "
-            f"{_WHY_DROPPED[origin.kind]}"
+            f"{dropped:,} of {units:,} {chosen.unit}s ({dropped / units:.0%}) have no vector and are left out: they hold "
+            f"nothing that {origin.path} knows; train on text like this"
         )
     cosine = job.metrics.get("mean_cosine", 0.0)
     if cosine > MAX_MEAN_COSINE:
-        cure = ""
-        if origin.manifest.command == "train word2vec":  # all alike while they have hardly been trained
-            cure = f"the word vectors may need more --epochs than {origin.manifest.facts['epochs']}, or more text; "
         job.warn(
-            f"all texts look alike: the mean cosine of two is {cosine:.2f}, where 0 is healthy; {cure}what mends it: "
+            f"all texts look alike: the mean cosine of two is {cosine:.2f}, where 0 is healthy; what mends it: "
             f"wordpipe doctor {shlex.quote(str(job.output))}"
         )
