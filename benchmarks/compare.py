@@ -110,7 +110,7 @@ FORMATS = {
     "words": ("word2vec-text", "word2vec-binary", "glove", "numpy", "projector"),
     "sentences-static": ("npy", "sentence-transformers"),
     "sentences": ("sentence-transformers",),
-    "tokens": ("tokenizer-json", "vocab-merges", "tiktoken", "transformers"),
+    "tokens": ("tokenizer-json", "transformers"),
     "tokens-wordpiece": ("vocab-txt",),
 }
 IMPORTED = ("word2vec-text", "word2vec-binary", "glove", "numpy")

@@ -74,7 +74,11 @@ VALUES: dict[str, dict[str, dict[str, str]]] = {
         }
     },
     "export": {
-        "to": {"onnx": "export it --to sentence-transformers; the README shows how torch makes a graph of that folder"}
+        "to": {
+            "onnx": "export it --to sentence-transformers; the README shows how torch makes a graph of that folder",
+            "tiktoken": "export --to tokenizer-json, which Hugging Face tokenizers loads with the same ids",
+            "vocab-merges": "export --to tokenizer-json, whose model has the same vocab and merges",
+        }
     },
 }
 """Command → setting → value that it no longer takes → what to do instead."""

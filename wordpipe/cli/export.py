@@ -11,11 +11,11 @@ from wordpipe.cli.output import counted, human_bytes, say
 
 FORMATS = (
     "word2vec-text", "word2vec-binary", "glove", "numpy", "projector", "npy", "sentence-transformers",
-    "tokenizer-json", "vocab-txt", "vocab-merges", "transformers", "tiktoken",
+    "tokenizer-json", "vocab-txt", "transformers",
 )  # fmt: skip
 EXAMPLE = """wordpipe export run/words --to word2vec-text -o words.txt
 wordpipe export run/sentences --to sentence-transformers -o encoder
-wordpipe export run/tokens --to tiktoken -o vocab.tiktoken"""
+wordpipe export run/tokens --to transformers -o tokenizer"""
 HELP = """Write vectors, an encoder of texts or a tokenizer in the format of another program.
 
 \b
@@ -34,8 +34,6 @@ tokens, or a model (its tokenizer):
   tokenizer-json   a file, for Hugging Face tokenizers
   transformers     a folder, for AutoTokenizer
   vocab-txt        a file, BERT's; WordPiece only
-  vocab-merges     a folder with vocab.json and merges.txt; BPE only
-  tiktoken         a file and FILE.json beside it; byte-level BPE only
 
 A format that cannot hold what it is given is refused, and those that can are named. For transformers a model needs no
 export: its folder is a Hugging Face folder as it is.

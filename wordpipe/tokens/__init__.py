@@ -1,7 +1,7 @@
 """Tokenizers and words: training, encoding, and how often each word occurs.
 
 `settings` of the command; `counting` cuts rows and counts pre-tokens, `training` makes a tokenizer of the counts, `encoding`
-and `decoding` use it, `read` and `write` are the files of other programs, `evaluate` measures. `pretokenizers` and
+and `decoding` use it, `files` reads and writes those of other programs, `evaluate` measures. `pretokenizers` and
 `normalizers` do to text what tokenizers does before its models see it; `words` are ours, `vocabulary` what ids mean.
 """
 
@@ -38,6 +38,18 @@ if TYPE_CHECKING:
         model_of,
     )
     from wordpipe.tokens.evaluate import OTHERS, TokenizerEvaluation, WordFertility
+    from wordpipe.tokens.files import (
+        FOLDERS,
+        FORMATS,
+        ExportedTokenizer,
+        export_tokenizer,
+        framed_tokenizer,
+        library_errors,
+        named_tokens,
+        open_tokenizer,
+        read_tokenizer,
+        transformers_files,
+    )
     from wordpipe.tokens.kernels.codepoints import UNSPACED, code_point_classes
     from wordpipe.tokens.kernels.scan import SCANNERS
     from wordpipe.tokens.kernels.table import StringTable
@@ -55,7 +67,6 @@ if TYPE_CHECKING:
         scheme_of,
         script_shares,
     )
-    from wordpipe.tokens.read import library_errors, named_tokens, open_tokenizer, read_tokenizer
     from wordpipe.tokens.training import train_chars, train_tokenizer, train_words, training_bytes
     from wordpipe.tokens.vocabulary import (
         SPECIAL_TOKENS,
@@ -81,14 +92,6 @@ if TYPE_CHECKING:
         WordSplitter,
         fold_counts,
         run_splitter,
-    )
-    from wordpipe.tokens.write import (
-        FOLDERS,
-        FORMATS,
-        ExportedTokenizer,
-        export_tokenizer,
-        framed_tokenizer,
-        transformers_files,
     )
 else:
     __getattr__, __dir__ = face(__name__, __file__)

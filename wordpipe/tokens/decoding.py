@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tokenizers import Encoding, Tokenizer
 
-from wordpipe.tokens.read import library_errors
+from wordpipe.tokens.files import library_errors
 from wordpipe.tokens.vocabulary import is_byte_level, token_bytes, unknown_token
 
 _SPACE = "▁"

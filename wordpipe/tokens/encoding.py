@@ -19,6 +19,7 @@ from tokenizers import Tokenizer
 from wordpipe.compiled import kernel
 from wordpipe.errors import InputError
 from wordpipe.tokens.counting import Spans, cut_pretokens, cut_words, row_buffers
+from wordpipe.tokens.files import library_errors
 from wordpipe.tokens.kernels.bpe import bpe_model
 from wordpipe.tokens.kernels.table import StringTable
 from wordpipe.tokens.kernels.wordpiece_unigram import (
@@ -30,7 +31,6 @@ from wordpipe.tokens.kernels.wordpiece_unigram import (
 )
 from wordpipe.tokens.normalizers import AddedTokens, added_token_patterns
 from wordpipe.tokens.pretokenizers import Scheme, scheme_of
-from wordpipe.tokens.read import library_errors
 from wordpipe.tokens.vocabulary import I32, I64, U8, U32, T, interleaved, offsets_of, vocabulary_of
 from wordpipe.tokens.words import WordNumbers
 

@@ -87,7 +87,7 @@ class WordSplitter:
 
 def run_splitter(tokenizer: "Tokenizer") -> SplitRun:
     """A function that cuts a run of text at the boundaries of its tokens, never inside a character."""
-    from wordpipe.tokens.read import library_errors
+    from wordpipe.tokens.files import library_errors
 
     def split(run: str) -> list[str]:
         with library_errors("the tokenizer cannot encode the text", "tokenizer.json"):

@@ -30,9 +30,9 @@ def export(artifact: PathLike, form: str, output: PathLike) -> dict[str, Any]:
         artifact: words; sentences or an index, of which the vectors or the encoder are written; a model, of which the
             encoder or the tokenizer is; or tokens, of which the tokenizer is.
         form: word2vec-text, word2vec-binary, glove, numpy, npy or projector for words; npy, projector, word2vec-text or
-            word2vec-binary for sentences; sentence-transformers for an encoder; tokenizer-json, vocab-txt, vocab-merges,
-            transformers or tiktoken for a tokenizer.
-        output: the file (or, for numpy, projector, an encoder, vocab-merges and transformers, the folder) to write; an older
+            word2vec-binary for sentences; sentence-transformers for an encoder; tokenizer-json, vocab-txt or
+            transformers for a tokenizer.
+        output: the file (or, for numpy, projector, an encoder and transformers, the folder) to write; an older
             one is replaced in one step.
 
     Returns:
