@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         evaluate_tokenizer,
         evaluate_words,
         export,
+        export_words,
         fill,
         generate,
         import_words,

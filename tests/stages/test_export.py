@@ -44,7 +44,7 @@ def tokens(tmp_path):
 
 
 def test_the_command_line_offers_every_format():
-    assert set(FORMATS) == {*stage.WORD_FORMATS, "npy", "sentence-transformers", *writing.FORMATS}
+    assert set(FORMATS) == {*stage.WORD_FORMATS, *stage.VECTOR_FORMATS, *stage.ENCODER_FORMATS, *writing.FORMATS}
     shown = CliRunner().invoke(app, ["export", "--help"]).output
     assert all(form in shown.split("Options:")[0] for form in FORMATS)
 
@@ -174,6 +174,36 @@ def test_npy_of_words(tmp_path):
     np.testing.assert_array_equal(np.load(tmp_path / "w.npy", allow_pickle=False), VECTORS[:40])
 
 
+def test_the_projector_gets_a_line_per_row(sentences, tmp_path):
+    stage.export(sentences, "projector", tmp_path / "out")
+    np.testing.assert_array_equal(
+        np.loadtxt(tmp_path / "out" / "vectors.tsv", dtype=np.float32, delimiter="\t"), VECTORS
+    )
+    head, *lines = (tmp_path / "out" / "metadata.tsv").read_text().split("\n")
+    assert head.split("\t") == ["id", "doc_id", "title", "text", "source", "line", "year", "tags"]
+    assert len(lines) == ROWS + 1
+    assert lines[-1] == ""
+    assert lines[7].split("\t") == [
+        "7",
+        "d2",
+        "",
+        "row 7 with a tab and a line",
+        "notes.txt",
+        "8",
+        "2007",
+        "['a', 'b']",
+    ]
+
+
+@pytest.mark.parametrize("form", ["word2vec-text", "word2vec-binary"])
+def test_word2vec_has_the_rows_number_for_a_word(form, sentences, tmp_path):
+    gensim = pytest.importorskip("gensim.models")
+    stage.export(sentences, form, tmp_path / "v")
+    found = gensim.KeyedVectors.load_word2vec_format(str(tmp_path / "v"), binary=form.endswith("binary"))
+    assert found.index_to_key == [str(row) for row in range(ROWS)]
+    np.testing.assert_array_equal(found.vectors, VECTORS)
+
+
 def test_the_screen_says_how_many(sentences, tmp_path):
     done = CliRunner().invoke(app, ["export", str(sentences), "--to", "npy", "-o", str(tmp_path / "v.npy")])
     assert done.exit_code == 0
@@ -184,5 +214,5 @@ def test_what_cannot_be_is_refused(sentences, tmp_path):
     with pytest.raises(ConfigError, match="is a file"):
         stage.export(sentences, "npy", tmp_path)
     with pytest.raises(ConfigError, match="not a format of sentences"):
-        stage.export(sentences, "projector", tmp_path / "x")
+        stage.export(sentences, "glove", tmp_path / "x")
     assert not (tmp_path / "x").exists()

@@ -94,7 +94,7 @@ def test_the_folder_is_written_whole(tmp_path):
     for _ in range(2):  # the second time over the first
         done = CliRunner().invoke(app, args)
         assert done.exit_code == 0, done.output
-    assert "transformer encoder of 32 numbers" in done.stderr
+    assert "transformer encoder of 32 numbers (mean pooling)" in done.stderr
     assert "more than 48 tokens is cut" in done.stderr
     assert (tmp_path / "out" / "1_Pooling" / "config.json").is_file()
     done = CliRunner().invoke(app, [*args, "--json"])
@@ -105,8 +105,9 @@ def test_the_folder_is_written_whole(tmp_path):
 
 def test_words_are_no_encoder_of_texts(tmp_path):
     words = made_words(tmp_path / "words", np.eye(8, dtype=np.float32), [*range(8, 0, -1)])
-    with pytest.raises(ArtifactError, match="wrong kind"):
-        stage.export(words, "sentence-transformers", tmp_path / "out")
+    for form in stage.ENCODER_FORMATS:
+        with pytest.raises(ArtifactError, match="wrong kind"):
+            stage.export(words, form, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 

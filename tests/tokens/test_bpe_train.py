@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
 from tests.support.pretoken_tables import table_of, text_of
-from wordpipe.errors import BudgetError, ConfigError
+from wordpipe.errors import BudgetError
 from wordpipe.tokens import StringCounts, byte_letters
 from wordpipe.tokens.kernels.bpe_train import BpeResult, _Training, alphabet_of, train_bpe, training_bytes
 from wordpipe.tokens.kernels.merge import State
@@ -301,11 +301,6 @@ def test_report_counts_up_and_can_stop() -> None:
 
     with pytest.raises(KeyboardInterrupt):
         ours(words, vocab_size=2008, report=stop)
-
-
-def test_initial_alphabet_of_more_than_one_character() -> None:
-    with pytest.raises(ConfigError, match="single characters"):
-        ours({"ab": 1}, vocab_size=10, initial_alphabet=["ab"])
 
 
 def test_too_many_bytes() -> None:

@@ -220,11 +220,3 @@ def test_an_unknown_character_is_one_unknown_token():
     made = chars_of({"ab": 1}, 20)
     tokenizer = Tokenizer(models.BPE(made.vocab, [], unk_token=UNK))
     assert tokenizer.encode("axyb").ids == [7, 1, 1, 8]
-
-
-@pytest.mark.parametrize(
-    ("train", "size", "byte_level"), [(words_of, 7, False), (chars_of, 7, False), (chars_of, 262, True)]
-)
-def test_a_vocabulary_without_room_is_refused(train, size, byte_level):
-    with pytest.raises(ConfigError, match="no room"):
-        train({"ab": 1}, size, byte_level=byte_level)

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from tests.support.pretoken_tables import table_of
-from wordpipe.errors import ConfigError
 from wordpipe.tokens import SPECIAL_TOKENS, UNK, byte_letters
 from wordpipe.tokens.kernels.bpe_train import alphabet_of
 from wordpipe.tokens.kernels.seed_pieces import LENGTH_BITS, MOST_EDGES, seed_pieces, symbols_of
@@ -63,7 +62,7 @@ def segmentations(word, vocab):
 
 
 def train(words, size=40, **options):
-    options = {"special_tokens": SPECIAL_TOKENS, "byte_level": False, "unk_token": UNK} | options
+    options = {"special_tokens": SPECIAL_TOKENS, "byte_level": False} | options
     return train_unigram(table_of(words), vocab_size=size, **options)
 
 
@@ -290,20 +289,6 @@ def test_repeated_letters_take_bounded_memory_and_time():
 def test_no_text_gives_special_tokens_alone():
     assert [token for token, _ in train({}).vocab] == list(SPECIAL_TOKENS)
     assert len(train({}, 300, byte_level=True).vocab) == 256 + len(SPECIAL_TOKENS)
-
-
-@pytest.mark.parametrize(
-    ("size", "options", "what"),
-    [
-        (7, {}, "no room for letters"),
-        (262, {"byte_level": True}, "no room for letters"),
-        (40, {"unk_token": "<unk>"}, "unknown token"),
-        (40, {"limit_alphabet": 0}, "limit_alphabet: out of bounds"),
-    ],
-)
-def test_impossible_settings_are_refused(size, options, what):
-    with pytest.raises(ConfigError, match=what):
-        train({"ab": 2}, size, **options)
 
 
 @settings(deadline=None)

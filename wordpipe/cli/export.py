@@ -26,8 +26,8 @@ words:
   numpy            a folder with vectors.npy, words.txt and counts.npy
   projector        a folder with vectors.tsv and metadata.tsv, for TensorFlow's embedding projector
   npy              a file of the vectors alone, which numpy.load(FILE, mmap_mode="r") maps
-sentences, or an index (its vectors, in order):
-  npy
+sentences, or an index (its vectors, in order; rows are named by their number):
+  npy, projector, word2vec-text, word2vec-binary
 a model, sentences, or an index (its encoder, with pooling and transform):
   sentence-transformers  a folder that SentenceTransformer(FOLDER) loads, with the same vectors
 tokens, or a model (its tokenizer):
@@ -68,7 +68,9 @@ def export(artifact: Path, to: str, output: Path, as_json: bool, quiet: bool) ->
 def _held(written: dict[str, Any]) -> str:
     """The written file or folder, in a few words."""
     if "encoder" in written:
-        return f"{written['encoder']} encoder of {written['dim']} numbers"
+        transform = "" if written["transform"] == "none" else f", {written['transform']}"
+        pooling = "" if written["encoder"] == "static" else f" ({written['pooling']} pooling{transform})"
+        return f"{written['encoder']} encoder of {written['dim']} numbers{pooling}"
     for what in ("words", "vectors"):
         if what in written:
             return f"{counted(written[what], what)} of {written['dim']} numbers"

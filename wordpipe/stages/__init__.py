@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 from wordpipe.lazy import face
 
 if TYPE_CHECKING:
-    from wordpipe.stages.convert.export import encoder_files, export
+    from wordpipe.stages.convert.export import export, export_words
+    from wordpipe.stages.convert.export_encoder import encoder_files
     from wordpipe.stages.convert.import_words import import_words, vectors_entry
     from wordpipe.stages.evaluate.doctor import (
         NORMS,

@@ -6,14 +6,14 @@ trainer for characters; a BPE model without merges, whose vocabulary is made of 
 """
 
 import heapq
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from tokenizers import Tokenizer, models, pre_tokenizers
 
-from wordpipe.errors import ConfigError
 from wordpipe.tokens.counting import StringCounts
 from wordpipe.tokens.kernels.bpe_train import Report, alphabet_of, train_bpe
 from wordpipe.tokens.kernels.bpe_train import training_bytes as bpe_bytes
@@ -114,7 +114,7 @@ def _dropped(letters: int, occurrences: int) -> tuple[dict[str, int], list[str]]
 
 def _unigram(pretokens: StringCounts, settings: TokenizeSettings, report: Report | None) -> TrainedModel:
     letters = None if settings.byte_level else _most_letters(settings)
-    trained = train_unigram(pretokens, unk_token=UNK, limit_alphabet=letters, report=report, **_shared(settings))
+    trained = train_unigram(pretokens, limit_alphabet=letters, report=report, **_shared(settings))
     # tokenizers reads a number with more digits from its file as one of the two nearest to it
     vocab = [(token, float(f"{score:.12g}")) for token, score in trained.vocab]
     model = models.Unigram(vocab, unk_id=SPECIAL_TOKENS.index(UNK), byte_fallback=False)
@@ -163,15 +163,15 @@ def train_words(
         min_frequency: a word that occurs less often gets no token.
         special_tokens: the first tokens; doubles count once. A word that is spelled like one of them shares its id.
         byte_level: words are written in the letters of `byte_letters`.
-
-    Raises:
-        ConfigError: no room for words.
     """
-    vocab = _begin(special_tokens, vocab_size, 1)
+    vocab = {token: row for row, token in enumerate(dict.fromkeys(special_tokens))}
     least = max([min_frequency, *pretokens.counts[vocab_size - 1 : vocab_size].tolist()])  # the commonest come first
     number = int(np.count_nonzero(pretokens.counts >= least))
+    data, spell = pretokens.data.tobytes(), spelled_bytes if byte_level else bytes.decode
+    rows = zip(pretokens.counts[:number].tolist(), pairwise(pretokens.offsets[: number + 1].tolist()), strict=True)
+    ranked = ((-count, spell(data[begin:end])) for count, (begin, end) in rows)
     kept = kept_occurrences = 0
-    for negative_count, word in heapq.nsmallest(vocab_size, _ranked(pretokens, number, byte_level)):
+    for negative_count, word in heapq.nsmallest(vocab_size, ranked):
         if len(vocab) == vocab_size and word not in vocab:
             continue
         vocab.setdefault(word, len(vocab))
@@ -187,18 +187,9 @@ def train_chars(
 
     `tokenizers.models.BPE(vocab, merges=[], unk_token=…)` encodes with it. If no pre-tokenizer drops or adds anything and the
     decoder is `Fuse` (`ByteLevel` for bytes), decoding gives back every text whose characters are known.
-
-    Args:
-        pretokens: distinct pre-tokens and their counts.
-        vocab_size: tokens wanted, special tokens included; fewer when the characters run out.
-        min_frequency: a character that occurs less often gets no token; bytes always do.
-        special_tokens: the first tokens; doubles count once. A character that is one of them shares its id.
-        byte_level: characters are bytes.
-
-    Raises:
-        ConfigError: no room for characters, or for all bytes.
+    The arguments are those of `train_words`, of characters; bytes always get a token.
     """
-    vocab = _begin(special_tokens, vocab_size, 256 if byte_level else 1)
+    vocab = {token: row for row, token in enumerate(dict.fromkeys(special_tokens))}
     initial = byte_letters() if byte_level else ()
     alphabet = alphabet_of(pretokens, initial_alphabet=initial, byte_level=byte_level)
     counts = symbols_of(pretokens, alphabet).letter_counts(len(alphabet.tokens))
@@ -211,25 +202,3 @@ def train_chars(
         else:
             vocab.setdefault(alphabet.tokens[letter], len(vocab))
     return PlainResult(vocab, dropped, dropped_occurrences)
-
-
-def _begin(special_tokens: Sequence[str], vocab_size: int, least: int) -> dict[str, int]:
-    """The vocabulary of special tokens alone."""
-    vocab = {token: row for row, token in enumerate(dict.fromkeys(special_tokens))}
-    if vocab_size < len(vocab) + least:
-        raise ConfigError(
-            "no room beside the special tokens",
-            where="vocab_size",
-            got=vocab_size,
-            expected=f"at least {len(vocab) + least}",
-        )
-    return vocab
-
-
-def _ranked(pretokens: StringCounts, number: int, byte_level: bool) -> Iterator[tuple[int, str]]:
-    """The first rows of the table as (negative count, word as the vocabulary spells it)."""
-    data = pretokens.data.tobytes()
-    for row in range(number):
-        text = data[pretokens.offsets[row] : pretokens.offsets[row + 1]]
-        word = spelled_bytes(text) if byte_level else text.decode()
-        yield -int(pretokens.counts[row]), word

@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from wordpipe.compiled import kernel
+from wordpipe.compiled import character, kernel
 from wordpipe.tokens.kernels.codepoints import CODE_POINTS
 from wordpipe.tokens.kernels.wordpiece_unigram import (
+    MIX,
     ByteReading,
     PretokenModel,
     Trie,
     byte_reading,
-    code_point,
     fall_back,
     find,
     trie_of,
@@ -29,7 +29,6 @@ SHORT = 40
 _NO_MERGE = (1 << 63) - 1
 _RANK = 32
 _NEW = (1 << 32) - 1
-_MIX = -7046029254386353131  # 2^64 / golden ratio, as a signed number
 
 
 class MergeTable(NamedTuple):
@@ -55,7 +54,7 @@ def build_merges(merges: Sequence[tuple[int, int, int]]) -> MergeTable:
 @kernel
 def _merge_slot(pairs: I64, key: int) -> int:
     mask = len(pairs) // 2 - 1
-    slot = ((key * _MIX) >> 33) & mask
+    slot = ((key * MIX) >> 33) & mask
     while pairs[2 * slot] != key and pairs[2 * slot] != -1:
         slot = (slot + 1) & mask
     return 2 * slot
@@ -253,8 +252,6 @@ def _letter_ids(vocabulary: Mapping[str, int], prefix: str, suffix: str) -> I32:
 def _numbered(
     vocabulary: Mapping[str, int], merges: Sequence[tuple[str, str]], prefix_bytes: int
 ) -> list[tuple[int, int, int]]:
-    if not prefix_bytes:
-        return [(vocabulary[left], vocabulary[right], vocabulary[left + right]) for left, right in merges]
     return [
         (vocabulary[left], vocabulary[right], vocabulary[left + right.encode()[prefix_bytes:].decode()])
         for left, right in merges
@@ -274,9 +271,8 @@ def _spell(data: U8, start: int, end: int, spelling: Spelling, symbols: I32) -> 
     while at < end:
         code, length = int(source.letters[data[at]]), 1
         if not source.byte_level:
-            code, length = code_point(data, at, end)
-            if code < 0:
-                return -1
+            code, after = character(data, at)
+            length = after - at
         row = (2 * (at > start) + (at + length >= end)) if marked else 0
         known = spelling.ids[row, code]
         if known >= 0:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wordpipe.compiled import character, kernel, read_only
-from wordpipe.errors import BudgetError, ConfigError
+from wordpipe.errors import BudgetError
 from wordpipe.tokens.counting import StringCounts
 from wordpipe.tokens.kernels.codepoints import CODE_POINTS
 from wordpipe.tokens.kernels.merge import (
@@ -89,11 +89,8 @@ def alphabet_of(
 
     Where that order hangs on a hash table there (continuing letters; which of equally common characters the limit cuts), code
     points decide here: continuing letters are sorted, and of equally common characters the lower code points stay.
-
-    Raises:
-        ConfigError: an entry of `initial_alphabet` is not one character.
     """
-    wanted = _points(initial_alphabet)
+    wanted = np.array(sorted({ord(letter) for letter in initial_alphabet}), np.int64)
     letters = np.array([ord(letter) for letter in byte_letters()] if byte_level else [], np.int32)
     seen, inside = np.zeros(CODE_POINTS, np.int64), np.zeros(CODE_POINTS, np.uint8)
     data, offsets, counts = read_only(pretokens.data), read_only(pretokens.offsets), read_only(pretokens.counts)
@@ -111,16 +108,6 @@ def alphabet_of(
                 next_ids[point] = ids.setdefault(continuing_prefix + letter, len(ids))
     lost = (seen > 0) & (first_ids < 0)
     return Alphabet(list(ids), letters, first_ids, next_ids, int(lost.sum()), int(seen[lost].sum()))
-
-
-def _points(initial_alphabet: Sequence[str]) -> I64:
-    """Code points of the wished letters, each once, in order."""
-    for letter in initial_alphabet:
-        if len(letter) != 1:
-            raise ConfigError(
-                "an initial alphabet is made of single characters", where="initial_alphabet", got=repr(letter)
-            )
-    return np.array(sorted({ord(letter) for letter in initial_alphabet}), np.int64)
 
 
 def _keep(seen: I64, wanted: I64, limit: int | None) -> list[int]:
@@ -241,7 +228,6 @@ def train_bpe(
         report: called with (tokens made by merging, tokens to make) every few hundred merges; may raise to stop.
 
     Raises:
-        ConfigError: an entry of `initial_alphabet` is not one character.
         BudgetError: 2**31 symbols or more.
     """
     if (room := len(pretokens.data) + len(pretokens) + 1) >= END:

@@ -14,7 +14,7 @@ from functools import cache
 
 import numpy as np
 
-from wordpipe.compiled import kernel, load_eight
+from wordpipe.compiled import character, kernel, load_eight
 from wordpipe.tokens.vocabulary import U8
 
 CODE_POINTS = 0x110000
@@ -53,24 +53,10 @@ ONE, SEVEN, TOP = np.uint64(1), np.uint64(7), np.uint64(56)
 
 
 @kernel
-def wide(data: U8, at: int, classes: U8) -> tuple[int, int]:
-    """The class of the code point of two to four bytes at `at`, and where the next one begins."""
-    lead = data[at]
-    point = data[at + 1] & 0x3F
-    if lead < 0xE0:
-        return classes[(lead & 0x1F) << 6 | point], at + 2
-    point = point << 6 | data[at + 2] & 0x3F
-    if lead < 0xF0:
-        return classes[(lead & 0x0F) << 12 | point], at + 3
-    return classes[(lead & 0x07) << 18 | point << 6 | data[at + 3] & 0x3F], at + 4
-
-
-@kernel
 def step(data: U8, at: int, classes: U8) -> tuple[int, int]:
     """The class of the code point at `at`, and where the next one begins."""
-    if data[at] < 0x80:
-        return classes[data[at]], at + 1
-    return wide(data, at, classes)
+    point, after = character(data, at)
+    return classes[point], after
 
 
 @kernel
@@ -104,8 +90,8 @@ def run_end(data: U8, at: int, stop: int, classes: U8, mask: int, kind: int) -> 
                 return at
             at += 1
         else:
-            seen, after = wide(data, at, classes)
-            if seen & mask != kind:
+            point, after = character(data, at)
+            if classes[point] & mask != kind:
                 return at
             at = after
     return at

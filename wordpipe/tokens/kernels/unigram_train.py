@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from wordpipe.compiled import kernel
-from wordpipe.errors import BudgetError, ConfigError
+from wordpipe.errors import BudgetError
 from wordpipe.tokens.counting import StringCounts
 from wordpipe.tokens.kernels.bpe_train import Alphabet, Report, alphabet_of
 from wordpipe.tokens.kernels.seed_pieces import LENGTH_BITS, Pieces, Symbols, seed_pieces, symbols_of
@@ -198,7 +198,6 @@ def train_unigram(
     vocab_size: int,
     special_tokens: Sequence[str],
     byte_level: bool,
-    unk_token: str | None = None,
     limit_alphabet: int | None = None,
     report: Report | None = None,
 ) -> UnigramResult:
@@ -209,17 +208,14 @@ def train_unigram(
         vocab_size: tokens wanted, special tokens and letters included.
         special_tokens: the first tokens; doubles count once.
         byte_level: pre-tokens are bytes, and letters are all 256 of `byte_letters`; otherwise letters are characters.
-        unk_token: a special token for what the vocabulary cannot spell; byte-level vocabularies spell everything.
         limit_alphabet: at most so many letters, the commonest first; as many as fit where it is not given.
         report: called with (rounds done, rounds expected); may raise to stop.
 
     Raises:
-        ConfigError: an unknown token that is no special token, or no letters at all.
         BudgetError: 2**31 bytes of pre-tokens or more.
     """
     special_tokens = list(dict.fromkeys(special_tokens))
     room = vocab_size - len(special_tokens)
-    _check(special_tokens, unk_token, room, byte_level, limit_alphabet)
     if len(pretokens.data) >= 1 << 31:
         raise BudgetError("too many pre-tokens to train on", got=len(pretokens.data), expected="fewer than 2**31 bytes")
     alphabet = alphabet_of(
@@ -260,18 +256,6 @@ def digamma(x: F64) -> F64:
     series = square * (1 / 12 - square * (1 / 120 - square * (1 / 252 - square * (1 / 240 - square / 132))))
     result: F64 = total + np.log(x) - 0.5 / x - series
     return result
-
-
-def _check(
-    special_tokens: list[str], unk_token: str | None, room: int, byte_level: bool, limit_alphabet: int | None
-) -> None:
-    if unk_token is not None and unk_token not in special_tokens:
-        raise ConfigError("the unknown token is a special token", got=unk_token, expected=", ".join(special_tokens))
-    if room < (least := 256 if byte_level else 1):
-        got, expected = room + len(special_tokens), f"at least {least + len(special_tokens)}"
-        raise ConfigError("no room for letters", where="vocab_size", got=got, expected=expected)
-    if limit_alphabet is not None and limit_alphabet < 1:
-        raise ConfigError("out of bounds", where="limit_alphabet", got=limit_alphabet, expected="at least 1")
 
 
 def _fit(symbols: Symbols, pieces: Pieces, target: int, report: Report) -> F64:

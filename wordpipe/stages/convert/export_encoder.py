@@ -1,0 +1,192 @@
+"""Encoders of artifacts as folders for sentence-transformers: files, pooling, transform."""
+
+import io
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow.parquet as pq
+import safetensors.numpy
+
+from wordpipe.artifacts import ENCODER, TOKENIZER, WEIGHTS_FILE, Artifact
+from wordpipe.errors import ArtifactError, ConfigError
+from wordpipe.model import (
+    CONFIG,
+    WEIGHTS,
+    Family,
+    ModelConfig,
+    config_from_hf,
+    is_of_head,
+    transformers_class,
+    why_no_class,
+    without_tensors,
+)
+from wordpipe.sentences import (
+    ENCODER_FILE,
+    TRANSFORM_FILE,
+    WORDS_FILE,
+    Transform,
+    sentence_transformers_files,
+    sif_weights,
+    static_files,
+    word_tokenizer,
+)
+from wordpipe.words import WordVectors
+
+TOKENIZER_CONFIG = "tokenizer_config.json"
+_OWN = {
+    "transformer": (CONFIG, WEIGHTS, TOKENIZER, TOKENIZER_CONFIG, "special_tokens_map.json"),
+    "static": (WEIGHTS, TOKENIZER),
+}
+
+
+@dataclass(frozen=True)
+class EncoderFiles:
+    """An encoder as its artifact has it.
+
+    Attributes:
+        kind: transformer or static.
+        files: its own files, by the names they have in a folder of transformers.
+        dim: width of its vectors before the transform.
+        pooling: mean, weighted, cls, max, ….
+        max_len: of a transformer: its longest sequence, special tokens included.
+        weights: what each token id weighs in the mean, (V,) float32, or None.
+        transform: of the space.
+        notes: what the files leave out.
+    """
+
+    kind: Literal["transformer", "static"]
+    files: Mapping[str, bytes]
+    dim: int
+    pooling: str
+    max_len: int | None
+    weights: npt.NDArray[np.float32] | None
+    transform: Transform
+    notes: Sequence[str] = ()
+
+
+def encoder_files(artifact: Artifact) -> EncoderFiles:
+    """The encoder of a model, of sentences, or of an index over sentences; word vectors become a static encoder.
+
+    Raises:
+        ConfigError: there is none, or its words are tokens or phrases.
+    """
+    prefix, facts = "" if artifact.kind == "model" else ENCODER, artifact.manifest.facts
+    names = {name.removeprefix(prefix) for name in artifact.names(prefix)}
+    if artifact.kind == "model":
+        about = {"kind": facts.get("encoder", "transformer"), "dim": int(facts["dim"]), "max_len": facts.get("max_len")}
+        about["pooling"] = facts.get("pooling", "mean")
+    elif ENCODER_FILE in names:
+        about = json.loads(artifact.read(ENCODER + ENCODER_FILE))
+    else:
+        raise ConfigError(
+            "an index over words has no encoder of texts", where=artifact.path, hint="embed a corpus first"
+        )
+    transform = Transform.none(about["dim"])
+    if TRANSFORM_FILE in names:
+        where = str(artifact.path / prefix / TRANSFORM_FILE)
+        transform = Transform.from_bytes(artifact.read(prefix + TRANSFORM_FILE), about["transform"], where=where)
+    dim = len(transform.mean)  # encoder.json may have the one after the transform
+    if about["kind"] == "words":
+        table, notes = _static_table(artifact, about)
+        return EncoderFiles("static", table, dim, about["pooling"], None, None, transform, notes)
+    files = {name: artifact.read(prefix + name) for name in _OWN[about["kind"]] if name in names}
+    weighted = about["pooling"] == "weighted" and WEIGHTS_FILE in names
+    weights_V = safetensors.numpy.load(artifact.read(prefix + WEIGHTS_FILE))["weights"] if weighted else None
+    return EncoderFiles(about["kind"], files, dim, about["pooling"], about.get("max_len"), weights_V, transform)
+
+
+def _static_table(artifact: Artifact, about: Mapping[str, Any]) -> tuple[dict[str, bytes], list[str]]:
+    """tokenizer.json and model.safetensors of a words encoder with this encoder.json, and what they leave out.
+
+    Each word's weight (of sif) is in the length of its row; a last row of zeros is for what is unknown.
+
+    Raises:
+        ConfigError: the words are tokens or phrases, which a tokenizer of words does not find.
+    """
+    table = WordVectors.from_batches(pq.read_table(io.BytesIO(artifact.read(ENCODER + WORDS_FILE))).to_batches())
+    identity = about["identity"]
+    if identity.get("unit") == "token" or len(table.phrases):
+        what = "tokens" if identity.get("unit") == "token" else "phrases"
+        hint = "wordpipe train contrastive TOKENS --encoder static makes an encoder of its own"
+        raise ConfigError(f"word vectors of {what} cannot be exported", where=artifact.path, hint=hint)
+    words = list(table.words)
+    notes = ["words of scripts without spaces, which wordpipe cuts, are unknown"] if identity.get("tokenizer") else []
+    if "ngrams" in about:
+        notes.append("words that are not in the table are left out; wordpipe guesses their vectors from their letters")
+    rows_VD = np.zeros((len(table) + 1, table.dim), np.float32)
+    rows_VD[:-1] = table.vectors
+    if about["pooling"] == "sif":
+        rows_VD[:-1] *= sif_weights(table.counts, about["settings"]["sif_a"])[:, None]
+    return static_files(rows_VD, word_tokenizer(words, keep_case=bool(identity["keep_case"]))), notes
+
+
+def sentence_transformers_folder(encoder: EncoderFiles, *, where: str) -> dict[str, bytes]:
+    """All files of a folder that sentence-transformers loads.
+
+    Args:
+        encoder: the encoder.
+        where: the artifact, for errors.
+
+    Raises:
+        ConfigError: transformers has no class for the model, or sentence-transformers no module for its pooling.
+    """
+    tokens: list[str] = []
+    own = dict(encoder.files)
+    if encoder.kind == "transformer":
+        # AutoModel has no place for the head's tensors, and warns of each
+        own[WEIGHTS] = without_tensors(own[WEIGHTS], is_of_head(*_class_and_shape(encoder, where)))
+        tokens = _tokens(own[TOKENIZER], 0 if encoder.weights is None else len(encoder.weights))
+        # a decoder's is left, for going on from the last token; but positions are counted from the first column
+        settings = {**json.loads(own[TOKENIZER_CONFIG]), "padding_side": "right"}
+        own[TOKENIZER_CONFIG] = f"{json.dumps(settings, indent=2, sort_keys=True, ensure_ascii=False)}\n".encode()
+    return {
+        **own,
+        **sentence_transformers_files(
+            encoder.kind,
+            dim=encoder.dim,
+            pooling=encoder.pooling,
+            max_len=encoder.max_len,
+            weights_V=encoder.weights,
+            tokens=tokens,
+            transform=encoder.transform,
+        ),
+    }
+
+
+def encoder_facts(encoder: EncoderFiles) -> dict[str, Any]:
+    """The facts of an encoder that `export` returns, with what other programs do otherwise."""
+    notes = [*encoder.notes]
+    if encoder.kind == "transformer":
+        notes.append(f"a text of more than {encoder.max_len} tokens is cut there; wordpipe reads it in windows")
+    return {
+        "encoder": encoder.kind,
+        "pooling": encoder.pooling,
+        "transform": encoder.transform.kind,
+        "dim": encoder.transform.dim,
+        "notes": notes,
+    }
+
+
+def _class_and_shape(encoder: EncoderFiles, where: str) -> tuple[Family, ModelConfig]:
+    """The class of transformers, and the shape."""
+    try:
+        family, config = config_from_hf(json.loads(encoder.files[CONFIG]))
+    except ValueError as error:
+        raise ArtifactError("not JSON", where=CONFIG, got=error) from None
+    if transformers_class(config) is None:
+        raise ConfigError(why_no_class(config), where=where, hint="export its vectors of texts: --to npy")
+    return family, config
+
+
+def _tokens(tokenizer_json: bytes, count: int) -> list[str]:
+    """The tokens of the first `count` ids; ids that pad the table have names of their own."""
+    from wordpipe.tokens import open_tokenizer
+
+    if not count:
+        return []
+    tokenizer = open_tokenizer(tokenizer_json, where=TOKENIZER)
+    return [tokenizer.id_to_token(number) or f"[unused{number}]" for number in range(count)]
