@@ -56,7 +56,7 @@ def test_the_walk_of_a_command(built):
     command = [sys.executable, BENCHMARKS / "walk.py", "query", built / "words", "water", "-k", "2"]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=100)
     out = done.stdout
-    assert "\n  wordpipe.stages.search.query_words\n" in out
+    assert "\n  wordpipe.stages.search.query\n" in out
     assert "\n\ncli.query.query\n" in out
-    assert "\n  stages.search.query_words.OpenWords.query_all\n" in out
+    assert "\n  stages.search.query.OpenWords.query_all\n" in out
     assert "\ncalls upwards: 0\n" in out

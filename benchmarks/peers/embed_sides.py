@@ -12,6 +12,8 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, 
 
 from wordpipe.model import STYLES, ModelConfig, load_hf, new_model, pad_vocab, save_hf
 from wordpipe.sentences import (
+    TABLE_FILE,
+    TOKENIZER_FILE,
     StaticEncoder,
     TransformerEncoder,
     sentence_transformers_files,
@@ -88,14 +90,10 @@ def _write(folder: Path, files: dict[str, bytes]) -> None:
 def ours(folder: Path, *, static: bool, device: str, dtype: str, threads: int) -> Encode:
     """Our encoder, as `wordpipe embed` opens it."""
     settings = EmbedSettings.make({"device": device, "dtype": dtype, "threads": threads})
-
-    def read(name: str) -> bytes:
-        return (folder / name).read_bytes()
-
     if static:
-        table = StaticEncoder(read, settings)
+        table = StaticEncoder({name: (folder / name).read_bytes() for name in (TABLE_FILE, TOKENIZER_FILE)}, settings)
         return lambda texts: table.encode(texts).vectors
-    loaded = load_hf(read)
+    loaded = load_hf(lambda name: (folder / name).read_bytes())
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     encoder = TransformerEncoder(
         loaded.model, tokenizer, settings, dim=loaded.config.dim, max_len=loaded.config.max_len

@@ -53,7 +53,7 @@ def test_scores_are_those_of_the_formula_and_the_best_come_first(corpus, asked, 
     assert hits.rows.tolist() == [row for row in np.lexsort((np.arange(len(corpus)), -scores)) if scores[row] > 0][:k]
     np.testing.assert_array_equal(hits.scores, scores[hits.rows])
     for row in range(len(corpus)):
-        assert sum(share.score for share in index.explain(asked, row)) == pytest.approx(expected[row], abs=1e-4)
+        assert sum(share["score"] for share in index.explain(asked, row)) == pytest.approx(expected[row], abs=1e-4)
 
 
 @settings(max_examples=40)

@@ -14,7 +14,7 @@ from wordpipe.sentences.settings import EmbedSettings
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b"{}", b'{"kind": "magic", "identity": {}}', b'{"kind": "words"}'])
 def test_a_file_that_is_no_encoder_is_refused(data: bytes) -> None:
     with pytest.raises(ArtifactError, match=r"encoder\.json"):
-        load_facts(lambda _: data)
+        load_facts(data)
 
 
 def test_word_vectors_are_encoded_without_torch_and_settings_without_numpy() -> None:

@@ -46,7 +46,7 @@ def files(words: list[str] = WORDS, dim: int = 6, *, keep_case: bool = False) ->
 
 
 def encoder(made: dict[str, bytes] | None = None, **values: object) -> StaticEncoder:
-    return StaticEncoder((made or files()).__getitem__, EmbedSettings.make(values), identity={"digest": "x"})
+    return StaticEncoder(made or files(), EmbedSettings.make(values), identity={"digest": "x"})
 
 
 def test_a_vector_is_the_unit_sum_of_known_words() -> None:
@@ -163,11 +163,10 @@ def test_no_texts_at_all() -> None:
 
 
 def test_saved_and_loaded() -> None:
-    kept: dict[str, bytes] = {}
     one = encoder(overlap=4)
-    one.save(kept.__setitem__)
+    kept = dict(one.files())
     about = json.loads(kept[ENCODER_FILE])
-    again = StaticEncoder.load(about, kept.__getitem__)
+    again = StaticEncoder.load(about, kept)
     assert again.identity == {"digest": "x"}
     assert (about["kind"], about["pooling"], about["dim"], again.overlap) == ("static", "mean", 6, 4)
     assert (again.encode(TEXTS).vectors == one.encode(TEXTS).vectors).all()
@@ -216,14 +215,12 @@ def test_other_poolings_are_refused() -> None:
 
 
 def test_the_loader_knows_it_and_a_question_needs_neither_numba_nor_torch(tmp_path: Path) -> None:
-    kept: dict[str, bytes] = {}
-    encoder().save(kept.__setitem__)
-    for name, data in kept.items():
+    for name, data in encoder().files():
         (tmp_path / name).write_bytes(data)
     code = (
         "import sys, pathlib; from wordpipe.sentences import StaticEncoder, load_facts;"
-        "read = lambda name: pathlib.Path(sys.argv[1], name).read_bytes();"
-        "one = StaticEncoder.load(load_facts(read), read);"
+        "files = {file.name: file.read_bytes() for file in pathlib.Path(sys.argv[1]).iterdir()};"
+        "one = StaticEncoder.load(load_facts(files['encoder.json']), files);"
         "assert one.kind == 'static' and not one.encode(['the cat']).empty[0] and one.parts('the cat').spans;"
         "assert not {'torch', 'numba', 'scipy'} & set(sys.modules)"
     )

@@ -108,23 +108,20 @@ def test_saved_and_loaded_it_gives_the_same_bytes() -> None:
         EmbedSettings(device="cpu", threads=1, pooling="max", overlap=3),
         dim=8,
         max_len=10,
-        model_files={"config.json": b"{}", "model.safetensors": b"weights"}.__getitem__,
+        model_files={"config.json": b"{}", "model.safetensors": b"weights"},
         model_names=("config.json", "model.safetensors"),
         identity={"model": "abc"},
     )
     moments = Moments(8)
     moments.add(plain.encode(texts).vectors)
     mended = plain.with_transform(moments.fit("centre", 1))
-    files: dict[str, bytes] = {}
-    mended.save(files.__setitem__)
+    files = dict(mended.files())
     assert sorted(files) == ["config.json", "encoder.json", "model.safetensors", "transform.safetensors"]
 
-    about = load_facts(files.__getitem__)
-    loaded = TransformerEncoder.load(about, files.__getitem__, Mixing(), tokenizer())
+    about = load_facts(files["encoder.json"])
+    loaded = TransformerEncoder.load(about, files, Mixing(), tokenizer())
     np.testing.assert_array_equal(loaded.encode(texts).vectors, mended.encode(texts).vectors)
-    again: dict[str, bytes] = {}
-    loaded.save(again.__setitem__)
-    assert again == files
+    assert dict(loaded.files()) == files
 
 
 def test_settings_that_do_not_fit_the_model_are_refused() -> None:
@@ -240,14 +237,13 @@ def test_auto_is_the_pooling_that_the_model_was_trained_with_and_survives_saving
         max_len=12,
         trained="weighted",
         token_weights=WEIGHTS_V,
-        model_files=lambda _: b"",
+        model_files={},
     )
     assert one.pooling == "weighted"
-    files = {}
-    one.save(files.__setitem__)
+    files = dict(one.files())
 
-    about = load_facts(files.__getitem__)
-    again = TransformerEncoder.load(about, files.__getitem__, model, tokenizer(), WEIGHTS_V)
+    about = load_facts(files["encoder.json"])
+    again = TransformerEncoder.load(about, files, model, tokenizer(), WEIGHTS_V)
     texts = random_texts(5, 11)
     np.testing.assert_array_equal(again.encode(texts).vectors, one.encode(texts).vectors)
     with pytest.raises(ConfigError, match="no weights of tokens"):

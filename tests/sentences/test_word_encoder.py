@@ -85,17 +85,14 @@ def test_saved_and_loaded_it_gives_the_same_bytes() -> None:
     moments = Moments(6)
     moments.add(plain.encode(some).vectors)
     mended = plain.with_transform(moments.fit("remove-components", 2))
-    files: dict[str, bytes] = {}
-    mended.save(files.__setitem__)
+    files = dict(mended.files())
     assert sorted(files) == ["encoder.json", "transform.safetensors", "words.parquet"]
     about = json.loads(files["encoder.json"])
-    loaded = WordEncoder.load(about, files.__getitem__, str.split)
+    loaded = WordEncoder.load(about, files, str.split)
     np.testing.assert_array_equal(loaded.encode(some).vectors, mended.encode(some).vectors)
     assert not np.array_equal(loaded.encode(some).vectors, plain.encode(some).vectors)
     assert loaded.identity == {"words": "abc", "keep_case": False}
-    again: dict[str, bytes] = {}
-    loaded.save(again.__setitem__)
-    assert again == files
+    assert dict(loaded.files()) == files
 
 
 @pytest.mark.parametrize("pooling", ["cls", "max"])
@@ -156,15 +153,13 @@ def test_unknown_words_are_guessed_from_their_ngrams(pooling: str) -> None:
 
 
 def test_an_encoder_with_ngrams_is_saved_and_loaded() -> None:
-    one, files = with_ngrams(), dict[str, bytes]()
-    one.save(files.__setitem__)
+    one = with_ngrams()
+    files = dict(one.files())
     assert sorted(files) == ["encoder.json", "ngrams.parquet", "transform.safetensors", "words.parquet"]
-    loaded = WordEncoder.load(json.loads(files["encoder.json"]), files.__getitem__, str.split)
+    loaded = WordEncoder.load(json.loads(files["encoder.json"]), files, str.split)
     some = ["aba abbb", "baba", "xyz"]
     np.testing.assert_array_equal(loaded.encode(some).vectors, one.encode(some).vectors)
-    again: dict[str, bytes] = {}
-    loaded.save(again.__setitem__)
-    assert again == files
+    assert dict(loaded.files()) == files
 
 
 @settings(deadline=None)

@@ -16,7 +16,7 @@ from safetensors.numpy import load_file
 import wordpipe
 from tests.stages.test_pretrain import Said
 from wordpipe import RunOptions
-from wordpipe.artifacts import Artifact
+from wordpipe.artifacts import Artifact, BundledFiles
 from wordpipe.errors import ArtifactError, ConfigError, InputError
 
 TRANSFORMER = {
@@ -95,7 +95,7 @@ def test_a_static_encoder_gives_the_same_vectors_in_sentence_transformers(static
     from wordpipe.sentences.settings import EmbedSettings
 
     with Artifact(static) as artifact:
-        ours = StaticEncoder(artifact.read, EmbedSettings()).encode(TEXTS).vectors
+        ours = StaticEncoder(BundledFiles(artifact), EmbedSettings()).encode(TEXTS).vectors
     theirs = SentenceTransformer(str(static), device="cpu").encode(TEXTS)
     np.testing.assert_allclose(theirs, ours, atol=1e-5)
 

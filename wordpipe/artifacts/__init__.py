@@ -51,7 +51,7 @@ if TYPE_CHECKING:
         recipe_of,
     )
     from wordpipe.artifacts.publish import OutputLock, check_replaceable, clear_leftovers, exchange, recover
-    from wordpipe.artifacts.reader import Artifact, is_artifact, refuse_inside_artifact
+    from wordpipe.artifacts.reader import Artifact, BundledFiles, is_artifact, refuse_inside_artifact
     from wordpipe.artifacts.rows import RowReader, RowVectors, read_vectors
     from wordpipe.artifacts.tables import (
         Shard,

@@ -10,7 +10,7 @@ import os
 import shlex
 import stat
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import BinaryIO
@@ -313,6 +313,25 @@ class Artifact:
     def _corrupt(self, name: str, what: str, **more: str) -> ArtifactError:
         hint = f"make it again: wordpipe {self.manifest.command} … -o {self.path} --fresh"
         return ArtifactError(what, where=self.path / name, **{"hint": hint, **more})
+
+
+class BundledFiles(Mapping[str, bytes]):
+    """The files of an artifact's folder such as `encoder/`, by their names there; each is read when it is asked for."""
+
+    def __init__(self, artifact: Artifact, folder: str = "") -> None:
+        self._artifact, self._folder = artifact, folder
+
+    def __getitem__(self, name: str) -> bytes:
+        return self._artifact.read(self._folder + name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in list(self)
+
+    def __iter__(self) -> Iterator[str]:
+        return (name.removeprefix(self._folder) for name in self._artifact.names(self._folder))
+
+    def __len__(self) -> int:
+        return len(self._artifact.names(self._folder))
 
 
 def _open_folder(path: Path) -> int:

@@ -96,16 +96,6 @@ class Postings:
         return np.repeat(np.arange(len(self.starts) - 1, dtype=np.int32), np.diff(self.starts))
 
 
-@dataclass(frozen=True, slots=True)
-class TermScore:
-    """What one term of a query adds to the score of a text."""
-
-    stem: str  # the term
-    score: float  # its share; the shares of all terms add up to the score
-    count: int  # how often it stands in the text
-    texts: int  # in how many texts it stands
-
-
 @dataclass(frozen=True)
 class LexicalIndex:
     """BM25 over N texts: sum over query terms of idf · tf / (tf + k1 · (1 - b + b · length / mean length)).
@@ -169,16 +159,21 @@ class LexicalIndex:
                 score += times * self._idf(term) * counts[stem] / (counts[stem] + damping)
         return float(score)
 
-    def explain(self, query: str, row: int) -> list[TermScore]:
-        """What each term of the query adds to the score of one text, most first; terms that are not in it left out."""
+    def explain(self, query: str, row: int) -> list[dict[str, Any]]:
+        """What each term of the query adds to the score of one text, most first; terms that are not in it left out.
+
+        Returns:
+            stem; score, its share: the shares of all terms add up to the score; count, how often it stands in the text;
+            texts, in how many texts it stands.
+        """
         shares = []
         for stem, times, term in self._known_terms(query):
             rows, counts = self.postings.of_term(term)
             at = int(np.searchsorted(rows, row))
             if at < len(rows) and rows[at] == row:
                 score = self._share(term, times, rows[at : at + 1], counts[at : at + 1])[0]
-                shares.append(TermScore(stem, float(score), int(counts[at]), len(rows)))
-        return sorted(shares, key=lambda share: -share.score)
+                shares.append({"stem": stem, "score": float(score), "count": int(counts[at]), "texts": len(rows)})
+        return sorted(shares, key=lambda share: -share["score"])
 
     def files(self) -> Iterator[tuple[str, bytes]]:
         """Name and content of each file: lexical.json and one .npy per array."""
@@ -355,22 +350,10 @@ def merged(terms: Terms, old: Postings, new_terms: Terms, new: Postings, old_row
 
 
 def _joined(terms: Terms, new_terms: Terms) -> tuple[list[bytes], list[Rows]]:
-    """All terms in order, and for those of either side their numbers among them.
-
-    The new ones are few and find their places by halving: a set and a dictionary of all took a fifth of an update's time.
-    """
-    held, coming = list(terms), list(new_terms)
-    places = [bisect_left(held, term) for term in coming]
-    unknown = [at == len(held) or held[at] != term for term, at in zip(coming, places, strict=True)]
-    joined, start = [], 0
-    for term, at, new in zip(coming, places, unknown, strict=True):
-        if new:
-            joined += [*held[start:at], term]
-            start = at
-    places_C, new_C = np.array(places, dtype=np.int64), np.array(unknown, dtype=bool)
-    numbers_C = places_C + np.cumsum(new_C, dtype=np.int64) - new_C
-    numbers_V = np.arange(len(held)) + np.searchsorted(places_C[new_C], np.arange(len(held)), side="right")
-    return joined + held[start:], [numbers_V, numbers_C]
+    """All terms in order, and for those of either side their numbers among them."""
+    joined = sorted({*terms, *new_terms})
+    number_of = {term: number for number, term in enumerate(joined)}
+    return joined, [np.array([number_of[term] for term in side], dtype=np.int64) for side in (terms, new_terms)]
 
 
 def _keys(terms_P: Rows, rows_P: Int32s) -> Rows:

@@ -45,7 +45,7 @@ def normalised(hits: Hits, candidates: int = CANDIDATES) -> Vectors:
     What comes after the first `candidates` has 0: were the line drawn through all, a hit's score would depend on how many
     were wanted.
     """
-    if not len(hits):
+    if not len(hits.rows):
         return hits.scores
     low, high = (np.float32(end) for end in score_range(hits, candidates))
     if high > low:

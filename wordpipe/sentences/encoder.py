@@ -3,7 +3,7 @@
 import copy
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Self, get_args
 
@@ -18,8 +18,6 @@ ENCODER_FILE = "encoder.json"
 TRANSFORM_FILE = "transform.safetensors"
 
 EncoderKind = Literal["words", "static", "transformer"]
-Read = Callable[[str], bytes]
-Write = Callable[[str, bytes], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,8 +138,8 @@ class TextEncoder(ABC):
         """
 
     @abstractmethod
-    def save(self, write: Write) -> None:
-        """Write everything that is needed to load it again, as named files."""
+    def files(self) -> Iterator[tuple[str, bytes]]:
+        """Name and content of every file that is needed to load it again."""
 
 
 def learned_from_pairs(encoder: TextEncoder) -> bool:
@@ -169,11 +167,10 @@ def transform_kind(settings: EmbedSettings, encoder: TextEncoder, texts: int) ->
     return "whiten" if texts >= encoder.dim else "centre"
 
 
-def save_facts(write: Write, encoder: TextEncoder, settings: EmbedSettings, **own: Any) -> None:
-    """Write encoder.json and transform.safetensors.
+def encoder_facts(encoder: TextEncoder, settings: EmbedSettings, **own: Any) -> Iterator[tuple[str, bytes]]:
+    """Name and content of encoder.json and of transform.safetensors.
 
     Args:
-        write: takes a file's name and content.
         encoder: gives kind, pooling, width, transform and identity.
         settings: what it was made with.
         own: what else this kind needs to be loaded, or has otherwise than the others, as JSON values.
@@ -186,18 +183,18 @@ def save_facts(write: Write, encoder: TextEncoder, settings: EmbedSettings, **ow
         "settings": settings.bundled(),
         "identity": encoder.identity,
     }
-    write(ENCODER_FILE, json.dumps(about | own, indent=2, sort_keys=True).encode())
-    write(TRANSFORM_FILE, encoder.transform.to_bytes())
+    yield ENCODER_FILE, json.dumps(about | own, indent=2, sort_keys=True).encode()
+    yield TRANSFORM_FILE, encoder.transform.to_bytes()
 
 
-def load_facts(read: Read) -> dict[str, Any]:
-    """What `save_facts` wrote to encoder.json.
+def load_facts(encoder_json: bytes) -> dict[str, Any]:
+    """What `encoder_facts` gave as encoder.json.
 
     Raises:
         ArtifactError: encoder.json is not one of ours.
     """
     try:
-        about: dict[str, Any] = json.loads(read(ENCODER_FILE))
+        about: dict[str, Any] = json.loads(encoder_json)
         kind, _ = about["kind"], about["identity"]
     except (ValueError, KeyError, TypeError) as error:
         raise ArtifactError("not a readable encoder", where=ENCODER_FILE, got=error) from None

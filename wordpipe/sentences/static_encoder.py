@@ -11,7 +11,7 @@ spaces stays whole there, as no pattern can cut it; a table of tokens serves suc
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -29,12 +29,10 @@ from wordpipe.sentences.encoder import (
     TRANSFORM_FILE,
     EncodedBatch,
     EncoderKind,
-    Read,
     TextEncoder,
     TextParts,
-    Write,
+    encoder_facts,
     joined,
-    save_facts,
     text_runs,
 )
 from wordpipe.sentences.explain import shares
@@ -299,7 +297,7 @@ class StaticEncoder(TextEncoder):
     """The unit sum of a text's rows, transformed. Words without a row are left out and named.
 
     Args:
-        read: gives tokenizer.json and model.safetensors.
+        files: tokenizer.json and model.safetensors by name; others are passed over.
         settings: pooling (auto or mean: a sum and a mean have one direction), window, overlap and threads are looked at.
         transform: what is applied to every vector; nothing where None.
         identity: what the caller wants to find again in the saved file (digests), JSON values.
@@ -313,14 +311,14 @@ class StaticEncoder(TextEncoder):
 
     def __init__(
         self,
-        read: Read,
+        files: Mapping[str, bytes],
         settings: EmbedSettings,
         transform: Transform | None = None,
         identity: Mapping[str, Any] | None = None,
     ) -> None:
         if settings.pooling not in ("auto", "mean"):
             raise ConfigError("not a pooling of a static table", where="pooling", got=settings.pooling, expected="mean")
-        self._files = {name: read(name) for name in (TABLE_FILE, TOKENIZER_FILE)}
+        self._files = {name: files[name] for name in (TABLE_FILE, TOKENIZER_FILE)}
         self._table_VD = _table(self._files[TABLE_FILE])
         self._rows = _rows(self._files[TOKENIZER_FILE], len(self._table_VD))
         self.pooling = "mean"
@@ -350,17 +348,16 @@ class StaticEncoder(TextEncoder):
         vectors_PK = shares(self._table_VD[rows[known]], self.transform, text)
         return TextParts([spans[at] for at in known], vectors_PK)
 
-    def save(self, write: Write) -> None:
-        """Write encoder.json, tokenizer.json, model.safetensors and transform.safetensors."""
-        save_facts(write, self, self._settings)
-        for name, data in self._files.items():
-            write(name, data)
+    def files(self) -> Iterator[tuple[str, bytes]]:
+        """The facts, model.safetensors and tokenizer.json."""
+        yield from encoder_facts(self, self._settings)
+        yield from self._files.items()
 
     @classmethod
-    def load(cls, about: Mapping[str, Any], read: Read) -> "StaticEncoder":
-        """Load what `save` wrote; `about` is the content of its encoder.json."""
-        transform = Transform.from_bytes(read(TRANSFORM_FILE), about["transform"], where=TRANSFORM_FILE)
-        return cls(read, EmbedSettings.make(about["settings"]), transform, about["identity"])
+    def load(cls, about: Mapping[str, Any], files: Mapping[str, bytes]) -> "StaticEncoder":
+        """Load what `files` gave; `about` is the content of its encoder.json."""
+        transform = Transform.from_bytes(files[TRANSFORM_FILE], about["transform"], where=TRANSFORM_FILE)
+        return cls(files, EmbedSettings.make(about["settings"]), transform, about["identity"])
 
     def _encode(self, texts: Sequence[str]) -> EncodedBatch:
         found = self._rows.find(texts)

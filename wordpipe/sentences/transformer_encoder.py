@@ -22,13 +22,11 @@ from wordpipe.sentences.encoder import (
     TRANSFORM_FILE,
     EncodedBatch,
     EncoderKind,
-    Read,
     TextEncoder,
     TextParts,
-    Write,
     check_finite,
+    encoder_facts,
     joined,
-    save_facts,
     text_runs,
 )
 from wordpipe.sentences.explain import shares
@@ -232,7 +230,7 @@ class TransformerEncoder(TextEncoder):
         dim: width of the hidden states.
         max_len: positions of the model, special tokens included.
         transform: what is applied to every vector; nothing where None.
-        model_files: gives the bytes of the model's files by name, for `save`.
+        model_files: has the model's files by name, for `files`.
         model_names: those names.
         identity: what the caller wants to find again in the saved file (digests), JSON values.
         trained: the pooling that the model was trained with, which `auto` stands for.
@@ -257,7 +255,7 @@ class TransformerEncoder(TextEncoder):
         dim: int,
         max_len: int,
         transform: Transform | None = None,
-        model_files: Read | None = None,
+        model_files: Mapping[str, bytes] | None = None,
         model_names: Sequence[str] = (),
         identity: Mapping[str, Any] | None = None,
         trained: Pooling = "mean",
@@ -356,34 +354,31 @@ class TransformerEncoder(TextEncoder):
             pooled_WD[group] = vectors_SD
         return pooled_WD
 
-    def save(self, write: Write) -> None:
-        """Write encoder.json, transform.safetensors and the model's files."""
+    def files(self) -> Iterator[tuple[str, bytes]]:
+        """The facts and the model's files."""
+        own = {"dim": self._width, "trained": self._trained, "max_len": self.max_len}
         assert self._model_files is not None, "an encoder made without model_files cannot be saved"
-        save_facts(
-            write, self, self._settings,
-            dim=self._width, trained=self._trained, max_len=self.max_len, model_names=list(self._model_names),
-        )  # fmt: skip
-        for name in self._model_names:
-            write(name, self._model_files(name))
+        yield from encoder_facts(self, self._settings, **own, model_names=list(self._model_names))
+        yield from ((name, self._model_files[name]) for name in self._model_names)
 
     @classmethod
     def load(
         cls,
         about: Mapping[str, Any],
-        read: Read,
+        files: Mapping[str, bytes],
         model: ArrayStates | HiddenModel,
         tokenizer: Tokenizer,
         token_weights: Floats | None = None,
     ) -> "TransformerEncoder":
-        """Load what `save` wrote; `about` is the content of its encoder.json."""
+        """Load what `files` gave; `about` is the content of its encoder.json."""
         return cls(
             model,
             tokenizer,
             EmbedSettings.make(about["settings"]),
             dim=about["dim"],
             max_len=about["max_len"],
-            transform=Transform.from_bytes(read(TRANSFORM_FILE), about["transform"], where=TRANSFORM_FILE),
-            model_files=read,
+            transform=Transform.from_bytes(files[TRANSFORM_FILE], about["transform"], where=TRANSFORM_FILE),
+            model_files=files,
             model_names=about["model_names"],
             identity=about["identity"],
             trained=about.get("trained", "mean"),  # files that were written before there was another

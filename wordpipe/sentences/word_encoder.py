@@ -1,7 +1,7 @@
 """Texts to vectors by word vectors alone: fast, no neural network, good where words carry the meaning."""
 
 import io
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -17,12 +17,10 @@ from wordpipe.sentences.encoder import (
     TRANSFORM_FILE,
     EncodedBatch,
     EncoderKind,
-    Read,
     TextEncoder,
     TextParts,
-    Write,
+    encoder_facts,
     joined,
-    save_facts,
     text_runs,
 )
 from wordpipe.sentences.explain import shares
@@ -158,23 +156,23 @@ class WordEncoder(TextEncoder):
         spans = word_spans(text, words)
         return TextParts([spans[at] for at in known], shares(vectors_PD[known], self.transform, text))
 
-    def save(self, write: Write) -> None:
-        """Write encoder.json, words.parquet, ngrams.parquet where there are n-grams, and transform.safetensors."""
+    def files(self) -> Iterator[tuple[str, bytes]]:
+        """The facts, words.parquet, and ngrams.parquet where there are n-grams."""
         ngrams, own = self._table.ngrams, dict[str, Any](dim=self._table.dim)
         if ngrams is not None:
             own["ngrams"] = {"min_n": ngrams.min_n, "max_n": ngrams.max_n}
-            write(NGRAMS_FILE, _parquet(ngrams.to_batches()))
-        save_facts(write, self, self._settings, **own)
-        write(WORDS_FILE, _parquet(self._table.to_batches()))
+            yield NGRAMS_FILE, _parquet(ngrams.to_batches())
+        yield from encoder_facts(self, self._settings, **own)
+        yield WORDS_FILE, _parquet(self._table.to_batches())
 
     @classmethod
-    def load(cls, about: Mapping[str, Any], read: Read, split: WordSplit) -> "WordEncoder":
-        """Load what `save` wrote; `about` is the content of its encoder.json."""
+    def load(cls, about: Mapping[str, Any], files: Mapping[str, bytes], split: WordSplit) -> "WordEncoder":
+        """Load what `files` gave; `about` is the content of its encoder.json."""
         sizes = about.get("ngrams")
         table = WordVectors.from_batches(
-            _batches(read(WORDS_FILE)), _batches(read(NGRAMS_FILE)) if sizes else None, **(sizes or {})
+            _batches(files[WORDS_FILE]), _batches(files[NGRAMS_FILE]) if sizes else None, **(sizes or {})
         )
-        transform = Transform.from_bytes(read(TRANSFORM_FILE), about["transform"], where=TRANSFORM_FILE)
+        transform = Transform.from_bytes(files[TRANSFORM_FILE], about["transform"], where=TRANSFORM_FILE)
         return cls(table, split, EmbedSettings.make(about["settings"]), transform, about["identity"])
 
 

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from wordpipe.artifacts import ENCODER, TOKENIZER, WEIGHTS_FILE, Artifact, is_artifact, read_batches
+from wordpipe.artifacts import ENCODER, TOKENIZER, WEIGHTS_FILE, Artifact, BundledFiles, is_artifact, read_batches
 from wordpipe.errors import ArtifactError
 from wordpipe.runtime import pick_device
-from wordpipe.sentences import TextEncoder, load_facts
+from wordpipe.sentences import ENCODER_FILE, TextEncoder, load_facts
 from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.tokens import (
     WordSplitter,
@@ -62,40 +62,41 @@ def read_word_vectors(artifact: Artifact) -> "WordVectors":
 
 def open_encoder(origin: Artifact, settings: EmbedSettings) -> TextEncoder:
     """The encoder in a model or words artifact, with no transform yet."""
-    facts, names = {**origin.manifest.facts, "kind": origin.kind, "digest": origin.digest}, set(origin.names())
+    facts, files = {**origin.manifest.facts, "kind": origin.kind, "digest": origin.digest}, BundledFiles(origin)
     if origin.kind == "words":
         from wordpipe.sentences import WordEncoder
 
         identity = {name: facts.get(name) for name in ("kind", "digest", "unit", "keep_case")}
-        identity["tokenizer"] = TOKENIZER in names
-        split = word_splitter(origin.read, identity)
+        identity["tokenizer"] = TOKENIZER in files
+        split = word_splitter(files, identity)
         return WordEncoder(read_word_vectors(origin), split, settings, identity=identity)
     identity = {name: facts[name] for name in ("kind", "digest", "pairs") if name in facts}
     if facts.get("encoder") == "static":
         from wordpipe.sentences import StaticEncoder
 
-        return StaticEncoder(origin.read, settings, identity=identity)
+        return StaticEncoder(files, settings, identity=identity)
     from wordpipe.model import load_hf
     from wordpipe.sentences import TransformerEncoder
 
     loaded = load_hf(origin.read)
     return TransformerEncoder(
         loaded.model,
-        _tokenizer(origin.read),
+        _tokenizer(files),
         settings,
         dim=int(facts["dim"]),
         max_len=loaded.config.max_len,
-        model_files=origin.read,
-        model_names=[*_ENCODER_FILES, *({WEIGHTS_FILE} & names)],
+        model_files=files,
+        model_names=[*_ENCODER_FILES, *({WEIGHTS_FILE} & {*files})],
         identity=identity,
         trained=facts.get("pooling", "mean"),
-        token_weights=_token_weights(origin.read) if WEIGHTS_FILE in names else None,
+        token_weights=_token_weights(files),
     )
 
 
 def bundle_encoder(job: "Job", encoder: TextEncoder, origin: Artifact) -> None:
     """Put the encoder's files into the artifact, so that what is made of it can be asked wherever it is moved."""
-    encoder.save(lambda name, data: job.write(ENCODER + name, data))
+    for name, data in encoder.files():
+        job.write(ENCODER + name, data)
     if TOKENIZER in origin.names() and origin.kind == "words":
         job.write(ENCODER + TOKENIZER, origin.read(TOKENIZER))
     if getattr(encoder, "assumes_zipf", False):
@@ -111,58 +112,57 @@ def bundled_encoder(index: Artifact) -> TextEncoder:
     Raises:
         ArtifactError: it carries none that can be read.
     """
-
-    def read(name: str) -> bytes:
-        return index.read(ENCODER + name)
-
-    about = load_facts(read)
+    files = BundledFiles(index, ENCODER)
+    about = load_facts(files[ENCODER_FILE])
     if about["kind"] == "words":
         from wordpipe.sentences import WordEncoder
 
-        return WordEncoder.load(about, read, word_splitter(read, about["identity"]))
+        return WordEncoder.load(about, files, word_splitter(files, about["identity"]))
     if about["kind"] == "static":
         from wordpipe.sentences import StaticEncoder
 
-        return StaticEncoder.load(about, read)
+        return StaticEncoder.load(about, files)
     from wordpipe.sentences import TransformerEncoder
 
-    weights_V = _token_weights(read) if ENCODER + WEIGHTS_FILE in index.names(ENCODER) else None
-    return TransformerEncoder.load(about, read, _state_model(read), _tokenizer(read), weights_V)
+    return TransformerEncoder.load(about, files, _state_model(files), _tokenizer(files), _token_weights(files))
 
 
-def word_splitter(read: Callable[[str], bytes], facts: Mapping[str, Any]) -> Callable[[str], list[str]]:
+def word_splitter(files: Mapping[str, bytes], facts: Mapping[str, Any]) -> Callable[[str], list[str]]:
     """Text to the words (or tokens) that the table of word vectors was made of.
 
     Words that were imported without a tokenizer are what the Unicode pattern finds; scripts without spaces stay uncut.
     """
     if not facts.get("tokenizer", True):
         return WordSplitter(keep_case=bool(facts["keep_case"]))
-    tokenizer = open_tokenizer(read(TOKENIZER), where=TOKENIZER)
+    tokenizer = open_tokenizer(files[TOKENIZER], where=TOKENIZER)
     if facts["unit"] == "token":
         return lambda text: list(tokenizer.encode(text, add_special_tokens=False).tokens)
     return WordSplitter(run_splitter(tokenizer), keep_case=bool(facts["keep_case"]))
 
 
-def _state_model(read: Callable[[str], bytes]) -> "ArrayStates | HiddenModel":
+def _state_model(files: BundledFiles) -> "ArrayStates | HiddenModel":
     """What computes the hidden states of an encoder: NumPy where it can, else torch."""
     from wordpipe.model import NumpyModel, read_arrays
     from wordpipe.sentences import ArrayStates
 
-    if (found := read_arrays(read)) is not None:
+    if (found := read_arrays(files.__getitem__)) is not None:
         return ArrayStates(NumpyModel(*found))
     from wordpipe.model import load_hf
 
-    return load_hf(read).model
+    return load_hf(files.__getitem__).model
 
 
-def _tokenizer(read: Callable[[str], bytes]) -> "Tokenizer":
-    return open_tokenizer(read(TOKENIZER), where=TOKENIZER)
+def _tokenizer(files: Mapping[str, bytes]) -> "Tokenizer":
+    return open_tokenizer(files[TOKENIZER], where=TOKENIZER)
 
 
-def _token_weights(read: Callable[[str], bytes]) -> npt.NDArray[np.float32]:
+def _token_weights(files: Mapping[str, bytes]) -> npt.NDArray[np.float32] | None:
+    """What each token id weighs in a weighted mean, (V,); None where the model has no such weights."""
+    if WEIGHTS_FILE not in files:
+        return None
     from safetensors.numpy import load
 
-    weights_V: npt.NDArray[np.float32] = load(read(WEIGHTS_FILE))["weights"]
+    weights_V: npt.NDArray[np.float32] = load(files[WEIGHTS_FILE])["weights"]
     return weights_V
 
 

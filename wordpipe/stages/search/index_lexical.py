@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from wordpipe.artifacts import Artifact, RowReader, RowVectors, matrix_of, read_batches
+from wordpipe.artifacts import Artifact, BundledFiles, RowReader, RowVectors, matrix_of, read_batches
 from wordpipe.search import (
     LEXICAL,
     MAX_QUERIES,
@@ -77,9 +77,9 @@ def reads_titles(source: Artifact) -> bool:
 
 def _same_settings(previous: Artifact, settings: LexicalSettings) -> LexicalIndex | None:
     """The lexical index of a previous index, if it was built with these settings."""
-    if not (names := previous.names(LEXICAL)):
+    if not previous.names(LEXICAL):
         return None
-    found = LexicalIndex.load({name.removeprefix(LEXICAL): previous.read(name) for name in names})
+    found = LexicalIndex.load(BundledFiles(previous, LEXICAL))
     language = found.settings.language if settings.language == "auto" else settings.language
     wanted = LexicalSettings(language=language, k1=settings.k1, b=settings.b)
     return found if found.settings == wanted else None

@@ -1,18 +1,18 @@
-"""`wordpipe query`: an index over texts, searched by vectors, by words, or by both."""
+"""`wordpipe query`: an index over texts, searched by vectors, by words, or by both; a table of words or an index over one."""
 
 import json
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from wordpipe.artifacts import ENCODER, Artifact
-from wordpipe.errors import ArtifactError, InputError
+from wordpipe.artifacts import ENCODER, Artifact, BundledFiles
+from wordpipe.errors import ArtifactError, ConfigError, InputError
 from wordpipe.search import (
     FEEDBACK,
     LEXICAL,
@@ -35,6 +35,9 @@ from wordpipe.stages.search.open_index import (
     printable,
 )
 
+if TYPE_CHECKING:
+    from wordpipe.words import WordQuery, WordVectors
+
 _BUILD_AGAIN = "build it again with: wordpipe index"
 _SUGGESTED = 5  # unknown words of a batch: to compare one with 100,000 others takes 0.1 s
 
@@ -52,8 +55,6 @@ def open_artifact(path: str | os.PathLike[str], *, verify: bool = True) -> OpenA
     artifact = Artifact(path, ["index", "words"], verify=verify)
     if artifact.kind == "index" and artifact.manifest.facts["of"] != "words":
         return OpenTextIndex(artifact)
-    from wordpipe.stages.search.query_words import OpenWordIndex, OpenWords
-
     return OpenWords(artifact) if artifact.kind == "words" else OpenWordIndex(artifact)
 
 
@@ -104,8 +105,7 @@ class OpenTextIndex(OpenIndex):
         if not self._has_lexical:
             what, hint = "the index cannot be asked by words: it was built before it could", "or ask with --mode dense"
             raise ArtifactError(what, where=self.artifact.path, hint=f"{_BUILD_AGAIN}, {hint}")
-        names = self.artifact.names(LEXICAL)
-        return LexicalIndex.load({name.removeprefix(LEXICAL): self.artifact.read(name) for name in names})
+        return LexicalIndex.load(BundledFiles(self.artifact, LEXICAL))
 
     def query_all(self, texts: Sequence[str], k: int = 10, options: QueryOptions = DEFAULTS) -> list[QueryResult]:
         """The k best hits for each query: encoded, searched for, and fetched with their rows.
@@ -209,10 +209,7 @@ class OpenTextIndex(OpenIndex):
                     continue
                 if name == "lexical":
                     terms = self.lexical.explain(query, hit["id"])
-                    explained[name] = {
-                        "score": sum(term.score for term in terms),
-                        "terms": [asdict(term) for term in terms],
-                    }
+                    explained[name] = {"score": sum(term["score"] for term in terms), "terms": terms}
                 else:
                     assert parts is not None
                     text = self._encoded_text(hit)
@@ -259,3 +256,97 @@ class OpenTextIndex(OpenIndex):
         for name in names:
             found = found.get(name) if isinstance(found, dict) else None
         return found
+
+
+class OpenWords(OpenArtifact):
+    """A words artifact."""
+
+    @cached_property
+    def table(self) -> "WordVectors":
+        """The word vectors."""
+        from wordpipe.stages.loaders import read_word_vectors
+
+        return read_word_vectors(self.artifact)
+
+    def query_all(self, texts: Sequence[str], k: int = 10, options: QueryOptions = DEFAULTS) -> list[QueryResult]:
+        """The k best hits for each expression.
+
+        Raises:
+            ConfigError: an expression cannot be read, or the options want what words do not have.
+        """
+        self.check(options)
+        questions = [self.table.understand(printable(text)) for text in texts]
+        hits = []
+        for near in self.table.nearest(questions, k):
+            kept = [one for one in near if options.min_score is None or np.float32(one.score) >= options.min_score]
+            hits.append([
+                {"rank": rank, "score": one.score, "id": one.row, "word": one.word, "count": int(self.table.counts[one.row])}
+                for rank, one in enumerate(kept, start=1)
+            ])  # fmt: skip
+        return _results(texts, questions, hits)
+
+    def check(self, options: QueryOptions) -> None:
+        """Refuse what words do not have, before any query comes."""
+        _refuse(options, "min_score")
+
+
+class OpenWordIndex(OpenIndex):
+    """An index over words: an expression is looked up, and the words in it are not found."""
+
+    @cached_property
+    def table(self) -> "WordVectors":
+        """The words and their vectors, in index order."""
+        from wordpipe.stages.loaders import read_word_vectors
+
+        return read_word_vectors(self.artifact)
+
+    def query_all(self, texts: Sequence[str], k: int = 10, options: QueryOptions = DEFAULTS) -> list[QueryResult]:
+        """The k best hits for each expression.
+
+        Raises:
+            ConfigError: an expression or the condition cannot be read, or the options want what words do not have.
+        """
+        self.check(options)
+        questions = [self.table.understand(printable(text)) for text in texts]
+        queries_QD = np.array([question.query for question in questions]).reshape(len(questions), self.table.dim)
+        deepest = k + max((len(question.rows) for question in questions if question.query.any()), default=0)
+        found = self.vector_index(self.allowed(options)).search(queries_QD, deepest)
+        others = [
+            hits.where(~np.isin(hits.rows, question.rows)).first(k).at_least(options.min_score)
+            for hits, question in zip(found, questions, strict=True)
+        ]
+        return _results(texts, questions, self.rows_of(others))
+
+    def check(self, options: QueryOptions) -> None:
+        """Refuse what words do not have, and a condition that cannot be read, before any query comes."""
+        _refuse(options, "min_score", "where")
+        self.allowed(options)
+
+
+def _results(
+    texts: Sequence[str], questions: "Sequence[WordQuery]", found: Sequence[Sequence[dict[str, Any]]]
+) -> list[QueryResult]:
+    """A hit has no count where that is 0, which means that nobody counted: the words were imported."""
+    return [
+        QueryResult(
+            printable(text),
+            [{name: value for name, value in hit.items() if name != "count" or value} for hit in hits],
+            dict(question.unknown),
+            [*question.guessed],
+        )
+        for text, question, hits in zip(texts, questions, found, strict=True)
+    ]
+
+
+def _refuse(options: QueryOptions, *known: str) -> None:
+    """Refuse what makes no sense of words.
+
+    Raises:
+        ConfigError: names it.
+    """
+    for part in fields(QueryOptions):
+        if getattr(options, part.name) != part.default and part.name not in known:
+            hint = "index the words first: wordpipe index WORDS" if part.name == "where" else "ask an index over texts"
+            raise ConfigError(
+                "words are not asked this way", where=part.name, got=getattr(options, part.name), hint=hint
+            )
