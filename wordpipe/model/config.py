@@ -53,7 +53,7 @@ class ModelConfig:
         positions: how a position is known (see positions.py).
         rope_theta: base of the rotary angles.
         local_rope_theta: the same in layers with a window; 0: `rope_theta`.
-        attention: how a query is compared with a key (see layers.py).
+        attention: how a query is compared with a key (see attention.py).
         windows: one number per layer: how far a position sees to either side (a decoder: to the left), 0 = everything.
             Empty: every layer sees everything.
         global_tokens: the first positions of a sequence, which in layers with a window see all and are seen by all.

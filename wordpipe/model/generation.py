@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from wordpipe.errors import ConfigError, DivergedError
+from wordpipe.model.attention import Cache
 from wordpipe.model.config import seed_of
-from wordpipe.model.layers import Cache
 from wordpipe.model.settings import GenerateSettings
 from wordpipe.model.transformer import LanguageModel
 

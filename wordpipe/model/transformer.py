@@ -23,20 +23,9 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 from wordpipe.errors import ConfigError
+from wordpipe.model.attention import Attention, Cache, KeysValues, PackedView, View, make_view, rows_at
 from wordpipe.model.config import ModelConfig
-from wordpipe.model.layers import (
-    ACTIVATIONS,
-    Attention,
-    Cache,
-    FeedForward,
-    KeysValues,
-    Linear,
-    Norm,
-    PackedView,
-    View,
-    make_view,
-    rows_at,
-)
+from wordpipe.model.layers import ACTIVATIONS, FeedForward, Linear, Norm
 from wordpipe.model.positions import N_BUCKETS, Rotary, alibi_bias, alibi_slopes, sinusoidal_table, t5_bias
 
 if TYPE_CHECKING:
