@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.house import loaded_modules
+
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 FLOORS = {"metrics": 2, "search": 3, "stages": 6, "cli": 8}
 
@@ -60,3 +62,19 @@ def test_the_walk_of_a_command(built):
     assert "\n\ncli.query.query\n" in out
     assert "\n  stages.search.query.OpenWords.query_all\n" in out
     assert "\ncalls upwards: 0\n" in out
+
+
+@pytest.mark.parametrize(
+    ("command", "most"),
+    [
+        ("train mlm {built}/tokens -o {new}/model --preset tiny --steps 2", 60),
+        ("query {built}/words water", 48),
+        ("query {built}/index water", 56),
+    ],
+    ids=["train", "words", "index"],
+)
+def test_a_command_loads_what_it_uses(command, most, built, tmp_path):
+    """The modules of ours at its end; what other settings need is loaded where they are given."""
+    loaded = loaded_modules(command.format(built=built, new=tmp_path))
+    assert len(loaded) <= most, "\n".join(loaded)
+    assert not [name for name in loaded if name.startswith(("wordpipe.corpus.", "wordpipe.model.variants"))]

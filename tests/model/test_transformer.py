@@ -8,8 +8,8 @@ from torch.nn import functional as F
 from tests.support.models import KINDS, kind_config, small_config
 from tests.support.slow_model import SlowModel
 from wordpipe.errors import ConfigError
-from wordpipe.model import Cache, attention, new_model, pack
-from wordpipe.model.variants import similarity
+from wordpipe.model import Cache, new_model, pack
+from wordpipe.model.variants import bands, similarity
 
 DECODERS = [name for name in KINDS if name.startswith("decoder")]
 
@@ -156,7 +156,7 @@ def test_a_window_in_blocks_is_a_window_by_mask(architecture, global_tokens, pad
     mask_BT[1, 17:] = 0
     found = []
     for blocks in (False, True):
-        monkeypatch.setattr(attention, "blocks_are_faster", lambda *_, faster=blocks: faster)
+        monkeypatch.setattr(bands, "blocks_are_faster", lambda *_, faster=blocks: faster)
         model.zero_grad()
         hidden = model.encode(ids_BT, mask_BT if padded else None)
         real = hidden[mask_BT.bool()] if padded else hidden

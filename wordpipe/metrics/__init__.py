@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 from wordpipe.lazy import face
 
 if TYPE_CHECKING:
-    from wordpipe.metrics.language import bits_per_byte, perplexity
     from wordpipe.metrics.ranking import MEASURES, QueryFigures, score_ranking, trec_order
     from wordpipe.metrics.statistics import (
         average_ranks,

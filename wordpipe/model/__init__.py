@@ -1,9 +1,8 @@
 """The transformer: one set of blocks that makes a bidirectional encoder or a causal decoder.
 
 Read in this order: `config` (shape and parts), `positions` (and who sees whom), `layers`, `attention`, `transformer` (the
-whole), `variants` (other kinds of attention), `fused` (the same in fewer passes, for a CPU), `init` (initial weights, fresh or
-from word vectors), `generation` (texts continued, masks filled), `numpy_model` (the same without torch), `hf` (the folders of
-Hugging Face transformers and back).
+whole), `variants` (other kinds of attention), `init` (initial weights, fresh or from word vectors), `generation` (texts
+continued, masks filled), `numpy_model` (the same without torch), `hf` (the folders of Hugging Face transformers and back).
 
     ids_BT → embedding → n_layers × [x += attention(norm(x)); x += feedforward(norm(x))] → norm → hidden_BTD → head → logits
 
@@ -20,7 +19,7 @@ from typing import TYPE_CHECKING
 from wordpipe.lazy import face
 
 if TYPE_CHECKING:
-    from wordpipe.model.attention import Cache
+    from wordpipe.model.attention import Cache, attend, attends
     from wordpipe.model.config import (
         EMBEDDING_STD,
         MUON_LR,
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
         pad_vocab,
         seed_of,
     )
-    from wordpipe.model.fused import attend, attends, gated
     from wordpipe.model.generation import (
         Generation,
         NewToken,
@@ -64,6 +62,7 @@ if TYPE_CHECKING:
     from wordpipe.model.hf.family import CONFIG, WEIGHTS, Family
     from wordpipe.model.hf.folder import Loaded, load_hf, save_hf
     from wordpipe.model.init import init_embeddings, new_model, orthonormal
+    from wordpipe.model.layers import gated
     from wordpipe.model.numpy_model import NumpyModel, read_arrays
     from wordpipe.model.positions import N_BUCKETS, Rotary, alibi_slopes, rotate, sinusoidal_table, t5_buckets
     from wordpipe.model.transformer import LanguageModel, Packed, pack

@@ -13,6 +13,7 @@ attention goes run by run, with the kernels that need no mask. Where kernels are
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +27,9 @@ from wordpipe.model.attention import Attention, Cache, KeysValues, PackedView, V
 from wordpipe.model.config import ModelConfig
 from wordpipe.model.layers import ACTIVATIONS, FeedForward, Linear, Norm
 from wordpipe.model.positions import N_BUCKETS, Rotary, alibi_bias, alibi_slopes, sinusoidal_table, t5_bias
-from wordpipe.model.variants.similarity import Sums
+
+if TYPE_CHECKING:
+    from wordpipe.model.variants.similarity import Sums
 
 
 class Block(nn.Module):
@@ -51,7 +54,7 @@ class Block(nn.Module):
         self,
         x_BTD: Tensor,
         view: View | PackedView,
-        memory: KeysValues | Sums | None = None,
+        memory: "KeysValues | Sums | None" = None,
         at_BK: Tensor | None = None,
     ) -> Tensor:
         """The residual stream after this block; the arguments are those of `Attention`."""

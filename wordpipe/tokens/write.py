@@ -11,7 +11,6 @@ from typing import Any
 from tokenizers import Tokenizer
 
 from wordpipe.errors import ArtifactError, ConfigError, InputError
-from wordpipe.tokens.pretokenizers import GPT2
 from wordpipe.tokens.read import open_tokenizer
 from wordpipe.tokens.vocabulary import CONTINUING, special_names, spelled_bytes, template_of, token_bytes
 
@@ -238,6 +237,8 @@ def _pattern(parts: Mapping[str, Any]) -> str:
     if last["add_prefix_space"]:
         raise _CannotHoldError("tiktoken does not put a space before the text, and this tokenizer does")
     if not before and last["use_regex"]:
+        from wordpipe.tokens.pretokenizers import GPT2  # not above: a training writes its tokenizer without it
+
         return GPT2
     if len(before) == 1 and not last["use_regex"] and before[0]["type"] == "Split":
         split = before[0]

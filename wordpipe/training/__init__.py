@@ -68,6 +68,6 @@ if TYPE_CHECKING:
         write_streams,
     )
     from wordpipe.training.trainer import Step, Trainer
-    from wordpipe.training.validation import Scorer, Total, Validation
+    from wordpipe.training.validation import Scorer, Total, Validation, bits_per_byte, perplexity
 else:
     __getattr__, __dir__ = face(__name__, __file__)

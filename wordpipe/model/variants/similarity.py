@@ -74,6 +74,12 @@ class Sums:
     total: Tensor  # (B, H, E)
 
 
+def empty_sums(batch_size: int, n_heads: int, head_dim: int, device: torch.device) -> Sums:
+    """The sums before the first position."""
+    heads = (batch_size, n_heads, head_dim)
+    return Sums(torch.zeros(*heads, head_dim, device=device), torch.zeros(heads, device=device))
+
+
 def linear_attention(
     q_BTHE: Tensor, k_BTGE: Tensor, v_BTGE: Tensor, *, angles: tuple[Tensor, Tensor] | None, real_BT: Tensor | None,
     causal: bool, sums: Sums | None = None,

@@ -15,7 +15,6 @@ import torch
 from wordpipe.artifacts import KINDS, Artifact, is_artifact, read_batches
 from wordpipe.compiled import watch_compilation
 from wordpipe.errors import ArtifactError, ConfigError, InputError, WordpipeError
-from wordpipe.metrics import bits_per_byte, perplexity
 from wordpipe.runtime import Progress, Report, pick_device, torch_threads
 from wordpipe.stages.evaluate.inputs import report_on, split_rows
 from wordpipe.stages.inputs import corpus_to_evaluate
@@ -23,7 +22,16 @@ from wordpipe.stages.job import PathLike, RunOptions, storage_errors
 from wordpipe.stages.loaders import OpenModel, open_model
 from wordpipe.stages.sources import as_list
 from wordpipe.tokens import Encoder, cut_words, list_array, number_of_ids, row_buffers, vocabulary_of
-from wordpipe.training import Execution, Scorer, SpecialIds, Task, Validation, write_streams
+from wordpipe.training import (
+    Execution,
+    Scorer,
+    SpecialIds,
+    Task,
+    Validation,
+    bits_per_byte,
+    perplexity,
+    write_streams,
+)
 from wordpipe.training.settings import CausalSettings, MaskedSettings
 
 Seen = Literal["yes", "perhaps", "no", "unknown"]

@@ -15,14 +15,8 @@ from wordpipe.model import LanguageModel, save_hf, seed_of, transformers_class
 from wordpipe.sentences import sentence_transformers_files
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job
 from wordpipe.stages.train.contrastive_text import contrast_text, pair_kinds, token_ids
-from wordpipe.stages.train.initial_weights import (
-    fresh_model,
-    given_model,
-    special_ids,
-    vectors_of_words,
-    with_special_ids,
-)
-from wordpipe.stages.train.run import train_on_pairs
+from wordpipe.stages.train.initial_weights import given_model, vectors_of_words
+from wordpipe.stages.train.run import fresh_model, special_ids, train_on_pairs, with_special_ids
 from wordpipe.tokens import framed_tokenizer, number_of_ids, open_tokenizer, transformers_files
 from wordpipe.training import SpecialIds, model_config
 from wordpipe.training.contrastive import (
@@ -146,7 +140,7 @@ def _first_encoder(
     given, pooling = None, settings.pooling or DEFAULT_POOLING
     if settings.init is not None:
         given = given_model(job, settings.init, tokenizer, "encoder", settings.seed)
-    special = special_ids(tokenizer, "encoder", given)
+    special = special_ids(tokenizer, "encoder", None if given is None else given.special)
     for role in ("cls", "sep"):
         special.need(role)
     weights_V = word_weights(counts_V, settings.sif_a)

@@ -1,41 +1,27 @@
-"""The initial weights of a transformer: vectors of tokens, a model's weights, or a finished training that is extended."""
+"""The initial weights that a training is given: vectors of tokens, a model's weights, or those of a finished training."""
 
 import json
-import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
 from safetensors.torch import load as load_tensors
-from safetensors.torch import save
 from tokenizers import Tokenizer
 
 from wordpipe.artifacts import TOKENIZER, Artifact, read_batches
-from wordpipe.errors import ArtifactError, BudgetError, ConfigError
-from wordpipe.model import Architecture, LanguageModel, Loaded, ModelConfig, init_embeddings, load_hf, new_model
+from wordpipe.errors import ArtifactError, ConfigError
+from wordpipe.model import Architecture, LanguageModel, Loaded, init_embeddings, load_hf
 from wordpipe.settings import declared
 from wordpipe.stages.job import Job
-from wordpipe.tokens import number_of_ids, special_names
-from wordpipe.training import Snapshot, SpecialIds
+from wordpipe.stages.train.run import OPTIMISER, STATE
+from wordpipe.tokens import number_of_ids
+from wordpipe.training import Snapshot
 from wordpipe.training.settings import EXTENSION_SETTINGS, LEARNING_RATE_SETTINGS, PretrainSettings
 
 Floats = npt.NDArray[np.float32]
-
-_BYTES_PER_WEIGHT = 12  # float32: the weight, its gradient, its momentum
-_OPTIMISER, _STATE = "optimiser.safetensors", "training.json"
-
-
-def state_files(snapshot: Snapshot) -> list[tuple[str, bytes, bool]]:
-    """The state of a finished training beside its model, so that it can be extended.
-
-    Name, content and whether it is a log (it has times in it) of each file; the weights are the model's own.
-    """
-    text = json.dumps({"step": snapshot.step, **snapshot.log}, sort_keys=True)
-    return [(_OPTIMISER, save(dict(snapshot.tensors["optimiser"])), False), (_STATE, f"{text}\n".encode(), True)]
 
 
 @dataclass(frozen=True)
@@ -51,25 +37,6 @@ class Given:
     model: LanguageModel
     special: Mapping[str, int]
     artifact: Artifact | None = None
-
-
-def fresh_model(config: ModelConfig, seed: int) -> LanguageModel:
-    """A model with fresh weights, if this machine can hold it: else the kernel would end the process without a word.
-
-    Raises:
-        BudgetError: weights, gradients and one number per weight of the optimiser are more than all memory.
-    """
-    with torch.device("meta"):
-        weights = sum(weight.numel() for weight in LanguageModel(config).parameters())
-    there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    if (needed := weights * _BYTES_PER_WEIGHT) > there:
-        raise BudgetError(
-            f"a model of {weights:,} weights does not fit into this machine",
-            got=f"{needed / 1e9:,.1f} GB for weights, gradients and optimiser alone",
-            expected=f"at most {there / 1e9:,.1f} GB",
-            hint="lower --dim, --n-layers, ffn_dim or the vocabulary, or take a smaller --preset",
-        )
-    return new_model(config, seed)
 
 
 def given_model(job: Job, path: Path, tokenizer: Tokenizer, architecture: Architecture, seed: int) -> Given:
@@ -132,27 +99,6 @@ def _check_tokenizer(theirs: Tokenizer, ours: Tokenizer, path: Path) -> None:
     )
 
 
-def special_ids(tokenizer: Tokenizer, architecture: Architecture, given: Given | None = None) -> SpecialIds:
-    """The special ids of a training: the tokenizer's, unless the given model names others."""
-    roles: dict[str, int | None] = {
-        role: tokenizer.token_to_id(name) for role, name in special_names(tokenizer).items()
-    }
-    return SpecialIds(**roles | ({} if given is None else dict(given.special))).completed(architecture)
-
-
-def with_special_ids(model: LanguageModel, config: ModelConfig, special: SpecialIds) -> LanguageModel:
-    """The same weights in a model that differs in what has none: dropout, length, special ids.
-
-    A folder may not say which ids it was trained with, or name some that its tokenizer lacks.
-    """
-    config = replace(config, **special.of_config())
-    if config == model.config:
-        return model
-    other = LanguageModel(config)
-    other.load_state_dict(model.state_dict())
-    return other
-
-
 def start_from_words(
     job: Job, model: LanguageModel, words: Artifact, tokenizer: Tokenizer, data: bytes, seed: int
 ) -> None:
@@ -202,7 +148,7 @@ def extended_training(job: Job, path: Path, settings: PretrainSettings) -> tuple
     """
     artifact = job.open_input(path, ["model"])
     manifest = artifact.manifest
-    if _STATE not in artifact.names():
+    if STATE not in artifact.names():
         raise ArtifactError(
             "this model kept no state of its training",
             where=path,
@@ -216,9 +162,9 @@ def extended_training(job: Job, path: Path, settings: PretrainSettings) -> tuple
     _check_same_settings(settings, manifest.command, manifest.settings, job.settings.command, path)
     _warn_of_new_rates(job, settings, manifest.settings)
     model = load_hf(artifact.read, artifact.names()).model
-    log = json.loads(artifact.read(_STATE))
+    log = json.loads(artifact.read(STATE))
     weights = {name: weight.detach() for name, weight in model.named_parameters()}
-    tensors = {"model": weights, "optimiser": load_tensors(artifact.read(_OPTIMISER))}
+    tensors = {"model": weights, "optimiser": load_tensors(artifact.read(OPTIMISER))}
     return model, Snapshot(log["step"], tensors, log)
 
 

@@ -9,19 +9,16 @@ from typing import Any
 from tokenizers import Tokenizer
 
 from wordpipe.artifacts import TOKENIZER, Artifact
-from wordpipe.metrics import perplexity
 from wordpipe.model import Architecture, LanguageModel, save_hf, seed_of, transformers_class, why_no_class
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job
-from wordpipe.stages.train.initial_weights import (
-    extended_training,
+from wordpipe.stages.train.run import (
+    TrainingRun,
     fresh_model,
-    given_model,
     special_ids,
-    start_from_words,
     state_files,
+    token_rows,
     with_special_ids,
 )
-from wordpipe.stages.train.run import TrainingRun, token_rows
 from wordpipe.tokens import framed_tokenizer, number_of_ids, open_tokenizer, transformers_files
 from wordpipe.training import (
     LanguageLearner,
@@ -37,6 +34,7 @@ from wordpipe.training import (
     model_config,
     open_ids,
     open_starts,
+    perplexity,
     trained_shape,
     unigram_entropy,
     write_streams,
@@ -170,15 +168,21 @@ def _first_model(
     """The model before its first step, the training that it goes on with, and the special ids."""
     architecture: Architecture = "encoder" if isinstance(settings, MaskedSettings) else "decoder"
     if settings.init is not None:
+        from wordpipe.stages.train.initial_weights import given_model
+
         given = given_model(job, settings.init, tokenizer, architecture, settings.seed)
-        return given.model, None, special_ids(tokenizer, architecture, given)
+        return given.model, None, special_ids(tokenizer, architecture, given.special)
     special = special_ids(tokenizer, architecture)
     if settings.extend is not None:
+        from wordpipe.stages.train.initial_weights import extended_training
+
         return *extended_training(job, settings.extend, settings), special
     config = model_config(settings, architecture, n_tokens=number_of_ids(tokenizer), special=special)
     words = None if settings.init_embeddings is None else job.open_input(settings.init_embeddings, ["words"])
     model = fresh_model(config, settings.seed)
     if words is not None:
+        from wordpipe.stages.train.initial_weights import start_from_words
+
         start_from_words(job, model, words, tokenizer, data, settings.seed)
     return model, None, special
 

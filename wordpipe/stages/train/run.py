@@ -1,18 +1,69 @@
-"""One training as its user sees it: progress, validations, the log of its steps, the last figures."""
+"""A training, whatever its objective: fresh weights, special ids, progress, the log of its steps, the state it ends with."""
 
-from collections.abc import Iterator
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import torch
+from safetensors.torch import save
+from tokenizers import Tokenizer
 
 from wordpipe.artifacts import STEPS, Artifact, read_batches, row_count
-from wordpipe.metrics import perplexity
+from wordpipe.errors import BudgetError
+from wordpipe.model import Architecture, LanguageModel, ModelConfig, new_model
 from wordpipe.runtime import stop_signal
 from wordpipe.stages.job import Job
-from wordpipe.training import Step, Trainer
+from wordpipe.tokens import special_names
+from wordpipe.training import Snapshot, SpecialIds, Step, Trainer, perplexity
 
 if TYPE_CHECKING:
     from wordpipe.training.contrastive import Pairs
+
+OPTIMISER, STATE = "optimiser.safetensors", "training.json"  # the state of a finished training, beside its model
+_BYTES_PER_WEIGHT = 12  # float32: the weight, its gradient, its momentum
+
+
+def fresh_model(config: ModelConfig, seed: int) -> LanguageModel:
+    """A model with fresh weights, if this machine can hold it: else the kernel would end the process without a word.
+
+    Raises:
+        BudgetError: weights, gradients and one number per weight of the optimiser are more than all memory.
+    """
+    with torch.device("meta"):
+        weights = sum(weight.numel() for weight in LanguageModel(config).parameters())
+    there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if (needed := weights * _BYTES_PER_WEIGHT) > there:
+        raise BudgetError(
+            f"a model of {weights:,} weights does not fit into this machine",
+            got=f"{needed / 1e9:,.1f} GB for weights, gradients and optimiser alone",
+            expected=f"at most {there / 1e9:,.1f} GB",
+            hint="lower --dim, --n-layers, ffn_dim or the vocabulary, or take a smaller --preset",
+        )
+    return new_model(config, seed)
+
+
+def special_ids(tokenizer: Tokenizer, architecture: Architecture, given: Mapping[str, int] | None = None) -> SpecialIds:
+    """The special ids of a training: the tokenizer's, unless a given model names others."""
+    roles: dict[str, int | None] = {
+        role: tokenizer.token_to_id(name) for role, name in special_names(tokenizer).items()
+    }
+    return SpecialIds(**roles | dict(given or {})).completed(architecture)
+
+
+def with_special_ids(model: LanguageModel, config: ModelConfig, special: SpecialIds) -> LanguageModel:
+    """The same weights in a model that differs in what has none: dropout, length, special ids.
+
+    A folder may not say which ids it was trained with, or name some that its tokenizer lacks.
+    """
+    config = replace(config, **special.of_config())
+    if config == model.config:
+        return model
+    other = LanguageModel(config)
+    other.load_state_dict(model.state_dict())
+    return other
 
 
 def token_rows(job: Job, source: Artifact, column: str) -> Iterator[pa.RecordBatch]:
@@ -84,6 +135,15 @@ def _figures_of(step: Step) -> dict[str, str]:
     """The figures beside the progress until the next report."""
     figures = {"loss": f"{step.loss:.3f}", "lr": f"{step.lr:.2e}", "tokens/s": f"{step.tokens_per_s:,.0f}"}
     return figures if step.waiting is None else figures | {"waiting": f"{step.waiting:.0%}"}
+
+
+def state_files(snapshot: Snapshot) -> list[tuple[str, bytes, bool]]:
+    """The state of a finished training beside its model, so that it can be extended.
+
+    Name, content and whether it is a log (it has times in it) of each file; the weights are the model's own.
+    """
+    text = json.dumps({"step": snapshot.step, **snapshot.log}, sort_keys=True)
+    return [(OPTIMISER, save(dict(snapshot.tensors["optimiser"])), False), (STATE, f"{text}\n".encode(), True)]
 
 
 def train_on_pairs(job: Job, trainer: Trainer[Any], pairs: "Pairs") -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wordpipe.metrics import bits_per_byte, perplexity
+from wordpipe.training import bits_per_byte, perplexity
 
 
 def test_the_perplexity_of_a_fair_die_is_its_sides():
