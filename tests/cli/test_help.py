@@ -1,5 +1,6 @@
 """Help pages: fast, light, and led by examples."""
 
+import json
 import os
 import re
 import shlex
@@ -221,11 +222,55 @@ def test_shell_completion_knows_commands_options_and_values():
     assert "--vocab-size" in complete("wordpipe tokenize --vo")
     assert {"bpe", "wordpiece"} <= complete("wordpipe tokenize --algorithm ")
     assert {"word2vec-text", "sentence-transformers"} <= complete("wordpipe export run/words --to ")
-    for line in ("wordpipe train mlm te", "wordpipe tokenize x --config te", "wordpipe query te"):
-        assert complete(line) == {"te"}  # the shell's own files
 
 
-def test_shell_completion_is_light():
+@pytest.fixture
+def project(tmp_path):
+    """A folder with artifacts, as far as completion looks at them, and a config."""
+    kinds = {
+        "run/tokens": "tokens",
+        "run/old/tokens": "tokens",
+        "run/words": "words",
+        ".hidden": "tokens",
+        "run/model": "model",
+    }
+    for name, kind in kinds.items():
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "manifest.json").write_text(json.dumps({"kind": kind}))
+    (tmp_path / "run/tokens/inner").mkdir()
+    (tmp_path / "run/tokens/inner/manifest.json").write_text(json.dumps({"kind": "tokens"}))
+    (tmp_path / "run/broken").mkdir()
+    (tmp_path / "run/broken/manifest.json").write_text("{")
+    (tmp_path / "some.toml").write_text(
+        '[stage.text]\ncommand = "ingest"\n[stage.cut]\ncommand = "tokenize"\n[stage.more]\ncommand = "tokenize"\n'
+    )
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("wordpipe train mlm ", {"run/tokens", "run/old/tokens"}),
+        ("wordpipe train mlm run/t", {"run/tokens"}),
+        ("wordpipe train mlm run/old/", {"run/old/tokens"}),
+        ("wordpipe train mlm .h", {".hidden"}),
+        ("wordpipe train mlm text", {"text"}),  # the shell's own files
+        ("wordpipe query run/", {"run/words"}),
+        ("wordpipe show run/", {"run/tokens", "run/old/tokens", "run/words", "run/model"}),
+        ("wordpipe tokenize x -o y --counts ", {"run/tokens", "run/old/tokens"}),
+        ("wordpipe tokenize x --config so", {"so"}),
+        ("wordpipe tokenize x --config some.toml#", {"some.toml#cut", "some.toml#more"}),
+        ("wordpipe tokenize x --config some.toml#m", {"some.toml#more"}),
+        ("wordpipe tokenize x --config none.toml#", set()),
+        ("wordpipe run some.toml --from ", {"text", "cut", "more"}),
+        ("wordpipe run some.toml --to c", {"cut"}),
+    ],
+)
+def test_shell_completion_knows_artifacts_and_stages(line, found, project):
+    assert complete(line, project) == found
+
+
+def test_shell_completion_is_light(project):
     code = (
         "import sys\n"
         "from wordpipe.cli import run\n"

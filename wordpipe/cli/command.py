@@ -1,4 +1,4 @@
-"""The class of all commands: its help on one screen or in full, its answers to wrong options.
+"""The class of all commands: its help on one screen or in full, its answers to wrong options, what TAB completes.
 
 A screen of help has one line where it can: of a text the first clause, of a description the first paragraph and what is set
 out line by line, and no option that is marked `expert`; `--help-all` has everything. This file opens no table and imports
@@ -6,12 +6,16 @@ nothing heavy.
 """
 
 import inspect
+import json
+import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from wordpipe.cli.output import counted, first_clause
 from wordpipe.removed import why_no_option, why_no_value
@@ -21,6 +25,9 @@ PATH = click.Path(path_type=Path)
 _MIN_UNDER_HEADING = 3  # options; a heading of the short page for fewer is not worth its lines
 _ALL = "wordpipe.help_all"  # key in a context's meta: everything is shown
 _NOTE = re.compile(r"  \[(required|on|off|default: [^];:]+)")  # what help says behind a text
+_KINDS = ("corpus", "tokens", "words", "model", "sentences", "index")
+_COMPLETION_DEPTH = 3  # folders below what is typed
+_COMPLETION_FOLDERS = 2_000  # looked into for one TAB
 
 
 class Option(click.Option):
@@ -60,6 +67,8 @@ class ExampleCommand(click.Command):
             self.params.append(Option(["--json", "as_json"], is_flag=True, section=COMMON, help=json))
         if quiet:
             self.params.append(Option(["-q", "--quiet"], is_flag=True, section=COMMON, help=quiet))
+        for param in self.params:
+            _complete_by_metavar(param)
 
     def get_help_option_names(self, ctx: click.Context) -> list[str]:
         """The same in every context: click keeps what the first one said."""
@@ -190,10 +199,90 @@ _HELP_ALL = Option(
 )  # fmt: skip
 
 
+def _complete_by_metavar(param: click.Parameter) -> None:
+    """Let the shell offer what the metavar says: TOKENS is a folder whose manifest says "tokens", FILE[#STAGE] a config.
+
+    Commands, options, and values such as the formats of `export --to` are click's own to complete.
+    """
+    metavar = param.metavar or (param.name or "").upper()
+    if metavar == "FILE[#STAGE]":
+        param.shell_complete = _stages_of_file  # type: ignore[method-assign]
+    elif metavar == "STAGE":
+        param.shell_complete = _stages_of_config  # type: ignore[method-assign]
+    elif kinds := _kinds(metavar):
+        param.shell_complete = partial(_artifacts, kinds)  # type: ignore[method-assign]
+
+
+def _kinds(metavar: str) -> Sequence[str]:
+    named = re.findall("[A-Z]+", metavar)
+    return _KINDS if {"ARTIFACT", "ARTIFACTS"} & {*named} else [kind for kind in _KINDS if kind.upper() in named]
+
+
+def _artifacts(kinds: Sequence[str], _: click.Context, incomplete: str) -> list[CompletionItem]:
+    """Folders that hold an artifact of one of these kinds; where there is none, the shell's own files and folders."""
+    folder, slash, begins = incomplete.rpartition("/")
+    below = _below(
+        Path(folder + slash).expanduser(), begins, kinds, _COMPLETION_DEPTH, iter(range(_COMPLETION_FOLDERS))
+    )
+    found = [CompletionItem(f"{folder}{slash}{path}") for path in below]
+    return found or [CompletionItem(incomplete, type="file")]
+
+
+def _below(folder: Path, begins: str, kinds: Sequence[str], depth: int, looked_into: Iterator[int]) -> Iterator[str]:
+    """Paths below a folder of artifacts of some kinds; hidden folders are passed over, and those inside artifacts."""
+    try:
+        with os.scandir(folder) as entries:
+            names = sorted(entry.name for entry in entries if entry.name.startswith(begins) and entry.is_dir())
+    except OSError:
+        return
+    for name in names:
+        if (name.startswith(".") and not begins) or next(looked_into, None) is None:
+            continue
+        kind = _kind(folder / name)
+        if kind in kinds:
+            yield name
+        elif kind is None and depth > 1:
+            yield from (f"{name}/{path}" for path in _below(folder / name, "", kinds, depth - 1, looked_into))
+
+
+def _kind(folder: Path) -> str | None:
+    """The kind of an artifact; None where there is none that can be read."""
+    try:
+        return str(json.loads((folder / "manifest.json").read_bytes())["kind"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _stages_of_file(ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+    """After the # the stages of a config that are of this command; before it files."""
+    file, sign, begins = incomplete.partition("#")
+    if not sign:
+        return [CompletionItem(incomplete, type="file")]
+    own = [name for name, command in _stages(Path(file)).items() if command == ctx.command_path.partition(" ")[2]]
+    return [CompletionItem(f"{file}#{name}") for name in own if name.startswith(begins)]
+
+
+def _stages_of_config(ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+    """The stages of the config that was named before."""
+    config = ctx.params.get("config") or next(iter(ctx.args), None)  # click stops parsing where a value is missing
+    return [CompletionItem(name) for name in (_stages(Path(config)) if config else {}) if name.startswith(incomplete)]
+
+
+def _stages(config: Path) -> dict[str, object]:
+    """Stage → its command, as the config says."""
+    import tomllib
+
+    try:
+        tables = tomllib.loads(config.expanduser().read_text(encoding="utf-8"))["stage"]
+        return {name: table.get("command") for name, table in tables.items()}
+    except (OSError, ValueError, KeyError, AttributeError):
+        return {}
+
+
 _HELP_OF_HELP = """Show the help of a command.
 
 \b
-In your shell, TAB completes commands, options and files after
+In your shell, TAB completes commands, options, artifacts and the stages of a config after
   bash:  eval "$(_WORDPIPE_COMPLETE=bash_source wordpipe)"
   zsh:   eval "$(_WORDPIPE_COMPLETE=zsh_source wordpipe)"
   fish:  _WORDPIPE_COMPLETE=fish_source wordpipe | source

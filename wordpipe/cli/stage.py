@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from wordpipe.stages import Made
 
 _CONFIG = click.argument("config", type=PATH)
-_INPUT = click.Path(readable=False)  # so that shells complete files; stages say what is wrong with one
 
 
 def stage_command(command: Command) -> click.Command:
@@ -30,7 +29,7 @@ def stage_command(command: Command) -> click.Command:
         *(_argument(argument) for argument in command.arguments),
         Option(["-o", "--output"], type=PATH, required=True, help=made),
         *settings_options(settings),
-        _common("--config", type=_INPUT, metavar="FILE[#STAGE]", help=config, expert=False),
+        _common("--config", metavar="FILE[#STAGE]", help=config, expert=False),
         _common("--set", metavar="NAME=VALUE", multiple=True, help="Any setting by name, as in TOML; may be repeated."),
         _common("--fresh", is_flag=True, help="Start over, even where a stopped run could be continued."),
         _common("-v", "--verbose", is_flag=True, help="Say which settings are used and where they come from."),
@@ -56,7 +55,7 @@ def _common(*names: str, expert: bool = True, **attrs: Any) -> Option:
 def _argument(argument: Argument) -> click.Argument:
     name = argument.name.lower().replace("|", "_or_")
     metavar = f"{argument.name}..." if argument.many else argument.name
-    return click.Argument([name], nargs=-1 if argument.many else 1, required=True, metavar=metavar, type=_INPUT)
+    return click.Argument([name], nargs=-1 if argument.many else 1, required=True, metavar=metavar)
 
 
 def _make(command: Command, given: dict[str, Any]) -> None:
