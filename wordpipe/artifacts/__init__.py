@@ -1,7 +1,7 @@
 """Artifacts: folders that are whole or absent, checked before use, chained by digest.
 
-`writer` writes and publishes, `reader` opens and checks, `tables` streams Parquet and `rows` picks rows, `layout` has the
-schemas of tables, `manifest` is what an artifact says of itself, `publish` is the step in which it takes its place and the
+`writer` writes and publishes, `reader` opens and checks, `tables` streams Parquet and picks rows, `layout` has the schemas
+of tables, `manifest` is what an artifact says of itself, `publish` is the step in which it takes its place and the
 lock that keeps a second writer out, `hashing` is BLAKE3 with a cache, `checkpoints` keeps what unfinished work did.
 """
 
@@ -52,8 +52,9 @@ if TYPE_CHECKING:
     )
     from wordpipe.artifacts.publish import OutputLock, check_replaceable, clear_leftovers, exchange, recover
     from wordpipe.artifacts.reader import Artifact, is_artifact, refuse_inside_artifact
-    from wordpipe.artifacts.rows import RowReader, RowVectors, read_vectors
     from wordpipe.artifacts.tables import (
+        RowReader,
+        RowVectors,
         Shard,
         TableWriter,
         open_part,
@@ -62,6 +63,7 @@ if TYPE_CHECKING:
         read_batches,
         read_schema,
         read_shard,
+        read_vectors,
         row_count,
         shards_of,
     )

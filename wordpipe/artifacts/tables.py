@@ -1,17 +1,24 @@
-"""Parquet streams: rows in, part files out, and back again, with the schema checked at both ends and memory bounded."""
+"""Parquet tables: rows in, part files out, and back again as streams, shards, rows by their number and vectors.
+
+The schema is checked at both ends and memory is bounded.
+"""
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
-from wordpipe.artifacts.layout import leaf_paths, row_bytes
+from wordpipe.artifacts.layout import leaf_paths, matrix_of, row_bytes, unit_vectors
 from wordpipe.artifacts.reader import Artifact
 from wordpipe.artifacts.writer import HashedFile
 from wordpipe.errors import ArtifactError
@@ -19,7 +26,10 @@ from wordpipe.errors import ArtifactError
 ROW_GROUP_BYTES = 16 << 20
 PART_BYTES = 1 << 30
 _REPEATED = ("doc_id", "title", "split", "source", "lang")  # columns worth a dictionary; vectors and ids never are
+SHARD_BYTES = 256 << 20
 BATCH_ROWS = 4096
+_VECTOR = "vector"
+_SELECTIONS = 2  # kept: of 50,000 rows of width 384 one is 77 MB
 
 
 class PartFiles(Protocol):
@@ -214,9 +224,6 @@ def _encodings(schema: pa.Schema) -> dict[str, Any]:
     }
 
 
-SHARD_BYTES = 256 << 20
-
-
 @dataclass(frozen=True)
 class Shard:
     """Some row groups of a table, one after the other."""
@@ -254,3 +261,95 @@ def read_shard(artifact: Artifact, shard: Shard, columns: Sequence[str]) -> Iter
     for name, number in shard.groups:
         with open_part(artifact, name) as part, parquet_errors(artifact.path / name):
             yield from part.iter_batches(BATCH_ROWS, row_groups=[number], columns=list(columns), use_threads=False)
+
+
+class _RowGroups:
+    """The row groups of an artifact's table, whose files stay open."""
+
+    def __init__(self, artifact: Artifact, stem: str, columns: Sequence[str]) -> None:
+        parts = [(artifact.path / name, open_part(artifact, name)) for name in part_names(artifact, stem)]
+        self._groups = [(path, part, group) for path, part in parts for group in range(part.metadata.num_row_groups)]
+        self._columns = list(columns)
+        sizes = (part.metadata.row_group(group).num_rows for _, part, group in self._groups)
+        *self.starts, self.rows = accumulate(sizes, initial=0)
+
+    def of(self, row: int) -> int:
+        """The number of the row group that holds a row."""
+        return bisect_right(self.starts, row) - 1
+
+    def read(self, number: int) -> pa.Table:
+        """The wanted columns of a row group. Raises ArtifactError: damaged Parquet data."""
+        path, part, group = self._groups[number]
+        with parquet_errors(path):
+            return part.read_row_group(group, columns=self._columns, use_threads=False)
+
+
+class RowReader:
+    """Fetches rows of an artifact's table, which stays open; the row groups read last stay in memory."""
+
+    def __init__(self, artifact: Artifact, stem: str, columns: Sequence[str]) -> None:
+        self._groups = _RowGroups(artifact, stem, columns)
+        self._read = lru_cache(maxsize=4)(self._groups.read)
+        self.rows = self._groups.rows
+
+    def fetch(self, rows: Sequence[int]) -> list[dict[str, Any]]:
+        """The rows, in the order of their numbers given. Raises IndexError: there is no such row."""
+        found = []
+        for row in rows:
+            group = self._groups.of(row)
+            found.append(self._read(group).slice(row - self._groups.starts[group], 1).to_pylist()[0])
+        return found
+
+
+class RowVectors:
+    """The vectors of some rows of a table at length 1, from the row groups that hold them; the last selections stay in memory.
+
+    A condition selects the same rows with every query: to read 50,000 of 118,000 rows of width 384 takes 0.5 s, to compare
+    them 11 ms. The artifact stays open as long as this is used.
+    """
+
+    def __init__(self, artifact: Artifact, stem: str) -> None:
+        self._groups = _RowGroups(artifact, stem, [_VECTOR])
+        self._kept: list[tuple[NDArray[np.int64], NDArray[np.float32]]] = []
+
+    def __call__(self, rows_R: NDArray[np.int64]) -> NDArray[np.float32]:
+        """The unit vectors of some rows, ascending, (R, D) float32.
+
+        Raises:
+            DivergedError: one has no direction; no index is made of such.
+            ArtifactError: the table is damaged.
+        """
+        for kept_R, vectors_RD in self._kept:
+            if np.array_equal(kept_R, rows_R):
+                return vectors_RD
+        vectors_RD = self.read(rows_R)
+        self._kept = [(rows_R, vectors_RD), *self._kept][:_SELECTIONS]
+        return vectors_RD
+
+    def read(self, rows_R: NDArray[np.int64]) -> NDArray[np.float32]:
+        """The same, from the files and not kept."""
+        blocks = []
+        for group in sorted({self._groups.of(row) for row in rows_R.tolist()}):
+            first, column = self._groups.starts[group], self._groups.read(group)[_VECTOR]
+            vectors = np.concatenate([matrix_of(chunk) for chunk in column.chunks])
+            low, high = np.searchsorted(rows_R, [first, first + len(vectors)])
+            blocks.append(vectors[rows_R[low:high] - first])
+        return unit_vectors(np.concatenate(blocks))
+
+
+def read_vectors(
+    artifact: Artifact, stem: str, columns: Sequence[str] = ()
+) -> Iterator[tuple[pa.Table, NDArray[np.float32]]]:
+    """Stream a table's vectors row group by row group: the other `columns` of some rows, and their vectors, (B, D).
+
+    Tried and lost: to read the plain numbers from the Parquet pages by hand, past Arrow, which puts a list together from its
+    levels (100,000 vectors of width 256 in 7 ms of processor time instead of 55; 100 lines).
+
+    Raises:
+        ArtifactError: damaged Parquet data.
+    """
+    for name in part_names(artifact, stem):
+        with open_part(artifact, name) as part, parquet_errors(artifact.path / name):
+            for group in range(part.metadata.num_row_groups):
+                table = part.read_row_group(group, columns=[*columns, _VECTOR], use_threads=False).combine_chunks()
+                yield table.select(list(columns)), matrix_of(table.column(_VECTOR).chunk(0))
