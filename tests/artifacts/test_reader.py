@@ -161,12 +161,6 @@ def test_several_readers_of_one_file_do_not_disturb_each_other(target):
             one.seek(-(10**6), os.SEEK_END)
 
 
-def test_reading_without_preadv(target, monkeypatch):
-    """As on systems that lack it."""
-    monkeypatch.delattr(os, "preadv")
-    assert generation_of(target) == 1
-
-
 def test_a_disk_that_cannot_be_read_is_not_called_damage(target, monkeypatch):
     def broken(*_):
         raise OSError(5, "Input/output error")

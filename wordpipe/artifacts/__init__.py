@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         TOKENS_32,
         VOCABULARY,
         DocumentStarts,
-        leaf_paths,
+        leaf_path,
         matrix_of,
         ngrams_schema,
         row_bytes,

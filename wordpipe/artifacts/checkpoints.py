@@ -253,7 +253,6 @@ class ResumeCache:
         self.path = path
         self._recipe = recipe
         self._lock = threading.Lock()
-        self._being_written = 0
         if path.exists() and not self._has_our_recipe():
             shutil.rmtree(path, ignore_errors=True)
         for left in path.glob(".*.tmp"):  # of a run that was killed while it wrote
@@ -280,26 +279,15 @@ class ResumeCache:
         The figures are noted beside it, and may be filled in within the block; `rows`, where given, is its number of rows.
         """
         with self._lock:
-            self._being_written += 1
-        try:
-            with self._lock:
-                self.path.mkdir(parents=True, exist_ok=True)
-                if not (self.path / _RECIPE).exists():
-                    self._write_small(_RECIPE, self._recipe.encode())
-            for old in (self._note(name), self.path / name):
-                old.unlink(missing_ok=True)
-            with atomic_file(self.path / name) as file:
-                yield file
-            note = {"entry": file.entry(rows=figures.get("rows")).model_dump(), "figures": figures}
-            self._write_small(f"{name}.json", json.dumps(note, sort_keys=True).encode())
-        except BaseException:
-            with self._lock:  # leave no folder without a finished file
-                if self._being_written == 1 and not any(self.path.glob("*.json")):
-                    shutil.rmtree(self.path, ignore_errors=True)
-            raise
-        finally:
-            with self._lock:
-                self._being_written -= 1
+            self.path.mkdir(parents=True, exist_ok=True)
+            if not (self.path / _RECIPE).exists():
+                self._write_small(_RECIPE, self._recipe.encode())
+        for old in (self._note(name), self.path / name):
+            old.unlink(missing_ok=True)
+        with atomic_file(self.path / name) as file:
+            yield file
+        note = {"entry": file.entry(rows=figures.get("rows")).model_dump(), "figures": figures}
+        self._write_small(f"{name}.json", json.dumps(note, sort_keys=True).encode())
         failpoint("resume_cache.file_finished")
 
     @contextmanager

@@ -105,9 +105,15 @@ def _vector(dim: int) -> pa.Field:
     return pa.field("vector", pa.list_(pa.field("item", pa.float32(), nullable=False), dim), nullable=False)
 
 
+def leaf_path(field: pa.Field) -> str:
+    """The dotted name by which Parquet knows the values of a field, such as `ids.list.element`."""
+    path, kind = field.name, field.type
+    while _is_list(kind):
+        path, kind = f"{path}.list.element", kind.value_type
+    return str(path)
+
+
 _OFFSET_BYTES = 4  # bytes that a string or list costs beside its content
-_TEXTS = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
-_OTHER_BYTES = 16  # a guess, for types whose content is not looked at
 
 
 def row_bytes(batch: pa.RecordBatch) -> NDArray[np.int64]:
@@ -118,40 +124,18 @@ def row_bytes(batch: pa.RecordBatch) -> NDArray[np.int64]:
     return weights
 
 
-def leaf_paths(field: pa.Field) -> Iterator[str]:
-    """The dotted names by which Parquet knows the leaf columns of a field, such as `ids.list.element`."""
-    return _leaves(field.name, field.type)
-
-
-def _leaves(path: str, kind: pa.DataType) -> Iterator[str]:
-    if _is_list(kind):
-        yield from _leaves(f"{path}.list.element", kind.value_type)
-    elif pa.types.is_map(kind):
-        yield from _leaves(f"{path}.key_value.key", kind.key_type)
-        yield from _leaves(f"{path}.key_value.value", kind.item_type)
-    elif pa.types.is_struct(kind):
-        for field in kind:
-            yield from _leaves(f"{path}.{field.name}", field.type)
-    else:
-        yield path
-
-
 def _weights(column: pa.Array) -> NDArray[np.int64]:
-    kind = column.type
-    if pa.types.is_primitive(kind):
-        return np.full(len(column), max(1, kind.bit_width // 8), np.int64)
-    if _is_list(kind):
-        lengths, item = _lengths(column), kind.value_type
-        if pa.types.is_primitive(item):
-            return lengths * max(1, int(item.bit_width) // 8) + _OFFSET_BYTES
-        total = np.concatenate(([0], np.cumsum(_weights(column.flatten()))))
-        ends = np.cumsum(lengths)
-        return np.asarray(total[ends] - total[ends - lengths] + _OFFSET_BYTES, np.int64)
-    if pa.types.is_struct(kind):
-        return np.asarray(np.sum([_weights(child) for child in column.flatten()], axis=0), np.int64)
-    if any(test(kind) for test in _TEXTS):
-        return _lengths(column) + _OFFSET_BYTES
-    return np.full(len(column), _OTHER_BYTES, np.int64)
+    """Bytes of each value: numbers, texts, and lists of them."""
+    if pa.types.is_primitive(column.type):
+        return np.full(len(column), max(1, column.type.bit_width // 8), np.int64)
+    lengths = _lengths(column)
+    if not _is_list(column.type):
+        return lengths + _OFFSET_BYTES
+    if pa.types.is_primitive(item := column.type.value_type):
+        return lengths * max(1, int(item.bit_width) // 8) + _OFFSET_BYTES
+    total = np.concatenate(([0], np.cumsum(_weights(column.flatten()))))
+    ends = np.cumsum(lengths)
+    return np.asarray(total[ends] - total[ends - lengths] + _OFFSET_BYTES, np.int64)
 
 
 def _lengths(column: pa.Array) -> NDArray[np.int64]:
@@ -163,7 +147,7 @@ def _lengths(column: pa.Array) -> NDArray[np.int64]:
 
 
 def _is_list(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
+    return bool(pa.types.is_list(kind) or pa.types.is_fixed_size_list(kind))
 
 
 def matrix_of(vectors: pa.FixedSizeListArray) -> NDArray[np.float32]:

@@ -8,7 +8,7 @@ import json
 import platform
 from collections.abc import Iterable, Mapping
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
@@ -17,7 +17,7 @@ from wordpipe.errors import ArtifactError
 
 FORMAT = 1  # raised when a reader of the old format could not read the new one
 Kind = Literal["corpus", "tokens", "words", "model", "sentences", "index"]
-KINDS: tuple[Kind, ...] = ("corpus", "tokens", "words", "model", "sentences", "index")
+KINDS: tuple[Kind, ...] = get_args(Kind)
 MANIFEST = "manifest.json"
 
 # Names of what is bundled with artifacts, so that an index can be queried wherever its folder is moved.

@@ -59,12 +59,7 @@ class _PositionedFile(io.RawIOBase):
     def readinto(self, buffer: bytearray | memoryview, /) -> int:  # type: ignore[override]
         """Read at the position, and move it."""
         with naming(self._path):
-            if hasattr(os, "preadv"):
-                got = os.preadv(self._fd, [buffer], self._at)
-            else:
-                data = os.pread(self._fd, len(buffer), self._at)
-                got = len(data)
-                buffer[:got] = data
+            got = os.preadv(self._fd, [buffer], self._at)
         self._at += got
         return got
 

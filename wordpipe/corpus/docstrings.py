@@ -7,7 +7,7 @@ The title is the name a user would import the thing by: `numpy.linalg.eigh`, tho
 import re
 import sys
 import sysconfig
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import find_spec
@@ -55,11 +55,19 @@ def package_records(package: str, ledger: Ledger) -> Iterator[Record]:
         if is_private(file.module) and any(word in file.path.read_bytes() for word in _DOCUMENTERS):
             library.module(file.module)
     titled: list[tuple[PackageFile, Docstring, str]] = []
-    for file, doc in _read(files, library, ledger):
-        if title := _title(doc, library, names):
-            titled.append((file, doc, title))
-        else:
-            ledger.add("docstrings_not_public")
+    for file in files:  # twins of compiled modules are read now
+        module = library.module(file.module) if file.module in _KNOWN_AS else library.modules.get(file.module)
+        if module is None:
+            ledger.add("python_files_not_public")
+            continue
+        ledger.add("python_files_read")
+        ledger.add("bytes_read", file.path.stat().st_size)
+        ledger.add("docstrings_read", len(module.docstrings))
+        for doc in module.docstrings:
+            if title := _title(doc, library, names):
+                titled.append((file, doc, title))
+            else:
+                ledger.add("docstrings_not_public")
     titles = {title for _, _, title in titled}  # all must be known before names can point to them
     for file, doc, title in titled:
         pointed = dict.fromkeys(_full_name(name, title, titles) for name in see_also_names(doc.text))
@@ -72,19 +80,6 @@ def package_records(package: str, ledger: Ledger) -> Iterator[Record]:
             newline="space",
             min_words=_MIN_WORDS,
         )
-
-
-def _read(files: Iterable[PackageFile], library: "_Library", ledger: Ledger) -> Iterator[tuple[PackageFile, Docstring]]:
-    """Docstrings of the modules that were read, in order; twins of compiled modules are read now."""
-    for file in files:
-        module = library.module(file.module) if file.module in _KNOWN_AS else library.modules.get(file.module)
-        if module is None:
-            ledger.add("python_files_not_public")
-            continue
-        ledger.add("python_files_read")
-        ledger.add("bytes_read", file.path.stat().st_size)
-        ledger.add("docstrings_read", len(module.docstrings))
-        yield from ((file, doc) for doc in module.docstrings)
 
 
 def _title(doc: Docstring, library: "_Library", names: Mapping[tuple[str, str], str]) -> str | None:

@@ -176,53 +176,48 @@ def _assigned(module: Module, statement: ast.stmt) -> _Documented:
             name = _dotted(thing)
             if name and not is_private(name):
                 yield module.name, name, value
-        case ast.Assign(targets=[ast.Name()], value=ast.Call() as call) | ast.Expr(value=ast.Call() as call):
-            target = _dotted(statement.targets[0]) if isinstance(statement, ast.Assign) else None
-            callee = (_dotted(call.func) or "").rpartition(".")[2].lstrip("_")
-            if callee in _READERS:
-                yield from _READERS[callee](module, call.args, target)
+        case ast.Assign(targets=[ast.Name(id=target)], value=ast.Call() as call):
+            yield from _called(module, call, target)
+        case ast.Expr(value=ast.Call() as call):
+            yield from _called(module, call, None)
 
 
-def _add_docstr(module: Module, args: list[ast.expr], target: str | None) -> _Documented:
-    """A call on a function, `add_docstr(torch.abs, doc)`; where it is assigned to a name, that is documented."""
-    if len(args) == 2 and (name := target or _dotted(args[0])) and not is_private(name):
-        yield module.name if target else "", name, args[1]
+def _called(module: Module, call: ast.Call, target: str | None) -> _Documented:
+    """What a call documents, which may be assigned to the name `target`."""
+    match (_dotted(call.func) or "").rpartition(".")[2].lstrip("_"), call.args:
+        case "add_docstr", [thing, text]:  # (torch.abs, doc); where it is assigned to a name, that is documented
+            name = target or _dotted(thing)
+            if name and not is_private(name):
+                yield module.name if target else "", name, text
+        case "add_docstr_all", [
+            thing,
+            text,
+        ]:  # ("abs", doc) of `_tensor_docs.py`: a method of torch.Tensor and its like
+            class_name = module.name.rpartition(".")[2].strip("_").removesuffix("_docs").capitalize()
+            if name := string_value(thing, module.texts):
+                yield "", f"{module.package}.{class_name}.{name}", text
+        case "add_newdoc_for_scalar_type", [thing, _, text]:  # (name, aliases, doc): a type of the top-level package
+            if name := string_value(thing, module.texts):
+                yield "", f"{module.package.partition('.')[0]}.{name}", text
+        case "add_newdoc", [
+            *place,
+            thing,
+            text,
+        ]:  # (place, name, doc | (method, doc) | [(method, doc), …]), or (name, doc)
+            home = string_value(place[0], module.texts) if place else module.package
+            name = string_value(thing, module.texts)
+            if home and name:
+                yield from _new_docs(module, home, name, text)
 
 
-def _add_docstr_all(module: Module, args: list[ast.expr], target: str | None) -> _Documented:
-    """`add_docstr_all("abs", doc)` of `_tensor_docs.py` documents the method of torch.Tensor and its like."""
-    class_name = module.name.rpartition(".")[2].strip("_").removesuffix("_docs").capitalize()
-    if len(args) == 2 and (method := string_value(args[0], module.texts)):
-        yield "", f"{module.package}.{class_name}.{method}", args[1]
-
-
-def _add_newdoc(module: Module, args: list[ast.expr], target: str | None) -> _Documented:
-    """`add_newdoc(place, name, doc | (method, doc) | [(method, doc), …])`, or `add_newdoc(name, doc)` for the package."""
-    if len(args) < 2:
-        return
-    place = string_value(args[0], module.texts) if len(args) == 3 else module.package
-    name = string_value(args[1 if len(args) == 3 else 0], module.texts)
-    if not place or not name:
-        return
-    for pair in args[-1].elts if isinstance(args[-1], ast.List) else [args[-1]]:
-        if not (isinstance(pair, ast.Tuple) and len(pair.elts) == 2):
-            yield place, name, pair
-        elif (method := string_value(pair.elts[0], module.texts)) and not is_private(method):
-            yield place, f"{name}.{method}", pair.elts[1]
-
-
-def _add_scalar(module: Module, args: list[ast.expr], target: str | None) -> _Documented:
-    """`add_newdoc_for_scalar_type(name, aliases, doc)` documents a type of the top-level package."""
-    if len(args) == 3 and (name := string_value(args[0], module.texts)):
-        yield "", f"{module.package.partition('.')[0]}.{name}", args[2]
-
-
-_READERS = {
-    "add_docstr": _add_docstr,
-    "add_docstr_all": _add_docstr_all,
-    "add_newdoc": _add_newdoc,
-    "add_newdoc_for_scalar_type": _add_scalar,
-}
+def _new_docs(module: Module, home: str, name: str, text: ast.expr) -> _Documented:
+    for pair in text.elts if isinstance(text, ast.List) else [text]:
+        match pair:
+            case ast.Tuple(elts=[thing, doc]):
+                if (method := string_value(thing, module.texts)) and not is_private(method):
+                    yield home, f"{name}.{method}", doc
+            case _:
+                yield home, name, pair
 
 
 def _dotted(node: ast.expr) -> str | None:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from wordpipe.artifacts import leaf_paths
+from wordpipe.artifacts import leaf_path
 from wordpipe.errors import ConfigError, DivergedError
 from wordpipe.metrics import unit_rows
 from wordpipe.sentences.encoder import (
@@ -181,11 +181,7 @@ class WordEncoder(TextEncoder):
 def _parquet(batches: Iterable[pa.RecordBatch]) -> bytes:
     table, buffer = pa.Table.from_batches(batches), io.BytesIO()
     # vectors as they are: no codec shrinks them, and of 75 MB a query took 0.3 s to unpack
-    packed = {
-        path: "NONE" if pa.types.is_fixed_size_list(field.type) else "ZSTD"
-        for field in table.schema
-        for path in leaf_paths(field)
-    }
+    packed = {leaf_path(field): "NONE" if pa.types.is_fixed_size_list(field.type) else "ZSTD" for field in table.schema}
     pq.write_table(table, buffer, compression=packed, use_dictionary=False)
     return buffer.getvalue()
 
