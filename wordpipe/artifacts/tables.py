@@ -342,8 +342,9 @@ def read_vectors(
 ) -> Iterator[tuple[pa.Table, NDArray[np.float32]]]:
     """Stream a table's vectors row group by row group: the other `columns` of some rows, and their vectors, (B, D).
 
-    Tried and lost: to read the plain numbers from the Parquet pages by hand, past Arrow, which puts a list together from its
-    levels (100,000 vectors of width 256 in 7 ms of processor time instead of 55; 100 lines).
+    Tried and lost, for its 100 lines: to read the plain numbers from the Parquet pages by hand, past Arrow, which puts a list
+    together from its levels. 100,000 vectors of width 256 took 7 ms of processor time instead of 55, and the update of an
+    index of 100,000 of width 384 took 0.9 s instead of 1.3.
 
     Raises:
         ArtifactError: damaged Parquet data.
