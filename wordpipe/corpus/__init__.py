@@ -5,8 +5,15 @@ from typing import TYPE_CHECKING
 from wordpipe.lazy import face
 
 if TYPE_CHECKING:
-    from wordpipe.corpus.decode import Decoder, refuse_binary
-    from wordpipe.corpus.decompress import BLOCK, ExpansionLimit, compression_of, decompress_blocks, read_blocks
+    from wordpipe.corpus.decode import (
+        BLOCK,
+        Decoder,
+        ExpansionLimit,
+        compression_of,
+        decompress_blocks,
+        read_blocks,
+        refuse_binary,
+    )
     from wordpipe.corpus.docstrings import package_records, see_also_names
     from wordpipe.corpus.documents import Digests, Ledger, Record, cut_point, split_of, split_oversize, split_record
     from wordpipe.corpus.ingest import DOCUMENT_COLUMNS, Ingest, PreviousCorpus, SourceSummary, corpus_schema

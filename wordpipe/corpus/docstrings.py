@@ -7,15 +7,14 @@ The title is the name a user would import the thing by: `numpy.linalg.eigh`, tho
 import re
 import sys
 import sysconfig
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
 from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import find_spec
 from pathlib import Path
 
 from wordpipe.corpus.documents import Ledger, Record
-from wordpipe.corpus.modules import Docstring, Found, Module, is_private, parse_module, read_docstrings
+from wordpipe.corpus.modules import Docstring, Module, is_private, parse_module
 from wordpipe.errors import InputError
 
 _MIN_WORDS = 4  # "Alias of `add`." teaches nothing
@@ -27,7 +26,6 @@ _STDLIB_TOOLS = {"ensurepip", "idlelib", "lib2to3", "pydoc_data", "turtledemo"} 
 
 _UNDERLINE = re.compile(r"\s*(?:-{3,}|={3,})\s*\Z")
 _NAME = re.compile(r"(?::\w+(?::\w+)?:)?`{0,2}~?(?P<name>[A-Za-z_][\w.]*)(?:\(\))?`{0,2}\Z")
-_ROLE = re.compile(r":(?:\w+:)?(?:func|meth|class|mod|attr|data|obj|exc):`[~!.]*(?P<name>[A-Za-z_][\w.]*)(?:\(\))?`")
 _DESCRIPTION = re.compile(r"\s*:(?=\s|\Z)")
 
 
@@ -57,11 +55,19 @@ def package_records(package: str, ledger: Ledger) -> Iterator[Record]:
         if is_private(file.module) and any(word in file.path.read_bytes() for word in _DOCUMENTERS):
             library.module(file.module)
     titled: list[tuple[PackageFile, Docstring, str]] = []
-    for file, doc in _read(files, library, ledger):
-        if title := _title(doc, library, names):
-            titled.append((file, doc, title))
-        else:
-            ledger.add("docstrings_not_public")
+    for file in files:  # twins of compiled modules are read now
+        module = library.module(file.module) if file.module in _KNOWN_AS else library.modules.get(file.module)
+        if module is None:
+            ledger.add("python_files_not_public")
+            continue
+        ledger.add("python_files_read")
+        ledger.add("bytes_read", file.path.stat().st_size)
+        ledger.add("docstrings_read", len(module.docstrings))
+        for doc in module.docstrings:
+            if title := _title(doc, library, names):
+                titled.append((file, doc, title))
+            else:
+                ledger.add("docstrings_not_public")
     titles = {title for _, _, title in titled}  # all must be known before names can point to them
     for file, doc, title in titled:
         pointed = dict.fromkeys(_full_name(name, title, titles) for name in see_also_names(doc.text))
@@ -74,19 +80,6 @@ def package_records(package: str, ledger: Ledger) -> Iterator[Record]:
             newline="space",
             min_words=_MIN_WORDS,
         )
-
-
-def _read(files: Iterable[PackageFile], library: "_Library", ledger: Ledger) -> Iterator[tuple[PackageFile, Docstring]]:
-    """Docstrings of the modules that were read, in order; twins of compiled modules are read now."""
-    for file in files:
-        module = library.module(file.module) if file.module in _KNOWN_AS else library.modules.get(file.module)
-        if module is None:
-            ledger.add("python_files_not_public")
-            continue
-        ledger.add("python_files_read")
-        ledger.add("bytes_read", file.path.stat().st_size)
-        ledger.add("docstrings_read", len(module.docstrings))
-        yield from ((file, doc) for doc in module.docstrings)
 
 
 def _title(doc: Docstring, library: "_Library", names: Mapping[tuple[str, str], str]) -> str | None:
@@ -118,23 +111,12 @@ class _Library:
         if name in self.modules:
             return self.modules[name]
         self.modules[name] = None
-        if (file := self.files.get(name)) is None:
-            return None
-        try:
-            module, tree = parse_module(name, file.path, is_init=file.is_init)
-        except (SyntaxError, ValueError, RecursionError):
-            self._ledger.add("python_files_not_parsed")
-            return None
-        self.modules[name] = module  # before its docstrings: they may lead to another module and back
-        module.docstrings = list(read_docstrings(module, tree, partial(self._text_of, module)))
-        return module
-
-    def _text_of(self, module: Module, name: str) -> Found | None:
-        if name in module.texts:
-            return module.texts[name], partial(self._text_of, module)
-        origin, original = module.imports.get(name, ("", ""))
-        other = self.module(origin) if original else None
-        return self._text_of(other, original) if other is not None and original in other.texts else None
+        if (file := self.files.get(name)) is not None:
+            try:
+                self.modules[name] = parse_module(name, file.path, is_init=file.is_init)
+            except (SyntaxError, ValueError, RecursionError):
+                self._ledger.add("python_files_not_parsed")
+        return self.modules[name]
 
     def _resolve(self, module: str, name: str, chain: int = _MAX_CHAIN) -> tuple[str, str] | None:
         """Module and name under which `name` of `module` was defined, as far as imports can be followed.
@@ -265,42 +247,22 @@ def _is_test(part: str) -> bool:
 
 
 def see_also_names(docstring: str) -> list[str]:
-    r"""Names in the "See Also" of a docstring (numpydoc sections and reStructuredText directives), each once, as written.
+    r"""Names in the "See Also" section of a docstring (numpydoc), each once, as written; deeper lines are description.
 
     >>> see_also_names("Sum.\n\nSee Also\n--------\nmean : The average.\ncumsum, numpy.diff\n")
     ['mean', 'cumsum', 'numpy.diff']
-    >>> see_also_names("Sum.\n\n.. seealso:: :func:`torch.mean` for the average.\n")
-    ['torch.mean']
     """
     lines = docstring.split("\n")
     names: dict[str, None] = {}
-    for number, line in enumerate(lines):
-        word = line.strip().lower()
-        if word == "see also" and number + 1 < len(lines) and _UNDERLINE.match(lines[number + 1]):
-            names |= dict.fromkeys(_listed(lines, number + 2, _indent(line)))
-        elif word.startswith(".. seealso::"):
-            names |= dict.fromkeys(_pointed(lines, number, _indent(line)))
-    return list(names)
-
-
-def _listed(lines: list[str], start: int, indent: int) -> Iterator[str]:
-    """`a, b : description` lines up to the next section; deeper lines are description."""
-    for number in range(start, len(lines)):
-        line = lines[number]
-        if number + 1 < len(lines) and line.strip() and _UNDERLINE.match(lines[number + 1]):
-            return
-        if line.strip() and _indent(line) <= indent:
+    indent: int | None = None  # of the section that is being read
+    for line, below in zip(lines, [*lines[1:], ""], strict=True):
+        if line.strip() and _UNDERLINE.match(below):
+            indent = _indent(line) if line.strip().lower() == "see also" else None
+        elif indent is not None and line.strip() and _indent(line) <= indent:
             for part in _DESCRIPTION.split(line, maxsplit=1)[0].split(","):
                 if match := _NAME.match(part.strip()):
-                    yield match["name"]
-
-
-def _pointed(lines: list[str], start: int, indent: int) -> Iterator[str]:
-    """Roles in a directive: its own line and the deeper ones that follow."""
-    for number in range(start, len(lines)):
-        if number > start and lines[number].strip() and _indent(lines[number]) <= indent:
-            return
-        yield from (match["name"] for match in _ROLE.finditer(lines[number]))
+                    names[match["name"]] = None
+    return list(names)
 
 
 def _indent(line: str) -> int:

@@ -124,9 +124,7 @@ class Ledger:
         return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
 
 
-_DIGEST_BYTES = (
-    10  # bytes: the 80 bits of a doc_id, which two of a billion different texts share once in a million corpora
-)
+_DIGEST_BYTES = 10  # the 80 bits of a doc_id, which two of a billion different texts share once in a million corpora
 _FIRST_SLOTS = 1 << 12
 _EMPTY = bytes(_DIGEST_BYTES)  # no digest of a text: one in 2**80 would be
 

@@ -9,8 +9,14 @@ from typing import IO, Literal
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from wordpipe.corpus.decode import Decoder, refuse_binary
-from wordpipe.corpus.decompress import ExpansionLimit, compression_of, decompress_blocks, read_blocks
+from wordpipe.corpus.decode import (
+    Decoder,
+    ExpansionLimit,
+    compression_of,
+    decompress_blocks,
+    read_blocks,
+    refuse_binary,
+)
 from wordpipe.corpus.docstrings import package_records
 from wordpipe.corpus.documents import LONGEST_TITLE, Ledger, Record, split_record
 from wordpipe.corpus.settings import IngestSettings, MetadataType, Newline

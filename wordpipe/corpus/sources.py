@@ -15,7 +15,7 @@ from typing import BinaryIO, Literal
 
 from blake3 import blake3
 
-from wordpipe.corpus.decompress import Compression
+from wordpipe.corpus.decode import Compression
 from wordpipe.corpus.docstrings import find_package
 from wordpipe.errors import InputError, StorageError
 
