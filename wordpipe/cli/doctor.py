@@ -23,7 +23,7 @@ _FORMS = {"effective_rank": ".1f", "orphans": ".1%", "twins": ".1%", "dead_dimen
     verify="artifact's",
 )
 @click.argument("artifact", type=click.Path(path_type=Path), metavar="SENTENCES|WORDS|INDEX")
-@number("--sample", 128, 10_000, "Vectors to sample; half of them fit, half are judged.")
+@number("--sample", 128, 10_000, "Vectors to sample; half of them fit, half are evaluated.")
 @click.option(
     "--components", type=click.IntRange(1, 1024), default=1, metavar="N",
     help="Directions that remove-components takes away.  [default: 1]",
@@ -31,9 +31,9 @@ _FORMS = {"effective_rank": ".1f", "orphans": ".1%", "twins": ".1%", "dead_dimen
 @number("--dims", 0, 0, "Numbers per vector that whiten keeps, 0 = all.")
 @number("--seed", 0, 1, "Of the sample.")
 def doctor(artifact: Path, quiet: bool, as_json: bool, **options: Any) -> None:
-    """Examine a space of vectors: is it crowded, flat, ruled by hubs or by the length of texts, and what would mend it.
+    """Examine a space of vectors: is it crowded, flat or ruled by hubs, and what would mend it.
 
-    The figures are given as the vectors are and after each transform, which is fitted on one half of the sample and judged
+    The figures are given as the vectors are and after each transform, which is fitted on one half of the sample and evaluated
     on the other. "?" marks what is weak, "!" what is sick.
     """
     from wordpipe.stages import doctor as examine
@@ -47,31 +47,24 @@ def _show(found: dict[str, Any]) -> None:
     from wordpipe.stages import NORMS
 
     screen, spaces, states = console(), found["spaces"], found["verdicts"]
+
+    def named(what: str) -> str:
+        return what.replace("text", "word") if found["kind"] == "words" else what
+
     screen.print(_counted(found))
     table = new_table("", *(_NAMES[kind] for kind in spaces), "healthy")
     marks = {(kind, one["name"]): _MARKS[one["state"]] for kind in spaces for one in states[kind]}
-    lines = [(norm.name, _named(norm.what, found), norm.healthy) for norm in NORMS]
-    lines += [("length_told", "length told (R²)", ""), ("frequency_told", "word frequency told (R²)", "")]
-    for name, what, healthy in lines:
-        table.add_row(what, *(_cell(name, spaces[kind]) + marks.get((kind, name), "") for kind in spaces), healthy)
+    for norm in NORMS:
+        cells = (_cell(norm.name, spaces[kind]) + marks[kind, norm.name] for kind in spaces)
+        table.add_row(named(norm.what), *cells, norm.healthy)
     screen.print(table)
     for one in states["none"]:
-        screen.print(f"{one['state']:<8} {_named(one['says'], found)}")
-    if found["train_first"]:
-        screen.print(found["train_first"])
-    if not found["train_first"] or found["kind"] != "words":  # of words that have hardly been trained, that alone
-        screen.print(_conclusion(found))
-
-
-def _named(what: str, found: dict[str, Any]) -> str:
-    """What is said of texts, said of words where the vectors are of words."""
-    return what.replace("text", "word") if found["kind"] == "words" else what
+        screen.print(f"{one['state']:<8} {named(one['says'])}")
+    screen.print(_conclusion(found))
 
 
 def _cell(name: str, figures: dict[str, Any]) -> str:
     """One figure; the rank with the number of dimensions that it is out of."""
-    if figures[name] is None:
-        return "–"
     shown = format(figures[name], _FORMS.get(name, ".3f"))
     return f"{shown} of {figures['dim']:,}" if name == "effective_rank" else shown
 
@@ -88,16 +81,15 @@ def _counted(found: dict[str, Any]) -> str:
 
 
 def _conclusion(found: dict[str, Any]) -> str:
-    """What the transforms bring."""
-    ill = {
-        kind: [one["state"] for one in states if one["state"] != "healthy"]
-        for kind, states in found["verdicts"].items()
-    }
+    """What to do next."""
+    states = {kind: [one["state"] for one in some] for kind, some in found["verdicts"].items()}
+    ill = {kind: len(some) - some.count("healthy") for kind, some in states.items()}
     if (mend := found["mend"]) is not None:
         best = mend["transform"]
-        return f"{len(ill['none'])} complaints now, {len(ill[best])} after {best}:\n  {mend['command']}"
-    if "sick" in ill["none"]:
-        return "No transform mends this: train longer, or by `wordpipe train contrastive`."
+        return f"{ill['none']} complaints now, {ill[best]} after {best}:\n  {mend['command']}"
+    if "sick" in states["none"]:
+        what = "on more text or for more --epochs" if found["kind"] == "words" else "or by `wordpipe train contrastive`"
+        return f"No transform mends this: train longer, {what}."
     return "Nothing is sick: leave it as it is." if ill["none"] else "The space is healthy."
 
 

@@ -26,9 +26,7 @@ if TYPE_CHECKING:
         mean_cosine,
         nearest_rows,
         neighbour_overlap,
-        random_pairs,
         recall_at_k,
-        ridge_r_squared,
         unit_rows,
     )
 else:

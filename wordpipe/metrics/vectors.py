@@ -1,6 +1,6 @@
 """Sets of vectors: their directions, their nearest neighbours, what a table of them holds and how they fill their space.
 
-Shapes: N vectors, D numbers each, K neighbours each, P pairs; B rows looked at at a time.
+Shapes: N vectors, D numbers each, K neighbours each; B rows looked at at a time.
 """
 
 from collections.abc import Callable
@@ -153,13 +153,6 @@ def mean_cosine(unit_ND: npt.NDArray[np.float32]) -> float:
     return (float(sum_D @ sum_D) - own) / (n * (n - 1))
 
 
-def random_pairs(n: int, count: int, seed: int) -> npt.NDArray[np.int64]:
-    """Pairs of different numbers below `n`, (2, P) int64."""
-    draw = np.random.default_rng([seed, 2])
-    first_P = draw.integers(n, size=count)
-    return np.stack([first_P, (first_P + draw.integers(1, n, size=count)) % n])
-
-
 def effective_rank(vectors_ND: npt.NDArray[np.float32]) -> float:
     """In how many directions the vectors' energy lies, 1 to D: the exponential of the entropy of its shares.
 
@@ -199,28 +192,3 @@ def hubs(unit_ND: npt.NDArray[np.float32], k: int = 10) -> Hubs:
     deviation = float(np.sqrt(np.square(around_N).mean()))
     skew = float((around_N**3).mean()) / deviation**3 if deviation else 0.0
     return Hubs(skew, float((found_N == 0).mean()), float((cosines_NK[:, 0] >= 0.99).mean()))
-
-
-def ridge_r_squared(
-    fitted_ND: npt.NDArray[np.float32],
-    fitted_N: npt.NDArray[np.float64],
-    tested_MD: npt.NDArray[np.float32],
-    tested_M: npt.NDArray[np.float64],
-) -> float | None:
-    """How much vectors say of a property: R² of ridge regression, fitted on N vectors and tested on M others.
-
-    Returns:
-        The share of the variance that it predicts, 0 to 1 (0 where it is worse than the mean); None where the property does
-        not vary.
-
-    Source: Hoerl and Kennard 1970, "Ridge Regression"; a penalty of a thousandth of the mean variance.
-    """
-    if not np.ptp(fitted_N) or not np.ptp(tested_M):
-        return None
-    mean_D, mean = fitted_ND.mean(axis=0, dtype=np.float64), float(fitted_N.mean())
-    centred_ND = fitted_ND - mean_D
-    products_DD = centred_ND.T @ centred_ND
-    products_DD.flat[:: len(products_DD) + 1] += 1e-3 * products_DD.trace() / len(products_DD) + 1e-12
-    weights_D = np.linalg.solve(products_DD, centred_ND.T @ (fitted_N - mean))
-    error_M = tested_M - mean - (tested_MD - mean_D) @ weights_D
-    return max(0.0, 1 - float(error_M @ error_M) / float(np.square(tested_M - tested_M.mean()).sum()))
