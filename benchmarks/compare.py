@@ -134,7 +134,7 @@ ANSWERS: dict[str, list[str]] = {
     "duplicates": ["duplicates", "sentences-static", "--threshold", "0.8"],
     "diff": ["diff", "words", "words-again"],
     "evaluate tokenizer": ["evaluate", "tokenizer", "tokens", "tokens-unigram", "--data", "corpus"],
-    "evaluate tokenizer by": ["evaluate", "tokenizer", "tokens-mixed", "--data", "corpus-mixed", "--by", "lang"],
+    "evaluate tokenizer mixed": ["evaluate", "tokenizer", "tokens-mixed", "--data", "corpus-mixed"],
     "evaluate words": ["evaluate", "words", "words", "words-cbow", "--data", "judged/pairs.tsv",
                        "--data", "judged/analogies.txt"],
     "evaluate mlm": ["evaluate", "model", "mlm", "mlm-classic", "--data", "corpus", *ONE],

@@ -7,7 +7,7 @@ DIR holds wiki/train.txt and, in words/, sets of word pairs that people have sco
 EN-SIMLEX-999.txt, questions-words.txt. What is measured, on the first N MB of the text, for every seed:
 
     trainings   the option given on top of window 5, 5 epochs and min_count 5, everything else as it is by default
-    readings    what can be had from a finished training: output vectors, w + c, all-but-the-top, 3CosMul
+    readings    what can be had from a finished training: output vectors, w + c, all-but-the-top
     rare        pairs with a word that occurs fewer than 100 times in the text
     hidden      half of the pairs' words are deleted from the text before training, so that only n-grams can answer for them
                 (without n-grams none of these pairs has a cosine); evaluated on the pairs with a deleted word, beside the same
@@ -43,7 +43,6 @@ from wordpipe.runtime import cpu_count
 from wordpipe.stages import read_word_vectors
 from wordpipe.words import (
     CommonPart,
-    Method,
     Pairs,
     Questions,
     WordVectors,
@@ -149,12 +148,12 @@ def outputs(path: Path) -> npt.NDArray[np.float32]:
         return stacked_vectors(read_batches(artifact, "outputs"))[0]
 
 
-def evaluated(bench: Bench, table: WordVectors, method: Method = "cosadd") -> Row:
+def evaluated(bench: Bench, table: WordVectors) -> Row:
     """All sets."""
     row: Row = {}
     for name, pairs in bench.pairs.items():
         row |= correlation(name, table, pairs) | correlation(f"{name}_rare", table, rare_pairs(table, pairs))
-    found = evaluate_analogies(table, bench.questions, method=method)
+    found = evaluate_analogies(table, bench.questions)
     tallies = {"analogies": found, "semantic": found["semantic"], "syntactic": found["syntactic"]}
     return row | {name: share(tally) for name, tally in tallies.items()} | {"questions": found["seen"]}
 
@@ -195,7 +194,6 @@ def readings(bench: Bench, path: Path) -> Iterator[tuple[str, Row]]:
         variants[f"remove-components={components}"] = common.removed_from(table.vectors)
     for name, vectors_VD in variants.items():
         yield name, evaluated(bench, WordVectors(table.words, table.counts, vectors_VD))
-    yield "cosmul", evaluated(bench, table, "cosmul")
 
 
 def hidden_pairs(bench: Bench, table: WordVectors, suffix: str) -> Row:

@@ -54,6 +54,12 @@ OPTIONS: dict[str, dict[str, Removed]] = {
     },
     "evaluate tokenizer": {
         "sizes": Removed("train another size in seconds: wordpipe tokenize CORPUS --counts TOKENS --vocab-size N"),
+        "by": Removed("evaluate each part by itself, by naming its source or corpus with --data"),
+    },
+    "evaluate words": {"analogy": Removed("analogies are answered by 3CosAdd, which was better by 1.1 points")},
+    "evaluate sts": {
+        "parts": Removed("name the files one by one with --data"),
+        "pearson": Removed("--json has Pearson's correlation too"),
     },
     "evaluate retrieval": {
         "adapt": Removed(_TRAIN_FIRST),

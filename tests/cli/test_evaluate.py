@@ -13,7 +13,7 @@ METRICS = dict.fromkeys(evaluate._TOKENIZER_MEASURES, 0.5)
 COUNTS = {"texts": 12, "bytes": 3456, "words": 78, "unspaced_runs": 0, "round_trip_failures": 0}
 
 
-def judged(name="run/tokens", made="as it is", size=1000, **more):
+def evaluated(name="run/tokens", made="as it is", size=1000, **more):
     return {
         "name": name,
         "made": made,
@@ -33,7 +33,7 @@ def rows_of(out: str) -> dict[str, list[str]]:
 
 def test_a_table_and_its_json_say_the_same(cli, built):
     both = (built / "tokens", built / "tokens" / "tokenizer.json")
-    args = ["evaluate", "tokenizer", *both, "--data", built / "corpus", "--by", "source"]
+    args = ["evaluate", "tokenizer", *both, "--data", built / "corpus"]
     table, found = cli(*args), json.loads(cli(*args, "--json").out)
     assert table.code == 0
     assert [one["vocab_size"] for one in found["tokenizers"]] == [1000, 1000]
@@ -42,7 +42,6 @@ def test_a_table_and_its_json_say_the_same(cli, built):
     assert rows["vocabulary"] == ["1,000", "1,000"]
     for name, (label, form) in evaluate._TOKENIZER_MEASURES.items():
         assert rows[label.strip()] == [figure(one["metrics"][name], form) for one in found["tokenizers"]]
-    assert "handbook.txt" in table.out
     assert "\x1b" not in table.out
     assert "texts," in table.err
 
@@ -57,7 +56,7 @@ def test_quiet_leaves_the_table_alone(cli, built):
     ("args", "code", "word"),
     [
         (("--sizes", "500"), 2, "--counts"),
-        (("--by", "lang"), 2, "lang"),
+        (("--by", "lang"), 2, "by itself"),
         (("--split", "test"), 3, "split test"),
         (("--split", "dev"), 2, "valid"),
     ],
@@ -77,30 +76,18 @@ def test_an_unknown_thing_to_evaluate(cli):
 @pytest.mark.parametrize("width", [44, 60, 80, 120, 200])
 def test_tables_fit_the_terminal(screen, capsys, width):
     screen(width)
-    several = [judged(f"a/rather/long/path/to/tokens-{n}", groups={"a" * 50: judged()}) for n in range(5)]
-    evaluate._show_tokenizers({"by": "source", "tokenizers": several})
+    several = [evaluated(f"a/rather/long/path/to/tokens-{n}") for n in range(5)]
+    evaluate._show_tokenizers({"tokenizers": several})
     out = capsys.readouterr().out
     assert max(map(len, out.splitlines())) <= width
     assert out.count("bytes per token") == {44: 5, 60: 5, 80: 5, 120: 2, 200: 1}[width]
-    assert " ".join(out.split()).count("columns do not fit") == (5 if width < 80 else 0)
-    assert out.count("tokens/") == 5
-
-
-def test_many_groups_are_cut_and_said_so(screen, capsys):
-    screen(100)
-    one = judged(groups={f"file-{n}": judged() for n in range(33)})
-    evaluate._show_tokenizers({"by": "source", "tokenizers": [one]})
-    out = capsys.readouterr().out
-    assert "file-19" in out
-    assert "file-20" not in out
-    assert "… 13 more" in out
 
 
 def test_names_and_failures_cannot_steer_the_terminal(screen, capsys):
     screen(100)
-    failures = [{"text": "\x1b[31mred\n", "decoded": "\u202e", "group": ""}]
-    one = judged("evil\x1b]0;x\x07", failures=failures, groups={"g\x1b[2J": judged()})
-    evaluate._show_tokenizers({"by": "source", "tokenizers": [one]})
+    failures = [{"text": "\x1b[31mred\n", "decoded": "\u202e"}]
+    one = evaluated("evil\x1b]0;x\x07", failures=failures)
+    evaluate._show_tokenizers({"tokenizers": [one]})
     shown = capsys.readouterr().out
     for line in evaluate._tokenizer_remarks({"tokenizers": [one]}):
         say(line)

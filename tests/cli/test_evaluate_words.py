@@ -50,10 +50,10 @@ def test_a_table_and_its_json_say_the_same(cli, built, sets):
 
 
 def test_the_norms_are_said_whatever_they_are(cli, built, sets):
-    wishes = ["--restrict-vocab", 0, "--analogy", "cosmul", "--unknown", "zero", "--sections"]
+    wishes = ["--restrict-vocab", 0, "--unknown", "zero", "--sections"]
     result = cli("evaluate", "words", built / "words", "--data", sets / "asked.txt", "-q", *wishes)
     assert (result.code, result.err) == (0, "")
-    assert result.out.startswith("Analogies: 3CosMul among all words. Unknown words: counted as")
+    assert result.out.startswith("Analogies: 3CosAdd among all words. Unknown words: counted as")
     rows = rows_of(result.out)
     assert rows["family"][0].endswith(" of 2")
     assert "Similarity" not in result.out
@@ -69,7 +69,7 @@ def test_the_norms_are_said_whatever_they_are(cli, built, sets):
     [
         (("--data", "nowhere"), 3, "nowhere"),
         ((), 2, "--data"),
-        (("--data", "nowhere", "--analogy", "cosine"), 2, "cosmul"),
+        (("--data", "nowhere", "--analogy", "cosmul"), 2, "3CosAdd"),
         (("--data", "nowhere", "--restrict-vocab", "-1"), 2, "-1"),
     ],
 )
@@ -91,7 +91,7 @@ def evaluated(name: str, *sets, unit: str = "word"):
 
 
 def found(*words, unknown: str = "drop"):
-    return {"restrict_vocab": 30_000, "analogy": "cosadd", "unknown": unknown, "words": words, "skipped": {}}
+    return {"restrict_vocab": 30_000, "unknown": unknown, "words": words, "skipped": {}}
 
 
 @pytest.mark.parametrize("width", [44, 80, 120, 200])

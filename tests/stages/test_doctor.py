@@ -1,7 +1,6 @@
 """`wordpipe doctor`: made spaces, healthy and sick, and what is said of them."""
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -83,9 +82,10 @@ def test_crowded_words_of_another_program_are_mended_as_texts(tmp_path):
     assert doctor(words)["mend"]["command"] == f"wordpipe embed {words} CORPUS -o SENTENCES --transform whiten"
     shown = asked(str(words))[1]
     assert "all words look alike" in shown
-    wordpipe.index(words, output=tmp_path / "index")
-    command = f"wordpipe embed MODEL CORPUS -o SENTENCES --transform whiten && wordpipe index SENTENCES -o {tmp_path / 'index'}"
-    assert doctor(tmp_path / "index")["mend"]["command"] == command
+    index = tmp_path / "index"
+    wordpipe.index(words, output=index)
+    command = f"wordpipe embed MODEL CORPUS -o SENTENCES --transform whiten && wordpipe index SENTENCES -o {index}"
+    assert doctor(index)["mend"]["command"] == command
 
 
 def test_hardly_trained_words_are_to_be_trained_longer(built):

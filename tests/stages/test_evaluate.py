@@ -1,4 +1,4 @@
-"""Tokenizers evaluated on a corpus or on sources, by group; and one text cut."""
+"""Tokenizers evaluated on a corpus or on sources; and one text cut."""
 
 import json
 import tempfile
@@ -11,7 +11,7 @@ from tokenizers import Tokenizer
 import wordpipe
 from wordpipe import evaluate_tokenizer
 from wordpipe.artifacts import Artifact, read_batches
-from wordpipe.errors import ArtifactError, ConfigError, InputError
+from wordpipe.errors import ArtifactError, InputError
 from wordpipe.stages import segment
 from wordpipe.tokens import TokenizerEvaluation
 
@@ -73,20 +73,11 @@ def test_splits_add_up(evaluated, built):
 
 def test_sources_are_evaluated_and_leave_nothing(evaluated, built, records, tmp_path):
     before = sorted(tmp_path.rglob("*"))
-    found = evaluated([built / "tokens", built / "tokens" / "tokenizer.json"], records, by="source")
+    found = evaluated([built / "tokens", built / "tokens" / "tokenizer.json"], records)
     assert sorted(tmp_path.rglob("*")) == before
     one, other = found["tokenizers"]
     assert one["metrics"] == other["metrics"]
     assert one["counts"]["texts"] == 3
-    assert list(one["groups"].values()) == [{"metrics": one["metrics"], "counts": one["counts"]}]
-
-
-@pytest.mark.parametrize(("column", "names"), [("lang", {"en", "de"}), ("year", {"1999", "2001", "(none)"})])
-def test_groups_are_the_values_of_a_column(evaluated, built, records, tmp_path, column, names):
-    wordpipe.ingest(records, output=tmp_path / "corpus", metadata=["lang", "year"])
-    (only,) = evaluated(built / "tokens", tmp_path / "corpus", by=column)["tokenizers"]
-    assert set(only["groups"]) == names
-    assert sum(group["counts"]["words"] for group in only["groups"].values()) == only["counts"]["words"]
 
 
 def test_another_size_is_trained_from_the_counts(evaluated, built, tmp_path):
@@ -98,10 +89,8 @@ def test_another_size_is_trained_from_the_counts(evaluated, built, tmp_path):
     assert anew["metrics"] == from_counts["metrics"]
 
 
-def test_what_cannot_be_evaluated(evaluated, built, records):
+def test_what_cannot_be_evaluated(evaluated, built):
     tokens, corpus = built / "tokens", built / "corpus"
-    with pytest.raises(ConfigError, match=r"lang.*doc_id.*source"):
-        evaluated(tokens, corpus, by="lang")
     with pytest.raises(InputError, match="test"):
         evaluated(tokens, corpus, split="test")
     with pytest.raises(ArtifactError, match="wrong kind"):

@@ -1,4 +1,4 @@
-"""Judging words artifacts on files and folders of sets."""
+"""Words artifacts evaluated on files and folders of sets."""
 
 import json
 
@@ -39,7 +39,7 @@ def sets(table, tmp_path_factory):
 
 @pytest.mark.parametrize("unknown", ["drop", "zero"])
 def test_a_table_is_evaluated_as_its_rows_are(built, table, sets, unknown):
-    found = wordpipe.evaluate_words(built / "words", sets, restrict_vocab=50, analogy="cosmul", unknown=unknown)
+    found = wordpipe.evaluate_words(built / "words", sets, restrict_vocab=50, unknown=unknown)
     (only,) = found["words"]
     assert (only["distinct"], only["dim"], only["unit"]) == (len(table), table.dim, "word")
     asked, far, near = only["sets"]
@@ -48,7 +48,7 @@ def test_a_table_is_evaluated_as_its_rows_are(built, table, sets, unknown):
         assert one["spearman"] == pytest.approx(expected["spearman"], abs=1e-6)
         assert (one["pairs"], one["known"]) == (51, expected["known"])
         assert one["unknown_words"] == {"count": 1, "first": ["xyzzy"]}
-    questions = evaluate_analogies(table, read_set((sets / "asked.txt").read_bytes(), ""), restrict=50, method="cosmul")
+    questions = evaluate_analogies(table, read_set((sets / "asked.txt").read_bytes(), ""), restrict=50)
     correct, seen = questions["correct"], questions["seen"]
     assert (asked["correct"], asked["seen"], asked["asked"], asked["among"]) == (correct, seen, 81, 50)
     whole = seen if unknown == "drop" else 81
@@ -120,6 +120,6 @@ def test_what_cannot_be_evaluated(built, sets, tmp_path):
     for words, data, error, match in cases:
         with pytest.raises(error, match=match):
             wordpipe.evaluate_words(words, data)
-    for wish in ({"restrict_vocab": -1}, {"analogy": "cosine"}, {"unknown": "skip"}):
+    for wish in ({"restrict_vocab": -1}, {"unknown": "skip"}):
         with pytest.raises(ConfigError, match=str(*wish.values())):
             wordpipe.evaluate_words(built / "words", sets, **wish)

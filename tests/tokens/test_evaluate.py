@@ -10,11 +10,9 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
 from wordpipe.tokens import (
-    OTHERS,
     TokenizerEvaluation,
     WordFertility,
     WordSplitter,
-    evaluate,
     is_byte_level,
     unknown_token,
     vocabulary_of,
@@ -123,19 +121,14 @@ def test_every_count_is_that_of_the_slow_twin(kind, rows):
 @kinds
 @given(rows=texts, more=texts)
 @settings(max_examples=20)
-def test_groups_add_up_to_the_total_however_the_rows_are_cut(kind, rows, more):
+def test_the_total_is_the_same_however_the_rows_are_cut(kind, rows, more):
     rows = rows + more
-    groups = [None if len(row) % 3 == 0 else "ab"[len(row) % 2] for row in rows]
     whole, parts = TokenizerEvaluation(MADE[kind]), TokenizerEvaluation(MADE[kind])
     whole.add(pa.array(rows))
     for cut in (slice(0, 2), slice(2, None)):
-        parts.add(pa.array(rows[cut], pa.string()), pa.array(groups[cut], pa.string()))
+        parts.add(pa.array(rows[cut], pa.string()))
     assert parts.total == whole.total
-    assert set(parts.groups) == {"(none)" if group is None else group for group in groups}
-    for name, figures in parts.groups.items():
-        alone = TokenizerEvaluation(MADE[kind])
-        alone.add(pa.array([row for row, group in zip(rows, groups, strict=True) if (group or "(none)") == name]))
-        assert figures == alone.total
+    assert parts.never_used() == whole.never_used()
 
 
 def test_the_measures_are_what_they_are_called():
@@ -160,15 +153,11 @@ def test_nothing_is_measured_of_nothing():
 
 def test_what_does_not_come_back_is_counted_and_shown():
     evaluation = TokenizerEvaluation(MADE["wordpiece"])
-    evaluation.add(
-        pa.array(["the mud", "the  mud", "the 😀"] + ["mud ."] * 9), pa.array(["fine", "spaces", "lost"] + ["dots"] * 9)
-    )
-    failed = {name: figures.counts["round_trip_failures"] for name, figures in evaluation.groups.items()}
-    lost = {name: figures.counts["text_failures"] for name, figures in evaluation.groups.items()}
-    assert failed == {"fine": 0, "spaces": 1, "lost": 1, "dots": 9}
-    assert lost == {"fine": 0, "spaces": 0, "lost": 1, "dots": 0}
+    evaluation.add(pa.array(["the mud", "the  mud", "the 😀"] + ["mud ."] * 9))
+    counts = evaluation.total.counts
+    assert (counts["round_trip_failures"], counts["text_failures"]) == (11, 1)
     assert len(evaluation.failures) == 5
-    assert evaluation.failures[0] == {"text": "the  mud", "decoded": "the mud", "group": "spaces"}
+    assert evaluation.failures[0] == {"text": "the  mud", "decoded": "the mud"}
 
 
 def test_the_prefix_space_of_a_sentencepiece_tokenizer_is_no_failure():
@@ -187,17 +176,6 @@ def test_the_prefix_space_of_a_sentencepiece_tokenizer_is_no_failure():
     assert evaluation.total.counts["unknown_tokens"] == 0
 
 
-def test_too_many_groups_are_added_up(monkeypatch):
-    monkeypatch.setattr(evaluate, "_MAX_GROUPS", 3)
-    evaluation = TokenizerEvaluation(MADE["byte_level"])
-    for start in (0, 4):
-        names = [f"g{number}" for number in range(start, start + 4)]
-        evaluation.add(pa.array(["mud"] * 4), pa.array(names))
-    assert set(evaluation.groups) == {"g0", "g1", "g2", OTHERS}
-    assert evaluation.groups[OTHERS].counts["texts"] == evaluation.merged_groups == 5
-    assert evaluation.total.counts["texts"] == 8
-
-
 def test_a_sliced_array_is_read_where_it_is():
     rows = pa.array(["東京 xyz", "the mud", "sea-bed isn't", "😀"])
     whole, part = TokenizerEvaluation(MADE["byte_level"]), TokenizerEvaluation(MADE["byte_level"])
@@ -211,20 +189,17 @@ def test_a_word_is_encoded_with_the_space_before_it_in_its_row():
     vocabulary = {token: number for number, token in enumerate(letters)}
     tokenizer = Tokenizer(models.BPE(vocabulary, [("Ġ", "m"), ("Ġm", "u"), ("Ġmu", "d")]))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    words, tokens, split, unspaced = WordFertility(tokenizer).count(pa.array(["mud mud ", "mud", " mud", ""]))
-    assert words.tolist() == [2, 1, 1, 0]
-    assert tokens.tolist() == [3 + 1, 3, 1, 0]
-    assert split.tolist() == [1, 1, 0, 0]
-    assert not unspaced.any()
+    fertility = WordFertility(tokenizer)
+    assert fertility.count(pa.array(["mud mud ", "mud", " mud", ""])) == (4, 3 + 1 + 3 + 1, 2, 0)
+    assert [fertility.count(pa.array([text])) for text in ("mud mud ", " mud")] == [(2, 4, 1, 0), (1, 1, 0, 0)]
 
 
 def test_words_are_remembered_within_bounds(monkeypatch):
     rows = pa.array([" ".join(f"w{number}" for number in range(5000)), "the mud the mud"])
-    free = [column.tolist() for column in WordFertility(MADE["byte_level"]).count(rows)]
+    free = WordFertility(MADE["byte_level"]).count(rows)
     monkeypatch.setattr("wordpipe.tokens.evaluate._CACHE_BYTES", 1)
-    tight = [column.tolist() for column in WordFertility(MADE["byte_level"]).count(rows)]
-    assert tight == free
-    assert free[0] == [5000, 4]
+    assert WordFertility(MADE["byte_level"]).count(rows) == free
+    assert free[0] == 5004
 
 
 @pytest.mark.parametrize(("kind", "unknown"), [("byte_level", None), ("wordpiece", "[UNK]"), ("unigram", "[UNK]")])

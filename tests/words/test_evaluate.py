@@ -175,53 +175,38 @@ def test_figures_are_those_of_gensim(tmp_path, restrict, monkeypatch):
     }
 
 
-def slow_answer(table: WordVectors, words: list[str], method: str) -> str | None:
+def slow_answer(table: WordVectors, words: list[str]) -> str | None:
     """One question by the formula, in double precision."""
     units = table.vectors.astype(np.float64) / np.linalg.norm(table.vectors.astype(np.float64), axis=1, keepdims=True)
     a, b, c = (units[table.words.index(word)] for word in words[:3])
     best = None
     for word, unit in zip(table.words, units, strict=True):
-        if method == "cosadd":
-            score = unit @ b - unit @ a + unit @ c
-        else:
-            score = (1 + unit @ b) / 2 * (1 + unit @ c) / 2 / ((1 + unit @ a) / 2 + 0.001)
+        score = unit @ b - unit @ a + unit @ c
         if word not in words[:3] and (best is None or score > best[0]):
             best = score, word
     return best and best[1]
 
 
-@pytest.mark.parametrize("method", ["cosadd", "cosmul"])
-def test_answers_are_those_of_the_formula(method):
+def test_answers_are_those_of_the_formula():
     rng = np.random.default_rng()
     table, asked = grid(rng, dim=5, noise=1.0), read(questions(rng, 200, pairs=20).lower())
-    right = [slow_answer(table, [*four], method) == four[3] for four in asked.words]
-    found = evaluate_analogies(table, asked, method=method)
+    right = [slow_answer(table, [*four]) == four[3] for four in asked.words]
+    found = evaluate_analogies(table, asked)
     assert tally(found) == (sum(right), 200, 200)
     assert 0 < sum(right) < 200
 
 
-def test_the_methods_differ():
-    """b and c of lengths 1; x is near to b alone, y somewhat near to both: the product likes y, the sum x."""
-    vectors = np.float32([[0, 0, 1, 0], [1, 0, 0, 0], [0, 1, 0, 0], [0.98, -0.15, -0.1, 0.1], [0.45, 0.3, 0.2, 0.6]])
-    vectors[4] = [0.42, 0.38, 0.0, 0.82]
-    table = WordVectors(list("abcxy"), np.ones(5, np.int64), vectors)
-    for method, word in (("cosadd", "x"), ("cosmul", "y")):
-        assert slow_answer(table, ["a", "b", "c"], method) == word
-        assert evaluate_analogies(table, read(f": s\na b c {word}\n"), method=method)["correct"] == 1
-
-
-@pytest.mark.parametrize("method", ["cosadd", "cosmul"])
-def test_the_size_of_the_blocks_does_not_matter(monkeypatch, method):
+def test_the_size_of_the_blocks_does_not_matter(monkeypatch):
     rng = np.random.default_rng()
     table, asked = grid(rng), read(questions(rng, 150))
-    whole = evaluate_analogies(table, asked, method=method)
+    whole = evaluate_analogies(table, asked)
     heard: list[tuple[int, int]] = []
     for most, at_once in ((1, 7), (3, 1), (16, 1000)):
         monkeypatch.setattr(analogies, "_LEAST_WORDS", 1)
         monkeypatch.setattr(analogies, "_MOST_WORDS", most)
         monkeypatch.setattr(analogies, "_QUESTIONS", at_once)
         heard.clear()
-        found = evaluate_analogies(table, asked, method=method, report=lambda *done: heard.append(done))
+        found = evaluate_analogies(table, asked, report=lambda *done: heard.append(done))
         assert found == whole
         assert heard == [(min(first + most, 40), 40) for first in range(0, 40, most)]
 
@@ -230,17 +215,12 @@ def test_what_is_held_at_a_time_does_not_grow_with_the_table(monkeypatch):
     rng = np.random.default_rng()
     table, asked = grid(rng, pairs=600), read(questions(rng, 90, pairs=600))
     monkeypatch.setattr(analogies, "_SIMILARITY_BYTES", 8 * 100 * 300)
-    shapes: list[tuple[int, ...]] = []
-
-    def watched(cosines_UW, method):
-        shapes.append(cosines_UW.shape)
-        return sides(cosines_UW, method)
-
-    sides = analogies._sides
-    monkeypatch.setattr(analogies, "_sides", watched)
-    evaluate_analogies(table, asked)
-    assert len(shapes) > 2
-    assert max(one * other for one, other in shapes) <= 100 * 300
+    heard: list[tuple[int, int]] = []
+    evaluate_analogies(table, asked, report=lambda *done: heard.append(done))
+    n_words = len({word.lower() for four in asked.words for word in four[:3]})
+    blocks = np.diff([0, *(done for done, _ in heard)])
+    assert len(blocks) > 2
+    assert n_words * max(blocks) <= 100 * 300
 
 
 def test_of_equal_answers_the_commoner_is_given_also_across_blocks(monkeypatch):
@@ -253,14 +233,13 @@ def test_of_equal_answers_the_commoner_is_given_also_across_blocks(monkeypatch):
         assert evaluate_analogies(table, read(": s\na b c d\n"))["correct"] == 1
 
 
-@pytest.mark.parametrize("method", ["cosadd", "cosmul"])
-def test_vectors_without_a_direction_neither_ask_nor_answer(method):
+def test_vectors_without_a_direction_neither_ask_nor_answer():
     rng = np.random.default_rng()
     vectors = -np.ones((6, 3), np.float32) + rng.uniform(0, 0.1, (6, 3)).astype(np.float32)
     vectors[1] *= -1  # far from all that is left, and still nearer than nothing
     table = WordVectors(list("abcdef"), np.ones(6, np.int64), vectors)
     vectors[4], vectors[5, 1] = 0, np.inf
-    found = evaluate_analogies(table, read(": s\na c d b\na c d e\nf a b c\na e b c\n"), method=method)
+    found = evaluate_analogies(table, read(": s\na c d b\na c d e\nf a b c\na e b c\n"))
     assert (tally(found), found["among"], found["unknown_words"]["first"]) == ((1, 1, 4), 6, ["e", "f"])
 
 

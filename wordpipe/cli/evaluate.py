@@ -9,21 +9,11 @@ import click
 
 from wordpipe.cli.command import ExampleCommand, Option
 from wordpipe.cli.output import counted, human_bytes, human_count
-from wordpipe.cli.tables import Column, answer, figure, new_table, print_columns, short_name
+from wordpipe.cli.tables import Column, answer, figure, print_columns, short_name
 
-_MAX_GROUPS = 20
 _MAX_WORDS = 5
 _MAX_TEXT = 100  # characters of a text that did not come back
-_NAME_WIDTH, _MIN_NAME_WIDTH, _GROUP_COLUMN_WIDTH = 28, 10, 10
-_COLUMN_GAP = 2
-_GROUP_COLUMNS = {
-    "bytes_per_token": "bytes/\ntoken",
-    "tokens_per_word": "tokens/\nword",
-    "split_words": "words\nsplit",
-    "unknown_rate": "un-\nknown",
-    "text_failures": "text\nlost",
-    "bytes": "text",
-}
+_NAME_WIDTH = 28
 _TOKENIZER_MEASURES = {  # the name in metrics → its line in the table, and how it is written
     "bytes_per_token": ("bytes per token", "{:.3f}"),
     "characters_per_token": ("characters per token", "{:.3f}"),
@@ -42,7 +32,6 @@ _MODEL_MEASURES = {
     "accuracy": ("guessed first", "{:.1%}"),
     "unknown_rate": ("unknown tokens", "{:.2%}"),
 }
-_METHODS = {"cosadd": "3CosAdd", "cosmul": "3CosMul"}
 
 
 def evaluation(
@@ -91,9 +80,6 @@ _data = click.option(
     json="the first failures and unused tokens",
 )  # fmt: skip
 @_data
-@click.option(
-    "--by", metavar="COLUMN", help="Figures for each source, or each value of a metadata column such as lang."
-)
 @click.option("--split", type=click.Choice(["train", "valid", "test"]), help="Evaluate this part of the corpus only.")
 def tokenizer(tokens: tuple[Path, ...], data: tuple[str, ...], **options: Any) -> None:
     """Evaluate tokenizers on a text, side by side.
@@ -116,28 +102,6 @@ def _show_tokenizers(found: dict[str, Any]) -> None:
         ])
         for one in found["tokenizers"]
     ])  # fmt: skip
-    for one in found["tokenizers"] if found["by"] is not None else ():
-        _print_groups(one, found["by"])
-
-
-def _print_groups(one: dict[str, Any], by: str) -> None:
-    """One line per group, the ones with most text first; as many columns as there is room for."""
-    from wordpipe.cli.tables import console
-
-    screen = console()
-    n_columns = max(1, (screen.width - _MIN_NAME_WIDTH - _COLUMN_GAP) // _GROUP_COLUMN_WIDTH)
-    columns = list(_GROUP_COLUMNS.items())[:n_columns]
-    room = min(_NAME_WIDTH, max(_MIN_NAME_WIDTH, screen.width - _COLUMN_GAP - len(columns) * _GROUP_COLUMN_WIDTH))
-    left_out = len(_GROUP_COLUMNS) - len(columns)
-    title = short_name(one["name"], _NAME_WIDTH) + (f" ({left_out} columns do not fit)" if left_out else "")
-    table = new_table(short_name(by, room), *(head for _, head in columns), title=title)
-    for name, group in list(one["groups"].items())[:_MAX_GROUPS]:
-        cells = {name: figure(group["metrics"][name], form) for name, (_, form) in _TOKENIZER_MEASURES.items()}
-        cells["bytes"] = human_bytes(group["counts"]["bytes"])
-        table.add_row(short_name(name, room), *(cells[column] for column, _ in columns))
-    if (more := len(one["groups"]) - _MAX_GROUPS) > 0:
-        table.add_row(f"… {more:,} more", *[""] * len(columns))
-    screen.print(table)
 
 
 def _tokenizer_remarks(found: dict[str, Any]) -> list[str]:
@@ -244,10 +208,6 @@ def _model_remarks(found: dict[str, Any]) -> list[str]:
 )
 @number("--restrict-vocab", 0, 30_000, "Ask and answer analogies with the N commonest words; 0 takes all.")
 @click.option(
-    "--analogy", type=click.Choice([*_METHODS]), default="cosadd",
-    help="Add the cosines of a question, or multiply them.  [default: cosadd]",
-)  # fmt: skip
-@click.option(
     "--unknown", type=click.Choice(["drop", "zero"]), default="drop",
     help="Leave out pairs and questions with unknown words, or count them as cosine 0 and as wrong.  [default: drop]",
 )  # fmt: skip
@@ -277,7 +237,7 @@ def _show_words(found: dict[str, Any], *, sections: bool) -> None:
     cut = f"the {found['restrict_vocab']:,} commonest words" if found["restrict_vocab"] else "all words"
     said = {
         "similarity": "Similarity: Spearman's correlation with the cosines.",
-        "analogies": f"Analogies: {_METHODS[found['analogy']]} among {cut}.",
+        "analogies": f"Analogies: 3CosAdd among {cut}.",
     }
     unknown = "left out" if found["unknown"] == "drop" else "counted as cosine 0 and as wrong"
     above = " ".join([*(said[kind] for kind in said if kind in kinds), f"Unknown words: {unknown}."])

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
         list_array,
         model_of,
     )
-    from wordpipe.tokens.evaluate import OTHERS, TokenizerEvaluation, WordFertility
+    from wordpipe.tokens.evaluate import TokenizerEvaluation, WordFertility
     from wordpipe.tokens.kernels.codepoints import UNSPACED, code_point_classes
     from wordpipe.tokens.kernels.scan import SCANNERS
     from wordpipe.tokens.kernels.table import StringTable

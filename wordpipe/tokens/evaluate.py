@@ -1,10 +1,10 @@
-"""Evaluation: how well a tokenizer fits a text, by measures over streams of rows, for all of it and for each group.
+"""Evaluation: how well a tokenizer fits a text, by measures over streams of rows.
 
 The longer its tokens are in bytes and characters, the shorter the sequences; words that are split into many tokens are hard on
 a model. The measures are those of Rust et al. (2021), "How Good is Your Tokenizer? On the Monolingual Performance of
 Multilingual Language Models", section 3: fertility (subwords per word) and the proportion of continued words; and bytes per
 token, whose inverse is the sequence length of Xue et al. (2022), "ByT5". Sums are kept, never rows: memory depends on the
-vocabulary and the number of groups, not on the length of the text.
+vocabulary, not on the length of the text.
 """
 
 from dataclasses import dataclass
@@ -20,9 +20,6 @@ from wordpipe.tokens.encoding import Encoder, SpanEncoder
 from wordpipe.tokens.vocabulary import vocabulary_of
 from wordpipe.tokens.words import WordSplitter
 
-OTHERS = "(others)"
-_NONE = "(none)"
-_MAX_GROUPS = 256  # each has a map of the vocabulary; what comes later is added up under OTHERS
 _EXAMPLES = 5
 _EXAMPLE_CHARS = 300
 _CACHE_BYTES = 64 << 20  # for distinct words
@@ -45,7 +42,7 @@ _METRICS = {  # what is divided by what
 
 @dataclass(frozen=True)
 class Figures:
-    """What was found in a group of texts, or in all.
+    """What was found in the texts.
 
     Attributes:
         counts: texts, bytes, characters, tokens, unknown_tokens, words (where spaces mark them), word_tokens (tokens of these
@@ -71,103 +68,52 @@ class TokenizerEvaluation:
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self.tokenizer, self._vocabulary = tokenizer, vocabulary_of(tokenizer)
-        self.failures: list[dict[str, str]] = []  # the first texts that did not come back: text, decoded, group
-        self.merged_groups = 0  # texts added up under OTHERS, as there were too many groups
+        self.failures: list[dict[str, str]] = []  # the first texts that did not come back: text, decoded
         self._encoder, self._words = Encoder(tokenizer).for_thread(), WordFertility(tokenizer)
-        # of each group: sums in the order of _SUMS, and bool [vocabulary], which tokens occur
-        self._groups: dict[str, tuple[NDArray[np.int64], NDArray[np.bool_]]] = {}
+        self._sums = np.zeros(len(_SUMS), np.int64)
+        self._used = np.zeros(len(self._vocabulary.tokens), np.bool_)  # which tokens occur
 
-    def add(self, texts: pa.Array, groups: pa.Array | None = None) -> None:
-        """Measure rows of text (without nulls), and their groups by name, of which nulls are one; else only totals."""
+    def add(self, texts: pa.Array) -> None:
+        """Measure rows of text (without nulls)."""
         if not len(texts):
             return
-        names, group_of_row = self._numbered(groups, len(texts))
         ids, offsets = self._encoder.encode(texts)
-        row_of_token = np.repeat(np.arange(len(texts)), np.diff(offsets))
-        unknown = np.isin(ids, self._vocabulary.unknown)
-        columns = [
-            np.ones(len(texts), np.int64),
-            np.diff(row_buffers(texts)[1]),
-            pc.utf8_length(texts).to_numpy(zero_copy_only=False),
-            np.diff(offsets),
-            np.bincount(row_of_token[unknown], minlength=len(texts)),
-            *self._words.count(texts),
-            *self._failed(texts, ids, offsets, [names[number] for number in group_of_row]),
-        ]
-        rows = np.stack([column.astype(np.int64) for column in columns], axis=1)
-        group_of_token = group_of_row[row_of_token]
-        for number, name in enumerate(names):
-            sums, used = self._groups.setdefault(name, self._empty())
-            sums += rows[group_of_row == number].sum(axis=0)
-            used[ids[group_of_token == number]] = True
+        self._sums += [
+            len(texts), len(row_buffers(texts)[0]), pc.sum(pc.utf8_length(texts)).as_py(),
+            len(ids), int(np.isin(ids, self._vocabulary.unknown).sum()),
+            *self._words.count(texts), *self._failed(texts, ids, offsets),
+        ]  # fmt: skip
+        self._used[ids] = True
 
     @property
     def total(self) -> Figures:
         """Over all texts."""
-        whole, whole_used = self._empty()
-        for sums, used in self._groups.values():
-            whole += sums
-            whole_used |= used
-        return self._figures(whole, whole_used)
-
-    @property
-    def groups(self) -> dict[str, Figures]:
-        """Each group by its name; the one with most bytes first."""
-        at = _SUMS.index("bytes")
-        ordered = sorted(self._groups.items(), key=lambda item: (-int(item[1][0][at]), item[0]))
-        return {name: self._figures(*group) for name, group in ordered}
-
-    def never_used(self) -> list[str]:
-        """The tokens that did not occur, in the order of their ids; special tokens left out."""
-        missing = self._vocabulary.ordinary.copy()
-        for _, used in self._groups.values():
-            missing &= ~used
-        return [self._vocabulary.tokens[number] or "" for number in np.flatnonzero(missing)]
-
-    def _empty(self) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        return np.zeros(len(_SUMS), np.int64), np.zeros(len(self._vocabulary.tokens), np.bool_)
-
-    def _figures(self, sums: NDArray[np.int64], used: NDArray[np.bool_]) -> Figures:
         ordinary = self._vocabulary.ordinary
-        counts = dict(zip(_SUMS, sums.tolist(), strict=True)) | {"vocabulary_used": int(np.sum(used & ordinary))}
+        counts = dict(zip(_SUMS, self._sums.tolist(), strict=True))
+        counts["vocabulary_used"] = int(np.sum(self._used & ordinary))
         of = counts | {"vocabulary": int(np.sum(ordinary))}
         metrics = {
             name: round(of[part] / of[whole], 6) if of[whole] else None for name, (part, whole) in _METRICS.items()
         }
         return Figures(metrics, counts)
 
-    def _numbered(self, groups: pa.Array | None, rows: int) -> tuple[list[str], NDArray[np.int64]]:
-        """The groups of a batch by name, and the number of each row's."""
-        if groups is None:
-            return [""], np.zeros(rows, np.int64)
-        encoded = pc.fill_null(groups, _NONE).dictionary_encode()
-        names: list[str] = []
-        numbers = []
-        for name in encoded.dictionary.to_pylist():
-            known = name if name in self._groups or len({*self._groups, *names}) < _MAX_GROUPS else OTHERS
-            if known not in names:
-                names.append(known)
-            numbers.append(names.index(known))
-        group_of_row = np.array(numbers, np.int64)[encoded.indices.to_numpy()]
-        if OTHERS in names:
-            self.merged_groups += int(np.count_nonzero(group_of_row == names.index(OTHERS)))
-        return names, group_of_row
+    def never_used(self) -> list[str]:
+        """The tokens that did not occur, in the order of their ids; special tokens left out."""
+        missing = self._vocabulary.ordinary & ~self._used
+        return [self._vocabulary.tokens[number] or "" for number in np.flatnonzero(missing)]
 
-    def _failed(
-        self, texts: pa.Array, ids: NDArray[np.uint32], offsets: NDArray[np.int64], group_of_row: list[str]
-    ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Bool [rows] twice: decoding gives another text back, and not in its white space alone; notes the first examples."""
+    def _failed(self, texts: pa.Array, ids: NDArray[np.uint32], offsets: NDArray[np.int64]) -> tuple[int, int]:
+        """How many texts decoding gives back as others, and not in their white space alone; notes the first examples."""
         rows = [part.tolist() for part in np.split(ids, offsets[1:-1])]
         decoded = self.tokenizer.decode_batch(rows, skip_special_tokens=False)
-        failed, lost = np.zeros(len(rows), np.bool_), np.zeros(len(rows), np.bool_)
-        for row, (text, back) in enumerate(zip(texts.to_pylist(), decoded, strict=True)):
+        failed = lost = 0
+        for text, back in zip(texts.to_pylist(), decoded, strict=True):
             if self._same(text, back):
                 continue
-            failed[row] = True
-            lost[row] = not self._same("".join(text.split()), "".join(back.split()))
+            failed += 1
+            lost += not self._same("".join(text.split()), "".join(back.split()))
             if len(self.failures) < _EXAMPLES:
-                example = {"text": text[:_EXAMPLE_CHARS], "decoded": back[:_EXAMPLE_CHARS], "group": group_of_row[row]}
-                self.failures.append(example)
+                self.failures.append({"text": text[:_EXAMPLE_CHARS], "decoded": back[:_EXAMPLE_CHARS]})
         return failed, lost
 
     def _same(self, text: str, back: str) -> bool:
@@ -191,18 +137,10 @@ class WordFertility:
         self._spans = SpanEncoder(self._token_counts, _CACHE_BYTES)
         self._split = WordSplitter(lambda run: [], keep_case=True)  # a run without spaces has no words then
 
-    def count(self, texts: pa.Array) -> tuple[NDArray[np.int64], ...]:
-        """int64 [rows] each: words, tokens of these words, words of several tokens, runs in scripts without spaces."""
-        spans = _with_space(self._cut(texts), row_buffers(texts)[1])
-        tokens, _ = self._spans.encode(spans)
-        row = np.repeat(np.arange(len(texts)), np.diff(spans.row_ends, prepend=0))
-        spaced = tokens > 0
-
-        def per_row(chosen: NDArray[np.bool_]) -> NDArray[np.int64]:
-            return np.bincount(row[chosen], minlength=len(texts))
-
-        of_words = np.bincount(row, weights=tokens, minlength=len(texts)).astype(np.int64)
-        return per_row(spaced), of_words, per_row(tokens > 1), per_row(~spaced)
+    def count(self, texts: pa.Array) -> tuple[int, int, int, int]:
+        """Words, tokens of these words, words of several tokens, runs in scripts without spaces."""
+        tokens, _ = self._spans.encode(_with_space(self._cut(texts), row_buffers(texts)[1]))
+        return int((tokens > 0).sum()), int(tokens.sum()), int((tokens > 1).sum()), int((tokens == 0).sum())
 
     def _token_counts(
         self, data: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArray[np.int64]

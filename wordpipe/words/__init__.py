@@ -18,7 +18,6 @@ if TYPE_CHECKING:
         vocabulary_intersection,
     )
     from wordpipe.words.evaluate import (
-        Method,
         Pairs,
         Questions,
         Unknown,

@@ -47,10 +47,8 @@ class Norm(NamedTuple):
     def state(self, figures: Figures) -> int:
         """The number of the state among `_STATES`."""
         figure, share = figures[self.name], figures[self.name] / figures["dim"]
-        compared = {"mean_cosine": abs(figure), "effective_rank": -share, "dead_dimensions": share}.get(
-            self.name, figure
-        )
-        return sum(compared > bound for bound in (self.weak, self.sick))
+        compared = {self.name: figure, "mean_cosine": abs(figure), "effective_rank": -share, "dead_dimensions": share}
+        return sum(compared[self.name] > bound for bound in (self.weak, self.sick))
 
 
 NORMS = (
@@ -164,7 +162,8 @@ def unit_sample(vectors_ND: Vectors, seed: int) -> Vectors:
     """What was read, made unit length, without vectors that come again, in random order."""
     unit_ND, valid_N = unit_rows(vectors_ND)
     _, first_N = np.unique(unit_ND, axis=0, return_index=True)
-    return unit_ND[np.random.default_rng([seed, 1]).permutation(np.sort(first_N[valid_N[first_N]]))]
+    kept = np.random.default_rng([seed, 1]).permutation(np.sort(first_N[valid_N[first_N]]))
+    return np.take(unit_ND, kept, axis=0)
 
 
 def diagnose(

@@ -98,7 +98,7 @@ def evaluate_retrieval(
         lexical = LexicalIndex.build(collection.passages, language_settings)
         searches = _Searches(collection, lexical, chosen, run, reach)
         for system, name, found, facts in searches.of_all(as_list(encoders), words, lsi_dim, weight, feedback):
-            run.report(Progress(f"judging {system}"))
+            run.report(Progress(f"evaluating {system}"))
             ranked = [ranking[:depth] for ranking in beir.rankings(collection, found, drop_identical=drop_identical)]
             tables.append(beir.scores(collection, ranked))
             systems.append({
@@ -222,7 +222,8 @@ def open_collection(data: PathLike, split: str | None = None) -> beir.Collection
 
 
 def _file(folder: Path, names: list[str]) -> tuple[bytes, str]:
-    found = inputs.find_file(folder, names)
+    places = (folder / (name + packed) for name in names for packed in inputs.PACKED)
+    found = next((place for place in places if place.is_file()), None)
     if found is None:
         there = sorted(path.stem for path in folder.glob("qrels/*.tsv*"))
         hint = f"there are the splits {', '.join(there)}: --split" if there and "qrels/" in names[0] else None

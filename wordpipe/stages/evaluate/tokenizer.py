@@ -5,11 +5,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 from tokenizers import Tokenizer
 
-from wordpipe.artifacts import TOKENIZER, Artifact, is_artifact, read_schema
-from wordpipe.errors import ConfigError, InputError
+from wordpipe.artifacts import TOKENIZER, Artifact, is_artifact
+from wordpipe.errors import InputError
 from wordpipe.stages.evaluate.inputs import report_on, shown_words, split_rows
 from wordpipe.stages.inputs import corpus_to_evaluate
 from wordpipe.stages.job import PathLike, RunOptions, storage_errors
@@ -21,7 +20,6 @@ def evaluate_tokenizer(
     tokens: PathLike | Sequence[PathLike],
     data: PathLike | Iterable[PathLike],
     *,
-    by: str | None = None,
     split: str | None = None,
     run: RunOptions | None = None,
 ) -> dict[str, Any]:
@@ -30,31 +28,30 @@ def evaluate_tokenizer(
     Args:
         tokens: tokens or model artifacts, or tokenizer files (whatever `tokenize --tokenizer` takes).
         data: a corpus artifact, or sources of text, which are ingested with the default settings and left nowhere.
-        by: a column of the corpus (source, or metadata such as lang): figures for each of its values too.
         split: train, valid or test: evaluate this part of the corpus only.
         run: progress, verification.
 
     Returns:
-        evaluated ("tokenizer"), data, split, by, metrics (of the first tokenizer; see `Figures`), and tokenizers: a list of
-        name, made ("as it is"), vocab_size, metrics, counts, failures, never_used, groups.
+        evaluated ("tokenizer"), data, split, metrics (of the first tokenizer; see `Figures`), and tokenizers: a list of
+        name, made ("as it is"), vocab_size, metrics, counts, failures, never_used.
     """
     run = run or RunOptions()
     paths = as_list(tokens)
     with storage_errors(), corpus_to_evaluate(data, run) as (corpus, _):
-        _check_column(corpus, by)
         evaluations = [TokenizerEvaluation(_opened(path, run)) for path in paths]
-        _read_corpus(evaluations, corpus, by, split, run)
-    found = [_result(path, evaluation, by) for path, evaluation in zip(paths, evaluations, strict=True)]
-    return report_on("tokenizer", data, "tokenizers", found, split=split, by=by)
-
-
-def _check_column(corpus: Artifact, by: str | None) -> None:
-    names = [name for name in read_schema(corpus, "corpus").names if name not in ("text", "sentence_id", "line")]
-    if by is not None and by not in names:
-        raise ConfigError(
-            "the corpus has no such column to group by", where="by", got=by, expected=", ".join(names),
-            hint="wordpipe ingest --metadata carries columns of the source",
-        )  # fmt: skip
+        _read_corpus(evaluations, corpus, split, run)
+    found = [
+        {
+            "name": path,
+            "made": "as it is",
+            "vocab_size": evaluation.tokenizer.get_vocab_size(),
+            **asdict(evaluation.total),
+            "failures": evaluation.failures,
+            "never_used": shown_words(evaluation.never_used()),
+        }
+        for path, evaluation in zip(paths, evaluations, strict=True)
+    ]
+    return report_on("tokenizer", data, "tokenizers", found, split=split)
 
 
 def _opened(path: str, run: RunOptions) -> Tokenizer:
@@ -64,41 +61,15 @@ def _opened(path: str, run: RunOptions) -> Tokenizer:
         return open_tokenizer(artifact.read(TOKENIZER), where=path)
 
 
-def _read_corpus(
-    evaluations: list[TokenizerEvaluation], corpus: Artifact, by: str | None, split: str | None, run: RunOptions
-) -> None:
+def _read_corpus(evaluations: list[TokenizerEvaluation], corpus: Artifact, split: str | None, run: RunOptions) -> None:
     """One pass over the corpus for all of them."""
-    columns = list(dict.fromkeys(["text", "split", *([by] if by else [])]))
-    kept = 0
-    for batch in split_rows(corpus, columns, split, "evaluating", run.report):
-        kept += len(batch)
-        groups = _as_names(batch.column(by)) if by else None
+    n_texts = 0
+    for batch in split_rows(corpus, ["text", "split"], split, "evaluating", run.report):
+        n_texts += len(batch)
         for evaluation in evaluations:
-            evaluation.add(batch.column("text"), groups)
-    if not kept:
+            evaluation.add(batch.column("text"))
+    if not n_texts:
         raise InputError(
             "there is no text to evaluate on", where=corpus.path, got=f"nothing in the split {split}" if split else None,
             hint="leave out --split, or ingest with --valid 0.1" if split else None,
         )  # fmt: skip
-
-
-def _as_names(column: pa.Array) -> pa.Array:
-    """The values of a column as names of groups."""
-    if pa.types.is_nested(column.type):
-        return pa.array([None if value is None else str(value) for value in column.to_pylist()], pa.string())
-    return column.cast(pa.string())
-
-
-def _result(path: str, evaluation: TokenizerEvaluation, by: str | None) -> dict[str, Any]:
-    result: dict[str, Any] = {
-        "name": path,
-        "made": "as it is",
-        "vocab_size": evaluation.tokenizer.get_vocab_size(),
-        **asdict(evaluation.total),
-        "failures": evaluation.failures,
-        "never_used": shown_words(evaluation.never_used()),
-    }
-    if by is not None:
-        result["groups"] = {name: asdict(figures) for name, figures in evaluation.groups.items()}
-        result["texts_in_merged_groups"] = evaluation.merged_groups
-    return result

@@ -13,7 +13,7 @@ from wordpipe.stages.evaluate.inputs import distinct_names, files_of, mean_of, r
 from wordpipe.stages.job import PathLike, RunOptions, storage_errors
 from wordpipe.stages.loaders import read_word_vectors
 from wordpipe.stages.sources import as_list, refuse_artifacts
-from wordpipe.words import Method, Pairs, Questions, Unknown, evaluate_analogies, evaluate_similarity, read_set
+from wordpipe.words import Pairs, Questions, Unknown, evaluate_analogies, evaluate_similarity, read_set
 
 _ENDINGS = (".txt", ".tsv", ".csv")  # of the files that are taken from a folder
 
@@ -23,7 +23,6 @@ def evaluate_words(
     data: PathLike | Iterable[PathLike],
     *,
     restrict_vocab: int = 30_000,
-    analogy: Method = "cosadd",
     unknown: Unknown = "drop",
     run: RunOptions | None = None,
 ) -> dict[str, Any]:
@@ -34,13 +33,12 @@ def evaluate_words(
         data: sets of scored pairs (`word word score`) and of analogies (`: section`, then four words a line): files, or
             folders of .txt, .tsv and .csv files.
         restrict_vocab: ask and answer analogies with so many of the commonest words; 0 takes all.
-        analogy: cosadd or cosmul.
         unknown: "drop" leaves out pairs and questions with an unknown word; "zero" gives such a pair the cosine 0 and counts
             such a question as wrong.
         run: progress, verification.
 
     Returns:
-        evaluated ("words"), data, skipped (files of folders that were not taken, by ending), restrict_vocab, analogy, unknown,
+        evaluated ("words"), data, skipped (files of folders that were not taken, by ending), restrict_vocab, unknown,
         metrics (of the first table), and words: a list of name, distinct, dim, unit, metrics and sets.
 
         Metrics are from 0 to 1 (spearman from -1): spearman and accuracy, the means over the sets of each kind, and
@@ -52,9 +50,8 @@ def evaluate_words(
     run = run or RunOptions()
     if restrict_vocab < 0:
         raise ConfigError("not a number of words", where="restrict_vocab", got=restrict_vocab, expected="0 or more")
-    for name, got, choices in (("analogy", analogy, get_args(Method)), ("unknown", unknown, get_args(Unknown))):
-        if got not in choices:
-            raise ConfigError("no such choice", where=name, got=got, expected=" or ".join(choices))
+    if unknown not in get_args(Unknown):
+        raise ConfigError("no such choice", where="unknown", got=unknown, expected=" or ".join(get_args(Unknown)))
 
     def evaluate(path: str) -> dict[str, Any]:
         """One table on all sets; it is out of memory before the next one is read."""
@@ -68,9 +65,7 @@ def evaluate_words(
                 figures = evaluate_similarity(table, content, unknown=unknown)
             else:
                 report = partial(_report, run, f"evaluating {path} on {name}")
-                figures = evaluate_analogies(
-                    table, content, restrict=restrict_vocab, method=analogy, unknown=unknown, report=report
-                )
+                figures = evaluate_analogies(table, content, restrict=restrict_vocab, unknown=unknown, report=report)
             found.append({"name": name, "path": str(file), **figures})
         head = {"name": path, "distinct": len(table), "dim": table.dim, "unit": unit}
         return {**head, "metrics": _metrics(found), "sets": found}
@@ -78,7 +73,7 @@ def evaluate_words(
     with storage_errors():
         sets, skipped = _read_sets(data)
         evaluated = [evaluate(path) for path in as_list(words)]
-    how = {"restrict_vocab": restrict_vocab, "analogy": analogy, "unknown": unknown}
+    how = {"restrict_vocab": restrict_vocab, "unknown": unknown}
     return report_on("words", data, "words", evaluated, skipped=skipped, **how)
 
 
