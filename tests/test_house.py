@@ -243,7 +243,6 @@ _QUESTION_WORDS = {"How", "What", "When", "Where", "Whether", "Which", "Who", "W
 
 SMALL_FILES = {
     "wordpipe/lazy.py": "below every room, so in none",
-    "wordpipe/metrics/language.py": "the one metric of language models",
 }
 """File of fewer than 60 lines → why it is one of its own."""
 

@@ -65,6 +65,8 @@ OPTIONS: dict[str, dict[str, Removed]] = {
         "adapt": Removed(_TRAIN_FIRST),
         "adapt_config": Removed(_TRAIN_FIRST),
         "runs": Removed("--json has all figures that trec_eval would make of the answers"),
+        "depth": Removed("1,000 documents are kept for each query, as trec_eval does"),
+        "lsi_dim": Removed("LSI has 300 directions, or as many as there are"),
     },
 }
 """Command → setting (or option, with underscores) → what became of it."""

@@ -13,10 +13,9 @@ METRICS = dict.fromkeys(evaluate._TOKENIZER_MEASURES, 0.5)
 COUNTS = {"texts": 12, "bytes": 3456, "words": 78, "unspaced_runs": 0, "round_trip_failures": 0}
 
 
-def evaluated(name="run/tokens", made="as it is", size=1000, **more):
+def evaluated(name="run/tokens", size=1000, **more):
     return {
         "name": name,
-        "made": made,
         "vocab_size": size,
         "metrics": METRICS,
         "counts": COUNTS,

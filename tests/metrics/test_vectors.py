@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from wordpipe.metrics import (
     VectorStatistics,
-    dead_dimensions,
     effective_rank,
     hubs,
     mean_cosine,
@@ -50,13 +49,6 @@ def test_hubs_are_counted_as_by_hand() -> None:
     assert near.twins == 0.0
     doubled = hubs(np.concatenate([unit_ND[:8], unit_ND[:8]]), 3)
     assert doubled.twins == 1.0
-
-
-def test_dead_dimensions_are_those_that_do_not_vary() -> None:
-    vectors_ND = unit(50, 6, 5)
-    assert dead_dimensions(vectors_ND) == 0
-    vectors_ND[:, [1, 4]] = 0.25
-    assert dead_dimensions(vectors_ND) == 2
 
 
 def test_a_stream_of_vectors_is_counted() -> None:

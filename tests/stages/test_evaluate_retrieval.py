@@ -38,7 +38,7 @@ def data(handbook, tmp_path_factory):
 
 
 def evaluated(*args, **wishes):
-    return evaluate_retrieval(*args, **{"draws": 200, "lsi_dim": 20, "device": "cpu", "threads": 1, **wishes})
+    return evaluate_retrieval(*args, **{"draws": 200, "device": "cpu", "threads": 1, **wishes})
 
 
 @pytest.fixture
@@ -103,7 +103,7 @@ def index(built, data, tmp_path_factory):
 
 @pytest.mark.parametrize("asked", [{}, {"feedback": 0}, {"weight": 0.3, "feedback": 2}])
 def test_hybrid_is_what_a_query_would_be_answered(built, data, index, asked, runs):
-    result = evaluated(built / "words", data, draws=0, lsi_dim=2, **asked)
+    result = evaluated(built / "words", data, draws=0, **asked)
     (facts,) = (one["facts"] for one in result["systems"] if one["system"] == "hybrid")
     assert facts["feedback"] == asked.get("feedback", FEEDBACK)
     collection = open_collection(data)
@@ -148,7 +148,7 @@ def test_a_given_weight_at_its_ends_is_one_of_both(built, data, found):
 
 
 def test_a_document_of_the_same_id_can_be_left_out(data):
-    kept, dropped = (evaluated([], data, drop_identical=drop, depth=5, draws=0) for drop in (False, True))
+    kept, dropped = (evaluated([], data, drop_identical=drop, draws=0) for drop in (False, True))
     assert dropped["metrics"]["bm25"]["mrr"] > kept["metrics"]["bm25"]["mrr"]  # d3 finds itself first
     assert dropped["systems"][0]["intervals"]["map"] is None
 
@@ -163,7 +163,6 @@ def test_what_cannot_be_evaluated(built, data, tmp_path):
         ([], built / "corpus", {}, ArtifactError, "artifact"),
         (built / "tokens", data, {}, ArtifactError, "wrong kind"),
         ([], data, {"weight": 1.5}, ConfigError, "1.5"),
-        ([], data, {"depth": 0}, ConfigError, "depth"),
         ([], data, {"language": "klingon"}, ConfigError, "klingon"),
         ([], data, {"poling": "mean"}, ConfigError, "poling"),
     ]

@@ -57,7 +57,7 @@ def pairs_of(path):
 
 
 def evaluated(*args, **wishes):
-    return evaluate_sts(*args, **{"draws": 50, "lsi_dim": 5, "device": "cpu", "threads": 1, **wishes})
+    return evaluate_sts(*args, **{"draws": 50, "device": "cpu", "threads": 1, **wishes})
 
 
 def test_an_encoder_is_evaluated_by_the_cosines_of_its_vectors(built, sets):

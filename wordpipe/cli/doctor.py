@@ -12,7 +12,7 @@ from wordpipe.cli.tables import answer, console, new_table
 
 _NAMES = {"none": "as it is", "centre": "centre", "remove-components": "remove-components", "whiten": "whiten"}
 _MARKS = {"healthy": "", "weak": " ?", "sick": " !"}
-_FORMS = {"effective_rank": ".1f", "orphans": ".1%", "twins": ".1%", "dead_dimensions": ","}
+_FORMS = {"effective_rank": ".1f", "orphans": ".1%", "twins": ".1%"}
 
 
 @click.command(

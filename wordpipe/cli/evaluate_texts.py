@@ -122,8 +122,6 @@ def _sts_remarks(found: dict[str, Any]) -> list[str]:
 @click.option(
     "--language", default="auto", metavar="LANGUAGE", help="Whose endings are cut off words.  [default: auto]"
 )
-@number("--lsi-dim", 1, 300, "Directions of LSI.", expert=True)
-@number("--depth", 1, 1_000, "Documents for each query.", expert=True)
 @click.option(
     "--drop-identical", cls=Option, expert=True, is_flag=True,
     help="Leave out a document of the same id as its query (ArguAna).",

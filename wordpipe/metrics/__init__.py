@@ -5,20 +5,23 @@ from typing import TYPE_CHECKING
 from wordpipe.lazy import face
 
 if TYPE_CHECKING:
-    from wordpipe.metrics.language import bits_per_byte, perplexity
-    from wordpipe.metrics.ranking import MEASURES, QueryFigures, score_ranking, trec_order
-    from wordpipe.metrics.statistics import (
+    from wordpipe.metrics.evaluation import (
+        MEASURES,
+        QueryFigures,
         average_ranks,
+        bits_per_byte,
         correlation_interval,
         mean_interval,
         paired_difference,
         pearson,
+        perplexity,
+        score_ranking,
         spearman,
+        trec_order,
     )
     from wordpipe.metrics.vectors import (
         SCORES_AT_ONCE,
         VectorStatistics,
-        dead_dimensions,
         effective_rank,
         has_direction,
         hubs,

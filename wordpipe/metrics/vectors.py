@@ -166,12 +166,6 @@ def effective_rank(vectors_ND: npt.NDArray[np.float32]) -> float:
     return float(np.exp(-(shares_D * np.log(shares_D)).sum()))
 
 
-def dead_dimensions(vectors_ND: npt.NDArray[np.float32], *, least: float = 1e-4) -> int:
-    """How many of the D numbers hardly vary: their deviation is below `least` of the mean one."""
-    deviations_D = vectors_ND.std(axis=0, dtype=np.float64)
-    return int((deviations_D <= least * deviations_D.mean()).sum())
-
-
 class Hubs(NamedTuple):
     """How unevenly the vectors are among each other's nearest neighbours."""
 

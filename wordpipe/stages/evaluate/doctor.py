@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from wordpipe.artifacts import Artifact, matrix_of, read_batches, read_schema, row_count
 from wordpipe.errors import ConfigError, InputError
-from wordpipe.metrics import VectorStatistics, dead_dimensions, effective_rank, hubs, mean_cosine, unit_rows
+from wordpipe.metrics import VectorStatistics, effective_rank, hubs, mean_cosine, unit_rows
 from wordpipe.runtime import Progress, Report, quiet
 from wordpipe.sentences import MIN_TEXTS, Moments, Transform, TransformKind, check_directions
 from wordpipe.stages.job import PathLike, RunOptions, storage_errors
@@ -30,7 +30,7 @@ Figures = dict[str, Any]
 
 mean_cosine, of all pairs: the share of the direction that all have in common; effective_rank, directions in which the vectors
 lie; hub_skew, skewness of how often a vector is among others' 10 nearest; orphans, share of vectors that are among nobody's;
-twins, share of vectors with a neighbour at a cosine of 0.99 or more; dead_dimensions, numbers that hardly vary; dim.
+twins, share of vectors with a neighbour at a cosine of 0.99 or more; dim.
 """
 
 
@@ -46,8 +46,8 @@ class Norm(NamedTuple):
 
     def state(self, figures: Figures) -> int:
         """The number of the state among `_STATES`."""
-        figure, share = figures[self.name], figures[self.name] / figures["dim"]
-        compared = {self.name: figure, "mean_cosine": abs(figure), "effective_rank": -share, "dead_dimensions": share}
+        figure = figures[self.name]
+        compared = {self.name: figure, "mean_cosine": abs(figure), "effective_rank": -figure / figures["dim"]}
         return sum(compared[self.name] > bound for bound in (self.weak, self.sick))
 
 
@@ -76,11 +76,6 @@ NORMS = (
         "texts that differ have vectors that differ",
         "some texts cannot be told apart",
         "a large part of the texts cannot be told apart",
-    )),
-    Norm("dead_dimensions", "dead dimensions", 0.0, 0.1, "0", (
-        "every number of a vector says something",
-        "some numbers are the same in all vectors",
-        "many numbers are the same in all vectors: a smaller --dim would do",
     )),
 )  # fmt: skip
 
@@ -199,7 +194,7 @@ def _figures(transform: Transform, held_out_ND: Vectors) -> Figures:
         "mean_cosine": mean_cosine(unit_ND),
         "effective_rank": effective_rank(unit_ND),
         "hub_skew": near.skew, "orphans": near.orphans, "twins": near.twins,
-        "dead_dimensions": dead_dimensions(unit_ND), "dim": unit_ND.shape[1],
+        "dim": unit_ND.shape[1],
     }  # fmt: skip
 
 

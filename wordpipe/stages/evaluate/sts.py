@@ -48,6 +48,7 @@ from wordpipe.stages.sources import as_list, refuse_artifacts
 from wordpipe.tokens import WordSplitter
 
 _BASELINES = ("tfidf", "lsi", "overlap")
+_LSI_DIM = 300
 _ENDINGS = (".csv", ".tsv", ".txt", ".jsonl")
 _INPUT, _GOLD = ".input.", ".gs."  # what SemEval calls the two files of one set
 
@@ -103,7 +104,6 @@ def evaluate_sts(
     words: PathLike | None = None,
     floors: bool = True,
     language: str = "auto",
-    lsi_dim: int = 300,
     draws: int = 1_000,
     run: RunOptions | None = None,
     **settings: Any,
@@ -119,7 +119,6 @@ def evaluate_sts(
             is one.
         floors: whether to evaluate TF-IDF, latent semantic indexing, the overlap of words and the mean of word vectors.
         language: whose endings the baselines cut off: a Snowball language, none, or auto.
-        lsi_dim: directions of latent semantic indexing.
         draws: of the bootstrap, from which the intervals come; 0 leaves them out.
         run: progress, verification.
         settings: fields of `EmbedSettings` for model and words artifacts (pooling, device, …). A `transform` other than
@@ -137,8 +136,8 @@ def evaluate_sts(
         metrics are those of the first system and, by the name of each system, those of its first.
     """
     run, chosen = run or RunOptions(), EmbedSettings.make(settings)
-    if draws < 0 or lsi_dim < 1:
-        raise ConfigError("no such number", where="draws, lsi_dim", got=(draws, lsi_dim), expected="at least 0 and 1")
+    if draws < 0:
+        raise ConfigError("no such number", where="draws", got=draws, expected="0 or more")
     _analyser(language)  # one that nobody knows is refused before anything is evaluated
     paths = as_list(encoders)
     with storage_errors():
@@ -150,7 +149,7 @@ def evaluate_sts(
             named.append(("words_mean", str(plain), chosen.model_copy(update={"pooling": "mean"})))
         systems = [_evaluated(*one, sets, draws, run) for one in named]
         if floors:
-            systems += _baselines(sets, language, lsi_dim, draws, run)
+            systems += _baselines(sets, language, draws, run)
     if not systems:
         raise ConfigError("there is nothing to evaluate", hint="name a model, or leave out --no-floors")
     shown = [
@@ -171,14 +170,12 @@ def _evaluated(
     return _system(system, path, sets, scores, draws)
 
 
-def _baselines(
-    sets: Sequence[StsSet], language: str, lsi_dim: int, draws: int, run: RunOptions
-) -> list[dict[str, Any]]:
+def _baselines(sets: Sequence[StsSet], language: str, draws: int, run: RunOptions) -> list[dict[str, Any]]:
     """The baselines over words."""
     found = []
     for number, one in enumerate(sets):
         run.report(Progress("evaluating the baselines", number, len(sets), "sets"))
-        found.append(_baseline_scores(one.pairs, language, lsi_dim))
+        found.append(_baseline_scores(one.pairs, language))
     return [_system(name, name, sets, [scores[name] for scores in found], draws) for name in _BASELINES]
 
 
@@ -216,7 +213,7 @@ def encoder_scores(evaluated: EvaluatedEncoder, pairs: ScoredPairs) -> _Scores:
     return _Scores(_cosines(found.vectors, first_P, second_P), int(found.empty.sum()), found.unknown)
 
 
-def _baseline_scores(pairs: ScoredPairs, language: str, lsi_dim: int) -> dict[str, _Scores]:
+def _baseline_scores(pairs: ScoredPairs, language: str) -> dict[str, _Scores]:
     """What plain words say: TF-IDF over stems, latent semantic indexing of it, and the share of stems in common (Jaccard).
 
     Stop words count: without them TF-IDF scored 79.7 instead of 78.7 on STS-B dev and 72.9 instead of 72.5 on its training
@@ -225,7 +222,7 @@ def _baseline_scores(pairs: ScoredPairs, language: str, lsi_dim: int) -> dict[st
     texts, first_P, second_P = _numbered(pairs)
     analyse = _analyser("english" if language == "auto" and looks_english(texts) else language)
     sparse_NV = Tfidf.fit(texts, analyse).vectors(texts)
-    latent_NK = LatentSpace.fit(sparse_NV, lsi_dim).vectors(sparse_NV)
+    latent_NK = LatentSpace.fit(sparse_NV, _LSI_DIM).vectors(sparse_NV)
     products_PV = sparse_NV[first_P].multiply(sparse_NV[second_P])
     stems = [{*analyse(text)} for text in texts]
     both = ((stems[one], stems[other]) for one, other in zip(first_P, second_P, strict=True))

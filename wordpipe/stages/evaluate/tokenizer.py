@@ -33,7 +33,7 @@ def evaluate_tokenizer(
 
     Returns:
         evaluated ("tokenizer"), data, split, metrics (of the first tokenizer; see `Figures`), and tokenizers: a list of
-        name, made ("as it is"), vocab_size, metrics, counts, failures, never_used.
+        name, vocab_size, metrics, counts, failures, never_used.
     """
     run = run or RunOptions()
     paths = as_list(tokens)
@@ -43,7 +43,6 @@ def evaluate_tokenizer(
     found = [
         {
             "name": path,
-            "made": "as it is",
             "vocab_size": evaluation.tokenizer.get_vocab_size(),
             **asdict(evaluation.total),
             "failures": evaluation.failures,

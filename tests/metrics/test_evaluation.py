@@ -1,13 +1,112 @@
-"""Correlations and bootstrap intervals: scipy is the oracle."""
+"""Figures of evaluations: perplexity by hand, rankings against pytrec_eval (trec_eval itself), the rest against scipy."""
+
+import math
 
 import numpy as np
 import pytest
+import pytrec_eval
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from wordpipe.metrics import average_ranks, correlation_interval, mean_interval, paired_difference, pearson, spearman
-from wordpipe.metrics import statistics as bootstrap
+from wordpipe.metrics import (
+    MEASURES,
+    QueryFigures,
+    average_ranks,
+    bits_per_byte,
+    correlation_interval,
+    evaluation,
+    mean_interval,
+    paired_difference,
+    pearson,
+    perplexity,
+    score_ranking,
+    spearman,
+    trec_order,
+)
+
+# ---- language models
+
+
+def test_the_perplexity_of_a_fair_die_is_its_sides():
+    assert perplexity(7 * math.log(6), 7) == perplexity(math.log(6)) == pytest.approx(6)
+    assert bits_per_byte(7 * math.log(6), 7) == pytest.approx(math.log2(6))
+
+
+@given(st.lists(st.floats(1e-6, 1.0), min_size=1, max_size=40))
+def test_it_is_the_inverse_of_the_geometric_mean_of_the_probabilities(probabilities):
+    nats = -sum(map(math.log, probabilities))
+    mean = np.prod(np.array(probabilities, dtype=np.longdouble)) ** (np.longdouble(1) / len(probabilities))
+    assert perplexity(nats, len(probabilities)) == pytest.approx(float(1 / mean), rel=1e-9)
+
+
+@given(st.floats(0, 1e4), st.integers(1, 50), st.integers(1, 50))
+def test_tokens_do_not_matter_to_words_and_bytes(nats, words, letters):
+    """A model that pays the same for a text in fewer tokens is as good; per token it seems worse."""
+    n_bytes = words * letters
+    assert bits_per_byte(nats, n_bytes) * n_bytes * math.log(2) == pytest.approx(nats)
+    if nats / words < 700:
+        assert math.log(perplexity(nats, words)) * words == pytest.approx(nats, abs=1e-6)
+
+
+def test_what_has_no_figure():
+    assert perplexity(0.0, 5) == 1.0
+    assert perplexity(1.0, 0) is None
+    assert perplexity(1e6) is None
+    assert bits_per_byte(1.0, 0) is None
+
+
+# ---- rankings
+
+ITS_NAMES = {"ndcg_at_10": "ndcg_cut_10", "map": "map", "recall_at_100": "recall_100", "mrr": "recip_rank"}
+DOCUMENTS = [f"d{number}" for number in range(300)]
+SCORES = st.sampled_from([0.0, 0.25, 0.5, 1.0, -1.0, 1e-9, 0.1, 0.1 + 1e-9])  # many ties, also such as only float32 has
+
+
+def by_trec(run: dict[str, float], grades: dict[str, int]) -> dict[str, float]:
+    evaluator = pytrec_eval.RelevanceEvaluator({"q": grades}, {"ndcg_cut.10", "map", "recall.100", "recip_rank"})
+    return evaluator.evaluate({"q": run})["q"]
+
+
+def ours(run: dict[str, float], grades: dict[str, int]) -> QueryFigures:
+    names = list(run)
+    order = trec_order(names, np.array([run[name] for name in names]))
+    return score_ranking([names[place] for place in order], grades)
+
+
+@given(
+    st.dictionaries(st.sampled_from(DOCUMENTS[:25]), SCORES, min_size=1),
+    st.dictionaries(st.sampled_from(DOCUMENTS[:30]), st.integers(-1, 4), min_size=1),
+)
+def test_every_figure_is_that_of_trec_eval(run, grades):
+    expected, found = by_trec(run, grades), ours(run, grades)
+    for name in MEASURES:
+        assert getattr(found, name) == pytest.approx(expected[ITS_NAMES[name]], abs=1e-9), name
+
+
+def test_long_rankings_with_grades_are_those_of_trec_eval():
+    rng = np.random.default_rng()
+    for _ in range(20):
+        size = int(rng.integers(80, 300))
+        run = dict(zip(rng.choice(DOCUMENTS, size, replace=False).tolist(), rng.random(size).round(2), strict=True))
+        grades = {name: int(rng.integers(0, 4)) for name in rng.choice(DOCUMENTS, 60, replace=False).tolist()}
+        expected, found = by_trec(run, grades), ours(run, grades)
+        assert [getattr(found, name) for name in MEASURES] == pytest.approx([expected[ITS_NAMES[n]] for n in MEASURES])
+
+
+def test_equal_scores_are_read_from_the_last_name_to_the_first():
+    names = ["10", "9", "a", "é", "B"]
+    assert [names[place] for place in trec_order(names, np.ones(5))] == ["é", "a", "B", "9", "10"]
+    assert trec_order(["a", "b"], np.array([1.0, 1.0 + 1e-12])) == [1, 0]  # equal as float32
+    assert trec_order([], np.zeros(0)) == []
+
+
+def test_nothing_found_and_nothing_relevant_are_zero():
+    assert score_ranking([], {"a": 1}) == score_ranking(["a"], {}) == score_ranking(["a"], {"a": 0}) == QueryFigures()
+    assert score_ranking(["a"], {"a": 2}) == QueryFigures(1.0, 1.0, 1.0, 1.0)
+
+
+# ---- correlations and intervals
 
 
 @pytest.mark.parametrize("ranked", [True, False])
@@ -15,7 +114,7 @@ def test_a_draw_has_the_correlation_of_the_things_it_took(ranked):
     """The twin copies the drawn things and lets scipy rank them."""
     rng = np.random.default_rng()
     one, other = rng.integers(0, 6, 40).astype(float), rng.integers(0, 9, 40).astype(float)
-    counts = np.concatenate(list(bootstrap._counts(40, 200, seed=3)))
+    counts = np.concatenate(list(evaluation._counts(40, 200, seed=3)))
     assert counts.shape == (200, 40)
     assert (counts.sum(axis=1) == 40).all()
     correlation = stats.spearmanr if ranked else stats.pearsonr
@@ -27,7 +126,7 @@ def test_a_draw_has_the_correlation_of_the_things_it_took(ranked):
 def test_draws_do_not_depend_on_how_many_are_made_at_once(monkeypatch):
     values = np.random.default_rng().standard_normal(50)
     whole = mean_interval(values, draws=300)
-    monkeypatch.setattr(bootstrap, "_COUNTS_AT_ONCE", 120)
+    monkeypatch.setattr(evaluation, "_COUNTS_AT_ONCE", 120)
     assert mean_interval(values, draws=300) == pytest.approx(whole)
 
 

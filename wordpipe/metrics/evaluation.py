@@ -1,19 +1,123 @@
-"""Correlations of two measurements, and bootstrap intervals: how far a figure would move had other examples been drawn.
+"""Figures of evaluations: perplexity, measures of rankings, correlations, and bootstrap intervals.
 
-Bootstrap: every draw takes N of N examples with replacement. What a draw needs is how often it took each example, (N,)
-counts, so nothing is copied and ranks are not sorted again. Draws are a pure function of the seed.
+A language model's loss per token depends on the tokenizer: the same text in fewer tokens has a higher loss for each. What is
+divided by words or bytes of the text itself does not, and compares models with different tokenizers.
 
-scipy.stats has all of this with other draws, so other figures, and imports in half a second.
+Rankings are measured exactly as by trec_eval (pytrec_eval, BEIR, MTEB), with conventions that published figures depend on:
+
+- Documents are ordered by their score as a float32, equal scores by their id from the last to the first. What order a
+  system found them in does not matter.
+- The gain of a document is its grade itself (not 2^grade - 1), discounted by log2(rank + 1); the ideal ranking is made of
+  all graded documents, found or not.
+- Average precision, recall and reciprocal rank take a document of grade 1 or more for relevant; those without a grade
+  are not.
+
+Bootstrap: every draw takes N of N examples with replacement, and says how far a figure would move had other examples been
+drawn. What a draw needs is how often it took each example, (N,) counts, so nothing is copied and ranks are not sorted again.
+Draws are a pure function of the seed. scipy.stats has all of this with other draws, so other figures, and imports in half a
+second.
 
 Source: Efron and Tibshirani 1993, "An Introduction to the Bootstrap", chapters 13 and 16; for systems compared on the same
 queries: Sakai 2006, "Evaluating evaluation metrics based on the bootstrap".
 """
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+
+_NDCG_DEPTH = 10
+_RECALL_DEPTH = 100
+Interval = tuple[float, float]
+"""Lower and upper bound."""
+
+_SEED_STREAM = 0xB007  # separates these draws from every other use of a seed
+_COUNTS_AT_ONCE = 1 << 22  # int64 numbers: 32 MiB
+_TAIL_PERCENT = 2.5  # of the draws outside of the interval on each side
+
+
+def perplexity(nats: float, n: int = 1) -> float | None:
+    """Perplexity, the number of equally likely tokens (or words) that would surprise as much: exp(-(1/N) Σ log p).
+
+    Args:
+        nats: -Σ log p over all tokens.
+        n: tokens, for the perplexity per token; words, for that per word; 1 where `nats` is a mean already.
+
+    Returns:
+        At least 1 where the probabilities sum to 1; None where there is nothing to divide by, or beyond what a float holds.
+
+    Source: Jelinek et al. 1977, "Perplexity: a measure of the difficulty of speech recognition tasks"; per word over other
+    units: Mielke 2019, "Can you compare perplexity across different segmentations?"
+
+    >>> round(perplexity(3 * math.log(10), 3), 9)
+    10.0
+    """
+    try:
+        return math.exp(nats / n) if n > 0 else None
+    except OverflowError:
+        return None
+
+
+def bits_per_byte(nats: float, n_bytes: int) -> float | None:
+    """Size of the text as the model would compress it, bits for each byte of its UTF-8; None where there is no byte.
+
+    Source: Gao et al. 2020, "The Pile", section 3.1.
+
+    >>> round(bits_per_byte(8 * math.log(2) * 5, 5), 9)
+    8.0
+    """
+    return nats / math.log(2) / n_bytes if n_bytes > 0 else None
+
+
+class QueryFigures(NamedTuple):
+    """The figures of one query, each from 0 to 1."""
+
+    # normalised discounted cumulative gain of the first ten (trec_eval's ndcg_cut_10). Source: Järvelin and Kekäläinen
+    # 2002, "Cumulated gain-based evaluation of IR techniques"
+    ndcg_at_10: float = 0.0
+    map: float = 0.0  # average precision over all that was found; what was not found counts as precision 0
+    recall_at_100: float = 0.0  # the share of the relevant documents among the first hundred
+    mrr: float = 0.0  # 1 / rank of the first relevant document, 0 where none was found (trec_eval's recip_rank)
+
+
+MEASURES = QueryFigures._fields
+
+
+def trec_order(names: Sequence[str], scores: npt.NDArray[np.floating]) -> list[int]:
+    """Places of documents in the order in which trec_eval reads them: best score first, of equal ones the last name first.
+
+    >>> trec_order(["a", "b", "c"], np.array([0.5, 0.5, 0.9]))
+    [2, 1, 0]
+    """
+    rounded = np.asarray(scores, dtype=np.float32).tolist()
+    by_name = sorted(range(len(names)), key=names.__getitem__, reverse=True)
+    return sorted(by_name, key=lambda place: -rounded[place])
+
+
+def score_ranking(found: Sequence[str], grades: Mapping[str, int]) -> QueryFigures:
+    """The figures of one query's results: ids of documents, all different, in the order of `trec_order`, maybe none.
+
+    A document of a grade below 1 is not relevant; where nothing is relevant, all figures are 0.
+    """
+    relevant = sum(grade > 0 for grade in grades.values())
+    if not relevant or not found:
+        return QueryFigures()
+    grades_K = np.array([max(grades.get(name, 0), 0) for name in found], dtype=np.float64)
+    ideal = np.array(sorted((grade for grade in grades.values() if grade > 0), reverse=True), dtype=np.float64)
+    ranks_H = np.flatnonzero(grades_K) + 1  # of the relevant documents that were found
+    return QueryFigures(
+        ndcg_at_10=_discounted(grades_K[:_NDCG_DEPTH]) / _discounted(ideal[:_NDCG_DEPTH]),
+        map=float((np.arange(1, len(ranks_H) + 1) / ranks_H).sum()) / relevant,
+        recall_at_100=int((ranks_H <= _RECALL_DEPTH).sum()) / relevant,
+        mrr=1 / int(ranks_H[0]) if len(ranks_H) else 0.0,
+    )
+
+
+def _discounted(gains_K: npt.NDArray[np.float64]) -> float:
+    return float((gains_K / np.log2(np.arange(2, len(gains_K) + 2))).sum())
 
 
 def average_ranks(values_N: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
@@ -46,14 +150,6 @@ def pearson(one_N: npt.NDArray[np.float64], other_N: npt.NDArray[np.float64]) ->
     one, other = one_N - one_N.mean(), other_N - other_N.mean()
     spread = float(one @ one) * float(other @ other)
     return max(-1.0, min(1.0, float(one @ other) / spread**0.5)) if spread else None
-
-
-Interval = tuple[float, float]
-"""Lower and upper bound."""
-
-_SEED_STREAM = 0xB007  # separates these draws from every other use of a seed
-_COUNTS_AT_ONCE = 1 << 22  # int64 numbers: 32 MiB
-_TAIL_PERCENT = 2.5  # of the draws outside of the interval on each side
 
 
 @dataclass(frozen=True, slots=True)
