@@ -56,7 +56,15 @@ OPTIONS: dict[str, dict[str, Removed]] = {
         "sizes": Removed("train another size in seconds: wordpipe tokenize CORPUS --counts TOKENS --vocab-size N"),
         "by": Removed("evaluate each part by itself, by naming its source or corpus with --data"),
     },
-    "evaluate words": {"analogy": Removed("analogies are answered by 3CosAdd, which was better by 1.1 points")},
+    "evaluate words": {
+        "analogy": Removed("analogies are answered by 3CosAdd, which was better by 1.1 points"),
+        "sections": Removed("--json has the figures of every section"),
+    },
+    "doctor": {
+        "components": Removed("embed with other --components, and examine what that made"),
+        "dims": Removed("embed with other --dims, and examine what that made"),
+        "seed": Removed("the sample is the same every time; --sample takes more of the vectors"),
+    },
     "evaluate sts": {
         "parts": Removed("name the files one by one with --data"),
         "pearson": Removed("--json has Pearson's correlation too"),

@@ -28,7 +28,7 @@ def rows_of(out: str) -> dict[str, list[str]]:
 
 
 def test_a_table_and_its_json_say_the_same(cli, built, sets):
-    args = ["evaluate", "words", built / "words", built / "words", "--data", sets, "--sections"]
+    args = ["evaluate", "words", built / "words", built / "words", "--data", sets]
     table, found = cli(*args), json.loads(cli(*args, "--json").out)
     assert table.code == 0
     asked, far, near = found["words"][0]["sets"]
@@ -39,7 +39,6 @@ def test_a_table_and_its_json_say_the_same(cli, built, sets):
     assert rows["near"] == [figure(near["spearman"], "{:.3f}")] * 2
     assert rows["asked"] == [f"{asked['accuracy']:.1%}" if asked["accuracy"] else "0"] * 2
     assert rows["questions seen"] == [f"{asked['seen']} of 3"] * 2
-    assert rows["gram1"][0].endswith(f" of {asked['sections'][1]['seen']}")
     assert rows["mean spearman"] == [figure(found["metrics"]["spearman"], "{:.3f}")] * 2
     assert "mean accuracy" not in rows
     assert "3CosAdd among the 30,000 commonest words. Unknown words: left out." in table.out
@@ -50,12 +49,10 @@ def test_a_table_and_its_json_say_the_same(cli, built, sets):
 
 
 def test_the_norms_are_said_whatever_they_are(cli, built, sets):
-    wishes = ["--restrict-vocab", 0, "--unknown", "zero", "--sections"]
+    wishes = ["--restrict-vocab", 0, "--unknown", "zero"]
     result = cli("evaluate", "words", built / "words", "--data", sets / "asked.txt", "-q", *wishes)
     assert (result.code, result.err) == (0, "")
     assert result.out.startswith("Analogies: 3CosAdd among all words. Unknown words: counted as")
-    rows = rows_of(result.out)
-    assert rows["family"][0].endswith(" of 2")
     assert "Similarity" not in result.out
     cut = cli("evaluate", "words", built / "words", "--data", sets / "asked.txt", "--restrict-vocab", 2)
     assert rows_of(cut.out)["among words"] == ["2"]
@@ -97,9 +94,7 @@ def found(*words, unknown: str = "drop"):
 @pytest.mark.parametrize("width", [44, 80, 120, 200])
 def test_tables_fit_the_terminal(monkeypatch, capsys, width):
     monkeypatch.setattr(tables, "console", lambda: Console(width=width, highlight=False, markup=False, emoji=False))
-    evaluate._show_words(
-        found(*(evaluated(f"a/rather/long/path/to/words-{n}", similarity()) for n in range(5))), sections=False
-    )
+    evaluate._show_words(found(*(evaluated(f"a/rather/long/path/to/words-{n}", similarity()) for n in range(5))))
     out = capsys.readouterr().out
     assert max(map(len, out.splitlines())) <= width
     assert out.count("dimensions") == {44: 5, 80: 3, 120: 2, 200: 1}[width]
@@ -109,7 +104,7 @@ def test_tables_fit_the_terminal(monkeypatch, capsys, width):
 def test_names_and_words_cannot_steer_the_terminal(monkeypatch, capsys):
     monkeypatch.setattr(tables, "console", lambda: Console(width=100, highlight=False, markup=False, emoji=False))
     evil = found(evaluated("evil\x1b]0;x\x07", similarity()))
-    evaluate._show_words(evil, sections=False)
+    evaluate._show_words(evil)
     for line in evaluate._words_remarks(evil):
         say(line)
     shown = capsys.readouterr()

@@ -6,7 +6,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wordpipe.metrics import (
-    VectorStatistics,
     effective_rank,
     hubs,
     mean_cosine,
@@ -49,21 +48,6 @@ def test_hubs_are_counted_as_by_hand() -> None:
     assert near.twins == 0.0
     doubled = hubs(np.concatenate([unit_ND[:8], unit_ND[:8]]), 3)
     assert doubled.twins == 1.0
-
-
-def test_a_stream_of_vectors_is_counted() -> None:
-    vectors_ND = np.random.default_rng(6).standard_normal((60, 4)).astype(np.float32)
-    vectors_ND[[3, 9]] = 0
-    vectors_ND[5, 2] = np.nan
-    vectors_ND[6, 0] = np.inf
-    vectors_ND[[20, 40, 55]] = vectors_ND[10]
-    statistics = VectorStatistics()
-    good = np.concatenate([statistics.add(vectors_ND[first : first + 7]) for first in range(0, 60, 7)])
-    assert np.flatnonzero(~good).tolist() == [3, 5, 6, 9]
-    assert (statistics.rows, statistics.not_finite, statistics.zero, statistics.repeated) == (60, 2, 2, 3)
-    lengths = np.linalg.norm(vectors_ND[good].astype(np.float64), axis=1)
-    assert (statistics.shortest, statistics.longest) == pytest.approx((lengths.min(), lengths.max()))
-    assert VectorStatistics().repeated == 0
 
 
 @settings(deadline=None)

@@ -17,19 +17,13 @@ _FORMS = {"effective_rank": ".1f", "orphans": ".1%", "twins": ".1%"}
 
 @click.command(
     cls=ExampleCommand,
-    example="wordpipe doctor run/sentences\nwordpipe doctor run/words --components 2 --json",
+    example="wordpipe doctor run/sentences\nwordpipe doctor run/words --json",
     json="Print one JSON object, with the figures of every transform.",
     quiet="Print nothing but the table and errors.",
     verify="artifact's",
 )
 @click.argument("artifact", type=click.Path(path_type=Path), metavar="SENTENCES|WORDS|INDEX")
 @number("--sample", 128, 10_000, "Vectors to sample; half of them fit, half are evaluated.")
-@click.option(
-    "--components", type=click.IntRange(1, 1024), default=1, metavar="N",
-    help="Directions that remove-components takes away.  [default: 1]",
-)  # fmt: skip
-@number("--dims", 0, 0, "Numbers per vector that whiten keeps, 0 = all.")
-@number("--seed", 0, 1, "Of the sample.")
 def doctor(artifact: Path, quiet: bool, as_json: bool, **options: Any) -> None:
     """Examine a space of vectors: is it crowded, flat or ruled by hubs, and what would mend it.
 
@@ -71,9 +65,8 @@ def _cell(name: str, figures: dict[str, Any]) -> str:
 
 def _counted(found: dict[str, Any]) -> str:
     """What was read, and what is wrong with single vectors."""
-    counts, norms = found["counts"], found["norms"]
+    counts = found["counts"]
     parts = [f"{counted(counts['rows'], 'vectors')} of {found['dim']:,} numbers, {counts['sampled']:,} looked at"]
-    parts.append(f"lengths {norms['shortest']:.3g} to {norms['longest']:.3g}")
     for name, what in (("not_finite", "NOT FINITE"), ("zero", "zero"), ("repeated_vectors", "equal to an earlier one")):
         parts += [f"{counts[name]:,} {what}"] if counts[name] else []
     parts += [counted(counts["repeated_texts"], "repeated texts")] if counts["repeated_texts"] else []

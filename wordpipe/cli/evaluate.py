@@ -1,7 +1,6 @@
 """`wordpipe evaluate tokenizer`, `model` and `words`: measures in tables for people, or as JSON."""
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -143,13 +142,7 @@ def _start(text: str) -> str:
     "--device", type=click.Choice(["auto", "cpu", "cuda", "mps"]), default="auto",
     help="Where the models run; auto takes the fastest there is.  [default: auto]",
 )  # fmt: skip
-@click.option(
-    "--threads",
-    type=click.IntRange(0, 1024),
-    default=0,
-    metavar="N",
-    help="CPU threads, 0 = one per core.  [default: 0]",
-)
+@number("--threads", 0, 0, "CPU threads, 0 = one per core.")
 def model(models: tuple[Path, ...], data: tuple[str, ...], **options: Any) -> None:
     """Evaluate language models by how much a text surprises them, side by side.
 
@@ -201,7 +194,7 @@ def _model_remarks(found: dict[str, Any]) -> list[str]:
 @evaluation(
     "words", "WORDS...", json="all sections and the first unknown words",
     example="wordpipe evaluate words run/words --data wordsim353.txt --data questions-words.txt\n"
-    "wordpipe evaluate words run/words run/small --data sets/ --sections",
+    "wordpipe evaluate words run/words run/small --data sets/",
 )  # fmt: skip
 @click.option(
     "--data", required=True, multiple=True, metavar="PATH", help="A set, or a folder of .txt, .tsv and .csv sets."
@@ -211,8 +204,7 @@ def _model_remarks(found: dict[str, Any]) -> list[str]:
     "--unknown", type=click.Choice(["drop", "zero"]), default="drop",
     help="Leave out pairs and questions with unknown words, or count them as cosine 0 and as wrong.  [default: drop]",
 )  # fmt: skip
-@click.option("--sections", is_flag=True, help="Figures for each section of the analogies.")
-def words(words: tuple[Path, ...], data: tuple[str, ...], sections: bool, **options: Any) -> None:
+def words(words: tuple[Path, ...], data: tuple[str, ...], **options: Any) -> None:
     """Evaluate word vectors on word similarity and analogies, side by side.
 
     A similarity set has two words and a score a line; the figure is Spearman's correlation of the scores with the cosines.
@@ -225,14 +217,13 @@ def words(words: tuple[Path, ...], data: tuple[str, ...], sections: bool, **opti
     from wordpipe.errors import InputError
     from wordpipe.stages import evaluate_words
 
-    show = partial(_show_words, sections=sections)
-    found = answer(evaluate_words, words, data, show=show, remarks=_words_remarks, **options)
+    found = answer(evaluate_words, words, data, show=_show_words, remarks=_words_remarks, **options)
     if all(figure is None for one in found["words"] for figure in one["metrics"].values()):
         hint = "look at the case and the language of the sets, or raise --restrict-vocab"
         raise InputError("nothing could be evaluated: the tables know too few words of the sets", hint=hint)
 
 
-def _show_words(found: dict[str, Any], *, sections: bool) -> None:
+def _show_words(found: dict[str, Any]) -> None:
     kinds = {one["kind"] for one in found["words"][0]["sets"]}
     cut = f"the {found['restrict_vocab']:,} commonest words" if found["restrict_vocab"] else "all words"
     said = {
@@ -241,11 +232,10 @@ def _show_words(found: dict[str, Any], *, sections: bool) -> None:
     }
     unknown = "left out" if found["unknown"] == "drop" else "counted as cosine 0 and as wrong"
     above = " ".join([*(said[kind] for kind in said if kind in kinds), f"Unknown words: {unknown}."])
-    whole = "asked" if found["unknown"] == "zero" else "seen"  # the questions that a section's share is of
-    print_columns([_words_column(one, whole, sections=sections) for one in found["words"]], above=above)
+    print_columns([_words_column(one) for one in found["words"]], above=above)
 
 
-def _words_column(one: dict[str, Any], whole: str, *, sections: bool) -> Column:
+def _words_column(one: dict[str, Any]) -> Column:
     lines: list[tuple[str, str | None]] = [("words", f"{one['distinct']:,}"), ("dimensions", f"{one['dim']:,}")]
     for dataset in one["sets"]:
         name = short_name(dataset["name"], _NAME_WIDTH)
@@ -258,9 +248,6 @@ def _words_column(one: dict[str, Any], whole: str, *, sections: bool) -> Column:
         lines += [(f"  {part}", figure(figures["accuracy"], "{:.1%}")) for part, figures in parts.items()]
         lines.append(("  questions seen", f"{dataset['seen']:,} of {dataset['asked']:,}"))
         lines.append(("  among words", f"{dataset['among']:,}"))
-        for part in dataset["sections"] if sections else ():
-            share = f"{figure(part['accuracy'], '{:.1%}')} of {part[whole]:,}"
-            lines.append((f"  {short_name(part['name'], _NAME_WIDTH)}", share))
     for measure, form in (("spearman", "{:.3f}"), ("accuracy", "{:.1%}")):
         if sum(name.startswith(f"{measure}/") for name in one["metrics"]) > 1:
             lines.append((f"mean {measure}", figure(one["metrics"][measure], form)))

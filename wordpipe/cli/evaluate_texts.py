@@ -20,6 +20,9 @@ _words = click.option(
     "--words", metavar="WORDS", type=click.Path(path_type=Path),
     help="Evaluate the mean of these vectors too.  [default: the first WORDS named]",
 )  # fmt: skip
+_language = click.option(
+    "--language", default="auto", metavar="LANGUAGE", help="Whose endings are cut off words.  [default: auto]"
+)
 
 
 @evaluation(
@@ -28,21 +31,15 @@ _words = click.option(
     "wordpipe evaluate sts run/model run/words --data stsb-en-dev.csv --words run/words --json",
 )  # fmt: skip
 @click.option(
-    "--data",
-    required=True,
-    multiple=True,
-    metavar="PATH",
+    "--data", required=True, multiple=True, metavar="PATH",
     help="A file of scored pairs, or a folder whose files are one set.",
-)
+)  # fmt: skip
 @_words
 @click.option(
-    "--floors/--no-floors",
-    default=True,
+    "--floors/--no-floors", default=True,
     help="Evaluate TF-IDF, LSI, the overlap and the mean of words too, as baselines.  [on]",
-)
-@click.option(
-    "--language", default="auto", metavar="LANGUAGE", help="Whose endings the baselines cut off words.  [default: auto]"
-)
+)  # fmt: skip
+@_language
 @number("--draws", 0, 1_000, "Of the bootstrap.")
 def sts(encoders: tuple[Path, ...], data: tuple[str, ...], **given: Any) -> None:
     """Evaluate encoders of texts on pairs of sentences that people have scored, side by side with plain words.
@@ -119,9 +116,7 @@ def _sts_remarks(found: dict[str, Any]) -> list[str]:
     "--feedback", type=click.IntRange(min=0), metavar="N",
     help="In hybrid, search again with the query moved towards its first N results; 0 searches once.  [default: 3]",
 )  # fmt: skip
-@click.option(
-    "--language", default="auto", metavar="LANGUAGE", help="Whose endings are cut off words.  [default: auto]"
-)
+@_language
 @click.option(
     "--drop-identical", cls=Option, expert=True, is_flag=True,
     help="Leave out a document of the same id as its query (ArguAna).",

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     )
     from wordpipe.metrics.vectors import (
         SCORES_AT_ONCE,
-        VectorStatistics,
         effective_rank,
         has_direction,
         hubs,

@@ -1,4 +1,4 @@
-"""Sets of vectors: their directions, their nearest neighbours, what a table of them holds and how they fill their space.
+"""Sets of vectors: their directions, their nearest neighbours and how they fill their space.
 
 Shapes: N vectors, D numbers each, K neighbours each; B rows looked at at a time.
 """
@@ -26,37 +26,6 @@ def unit_rows(
     unit_ND = np.zeros_like(vectors_ND, dtype=np.float32)
     np.divide(vectors_ND, norms_N1, out=unit_ND, where=valid_N1)
     return unit_ND, valid_N1[:, 0]
-
-
-class VectorStatistics:
-    """Counts over a stream of vectors; remembers 8 bytes of each, to find those that are equal."""
-
-    def __init__(self) -> None:
-        self.rows = self.not_finite = self.zero = 0  # vectors seen; with a number that is NaN or infinite; of length 0
-        self.shortest, self.longest = float("inf"), 0.0  # of the others; infinite and 0 where there is none
-        self._hashes: list[npt.NDArray[np.int64]] = []
-
-    def add(self, vectors_ND: npt.NDArray[np.float32]) -> npt.NDArray[np.bool_]:
-        """Take vectors (N, D) into account; which of them are finite and not zero, (N,)."""
-        lengths_N = np.linalg.norm(vectors_ND.astype(np.float64), axis=1)
-        finite_N = np.isfinite(lengths_N)
-        good_N: npt.NDArray[np.bool_] = finite_N & (lengths_N > 0)
-        self.rows += len(vectors_ND)
-        self.not_finite += int((~finite_N).sum())
-        self.zero += int((finite_N & ~good_N).sum())
-        if good_N.any():
-            self.shortest = min(self.shortest, float(lengths_N[good_N].min()))
-            self.longest = max(self.longest, float(lengths_N[good_N].max()))
-            self._hashes.append(np.array([hash(vector_D.tobytes()) for vector_D in vectors_ND[good_N]]))
-        return good_N
-
-    @property
-    def repeated(self) -> int:
-        """Vectors (finite, not zero) that equal one before them bit for bit."""
-        if not self._hashes:
-            return 0
-        self._hashes = [np.concatenate(self._hashes)]
-        return len(self._hashes[0]) - len(np.unique(self._hashes[0]))
 
 
 SCORES_AT_ONCE = 1 << 24  # of one block of rows against all points: 64 MiB of float32

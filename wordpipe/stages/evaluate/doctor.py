@@ -15,12 +15,13 @@ import numpy.typing as npt
 
 from wordpipe.artifacts import Artifact, matrix_of, read_batches, read_schema, row_count
 from wordpipe.errors import ConfigError, InputError
-from wordpipe.metrics import VectorStatistics, effective_rank, hubs, mean_cosine, unit_rows
+from wordpipe.metrics import effective_rank, hubs, mean_cosine, unit_rows
 from wordpipe.runtime import Progress, Report, quiet
-from wordpipe.sentences import MIN_TEXTS, Moments, Transform, TransformKind, check_directions
+from wordpipe.sentences import MIN_TEXTS, Moments, Transform, TransformKind
 from wordpipe.stages.job import PathLike, RunOptions, storage_errors
 
 _NEIGHBOURS = 10
+_SEED = 1  # of the sample
 _MIN_VECTORS = 4 * MIN_TEXTS
 _STATES = ("healthy", "weak", "sick")
 
@@ -80,90 +81,81 @@ NORMS = (
 )  # fmt: skip
 
 
-def doctor(
-    artifact: PathLike,
-    *,
-    sample: int = 10_000,
-    components: int = 1,
-    dims: int = 0,
-    seed: int = 1,
-    run: RunOptions | None = None,
-) -> dict[str, Any]:
+def doctor(artifact: PathLike, *, sample: int = 10_000, run: RunOptions | None = None) -> dict[str, Any]:
     """Examine the vectors of an artifact.
 
     Args:
         artifact: sentences, words, or an index over either.
         sample: vectors to sample; transforms are fitted on half of them and evaluated on the other half.
-        components: directions that remove-components takes away.
-        dims: directions that whiten keeps, 0 = all.
-        seed: of the sample.
         run: progress, verification.
 
     Returns:
-        path, kind, dim, counts, norms (shortest and longest), neighbours (K of hubness), transform (what the vectors went
-        through already), spaces (transform → `Figures`), verdicts (transform → list of name, state, says), mend (transform and
-        command; None for a space that needs none, and where only more training helps), metrics (the figures as they are).
+        path, kind, dim, counts, neighbours (K of hubness), transform (what the vectors went through already), spaces
+        (transform → `Figures`), verdicts (transform → list of name, state, says), mend (transform and command; None for a
+        space that needs none, and where only more training helps), metrics (the figures as they are).
 
     Raises:
-        ConfigError: a sample too small to evaluate, or more directions than the vectors have.
+        ConfigError: a sample too small to evaluate.
         InputError: fewer than 64 different vectors.
     """
     if sample < 128:
         raise ConfigError("too small a sample to evaluate", where="sample", got=sample, expected="at least 128")
     run = run or RunOptions()
     with storage_errors(), Artifact(artifact, ["sentences", "words", "index"], verify=run.verify) as opened:
-        # the one component that is tried unasked may be all that there is: then it is left out
-        check_directions(int(opened.manifest.facts["dim"]), components=components if components > 1 else 0, dims=dims)
-        drawn_ND, statistics, repeated = _read(opened, sample, seed, run.report)
-        spaces = diagnose(drawn_ND, components=components, dims=dims, report=run.report)
+        drawn_ND, counts = _read(opened, sample, run.report)
+        spaces = diagnose(drawn_ND, report=run.report)
         return {
             "path": str(artifact),
             "kind": opened.kind,
             "dim": drawn_ND.shape[1],
-            "counts": {
-                "rows": statistics.rows, "not_finite": statistics.not_finite, "zero": statistics.zero,
-                "repeated_vectors": statistics.repeated, "repeated_texts": repeated, "sampled": len(drawn_ND),
-            },
-            "norms": {"shortest": statistics.shortest, "longest": statistics.longest},
+            "counts": counts,
             "neighbours": _NEIGHBOURS,
             "transform": opened.manifest.facts.get("transform"),
             "spaces": spaces,
             "verdicts": {kind: rate(figures) for kind, figures in spaces.items()},
-            "mend": _mending(opened, spaces, components, dims),
+            "mend": _mending(opened, spaces),
             "metrics": spaces["none"],
         }  # fmt: skip
 
 
-def _read(artifact: Artifact, size: int, seed: int, report: Report) -> tuple[Vectors, VectorStatistics, int]:
-    """Go through the table once: a sample, counts over all vectors, and how many texts (or words) come again."""
+def _read(artifact: Artifact, size: int, report: Report) -> tuple[Vectors, dict[str, int]]:
+    """Go through the table once: a sample, and how many vectors are broken, and how many vectors and texts come again."""
     total = row_count(artifact, artifact.kind)
     name = "word" if "word" in read_schema(artifact, artifact.kind).names else "text"
-    rows_S = np.sort(np.random.default_rng([seed, 0]).choice(total, min(size, total), replace=False))
-    statistics, hashes, vectors, first = VectorStatistics(), [], list[Vectors](), 0
+    rows_S = np.sort(np.random.default_rng([_SEED, 0]).choice(total, min(size, total), replace=False))
+    vectors, hashes, text_hashes, not_finite, zero, first = list[Vectors](), [], [], 0, 0, 0
     for batch in read_batches(artifact, artifact.kind, [name, "vector"]):
         vectors_ND = matrix_of(batch.column("vector"))
-        good_N = statistics.add(vectors_ND)
-        hashes.append(np.fromiter(map(hash, batch.column(name).to_pylist()), np.int64, len(batch)))
+        lengths_N = np.linalg.norm(vectors_ND.astype(np.float64), axis=1)
+        good_N = np.isfinite(lengths_N) & (lengths_N > 0)
+        not_finite += int((~np.isfinite(lengths_N)).sum())
+        zero += int((lengths_N == 0).sum())
+        hashes.append(np.array([hash(vector_D.tobytes()) for vector_D in vectors_ND[good_N]], np.int64))
+        text_hashes.append(np.fromiter(map(hash, batch.column(name).to_pylist()), np.int64, len(batch)))
         # the rows of the sample that are in this batch and are not broken
         inside = rows_S[np.searchsorted(rows_S, first) : np.searchsorted(rows_S, first + len(batch))] - first
         vectors.append(vectors_ND[inside[good_N[inside]]])
         first += len(batch)
         report(Progress("reading vectors", first, total, "vectors"))
-    repeated = total - len(np.unique(np.concatenate(hashes)))
-    return unit_sample(np.concatenate(vectors), seed), statistics, repeated
+    vectors_repeated, texts_repeated = (
+        len(whole) - len(np.unique(whole)) for whole in map(np.concatenate, (hashes, text_hashes))
+    )
+    sample_ND = unit_sample(np.concatenate(vectors))
+    return sample_ND, {
+        "rows": total, "not_finite": not_finite, "zero": zero, "repeated_vectors": vectors_repeated,
+        "repeated_texts": texts_repeated, "sampled": len(sample_ND),
+    }  # fmt: skip
 
 
-def unit_sample(vectors_ND: Vectors, seed: int) -> Vectors:
+def unit_sample(vectors_ND: Vectors) -> Vectors:
     """What was read, made unit length, without vectors that come again, in random order."""
     unit_ND, valid_N = unit_rows(vectors_ND)
     _, first_N = np.unique(unit_ND, axis=0, return_index=True)
-    kept = np.random.default_rng([seed, 1]).permutation(np.sort(first_N[valid_N[first_N]]))
+    kept = np.random.default_rng([_SEED, 1]).permutation(np.sort(first_N[valid_N[first_N]]))
     return np.take(unit_ND, kept, axis=0)
 
 
-def diagnose(
-    sample_ND: Vectors, *, components: int = 1, dims: int = 0, report: Report = quiet
-) -> dict[TransformKind, Figures]:
+def diagnose(sample_ND: Vectors, *, report: Report = quiet) -> dict[TransformKind, Figures]:
     """The figures of a space as it is (none) and after each transform; one that it is too small or too flat for is left out.
 
     Transforms are fitted on the first half of the sample, the figures are of the second. Fewer than 64 vectors are refused
@@ -177,7 +169,7 @@ def diagnose(
     moments.add(sample_ND[: n // 2])
     for kind in get_args(TransformKind):
         try:
-            transform = moments.fit(kind, components, dims=dims)
+            transform = moments.fit(kind)
         except (ConfigError, InputError):
             continue
         report(Progress(f"evaluating the space ({kind})"))
@@ -221,9 +213,7 @@ def best_transform(spaces: Mapping[TransformKind, Figures]) -> TransformKind:
     return min([*spaces][:: -1 if states["none"]["effective_rank"] == 2 else 1], key=pains.__getitem__)
 
 
-def _mending(
-    artifact: Artifact, spaces: Mapping[TransformKind, Figures], components: int, dims: int
-) -> dict[str, str] | None:
+def _mending(artifact: Artifact, spaces: Mapping[TransformKind, Figures]) -> dict[str, str] | None:
     """What mends the vectors of this artifact: transform and command; None where nothing does better than none.
 
     Word vectors of ours in next to no directions have hardly been trained, and no transform brings what was not learned: of
@@ -234,15 +224,10 @@ def _mending(
     untrained = artifact.manifest.command == "train word2vec" and states["effective_rank"] == "sick"
     if best == "none" or untrained:
         return None
-    flags = f"--transform {best}"
-    if best == "remove-components" and components != 1:
-        flags += f" --components {components}"
-    if best == "whiten" and dims:
-        flags += f" --dims {dims}"
     path = shlex.quote(str(artifact.path))
     command = {
-        "words": f"wordpipe embed {path} CORPUS -o SENTENCES {flags}",
-        "sentences": f"wordpipe embed MODEL CORPUS -o {path} {flags}",
-        "index": f"wordpipe embed MODEL CORPUS -o SENTENCES {flags} && wordpipe index SENTENCES -o {path}",
+        "words": f"wordpipe embed {path} CORPUS -o SENTENCES --transform {best}",
+        "sentences": f"wordpipe embed MODEL CORPUS -o {path} --transform {best}",
+        "index": f"wordpipe embed MODEL CORPUS -o SENTENCES --transform {best} && wordpipe index SENTENCES -o {path}",
     }[artifact.kind]
     return {"transform": best, "command": command}

@@ -171,7 +171,6 @@ def _evaluated(
 
 
 def _baselines(sets: Sequence[StsSet], language: str, draws: int, run: RunOptions) -> list[dict[str, Any]]:
-    """The baselines over words."""
     found = []
     for number, one in enumerate(sets):
         run.report(Progress("evaluating the baselines", number, len(sets), "sets"))
@@ -254,11 +253,7 @@ def _rounded(cosines_P: npt.ArrayLike) -> Array:
 
 
 def _analyser(language: str) -> Callable[[str], list[str]]:
-    """Text to the stems of its words, none left out.
-
-    Raises:
-        ConfigError: no such language; names those that are known.
-    """
+    """Text to the stems of its words, none left out; a language that nobody knows is refused."""
     split, stem = WordSplitter(), stemmer("none" if language == "auto" else language)
     return lambda text: [stem(word) for word in split(text)]
 

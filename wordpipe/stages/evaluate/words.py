@@ -82,15 +82,9 @@ def _report(run: RunOptions, phase: str, done: int, among: int) -> None:
 
 
 def _read_sets(data: PathLike | Iterable[PathLike]) -> tuple[list[tuple[str, Path, Pairs | Questions]], dict[str, int]]:
-    """Read files and folders; of a folder, and the folders in it, the .txt, .tsv and .csv files that are not hidden.
+    """Name, file and content of each set in the order in which they were named, those of a folder by path.
 
-    Returns:
-        name (that of the file without its ending; its path where two are called the same), file and content of each set, in
-        the order in which they were named, those of a folder by path; and how many files of folders were not taken, by ending.
-
-    Raises:
-        ArtifactError: an artifact is named.
-        InputError: no such file, none in a folder, or one that is no set; names file and line.
+    And how many files of folders were not taken, by ending.
     """
     paths = as_list(data)
     refuse_artifacts(paths)
