@@ -181,8 +181,9 @@ def test_every_state_has_words() -> None:
     assert {norm.name for norm in NORMS} < set(diagnose(space(100, 8))["none"])
 
 
-def test_what_cannot_be_fitted_is_left_out() -> None:
-    assert list(diagnose(space(100, 80))) == ["none", "centre", "remove-components"]
+def test_the_smallest_sample_fits_every_transform_and_a_smaller_one_is_refused() -> None:
+    for dim in (2, 80):
+        assert list(diagnose(space(64, dim))) == ["none", "centre", "remove-components", "whiten"]
     with pytest.raises(InputError, match="too few different vectors"):
         diagnose(space(63, 8))
 

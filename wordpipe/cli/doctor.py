@@ -88,9 +88,7 @@ def _conclusion(found: dict[str, Any]) -> str:
 
 def _remarks(found: dict[str, Any]) -> list[str]:
     """What the figures rest on."""
-    lines, was = [], found["transform"]
-    if was not in (None, "none"):
-        lines.append(f"these vectors went through {was} already; the columns show what comes on top of it")
-    if missing := [name for name in _NAMES if name not in found["spaces"]]:
-        lines.append(f"not tried, as the sample is too small or too flat for it: {', '.join(missing)}")
-    return lines
+    was = found["transform"]
+    if was in (None, "none"):
+        return []
+    return [f"these vectors went through {was} already; the columns show what comes on top of it"]

@@ -156,7 +156,7 @@ def unit_sample(vectors_ND: Vectors) -> Vectors:
 
 
 def diagnose(sample_ND: Vectors, *, report: Report = quiet) -> dict[TransformKind, Figures]:
-    """The figures of a space as it is (none) and after each transform; one that it is too small or too flat for is left out.
+    """The figures of a space as it is (none) and after each transform.
 
     Transforms are fitted on the first half of the sample, the figures are of the second. Fewer than 64 vectors are refused
     (InputError).
@@ -168,12 +168,8 @@ def diagnose(sample_ND: Vectors, *, report: Report = quiet) -> dict[TransformKin
     moments, found = Moments(sample_ND.shape[1]), dict[TransformKind, Figures]()
     moments.add(sample_ND[: n // 2])
     for kind in get_args(TransformKind):
-        try:
-            transform = moments.fit(kind)
-        except (ConfigError, InputError):
-            continue
         report(Progress(f"evaluating the space ({kind})"))
-        found[kind] = _figures(transform, sample_ND[n // 2 :])
+        found[kind] = _figures(moments.fit(kind), sample_ND[n // 2 :])
     return found
 
 
