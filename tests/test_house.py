@@ -295,7 +295,6 @@ NOT_OF_THE_FIELD = {
 """Word that no name has as a part → the word of the field."""
 
 ALLOWED_NAMES = {
-    "doctor.py: length_told", "doctor.py: frequency_told",  # keys of JSON, as users know them
     "table.py: _probe",  # a hash table is probed
 }  # fmt: skip
 

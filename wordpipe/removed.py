@@ -59,10 +59,21 @@ OPTIONS: dict[str, dict[str, Removed]] = {
     "evaluate tokenizer": {
         "sizes": Removed("train another size in seconds: wordpipe tokenize CORPUS --counts TOKENS --vocab-size N"),
     },
+    "doctor": {
+        "components": Removed("embed with other --components, and examine what that made"),
+        "dims": Removed("embed with other --dims, and examine what that made"),
+        "seed": Removed("the sample is the same every time; --sample takes more of the vectors"),
+    },
+    "evaluate sts": {
+        "parts": Removed("name the files one by one with --data"),
+        "pearson": Removed("--json has Pearson's correlation too"),
+    },
     "evaluate retrieval": {
         "adapt": Removed(_TRAIN_FIRST),
         "adapt_config": Removed(_TRAIN_FIRST),
         "runs": Removed("--json has all figures that trec_eval would make of the answers"),
+        "depth": Removed("1,000 documents are kept for each query, as trec_eval does"),
+        "lsi_dim": Removed("LSI has 300 directions, or as many as there are"),
     },
 }
 """Command → setting (or option, with underscores) → what became of it."""

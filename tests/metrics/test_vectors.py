@@ -6,14 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wordpipe.metrics import (
-    VectorStatistics,
-    dead_dimensions,
     effective_rank,
     hubs,
     mean_cosine,
-    random_pairs,
     recall_at_k,
-    ridge_r_squared,
     unit_rows,
 )
 
@@ -29,13 +25,6 @@ def test_the_mean_cosine_is_that_of_all_pairs(n: int, dim: int, seed: int, shift
     unit_ND = unit(n, dim, seed, shift)
     cosines = [float(unit_ND[one] @ unit_ND[other]) for one in range(n) for other in range(n) if one != other]
     assert mean_cosine(unit_ND) == pytest.approx(np.mean(cosines), abs=1e-5)
-
-
-def test_random_pairs_are_of_different_rows_and_come_again() -> None:
-    one_P, other_P = random_pairs(5, 2_000, 3)
-    assert (one_P != other_P).all()
-    assert {*zip(one_P, other_P, strict=True)} == {(a, b) for a in range(5) for b in range(5) if a != b}
-    np.testing.assert_array_equal(random_pairs(5, 2_000, 3)[1], other_P)
 
 
 def test_the_effective_rank_counts_directions() -> None:
@@ -59,38 +48,6 @@ def test_hubs_are_counted_as_by_hand() -> None:
     assert near.twins == 0.0
     doubled = hubs(np.concatenate([unit_ND[:8], unit_ND[:8]]), 3)
     assert doubled.twins == 1.0
-
-
-def test_what_vectors_say_of_a_property_is_tested_on_others() -> None:
-    vectors_ND, draw = unit(400, 5, 3), np.random.default_rng(4)
-    known_N = vectors_ND @ np.arange(5.0) + 2
-    chance_N = draw.standard_normal(400)
-    fitted, tested = slice(200), slice(200, None)
-    assert ridge_r_squared(vectors_ND[fitted], known_N[fitted], vectors_ND[tested], known_N[tested]) > 0.999  # type: ignore[operator]
-    assert ridge_r_squared(vectors_ND[fitted], chance_N[fitted], vectors_ND[tested], chance_N[tested]) < 0.1  # type: ignore[operator]
-    assert ridge_r_squared(vectors_ND[fitted], np.ones(200), vectors_ND[tested], np.ones(200)) is None
-
-
-def test_dead_dimensions_are_those_that_do_not_vary() -> None:
-    vectors_ND = unit(50, 6, 5)
-    assert dead_dimensions(vectors_ND) == 0
-    vectors_ND[:, [1, 4]] = 0.25
-    assert dead_dimensions(vectors_ND) == 2
-
-
-def test_a_stream_of_vectors_is_counted() -> None:
-    vectors_ND = np.random.default_rng(6).standard_normal((60, 4)).astype(np.float32)
-    vectors_ND[[3, 9]] = 0
-    vectors_ND[5, 2] = np.nan
-    vectors_ND[6, 0] = np.inf
-    vectors_ND[[20, 40, 55]] = vectors_ND[10]
-    statistics = VectorStatistics()
-    good = np.concatenate([statistics.add(vectors_ND[first : first + 7]) for first in range(0, 60, 7)])
-    assert np.flatnonzero(~good).tolist() == [3, 5, 6, 9]
-    assert (statistics.rows, statistics.not_finite, statistics.zero, statistics.repeated) == (60, 2, 2, 3)
-    lengths = np.linalg.norm(vectors_ND[good].astype(np.float64), axis=1)
-    assert (statistics.shortest, statistics.longest) == pytest.approx((lengths.min(), lengths.max()))
-    assert VectorStatistics().repeated == 0
 
 
 @settings(deadline=None)

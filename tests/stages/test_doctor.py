@@ -1,22 +1,18 @@
 """`wordpipe doctor`: made spaces, healthy and sick, and what is said of them."""
 
 import json
-from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 
 import wordpipe
 from tests.support.made_vectors import made_sentences, made_words
 from wordpipe import doctor
-from wordpipe.artifacts import vector_column, words_schema
 from wordpipe.cli.app import app
 from wordpipe.errors import ConfigError, InputError
 from wordpipe.metrics import unit_rows
-from wordpipe.stages import NORMS, Figures, Sample, best_transform, diagnose, open_job, rate, unit_sample
-from wordpipe.words.settings import Word2VecSettings
+from wordpipe.stages import NORMS, Figures, best_transform, diagnose, rate, unit_sample
 
 # ---- the command
 
@@ -81,23 +77,21 @@ def test_what_is_broken_or_comes_again_is_counted(tmp_path):
     assert "The space is healthy." in shown
 
 
-def test_words_are_examined_with_their_counts(tmp_path):
-    draw = np.random.default_rng(2)
-    counts = sorted(draw.zipf(1.5, 400).clip(1, 10**6).tolist(), reverse=True)
-    vectors_ND = cone(400, 16, shift=0)
-    vectors_ND[:, 1] += np.log(counts) - np.log(counts).mean()
-    found = doctor(made_words(tmp_path / "words", vectors_ND, counts))
-    assert found["metrics"]["frequency_told"] > 0.5
-    assert found["metrics"]["frequency_in_cosine"] > 0.3
-    assert found["mend"]["command"].startswith(f"wordpipe embed {tmp_path / 'words'} CORPUS")
-    assert "how common the words are decides" in asked(str(tmp_path / "words"))[1]
+def test_crowded_words_of_another_program_are_mended_as_texts(tmp_path):
+    words = made_words(tmp_path / "words", cone(300, 32, shift=90), [1] * 300)
+    assert doctor(words)["mend"]["command"] == f"wordpipe embed {words} CORPUS -o SENTENCES --transform whiten"
+    shown = asked(str(words))[1]
+    assert "all words look alike" in shown
+    index = tmp_path / "index"
+    wordpipe.index(words, output=index)
+    command = f"wordpipe embed MODEL CORPUS -o SENTENCES --transform whiten && wordpipe index SENTENCES -o {index}"
+    assert doctor(index)["mend"]["command"] == command
 
 
-def test_trained_words_are_mended_by_training_again(built):
+def test_hardly_trained_words_are_to_be_trained_longer(built):
     found = doctor(built / "words")
-    assert found["kind"] == "words"
-    assert found["dim"] == 24
-    assert f"wordpipe train word2vec {built / 'tokens'} -o {built / 'words'}" in found["train_first"]
+    assert (found["kind"], found["dim"], found["mend"]) == ("words", 24, None)
+    assert asked(str(built / "words"))[1].splitlines()[-1].startswith("No transform mends this: train longer")
     assert doctor(built / "index")["kind"] == "index"
 
 
@@ -124,63 +118,22 @@ def test_hidden_states_are_sick_and_whitened_ones_are_not(built, tmp_path):
             built / "model", built / "corpus", output=tmp_path / transform, transform=transform, device="cpu", threads=1
         )
     raw, mended = doctor(tmp_path / "none"), doctor(tmp_path / "whiten")
-    command = f"wordpipe embed {built / 'model'} {built / 'corpus'} -o {tmp_path / 'none'} --transform "
+    command = f"wordpipe embed MODEL CORPUS -o {tmp_path / 'none'} --transform "
     assert raw["mend"]["command"].startswith(command)
     assert raw["metrics"]["mean_cosine"] > 0.3 > 0.1 > abs(mended["metrics"]["mean_cosine"])
     assert mended["mend"] is None
     assert "these vectors went through whiten already" in asked(str(tmp_path / "whiten"))[2]
 
 
-def hardly_trained(path: Path, epochs: int = 1) -> Path:
-    """Words as one epoch over little text leaves them: all to one side."""
-    vectors_ND = cone(300, 24, shift=40)
-    with open_job("words", path, Word2VecSettings(dim=24, epochs=epochs), None) as job:
-        arrays = [pa.array([f"w{row}" for row in range(300)]), pa.array([5] * 300), vector_column(vectors_ND)]
-        with job.table("words", words_schema(24)) as table:
-            table.write(pa.RecordBatch.from_arrays(arrays, schema=words_schema(24)))
-        job.facts = {"dim": 24, "epochs": epochs, "unit": "word", "keep_case": False}
-    return path
-
-
-def test_words_that_have_hardly_been_trained_are_to_be_trained_first(tmp_path):
-    words = hardly_trained(tmp_path / "words")
-    assert doctor(words)["train_first"].startswith("Trained too little (--epochs 1)")
-    last = asked(str(words))[1].splitlines()[-1]
-    assert last == f"  wordpipe train word2vec TOKENS -o {words} --dim 24 --epochs 4"
-
-
-def test_sentences_of_such_words_name_them_first(tmp_path):
-    words = hardly_trained(tmp_path / "words")
-    (tmp_path / "c.jsonl").write_text("".join(f'{{"text": "w{row} w{row + 1}"}}\n' for row in range(290)))
-    wordpipe.embed(words, tmp_path / "c.jsonl", output=tmp_path / "s")
-    shown = asked(str(tmp_path / "s"))[1].splitlines()
-    assert "Perhaps the word vectors were trained too little. First:" in shown
-    assert f"  wordpipe doctor {words}" in shown
-    assert "--transform" in shown[-1]
-
-
-def test_an_index_over_such_words_has_no_encoder_to_name(tmp_path):
-    wordpipe.index(hardly_trained(tmp_path / "words"), output=tmp_path / "index")
-    assert doctor(tmp_path / "index")["train_first"] is None
-
-
-def test_crowded_vectors_of_another_program_are_not_sent_to_training(tmp_path):
-    words = made_words(tmp_path / "words", cone(300, 32, shift=90), [1] * 300)
-    assert doctor(words)["train_first"] is None
-
-
 # ---- the figures
 
 
-def space(n: int, dim: int, *, cone: float = 0.0, length: float = 0.0, flat: float = 1.0, seed: int = 1) -> Sample:
-    """Vectors around a common direction, with a direction that says how long the text is; few directions are strong."""
-    draw = np.random.default_rng(seed)
-    lengths_N = draw.uniform(1, 5, n)
-    vectors_ND = draw.standard_normal((n, dim))
+def space(n: int, dim: int, *, cone: float = 0.0, flat: float = 1.0, seed: int = 1) -> np.ndarray:
+    """Vectors around a common direction; few directions are strong."""
+    vectors_ND = np.random.default_rng(seed).standard_normal((n, dim))
     vectors_ND[:, 4:] *= flat
     vectors_ND[:, 0] += cone
-    vectors_ND[:, 1] += length * (lengths_N - 3)
-    return unit_sample(Sample(vectors_ND.astype(np.float32), lengths_N, np.full(n, np.nan)), 1)
+    return unit_sample(vectors_ND.astype(np.float32))
 
 
 def states(figures: Figures) -> dict[str, str]:
@@ -191,8 +144,6 @@ def test_an_even_space_is_healthy() -> None:
     spaces = diagnose(space(2_000, 32))
     assert set(states(spaces["none"]).values()) == {"healthy"}
     assert best_transform(spaces) == "none"
-    assert spaces["none"]["frequency_told"] is None
-    assert "frequency_in_cosine" not in states(spaces["none"])
 
 
 def test_a_cone_is_sick_and_centring_mends_it() -> None:
@@ -224,28 +175,20 @@ def test_a_weak_space_is_left_alone() -> None:
     assert best_transform(spaces) == "none"
 
 
-def test_length_in_the_vectors_is_found() -> None:
-    figures = diagnose(space(2_000, 32, length=3))["none"]
-    assert states(figures)["length_in_cosine"] == "sick"
-    assert figures["length_told"] is not None
-    assert figures["length_told"] > 0.5
-
-
 def test_every_state_has_words() -> None:
     assert all(len(set(norm.says)) == 3 for norm in NORMS)
     assert all(norm.weak < norm.sick for norm in NORMS)
     assert {norm.name for norm in NORMS} < set(diagnose(space(100, 8))["none"])
 
 
-def test_what_cannot_be_fitted_is_left_out() -> None:
-    assert list(diagnose(space(100, 2), components=2)) == ["none", "centre", "whiten"]
+def test_the_smallest_sample_fits_every_transform_and_a_smaller_one_is_refused() -> None:
+    for dim in (2, 80):
+        assert list(diagnose(space(64, dim))) == ["none", "centre", "remove-components", "whiten"]
     with pytest.raises(InputError, match="too few different vectors"):
         diagnose(space(63, 8))
 
 
 def test_a_sample_has_every_vector_once() -> None:
     vectors_ND = np.repeat(np.eye(3, dtype=np.float32), 4, axis=0) * np.array([[1], [2], [3], [4]] * 3, np.float32)
-    read = Sample(np.vstack([vectors_ND, np.zeros((2, 3), np.float32)]), np.arange(14.0), np.arange(14.0))
-    sample = unit_sample(read, 1)
-    assert sorted(sample.lengths) == [0.0, 4.0, 8.0]
-    np.testing.assert_array_equal(np.sort(sample.vectors.sum(axis=1)), [1, 1, 1])
+    sample_ND = unit_sample(np.vstack([vectors_ND, np.zeros((2, 3), np.float32)]))
+    np.testing.assert_array_equal(sample_ND[np.argsort(sample_ND.argmax(axis=1))], np.eye(3))

@@ -1,4 +1,4 @@
-"""Judging search on a small collection made of the handbook."""
+"""Search evaluated on a small collection made of the handbook."""
 
 import json
 
@@ -37,13 +37,13 @@ def data(handbook, tmp_path_factory):
     return folder
 
 
-def judged(*args, **wishes):
-    return evaluate_retrieval(*args, **{"draws": 200, "lsi_dim": 20, "device": "cpu", "threads": 1, **wishes})
+def evaluated(*args, **wishes):
+    return evaluate_retrieval(*args, **{"draws": 200, "device": "cpu", "threads": 1, **wishes})
 
 
 @pytest.fixture
 def runs(monkeypatch):
-    """The answers of every system that is judged, in turn: query → document → score."""
+    """The answers of every system that is evaluated, in turn: query → document → score."""
     return recorded(monkeypatch)
 
 
@@ -70,7 +70,7 @@ def recorded(patch):
 def found(built, data):
     with pytest.MonkeyPatch.context() as patch:
         runs = recorded(patch)
-        return judged([built / "words", built / "sentences"], data), runs
+        return evaluated([built / "words", built / "sentences"], data), runs
 
 
 def test_every_figure_is_that_of_trec_eval_for_the_answers(found, data):
@@ -103,7 +103,7 @@ def index(built, data, tmp_path_factory):
 
 @pytest.mark.parametrize("asked", [{}, {"feedback": 0}, {"weight": 0.3, "feedback": 2}])
 def test_hybrid_is_what_a_query_would_be_answered(built, data, index, asked, runs):
-    result = judged(built / "words", data, draws=0, lsi_dim=2, **asked)
+    result = evaluated(built / "words", data, draws=0, **asked)
     (facts,) = (one["facts"] for one in result["systems"] if one["system"] == "hybrid")
     assert facts["feedback"] == asked.get("feedback", FEEDBACK)
     collection = open_collection(data)
@@ -114,7 +114,7 @@ def test_hybrid_is_what_a_query_would_be_answered(built, data, index, asked, run
 
 def test_no_such_feedback(built, data):
     with pytest.raises(ConfigError, match="feedback"):
-        judged(built / "words", data, feedback=-1)
+        evaluated(built / "words", data, feedback=-1)
 
 
 def test_what_is_said_of_every_system(found):
@@ -139,7 +139,7 @@ def test_what_is_said_of_every_system(found):
 
 def test_a_given_weight_at_its_ends_is_one_of_both(built, data, found):
     bm25, words, lexical = (
-        {one["system"]: one["metrics"] for one in judged(built / "words", data, weight=weight, draws=0)["systems"]}
+        {one["system"]: one["metrics"] for one in evaluated(built / "words", data, weight=weight, draws=0)["systems"]}
         for weight in (0.0, 1.0, 0.0)
     )
     assert bm25["hybrid"] == bm25["bm25"]
@@ -148,12 +148,12 @@ def test_a_given_weight_at_its_ends_is_one_of_both(built, data, found):
 
 
 def test_a_document_of_the_same_id_can_be_left_out(data):
-    kept, dropped = (judged([], data, drop_identical=drop, depth=5, draws=0) for drop in (False, True))
+    kept, dropped = (evaluated([], data, drop_identical=drop, draws=0) for drop in (False, True))
     assert dropped["metrics"]["bm25"]["mrr"] > kept["metrics"]["bm25"]["mrr"]  # d3 finds itself first
     assert dropped["systems"][0]["intervals"]["map"] is None
 
 
-def test_what_cannot_be_judged(built, data, tmp_path):
+def test_what_cannot_be_evaluated(built, data, tmp_path):
     (tmp_path / "half").mkdir()
     (tmp_path / "half" / "corpus.jsonl").write_text('{"_id": "a", "text": "b"}\n')
     cases = [
@@ -163,10 +163,9 @@ def test_what_cannot_be_judged(built, data, tmp_path):
         ([], built / "corpus", {}, ArtifactError, "artifact"),
         (built / "tokens", data, {}, ArtifactError, "wrong kind"),
         ([], data, {"weight": 1.5}, ConfigError, "1.5"),
-        ([], data, {"depth": 0}, ConfigError, "depth"),
         ([], data, {"language": "klingon"}, ConfigError, "klingon"),
         ([], data, {"poling": "mean"}, ConfigError, "poling"),
     ]
     for encoders, where, wishes, error, match in cases:
         with pytest.raises(error, match=match):
-            judged(encoders, where, **wishes)
+            evaluated(encoders, where, **wishes)

@@ -12,28 +12,22 @@ from wordpipe.cli.tables import answer, console, new_table
 
 _NAMES = {"none": "as it is", "centre": "centre", "remove-components": "remove-components", "whiten": "whiten"}
 _MARKS = {"healthy": "", "weak": " ?", "sick": " !"}
-_FORMS = {"effective_rank": ".1f", "orphans": ".1%", "twins": ".1%", "dead_dimensions": ","}
+_FORMS = {"effective_rank": ".1f", "orphans": ".1%", "twins": ".1%"}
 
 
 @click.command(
     cls=ExampleCommand,
-    example="wordpipe doctor run/sentences\nwordpipe doctor run/words --components 2 --json",
+    example="wordpipe doctor run/sentences\nwordpipe doctor run/words --json",
     json="Print one JSON object, with the figures of every transform.",
     quiet="Print nothing but the table and errors.",
     verify="artifact's",
 )
 @click.argument("artifact", type=click.Path(path_type=Path), metavar="SENTENCES|WORDS|INDEX")
-@number("--sample", 128, 10_000, "Vectors to sample; half of them fit, half are judged.")
-@click.option(
-    "--components", type=click.IntRange(1, 1024), default=1, metavar="N",
-    help="Directions that remove-components takes away.  [default: 1]",
-)  # fmt: skip
-@number("--dims", 0, 0, "Numbers per vector that whiten keeps, 0 = all.")
-@number("--seed", 0, 1, "Of the sample.")
+@number("--sample", 128, 10_000, "Vectors to sample; half of them fit, half are evaluated.")
 def doctor(artifact: Path, quiet: bool, as_json: bool, **options: Any) -> None:
-    """Examine a space of vectors: is it crowded, flat, ruled by hubs or by the length of texts, and what would mend it.
+    """Examine a space of vectors: is it crowded, flat or ruled by hubs, and what would mend it.
 
-    The figures are given as the vectors are and after each transform, which is fitted on one half of the sample and judged
+    The figures are given as the vectors are and after each transform, which is fitted on one half of the sample and evaluated
     on the other. "?" marks what is weak, "!" what is sick.
     """
     from wordpipe.stages import doctor as examine
@@ -47,40 +41,32 @@ def _show(found: dict[str, Any]) -> None:
     from wordpipe.stages import NORMS
 
     screen, spaces, states = console(), found["spaces"], found["verdicts"]
+
+    def named(what: str) -> str:
+        return what.replace("text", "word") if found["kind"] == "words" else what
+
     screen.print(_counted(found))
     table = new_table("", *(_NAMES[kind] for kind in spaces), "healthy")
     marks = {(kind, one["name"]): _MARKS[one["state"]] for kind in spaces for one in states[kind]}
-    lines = [(norm.name, _named(norm.what, found), norm.healthy) for norm in NORMS]
-    lines += [("length_told", "length told (R²)", ""), ("frequency_told", "word frequency told (R²)", "")]
-    for name, what, healthy in lines:
-        table.add_row(what, *(_cell(name, spaces[kind]) + marks.get((kind, name), "") for kind in spaces), healthy)
+    for norm in NORMS:
+        cells = (_cell(norm.name, spaces[kind]) + marks[kind, norm.name] for kind in spaces)
+        table.add_row(named(norm.what), *cells, norm.healthy)
     screen.print(table)
     for one in states["none"]:
-        screen.print(f"{one['state']:<8} {_named(one['says'], found)}")
-    if found["train_first"]:
-        screen.print(found["train_first"])
-    if not found["train_first"] or found["kind"] != "words":  # of words that have hardly been trained, that alone
-        screen.print(_conclusion(found))
-
-
-def _named(what: str, found: dict[str, Any]) -> str:
-    """What is said of texts, said of words where the vectors are of words."""
-    return what.replace("text", "word") if found["kind"] == "words" else what
+        screen.print(f"{one['state']:<8} {named(one['says'])}")
+    screen.print(_conclusion(found))
 
 
 def _cell(name: str, figures: dict[str, Any]) -> str:
     """One figure; the rank with the number of dimensions that it is out of."""
-    if figures[name] is None:
-        return "–"
     shown = format(figures[name], _FORMS.get(name, ".3f"))
     return f"{shown} of {figures['dim']:,}" if name == "effective_rank" else shown
 
 
 def _counted(found: dict[str, Any]) -> str:
     """What was read, and what is wrong with single vectors."""
-    counts, norms = found["counts"], found["norms"]
+    counts = found["counts"]
     parts = [f"{counted(counts['rows'], 'vectors')} of {found['dim']:,} numbers, {counts['sampled']:,} looked at"]
-    parts.append(f"lengths {norms['shortest']:.3g} to {norms['longest']:.3g}")
     for name, what in (("not_finite", "NOT FINITE"), ("zero", "zero"), ("repeated_vectors", "equal to an earlier one")):
         parts += [f"{counts[name]:,} {what}"] if counts[name] else []
     parts += [counted(counts["repeated_texts"], "repeated texts")] if counts["repeated_texts"] else []
@@ -88,24 +74,21 @@ def _counted(found: dict[str, Any]) -> str:
 
 
 def _conclusion(found: dict[str, Any]) -> str:
-    """What the transforms bring."""
-    ill = {
-        kind: [one["state"] for one in states if one["state"] != "healthy"]
-        for kind, states in found["verdicts"].items()
-    }
+    """What to do next."""
+    states = {kind: [one["state"] for one in some] for kind, some in found["verdicts"].items()}
+    ill = {kind: len(some) - some.count("healthy") for kind, some in states.items()}
     if (mend := found["mend"]) is not None:
         best = mend["transform"]
-        return f"{len(ill['none'])} complaints now, {len(ill[best])} after {best}:\n  {mend['command']}"
-    if "sick" in ill["none"]:
-        return "No transform mends this: train longer, or by `wordpipe train contrastive`."
+        return f"{ill['none']} complaints now, {ill[best]} after {best}:\n  {mend['command']}"
+    if "sick" in states["none"]:
+        what = "on more text or for more --epochs" if found["kind"] == "words" else "or by `wordpipe train contrastive`"
+        return f"No transform mends this: train longer, {what}."
     return "Nothing is sick: leave it as it is." if ill["none"] else "The space is healthy."
 
 
 def _remarks(found: dict[str, Any]) -> list[str]:
     """What the figures rest on."""
-    lines, was = [], found["transform"]
-    if was not in (None, "none"):
-        lines.append(f"these vectors went through {was} already; the columns show what comes on top of it")
-    if missing := [name for name in _NAMES if name not in found["spaces"]]:
-        lines.append(f"not tried, as the sample is too small or too flat for it: {', '.join(missing)}")
-    return lines
+    was = found["transform"]
+    if was in (None, "none"):
+        return []
+    return [f"these vectors went through {was} already; the columns show what comes on top of it"]

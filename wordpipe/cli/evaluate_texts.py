@@ -1,7 +1,6 @@
 """`wordpipe evaluate sts` and `evaluate retrieval`: figures of encoders in tables for people, or as JSON."""
 
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +13,16 @@ from wordpipe.cli.output import counted
 from wordpipe.cli.tables import Column, answer, print_columns, short_name
 
 _HEADS = {"bm25": "BM25", "words_mean": "mean of words", "tfidf": "TF-IDF", "lsi": "LSI", "overlap": "overlap"}
-_ABOUT = "Correlation of the cosines with the scores, x 100; with 95 % of the draws of as many pairs."
+_ABOUT = "Spearman. Correlation of the cosines with the scores, x 100; with 95 % of the draws of as many pairs."
 _NAME_WIDTH, _SEARCH_WIDTH = 28, 24
 _MEASURES = {"ndcg_at_10": "nDCG@10", "map": "MAP", "recall_at_100": "recall@100", "mrr": "MRR"}
 _words = click.option(
     "--words", metavar="WORDS", type=click.Path(path_type=Path),
     help="Evaluate the mean of these vectors too.  [default: the first WORDS named]",
 )  # fmt: skip
+_language = click.option(
+    "--language", default="auto", metavar="LANGUAGE", help="Whose endings are cut off words.  [default: auto]"
+)
 
 
 @evaluation(
@@ -29,25 +31,17 @@ _words = click.option(
     "wordpipe evaluate sts run/model run/words --data stsb-en-dev.csv --words run/words --json",
 )  # fmt: skip
 @click.option(
-    "--data",
-    required=True,
-    multiple=True,
-    metavar="PATH",
+    "--data", required=True, multiple=True, metavar="PATH",
     help="A file of scored pairs, or a folder whose files are one set.",
-)
+)  # fmt: skip
 @_words
 @click.option(
-    "--floors/--no-floors",
-    default=True,
+    "--floors/--no-floors", default=True,
     help="Evaluate TF-IDF, LSI, the overlap and the mean of words too, as baselines.  [on]",
-)
-@click.option(
-    "--language", default="auto", metavar="LANGUAGE", help="Whose endings the baselines cut off words.  [default: auto]"
-)
+)  # fmt: skip
+@_language
 @number("--draws", 0, 1_000, "Of the bootstrap.")
-@click.option("--parts", is_flag=True, help="Figures for each file of a folder.")
-@click.option("--pearson", is_flag=True, help="Show Pearson's correlation instead of Spearman's.")
-def sts(encoders: tuple[Path, ...], data: tuple[str, ...], parts: bool, pearson: bool, **given: Any) -> None:
+def sts(encoders: tuple[Path, ...], data: tuple[str, ...], **given: Any) -> None:
     """Evaluate encoders of texts on pairs of sentences that people have scored, side by side with plain words.
 
     Columns of a csv, tsv or JSON Lines file are found by their names, or by their shape: two columns of sentences, and a
@@ -58,30 +52,26 @@ def sts(encoders: tuple[Path, ...], data: tuple[str, ...], parts: bool, pearson:
     from wordpipe.stages import evaluate_sts
 
     settings = chosen_embedding(given)
-    show = partial(_show_sts, measure="pearson" if pearson else "spearman", parts=parts)
-    answer(evaluate_sts, encoders, data, show=show, remarks=_sts_remarks, **given, **settings)
+    answer(evaluate_sts, encoders, data, show=_show_sts, remarks=_sts_remarks, **given, **settings)
 
 
-def _show_sts(found: dict[str, Any], *, measure: str, parts: bool) -> None:
-    columns = [_sts_column(one, measure, parts=parts) for one in found["systems"]]
-    print_columns(columns, above=f"{measure.capitalize()}. {_ABOUT}")
+def _show_sts(found: dict[str, Any]) -> None:
+    print_columns([_sts_column(one) for one in found["systems"]], above=_ABOUT)
 
 
 def _sts_name(one: dict[str, Any]) -> str:
     return _HEADS.get(one["system"]) or short_name(one["name"], _NAME_WIDTH)
 
 
-def _sts_column(one: dict[str, Any], measure: str, *, parts: bool) -> Column:
-    """The figure of each set, its interval and its parts."""
+def _sts_column(one: dict[str, Any]) -> Column:
+    """The figure of each set and its interval."""
     lines: list[tuple[str, str | None]] = []
     for dataset in one["sets"]:
         label = f"{short_name(dataset['name'], _NAME_WIDTH)} ({counted(dataset['pairs'], 'pairs')})"
-        lines.append((label, _hundredfold(dataset[measure])))
-        lines.append(("  95 %", _range(dataset[f"{measure}_interval"])))
-        some = dataset.get("parts", []) if parts else []
-        lines += [(f"  {short_name(part['name'], _NAME_WIDTH)}", _hundredfold(part[measure])) for part in some]
+        lines.append((label, _hundredfold(dataset["spearman"])))
+        lines.append(("  95 %", _range(dataset["spearman_interval"])))
     if len(one["sets"]) > 1:
-        lines.append(("mean of the sets", _hundredfold(one["metrics"][measure])))
+        lines.append(("mean of the sets", _hundredfold(one["metrics"]["spearman"])))
     return _sts_name(one), lines
 
 
@@ -126,11 +116,7 @@ def _sts_remarks(found: dict[str, Any]) -> list[str]:
     "--feedback", type=click.IntRange(min=0), metavar="N",
     help="In hybrid, search again with the query moved towards its first N results; 0 searches once.  [default: 3]",
 )  # fmt: skip
-@click.option(
-    "--language", default="auto", metavar="LANGUAGE", help="Whose endings are cut off words.  [default: auto]"
-)
-@number("--lsi-dim", 1, 300, "Directions of LSI.", expert=True)
-@number("--depth", 1, 1_000, "Documents for each query.", expert=True)
+@_language
 @click.option(
     "--drop-identical", cls=Option, expert=True, is_flag=True,
     help="Leave out a document of the same id as its query (ArguAna).",

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     )
     from wordpipe.metrics.vectors import (
         SCORES_AT_ONCE,
-        VectorStatistics,
-        dead_dimensions,
         effective_rank,
         has_direction,
         hubs,
@@ -25,9 +23,7 @@ if TYPE_CHECKING:
         mean_cosine,
         nearest_rows,
         neighbour_overlap,
-        random_pairs,
         recall_at_k,
-        ridge_r_squared,
         unit_rows,
     )
 else:

@@ -1,6 +1,6 @@
-"""Sets of vectors: their directions, their nearest neighbours, what a table of them holds and how they fill their space.
+"""Sets of vectors: their directions, their nearest neighbours and how they fill their space.
 
-Shapes: N vectors, D numbers each, K neighbours each, P pairs; B rows looked at at a time.
+Shapes: N vectors, D numbers each, K neighbours each; B rows looked at at a time.
 """
 
 from collections.abc import Callable
@@ -26,37 +26,6 @@ def unit_rows(
     unit_ND = np.zeros_like(vectors_ND, dtype=np.float32)
     np.divide(vectors_ND, norms_N1, out=unit_ND, where=valid_N1)
     return unit_ND, valid_N1[:, 0]
-
-
-class VectorStatistics:
-    """Counts over a stream of vectors; remembers 8 bytes of each, to find those that are equal."""
-
-    def __init__(self) -> None:
-        self.rows = self.not_finite = self.zero = 0  # vectors seen; with a number that is NaN or infinite; of length 0
-        self.shortest, self.longest = float("inf"), 0.0  # of the others; infinite and 0 where there is none
-        self._hashes: list[npt.NDArray[np.int64]] = []
-
-    def add(self, vectors_ND: npt.NDArray[np.float32]) -> npt.NDArray[np.bool_]:
-        """Take vectors (N, D) into account; which of them are finite and not zero, (N,)."""
-        lengths_N = np.linalg.norm(vectors_ND.astype(np.float64), axis=1)
-        finite_N = np.isfinite(lengths_N)
-        good_N: npt.NDArray[np.bool_] = finite_N & (lengths_N > 0)
-        self.rows += len(vectors_ND)
-        self.not_finite += int((~finite_N).sum())
-        self.zero += int((finite_N & ~good_N).sum())
-        if good_N.any():
-            self.shortest = min(self.shortest, float(lengths_N[good_N].min()))
-            self.longest = max(self.longest, float(lengths_N[good_N].max()))
-            self._hashes.append(np.array([hash(vector_D.tobytes()) for vector_D in vectors_ND[good_N]]))
-        return good_N
-
-    @property
-    def repeated(self) -> int:
-        """Vectors (finite, not zero) that equal one before them bit for bit."""
-        if not self._hashes:
-            return 0
-        self._hashes = [np.concatenate(self._hashes)]
-        return len(self._hashes[0]) - len(np.unique(self._hashes[0]))
 
 
 SCORES_AT_ONCE = 1 << 24  # of one block of rows against all points: 64 MiB of float32
@@ -153,13 +122,6 @@ def mean_cosine(unit_ND: npt.NDArray[np.float32]) -> float:
     return (float(sum_D @ sum_D) - own) / (n * (n - 1))
 
 
-def random_pairs(n: int, count: int, seed: int) -> npt.NDArray[np.int64]:
-    """Pairs of different numbers below `n`, (2, P) int64."""
-    draw = np.random.default_rng([seed, 2])
-    first_P = draw.integers(n, size=count)
-    return np.stack([first_P, (first_P + draw.integers(1, n, size=count)) % n])
-
-
 def effective_rank(vectors_ND: npt.NDArray[np.float32]) -> float:
     """In how many directions the vectors' energy lies, 1 to D: the exponential of the entropy of its shares.
 
@@ -171,12 +133,6 @@ def effective_rank(vectors_ND: npt.NDArray[np.float32]) -> float:
     energy_D = np.linalg.eigvalsh(wide_ND.T @ wide_ND).clip(0)
     shares_D = energy_D[energy_D > 0] / energy_D.sum()
     return float(np.exp(-(shares_D * np.log(shares_D)).sum()))
-
-
-def dead_dimensions(vectors_ND: npt.NDArray[np.float32], *, least: float = 1e-4) -> int:
-    """How many of the D numbers hardly vary: their deviation is below `least` of the mean one."""
-    deviations_D = vectors_ND.std(axis=0, dtype=np.float64)
-    return int((deviations_D <= least * deviations_D.mean()).sum())
 
 
 class Hubs(NamedTuple):
@@ -199,28 +155,3 @@ def hubs(unit_ND: npt.NDArray[np.float32], k: int = 10) -> Hubs:
     deviation = float(np.sqrt(np.square(around_N).mean()))
     skew = float((around_N**3).mean()) / deviation**3 if deviation else 0.0
     return Hubs(skew, float((found_N == 0).mean()), float((cosines_NK[:, 0] >= 0.99).mean()))
-
-
-def ridge_r_squared(
-    fitted_ND: npt.NDArray[np.float32],
-    fitted_N: npt.NDArray[np.float64],
-    tested_MD: npt.NDArray[np.float32],
-    tested_M: npt.NDArray[np.float64],
-) -> float | None:
-    """How much vectors say of a property: R² of ridge regression, fitted on N vectors and tested on M others.
-
-    Returns:
-        The share of the variance that it predicts, 0 to 1 (0 where it is worse than the mean); None where the property does
-        not vary.
-
-    Source: Hoerl and Kennard 1970, "Ridge Regression"; a penalty of a thousandth of the mean variance.
-    """
-    if not np.ptp(fitted_N) or not np.ptp(tested_M):
-        return None
-    mean_D, mean = fitted_ND.mean(axis=0, dtype=np.float64), float(fitted_N.mean())
-    centred_ND = fitted_ND - mean_D
-    products_DD = centred_ND.T @ centred_ND
-    products_DD.flat[:: len(products_DD) + 1] += 1e-3 * products_DD.trace() / len(products_DD) + 1e-12
-    weights_D = np.linalg.solve(products_DD, centred_ND.T @ (fitted_N - mean))
-    error_M = tested_M - mean - (tested_MD - mean_D) @ weights_D
-    return max(0.0, 1 - float(error_M @ error_M) / float(np.square(tested_M - tested_M.mean()).sum()))

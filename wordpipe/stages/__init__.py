@@ -8,20 +8,10 @@ if TYPE_CHECKING:
     from wordpipe.stages.convert.export import export, export_words
     from wordpipe.stages.convert.export_encoder import encoder_files
     from wordpipe.stages.convert.import_words import import_words, vectors_entry
-    from wordpipe.stages.evaluate.doctor import (
-        NORMS,
-        Figures,
-        Sample,
-        best_transform,
-        diagnose,
-        doctor,
-        rate,
-        unit_sample,
-    )
+    from wordpipe.stages.evaluate.doctor import NORMS, Figures, best_transform, diagnose, doctor, rate, unit_sample
     from wordpipe.stages.evaluate.language_model import evaluate_model
     from wordpipe.stages.evaluate.retrieval import evaluate_retrieval, open_collection
-    from wordpipe.stages.evaluate.sts import evaluate_sts
-    from wordpipe.stages.evaluate.sts_sets import ScoredPairs, StsSet, read_scored_pairs, read_sts_sets
+    from wordpipe.stages.evaluate.sts import ScoredPairs, StsSet, evaluate_sts, read_scored_pairs, read_sts_sets
     from wordpipe.stages.evaluate.tokenizer import evaluate_tokenizer
     from wordpipe.stages.evaluate.words import evaluate_words
     from wordpipe.stages.inputs import file_entry, model_entry

@@ -24,7 +24,7 @@ from wordpipe.stages.sources import as_list
 
 _BATCH_TEXTS = 2_048  # texts encoded between two reports
 _MAX_EXPAND = 1_000  # a packed file may grow so many times
-_PACKED = ("", ".gz", ".bz2", ".xz", ".zst")
+PACKED = ("", ".gz", ".bz2", ".xz", ".zst")  # endings of packed files, and none
 _MAX_UNKNOWN_SHOWN = 20
 
 
@@ -93,17 +93,11 @@ def files_of(folder: Path, endings: Sequence[str], skipped: Counter[str]) -> lis
     for file in sorted(folder.rglob("*")):
         if not file.is_file() or any(part.startswith(".") for part in file.relative_to(folder).parts):
             continue
-        if file.name.lower().endswith(tuple(ending + packed for ending in endings for packed in _PACKED)):
+        if file.name.lower().endswith(tuple(ending + packed for ending in endings for packed in PACKED)):
             found.append(file)
         else:
             skipped[file.suffix or file.name] += 1
     return found
-
-
-def find_file(folder: Path, names: Sequence[str]) -> Path | None:
-    """The first of some files that is in a folder, packed or not."""
-    places = (folder / (name + packed) for name in names for packed in _PACKED)
-    return next((place for place in places if place.is_file()), None)
 
 
 def distinct_names(paths: Iterable[Path]) -> dict[str, Path]:
@@ -114,7 +108,7 @@ def distinct_names(paths: Iterable[Path]) -> dict[str, Path]:
 
 
 def _stem(name: str) -> str:
-    for packed in filter(None, _PACKED):
+    for packed in filter(None, PACKED):
         name = name.removesuffix(packed)
     return Path(name).stem
 

@@ -113,9 +113,6 @@ class _Text:
     """The part of a corpus that models are evaluated on; the corpus stays open as long as this is used.
 
     `wanted` is train, valid, test or all; None: what is held out (valid, else test), and all of it where nothing is.
-
-    Raises:
-        InputError: there is no text in this part.
     """
 
     def __init__(self, corpus: Artifact, wanted: str | None, report: Report) -> None:

@@ -30,6 +30,8 @@ from wordpipe.stages.job import PathLike, RunOptions, storage_errors
 from wordpipe.stages.search.index_lexical import measured_facts
 from wordpipe.stages.sources import as_list, refuse_artifacts
 
+_DEPTH = 1_000  # documents that are kept for each query, as trec_eval does
+_LSI_DIM = 300
 _LAYOUT = "corpus.jsonl, queries.jsonl and qrels.tsv or qrels/test.tsv"
 
 
@@ -40,8 +42,6 @@ def evaluate_retrieval(
     split: str | None = None,
     words: PathLike | None = None,
     weight: float | None = None,
-    depth: int = 1_000,
-    lsi_dim: int = 300,
     drop_identical: bool = False,
     draws: int = 10_000,
     feedback: int = FEEDBACK,
@@ -53,7 +53,7 @@ def evaluate_retrieval(
 
     Every system searches for every query: bm25, tfidf, lsi, words_mean, and for each encoder dense (cosines, every document
     compared) and hybrid (bm25 and dense together, as `wordpipe query --mode hybrid` does). The figures are trec_eval's (see
-    `metrics/ranking.py`); a query without an answer counts as 0.
+    `metrics/evaluation.py`); a query without an answer counts as 0.
 
     Args:
         encoders: model or words artifacts; or sentences or index artifacts, whose encoder is evaluated with the transform
@@ -63,8 +63,6 @@ def evaluate_retrieval(
         words: a words artifact; the plain mean of its vectors is one more baseline. None: the first of the encoders
             that is one.
         weight: share of the dense score in hybrid; None: found without labels.
-        depth: documents that are kept for each query.
-        lsi_dim: directions of latent semantic indexing.
         drop_identical: leave out a document that has the same id as the query, as BEIR does with ArguAna.
         draws: of the bootstrap, from which intervals and p come; 0 leaves them out.
         feedback: hybrid search searches again with each query's vector moved towards this many of its first hits; 0 does not.
@@ -73,7 +71,7 @@ def evaluate_retrieval(
         settings: fields of `EmbedSettings` for model and words artifacts; a transform is fitted on the documents.
 
     Returns:
-        evaluated ("retrieval"), data, counts, norms (depth, lsi_dim, …), metrics and systems.
+        evaluated ("retrieval"), data, counts, norms (weight, feedback, …), metrics and systems.
 
         systems is a list of system, name, metrics (ndcg_at_10, map, recall_at_100, mrr, from 0 to 1), intervals (95 %, low and
         high), unanswered (queries), against_bm25 (difference, interval and p of every measure) and facts (of hybrid weight
@@ -84,22 +82,21 @@ def evaluate_retrieval(
     """
     run, chosen = run or RunOptions(), EmbedSettings.make(settings)
     language_settings = LexicalSettings.make({"language": language})
-    numbers = {"depth": (depth, 1), "lsi_dim": (lsi_dim, 1), "draws": (draws, 0), "feedback": (feedback, 0)}
-    for name, (given, least) in numbers.items():
-        if given < least:
-            raise ConfigError("no such number", where=name, got=given, expected=f"{least} or more")
+    for name, given in {"draws": draws, "feedback": feedback}.items():
+        if given < 0:
+            raise ConfigError("no such number", where=name, got=given, expected="0 or more")
     if weight is not None and not 0 <= weight <= 1:
         raise ConfigError("not a share", where="weight", got=weight, expected="0 to 1")
-    reach = depth + drop_identical  # so that `depth` documents are left when the query's own is dropped
+    reach = _DEPTH + drop_identical  # so that enough documents are left when the query's own is dropped
     systems, tables = list[dict[str, Any]](), list[beir.Array]()
     with storage_errors():
         collection = open_collection(data, split)
         run.report(Progress("indexing the words"))
         lexical = LexicalIndex.build(collection.passages, language_settings)
-        searches = _Searches(collection, lexical, chosen, run, reach)
-        for system, name, found, facts in searches.of_all(as_list(encoders), words, lsi_dim, weight, feedback):
-            run.report(Progress(f"judging {system}"))
-            ranked = [ranking[:depth] for ranking in beir.rankings(collection, found, drop_identical=drop_identical)]
+        searches = _Searches(collection, lexical, chosen, weight, feedback, reach, run)
+        for system, name, found, facts in searches.of_all(as_list(encoders), words):
+            run.report(Progress(f"evaluating {system}"))
+            ranked = [ranking[:_DEPTH] for ranking in beir.rankings(collection, found, drop_identical=drop_identical)]
             tables.append(beir.scores(collection, ranked))
             systems.append({
                 "system": system,
@@ -112,9 +109,9 @@ def evaluate_retrieval(
     by_name = inputs.by_system(systems)
     main = next(name for name in ("hybrid", "dense", "bm25") if name in by_name)
     return inputs.report_on(
-        "retrieval", str(data), "systems", systems, split=split, language=lexical.settings.language, depth=depth,
-        weight=weight, lsi_dim=lsi_dim, drop_identical=drop_identical, draws=draws, feedback=feedback,
-        counts=collection.counts, metrics={**by_name[main], **by_name},
+        "retrieval", str(data), "systems", systems, split=split, language=lexical.settings.language, weight=weight,
+        drop_identical=drop_identical, draws=draws, feedback=feedback, counts=collection.counts,
+        metrics={**by_name[main], **by_name},
     )  # fmt: skip
 
 
@@ -143,20 +140,20 @@ class _Searches:
     collection: beir.Collection
     lexical: LexicalIndex  # of the documents
     settings: EmbedSettings  # how texts become vectors, where an artifact does not say
-    run: RunOptions
+    weight: float | None  # share of the dense score in hybrid; None: to be found
+    feedback: int  # hits that a hybrid query is moved towards
     reach: int  # documents that each finds
+    run: RunOptions
 
-    def of_all(
-        self, encoders: Sequence[PathLike], words: PathLike | None, lsi_dim: int, weight: float | None, feedback: int
-    ) -> Iterator[_System]:
+    def of_all(self, encoders: Sequence[PathLike], words: PathLike | None) -> Iterator[_System]:
         """System by system: the baselines, the mean of word vectors, and each encoder."""
-        baselines = beir.baselines(self.collection, self.lexical, lsi_dim, self.reach, self.run.report)
+        baselines = beir.baselines(self.collection, self.lexical, _LSI_DIM, self.reach, self.run.report)
         for name, found in baselines.items():
             yield _System(name, name, found, {})
         if (plain := words or inputs.first_words(encoders)) is not None:
             yield self._of_words(plain)
         for path in encoders:  # one is out of memory before the next is read
-            yield from self._of_encoder(str(path), weight, feedback)
+            yield from self._of_encoder(str(path))
 
     def _of_words(self, path: PathLike) -> _System:
         with open_evaluated(path, self.settings.model_copy(update={"pooling": "mean"}), self.run) as opened:
@@ -164,12 +161,12 @@ class _Searches:
         found = VectorTable(encoded.documents.vectors).search(encoded.questions.vectors, self.reach)
         return _System("words_mean", str(path), found, {"transform": encoded.kind})
 
-    def _of_encoder(self, path: str, weight: float | None, feedback: int) -> Iterator[_System]:
+    def _of_encoder(self, path: str) -> Iterator[_System]:
         """Alone, every document compared, and as `wordpipe query --mode hybrid` would find them."""
         with open_evaluated(path, self.settings, self.run) as opened:
             encoded = self._encoded(opened)
             dense = VectorTable(encoded.documents.vectors)
-            weighed = {"weight": weight} if weight is not None else self._weighed(opened, encoded, dense)
+            weighed = {"weight": self.weight} if self.weight is not None else self._weighed(opened, encoded, dense)
         facts = {
             "transform": encoded.kind,
             "documents_without_vector": int(encoded.documents.empty.sum()),
@@ -177,9 +174,9 @@ class _Searches:
         }
         queries_QD = encoded.questions.vectors
         yield _System("dense", path, dense.search(queries_QD, self.reach), facts)
-        retriever = Retriever(dense, self.lexical, weighed["weight"], feedback)
+        retriever = Retriever(dense, self.lexical, weighed["weight"], self.feedback)
         results = retriever.find(self.collection.questions, queries_QD, self.reach)
-        yield _System("hybrid", path, [result.hits for result in results], {**weighed, "feedback": feedback})
+        yield _System("hybrid", path, [result.hits for result in results], {**weighed, "feedback": self.feedback})
 
     def _encoded(self, opened: EvaluatedEncoder) -> _Encoded:
         """Documents and queries; a transform that the settings call for is fitted on the documents alone."""
@@ -203,11 +200,7 @@ class _Searches:
 
 
 def open_collection(data: PathLike, split: str | None = None) -> beir.Collection:
-    """Read a folder with corpus.jsonl, queries.jsonl, and qrels/SPLIT.tsv or qrels.tsv; each may be packed.
-
-    Args:
-        data: the folder.
-        split: which judgements, where the folder has a folder qrels; None: test, or qrels.tsv beside the other files.
+    """Read a folder with corpus.jsonl, queries.jsonl, and qrels/SPLIT.tsv (None: test) or qrels.tsv; each may be packed.
 
     Raises:
         ArtifactError: an artifact is named.
@@ -222,7 +215,8 @@ def open_collection(data: PathLike, split: str | None = None) -> beir.Collection
 
 
 def _file(folder: Path, names: list[str]) -> tuple[bytes, str]:
-    found = inputs.find_file(folder, names)
+    places = (folder / (name + packed) for name in names for packed in inputs.PACKED)
+    found = next((place for place in places if place.is_file()), None)
     if found is None:
         there = sorted(path.stem for path in folder.glob("qrels/*.tsv*"))
         hint = f"there are the splits {', '.join(there)}: --split" if there and "qrels/" in names[0] else None

@@ -1,5 +1,10 @@
 """`wordpipe evaluate sts`: how well the cosines of sentence vectors agree with people; nothing is made.
 
+Columns of a set are found by the names in a header where there is one, else by their shape: the sentences are the two
+neighbouring columns with the longest texts, the score is the column of numbers before or after them. That reads the STS
+benchmark (with or without the four columns before its score), SemEval's STS files, SICK, and JSON Lines as the model hubs have
+them. SemEval's own pairs of files, `STS.input.X.txt` and `STS.gs.X.txt`, are read as one.
+
 Every system gives a pair a number from -1 to 1. Beside the encoders there are baselines that need no training (`--no-floors`
 leaves them out): they learn how rare a word is from the sentences of the set, without its scores; so their figure for one set
 does not depend on the others. There is no BM25 among them: its scores have no bound and differ from one sentence to the other
@@ -8,14 +13,20 @@ and back; on sentences the cosine of TF-IDF vectors is what it comes to.
 Shapes: P pairs, N different sentences, V stems, D numbers of a vector.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+import csv
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from wordpipe.artifacts import Artifact
-from wordpipe.errors import ConfigError
+from wordpipe.errors import ConfigError, InputError, wrong_line
 from wordpipe.metrics import correlation_interval, pearson, spearman
 from wordpipe.runtime import Progress
 from wordpipe.search import LatentSpace, Tfidf, looks_english, stemmer
@@ -23,20 +34,59 @@ from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.stages.evaluate.inputs import (
     EvaluatedEncoder,
     by_system,
+    distinct_names,
+    files_of,
     first_words,
     mean_of,
     open_evaluated,
+    read_whole,
     report_on,
     shown_words,
 )
-from wordpipe.stages.evaluate.sts_sets import ScoredPairs, StsSet, read_sts_sets
 from wordpipe.stages.job import PathLike, RunOptions, storage_errors
-from wordpipe.stages.sources import as_list
+from wordpipe.stages.sources import as_list, refuse_artifacts
 from wordpipe.tokens import WordSplitter
 
 _BASELINES = ("tfidf", "lsi", "overlap")
+_LSI_DIM = 300
+_ENDINGS = (".csv", ".tsv", ".txt", ".jsonl")
+_INPUT, _GOLD = ".input.", ".gs."  # what SemEval calls the two files of one set
+
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,2})?")
+_MAX_SHOWN = 60  # characters of a wrong line
+_MIN_ROWS_SHARE = 0.9  # share of rows that say what a column is; the others are then named as wrong
+_PAIR_NAMES = ("sentence", "sent", "text", "s", "string", "phrase", "question", "sentences")
+_SCORE_NAMES = (
+    "relatednessscore", "similarityscore", "score", "similarity", "relatedness", "goldscore", "gold", "label",
+)  # fmt: skip
+_EXPECTED = "two sentences and a score, as columns of a csv or tsv file or as JSON Lines"
 
 Array = npt.NDArray[np.float64]
+_Row = tuple[int, list[str]]
+"""The line on which a row ends, from 1, and its cells."""
+_Columns = tuple[int, int, int]
+"""Where one sentence, the other and the score are."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredPairs:
+    """P pairs."""
+
+    first: list[str]  # one sentence of each
+    second: list[str]
+    scores: Array  # (P,) how alike people found them, in any unit
+    unscored: int = 0  # pairs of the file that have no score and are left out, as in SemEval 2015 and 2016
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+
+class StsSet(NamedTuple):
+    """One set."""
+
+    name: str  # of the file without its ending, or of the folder; the path where two are called the same
+    path: Path  # the file or folder
+    pairs: ScoredPairs  # all of them, those of a folder in the order of its files
 
 
 class _Scores(NamedTuple):
@@ -54,7 +104,6 @@ def evaluate_sts(
     words: PathLike | None = None,
     floors: bool = True,
     language: str = "auto",
-    lsi_dim: int = 300,
     draws: int = 1_000,
     run: RunOptions | None = None,
     **settings: Any,
@@ -64,13 +113,12 @@ def evaluate_sts(
     Args:
         encoders: model or words artifacts; or sentences or index artifacts, whose encoder is evaluated with the transform
             that it carries. None at all evaluates the baselines.
-        data: sets: files (see `sts_sets` for the layouts), or folders; the files of a folder are one set, whose pairs are
+        data: sets: files, or folders; the files of a folder are one set, whose pairs are
             ranked together, as SemEval's sets of one year are.
         words: a words artifact; the plain mean of its vectors is one more baseline. None: the first of the encoders that
             is one.
         floors: whether to evaluate TF-IDF, latent semantic indexing, the overlap of words and the mean of word vectors.
         language: whose endings the baselines cut off: a Snowball language, none, or auto.
-        lsi_dim: directions of latent semantic indexing.
         draws: of the bootstrap, from which the intervals come; 0 leaves them out.
         run: progress, verification.
         settings: fields of `EmbedSettings` for model and words artifacts (pooling, device, …). A `transform` other than
@@ -83,13 +131,13 @@ def evaluate_sts(
         systems is a list of system ("dense", "words_mean", "tfidf", "lsi", "overlap"), name, metrics and sets. Metrics are
         from -1 to 1: spearman and pearson, the means over the sets, and "spearman/SET" and "pearson/SET"; None where there
         is no figure. A set has name, pairs, spearman, pearson, spearman_interval and pearson_interval (95 %, low and high),
-        sentences_without_vector, unknown_words (count and the first) and, of a folder, the same for each of its parts.
+        sentences_without_vector and unknown_words (count and the first).
 
         metrics are those of the first system and, by the name of each system, those of its first.
     """
     run, chosen = run or RunOptions(), EmbedSettings.make(settings)
-    if draws < 0 or lsi_dim < 1:
-        raise ConfigError("no such number", where="draws, lsi_dim", got=(draws, lsi_dim), expected="at least 0 and 1")
+    if draws < 0:
+        raise ConfigError("no such number", where="draws", got=draws, expected="0 or more")
     _analyser(language)  # one that nobody knows is refused before anything is evaluated
     paths = as_list(encoders)
     with storage_errors():
@@ -101,9 +149,9 @@ def evaluate_sts(
             named.append(("words_mean", str(plain), chosen.model_copy(update={"pooling": "mean"})))
         systems = [_evaluated(*one, sets, draws, run) for one in named]
         if floors:
-            systems += _baselines(sets, language, lsi_dim, draws, run)
+            systems += _baselines(sets, language, draws, run)
     if not systems:
-        raise ConfigError("there is nothing to judge", hint="name a model, or leave the floors on")
+        raise ConfigError("there is nothing to evaluate", hint="name a model, or leave out --no-floors")
     shown = [
         {"name": one.name, "path": str(one.path), "pairs": len(one.pairs), "unscored": one.pairs.unscored}
         for one in sets
@@ -122,52 +170,38 @@ def _evaluated(
     return _system(system, path, sets, scores, draws)
 
 
-def _baselines(
-    sets: Sequence[StsSet], language: str, lsi_dim: int, draws: int, run: RunOptions
-) -> list[dict[str, Any]]:
-    """The baselines over words."""
+def _baselines(sets: Sequence[StsSet], language: str, draws: int, run: RunOptions) -> list[dict[str, Any]]:
     found = []
     for number, one in enumerate(sets):
         run.report(Progress("evaluating the baselines", number, len(sets), "sets"))
-        found.append(_baseline_scores(one.pairs, language, lsi_dim))
+        found.append(_baseline_scores(one.pairs, language))
     return [_system(name, name, sets, [scores[name] for scores in found], draws) for name in _BASELINES]
 
 
 def _system(system: str, name: str, sets: Sequence[StsSet], scores: Sequence[_Scores], draws: int) -> dict[str, Any]:
-    """A system in the report: its figures of every set, and its metrics."""
-    found = [_figures_of(one, scored, draws) for one, scored in zip(sets, scores, strict=True)]
-    return {"system": system, "name": name, "metrics": _metrics_of(found), "sets": found}
-
-
-def _metrics_of(sets: Sequence[dict[str, Any]]) -> dict[str, float | None]:
-    """The means over the sets, and the figures of each set and part."""
+    """A system in the report: its figures of every set; and its metrics, the means over the sets and every set's own."""
+    found = [_figures(one, scored, draws) for one, scored in zip(sets, scores, strict=True)]
     metrics: dict[str, float | None] = {}
     for measure in ("spearman", "pearson"):
-        metrics[measure] = mean_of(one[measure] for one in sets)
-        for one in sets:
-            metrics[f"{measure}/{one['name']}"] = one[measure]
-            metrics |= {f"{measure}/{one['name']}/{part['name']}": part[measure] for part in one.get("parts", [])}
-    return metrics
+        metrics[measure] = mean_of(one[measure] for one in found)
+        metrics |= {f"{measure}/{one['name']}": one[measure] for one in found}
+    return {"system": system, "name": name, "metrics": metrics, "sets": found}
 
 
-def _figures_of(one: StsSet, found: _Scores, draws: int) -> dict[str, Any]:
-    """The figures of one set, and of its parts."""
-
-    def figures(name: str, place: slice) -> dict[str, Any]:
-        cosines_P, scores_P = found.cosines[place], one.pairs.scores[place]
-        values = {"spearman": spearman(cosines_P, scores_P), "pearson": pearson(cosines_P, scores_P)}
-        shown = {measure: None if value is None else round(value, 6) for measure, value in values.items()}
-        intervals = dict[str, Any]()
-        for measure in values:
+def _figures(one: StsSet, found: _Scores, draws: int) -> dict[str, Any]:
+    """The figures of a system for one set."""
+    shown, intervals = dict[str, Any](), dict[str, Any]()
+    for measure, correlation in (("spearman", spearman), ("pearson", pearson)):
+        value, drawn = correlation(found.cosines, one.pairs.scores), None
+        if draws:
             ranked = measure == "spearman"
-            drawn = correlation_interval(cosines_P, scores_P, ranked=ranked, draws=draws) if draws else None
-            intervals[f"{measure}_interval"] = None if drawn is None else np.round(drawn, 6).tolist()
-        return {"name": name, "pairs": len(scores_P), **shown, **intervals}
-
-    whole = figures(one.name, slice(None)) | {
+            drawn = correlation_interval(found.cosines, one.pairs.scores, ranked=ranked, draws=draws)
+        shown[measure] = None if value is None else round(value, 6)
+        intervals[f"{measure}_interval"] = None if drawn is None else np.round(drawn, 6).tolist()
+    return {
+        "name": one.name, "pairs": len(one.pairs), **shown, **intervals,
         "sentences_without_vector": found.without_vector, "unknown_words": shown_words(found.unknown),
     }  # fmt: skip
-    return whole | ({"parts": [figures(name, place) for name, place in one.parts.items()]} if one.parts else {})
 
 
 def encoder_scores(evaluated: EvaluatedEncoder, pairs: ScoredPairs) -> _Scores:
@@ -178,7 +212,7 @@ def encoder_scores(evaluated: EvaluatedEncoder, pairs: ScoredPairs) -> _Scores:
     return _Scores(_cosines(found.vectors, first_P, second_P), int(found.empty.sum()), found.unknown)
 
 
-def _baseline_scores(pairs: ScoredPairs, language: str, lsi_dim: int) -> dict[str, _Scores]:
+def _baseline_scores(pairs: ScoredPairs, language: str) -> dict[str, _Scores]:
     """What plain words say: TF-IDF over stems, latent semantic indexing of it, and the share of stems in common (Jaccard).
 
     Stop words count: without them TF-IDF scored 79.7 instead of 78.7 on STS-B dev and 72.9 instead of 72.5 on its training
@@ -187,7 +221,7 @@ def _baseline_scores(pairs: ScoredPairs, language: str, lsi_dim: int) -> dict[st
     texts, first_P, second_P = _numbered(pairs)
     analyse = _analyser("english" if language == "auto" and looks_english(texts) else language)
     sparse_NV = Tfidf.fit(texts, analyse).vectors(texts)
-    latent_NK = LatentSpace.fit(sparse_NV, lsi_dim).vectors(sparse_NV)
+    latent_NK = LatentSpace.fit(sparse_NV, _LSI_DIM).vectors(sparse_NV)
     products_PV = sparse_NV[first_P].multiply(sparse_NV[second_P])
     stems = [{*analyse(text)} for text in texts]
     both = ((stems[one], stems[other]) for one, other in zip(first_P, second_P, strict=True))
@@ -219,10 +253,183 @@ def _rounded(cosines_P: npt.ArrayLike) -> Array:
 
 
 def _analyser(language: str) -> Callable[[str], list[str]]:
-    """Text to the stems of its words, none left out.
-
-    Raises:
-        ConfigError: no such language; names those that are known.
-    """
+    """Text to the stems of its words, none left out; a language that nobody knows is refused."""
     split, stem = WordSplitter(), stemmer("none" if language == "auto" else language)
     return lambda text: [stem(word) for word in split(text)]
+
+
+def read_sts_sets(data: PathLike | Iterable[PathLike]) -> tuple[list[StsSet], dict[str, int]]:
+    """Read files and folders; of a folder, and the folders in it, the .csv, .tsv, .txt and .jsonl files that are not hidden.
+
+    Returns:
+        The sets in the order in which they were named, and how many files of folders were not taken, by ending.
+
+    Raises:
+        ArtifactError: an artifact is named.
+        InputError: no such file, none in a folder, or one that is no set; names file and line.
+    """
+    paths = list(dict.fromkeys(as_list(data)))
+    refuse_artifacts(paths)
+    if not paths:
+        raise InputError("there is no set to evaluate on", hint="name files of scored pairs with --data")
+    skipped: Counter[str] = Counter()
+    sets = [
+        StsSet(name, place, _read_folder(place, skipped) if place.is_dir() else _read(place))
+        for name, place in distinct_names(map(Path, paths)).items()
+    ]
+    return sets, dict(sorted(skipped.items()))
+
+
+def _read_folder(folder: Path, skipped: Counter[str]) -> ScoredPairs:
+    """The files of a folder as one set; SemEval's files of scores belong to those of pairs beside them."""
+    files = [
+        file for file in files_of(folder, _ENDINGS, skipped)
+        if _GOLD not in file.name or not file.with_name(file.name.replace(_GOLD, _INPUT)).is_file()
+    ]  # fmt: skip
+    if not files:
+        raise InputError("no set of scored pairs in this folder", where=folder, expected=" ".join(_ENDINGS))
+    read = [_read(file) for file in files]
+    return ScoredPairs(
+        [text for pairs in read for text in pairs.first],
+        [text for pairs in read for text in pairs.second],
+        np.concatenate([pairs.scores for pairs in read]),
+        sum(pairs.unscored for pairs in read),
+    )
+
+
+def _read(file: Path) -> ScoredPairs:
+    """One file; SemEval's file of pairs with the file of scores beside it."""
+    gold = file.with_name(file.name.replace(_INPUT, _GOLD))
+    scores = read_whole(gold) if gold != file and gold.is_file() else None
+    return read_scored_pairs(read_whole(file), str(file), scores)
+
+
+def read_scored_pairs(data: bytes, where: str, scores: bytes | None = None) -> ScoredPairs:
+    """Read a set, UTF-8; scores in a file of their own have a line for each pair, empty for a pair without.
+
+    Raises:
+        InputError: not text, nothing in it, no such columns, or a line that does not belong; names file and line.
+    """
+    text = _decoded(data, where)
+    if scores is not None:
+        return _pairs(_joined(text, _decoded(scores, where), where), (0, 1, 2), where)
+    if text.lstrip().startswith("{"):
+        return _pairs([*_json_rows(text, where)], (0, 1, 2), where)
+    rows = [*_rows(text, where)]
+    if not rows:
+        hint = "a line of such a file: A man sings.,A man is singing.,4.8"
+        raise InputError("there is no pair of sentences in it", where=where, expected=_EXPECTED, hint=hint)
+    if (columns := _by_name(rows[0][1])) is not None:
+        return _pairs(rows[1:], columns, where)
+    columns = _by_shape([cells for _, cells in rows[1:] or rows], where)  # the first may be a header of other names
+    headed = len(rows) > 1 and len(rows[0][1]) > max(columns) and not any(map(_is_number, rows[0][1]))
+    return _pairs(rows[1:] if headed else rows, columns, where)
+
+
+def _decoded(data: bytes, where: str) -> str:
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        hint = "convert it first: iconv -f LATIN1 -t UTF-8"
+        raise InputError("not UTF-8 text", where=f"{where}:{line}", got=error.reason, hint=hint) from None
+
+
+def _rows(text: str, where: str) -> Iterator[_Row]:
+    """Rows that are not empty: fields between tabs, in which quotes mean nothing, or a csv file."""
+    if "\t" in text.partition("\n")[0]:
+        for number, line in enumerate(text.split("\n"), start=1):
+            if line.strip():
+                yield number, [cell.strip() for cell in line.split("\t")]
+        return
+    reader = csv.reader(text.splitlines(keepends=True), strict=True)
+    try:
+        for cells in reader:
+            if any(cell.strip() for cell in cells):
+                yield reader.line_num, [cell.strip() for cell in cells]
+    except csv.Error as error:
+        raise InputError("not a readable csv file", where=f"{where}:{reader.line_num}", got=error) from None
+
+
+def _joined(text: str, scores: str, where: str) -> list[_Row]:
+    """Rows of two sentences and a score, out of a file of pairs and one of scores."""
+    pairs, numbers = text.rstrip("\n").split("\n"), scores.rstrip("\n").split("\n")
+    if len(numbers) > len(pairs):
+        raise InputError("more scores than pairs", where=where, got=f"{len(numbers)} lines", expected=len(pairs))
+    numbers += [""] * (len(pairs) - len(numbers))  # pairs at the end without a score
+    cells = [[*f"{pair}\t".split("\t")[:2], score] for pair, score in zip(pairs, numbers, strict=True)]
+    return [(line, [cell.strip() for cell in some]) for line, some in enumerate(cells, start=1)]
+
+
+def _json_rows(text: str, where: str) -> Iterator[_Row]:
+    for number, line in enumerate(text.split("\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            record = json.loads(line)
+        except ValueError as error:
+            raise InputError("not a line of JSON", where=f"{where}:{number}", got=error) from None
+        columns = _by_name([*record]) if isinstance(record, dict) else None
+        if columns is None:
+            raise wrong_line(f"{where}:{number}", line, "an object with sentence1, sentence2 and score")
+        values = [*record.values()]
+        yield number, ["" if values[place] is None else str(values[place]) for place in columns]
+
+
+def _by_name(header: Sequence[str]) -> _Columns | None:
+    """The columns that a header names; None where it does not name all three."""
+    place_of = {re.sub(r"[^a-z0-9]", "", name.lower()): place for place, name in reversed([*enumerate(header)])}
+    pairs = [(f"{stem}{one}", f"{stem}{two}") for stem in _PAIR_NAMES for one, two in ("12", "ab")]
+    pair = next((both for both in pairs if all(name in place_of for name in both)), None)
+    score = next((name for name in _SCORE_NAMES if name in place_of), None)
+    return None if pair is None or score is None else (place_of[pair[0]], place_of[pair[1]], place_of[score])
+
+
+def _by_shape(rows: Sequence[Sequence[str]], where: str) -> _Columns:
+    """The columns that look like two sentences and a score; InputError if none do, or two could be the score."""
+    widths = sorted(len(cells) for cells in rows)
+    width = widths[int(len(widths) * (1 - _MIN_ROWS_SHARE))]
+    columns = [[cells[place] for cells in rows if len(cells) >= width] for place in range(width)]
+    filled = [[cell for cell in column if cell] for column in columns]
+    numeric = [bool(some) and sum(map(_is_number, some)) >= _MIN_ROWS_SHARE * len(some) for some in filled]
+    length = [sum(map(len, column)) for column in columns]
+    pairs = [place for place in range(width - 1) if not numeric[place] and not numeric[place + 1]]
+    if not pairs:
+        raise InputError("no two columns of sentences side by side", where=where, expected=_EXPECTED)
+    first = max(pairs, key=lambda place: min(length[place], length[place + 1]))
+    scores = [place for place in (first - 1, first + 2) if 0 <= place < width and numeric[place]]
+    if len(scores) == 2:  # one of them may number the pairs, by different whole numbers
+        scores = [
+            place for place in scores
+            if len({*columns[place]}) < len(columns[place]) or any("." in cell for cell in columns[place])
+        ]  # fmt: skip
+    if len(scores) != 1:
+        what = "no column of scores before or after the sentences" if not scores else "two columns could be the score"
+        hint = "name the columns in a first line: sentence1, sentence2, score"
+        raise InputError(what, where=where, expected=_EXPECTED, hint=hint)
+    return first, first + 1, scores[0]
+
+
+def _pairs(rows: Sequence[_Row], columns: _Columns, where: str) -> ScoredPairs:
+    first, second, scores, unscored = [], [], [], 0
+    for line, cells in rows:
+        if len(cells) <= max(columns):
+            raise wrong_line(f"{where}:{line}", "\t".join(cells), f"at least {max(columns) + 1} columns")
+        one, two, score = (cells[place] for place in columns)
+        if not score:
+            unscored += 1
+            continue
+        if not _is_number(score):
+            raise wrong_line(f"{where}:{line}", "\t".join(cells), f"a score where {score[:_MAX_SHOWN]!r} stands")
+        if not one or not two:
+            raise wrong_line(f"{where}:{line}", "\t".join(cells), "two sentences")
+        first.append(one)
+        second.append(two)
+        scores.append(float(score))
+    if not scores:
+        raise InputError("there is no pair with a score in it", where=where, expected=_EXPECTED)
+    return ScoredPairs(first, second, np.array(scores, dtype=np.float64), unscored)
+
+
+def _is_number(cell: str) -> bool:
+    return _NUMBER.fullmatch(cell) is not None
