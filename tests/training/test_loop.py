@@ -12,7 +12,7 @@ from tests.support.small_trainings import N_TOKENS, run_to_end, settings_of, tra
 from wordpipe.artifacts import Checkpoints
 from wordpipe.errors import ConfigError, DivergedError, InputError
 from wordpipe.runtime import StopFlag, Stopped
-from wordpipe.training import clip_gradients, load_snapshot, loss_sum, make_optimiser
+from wordpipe.training import clip_gradients, load_snapshot, loss_sum, make_optimiser, trainer
 
 KINDS = ["mlm", "clm"]
 
@@ -350,3 +350,16 @@ def test_a_tiny_corpus_is_one_short_block(kind, n, tmp_path):
 def test_no_text_is_an_error(tmp_path):
     with pytest.raises(InputError, match="no text to train on"):
         training(settings_of("mlm"), tmp_path, n=0)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "steps", "saved"), [(60, 4, [4, 8, 12]), (60, 0, [12]), (2.5, 0, [3, 6, 9, 12]), (4.5, 4, [4, 8, 12])]
+)
+def test_checkpoints_are_due_by_steps_or_by_time(seconds, steps, saved, tmp_path, monkeypatch):
+    settings = settings_of("clm", steps=12, checkpoint_seconds=seconds, checkpoint_steps=steps)
+    run, found = training(settings, tmp_path), []
+    begun = time.monotonic()
+    monkeypatch.setattr(trainer.time, "monotonic", lambda: begun + run.step)  # a second for each step
+    monkeypatch.setattr(Checkpoints, "save", lambda state, step, files: found.append(step))
+    run_to_end(run)
+    assert found == saved

@@ -40,10 +40,11 @@ def draw_curves(
         figure = Figure(figsize=(8.0, 14 / 3), dpi=150, layout="constrained")
         loss, lr = figure.subplots(2, 1, sharex=True, height_ratios=[4, 1])
         for number, run in enumerate(runs):
-            colour, name = f"C{number}", run["name"] + ("" if run["finished"] else ", not finished")
+            colour, end = f"C{number}", "" if run["finished"] else ", not finished"
             rows = [row for row in run["log"] if row[column] >= start]
-            for split, label, line in (("train", name, "-"), ("valid", f"{name}: held-out text", "o--")):
+            for split, what, line in (("train", "", "-"), ("valid", ": held-out text", "o--")):
                 points = [(row[column], row["loss"]) for row in rows if row["split"] == split]
+                label = f"{run['name']}{what}{end}"
                 if points:  # a line through a single one would not be seen
                     loss.plot(*zip(*points, strict=True), line if points[1:] else "o", color=colour, label=label)
             lr.plot([row[column] for row in rows], [row["lr"] for row in rows], color=colour)

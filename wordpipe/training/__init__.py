@@ -16,7 +16,6 @@ from wordpipe.lazy import face
 
 if TYPE_CHECKING:
     from wordpipe.training.checkpoint import (
-        CheckpointClock,
         Snapshot,
         diverged,
         load_snapshot,

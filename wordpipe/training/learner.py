@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -18,13 +18,16 @@ from wordpipe.training.checkpoint import Snapshot, Tensors, load_snapshot
 from wordpipe.training.distributed import World, sum_gradients
 from wordpipe.training.objectives import Objective, Targets, Task
 from wordpipe.training.optimisers import clip_gradients, load_optimiser, make_optimiser, optimiser_tensors
-from wordpipe.training.plan import Plan, even_chunks, make_plan
+from wordpipe.training.plan import Plan, even_chunks, make_plan, pair_plan
 from wordpipe.training.precision import Execution, LossScaler
 from wordpipe.training.sequences import Blocks, Rows, block_order
 from wordpipe.training.settings import PretrainSettings
 from wordpipe.training.token_stream import Flags, Ids
-from wordpipe.training.trainer import Gradients, Measured, Trainer
+from wordpipe.training.trainer import Gradients, L, Measured, Trainer
 from wordpipe.training.validation import Validation
+
+if TYPE_CHECKING:
+    from wordpipe.training.contrastive.settings import ContrastiveSettings
 
 
 class Batches:
@@ -324,10 +327,21 @@ def assemble(
         model, optimiser, task.objective(execution.device), blocks, plan, execution, world, validation
     )
     return Trainer(
-        learner, plan, execution, state=state, found=found, begin=begin, world=world,
+        learner, plan, state=state, found=found, begin=begin, world=world,
         checkpoint_seconds=settings.checkpoint_seconds, checkpoint_steps=settings.checkpoint_steps,
         unigram_entropy=None if plan.label_smoothing else unigram_entropy,  # a smoothed loss lies above the entropy
         patience=settings.patience,
+    )  # fmt: skip
+
+
+def pair_trainer(
+    learner: L, settings: "ContrastiveSettings", n_pairs: int, *, state_dir: Path, run_key: str
+) -> Trainer[L]:
+    """A contrastive training of either encoder, resumed if `state_dir` holds its checkpoints; see `assemble`."""
+    state = Checkpoints(state_dir, run_key)
+    return Trainer(
+        learner, pair_plan(settings, n_pairs), state=state, found=state.restore(load_snapshot),
+        checkpoint_seconds=settings.checkpoint_seconds, checkpoint_steps=settings.checkpoint_steps,
     )  # fmt: skip
 
 
