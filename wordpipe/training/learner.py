@@ -4,7 +4,7 @@ import gc
 import math
 import time
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -145,7 +145,7 @@ class ModelLearner:
     def state(self) -> tuple[Tensors, dict[str, Any]]:
         """See `Learner.state`."""
         weights = {name: weight.detach().cpu() for name, weight in self._weights.items()}
-        scaler = None if self.scaler is None else self.scaler.state()
+        scaler = None if self.scaler is None else asdict(self.scaler)
         return {"model": weights, "optimiser": optimiser_tensors(self.model, self._optimiser)}, {"scaler": scaler}
 
     @torch.no_grad()

@@ -64,8 +64,6 @@ BERT = {"encoder": "transformer"}
 @pytest.mark.parametrize(
     ("idle", "beside", "awake"),
     [
-        ({"lsi_dim": 8}, {}, {"lsi_weight": 1.0}),
-        ({"lexical_dim": 8}, {"lexical_weight": 0.0}, {"lexical_weight": 1.0}),
         ({"words_weight": 0.5}, {}, {"words": "w"}),
         *[
             ({name: value}, {"init": "m"}, {"init": None})
@@ -73,12 +71,7 @@ BERT = {"encoder": "transformer"}
                 "lexical_weight": 0.5, "lexical_dim": 8, "lsi_weight": 1.0, "weighting": "idf", "sif_a": 0.1,
             }.items()
         ],
-        ({"sif_a": 0.1}, {"goal": "search"}, {"weighting": "sif"}),
-        ({"sif_a": 0.1}, BERT | {"pooling": "mean"}, {"pooling": "weighted"}),
-        ({"sif_a": 0.1}, BERT | {"init": "m"}, {"pooling": "weighted"}),
         ({"min_count": 3}, {"unit": "token"}, {"unit": "word"}),
-        ({"decay": 0.1}, {}, {"schedule": "wsd"}),
-        ({"min_lr_frac": 0.5}, {"schedule": "constant"}, {"schedule": "noam"}),
         ({"pair_dropout": 0.5}, {"pair_crop": 0.5}, BERT),
     ],
 )  # fmt: skip

@@ -21,7 +21,7 @@ from wordpipe.stages.train.initial_weights import (
     state_files,
     with_special_ids,
 )
-from wordpipe.stages.train.run import TrainingRun, token_rows
+from wordpipe.stages.train.run import run_training, token_rows
 from wordpipe.tokens import framed_tokenizer, number_of_ids, open_tokenizer, transformers_files
 from wordpipe.training import (
     LanguageLearner,
@@ -105,7 +105,7 @@ def _train(path: PathLike, output: PathLike, settings: PretrainSettings, run: Ru
             if world.leads:
                 tokenizer_files = _tokenizer_files(start)  # what cannot be written is better known now
                 _announce(job, start, streams, trainer)
-                TrainingRun(job, trainer).run()
+                run_training(job, trainer)
                 _write(job, trainer, tokenizer_files, settings)
             else:
                 trainer.follow()

@@ -319,26 +319,11 @@ _IDLE: tuple[tuple[tuple[str, ...], Callable[[ContrastiveSettings], bool], str],
     ),
     (("words_weight",), lambda one: one.words is None, "there are no words"),
     (("teacher_weight", "teacher_temperature"), lambda one: one.teacher is None, "there is no teacher"),
-    (("lexical_dim",), lambda one: not one.lexical_weight, "lexical_weight is 0"),
-    (("lsi_dim",), lambda one: not one.lsi_weight, "lsi_weight is 0"),
     (("min_count",), lambda one: one.unit == "token", "every token of the tokenizer has a vector"),
-    (
-        ("sif_a",),
-        lambda one: one.encoder == "static" and one.word_weighting == "idf",
-        "words weigh by idf: give weighting = sif",
-    ),
-    (("sif_a",), lambda one: one.pooling == "mean", "in a mean all tokens weigh alike"),
-    (
-        ("sif_a",),
-        lambda one: one.init is not None and one.pooling is None,
-        "the weights of init are taken over: give pooling = weighted to count them anew",
-    ),
     (
         ("pair_dropout",),
         lambda one: one.encoder == "static" and bool(one.pair_dropout),
         "a static table has no dropout that tells a text from itself",
     ),
-    (("decay",), lambda one: one.schedule != "wsd", "only schedule = wsd has such a fall"),
-    (("min_lr_frac",), lambda one: one.schedule == "constant", "the learning rate of schedule = constant never falls"),
 )
 """Settings, when they do nothing, and why."""

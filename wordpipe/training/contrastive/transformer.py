@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
 from wordpipe.model import LanguageModel, Packed, pack, seed_of
@@ -22,6 +22,7 @@ from wordpipe.training.contrastive.info_nce import measured, pair_loss, relation
 from wordpipe.training.contrastive.pairs import PairBatch, Pairs, Ragged
 from wordpipe.training.contrastive.settings import ContrastiveSettings
 from wordpipe.training.learner import ModelLearner, pair_trainer
+from wordpipe.training.optimisers import make_optimiser
 from wordpipe.training.plan import SpecialIds
 from wordpipe.training.precision import Execution, make_execution
 from wordpipe.training.trainer import Gradients, Measured, Trainer
@@ -234,21 +235,14 @@ def assemble_encoder(
     if weights is not None:  # for every row of the embedding table
         weights_V = F.pad(torch.from_numpy(weights), (0, model.config.vocab_size - len(weights))).to(execution.device)
     framing = Framing(special.need("cls"), special.need("sep"), longest, execution.device)
+    optimiser = make_optimiser(
+        model, kind="adamw", lr=0.0, weight_decay=settings.weight_decay, beta1=settings.beta1, beta2=settings.beta2,
+        momentum=0.0,
+    )  # fmt: skip
     learner = ContrastLearner(
         model, pairs.batch, framing, weights_V, settings, execution,
-        optimiser=_optimiser(model, settings), seed=settings.seed if seed is None else seed,
+        optimiser=optimiser, seed=settings.seed if seed is None else seed,
         positions_at_once=_POSITIONS_AT_ONCE[execution.device.type], teacher=teacher,
         held_out=None if held_out is None else held_out.batch(0),
     )  # fmt: skip
     return pair_trainer(learner, settings, pairs.n_pairs, state_dir=state_dir, run_key=run_key)
-
-
-def _optimiser(model: nn.Module, settings: ContrastiveSettings) -> torch.optim.Optimizer:
-    """AdamW over all weights, with decay on the matrices of the blocks only (see optimisers.py)."""
-    named = dict(model.named_parameters())
-    decayed = [name for name, weight in named.items() if weight.dim() == 2 and "blocks." in name]
-    groups = [
-        {"params": [named[name] for name in decayed], "weight_decay": settings.weight_decay},
-        {"params": [weight for name, weight in named.items() if name not in decayed], "weight_decay": 0.0},
-    ]
-    return torch.optim.AdamW(groups, lr=0.0, betas=(settings.beta1, settings.beta2), eps=1e-8, fused=True)
