@@ -58,24 +58,6 @@ def test_reports_say_what_happened(tmp_path):
     assert steps[-1].lr == pytest.approx(3e-4)
     assert all(step.tokens_per_s > 0 for step in steps)
     assert [step.seconds for step in steps] == sorted(step.seconds for step in steps)
-    for step in steps:
-        if step.split == "train":
-            assert 0.0 < step.waiting < 1.0
-        else:
-            assert step.waiting is None
-
-
-def test_time_spent_on_batches_is_said(tmp_path):
-    run = training(settings_of("mlm", steps=4, report_every=2, eval_every=100), tmp_path)
-    rows = run.learner.batches._blocks.rows
-
-    def slow(index_B):
-        time.sleep(0.2)
-        return rows(index_B)
-
-    object.__setattr__(run.learner.batches._blocks, "rows", slow)
-    waiting = [step.waiting for step in run.steps(StopFlag()) if step.split == "train"]
-    assert all(0.6 < share < 1.0 for share in waiting)
 
 
 @pytest.mark.parametrize(

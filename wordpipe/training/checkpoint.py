@@ -67,15 +67,15 @@ def load_snapshot(checkpoint: Checkpoint) -> Snapshot:
 def as_now(log: Mapping[str, Any]) -> dict[str, Any]:
     """A log as it is written today: those of previous versions had other forms.
 
-    A report had the share of what the device could reach before its last value, and of a static table it was a dict; a static
-    table had its losses one by one; a transformer encoder had no count of the steps that its loss was summed over.
+    A report had shares of the time behind its speed, and of a static table it was a dict; a static table had its losses one
+    by one; a transformer encoder had no count of the steps that its loss was summed over.
     """
     now, history = dict(log), list(log["history"])
     if "losses" in log:
         sums = [sum(log["losses"]), len(log["losses"]), 0.0]
         now |= {"sums": sums, "positions": log["tokens"], "machine": {"threads": log["threads"]}}
         history = [[*row.values()] for row in history]
-    now["history"] = [[*row[:7], *row[8:]] if len(row) == 9 else list(row) for row in history]
+    now["history"] = [list(row[:7]) for row in history]
     if len(now["sums"]) == 2:
         reported = max((row[0] for row in now["history"] if row[2] == "train"), default=0)
         now["sums"] = [now["sums"][0], log["step"] - reported, now["sums"][1]]

@@ -2,7 +2,6 @@
 
 import gc
 import math
-import time
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -38,25 +37,17 @@ class Batches:
         objective: what to predict.
         plan: sizes and the seed.
         device: where the batches are wanted.
-
-    Attributes:
-        waited: seconds that the device stood idle because a batch was not ready, since this was last set to 0.
     """
 
     def __init__(self, blocks: Blocks, objective: Objective, plan: Plan, device: torch.device) -> None:
         self._blocks, self._objective, self._plan, self._device = blocks, objective, plan, device
         self._ahead: tuple[int, Rows] | None = None
-        self.waited = 0.0
 
     def targets(self, step: int) -> Targets:
         """What a step is trained on, the rows of all processes."""
-        begun = time.monotonic()
-        rows = self._rows_of(step)
+        rows = self._ahead[1] if self._ahead is not None and self._ahead[0] == step else self._send(step)
         generator = torch.Generator(self._device).manual_seed(seed_of(self._plan.seed, "masks", step))
-        targets = self._objective.targets(rows, generator, step / self._plan.steps)
-        if self._device.type != "cuda":  # there the masks take their turn among the device's other work
-            self.waited += time.monotonic() - begun
-        return targets
+        return self._objective.targets(rows, generator, step / self._plan.steps)
 
     def prefetch(self, step: int) -> None:
         """Send a step's rows to a GPU while it is busy with the step before. On a CPU nothing would be won.
@@ -64,22 +55,8 @@ class Batches:
         The host runs ahead of a GPU anyway, but for the steps after which it looks at a loss: there the next rows are
         already on their way.
         """
-        if self._device.type != "cuda":
-            return
-        begun, launched = time.monotonic(), torch.cuda.Event()  # type: ignore[no-untyped-call]
-        launched.record()
-        self._ahead = (step, self._send(step))
-        if launched.query():  # type: ignore[no-untyped-call]  # it was done before the rows were: at most all that time is lost
-            self.waited += time.monotonic() - begun
-
-    def _rows_of(self, step: int) -> Rows:
-        if self._ahead is not None and self._ahead[0] == step:
-            return self._ahead[1]
-        begun = time.monotonic()
-        rows = self._send(step)
         if self._device.type == "cuda":
-            self.waited += time.monotonic() - begun
-        return rows
+            self._ahead = (step, self._send(step))
 
     def _send(self, step: int) -> Rows:
         n_blocks, batch_size = len(self._blocks), self._plan.batch_size
@@ -112,10 +89,6 @@ class ModelLearner:
         self.scaler = LossScaler() if execution.dtype is torch.float16 else None
         self._weights, self._optimiser, self._clip = dict(model.named_parameters()), optimiser, clip
         self.world.broadcast([weight.detach() for weight in self._weights.values()])
-
-    def waited(self) -> float | None:
-        """See `Learner.waited`."""
-        return None
 
     @property
     def skipped(self) -> int:
@@ -190,11 +163,6 @@ class LanguageLearner(ModelLearner):
         self.blocks, self.batches = blocks, Batches(blocks, objective, plan, execution.device)
         self.micro_batch = plan.micro_batch
         self._plan, self._validation, self._loss_sum = plan, validation, execution.loss_function()
-
-    def waited(self) -> float | None:
-        """See `Learner.waited`."""
-        seconds, self.batches.waited = self.batches.waited, 0.0
-        return seconds
 
     def gradients(self, step: int) -> Gradients:
         """Leave the gradients of this process's rows with the weights.

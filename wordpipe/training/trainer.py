@@ -43,7 +43,6 @@ class Step:
         lr: learning rate of the last step.
         seconds: of work so far, over all runs that a continued training took.
         tokens_per_s: positions per second since the last report; of the held-out text for `valid`.
-        waiting: share of the time since the last report in which the device waited for a batch; None where it is not measured.
     """
 
     step: int
@@ -53,7 +52,6 @@ class Step:
     lr: float
     seconds: float
     tokens_per_s: float
-    waiting: float | None = None
 
 
 @dataclass(frozen=True)
@@ -107,10 +105,6 @@ class Learner(Protocol):
 
     def validate(self) -> Measured | None:
         """Look at held-out text, always the same; None: there is none."""
-        ...
-
-    def waited(self) -> float | None:
-        """Seconds that the device waited for batches since the last call; None: they are not measured."""
         ...
 
     def state(self) -> tuple[Tensors, dict[str, Any]]:
@@ -277,11 +271,10 @@ class Trainer(Generic[L]):
     def _report(self) -> Step:
         self._refuse_divergence()
         # mean over the targets; not a number if every float16 step since the last report overflowed
-        loss, waited = float(self._sums[0] / self._sums[1]), self.learner.waited()
+        loss = float(self._sums[0] / self._sums[1])
         self._note_without_progress(loss)
         seconds = max(time.monotonic() - self._mark, 1e-9)
-        share = None if waited is None else min(1.0, waited / seconds)
-        report = self._log("train", loss, (self.positions - self._marked) / seconds, share)
+        report = self._log("train", loss, (self.positions - self._marked) / seconds)
         self._sums.zero_()
         return report
 
@@ -294,9 +287,9 @@ class Trainer(Generic[L]):
         self.metrics = dict(found.metrics)
         return self._log("valid", found.loss, found.positions / max(time.monotonic() - begun, 1e-9))
 
-    def _log(self, split: str, loss: float, speed: float, waiting: float | None = None) -> Step:
+    def _log(self, split: str, loss: float, speed: float) -> Step:
         lr = self.plan.lr_at(self.step - 1)
-        report = Step(self.step, self.positions, split, loss, lr, self.seconds, speed, waiting)
+        report = Step(self.step, self.positions, split, loss, lr, self.seconds, speed)
         self.history.append(report)
         self._mark, self._marked = time.monotonic(), self.positions
         return report

@@ -92,14 +92,14 @@ def test_a_run_that_goes_on_ends_with_the_same_bytes(text: PairText, stop: int, 
 
 
 def test_a_log_as_it_was_before_is_continued(text: PairText, tmp_path: Path) -> None:
-    """Losses were kept one by one, reports as dicts with a value more, the tensors of an empty queue beside the table's."""
+    """Losses were kept one by one, reports as dicts with two values more, the tensors of an empty queue beside the table's."""
     whole = training(text, tmp_path / "whole", steps=20, report_every=5)
     list(whole.steps(StopFlag()))
     first = training(text, tmp_path / "halves", steps=20, report_every=5)
     list(first.steps(StopFlag(), until=7))
     snapshot = first.snapshot()
     names = ("step", "tokens", "split", "loss", "lr", "seconds", "tokens_per_s", "reachable", "waiting")
-    history = [dict(zip(names, [*row[:7], None, row[7]], strict=True)) for row in snapshot.log["history"]]
+    history = [dict(zip(names, [*row, None, None], strict=True)) for row in snapshot.log["history"]]
     total = snapshot.log["sums"][0]
     log = {
         "step": 7, "history": history, "metrics": {}, "tokens": snapshot.log["positions"], "seconds": 1.5,

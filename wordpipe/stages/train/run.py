@@ -70,8 +70,7 @@ def _note_validation(job: Job, trainer: Trainer[Any], step: Step) -> None:
 
 def _figures_of(step: Step) -> dict[str, str]:
     """The figures beside the progress until the next report."""
-    figures = {"loss": f"{step.loss:.3f}", "lr": f"{step.lr:.2e}", "tokens/s": f"{step.tokens_per_s:,.0f}"}
-    return figures if step.waiting is None else figures | {"waiting": f"{step.waiting:.0%}"}
+    return {"loss": f"{step.loss:.3f}", "lr": f"{step.lr:.2e}", "tokens/s": f"{step.tokens_per_s:,.0f}"}
 
 
 def train_on_pairs(job: Job, trainer: Trainer[Any], pairs: "Pairs") -> None:

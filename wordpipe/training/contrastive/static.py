@@ -93,9 +93,6 @@ class StaticLearner:
         first_BD, second_BD = (_unit(side) for side in sums)
         return measured(first_BD, second_BD, batch, self._settings)
 
-    def waited(self) -> None:
-        """See `Learner.waited`."""
-
     def state(self) -> tuple[Tensors, dict[str, Any]]:
         """See `Learner.state`."""
         return {"state": {name: torch.from_numpy(array) for name, array in self._arrays().items()}}, {}
