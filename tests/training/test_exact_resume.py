@@ -69,7 +69,7 @@ def test_a_micro_batch_of_a_checkpoint_wins_over_the_planned_one(tmp_path):
 
 
 def test_a_log_as_it_was_before_is_continued(tmp_path):
-    """Reports had the share of what the device could reach before their last value; positions were not counted."""
+    """Reports had two shares of the time behind their speed; positions were not counted."""
     run = training(settings_of("mlm", report_every=2), tmp_path / "run")
     list(run.steps(StopFlag(), until=4))
     snapshot = run.snapshot()

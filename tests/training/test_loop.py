@@ -20,7 +20,7 @@ KINDS = ["mlm", "clm"]
 @pytest.mark.parametrize("kind", KINDS)
 def test_one_batch_is_overfitted(kind, tmp_path):
     run = training(settings_of(kind, batch_size=4), tmp_path)
-    targets = run.learner.batches.targets(0)
+    targets = run.learner.targets(0)
     optimiser = make_optimiser(
         run.learner.model, kind="adamw", lr=1e-2, weight_decay=0.0, beta1=0.9, beta2=0.98, momentum=0.95
     )

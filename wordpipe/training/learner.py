@@ -29,41 +29,6 @@ if TYPE_CHECKING:
     from wordpipe.training.contrastive.settings import ContrastiveSettings
 
 
-class Batches:
-    """Inputs and targets by step.
-
-    Args:
-        blocks: the training stream.
-        objective: what to predict.
-        plan: sizes and the seed.
-        device: where the batches are wanted.
-    """
-
-    def __init__(self, blocks: Blocks, objective: Objective, plan: Plan, device: torch.device) -> None:
-        self._blocks, self._objective, self._plan, self._device = blocks, objective, plan, device
-        self._ahead: tuple[int, Rows] | None = None
-
-    def targets(self, step: int) -> Targets:
-        """What a step is trained on, the rows of all processes."""
-        rows = self._ahead[1] if self._ahead is not None and self._ahead[0] == step else self._send(step)
-        generator = torch.Generator(self._device).manual_seed(seed_of(self._plan.seed, "masks", step))
-        return self._objective.targets(rows, generator, step / self._plan.steps)
-
-    def prefetch(self, step: int) -> None:
-        """Send a step's rows to a GPU while it is busy with the step before. On a CPU nothing would be won.
-
-        The host runs ahead of a GPU anyway, but for the steps after which it looks at a loss: there the next rows are
-        already on their way.
-        """
-        if self._device.type == "cuda":
-            self._ahead = (step, self._send(step))
-
-    def _send(self, step: int) -> Rows:
-        n_blocks, batch_size = len(self._blocks), self._plan.batch_size
-        order_B = block_order(step, batch_size=batch_size, n_blocks=n_blocks, seed=self._plan.seed)
-        return self._blocks.rows(order_B).to(self._device)
-
-
 class ModelLearner:
     """What the learners of transformers have in common: weights, an optimiser of torch, and how a step is taken.
 
@@ -150,7 +115,6 @@ class LanguageLearner(ModelLearner):
 
     Attributes:
         blocks: as given.
-        batches: of the steps.
         micro_batch: sequences computed at once: the plan's, halved whenever the device's memory did not hold them, in each
             process by itself. It is kept in the checkpoint, since the order of summation shows in the last bits.
     """
@@ -160,7 +124,8 @@ class LanguageLearner(ModelLearner):
         execution: Execution, world: World, validation: Validation | None = None,
     ) -> None:  # fmt: skip
         super().__init__(model, optimiser, plan.clip, execution, world)
-        self.blocks, self.batches = blocks, Batches(blocks, objective, plan, execution.device)
+        self.blocks, self._objective = blocks, objective
+        self._ahead: tuple[int, Rows] | None = None  # the rows of a step that are on their way to a GPU
         self.micro_batch = plan.micro_batch
         self._plan, self._validation, self._loss_sum = plan, validation, execution.loss_function()
 
@@ -172,7 +137,7 @@ class LanguageLearner(ModelLearner):
         Raises:
             BudgetError: the device's memory does not hold a single sequence.
         """
-        targets = self.batches.targets(step)
+        targets = self.targets(step)
         while True:
             try:
                 return Gradients(self._of_rows(step, targets), _count(targets), self._plan.tokens_per_step)
@@ -191,9 +156,16 @@ class LanguageLearner(ModelLearner):
             found = super().take(step, gradients, lr)
         except torch.OutOfMemoryError as error:
             raise _too_large() from error
-        if step + 1 < self._plan.steps:
-            self.batches.prefetch(step + 1)
+        # the host runs ahead of a GPU anyway, but for the steps after which it looks at a loss
+        if step + 1 < self._plan.steps and self.execution.device.type == "cuda":
+            self._ahead = (step + 1, self._rows(step + 1))
         return found
+
+    def targets(self, step: int) -> Targets:
+        """What a step is trained on, the sequences of all processes."""
+        rows = self._ahead[1] if self._ahead is not None and self._ahead[0] == step else self._rows(step)
+        generator = torch.Generator(self.execution.device).manual_seed(seed_of(self._plan.seed, "masks", step))
+        return self._objective.targets(rows, generator, step / self._plan.steps)
 
     def validate(self) -> Measured | None:
         """Look at held-out text."""
@@ -207,6 +179,11 @@ class LanguageLearner(ModelLearner):
         """See `Learner.state`."""
         tensors, log = super().state()
         return tensors, log | {"micro_batch": self.micro_batch, "seq_len": self._plan.seq_len}
+
+    def _rows(self, step: int) -> Rows:
+        plan, blocks = self._plan, self.blocks
+        order_B = block_order(step, batch_size=plan.batch_size, n_blocks=len(blocks), seed=plan.seed)
+        return blocks.rows(order_B).to(self.execution.device)
 
     def _of_rows(self, step: int, targets: Targets) -> Tensor:
         """The loss summed over this process's targets, a scalar on the device; its gradients are with the weights."""
