@@ -4,7 +4,6 @@ import json
 
 from tests.stages.test_plot import made, running
 from tests.support.training_logs import made_log
-from wordpipe.cli import plot as command
 
 
 def test_a_file_is_made_and_said(cli, tmp_path):
@@ -34,12 +33,6 @@ def test_without_a_file_there_are_lines(cli, tmp_path):
     assert lr.startswith("  learning rate   0.0009")
     assert entropy == "  unigram entropy 7.000  (the loss of knowing frequencies and nothing else)"
     assert len(rest) == 2  # nobody measured the entropy of the other, nor its loss on held-out text
-
-
-def test_a_terminal_without_blocks_gets_ascii(cli, tmp_path, monkeypatch):
-    made(tmp_path / "model", made_log())
-    monkeypatch.setattr(command, "_has_blocks", lambda: False)
-    assert cli("plot", tmp_path / "model").out.isascii()
 
 
 def test_json_has_the_whole_log(cli, tmp_path):

@@ -11,7 +11,16 @@ from torch.nn import functional as F
 
 from tests.support.models import small_config
 from wordpipe.errors import ArtifactError, InputError
-from wordpipe.model import EMBEDDING_STD, PRESETS, STYLES, ModelConfig, init_embeddings, new_model, seed_of
+from wordpipe.model import (
+    EMBEDDING_STD,
+    PRESETS,
+    STYLES,
+    ModelConfig,
+    init_embeddings,
+    new_model,
+    seed_of,
+    start_as_mean,
+)
 
 
 @pytest.mark.parametrize("style", ["modern", "classic"])
@@ -126,3 +135,40 @@ def test_vectors_that_do_not_fit_are_refused():
     broken[3, 3] = np.inf
     with pytest.raises(ArtifactError, match="not finite"):
         init_embeddings(model, broken, np.ones(96, dtype=bool), seed=1)
+
+
+def begun_as_mean(vectors, found=None, dim=32):
+    model = new_model(small_config("encoder", dim=dim), 0)
+    found = np.ones(len(vectors), dtype=bool) if found is None else found
+    return model, start_as_mean(model, vectors, found, seed=1)
+
+
+def test_a_wider_model_that_begins_as_a_mean_keeps_the_angles():
+    vectors = word_vectors(16)
+    model, _ = begun_as_mean(vectors)
+    got, want = (x / np.linalg.norm(x, axis=1, keepdims=True) for x in (model.embedding.detach().numpy(), vectors))
+    np.testing.assert_allclose(got @ got.T, want @ want.T, atol=1e-5)
+
+
+def test_tokens_without_a_vector_keep_their_embedding_and_weigh_as_the_average():
+    vectors, found = word_vectors(16), np.arange(96) >= 10
+    vectors[20] = 0
+    vectors[:10] = np.nan  # not looked at
+    model, lengths = begun_as_mean(vectors, found)
+    before, here = new_model(small_config("encoder"), 0).embedding, [*range(10), 20]
+    assert torch.equal(model.embedding[here], before[here])
+    assert (lengths[here] == 1).all()
+    assert abs(np.delete(lengths, here).mean() - 1) < 1e-5
+
+
+def test_vectors_of_no_length_are_no_beginning():
+    with pytest.raises(InputError, match="no token has a vector"):
+        begun_as_mean(word_vectors(8), np.zeros(96, dtype=bool))
+    with pytest.raises(InputError, match="no token has a vector"):
+        begun_as_mean(np.zeros((96, 8), np.float32))
+    for vectors, message in (
+        (np.full((96, 8), np.nan, np.float32), "not finite"),
+        (word_vectors(8, n=97), "do not fit"),
+    ):
+        with pytest.raises(ArtifactError, match=message):
+            begun_as_mean(vectors)

@@ -60,11 +60,6 @@ def test_gaps_and_constants(values, line):
     assert sparkline_of(values) == line
 
 
-def test_terminals_without_blocks():
-    assert sparkline_of(range(8), ascii_only=True) == "_.-=+*%#"
-    assert trend("loss", [7.25, 4.0], ascii_only=True) == "loss 7.25 #_ 4"
-
-
 def test_the_ends_of_a_trend_are_numbers():
     assert trend("loss", [math.nan, 7.2, 5.0, 4.1, None], 3, form=".2f").startswith("loss 7.20 ")
     assert trend("loss", [math.nan, 7.2, 5.0, 4.1, None], 3, form=".2f").endswith(" 4.10")

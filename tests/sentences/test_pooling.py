@@ -71,6 +71,11 @@ def test_a_sequence_has_the_same_bits_in_any_company(pooling: Pooling) -> None:
         np.testing.assert_array_equal(alone[0], together[number])
 
 
+def test_a_sequence_whose_tokens_weigh_nothing_has_no_direction() -> None:
+    packed = pack(np.array([2, 3]), np.array([2]))
+    assert not pool_packed(torch.rand(2, 5), packed, torch.zeros(5)).any()
+
+
 def test_half_precision_is_added_up_in_full() -> None:
     hidden_BTD = torch.full((1, 4096, 1), 1.0078125, dtype=torch.bfloat16)
     mask_BT = torch.ones(1, 4096, dtype=torch.bool)

@@ -219,13 +219,12 @@ def test_killed_trainings_go_on_to_the_same_bytes(encoder, built, tmp_path):
     [
         (TRANSFORMER | {"words": "words"}, ConfigError, "words cannot be chosen for encoder = transformer"),
         (STATIC | {"dropout": 0.2}, ConfigError, "dropout cannot be chosen for encoder = static"),
-        (TRANSFORMER | {"teacher_weight": 2.0}, ConfigError, "mean nothing without a teacher"),
+        (TRANSFORMER | {"teacher_weight": 2.0}, ConfigError, "there is no teacher"),
         (TRANSFORMER | {"init": "model", "preset": "tiny"}, ConfigError, "has its own size"),
         (TRANSFORMER | {"init_embeddings": "words"}, ArtifactError, "of words, not of tokens"),
         (TRANSFORMER | {"init_embeddings": "model"}, ArtifactError, "no table of vectors"),
         (FEW | {"init": "model"}, ArtifactError, "no static encoder"),
         (STATIC | {"words": "words", "unit": "token"}, ArtifactError, "another unit"),
-        ({**STATIC, "lexical_weight": 0.0}, ConfigError, "lexical_dim would change nothing"),
         (FEW | {"lexical_weight": 0.0}, ConfigError, "begins as nothing"),
         (STATIC | {"min_count": 10_000}, InputError, "known word"),
     ],
@@ -243,20 +242,19 @@ def test_what_does_not_fit_is_refused(settings, kind, message, built, tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ('{"a": "one text"}', "line 1.*two texts|two texts"),
+        ('{"a": "one text"}', "two texts"),
         ("no json", "not a line of JSON"),
         ('["a", "b"]\n{"', "not a line"),
-        ('["a", "b"]\n["caf\u00e9", "b"]'.encode("latin-1"), "not UTF-8"),
-        (gzip.compress(b'["a", "b"]', mtime=0), "packed"),
+        ('["a", "b"]\n["caf\u00e9", "b"]'.encode("latin-1"), "not a line of JSON"),
+        (gzip.compress(b'["a", "b"]', mtime=0), "not a line of JSON"),
     ],
 )
 def test_a_bad_file_of_pairs_is_told_by_its_line(content, message, built, tmp_path):
     (tmp_path / "pairs.jsonl").write_bytes(content if isinstance(content, bytes) else content.encode())
     with pytest.raises(InputError, match=message) as error:
         trained(built, tmp_path / "model", **STATIC | {"pairs": tmp_path / "pairs.jsonl"})
-    where = str(error.value.where)
-    assert "pairs.jsonl" in where
-    assert message != "not UTF-8" or where.endswith("line 2, byte 6")
+    assert "pairs.jsonl" in str(error.value.where)
+    assert "two texts" in message or "in UTF-8, not packed" in str(error.value.hint)
 
 
 def test_words_of_a_script_without_spaces_are_refused(tmp_path):

@@ -9,7 +9,7 @@ import pyarrow as pa
 from wordpipe.artifacts import TOKENS_16
 from wordpipe.training.contrastive import PairText, write_pair_text
 
-__all__ = ["Document", "made_text", "random_documents", "title_batches", "token_batches"]
+__all__ = ["Document", "id_lists", "made_text", "random_documents", "token_batches"]
 
 Document = tuple[str, str, list[list[int]]]
 """Name, split, and the ids of each sentence."""
@@ -27,12 +27,9 @@ def token_batches(documents: Sequence[Document], rows_per_batch: int = 7) -> lis
     return batches
 
 
-def title_batches(titles: Sequence[tuple[str, list[int]]]) -> list[pa.RecordBatch]:
-    """One row per document."""
-    schema = pa.schema([("doc_id", pa.string()), ("ids", pa.list_(pa.uint32()))])
-    table = pa.Table.from_pylist([{"doc_id": name, "ids": ids} for name, ids in titles], schema)
-    batches: list[pa.RecordBatch] = table.to_batches(max_chunksize=3)
-    return batches
+def id_lists(rows: Sequence[list[int]]) -> list[pa.Array]:
+    """Lists of ids, three at a time."""
+    return [pa.array(rows[at : at + 3], pa.list_(pa.uint32())) for at in range(0, len(rows), 3)]
 
 
 def random_documents(n: int = 30, vocab_size: int = 50, seed: int = 0) -> list[Document]:
@@ -51,7 +48,5 @@ def random_documents(n: int = 30, vocab_size: int = 50, seed: int = 0) -> list[D
 def made_text(folder: Path, documents: Sequence[Document], *, titles: bool = False, vocab_size: int = 50) -> PairText:
     """The text of documents, with a title of two ids for every second one if wanted."""
     folder.mkdir(exist_ok=True)
-    named = [(name, [1, 2] if place % 2 else []) for place, (name, _, _) in enumerate(documents)]
-    return write_pair_text(
-        token_batches(documents), folder, vocab_size=vocab_size, titles=title_batches(named) if titles else None
-    )
+    given = id_lists([[1, 2] if place % 2 else [] for place in range(len(documents))]) if titles else None
+    return write_pair_text(token_batches(documents), folder, vocab_size=vocab_size, titles=given)

@@ -10,7 +10,6 @@ from safetensors.torch import save
 
 from wordpipe.artifacts import Checkpoints
 from wordpipe.training import (
-    CheckpointClock,
     Snapshot,
     checkpoint,
     diverged,
@@ -112,18 +111,6 @@ def test_a_file_with_the_right_hash_that_is_no_such_file_is_passed_over(file, da
     assert found.step == 1
     assert len(state.notes) == 1
     assert "step-00000002 refused" in state.notes[0]
-
-
-def test_checkpoints_are_due_by_steps_or_by_time(monkeypatch):
-    now = [0.0]
-    monkeypatch.setattr(checkpoint.time, "monotonic", lambda: now[0])
-    clock = CheckpointClock(60, 4)
-    assert [step for step in range(1, 10) if clock.due(step)] == [4, 8]
-    now[0] = 60.0
-    assert clock.due(9)
-    clock.made()
-    assert not clock.due(9)
-    assert not CheckpointClock(60, 0).due(4)
 
 
 def test_only_what_has_changed_is_told():

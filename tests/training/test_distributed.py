@@ -12,7 +12,7 @@ from safetensors.torch import load
 
 from tests.support.small_trainings import settings_of, training
 from wordpipe.errors import ConfigError
-from wordpipe.training import World, alone
+from wordpipe.training import World
 
 ARGUMENTS = ["checkpoint_steps=4", "report_every=3", "eval_every=5"]
 LONGER = [*ARGUMENTS, "steps=24", "dropout=0.2"]
@@ -147,7 +147,7 @@ def test_a_batch_that_cannot_be_shared_out(values, says, tmp_path):
 
 
 def test_alone_nothing_is_sent():
-    world, tensor = alone("cpu"), torch.ones(3)
+    world, tensor = World(torch.device("cpu")), torch.ones(3)
     assert (world.is_alone, world.leads, world.rows(8)) == (True, True, (0, 8))
     assert world.share({"a": 1}) == {"a": 1}
     assert world.agree(None) is None

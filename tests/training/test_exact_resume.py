@@ -69,11 +69,11 @@ def test_a_micro_batch_of_a_checkpoint_wins_over_the_planned_one(tmp_path):
 
 
 def test_a_log_as_it_was_before_is_continued(tmp_path):
-    """Reports had the share of what the device could reach before their last value; positions were not counted."""
+    """Reports had two shares of the time behind their speed; positions were not counted."""
     run = training(settings_of("mlm", report_every=2), tmp_path / "run")
     list(run.steps(StopFlag(), until=4))
     snapshot = run.snapshot()
-    snapshot.log["history"] = [[*row[:7], 0.5, *row[7:]] for row in snapshot.log["history"]]
+    snapshot.log["history"] = [[*row, 0.5, 0.1] for row in snapshot.log["history"]]
     for name in ("positions", "cut", "metrics", "micro_batch"):
         del snapshot.log[name]
     longer = training(settings_of("mlm", steps=20), tmp_path / "other", begin=snapshot)

@@ -12,7 +12,7 @@ from tests.support.small_trainings import N_TOKENS, run_to_end, settings_of, tra
 from wordpipe.artifacts import Checkpoints
 from wordpipe.errors import ConfigError, DivergedError, InputError
 from wordpipe.runtime import StopFlag, Stopped
-from wordpipe.training import clip_gradients, load_snapshot, loss_sum, make_optimiser
+from wordpipe.training import clip_gradients, load_snapshot, loss_sum, make_optimiser, trainer
 
 KINDS = ["mlm", "clm"]
 
@@ -20,7 +20,7 @@ KINDS = ["mlm", "clm"]
 @pytest.mark.parametrize("kind", KINDS)
 def test_one_batch_is_overfitted(kind, tmp_path):
     run = training(settings_of(kind, batch_size=4), tmp_path)
-    targets = run.learner.batches.targets(0)
+    targets = run.learner.targets(0)
     optimiser = make_optimiser(
         run.learner.model, kind="adamw", lr=1e-2, weight_decay=0.0, beta1=0.9, beta2=0.98, momentum=0.95
     )
@@ -58,24 +58,6 @@ def test_reports_say_what_happened(tmp_path):
     assert steps[-1].lr == pytest.approx(3e-4)
     assert all(step.tokens_per_s > 0 for step in steps)
     assert [step.seconds for step in steps] == sorted(step.seconds for step in steps)
-    for step in steps:
-        if step.split == "train":
-            assert 0.0 < step.waiting < 1.0
-        else:
-            assert step.waiting is None
-
-
-def test_time_spent_on_batches_is_said(tmp_path):
-    run = training(settings_of("mlm", steps=4, report_every=2, eval_every=100), tmp_path)
-    rows = run.learner.batches._blocks.rows
-
-    def slow(index_B):
-        time.sleep(0.2)
-        return rows(index_B)
-
-    object.__setattr__(run.learner.batches._blocks, "rows", slow)
-    waiting = [step.waiting for step in run.steps(StopFlag()) if step.split == "train"]
-    assert all(0.6 < share < 1.0 for share in waiting)
 
 
 @pytest.mark.parametrize(
@@ -350,3 +332,16 @@ def test_a_tiny_corpus_is_one_short_block(kind, n, tmp_path):
 def test_no_text_is_an_error(tmp_path):
     with pytest.raises(InputError, match="no text to train on"):
         training(settings_of("mlm"), tmp_path, n=0)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "steps", "saved"), [(60, 4, [4, 8, 12]), (60, 0, [12]), (2.5, 0, [3, 6, 9, 12]), (4.5, 4, [4, 8, 12])]
+)
+def test_checkpoints_are_due_by_steps_or_by_time(seconds, steps, saved, tmp_path, monkeypatch):
+    settings = settings_of("clm", steps=12, checkpoint_seconds=seconds, checkpoint_steps=steps)
+    run, found = training(settings, tmp_path), []
+    begun = time.monotonic()
+    monkeypatch.setattr(trainer.time, "monotonic", lambda: begun + run.step)  # a second for each step
+    monkeypatch.setattr(Checkpoints, "save", lambda state, step, files: found.append(step))
+    run_to_end(run)
+    assert found == saved

@@ -1,7 +1,6 @@
 """`wordpipe plot`: curves of trainings as a picture, or as lines of blocks on the terminal."""
 
 import json
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -69,16 +68,7 @@ def _lines(one: dict[str, Any]) -> Iterator[str]:
     ):
         values = [row[column] for row in rows]
         if any(value is not None for value in values):
-            yield trend(f"{name:15}", values, _SPARKS, form=form, ascii_only=not _has_blocks())
+            yield trend(f"{name:15}", values, _SPARKS, form=form)
     if one["unigram_entropy"] is not None:
         entropy = f"{'unigram entropy':15} {one['unigram_entropy']:.3f}"
         yield f"{entropy}  (the loss of knowing frequencies and nothing else)"
-
-
-def _has_blocks() -> bool:
-    """Whether stdout can show more than ASCII."""
-    try:
-        "▁█".encode(sys.stdout.encoding or "ascii")
-    except (UnicodeEncodeError, LookupError):
-        return False
-    return True

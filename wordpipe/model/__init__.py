@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     )
     from wordpipe.model.hf.family import CONFIG, WEIGHTS, Family
     from wordpipe.model.hf.folder import Loaded, load_hf, save_hf
-    from wordpipe.model.init import init_embeddings, new_model, orthonormal
+    from wordpipe.model.init import init_embeddings, new_model, start_as_mean
     from wordpipe.model.layers import gated
     from wordpipe.model.numpy_model import NumpyModel, read_arrays
     from wordpipe.model.positions import N_BUCKETS, Rotary, alibi_slopes, rotate, sinusoidal_table, t5_buckets

@@ -11,6 +11,7 @@ from wordpipe.errors import ArtifactError, InputError
 from wordpipe.model.config import EMBEDDING_STD, ModelConfig, seed_of
 from wordpipe.model.transformer import LanguageModel
 
+_WRITE_TO_STREAM = ("attention.out.weight", "attention.out.bias", "feedforward.down.weight", "feedforward.down.bias")
 _CUTOFF = 3.0  # standard deviations; a rare far-out weight would only have to be unlearned
 
 
@@ -50,8 +51,7 @@ def _deviation(name: str, config: ModelConfig) -> float:
     if name.endswith("attention.score"):
         return 1.0 / math.sqrt(config.head_dim)
     deviation = math.sqrt(2.0 / (5.0 * config.dim))
-    writes_to_stream = name.endswith(("attention.out.weight", "feedforward.down.weight"))
-    return deviation / math.sqrt(2.0 * config.n_layers) if writes_to_stream else deviation
+    return deviation / math.sqrt(2.0 * config.n_layers) if name.endswith(_WRITE_TO_STREAM) else deviation
 
 
 @torch.no_grad()
@@ -77,19 +77,9 @@ def init_embeddings(
         ArtifactError: more rows than the model's vocabulary, or numbers that are not finite.
         InputError: fewer than two rows were found, or all vectors are the same.
     """
-    table_VD = model.embedding
-    rows = np.flatnonzero(found_V)
-    if len(found_V) > table_VD.shape[0] or len(vectors_VD) != len(found_V):
-        raise ArtifactError(
-            "the vectors do not fit the vocabulary",
-            got=f"{len(vectors_VD)} vectors, {len(found_V)} flags",
-            expected=f"one each for at most {table_VD.shape[0]} tokens",
-        )
-    found_ND = np.asarray(vectors_VD, dtype=np.float64)[rows]
-    if not np.isfinite(found_ND).all():
-        raise ArtifactError("word vectors are not finite", hint="train the word vectors again")
+    rows, found_ND = _found_rows(model, vectors_VD, found_V)
     found_ND -= found_ND.mean(axis=0) if len(rows) else 0.0
-    mapped_ND = found_ND @ orthonormal(found_ND.shape[1], table_VD.shape[1], seed)
+    mapped_ND = found_ND @ orthonormal(found_ND.shape[1], model.config.dim, seed)
     deviation = float(mapped_ND.std()) if len(rows) > 1 else 0.0
     if deviation == 0.0:
         raise InputError(
@@ -97,9 +87,71 @@ def init_embeddings(
             got=f"{len(rows)} of {len(found_V)}",
             hint="train the word vectors on the same tokens, with --unit token",
         )
-    values_ND = torch.from_numpy(mapped_ND * (EMBEDDING_STD / deviation)).to(table_VD)
-    table_VD[torch.from_numpy(rows).to(table_VD.device)] = values_ND
+    _replace_rows(model, rows, mapped_ND * (EMBEDDING_STD / deviation))
     return len(rows)
+
+
+@torch.no_grad()
+def start_as_mean(
+    model: LanguageModel, vectors_VD: npt.NDArray[np.float32], found_V: npt.NDArray[np.bool_], *, seed: int
+) -> npt.NDArray[np.float32]:
+    """Let the transformer begin as the weighted mean of word vectors, and learn context on top of it.
+
+    Every block begins by adding nothing to the residual stream (its two output matrices are zero), and the embeddings are
+    the directions of the vectors, as long as fresh rows, so that the first mean of the hidden states is the mean of the
+    vectors. What the norms take away, the length of every vector, goes into the token's weight in the mean. From then on
+    training can only be an improvement: the encoder need not find again what the vectors know.
+
+    Source of blocks that begin as nothing: Zhang et al. 2019, "Fixup Initialization"; Bachlechner et al. 2021, "ReZero".
+
+    Args:
+        model: changed in place.
+        vectors_VD: as for `init_embeddings`.
+        found_V: likewise.
+        seed: likewise.
+
+    Returns:
+        lengths_V: of the vectors, float32, their mean being 1; 1 for tokens that have none, whose embeddings stay as they are.
+
+    Raises:
+        ArtifactError: more rows than the model's vocabulary, or numbers that are not finite.
+        InputError: no token has a vector of any length.
+    """
+    rows, found_ND = _found_rows(model, vectors_VD, found_V)
+    length_N = np.linalg.norm(found_ND, axis=1)
+    rows, found_ND, length_N = (of_all[length_N > 0] for of_all in (rows, found_ND, length_N))
+    if not len(rows):
+        raise InputError("no token has a vector", hint="train them on the same tokens, with --unit token")
+    mapped_ND = (found_ND / length_N[:, None]) @ orthonormal(found_ND.shape[1], model.config.dim, seed)
+    _replace_rows(model, rows, mapped_ND * (EMBEDDING_STD * np.sqrt(model.config.dim)))
+    for name, weight in model.named_parameters():
+        if name.endswith(_WRITE_TO_STREAM):
+            weight.zero_()
+    lengths_V = np.ones(len(found_V), np.float32)
+    lengths_V[rows] = length_N / length_N.mean()
+    return lengths_V
+
+
+def _found_rows(
+    model: LanguageModel, vectors_VD: npt.NDArray[np.float32], found_V: npt.NDArray[np.bool_]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+    """The N ids that have a vector, and these, (N, D)."""
+    n_rows = len(model.embedding)
+    if len(found_V) > n_rows or len(vectors_VD) != len(found_V):
+        raise ArtifactError(
+            "the vectors do not fit the vocabulary", got=f"{len(vectors_VD)} vectors, {len(found_V)} flags",
+            expected=f"one each for at most {n_rows} tokens",
+        )  # fmt: skip
+    rows = np.flatnonzero(found_V)
+    found_ND = np.asarray(vectors_VD, dtype=np.float64)[rows]
+    if not np.isfinite(found_ND).all():
+        raise ArtifactError("word vectors are not finite", hint="train the word vectors again")
+    return rows, found_ND
+
+
+def _replace_rows(model: LanguageModel, rows: npt.NDArray[np.int64], values_ND: npt.NDArray[np.float64]) -> None:
+    table_VD = model.embedding
+    table_VD[torch.from_numpy(rows).to(table_VD.device)] = torch.from_numpy(values_ND).to(table_VD)
 
 
 def orthonormal(n_in: int, n_out: int, seed: int) -> npt.NDArray[np.float64]:

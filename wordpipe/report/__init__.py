@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from wordpipe.lazy import face
 
 if TYPE_CHECKING:
-    from wordpipe.report.curves import CURVE_COLOURS, draw_curves, smooth, sparkline_of, trend
+    from wordpipe.report.curves import draw_curves, sparkline_of, trend
     from wordpipe.report.word_map import (
         COLOURS,
         GRID,

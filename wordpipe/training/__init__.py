@@ -16,7 +16,6 @@ from wordpipe.lazy import face
 
 if TYPE_CHECKING:
     from wordpipe.training.checkpoint import (
-        CheckpointClock,
         Snapshot,
         diverged,
         load_snapshot,
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
         threads_of_before,
     )
     from wordpipe.training.cross_entropy import cross_entropy_sum
-    from wordpipe.training.distributed import World, alone, join_world
+    from wordpipe.training.distributed import World, join_world
     from wordpipe.training.learner import LanguageLearner, assemble
     from wordpipe.training.objectives import (
         RATE_STEPS,

@@ -1,4 +1,4 @@
-"""The exact state of a training as a checkpoint: safetensors files and a log; when one is due; what another machine means.
+"""The exact state of a training as a checkpoint: safetensors files and a log; what another machine means.
 
     STATE/step-00000200/            model.safetensors, optimiser.safetensors, log.json
     STATE/step-00000200/            state.safetensors, log.json (of a static table)
@@ -8,7 +8,6 @@ nothing random depends on more than (seed, step).
 """
 
 import json
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,41 +67,19 @@ def load_snapshot(checkpoint: Checkpoint) -> Snapshot:
 def as_now(log: Mapping[str, Any]) -> dict[str, Any]:
     """A log as it is written today: those of previous versions had other forms.
 
-    A report had the share of what the device could reach before its last value, and of a static table it was a dict; a static
-    table had its losses one by one; a transformer encoder had no count of the steps that its loss was summed over.
+    A report had shares of the time behind its speed, and of a static table it was a dict; a static table had its losses one
+    by one; a transformer encoder had no count of the steps that its loss was summed over.
     """
     now, history = dict(log), list(log["history"])
     if "losses" in log:
         sums = [sum(log["losses"]), len(log["losses"]), 0.0]
         now |= {"sums": sums, "positions": log["tokens"], "machine": {"threads": log["threads"]}}
         history = [[*row.values()] for row in history]
-    now["history"] = [[*row[:7], *row[8:]] if len(row) == 9 else list(row) for row in history]
+    now["history"] = [list(row[:7]) for row in history]
     if len(now["sums"]) == 2:
         reported = max((row[0] for row in now["history"] if row[2] == "train"), default=0)
         now["sums"] = [now["sums"][0], log["step"] - reported, now["sums"][1]]
     return now
-
-
-class CheckpointClock:
-    """When the next checkpoint is due. What is learned does not depend on it.
-
-    Args:
-        seconds: between two checkpoints.
-        steps: also one every this many steps; 0: by time only.
-    """
-
-    def __init__(self, seconds: float, steps: int) -> None:
-        self._seconds, self._steps = seconds, steps
-        self._last = time.monotonic()
-
-    def due(self, step: int) -> bool:
-        """Whether one is to be written after this step."""
-        by_steps = self._steps > 0 and step % self._steps == 0
-        return by_steps or time.monotonic() - self._last >= self._seconds
-
-    def made(self) -> None:
-        """One has been written now."""
-        self._last = time.monotonic()
 
 
 def diverged(step: int, *, loss: float, norm: float, lr: float, newest: Path | None) -> DivergedError:

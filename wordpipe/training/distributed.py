@@ -145,15 +145,6 @@ class World:
         return message["value"]
 
 
-def alone(wanted: Device) -> World:
-    """A world of one process.
-
-    Raises:
-        ConfigError: the device is not there.
-    """
-    return World(pick_device(wanted))
-
-
 @contextmanager
 def join_world(wanted: Device) -> Iterator[World]:
     """Meet the other processes, if `torchrun` (or what sets the same variables) started several.
@@ -167,7 +158,7 @@ def join_world(wanted: Device) -> Iterator[World]:
     """
     size = int(os.environ.get("WORLD_SIZE", "1"))
     if size == 1:
-        yield alone(wanted)
+        yield World(pick_device(wanted))
         return
     device, local_rank = pick_device(wanted), int(os.environ.get("LOCAL_RANK", "0"))
     if device.type == "mps":

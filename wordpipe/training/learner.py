@@ -2,11 +2,10 @@
 
 import gc
 import math
-import time
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -18,70 +17,16 @@ from wordpipe.training.checkpoint import Snapshot, Tensors, load_snapshot
 from wordpipe.training.distributed import World, sum_gradients
 from wordpipe.training.objectives import Objective, Targets, Task
 from wordpipe.training.optimisers import clip_gradients, load_optimiser, make_optimiser, optimiser_tensors
-from wordpipe.training.plan import Plan, even_chunks, make_plan
+from wordpipe.training.plan import Plan, even_chunks, make_plan, pair_plan
 from wordpipe.training.precision import Execution, LossScaler
 from wordpipe.training.sequences import Blocks, Rows, block_order
 from wordpipe.training.settings import PretrainSettings
 from wordpipe.training.token_stream import Flags, Ids
-from wordpipe.training.trainer import Gradients, Measured, Trainer
+from wordpipe.training.trainer import Gradients, L, Measured, Trainer
 from wordpipe.training.validation import Validation
 
-
-class Batches:
-    """Inputs and targets by step.
-
-    Args:
-        blocks: the training stream.
-        objective: what to predict.
-        plan: sizes and the seed.
-        device: where the batches are wanted.
-
-    Attributes:
-        waited: seconds that the device stood idle because a batch was not ready, since this was last set to 0.
-    """
-
-    def __init__(self, blocks: Blocks, objective: Objective, plan: Plan, device: torch.device) -> None:
-        self._blocks, self._objective, self._plan, self._device = blocks, objective, plan, device
-        self._ahead: tuple[int, Rows] | None = None
-        self.waited = 0.0
-
-    def targets(self, step: int) -> Targets:
-        """What a step is trained on, the rows of all processes."""
-        begun = time.monotonic()
-        rows = self._rows_of(step)
-        generator = torch.Generator(self._device).manual_seed(seed_of(self._plan.seed, "masks", step))
-        targets = self._objective.targets(rows, generator, step / self._plan.steps)
-        if self._device.type != "cuda":  # there the masks take their turn among the device's other work
-            self.waited += time.monotonic() - begun
-        return targets
-
-    def prefetch(self, step: int) -> None:
-        """Send a step's rows to a GPU while it is busy with the step before. On a CPU nothing would be won.
-
-        The host runs ahead of a GPU anyway, but for the steps after which it looks at a loss: there the next rows are
-        already on their way.
-        """
-        if self._device.type != "cuda":
-            return
-        begun, launched = time.monotonic(), torch.cuda.Event()  # type: ignore[no-untyped-call]
-        launched.record()
-        self._ahead = (step, self._send(step))
-        if launched.query():  # type: ignore[no-untyped-call]  # it was done before the rows were: at most all that time is lost
-            self.waited += time.monotonic() - begun
-
-    def _rows_of(self, step: int) -> Rows:
-        if self._ahead is not None and self._ahead[0] == step:
-            return self._ahead[1]
-        begun = time.monotonic()
-        rows = self._send(step)
-        if self._device.type == "cuda":
-            self.waited += time.monotonic() - begun
-        return rows
-
-    def _send(self, step: int) -> Rows:
-        n_blocks, batch_size = len(self._blocks), self._plan.batch_size
-        order_B = block_order(step, batch_size=batch_size, n_blocks=n_blocks, seed=self._plan.seed)
-        return self._blocks.rows(order_B).to(self._device)
+if TYPE_CHECKING:
+    from wordpipe.training.contrastive.settings import ContrastiveSettings
 
 
 class ModelLearner:
@@ -109,10 +54,6 @@ class ModelLearner:
         self.scaler = LossScaler() if execution.dtype is torch.float16 else None
         self._weights, self._optimiser, self._clip = dict(model.named_parameters()), optimiser, clip
         self.world.broadcast([weight.detach() for weight in self._weights.values()])
-
-    def waited(self) -> float | None:
-        """See `Learner.waited`."""
-        return None
 
     @property
     def skipped(self) -> int:
@@ -142,7 +83,7 @@ class ModelLearner:
     def state(self) -> tuple[Tensors, dict[str, Any]]:
         """See `Learner.state`."""
         weights = {name: weight.detach().cpu() for name, weight in self._weights.items()}
-        scaler = None if self.scaler is None else self.scaler.state()
+        scaler = None if self.scaler is None else asdict(self.scaler)
         return {"model": weights, "optimiser": optimiser_tensors(self.model, self._optimiser)}, {"scaler": scaler}
 
     @torch.no_grad()
@@ -174,7 +115,6 @@ class LanguageLearner(ModelLearner):
 
     Attributes:
         blocks: as given.
-        batches: of the steps.
         micro_batch: sequences computed at once: the plan's, halved whenever the device's memory did not hold them, in each
             process by itself. It is kept in the checkpoint, since the order of summation shows in the last bits.
     """
@@ -184,14 +124,10 @@ class LanguageLearner(ModelLearner):
         execution: Execution, world: World, validation: Validation | None = None,
     ) -> None:  # fmt: skip
         super().__init__(model, optimiser, plan.clip, execution, world)
-        self.blocks, self.batches = blocks, Batches(blocks, objective, plan, execution.device)
+        self.blocks, self._objective = blocks, objective
+        self._ahead: tuple[int, Rows] | None = None  # the rows of a step that are on their way to a GPU
         self.micro_batch = plan.micro_batch
         self._plan, self._validation, self._loss_sum = plan, validation, execution.loss_function()
-
-    def waited(self) -> float | None:
-        """See `Learner.waited`."""
-        seconds, self.batches.waited = self.batches.waited, 0.0
-        return seconds
 
     def gradients(self, step: int) -> Gradients:
         """Leave the gradients of this process's rows with the weights.
@@ -201,7 +137,7 @@ class LanguageLearner(ModelLearner):
         Raises:
             BudgetError: the device's memory does not hold a single sequence.
         """
-        targets = self.batches.targets(step)
+        targets = self.targets(step)
         while True:
             try:
                 return Gradients(self._of_rows(step, targets), _count(targets), self._plan.tokens_per_step)
@@ -220,9 +156,16 @@ class LanguageLearner(ModelLearner):
             found = super().take(step, gradients, lr)
         except torch.OutOfMemoryError as error:
             raise _too_large() from error
-        if step + 1 < self._plan.steps:
-            self.batches.prefetch(step + 1)
+        # the host runs ahead of a GPU anyway, but for the steps after which it looks at a loss
+        if step + 1 < self._plan.steps and self.execution.device.type == "cuda":
+            self._ahead = (step + 1, self._rows(step + 1))
         return found
+
+    def targets(self, step: int) -> Targets:
+        """What a step is trained on, the sequences of all processes."""
+        rows = self._ahead[1] if self._ahead is not None and self._ahead[0] == step else self._rows(step)
+        generator = torch.Generator(self.execution.device).manual_seed(seed_of(self._plan.seed, "masks", step))
+        return self._objective.targets(rows, generator, step / self._plan.steps)
 
     def validate(self) -> Measured | None:
         """Look at held-out text."""
@@ -236,6 +179,11 @@ class LanguageLearner(ModelLearner):
         """See `Learner.state`."""
         tensors, log = super().state()
         return tensors, log | {"micro_batch": self.micro_batch, "seq_len": self._plan.seq_len}
+
+    def _rows(self, step: int) -> Rows:
+        plan, blocks = self._plan, self.blocks
+        order_B = block_order(step, batch_size=plan.batch_size, n_blocks=len(blocks), seed=plan.seed)
+        return blocks.rows(order_B).to(self.execution.device)
 
     def _of_rows(self, step: int, targets: Targets) -> Tensor:
         """The loss summed over this process's targets, a scalar on the device; its gradients are with the weights."""
@@ -324,10 +272,21 @@ def assemble(
         model, optimiser, task.objective(execution.device), blocks, plan, execution, world, validation
     )
     return Trainer(
-        learner, plan, execution, state=state, found=found, begin=begin, world=world,
+        learner, plan, state=state, found=found, begin=begin, world=world,
         checkpoint_seconds=settings.checkpoint_seconds, checkpoint_steps=settings.checkpoint_steps,
         unigram_entropy=None if plan.label_smoothing else unigram_entropy,  # a smoothed loss lies above the entropy
         patience=settings.patience,
+    )  # fmt: skip
+
+
+def pair_trainer(
+    learner: L, settings: "ContrastiveSettings", n_pairs: int, *, state_dir: Path, run_key: str
+) -> Trainer[L]:
+    """A contrastive training of either encoder, resumed if `state_dir` holds its checkpoints; see `assemble`."""
+    state = Checkpoints(state_dir, run_key)
+    return Trainer(
+        learner, pair_plan(settings, n_pairs), state=state, found=state.restore(load_snapshot),
+        checkpoint_seconds=settings.checkpoint_seconds, checkpoint_steps=settings.checkpoint_steps,
     )  # fmt: skip
 
 

@@ -22,7 +22,7 @@ positions come to 37.6. A span that the budget cuts is kept up to its last whole
 
 import math
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -70,20 +70,6 @@ class Targets:
             self.labels[first:last], self.weights[first:last],
             None if self.segments is None else self.segments[first:last],
         )  # fmt: skip
-
-
-class Objective(Protocol):
-    """A training task."""
-
-    def targets(self, rows: Rows, generator: torch.Generator, progress: float) -> Targets:
-        """Inputs and targets of a batch.
-
-        Args:
-            rows: of `Blocks`, on the device.
-            generator: on the same device; what is drawn depends on it alone.
-            progress: share of the training's steps that are done, from 0 to 1.
-        """
-        ...
 
 
 @dataclass(frozen=True)
@@ -225,7 +211,7 @@ class Masked:
     Args:
         rate: share of a sequence's positions between [CLS] and [SEP] that is chosen, at least one.
         rate_end: the same at the end of the training, see `rate_at`; None: `rate`.
-        unit: what is chosen together (see masking.py); words and spans fill the share up to their last whole word.
+        unit: what is chosen together (see above); words and spans fill the share up to their last whole word.
         mask_share: share of the chosen shown as [MASK].
         random_share: share of the chosen shown as a random token.
         mask_id: id of [MASK].
@@ -257,7 +243,13 @@ class Masked:
         return self.rate + (self.rate_end - self.rate) * stair / (RATE_STEPS - 1)
 
     def targets(self, rows: Rows, generator: torch.Generator, progress: float) -> Targets:
-        """Choose and hide; the arguments are those of `Objective.targets`."""
+        """Choose and hide.
+
+        Args:
+            rows: of `Blocks`, on the device.
+            generator: on the same device; what is drawn depends on it alone.
+            progress: share of the training's steps that are done, from 0 to 1.
+        """
         ids_BT = rows.ids_BT
         n_chosen = max(1, round(self.rate_at(progress) * (ids_BT.shape[1] - 2)))
         choice = choose(self.unit, self._is_special_V[ids_BT], rows.word_starts_BT, n_chosen, generator)
@@ -290,6 +282,9 @@ class Causal:
         labels_BT = rows.ids_BT[:, 1:]
         counts_BT = torch.ones_like(labels_BT) if self.bos_id is None else labels_BT != self.bos_id
         return Targets(rows.ids_BT[:, :-1], None, labels_BT, counts_BT.float())
+
+
+Objective = Masked | Causal
 
 
 def loss_sum(model: LanguageModel, targets: Targets, label_smoothing: float = 0.0) -> Tensor:

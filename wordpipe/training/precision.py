@@ -9,19 +9,19 @@ Source: Micikevicius et al. 2018, "Mixed Precision Training", section 3.2.
 
 import math
 import os
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from wordpipe.errors import ConfigError
-from wordpipe.model import LanguageModel
-from wordpipe.runtime import cpu_count, keep_freed_memory
-from wordpipe.training.distributed import World, alone
-from wordpipe.training.objectives import RATE_STEPS, Targets, loss_sum
+from wordpipe.runtime import cpu_count, keep_freed_memory, pick_device
+from wordpipe.training.distributed import World
+from wordpipe.training.objectives import RATE_STEPS, loss_sum
 from wordpipe.training.settings import PretrainSettings
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class LossScaler:
     """The scale of a float16 training: halved when a gradient overflows, doubled after a while without overflow.
 
     It follows from the steps before it alone, and what it remembers is in the checkpoint, so a resumed run goes on with
-    the same scales. One number is read from the device in each step, as in torch's GradScaler.
+    the same scales: `LossScaler(**asdict(it))`. One number is read from the device in each step, as in torch's GradScaler.
 
     Attributes:
         scale: what the mean loss is multiplied by.
@@ -102,21 +102,13 @@ class LossScaler:
         """Whether the mean loss itself, not enlarged at all, overflows: then the training has diverged."""
         return self.scale < 1.0
 
-    def state(self) -> dict[str, Any]:
-        """What a checkpoint keeps: `LossScaler(**state)` goes on from it."""
-        return asdict(self)
-
 
 _CUDNN, _FLASH = SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION
 _OTHERS = [SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 
 
-class LossSum(Protocol):
-    """`objectives.loss_sum`, as it is or compiled."""
-
-    def __call__(self, model: LanguageModel, targets: Targets, label_smoothing: float = 0.0) -> Tensor:
-        """Loss summed over the targets."""
-        ...
+LossSum = Callable[..., Tensor]
+"""`objectives.loss_sum`, as it is or compiled."""
 
 
 @dataclass(frozen=True)
@@ -185,7 +177,7 @@ def make_execution(settings: "PretrainSettings | ContrastiveSettings", world: Wo
     Raises:
         ConfigError: a device that is not there, or numbers that it lacks.
     """
-    world = world or alone(settings.device)
+    world = world or World(pick_device(settings.device))
     threads = settings.threads or max(1, cpu_count() // world.local_size)
     torch.set_num_threads(threads)
     keep_freed_memory()

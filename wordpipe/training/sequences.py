@@ -187,16 +187,12 @@ def _feistel(x: npt.NDArray[np.uint64], half_bits: int, keys: list[int]) -> npt.
     bits, mask = np.uint64(half_bits), np.uint64((1 << half_bits) - 1)
     left, right = x >> bits, x & mask
     for key in keys:
-        left, right = right, left ^ (mixed_bits(right ^ np.uint64(key)) & mask)
+        left, right = right, left ^ (_mixed_bits(right ^ np.uint64(key)) & mask)
     return (left << bits) | right
 
 
-def mixed_bits(x: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """Finaliser of SplitMix64 (Steele et al. 2014): every input bit changes about half of the output bits.
-
-    Args:
-        x: uint64, any shape.
-    """
+def _mixed_bits(x: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """`wordpipe.compiled.mixed_bits`, without numba, which `train mlm` and `train clm` do not load."""
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return x ^ (x >> np.uint64(31))

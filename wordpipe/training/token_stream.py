@@ -6,7 +6,6 @@ words are to be known, a second file has one byte for each id: 1 where a word be
 
 import contextlib
 import json
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,23 +34,17 @@ class Stream:
 
     Attributes:
         path: the file of ids.
-        dtype: their type, `<u2` or `<u4`.
         n_ids: ids in the file, boundary tokens included.
         n_documents: documents in it.
-        n_sentences: rows that gave at least one id.
         n_empty: rows without any id, which left nothing.
         counts: how often each id occurs in the rows, boundary tokens not counted, (V,), int64.
-        starts_path: the file of word starts, if they were wanted.
     """
 
     path: Path
-    dtype: str
     n_ids: int
     n_documents: int
-    n_sentences: int
     n_empty: int
     counts: npt.NDArray[np.int64]
-    starts_path: Path | None = None
 
     @property
     def n_tokens(self) -> int:
@@ -61,10 +54,6 @@ class Stream:
     def open(self) -> Ids:
         """The ids, see `open_ids`."""
         return open_ids(self.path, len(self.counts))
-
-    def open_starts(self) -> Flags | None:
-        """Whether a word begins at each id, see `open_starts`."""
-        return None if self.starts_path is None else open_starts(self.path)
 
 
 def open_ids(path: Path, vocab_size: int) -> Ids:
@@ -103,7 +92,7 @@ def write_streams(
 ) -> dict[str, Stream]:  # fmt: skip
     """Write the ids of each wanted split to its file, in one pass over the rows.
 
-    A file appears whole or not at all; one that is there is replaced. Word starts go to `PATH.starts`.
+    Word starts go to `PATH.starts`.
 
     Args:
         batches: rows of the `tokens` schema, in order.
@@ -148,10 +137,10 @@ class _Writer:
         self._dtype, self._find_starts = _dtype_of(vocab_size), find_starts
         self._after, self._between = (np.array(ids, dtype=self._dtype) for ids in (after, [*after, *before]))
         self._paths = [path] if find_starts is None else [path, _starts_path(path)]
-        self._files = [stack.enter_context(_part(one).open("wb")) for one in self._paths]
+        self._files = [stack.enter_context(one.open("wb")) for one in self._paths]
         self._counts = np.zeros(vocab_size, dtype=np.int64)
         self._starts = DocumentStarts()  # of the rows that had ids
-        self._n_ids = self._n_documents = self._n_sentences = self._n_empty = 0
+        self._n_ids = self._n_documents = self._n_empty = 0
 
     def add(self, rows: pa.RecordBatch) -> None:
         """Append rows, with boundary ids where a document ends and the next begins."""
@@ -165,7 +154,6 @@ class _Writer:
         lengths, find, between = lengths[lengths > 0].astype(np.int64), self._find_starts, self._between
         opens = self._starts.of(rows)
         self._n_documents += int(opens.sum())
-        self._n_sentences += rows.num_rows
         at = np.concatenate(([0], np.cumsum(lengths)[:-1]))[opens]
         columns = [_insert(ids.astype(self._dtype), at, between)]
         if find is not None:
@@ -173,17 +161,12 @@ class _Writer:
         self._write(columns)
 
     def finish(self) -> Stream:
-        """Close the last document, and let the files appear."""
+        """Close the last document, and the files."""
         if self._n_documents:
             self._write([self._after, np.ones(len(self._after), dtype=np.bool_)][: len(self._files)])
-        for file, path in zip(self._files, self._paths, strict=True):
+        for file in self._files:
             file.close()
-            os.replace(_part(path), path)  # noqa: PTH105
-        return Stream(
-            path=self._paths[0], dtype=self._dtype, n_ids=self._n_ids, n_documents=self._n_documents,
-            n_sentences=self._n_sentences, n_empty=self._n_empty, counts=self._counts,
-            starts_path=None if len(self._paths) == 1 else self._paths[1],
-        )  # fmt: skip
+        return Stream(self._paths[0], self._n_ids, self._n_documents, self._n_empty, self._counts)
 
     def _count(self, ids: npt.NDArray[np.unsignedinteger]) -> None:
         counts = np.bincount(ids, minlength=len(self._counts))
@@ -199,10 +182,6 @@ class _Writer:
         for file, column in zip(self._files, columns, strict=True):
             file.write(column[unopened:].tobytes())
         self._n_ids += len(columns[0]) - unopened
-
-
-def _part(path: Path) -> Path:
-    return path.with_name(f"{path.name}.part")
 
 
 def _insert(values: npt.NDArray[T], at: npt.NDArray[np.int64], between: npt.NDArray[T]) -> npt.NDArray[T]:

@@ -16,7 +16,6 @@ from wordpipe.artifacts import Checkpoints
 from wordpipe.errors import ConfigError, PeerError
 from wordpipe.runtime import StopFlag, Stopped, stop_signal, torch_threads
 from wordpipe.training.checkpoint import (
-    CheckpointClock,
     Snapshot,
     Tensors,
     as_now,
@@ -44,7 +43,6 @@ class Step:
         lr: learning rate of the last step.
         seconds: of work so far, over all runs that a continued training took.
         tokens_per_s: positions per second since the last report; of the held-out text for `valid`.
-        waiting: share of the time since the last report in which the device waited for a batch; None where it is not measured.
     """
 
     step: int
@@ -54,7 +52,6 @@ class Step:
     lr: float
     seconds: float
     tokens_per_s: float
-    waiting: float | None = None
 
 
 @dataclass(frozen=True)
@@ -90,7 +87,13 @@ class Measured:
 
 
 class Learner(Protocol):
-    """Something with weights that learns."""
+    """Something with weights that learns.
+
+    Attributes:
+        execution: device, precision, threads.
+    """
+
+    execution: Execution
 
     def gradients(self, step: int) -> Gradients:
         """Make the gradients of a step, a function of the weights, the seed and the step alone."""
@@ -102,10 +105,6 @@ class Learner(Protocol):
 
     def validate(self) -> Measured | None:
         """Look at held-out text, always the same; None: there is none."""
-        ...
-
-    def waited(self) -> float | None:
-        """Seconds that the device waited for batches since the last call; None: they are not measured."""
         ...
 
     def state(self) -> tuple[Tensors, dict[str, Any]]:
@@ -126,7 +125,6 @@ class Trainer(Generic[L]):
     Args:
         learner: with its first weights, on the execution's device; trained in place.
         plan: numbers of steps and sizes of batches.
-        execution: device, precision, threads.
         state: where checkpoints are written.
         found: the checkpoint of this very training that is continued, if there is one.
         begin: the end of a finished training that this one goes on from; not used where `found` is.
@@ -150,11 +148,11 @@ class Trainer(Generic[L]):
     """
 
     def __init__(
-        self, learner: L, plan: Plan, execution: Execution, *, state: Checkpoints, found: Snapshot | None = None,
+        self, learner: L, plan: Plan, *, state: Checkpoints, found: Snapshot | None = None,
         begin: Snapshot | None = None, world: World | None = None, checkpoint_seconds: float = 60.0,
         checkpoint_steps: int = 0, unigram_entropy: float | None = None, patience: int = 0,
     ) -> None:  # fmt: skip
-        self.learner, self.plan, self.execution = learner, plan, execution
+        self.learner, self.plan, self.execution = learner, plan, (execution := learner.execution)
         self.world = world or World(execution.device)
         self.step = self.positions = self.cut = 0
         self.history: list[Step] = []
@@ -162,11 +160,12 @@ class Trainer(Generic[L]):
         self.resumed_from: int | None = None
         self.extended_from: int | None = None
         self.notes, self.threads, self.bitwise = state.notes, execution.threads, execution.bitwise
-        self._state, self._clock = state, CheckpointClock(checkpoint_seconds, checkpoint_steps)
+        self._state, self._checkpoint_seconds, self._checkpoint_steps = state, checkpoint_seconds, checkpoint_steps
         self._sums = torch.zeros(3, device=execution.device)  # loss, targets, gradients' lengths since the last report
         self._entropy = unigram_entropy
         self._patience = max(patience or plan.steps // 2, plan.warmup, 1)
         self._seconds_before, self._begun = 0.0, time.monotonic()
+        self._saved = self._begun  # when the last checkpoint was written
         self._mark, self._marked = self._begun, 0  # when the last report was, and the positions then
         self._flag, self._end = StopFlag(), plan.steps
         self._signum: int | None = None  # what the processes agreed on in this step
@@ -236,15 +235,19 @@ class Trainer(Generic[L]):
                 yield from self._reports_due()
             if self.world.is_alone:  # several have agreed before, so that all of them stop after the same step
                 self._signum = self._flag.signum
-            if self.world.leads and (self.step == self._end or self._signum is not None or self._clock.due(self.step)):
+            if self.world.leads and (self.step == self._end or self._signum is not None or self._is_checkpoint_due()):
                 self._refuse_divergence()
                 self._state.save(self.step, snapshot_files(self.snapshot()))
-                self._clock.made()
+                self._saved = time.monotonic()
             if self._signum is not None:
                 self.world.agree(self._signum)  # the first process has saved
                 newest = self._state.newest if self.world.leads else None
                 raise Stopped(self._signum, saved=None if newest is None else str(newest))
         self.world.agree(None)
+
+    def _is_checkpoint_due(self) -> bool:
+        by_steps = self._checkpoint_steps > 0 and self.step % self._checkpoint_steps == 0
+        return by_steps or time.monotonic() - self._saved >= self._checkpoint_seconds
 
     def _advance(self) -> None:
         """One optimiser step."""
@@ -268,11 +271,10 @@ class Trainer(Generic[L]):
     def _report(self) -> Step:
         self._refuse_divergence()
         # mean over the targets; not a number if every float16 step since the last report overflowed
-        loss, waited = float(self._sums[0] / self._sums[1]), self.learner.waited()
+        loss = float(self._sums[0] / self._sums[1])
         self._note_without_progress(loss)
         seconds = max(time.monotonic() - self._mark, 1e-9)
-        share = None if waited is None else min(1.0, waited / seconds)
-        report = self._log("train", loss, (self.positions - self._marked) / seconds, share)
+        report = self._log("train", loss, (self.positions - self._marked) / seconds)
         self._sums.zero_()
         return report
 
@@ -285,9 +287,9 @@ class Trainer(Generic[L]):
         self.metrics = dict(found.metrics)
         return self._log("valid", found.loss, found.positions / max(time.monotonic() - begun, 1e-9))
 
-    def _log(self, split: str, loss: float, speed: float, waiting: float | None = None) -> Step:
+    def _log(self, split: str, loss: float, speed: float) -> Step:
         lr = self.plan.lr_at(self.step - 1)
-        report = Step(self.step, self.positions, split, loss, lr, self.seconds, speed, waiting)
+        report = Step(self.step, self.positions, split, loss, lr, self.seconds, speed)
         self.history.append(report)
         self._mark, self._marked = time.monotonic(), self.positions
         return report

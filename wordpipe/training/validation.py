@@ -114,15 +114,13 @@ class Scorer:
         self._on_positions, self._n_positions = on_positions, 0
 
     @torch.no_grad()
-    def __call__(self, model: LanguageModel, targets: Targets, label_smoothing: float = 0.0) -> Tensor:
+    def __call__(self, model: LanguageModel, targets: Targets) -> Tensor:
         """Σ weight · -log p of the targets, in nats, float32, on the model's device.
 
         Args:
             model: in evaluation mode.
             targets: of K labels each; their weights are 0 or 1.
-            label_smoothing: must be 0: a smoothed loss has no perplexity.
         """
-        assert label_smoothing == 0.0
         hidden_BKD = model.encode(targets.inputs, segments_BT=targets.segments, at_BK=targets.positions)
         hidden_ND = hidden_BKD.flatten(0, 1)
         labels_N, weights_N = targets.labels.flatten(), targets.weights.flatten()

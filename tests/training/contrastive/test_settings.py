@@ -50,7 +50,7 @@ def test_the_numbers_of_kinds_are_their_places() -> None:
         ({"encoder": "transformer", "lsi_weight": 1.0}, "lsi_weight cannot be chosen for encoder = transformer"),
         ({"encoder": "transformer", "init": "a", "init_embeddings": "b"}, "init and init_embeddings both say"),
         ({"encoder": "transformer", "init": "a", "dim": 64, "n_layers": 2}, "dim, n_layers cannot be chosen here"),
-        ({"encoder": "transformer", "teacher_temperature": 0.1}, "mean nothing without a teacher"),
+        ({"encoder": "transformer", "teacher_temperature": 0.1}, "would change nothing: there is no teacher"),
     ],
 )
 def test_settings_that_mean_nothing_together_are_refused(values, message):

@@ -12,8 +12,8 @@ from tests.support.pair_texts import Document, made_text
 from wordpipe.artifacts import Checkpoints
 from wordpipe.errors import DivergedError
 from wordpipe.runtime import StopFlag, Stopped
-from wordpipe.training import Execution, Snapshot, Trainer, load_snapshot
-from wordpipe.training.contrastive import Pairs, PairText, RowAdam, StaticLearner, pair_plan
+from wordpipe.training import Snapshot, Trainer
+from wordpipe.training.contrastive import Pairs, PairText, RowAdam, StaticLearner, pair_plan, pair_trainer
 from wordpipe.training.contrastive.settings import ContrastiveSettings
 
 VOCAB = 60
@@ -46,13 +46,11 @@ def training(
     if table is None:
         table = np.random.default_rng(0).standard_normal((VOCAB, 8)).astype(np.float32)
     valid = Pairs(text, settings, split="valid", batch_size=settings.valid_pairs)
-    pairs, threads, state = Pairs(text, settings), settings.threads, Checkpoints(folder / "state", "run")
-    learner = StaticLearner(pairs, table, settings, threads=threads, held_out=valid)
-    execution = Execution(torch.device("cpu"), torch.float32, threads, compiled=False, bitwise=True)
-    return Trainer(
-        learner, pair_plan(settings, pairs.n_pairs), execution, state=state, found=found or state.restore(load_snapshot),
-        checkpoint_steps=settings.checkpoint_steps,
-    )  # fmt: skip
+    pairs, state = Pairs(text, settings), folder / "state"
+    learner = StaticLearner(pairs, table, settings, held_out=valid)
+    if found is None:
+        return pair_trainer(learner, settings, pairs.n_pairs, state_dir=state, run_key="run")
+    return Trainer(learner, pair_plan(settings, pairs.n_pairs), state=Checkpoints(state, "run"), found=found)
 
 
 def test_words_of_a_family_come_together(text: PairText, tmp_path: Path) -> None:
@@ -94,14 +92,14 @@ def test_a_run_that_goes_on_ends_with_the_same_bytes(text: PairText, stop: int, 
 
 
 def test_a_log_as_it_was_before_is_continued(text: PairText, tmp_path: Path) -> None:
-    """Losses were kept one by one, reports as dicts with a value more, the tensors of an empty queue beside the table's."""
+    """Losses were kept one by one, reports as dicts with two values more, the tensors of an empty queue beside the table's."""
     whole = training(text, tmp_path / "whole", steps=20, report_every=5)
     list(whole.steps(StopFlag()))
     first = training(text, tmp_path / "halves", steps=20, report_every=5)
     list(first.steps(StopFlag(), until=7))
     snapshot = first.snapshot()
     names = ("step", "tokens", "split", "loss", "lr", "seconds", "tokens_per_s", "reachable", "waiting")
-    history = [dict(zip(names, [*row[:7], None, row[7]], strict=True)) for row in snapshot.log["history"]]
+    history = [dict(zip(names, [*row, None, None], strict=True)) for row in snapshot.log["history"]]
     total = snapshot.log["sums"][0]
     log = {
         "step": 7, "history": history, "metrics": {}, "tokens": snapshot.log["positions"], "seconds": 1.5,
@@ -222,7 +220,6 @@ def test_threads_change_no_bit() -> None:
             ids, lengths = ragged(rng, 40, 50)
             sums = optimiser.sums(ids, lengths)
             optimiser.update(ids, lengths, np.sin(sums * step), lr=0.1, step=step)
-        optimiser.close()
         tables.append(optimiser.table_VD.tobytes())
     assert tables[0] == tables[1]
 

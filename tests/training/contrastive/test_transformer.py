@@ -21,17 +21,15 @@ from tests.support.small_encoders import (
     training_in,
     weights_hash,
 )
-from wordpipe.errors import ArtifactError, DivergedError, InputError
-from wordpipe.model import pack, seed_of
+from wordpipe.errors import DivergedError
+from wordpipe.model import seed_of, start_as_mean
 from wordpipe.runtime import StopFlag, Stopped
 from wordpipe.training.contrastive import (
     ContrastLearner,
     Framing,
     info_nce_loss,
     joined,
-    pool_packed,
     rows_at,
-    start_as_mean,
     text_vectors,
 )
 
@@ -81,21 +79,6 @@ def test_vectors_are_the_weighted_means_of_each_text_alone(weighted):
         share_T = torch.ones(len(row) + 2) if weights_V is None else weights_V[ids[0]]
         mean_D = (hidden_TD * share_T[:, None]).sum(0) / share_T.sum()
         torch.testing.assert_close(vector, mean_D / mean_D.norm(), atol=1e-6, rtol=1e-5)
-
-
-def test_padding_weighs_nothing():
-    ids, lengths = np.array([*chain(*FOUR_TEXTS)]), np.array([len(row) for row in FOUR_TEXTS])
-    hidden = torch.rand(V, 5)
-    pooled = [
-        pool_packed(hidden[packed.ids], packed, None)
-        for packed in (pack(ids, lengths), pack(ids, lengths, multiple=4, pad_id=7))
-    ]
-    torch.testing.assert_close(*pooled)
-
-
-def test_a_text_whose_tokens_weigh_nothing_has_no_direction():
-    packed = pack(np.array([2, 3]), np.array([2]))
-    assert not pool_packed(torch.rand(2, 5), packed, torch.zeros(V)).any()
 
 
 FRAMING = Framing(2, 3, 16, torch.device("cpu"))
@@ -204,33 +187,6 @@ def test_before_the_first_step_texts_are_the_means_of_their_vectors():
     for row, vector in zip(rows, got, strict=True):
         mean = vectors_VD[row].mean(axis=0)
         assert vector @ mean / np.linalg.norm(mean) > 0.9999
-
-
-def test_a_wider_model_keeps_the_angles():
-    model, vectors_VD = model_of(dim=32).eval(), centred(16)
-    start_as_mean(model, vectors_VD, np.ones(V, np.bool_), seed=1)
-    table = model.embedding.detach().numpy()[:V]
-    got, want = (x / np.linalg.norm(x, axis=1, keepdims=True) for x in (table, vectors_VD))
-    np.testing.assert_allclose(got @ got.T, want @ want.T, atol=1e-5)
-
-
-def test_tokens_without_a_vector_keep_their_embedding_and_weigh_as_the_average():
-    model = model_of()
-    before = model.embedding.detach().clone()
-    found_V = np.arange(V) >= 10
-    lengths_V = start_as_mean(model, centred(), found_V, seed=1)
-    assert torch.equal(model.embedding[:10], before[:10])
-    assert (lengths_V[:10] == 1).all()
-    assert abs(lengths_V[10:].mean() - 1) < 1e-5
-
-
-def test_vectors_that_cannot_be_used_are_refused():
-    with pytest.raises(InputError, match="no token has a vector"):
-        start_as_mean(model_of(), centred(), np.zeros(V, np.bool_), seed=1)
-    with pytest.raises(ArtifactError, match="not finite"):
-        start_as_mean(model_of(), np.full((V, 16), np.nan, np.float32), np.ones(V, np.bool_), seed=1)
-    with pytest.raises(ArtifactError, match="do not fit"):
-        start_as_mean(model_of(), np.zeros((99, 16), np.float32), np.ones(99, np.bool_), seed=1)
 
 
 def test_it_learns_to_know_partners_again(tmp_path):

@@ -3,7 +3,7 @@
 import json
 import math
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import fields
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,7 +18,6 @@ from wordpipe.stages.sources import as_list
 from wordpipe.training import Step
 
 _AXES = ("tokens", "steps", "seconds")
-_BEGINNINGS = (b"\x89PNG", b"<?xml", b"<svg")
 _COLUMNS = ("step", "tokens", "split", "loss", "lr", "seconds")  # later versions may log more
 _TRIES = 5  # a training that goes on forgets its last checkpoint but one while we read it
 
@@ -43,52 +42,36 @@ def plot(
         valid_loss, unigram_entropy, and log: the rows of its log (step, tokens, split, loss, lr, seconds).
 
     Raises:
-        ConfigError: a setting is wrong, matplotlib is not installed, or the runs cannot stand in one picture.
+        ConfigError: no such axis, no such kind of picture, or matplotlib is not installed.
         InputError: a run has reported no loss, or not kept a checkpoint yet.
         ArtifactError: nothing there that was ever trained, or it is damaged.
     """
     run = run or RunOptions()
     path = None if output is None else Path(output)
-    if path is not None:
-        _check_output(path)
+    if path is not None and (path.suffix.lower() not in (".png", ".svg") or path.is_dir()):
+        raise ConfigError("the picture's name says what it is", where="output", got=path, expected=".png or .svg")
+    if path is not None and find_spec("matplotlib") is None:
+        hint = 'pip install "matplotlib>=3.10"'
+        raise ConfigError("matplotlib, which draws the picture, is not installed", hint=hint)
     if axis not in _AXES:
         raise ConfigError("no such axis", where="axis", got=axis, expected=", ".join(_AXES))
-    if start < 0:
-        raise ConfigError("out of bounds", where="start", got=start, expected="0 or more")
     picture = None
     with storage_errors():
-        paths = [Path(path) for path in as_list(trained)]
-        runs = [one for at, name in zip(paths, _names(paths), strict=True) for one in _runs(at, name, run.verify)]
-        _check(runs)
+        paths = [Path(one) for one in as_list(trained)]
+        names = [one.name for one in paths]
+        if len(set(names)) < len(names):
+            names = [str(one) for one in paths]
+        runs = [one for at, name in zip(paths, names, strict=True) for one in _runs(at, name, run.verify)]
+        for one in runs:
+            if not any(row["loss"] is not None for row in one["log"]):
+                hint = "wait for its first report; word2vec by gensim gives no honest loss"
+                raise InputError("this training reported no loss", where=one["name"], hint=hint)
         if path is not None:
             run.report(Progress("drawing"))
             picture = draw_curves(runs, axis=axis, log_axis=log, start=start, form=path.suffix.lower()[1:])
             with atomic_file(path) as file:
                 file.write(picture)
     return {"path": path and str(path), "bytes": picture and len(picture), "runs": runs}
-
-
-def _check_output(output: Path) -> None:
-    if output.suffix.lower() not in (".png", ".svg") or output.is_dir():
-        raise ConfigError("the picture's name says what it is", where="output", got=output, expected=".png or .svg")
-    if find_spec("matplotlib") is None:
-        hint = 'pip install "matplotlib>=3.10"'
-        raise ConfigError("matplotlib, which draws the picture, is not installed", hint=hint)
-    begins = output.read_bytes()[:5] if output.is_file() else b""
-    if begins and not begins.startswith(_BEGINNINGS):
-        raise ConfigError("a file is there that is no picture", where="output", got=output, hint="name another file")
-
-
-def _check(runs: Sequence[Mapping[str, Any]]) -> None:
-    for one in runs:
-        if not any(row["loss"] is not None for row in one["log"]):
-            is_words = one["kind"] == "words"
-            hint = "word2vec by gensim gives no honest loss" if is_words else "wait for its first report"
-            raise InputError("this training reported no loss", where=one["name"], hint=hint)
-    if len({one["kind"] for one in runs}) > 1:
-        what = "words and models learn to predict different things, so their losses do not compare"
-        got = ", ".join(f"{one['name']}: {one['kind']}" for one in runs)
-        raise ConfigError(what, got=got, hint="plot them one by one")
 
 
 def _runs(path: Path, name: str, verify: bool) -> Iterator[dict[str, Any]]:
@@ -143,13 +126,3 @@ def _unfinished(partial: Path, name: str) -> dict[str, Any] | None:
             what = "the state of the unfinished run is damaged"
             raise ArtifactError(what, where=partial, got=error, hint="run the training again") from None
     return None
-
-
-def _names(paths: Sequence[Path]) -> list[str]:
-    """The last parts of the paths, as many as tell them apart."""
-    parts = [path.absolute().parts[1:] or (str(path),) for path in paths]
-    for depth in range(1, max(map(len, parts), default=0) + 1):
-        names = ["/".join(one[-depth:]) for one in parts]
-        if len(set(names)) == len(set(parts)):
-            return names
-    return [str(path) for path in paths]

@@ -11,7 +11,7 @@ from tokenizers import Tokenizer
 
 from wordpipe.artifacts import TOKENIZER, WEIGHTS_FILE, Artifact
 from wordpipe.errors import ArtifactError
-from wordpipe.model import LanguageModel, save_hf, seed_of, transformers_class
+from wordpipe.model import LanguageModel, save_hf, seed_of, start_as_mean, transformers_class
 from wordpipe.sentences import sentence_transformers_files
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job
 from wordpipe.stages.train.contrastive_text import contrast_text, pair_kinds, token_ids
@@ -24,7 +24,6 @@ from wordpipe.training.contrastive import (
     TeacherVectors,
     assemble_encoder,
     held_out_pairs,
-    start_as_mean,
     word_weights,
 )
 from wordpipe.training.contrastive.settings import DEFAULT_POOLING, ContrastiveSettings, Pooling
@@ -75,8 +74,6 @@ def _train_transformer(job: Job, source: Artifact, settings: ContrastiveSettings
     )
     # the first weights, and what they learn from
     start = _first_encoder(job, settings, tokenizer, data, text.counts)
-    if settings.init is not None and settings.pooling is None:
-        job.note(f"pooling: {start.pooling}{', by the weights of the given model' if start.kept else ''}")
     teacher = None if settings.teacher is None else _teacher(job, settings, tokenizer)
     pairs = Pairs(text, settings, given=given)
     training = assemble_encoder(
@@ -107,14 +104,12 @@ class _FirstEncoder:
         special: the tokenizer's special ids; [CLS] and [SEP] are there.
         pooling: mean or weighted.
         weights: what each token weighs in the mean, (V,) float32; None: all alike.
-        kept: whether those weights are of the model that it starts from.
     """
 
     model: LanguageModel
     special: SpecialIds
     pooling: Pooling
     weights: Floats | None
-    kept: bool = False
 
 
 def _first_encoder(
@@ -147,8 +142,10 @@ def _first_encoder(
     if given is not None:
         model = with_special_ids(given.model, replace(given.model.config, dropout=settings.dropout), special)
         pooling, kept_V = _pooling_of(given.artifact, settings, number_of_ids(tokenizer))
+        if settings.pooling is None:
+            job.note(f"pooling: {pooling}{'' if kept_V is None else ', by the weights of the given model'}")
         if kept_V is not None:
-            return _FirstEncoder(model, special, pooling, kept_V, kept=True)
+            return _FirstEncoder(model, special, pooling, kept_V)
     elif settings.init_embeddings is None:
         model = _new(settings, tokenizer, special, None)
     else:

@@ -1,7 +1,6 @@
 """The contrastive training of a static encoder: from the artifacts to the table that it begins as, and to its files."""
 
-from collections.abc import Sequence
-from contextlib import closing
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,8 +27,7 @@ from wordpipe.tokens import WordSplitter, number_of_ids, open_tokenizer, run_spl
 from wordpipe.training.contrastive import (
     Pairs,
     PairText,
-    Stem,
-    assemble_table,
+    StaticLearner,
     count_stems,
     held_out_pairs,
     join_compounds,
@@ -37,6 +35,7 @@ from wordpipe.training.contrastive import (
     lexical_part,
     lsi_part,
     near_their_stems,
+    pair_trainer,
     passage_weights,
     word_weights,
 )
@@ -82,21 +81,14 @@ def train_static(job: Job, source: Artifact, settings: ContrastiveSettings) -> N
     table_VD = _first_table(job, settings, units.words, text)
     pairs = Pairs(text, settings, given=given)
     with job.announce_compilation():
-        training = assemble_table(
-            settings,
-            table_VD,
-            pairs,
-            held_out=held_out_pairs(settings, text),
-            state_dir=job.partial,
-            run_key=job.recipe,
-        )
+        learner = StaticLearner(pairs, table_VD, settings, held_out=held_out_pairs(settings, text))
+        training = pair_trainer(learner, settings, pairs.n_pairs, state_dir=job.partial, run_key=job.recipe)
         job.counts |= {"words": len(units.words), "parameters": table_VD.size}
         job.note(
             f"static encoder of {len(table_VD):,} {settings.unit}s, width {table_VD.shape[1]}: {training.plan.steps:,} steps "
             f"of {settings.pairs_per_step:,} pairs"
         )
-        with closing(training.learner.optimiser):
-            train_on_pairs(job, training, pairs)
+        train_on_pairs(job, training, pairs)
     _write(job, source, table_VD, units, settings)
 
 
@@ -235,9 +227,8 @@ def _table_of(job: Job, settings: ContrastiveSettings, words: Sequence[str], tex
     length = float(np.median(np.linalg.norm(table_VD, axis=1)))
     new = [word for word, is_known in zip(words, known, strict=True) if not is_known]
     if new:
-        began_VD[~known] = length * lexical_part(
-            new, table_VD.shape[1], settings.seed, _stem(words, settings.unit, text)
-        )
+        stems = _stem(words, settings.unit, text)(new)
+        began_VD[~known] = length * lexical_part(stems, table_VD.shape[1], settings.seed)
     return began_VD
 
 
@@ -261,7 +252,7 @@ def _check_unit(artifact: Artifact, settings: ContrastiveSettings) -> None:
         )
 
 
-def _stem(words: Sequence[str], unit: str, text: PairText) -> Stem:
+def _stem(words: Sequence[str], unit: str, text: PairText) -> Callable[[list[str]], list[str]]:
     """Stemming in English, if the text is; else words are their own stems. A token is stemmed by its letters."""
 
     def plain(word: str) -> str:

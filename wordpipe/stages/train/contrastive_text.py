@@ -38,7 +38,15 @@ def contrast_text(
     """
     folder = job.scratch / "pairs"
     folder.mkdir()
-    titles = _titles(job, source, ids_of) if settings.shares["title"] > 0 else None
+    titles = None
+    if settings.shares["title"] > 0:
+        if (corpus := _corpus_of(job, source)) is not None:
+            titles = _titles(corpus, ids_of)
+        else:
+            job.warn(
+                "the corpus that these tokens were made of is not where it was, or is another one now: pairs of a title and "
+                "its text are made of two spans of the text instead"
+            )
     rows = token_rows(job, source, column)
     text = write_pair_text(rows, folder, vocab_size=vocab_size, column=column, titles=titles)
     job.counts |= {name: count for name, count in text.ledger.items() if count}
@@ -59,18 +67,6 @@ def pair_kinds(settings: ContrastiveSettings) -> list[str]:
     return [kind for kind, share in settings.shares.items() if share]
 
 
-def _titles(job: Job, source: Artifact, ids_of: IdsOf) -> Iterator[pa.RecordBatch] | None:
-    """Columns doc_id and ids, one row per document; None where the corpus is not there any more, which is said."""
-    corpus = _corpus_of(job, source)
-    if corpus is None:
-        job.warn(
-            "the corpus that these tokens were made of is not where it was, or is another one now: pairs of a title and its "
-            "text are made of two spans of the text instead"
-        )
-        return None
-    return _title_rows(corpus, ids_of)
-
-
 def _corpus_of(job: Job, source: Artifact) -> Artifact | None:
     """The corpus named by the manifest of the tokens, if it is still the same one."""
     entry = source.manifest.inputs[0]
@@ -84,14 +80,13 @@ def _corpus_of(job: Job, source: Artifact) -> Artifact | None:
     return corpus if corpus.digest == entry.digest else None
 
 
-def _title_rows(corpus: Artifact, ids_of: IdsOf) -> Iterator[pa.RecordBatch]:
+def _titles(corpus: Artifact, ids_of: IdsOf) -> Iterator[pa.Array]:
+    """The ids of the title of each document."""
     starts = DocumentStarts()
     for batch in read_batches(corpus, "corpus", ["doc_id", "sentence_id", "title"]):
-        if batch.num_rows == 0:
-            continue
-        first = batch.filter(pa.array(starts.of(batch)))
-        ids = _lists(ids_of(pc.fill_null(first["title"], "").to_pylist()))
-        yield pa.RecordBatch.from_arrays([first["doc_id"], ids], ["doc_id", "ids"])
+        if batch.num_rows:
+            first = batch["title"].filter(pa.array(starts.of(batch)))
+            yield _lists(ids_of(pc.fill_null(first, "").to_pylist()))
 
 
 def _lists(ids: list[list[int]]) -> pa.Array:

@@ -12,8 +12,8 @@ from wordpipe.artifacts import TOKENIZER, Artifact
 from wordpipe.model import Architecture, LanguageModel, save_hf, seed_of, transformers_class, why_no_class
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job
 from wordpipe.stages.train.run import (
-    TrainingRun,
     fresh_model,
+    run_training,
     special_ids,
     state_files,
     token_rows,
@@ -103,7 +103,7 @@ def _train(path: PathLike, output: PathLike, settings: PretrainSettings, run: Ru
             if world.leads:
                 tokenizer_files = _tokenizer_files(start)  # what cannot be written is better known now
                 _announce(job, start, streams, trainer)
-                TrainingRun(job, trainer).run()
+                run_training(job, trainer)
                 _write(job, trainer, tokenizer_files, settings)
             else:
                 trainer.follow()

@@ -75,66 +75,53 @@ def token_rows(job: Job, source: Artifact, column: str) -> Iterator[pa.RecordBat
         job.report("preparing", done, total, "sentences")
 
 
-class TrainingRun:
-    """Trains, and reports: the step at every step, what was measured whenever it is, the notes as they come.
+def run_training(job: Job, trainer: Trainer[Any]) -> None:
+    """Train to the end; report the step at every step, and what was measured and noted; write the log of all runs it took."""
+    figures: dict[str, str] = {}
+    warned = _warn(job, trainer, 0)
+    if trainer.resumed_from is not None:
+        job.note(f"continuing a stopped run at step {trainer.resumed_from:,}")
+    with stop_signal(lambda _: job.note("stopping after this step, saving (press again to stop now)")) as flag:
+        job.report("training", trainer.step, trainer.plan.steps, "steps")
+        for report in trainer.every_step(flag):
+            warned = _warn(job, trainer, warned)
+            if report is not None and report.split == "valid":
+                _note_validation(job, trainer, report)
+                continue
+            figures = figures if report is None else _figures_of(report)
+            job.report("training", trainer.step, trainer.plan.steps, "steps", **figures)
+    job.bitwise, job.threads = trainer.bitwise, trainer.threads
+    with job.table("steps", STEPS, single=True, log=True) as log:
+        rows = [{name: getattr(step, name) for name in STEPS.names} for step in trainer.history]
+        log.write(pa.RecordBatch.from_pylist(rows, schema=STEPS))
+    for step in trainer.history:
+        job.metrics["loss" if step.split == "train" else "valid_loss"] = round(step.loss, 6)
+    job.metrics |= {name: round(one, 6) for name, one in trainer.metrics.items()}
 
-    Args:
-        job: what is made.
-        trainer: ready to run.
-    """
+    from wordpipe.report import trend  # when all is done
 
-    def __init__(self, job: Job, trainer: Trainer[Any]) -> None:
-        self._job, self._trainer, self._notes_given = job, trainer, 0
-        self._figures: dict[str, str] = {}
+    job.note(trend("loss", [step.loss for step in trainer.history if step.split == "train"], width=40))
+    last = trainer.history[-1]
+    job.rates = {"tokens_per_s": round(last.tokens / max(last.seconds, 1e-9), 1)}
 
-    def run(self) -> None:
-        """Train to the end; write the log of all runs that the training took."""
-        job, trainer = self._job, self._trainer
-        self._give_notes()
-        if trainer.resumed_from is not None:
-            job.note(f"continuing a stopped run at step {trainer.resumed_from:,}")
-        with stop_signal(lambda _: job.note("stopping after this step, saving (press again to stop now)")) as flag:
-            self._report_progress()
-            for report in trainer.every_step(flag):
-                self._give_notes()
-                if report is not None and report.split == "valid":
-                    self._report_validation(report)
-                else:
-                    self._figures = self._figures if report is None else _figures_of(report)
-                    self._report_progress()
-        job.bitwise, job.threads = trainer.bitwise, trainer.threads
-        with job.table("steps", STEPS, single=True, log=True) as log:
-            rows = [{name: getattr(step, name) for name in STEPS.names} for step in trainer.history]
-            log.write(pa.RecordBatch.from_pylist(rows, schema=STEPS))
-        for step in trainer.history:
-            job.metrics["loss" if step.split == "train" else "valid_loss"] = round(step.loss, 6)
-        job.metrics |= {name: round(one, 6) for name, one in trainer.metrics.items()}
 
-        from wordpipe.report import trend  # when all is done
+def _warn(job: Job, trainer: Trainer[Any], warned: int) -> int:
+    """Give the notes that are new, and say how many there are."""
+    for text in trainer.notes[warned:]:
+        job.warn(text)
+    return len(trainer.notes)
 
-        job.note(trend("loss", [step.loss for step in trainer.history if step.split == "train"], width=40))
-        last = trainer.history[-1]
-        job.rates = {"tokens_per_s": round(last.tokens / max(last.seconds, 1e-9), 1)}
 
-    def _give_notes(self) -> None:
-        for text in self._trainer.notes[self._notes_given :]:
-            self._job.warn(text)
-        self._notes_given = len(self._trainer.notes)
-
-    def _report_progress(self) -> None:
-        self._job.report("training", self._trainer.step, self._trainer.plan.steps, "steps", **self._figures)
-
-    def _report_validation(self, step: Step) -> None:
-        more = "" if (value := perplexity(step.loss)) is None else f", perplexity {value:.1f}"
-        if (nearest := self._trainer.metrics.get("valid_nearest")) is not None:
-            more = f", {nearest:.1%} of held-out texts are nearest to their partner"
-        self._job.note(f"step {step.step:,}: validation loss {step.loss:.4f}{more}")
+def _note_validation(job: Job, trainer: Trainer[Any], step: Step) -> None:
+    more = "" if (value := perplexity(step.loss)) is None else f", perplexity {value:.1f}"
+    if (nearest := trainer.metrics.get("valid_nearest")) is not None:
+        more = f", {nearest:.1%} of held-out texts are nearest to their partner"
+    job.note(f"step {step.step:,}: validation loss {step.loss:.4f}{more}")
 
 
 def _figures_of(step: Step) -> dict[str, str]:
     """The figures beside the progress until the next report."""
-    figures = {"loss": f"{step.loss:.3f}", "lr": f"{step.lr:.2e}", "tokens/s": f"{step.tokens_per_s:,.0f}"}
-    return figures if step.waiting is None else figures | {"waiting": f"{step.waiting:.0%}"}
+    return {"loss": f"{step.loss:.3f}", "lr": f"{step.lr:.2e}", "tokens/s": f"{step.tokens_per_s:,.0f}"}
 
 
 def state_files(snapshot: Snapshot) -> list[tuple[str, bytes, bool]]:
@@ -151,7 +138,7 @@ def train_on_pairs(job: Job, trainer: Trainer[Any], pairs: "Pairs") -> None:
     for line in pairs.notes:
         job.warn(line)
     job.counts |= {name: count for name, count in pairs.counts.items() if count} | {"steps": trainer.plan.steps}
-    TrainingRun(job, trainer).run()
+    run_training(job, trainer)
     if not trainer.metrics:
         job.note("too few documents are held out to validate on")
     last = trainer.history[-1]

@@ -23,9 +23,8 @@ if TYPE_CHECKING:
         write_ragged,
     )
     from wordpipe.training.contrastive.pairs import PairBatch, Pairs, Ragged, held_out_pairs
-    from wordpipe.training.contrastive.static import RowAdam, StaticLearner, assemble_table
+    from wordpipe.training.contrastive.static import RowAdam, StaticLearner
     from wordpipe.training.contrastive.static_table import (
-        Stem,
         count_stems,
         join_compounds,
         joined_parts,
@@ -41,11 +40,10 @@ if TYPE_CHECKING:
         TeacherVectors,
         assemble_encoder,
         joined,
-        pool_packed,
         rows_at,
-        start_as_mean,
         text_vectors,
     )
+    from wordpipe.training.learner import pair_trainer
     from wordpipe.training.plan import pair_plan
 else:
     __getattr__, __dir__ = face(__name__, __file__)

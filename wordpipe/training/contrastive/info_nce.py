@@ -7,6 +7,8 @@ Source: van den Oord et al. 2018, "Representation Learning with Contrastive Pred
 as Radford et al. 2021 (CLIP).
 """
 
+from itertools import product
+
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -92,12 +94,10 @@ def false_negatives(batch: PairBatch, device: str | torch.device = "cpu") -> Ten
     """
     document_B = torch.from_numpy(batch.document).to(device)
     first_B, second_B = (torch.from_numpy(side.hashes()).to(device) for side in (batch.first, batch.second))
-    same_BB = _equal(document_B, document_B) | _equal(first_B, first_B) | _equal(second_B, second_B)
-    return same_BB | _equal(first_B, second_B) | _equal(second_B, first_B)
-
-
-def _equal(mine_B: Tensor, theirs_B: Tensor) -> Tensor:
-    return mine_B[:, None] == theirs_B[None, :]
+    same_BB = document_B[:, None] == document_B
+    for mine_B, theirs_B in product((first_B, second_B), repeat=2):
+        same_BB |= mine_B[:, None] == theirs_B
+    return same_BB
 
 
 def relational_loss(student_BD: Tensor, teacher_BE: Tensor, temperature: float) -> Tensor:

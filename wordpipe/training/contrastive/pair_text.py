@@ -31,7 +31,6 @@ SPLITS = ("train", "valid", "test")
 Int64s = npt.NDArray[np.int64]
 
 _TEXTS_AT_ONCE = 4096
-_PACKED = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd")  # gzip, bzip2, xz, zstd
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +72,7 @@ class PairText:
 
 def write_pair_text(
     batches: Iterable[pa.RecordBatch], folder: Path, *, vocab_size: int, column: Literal["ids", "word_ids"] = "ids",
-    titles: Iterable[pa.RecordBatch] | None = None,
+    titles: Iterable[pa.Array] | None = None,
 ) -> PairText:  # fmt: skip
     """Write rows of tokens to `folder`, in one pass.
 
@@ -82,14 +81,13 @@ def write_pair_text(
         folder: empty; stays as long as the text is used.
         vocab_size: ids from this on are left out, and counted.
         column: the subword ids, or the numbers of words.
-        titles: columns doc_id and ids: one row for each document, in their order.
+        titles: lists of ids, one for each document, in their order.
 
     Raises:
         InputError: no row has an id.
         ArtifactError: the titles are those of other documents.
     """
     starts, ledger, counts = DocumentStarts(), Counter[str](), np.zeros(vocab_size, np.int64)
-    names: list[pa.Array] = []
     begins: list[int] = []
     splits: list[int] = []
 
@@ -104,7 +102,6 @@ def write_pair_text(
             ledger["ids_left_out"] += len(batch[column].flatten()) - len(ids)
             ledger["rows_without_ids"] += int((lengths == 0).sum())
             kept_before = offsets_of(lengths > 0)
-            names.append(batch["doc_id"].take(pa.array(opens)))
             begins.extend((kept_before[opens] + ledger["rows"]).tolist())
             splits.extend(split_N[opens].tolist())
             counts[:] += np.bincount(ids[np.repeat(split_N == 0, lengths)], minlength=vocab_size)
@@ -115,10 +112,9 @@ def write_pair_text(
     rows = write_ragged(lists(), folder / "rows", vocab_size=vocab_size)
     if not len(rows):
         raise InputError("no sentence has a known word", hint="give more text, or lower --min-count")
-    found = None
-    if titles is not None:
-        checked = _checked_titles(titles, pa.chunked_array(names, pa.string()))
-        found = write_ragged(checked, folder / "titles", vocab_size=vocab_size)
+    found = None if titles is None else write_ragged(titles, folder / "titles", vocab_size=vocab_size)
+    if found is not None and len(found) != len(splits):
+        raise ArtifactError("the titles are those of other documents", got=len(found), expected=len(splits))
     return PairText(
         rows=rows, documents=np.array([*begins, len(rows)], np.int64), splits=np.array(splits, np.int8), titles=found,
         counts=counts, ledger=dict(ledger),
@@ -149,21 +145,6 @@ def _known(lists: pa.Array, vocab_size: int) -> tuple[npt.NDArray[np.int32], Int
         lengths = np.diff(before[offsets_of(lengths)])
         ids = ids[known]
     return ids.astype("<i4"), lengths
-
-
-def _checked_titles(titles: Iterable[pa.RecordBatch], names: pa.ChunkedArray) -> Iterable[pa.Array]:
-    done = 0
-    for batch in titles:
-        here = names.slice(done, batch.num_rows)
-        if not pa.chunked_array([batch["doc_id"]], pa.string()).equals(here):
-            break
-        done += batch.num_rows
-        yield batch["ids"]
-    if done != len(names):
-        raise ArtifactError(
-            "the titles are those of other documents", got=f"{done} of {len(names)} documents in the same order",
-            hint="tokenize the corpus again",
-        )  # fmt: skip
 
 
 def rows_of(documents: Int64s, chosen: npt.NDArray[np.bool_]) -> Int64s:
@@ -201,7 +182,7 @@ def read_pair_file(path: Path) -> Iterator[list[str]]:
     """The texts of a file of pairs, those of a pair one after the other, some at a time.
 
     Raises:
-        InputError: neither Parquet nor JSON Lines, packed, not UTF-8, or a row without two texts.
+        InputError: neither Parquet nor JSON Lines, or a row without two texts.
     """
     if path.suffix == ".parquet":
         yield from _parquet_texts(path)
@@ -209,11 +190,6 @@ def read_pair_file(path: Path) -> Iterator[list[str]]:
     texts: list[str] = []
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):
-            if number == 1 and line.startswith(_PACKED):
-                raise InputError(
-                    "a packed file of pairs is not read", where=path, got="a compressed file",
-                    expected="JSON Lines or Parquet", hint=f"unpack it, for example: gzip -dk {path}",
-                )  # fmt: skip
             if not line.isspace():
                 texts += _two_texts(line, f"{path}, line {number}")
             if len(texts) >= _TEXTS_AT_ONCE:
@@ -244,15 +220,9 @@ def _is_text(kind: pa.DataType) -> bool:
 def _two_texts(line: bytes, where: str) -> list[str]:
     try:
         values = json.loads(line.decode())
-    except UnicodeDecodeError as error:
-        raise InputError(
-            "a file of pairs is not UTF-8", where=f"{where}, byte {error.start + 1}",
-            got=f"byte 0x{line[error.start]:02x}",
-            hint="convert it first, for example: iconv -f LATIN1 -t UTF-8",
-        ) from None  # fmt: skip
     except (ValueError, RecursionError) as error:
         raise InputError(
-            "not a line of JSON", where=where, got=error, hint="one JSON object or list per line"
+            "not a line of JSON", where=where, got=error, hint="one JSON object or list per line, in UTF-8, not packed"
         ) from None
     fields = values.values() if isinstance(values, dict) else values if isinstance(values, list) else ()
     texts = [value for value in fields if isinstance(value, str)][:2]

@@ -249,12 +249,6 @@ class ContrastiveSettings(Settings):
         return self
 
     @model_validator(mode="after")
-    def _teacher_is_there(self) -> Self:
-        if self.teacher is None and {"teacher_weight", "teacher_temperature"} & self.model_fields_set:
-            raise ValueError("teacher_weight and teacher_temperature mean nothing without a teacher")
-        return self
-
-    @model_validator(mode="after")
     def _all_do_something(self) -> Self:
         given = {name for name in self.model_fields_set if getattr(self, name) is not None}
         for names, is_idle, why in _IDLE:
@@ -326,6 +320,7 @@ _IDLE: tuple[tuple[tuple[str, ...], Callable[[ContrastiveSettings], bool], str],
     (("words_weight",), lambda one: one.words is None, "there are no words"),
     (("lexical_dim",), lambda one: not one.lexical_weight, "lexical_weight is 0"),
     (("lsi_dim",), lambda one: not one.lsi_weight, "lsi_weight is 0"),
+    (("teacher_weight", "teacher_temperature"), lambda one: one.teacher is None, "there is no teacher"),
     (("min_count",), lambda one: one.unit == "token", "every token of the tokenizer has a vector"),
     (
         ("sif_a",),

@@ -11,7 +11,6 @@ import math
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,18 +18,16 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from wordpipe.artifacts import Checkpoints
 from wordpipe.compiled import kernel
 from wordpipe.runtime import cpu_count
 from wordpipe.sentences import sum_texts
 from wordpipe.tokens import offsets_of
-from wordpipe.training.checkpoint import Tensors, load_snapshot
+from wordpipe.training.checkpoint import Tensors
 from wordpipe.training.contrastive.info_nce import measured, pair_loss
 from wordpipe.training.contrastive.pairs import Pairs
 from wordpipe.training.contrastive.settings import ContrastiveSettings
-from wordpipe.training.plan import pair_plan
 from wordpipe.training.precision import Execution
-from wordpipe.training.trainer import Gradients, Measured, Trainer
+from wordpipe.training.trainer import Gradients, Measured
 
 Matrix = npt.NDArray[np.float32]
 Int32s = npt.NDArray[np.int32]
@@ -47,20 +44,21 @@ class StaticLearner:
         pairs: of the training documents.
         table_VD: where it starts, float32; changed in place.
         settings: everything else.
-        threads: that change rows side by side; their number does not change a bit.
         held_out: pairs of held-out documents, one batch of which is looked at; None: there are none.
 
     Attributes:
         table: (V, D) float32, as it is now.
-        optimiser: of its rows; to be closed, as it has threads.
+        execution: on the CPU; the number of threads does not change a bit.
+        optimiser: of its rows.
     """
 
     def __init__(
-        self, pairs: Pairs, table_VD: npt.NDArray[np.float32], settings: ContrastiveSettings, *, threads: int,
-        held_out: Pairs | None = None,
-    ) -> None:  # fmt: skip
+        self, pairs: Pairs, table_VD: Matrix, settings: ContrastiveSettings, *, held_out: Pairs | None = None
+    ) -> None:
         self.table, self._pairs, self._settings = table_VD, pairs, settings
         self._held_out = None if held_out is None else held_out.batch(0)
+        threads = settings.threads or cpu_count()
+        self.execution = Execution(torch.device("cpu"), torch.float32, threads, compiled=False, bitwise=True)
         self.optimiser = RowAdam(
             table_VD, _paces(table_VD), beta1=settings.beta1, beta2=settings.beta2, threads=threads
         )
@@ -95,9 +93,6 @@ class StaticLearner:
         first_BD, second_BD = (_unit(side) for side in sums)
         return measured(first_BD, second_BD, batch, self._settings)
 
-    def waited(self) -> None:
-        """See `Learner.waited`."""
-
     def state(self) -> tuple[Tensors, dict[str, Any]]:
         """See `Learner.state`."""
         return {"state": {name: torch.from_numpy(array) for name, array in self._arrays().items()}}, {}
@@ -117,30 +112,6 @@ class StaticLearner:
     def _arrays(self) -> dict[str, npt.NDArray[np.float32]]:
         of_rows = self.optimiser
         return {"table": self.table, "mean": of_rows.mean_VD, "square": of_rows.square_VD, "pace": of_rows.pace_V}
-
-
-def assemble_table(
-    settings: ContrastiveSettings, table_VD: Matrix, pairs: Pairs, *, held_out: Pairs | None = None, state_dir: Path,
-    run_key: str,
-) -> Trainer[StaticLearner]:  # fmt: skip
-    """A training that is ready to run, resumed if `state_dir` holds its checkpoints. Its optimiser is to be closed.
-
-    Args:
-        settings: how to train.
-        table_VD: with its first values; trained in place.
-        pairs: of the training documents.
-        held_out: pairs of held-out documents, one batch of which is looked at.
-        state_dir: the folder of checkpoints; need not exist.
-        run_key: what is trained, with which settings, on which data.
-    """
-    threads = settings.threads or cpu_count()
-    execution = Execution(torch.device("cpu"), torch.float32, threads, compiled=False, bitwise=True)
-    learner = StaticLearner(pairs, table_VD, settings, threads=threads, held_out=held_out)
-    state = Checkpoints(state_dir, run_key)
-    return Trainer(
-        learner, pair_plan(settings, pairs.n_pairs), execution, state=state, found=state.restore(load_snapshot),
-        checkpoint_seconds=settings.checkpoint_seconds, checkpoint_steps=settings.checkpoint_steps,
-    )  # fmt: skip
 
 
 def _unit(sums_BD: Tensor) -> Tensor:
@@ -184,8 +155,10 @@ class RowAdam:
         self.mean_VD = np.zeros_like(table_VD)
         self.square_VD = np.zeros_like(table_VD)
         self._beta1, self._beta2 = beta1, beta2
-        self._threads = threads
-        self._pool: ThreadPoolExecutor | None = None
+        self._threads, self._pool = (
+            threads,
+            ThreadPoolExecutor(threads),
+        )  # threads begin with the first work
 
     def sums(self, ids: Int32s, lengths: Int64s) -> Matrix:
         """The sum of each text's rows, (B, D) float32."""
@@ -219,17 +192,10 @@ class RowAdam:
             ),
         )  # fmt: skip
 
-    def close(self) -> None:
-        """End the threads; the next call begins new ones."""
-        if self._pool is not None:
-            self._pool.shutdown()
-            self._pool = None
-
     def _side_by_side(self, n: int, work: Callable[[int, int], None]) -> None:
         if self._threads == 1:
             work(0, n)
             return
-        self._pool = self._pool or ThreadPoolExecutor(self._threads)
         cuts = [n * i // self._threads for i in range(self._threads + 1)]
         for done in [self._pool.submit(work, a, b) for a, b in pairwise(cuts)]:
             done.result()

@@ -11,24 +11,22 @@ square length of 1, and then by its weight: the cosine of two texts begins as ab
 the squares of the weights.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array, diags_array
 
-from wordpipe.compiled import read_only
+from wordpipe.compiled import mixed_bits, read_only
 from wordpipe.errors import InputError
 from wordpipe.metrics import unit_rows
 from wordpipe.model import seed_of
 from wordpipe.search import LatentSpace
 from wordpipe.sentences import sum_texts
 from wordpipe.training.contrastive.pair_text import PairText, rows_of
-from wordpipe.training.sequences import mixed_bits
 from wordpipe.words import hashes_of
 
 Matrix = npt.NDArray[np.float32]
-Stem = Callable[[list[str]], list[str]]
 
 _SAMPLE = 10_000  # training texts by which a part is scaled
 _PASSAGE = 128  # ids of a passage in latent semantic indexing, at least
@@ -60,34 +58,30 @@ def passage_weights(text: PairText, stems: Sequence[str]) -> npt.NDArray[np.floa
         text: its training sentences; passages are those of `lsi_part`.
         stems: of the V words.
     """
-    stem_V = _numbered(stems)
-    counts_PS = _passages(text, stem_V)
-    held_S = np.bincount(counts_PS.indices, minlength=counts_PS.shape[1])
-    idf_S = np.log((1 + counts_PS.shape[0]) / (1 + held_S)) ** 1.5
-    weights_V: npt.NDArray[np.float32] = (idf_S / max(idf_S.max(initial=0.0), 1e-12)).astype(np.float32)[stem_V]
+    stem_V, _, idf_S = _passages(text, stems)
+    power_S = idf_S**1.5
+    weights_V: npt.NDArray[np.float32] = (power_S / max(power_S.max(initial=0.0), 1e-12)).astype(np.float32)[stem_V]
     return weights_V
 
 
-def lexical_part(words: Sequence[str], dim: int, seed: int, stem: Stem | None = None) -> Matrix:
+def lexical_part(stems: Sequence[str], dim: int, seed: int) -> Matrix:
     """A random direction for each stem, (V, dim): signs, made of the hash of the stem alone.
 
     Two texts without a stem in common have a cosine of about 0 ± 1 / sqrt(dim).
 
     Args:
-        words: V words.
+        stems: of the V words.
         dim: width.
         seed: another seed gives other directions.
-        stem: words to stems; None: words stand for themselves.
     """
-    stems = list(words) if stem is None else stem(list(words))
     blocks = -(-dim // 64)
-    bits = hashes_of(stems)[:, None] ^ np.uint64(seed_of(seed, "lexical"))
+    bits = hashes_of(list(stems))[:, None] ^ np.uint64(seed_of(seed, "lexical"))
     bits = mixed_bits(bits + np.arange(1, blocks + 1, dtype=np.uint64) * _GOLDEN)
     signs = np.unpackbits(bits.astype("<u8").view(np.uint8), axis=1, bitorder="little")[:, :dim]
     return (2 * signs.astype(np.float32) - 1) / np.float32(np.sqrt(dim))
 
 
-def lsi_part(text: PairText, dim: int, stems: Sequence[str] | None = None) -> Matrix:
+def lsi_part(text: PairText, dim: int, stems: Sequence[str]) -> Matrix:
     """The words' coordinates in the strongest directions of the stems-by-passages matrix, (V, dim).
 
     Passages are sentences in a row, of 128 words or more unless their document ends. Their counts enter as log(1 + tf) · idf,
@@ -96,20 +90,17 @@ def lsi_part(text: PairText, dim: int, stems: Sequence[str] | None = None) -> Ma
     Args:
         text: its training sentences.
         dim: directions wanted.
-        stems: of the V words; words of one stem count as one and have one row. None: each word stands for itself.
+        stems: of the V words; words of one stem count as one and have one row.
 
     Source: Deerwester et al. 1990, "Indexing by Latent Semantic Analysis".
 
     Raises:
         InputError: fewer than three passages or words.
     """
-    stem_V = np.arange(len(text.counts), dtype=np.int32) if stems is None else _numbered(stems)
-    counts_PS = _passages(text, stem_V)
+    stem_V, counts_PS, idf_S = _passages(text, stems)
     if min(counts_PS.shape) < 3:
         raise InputError("too little text for latent semantic indexing", got=f"{counts_PS.shape[0]} passages of training text",
                          hint="--lsi-weight 0 does without it")  # fmt: skip
-    held_S = np.bincount(counts_PS.indices, minlength=counts_PS.shape[1])
-    idf_S = np.log((1 + counts_PS.shape[0]) / (1 + held_S))
     weighted_PS = counts_PS.astype(np.float64)
     weighted_PS.data = np.log1p(weighted_PS.data)
     weighted_PS = weighted_PS @ diags_array(idf_S)
@@ -174,19 +165,19 @@ def _numbered(stems: Sequence[str]) -> npt.NDArray[np.int32]:
     return np.unique(np.array(stems, dtype=object), return_inverse=True)[1].astype(np.int32)
 
 
-def _passages(text: PairText, stem_V: npt.NDArray[np.int32]) -> csr_array:
-    """How often each passage of train has each stem, (P, S)."""
-    begins = _passage_bounds(text)
+def _passages(text: PairText, stems: Sequence[str]) -> tuple[npt.NDArray[np.int32], csr_array, npt.NDArray[np.float64]]:
+    """The number of each word's stem, (V,), how often each passage of train has each stem, (P, S), and their idf, (S,)."""
+    stem_V, begins = _numbered(stems), _passage_bounds(text)
     step = max(1, -(-len(begins) // _PASSAGES))
-    chosen = begins[::step]
-    ids = [stem_V[read_only(text.rows.ids)[begin:end]] for begin, end in chosen]
+    ids = [stem_V[read_only(text.rows.ids)[begin:end]] for begin, end in begins[::step]]
     pointers = np.concatenate([[0], np.cumsum([len(some) for some in ids])])
     indices = np.concatenate(ids) if ids else np.zeros(0, np.int32)
-    counts = csr_array(
+    counts_PS = csr_array(
         (np.ones(len(indices), np.float32), indices, pointers), shape=(len(ids), int(stem_V.max(initial=-1)) + 1)
     )
-    counts.sum_duplicates()
-    return counts
+    counts_PS.sum_duplicates()
+    held_S = np.bincount(counts_PS.indices, minlength=counts_PS.shape[1])
+    return stem_V, counts_PS, np.log((1 + counts_PS.shape[0]) / (1 + held_S))
 
 
 def _passage_bounds(text: PairText) -> npt.NDArray[np.int64]:

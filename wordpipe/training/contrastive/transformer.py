@@ -13,26 +13,23 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
-from wordpipe.artifacts import Checkpoints
-from wordpipe.errors import ArtifactError, InputError
-from wordpipe.model import EMBEDDING_STD, LanguageModel, Packed, orthonormal, pack, seed_of
-from wordpipe.training.checkpoint import load_snapshot
+from wordpipe.model import LanguageModel, Packed, pack, seed_of
+from wordpipe.sentences import pool_packed
 from wordpipe.training.contrastive.info_nce import measured, pair_loss, relational_loss
 from wordpipe.training.contrastive.pairs import PairBatch, Pairs, Ragged
 from wordpipe.training.contrastive.settings import ContrastiveSettings
-from wordpipe.training.learner import ModelLearner
-from wordpipe.training.plan import SpecialIds, pair_plan
+from wordpipe.training.learner import ModelLearner, pair_trainer
+from wordpipe.training.optimisers import make_optimiser
+from wordpipe.training.plan import SpecialIds
 from wordpipe.training.precision import Execution, make_execution
 from wordpipe.training.trainer import Gradients, Measured, Trainer
 
 _POSITIONS_AT_ONCE = {"cpu": 1 << 15, "mps": 1 << 16, "cuda": 1 << 18}
 """Positions whose graph is held: of `mini` 0.6 GB per 16,384 of them in float32; a constant, as it shows in the last bits."""
 _ON_GPU = 16  # lengths are rounded up to a multiple of this: 4 to 8 runs, where every length would be 60 and more
-_LEAST = 1e-9  # of a text's weights: one of special tokens only has none, and sentence-transformers divides by this too
-_SILENT = ("attention.out.weight", "attention.out.bias", "feedforward.down.weight", "feedforward.down.bias")
 
 
 def joined(*texts: Ragged) -> Ragged:
@@ -112,24 +109,6 @@ def text_vectors(model: LanguageModel, packed: Packed, weights_V: Tensor | None)
     return F.normalize(pool_packed(model.encode_packed(packed), packed, weights_V), dim=-1)
 
 
-def pool_packed(hidden_ND: Tensor, packed: Packed, weights_V: Tensor | None) -> Tensor:
-    """Weighted means (S, D) of the hidden states of each sequence, in the given order, float32.
-
-    Source: mean: Reimers and Gurevych 2019; weighted by a / (a + p): Arora et al. 2017, there of word vectors.
-    """
-    pooled = []
-    for hidden_BTD, ids_BT, real_BT in zip(
-        packed.runs(hidden_ND.float()), packed.runs(packed.ids), packed.real, strict=True
-    ):
-        shares_BT = torch.ones_like(ids_BT, dtype=torch.float32) if weights_V is None else weights_V[ids_BT]
-        if real_BT is not None:
-            shares_BT = shares_BT * real_BT
-        summed_BD = torch.bmm(shares_BT[:, None], hidden_BTD)[:, 0]
-        pooled.append(summed_BD / shares_BT.sum(dim=1, keepdim=True).clamp_min(_LEAST))
-    back_S = torch.from_numpy(np.argsort(packed.order)).to(hidden_ND.device)
-    return torch.cat(pooled).index_select(0, back_S)
-
-
 TeacherVectors = Callable[[Sequence[Sequence[int]]], npt.NDArray[np.float32]]
 """Unit vectors (S, E) that another encoder gives S texts, which are rows of ids."""
 
@@ -175,27 +154,19 @@ class ContrastLearner(ModelLearner):
         positions, one = len(texts.ids) + 2 * len(texts.lengths), torch.ones((), device=self.execution.device)
         return Gradients(loss.detach().to(one), one, positions, self._framing.n_cut(texts))
 
-    @torch.no_grad()
     def validate(self) -> Measured | None:
         """How well partners are known again among the held-out pairs, without dropout."""
         if (batch := self._held_out) is None:
             return None
         self.model.eval()
-        sides = []
-        for texts in (batch.first, batch.second):
-            vectors_BD = torch.empty(len(texts.lengths), self.model.config.dim, device=self.execution.device)
-            for rows in self._framing.chunks(texts, self._positions):
-                with self.execution.autocast():
-                    packed = self._framing.packed(rows_at(texts, rows))
-                    vectors_BD[torch.from_numpy(rows)] = text_vectors(self.model, packed, self._weights_V)
-            sides.append(vectors_BD)
+        sides = [
+            self._detached_vectors(0, texts, self._framing.chunks(texts, self._positions))
+            for texts in (batch.first, batch.second)
+        ]
         return measured(sides[0], sides[1], batch, self._settings)
 
     def _in_chunks(self, step: int, batch: PairBatch, texts: Ragged, chunks: Sequence[npt.NDArray[np.int64]]) -> Tensor:
-        vectors_SD = torch.empty(len(texts.lengths), self.model.config.dim, device=self.execution.device)
-        with torch.no_grad():
-            for number, rows in enumerate(chunks):
-                vectors_SD[torch.from_numpy(rows)] = self._vectors(step, number, rows_at(texts, rows))
+        vectors_SD = self._detached_vectors(step, texts, chunks)
         vectors_SD.requires_grad_()
         loss = self._loss(vectors_SD, batch)
         loss.backward()  # type: ignore[no-untyped-call]
@@ -204,6 +175,14 @@ class ContrastLearner(ModelLearner):
             again = self._vectors(step, number, rows_at(texts, rows))
             again.backward(vectors_SD.grad[torch.from_numpy(rows)])  # type: ignore[no-untyped-call]
         return loss
+
+    @torch.no_grad()
+    def _detached_vectors(self, step: int, texts: Ragged, chunks: Sequence[npt.NDArray[np.int64]]) -> Tensor:
+        """Unit vectors of all texts, (S, D), without a graph."""
+        vectors_SD = torch.empty(len(texts.lengths), self.model.config.dim, device=self.execution.device)
+        for number, rows in enumerate(chunks):
+            vectors_SD[torch.from_numpy(rows)] = self._vectors(step, number, rows_at(texts, rows))
+        return vectors_SD
 
     def _vectors(self, step: int, number: int, texts: Ragged) -> Tensor:
         """Unit vectors under the dropout of this chunk of this step."""
@@ -256,78 +235,14 @@ def assemble_encoder(
     if weights is not None:  # for every row of the embedding table
         weights_V = F.pad(torch.from_numpy(weights), (0, model.config.vocab_size - len(weights))).to(execution.device)
     framing = Framing(special.need("cls"), special.need("sep"), longest, execution.device)
+    optimiser = make_optimiser(
+        model, kind="adamw", lr=0.0, weight_decay=settings.weight_decay, beta1=settings.beta1, beta2=settings.beta2,
+        momentum=0.0,
+    )  # fmt: skip
     learner = ContrastLearner(
         model, pairs.batch, framing, weights_V, settings, execution,
-        optimiser=_optimiser(model, settings), seed=settings.seed if seed is None else seed,
+        optimiser=optimiser, seed=settings.seed if seed is None else seed,
         positions_at_once=_POSITIONS_AT_ONCE[execution.device.type], teacher=teacher,
         held_out=None if held_out is None else held_out.batch(0),
     )  # fmt: skip
-    state = Checkpoints(state_dir, run_key)
-    return Trainer(
-        learner, pair_plan(settings, pairs.n_pairs), execution, state=state, found=state.restore(load_snapshot),
-        checkpoint_seconds=settings.checkpoint_seconds, checkpoint_steps=settings.checkpoint_steps,
-    )  # fmt: skip
-
-
-def _optimiser(model: nn.Module, settings: ContrastiveSettings) -> torch.optim.Optimizer:
-    """AdamW over all weights, with decay on the matrices of the blocks only (see optimisers.py)."""
-    named = dict(model.named_parameters())
-    decayed = [name for name, weight in named.items() if weight.dim() == 2 and "blocks." in name]
-    groups = [
-        {"params": [named[name] for name in decayed], "weight_decay": settings.weight_decay},
-        {"params": [weight for name, weight in named.items() if name not in decayed], "weight_decay": 0.0},
-    ]
-    return torch.optim.AdamW(groups, lr=0.0, betas=(settings.beta1, settings.beta2), eps=1e-8, fused=True)
-
-
-@torch.no_grad()
-def start_as_mean(
-    model: LanguageModel, vectors_VD: npt.NDArray[np.float32], found_V: npt.NDArray[np.bool_], *, seed: int
-) -> npt.NDArray[np.float32]:
-    """Let the transformer begin as the weighted mean of word vectors, and learn context on top of it.
-
-    Every block begins by adding nothing to the residual stream (its two output matrices are zero), and the embeddings are
-    the given vectors, so that the first mean of the hidden states is the mean of the vectors. What the norms take away, the
-    length of every vector, goes into the token's weight in the mean. From then on training can only be an improvement: the
-    encoder need not find again what the vectors know.
-
-    Source of blocks that begin as nothing: Zhang et al. 2019, "Fixup Initialization"; Bachlechner et al. 2021, "ReZero".
-
-    Args:
-        model: changed in place.
-        vectors_VD: one row per token id, float32, of any width; rows that were not found are not looked at.
-        found_V: which token ids have a vector.
-        seed: of the orthonormal map to the model's width, where it is another.
-
-    Returns:
-        lengths_V: of the vectors, float32, their mean being 1; 1 for tokens that have none, whose embeddings stay as they are.
-
-    Raises:
-        ArtifactError: more rows than the model's vocabulary, or numbers that are not finite.
-        InputError: no token has a vector of any length.
-    """
-    table_VD = model.embedding
-    if len(found_V) > len(table_VD) or len(vectors_VD) != len(found_V):
-        raise ArtifactError(
-            "the vectors do not fit the vocabulary", got=f"{len(vectors_VD)} vectors",
-            expected=f"one each for at most {len(table_VD)} tokens",
-        )  # fmt: skip
-    given_VD = np.asarray(vectors_VD, dtype=np.float64)
-    if not np.isfinite(given_VD[found_V]).all():
-        raise ArtifactError("the vectors are not finite", hint="train them again")
-    lengths_V = np.linalg.norm(given_VD, axis=1)
-    rows = np.flatnonzero(found_V & (lengths_V > 0))
-    if not len(rows):
-        raise InputError("no token has a vector", hint="train them on the same tokens, with --unit token")
-    # the embeddings: directions of the vectors, as long as fresh rows
-    unit_ND = given_VD[rows] / lengths_V[rows, None]
-    mapped_ND = unit_ND @ orthonormal(given_VD.shape[1], table_VD.shape[1], seed)
-    scale = EMBEDDING_STD * np.sqrt(table_VD.shape[1])
-    table_VD[torch.from_numpy(rows)] = torch.from_numpy(mapped_ND * scale).to(table_VD)
-    # blocks that add nothing
-    for name, weight in model.named_parameters():
-        if name.endswith(_SILENT):
-            weight.zero_()
-    found_lengths = np.ones(len(found_V))
-    found_lengths[rows] = lengths_V[rows] / lengths_V[rows].mean()
-    return found_lengths.astype(np.float32)
+    return pair_trainer(learner, settings, pairs.n_pairs, state_dir=state_dir, run_key=run_key)
