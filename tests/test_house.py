@@ -48,7 +48,7 @@ HEAVY = ("numpy", "pyarrow", "torch", "faiss", "gensim", "tokenizers", "numba", 
 
 WHOLE_ARTIFACTS = tuple(
     f"wordpipe.artifacts.{name}"
-    for name in ("reader", "tables", "rows", "manifest", "lock", "publish", "writer.ArtifactWriter")
+    for name in ("reader", "tables", "rows", "manifest", "publish", "writer.ArtifactWriter")
 )
 TERMINAL_CALLS = {"print", "input", "sys.exit", "exit", "quit", "os._exit", "breakpoint"}
 

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from tokenizers import Tokenizer
 
 from tests.support.made_vectors import made_sentences, made_words
-from tests.tokens.made_files import tiktoken_ids
+from tests.support.tokenizer_files import tiktoken_ids
 from tests.tokens.test_writing import PROBES, ids_of, trained
 from wordpipe.artifacts import atomic_folder
 from wordpipe.cli.app import app

@@ -248,17 +248,6 @@ def test_equal_letters_without_end() -> None:
         assert len(ids) == count
 
 
-def test_broken_utf8_has_no_answer_and_reads_no_further() -> None:
-    compiled = model_of(Tokenizer(models.BPE(vocab={"a": 0}, merges=[])), byte_level=False)
-    assert compiled is not None
-    data = np.frombuffer(b"a\xf0\x9f\x91\xa9a\xc3", np.uint8)
-    starts, ends = np.array([0, 1, 1, 2, 5, 6]), np.array([1, 5, 4, 3, 6, 7])
-    ids, offsets, unsure = compiled.encode(data, starts, ends)
-    assert unsure.tolist() == [False, False, True, True, False, True]
-    assert ids.tolist() == [0, 0]
-    assert offsets.tolist() == [0, 1, 1, 1, 1, 2, 2]
-
-
 @pytest.mark.parametrize(
     "model",
     [
