@@ -16,7 +16,7 @@ from tests.support.pretoken_tables import table_of, text_of
 from wordpipe.errors import BudgetError
 from wordpipe.tokens import StringCounts, byte_letters
 from wordpipe.tokens.kernels.bpe_train import BpeResult, _Training, alphabet_of, train_bpe, training_bytes
-from wordpipe.tokens.kernels.merge import State
+from wordpipe.tokens.kernels.bpe_train_loop import State
 
 SAMPLE = Path(__file__).parents[2] / "data" / "sample"
 Words = dict[str, int]

@@ -12,7 +12,7 @@ import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
 from wordpipe.tokens import PretokenModel, byte_letters, in_order, model_of
-from wordpipe.tokens.kernels.bpe import SHORT
+from wordpipe.tokens.kernels.bpe_encode import SHORT
 
 SAMPLE = Path(__file__).parents[2] / "data" / "sample"
 LETTERS = byte_letters()

@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     )
     from wordpipe.tokens.evaluate import OTHERS, TokenizerEvaluation, WordFertility
     from wordpipe.tokens.kernels.codepoints import UNSPACED, code_point_classes
+    from wordpipe.tokens.kernels.pretoken_model import PretokenModel
     from wordpipe.tokens.kernels.scan import SCANNERS
     from wordpipe.tokens.kernels.table import StringTable
-    from wordpipe.tokens.kernels.wordpiece_unigram import PretokenModel
     from wordpipe.tokens.normalizers import AddedTokens, RowNormalizer, added_token_patterns
     from wordpipe.tokens.pretokenizers import (
         ANY_MARK,

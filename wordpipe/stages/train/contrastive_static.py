@@ -28,6 +28,7 @@ from wordpipe.training.contrastive import (
     Pairs,
     PairText,
     StaticLearner,
+    continued_table,
     count_stems,
     held_out_pairs,
     join_compounds,
@@ -207,10 +208,7 @@ def _word_part(job: Job, settings: ContrastiveSettings, words: Sequence[str]) ->
 
 
 def _table_of(job: Job, settings: ContrastiveSettings, words: Sequence[str], text: PairText) -> Floats:
-    """The rows of the given static encoder.
-
-    A word that it lacks begins as a random direction of its stem, as long as the median row: nothing else is known of it.
-    """
+    """The table of the given static encoder, for the words of this training."""
     artifact = job.open_input(settings.init, ["model"])  # type: ignore[arg-type]  # the caller has looked
     if artifact.manifest.facts.get("encoder") != "static":
         raise ArtifactError(
@@ -220,16 +218,10 @@ def _table_of(job: Job, settings: ContrastiveSettings, words: Sequence[str], tex
     table_VD = load(artifact.read(TABLE_FILE))[TENSOR]
     row_of = {word: row for row, word in enumerate(_words_of(artifact))}
     rows = np.array([row_of.get(word, -1) for word in words])
-    known = rows >= 0
-    job.counts |= {"words_from_init": int(known.sum()), "words_new": int((~known).sum())}
-    began_VD = np.empty((len(words), table_VD.shape[1]), np.float32)
-    began_VD[known] = table_VD[rows[known]]
-    length = float(np.median(np.linalg.norm(table_VD, axis=1)))
-    new = [word for word, is_known in zip(words, known, strict=True) if not is_known]
-    if new:
-        stems = _stem(words, settings.unit, text)(new)
-        began_VD[~known] = length * lexical_part(stems, table_VD.shape[1], settings.seed)
-    return began_VD
+    job.counts |= {"words_from_init": int((rows >= 0).sum()), "words_new": int((rows < 0).sum())}
+    new = [word for word, row in zip(words, rows, strict=True) if row < 0]
+    stems = _stem(words, settings.unit, text)(new) if new else []
+    return continued_table(table_VD, rows, stems, settings.seed)
 
 
 def _words_of(artifact: Artifact) -> Sequence[str]:

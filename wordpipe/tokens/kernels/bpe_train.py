@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from wordpipe.compiled import character, kernel, read_only
 from wordpipe.errors import BudgetError
 from wordpipe.tokens.counting import StringCounts
-from wordpipe.tokens.kernels.codepoints import CODE_POINTS
-from wordpipe.tokens.kernels.merge import (
+from wordpipe.tokens.kernels.bpe_train_loop import (
     END,
     ONE,
     U64,
@@ -30,6 +29,7 @@ from wordpipe.tokens.kernels.merge import (
     push_records,
     rehash,
 )
+from wordpipe.tokens.kernels.codepoints import CODE_POINTS
 from wordpipe.tokens.vocabulary import I32, I64, U8, byte_letters
 
 CHUNK = 500  # merges between two reports: a few hundredths of a second

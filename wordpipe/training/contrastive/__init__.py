@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from wordpipe.training.contrastive.pairs import PairBatch, Pairs, Ragged, held_out_pairs
     from wordpipe.training.contrastive.static import RowAdam, StaticLearner
     from wordpipe.training.contrastive.static_table import (
+        continued_table,
         count_stems,
         join_compounds,
         joined_parts,

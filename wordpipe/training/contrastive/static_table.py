@@ -81,6 +81,21 @@ def lexical_part(stems: Sequence[str], dim: int, seed: int) -> Matrix:
     return (2 * signs.astype(np.float32) - 1) / np.float32(np.sqrt(dim))
 
 
+def continued_table(table_VD: Matrix, rows: npt.NDArray[np.int64], stems: Sequence[str], seed: int) -> Matrix:
+    """The table of a given encoder, continued for other words: their rows in it, and new rows for words it lacks (-1).
+
+    Such a word begins as a random direction of its stem (`stems`, in order), as long as the median row: nothing else is
+    known of it.
+    """
+    known = rows >= 0
+    began_VD = np.empty((len(rows), table_VD.shape[1]), np.float32)
+    began_VD[known] = table_VD[rows[known]]
+    if len(stems):
+        length = float(np.median(np.linalg.norm(table_VD, axis=1)))
+        began_VD[~known] = length * lexical_part(stems, table_VD.shape[1], seed)
+    return began_VD
+
+
 def lsi_part(text: PairText, dim: int, stems: Sequence[str]) -> Matrix:
     """The words' coordinates in the strongest directions of the stems-by-passages matrix, (V, dim).
 

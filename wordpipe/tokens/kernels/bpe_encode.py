@@ -11,7 +11,7 @@ import numpy as np
 
 from wordpipe.compiled import character, kernel
 from wordpipe.tokens.kernels.codepoints import CODE_POINTS
-from wordpipe.tokens.kernels.wordpiece_unigram import (
+from wordpipe.tokens.kernels.pretoken_model import (
     MIX,
     ByteReading,
     PretokenModel,
