@@ -280,7 +280,7 @@ def test_the_transform_decides_the_width():
 
 def test_a_query_needs_neither_torch_nor_numba():
     code = (
-        "import sys; import wordpipe.sentences.transformer_encoder, wordpipe.stages.loaders;"
+        "import sys; import wordpipe.sentences.transformer_encoder, wordpipe.stages.encoders;"
         "assert not {'torch', 'numba', 'scipy'} & set(sys.modules), sorted(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

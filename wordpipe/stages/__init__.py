@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from wordpipe.stages.convert.export import export, export_words
     from wordpipe.stages.convert.export_encoder import encoder_files
     from wordpipe.stages.convert.import_words import import_words, vectors_entry
+    from wordpipe.stages.encoders import bundled_encoder, open_encoder, read_word_vectors
     from wordpipe.stages.evaluate.doctor import NORMS, Figures, best_transform, diagnose, doctor, rate, unit_sample
     from wordpipe.stages.evaluate.language_model import evaluate_model
     from wordpipe.stages.evaluate.retrieval import evaluate_retrieval, open_collection
@@ -16,11 +17,11 @@ if TYPE_CHECKING:
     from wordpipe.stages.evaluate.words import evaluate_words
     from wordpipe.stages.inputs import file_entry, model_entry
     from wordpipe.stages.job import Made, PathLike, RunOptions, open_job, storage_error, storage_errors
-    from wordpipe.stages.loaders import OpenModel, bundled_encoder, open_encoder, open_model, read_word_vectors
     from wordpipe.stages.look.diff import diff
     from wordpipe.stages.look.map import map_words
     from wordpipe.stages.look.plot import plot, run_figures
     from wordpipe.stages.look.show import segment, show, verify
+    from wordpipe.stages.models import OpenModel, open_model
     from wordpipe.stages.registry import COMMANDS, Argument, Command, load_named
     from wordpipe.stages.search.duplicates import duplicates
     from wordpipe.stages.search.embed import embed

@@ -18,8 +18,8 @@ from wordpipe.errors import ArtifactError, InputError
 from wordpipe.runtime import Progress, Report
 from wordpipe.sentences import Moments, TextEncoder, Transform, transform_kind
 from wordpipe.sentences.settings import EmbedSettings
+from wordpipe.stages.encoders import bundled_encoder, open_encoder
 from wordpipe.stages.job import PathLike, RunOptions
-from wordpipe.stages.loaders import bundled_encoder, open_encoder
 from wordpipe.stages.sources import as_list
 
 _BATCH_TEXTS = 2_048  # texts encoded between two reports

@@ -19,7 +19,7 @@ from wordpipe.runtime import Progress, Report, pick_device, torch_threads
 from wordpipe.stages.evaluate.inputs import report_on, split_rows
 from wordpipe.stages.inputs import corpus_to_evaluate
 from wordpipe.stages.job import PathLike, RunOptions, storage_errors
-from wordpipe.stages.loaders import OpenModel, open_model
+from wordpipe.stages.models import OpenModel, open_model
 from wordpipe.stages.sources import as_list
 from wordpipe.tokens import Encoder, cut_words, list_array, number_of_ids, row_buffers, vocabulary_of
 from wordpipe.training import (

@@ -9,9 +9,9 @@ from typing import Any, get_args
 from wordpipe.artifacts import Artifact
 from wordpipe.errors import ConfigError, InputError
 from wordpipe.runtime import Progress
+from wordpipe.stages.encoders import read_word_vectors
 from wordpipe.stages.evaluate.inputs import distinct_names, files_of, mean_of, read_whole, report_on
 from wordpipe.stages.job import PathLike, RunOptions, storage_errors
-from wordpipe.stages.loaders import read_word_vectors
 from wordpipe.stages.sources import as_list, refuse_artifacts
 from wordpipe.words import Method, Pairs, Questions, Unknown, evaluate_analogies, evaluate_similarity, read_set
 

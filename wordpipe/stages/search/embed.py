@@ -63,9 +63,9 @@ from wordpipe.sentences import (
     transform_kind,
 )
 from wordpipe.sentences.settings import EmbedSettings
+from wordpipe.stages.encoders import bundle_encoder, open_encoder
 from wordpipe.stages.inputs import open_corpus
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job
-from wordpipe.stages.loaders import bundle_encoder, open_encoder
 
 _FILE_NAME = "vectors-{:05d}.f32"
 _REFIT_SHARE = 0.2  # of the texts that a transform was fitted on, changed since: then it is fitted anew

@@ -24,8 +24,8 @@ from wordpipe.search import (
 )
 from wordpipe.search.settings import LexicalSettings
 from wordpipe.sentences import learned_from_pairs
+from wordpipe.stages.encoders import bundled_encoder
 from wordpipe.stages.job import Job
-from wordpipe.stages.loaders import bundled_encoder
 from wordpipe.stages.search.open_index import document_numbers
 
 _STREAM = 0x3E16  # separates these draws from every other use of a seed

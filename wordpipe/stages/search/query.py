@@ -91,7 +91,7 @@ class OpenTextIndex(OpenIndex):
     @cached_property
     def encoder(self) -> TextEncoder:
         """The query encoder that the index carries. Raises ArtifactError: it is not the one that its vectors are of."""
-        from wordpipe.stages.loaders import bundled_encoder
+        from wordpipe.stages.encoders import bundled_encoder
 
         made, bundled = self._fact("encoder", "digest"), self._encoder_facts.get("identity", {}).get("digest")
         if made is not None and bundled is not None and made != bundled:
@@ -264,7 +264,7 @@ class OpenWords(OpenArtifact):
     @cached_property
     def table(self) -> "WordVectors":
         """The word vectors."""
-        from wordpipe.stages.loaders import read_word_vectors
+        from wordpipe.stages.encoders import read_word_vectors
 
         return read_word_vectors(self.artifact)
 
@@ -296,7 +296,7 @@ class OpenWordIndex(OpenIndex):
     @cached_property
     def table(self) -> "WordVectors":
         """The words and their vectors, in index order."""
-        from wordpipe.stages.loaders import read_word_vectors
+        from wordpipe.stages.encoders import read_word_vectors
 
         return read_word_vectors(self.artifact)
 

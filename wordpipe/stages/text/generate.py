@@ -9,7 +9,7 @@ from wordpipe.model import Generation, NewToken, most_probable, span_of_masks
 from wordpipe.model.settings import FillSettings, GenerateSettings
 from wordpipe.runtime import Stopwatch, torch_threads
 from wordpipe.stages.job import PathLike, storage_errors
-from wordpipe.stages.loaders import OpenModel, open_model, printable
+from wordpipe.stages.models import OpenModel, open_model, printable
 from wordpipe.tokens import MaskTokenizer, TextStream
 
 Stopping = Literal["eos", "length", "string"]

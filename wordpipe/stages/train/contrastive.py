@@ -217,7 +217,7 @@ def _token_vectors(
 def _teacher(job: Job, settings: ContrastiveSettings, tokenizer: Tokenizer) -> TeacherVectors:
     """The encoder that `--teacher` names; it reads the text that ids stand for."""
     from wordpipe.sentences.settings import EmbedSettings
-    from wordpipe.stages.loaders import open_encoder
+    from wordpipe.stages.encoders import open_encoder
 
     assert settings.teacher is not None
     origin = job.open_input(settings.teacher, ["model", "words"])

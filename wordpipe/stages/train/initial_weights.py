@@ -76,7 +76,7 @@ def given_model(job: Job, path: Path, tokenizer: Tokenizer, architecture: Archit
 
 def _open(job: Job, path: Path, seed: int) -> tuple[Artifact | None, tuple[Loaded, Tokenizer, dict[str, str]]]:
     from wordpipe.stages.inputs import model_entry
-    from wordpipe.stages.loaders import read_artifact, read_folder
+    from wordpipe.stages.models import read_artifact, read_folder
 
     if (path / "manifest.json").is_file() or not path.is_dir():
         artifact = job.open_input(path, ["model"])

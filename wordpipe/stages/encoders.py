@@ -1,0 +1,151 @@
+"""Encoders of texts and tables of word vectors, opened out of artifacts.
+
+An index carries its encoder with it (`bundle_encoder`, `bundled_encoder`). Torch is imported when a model is read that needs
+it: a query over word vectors, or of an encoder that NumPy can compute, does without.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from wordpipe.artifacts import ENCODER, TOKENIZER, WEIGHTS_FILE, Artifact, BundledFiles, read_batches
+from wordpipe.sentences import ENCODER_FILE, TextEncoder, load_facts
+from wordpipe.sentences.settings import EmbedSettings
+from wordpipe.tokens import (
+    WordSplitter,
+    open_tokenizer,
+    run_splitter,
+)
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+    from wordpipe.sentences import ArrayStates, HiddenModel
+    from wordpipe.stages.job import Job
+    from wordpipe.words import WordVectors
+
+_ENCODER_FILES = (
+    "config.json", "model.safetensors", TOKENIZER, "tokenizer_config.json", "special_tokens_map.json",
+)  # fmt: skip
+
+
+def read_word_vectors(artifact: Artifact) -> "WordVectors":
+    """The table of an open words artifact, or of an index over words, with its n-grams where it has them.
+
+    Raises:
+        ArtifactError: a file of it is missing or of another schema.
+    """
+    from wordpipe.words import WordVectors
+
+    facts = artifact.manifest.facts
+    min_n, max_n = int(facts.get("min_n", 0)), int(facts.get("max_n", 0))
+    ngrams = read_batches(artifact, "ngrams") if max_n else None
+    return WordVectors.from_batches(read_batches(artifact, artifact.kind), ngrams, min_n=min_n, max_n=max_n)
+
+
+def open_encoder(origin: Artifact, settings: EmbedSettings) -> TextEncoder:
+    """The encoder in a model or words artifact, with no transform yet."""
+    facts, files = {**origin.manifest.facts, "kind": origin.kind, "digest": origin.digest}, BundledFiles(origin)
+    if origin.kind == "words":
+        from wordpipe.sentences import WordEncoder
+
+        identity = {name: facts.get(name) for name in ("kind", "digest", "unit", "keep_case")}
+        identity["tokenizer"] = TOKENIZER in files
+        split = word_splitter(files, identity)
+        return WordEncoder(read_word_vectors(origin), split, settings, identity=identity)
+    identity = {name: facts[name] for name in ("kind", "digest", "pairs") if name in facts}
+    if facts.get("encoder") == "static":
+        from wordpipe.sentences import StaticEncoder
+
+        return StaticEncoder(files, settings, identity=identity)
+    from wordpipe.model import load_hf
+    from wordpipe.sentences import TransformerEncoder
+
+    loaded = load_hf(origin.read)
+    return TransformerEncoder(
+        loaded.model,
+        _tokenizer(files),
+        settings,
+        dim=int(facts["dim"]),
+        max_len=loaded.config.max_len,
+        model_files=files,
+        model_names=[*_ENCODER_FILES, *({WEIGHTS_FILE} & {*files})],
+        identity=identity,
+        trained=facts.get("pooling", "mean"),
+        token_weights=_token_weights(files),
+    )
+
+
+def bundle_encoder(job: "Job", encoder: TextEncoder, origin: Artifact) -> None:
+    """Put the encoder's files into the artifact, so that what is made of it can be asked wherever it is moved."""
+    for name, data in encoder.files():
+        job.write(ENCODER + name, data)
+    if TOKENIZER in origin.names() and origin.kind == "words":
+        job.write(ENCODER + TOKENIZER, origin.read(TOKENIZER))
+    if getattr(encoder, "assumes_zipf", False):
+        job.note(
+            "these words were imported without counts: sif takes them to be as common as their rank says (Zipf's law); "
+            "--pooling mean weighs all alike"
+        )
+
+
+def bundled_encoder(index: Artifact) -> TextEncoder:
+    """The query encoder that an index (or sentences artifact) carries; a transformer without torch, where NumPy can.
+
+    Raises:
+        ArtifactError: it carries none that can be read.
+    """
+    files = BundledFiles(index, ENCODER)
+    about = load_facts(files[ENCODER_FILE])
+    if about["kind"] == "words":
+        from wordpipe.sentences import WordEncoder
+
+        return WordEncoder.load(about, files, word_splitter(files, about["identity"]))
+    if about["kind"] == "static":
+        from wordpipe.sentences import StaticEncoder
+
+        return StaticEncoder.load(about, files)
+    from wordpipe.sentences import TransformerEncoder
+
+    return TransformerEncoder.load(about, files, _state_model(files), _tokenizer(files), _token_weights(files))
+
+
+def word_splitter(files: Mapping[str, bytes], facts: Mapping[str, Any]) -> Callable[[str], list[str]]:
+    """Text to the words (or tokens) that the table of word vectors was made of.
+
+    Words that were imported without a tokenizer are what the Unicode pattern finds; scripts without spaces stay uncut.
+    """
+    if not facts.get("tokenizer", True):
+        return WordSplitter(keep_case=bool(facts["keep_case"]))
+    tokenizer = open_tokenizer(files[TOKENIZER], where=TOKENIZER)
+    if facts["unit"] == "token":
+        return lambda text: list(tokenizer.encode(text, add_special_tokens=False).tokens)
+    return WordSplitter(run_splitter(tokenizer), keep_case=bool(facts["keep_case"]))
+
+
+def _state_model(files: BundledFiles) -> "ArrayStates | HiddenModel":
+    """What computes the hidden states of an encoder: NumPy where it can, else torch."""
+    from wordpipe.model import NumpyModel, read_arrays
+    from wordpipe.sentences import ArrayStates
+
+    if (found := read_arrays(files.__getitem__)) is not None:
+        return ArrayStates(NumpyModel(*found))
+    from wordpipe.model import load_hf
+
+    return load_hf(files.__getitem__).model
+
+
+def _tokenizer(files: Mapping[str, bytes]) -> "Tokenizer":
+    return open_tokenizer(files[TOKENIZER], where=TOKENIZER)
+
+
+def _token_weights(files: Mapping[str, bytes]) -> npt.NDArray[np.float32] | None:
+    """What each token id weighs in a weighted mean, (V,); None where the model has no such weights."""
+    if WEIGHTS_FILE not in files:
+        return None
+    from safetensors.numpy import load
+
+    weights_V: npt.NDArray[np.float32] = load(files[WEIGHTS_FILE])["weights"]
+    return weights_V
