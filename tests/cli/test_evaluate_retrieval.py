@@ -6,7 +6,8 @@ import re
 import pytest
 from rich.console import Console
 
-from wordpipe.cli import evaluate_texts, tables
+from wordpipe.cli import evaluate_encoders as evaluate_texts
+from wordpipe.cli import tables
 
 
 @pytest.fixture(scope="module")

@@ -140,11 +140,11 @@ _EVALUATE = {
         "Evaluate language models by how much a text surprises them, side by side.",
     ),
     "sts": (
-        "wordpipe.cli.evaluate_texts:sts",
+        "wordpipe.cli.evaluate_encoders:sts",
         "Evaluate encoders of texts on pairs of sentences that people have scored.",
     ),
     "retrieval": (
-        "wordpipe.cli.evaluate_texts:retrieval",
+        "wordpipe.cli.evaluate_encoders:retrieval",
         "Evaluate how well encoders find the documents that people judged relevant.",
     ),
 }

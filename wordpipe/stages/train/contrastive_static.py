@@ -21,7 +21,7 @@ from wordpipe.sentences import (
     word_tokenizer,
 )
 from wordpipe.stages.job import Job
-from wordpipe.stages.train.contrastive_text import IdsOf, contrast_text, pair_kinds, token_ids
+from wordpipe.stages.train.contrastive_inputs import IdsOf, contrast_text, pair_kinds, token_ids
 from wordpipe.stages.train.run import train_on_pairs
 from wordpipe.tokens import WordSplitter, number_of_ids, open_tokenizer, run_splitter, vocabulary_of
 from wordpipe.training.contrastive import (
