@@ -61,7 +61,7 @@ def stream_of(tokens: Path, before: list[int], after: list[int]) -> np.ndarray:
         rows = read_batches(artifact, "tokens", ["doc_id", "sentence_id", "split", "ids"])
         size = special_ids(tokens)[1]
         stream = write_streams(rows, {"train": path}, vocab_size=size, before=before, after=after)["train"]
-    ids = np.fromfile(path, dtype=stream.dtype)
+    ids = np.fromfile(path, dtype=stream.open().dtype)
     path.unlink()
     return ids
 
