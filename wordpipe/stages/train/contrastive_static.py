@@ -161,7 +161,7 @@ def _first_table(job: Job, settings: ContrastiveSettings, words: Sequence[str], 
     vectors = None if settings.words is None else _word_part(job, settings, words)
     if settings.init is not None:
         return _table_of(job, settings, words, text)
-    stems = _stem(words, settings.unit, text)([*words])
+    stems = _stem(words, settings.unit, text, stop_words=settings.word_weighting == "sif")([*words])
     weights, of_stems = _weights(settings, stems, text)
     # parts side by side: word vectors, lexical directions, latent directions
     parts: list[tuple[Floats, Floats, float]] = []
@@ -244,8 +244,13 @@ def _check_unit(artifact: Artifact, settings: ContrastiveSettings) -> None:
         )
 
 
-def _stem(words: Sequence[str], unit: str, text: PairText) -> Callable[[list[str]], list[str]]:
-    """Stemming in English, if the text is; else words are their own stems. A token is stemmed by its letters."""
+def _stem(
+    words: Sequence[str], unit: str, text: PairText, *, stop_words: bool = True
+) -> Callable[[list[str]], list[str]]:
+    """Stemming in English, if the text is; else words are their own stems. A token is stemmed by its letters.
+
+    The stem of a stop word is itself where `stop_words`, else empty.
+    """
 
     def plain(word: str) -> str:
         return word.lstrip(_SPACE_MARKS).lower() or word if unit == "token" else word
@@ -253,4 +258,4 @@ def _stem(words: Sequence[str], unit: str, text: PairText) -> Callable[[list[str
     bounds = zip(text.rows.offsets[:_SAMPLE], text.rows.offsets[1 : _SAMPLE + 1], strict=False)
     rows = (" ".join(plain(words[number]) for number in text.rows.ids[first:last]) for first, last in bounds)
     analyser = Analyser("english" if looks_english(rows) else "none")
-    return lambda some: [analyser.stem(plain(word)) or plain(word) for word in some]  # a stop word has a direction, too
+    return lambda some: [analyser.stem(plain(word)) or (plain(word) if stop_words else "") for word in some]
