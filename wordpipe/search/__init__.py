@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from wordpipe.search.hybrid import (
         CANDIDATES,
         FEEDBACK,
+        UNMEASURED,
         Result,
         Retriever,
         SearchMode,
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from wordpipe.search.pseudo_queries import (
         MAX_QUERIES,
         MIN_QUERIES,
-        UNMEASURED,
         PseudoQueries,
         draw_queries,
         measure,

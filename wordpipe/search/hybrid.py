@@ -16,14 +16,16 @@ import numpy as np
 import numpy.typing as npt
 
 from wordpipe.metrics import unit_rows
-from wordpipe.search.bm25 import LexicalIndex, QueryTerms, TextCounts
+from wordpipe.search.bm25 import LexicalIndex
 from wordpipe.search.knn import Hits, Mask, Rows, Vectors, best_of
+from wordpipe.search.postings import QueryTerms, TextCounts
 
 CANDIDATES = 200  # of each side that are fused; between 50 and 1,000 nDCG@10 moved by 0.5 at most on four collections
 FEEDBACK = 10
 """First hits that are looked at. On Cranfield, CISI, NPL and CACM hybrid search was above BM25 by 1.3 points of nDCG@10 with
 none, and by 3.2 to 3.5 with five, seven or ten (`benchmarks/retrieval.py`, which chooses by leave-one-out)."""
 
+UNMEASURED = 0.5  # agreement of vectors and words where it cannot be measured: 0.14 to 0.64 was seen
 _HALFWAY = 8
 """Words of a query at which the vectors have half of the share that they have in a long one."""
 

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wordpipe.search.knn import Rows
+from wordpipe.search.knn import Vectors as Floats
 from wordpipe.search.stemming import Analyser
 
 _BLOCK = 4_096  # texts whose words are counted at a time
@@ -105,6 +106,28 @@ class TextTerms:
         first, sizes = self.starts[rows_R], self.starts[rows_R + 1] - self.starts[rows_R]
         at = np.repeat(first - (np.cumsum(sizes) - sizes), sizes) + np.arange(sizes.sum())
         return np.repeat(np.arange(len(rows_R)), sizes), self.terms[at], self.counts[at]
+
+
+@dataclass(frozen=True, slots=True)
+class QueryTerms:
+    """The T terms of a query that any text has, in the order of their numbers."""
+
+    numbers: Rows  # (T,) int64
+    weights: Floats  # (T,) float32, how often each stands in the query; with feedback, what its first hits add to that
+
+    @property
+    def length(self) -> float:
+        """The words of the query that stand anywhere."""
+        return float(self.weights.sum())
+
+
+@dataclass(frozen=True, slots=True)
+class TextCounts:
+    """What one text consists of: M of the index's terms, and how long it is."""
+
+    numbers: Rows  # (M,)
+    counts: Floats  # (M,) float32
+    length: int  # its terms, known or not
 
 
 class _Numbers(dict[str, int]):

@@ -1,4 +1,4 @@
-"""What can be measured without labels: how far vectors and words agree, and what each finds for queries made of the texts.
+"""Measuring without labels: how far vectors and words agree, and what each finds for queries made of the texts.
 
 Where a document is many rows, a row looks for the others of its document. Where it is one, its title looks for the document,
 read without its title; and where there are no titles, some words in a row look for what is left of their text when they are
@@ -15,11 +15,11 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from wordpipe.search.bm25 import LexicalIndex, QueryTerms, TextCounts
-from wordpipe.search.hybrid import CANDIDATES, DenseIndex, Retriever
+from wordpipe.search.bm25 import LexicalIndex
+from wordpipe.search.hybrid import CANDIDATES, UNMEASURED, DenseIndex, Retriever
 from wordpipe.search.knn import Hits, Rows, Vectors, best_of
+from wordpipe.search.postings import QueryTerms, TextCounts
 
-UNMEASURED = 0.5  # agreement that lost least where it cannot be measured: 0.14 to 0.64 was seen
 MAX_QUERIES = 300  # nDCG@10 is then known to about 0.02
 MIN_QUERIES = 30  # fewer say nothing
 _MIN_WORDS = 12  # of a text that is looked for

@@ -29,7 +29,7 @@ from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.stages.evaluate import inputs
 from wordpipe.stages.evaluate.inputs import EvaluatedEncoder, Texts, open_evaluated
 from wordpipe.stages.job import PathLike, RunOptions, storage_errors
-from wordpipe.stages.search.index_lexical import told
+from wordpipe.stages.search.index_lexical import measured_by
 from wordpipe.stages.sources import as_list, refuse_artifacts
 
 _DEPTH = 1_000  # documents that are kept for each query, as trec_eval does
@@ -207,7 +207,7 @@ class _Searches:
             return opened.encode(texts).transformed(encoded.transform).vectors
 
         agreement, found = measure(drawn, cuts, encode, dense, self.lexical)
-        return {"agreement": agreement, "measured": told(drawn, found)}
+        return {"agreement": agreement, "measured": measured_by(drawn, found)}
 
 
 def open_collection(data: PathLike, split: str | None = None) -> beir.Collection:

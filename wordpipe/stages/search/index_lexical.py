@@ -109,7 +109,7 @@ def measured_facts(job: Job, source: Artifact, lexical: LexicalIndex) -> dict[st
     """How far vectors and words agree, and the mode that finds best.
 
     Returns:
-        agreement; mode: see `best_mode`; measured: see `told`.
+        agreement; mode: see `best_mode`; measured: see `measured_by`.
     """
     job.report("comparing words and vectors")
     drawn, cuts = pseudo_queries(source)
@@ -121,7 +121,7 @@ def measured_facts(job: Job, source: Artifact, lexical: LexicalIndex) -> dict[st
     dense = VectorStream(blocks, RowVectors(source, "sentences"))  # there is no index yet
     agreement, found = measure(drawn, cuts, lambda texts: encoder.encode(texts).vectors, dense, lexical)
     mode = best_mode(found, trained=learned_from_pairs(encoder))
-    return {"agreement": agreement, "mode": mode, "measured": told(drawn, found)}
+    return {"agreement": agreement, "mode": mode, "measured": measured_by(drawn, found)}
 
 
 def best_mode(ndcg_at_10: Mapping[str, float] | None, *, trained: bool) -> SearchMode:
@@ -136,7 +136,7 @@ def best_mode(ndcg_at_10: Mapping[str, float] | None, *, trained: bool) -> Searc
     return max(modes, key=lambda mode: found.get(mode, -1.0 if found else float(mode == "hybrid")))
 
 
-def told(drawn: PseudoQueries | None, ndcg_at_10: Mapping[str, float] | None) -> dict[str, Any] | None:
+def measured_by(drawn: PseudoQueries | None, ndcg_at_10: Mapping[str, float] | None) -> dict[str, Any] | None:
     """How it was measured: by what, on how many queries, and the nDCG@10 of each mode."""
     if drawn is None or ndcg_at_10 is None:
         return None

@@ -119,11 +119,15 @@ class OpenTextIndex(OpenIndex):
         """
         texts = [printable(text) for text in texts]
         mode, allowed = self._mode(options), self.allowed(options)
-        batch = None if mode == "lexical" else self.encoder.encode(texts)
+        if mode == "lexical" and options.mode == "auto":  # a query of words that stand nowhere is left to the vectors
+            by_words = [bool(self.lexical.read(text).length) for text in texts]
+        else:
+            by_words = [mode == "lexical"] * len(texts)
+        batch = None if all(by_words) else self.encoder.encode(texts)
         # a least score is on the scale of one mode, and a weight of 1 leaves words out
         is_fixed = options.mode == "dense" or options.min_score is not None or options.weight == 1
-        if batch is None:
-            chosen = [ChosenMode(mode)] * len(texts)
+        if batch is None or mode == "lexical":
+            chosen = [ChosenMode(mode if known else "hybrid") for known in by_words]
         elif is_fixed or not self._has_lexical or not any(batch.unknown):
             chosen = choose_modes(mode, batch, None)
         else:

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 from pathlib import Path
-from typing import Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self
 
 from pydantic import model_validator
 
@@ -293,6 +293,12 @@ class ContrastiveSettings(Settings):
             usual.lsi if self.lsi_weight is None else self.lsi_weight,
             self.min_count or usual.min_count,
         )
+
+    def recipe(self) -> dict[str, Any]:
+        """See `Settings.recipe`: the parts as they come to, so that a default that is written out changes nothing."""
+        words, lexical, lsi, min_count = self.parts if self.encoder == "static" else _PARTS["similarity"]
+        parts = {"words_weight": words, "lexical_weight": lexical, "lsi_weight": lsi, "min_count": min_count}
+        return super().recipe() | parts | ({} if lsi else {"lsi_dim": 256})
 
     @property
     def word_weighting(self) -> Literal["sif", "idf"]:
