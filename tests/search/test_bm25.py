@@ -78,9 +78,9 @@ def test_a_text_that_is_not_in_the_index_scores_as_the_formula_has_it(corpus, as
         idf = math.log(1 + (len(corpus) - n + 0.5) / (n + 0.5))
         expected += idf * counts[term] / (counts[term] + damping) if n and counts[term] else 0
     read = index.read(asked)
-    assert index.score_of(read, index.read_text(other)) == pytest.approx(expected, rel=1e-5, abs=1e-9)
+    assert index.score_texts(read, index.read_text(other))[0] == pytest.approx(expected, rel=1e-5, abs=1e-9)
     own = index.scores(asked)
-    assert [index.score_of(read, index.read_text(text)) for text in corpus] == pytest.approx(
+    assert [index.score_texts(read, index.read_text(text))[0] for text in corpus] == pytest.approx(
         own.tolist(), rel=1e-5, abs=1e-6
     )
     rows = np.random.default_rng(0).permutation(len(corpus))
@@ -102,7 +102,7 @@ def test_a_query_gets_the_weightiest_terms_of_what_it_found(corpus, asked, seed)
     expected = own if not own or not total else {
         stem: own[stem] + own.total() * gains[stem] / total for stem in {*own, *gains}
     }  # fmt: skip
-    terms = index.expanded(index.read(asked), [index.text(row) for row in found])
+    terms = index.expanded(index.read(asked), index.texts(np.array(found)))
     named = {index.terms[number].decode(): weight for number, weight in zip(terms.numbers, terms.weights, strict=True)}
     assert named == pytest.approx(dict(expected), rel=1e-4)
     shares = index.explain(terms, found[0], index.read(asked))
@@ -118,7 +118,7 @@ def test_few_terms_are_added_and_those_that_weigh_most():
     corpus = [" ".join(f"word{number}" for number in rng.integers(0, 400, 100)) for _ in range(30)]
     index = LexicalIndex.build(corpus, LexicalSettings(language="none"))
     asked = index.read("word1 word2")
-    many, few = (index.expanded(asked, [index.text(row) for row in rows]) for rows in (range(10), []))
+    many, few = (index.expanded(asked, index.texts(np.arange(n))) for n in (10, 0))
     assert few is asked
     assert 50 <= len(many.numbers) <= 52
     assert many.length == pytest.approx(2 * asked.length)
@@ -171,7 +171,7 @@ def test_a_thousand_texts_score_as_bm25s_scores_them(handbook):
         expected = peer.get_scores(stems)
         np.testing.assert_allclose(index.scores(asked), expected, rtol=1e-5, atol=1e-5)
         alone = [
-            index.score_of(index.read(asked), index.read_text(text)) for text in corpus
+            index.score_texts(index.read(asked), index.read_text(text))[0] for text in corpus
         ]  # as if they were not in it
         np.testing.assert_allclose(alone, expected, rtol=1e-5, atol=1e-5)
         assert max(alone) > 1

@@ -205,7 +205,7 @@ def test_both_sides_of_a_hybrid_search_ask_again_with_its_first_hits(lexical):
         for number, (text, one, before) in enumerate(zip(ASKED, found, first, strict=True)):
             looked_at = before.hits.rows[:3].tolist()
             assert one.feedback.rows.tolist() == looked_at
-            terms = lexical.expanded(lexical.read(text), [lexical.text(row) for row in looked_at])
+            terms = lexical.expanded(lexical.read(text), lexical.texts(before.hits.rows[:3]))
             sides = (before.dense.rows, near[number].rows, before.lexical.rows)
             rows = np.unique(np.concatenate([side[:CANDIDATES] for side in sides]))
             worded = best_of(rows, lexical.score_rows(terms, rows), len(rows))

@@ -134,7 +134,7 @@ def test_a_hybrid_search_asks_again_with_what_it_found(made, tmp_path, type_, wh
             )
             near = best_of(allowed, scores_N[allowed], CANDIDATES)
             lexical = index.lexical
-            terms = lexical.expanded(lexical.read(ASKED), [lexical.text(row) for row in first])
+            terms = lexical.expanded(lexical.read(ASKED), lexical.texts(np.array(first)))
             before = [
                 hit["id"]
                 for mode in ("dense", "lexical")

@@ -157,10 +157,9 @@ def baselines(
     """What the systems that need no training find: bm25 and rm3 (Lucene's), tfidf and lsi, which see the same terms."""
     passages, questions = collection.passages, collection.questions
     found = {"bm25": lexical.search(questions, depth)}
-    found["rm3"] = [
-        lexical.best(lexical.relevance_model(lexical.read(question), hits.first(_RM3_TEXTS)), depth)
-        for question, hits in zip(questions, found["bm25"], strict=True)
-    ]
+    pairs = zip(questions, found["bm25"], strict=True)
+    expanded = [lexical.relevance_model(lexical.read(question), hits.first(_RM3_TEXTS)) for question, hits in pairs]
+    found["rm3"] = lexical.best(expanded, depth)
     tfidf = Tfidf.fit(passages, Analyser(lexical.settings.language))
     sparse_NV, queries_QV = tfidf.vectors(passages), tfidf.vectors(questions)
     products = (queries_QV @ sparse_NV.T).tocsr()

@@ -95,40 +95,37 @@ class LexicalIndex:
         stems = self.analyser(text)
         counts = self._counts_of(stems)
         counts.pop(-1, None)
-        return TextCounts(np.array([*counts], np.int64), np.array([*counts.values()], np.float32), len(stems))
+        numbers, times = np.array([*counts], np.int64), np.array([*counts.values()], np.float32)
+        return TextCounts(np.zeros(len(numbers), np.int64), numbers, times, np.array([len(stems)]))
 
-    def text(self, row: int) -> TextCounts:
-        """A text of the index."""
-        _, numbers, counts = self.by_text.of_rows(np.array([row]))
-        return TextCounts(numbers.astype(np.int64), counts.astype(np.float32), int(self.postings.lengths[row]))
+    def texts(self, rows_R: Rows) -> TextCounts:
+        """R texts of the index."""
+        at, numbers, counts = self.by_text.of_rows(rows_R)
+        return TextCounts(at, numbers, counts.astype(np.float32), self.postings.lengths[rows_R])
 
     def search(self, queries: Sequence[str], k: int, allowed: Mask | None = None) -> list[Hits]:
         """The k best texts of every query among those `allowed`, (N,), those without any of its words left out."""
+        return self.best([self.read(query) for query in queries], k, allowed)
+
+    def best(self, queries: Sequence[QueryTerms], k: int, allowed: Mask | None = None) -> list[Hits]:
+        """The k best texts of every query by its terms; see `search`."""
         scores_N = np.zeros(len(self), dtype=np.float32)
-        return [self._best(self.read(query), k, allowed, scores_N) for query in queries]
+        return [self._best(query, k, allowed, scores_N) for query in queries]
 
-    def best(self, query: QueryTerms, k: int) -> Hits:
-        """The k best texts by weighted terms."""
-        return self._best(query, k, None, np.zeros(len(self), dtype=np.float32))
-
-    def score_of(self, query: QueryTerms, text: TextCounts) -> float:
-        """The score of one text, in the index or not; terms that no text of the index has count for nothing."""
-        own = np.isin(text.numbers, query.numbers)
-        numbers, counts = text.numbers[own], text.counts[own]
-        weights = query.weights[np.searchsorted(query.numbers, numbers)]
-        damping = self._damping_of(np.array([text.length]))
-        return float((weights * self._idf(numbers) * (counts / (counts + damping))).sum())
+    def score_texts(self, query: QueryTerms, texts: TextCounts) -> Floats:
+        """(R,) float32, the scores of R texts, at the cost of reading these alone."""
+        places = np.searchsorted(query.numbers, texts.numbers)
+        own = np.flatnonzero(np.append(query.numbers, -1)[places] == texts.numbers)
+        at, tf, terms = texts.at[own], texts.counts[own], places[own]
+        weights_T = query.weights * self._idf(query.numbers)
+        gains = weights_T[terms] * (tf / (tf + self._damping_of(texts.lengths)[at]))
+        return np.bincount(at, weights=gains, minlength=len(texts.lengths)).astype(np.float32)
 
     def score_rows(self, query: QueryTerms, rows_R: Rows) -> Floats:
-        """(R,) float32, the scores of some rows, in whatever order, at the cost of reading these texts alone."""
-        at, numbers, counts = self.by_text.of_rows(rows_R)
-        places = np.searchsorted(query.numbers, numbers)
-        own = np.flatnonzero(np.append(query.numbers, -1)[places] == numbers)
-        at, numbers, places, tf = at[own], numbers[own], places[own], counts[own].astype(np.float32)
-        gains = query.weights[places] * self._idf(numbers) * (tf / (tf + self._damping[rows_R[at]]))
-        return np.bincount(at, weights=gains, minlength=len(rows_R)).astype(np.float32)
+        """(R,) float32, the scores of some rows, in whatever order."""
+        return self.score_texts(query, self.texts(rows_R))
 
-    def expanded(self, query: QueryTerms, found: Sequence[TextCounts]) -> QueryTerms:
+    def expanded(self, query: QueryTerms, found: TextCounts) -> QueryTerms:
         """The query with the weightiest terms of what it found, which together weigh as much as its own.
 
         A term weighs what it adds to the scores of these texts, the text of rank r counting 1 / r: relevance feedback in the
@@ -137,22 +134,18 @@ class LexicalIndex:
 
         Args:
             query: its own terms.
-            found: texts that are taken for right, the best first.
+            found: R texts that are taken for right, the best first.
 
         Source: Rocchio 1971, "Relevance feedback in information retrieval", with equal weights and nothing to move away from.
         """
-        if not found or not query.length:
+        if not len(found.numbers) or not query.length:
             return query
-        gains = [
-            self._idf(text.numbers) * (text.counts / (text.counts + self._damping_of(np.array([text.length])))) / rank
-            for rank, text in enumerate(found, start=1)
-        ]
-        numbers, at = np.unique(np.concatenate([text.numbers for text in found]), return_inverse=True)
-        gains_T = np.bincount(at, weights=np.concatenate(gains), minlength=len(numbers))
+        tf, rank = found.counts, found.at + 1
+        gains = tf / (tf + self._damping_of(found.lengths)[found.at]) / rank
+        numbers, at = np.unique(found.numbers, return_inverse=True)
+        gains_T = np.bincount(at, weights=gains, minlength=len(numbers)) * self._idf(numbers)
         best = np.sort(np.lexsort((numbers, -gains_T))[:_ADDED_TERMS])
-        if not (total := gains_T[best].sum()) > 0:
-            return query
-        added = (gains_T[best] * (query.length / total)).astype(np.float32)
+        added = gains_T[best] * (query.length / gains_T[best].sum())
         both, at = np.unique(np.concatenate([query.numbers, numbers[best]]), return_inverse=True)
         weights = np.bincount(at, weights=np.concatenate([query.weights, added]), minlength=len(both))
         return QueryTerms(both, weights.astype(np.float32))
@@ -169,10 +162,9 @@ class LexicalIndex:
         """
         if not len(found) or not query.length:
             return query
-        at, numbers, counts = self.by_text.of_rows(found.rows)
-        likely = found.scores[at] * counts / np.maximum(self.postings.lengths[found.rows[at]], 1)
-        model_V = np.bincount(numbers, weights=likely)
-        best = np.sort(np.lexsort((np.arange(len(model_V)), -model_V))[:terms])
+        texts = self.texts(found.rows)
+        model_V = np.bincount(texts.numbers, weights=found.scores[texts.at] * texts.counts / texts.lengths[texts.at])
+        best = np.sort(np.lexsort((np.arange(len(model_V)), -model_V))[: min(terms, np.count_nonzero(model_V))])
         both, places = np.unique(np.concatenate([query.numbers, best]), return_inverse=True)
         halves = np.concatenate([query.weights / query.length, model_V[best] / model_V[best].sum()]) / 2
         return QueryTerms(both, np.bincount(places, weights=halves, minlength=len(both)).astype(np.float32))
@@ -189,14 +181,17 @@ class LexicalIndex:
             stem; score, its share: the shares of all terms add up to the score; count, how often it stands in the text;
             texts, in how many texts it stands; answers, where there was feedback: how much of the score that added.
         """
-        text, shares = self.text(row), []
+        text, shares = self.texts(np.array([row])), []
         asked = dict(zip(own.numbers.tolist(), own.weights.tolist(), strict=True)) if own else {}
         for number, weight in zip(query.numbers.tolist(), query.weights, strict=True):
             at = np.flatnonzero(text.numbers == number)
             if not at.size:
                 continue
             one = QueryTerms(np.array([number]), np.array([weight], np.float32))
-            score, within = self.score_of(one, text), self.postings.starts[number + 1] - self.postings.starts[number]
+            score, within = (
+                float(self.score_texts(one, text)[0]),
+                self.postings.starts[number + 1] - self.postings.starts[number],
+            )
             share = {
                 "stem": self.terms[number].decode(),
                 "score": score,

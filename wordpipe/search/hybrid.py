@@ -196,30 +196,28 @@ class Retriever:
         if self.lexical is None:
             return [Result(hits, dense=hits) for hits in self.dense.search(queries_QD, k)]
         depth = max(k, CANDIDATES)
-        return self.mixed(texts, queries_QD, self.near(queries_QD, depth), self.worded(texts, depth), k)
+        words = [self.lexical.read(text) for text in texts]
+        return self.mixed(words, queries_QD, self.near(queries_QD, depth), self.worded(words, depth), k)
 
     def mixed(
-        self, texts: Sequence[str], queries_QD: Vectors, near: Sequence[Hits], worded: Sequence[Hits], k: int
+        self, words: Sequence[QueryTerms], queries_QD: Vectors, near: Sequence[Hits], worded: Sequence[Hits], k: int
     ) -> list[Result]:
         """The k best of what every query found by its vector and by its words, after feedback."""
         assert self.lexical is not None
         depth = max(k, CANDIDATES)
-        words = [self.lexical.read(text) for text in texts]
         weights = [self.share(one.length) if self.weight is None else self.weight for one in words]
-        first = [fuse(*one, k) for one in zip(near, worded, weights, strict=True)]
-        results = [Result(*one) for one in zip(first, near, worded, weights, strict=True)]
-        if not self.feedback:
-            return results
-        mixed = [number for number, weight in enumerate(weights) if 0 < weight < 1]
-        looked_at = [fuse(near[n], worded[n], weights[n], self.feedback) for n in mixed]
-        moved_MD, feedback = with_feedback(queries_QD[mixed], looked_at, self, self.feedback)
-        nearer = self.near(moved_MD, depth, mixed)
-        for number, one, hits, moved in zip(mixed, feedback, nearer, looked_at, strict=True):
-            terms = self.lexical.expanded(words[number], self.texts_of(moved.rows))
+        found = list(zip(near, worded, weights, strict=True))
+        asked_again = [number for number, weight in enumerate(weights) if self.feedback and 0 < weight < 1]
+        looked_at = [fuse(*found[number], self.feedback) for number in asked_again]
+        moved_AD, feedback = with_feedback(queries_QD[asked_again], looked_at, self, self.feedback)
+        nearer = self.near(moved_AD, depth, asked_again) if asked_again else []
+        again = {}
+        for number, one, hits, first in zip(asked_again, feedback, nearer, looked_at, strict=True):
+            terms = self.lexical.expanded(words[number], self.texts_of(first.rows))
             compared = self.compared(number, terms, [near[number], hits], worded[number])
             fused = fuse(hits, compared, weights[number], k)
-            results[number] = Result(fused, hits, compared, weights[number], one, terms)
-        return results
+            again[number] = Result(fused, hits, compared, weights[number], one, terms)
+        return [again.get(number) or Result(fuse(*one, k), *one) for number, one in enumerate(found)]
 
     def share(self, words: float) -> float:
         """The share of the dense score for a query of so many known words, where none is given for all."""
@@ -231,20 +229,20 @@ class Retriever:
         assert self.dense is not None
         return self.dense.search(queries_QD, k)
 
-    def worded(self, texts: Sequence[str], k: int) -> list[Hits]:
+    def worded(self, words: Sequence[QueryTerms], k: int) -> list[Hits]:
         """The k best rows of all queries by their words."""
         assert self.lexical is not None
-        return self.lexical.search(texts, k, self.allowed)
+        return self.lexical.best(words, k, self.allowed)
 
     def vectors(self, rows_R: Rows) -> Vectors:
         """The vectors of some rows, ascending."""
         assert self.dense is not None
         return self.dense.vectors(rows_R)
 
-    def texts_of(self, rows_R: Rows) -> list[TextCounts]:
+    def texts_of(self, rows_R: Rows) -> TextCounts:
         """What some rows consist of."""
         assert self.lexical is not None
-        return [self.lexical.text(row) for row in rows_R.tolist()]
+        return self.lexical.texts(rows_R)
 
     def scores(self, number: int, terms: QueryTerms, rows_R: Rows) -> Vectors:
         """What some rows score by the words of a query."""

@@ -123,11 +123,20 @@ class QueryTerms:
 
 @dataclass(frozen=True, slots=True)
 class TextCounts:
-    """What one text consists of: M of the index's terms, and how long it is."""
+    """What R texts consist of: M terms of an index, those of a text together."""
 
-    numbers: Rows  # (M,)
-    counts: Floats  # (M,) float32
-    length: int  # its terms, known or not
+    at: Rows  # (M,) at which of the R each stands
+    numbers: npt.NDArray[np.integer[Any]]  # (M,) the term
+    counts: Floats  # (M,) how often it stands there
+    lengths: npt.NDArray[np.integer[Any]]  # (R,) terms of each text, known or not
+
+    @classmethod
+    def joined(cls, texts: "Sequence[TextCounts]") -> "TextCounts":
+        """Texts one after the other."""
+        before = np.cumsum([0, *(len(one.lengths) for one in texts)])
+        at = [one.at + first for one, first in zip(texts, before, strict=False)]
+        parts = ([one.numbers for one in texts], [one.counts for one in texts], [one.lengths for one in texts])
+        return cls(np.concatenate(at), *(np.concatenate(part) for part in parts))
 
 
 class _Numbers(dict[str, int]):

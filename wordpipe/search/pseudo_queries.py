@@ -130,8 +130,9 @@ def measure_modes(
     wanted = [{n + number} for number in range(len(drawn.rests))] or drawn.others
     rests = [lexical.read_text(rest) for rest in drawn.rests]
     cut = _CutRetriever(dense, lexical, agreement, own=drawn.rows, rests=rests, vectors_of_rests=rests_QD)
-    near, worded = cut.near(queries_QD, CANDIDATES), cut.worded(drawn.texts, CANDIDATES)
-    results = cut.mixed(drawn.texts, queries_QD, near, worded, 10)
+    words = [lexical.read(text) for text in drawn.texts]
+    near, worded = cut.near(queries_QD, CANDIDATES), cut.worded(words, CANDIDATES)
+    results = cut.mixed(words, queries_QD, near, worded, 10)
     found = {"dense": near, "hybrid": [result.hits for result in results], "lexical": worded}
     return {mode: _mean_ndcg(hits, wanted) for mode, hits in found.items()}
 
@@ -153,12 +154,12 @@ class _CutRetriever(Retriever):
             scores = (queries_QD * self.vectors_of_rests[list(numbers)]).sum(axis=1).tolist()
         return self._replaced(numbers, super().near(queries_QD, k + 1), scores, k)
 
-    def worded(self, texts: Sequence[str], k: int) -> list[Hits]:
+    def worded(self, words: Sequence[QueryTerms], k: int) -> list[Hits]:
         """See `Retriever.worded`."""
         assert self.lexical is not None
-        pairs = zip(texts, self.rests, strict=False)
-        scores = [self.lexical.score_of(self.lexical.read(text), rest) for text, rest in pairs]
-        return self._replaced(range(len(texts)), super().worded(texts, k + 1), scores, k)
+        pairs = zip(words, self.rests, strict=False)
+        scores = [float(self.lexical.score_texts(own, rest)[0]) for own, rest in pairs]
+        return self._replaced(range(len(words)), super().worded(words, k + 1), scores, k)
 
     def vectors(self, rows_R: Rows) -> Vectors:
         """See `Retriever.vectors`."""
@@ -168,11 +169,12 @@ class _CutRetriever(Retriever):
         rests_RD = self.vectors_of_rests[rows_R[~whole] - len(self.lexical)]
         return np.concatenate([super().vectors(rows_R[whole]), rests_RD]) if whole.any() else rests_RD
 
-    def texts_of(self, rows_R: Rows) -> list[TextCounts]:
+    def texts_of(self, rows_R: Rows) -> TextCounts:
         """See `Retriever.texts_of`."""
         assert self.lexical is not None
         n = len(self.lexical)
-        return [self.rests[row - n] if row >= n else self.lexical.text(row) for row in rows_R.tolist()]
+        texts = [self.rests[row - n] if row >= n else self.lexical.texts(np.array([row])) for row in rows_R.tolist()]
+        return TextCounts.joined(texts) if texts else self.lexical.texts(rows_R)
 
     def scores(self, number: int, terms: QueryTerms, rows_R: Rows) -> Vectors:
         """See `Retriever.scores`."""
@@ -181,7 +183,7 @@ class _CutRetriever(Retriever):
         scores_R = np.zeros(len(rows_R), dtype=np.float32)
         scores_R[whole] = super().scores(number, terms, rows_R[whole])
         if not whole.all():  # only its own rest is found by a query
-            scores_R[~whole] = self.lexical.score_of(terms, self.rests[number])
+            scores_R[~whole] = self.lexical.score_texts(terms, self.rests[number])
         return scores_R
 
     def _replaced(self, numbers: Sequence[int], found: Sequence[Hits], scores: Sequence[float], k: int) -> list[Hits]:
