@@ -107,19 +107,19 @@ def test_a_texts_own_words_find_it_first(built):
     rows = table(built / "index", "index").slice(0, 10).to_pylist()
     with wordpipe.open(built / "index") as index:
         for row in rows:
-            hit = index.query(f"{row['title']}\n{row['text']}", k=1)[0]
+            hit = index.query(f"{row['title']}\n{row['text']}", k=1, mode="dense")[0]
             assert (hit["id"], hit["rank"]) == (row["id"], 1)
             assert hit["score"] == pytest.approx(1, abs=1e-4)
 
 
 def test_an_index_answers_wherever_it_is_moved(built, tmp_path, cli):
     shutil.copytree(built / "index", tmp_path / "elsewhere")
-    result = cli("query", tmp_path / "elsewhere", "how do bees find their way", "-k", 3, "--json")
+    result = cli("query", tmp_path / "elsewhere", "how do bees find their way", "-k", 3, "--json", "--mode", "hybrid")
     assert result.code == 0
     hits = [json.loads(line) for line in result.out.splitlines()]
     assert [hit["rank"] for hit in hits] == [1, 2, 3]
     assert {"query", "score", "id", "text", "source", "line"} <= set(hits[0])
-    assert all(-1 <= hit["score"] <= 1 for hit in hits)
+    assert all(0 <= hit["score"] <= 1 for hit in hits)
 
 
 def test_the_same_text_has_the_same_vector_alone_and_in_a_batch(built):

@@ -3,6 +3,7 @@
 How far vectors and words agree, and which of them finds what it should, is measured on the index's own rows when it is built.
 """
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -12,6 +13,8 @@ import pyarrow as pa
 
 from wordpipe.artifacts import Artifact, BundledFiles, RowReader, RowVectors, matrix_of, read_batches
 from wordpipe.search import (
+    CANDIDATES,
+    FEEDBACK,
     LEXICAL,
     MAX_QUERIES,
     MIN_QUERIES,
@@ -23,7 +26,7 @@ from wordpipe.search import (
     measure,
 )
 from wordpipe.search.settings import LexicalSettings
-from wordpipe.sentences import learned_from_pairs
+from wordpipe.sentences import TextEncoder, learned_from_pairs
 from wordpipe.stages.encoders import bundled_encoder
 from wordpipe.stages.job import Job
 from wordpipe.stages.search.open_index import document_numbers
@@ -61,7 +64,8 @@ def bundle_lexical(
     if previous is not None and known is not None and old_rows is not None:
         lexical = known.updated(old_rows, _texts(source, old_rows < 0))
         of_before = previous.manifest.facts["lexical"]
-        facts = {name: of_before[name] for name in ("agreement", "weight", "mode", "measured") if name in of_before}
+        kept = ("agreement", "weight", "mode", "measured", "seconds_beside_vectors")
+        facts = {name: of_before[name] for name in kept if name in of_before}
     else:
         lexical = LexicalIndex.build(_texts(source), settings)
         facts = measured_facts(job, source, lexical)
@@ -109,7 +113,8 @@ def measured_facts(job: Job, source: Artifact, lexical: LexicalIndex) -> dict[st
     """How far vectors and words agree, and the mode that finds best.
 
     Returns:
-        agreement; mode: see `best_mode`; measured: see `measured_by`.
+        agreement; mode: see `best_mode`; measured: see `measured_by`; seconds_beside_vectors, of a query in this mode, where
+        there were any.
     """
     job.report("comparing words and vectors")
     drawn, cuts = pseudo_queries(source)
@@ -120,8 +125,27 @@ def measured_facts(job: Job, source: Artifact, lexical: LexicalIndex) -> dict[st
 
     dense = VectorStream(blocks, RowVectors(source, "sentences"))  # there is no index yet
     agreement, found = measure(drawn, cuts, lambda texts: encoder.encode(texts).vectors, dense, lexical)
-    mode = best_mode(found, trained=learned_from_pairs(encoder))
-    return {"agreement": agreement, "mode": mode, "measured": measured_by(drawn, found)}
+    trained = learned_from_pairs(encoder)
+    mode, measured = best_mode(found, trained=trained), measured_by(drawn, found)
+    facts = {"agreement": agreement, "mode": mode, "measured": measured and measured | {"learned_from_pairs": trained}}
+    if cuts is not None:
+        facts["seconds_beside_vectors"] = round(_seconds_beside_vectors(encoder, lexical, cuts.texts, mode), 6)
+    return facts
+
+
+def _seconds_beside_vectors(
+    encoder: TextEncoder, lexical: LexicalIndex, queries: Sequence[str], mode: SearchMode
+) -> float:
+    """How long a query takes in a mode, but for the search by vectors and the fetching of rows."""
+    begun = time.perf_counter()
+    if mode != "lexical":
+        encoder.encode(queries)
+    if mode != "dense":
+        words = [lexical.read(query) for query in queries]
+        for own, hits in zip(words, lexical.best(words, CANDIDATES), strict=True):
+            if mode == "hybrid":
+                lexical.score_rows(lexical.expanded(own, lexical.texts(hits.rows[:FEEDBACK])), hits.rows)
+    return (time.perf_counter() - begun) / len(queries)
 
 
 def best_mode(ndcg_at_10: Mapping[str, float] | None, *, trained: bool) -> SearchMode:
