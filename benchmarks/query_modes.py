@@ -3,9 +3,9 @@
     python benchmarks/query_modes.py run/index --queries questions.txt
     python benchmarks/query_modes.py run/index run/flat --queries questions.txt --out result.json
 
-Queries come one by one, all of them in each mode, in one open index: the search alone, then with the encoding of the query and the
-rows of its hits. Medians of all queries. Exit code 0: the default costs at most three times a plain BM25 query and one vector
-search together, in both.
+Queries come one by one, all of them in each mode, in one open index: the search alone, then with the encoding of the query and
+the rows of its hits. Medians of all queries. Exit code 0: the default costs at most three times a plain BM25 query and one
+vector search together, in both.
 """
 
 import argparse

@@ -255,7 +255,9 @@ def _explained(explained: dict[str, Any] | None) -> Iterator[str]:
             pairs.append(("first answers", answers["score"]))
         yield f"vectors {_of(dense)} = {_sum(pairs, dense['score'])}"
     if lexical := explained.get("lexical"):
-        terms = [(term["stem"], term["score"]) for term in lexical["terms"]]
+        terms = [(term["stem"], term["score"] - term.get("answers", 0.0)) for term in lexical["terms"]]
+        if added := sum(term.get("answers", 0.0) for term in lexical["terms"]):
+            terms.append(("first answers", added))
         yield f"words {_of(lexical)} = {_sum(terms, lexical['score'])}"
 
 
