@@ -278,7 +278,7 @@ def _sum(parts: list[tuple[str, float]], score: float) -> str:
     for name, value in parts:
         added[name] = added.get(name, 0.0) + value
     largest = sorted(added.items(), key=lambda part: -abs(part[1]))[:_SHOWN_PARTS]
-    parts_shown = [f"{name} {value:.3f}" for name, value in largest]
+    parts_shown = [f"{name} {value:.3f}" for name, value in largest if abs(value) >= 0.0005]
     if abs(rest := score - sum(value for _, value in largest)) >= 0.0005:
         parts_shown.append(f"others {rest:.3f}")
     return " + ".join(parts_shown)
