@@ -1,18 +1,21 @@
-"""`wordpipe doctor`: made spaces, healthy and sick, and what is said of them."""
+"""`wordpipe doctor`: made spaces, healthy and sick, what is said of them, and whether texts are found in them."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
 
 import wordpipe
-from tests.support.made_vectors import made_sentences, made_words
+from tests.support.made_vectors import made_sentences, made_words, with_other_vectors
 from wordpipe import doctor
+from wordpipe.artifacts import Artifact
 from wordpipe.cli.app import app
 from wordpipe.errors import ConfigError, InputError
 from wordpipe.metrics import unit_rows
 from wordpipe.stages import NORMS, Figures, best_transform, diagnose, rate, unit_sample
+from wordpipe.stages.evaluate import doctor as doctor_file
 
 # ---- the command
 
@@ -123,6 +126,176 @@ def test_hidden_states_are_sick_and_whitened_ones_are_not(built, tmp_path):
     assert raw["metrics"]["mean_cosine"] > 0.3 > 0.1 > abs(mended["metrics"]["mean_cosine"])
     assert mended["mend"] is None
     assert "these vectors went through whiten already" in asked(str(tmp_path / "whiten"))[2]
+
+
+# ---- what is found
+
+SEARCH = "wordpipe train contrastive TOKENS -o MODEL --goal search"
+
+
+@pytest.fixture(scope="module")
+def finding(built, tmp_path_factory) -> Path:
+    """Documents in the vectors of a small encoder for search."""
+    folder = tmp_path_factory.mktemp("finding")
+    made = wordpipe.train_contrastive(built / "tokens", output=folder / "model", goal="search", steps=25, threads=1)
+    wordpipe.embed(made.path, built / "corpus", output=folder / "sentences", unit="document", threads=1)
+    return folder / "sentences"
+
+
+def random_instead(path: Path, sentences: Path) -> Path:
+    """The same texts and the same encoder, but vectors that have nothing to do with them."""
+    with Artifact(sentences) as artifact:
+        n, dim = sum(output.rows or 0 for output in artifact.manifest.outputs), int(artifact.manifest.facts["dim"])
+    return with_other_vectors(path, sentences, cone(n, dim, shift=0))
+
+
+def test_vectors_that_find_are_healthy(finding):
+    finds = doctor(finding)["finds"]
+    assert (finds["state"], finds["mend"], finds["measure"], finds["rows"]) == ("healthy", None, None, 165)
+    assert (finds["measured"]["by"], finds["measured"]["queries"]) == ("titles", 165)
+    assert finds["measured"]["ndcg_at_10"]["dense"] > 0.6
+    assert finds["trained"]
+    shown = asked(str(finding))[1].splitlines()
+    at = next(number for number, line in enumerate(shown) if line.startswith("finds "))
+    assert shown[at].startswith(f"finds    nDCG@10 {finds['measured']['ndcg_at_10']['dense']:.2f} by vectors, 0.")
+    assert shown[at].endswith(f"by both; agreement {finds['agreement']:.2f}")
+    assert [line.strip() for line in shown[at + 1 : at + 4]] == [
+        "on 165 titles that look for their text", "(this flatters vectors that learned from pairs, as these did)",
+        "healthy  vectors find what words find, or more",
+    ]  # fmt: skip
+    assert max(map(len, shown[at : at + 4])) <= 80
+
+
+def test_random_vectors_are_even_and_not_of_their_encoder(finding, tmp_path):
+    """What is left of a text without its title is encoded anew, and found: that says nothing of the vectors stored."""
+    path = random_instead(tmp_path / "random", finding)
+    found = doctor(path)
+    assert "sick" not in {one["state"] for one in found["verdicts"]["none"]}
+    finds, command = found["finds"], f"wordpipe embed MODEL CORPUS -o {path}"
+    assert (finds["state"], finds["mend"]) == ("sick", command)
+    assert abs(finds["own_cosine"]) < 0.3
+    assert finds["agreement"] < 0.3
+    code, shown, _ = asked(str(path))
+    assert code == 0  # as of every sick space
+    assert f"sick     the vectors are not those of the encoder here (median cosine {finds['own_cosine']:.2f})" in shown
+    assert "The space is healthy" not in shown
+    assert shown.splitlines()[-2:] == [
+        "Nothing else is sick, but the vectors are not the encoder's: embed the texts anew:", f"  {command}",
+    ]  # fmt: skip
+    assert json.loads(asked(str(path), "--json")[1])["finds"] == finds
+
+
+def test_vectors_of_an_encoder_that_learned_nothing_do_not_find(built):
+    finds = doctor(built / "sentences")["finds"]
+    assert finds["own_cosine"] == pytest.approx(1, abs=1e-3)
+    found = finds["measured"]["ndcg_at_10"]
+    assert (finds["state"], finds["mend"], finds["trained"]) == ("sick", SEARCH, False)
+    assert 2 * found["dense"] < found["lexical"]
+
+
+def test_a_sick_space_that_does_not_find_has_two_next_steps(built, tmp_path):
+    made = tmp_path / "crowded"
+    wordpipe.embed(
+        built / "model", built / "corpus", output=made, unit="document", transform="none", device="cpu", threads=1
+    )
+    found, shown = doctor(made), asked(str(made))[1]
+    assert shown.splitlines()[-4:] == [
+        f"  {found['mend']['command']}", "And the vectors do not find: train for search, or embed",
+        "with another --pooling or --transform:", f"  {SEARCH}",
+    ]  # fmt: skip
+    assert "flatters" not in shown
+
+
+def test_an_index_says_what_was_measured_when_it_was_built(finding, tmp_path):
+    wordpipe.index(finding, output=tmp_path / "index", threads=1)
+    here, there = doctor(finding)["finds"], doctor(tmp_path / "index")["finds"]
+    with Artifact(tmp_path / "index") as artifact:
+        facts = artifact.manifest.facts["lexical"]
+    assert {name: there[name] for name in ("measured", "agreement", "mode")} == {
+        name: facts[name] for name in ("measured", "agreement", "mode")
+    }
+    assert here.pop("own_cosine") > 0.99
+    assert there.pop("own_cosine") is None
+    assert there == here  # the same measurement of the same rows
+
+
+@pytest.mark.parametrize(
+    ("lacks", "state", "line"),
+    [
+        (("agreement",), "healthy", "measure agreement too, with the index made anew:"),
+        (("agreement", "measured"), "unknown", "finds    not measured: this index was made before that was measured"),
+        (None, "unknown", "measure it, with the index made anew:"),
+    ],
+)
+def test_an_index_of_before_says_what_to_do(lacks, state, line, finding, tmp_path):
+    index = tmp_path / "index"
+    wordpipe.index(finding, output=index, threads=1)
+    with Artifact(index) as artifact:
+        manifest = artifact.manifest
+    lexical = manifest.facts.pop("lexical")
+    if lacks is not None:
+        manifest.facts["lexical"] = {"weight": 0.3, **{name: lexical[name] for name in lexical if name not in lacks}}
+    (index / "manifest.json").write_bytes(manifest.to_bytes())
+    finds = doctor(index)["finds"]
+    assert (finds["state"], finds["agreement"], finds["mend"]) == (state, None, None)
+    assert finds["measure"] == f"wordpipe index SENTENCES -o {index}"
+    shown = asked(str(index))[1]
+    assert line in [one.strip() for one in shown.splitlines()]
+    assert "agreement 0" not in shown
+    assert f"\n           {finds['measure']}\n" in shown
+
+
+@pytest.mark.parametrize(
+    ("dense", "lexical", "state"),
+    [(0.8, 0.7, "healthy"), (0.69, 0.7, "healthy"), (0.6, 0.7, "weak"), (0.34, 0.7, "sick"), (0.03, 0.09, "unknown")],
+)
+def test_vectors_are_compared_with_words(dense, lexical, state, chain):
+    with Artifact(chain / "index") as artifact:
+        manifest = artifact.manifest
+    manifest.facts["lexical"]["measured"]["ndcg_at_10"] |= {"dense": dense, "lexical": lexical}
+    (chain / "index" / "manifest.json").write_bytes(manifest.to_bytes())
+    finds = doctor(chain / "index")["finds"]
+    assert (finds["state"], finds["mend"]) == (state, SEARCH if state == "sick" else None)
+
+
+def test_what_cannot_be_measured_is_said(sick, finding, tmp_path, built):
+    finds = doctor(sick)["finds"]
+    assert (finds["state"], finds["measured"], finds["says"]) == (
+        "unknown",
+        None,
+        "there is no encoder for queries here",
+    )
+    vectors_ND = cone(165, 16, shift=0)
+    vectors_ND[3] = 0
+    assert (
+        doctor(with_other_vectors(tmp_path / "broken", finding, vectors_ND))["finds"]["says"]
+        == "some vectors are broken"
+    )
+    (tmp_path / "short.txt").write_text("\n\n".join(f"{word} of {other}" for word in _SHORT for other in _SHORT))
+    wordpipe.ingest(tmp_path / "short.txt", output=tmp_path / "corpus", documents="block")
+    wordpipe.embed(built / "words", tmp_path / "corpus", output=tmp_path / "short", unit="document", threads=1)
+    finds = doctor(tmp_path / "short")["finds"]
+    assert finds["says"] == "too few texts of 12 words or more"
+    assert "finds    not measured: too few texts" in asked(str(tmp_path / "short"))[1]
+    assert "finds" not in doctor(built / "words")
+
+
+_SHORT = ("water", "light", "bees", "bread", "sea", "wind", "moon", "salt", "stone", "tree", "fire", "heat")
+
+
+@pytest.mark.parametrize("unit", ["document", "sentence"])
+def test_a_large_artifact_is_searched_in_part(unit, finding, built, tmp_path, monkeypatch):
+    """Whole documents from everywhere, so that their rows still look for each other."""
+    sentences = tmp_path / "sentences"
+    wordpipe.embed(finding.parent / "model", built / "corpus", output=sentences, unit=unit, threads=1)
+    whole = doctor(sentences)["finds"]
+    monkeypatch.setattr(doctor_file, "_SEARCHED", whole["rows"] // 2)
+    half = doctor(sentences)["finds"]
+    assert half["rows"] == pytest.approx(whole["rows"] / 2, rel=0.15)
+    assert half["measured"]["by"] == whole["measured"]["by"] == {"document": "titles", "sentence": "rows"}[unit]
+    assert half["measured"]["ndcg_at_10"]["lexical"] >= whole["measured"]["ndcg_at_10"]["lexical"] - 0.03
+    rows = f"among {half['rows']:,} of {whole['rows']:,} texts, evenly spread"
+    assert rows in [line.strip() for line in asked(str(sentences))[1].splitlines()]
 
 
 # ---- the figures

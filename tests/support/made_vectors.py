@@ -1,4 +1,4 @@
-"""Artifacts of given vectors, without an encoder having been there."""
+"""Artifacts of given vectors, without an encoder having been there, or with one that made others."""
 
 from pathlib import Path
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from wordpipe.artifacts import sentences_schema, vector_column, words_schema
+from wordpipe.artifacts import ENCODER, Artifact, read_batches, sentences_schema, vector_column, words_schema
 from wordpipe.settings import Settings
 from wordpipe.stages import open_job
 
@@ -25,6 +25,21 @@ def made_sentences(path: Path, vectors_ND: np.ndarray, texts: list[str], **colum
         with job.table("sentences", schema) as table:
             table.write(pa.RecordBatch.from_arrays(arrays, schema=schema))
         job.facts = {"dim": dim, "transform": "none"}
+    return path
+
+
+def with_other_vectors(path: Path, source: Path, vectors_ND: np.ndarray) -> Path:
+    """The texts and the encoder of a sentences artifact, with other vectors."""
+    with Artifact(source, ["sentences"]) as artifact, open_job("sentences", path, Settings(), None) as job:
+        rows = pa.Table.from_batches(read_batches(artifact, "sentences"))
+        schema = sentences_schema(vectors_ND.shape[1])
+        columns = [rows.column(name).combine_chunks() for name in schema.names if name != "vector"]
+        columns.insert(schema.get_field_index("vector"), vector_column(vectors_ND))
+        with job.table("sentences", schema) as table:
+            table.write(pa.RecordBatch.from_arrays(columns, schema=schema))
+        for name in artifact.names(ENCODER):
+            job.write(name, artifact.read(name))
+        job.facts = {**artifact.manifest.facts, "dim": vectors_ND.shape[1]}
     return path
 
 

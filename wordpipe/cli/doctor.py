@@ -1,5 +1,6 @@
-"""`wordpipe doctor`: a space of vectors before and after each transform, in a table for people, or as JSON."""
+"""`wordpipe doctor`: a space of vectors before and after each transform, and what it finds, for people, or as JSON."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,17 +19,20 @@ _FORMS = {"effective_rank": ".1f", "orphans": ".1%", "twins": ".1%"}
 @click.command(
     cls=ExampleCommand,
     example="wordpipe doctor run/sentences\nwordpipe doctor run/words --json",
-    json="Print one JSON object, with the figures of every transform.",
+    json="Print one JSON object, with the figures of every transform, and what is found.",
     quiet="Print nothing but the table and errors.",
     verify="artifact's",
 )
 @click.argument("artifact", type=click.Path(path_type=Path), metavar="SENTENCES|WORDS|INDEX")
 @number("--sample", 128, 10_000, "Vectors to sample; half of them fit, half are evaluated.")
 def doctor(artifact: Path, quiet: bool, as_json: bool, **options: Any) -> None:
-    """Examine a space of vectors: is it crowded, flat or ruled by hubs, and what would mend it.
+    """Examine a space of vectors: is it crowded, flat or ruled by hubs, does it find, and what would mend it.
 
     The figures are given as the vectors are and after each transform, which is fitted on one half of the sample and evaluated
     on the other. "?" marks what is weak, "!" what is sick.
+
+    Of texts it is measured how well vectors and words find what they should: the text of a title, the other rows of a row's
+    document, or what a cut was taken from. Of an index that is known since it was built.
     """
     from wordpipe.stages import doctor as examine
 
@@ -54,6 +58,8 @@ def _show(found: dict[str, Any]) -> None:
     screen.print(table)
     for one in states["none"]:
         screen.print(f"{one['state']:<8} {named(one['says'])}")
+    for line in _finds(found["finds"], found["counts"]["rows"]) if "finds" in found else ():
+        screen.print(line)
     screen.print(_conclusion(found))
 
 
@@ -73,13 +79,50 @@ def _counted(found: dict[str, Any]) -> str:
     return "; ".join(parts)
 
 
+def _finds(finds: dict[str, Any], rows: int) -> Iterator[str]:
+    """What vectors and words find of what they should, and what that means; `rows` are all that there are."""
+    from wordpipe.stages import QUERIES_MEASURED
+
+    gap = " " * 9
+    if (measured := finds["measured"]) is None:
+        yield f"finds    not measured: {finds['says']}"
+    else:
+        dense, lexical, both = (measured["ndcg_at_10"][mode] for mode in ("dense", "lexical", "hybrid"))
+        agreement = "" if finds["agreement"] is None else f"; agreement {finds['agreement']:.2f}"
+        yield f"finds    nDCG@10 {dense:.2f} by vectors, {lexical:.2f} by words, {both:.2f} by both{agreement}"
+        yield f"{gap}on {measured['queries']:,} {QUERIES_MEASURED[measured['by']]}"
+        if finds["rows"] < rows:
+            yield f"{gap}among {finds['rows']:,} of {rows:,} texts, evenly spread"
+        if finds["trained"]:
+            yield f"{gap}(this flatters vectors that learned from pairs, as these did)"
+        yield f"{finds['state']:<8} {finds['says']}"
+    if finds["measure"] is not None:
+        yield f"{gap}{'measure it' if measured is None else 'measure agreement too'}, with the index made anew:"
+        yield f"{gap}  {finds['measure']}"
+
+
 def _conclusion(found: dict[str, Any]) -> str:
-    """What to do next."""
+    """What to do next: about the space, and where its vectors do not find, about that."""
+    finds = found.get("finds", {"mend": None})
+    if finds["mend"] is None:
+        return _about_space(found)
+    sick = any(one["state"] == "sick" for one in found["verdicts"]["none"])
+    before = f"{_about_space(found)}\nAnd the" if sick else "Nothing else is sick, but the"
+    if "embed" in finds["mend"]:
+        return f"{before} vectors are not the encoder's: embed the texts anew:\n  {finds['mend']}"
+    what = "train longer or on more text, for search:"
+    if not finds["trained"]:
+        what = "train for search, or embed\nwith another --pooling or --transform:"
+    return f"{before} vectors do not find: {what}\n  {finds['mend']}"
+
+
+def _about_space(found: dict[str, Any]) -> str:
+    """What to do about the figures of the space."""
     states = {kind: [one["state"] for one in some] for kind, some in found["verdicts"].items()}
     ill = {kind: len(some) - some.count("healthy") for kind, some in states.items()}
     if (mend := found["mend"]) is not None:
         best = mend["transform"]
-        return f"{ill['none']} complaints now, {ill[best]} after {best}:\n  {mend['command']}"
+        return f"{counted(ill['none'], 'complaints')} now, {ill[best]} after {best}:\n  {mend['command']}"
     if "sick" in states["none"]:
         what = "on more text or for more --epochs" if found["kind"] == "words" else "or by `wordpipe train contrastive`"
         return f"No transform mends this: train longer, {what}."

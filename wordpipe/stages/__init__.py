@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from wordpipe.stages.search.duplicates import duplicates
     from wordpipe.stages.search.embed import embed
     from wordpipe.stages.search.index import index
+    from wordpipe.stages.search.index_lexical import QUERIES_MEASURED
     from wordpipe.stages.search.index_update import IndexVectors, bundled_keys
     from wordpipe.stages.search.open_index import OpenArtifact, QueryOptions, QueryResult
     from wordpipe.stages.search.query import ChosenMode, OpenTextIndex, choose_modes, open_artifact

@@ -26,7 +26,7 @@ from wordpipe.search import (
 )
 from wordpipe.search.settings import IndexSettings
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job
-from wordpipe.stages.search.index_lexical import bundle_lexical
+from wordpipe.stages.search.index_lexical import QUERIES_MEASURED, bundle_lexical
 from wordpipe.stages.search.index_update import (
     IndexVectors,
     PreviousIndex,
@@ -40,9 +40,6 @@ HELD_OUT = "held_out.npy"
 _RECALL_NOISE = 0.02  # of recall: two samples of 200 queries differ by so much
 _BLOCK = 4 << 20  # bytes copied at a time
 _USUAL_WORDS = 8  # of a query, for people to see what the vectors have of a score
-_QUERIES_MEASURED = {
-    "rows": "rows that look for their document", "titles": "titles that look for their text", "cuts": "cuts of texts",
-}  # fmt: skip
 
 
 def index(vectors: PathLike, *, output: PathLike, run: RunOptions | None = None, **settings: Any) -> Made:
@@ -175,7 +172,7 @@ def _note_lexical(job: Job, lexical: dict[str, Any]) -> None:
     job.note(
         f"--mode auto answers by {modes[lexical['mode']]}: nDCG@10 {found['dense']:.3f} by vectors{flattered}, "
         f"{found['lexical']:.3f} by words, {found['hybrid']:.3f} by both, on {measured['queries']} "
-        f"{_QUERIES_MEASURED[measured['by']]}"
+        f"{QUERIES_MEASURED[measured['by']]}"
     )
 
 

@@ -1,10 +1,12 @@
 """The lexical half of an index, built from the same rows and bundled in the same folder; and what is measured of both halves.
 
-How far vectors and words agree, and which of them finds what it should, is measured on the index's own rows when it is built.
+How far vectors and words agree, and which of them finds what it should, is measured on the rows themselves: when an index is
+built of all, and for `wordpipe doctor` of a sample.
 """
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from wordpipe.artifacts import Artifact, BundledFiles, RowReader, RowVectors, matrix_of, read_batches
+from wordpipe.runtime import Progress, Report
 from wordpipe.search import (
     CANDIDATES,
     FEEDBACK,
@@ -22,6 +25,7 @@ from wordpipe.search import (
     PseudoQueries,
     SearchMode,
     VectorStream,
+    VectorTable,
     draw_queries,
     measure,
 )
@@ -34,6 +38,11 @@ from wordpipe.stages.search.open_index import document_numbers
 _STREAM = 0x3E16  # separates these draws from every other use of a seed
 _MAX_SIBLINGS = 100  # of a document with more rows, such as a book in one file, the others are about anything
 _DRAWN = 4 * MAX_QUERIES  # rows read, as some are too short
+_COMPARED = 32  # rows whose vectors are compared with what the encoder gives
+QUERIES_MEASURED = {
+    "rows": "rows that look for their document", "titles": "titles that look for their text", "cuts": "cuts of texts",
+}  # fmt: skip
+"""What the queries of a measurement are, by its `by`."""
 
 
 def bundle_lexical(
@@ -68,7 +77,8 @@ def bundle_lexical(
         facts = {name: of_before[name] for name in kept if name in of_before}
     else:
         lexical = LexicalIndex.build(_texts(source), settings)
-        facts = measured_facts(job, source, lexical)
+        job.report("comparing words and vectors")
+        facts = _measured(_Rows(source), lexical, bundled_encoder(source), timed=True)
     for name, data in lexical.files():
         job.write(LEXICAL + name, data)
     return {"language": lexical.settings.language, "terms": len(lexical.terms), **facts}
@@ -100,8 +110,13 @@ def _texts(source: Artifact, wanted: npt.NDArray[np.bool_] | None = None) -> Ite
         texts = _some(batch.column("text"), rows)
         if titled:
             titles = _some(batch.column("title"), rows)
-            texts = [f"{title}\n{text}" if title else text for title, text in zip(titles, texts, strict=True)]
+            texts = [_with_title(title, text) for title, text in zip(titles, texts, strict=True)]
         yield from texts
+
+
+def _with_title(title: str | None, text: str) -> str:
+    """What was embedded."""
+    return f"{title}\n{text}" if title else text
 
 
 def _some(column: pa.Array, rows: Sequence[int]) -> list[str]:
@@ -109,26 +124,109 @@ def _some(column: pa.Array, rows: Sequence[int]) -> list[str]:
     return column.to_pylist() if len(rows) == len(column) else [column[row].as_py() for row in rows]
 
 
-def measured_facts(job: Job, source: Artifact, lexical: LexicalIndex) -> dict[str, Any]:
+def measure_some(source: Artifact, at_most: int, report: Report) -> dict[str, Any]:
+    """What vectors and words find in a sentences artifact, or a sample of it, as an index of these rows would measure it.
+
+    Args:
+        source: a sentences artifact that carries its encoder.
+        at_most: rows to look at, or a few more: of a larger artifact whole documents, evenly spread.
+        report: progress.
+
+    Returns:
+        rows, how many were looked at; own_cosine, the median cosine of their vectors and those that the encoder gives their
+        texts, 1 where they are its own; agreement, mode, measured: as `_measured` gives them.
+
+    Raises:
+        ArtifactError: the encoder cannot be read.
+    """
+    report(Progress("counting words"))
+    documents_N = document_numbers(source, "sentences")
+    chosen_N = _spread(documents_N, at_most)
+    lexical = LexicalIndex.build(_texts(source, chosen_N), LexicalSettings())
+    report(Progress("comparing words and vectors"))
+    rows, encoder = _Rows(source, documents_N, np.flatnonzero(chosen_N)), bundled_encoder(source)
+    some = np.unique(np.linspace(0, len(lexical), _COMPARED, endpoint=False).astype(np.int64))
+    drawn, titled = rows.read(some.tolist()), reads_titles(source)
+    given_MD = encoder.encode([_with_title(title if titled else "", text) for _, title, text in drawn]).vectors
+    own_cosine = float(np.median((given_MD * rows.dense.vectors(some)).sum(axis=1)))
+    return {"rows": len(lexical), "own_cosine": round(own_cosine, 4), **_measured(rows, lexical, encoder, timed=False)}
+
+
+def _spread(documents_N: npt.NDArray[np.int64], at_most: int) -> npt.NDArray[np.bool_]:
+    """(N,) the rows of an even sample: whole documents, and of those whose rows do not look for each other runs of rows."""
+    n = len(documents_N)
+    order = np.argsort(documents_N, kind="stable")
+    starts = np.searchsorted(documents_N[order], documents_N[order])
+    runs_N = np.empty(n, dtype=np.int64)
+    runs_N[order] = (np.arange(n) - starts) // _MAX_SIBLINGS
+    _, pieces_N = np.unique(documents_N * (n + 1) + runs_N, return_inverse=True)
+    pieces = int(pieces_N.max(initial=-1)) + 1
+    kept = np.zeros(pieces, dtype=np.bool_)
+    kept[np.linspace(0, pieces, max(1, pieces * min(at_most, n) // max(n, 1)), endpoint=False).astype(np.int64)] = True
+    return kept[pieces_N]
+
+
+class _Rows:
+    """The rows of a sentences artifact in which queries search: all of them, or some, which are then numbered anew.
+
+    Args:
+        source: the artifact.
+        documents_N: the number of the document of each of its rows, where that is known.
+        some: the S rows, ascending; None for all, whose vectors are then read anew for every search.
+    """
+
+    def __init__(
+        self,
+        source: Artifact,
+        documents_N: npt.NDArray[np.int64] | None = None,
+        some: npt.NDArray[np.int64] | None = None,
+    ) -> None:
+        self.source, self._some = source, some
+        documents_N = document_numbers(source, "sentences") if documents_N is None else documents_N
+        sizes_N = np.bincount(documents_N)[documents_N]
+        self.documents = documents_N if some is None else documents_N[some]  # (S,)
+        self.sizes = sizes_N if some is None else sizes_N[some]  # (S,) of each one's document, the rows not chosen too
+
+    @cached_property
+    def dense(self) -> VectorStream | VectorTable:
+        """Their vectors."""
+        stored = RowVectors(self.source, "sentences")
+        return VectorStream(self._blocks, stored) if self._some is None else VectorTable(stored.read(self._some))
+
+    def read(self, rows: Sequence[int]) -> list[tuple[int, str, str]]:
+        """Row, title and text, the rows ascending: a row group is then read once."""
+        ascending = sorted(rows)
+        numbers = ascending if self._some is None else self._some[ascending].tolist()
+        found = self._reader.fetch(numbers)
+        return [(row, one["title"] or "", one["text"]) for row, one in zip(ascending, found, strict=True)]
+
+    def _blocks(self) -> Iterator[npt.NDArray[np.float32]]:
+        return (matrix_of(batch.column("vector")) for batch in read_batches(self.source, "sentences", ["vector"]))
+
+    @cached_property
+    def _reader(self) -> RowReader:
+        return RowReader(self.source, "sentences", ["title", "text"])
+
+
+def _measured(rows: _Rows, lexical: LexicalIndex, encoder: TextEncoder, *, timed: bool) -> dict[str, Any]:
     """How far vectors and words agree, and the mode that finds best.
+
+    Args:
+        rows: the rows.
+        lexical: the index of their words.
+        encoder: what gave their vectors.
+        timed: whether a query is timed, too.
 
     Returns:
         agreement; mode: see `best_mode`; measured: see `measured_by`; seconds_beside_vectors, of a query in this mode, where
-        there were any.
+        that was timed.
     """
-    job.report("comparing words and vectors")
-    drawn, cuts = pseudo_queries(source)
-    encoder = bundled_encoder(source)
-
-    def blocks() -> Iterator[npt.NDArray[np.float32]]:
-        return (matrix_of(batch.column("vector")) for batch in read_batches(source, "sentences", ["vector"]))
-
-    dense = VectorStream(blocks, RowVectors(source, "sentences"))  # there is no index yet
-    agreement, found = measure(drawn, cuts, lambda texts: encoder.encode(texts).vectors, dense, lexical)
+    drawn, cuts = _pseudo_queries(rows)
+    agreement, found = measure(drawn, cuts, lambda texts: encoder.encode(texts).vectors, rows.dense, lexical)
     trained = learned_from_pairs(encoder)
     mode, measured = best_mode(found, trained=trained), measured_by(drawn, found)
     facts = {"agreement": agreement, "mode": mode, "measured": measured and measured | {"learned_from_pairs": trained}}
-    if cuts is not None:
+    if timed and cuts is not None:
         facts["seconds_beside_vectors"] = round(_seconds_beside_vectors(encoder, lexical, cuts.texts, mode), 6)
     return facts
 
@@ -168,20 +266,19 @@ def measured_by(drawn: PseudoQueries | None, ndcg_at_10: Mapping[str, float] | N
     return {"by": drawn.how, "queries": len(drawn.texts), "ndcg_at_10": rounded}
 
 
-def pseudo_queries(source: Artifact) -> tuple[PseudoQueries | None, PseudoQueries | None]:
+def _pseudo_queries(rows: _Rows) -> tuple[PseudoQueries | None, PseudoQueries | None]:
     """Queries drawn from the rows, and cuts of rows; None where there are too few."""
-    documents_N = document_numbers(source, "sentences")
-    rows_N = np.bincount(documents_N)[documents_N]  # how many rows the document of each row has
+    sizes_S = rows.sizes
     rng = np.random.default_rng(_STREAM)
-    siblings = np.flatnonzero((rows_N > 1) & (rows_N <= _MAX_SIBLINGS))
+    siblings = np.flatnonzero((sizes_S > 1) & (sizes_S <= _MAX_SIBLINGS))
     some = rng.permutation(siblings)[:MAX_QUERIES]
-    alone = np.flatnonzero((rows_N == 1) | (rows_N > _MAX_SIBLINGS))
-    found = _read(source, rng.permutation(len(rows_N))[:_DRAWN].tolist())
+    alone = np.flatnonzero((sizes_S == 1) | (sizes_S > _MAX_SIBLINGS))
+    found = rows.read(rng.permutation(len(sizes_S))[:_DRAWN].tolist())
     cuts = _queries_of([(row, "", text) for row, _, text in found])
     if len(siblings) >= MIN_QUERIES:
-        return _of_rows(source, documents_N, some), cuts
-    drawn = _read(source, rng.permutation(alone)[:_DRAWN].tolist())
-    return _queries_of([(row, title if rows_N[row] == 1 else "", text) for row, title, text in drawn]), cuts
+        return _of_siblings(rows, some), cuts
+    drawn = rows.read(rng.permutation(alone)[:_DRAWN].tolist())
+    return _queries_of([(row, title if sizes_S[row] == 1 else "", text) for row, title, text in drawn]), cuts
 
 
 def _queries_of(drawn: Sequence[tuple[int, str, str]]) -> PseudoQueries | None:
@@ -190,18 +287,8 @@ def _queries_of(drawn: Sequence[tuple[int, str, str]]) -> PseudoQueries | None:
     return None if queries is None else queries.of_rows([row for row, _, _ in drawn])
 
 
-def _read(source: Artifact, rows: Sequence[int]) -> list[tuple[int, str, str]]:
-    """Row, title and text."""
-    reader = RowReader(source, "sentences", ["title", "text"])
-    ascending = sorted(rows)  # a row group is read once
-    return [
-        (row, found["title"] or "", found["text"])
-        for row, found in zip(ascending, reader.fetch(ascending), strict=True)
-    ]
-
-
-def _of_rows(source: Artifact, documents_N: npt.NDArray[np.int64], rows: npt.NDArray[np.int64]) -> PseudoQueries:
+def _of_siblings(rows: _Rows, some: npt.NDArray[np.int64]) -> PseudoQueries:
     """Rows that look for the others of their document."""
-    drawn = _read(source, rows.tolist())
-    others = [{*np.flatnonzero(documents_N == documents_N[row]).tolist()} - {row} for row, _, _ in drawn]
+    drawn, documents_S = rows.read(some.tolist()), rows.documents
+    others = [{*np.flatnonzero(documents_S == documents_S[row]).tolist()} - {row} for row, _, _ in drawn]
     return PseudoQueries("rows", [text for _, _, text in drawn], [row for row, _, _ in drawn], [], others)
