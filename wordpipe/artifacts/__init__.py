@@ -57,7 +57,6 @@ if TYPE_CHECKING:
         Shard,
         TableWriter,
         open_part,
-        parquet_errors,
         part_names,
         read_batches,
         read_schema,

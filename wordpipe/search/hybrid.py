@@ -103,7 +103,7 @@ def vector_share(agreement: float, words: float) -> float:
     few words says little, while a long query holds many that matter less. All is left to the vectors where no word is known.
 
     Args:
-        agreement: 0 to 1, see `hybrid_weight.Measured`.
+        agreement: 0 to 1, see `pseudo_queries`.
         words: n.
     """
     return agreement * words / (words + _HALFWAY) if words else 1.0

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
         TRANSFORM_FILE,
         EncodedBatch,
         TextEncoder,
-        TextParts,
         check_finite,
         learned_from_pairs,
         load_facts,

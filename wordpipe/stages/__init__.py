@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from wordpipe.stages.evaluate.doctor import NORMS, Figures, best_transform, diagnose, doctor, rate, unit_sample
     from wordpipe.stages.evaluate.language_model import evaluate_model
     from wordpipe.stages.evaluate.retrieval import evaluate_retrieval, open_collection
-    from wordpipe.stages.evaluate.sts import ScoredPairs, StsSet, evaluate_sts, read_scored_pairs, read_sts_sets
+    from wordpipe.stages.evaluate.sts import evaluate_sts, read_scored_pairs, read_sts_sets
     from wordpipe.stages.evaluate.tokenizer import evaluate_tokenizer
     from wordpipe.stages.evaluate.words import evaluate_words
     from wordpipe.stages.inputs import file_entry, model_entry

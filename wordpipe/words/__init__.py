@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from wordpipe.words.read import WordFile, WordFilter, folder_files, open_folder, open_stream, read_text
     from wordpipe.words.subwords import HashRows, NGrams, hashes_of
     from wordpipe.words.training import NativeTraining, Parts, Step, Weights, chunk_size, done_in_order
-    from wordpipe.words.vectors import CommonPart, Neighbour, WordList, WordQuery, WordVectors, stacked_vectors
+    from wordpipe.words.vectors import CommonPart, WordList, WordQuery, WordVectors, stacked_vectors
     from wordpipe.words.vocabulary import (
         COLUMN_OF_UNIT,
         TrainingText,
