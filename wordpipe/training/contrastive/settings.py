@@ -24,6 +24,7 @@ _LEAST_STEPS = 200  # where nobody says how long
 
 _STATIC = (
     "unit", "words", "words_weight", "lexical_weight", "lexical_dim", "lsi_weight", "lsi_dim", "weighting", "min_count",
+    "number_weight", "punctuation_weight", "piece_weight", "negation_weight",
 )  # fmt: skip
 _TRANSFORMER = (
     "preset", "dim", "n_layers", "init_embeddings", "dropout", "pooling", "teacher", "teacher_weight",
@@ -132,6 +133,23 @@ class ContrastiveSettings(Settings):
     sif_a: float = setting(
         1e-3, "static: by sif a word of share p in the text weighs a / (a + p)", gt=0, le=1, option=False
     )
+    number_weight: float = setting(
+        2.0,
+        "static, for similarity: after the training numbers weigh so many times as much",
+        gt=0,
+        le=1000,
+        option=False,
+    )
+    punctuation_weight: float = setting(
+        0.5, "static, for similarity: so do tokens without a letter or digit", gt=0, le=1000, option=False
+    )
+    piece_weight: float = setting(
+        0.5, "static, for similarity: so do tokens that only continue a word", gt=0, le=1000, option=False
+    )
+    negation_weight: float = setting(
+        0.3, "static, for similarity: length of a direction of English words that deny, where a sentence has one of 1",
+        ge=0, le=1000, option=False,
+    )  # fmt: skip
     min_count: int = setting(2, "static: rarer words get no vector", ge=1, expert=True)
 
     init: Path | None = setting(
@@ -321,6 +339,16 @@ _IDLE: tuple[tuple[tuple[str, ...], Callable[[ContrastiveSettings], bool], str],
     (("lexical_dim",), lambda one: not one.lexical_weight, "lexical_weight is 0"),
     (("lsi_dim",), lambda one: not one.lsi_weight, "lsi_weight is 0"),
     (("teacher_weight", "teacher_temperature"), lambda one: one.teacher is None, "there is no teacher"),
+    (
+        ("number_weight", "punctuation_weight", "piece_weight", "negation_weight"),
+        lambda one: one.goal == "search",
+        "for search the table stays as it was trained",
+    ),
+    (
+        ("punctuation_weight", "piece_weight"),
+        lambda one: one.encoder == "static" and one.unit == "word",
+        "words are neither punctuation nor pieces",
+    ),
     (("min_count",), lambda one: one.unit == "token", "every token of the tokenizer has a vector"),
     (
         ("sif_a",),

@@ -1,7 +1,8 @@
 """The table that a static encoder begins as: parts side by side, each of which finds texts alike in a way of its own.
 
     words      word vectors: words that stand in the same surroundings are near
-    lexical    a random direction for each stem: texts are near by the words they share, as in TF-IDF
+    lexical    a random direction for each stem: texts are near by the words they share, as in TF-IDF; for similarity the mean
+               of random directions of its n-grams, by which words that are written alike are a little near
     lsi        latent semantic indexing: words that stand in the same passages are near
 
 A word's rows are multiplied by a weight, so that a sum of rows is a weighted mean: for similarity a / (a + p), p its share of
@@ -12,6 +13,7 @@ the squares of the weights.
 """
 
 from collections.abc import Sequence
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +34,8 @@ _SAMPLE = 10_000  # training texts by which a part is scaled
 _PASSAGE = 128  # ids of a passage in latent semantic indexing, at least
 _PASSAGES = 50_000  # of them at most, evenly spread. 41,000 of Wikipedia: 64 directions in 9 s of one core, peak 1 GB
 _STOP_WORD = 0.01  # of the least weight of the others: a text of stop words alone still has a vector
+_GRAMS = (3, 4, 5)
+_STEMS_AT_ONCE = 4_096  # their n-grams' directions, 512 numbers each, take some 40 MB
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -77,11 +81,51 @@ def lexical_part(stems: Sequence[str], dim: int, seed: int) -> Matrix:
         dim: width.
         seed: another seed gives other directions.
     """
+    return _signs(stems, dim, seed) / np.float32(np.sqrt(dim))
+
+
+def spelled_part(stems: Sequence[str], dim: int, seed: int) -> Matrix:
+    """A direction for each stem that is near those of stems written alike, (V, dim), of a length of about 1.
+
+    It is the sum of random directions of the stem itself and of all 3-, 4- and 5-grams of "<stem", by the square root of their
+    number. There is no mark at the end, where a stem has lost its ending. Beside word vectors of 100 MB of Wikipedia, and
+    trained on three passes, the mean of STS-B dev and train, STS 2012 and SICK was 66.4 where a direction of the stem alone
+    had 65.9 (Spearman x 100); 768 columns instead of 512 brought 0.04 more.
+
+    Args:
+        stems: of the V words.
+        dim: width.
+        seed: another seed gives other directions.
+
+    Source: Bojanowski et al. 2017, "Enriching Word Vectors with Subword Information", section 3.2.
+    """
+    distinct, stem_V = np.unique(np.array(stems, dtype=object), return_inverse=True)
+    part_SD = np.empty((len(distinct), dim), np.float32)
+    for first in range(0, len(distinct), _STEMS_AT_ONCE):
+        features = [_features(stem) for stem in distinct[first : first + _STEMS_AT_ONCE]]
+        number_of = {one: number for number, one in enumerate(dict.fromkeys(chain.from_iterable(features)))}
+        bounds = np.cumsum([0, *map(len, features)])
+        indices = np.array([number_of[one] for one in chain.from_iterable(features)])
+        held_SF = csr_array((np.ones(len(indices), np.float32), indices, bounds), shape=(len(features), len(number_of)))
+        sums_SD = held_SF @ _signs([*number_of], dim, seed)  # whole numbers: exact in any order
+        part_SD[first : first + len(features)] = sums_SD / np.sqrt(dim * np.diff(bounds), dtype=np.float32)[:, None]
+    return part_SD[stem_V]
+
+
+def _features(stem: str) -> list[str]:
+    """The stem, which no n-gram is equal to, and its n-grams, each once."""
+    begun = f"<{stem}"
+    grams = [begun[at : at + size] for size in _GRAMS for at in range(len(begun) - size + 1)]
+    return list(dict.fromkeys([f"={stem}", *grams]))
+
+
+def _signs(texts: Sequence[str], dim: int, seed: int) -> Matrix:
+    """-1 and 1 by the hash of each text, (N, dim)."""
     blocks = -(-dim // 64)
-    bits = hashes_of(list(stems))[:, None] ^ np.uint64(seed_of(seed, "lexical"))
+    bits = hashes_of(list(texts))[:, None] ^ np.uint64(seed_of(seed, "lexical"))
     bits = mixed_bits(bits + np.arange(1, blocks + 1, dtype=np.uint64) * _GOLDEN)
     signs = np.unpackbits(bits.astype("<u8").view(np.uint8), axis=1, bitorder="little")[:, :dim]
-    return (2 * signs.astype(np.float32) - 1) / np.float32(np.sqrt(dim))
+    return 2 * signs.astype(np.float32) - 1
 
 
 def continued_table(table_VD: Matrix, rows: npt.NDArray[np.int64], stems: Sequence[str], seed: int) -> Matrix:
@@ -140,12 +184,10 @@ def joined_parts(parts: Sequence[tuple[Matrix, npt.NDArray[np.float32], float]],
     Returns:
         (V, sum of the D), float32.
     """
-    rows = rows_of(text.documents, text.splits == 0)
-    rows = rows[:: max(1, len(rows) // _SAMPLE)]
     scaled = []
     for part_VD, weights_V, weight in parts:
         weighted_VD = part_VD * weights_V[:, None]
-        weighted_VD *= weight / max(_root_mean_square(weighted_VD, text, rows), 1e-12)
+        weighted_VD *= weight / max(root_mean_square(weighted_VD, text), 1e-12)
         scaled.append(weighted_VD)
     return np.concatenate(scaled, axis=1)
 
@@ -167,7 +209,10 @@ def join_compounds(table_VD: Matrix, words: Sequence[str]) -> Matrix:
     return table_VD
 
 
-def _root_mean_square(table_VD: Matrix, text: PairText, rows: npt.NDArray[np.int64]) -> float:
+def root_mean_square(table_VD: Matrix, text: PairText) -> float:
+    """How long the sums of training texts are: the root of the mean square over 10,000 or more, evenly spread."""
+    rows = rows_of(text.documents, text.splits == 0)
+    rows = rows[:: max(1, len(rows) // _SAMPLE)]
     total = 0.0
     one_D = np.empty((1, table_VD.shape[1]), np.float32)
     for row in rows:
