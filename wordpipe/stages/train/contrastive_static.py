@@ -31,7 +31,6 @@ from wordpipe.training.contrastive import (
     StaticLearner,
     continued_table,
     count_stems,
-    finish_weights,
     held_out_pairs,
     join_compounds,
     joined_parts,
@@ -96,8 +95,8 @@ def train_static(job: Job, source: Artifact, settings: ContrastiveSettings) -> N
         )
         train_on_pairs(job, training, pairs)
     if settings.goal == "similarity":
-        weights = finish_weights(settings, english=_is_english(units.words, settings.unit, text))
-        job.facts["finish"] = weights
+        denies = {} if _is_english(units.words, settings.unit, text) else {"negation_weight": 0.0}
+        job.facts["finish"] = weights = settings.finish | denies
         table_VD = Finish.of(units.words, weights, byte_level=units.byte_level).apply(table_VD, text)
     _write(job, source, table_VD, units, settings)
 

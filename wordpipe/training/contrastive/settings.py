@@ -14,7 +14,6 @@ from wordpipe.training.settings import STEPS_OR_EPOCHS, refuse_two_lengths
 Goal = Literal["similarity", "search"]
 Pooling = Literal["mean", "weighted"]
 PairKind = Literal["dropout", "neighbour", "crop", "title", "deletion", "pairs"]
-
 KINDS: tuple[PairKind, ...] = ("dropout", "neighbour", "crop", "title", "deletion", "pairs")
 """The kinds of pairs, by their source; a pair's `kind` is the place in this tuple."""
 
@@ -22,9 +21,10 @@ DEFAULT_POOLING: Pooling = "weighted"
 _LR = {"static": 0.01, "transformer": 3e-4}
 _LEAST_STEPS = 200  # where nobody says how long
 
+_FINISH = ("number_weight", "punctuation_weight", "piece_weight", "negation_weight")
 _STATIC = (
     "unit", "words", "words_weight", "lexical_weight", "lexical_dim", "lsi_weight", "lsi_dim", "weighting", "min_count",
-    "number_weight", "punctuation_weight", "piece_weight", "negation_weight",
+    *_FINISH,
 )  # fmt: skip
 _TRANSFORMER = (
     "preset", "dim", "n_layers", "init_embeddings", "dropout", "pooling", "teacher", "teacher_weight",
@@ -134,21 +134,18 @@ class ContrastiveSettings(Settings):
         1e-3, "static: by sif a word of share p in the text weighs a / (a + p)", gt=0, le=1, option=False
     )
     number_weight: float = setting(
-        2.0,
-        "static, for similarity: after the training numbers weigh so many times as much",
-        gt=0,
-        le=1000,
-        option=False,
-    )
+        2.0, "static, for similarity: how much more numbers weigh after the training", gt=0, le=1000, option=False,
+        added=True,
+    )  # fmt: skip
     punctuation_weight: float = setting(
-        0.5, "static, for similarity: so do tokens without a letter or digit", gt=0, le=1000, option=False
+        0.5, "static, for similarity: so do tokens without a letter or digit", gt=0, le=1000, option=False, added=True
     )
     piece_weight: float = setting(
-        0.5, "static, for similarity: so do tokens that only continue a word", gt=0, le=1000, option=False
+        0.5, "static, for similarity: so do tokens that only continue a word", gt=0, le=1000, option=False, added=True
     )
     negation_weight: float = setting(
-        0.3, "static, for similarity: length of a direction of English words that deny, where a sentence has one of 1",
-        ge=0, le=1000, option=False,
+        0.3, "static, for similarity: length of the direction of English words that deny, sentences being about 1 long",
+        ge=0, le=1000, option=False, added=True,
     )  # fmt: skip
     min_count: int = setting(2, "static: rarer words get no vector", ge=1, expert=True)
 
@@ -285,6 +282,11 @@ class ContrastiveSettings(Settings):
         return self.weighting or ("idf" if self.goal == "search" else "sif")
 
     @property
+    def finish(self) -> dict[str, float]:
+        """What kinds of words weigh after a training for similarity, by the names of the settings."""
+        return {name: getattr(self, name) for name in _FINISH}
+
+    @property
     def peak_lr(self) -> float:
         """The peak learning rate, resolved."""
         return self.lr or _LR[self.encoder]
@@ -340,7 +342,7 @@ _IDLE: tuple[tuple[tuple[str, ...], Callable[[ContrastiveSettings], bool], str],
     (("lsi_dim",), lambda one: not one.lsi_weight, "lsi_weight is 0"),
     (("teacher_weight", "teacher_temperature"), lambda one: one.teacher is None, "there is no teacher"),
     (
-        ("number_weight", "punctuation_weight", "piece_weight", "negation_weight"),
+        _FINISH,
         lambda one: one.goal == "search",
         "for search the table stays as it was trained",
     ),
