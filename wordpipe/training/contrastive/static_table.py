@@ -310,16 +310,21 @@ class Finish:
         """
         finished_VD = table_VD * self.factors[:, None]
         finished_VD /= np.float32(max(root_mean_square(finished_VD, text), 1e-12))
-        return finished_VD + self._along(table_VD.shape[1])
+        self._deny(finished_VD, self.shifts)
+        return finished_VD
 
     def undo(self, table_VD: Matrix) -> Matrix:
         """The table before, but for its scale and rounding, (V, D) float32: a training that goes on finishes it anew."""
-        raw_VD: Matrix = (table_VD - self._along(table_VD.shape[1])) / self.factors[:, None]
+        raw_VD = table_VD.copy()
+        self._deny(raw_VD, -self.shifts)
+        raw_VD /= self.factors[:, None]
         return raw_VD
 
-    def _along(self, dim: int) -> Matrix:
-        """What the rows of words that deny are given, (V, D); a random direction is next to orthogonal to all others."""
-        return self.shifts[:, None] * lexical_part([_DIRECTION], dim, _DIRECTION_SEED)
+    @staticmethod
+    def _deny(table_VD: Matrix, shifts_V: npt.NDArray[np.float32]) -> None:
+        """Move rows in the direction of negation, a random one, next to orthogonal to all others; in place."""
+        rows = np.flatnonzero(shifts_V)
+        table_VD[rows] += shifts_V[rows, None] * lexical_part([_DIRECTION], table_VD.shape[1], _DIRECTION_SEED)
 
 
 def _plain(word: str, *, byte_level: bool) -> str:
