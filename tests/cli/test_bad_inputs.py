@@ -321,7 +321,7 @@ def test_not_enough_memory(fails, monkeypatch):
 
 def test_more_neighbours_than_there_are(cli, chain):
     index, words = (
-        cli("query", chain / "index", "how is bread baked", "-k", 100_000),
+        cli("query", chain / "index", "how is bread baked", "-k", 100_000, "--mode", "hybrid"),
         cli("query", chain / "words", "the", "-k", 9999),
     )
     assert (index.code, words.code) == (0, 0)

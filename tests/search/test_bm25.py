@@ -53,7 +53,9 @@ def test_scores_are_those_of_the_formula_and_the_best_come_first(corpus, asked, 
     assert hits.rows.tolist() == [row for row in np.lexsort((np.arange(len(corpus)), -scores)) if scores[row] > 0][:k]
     np.testing.assert_array_equal(hits.scores, scores[hits.rows])
     for row in range(len(corpus)):
-        assert sum(share["score"] for share in index.explain(asked, row)) == pytest.approx(expected[row], abs=1e-4)
+        assert sum(share["score"] for share in index.explain(index.read(asked), row)) == pytest.approx(
+            expected[row], abs=1e-4
+        )
 
 
 @settings(max_examples=40)
@@ -75,9 +77,84 @@ def test_a_text_that_is_not_in_the_index_scores_as_the_formula_has_it(corpus, as
         damping = k1 * (1 - b + b * counts.total() / mean)
         idf = math.log(1 + (len(corpus) - n + 0.5) / (n + 0.5))
         expected += idf * counts[term] / (counts[term] + damping) if n and counts[term] else 0
-    assert index.score_of(asked, other) == pytest.approx(expected, rel=1e-5, abs=1e-9)
+    read = index.read(asked)
+    assert index.score_texts(read, index.read_text(other))[0] == pytest.approx(expected, rel=1e-5, abs=1e-9)
     own = index.scores(asked)
-    assert [index.score_of(asked, text) for text in corpus] == pytest.approx(own.tolist(), rel=1e-5, abs=1e-6)
+    assert [index.score_texts(read, index.read_text(text))[0] for text in corpus] == pytest.approx(
+        own.tolist(), rel=1e-5, abs=1e-6
+    )
+    rows = np.random.default_rng(0).permutation(len(corpus))
+    np.testing.assert_allclose(index.score_rows(read, rows), own[rows], rtol=1e-5, atol=1e-6)
+
+
+@settings(max_examples=40)
+@given(corpus=texts, asked=query, seed=st.integers(0, 99))
+def test_a_query_gets_the_weightiest_terms_of_what_it_found(corpus, asked, seed):
+    """The slow twin: term by term and text by text; added terms weigh as much as the query's own together."""
+    index = LexicalIndex.build(corpus, ENGLISH)
+    found = np.random.default_rng(seed).permutation(len(corpus))[:4].tolist()
+    gains: Counter[str] = Counter()
+    for rank, row in enumerate(found, start=1):
+        for stem in {*index.analyser(corpus[row])}:
+            gains[stem] += lucene(corpus, stem)[row] / rank
+    own = Counter(stem for stem in index.analyser(asked) if index.knows(stem))
+    total = sum(gains.values())
+    expected = own if not own or not total else {
+        stem: own[stem] + own.total() * gains[stem] / total for stem in {*own, *gains}
+    }  # fmt: skip
+    terms = index.expanded(index.read(asked), index.texts(np.array(found)))
+    named = {index.terms[number].decode(): weight for number, weight in zip(terms.numbers, terms.weights, strict=True)}
+    assert named == pytest.approx(dict(expected), rel=1e-4)
+    shares = index.explain(terms, found[0], index.read(asked))
+    assert sum(share["score"] for share in shares) == pytest.approx(
+        index.score_rows(terms, np.array(found[:1]))[0], abs=1e-4
+    )
+    own_score = index.scores(asked)[found[0]]
+    assert sum(share["score"] - share["answers"] for share in shares) == pytest.approx(own_score, abs=1e-4)
+
+
+def test_few_terms_are_added_and_those_that_weigh_most():
+    rng = np.random.default_rng(4)
+    corpus = [" ".join(f"word{number}" for number in rng.integers(0, 400, 100)) for _ in range(30)]
+    index = LexicalIndex.build(corpus, LexicalSettings(language="none"))
+    asked = index.read("word1 word2")
+    many, few = (index.expanded(asked, index.texts(np.arange(n))) for n in (10, 0))
+    assert few is asked
+    assert 50 <= len(many.numbers) <= 52
+    assert many.length == pytest.approx(2 * asked.length)
+
+
+@settings(max_examples=30)
+@given(corpus=texts, asked=query)
+def test_a_relevance_model_is_that_of_the_papers(corpus, asked):
+    """RM3 by hand: P(w|d) = tf / |d|, weighted by the scores, the ten likeliest, half and half with the query."""
+    index = LexicalIndex.build(corpus, ENGLISH)
+    (hits,) = index.search([asked], 10)
+    own = Counter(stem for stem in index.analyser(asked) if index.knows(stem))
+    likely: Counter[str] = Counter()
+    for row, score in zip(hits.rows.tolist(), hits.scores.tolist(), strict=True):
+        stems = index.analyser(corpus[row])
+        for stem, times in Counter(stems).items():
+            likely[stem] += score * times / len(stems)
+    terms = index.relevance_model(index.read(asked), hits)
+    if not likely:
+        assert terms.numbers.tolist() == index.read(asked).numbers.tolist()
+        return
+    expected = {stem: own[stem] / own.total() / 2 + likely[stem] / sum(likely.values()) / 2 for stem in {*own, *likely}}
+    named = {index.terms[number].decode(): weight for number, weight in zip(terms.numbers, terms.weights, strict=True)}
+    assert named == pytest.approx(expected, rel=1e-4)
+
+
+def test_an_index_of_before_finds_what_its_texts_consist_of():
+    """Those knew what texts a term stands in, and not what terms a text has."""
+    index = LexicalIndex.build(["bees dance", "honey of the hive bees bees", "", "taxes"], ENGLISH)
+    files = {name: data for name, data in files_of(index).items() if not name.startswith("text_")}
+    old = LexicalIndex.load(files)
+    for one, other in zip(files_of(old).values(), files_of(index).values(), strict=True):
+        assert one == other
+    damaged = LexicalIndex.load({**files_of(index), "text_terms.npy": files_of(index)["lengths.npy"]})
+    with pytest.raises(ArtifactError, match="do not belong together"):
+        damaged.by_text  # noqa: B018
 
 
 def test_a_thousand_texts_score_as_bm25s_scores_them(handbook):
@@ -93,7 +170,9 @@ def test_a_thousand_texts_score_as_bm25s_scores_them(handbook):
         stems = [stem for stem in index.analyser(asked) if stem in peer.vocab_dict]
         expected = peer.get_scores(stems)
         np.testing.assert_allclose(index.scores(asked), expected, rtol=1e-5, atol=1e-5)
-        alone = [index.score_of(asked, text) for text in corpus]  # as if they were not in it
+        alone = [
+            index.score_texts(index.read(asked), index.read_text(text))[0] for text in corpus
+        ]  # as if they were not in it
         np.testing.assert_allclose(alone, expected, rtol=1e-5, atol=1e-5)
         assert max(alone) > 1
 

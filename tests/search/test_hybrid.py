@@ -1,13 +1,22 @@
 """Hybrid search: fused scores, relevance feedback, and how deep each mode searches."""
 
-from collections.abc import Sequence
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wordpipe.search import Hits, Retriever, VectorTable, best_of, fuse, weight_by_merit, with_feedback
+from wordpipe.search import (
+    CANDIDATES,
+    Hits,
+    LexicalIndex,
+    Retriever,
+    VectorTable,
+    best_of,
+    fuse,
+    vector_share,
+    with_feedback,
+)
+from wordpipe.search.settings import LexicalSettings
 
 found = st.dictionaries(st.integers(0, 20), st.integers(-9, 9).map(lambda step: step / 8), max_size=12)
 
@@ -69,13 +78,13 @@ def test_ties_come_in_the_order_of_rows_also_at_the_border():
     assert len(best_of(rows, scores, 0)) == 0
 
 
-@given(dense=st.floats(0, 1), lexical=st.floats(0, 1))
-def test_the_weight_goes_to_the_side_that_finds(dense, lexical):
-    weight = weight_by_merit(dense, lexical)
-    assert 0 <= weight <= 1
-    assert weight + weight_by_merit(lexical, dense) == pytest.approx(1)
-    assert (weight >= 0.5) == (dense**2 >= lexical**2)
-    assert weight_by_merit(0.3, 0.4) == pytest.approx(9 / 25)
+@given(agreement=st.floats(0, 1), words=st.integers(1, 200))
+def test_the_share_of_the_vectors_grows_with_agreement_and_length(agreement, words):
+    share = vector_share(agreement, words)
+    assert 0 <= share <= agreement
+    assert share <= vector_share(agreement, words + 1)
+    assert vector_share(agreement, 8) == pytest.approx(agreement / 2)
+    assert vector_share(agreement, 0) == 1  # words have nothing to say
 
 
 def hits(*rows: int) -> Hits:
@@ -138,31 +147,35 @@ def test_no_queries():
 
 
 ROWS, D = 900, 4
+TEXTS = [" ".join(f"w{n}" for n in np.random.default_rng([9, row]).integers(0, 60, 12)) for row in range(ROWS)]
+TEXTS[::2] = [f"{text} crowded" for text in TEXTS[::2]]
+ASKED = ["w1 w2 w3 crowded", "w4 w5 crowded"]
 
 
 class ByChance:
-    """One side of a search: scores by chance, the same for every depth; remembers how many queries wanted how many rows."""
+    """Vectors by chance; remembers how many queries wanted how many rows."""
 
-    def __init__(self, seed: int) -> None:
-        self._seed = seed
-        self._vectors_ND = unit(np.random.default_rng(seed).standard_normal((ROWS, D))).astype(np.float32)
+    def __init__(self) -> None:
+        self._table = VectorTable(unit(np.random.default_rng(1).standard_normal((ROWS, D))).astype(np.float32))
         self.calls: list[tuple[int, int]] = []
 
-    def search(self, queries: Sequence[str | np.ndarray], k: int, allowed: None = None) -> list[Hits]:
-        """By texts or by vectors, each of which has a seed of its own."""
-        assert allowed is None
+    def search(self, queries: np.ndarray, k: int) -> list[Hits]:
         self.calls.append((len(queries), k))
-        keys = [query.encode() if isinstance(query, str) else query.tobytes() for query in queries]
-        scores = [np.random.default_rng([self._seed, *key]).random(ROWS, dtype=np.float32) for key in keys]
-        return [best_of(np.arange(ROWS), some, k) for some in scores]
+        return self._table.search(queries, k)
 
     def vectors(self, rows_R: np.ndarray) -> np.ndarray:
-        return self._vectors_ND[rows_R]
+        return self._table.vectors(rows_R)
 
 
-def retriever(mode: str, **more) -> tuple[Retriever, ByChance]:
-    dense, lexical = ByChance(1), ByChance(2)
-    return Retriever(dense if mode != "lexical" else None, lexical if mode != "dense" else None, 0.4, **more), dense
+@pytest.fixture(scope="module")
+def lexical() -> LexicalIndex:
+    return LexicalIndex.build(TEXTS, LexicalSettings(language="none"))
+
+
+def retriever(mode: str, lexical: LexicalIndex, **more) -> tuple[Retriever, ByChance]:
+    dense = ByChance()
+    more = {"weight": 0.4} | more
+    return Retriever(dense if mode != "lexical" else None, lexical if mode != "dense" else None, **more), dense
 
 
 def queries(n: int) -> np.ndarray:
@@ -171,54 +184,82 @@ def queries(n: int) -> np.ndarray:
 
 @pytest.mark.parametrize("mode", ["dense", "lexical", "hybrid"])
 @pytest.mark.parametrize("feedback", [0, 3])
-def test_asked_for_more_a_result_begins_with_what_it_was(mode, feedback):
-    made, _ = retriever(mode, feedback=feedback)
-    (longest,) = made.find(["a"], queries(1), ROWS)
+def test_asked_for_more_a_result_begins_with_what_it_was(mode, feedback, lexical):
+    made, _ = retriever(mode, lexical, feedback=feedback)
+    (longest,) = made.find(ASKED[:1], queries(1), ROWS)
     for k in (1, 10, 200, 201, 350, 700):
-        (found,) = made.find(["a"], queries(1), k)
+        (found,) = made.find(ASKED[:1], queries(1), k)
         assert found.hits.rows.tolist() == longest.hits.rows[:k].tolist()
         np.testing.assert_array_equal(found.hits.scores, longest.hits.scores[:k])
         assert (found.dense is None, found.lexical is None) == (mode == "lexical", mode == "dense")
 
 
-def test_a_hybrid_search_searches_again_after_a_look_at_its_first_hits():
-    (once, dense), (twice, _) = retriever("hybrid", feedback=0), retriever("hybrid", feedback=3)
-    texts, queries_QD = ["a", "b"], queries(2)
-    looked_at = []
+def test_both_sides_of_a_hybrid_search_ask_again_with_its_first_hits(lexical):
+    """By hand: moved vectors, added terms, and the candidates of all searches compared by these."""
+    (once, dense), (twice, _) = (retriever("hybrid", lexical, feedback=feedback) for feedback in (0, 3))
+    queries_QD = queries(2)
     for k in (5, 300):
-        first, found = (made.find(texts, queries_QD, k) for made in (once, twice))
+        first, found = (made.find(ASKED, queries_QD, k) for made in (once, twice))
         moved_QD, _ = with_feedback(queries_QD, [one.hits for one in first], dense, 3)
-        for one, before, wanted in zip(found, first, once.find(texts, moved_QD, k), strict=True):
-            assert one.hits.rows.tolist() == wanted.hits.rows.tolist()
-            np.testing.assert_array_equal(one.dense.rows, wanted.dense.rows)
-            assert one.feedback.rows.tolist() == before.hits.rows[:3].tolist()
-            assert before.feedback is None
-        looked_at.append([one.feedback.rows.tolist() for one in found])
-    assert looked_at[0] == looked_at[1]  # however many hits are wanted, it is moved towards the same ones
+        near = dense.search(moved_QD, max(k, CANDIDATES))
+        for number, (text, one, before) in enumerate(zip(ASKED, found, first, strict=True)):
+            looked_at = before.hits.rows[:3].tolist()
+            assert one.feedback.rows.tolist() == looked_at
+            terms = lexical.expanded(lexical.read(text), lexical.texts(before.hits.rows[:3]))
+            sides = (before.dense.rows, near[number].rows, before.lexical.rows)
+            rows = np.unique(np.concatenate([side[:CANDIDATES] for side in sides]))
+            worded = best_of(rows, lexical.score_rows(terms, rows), len(rows))
+            worded = worded.where(worded.scores > 0)
+            expected = fuse(near[number], worded, 0.4, min(k, 100))
+            assert one.hits.rows[:100].tolist() == expected.rows.tolist()
+            np.testing.assert_allclose(one.hits.scores[:100], expected.scores, atol=1e-6)
+            assert (one.weight, before.feedback, before.terms) == (0.4, None, None)
     for weight in (0, 1):
-        (one,) = Retriever(dense, ByChance(2), weight).find(["a"], queries(1), 5)
+        (one,) = Retriever(dense, lexical, weight=weight).find(ASKED[:1], queries(1), 5)
         assert one.feedback is None
 
 
+def test_each_query_has_a_weight_of_its_own(lexical):
+    made, dense = retriever("hybrid", lexical, agreement=0.6, weight=None)
+    some = [*ASKED, "nowhere"]
+    found = made.find(some, queries(3), 5)
+    assert [one.weight for one in found] == [vector_share(0.6, 4), vector_share(0.6, 3), 1]
+    assert found[2].hits.rows.tolist() == dense.search(queries(3)[2:], 5)[0].rows.tolist()
+    for number, text in enumerate(some):
+        (alone,) = made.find([text], queries(3)[number : number + 1], 5)
+        assert alone.hits.rows.tolist() == found[number].hits.rows.tolist()
+        np.testing.assert_allclose(alone.hits.scores, found[number].hits.scores, atol=1e-6)
+
+
+def test_only_allowed_rows_are_found_with_feedback_too(lexical):
+    allowed = np.arange(ROWS) % 3 == 0
+
+    class Allowed(ByChance):
+        def search(self, queries: np.ndarray, k: int) -> list[Hits]:
+            return [hits.where(allowed[hits.rows]).first(k) for hits in super().search(queries, ROWS)]
+
+    found = Retriever(Allowed(), lexical, 0.5, allowed=allowed).find(ASKED, queries(2), 300)
+    assert all(allowed[one.hits.rows].all() and allowed[one.feedback.rows].all() for one in found)
+
+
 @pytest.mark.parametrize("mode", ["dense", "hybrid"])
-def test_documents_are_dug_for_until_there_are_enough(mode):
-    """The best 500 rows of one query are all of one document."""
-    made, dense = retriever(mode, feedback=0)
-    (everything,) = made.find(["crowded"], queries(1), ROWS)
+def test_documents_are_dug_for_until_there_are_enough(mode, lexical):
+    """The best 400 rows of one query are all of one document."""
+    made, dense = retriever(mode, lexical, feedback=0)
+    (everything,) = made.find(ASKED[:1], queries(1), ROWS)
     documents = np.arange(ROWS) + 1
-    documents[everything.hits.rows[:500]] = 0
+    documents[everything.hits.rows[:400]] = 0
     dense.calls.clear()
-    crowded, other = made.find_documents(["crowded", "other"], queries(2), 20, documents)
+    crowded, other = made.find_documents(ASKED, queries(2), 20, documents)
     rows = everything.hits.rows
-    assert crowded.hits.rows.tolist() == [rows[0], *rows[500:519]]
-    np.testing.assert_array_equal(crowded.hits.scores, everything.hits.scores[[0, *range(500, 519)]])
+    assert crowded.hits.rows.tolist() == [rows[0], *rows[400:419]]
+    np.testing.assert_array_equal(crowded.hits.scores, everything.hits.scores[[0, *range(400, 419)]])
     assert len(other.hits) == 20
-    assert [n for n, _ in dense.calls] == [2, *[1] * (len(dense.calls) - 1)]
     assert len(dense.calls) > 1
 
 
-def test_digging_ends_where_there_are_no_more_documents():
-    made, dense = retriever("dense")
+def test_digging_ends_where_there_are_no_more_documents(lexical):
+    made, dense = retriever("dense", lexical)
     (found,) = made.find_documents(["a"], queries(1), 5, np.arange(ROWS) % 2)
     assert len(found.hits) == 2
     assert dense.calls[-1] == (1, ROWS)

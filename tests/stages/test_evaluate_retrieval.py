@@ -77,7 +77,7 @@ def test_every_figure_is_that_of_trec_eval_for_the_answers(found, data):
     result, runs = found
     qrels = open_collection(data).grades
     evaluator = pytrec_eval.RelevanceEvaluator(qrels, {"ndcg_cut.10", "map", "recall.100", "recip_rank"})
-    names = ["bm25", "tfidf", "lsi", "words_mean", "dense", "hybrid", "dense", "hybrid"]
+    names = ["bm25", "rm3", "tfidf", "lsi", "words_mean", "dense", "hybrid", "dense", "hybrid"]
     assert [system["system"] for system in result["systems"]] == names
     for name, system, run in zip(names, result["systems"], runs, strict=True):
         each = evaluator.evaluate({query: answers for query, answers in run.items() if answers})
@@ -106,9 +106,10 @@ def test_hybrid_is_what_a_query_would_be_answered(built, data, index, asked, run
     result = evaluated(built / "words", data, draws=0, **asked)
     (facts,) = (one["facts"] for one in result["systems"] if one["system"] == "hybrid")
     assert facts["feedback"] == asked.get("feedback", FEEDBACK)
+    index.artifact.manifest.facts["lexical"]["agreement"] = facts.get("agreement")
     collection = open_collection(data)
     for query, text in zip(collection.queries, collection.questions, strict=True):
-        hits = index.query(text, 3, mode="hybrid", weight=facts["weight"], feedback=asked.get("feedback"))
+        hits = index.query(text, 3, mode="hybrid", weight=asked.get("weight"), feedback=asked.get("feedback"))
         assert [hit["name"] for hit in hits] == [*runs[-1][query]][:3]
 
 

@@ -1,4 +1,4 @@
-"""The measured hybrid weight where documents are large, and the queries that it is measured by."""
+"""What is measured of words and vectors where documents are large, by which queries, and the mode that follows from it."""
 
 import numpy as np
 import pytest
@@ -27,33 +27,32 @@ def test_queries_are_drawn_from_the_whole_collection(unit, by, built, tmp_path, 
     wordpipe.ingest(tmp_path / "notes.txt", output=tmp_path / "corpus", documents="block", valid=0)
     made = wordpipe.embed(built / "words", tmp_path / "corpus", output=tmp_path / "sentences", unit=unit, threads=1)
     asked = []
-    measured = index_lexical.measure_weight
-    monkeypatch.setattr(
-        index_lexical, "measure_weight", lambda *given, **more: asked.append(given[0]) or measured(*given, **more)
-    )
+    measured = index_lexical.measure
+    monkeypatch.setattr(index_lexical, "measure", lambda *given: asked.append(given[:2]) or measured(*given))
     wordpipe.index(tmp_path / "sentences", output=tmp_path / "index")
-    rows, n = np.sort(asked[0].rows), made.counts["sentences"]
-    assert asked[0].how == by
-    assert len(rows) == 300
-    quarters = np.bincount(4 * rows // n, minlength=4)
-    assert quarters.min() > 40, quarters
-    assert rows[-1] > 0.9 * n
+    n = made.counts["sentences"]
+    assert [queries.how for queries in asked[0]] == [by, "cuts"]
+    for queries in asked[0]:
+        rows = np.sort(queries.rows)
+        assert len(rows) == 300
+        quarters = np.bincount(4 * rows // n, minlength=4)
+        assert quarters.min() > 40, quarters
+        assert rows[-1] > 0.9 * n
 
 
-@pytest.mark.parametrize("trained", [False, True])
-def test_vectors_that_learned_from_pairs_get_half_of_the_score_at_most(trained, built, tmp_path, monkeypatch):
-    encoder = built / "words"
-    if trained:
-        encoder = wordpipe.train_contrastive(
-            built / "tokens", output=tmp_path / "model", words=built / "words", steps=1, batch_size=16, threads=1
-        ).path
-    wordpipe.embed(encoder, built / "corpus", output=tmp_path / "sentences", threads=1)
-    asked = []
-    measured = index_lexical.measure_weight
-    monkeypatch.setattr(
-        index_lexical, "measure_weight", lambda *given, **more: asked.append(more) or measured(*given, **more)
-    )
-    wordpipe.index(tmp_path / "sentences", output=tmp_path / "index")
-    assert asked == [{"trained": trained}]
-    with Artifact(tmp_path / "index") as artifact:
-        assert artifact.manifest.facts["lexical"]["weight"] <= (0.5 if trained else 0.8)
+@pytest.mark.parametrize(
+    ("found", "trained", "mode"),
+    [
+        ((0.874, 0.873, 0.2), False, "lexical"),
+        ((0.873, 0.874, 0.2), False, "hybrid"),
+        ((0.5, 0.5, 0.5), False, "hybrid"),
+        ((0.1, 0.2, 0.3), False, "dense"),
+        ((0.1, 0.2, 0.3), True, "hybrid"),  # it may have learned these very pairs
+        ((0.2, 0.1, 0.3), True, "lexical"),
+        (None, False, "hybrid"),
+        (None, True, "hybrid"),
+    ],
+)
+def test_the_mode_is_the_one_that_found_most(found, trained, mode):
+    ndcg = None if found is None else dict(zip(("lexical", "hybrid", "dense"), found, strict=True))
+    assert index_lexical.best_mode(ndcg, trained=trained) == mode

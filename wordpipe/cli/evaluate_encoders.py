@@ -12,7 +12,9 @@ from wordpipe.cli.options import chosen_embedding, embedding_options
 from wordpipe.cli.output import counted
 from wordpipe.cli.tables import Column, answer, print_columns, short_name
 
-_HEADS = {"bm25": "BM25", "words_mean": "mean of words", "tfidf": "TF-IDF", "lsi": "LSI", "overlap": "overlap"}
+_HEADS = {
+    "bm25": "BM25", "rm3": "BM25 + RM3", "words_mean": "mean of words", "tfidf": "TF-IDF", "lsi": "LSI", "overlap": "overlap",
+}  # fmt: skip
 _ABOUT = "Spearman. Correlation of the cosines with the scores, x 100; with 95 % of the draws of as many pairs."
 _NAME_WIDTH, _SEARCH_WIDTH = 28, 24
 _MEASURES = {"ndcg_at_10": "nDCG@10", "map": "MAP", "recall_at_100": "recall@100", "mrr": "MRR"}
@@ -114,7 +116,7 @@ def _sts_remarks(found: dict[str, Any]) -> list[str]:
 )  # fmt: skip
 @click.option(
     "--feedback", type=click.IntRange(min=0), metavar="N",
-    help="In hybrid, search again with the query moved towards its first N results; 0 searches once.  [default: 3]",
+    help="In hybrid, ask again with the first N results, by vectors and by words; 0 asks once.  [default: 10]",
 )  # fmt: skip
 @_language
 @click.option(

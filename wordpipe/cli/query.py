@@ -32,8 +32,10 @@ _EXAMPLES = """wordpipe query run/index "how do bees find their way"
 wordpipe query run/index "bees" --where "year > 2000 and lang = 'en'" --explain
 wordpipe query run/words water - salt + sugar"""
 _MODE = "By vectors, by words (BM25), or both mixed; auto: what found best when the index was built.  [default: auto]"
-_WEIGHT = "Share of the vectors in a hybrid score, 0 to 1.  [default: as measured when the index was built]"
-_FEEDBACK = "In a hybrid search, ask again with the query moved towards its first N answers; 0 asks once.  [default: 3]"
+_WEIGHT = "Share of the vectors in a hybrid score, 0 to 1.  [default: measured; more for long queries]"
+_FEEDBACK = (
+    "In a hybrid search, ask again with the first N answers, by vectors and by words; 0 asks once.  [default: 10]"
+)
 _WHERE = "Only rows of which this is true, over the columns that `show --rows 1` lists."
 
 

@@ -13,23 +13,15 @@ if TYPE_CHECKING:
     from wordpipe.search.hybrid import (
         CANDIDATES,
         FEEDBACK,
-        Feedback,
+        UNMEASURED,
         Result,
         Retriever,
         SearchMode,
         fuse,
         normalised,
         score_range,
-        weight_by_merit,
+        vector_share,
         with_feedback,
-    )
-    from wordpipe.search.hybrid_weight import (
-        MAX_QUERIES,
-        MIN_QUERIES,
-        UNMEASURED,
-        PseudoQueries,
-        draw_queries,
-        measure_weight,
     )
     from wordpipe.search.index import (
         KINDS,
@@ -43,6 +35,13 @@ if TYPE_CHECKING:
         write_index,
     )
     from wordpipe.search.knn import ExactNeighbours, Hits, VectorStream, VectorTable, best_of, nearest
+    from wordpipe.search.pseudo_queries import (
+        MAX_QUERIES,
+        MIN_QUERIES,
+        PseudoQueries,
+        draw_queries,
+        measure,
+    )
     from wordpipe.search.query import VectorIndex
     from wordpipe.search.stemming import Analyser, looks_english, stemmer
     from wordpipe.search.tfidf import LatentSpace, Tfidf

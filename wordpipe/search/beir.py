@@ -6,7 +6,7 @@
 
 A document's text is its title, a blank and its text, as BEIR and MTEB join them. Every system answers each query with rows of
 documents and their scores, best first. The baselines need no training: BM25, and the plain measures of likeness that anything
-learned has to beat, TF-IDF and latent semantic indexing.
+learned has to beat, RM3, TF-IDF and latent semantic indexing.
 
 Shapes: N documents (texts), Q queries, M measures, V terms, K directions.
 """
@@ -26,6 +26,8 @@ from wordpipe.search.bm25 import LexicalIndex
 from wordpipe.search.knn import Hits, VectorTable, best_of
 from wordpipe.search.stemming import Analyser
 from wordpipe.search.tfidf import LatentSpace, Tfidf
+
+_RM3_TEXTS = 10  # as Anserini expands
 
 Grades = dict[str, dict[str, int]]
 """Query → judged document → grade."""
@@ -152,9 +154,12 @@ def _lines(file: File) -> Iterator[tuple[str, str]]:
 def baselines(
     collection: Collection, lexical: LexicalIndex, lsi_dim: int, depth: int, report: Report
 ) -> dict[str, list[Hits]]:
-    """What the systems that need no training find: bm25 (Lucene's), tfidf and lsi, which see the same terms."""
+    """What the systems that need no training find: bm25 and rm3 (Lucene's), tfidf and lsi, which see the same terms."""
     passages, questions = collection.passages, collection.questions
     found = {"bm25": lexical.search(questions, depth)}
+    pairs = zip(questions, found["bm25"], strict=True)
+    expanded = [lexical.relevance_model(lexical.read(question), hits.first(_RM3_TEXTS)) for question, hits in pairs]
+    found["rm3"] = lexical.best(expanded, depth)
     tfidf = Tfidf.fit(passages, Analyser(lexical.settings.language))
     sparse_NV, queries_QV = tfidf.vectors(passages), tfidf.vectors(questions)
     products = (queries_QV @ sparse_NV.T).tocsr()

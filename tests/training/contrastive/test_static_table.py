@@ -1,8 +1,10 @@
 """What a table begins as: each part does what it promises; words and their stems."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from tests.support.pair_texts import Document, made_text
@@ -17,6 +19,7 @@ from wordpipe.training.contrastive import (
     passage_weights,
     spelled_part,
     word_weights,
+    write_ragged,
 )
 
 PLAIN = [f"{word:02}" for word in range(21)]  # each word of `topics` its own stem, in their order
@@ -88,7 +91,8 @@ def test_lsi_is_the_svd_of_the_weighted_counts(tmp_path: Path) -> None:
     documents = topics()
     text = made_text(tmp_path, documents, vocab_size=21)
     counts = np.array([np.bincount(some[0], minlength=21) for _, split, some in documents if split == "train"])
-    weighted = np.log1p(counts) * np.log((1 + len(counts)) / (1 + (counts > 0).sum(axis=0)))
+    tf = np.where(counts, 1 + np.log(np.maximum(counts, 1)), 0)
+    weighted = tf * (1 + np.log((1 + len(counts)) / (1 + (counts > 0).sum(axis=0))))
     _, _, directions = np.linalg.svd(weighted / np.linalg.norm(weighted, axis=1, keepdims=True))
     part = lsi_part(text, 4, PLAIN)
     assert abs((part * directions[:4].T).sum(axis=0)) == pytest.approx(1, abs=1e-3)
@@ -114,10 +118,29 @@ def test_weights_for_search_are_a_power_of_the_idf_of_stems(tmp_path: Path) -> N
     stems = [f"s{word}" for word in [*range(21), 0]]
     weights = passage_weights(text, stems)
     train = [set(some[0]) for _, split, some in topics() if split == "train"]
-    idf = np.log([(1 + len(train)) / (1 + sum(word in one for one in train)) for word in range(21)])
+    idf = 1 + np.log([(1 + len(train)) / (1 + sum(word in one for one in train)) for word in range(21)])
     assert weights[:21] == pytest.approx((idf / idf.max()) ** 1.5, abs=1e-6)
     assert weights[21] == weights[0]
-    assert weights[20] == 0  # the word of all passages
+    stop = passage_weights(text, ["" if word == 3 else stem for word, stem in enumerate(stems)])
+    assert stop[3] == pytest.approx(0.01 * stop[stop > stop[3]].min())
+    assert np.delete(stop, 3) == pytest.approx(np.delete(weights, 3) * stop[0] / weights[0])
+
+
+def test_titles_and_not_stop_words_are_part_of_the_latent_directions(tmp_path: Path) -> None:
+    """The same as if every title stood at the beginning of its text, and the stop words nowhere."""
+    rng, documents = np.random.default_rng(2), topics()
+    titles = [rng.integers(0, 20, 3).tolist() for _ in documents]
+    text = made_text(tmp_path / "titled", documents, vocab_size=21)
+    written = write_ragged([pa.array(titles, pa.list_(pa.uint32()))], tmp_path / "titles", vocab_size=21)
+    stems = ["" if word == 5 else stem for word, stem in enumerate(PLAIN)]
+    part = lsi_part(replace(text, titles=written), 4, stems)
+    whole: list[Document] = [
+        (name, split, [[word for word in [*title, *some[0]] if word != 5]])
+        for (name, split, some), title in zip(documents, titles, strict=True)
+    ]
+    expected = lsi_part(made_text(tmp_path / "whole", whole, vocab_size=21), 4, PLAIN)
+    others = np.delete(np.arange(21), 5)
+    assert abs((part[others] * expected[others]).sum(axis=0)) == pytest.approx(1, abs=1e-3)
 
 
 def test_lsi_has_no_more_directions_than_the_text(tmp_path: Path) -> None:

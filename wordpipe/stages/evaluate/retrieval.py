@@ -8,30 +8,33 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
 from wordpipe.errors import ConfigError, InputError
 from wordpipe.runtime import Progress
 from wordpipe.search import (
     FEEDBACK,
-    UNMEASURED,
     Hits,
     LexicalIndex,
     Retriever,
     VectorTable,
     beir,
     draw_queries,
-    measure_weight,
+    measure,
 )
 from wordpipe.search.settings import LexicalSettings
-from wordpipe.sentences import Transform, learned_from_pairs
+from wordpipe.sentences import Transform
 from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.stages.evaluate import inputs
 from wordpipe.stages.evaluate.inputs import EvaluatedEncoder, Texts, open_evaluated
 from wordpipe.stages.job import PathLike, RunOptions, storage_errors
-from wordpipe.stages.search.index_lexical import measured_facts
+from wordpipe.stages.search.index_lexical import measured_by
 from wordpipe.stages.sources import as_list, refuse_artifacts
 
 _DEPTH = 1_000  # documents that are kept for each query, as trec_eval does
 _LSI_DIM = 300
+_FLOORS = ("bm25", "rm3", "lsi")  # every later system is compared with, query by query
 _LAYOUT = "corpus.jsonl, queries.jsonl and qrels.tsv or qrels/test.tsv"
 
 
@@ -49,11 +52,11 @@ def evaluate_retrieval(
     run: RunOptions | None = None,
     **settings: Any,
 ) -> dict[str, Any]:
-    """Evaluate encoders on a collection of documents, queries and judgements, beside BM25, TF-IDF and LSI.
+    """Evaluate encoders on a collection of documents, queries and judgements, beside BM25, RM3, TF-IDF and LSI.
 
-    Every system searches for every query: bm25, tfidf, lsi, words_mean, and for each encoder dense (cosines, every document
-    compared) and hybrid (bm25 and dense together, as `wordpipe query --mode hybrid` does). The figures are trec_eval's (see
-    `metrics/evaluation.py`); a query without an answer counts as 0.
+    Every system searches for every query: bm25, rm3 (BM25 of expanded queries), tfidf, lsi, words_mean, and for each encoder
+    dense (cosines, every document compared) and hybrid (bm25 and dense together, as `wordpipe query --mode hybrid` does). The
+    figures are trec_eval's (see `metrics/ranking.py`); a query without an answer counts as 0.
 
     Args:
         encoders: model or words artifacts; or sentences or index artifacts, whose encoder is evaluated with the transform
@@ -65,7 +68,7 @@ def evaluate_retrieval(
         weight: share of the dense score in hybrid; None: found without labels.
         drop_identical: leave out a document that has the same id as the query, as BEIR does with ArguAna.
         draws: of the bootstrap, from which intervals and p come; 0 leaves them out.
-        feedback: hybrid search searches again with each query's vector moved towards this many of its first hits; 0 does not.
+        feedback: hybrid search asks again with this many of its first hits; 0 does not.
         language: whose endings are cut off words (Snowball), none, or auto.
         run: progress, verification.
         settings: fields of `EmbedSettings` for model and words artifacts; a transform is fitted on the documents.
@@ -74,8 +77,9 @@ def evaluate_retrieval(
         evaluated ("retrieval"), data, counts, norms (weight, feedback, …), metrics and systems.
 
         systems is a list of system, name, metrics (ndcg_at_10, map, recall_at_100, mrr, from 0 to 1), intervals (95 %, low and
-        high), unanswered (queries), against_bm25 (difference, interval and p of every measure) and facts (of hybrid weight
-        and feedback; transform, unknown words and documents without a vector of dense).
+        high), unanswered (queries), against_bm25 (difference, interval and p of every measure), against_rm3, against_lsi and
+        facts (of hybrid the mean weight, agreement and feedback; of dense transform, unknown words and documents without a
+        vector).
 
         metrics are by the name of each system those of its first, and beside them those of the last of hybrid, dense, bm25
         that there is.
@@ -88,7 +92,7 @@ def evaluate_retrieval(
     if weight is not None and not 0 <= weight <= 1:
         raise ConfigError("not a share", where="weight", got=weight, expected="0 to 1")
     reach = _DEPTH + drop_identical  # so that enough documents are left when the query's own is dropped
-    systems, tables = list[dict[str, Any]](), list[beir.Array]()
+    systems, tables, names = list[dict[str, Any]](), list[beir.Array](), list[str]()
     with storage_errors():
         collection = open_collection(data, split)
         run.report(Progress("indexing the words"))
@@ -98,12 +102,18 @@ def evaluate_retrieval(
             run.report(Progress(f"evaluating {system}"))
             ranked = [ranking[:_DEPTH] for ranking in beir.rankings(collection, found, drop_identical=drop_identical)]
             tables.append(beir.scores(collection, ranked))
+            names.append(system)
             systems.append({
                 "system": system,
                 "name": name,
                 **beir.figures(tables[-1], draws),
                 "unanswered": sum(not ranking for ranking in ranked),
-                "against_bm25": beir.differences(tables[-1], tables[0], draws) if systems else None,
+                **{
+                    f"against_{floor}": beir.differences(tables[-1], tables[names.index(floor)], draws)
+                    if floor in names[:-1]
+                    else None
+                    for floor in _FLOORS
+                },
                 "facts": facts,
             })  # fmt: skip
     by_name = inputs.by_system(systems)
@@ -166,7 +176,7 @@ class _Searches:
         with open_evaluated(path, self.settings, self.run) as opened:
             encoded = self._encoded(opened)
             dense = VectorTable(encoded.documents.vectors)
-            weighed = {"weight": self.weight} if self.weight is not None else self._weighed(opened, encoded, dense)
+            measured = {} if self.weight is not None else self._measured(opened, encoded, dense)
         facts = {
             "transform": encoded.kind,
             "documents_without_vector": int(encoded.documents.empty.sum()),
@@ -174,9 +184,11 @@ class _Searches:
         }
         queries_QD = encoded.questions.vectors
         yield _System("dense", path, dense.search(queries_QD, self.reach), facts)
-        retriever = Retriever(dense, self.lexical, weighed["weight"], self.feedback)
+        retriever = Retriever(dense, self.lexical, measured.get("agreement", 1.0), self.weight, self.feedback)
         results = retriever.find(self.collection.questions, queries_QD, self.reach)
-        yield _System("hybrid", path, [result.hits for result in results], {**weighed, "feedback": self.feedback})
+        weights = [result.weight for result in results if result.weight is not None]
+        mixed = {"weight": round(sum(weights) / max(len(weights), 1), 4), **measured, "feedback": self.feedback}
+        yield _System("hybrid", path, [result.hits for result in results], mixed)
 
     def _encoded(self, opened: EvaluatedEncoder) -> _Encoded:
         """Documents and queries; a transform that the settings call for is fitted on the documents alone."""
@@ -186,17 +198,16 @@ class _Searches:
         kind = opened.encoder.transform.kind if opened.carries else transform.kind
         return _Encoded(documents.transformed(transform), questions.transformed(transform), transform, kind)
 
-    def _weighed(self, opened: EvaluatedEncoder, encoded: _Encoded, dense: VectorTable) -> dict[str, Any]:
-        """The share of the dense score in hybrid, found by queries made of the documents, where there are enough."""
+    def _measured(self, opened: EvaluatedEncoder, encoded: _Encoded, dense: VectorTable) -> dict[str, Any]:
+        """How far vectors and words agree, and what each finds, by queries made of the documents."""
         drawn = draw_queries(self.collection.titles, self.collection.texts)
-        if drawn is None:
-            return {"weight": UNMEASURED, "measured": None}
-        queries_QD, rests_QD = (
-            opened.encode(texts).transformed(encoded.transform).vectors for texts in (drawn.texts, drawn.rests)
-        )
-        trained = learned_from_pairs(opened.encoder)
-        found = measure_weight(drawn, queries_QD, rests_QD, dense, self.lexical, trained=trained)
-        return {"weight": found.weight, "measured": measured_facts(drawn, found.ndcg_at_10)}
+        cuts = draw_queries([""] * len(self.collection.texts), self.collection.texts)
+
+        def encode(texts: Sequence[str]) -> npt.NDArray[np.float32]:
+            return opened.encode(texts).transformed(encoded.transform).vectors
+
+        agreement, found = measure(drawn, cuts, encode, dense, self.lexical)
+        return {"agreement": agreement, "measured": measured_by(drawn, found)}
 
 
 def open_collection(data: PathLike, split: str | None = None) -> beir.Collection:

@@ -21,6 +21,7 @@ from wordpipe.search import (
     read_held_out,
     read_lists,
     update_index,
+    vector_share,
     write_index,
 )
 from wordpipe.search.settings import IndexSettings
@@ -38,6 +39,7 @@ from wordpipe.stages.search.index_update import (
 HELD_OUT = "held_out.npy"
 _RECALL_NOISE = 0.02  # of recall: two samples of 200 queries differ by so much
 _BLOCK = 4 << 20  # bytes copied at a time
+_USUAL_WORDS = 8  # of a query, for people to see what the vectors have of a score
 _QUERIES_MEASURED = {
     "rows": "rows that look for their document", "titles": "titles that look for their text", "cuts": "cuts of texts",
 }  # fmt: skip
@@ -146,8 +148,11 @@ def _note_lexical(job: Job, lexical: dict[str, Any]) -> None:
     if (measured := lexical.get("measured")) is None:
         return
     found = measured["ndcg_at_10"]
-    weight = float(lexical["weight"])
-    modes = {"hybrid": f"both (vectors {weight:.0%}, words {1 - weight:.0%})", "dense": "vectors alone"}
+    share = vector_share(float(lexical["agreement"]), _USUAL_WORDS)
+    modes = {
+        "hybrid": f"both (of {_USUAL_WORDS} words vectors have {share:.0%})", "lexical": "words alone",
+        "dense": "vectors alone",
+    }  # fmt: skip
     job.note(
         f"--mode auto answers by {modes[lexical['mode']]}: nDCG@10 {found['dense']:.3f} by vectors, {found['lexical']:.3f} "
         f"by words, {found['hybrid']:.3f} by both, on {measured['queries']} {_QUERIES_MEASURED[measured['by']]}"

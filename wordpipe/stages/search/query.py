@@ -16,6 +16,7 @@ from wordpipe.errors import ArtifactError, ConfigError, InputError
 from wordpipe.search import (
     FEEDBACK,
     LEXICAL,
+    UNMEASURED,
     Hits,
     LexicalIndex,
     Result,
@@ -118,11 +119,15 @@ class OpenTextIndex(OpenIndex):
         """
         texts = [printable(text) for text in texts]
         mode, allowed = self._mode(options), self.allowed(options)
-        batch = None if mode == "lexical" else self.encoder.encode(texts)
+        if mode == "lexical" and options.mode == "auto":  # a query of words that stand nowhere is left to the vectors
+            by_words = [bool(self.lexical.read(text).length) for text in texts]
+        else:
+            by_words = [mode == "lexical"] * len(texts)
+        batch = None if all(by_words) else self.encoder.encode(texts)
         # a least score is on the scale of one mode, and a weight of 1 leaves words out
         is_fixed = options.mode == "dense" or options.min_score is not None or options.weight == 1
-        if batch is None:
-            chosen = [ChosenMode(mode)] * len(texts)
+        if batch is None or mode == "lexical":
+            chosen = [ChosenMode(mode if known else "hybrid") for known in by_words]
         elif is_fixed or not self._has_lexical or not any(batch.unknown):
             chosen = choose_modes(mode, batch, None)
         else:
@@ -143,7 +148,7 @@ class OpenTextIndex(OpenIndex):
         hits = self.rows_of([result.hits.at_least(options.min_score) for result in results])
         if options.explain:
             for text, choice, result, own in zip(texts, chosen, results, hits, strict=True):
-                self._explain(text, choice.mode, result, own, options)
+                self._explain(text, choice.mode, result, own)
         unknown = self._unknown(batch, chosen) if batch else [{} for _ in texts]
         return [
             QueryResult(text, own, words, by_words=[*choice.by_words], mode=choice.mode)
@@ -170,26 +175,20 @@ class OpenTextIndex(OpenIndex):
         """How queries are searched for, if their words all have vectors."""
         if options.mode != "auto":
             return options.mode
-        best = "hybrid" if options.is_hybrid else self._fact("lexical", "mode")
-        return "hybrid" if best == "hybrid" and self._has_lexical else "dense"
-
-    def _weight(self, options: QueryOptions) -> float:
-        """The share of the vectors in a hybrid score."""
-        measured = self._fact("lexical", "weight")
-        return options.weight if options.weight is not None else 0.5 if measured is None else float(measured)
+        best: SearchMode = "hybrid" if options.is_hybrid else self._fact("lexical", "mode")
+        return best if best in ("hybrid", "lexical") and self._has_lexical else "dense"
 
     def _retriever(self, mode: SearchMode, options: QueryOptions, allowed: npt.NDArray[np.bool_] | None) -> Retriever:
         return Retriever(
             None if mode == "lexical" else self.vector_index(allowed),
             None if mode == "dense" else self.lexical,
-            self._weight(options),
+            UNMEASURED if (agreement := self._fact("lexical", "agreement")) is None else float(agreement),
+            options.weight,
             FEEDBACK if options.feedback is None else options.feedback,
             allowed,
         )
 
-    def _explain(
-        self, query: str, mode: SearchMode, result: Result, hits: list[dict[str, Any]], options: QueryOptions
-    ) -> None:
+    def _explain(self, query: str, mode: SearchMode, result: Result, hits: list[dict[str, Any]]) -> None:
         """Put into every hit which words of the query and of its text carried its score, as `explain`.
 
         A cosine is a sum over pairs of words (see sentences/explain.py), BM25 a sum over terms, and a hybrid score adds the
@@ -198,17 +197,20 @@ class OpenTextIndex(OpenIndex):
 
         dense: the cosine, a sum over `pairs`, `others` and, where the query was moved, the score of `answers`, whose rows are
         those that it was moved towards; and, by word of each side, `query` and `text`. lexical: the BM25 score, a sum over
-        `terms`. In hybrid mode each has a `share`: the two add up to the score.
+        `terms`, of which feedback has added what `answers` says. In hybrid mode each has a `share`: the two add up to the
+        score.
         """
         parts = self.encoder.parts(query) if hits and result.dense else None
-        weight = self._weight(options)
+        weight = 1.0 if result.weight is None else result.weight
+        own = self.lexical.read(query) if result.lexical else None
         for hit in hits:
             explained: dict[str, Any] = {"mode": mode}
             for name, found, share in (("dense", result.dense, weight), ("lexical", result.lexical, 1 - weight)):
                 if found is None or not (at := np.flatnonzero(found.rows == hit["id"])).size:
                     continue
                 if name == "lexical":
-                    terms = self.lexical.explain(query, hit["id"])
+                    assert own is not None
+                    terms = self.lexical.explain(result.terms or own, hit["id"], own if result.terms else None)
                     explained[name] = {"score": sum(term["score"] for term in terms), "terms": terms}
                 else:
                     assert parts is not None

@@ -77,7 +77,7 @@ def train_static(job: Job, source: Artifact, settings: ContrastiveSettings) -> N
         WordpipeError: see wordpipe/errors.py.
     """
     job.libraries = (*job.libraries, "scipy", "numba", "PyStemmer")
-    units = _words(source, settings.min_count) if settings.unit == "word" else _tokens(source)
+    units = _words(source, settings.parts.min_count) if settings.unit == "word" else _tokens(source)
     text, given = contrast_text(
         job, source, settings, units.ids_of, vocab_size=len(units.words),
         column="word_ids" if settings.unit == "word" else "ids",
@@ -173,15 +173,16 @@ def _first_table(job: Job, settings: ContrastiveSettings, words: Sequence[str], 
     weights, of_stems = _weights(settings, stems, text)
     # parts side by side: word vectors, lexical directions, latent directions
     parts: list[tuple[Floats, Floats, float]] = []
-    if vectors is not None and settings.words_weight:
-        parts.append((near_their_stems(vectors, stems, text.counts), weights, settings.words_weight))
-    if settings.lexical_weight:
+    share = settings.parts
+    if vectors is not None and share.words:
+        parts.append((near_their_stems(vectors, stems, text.counts), weights, share.words))
+    if share.lexical:
         part = lexical_part if settings.goal == "search" else spelled_part
         directions = part(stems, settings.lexical_dim, settings.seed)
-        parts.append((directions, of_stems, settings.lexical_weight))
-    if settings.lsi_weight:
+        parts.append((directions, of_stems, share.lexical))
+    if share.lsi:
         job.report("finding latent directions")
-        parts.append((lsi_part(text, settings.lsi_dim, stems), weights, settings.lsi_weight))
+        parts.append((lsi_part(text, settings.lsi_dim, stems), weights, share.lsi))
     if not parts:
         raise ConfigError(
             "the table begins as nothing", where="words_weight, lexical_weight, lsi_weight", got="no part with a weight",

@@ -1,0 +1,121 @@
+"""What is measured without labels: agreement, what each mode finds, and the pseudo-queries behind both."""
+
+import math
+
+import numpy as np
+import pytest
+
+from wordpipe.search import LexicalIndex, PseudoQueries, Retriever, VectorTable, draw_queries, measure
+from wordpipe.search.settings import LexicalSettings
+
+N, D = 60, 16
+RNG = np.random.default_rng(3)
+TEXTS = [" ".join(f"word{i}" for i in RNG.choice(400, 20)) for _ in range(N)]
+OF_ITS_OWN = [f"title{n}" for n in range(N)]
+CUTS = draw_queries([""] * N, TEXTS)
+
+
+def bags(texts):
+    """Unit vectors in which every word has a direction of its own: nearly what words find."""
+    rows = np.zeros((len(texts), 512), np.float32)
+    for row, text in enumerate(texts):
+        for word in text.split():
+            rows[row, int(word.removeprefix("word")) if word.startswith("word") else 500] += 1
+    return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-9)
+
+
+def by_chance(texts):
+    rows = np.array([np.random.default_rng([*text.encode()]).standard_normal(D) for text in texts]).reshape(-1, D)
+    return (rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-9)).astype(np.float32)
+
+
+def lexical(titles):
+    return LexicalIndex.build([f"{title} {text}" for title, text in zip(titles, TEXTS, strict=True)], LexicalSettings())
+
+
+def test_agreement_is_the_share_of_hits_in_common():
+    index = lexical([""] * N)
+    found = {encode: measure(None, CUTS, encode, VectorTable(encode(TEXTS)), index) for encode in (bags, by_chance)}
+    assert [ndcg for _, ndcg in found.values()] == [None, None]
+    assert found[bags][0] > 0.5 > found[by_chance][0]
+    slow = []
+    for text, row, query in zip(CUTS.texts, CUTS.rows, bags(CUTS.texts), strict=True):
+        near = [one for one in np.lexsort((np.arange(N), -(bags(TEXTS) @ query))).tolist() if one != row][:20]
+        worded = [one for one in index.search([text], N)[0].rows.tolist() if one != row][:20]
+        slow.append(len({*near} & {*worded}) / 20)
+    assert found[bags][0] == pytest.approx(np.mean(slow), abs=0.02)  # rows without a word in common are all alike
+
+
+def test_too_few_texts_measure_nothing():
+    index = lexical([""] * N)
+    agreement, found = measure(None, None, bags, VectorTable(bags(TEXTS)), index)
+    assert (agreement, found) == (0.5, None)
+
+
+def test_vectors_that_find_titles_that_words_do_not():
+    row_of = {text: row for texts in (TEXTS, OF_ITS_OWN) for row, text in enumerate(texts)}
+    rows = by_chance(TEXTS)
+
+    def encode(texts):
+        return rows[[row_of.get(text, 0) for text in texts]]
+
+    drawn = draw_queries(OF_ITS_OWN, TEXTS)
+    _, found = measure(drawn, CUTS, encode, VectorTable(rows), lexical(OF_ITS_OWN))
+    assert found["dense"] == pytest.approx(1)
+    assert found["lexical"] == 0  # the words of a title stand in no text without it
+
+
+def test_rows_that_look_for_the_others_of_their_document():
+    """Two rows a document, alike; no query finds itself, and each finds its other half."""
+    pairs = np.repeat(np.random.default_rng(1).standard_normal((N // 2, D)), 2, axis=0).astype(np.float32)
+    pairs /= np.linalg.norm(pairs, axis=1, keepdims=True)
+    drawn = PseudoQueries("rows", TEXTS, [*range(N)], [], [{row ^ 1} for row in range(N)])
+    index = LexicalIndex.build(TEXTS, LexicalSettings())
+    _, found = measure(drawn, None, lambda texts: pairs[: len(texts)], VectorTable(pairs), index)
+    assert found["dense"] == pytest.approx(1)
+    others = [index.search([text], 11)[0].rows.tolist() for text in TEXTS]
+    ranks = [[r for r in rows if r != row] for row, rows in enumerate(others)]
+    slow = np.mean(
+        [1 / math.log2(rows.index(row ^ 1) + 2) if (row ^ 1) in rows[:10] else 0 for row, rows in enumerate(ranks)]
+    )
+    assert found["lexical"] == pytest.approx(slow)
+
+
+def test_a_hybrid_search_is_measured_as_queries_are_answered():
+    """Each cut asked by itself of an index in which its row is what is left of it."""
+    agreement, found = measure(CUTS, CUTS, bags, VectorTable(bags(TEXTS)), lexical([""] * N))
+    slow = []
+    for text, row, rest in zip(CUTS.texts, CUTS.rows, CUTS.rests, strict=True):
+        texts = [rest if number == row else one for number, one in enumerate(TEXTS)]
+        made = Retriever(VectorTable(bags(texts)), LexicalIndex.build(texts, LexicalSettings()), agreement)
+        ranked = made.find([text], bags([text]), 10)[0].hits.rows.tolist()
+        slow.append(1 / math.log2(ranked.index(row) + 2) if row in ranked else 0)
+    assert found["hybrid"] == pytest.approx(np.mean(slow), abs=0.05)  # the rarity of words is that of whole texts
+
+
+TITLES = [f"title{n} word{n}" for n in range(60)]
+
+
+def test_titles_look_for_their_documents():
+    asked = draw_queries(TITLES, TEXTS)
+    assert asked.how == "titles"
+    assert sorted(asked.rows) == list(range(60))
+    assert asked.texts == [TITLES[row] for row in asked.rows]
+    assert asked.rests == [TEXTS[row] for row in asked.rows]
+    assert draw_queries(TITLES, TEXTS) == asked
+    assert asked.of_rows([3 * row for row in range(60)]).rows == [3 * row for row in asked.rows]
+
+
+def test_cuts_look_for_what_is_left():
+    asked = draw_queries([""] * 60, TEXTS)
+    assert asked.how == "cuts"
+    for part, row, rest in zip(asked.texts, asked.rows, asked.rests, strict=True):
+        assert 6 <= len(part.split()) <= 10
+        assert part in TEXTS[row]
+        assert len(part.split()) + len(rest.split()) == 20
+
+
+def test_too_few_or_too_short_documents_ask_nothing():
+    assert draw_queries(TITLES[:29], TEXTS[:29]) is None
+    assert draw_queries(TITLES, ["too short"] * 60) is None
+    assert draw_queries([], []) is None

@@ -1,0 +1,230 @@
+"""The terms of texts and where they stand: counted as the texts stream by, merged when some are new, turned round by text.
+
+Shapes: N texts, V terms, P postings.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, islice
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from wordpipe.search.knn import Rows
+from wordpipe.search.knn import Vectors as Floats
+from wordpipe.search.stemming import Analyser
+
+_BLOCK = 4_096  # texts whose words are counted at a time
+
+Int32s = npt.NDArray[np.int32]
+Counts = npt.NDArray[np.unsignedinteger[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """V terms in the order of their UTF-8 bytes, each once, as one run of bytes: nothing to unpack when it is opened."""
+
+    letters: npt.NDArray[np.uint8]  # uint8, the terms' bytes one after the other
+    ends: Rows  # (V,) int64, where each ends
+
+    @classmethod
+    def of(cls, encoded: Sequence[bytes]) -> "Terms":
+        """Terms that are sorted already."""
+        ends = np.cumsum([len(term) for term in encoded], dtype=np.int64)
+        return cls(np.frombuffer(b"".join(encoded), dtype=np.uint8), ends)
+
+    def __len__(self) -> int:
+        return len(self.ends)
+
+    def __iter__(self) -> Iterator[bytes]:
+        letters, start = self.letters.tobytes(), 0
+        for end in self.ends.tolist():
+            yield letters[start:end]
+            start = end
+
+    def __getitem__(self, number: int) -> bytes:
+        start = self.ends[number - 1] if number else 0
+        return self.letters[start : self.ends[number]].tobytes()
+
+    def find(self, term: str) -> int:
+        """The number of a term, -1 where it is not there. About 10 microseconds of a million terms."""
+        wanted = term.encode("utf-8", "replace")
+        at = bisect_left(self, wanted)
+        return at if at < len(self) and self[at] == wanted else -1
+
+
+@dataclass(frozen=True, slots=True)
+class Postings:
+    """P postings of V terms in N texts, those of a term together and in the order of the texts."""
+
+    starts: Rows  # (V + 1,) int64, where the postings of each term begin
+    rows: Int32s  # (P,) int32, the text
+    # (P,) unsigned, how often the term stands in it; as narrow as the largest count allows
+    counts: Counts
+    lengths: Int32s  # (N,) int32, terms of each text
+
+    @classmethod
+    def of(cls, texts_V: Rows, keys_P: Rows, counts_P: Int32s, lengths_N: Int32s) -> "Postings":
+        """Out of sorted keys (see `_keys`), how often each term stands in its text, and in how many texts each term stands."""
+        starts = np.concatenate([[0], np.cumsum(texts_V)]).astype(np.int64)
+        narrow = np.min_scalar_type(int(counts_P.max(initial=0)))
+        return cls(starts, (keys_P & 0xFFFF_FFFF).astype(np.int32), counts_P.astype(narrow), lengths_N)
+
+    def of_term(self, term: int) -> tuple[Int32s, Counts]:
+        """The texts of a term, and how often it stands in each."""
+        here = slice(int(self.starts[term]), int(self.starts[term + 1]))
+        return self.rows[here], self.counts[here]
+
+    def terms_of_postings(self) -> Int32s:
+        """(P,) the term of every posting."""
+        return np.repeat(np.arange(len(self.starts) - 1, dtype=np.int32), np.diff(self.starts))
+
+
+@dataclass(frozen=True, slots=True)
+class TextTerms:
+    """The same P postings by text, those of a text together and in the order of its terms: what a text consists of."""
+
+    starts: Rows  # (N + 1,) int64, where those of each text begin
+    terms: Int32s  # (P,) int32
+    counts: Counts  # (P,) how often the term stands in it
+
+    @classmethod
+    def of(cls, postings: Postings) -> "TextTerms":
+        """Turn postings round."""
+        import scipy.sparse as sp  # a counting sort in C: an argsort of 15 million takes ten times as long
+
+        shape = (len(postings.lengths), len(postings.starts) - 1)
+        narrow = np.int32 if len(postings.rows) < 2**31 else np.int64
+        arrays = (postings.counts, postings.rows.astype(narrow, copy=False), postings.starts.astype(narrow))
+        turned = sp.csc_array(arrays, shape=shape).tocsr()
+        return cls(turned.indptr.astype(np.int64), turned.indices.astype(np.int32), turned.data)
+
+    def of_rows(self, rows_R: Rows) -> tuple[Rows, Int32s, Counts]:
+        """The postings of R texts, one text after the other: at which of the R each stands, its term and its count."""
+        first, sizes = self.starts[rows_R], self.starts[rows_R + 1] - self.starts[rows_R]
+        at = np.repeat(first - (np.cumsum(sizes) - sizes), sizes) + np.arange(sizes.sum())
+        return np.repeat(np.arange(len(rows_R)), sizes), self.terms[at], self.counts[at]
+
+
+@dataclass(frozen=True, slots=True)
+class QueryTerms:
+    """The T terms of a query that any text has, in the order of their numbers."""
+
+    numbers: Rows  # (T,) int64
+    weights: Floats  # (T,) float32, how often each stands in the query; with feedback, what its first hits add to that
+
+    @property
+    def length(self) -> float:
+        """The words of the query that stand anywhere."""
+        return float(self.weights.sum())
+
+
+@dataclass(frozen=True, slots=True)
+class TextCounts:
+    """What R texts consist of: M terms of an index, those of a text together."""
+
+    at: Rows  # (M,) at which of the R each stands
+    numbers: npt.NDArray[np.integer[Any]]  # (M,) the term
+    counts: Floats  # (M,) how often it stands there
+    lengths: npt.NDArray[np.integer[Any]]  # (R,) terms of each text, known or not
+
+    @classmethod
+    def joined(cls, texts: "Sequence[TextCounts]") -> "TextCounts":
+        """Texts one after the other."""
+        before = np.cumsum([0, *(len(one.lengths) for one in texts)])
+        at = [one.at + first for one, first in zip(texts, before, strict=False)]
+        parts = ([one.numbers for one in texts], [one.counts for one in texts], [one.lengths for one in texts])
+        return cls(np.concatenate(at), *(np.concatenate(part) for part in parts))
+
+
+class _Numbers(dict[str, int]):
+    """Word as written → the number of its stem, -1 for a stop word; a new stem gets the next number."""
+
+    def __init__(self, analyser: Analyser) -> None:
+        super().__init__()
+        self.stems: dict[str, int] = {}
+        self._analyser = analyser
+
+    def __missing__(self, word: str) -> int:
+        stem = self._analyser.stem(word)
+        self[word] = number = self.stems.setdefault(stem, len(self.stems)) if stem else -1
+        return number
+
+    def of(self, text: str) -> list[int]:
+        """The numbers of a text's words, in order."""
+        if text.isascii():
+            return [self[word] for word in self._analyser.ascii_words(text)]
+        return [self.stems.setdefault(stem, len(self.stems)) for stem in self._analyser(text)]
+
+
+def counted(texts: Iterable[str], analyser: Analyser) -> tuple[Terms, Postings]:
+    """The terms of texts that stream by, in the order of their bytes, and their postings; no texts are kept in memory."""
+    iterator, numbers, n_texts = iter(texts), _Numbers(analyser), 0
+    lengths, keys, counts = ([np.zeros(0, dtype=dtype)] for dtype in (np.int32, np.int64, np.int32))
+    while some := list(islice(iterator, _BLOCK)):
+        found = [numbers.of(text) for text in some]
+        text_of = np.repeat(np.arange(len(some)), [len(numbered) for numbered in found])
+        number_of = np.fromiter(chain.from_iterable(found), dtype=np.int64, count=len(text_of))
+        text_of, number_of = text_of[number_of >= 0], number_of[number_of >= 0]
+        lengths.append(np.bincount(text_of, minlength=len(some)).astype(np.int32))
+        block_keys, block_counts = np.unique((text_of + n_texts) << 32 | number_of, return_counts=True)
+        keys.append(block_keys)
+        counts.append(block_counts.astype(np.int32))
+        n_texts += len(some)
+    stems = sorted((stem.encode("utf-8", "replace"), number) for stem, number in numbers.stems.items())
+    rank_V = np.empty(len(stems), dtype=np.int64)
+    rank_V[[number for _, number in stems]] = np.arange(len(stems))
+    keys_P, counts_P = np.concatenate(keys), np.concatenate(counts)
+    keys_P = rank_V[keys_P & 0xFFFF_FFFF] << 32 | keys_P >> 32  # by term, then by text
+    order = np.argsort(keys_P)
+    texts_V = np.bincount(keys_P >> 32, minlength=len(stems))
+    postings = Postings.of(texts_V, keys_P[order], counts_P[order], np.concatenate(lengths))
+    return Terms.of([stem for stem, _ in stems]), postings
+
+
+def merged(terms: Terms, old: Postings, new_terms: Terms, new: Postings, old_rows_N: Rows) -> tuple[Terms, Postings]:
+    """Terms and postings of N texts, some of them old, the others new; terms that no text has any more are gone.
+
+    Args:
+        terms: of the old texts.
+        old: their postings.
+        new_terms: of the new texts.
+        new: their postings.
+        old_rows_N: for each text its row among the old ones, -1 for the next of the new ones.
+    """
+    is_new_N = old_rows_N < 0
+    new_rows, kept_rows = np.flatnonzero(is_new_N).astype(np.int32), np.flatnonzero(~is_new_N).astype(np.int32)
+    row_of_old = np.full(len(old.lengths), -1, dtype=np.int32)
+    row_of_old[old_rows_N[kept_rows]] = kept_rows
+    lengths_N = np.empty(len(old_rows_N), dtype=np.int32)
+    lengths_N[kept_rows], lengths_N[new_rows] = old.lengths[old_rows_N[kept_rows]], new.lengths
+
+    all_terms, numbers = _joined(terms, new_terms)
+    keys_P = _keys(numbers[0][old.terms_of_postings()], row_of_old[old.rows])
+    counts_P = old.counts.astype(np.int32)
+    if not (there := keys_P >= 0).all():
+        keys_P, counts_P = keys_P[there], counts_P[there]
+    if not (keys_P[1:] > keys_P[:-1]).all():  # rows have changed places
+        order = np.argsort(keys_P)
+        keys_P, counts_P = keys_P[order], counts_P[order]
+    keys_C = _keys(numbers[1][new.terms_of_postings()], new_rows[new.rows])
+    places = np.searchsorted(keys_P, keys_C)
+    keys_P, counts_P = np.insert(keys_P, places, keys_C), np.insert(counts_P, places, new.counts)
+
+    texts_V = np.bincount(keys_P >> 32, minlength=len(all_terms))
+    left = [term for term, texts in zip(all_terms, texts_V.tolist(), strict=True) if texts]
+    return Terms.of(left), Postings.of(texts_V[texts_V > 0], keys_P, counts_P, lengths_N)
+
+
+def _joined(terms: Terms, new_terms: Terms) -> tuple[list[bytes], list[Rows]]:
+    """All terms in order, and for those of either side their numbers among them."""
+    joined = sorted({*terms, *new_terms})
+    number_of = {term: number for number, term in enumerate(joined)}
+    return joined, [np.array([number_of[term] for term in side], dtype=np.int64) for side in (terms, new_terms)]
+
+
+def _keys(terms_P: Rows, rows_P: Int32s) -> Rows:
+    """Numbers that grow as postings are kept: by term, then by text; negative where the text is gone."""
+    return np.where(rows_P >= 0, terms_P << 32 | rows_P, -1)

@@ -1,0 +1,211 @@
+"""Measuring without labels: how far vectors and words agree, and what each finds for queries made of the texts.
+
+Where a document is many rows, a row looks for the others of its document. Where it is one, its title looks for the document,
+read without its title; and where there are no titles, some words in a row look for what is left of their text when they are
+cut out of it. What is left of a row is a row of its own, numbered after the N rows of the index, and stands in for the whole
+wherever that was found.
+
+Agreement is the share of the first 20 hits that vectors and words have in common, for cuts of texts, whose own row counts for
+neither side.
+"""
+
+import math
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from wordpipe.search.bm25 import LexicalIndex
+from wordpipe.search.hybrid import CANDIDATES, UNMEASURED, DenseIndex, Retriever
+from wordpipe.search.knn import Hits, Rows, Vectors, best_of
+from wordpipe.search.postings import QueryTerms, TextCounts
+
+MAX_QUERIES = 300  # nDCG@10 is then known to about 0.02
+MIN_QUERIES = 30  # fewer say nothing
+_MIN_WORDS = 12  # of a text that is looked for
+_SHARED = 20  # first hits that are compared
+_STREAM = 0x3E17  # separates these draws from every other use of a seed
+
+
+@dataclass(frozen=True, slots=True)
+class PseudoQueries:
+    """Q queries."""
+
+    how: str  # rows, titles or cuts
+    texts: list[str]  # the queries
+    rows: list[int]  # where they come from
+    rests: list[str]  # what is left of those rows without them, which they should find; none where others are wanted
+    # the other rows that each should find; none where `rests` are wanted
+    others: list[set[int]] = field(default_factory=list)
+
+    def of_rows(self, rows: Sequence[int]) -> "PseudoQueries":
+        """The same queries, whose row n is called rows[n]."""
+        return replace(self, rows=[rows[row] for row in self.rows])
+
+
+def draw_queries(titles: Sequence[str], texts: Sequence[str]) -> PseudoQueries | None:
+    """Draw at most 300 queries from the documents of a collection, the same each time; None where there are too few.
+
+    Titles are empty where there is none, texts are without them.
+    """
+    rng = np.random.default_rng(_STREAM)
+    drawn = rng.permutation(len(texts)).tolist()
+    rows = [row for row in drawn if len(texts[row].split()) >= _MIN_WORDS]
+    titled = [row for row in rows if titles[row].strip()][:MAX_QUERIES]
+    if len(titled) >= MIN_QUERIES:
+        return PseudoQueries("titles", [titles[row] for row in titled], titled, [texts[row] for row in titled])
+    if len(rows) < MIN_QUERIES:
+        return None
+    cuts = [_cut(texts[row].split(), rng) for row in rows[:MAX_QUERIES]]
+    return PseudoQueries("cuts", [part for part, _ in cuts], rows[:MAX_QUERIES], [rest for _, rest in cuts])
+
+
+def _cut(words: Sequence[str], rng: np.random.Generator) -> tuple[str, str]:
+    """Six to twelve words in a row, but at most half of the text; and what is left."""
+    size = min(int(rng.integers(6, 13)), len(words) // 2)
+    start = int(rng.integers(len(words) - size + 1))
+    return " ".join(words[start : start + size]), " ".join([*words[:start], *words[start + size :]])
+
+
+Encode = Callable[[Sequence[str]], Vectors]
+"""Texts to their unit vectors, zero where a text has none."""
+
+
+def measure(
+    drawn: PseudoQueries | None, cuts: PseudoQueries | None, encode: Encode, dense: DenseIndex, lexical: LexicalIndex
+) -> tuple[float, dict[str, float] | None]:
+    """How far vectors and words agree, and the nDCG@10 of each mode, where there are enough queries for it.
+
+    Args:
+        drawn: queries that look for something; None: too few.
+        cuts: queries by which agreement is measured; None: too few.
+        encode: as the rows were.
+        dense: the N rows as vectors.
+        lexical: the index of their words.
+
+    Returns:
+        The agreement, 0 to 1; nDCG@10 of dense, hybrid and lexical search, None without queries.
+    """
+    agreement = UNMEASURED
+    if cuts is not None:
+        agreement = round(measure_agreement(cuts, encode(cuts.texts), dense, lexical), 4)
+    if drawn is None:
+        return agreement, None
+    queries_QD = encode(drawn.texts)
+    rests_QD = encode(drawn.rests) if drawn.rests else queries_QD[:0]
+    return agreement, measure_modes(drawn, queries_QD, rests_QD, dense, lexical, agreement)
+
+
+def measure_agreement(cuts: PseudoQueries, queries_QD: Vectors, dense: DenseIndex, lexical: LexicalIndex) -> float:
+    """The mean share of the first 20 hits of vectors that are among those of words, their own rows left out.
+
+    Args:
+        cuts: Q queries.
+        queries_QD: their unit vectors, zero where a text has none.
+        dense: the N rows as vectors.
+        lexical: the index of their words.
+    """
+    shared, sides = [], (dense.search(queries_QD, _SHARED + 1), lexical.search(cuts.texts, _SHARED + 1))
+    most = max(1, min(_SHARED, len(lexical) - 1))
+    for own, near, worded in zip(cuts.rows, *sides, strict=True):
+        one, other = (hits.where(hits.rows != own).rows[:most] for hits in (near, worded))
+        shared.append(len(np.intersect1d(one, other)) / most)
+    return float(np.mean(shared))
+
+
+def measure_modes(
+    drawn: PseudoQueries, queries_QD: Vectors, rests_QD: Vectors, dense: DenseIndex, lexical: LexicalIndex, agreement: float
+) -> dict[str, float]:  # fmt: skip
+    """The nDCG@10 of dense, hybrid and lexical search, each as a query is answered, for the rows that queries look for.
+
+    Args:
+        drawn: Q queries.
+        queries_QD: their unit vectors, zero where a text has none.
+        rests_QD: those of what is left of their rows, (0, D) where the queries look for other rows.
+        dense: the N rows as vectors.
+        lexical: the index of their words.
+        agreement: of both.
+    """
+    n = len(lexical)
+    wanted = [{n + number} for number in range(len(drawn.rests))] or drawn.others
+    rests = [lexical.read_text(rest) for rest in drawn.rests]
+    cut = _CutRetriever(dense, lexical, agreement, own=drawn.rows, rests=rests, vectors_of_rests=rests_QD)
+    words = [lexical.read(text) for text in drawn.texts]
+    near, worded = cut.near(queries_QD, CANDIDATES), cut.worded(words, CANDIDATES)
+    results = cut.mixed(words, queries_QD, near, worded, 10)
+    found = {"dense": near, "hybrid": [result.hits for result in results], "lexical": worded}
+    return {mode: _mean_ndcg(hits, wanted) for mode, hits in found.items()}
+
+
+@dataclass(frozen=True)
+class _CutRetriever(Retriever):
+    """Search in N rows and the rests of some: query q finds its rest, which is row N + q, and never its own row."""
+
+    own: Sequence[int] = ()  # the row of each query
+    rests: Sequence[TextCounts] = ()  # Q, or none
+    vectors_of_rests: Vectors | None = None  # (Q, D), or (0, D)
+
+    def near(self, queries_QD: Vectors, k: int, numbers: Sequence[int] | None = None) -> list[Hits]:
+        """See `Retriever.near`."""
+        numbers = range(len(queries_QD)) if numbers is None else numbers
+        scores: Sequence[float] = []
+        if self.rests:
+            assert self.vectors_of_rests is not None
+            scores = (queries_QD * self.vectors_of_rests[list(numbers)]).sum(axis=1).tolist()
+        return self._replaced(numbers, super().near(queries_QD, k + 1), scores, k)
+
+    def worded(self, words: Sequence[QueryTerms], k: int) -> list[Hits]:
+        """See `Retriever.worded`."""
+        assert self.lexical is not None
+        pairs = zip(words, self.rests, strict=False)
+        scores = [float(self.lexical.score_texts(own, rest)[0]) for own, rest in pairs]
+        return self._replaced(range(len(words)), super().worded(words, k + 1), scores, k)
+
+    def vectors(self, rows_R: Rows) -> Vectors:
+        """See `Retriever.vectors`."""
+        assert self.lexical is not None
+        assert self.vectors_of_rests is not None
+        whole = rows_R < len(self.lexical)
+        rests_RD = self.vectors_of_rests[rows_R[~whole] - len(self.lexical)]
+        return np.concatenate([super().vectors(rows_R[whole]), rests_RD]) if whole.any() else rests_RD
+
+    def texts_of(self, rows_R: Rows) -> TextCounts:
+        """See `Retriever.texts_of`."""
+        assert self.lexical is not None
+        n = len(self.lexical)
+        texts = [self.rests[row - n] if row >= n else self.lexical.texts(np.array([row])) for row in rows_R.tolist()]
+        return TextCounts.joined(texts) if texts else self.lexical.texts(rows_R)
+
+    def scores(self, number: int, terms: QueryTerms, rows_R: Rows) -> Vectors:
+        """See `Retriever.scores`."""
+        assert self.lexical is not None
+        whole = rows_R < len(self.lexical)
+        scores_R = np.zeros(len(rows_R), dtype=np.float32)
+        scores_R[whole] = super().scores(number, terms, rows_R[whole])
+        if not whole.all():  # only its own rest is found by a query
+            scores_R[~whole] = self.lexical.score_texts(terms, self.rests[number])
+        return scores_R
+
+    def _replaced(self, numbers: Sequence[int], found: Sequence[Hits], scores: Sequence[float], k: int) -> list[Hits]:
+        """The hits without each query's own row; its rest is among them if it scores above 0."""
+        assert self.lexical is not None
+        result = []
+        for at, (number, hits) in enumerate(zip(numbers, found, strict=True)):
+            others = hits.where(hits.rows != self.own[number])
+            if scores and scores[at] > 0:
+                rows = np.append(others.rows, len(self.lexical) + number)
+                result.append(best_of(rows, np.append(others.scores, np.float32(scores[at])), k))
+            else:
+                result.append(others.first(k))
+        return result
+
+
+def _mean_ndcg(found: Sequence[Hits], wanted: Sequence[Collection[int]]) -> float:
+    return float(np.mean([_ndcg(hits, some) for hits, some in zip(found, wanted, strict=True)]))
+
+
+def _ndcg(hits: Hits, wanted: Collection[int], k: int = 10) -> float:
+    """nDCG@k of binary relevance (Järvelin and Kekäläinen 2002): gains fall by 1 / log2(rank + 1)."""
+    gains = sum(1 / math.log2(rank + 2) for rank, row in enumerate(hits.rows[:k].tolist()) if row in wanted)
+    ideal = sum(1 / math.log2(rank + 2) for rank in range(min(k, len(wanted))))
+    return gains / ideal if ideal else 0.0
