@@ -18,6 +18,7 @@ from tests.stages.test_pretrain import Said
 from wordpipe import RunOptions
 from wordpipe.artifacts import Artifact, BundledFiles
 from wordpipe.errors import ArtifactError, ConfigError, InputError
+from wordpipe.sentences import listed_words
 
 TRANSFORMER = {
     "encoder": "transformer", "steps": 3, "batch_size": 4, "threads": 1, "device": "cpu", "dtype": "float32", "valid_pairs": 8,
@@ -57,6 +58,10 @@ def static(built, tmp_path_factory):
     folder = tmp_path_factory.mktemp("contrast") / "static"
     trained(built, folder, **STATIC | {"words": built / "words"})
     return folder
+
+
+def table(folder):
+    return load_file(folder / "model.safetensors")["embedding.weight"]
 
 
 def facts(folder):
@@ -162,6 +167,40 @@ def test_a_static_encoder_goes_on_and_takes_in_new_words(built, static, tmp_path
     assert made.counts["words_from_init"] > 500
 
 
+def test_numbers_and_negation_tell_sentences_apart(built, static, tmp_path):
+    plain = {"number_weight": 1.0, "negation_weight": 0.0}
+    trained(built, tmp_path / "plain", **STATIC | {"words": built / "words", **plain})
+    pairs = ["bees find the way", "bees do not find the way", "60 of them are there", "365 of them are there"]
+
+    def cosines(folder):
+        from wordpipe.sentences import StaticEncoder
+        from wordpipe.sentences.settings import EmbedSettings
+
+        with Artifact(folder) as artifact:
+            first, denied, one, other = StaticEncoder(BundledFiles(artifact), EmbedSettings()).encode(pairs).vectors
+        return first @ denied, one @ other
+
+    for with_weights, without in zip(cosines(static), cosines(tmp_path / "plain"), strict=True):
+        assert with_weights < without - 0.01
+
+
+def test_a_finished_table_that_goes_on_is_finished_once_and_not_for_search(built, static, tmp_path):
+    """A training that changes next to nothing gives back the table; for search it is the one before the last step."""
+    from wordpipe.training.contrastive import Finish
+
+    on = FEW | {"steps": 1, "init": static, "lr": 1e-12}
+    trained(built, tmp_path / "on", **on)
+    trained(built, tmp_path / "search", **on | {"goal": "search"})
+    before, after, raw = (table(folder) for folder in (static, tmp_path / "on", tmp_path / "search"))
+    np.testing.assert_allclose(after, before, rtol=1e-3, atol=1e-5)
+    assert "finish" not in facts(tmp_path / "search")
+    with Artifact(static) as artifact:
+        words = listed_words(artifact.read("tokenizer.json"))[0]
+    finish = Finish.of(words, facts(static)["finish"])
+    assert set(finish.factors.tolist()) == {1.0, 2.0}
+    np.testing.assert_allclose(raw[: len(words)], finish.undo(before[: len(words)]), rtol=1e-4, atol=1e-6)
+
+
 @pytest.mark.parametrize("name", ["pairs.jsonl", "pairs.parquet", "large.parquet"])
 def test_pairs_of_a_file_are_read_and_recorded_by_their_content(name, built, tmp_path):
     pairs = [("how bees find their way", "Bees find their way by the sun."), ("a kettle", "water"), ("", "nothing")]
@@ -190,7 +229,7 @@ def test_titles_come_from_the_corpus_and_are_missed_where_it_is_gone(chain, tmp_
     assert made.counts["documents_without_title"] == made.counts["documents"] > without
 
 
-@pytest.mark.slow  # six processes; the exactness of a resumed training is tested in one in tests/training/contrastiveive
+@pytest.mark.slow  # six processes; the exactness of a resumed training is tested in one in tests/training/contrastive
 @pytest.mark.parametrize("encoder", FLAGS)
 def test_killed_trainings_go_on_to_the_same_bytes(encoder, built, tmp_path):
     command = [

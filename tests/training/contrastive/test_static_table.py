@@ -17,6 +17,7 @@ from wordpipe.training.contrastive import (
     lsi_part,
     near_their_stems,
     passage_weights,
+    spelled_part,
     word_weights,
     write_ragged,
 )
@@ -41,6 +42,31 @@ def test_directions_are_of_stems_and_nearly_orthogonal() -> None:
 def test_directions_depend_on_word_and_seed_alone() -> None:
     assert (lexical_part(["a", "b"], 100, 1)[1] == lexical_part(["b"], 100, 1)[0]).all()
     assert (lexical_part(["a"], 100, 1) != lexical_part(["a"], 100, 2)).any()
+
+
+def test_stems_that_are_written_alike_are_nearer_than_strangers() -> None:
+    stems = ["comput", "computer", "dog", "dig", "a", "", "comput"]
+    part = spelled_part(stems, 512, 3)
+    assert (part == spelled_part(stems, 512, 3)).all()
+    assert (part[0] == part[6]).all()
+    assert (part[2] == spelled_part(["dog"], 512, 3)[0]).all()
+    assert part[0] @ part[1] > 0.5
+    assert abs(part[[0, 1]] @ part[[2, 3, 4, 5]].T).max() < 0.25
+    assert np.linalg.norm(part, axis=1) == pytest.approx(1, abs=0.25)
+
+
+def test_directions_of_spelling_are_those_of_a_slow_twin(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("wordpipe.training.contrastive.directions._STEMS_AT_ONCE", 7)
+    rng = np.random.default_rng()
+    stems = ["".join(rng.choice(list("abü国")) for _ in range(rng.integers(0, 9))) for _ in range(40)]
+    expected = []
+    for stem in stems:
+        features = {"=" + stem}
+        for size in (3, 4, 5):
+            features |= {("<" + stem)[at : at + size] for at in range(len(stem) + 2 - size)}
+        total = sum(lexical_part([one], 100, 5)[0].astype(np.float64) for one in features)
+        expected.append(total / len(features) ** 0.5)
+    np.testing.assert_allclose(spelled_part(stems, 100, 5), np.array(expected), atol=1e-6)
 
 
 def topics(n: int = 60) -> list[Document]:

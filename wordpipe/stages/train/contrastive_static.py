@@ -23,8 +23,9 @@ from wordpipe.sentences import (
 from wordpipe.stages.job import Job
 from wordpipe.stages.train.contrastive_inputs import IdsOf, contrast_text, pair_kinds, token_ids
 from wordpipe.stages.train.run import train_on_pairs
-from wordpipe.tokens import WordSplitter, number_of_ids, open_tokenizer, run_splitter, vocabulary_of
+from wordpipe.tokens import WordSplitter, is_byte_level, number_of_ids, open_tokenizer, run_splitter, vocabulary_of
 from wordpipe.training.contrastive import (
+    Finish,
     Pairs,
     PairText,
     StaticLearner,
@@ -38,6 +39,7 @@ from wordpipe.training.contrastive import (
     near_their_stems,
     pair_trainer,
     passage_weights,
+    spelled_part,
     word_weights,
 )
 from wordpipe.training.contrastive.settings import ContrastiveSettings
@@ -58,12 +60,14 @@ class _Units:
         ids_of: texts to rows.
         tokenizer_json: by which other programs find the rows.
         extra: rows after those of the words, which stay zero: the tokenizer's unknown word.
+        byte_level: tokens are written in byte letters.
     """
 
     words: Sequence[str]
     ids_of: IdsOf
     tokenizer_json: bytes
     extra: int
+    byte_level: bool = False
 
 
 def train_static(job: Job, source: Artifact, settings: ContrastiveSettings) -> None:
@@ -90,6 +94,10 @@ def train_static(job: Job, source: Artifact, settings: ContrastiveSettings) -> N
             f"of {settings.pairs_per_step:,} pairs"
         )
         train_on_pairs(job, training, pairs)
+    if settings.goal == "similarity":
+        denies = {} if _is_english(units.words, settings.unit, text) else {"negation_weight": 0.0}
+        job.facts["finish"] = weights = settings.finish | denies
+        table_VD = Finish.of(units.words, weights, byte_level=units.byte_level).apply(table_VD, text)
     _write(job, source, table_VD, units, settings)
 
 
@@ -126,7 +134,7 @@ def _tokens(source: Artifact) -> _Units:
     """The tokenizer's tokens."""
     data = source.read(TOKENIZER)
     tokenizer = open_tokenizer(data, where=str(source.path / TOKENIZER))
-    return _Units(_spelled(tokenizer), token_ids(tokenizer), data, extra=0)
+    return _Units(_spelled(tokenizer), token_ids(tokenizer), data, extra=0, byte_level=is_byte_level(tokenizer))
 
 
 def _write(
@@ -169,7 +177,8 @@ def _first_table(job: Job, settings: ContrastiveSettings, words: Sequence[str], 
     if vectors is not None and share.words:
         parts.append((near_their_stems(vectors, stems, text.counts), weights, share.words))
     if share.lexical:
-        directions = lexical_part(stems, settings.lexical_dim, settings.seed)
+        part = lexical_part if settings.goal == "search" else spelled_part
+        directions = part(stems, settings.lexical_dim, settings.seed)
         parts.append((directions, of_stems, share.lexical))
     if share.lsi:
         job.report("finding latent directions")
@@ -209,15 +218,19 @@ def _word_part(job: Job, settings: ContrastiveSettings, words: Sequence[str]) ->
 
 
 def _table_of(job: Job, settings: ContrastiveSettings, words: Sequence[str], text: PairText) -> Floats:
-    """The table of the given static encoder, for the words of this training."""
+    """The table of the given static encoder, for the words of this training; not finished, as this training does that anew."""
     artifact = job.open_input(settings.init, ["model"])  # type: ignore[arg-type]  # the caller has looked
     if artifact.manifest.facts.get("encoder") != "static":
         raise ArtifactError(
             "this model is no static encoder", where=artifact.path, hint="train it further with --encoder transformer"
         )
     _check_unit(artifact, settings)
+    known, byte_level = _words_of(artifact)
     table_VD = load(artifact.read(TABLE_FILE))[TENSOR]
-    row_of = {word: row for row, word in enumerate(_words_of(artifact))}
+    if (weights := artifact.manifest.facts.get("finish")) is not None:
+        raw_VD = Finish.of(known, weights, byte_level=byte_level).undo(table_VD[: len(known)])
+        table_VD = np.concatenate([raw_VD, table_VD[len(known) :]])
+    row_of = {word: row for row, word in enumerate(known)}
     rows = np.array([row_of.get(word, -1) for word in words])
     job.counts |= {"words_from_init": int((rows >= 0).sum()), "words_new": int((rows < 0).sum())}
     new = [word for word, row in zip(words, rows, strict=True) if row < 0]
@@ -225,12 +238,13 @@ def _table_of(job: Job, settings: ContrastiveSettings, words: Sequence[str], tex
     return continued_table(table_VD, rows, stems, settings.seed)
 
 
-def _words_of(artifact: Artifact) -> Sequence[str]:
-    """The word or token of each row."""
+def _words_of(artifact: Artifact) -> tuple[Sequence[str], bool]:
+    """The word or token of each row, and whether they are written in byte letters."""
     data = artifact.read(TOKENIZER)
     if (listed := listed_words(data)) is not None:
-        return listed[0]
-    return _spelled(open_tokenizer(data, where=str(artifact.path / TOKENIZER)))
+        return listed[0], False
+    tokenizer = open_tokenizer(data, where=str(artifact.path / TOKENIZER))
+    return _spelled(tokenizer), is_byte_level(tokenizer)
 
 
 def _spelled(tokenizer: Tokenizer) -> list[str]:
@@ -252,11 +266,22 @@ def _stem(
 
     The stem of a stop word is itself where `stop_words`, else empty.
     """
+    analyser = Analyser("english" if _is_english(words, unit, text) else "none")
 
-    def plain(word: str) -> str:
-        return word.lstrip(_SPACE_MARKS).lower() or word if unit == "token" else word
+    def stem(some: list[str]) -> list[str]:
+        plain = [_plain(word, unit) for word in some]
+        return [analyser.stem(word) or (word if stop_words else "") for word in plain]
 
+    return stem
+
+
+def _is_english(words: Sequence[str], unit: str, text: PairText) -> bool:
     bounds = zip(text.rows.offsets[:_SAMPLE], text.rows.offsets[1 : _SAMPLE + 1], strict=False)
-    rows = (" ".join(plain(words[number]) for number in text.rows.ids[first:last]) for first, last in bounds)
-    analyser = Analyser("english" if looks_english(rows) else "none")
-    return lambda some: [analyser.stem(plain(word)) or (plain(word) if stop_words else "") for word in some]
+    return looks_english(
+        " ".join(_plain(words[number], unit) for number in text.rows.ids[first:last]) for first, last in bounds
+    )
+
+
+def _plain(word: str, unit: str) -> str:
+    """A token without its mark, in lower case; a word is itself."""
+    return word.lstrip(_SPACE_MARKS).lower() or word if unit == "token" else word

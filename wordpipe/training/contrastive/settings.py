@@ -14,7 +14,6 @@ from wordpipe.training.settings import STEPS_OR_EPOCHS, refuse_two_lengths
 Goal = Literal["similarity", "search"]
 Pooling = Literal["mean", "weighted"]
 PairKind = Literal["dropout", "neighbour", "crop", "title", "deletion", "pairs"]
-
 KINDS: tuple[PairKind, ...] = ("dropout", "neighbour", "crop", "title", "deletion", "pairs")
 """The kinds of pairs, by their source; a pair's `kind` is the place in this tuple."""
 
@@ -22,8 +21,10 @@ DEFAULT_POOLING: Pooling = "weighted"
 _LR = {"static": 0.01, "transformer": 3e-4}
 _LEAST_STEPS = 200  # where nobody says how long
 
+_FINISH = ("number_weight", "punctuation_weight", "piece_weight", "negation_weight")
 _STATIC = (
     "unit", "words", "words_weight", "lexical_weight", "lexical_dim", "lsi_weight", "lsi_dim", "weighting", "min_count",
+    *_FINISH,
 )  # fmt: skip
 _TRANSFORMER = (
     "preset", "dim", "n_layers", "init_embeddings", "dropout", "pooling", "teacher", "teacher_weight",
@@ -152,6 +153,20 @@ class ContrastiveSettings(Settings):
     sif_a: float = setting(
         1e-3, "static: by sif a word of share p in the text weighs a / (a + p)", gt=0, le=1, option=False
     )
+    number_weight: float = setting(
+        2.0, "static, for similarity: how much more numbers weigh after the training", gt=0, le=1000, option=False,
+        added=True,
+    )  # fmt: skip
+    punctuation_weight: float = setting(
+        0.5, "static, for similarity: so do tokens without a letter or digit", gt=0, le=1000, option=False, added=True
+    )
+    piece_weight: float = setting(
+        0.5, "static, for similarity: so do tokens that only continue a word", gt=0, le=1000, option=False, added=True
+    )
+    negation_weight: float = setting(
+        0.3, "static, for similarity: length of the direction of English words that deny, sentences being about 1 long",
+        ge=0, le=1000, option=False, added=True,
+    )  # fmt: skip
     min_count: int | None = setting(
         None, "static: rarer words get no vector; else 1 for search, 2 for similarity", ge=1, expert=True
     )
@@ -306,6 +321,11 @@ class ContrastiveSettings(Settings):
         return self.weighting or ("idf" if self.goal == "search" else "sif")
 
     @property
+    def finish(self) -> dict[str, float]:
+        """What kinds of words weigh after a training for similarity, by the names of the settings."""
+        return {name: getattr(self, name) for name in _FINISH}
+
+    @property
     def peak_lr(self) -> float:
         """The peak learning rate, resolved."""
         return self.lr or _LR[self.encoder]
@@ -360,6 +380,16 @@ _IDLE: tuple[tuple[tuple[str, ...], Callable[[ContrastiveSettings], bool], str],
     (("lexical_dim",), lambda one: not one.parts.lexical, "lexical_weight is 0"),
     (("lsi_dim",), lambda one: not one.parts.lsi, "lsi_weight is 0"),
     (("teacher_weight", "teacher_temperature"), lambda one: one.teacher is None, "there is no teacher"),
+    (
+        _FINISH,
+        lambda one: one.goal == "search",
+        "for search the table stays as it was trained",
+    ),
+    (
+        ("punctuation_weight", "piece_weight"),
+        lambda one: one.encoder == "static" and one.unit == "word",
+        "words are neither punctuation nor pieces",
+    ),
     (("min_count",), lambda one: one.unit == "token", "every token of the tokenizer has a vector"),
     (
         ("sif_a",),
