@@ -19,7 +19,6 @@ class Example(Settings):
     loud: bool = setting(False, "whether", recipe=False)
     names: tuple[str, ...] = setting((), "who")
     words: str | None = setting(None, "an artifact", artifact=("words",))
-    later: float = setting(1.0, "came later", added=True)
 
 
 @pytest.mark.parametrize(
@@ -49,10 +48,6 @@ def test_only_what_changes_the_result_enters_the_recipe():
     assert set(Example().recipe()) == {"size", "share", "kind", "names"}
     assert "words" not in Example().manifest()
     assert Example.artifact_fields() == {"words": ("words",)}
-
-
-def test_a_setting_that_came_later_enters_the_recipe_where_it_is_not_the_default():
-    assert Example(later=2.0).recipe() == {**Example().recipe(), "later": 2.0}
 
 
 def test_options_are_made_of_fields():

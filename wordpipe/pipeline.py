@@ -308,9 +308,9 @@ def _artifact_entry(path: str | Path) -> InputEntry:
 def _differences(stage: Stage, settings: Settings, inputs: list[InputEntry], manifest: Manifest) -> Iterator[str]:
     """What changed since the artifact was made, setting by setting and input by input."""
     before, now = manifest.settings, settings.manifest()
-    for name in settings.recipe():
-        if name in now and before.get(name) != now[name]:
-            yield f"{stage.name}.{name} {before.get(name)} → {now[name]}"
+    for name, value in settings.recipe().items():  # what a setting comes to, where nobody gives it
+        if before.get(name) not in (now.get(name, value), value):
+            yield f"{stage.name}.{name} {before.get(name)} → {value}"
     if manifest.command != stage.command.name:
         yield f"{stage.name}.command {manifest.command} → {stage.command.name}"
     was, is_now = (

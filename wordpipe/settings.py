@@ -27,7 +27,6 @@ def setting(
     section: str = "",
     expert: bool = False,
     option: bool = True,
-    added: bool = False,
     **bounds: Any,
 ) -> Any:
     """Declare one setting.
@@ -42,8 +41,6 @@ def setting(
         section: the heading of help that it and those after it stand under, where a stage has many.
         expert: its option is shown by `--help-all` alone.
         option: False where it has no option of its own: it is set in TOML, in Python, or by `--set NAME=VALUE`.
-        added: True where artifacts were made before there was such a setting: at its default it is left out of the recipe, so
-            that they stay fresh, as they do when a default recipe gets better.
         bounds: `ge`, `gt`, `le`, `lt`, `min_length`, `pattern`, as in pydantic.
     """
     extra: dict[str, Any] = {"recipe": recipe and not artifact, "artifact": artifact}
@@ -55,8 +52,6 @@ def setting(
         extra["expert"] = True
     if not option:
         extra["option"] = False
-    if added:
-        extra["added"] = True
     return Field(default, description=text, json_schema_extra=extra, **bounds)
 
 
@@ -91,11 +86,7 @@ class Settings(BaseModel):
 
     def recipe(self) -> dict[str, Any]:
         """The settings that decide the result, as JSON values."""
-        kept = {
-            name for name, field in type(self).model_fields.items()
-            if (of_field := declared(type(self), name)).get("recipe", True)
-            and not (of_field.get("added") and getattr(self, name) == field.default)
-        }  # fmt: skip
+        kept = {name for name in type(self).model_fields if declared(type(self), name).get("recipe", True)}
         named = {f"{name} is given": True for name in self.artifact_fields() if getattr(self, name) is not None}
         return {**self.model_dump(mode="json", include=kept), **named}  # an input's digest does not say what it is for
 

@@ -75,6 +75,7 @@ if TYPE_CHECKING:
         ASCII_WORD_PATTERN,
         SPACED_LETTER,
         UNSPACED_SCRIPTS,
+        UNSPACED_START,
         WORD_PATTERN,
         WordNumbers,
         WordSplitter,

@@ -46,6 +46,10 @@ _PARTS: dict[Goal, TableParts] = {"similarity": TableParts(1.0, 1.0, 0.0, 2), "s
 with equal lexical and latent shares they were, on Cranfield; hybrid search changed by 0.1 points of nDCG@10."""
 
 
+_TABLE = 2
+"""What a static table begins and ends as, in recipes: 2 has latent directions of titles, those of n-grams, and a finish."""
+
+
 def default_shares(goal: Goal, encoder: str) -> dict[PairKind, float]:
     """Where pairs come from when nobody says.
 
@@ -154,18 +158,17 @@ class ContrastiveSettings(Settings):
         1e-3, "static: by sif a word of share p in the text weighs a / (a + p)", gt=0, le=1, option=False
     )
     number_weight: float = setting(
-        2.0, "static, for similarity: how much more numbers weigh after the training", gt=0, le=1000, option=False,
-        added=True,
+        2.0, "static, for similarity: how much more numbers weigh after the training", gt=0, le=1000, option=False
     )  # fmt: skip
     punctuation_weight: float = setting(
-        0.5, "static, for similarity: so do tokens without a letter or digit", gt=0, le=1000, option=False, added=True
+        0.5, "static, for similarity: so do tokens without a letter or digit", gt=0, le=1000, option=False
     )
     piece_weight: float = setting(
-        0.5, "static, for similarity: so do tokens that only continue a word", gt=0, le=1000, option=False, added=True
+        0.5, "static, for similarity: so do tokens that only continue a word", gt=0, le=1000, option=False
     )
     negation_weight: float = setting(
         0.3, "static, for similarity: length of the direction of English words that deny, sentences being about 1 long",
-        ge=0, le=1000, option=False, added=True,
+        ge=0, le=1000, option=False
     )  # fmt: skip
     min_count: int | None = setting(
         None, "static: rarer words get no vector; else 1 for search, 2 for similarity", ge=1, expert=True
@@ -313,7 +316,10 @@ class ContrastiveSettings(Settings):
         """See `Settings.recipe`: the parts as they come to, so that a default that is written out changes nothing."""
         words, lexical, lsi, min_count = self.parts if self.encoder == "static" else _PARTS["similarity"]
         parts = {"words_weight": words, "lexical_weight": lexical, "lsi_weight": lsi, "min_count": min_count}
-        return super().recipe() | parts | ({} if lsi else {"lsi_dim": 256})
+        recipe = super().recipe() | parts | ({} if lsi else {"lsi_dim": 256})
+        if self.encoder != "static" or self.goal != "similarity":  # these are never finished
+            recipe = {name: value for name, value in recipe.items() if name not in _FINISH}
+        return recipe | ({"table": _TABLE} if self.encoder == "static" else {})
 
     @property
     def word_weighting(self) -> Literal["sif", "idf"]:
