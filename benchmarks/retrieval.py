@@ -196,6 +196,10 @@ def summary(
         "mean": mean, "leave_one_out": alone, "above_bm25": round(gains["bm25"], 6), "above_rm3": round(gains["rm3"], 6),
         "significantly_below_bm25": worse, "dense_significantly_below_lsi": below,
         "default": {"setting": DEFAULT, "above_bm25": round(gain_of(DEFAULT, scores, floors), 6)},
+        "settings": [
+            {"feedback": one[0], "share": one[1], "above_bm25": round(gain_of(one, scores, floors), 6)}
+            for one in next(iter(scores.values()))
+        ],
         "best_on_all": {"setting": best, "above_bm25": round(gain_of(best, scores, floors), 6)},
         "reached": gains["bm25"] >= LEAST_GAIN and not worse and gains["rm3"] > 0 and not below,
     }  # fmt: skip
@@ -232,7 +236,7 @@ def main() -> int:
         against = one["against_bm25"]
         gain = f"{100 * against['difference']:+.2f} to BM25 (p {against['p']:.4f})"
         print(f"{name} left out: {100 * one['ndcg_at_10']:.2f}, {gain}, {one['setting']}")
-    print(json.dumps({key: value for key, value in found.items() if key not in ("mean", "leave_one_out")}))
+    print(json.dumps({key: value for key, value in found.items() if key not in ("mean", "leave_one_out", "settings")}))
     result = {
         "measure": MEASURE, "words": None if asked.words is None else asked.words.name,
         "encoder": None if asked.encoder is None else asked.encoder.name, **found, "collections": collections,
