@@ -94,6 +94,17 @@ def test_what_they_hold_is_taken_over_by_an_update(before):
     assert made.counts["units_reused"] + made.counts["texts_embedded"] == made.counts["sentences"] == 476
 
 
+def test_an_update_of_an_index_measures_what_it_did_not_know(before):
+    """How far vectors and words agree; the texts themselves are taken over."""
+    made = wordpipe.index(before / "sentences", output=before / "index", update=True, threads=1)
+    assert made.counts.get("added", 0) == 0
+    with wordpipe.open(before / "index") as index:
+        facts = index.artifact.manifest.facts["lexical"]
+        assert 0 < facts["agreement"] <= 1
+        assert "weight" not in facts
+        assert index.lexical.by_text.starts[-1] == index.lexical.postings.starts[-1]
+
+
 def test_a_finished_training_is_extended(before):
     shape = {"dim": 32, "n_layers": 1, "n_heads": 2, "ffn_dim": 32, "seq_len": 64, "threads": 1}
     made = wordpipe.train_mlm(before / "tokens", output=before / "longer", extend=before / "mlm", steps=6, **shape)

@@ -20,7 +20,9 @@ from wordpipe.search.bm25 import LexicalIndex
 from wordpipe.search.knn import Hits, Mask, Rows, Vectors, best_of
 from wordpipe.search.postings import QueryTerms, TextCounts
 
-CANDIDATES = 100  # of each side that are fused; with 50, 100, 200 and 400 hybrid search gained 3.5, 3.6, 3.6 and 3.7 points
+CANDIDATES = (
+    100  # of each side that are fused; with 50, 100, 200 and 400 hybrid search gained 3.5, 3.6, 3.6 and 3.7 points
+)
 FEEDBACK = 10
 """First hits that are looked at. On Cranfield, CISI, NPL and CACM hybrid search was above BM25 by 1.5 points of nDCG@10 with
 none, and by 3.6 with five, ten or twenty (`benchmarks/retrieval.py`, which chooses by leave-one-out)."""

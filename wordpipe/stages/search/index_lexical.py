@@ -38,6 +38,7 @@ from wordpipe.stages.search.open_index import document_numbers
 _STREAM = 0x3E16  # separates these draws from every other use of a seed
 _MAX_SIBLINGS = 100  # of a document with more rows, such as a book in one file, the others are about anything
 _DRAWN = 4 * MAX_QUERIES  # rows read, as some are too short
+_MEASURED = ("agreement", "mode", "measured", "seconds_beside_vectors")  # facts that an update takes over
 _COMPARED = 32  # rows whose vectors are compared with what the encoder gives
 QUERIES_MEASURED = {
     "rows": "rows that look for their document", "titles": "titles that look for their text", "cuts": "cuts of texts",
@@ -59,7 +60,7 @@ def bundle_lexical(
         source: a sentences artifact; of words nothing is written.
         settings: language, k1 and b; settings that inherit from them do too.
         previous: the index at the output: where its lexical settings are the same, its rows are taken over, with language and
-            weight.
+            what was measured.
         old_rows: (N,) for each row of `source` its row in `previous`, -1 for a new one.
 
     Returns:
@@ -73,10 +74,10 @@ def bundle_lexical(
     if previous is not None and known is not None and old_rows is not None:
         lexical = known.updated(old_rows, _texts(source, old_rows < 0))
         of_before = previous.manifest.facts["lexical"]
-        kept = ("agreement", "weight", "mode", "measured", "seconds_beside_vectors")
-        facts = {name: of_before[name] for name in kept if name in of_before}
+        facts = {name: of_before[name] for name in _MEASURED if name in of_before}
     else:
-        lexical = LexicalIndex.build(_texts(source), settings)
+        lexical, facts = LexicalIndex.build(_texts(source), settings), {}
+    if "agreement" not in facts:  # nor does an index of before know it
         job.report("comparing words and vectors")
         facts = _measured(_Rows(source), lexical, bundled_encoder(source), timed=True)
     for name, data in lexical.files():
@@ -253,9 +254,10 @@ def best_mode(ndcg_at_10: Mapping[str, float] | None, *, trained: bool) -> Searc
     their titles and spans better than what people ask. On Cranfield and CISI it found more titles than both together, and
     fewer answers by 3 points of nDCG@10.
     """
-    found = {mode: ndcg for mode, ndcg in (ndcg_at_10 or {}).items() if not (trained and mode == "dense")}
-    modes: tuple[SearchMode, ...] = ("hybrid", "lexical", "dense")
-    return max(modes, key=lambda mode: found.get(mode, -1.0 if found else float(mode == "hybrid")))
+    if not ndcg_at_10:
+        return "hybrid"
+    modes: list[SearchMode] = ["hybrid", "lexical"] if trained else ["hybrid", "lexical", "dense"]
+    return max(modes, key=ndcg_at_10.__getitem__)
 
 
 def measured_by(drawn: PseudoQueries | None, ndcg_at_10: Mapping[str, float] | None) -> dict[str, Any] | None:
