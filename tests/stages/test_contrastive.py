@@ -305,3 +305,16 @@ def test_words_of_a_script_without_spaces_are_refused(tmp_path):
         wordpipe.train_contrastive(tmp_path / "tokens", output=tmp_path / "model", steps=1, threads=1)
     assert "--unit token" in caught.value.hint
     assert not (tmp_path / "model").exists()
+
+
+def test_for_search_words_that_came_once_have_a_vector_unless_there_are_many(built, tmp_path, monkeypatch):
+    def words(name, **more):
+        made, said = trained(built, tmp_path / name, steps=1, batch_size=16, **more)
+        return made.counts["words"], any("came once" in line for line in said)
+
+    every, few = words("all", goal="search"), words("few", goal="search", min_count=2)
+    monkeypatch.setattr("wordpipe.stages.train.contrastive_static._MANY_WORDS", every[0] - 1)
+    assert words("many", goal="search") == (few[0], True)
+    assert words("asked", goal="search", min_count=1) == every == (every[0], False)
+    assert words("similar") == few
+    assert every[0] > few[0]

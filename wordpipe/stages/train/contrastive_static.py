@@ -8,7 +8,7 @@ import numpy.typing as npt
 from safetensors.numpy import load
 from tokenizers import Tokenizer
 
-from wordpipe.artifacts import TOKENIZER, Artifact, read_batches
+from wordpipe.artifacts import TOKENIZER, Artifact, read_batches, row_count
 from wordpipe.errors import ArtifactError, ConfigError, InputError
 from wordpipe.search import Analyser, looks_english
 from wordpipe.sentences import (
@@ -48,6 +48,9 @@ from wordpipe.words import WordVectors
 Floats = npt.NDArray[np.float32]
 _SPACE_MARKS = "Ġ▁#"  # what byte-level, sentencepiece and WordPiece tokenizers put before a token
 _SAMPLE = 1_000  # rows that tell the language
+_MANY_WORDS = (
+    100_000  # different ones; 324,000 of 100 MB of Wikipedia took 10 GB with those that came once, 5 GB without
+)
 _UNSPACED = 0.05  # of a text's words; names in an English encyclopaedia are less
 
 
@@ -77,7 +80,7 @@ def train_static(job: Job, source: Artifact, settings: ContrastiveSettings) -> N
         WordpipeError: see wordpipe/errors.py.
     """
     job.libraries = (*job.libraries, "scipy", "numba", "PyStemmer")
-    units = _words(source, settings.parts.min_count) if settings.unit == "word" else _tokens(source)
+    units = _words(source, _min_count(job, source, settings)) if settings.unit == "word" else _tokens(source)
     text, given = contrast_text(
         job, source, settings, units.ids_of, vocab_size=len(units.words),
         column="word_ids" if settings.unit == "word" else "ids",
@@ -99,6 +102,15 @@ def train_static(job: Job, source: Artifact, settings: ContrastiveSettings) -> N
         job.facts["finish"] = weights = settings.finish | denies
         table_VD = Finish.of(units.words, weights, byte_level=units.byte_level).apply(table_VD, text)
     _write(job, source, table_VD, units, settings)
+
+
+def _min_count(job: Job, source: Artifact, settings: ContrastiveSettings) -> int:
+    """How often a word has to come to have a row; a large text has many words that came once, and a table three copies."""
+    least = settings.parts.min_count
+    if settings.min_count is None and least == 1 and (words := row_count(source, "words")) > _MANY_WORDS:
+        job.note(f"words that came once have no vector: there are {words:,} words (--min-count 1 gives them one)")
+        return 2
+    return least
 
 
 def _words(source: Artifact, min_count: int) -> _Units:

@@ -171,7 +171,10 @@ class ContrastiveSettings(Settings):
         ge=0, le=1000, option=False
     )  # fmt: skip
     min_count: int | None = setting(
-        None, "static: rarer words get no vector; else 1 for search, 2 for similarity", ge=1, expert=True
+        None,
+        "static: rarer words get no vector; else 2, but 1 for search in up to 100,000 different words",
+        ge=1,
+        expert=True,
     )
 
     init: Path | None = setting(
