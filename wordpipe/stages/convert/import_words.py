@@ -7,6 +7,7 @@ from typing import Any
 from wordpipe.artifacts import HashCache, InputEntry, hash_bytes, is_artifact, words_schema
 from wordpipe.corpus import ExpansionLimit, compression_of, decompress_blocks, read_blocks
 from wordpipe.errors import ArtifactError, ConfigError, InputError
+from wordpipe.stages.calls import public
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job
 from wordpipe.stages.text.tokenize import given_tokenizer
 from wordpipe.words import WordFile, WordFilter, folder_files, open_folder, open_stream
@@ -19,6 +20,7 @@ _LEFT_OUT = {
 }
 
 
+@public(ImportSettings)
 def import_words(file: PathLike, *, output: PathLike, run: RunOptions | None = None, **settings: Any) -> Made:
     """Make a words artifact of word vectors that another program trained.
 

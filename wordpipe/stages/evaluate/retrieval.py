@@ -26,6 +26,7 @@ from wordpipe.search import (
 from wordpipe.search.settings import LexicalSettings
 from wordpipe.sentences import Transform
 from wordpipe.sentences.settings import EmbedSettings
+from wordpipe.stages.calls import public
 from wordpipe.stages.evaluate import inputs
 from wordpipe.stages.evaluate.inputs import EvaluatedEncoder, Texts, open_evaluated
 from wordpipe.stages.job import PathLike, RunOptions, storage_errors
@@ -38,6 +39,7 @@ _FLOORS = ("bm25", "rm3", "lsi")  # every later system is compared with, query b
 _LAYOUT = "corpus.jsonl, queries.jsonl and qrels.tsv or qrels/test.tsv"
 
 
+@public(EmbedSettings)
 def evaluate_retrieval(
     encoders: PathLike | Sequence[PathLike],
     data: PathLike,

@@ -31,6 +31,7 @@ from wordpipe.metrics import correlation_interval, pearson, spearman
 from wordpipe.runtime import Progress
 from wordpipe.search import LatentSpace, Tfidf, looks_english, stemmer
 from wordpipe.sentences.settings import EmbedSettings
+from wordpipe.stages.calls import public
 from wordpipe.stages.evaluate.inputs import (
     EvaluatedEncoder,
     by_system,
@@ -97,6 +98,7 @@ class _Scores(NamedTuple):
     unknown: Sequence[str] = ()  # words without a vector, each time they came
 
 
+@public(EmbedSettings)
 def evaluate_sts(
     encoders: PathLike | Sequence[PathLike],
     data: PathLike | Iterable[PathLike],

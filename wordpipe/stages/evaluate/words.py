@@ -9,6 +9,7 @@ from typing import Any, get_args
 from wordpipe.artifacts import Artifact
 from wordpipe.errors import ConfigError, InputError
 from wordpipe.runtime import Progress
+from wordpipe.stages.calls import public
 from wordpipe.stages.encoders import read_word_vectors
 from wordpipe.stages.evaluate.inputs import distinct_names, files_of, mean_of, read_whole, report_on
 from wordpipe.stages.job import PathLike, RunOptions, storage_errors
@@ -18,6 +19,7 @@ from wordpipe.words import Method, Pairs, Questions, Unknown, evaluate_analogies
 _ENDINGS = (".txt", ".tsv", ".csv")  # of the files that are taken from a folder
 
 
+@public()
 def evaluate_words(
     words: PathLike | Sequence[PathLike],
     data: PathLike | Iterable[PathLike],

@@ -10,6 +10,7 @@ from wordpipe.artifacts import VOCABULARY, Artifact, read_batches
 from wordpipe.errors import ArtifactError, ConfigError, InputError
 from wordpipe.metrics import unit_rows
 from wordpipe.runtime import Progress
+from wordpipe.stages.calls import public
 from wordpipe.stages.job import PathLike, RunOptions, storage_errors
 from wordpipe.words import (
     CountedWords,
@@ -25,6 +26,7 @@ _BOUNDS = {"n": (1, 100_000), "k": (1, 200), "words": (2, 1_000_000)}  # all nei
 _LEAST_SURPRISE = 0.005  # what is shown as 0.00 is no shift
 
 
+@public()
 def diff(
     a: PathLike, b: PathLike, *, n: int = 20, k: int = 10, words: int = 20_000, only: Iterable[str] = (),
     run: RunOptions | None = None,

@@ -15,6 +15,7 @@ from wordpipe.errors import ConfigError, InputError
 from wordpipe.metrics import has_direction
 from wordpipe.report import COLOURS, INSTALL_UMAP, has_umap, map_data, word_map_page
 from wordpipe.runtime import Progress
+from wordpipe.stages.calls import public
 from wordpipe.stages.job import PathLike, RunOptions, storage_errors
 from wordpipe.words import WordVectors
 
@@ -23,6 +24,7 @@ _LEAST_WORDS, _MOST_WORDS = 3, 50_000  # a browser still draws so many smoothly,
 _WORDS, _WORDS_NEAR = 5_000, 500
 
 
+@public(name="map")
 def map_words(
     words: PathLike,
     output: PathLike,

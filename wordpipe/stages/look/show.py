@@ -5,11 +5,13 @@ from typing import Any
 
 from wordpipe.artifacts import TOKENIZER, Artifact, is_artifact, open_part, read_batches
 from wordpipe.errors import ArtifactError
+from wordpipe.stages.calls import public
 from wordpipe.stages.job import PathLike
 
 _NUMBERS_SHOWN = 8  # of a vector or list
 
 
+@public()
 def show(path: PathLike, *, rows: int = 0) -> dict[str, Any]:
     """The manifest, and the first `rows` rows of the artifact's main table. Raises ArtifactError: not an artifact."""
     with Artifact(path, verify=False) as artifact:
@@ -70,6 +72,7 @@ def segment(path: PathLike, text: str) -> dict[str, Any]:
     }
 
 
+@public()
 def verify(path: PathLike) -> dict[str, Any]:
     """Read every byte of an artifact and compare it with its hash, and every table with its row count.
 

@@ -9,12 +9,14 @@ from wordpipe.errors import ConfigError, InputError
 from wordpipe.metrics import unit_rows
 from wordpipe.runtime import Progress
 from wordpipe.search import all_links, groups_of, index_links
+from wordpipe.stages.calls import public
 from wordpipe.stages.job import PathLike, RunOptions
 from wordpipe.stages.search.open_index import OpenIndex
 
 EXACT_UP_TO = 200_000  # rows whose pairs are all compared: 2 minutes of 384 numbers on two cores
 
 
+@public()
 def duplicates(
     artifact: PathLike, *, threshold: float = 0.95, n: int = 20, run: RunOptions | None = None
 ) -> dict[str, Any]:

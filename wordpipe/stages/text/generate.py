@@ -8,6 +8,7 @@ from wordpipe.errors import ArtifactError, ConfigError, InputError
 from wordpipe.model import Generation, NewToken, most_probable, span_of_masks
 from wordpipe.model.settings import FillSettings, GenerateSettings
 from wordpipe.runtime import Stopwatch, torch_threads
+from wordpipe.stages.calls import public
 from wordpipe.stages.job import PathLike, storage_errors
 from wordpipe.stages.models import OpenModel, open_model, printable
 from wordpipe.tokens import MaskTokenizer, TextStream
@@ -136,6 +137,7 @@ class Writing:
         return text
 
 
+@public(GenerateSettings)
 def generate(model: PathLike | OpenModel, prompt: str, *, verify: bool = True, **settings: Any) -> list[Generated]:
     """Continue a text with a decoder.
 
@@ -284,6 +286,7 @@ class Filler:
         return Filled(text, self._masked.filled(text, best), masks, cut)
 
 
+@public(FillSettings)
 def fill(model: PathLike | OpenModel, text: str, *, verify: bool = True, **settings: Any) -> Filled:
     """Fill the masked positions of a text with an encoder.
 

@@ -36,6 +36,7 @@ from wordpipe.artifacts import (
 )
 from wordpipe.errors import ArtifactError, BudgetError, ConfigError, InputError
 from wordpipe.runtime import cpu_count
+from wordpipe.stages.calls import public
 from wordpipe.stages.inputs import file_entry, open_corpus
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job
 from wordpipe.tokens import (
@@ -89,6 +90,7 @@ class _Counted:
     figures: dict[str, int] = field(default_factory=dict)
 
 
+@public(TokenizeSettings)
 def tokenize(
     corpus: PathLike | Iterable[PathLike], *, output: PathLike, run: RunOptions | None = None, **settings: Any
 ) -> Made:

@@ -31,6 +31,7 @@ from wordpipe.artifacts import (
 )
 from wordpipe.errors import ArtifactError, DivergedError, InputError
 from wordpipe.runtime import stop_signal
+from wordpipe.stages.calls import public
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job
 from wordpipe.tokens import number_of_ids, open_tokenizer
 from wordpipe.words import (
@@ -103,6 +104,7 @@ class _SourceText:
                 self._job.report(phase, done, total, "sentences")
 
 
+@public(Word2VecSettings)
 def train_word2vec(tokens: PathLike, *, output: PathLike, run: RunOptions | None = None, **settings: Any) -> Made:
     """Train word vectors on a tokens artifact.
 
