@@ -22,7 +22,6 @@ from typing import Any, NamedTuple, TypeVar, Union, get_args, get_origin
 from wordpipe import PROGRESS_DRAWER
 from wordpipe.runtime import Report, automatic
 from wordpipe.settings import Settings, bounds_of, declared
-from wordpipe.stages.job import RunOptions
 from wordpipe.stages.registry import load_named
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -59,7 +58,7 @@ def public(options: type | None = None, *, name: str = "") -> Callable[[F], F]:
         ]
         offered.__signature__ = own.replace(parameters=[*kept, *added])
         offered.__doc__ = "\n\n".join([getdoc(function) or "", *_blocks([k for k in keywords if k.name not in taken])])
-        offered.__name__ = offered.__qualname__ = name or function.__qualname__
+        offered.__name__ = name or function.__name__
         return offered  # type: ignore[no-any-return]
 
     return give
@@ -108,6 +107,8 @@ def _with_progress(function: F) -> F:
 
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
+        from wordpipe.stages.job import RunOptions  # which a query does without
+
         run = kwargs.get("run") or RunOptions()
         if run.report is not automatic:
             return function(*args, **kwargs)

@@ -1,6 +1,7 @@
 """`wordpipe query`: an index over texts, searched by vectors, by words, or by both; a table of words or an index over one."""
 
 import json
+import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -26,7 +27,6 @@ from wordpipe.search import (
 )
 from wordpipe.sentences import ENCODER_FILE, EncodedBatch, TextEncoder, explained_cosine
 from wordpipe.stages.calls import public
-from wordpipe.stages.job import PathLike
 from wordpipe.stages.search.open_index import (
     DEFAULTS,
     OpenArtifact,
@@ -47,21 +47,25 @@ _SUGGESTED = 5  # unknown words of a batch: to compare one with 100,000 others t
 
 
 @overload
-def open_artifact(path: PathLike, kind: Literal["index"], *, verify: bool = True) -> OpenIndex: ...
+def open_artifact(path: str | os.PathLike[str], kind: Literal["index"], *, verify: bool = True) -> OpenIndex: ...
 @overload
-def open_artifact(path: PathLike, kind: Literal["words"], *, verify: bool = True) -> "OpenWords": ...
+def open_artifact(path: str | os.PathLike[str], kind: Literal["words"], *, verify: bool = True) -> "OpenWords": ...
 @overload
-def open_artifact(path: PathLike, kind: Literal["model"], *, verify: bool = True) -> OpenEncoder: ...
+def open_artifact(path: str | os.PathLike[str], kind: Literal["model"], *, verify: bool = True) -> OpenEncoder: ...
 @overload
-def open_artifact(path: PathLike, kind: Literal["sentences"], *, verify: bool = True) -> OpenSentences: ...
+def open_artifact(
+    path: str | os.PathLike[str], kind: Literal["sentences"], *, verify: bool = True
+) -> OpenSentences: ...
 @overload
-def open_artifact(path: PathLike, kind: Literal["corpus", "tokens"], *, verify: bool = True) -> OpenTable: ...
+def open_artifact(
+    path: str | os.PathLike[str], kind: Literal["corpus", "tokens"], *, verify: bool = True
+) -> OpenTable: ...
 @overload
-def open_artifact(path: PathLike, kind: Kind | None = None, *, verify: bool = True) -> OpenArtifact: ...
+def open_artifact(path: str | os.PathLike[str], kind: Kind | None = None, *, verify: bool = True) -> OpenArtifact: ...
 
 
 @public(name="open")
-def open_artifact(path: PathLike, kind: Kind | None = None, *, verify: bool = True) -> OpenArtifact:
+def open_artifact(path: str | os.PathLike[str], kind: Kind | None = None, *, verify: bool = True) -> OpenArtifact:
     """Open an artifact: to query it, encode texts, look words up, read its rows. Use it as a context, or close it.
 
     All can be read with `batches`. An index answers `query`; it encodes texts with the encoder that it carries. Words answer
@@ -94,7 +98,7 @@ def open_artifact(path: PathLike, kind: Kind | None = None, *, verify: bool = Tr
 
 @public(QueryOptions)
 def query(
-    index: PathLike, text: str, k: int = 10, *, verify: bool = True, **options: Unpack[QueryKeywords]
+    index: str | os.PathLike[str], text: str, k: int = 10, *, verify: bool = True, **options: Unpack[QueryKeywords]
 ) -> list[dict[str, Any]]:
     """Ask an index, or a table of words, one question: open it, search, close it.
 
