@@ -105,8 +105,8 @@ def run(
         WordpipeError: see wordpipe/errors.py.
 
     Example:
-        >>> wordpipe.run("wordpipe.toml", last="corpus")
-        []
+        >>> [made.path for made in wordpipe.run("wordpipe.toml", last="corpus")]
+        ['made/corpus']
     """
 
 def status(
@@ -124,8 +124,8 @@ def status(
         WordpipeError: see wordpipe/errors.py.
 
     Example:
-        >>> [state.stage.name for state in wordpipe.status() if not state.fresh]
-        ['tokens']
+        >>> [(state.stage.name, state.reasons[0]) for state in wordpipe.status() if not state.fresh]
+        [('corpus', 'missing'), ('tokens', 'missing')]
     """
 
 def diff(
@@ -164,6 +164,12 @@ def diff(
         ArtifactError: not words, damaged, or of different units or dimensions.
         ConfigError: a number out of its bounds.
         InputError: there are fewer than two words to compare.
+
+    Example:
+        >>> _ = wordpipe.train_word2vec("run/tokens", output="new/words", min_count=2, dim=24, seed=7, epochs=1)
+        >>> found = wordpipe.diff("run/words", "new/words", n=3)
+        >>> found["only_in_a"], found["only_in_b"]
+        (0, 0)
     """
 
 def doctor(
@@ -188,6 +194,11 @@ def doctor(
     Raises:
         ConfigError: a sample too small to evaluate.
         InputError: fewer than 64 different vectors.
+
+    Example:
+        >>> found = wordpipe.doctor("run/sentences")
+        >>> found["kind"], found["dim"]
+        ('sentences', 32)
     """
 
 def duplicates(
@@ -214,6 +225,11 @@ def duplicates(
     Raises:
         ConfigError: a threshold that is no cosine.
         InputError: too many rows without an index.
+
+    Example:
+        >>> found = wordpipe.duplicates("run/index", threshold=0.99)
+        >>> found["rows"], found["exact"]
+        (165, True)
     """
 
 def embed(
@@ -249,6 +265,11 @@ def embed(
 
     Raises:
         WordpipeError: see wordpipe/errors.py.
+
+    Example:
+        >>> made = wordpipe.embed("run/words", "run/corpus", output="new/sentences", unit="document")
+        >>> made.kind, made.counts["units"]
+        ('sentences', 165)
 
     Settings:
         pooling: what makes one vector of many; mean, cls (the first token), max, first-last (mean of the first and the last layer) or weighted (by the weights that a contrastive model was trained with) of a model's; mean or sif (rare words weigh more) of word vectors; auto: what a model was trained with, else mean, and sif for words. Default: 'auto'.
@@ -311,6 +332,11 @@ def evaluate_model(
         InputError: there is no text, or too little.
         ArtifactError: something is no model, its tokenizer lacks a token that the task needs, or its probabilities are no
             numbers.
+
+    Example:
+        >>> found = wordpipe.evaluate_model("run/model", "run/corpus", split="valid")
+        >>> found["metrics"]["perplexity"] > 1
+        True
     """
 
 def evaluate_retrieval(
@@ -372,6 +398,19 @@ def evaluate_retrieval(
 
         metrics are by the name of each system those of its first, and beside them those of the last of hybrid, dense, bm25
         that there is.
+
+    Example:
+        >>> import json
+        >>> folder = Path("collection")
+        >>> folder.mkdir()
+        >>> texts = {"1": "the moon pulls the sea", "2": "bread rises in the oven", "3": "bees dance"}
+        >>> rows = [json.dumps({"_id": id, "title": "", "text": text}) for id, text in texts.items()]
+        >>> _ = (folder / "corpus.jsonl").write_text("\\n".join(rows))
+        >>> _ = (folder / "queries.jsonl").write_text(json.dumps({"_id": "q", "text": "why does the sea rise"}))
+        >>> _ = (folder / "qrels.tsv").write_text("query-id\\tcorpus-id\\tscore\\nq\\t1\\t1\\n")
+        >>> found = wordpipe.evaluate_retrieval("run/words", folder, draws=0)
+        >>> [system["system"] for system in found["systems"]][:2]
+        ['bm25', 'rm3']
 
     Settings:
         pooling: what makes one vector of many; mean, cls (the first token), max, first-last (mean of the first and the last layer) or weighted (by the weights that a contrastive model was trained with) of a model's; mean or sif (rare words weigh more) of word vectors; auto: what a model was trained with, else mean, and sif for words. Default: 'auto'.
@@ -443,6 +482,13 @@ def evaluate_sts(
 
         metrics are those of the first system and, by the name of each system, those of its first.
 
+    Example:
+        >>> rows = ["5\\tthe sea is high\\tthe water is high", "0\\tbread\\tthe moon", "2\\tan oven\\tbread"]
+        >>> _ = Path("pairs.tsv").write_text("\\n".join(rows))
+        >>> found = wordpipe.evaluate_sts("run/words", "pairs.tsv", draws=0)
+        >>> found["sets"][0]["pairs"], found["systems"][0]["system"]
+        (3, 'dense')
+
     Settings:
         pooling: what makes one vector of many; mean, cls (the first token), max, first-last (mean of the first and the last layer) or weighted (by the weights that a contrastive model was trained with) of a model's; mean or sif (rare words weigh more) of word vectors; auto: what a model was trained with, else mean, and sif for words. Default: 'auto'.
         unit: what gets a vector: a sentence, a document, or as many sentences as fit a window. Default: 'sentence'.
@@ -481,6 +527,11 @@ def evaluate_tokenizer(
     Returns:
         evaluated ("tokenizer"), data, split, by, metrics (of the first tokenizer; see `Figures`), and tokenizers: a list of
         name, made ("as it is"), vocab_size, metrics, counts, failures, never_used, groups.
+
+    Example:
+        >>> found = wordpipe.evaluate_tokenizer("run/tokens", "run/corpus")
+        >>> found["metrics"]["bytes_per_token"] > 1
+        True
     """
 
 def evaluate_words(
@@ -513,6 +564,12 @@ def evaluate_words(
         the first) and, if its kind is "similarity", spearman, pairs and known; if it is "analogies", among (how many words
         could be answers), accuracy, correct, seen and asked, the same four for semantic and syntactic (None where sections
         are not so named), and for each of sections.
+
+    Example:
+        >>> _ = Path("pairs.txt").write_text("sea water 9\\nmoon water 6\\nbread water 2\\n")
+        >>> found = wordpipe.evaluate_words("run/words", "pairs.txt")
+        >>> found["words"][0]["sets"][0]["known"]
+        3
     """
 
 def export(
@@ -538,6 +595,11 @@ def export(
     Raises:
         ConfigError: no such format, one for other artifacts, or one that cannot hold this tokenizer.
         WordpipeError: see wordpipe/errors.py.
+
+    Example:
+        >>> made = wordpipe.export("run/words", "word2vec-text", "words.txt")
+        >>> made["dim"]
+        24
     """
 
 def fill(
@@ -559,6 +621,11 @@ def fill(
 
     Raises:
         WordpipeError: see wordpipe/errors.py.
+
+    Example:
+        >>> filled = wordpipe.fill("run/model", "the high [MASK] of the day", top_k=3)
+        >>> len(filled.masks), len(filled.masks[0])
+        (1, 3)
 
     Settings:
         top_k: candidates for each mask. Default: 5.
@@ -597,6 +664,12 @@ def generate(
     Raises:
         WordpipeError: see wordpipe/errors.py.
 
+    Example:
+        >>> _ = wordpipe.train_clm("run/tokens", output="new/clm", preset="tiny", steps=2, seq_len=64)
+        >>> found = wordpipe.generate("new/clm", "The sea", max_tokens=5, samples=2)
+        >>> [len(one.text) > 0 for one in found]
+        [True, True]
+
     Settings:
         max_tokens: tokens after which a text ends, where the model does not end it before. Default: 100.
         temperature: logits are divided by it: below 1 the likely tokens gain, 0 = always the most probable one (greedy) (0 to 100). Default: 0.8.
@@ -625,11 +698,24 @@ def import_words(
 ) -> Made:
     """Make a words artifact of word vectors that another program trained.
 
-    They are a file in word2vec's text or binary format (fastText's .vec too) or in GloVe's, also .gz, .bz2, .xz and .zst; or
-    a folder with vectors.npy, words.txt and, maybe, counts.npy. The settings are fields of `ImportSettings`.
+    It is `wordpipe import`, a word that Python keeps for itself.
+
+    Args:
+        file: in word2vec's text or binary format (fastText's .vec too) or in GloVe's, also .gz, .bz2, .xz and .zst; or a
+            folder with vectors.npy, words.txt and, maybe, counts.npy.
+        output: folder of the words artifact.
+        run: progress, fresh start, verification.
+        settings: fields of `ImportSettings`.
 
     Raises:
         WordpipeError: see wordpipe/errors.py.
+
+    Example:
+        >>> _ = wordpipe.export("run/words", "glove", "glove.txt")
+        >>> made = wordpipe.import_words("glove.txt", output="new/words")
+        >>> with wordpipe.open(made, "words") as words:
+        ...     words.dim, "water" in words
+        (24, True)
 
     Settings:
         format: how FILE is written; auto: recognised by what is in it. fastText's .vec is word2vec-text. Default: 'auto'.
@@ -674,6 +760,11 @@ def index(
 
     Raises:
         WordpipeError: see wordpipe/errors.py.
+
+    Example:
+        >>> made = wordpipe.index("run/words", output="new/index", type="flat")
+        >>> [hit["word"] for hit in wordpipe.query(made, "water", k=2)] != []
+        True
 
     Settings, lexical search:
         language: whose endings are cut off words (Snowball); auto: English where the texts look so, else none. Default: 'auto'.
@@ -732,6 +823,11 @@ def ingest(
     Raises:
         WordpipeError: see wordpipe/errors.py.
 
+    Example:
+        >>> made = wordpipe.ingest("notes/*.txt", output="new/corpus", documents="block", first_line_title=True)
+        >>> made.kind, made.counts["documents_kept"]
+        ('corpus', 165)
+
     Settings:
         documents: what one document of a .txt or .md is: the file (auto), a block between blank lines, or a line. Default: 'auto'.
         first_line_title: the first line of a file or block is its title, not part of its text. Default: False.
@@ -763,6 +859,11 @@ def open_model(
 
     Raises:
         ArtifactError: nothing there, damaged, of a class that we do not compute, or model and tokenizer do not fit.
+
+    Example:
+        >>> model = wordpipe.open_model("run/model")
+        >>> model.model.config.architecture, wordpipe.fill(model, "the [MASK]").text[:4]
+        ('encoder', 'the ')
     """
 
 def plot(
@@ -793,6 +894,11 @@ def plot(
         ConfigError: no such axis, no such kind of picture, or matplotlib is not installed.
         InputError: a run has reported no loss, or not kept a checkpoint yet.
         ArtifactError: nothing there that was ever trained, or it is damaged.
+
+    Example:
+        >>> found = wordpipe.plot("run/model")
+        >>> [run["steps"] for run in found["runs"]]
+        [4]
     """
 
 def query(
@@ -847,7 +953,22 @@ def show(
     *,
     rows: int = 0,
 ) -> dict[str, Any]:
-    """The manifest, and the first `rows` rows of the artifact's main table. Raises ArtifactError: not an artifact.
+    """Look into an artifact: its manifest, and the first rows of its main table.
+
+    Args:
+        path: an artifact.
+        rows: so many rows; long vectors and lists are shortened.
+
+    Returns:
+        path, manifest and rows.
+
+    Raises:
+        ArtifactError: not an artifact.
+
+    Example:
+        >>> found = wordpipe.show("run/words", rows=2)
+        >>> found["manifest"]["kind"], [row["word"] for row in found["rows"]]
+        ('words', ['the', 'a'])
     """
 
 def tokenize(
@@ -878,6 +999,11 @@ def tokenize(
 
     Raises:
         WordpipeError: see wordpipe/errors.py.
+
+    Example:
+        >>> made = wordpipe.tokenize("run/corpus", output="new/tokens", algorithm="unigram", vocab_size=500)
+        >>> made.path, made.counts["sentences"]
+        ('new/tokens', 1169)
 
     Settings:
         algorithm: BPE, WordPiece as BERT has it, a unigram language model, whole words, or single characters. Default: 'bpe'.
@@ -963,6 +1089,11 @@ def train_clm(
 
     Raises:
         WordpipeError: see wordpipe/errors.py.
+
+    Example:
+        >>> made = wordpipe.train_clm("run/tokens", output="new/clm", preset="tiny", steps=2, seq_len=64)
+        >>> made.kind, made.counts["steps"]
+        ('model', 2)
 
     Settings:
         preset: size of the model, with a batch and a learning rate that suit it; with --init only the batch and the length. Default: 'mini'.
@@ -1106,6 +1237,12 @@ def train_contrastive(
 
     Raises:
         WordpipeError: see wordpipe/errors.py.
+
+    Example:
+        >>> made = wordpipe.train_contrastive("run/tokens", output="new/encoder", words="run/words", steps=5)
+        >>> with wordpipe.open(made, "model") as encoder:
+        ...     encoder.encode(["why does the sea have tides", "the moon pulls the water"]).shape
+        (2, 536)
 
     Settings:
         encoder: static: one vector per word, added up, 100 times as fast; transformer: words are read in their context. Default: 'static'.
@@ -1257,6 +1394,11 @@ def train_mlm(
     Raises:
         WordpipeError: see wordpipe/errors.py.
 
+    Example:
+        >>> made = wordpipe.train_mlm("run/tokens", output="new/model", preset="tiny", steps=2, seq_len=64)
+        >>> made.kind, made.counts["steps"]
+        ('model', 2)
+
     Settings:
         preset: size of the model, with a batch and a learning rate that suit it; with --init only the batch and the length. Default: 'mini'.
         steps: optimiser steps. Default: None.
@@ -1362,11 +1504,22 @@ def train_word2vec(
 ) -> Made:
     """Train word vectors on a tokens artifact.
 
-    A run that was stopped is continued by the same call, exactly where `deterministic` is set. The settings are fields of
-    `Word2VecSettings`.
+    A run that was stopped is continued by the same call, exactly where `deterministic` is set.
+
+    Args:
+        tokens: a tokens artifact.
+        output: folder of the words artifact.
+        run: progress, fresh start, verification.
+        settings: fields of `Word2VecSettings`.
 
     Raises:
         WordpipeError: see wordpipe/errors.py.
+
+    Example:
+        >>> made = wordpipe.train_word2vec("run/tokens", output="new/words", architecture="cbow", dim=16, epochs=1)
+        >>> with wordpipe.open(made, "words") as words:
+        ...     words["water"].shape
+        (16,)
 
     Settings:
         architecture: each neighbour predicts the word (skipgram), or their mean does (cbow). Default: 'skipgram'.
@@ -1402,11 +1555,18 @@ def verify(
 ) -> dict[str, Any]:
     """Read every byte of an artifact and compare it with its hash, and every table with its row count.
 
+    Args:
+        path: an artifact.
+
     Returns:
         path, ok, kind, digest, files, bytes and warnings (inputs that have changed since).
 
     Raises:
         ArtifactError: the first thing that is wrong.
+
+    Example:
+        >>> wordpipe.verify("run/index")["ok"]
+        True
     """
 
 def map(
@@ -1443,6 +1603,11 @@ def map(
         ConfigError: a setting is out of its bounds, UMAP is not installed, or the output is a folder.
         InputError: there are too few words, or `near` has no vector.
         WordpipeError: see wordpipe/errors.py.
+
+    Example:
+        >>> made = wordpipe.map("run/words", "map.html", n_words=50, layout="pca")
+        >>> made["words"]
+        50
     """
 
 @overload

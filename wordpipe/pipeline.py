@@ -217,8 +217,8 @@ def run(
         WordpipeError: see wordpipe/errors.py.
 
     Example:
-        >>> wordpipe.run("wordpipe.toml", last="corpus")
-        []
+        >>> [made.path for made in wordpipe.run("wordpipe.toml", last="corpus")]
+        ['made/corpus']
     """
     return [made for _, made in Pipeline(config).run(run or RunOptions(), first=first, last=last) if made is not None]
 
@@ -237,8 +237,8 @@ def status(config: PathLike = "wordpipe.toml") -> list[State]:
         WordpipeError: see wordpipe/errors.py.
 
     Example:
-        >>> [state.stage.name for state in wordpipe.status() if not state.fresh]
-        ['tokens']
+        >>> [(state.stage.name, state.reasons[0]) for state in wordpipe.status() if not state.fresh]
+        [('corpus', 'missing'), ('tokens', 'missing')]
     """
     return Pipeline(config).states()
 

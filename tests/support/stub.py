@@ -71,7 +71,7 @@ def _parameters(signature: inspect.Signature, imports: Imports) -> Iterator[str]
         yield f"    {one.name}: {_type(one.annotation, imports)}{default},"
 
 
-def _type(kind: Any, imports: Imports) -> str:  # noqa: C901, PLR0911  (one case for each form of a type)
+def _type(kind: Any, imports: Imports) -> str:
     """A type as one writes it; what it needs is added to the imports."""
     if isinstance(kind, str):  # a class that stands further down in its file
         assert kind in wordpipe.__all__, f"{kind} is not offered by wordpipe"

@@ -78,18 +78,19 @@ class Made:
     def __fspath__(self) -> str:
         return self.path
 
-    def __repr__(self) -> str:
-        return f"Made({self.kind} at {self.path!r}, {self.seconds:.1f} s)"
-
     def __str__(self) -> str:
-        """A few lines: the artifact, counts and figures, warnings."""
-        about = f"{self.kind} → {self.path}  in {self.seconds:.1f} s"
-        return "\n  ".join([about, *filter(None, [self._figures]), *(f"warning: {text}" for text in self.warnings)])
+        return self.path
+
+    def __repr__(self) -> str:
+        figures = f": {self._figures}" if self._figures else ""
+        warnings = f"; {len(self.warnings)} warnings" if self.warnings else ""
+        return f"Made({self.kind} at {self.path!r}, {self.seconds:.1f} s{figures}{warnings})"
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        """What IPython and notebooks show: the lines."""
+        """What IPython and notebooks show: a few lines."""
         del cycle
-        printer.text(str(self))
+        lines = [f"{self.kind} → {self.path}  in {self.seconds:.1f} s", *filter(None, [self._figures])]
+        printer.text("\n  ".join([*lines, *(f"warning: {text}" for text in self.warnings)]))
 
     @property
     def _figures(self) -> str:

@@ -120,6 +120,11 @@ def open_model(path: PathLike, *, verify: bool = True) -> OpenModel:
 
     Raises:
         ArtifactError: nothing there, damaged, of a class that we do not compute, or model and tokenizer do not fit.
+
+    Example:
+        >>> model = wordpipe.open_model("run/model")
+        >>> model.model.config.architecture, wordpipe.fill(model, "the [MASK]").text[:4]
+        ('encoder', 'the ')
     """
     from wordpipe.model import CONFIG
 

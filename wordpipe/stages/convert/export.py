@@ -44,6 +44,11 @@ def export(artifact: PathLike, form: str, output: PathLike) -> dict[str, Any]:
     Raises:
         ConfigError: no such format, one for other artifacts, or one that cannot hold this tokenizer.
         WordpipeError: see wordpipe/errors.py.
+
+    Example:
+        >>> made = wordpipe.export("run/words", "word2vec-text", "words.txt")
+        >>> made["dim"]
+        24
     """
     if form in ENCODER_FORMATS:
         return _export_encoder(artifact, Path(output))

@@ -24,11 +24,24 @@ _LEFT_OUT = {
 def import_words(file: PathLike, *, output: PathLike, run: RunOptions | None = None, **settings: Any) -> Made:
     """Make a words artifact of word vectors that another program trained.
 
-    They are a file in word2vec's text or binary format (fastText's .vec too) or in GloVe's, also .gz, .bz2, .xz and .zst; or
-    a folder with vectors.npy, words.txt and, maybe, counts.npy. The settings are fields of `ImportSettings`.
+    It is `wordpipe import`, a word that Python keeps for itself.
+
+    Args:
+        file: in word2vec's text or binary format (fastText's .vec too) or in GloVe's, also .gz, .bz2, .xz and .zst; or a
+            folder with vectors.npy, words.txt and, maybe, counts.npy.
+        output: folder of the words artifact.
+        run: progress, fresh start, verification.
+        settings: fields of `ImportSettings`.
 
     Raises:
         WordpipeError: see wordpipe/errors.py.
+
+    Example:
+        >>> _ = wordpipe.export("run/words", "glove", "glove.txt")
+        >>> made = wordpipe.import_words("glove.txt", output="new/words")
+        >>> with wordpipe.open(made, "words") as words:
+        ...     words.dim, "water" in words
+        (24, True)
     """
     chosen = ImportSettings.make(settings)
     path = Path(file)

@@ -108,6 +108,11 @@ def doctor(artifact: PathLike, *, sample: int = 10_000, run: RunOptions | None =
     Raises:
         ConfigError: a sample too small to evaluate.
         InputError: fewer than 64 different vectors.
+
+    Example:
+        >>> found = wordpipe.doctor("run/sentences")
+        >>> found["kind"], found["dim"]
+        ('sentences', 32)
     """
     if sample < 128:
         raise ConfigError("too small a sample to evaluate", where="sample", got=sample, expected="at least 128")

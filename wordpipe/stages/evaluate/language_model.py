@@ -91,6 +91,11 @@ def evaluate_model(
         InputError: there is no text, or too little.
         ArtifactError: something is no model, its tokenizer lacks a token that the task needs, or its probabilities are no
             numbers.
+
+    Example:
+        >>> found = wordpipe.evaluate_model("run/model", "run/corpus", split="valid")
+        >>> found["metrics"]["perplexity"] > 1
+        True
     """
     run = run or RunOptions()
     if split is not None and split not in _SPLITS:

@@ -39,6 +39,11 @@ def evaluate_tokenizer(
     Returns:
         evaluated ("tokenizer"), data, split, by, metrics (of the first tokenizer; see `Figures`), and tokenizers: a list of
         name, made ("as it is"), vocab_size, metrics, counts, failures, never_used, groups.
+
+    Example:
+        >>> found = wordpipe.evaluate_tokenizer("run/tokens", "run/corpus")
+        >>> found["metrics"]["bytes_per_token"] > 1
+        True
     """
     run = run or RunOptions()
     paths = as_list(tokens)

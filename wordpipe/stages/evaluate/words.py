@@ -29,7 +29,7 @@ def evaluate_words(
     unknown: Unknown = "drop",
     run: RunOptions | None = None,
 ) -> dict[str, Any]:
-    """Evaluate word vectors on word similarity and analogies.
+    r"""Evaluate word vectors on word similarity and analogies.
 
     Args:
         words: words artifacts.
@@ -50,6 +50,12 @@ def evaluate_words(
         the first) and, if its kind is "similarity", spearman, pairs and known; if it is "analogies", among (how many words
         could be answers), accuracy, correct, seen and asked, the same four for semantic and syntactic (None where sections
         are not so named), and for each of sections.
+
+    Example:
+        >>> _ = Path("pairs.txt").write_text("sea water 9\nmoon water 6\nbread water 2\n")
+        >>> found = wordpipe.evaluate_words("run/words", "pairs.txt")
+        >>> found["words"][0]["sets"][0]["known"]
+        3
     """
     run = run or RunOptions()
     if restrict_vocab < 0:

@@ -57,6 +57,12 @@ def diff(
         ArtifactError: not words, damaged, or of different units or dimensions.
         ConfigError: a number out of its bounds.
         InputError: there are fewer than two words to compare.
+
+    Example:
+        >>> _ = wordpipe.train_word2vec("run/tokens", output="new/words", min_count=2, dim=24, seed=7, epochs=1)
+        >>> found = wordpipe.diff("run/words", "new/words", n=3)
+        >>> found["only_in_a"], found["only_in_b"]
+        (0, 0)
     """
     run = run or RunOptions()
     for name, value in {"n": n, "k": k, "words": words}.items():

@@ -59,6 +59,11 @@ def map_words(
         ConfigError: a setting is out of its bounds, UMAP is not installed, or the output is a folder.
         InputError: there are too few words, or `near` has no vector.
         WordpipeError: see wordpipe/errors.py.
+
+    Example:
+        >>> made = wordpipe.map("run/words", "map.html", n_words=50, layout="pca")
+        >>> made["words"]
+        50
     """
     run, output = run or RunOptions(), Path(output)
     _check(output, n_words, only, near, groups)

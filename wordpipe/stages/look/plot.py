@@ -47,6 +47,11 @@ def plot(
         ConfigError: no such axis, no such kind of picture, or matplotlib is not installed.
         InputError: a run has reported no loss, or not kept a checkpoint yet.
         ArtifactError: nothing there that was ever trained, or it is damaged.
+
+    Example:
+        >>> found = wordpipe.plot("run/model")
+        >>> [run["steps"] for run in found["runs"]]
+        [4]
     """
     run = run or RunOptions()
     path = None if output is None else Path(output)

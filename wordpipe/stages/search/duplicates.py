@@ -37,6 +37,11 @@ def duplicates(
     Raises:
         ConfigError: a threshold that is no cosine.
         InputError: too many rows without an index.
+
+    Example:
+        >>> found = wordpipe.duplicates("run/index", threshold=0.99)
+        >>> found["rows"], found["exact"]
+        (165, True)
     """
     if not -1 <= threshold <= 1:
         raise ConfigError("not a cosine", where="threshold", got=threshold, expected="-1 to 1")

@@ -95,6 +95,11 @@ def embed(
 
     Raises:
         WordpipeError: see wordpipe/errors.py.
+
+    Example:
+        >>> made = wordpipe.embed("run/words", "run/corpus", output="new/sentences", unit="document")
+        >>> made.kind, made.counts["units"]
+        ('sentences', 165)
     """
     chosen = EmbedSettings.make(settings)
     with open_job("sentences", output, chosen, run) as job:

@@ -152,6 +152,12 @@ def generate(model: PathLike | OpenModel, prompt: str, *, verify: bool = True, *
 
     Raises:
         WordpipeError: see wordpipe/errors.py.
+
+    Example:
+        >>> _ = wordpipe.train_clm("run/tokens", output="new/clm", preset="tiny", steps=2, seq_len=64)
+        >>> found = wordpipe.generate("new/clm", "The sea", max_tokens=5, samples=2)
+        >>> [len(one.text) > 0 for one in found]
+        [True, True]
     """
     chosen = GenerateSettings.make(settings)
     opened = model if isinstance(model, OpenModel) else open_model(model, verify=verify)
@@ -298,6 +304,11 @@ def fill(model: PathLike | OpenModel, text: str, *, verify: bool = True, **setti
 
     Raises:
         WordpipeError: see wordpipe/errors.py.
+
+    Example:
+        >>> filled = wordpipe.fill("run/model", "the high [MASK] of the day", top_k=3)
+        >>> len(filled.masks), len(filled.masks[0])
+        (1, 3)
     """
     chosen = FillSettings.make(settings)
     opened = model if isinstance(model, OpenModel) else open_model(model, verify=verify)

@@ -31,6 +31,11 @@ def ingest(
 
     Raises:
         WordpipeError: see wordpipe/errors.py.
+
+    Example:
+        >>> made = wordpipe.ingest("notes/*.txt", output="new/corpus", documents="block", first_line_title=True)
+        >>> made.kind, made.counts["documents_kept"]
+        ('corpus', 165)
     """
     chosen = IngestSettings.make(settings)
     names = as_list(sources)

@@ -104,6 +104,11 @@ def tokenize(
 
     Raises:
         WordpipeError: see wordpipe/errors.py.
+
+    Example:
+        >>> made = wordpipe.tokenize("run/corpus", output="new/tokens", algorithm="unigram", vocab_size=500)
+        >>> made.path, made.counts["sentences"]
+        ('new/tokens', 1169)
     """
     chosen = TokenizeSettings.make(settings)
     with open_job("tokens", output, chosen, run) as job, job.announce_compilation():

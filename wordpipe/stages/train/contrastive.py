@@ -49,6 +49,12 @@ def train_contrastive(tokens: PathLike, *, output: PathLike, run: RunOptions | N
 
     Raises:
         WordpipeError: see wordpipe/errors.py.
+
+    Example:
+        >>> made = wordpipe.train_contrastive("run/tokens", output="new/encoder", words="run/words", steps=5)
+        >>> with wordpipe.open(made, "model") as encoder:
+        ...     encoder.encode(["why does the sea have tides", "the moon pulls the water"]).shape
+        (2, 536)
     """
     chosen = ContrastiveSettings.make(settings)
     with open_job("model", output, chosen, run) as job:

@@ -59,6 +59,11 @@ def train_mlm(tokens: PathLike, *, output: PathLike, run: RunOptions | None = No
 
     Raises:
         WordpipeError: see wordpipe/errors.py.
+
+    Example:
+        >>> made = wordpipe.train_mlm("run/tokens", output="new/model", preset="tiny", steps=2, seq_len=64)
+        >>> made.kind, made.counts["steps"]
+        ('model', 2)
     """
     return _train(tokens, output, MaskedSettings.make(settings), run)
 
@@ -77,6 +82,11 @@ def train_clm(tokens: PathLike, *, output: PathLike, run: RunOptions | None = No
 
     Raises:
         WordpipeError: see wordpipe/errors.py.
+
+    Example:
+        >>> made = wordpipe.train_clm("run/tokens", output="new/clm", preset="tiny", steps=2, seq_len=64)
+        >>> made.kind, made.counts["steps"]
+        ('model', 2)
     """
     return _train(tokens, output, CausalSettings.make(settings), run)
 
