@@ -323,6 +323,13 @@ def test_more_texts_than_are_encoded_at_once(built, monkeypatch):
         whole = words.encode(texts)
         monkeypatch.setattr(opened, "_AT_ONCE", 2)
         assert (words.encode(text for text in texts) == whole).all()
+        wordpipe.progress(True)
+        reported: list[Progress] = []
+        monkeypatch.setattr(output.ProgressDrawer, "__call__", lambda _, progress: reported.append(progress))
+        words.encode(texts)
+        assert [(one.phase, one.done, one.total) for one in reported] == [("encoding", done, 5) for done in (2, 4, 5)]
+        words.encode(texts[:2])  # no more than one batch: nothing to wait for
+        assert len(reported) == 3
 
 
 def test_texts_without_a_vector_are_zero_and_said(built):
@@ -479,6 +486,14 @@ def test_ipython_on_a_terminal_is_a_terminal(monkeypatch):
 def test_progress_is_switched_off(monkeypatch, capsys, choice, where):
     wordpipe.progress(choice)
     assert _makes(_drawn(monkeypatch, **where), capsys) == ""
+
+
+def test_of_processes_that_train_together_the_first_alone_draws(monkeypatch, capsys):
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("RANK", "1")
+    assert _makes(_drawn(monkeypatch, terminal=True), capsys) == ""
+    monkeypatch.setenv("RANK", "0")
+    assert _makes(_drawn(monkeypatch, terminal=True), capsys) != ""
 
 
 def test_progress_is_switched_on_where_there_is_no_terminal(monkeypatch, capsys):

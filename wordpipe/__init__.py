@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     )
     from wordpipe.model.settings import FillSettings, GenerateSettings
     from wordpipe.pipeline import Pipeline, init, run, status
-    from wordpipe.runtime import Progress
+    from wordpipe.runtime import Progress, Stopped
     from wordpipe.search.settings import IndexSettings
     from wordpipe.sentences.settings import EmbedSettings
     from wordpipe.stages import (

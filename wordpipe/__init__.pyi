@@ -22,6 +22,7 @@ from wordpipe.model.settings import GenerateSettings as GenerateSettings
 from wordpipe.pipeline import Pipeline as Pipeline
 from wordpipe.pipeline import State
 from wordpipe.runtime import Progress as Progress
+from wordpipe.runtime import Stopped as Stopped
 from wordpipe.search.settings import IndexSettings as IndexSettings
 from wordpipe.sentences.settings import EmbedSettings as EmbedSettings
 from wordpipe.stages import Made as Made

@@ -263,8 +263,8 @@ def progress(show: bool | None = None) -> None:
 
 
 def default_drawer() -> ProgressDrawer:
-    """What draws the progress of a call from Python."""
-    if _show_progress is False:
+    """What draws the progress of a call from Python; of torchrun's processes the first alone draws."""
+    if _show_progress is False or os.environ.get("RANK", "0") != "0":
         return ProgressDrawer(quiet=True)
     if _in_notebook():
         return NotebookDrawer()

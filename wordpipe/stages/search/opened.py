@@ -5,6 +5,7 @@
 
 import warnings
 from collections.abc import Iterable, Iterator, Sized
+from contextlib import ExitStack
 from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -14,7 +15,7 @@ import numpy.typing as npt
 
 from wordpipe.artifacts import row_count
 from wordpipe.errors import ConfigError
-from wordpipe.runtime import Progress
+from wordpipe.runtime import Progress, Report, quiet
 from wordpipe.sentences import TextEncoder, check_finite
 from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.stages.calls import progress_drawer
@@ -150,12 +151,15 @@ def encode_texts(encoder: TextEncoder, texts: Iterable[str]) -> Floats:
         raise ConfigError("one string where a list of texts is meant", where="texts", got=repr(texts[:40]), hint=hint)
     total = len(texts) if isinstance(texts, Sized) else None
     parts, empty, done = [np.empty((0, encoder.dim), np.float32)], 0, 0
-    with progress_drawer() as report:
+    with ExitStack() as stack:
+        report: Report = quiet
         for chunk in _chunks(texts):
             batch = encoder.encode(chunk)
             check_finite(batch.vectors, chunk, "encoder", "train it again")
             parts.append(batch.vectors)
             empty, done = empty + int(batch.empty.sum()), done + len(chunk)
+            if report is quiet and done != total and len(chunk) == _AT_ONCE:  # there are more: it may take a while
+                report = stack.enter_context(progress_drawer())
             report(Progress("encoding", done, total, "texts"))
     if empty:
         what = f"{empty:,} of {done:,} texts have no vector (no token, or no known word): their rows are zero"
