@@ -386,6 +386,23 @@ def test_an_unknown_word_is_a_key_error_with_words_like_it(built):
             assert "water" in caught.value.hint
 
 
+def test_imported_words_encode_texts(built, tmp_path):
+    wordpipe.export(built / "words", "glove", tmp_path / "glove.txt")
+    made = wordpipe.import_words(tmp_path / "glove.txt", output=tmp_path / "words")
+    with wordpipe.open(made) as words:
+        assert words.encode([TITLE, "the sea"]).shape == (2, 24)
+
+
+def test_an_index_over_words_is_asked_and_encodes_nothing(built, tmp_path):
+    made = wordpipe.index(built / "words", output=tmp_path / "index", type="flat")
+    with wordpipe.open(made) as index:
+        assert "flat" in repr(index)
+        assert len(index.query("water", k=3)) == 3
+        assert index.dim == 24
+        with pytest.raises(ArtifactError, match="no encoder of texts; got index"):
+            index.encode(["the sea"])
+
+
 def test_words_with_n_grams_know_words_that_they_have_not_read(built, tmp_path):
     made = wordpipe.train_word2vec(
         built / "tokens", output=tmp_path / "w", dim=8, epochs=1, threads=1, min_n=3, max_n=4, backend="native"
