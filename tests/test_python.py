@@ -236,7 +236,7 @@ def test_a_notebook_shows_a_few_lines_of_what_was_made():
     )
     made._repr_pretty_(types.SimpleNamespace(text=said.append), False)
     assert said == ["tokens → run/tokens  in 1.2 s\n  12,000 sentences, loss 1.5\n  warning: oh"]
-    assert repr(made) == "Made(tokens at 'run/tokens', 1.2 s: 12,000 sentences, loss 1.5; 1 warnings)"
+    assert repr(made) == "Made(tokens at 'run/tokens', 1.2 s: 12,000 sentences, loss 1.5; 1 warning)"
 
 
 # --- open artifacts

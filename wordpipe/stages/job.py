@@ -83,7 +83,8 @@ class Made:
 
     def __repr__(self) -> str:
         figures = f": {self._figures}" if self._figures else ""
-        warnings = f"; {len(self.warnings)} warnings" if self.warnings else ""
+        n = len(self.warnings)
+        warnings = f"; {n} warning{'s' if n > 1 else ''}" if n else ""
         return f"Made({self.kind} at {self.path!r}, {self.seconds:.1f} s{figures}{warnings})"
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
