@@ -168,8 +168,11 @@ class OpenArtifact:
 
     def query_all(self, texts: Sequence[str], k: int = 10, options: QueryOptions = DEFAULTS) -> list[QueryResult]:
         """The k best hits for each of several queries. Raises ArtifactError: it is neither an index nor words."""
+        raise self._no_answers()
+
+    def _no_answers(self) -> ArtifactError:
         hint = f"make an index: {_TO_AN_INDEX[self.kind]}" if self.kind in _TO_AN_INDEX else None
-        raise ArtifactError("it cannot be asked", where=self.path, got=self.kind, expected="index or words", hint=hint)
+        return ArtifactError("it cannot be asked", where=self.path, got=self.kind, expected="index or words", hint=hint)
 
     @property
     def dim(self) -> int:
@@ -223,7 +226,7 @@ class OpenArtifact:
 
     def check(self, options: QueryOptions) -> None:
         """Refuse what cannot be searched, before any query comes. Raises ConfigError, ArtifactError: names it."""
-        raise NotImplementedError
+        raise self._no_answers()
 
 
 class OpenIndex(OpenArtifact):
