@@ -271,8 +271,11 @@ def test_another_table_of_an_artifact(built):
 
 
 def test_another_kind_is_refused(built):
-    with pytest.raises(ArtifactError, match="wrong kind"):
-        wordpipe.open(built / "words", "index")
+    for kind in ("index", ("index", "sentences")):
+        with pytest.raises(ArtifactError, match="wrong kind"):
+            wordpipe.open(built / "words", kind)
+    with pytest.raises(ArtifactError, match="expected index or words"):  # before its bytes are read
+        wordpipe.query(built / "tokens", "sea")
 
 
 @pytest.mark.parametrize("kind", ["corpus", "tokens"])

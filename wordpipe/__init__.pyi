@@ -1649,7 +1649,7 @@ def open(
 @overload
 def open(
     path: PathLike,
-    kind: Literal['corpus', 'tokens', 'words', 'model', 'sentences', 'index'] | None = None,
+    kind: Literal['corpus', 'tokens', 'words', 'model', 'sentences', 'index'] | tuple[Literal['corpus', 'tokens', 'words', 'model', 'sentences', 'index'], ...] | None = None,
     *,
     verify: bool = True,
 ) -> OpenArtifact:
@@ -1660,7 +1660,7 @@ def open(
 
     Args:
         path: the artifact's folder.
-        kind: refuse any other; type checkers then know what can be done with it.
+        kind: one or several: any other is refused. Where it is one, type checkers know what can be done with it.
         verify: check its hashes first.
 
     Raises:

@@ -61,11 +61,15 @@ def open_artifact(
     path: str | os.PathLike[str], kind: Literal["corpus", "tokens"], *, verify: bool = True
 ) -> OpenTable: ...
 @overload
-def open_artifact(path: str | os.PathLike[str], kind: Kind | None = None, *, verify: bool = True) -> OpenArtifact: ...
+def open_artifact(
+    path: str | os.PathLike[str], kind: Kind | tuple[Kind, ...] | None = None, *, verify: bool = True
+) -> OpenArtifact: ...
 
 
 @public(name="open")
-def open_artifact(path: str | os.PathLike[str], kind: Kind | None = None, *, verify: bool = True) -> OpenArtifact:
+def open_artifact(
+    path: str | os.PathLike[str], kind: Kind | tuple[Kind, ...] | None = None, *, verify: bool = True
+) -> OpenArtifact:
     """Open an artifact: to query it, encode texts, look words up, read its rows. Use it as a context, or close it.
 
     All can be read with `batches`. An index answers `query`; it encodes texts with the encoder that it carries. Words answer
@@ -73,7 +77,7 @@ def open_artifact(path: str | os.PathLike[str], kind: Kind | None = None, *, ver
 
     Args:
         path: the artifact's folder.
-        kind: refuse any other; type checkers then know what can be done with it.
+        kind: one or several: any other is refused. Where it is one, type checkers know what can be done with it.
         verify: check its hashes first.
 
     Raises:
@@ -89,7 +93,7 @@ def open_artifact(path: str | os.PathLike[str], kind: Kind | None = None, *, ver
         ...     words["water"].shape, "water" in words
         ((24,), True)
     """
-    artifact = Artifact(path, [kind] if kind else (), verify=verify)
+    artifact = Artifact(path, [kind] if isinstance(kind, str) else kind or (), verify=verify)
     if artifact.kind == "index":
         return OpenWordIndex(artifact) if artifact.manifest.facts["of"] == "words" else OpenTextIndex(artifact)
     openers = {"words": OpenWords, "model": OpenEncoder, "sentences": OpenSentences}
@@ -124,7 +128,7 @@ def query(
         ([1, 2, 3], True, True)
     """
     chosen = QueryOptions.make(options)
-    with open_artifact(path=index, verify=verify) as opened:
+    with open_artifact(index, ("index", "words"), verify=verify) as opened:
         return opened.query_all([text], k, chosen)[0].hits
 
 
