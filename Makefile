@@ -1,11 +1,12 @@
 # make demo    install, run the whole pipeline on the documentation of installed packages, answer questions
 # make test    install, run the tests
 # make check   linters and types
+# make stub    write the stub of the public functions anew, after a setting has changed
 
 PYTHON ?= python3
 BIN    := .venv/bin
 READY  := .venv/.ready
-.PHONY: setup demo test test-all check clean
+.PHONY: setup demo test test-all check stub clean
 .DEFAULT_GOAL := setup
 
 setup: $(READY)
@@ -30,6 +31,9 @@ check: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+stub: setup
+	$(BIN)/python -m tests.support.stub
 
 clean:
 	rm -rf .venv demo

@@ -64,6 +64,14 @@ def test_the_words_answer(before):
         assert len(words.query("water", 5)) == 5
 
 
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in ("corpus", "tokens")])
+def test_they_encode_texts(before, name):
+    with wordpipe.open(before / name) as opened:
+        vectors = opened.encode([ASKED, "The Moon pulls on the sea"])
+        assert vectors.shape == (2, opened.dim)
+        assert np.allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
+
+
 @pytest.mark.parametrize("name", ["mlm", "mlm-rms"])
 def test_the_masked_models_answer(before, cli, name):
     filled = cli("fill", before / name, "the high [MASK] of the day", "--json")

@@ -80,7 +80,10 @@ def our_imports(path: Path) -> Iterator[tuple[int, str, str]]:
     """Line, room and full name of every import of our own modules; through a face, what is behind it."""
     for line, name in imports_of(path):
         parts = name.split(".")
-        if parts[0] == "wordpipe" and parts[1:] != ["__version__"]:  # the version everybody may know
+        if parts[0] == "wordpipe" and parts[1:] not in (
+            ["__version__"],
+            ["PROGRESS_DRAWER"],
+        ):  # facts that all may know
             yield line, parts[1] if len(parts) > 1 and parts[1] in FLOORS else "__init__", behind_faces(name)
 
 

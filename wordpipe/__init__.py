@@ -8,10 +8,11 @@
     wordpipe.train_mlm("run/tokens", output="run/model", preset="tiny", steps=200)
     wordpipe.embed("run/model", "run/corpus", output="run/sentences")
     wordpipe.index("run/sentences", output="run/index")
-    with wordpipe.open("run/index") as index:
-        hits = index.query("how do bees find their way", k=5)
+    hits = wordpipe.query("run/index", "how do bees find their way", k=5)
 
-The functions are loaded when they are first used, so importing the package costs nothing.
+Each function is named as its command is, but for `import`, which is a word of Python's own: `import_words`. It takes the
+command's settings as keywords, and `help` says which there are. Functions are loaded when they are first used, so importing
+the package costs nothing.
 """
 
 from typing import TYPE_CHECKING
@@ -19,10 +20,35 @@ from typing import TYPE_CHECKING
 from wordpipe.lazy import face
 
 if TYPE_CHECKING:
-    from wordpipe.errors import WordpipeError
-    from wordpipe.pipeline import Pipeline
+    from wordpipe.cli.output import progress
+    from wordpipe.corpus.settings import IngestSettings
+    from wordpipe.errors import (
+        ArtifactError,
+        BudgetError,
+        ConfigError,
+        DivergedError,
+        InputError,
+        LockedError,
+        PeerError,
+        StorageError,
+        UnknownWordError,
+        WordpipeError,
+    )
+    from wordpipe.model.settings import FillSettings, GenerateSettings
+    from wordpipe.pipeline import Pipeline, init, run, status
+    from wordpipe.runtime import Progress, Stopped
+    from wordpipe.search.settings import IndexSettings
+    from wordpipe.sentences.settings import EmbedSettings
     from wordpipe.stages import (
         Made,
+        OpenArtifact,
+        OpenEncoder,
+        OpenIndex,
+        OpenModel,
+        OpenSentences,
+        OpenTable,
+        OpenWords,
+        QueryOptions,
         RunOptions,
         diff,
         doctor,
@@ -34,15 +60,14 @@ if TYPE_CHECKING:
         evaluate_tokenizer,
         evaluate_words,
         export,
-        export_words,
         fill,
         generate,
         import_words,
         index,
         ingest,
-        map_words,
         open_model,
         plot,
+        query,
         show,
         tokenize,
         train_clm,
@@ -51,8 +76,14 @@ if TYPE_CHECKING:
         train_word2vec,
         verify,
     )
+    from wordpipe.stages import map_words as map  # noqa: A004
     from wordpipe.stages import open_artifact as open  # noqa: A004
+    from wordpipe.tokens.settings import TokenizeSettings
+    from wordpipe.training.contrastive.settings import ContrastiveSettings
+    from wordpipe.training.settings import CausalSettings, MaskedSettings
+    from wordpipe.words.settings import ImportSettings, Word2VecSettings
 else:
     __getattr__, __dir__ = face(__name__, __file__)
 
 __version__ = "0.1.0"
+PROGRESS_DRAWER = "wordpipe.cli.output:default_drawer"  # of calls from Python; loaded at the first of them

@@ -73,6 +73,13 @@ class InputError(WordpipeError):
     exit_code = 3
 
 
+class UnknownWordError(InputError, KeyError):
+    """A word that has no vector."""
+
+    def __str__(self) -> str:
+        return self.message  # a KeyError would show it in quotes
+
+
 class ArtifactError(WordpipeError):
     """An artifact is missing, incomplete, corrupt, of another kind, or does not belong to the others."""
 

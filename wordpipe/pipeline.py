@@ -37,6 +37,7 @@ from wordpipe.stages import (
     entries_of,
     file_entry,
     model_entry,
+    public,
     storage_errors,
 )
 
@@ -191,6 +192,77 @@ class Pipeline:
 
     def _resolve(self, name: str) -> str:
         return next((str(stage.output) for stage in self.stages if stage.name == name), name)
+
+
+@public()
+def run(
+    config: PathLike = "wordpipe.toml",
+    *,
+    first: str | None = None,
+    last: str | None = None,
+    run: RunOptions | None = None,
+) -> list[Made]:
+    """Make what is missing or stale in a pipeline, in order.
+
+    Args:
+        config: the file that describes the stages.
+        first: begin with this stage (`--from`).
+        last: end with this stage (`--to`).
+        run: progress, making every stage anew (`fresh`), verification.
+
+    Returns:
+        What was made; nothing where all is up to date.
+
+    Raises:
+        WordpipeError: see wordpipe/errors.py.
+
+    Example:
+        >>> [made.path for made in wordpipe.run("wordpipe.toml", last="corpus")]
+        ['made/corpus']
+    """
+    return [made for _, made in Pipeline(config).run(run or RunOptions(), first=first, last=last) if made is not None]
+
+
+@public()
+def status(config: PathLike = "wordpipe.toml") -> list[State]:
+    """Look which stages of a pipeline must be made, and why; makes nothing.
+
+    Args:
+        config: the file that describes the stages.
+
+    Returns:
+        Of every stage its state: `state.fresh`, `state.reasons`, `state.stage.name`.
+
+    Raises:
+        WordpipeError: see wordpipe/errors.py.
+
+    Example:
+        >>> [(state.stage.name, state.reasons[0]) for state in wordpipe.status() if not state.fresh]
+        [('corpus', 'missing'), ('tokens', 'missing')]
+    """
+    return Pipeline(config).states()
+
+
+@public()
+def init(folder: PathLike = ".") -> list[Path]:
+    """Write a commented wordpipe.toml and a Makefile to start from, and make a folder for texts.
+
+    Files that exist are left alone.
+
+    Args:
+        folder: where.
+
+    Returns:
+        The files that were written.
+
+    Raises:
+        StorageError: the disk refused.
+
+    Example:
+        >>> [path.name for path in wordpipe.init("project")]
+        ['wordpipe.toml', 'Makefile']
+    """
+    return [path for path, is_new in write_project(Path(folder)) if is_new]
 
 
 def settings_from_file(where: str, command: str) -> dict[str, Any]:

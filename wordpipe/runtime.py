@@ -44,6 +44,10 @@ def quiet(_: Progress) -> None:
     """The report that says nothing."""
 
 
+def automatic(_: Progress) -> None:
+    """The report of a caller who has not chosen one: a call from Python draws in its place, where somebody can see it."""
+
+
 class Stopped(Exception):  # noqa: N818  (a request, not an error)
     """The user asked to stop; what could be saved has been saved. Carries the signal number."""
 

@@ -8,13 +8,17 @@ option, the TOML key, the manifest entry and the documentation are all made from
         workers: int = setting(2, "threads", ge=1, recipe=False)      # does not change the result: not in the recipe
 """
 
+import os
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic.fields import FieldInfo
 
 from wordpipe.errors import ConfigError
 from wordpipe.removed import recipe_before, why_no_option, why_no_value
+
+_MAX_SHOWN_BOUND = 100_000  # a larger bound says nothing to a reader of help; it is still checked
 
 
 def setting(
@@ -73,8 +77,10 @@ class Settings(BaseModel):
         Raises:
             ConfigError: an unknown key, a value of the wrong type or out of bounds; names the setting and the bound.
         """
+        # pydantic knows no other paths than pathlib's; what a stage has made is one too
+        plain = {name: os.fspath(value) if isinstance(value, os.PathLike) else value for name, value in values.items()}
         try:
-            return cls(**values)
+            return cls(**plain)
         except ValidationError as error:
             raise ConfigError(_explain(error, cls), where=where, hint=_hint(error, cls)) from None
 
@@ -109,6 +115,21 @@ def declared(cls: type[Settings], name: str) -> dict[str, Any]:
     """The facts about a field that `setting` keeps beside its type and bounds."""
     extra = cls.model_fields[name].json_schema_extra
     return extra if isinstance(extra, dict) else {}
+
+
+def bounds_of(field: FieldInfo) -> str:
+    """The bounds of a number, as far as they say something."""
+    bounds = ("ge", "gt", "le", "lt")
+    found = {name: getattr(item, name) for item in field.metadata for name in bounds if hasattr(item, name)}
+    parts = [f"> {found['gt']:g}"] if "gt" in found else []
+    if found.get("lt", _MAX_SHOWN_BOUND) < _MAX_SHOWN_BOUND:
+        parts.append(f"< {found['lt']:g}")
+    least, most = found.get("ge", 0), found.get("le", _MAX_SHOWN_BOUND)
+    if most < _MAX_SHOWN_BOUND:
+        parts.append(f"{least:g} to {most:g}" if "ge" in found else f"at most {most:g}")
+    elif least > 1:
+        parts.append(f"at least {least:g}")
+    return f" ({', '.join(parts)})" if parts else ""
 
 
 def _explain(error: ValidationError, cls: type[Settings]) -> str:

@@ -83,7 +83,7 @@ def test_gensim_reads_the_exported_vectors(built, tmp_path):
 
     for form, binary in (("word2vec-text", False), ("word2vec-binary", True)):
         path = tmp_path / form
-        wordpipe.export_words(built / "words", form, path)
+        wordpipe.export(built / "words", form, path)
         theirs = KeyedVectors.load_word2vec_format(str(path), binary=binary)
         with wordpipe.open(built / "words") as words:
             for hit, (word, score) in zip(words.query("the", k=5), theirs.most_similar("the", topn=5), strict=True):

@@ -61,9 +61,9 @@ def test_an_export_comes_back_bit_for_bit(form, built, tmp_path, cli):
 def test_neighbours_are_gensims(tmp_path, built):
     models = pytest.importorskip("gensim.models")
 
-    wordpipe.export_words(built / "words", "glove", tmp_path / "v.txt")
+    wordpipe.export(built / "words", "glove", tmp_path / "v.txt")
     wordpipe.import_words(tmp_path / "v.txt", output=tmp_path / "words")
-    wordpipe.export_words(tmp_path / "words", "word2vec-binary", tmp_path / "v.bin")
+    wordpipe.export(tmp_path / "words", "word2vec-binary", tmp_path / "v.bin")
     theirs = models.KeyedVectors.load_word2vec_format(str(tmp_path / "v.bin"), binary=True)
     with wordpipe.open(tmp_path / "words") as words:
         for word in theirs.index_to_key[:20]:
@@ -119,7 +119,7 @@ def test_bad_files_leave_nothing(tmp_path, cli, imported):
 def test_a_format_that_does_not_go_with_it(tmp_path, imported):
     with pytest.raises(ConfigError, match="is a folder"):
         wordpipe.import_words(tmp_path / "small.txt", output=tmp_path / "w", format="numpy")
-    wordpipe.export_words(imported, "numpy", tmp_path / "np")
+    wordpipe.export(imported, "numpy", tmp_path / "np")
     with pytest.raises(ConfigError, match="is a file"):
         wordpipe.import_words(tmp_path / "np", output=tmp_path / "w", format="glove")
     with pytest.raises(ConfigError, match="--tokenizer"):
@@ -172,7 +172,7 @@ def test_embed_splits_by_the_pattern_and_weighs_by_rank(imported, tmp_path, cli)
 
 def test_vectors_of_tokens_initialise_a_model(built, tmp_path, imported):
     wordpipe.train_word2vec(built / "tokens", output=tmp_path / "t", unit="token", dim=32, epochs=1, threads=1)
-    wordpipe.export_words(tmp_path / "t", "word2vec-text", tmp_path / "t.txt")
+    wordpipe.export(tmp_path / "t", "word2vec-text", tmp_path / "t.txt")
     wordpipe.import_words(tmp_path / "t.txt", output=tmp_path / "back", unit="token", tokenizer=built / "tokens")
     assert (tmp_path / "back" / "tokenizer.json").read_bytes() == (built / "tokens" / "tokenizer.json").read_bytes()
     start = {"steps": 1, "init_embeddings": tmp_path / "back", **TINY}
@@ -204,10 +204,10 @@ def test_a_pipeline_imports_what_changed(tmp_path):
 
 def test_an_export_has_the_same_bytes_whatever_the_batches(built, tmp_path, monkeypatch):
     for form in ("word2vec-text", "word2vec-binary", "glove", "numpy", "projector"):
-        wordpipe.export_words(built / "words", form, tmp_path / form)
+        wordpipe.export(built / "words", form, tmp_path / form)
         with monkeypatch.context() as patch:
             patch.setattr("wordpipe.artifacts.tables.BATCH_ROWS", 7)
-            wordpipe.export_words(built / "words", form, tmp_path / "again")
+            wordpipe.export(built / "words", form, tmp_path / "again")
         one, other = ({p.name: p.read_bytes() for p in _files(tmp_path / name)} for name in (form, "again"))
         assert list(one.values()) == list(other.values())
         for path in _files(tmp_path / "again"):
@@ -225,9 +225,9 @@ def test_a_word_that_cannot_be_written_leaves_the_old_file(tmp_path):
     wordpipe.import_words(tmp_path / "v.txt", output=tmp_path / "words")
     (tmp_path / "out.bin").write_bytes(b"old")
     with pytest.raises(InputError, match="row 1"):
-        wordpipe.export_words(tmp_path / "words", "word2vec-binary", tmp_path / "out.bin")
+        wordpipe.export(tmp_path / "words", "word2vec-binary", tmp_path / "out.bin")
     assert (tmp_path / "out.bin").read_bytes() == b"old"
-    wordpipe.export_words(tmp_path / "words", "glove", tmp_path / "out.txt")
+    wordpipe.export(tmp_path / "words", "glove", tmp_path / "out.txt")
     assert (tmp_path / "out.txt").read_bytes() == b"the 1 2\n. . . 1 2\n"
 
 

@@ -5,8 +5,9 @@ import types
 import numpy as np
 import pytest
 
+import wordpipe
 from tests.support.map_page import Page
-from wordpipe import RunOptions, map_words
+from wordpipe import RunOptions
 from wordpipe.artifacts import words_schema
 from wordpipe.errors import ConfigError, InputError
 from wordpipe.runtime import Progress
@@ -65,7 +66,7 @@ def false_umap(monkeypatch):
 
 def test_the_commonest_words_are_shown_and_what_is_left_out_is_said(words, tmp_path):
     notes = []
-    made = map_words(
+    made = wordpipe.map(
         words,
         tmp_path / "map.html",
         n_words=50,
@@ -87,12 +88,12 @@ def test_the_commonest_words_are_shown_and_what_is_left_out_is_said(words, tmp_p
 
 def test_the_same_words_give_the_same_bytes(words, tmp_path):
     for name in ("a", "b"):
-        map_words(words, tmp_path / name, layout="pca")
+        wordpipe.map(words, tmp_path / name, layout="pca")
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
 
 
 def test_the_words_around_a_word_are_the_nearest_of_the_table(words, tmp_path):
-    made = map_words(words, tmp_path / "map.html", near="W7", n_words=20, layout="pca")  # found in lower case
+    made = wordpipe.map(words, tmp_path / "map.html", near="W7", n_words=20, layout="pca")  # found in lower case
     data = Page((tmp_path / "map.html").read_bytes()).data
     near = [one.word for one in table_of_words().neighbours(["w7"], k=19)]
     assert set(data["words"]) == {"w7", *near}
@@ -104,16 +105,16 @@ def test_the_words_around_a_word_are_the_nearest_of_the_table(words, tmp_path):
 def test_only_the_words_of_a_list(words, tmp_path):
     listed = tmp_path / "list.txt"
     listed.write_text("\ufeffw90\n\n w3 \nw5\nnever\nw3\nw1\nW8\n", encoding="utf-8")
-    made = map_words(words, tmp_path / "map.html", only=listed, layout="pca")
+    made = wordpipe.map(words, tmp_path / "map.html", only=listed, layout="pca")
     assert Page((tmp_path / "map.html").read_bytes()).data["words"] == ["w1", "w3", "w8", "w90"]
     assert made["left_out"] == {"unknown": 1, "repeated": 1, "no_direction": 1}
-    made = map_words(words, tmp_path / "map.html", only=listed, layout="pca", n_words=4)
+    made = wordpipe.map(words, tmp_path / "map.html", only=listed, layout="pca", n_words=4)
     assert Page((tmp_path / "map.html").read_bytes()).data["words"] == ["w1", "w3", "w8"]
     assert made["left_out"] == {"unknown": 1, "repeated": 1, "beyond_the_limit": 1, "no_direction": 1}
 
 
 def test_umap_is_given_the_true_neighbours_and_a_seed(words, tmp_path, false_umap):
-    made = map_words(words, tmp_path / "map.html")
+    made = wordpipe.map(words, tmp_path / "map.html")
     assert made["layout"] == "umap"
     assert false_umap["random_state"] == 0
     rows, distances = false_umap["precomputed_knn"]
@@ -127,10 +128,10 @@ def test_umap_is_given_the_true_neighbours_and_a_seed(words, tmp_path, false_uma
 
 def test_without_umap_auto_is_pca_and_says_how_to_get_it(words, tmp_path, no_umap):
     reported: list[Progress] = []
-    assert map_words(words, tmp_path / "map.html", run=RunOptions(report=reported.append))["layout"] == "pca"
+    assert wordpipe.map(words, tmp_path / "map.html", run=RunOptions(report=reported.append))["layout"] == "pca"
     assert any(one.note and "pip install" in one.note for one in reported)
     with pytest.raises(ConfigError, match="not installed") as caught:
-        map_words(words, tmp_path / "other.html", layout="umap")
+        wordpipe.map(words, tmp_path / "other.html", layout="umap")
     assert "pip install" in str(caught.value.hint)
     assert not (tmp_path / "other.html").exists()
 
@@ -158,7 +159,7 @@ def test_what_cannot_be_drawn_is_refused_and_nothing_is_written(settings, kind, 
     for name, data in (("unknown", b"x\ny\n"), ("empty", b"\n\n"), ("two", b"w1\nw2\n"), ("latin", b"w\xe9\n")):
         (tmp_path / f"{name}.txt").write_bytes(data)
     with pytest.raises(kind, match=message):
-        map_words(words, tmp_path / "map.html", **{"layout": "pca", **settings})
+        wordpipe.map(words, tmp_path / "map.html", **{"layout": "pca", **settings})
     assert not list(tmp_path.glob("*map.html*"))
 
 

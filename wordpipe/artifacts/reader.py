@@ -190,6 +190,11 @@ class Artifact:
             self._folder = -1
 
     @property
+    def is_closed(self) -> bool:
+        """Whether it was released."""
+        return self._folder < 0
+
+    @property
     def kind(self) -> Kind:
         """corpus, tokens, words, model, sentences or index."""
         return self.manifest.kind

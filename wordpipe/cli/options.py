@@ -9,9 +9,8 @@ import click
 from pydantic.fields import FieldInfo
 
 from wordpipe.cli.command import PATH, Option
-from wordpipe.settings import Settings, declared
+from wordpipe.settings import Settings, bounds_of, declared
 
-_MAX_SHOWN_BOUND = 100_000  # a larger bound says nothing to a reader of help; it is still checked
 _EMBEDDING = ("pooling", "transform", "components", "dims", "sif_a", "window", "overlap", "device", "dtype", "threads")
 
 
@@ -91,7 +90,7 @@ def _option(cls: type[Settings], name: str, field: FieldInfo, section: str) -> O
 
 
 def _help(field: FieldInfo) -> str:
-    text, shown = (field.description or "") + _bounds(field), _default(field)
+    text, shown = (field.description or "") + bounds_of(field), _default(field)
     return f"{text}  [{shown}]" if shown else text
 
 
@@ -124,18 +123,3 @@ def _default(field: FieldInfo) -> str:
     if isinstance(field.default, bool):
         return "on" if field.default else "off"
     return f"default: {field.default}"
-
-
-def _bounds(field: FieldInfo) -> str:
-    """The bounds of a number, as far as they say something."""
-    bounds = ("ge", "gt", "le", "lt")
-    found = {name: getattr(item, name) for item in field.metadata for name in bounds if hasattr(item, name)}
-    parts = [f"> {found['gt']:g}"] if "gt" in found else []
-    if found.get("lt", _MAX_SHOWN_BOUND) < _MAX_SHOWN_BOUND:
-        parts.append(f"< {found['lt']:g}")
-    least, most = found.get("ge", 0), found.get("le", _MAX_SHOWN_BOUND)
-    if most < _MAX_SHOWN_BOUND:
-        parts.append(f"{least:g} to {most:g}" if "ge" in found else f"at most {most:g}")
-    elif least > 1:
-        parts.append(f"at least {least:g}")
-    return f" ({', '.join(parts)})" if parts else ""

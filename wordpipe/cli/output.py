@@ -1,6 +1,7 @@
 """The output on the terminal: text that cannot steer it, numbers that read well, the progress of work.
 
-Progress is a bar where stderr is a terminal, a plain line every few seconds elsewhere, and nothing with -q.
+Progress is a bar where stderr is a terminal, a plain line every few seconds elsewhere, and nothing with -q. Of calls from
+Python it is a bar on a terminal, a line that is written over in a notebook, and nothing elsewhere.
 """
 
 import os
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     import rich.progress
 
 _PROGRESS_INTERVAL_S = 5.0
+_NOTEBOOK_INTERVAL_S = 0.2
 
 # C0 controls but tab and newline, DEL, C1, bidirectional controls, line and paragraph separators
 _UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -206,3 +208,70 @@ def _make_bar() -> "rich.progress.Progress":
         transient=True,
         expand=True,
     )
+
+
+class NotebookDrawer(ProgressDrawer):
+    """Progress as one line that is written over, for notebooks: their stderr is no terminal, but knows carriage returns."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._width = 0
+
+    def __exit__(self, *_: object) -> None:
+        self._write("")
+
+    def __call__(self, progress: Progress) -> None:
+        """Draw one report."""
+        if progress.note is not None:
+            self._write("")
+            say(progress.note)
+            return
+        now = time.monotonic()
+        if progress.phase != self._phase:
+            self._phase, self._phase_start = progress.phase, (now, progress.done)
+        elif now - self._last_line < _NOTEBOOK_INTERVAL_S:
+            return
+        self._last_line = now
+        self._write(_progress_line(progress, *self._phase_start, now))
+
+    def _write(self, line: str) -> None:
+        """Put a line in the place of the one before."""
+        line = one_line(safe_text(line))
+        if line or self._width:
+            sys.stderr.write("\r" + line.ljust(self._width) + ("" if line else "\r"))
+            sys.stderr.flush()
+        self._width = len(line)
+
+
+_show_progress: bool | None = None  # what `progress` was called with
+
+
+def progress(show: bool | None = None) -> None:
+    """Choose whether calls from Python draw how far they are, on stderr.
+
+    One call alone is kept silent, or reports elsewhere, by `run=wordpipe.RunOptions(report=...)`.
+
+    Args:
+        show: False never draws; True draws everywhere, a line every few seconds where there is no terminal; None, as at the
+            beginning, draws on a terminal and in a notebook.
+
+    Example:
+        >>> wordpipe.progress(False)
+    """
+    global _show_progress
+    _show_progress = show
+
+
+def default_drawer() -> ProgressDrawer:
+    """What draws the progress of a call from Python; of torchrun's processes the first alone draws."""
+    if _show_progress is False or os.environ.get("RANK", "0") != "0":
+        return ProgressDrawer(quiet=True)
+    if _in_notebook():
+        return NotebookDrawer()
+    return ProgressDrawer(quiet=not (_show_progress or sys.stderr.isatty()))
+
+
+def _in_notebook() -> bool:
+    """Whether a kernel of Jupyter runs this; IPython on a terminal is a terminal."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return getattr(shell, "kernel", None) is not None

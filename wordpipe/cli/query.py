@@ -75,7 +75,7 @@ def query(
         raise ConfigError("the query is empty", hint="give words, or a file with --queries")
     options = QueryOptions(**given)
     answered = 0
-    with open_artifact(artifact, verify=verify) as opened:
+    with open_artifact(artifact, ("index", "words"), verify=verify) as opened:
         opened.check(options)
         lines = given_lines(text, queries, what="query", option="--queries")
         size = 1 if is_prompt(text, queries) else _AT_ONCE

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 from wordpipe.lazy import face
 
 if TYPE_CHECKING:
-    from wordpipe.stages.convert.export import export, export_words
+    from wordpipe.stages.calls import public
+    from wordpipe.stages.convert.export import export
     from wordpipe.stages.convert.export_encoder import encoder_files
     from wordpipe.stages.convert.import_words import import_words, vectors_entry
     from wordpipe.stages.encoders import bundled_encoder, open_encoder, read_word_vectors
@@ -28,8 +29,9 @@ if TYPE_CHECKING:
     from wordpipe.stages.search.index import index
     from wordpipe.stages.search.index_lexical import QUERIES_MEASURED
     from wordpipe.stages.search.index_update import IndexVectors, bundled_keys
-    from wordpipe.stages.search.open_index import OpenArtifact, QueryOptions, QueryResult
-    from wordpipe.stages.search.query import ChosenMode, OpenTextIndex, choose_modes, open_artifact
+    from wordpipe.stages.search.open_index import OpenArtifact, OpenIndex, QueryOptions, QueryResult
+    from wordpipe.stages.search.opened import OpenEncoder, OpenSentences, OpenTable
+    from wordpipe.stages.search.query import ChosenMode, OpenTextIndex, OpenWords, choose_modes, open_artifact, query
     from wordpipe.stages.sources import entries_of
     from wordpipe.stages.text.generate import Filled, Filler, Writing, fill, generate
     from wordpipe.stages.text.ingest import ingest

@@ -37,7 +37,7 @@ from wordpipe.artifacts import (
     refuse_inside_artifact,
 )
 from wordpipe.errors import ArtifactError, BudgetError, StorageError
-from wordpipe.runtime import Progress, Report, Stopwatch, forget_peak_memory, peak_memory_bytes, quiet
+from wordpipe.runtime import Progress, Report, Stopwatch, automatic, forget_peak_memory, peak_memory_bytes
 from wordpipe.settings import Settings
 
 if TYPE_CHECKING:
@@ -52,14 +52,17 @@ PathLike = str | os.PathLike[str]
 class RunOptions:
     """How to run a stage, whatever the stage."""
 
-    report: Report = quiet  # called with the progress of the work
+    report: Report = automatic  # called with the progress of the work; runtime.quiet says nothing
     fresh: bool = False  # start over, even where a stopped run of the same recipe could be continued
     verify: bool = True  # check the inputs' hashes before use
 
 
-@dataclass
+@dataclass(repr=False)
 class Made:
-    """The result of a stage; `to_json` is what `--json` prints."""
+    """The artifact that a stage has made; it stands for its path as the input of another stage.
+
+    `to_json` is what `--json` prints.
+    """
 
     kind: str
     path: str
@@ -71,6 +74,29 @@ class Made:
     rates: dict[str, float] = field(default_factory=dict)
     metrics: dict[str, float] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
+
+    def __fspath__(self) -> str:
+        return self.path
+
+    def __str__(self) -> str:
+        return self.path
+
+    def __repr__(self) -> str:
+        figures = f": {self._figures}" if self._figures else ""
+        n = len(self.warnings)
+        warnings = f"; {n} warning{'s' if n > 1 else ''}" if n else ""
+        return f"Made({self.kind} at {self.path!r}, {self.seconds:.1f} s{figures}{warnings})"
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """What IPython and notebooks show: a few lines."""
+        del cycle
+        lines = [f"{self.kind} → {self.path}  in {self.seconds:.1f} s", *filter(None, [self._figures])]
+        printer.text("\n  ".join([*lines, *(f"warning: {text}" for text in self.warnings)]))
+
+    @property
+    def _figures(self) -> str:
+        counts = (f"{count:,} {name.replace('_', ' ')}" for name, count in self.counts.items() if count)
+        return ", ".join([*counts, *(f"{name} {value:.4g}" for name, value in self.metrics.items())])
 
     def to_json(self) -> dict[str, Any]:
         """One JSON object."""

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 from wordpipe.artifacts import TOKENIZER, Artifact, is_artifact
 from wordpipe.errors import ArtifactError
 from wordpipe.runtime import pick_device
+from wordpipe.stages.calls import public
+from wordpipe.stages.job import PathLike
 from wordpipe.tokens import (
     frame_of,
     library_errors,
@@ -26,7 +28,6 @@ if TYPE_CHECKING:
 
     from wordpipe.model import Architecture, LanguageModel, Loaded
     from wordpipe.model.settings import Device
-    from wordpipe.stages.job import PathLike
 
 _TOKENIZER_CONFIG = "tokenizer_config.json"
 _USES = {"encoder": 'wordpipe fill {} "the cat [MASK] on the mat"', "decoder": 'wordpipe generate {} "The cat"'}
@@ -109,7 +110,8 @@ class OpenModel:
         return ordinary_V
 
 
-def open_model(path: "PathLike", *, verify: bool = True) -> OpenModel:
+@public()
+def open_model(path: PathLike, *, verify: bool = True) -> OpenModel:
     """Read a model and its tokenizer into memory, on the CPU.
 
     Args:
@@ -118,6 +120,11 @@ def open_model(path: "PathLike", *, verify: bool = True) -> OpenModel:
 
     Raises:
         ArtifactError: nothing there, damaged, of a class that we do not compute, or model and tokenizer do not fit.
+
+    Example:
+        >>> model = wordpipe.open_model("run/model")
+        >>> model.model.config.architecture, wordpipe.fill(model, "the [MASK]").text[:4]
+        ('encoder', 'the ')
     """
     from wordpipe.model import CONFIG
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from wordpipe.artifacts import vector_batches, words_schema
-from wordpipe.errors import InputError
+from wordpipe.errors import InputError, UnknownWordError
 from wordpipe.metrics import unit_rows
 from wordpipe.words.lookup import PHRASE_SEPARATOR, SIGNS, Expression, KnownPhrases, parse_expression, similar_words
 from wordpipe.words.vocabulary import arrow_words
@@ -270,10 +270,14 @@ class WordVectors:
 
     def _row(self, word: str) -> int:
         if (row := self.find(word)) is None:
-            near = self.suggest(word)
-            hint = f"did you mean {', '.join(near)}?" if near else "try a commoner word"
-            raise InputError(f"the word {word!r} has no vector", hint=hint)
+            raise self.unknown(word)
         return row
+
+    def unknown(self, word: str) -> UnknownWordError:
+        """The error that says that a word has no vector, and names words spelled like it."""
+        near = self.suggest(word)
+        hint = f"did you mean {', '.join(near)}?" if near else "try a commoner word"
+        return UnknownWordError(f"the word {word!r} has no vector", hint=hint)
 
     def to_batches(self, rows_per_batch: int = 16_384) -> Iterator[pa.RecordBatch]:
         """The table as batches of the `words` schema: word, count, vector."""

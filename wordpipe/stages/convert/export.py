@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from wordpipe.artifacts import Artifact, Kind, atomic_file, atomic_folder, read_batches, read_schema, row_count
 from wordpipe.errors import ConfigError
 from wordpipe.removed import why_no_value
+from wordpipe.stages.calls import public
 from wordpipe.stages.job import PathLike, storage_errors
 from wordpipe.tokens import FOLDERS as TOKENIZER_FOLDERS
 from wordpipe.tokens import FORMATS, ExportedTokenizer, export_tokenizer
@@ -23,6 +24,7 @@ VECTOR_FORMATS = ("npy", "word2vec-text", "word2vec-binary", "projector")
 ENCODER_FORMATS = ("sentence-transformers",)
 
 
+@public()
 def export(artifact: PathLike, form: str, output: PathLike) -> dict[str, Any]:
     """Write what an artifact holds in another program's format, whole or not at all.
 
@@ -42,6 +44,11 @@ def export(artifact: PathLike, form: str, output: PathLike) -> dict[str, Any]:
     Raises:
         ConfigError: no such format, one for other artifacts, or one that cannot hold this tokenizer.
         WordpipeError: see wordpipe/errors.py.
+
+    Example:
+        >>> made = wordpipe.export("run/words", "word2vec-text", "words.txt")
+        >>> made["dim"]
+        24
     """
     if form in ENCODER_FORMATS:
         return _export_encoder(artifact, Path(output))
@@ -53,19 +60,6 @@ def export(artifact: PathLike, form: str, output: PathLike) -> dict[str, Any]:
         known = dict.fromkeys((*WORD_FORMATS, *VECTOR_FORMATS, *ENCODER_FORMATS, *FORMATS))
         raise ConfigError("unknown format", where="form", got=form, expected=", ".join(known))
     return _export_tokenizer(artifact, form, Path(output))
-
-
-def export_words(words: PathLike, form: str, output: PathLike) -> dict[str, Any]:
-    """`export` for a words artifact, in one of `WORD_FORMATS`; in memory that does not grow with it.
-
-    Raises:
-        ConfigError: no such format, or one that is a file and a folder is named.
-        InputError: the format cannot hold one of the words.
-        WordpipeError: see wordpipe/errors.py.
-    """
-    if form not in WORD_FORMATS:
-        raise ConfigError("unknown format", where="form", got=form, expected=", ".join(WORD_FORMATS))
-    return _export_table(words, form, Path(output), ["words"])
 
 
 def _export_table(path: PathLike, form: str, output: Path, kinds: Sequence[Kind]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import Any
 from wordpipe.artifacts import HashCache, InputEntry, hash_bytes, is_artifact, words_schema
 from wordpipe.corpus import ExpansionLimit, compression_of, decompress_blocks, read_blocks
 from wordpipe.errors import ArtifactError, ConfigError, InputError
+from wordpipe.stages.calls import public
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job
 from wordpipe.stages.text.tokenize import given_tokenizer
 from wordpipe.words import WordFile, WordFilter, folder_files, open_folder, open_stream
@@ -19,14 +20,28 @@ _LEFT_OUT = {
 }
 
 
+@public(ImportSettings)
 def import_words(file: PathLike, *, output: PathLike, run: RunOptions | None = None, **settings: Any) -> Made:
     """Make a words artifact of word vectors that another program trained.
 
-    They are a file in word2vec's text or binary format (fastText's .vec too) or in GloVe's, also .gz, .bz2, .xz and .zst; or
-    a folder with vectors.npy, words.txt and, maybe, counts.npy. The settings are fields of `ImportSettings`.
+    It is `wordpipe import`, a word that Python keeps for itself.
+
+    Args:
+        file: in word2vec's text or binary format (fastText's .vec too) or in GloVe's, also .gz, .bz2, .xz and .zst; or a
+            folder with vectors.npy, words.txt and, maybe, counts.npy.
+        output: folder of the words artifact.
+        run: progress, fresh start, verification.
+        settings: fields of `ImportSettings`.
 
     Raises:
         WordpipeError: see wordpipe/errors.py.
+
+    Example:
+        >>> _ = wordpipe.export("run/words", "glove", "glove.txt")
+        >>> made = wordpipe.import_words("glove.txt", output="new/words")
+        >>> with wordpipe.open(made, "words") as words:
+        ...     words.dim, "water" in words
+        (24, True)
     """
     chosen = ImportSettings.make(settings)
     path = Path(file)

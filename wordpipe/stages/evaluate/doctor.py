@@ -21,6 +21,7 @@ from wordpipe.errors import ArtifactError, ConfigError, InputError
 from wordpipe.metrics import effective_rank, hubs, mean_cosine, unit_rows
 from wordpipe.runtime import Progress, Report, quiet
 from wordpipe.sentences import ENCODER_FILE, MIN_TEXTS, Moments, Transform, TransformKind, load_facts
+from wordpipe.stages.calls import public
 from wordpipe.stages.job import PathLike, RunOptions, storage_errors
 from wordpipe.stages.search.index_lexical import measure_some
 
@@ -89,6 +90,7 @@ NORMS = (
 )  # fmt: skip
 
 
+@public()
 def doctor(artifact: PathLike, *, sample: int = 10_000, run: RunOptions | None = None) -> dict[str, Any]:
     """Examine the vectors of an artifact.
 
@@ -106,6 +108,11 @@ def doctor(artifact: PathLike, *, sample: int = 10_000, run: RunOptions | None =
     Raises:
         ConfigError: a sample too small to evaluate.
         InputError: fewer than 64 different vectors.
+
+    Example:
+        >>> found = wordpipe.doctor("run/sentences")
+        >>> found["kind"], found["dim"]
+        ('sentences', 32)
     """
     if sample < 128:
         raise ConfigError("too small a sample to evaluate", where="sample", got=sample, expected="at least 128")

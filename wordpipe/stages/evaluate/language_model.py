@@ -16,6 +16,7 @@ from wordpipe.artifacts import KINDS, Artifact, is_artifact, read_batches
 from wordpipe.compiled import watch_compilation
 from wordpipe.errors import ArtifactError, ConfigError, InputError, WordpipeError
 from wordpipe.runtime import Progress, Report, pick_device, torch_threads
+from wordpipe.stages.calls import public
 from wordpipe.stages.evaluate.inputs import report_on, split_rows
 from wordpipe.stages.inputs import corpus_to_evaluate
 from wordpipe.stages.job import PathLike, RunOptions, storage_errors
@@ -46,6 +47,7 @@ _POSITIONS_AT_ONCE = {"cpu": 1 << 12, "mps": 1 << 14, "cuda": 1 << 15}
 _UNSPACED = r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}ー々]+"  # as in tokens/words.py
 
 
+@public()
 def evaluate_model(
     models: PathLike | Sequence[PathLike],
     data: PathLike | Iterable[PathLike],
@@ -89,6 +91,11 @@ def evaluate_model(
         InputError: there is no text, or too little.
         ArtifactError: something is no model, its tokenizer lacks a token that the task needs, or its probabilities are no
             numbers.
+
+    Example:
+        >>> found = wordpipe.evaluate_model("run/model", "run/corpus", split="valid")
+        >>> found["metrics"]["perplexity"] > 1
+        True
     """
     run = run or RunOptions()
     if split is not None and split not in _SPLITS:

@@ -26,6 +26,7 @@ from wordpipe.search import (
 from wordpipe.search.settings import LexicalSettings
 from wordpipe.sentences import Transform
 from wordpipe.sentences.settings import EmbedSettings
+from wordpipe.stages.calls import public
 from wordpipe.stages.evaluate import inputs
 from wordpipe.stages.evaluate.inputs import EvaluatedEncoder, Texts, open_evaluated
 from wordpipe.stages.job import PathLike, RunOptions, storage_errors
@@ -38,6 +39,7 @@ _FLOORS = ("bm25", "rm3", "lsi")  # every later system is compared with, query b
 _LAYOUT = "corpus.jsonl, queries.jsonl and qrels.tsv or qrels/test.tsv"
 
 
+@public(EmbedSettings)
 def evaluate_retrieval(
     encoders: PathLike | Sequence[PathLike],
     data: PathLike,
@@ -52,7 +54,7 @@ def evaluate_retrieval(
     run: RunOptions | None = None,
     **settings: Any,
 ) -> dict[str, Any]:
-    """Evaluate encoders on a collection of documents, queries and judgements, beside BM25, RM3, TF-IDF and LSI.
+    r"""Evaluate encoders on a collection of documents, queries and judgements, beside BM25, RM3, TF-IDF and LSI.
 
     Every system searches for every query: bm25, rm3 (BM25 of expanded queries), tfidf, lsi, words_mean, and for each encoder
     dense (cosines, every document compared) and hybrid (bm25 and dense together, as `wordpipe query --mode hybrid` does). The
@@ -83,6 +85,19 @@ def evaluate_retrieval(
 
         metrics are by the name of each system those of its first, and beside them those of the last of hybrid, dense, bm25
         that there is.
+
+    Example:
+        >>> import json
+        >>> folder = Path("collection")
+        >>> folder.mkdir()
+        >>> texts = {"1": "the moon pulls the sea", "2": "bread rises in the oven", "3": "bees dance"}
+        >>> rows = [json.dumps({"_id": id, "title": "", "text": text}) for id, text in texts.items()]
+        >>> _ = (folder / "corpus.jsonl").write_text("\n".join(rows))
+        >>> _ = (folder / "queries.jsonl").write_text(json.dumps({"_id": "q", "text": "why does the sea rise"}))
+        >>> _ = (folder / "qrels.tsv").write_text("query-id\tcorpus-id\tscore\nq\t1\t1\n")
+        >>> found = wordpipe.evaluate_retrieval("run/words", folder, draws=0)
+        >>> [system["system"] for system in found["systems"]][:2]
+        ['bm25', 'rm3']
     """
     run, chosen = run or RunOptions(), EmbedSettings.make(settings)
     language_settings = LexicalSettings.make({"language": language})

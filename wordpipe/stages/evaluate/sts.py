@@ -31,6 +31,7 @@ from wordpipe.metrics import correlation_interval, pearson, spearman
 from wordpipe.runtime import Progress
 from wordpipe.search import LatentSpace, Tfidf, looks_english, stemmer
 from wordpipe.sentences.settings import EmbedSettings
+from wordpipe.stages.calls import public
 from wordpipe.stages.evaluate.inputs import (
     EvaluatedEncoder,
     by_system,
@@ -97,6 +98,7 @@ class _Scores(NamedTuple):
     unknown: Sequence[str] = ()  # words without a vector, each time they came
 
 
+@public(EmbedSettings)
 def evaluate_sts(
     encoders: PathLike | Sequence[PathLike],
     data: PathLike | Iterable[PathLike],
@@ -108,7 +110,7 @@ def evaluate_sts(
     run: RunOptions | None = None,
     **settings: Any,
 ) -> dict[str, Any]:
-    """Evaluate encoders of texts on pairs of sentences that people have scored, beside baselines that need no training.
+    r"""Evaluate encoders of texts on pairs of sentences that people have scored, beside baselines that need no training.
 
     Args:
         encoders: model or words artifacts; or sentences or index artifacts, whose encoder is evaluated with the transform
@@ -134,6 +136,13 @@ def evaluate_sts(
         sentences_without_vector and unknown_words (count and the first).
 
         metrics are those of the first system and, by the name of each system, those of its first.
+
+    Example:
+        >>> rows = ["5\tthe sea is high\tthe water is high", "0\tbread\tthe moon", "2\tan oven\tbread"]
+        >>> _ = Path("pairs.tsv").write_text("\n".join(rows))
+        >>> found = wordpipe.evaluate_sts("run/words", "pairs.tsv", draws=0)
+        >>> found["sets"][0]["pairs"], found["systems"][0]["system"]
+        (3, 'dense')
     """
     run, chosen = run or RunOptions(), EmbedSettings.make(settings)
     if draws < 0:

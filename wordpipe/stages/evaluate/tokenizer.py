@@ -10,6 +10,7 @@ from tokenizers import Tokenizer
 
 from wordpipe.artifacts import TOKENIZER, Artifact, is_artifact, read_schema
 from wordpipe.errors import ConfigError, InputError
+from wordpipe.stages.calls import public
 from wordpipe.stages.evaluate.inputs import report_on, shown_words, split_rows
 from wordpipe.stages.inputs import corpus_to_evaluate
 from wordpipe.stages.job import PathLike, RunOptions, storage_errors
@@ -17,6 +18,7 @@ from wordpipe.stages.sources import as_list
 from wordpipe.tokens import TokenizerEvaluation, open_tokenizer, read_tokenizer
 
 
+@public()
 def evaluate_tokenizer(
     tokens: PathLike | Sequence[PathLike],
     data: PathLike | Iterable[PathLike],
@@ -37,6 +39,11 @@ def evaluate_tokenizer(
     Returns:
         evaluated ("tokenizer"), data, split, by, metrics (of the first tokenizer; see `Figures`), and tokenizers: a list of
         name, made ("as it is"), vocab_size, metrics, counts, failures, never_used, groups.
+
+    Example:
+        >>> found = wordpipe.evaluate_tokenizer("run/tokens", "run/corpus")
+        >>> found["metrics"]["bytes_per_token"] > 1
+        True
     """
     run = run or RunOptions()
     paths = as_list(tokens)

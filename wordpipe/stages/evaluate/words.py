@@ -9,6 +9,7 @@ from typing import Any, get_args
 from wordpipe.artifacts import Artifact
 from wordpipe.errors import ConfigError, InputError
 from wordpipe.runtime import Progress
+from wordpipe.stages.calls import public
 from wordpipe.stages.encoders import read_word_vectors
 from wordpipe.stages.evaluate.inputs import distinct_names, files_of, mean_of, read_whole, report_on
 from wordpipe.stages.job import PathLike, RunOptions, storage_errors
@@ -18,6 +19,7 @@ from wordpipe.words import Method, Pairs, Questions, Unknown, evaluate_analogies
 _ENDINGS = (".txt", ".tsv", ".csv")  # of the files that are taken from a folder
 
 
+@public()
 def evaluate_words(
     words: PathLike | Sequence[PathLike],
     data: PathLike | Iterable[PathLike],
@@ -27,7 +29,7 @@ def evaluate_words(
     unknown: Unknown = "drop",
     run: RunOptions | None = None,
 ) -> dict[str, Any]:
-    """Evaluate word vectors on word similarity and analogies.
+    r"""Evaluate word vectors on word similarity and analogies.
 
     Args:
         words: words artifacts.
@@ -48,6 +50,12 @@ def evaluate_words(
         the first) and, if its kind is "similarity", spearman, pairs and known; if it is "analogies", among (how many words
         could be answers), accuracy, correct, seen and asked, the same four for semantic and syntactic (None where sections
         are not so named), and for each of sections.
+
+    Example:
+        >>> _ = Path("pairs.txt").write_text("sea water 9\nmoon water 6\nbread water 2\n")
+        >>> found = wordpipe.evaluate_words("run/words", "pairs.txt")
+        >>> found["words"][0]["sets"][0]["known"]
+        3
     """
     run = run or RunOptions()
     if restrict_vocab < 0:

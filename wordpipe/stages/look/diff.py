@@ -10,6 +10,7 @@ from wordpipe.artifacts import VOCABULARY, Artifact, read_batches
 from wordpipe.errors import ArtifactError, ConfigError, InputError
 from wordpipe.metrics import unit_rows
 from wordpipe.runtime import Progress
+from wordpipe.stages.calls import public
 from wordpipe.stages.job import PathLike, RunOptions, storage_errors
 from wordpipe.words import (
     CountedWords,
@@ -25,6 +26,7 @@ _BOUNDS = {"n": (1, 100_000), "k": (1, 200), "words": (2, 1_000_000)}  # all nei
 _LEAST_SURPRISE = 0.005  # what is shown as 0.00 is no shift
 
 
+@public()
 def diff(
     a: PathLike, b: PathLike, *, n: int = 20, k: int = 10, words: int = 20_000, only: Iterable[str] = (),
     run: RunOptions | None = None,
@@ -55,6 +57,12 @@ def diff(
         ArtifactError: not words, damaged, or of different units or dimensions.
         ConfigError: a number out of its bounds.
         InputError: there are fewer than two words to compare.
+
+    Example:
+        >>> _ = wordpipe.train_word2vec("run/tokens", output="new/words", min_count=2, dim=24, seed=7, epochs=1)
+        >>> found = wordpipe.diff("run/words", "new/words", n=3)
+        >>> found["only_in_a"], found["only_in_b"]
+        (0, 0)
     """
     run = run or RunOptions()
     for name, value in {"n": n, "k": k, "words": words}.items():

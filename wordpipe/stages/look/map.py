@@ -15,6 +15,7 @@ from wordpipe.errors import ConfigError, InputError
 from wordpipe.metrics import has_direction
 from wordpipe.report import COLOURS, INSTALL_UMAP, has_umap, map_data, word_map_page
 from wordpipe.runtime import Progress
+from wordpipe.stages.calls import public
 from wordpipe.stages.job import PathLike, RunOptions, storage_errors
 from wordpipe.words import WordVectors
 
@@ -23,6 +24,7 @@ _LEAST_WORDS, _MOST_WORDS = 3, 50_000  # a browser still draws so many smoothly,
 _WORDS, _WORDS_NEAR = 5_000, 500
 
 
+@public(name="map")
 def map_words(
     words: PathLike,
     output: PathLike,
@@ -57,6 +59,11 @@ def map_words(
         ConfigError: a setting is out of its bounds, UMAP is not installed, or the output is a folder.
         InputError: there are too few words, or `near` has no vector.
         WordpipeError: see wordpipe/errors.py.
+
+    Example:
+        >>> made = wordpipe.map("run/words", "map.html", n_words=50, layout="pca")
+        >>> made["words"]
+        50
     """
     run, output = run or RunOptions(), Path(output)
     _check(output, n_words, only, near, groups)

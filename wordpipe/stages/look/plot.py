@@ -13,6 +13,7 @@ from wordpipe.artifacts import Artifact, Checkpoint, atomic_file, is_artifact, r
 from wordpipe.errors import ArtifactError, ConfigError, InputError
 from wordpipe.report import draw_curves
 from wordpipe.runtime import Progress
+from wordpipe.stages.calls import public
 from wordpipe.stages.job import PathLike, RunOptions, storage_errors
 from wordpipe.stages.sources import as_list
 from wordpipe.training import Step
@@ -22,6 +23,7 @@ _COLUMNS = ("step", "tokens", "split", "loss", "lr", "seconds")  # later version
 _TRIES = 5  # a training that goes on forgets its last checkpoint but one while we read it
 
 
+@public()
 def plot(
     trained: PathLike | Iterable[PathLike], output: PathLike | None = None, *, axis: str = "tokens", log: bool = False,
     start: float = 0, run: RunOptions | None = None,
@@ -45,6 +47,11 @@ def plot(
         ConfigError: no such axis, no such kind of picture, or matplotlib is not installed.
         InputError: a run has reported no loss, or not kept a checkpoint yet.
         ArtifactError: nothing there that was ever trained, or it is damaged.
+
+    Example:
+        >>> found = wordpipe.plot("run/model")
+        >>> [run["steps"] for run in found["runs"]]
+        [4]
     """
     run = run or RunOptions()
     path = None if output is None else Path(output)

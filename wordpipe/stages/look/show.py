@@ -5,13 +5,31 @@ from typing import Any
 
 from wordpipe.artifacts import TOKENIZER, Artifact, is_artifact, open_part, read_batches
 from wordpipe.errors import ArtifactError
+from wordpipe.stages.calls import public
 from wordpipe.stages.job import PathLike
 
 _NUMBERS_SHOWN = 8  # of a vector or list
 
 
+@public()
 def show(path: PathLike, *, rows: int = 0) -> dict[str, Any]:
-    """The manifest, and the first `rows` rows of the artifact's main table. Raises ArtifactError: not an artifact."""
+    """Look into an artifact: its manifest, and the first rows of its main table.
+
+    Args:
+        path: an artifact.
+        rows: so many rows; long vectors and lists are shortened.
+
+    Returns:
+        path, manifest and rows.
+
+    Raises:
+        ArtifactError: not an artifact.
+
+    Example:
+        >>> found = wordpipe.show("run/words", rows=2)
+        >>> found["manifest"]["kind"], [row["word"] for row in found["rows"]]
+        ('words', ['the', 'a'])
+    """
     with Artifact(path, verify=False) as artifact:
         found: list[dict[str, Any]] = []
         if rows and any(name.startswith(f"{artifact.kind}-") for name in artifact.names()):
@@ -70,14 +88,22 @@ def segment(path: PathLike, text: str) -> dict[str, Any]:
     }
 
 
+@public()
 def verify(path: PathLike) -> dict[str, Any]:
     """Read every byte of an artifact and compare it with its hash, and every table with its row count.
+
+    Args:
+        path: an artifact.
 
     Returns:
         path, ok, kind, digest, files, bytes and warnings (inputs that have changed since).
 
     Raises:
         ArtifactError: the first thing that is wrong.
+
+    Example:
+        >>> wordpipe.verify("run/index")["ok"]
+        True
     """
     path = Path(path)
     with Artifact(path, verify=False) as artifact:

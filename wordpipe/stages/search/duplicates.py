@@ -9,12 +9,14 @@ from wordpipe.errors import ConfigError, InputError
 from wordpipe.metrics import unit_rows
 from wordpipe.runtime import Progress
 from wordpipe.search import all_links, groups_of, index_links
+from wordpipe.stages.calls import public
 from wordpipe.stages.job import PathLike, RunOptions
 from wordpipe.stages.search.open_index import OpenIndex
 
 EXACT_UP_TO = 200_000  # rows whose pairs are all compared: 2 minutes of 384 numbers on two cores
 
 
+@public()
 def duplicates(
     artifact: PathLike, *, threshold: float = 0.95, n: int = 20, run: RunOptions | None = None
 ) -> dict[str, Any]:
@@ -35,6 +37,11 @@ def duplicates(
     Raises:
         ConfigError: a threshold that is no cosine.
         InputError: too many rows without an index.
+
+    Example:
+        >>> found = wordpipe.duplicates("run/index", threshold=0.99)
+        >>> found["rows"], found["exact"]
+        (165, True)
     """
     if not -1 <= threshold <= 1:
         raise ConfigError("not a cosine", where="threshold", got=threshold, expected="-1 to 1")

@@ -63,6 +63,7 @@ from wordpipe.sentences import (
     transform_kind,
 )
 from wordpipe.sentences.settings import EmbedSettings
+from wordpipe.stages.calls import public
 from wordpipe.stages.encoders import bundle_encoder, open_encoder
 from wordpipe.stages.inputs import open_corpus
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job
@@ -74,6 +75,7 @@ _NOT_OF_VECTORS = {"unit", "with_title", *_OF_TRANSFORM, "batch_tokens", "device
 _MANY_DROPPED = 0.05  # of the units
 
 
+@public(EmbedSettings)
 def embed(
     encoder: PathLike,
     corpus: PathLike | Iterable[PathLike],
@@ -93,6 +95,11 @@ def embed(
 
     Raises:
         WordpipeError: see wordpipe/errors.py.
+
+    Example:
+        >>> made = wordpipe.embed("run/words", "run/corpus", output="new/sentences", unit="document")
+        >>> made.kind, made.counts["units"]
+        ('sentences', 165)
     """
     chosen = EmbedSettings.make(settings)
     with open_job("sentences", output, chosen, run) as job:

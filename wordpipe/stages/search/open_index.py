@@ -1,38 +1,68 @@
 """An artifact opened to be queried: the options of a query, what it gives, and what every index holds."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from difflib import get_close_matches
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any, Literal, Self
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict, Unpack, get_args
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from wordpipe.artifacts import INDEX_FILE, Artifact, RowReader, RowVectors, read_batches, read_schema, row_count
-from wordpipe.errors import ConfigError, InputError
+from wordpipe.artifacts import INDEX_FILE, Artifact, Kind, RowReader, RowVectors, read_batches, read_schema, row_count
+from wordpipe.errors import ArtifactError, ConfigError, InputError
 from wordpipe.search import Hits, SearchMode
+from wordpipe.stages.calls import public
 
 if TYPE_CHECKING:
     from wordpipe.search import VectorIndex
+
+
+def _option(default: Any, text: str) -> Any:
+    """A field with its line of help."""
+    return field(default=default, metadata={"text": text})
 
 
 @dataclass(frozen=True)
 class QueryOptions:
     """How an index is searched."""
 
-    # by vectors, by words (BM25), or by both; auto: what was measured to find best when the index was built
-    mode: Literal["auto", "dense", "lexical", "hybrid"] = "auto"
-    weight: float | None = None  # share of the vectors in a hybrid score, 0 to 1; None for the one that was measured
-    # first hybrid hits that a query's vector is moved towards before a second search; 0: there is none. None for the number
-    # that was found best.
-    feedback: int | None = None
-    where: str | None = None  # a condition on the index's columns, an SQL expression
-    per_document: bool = False  # of every document its best row alone
-    min_score: float | None = None  # leave out hits below it: a cosine, a BM25 score or a share, as the mode has it
-    explain: bool = False  # say of every hit which words carried its score
+    mode: Literal["auto", "dense", "lexical", "hybrid"] = _option(
+        "auto",
+        "by vectors (dense), by words (lexical, BM25), or by both (hybrid); auto: what was measured to find "
+        "best when the index was built",
+    )
+    weight: float | None = _option(
+        None, "share of the vectors in a hybrid score, 0 to 1; None for the one that was measured"
+    )
+    feedback: int | None = _option(
+        None,
+        "first hybrid hits that a query's vector is moved towards before a second search; 0: there is none; None for the "
+        "number that was found best",
+    )
+    where: str | None = _option(None, "a condition on the index's columns, an SQL expression")
+    per_document: bool = _option(False, "of every document its best row alone")
+    min_score: float | None = _option(
+        None, "leave out hits below it: a cosine, a BM25 score or a share, as the mode has it"
+    )
+    explain: bool = _option(False, "say of every hit which words carried its score")
+
+    @classmethod
+    def make(cls, given: Mapping[str, Any]) -> Self:
+        """The options that were given by name. Raises ConfigError: there is no such option, with those spelled like it."""
+        known = [one.name for one in fields(cls)]
+        if unknown := [name for name in given if name not in known]:
+            near = get_close_matches(unknown[0], known, cutoff=0.5)
+            hint = f"did you mean {', '.join(near)}?" if near else f"known options: {', '.join(known)}"
+            raise ConfigError(f"unknown option {unknown[0]!r}", hint=hint)
+        return cls(**given)
 
     def __post_init__(self) -> None:
+        if self.mode not in (modes := ("auto", *get_args(SearchMode))):
+            raise ConfigError("no such mode", where="mode", got=repr(self.mode), expected=", ".join(modes))
         if self.weight is not None and not 0 <= self.weight <= 1:
             expected = "0 (words alone) to 1 (vectors alone)"
             raise ConfigError("not a share", where="weight", got=self.weight, expected=expected)
@@ -51,6 +81,11 @@ class QueryOptions:
 
 
 DEFAULTS = QueryOptions()
+_TO_AN_INDEX = {
+    "corpus": "wordpipe embed MODEL CORPUS, then wordpipe index",
+    "model": "wordpipe embed MODEL CORPUS, then wordpipe index",
+    "sentences": "wordpipe index SENTENCES",
+}
 
 
 @dataclass(frozen=True)
@@ -68,11 +103,44 @@ class QueryResult:
     mode: SearchMode | None = None  # how an index was searched; None of words
 
 
+class QueryKeywords(TypedDict, total=False):
+    """The same, for those who check types."""
+
+    mode: Literal["auto", "dense", "lexical", "hybrid"]
+    weight: float | None
+    feedback: int | None
+    where: str | None
+    per_document: bool
+    min_score: float | None
+    explain: bool
+
+
 class OpenArtifact:
-    """What all that can be queried shares: an open artifact, and a query of one text."""
+    """An artifact opened for Python, to be used as a context or closed; what it can do besides depends on its kind.
+
+    Attributes:
+        artifact: the artifact, with its manifest.
+    """
 
     def __init__(self, artifact: Artifact) -> None:
         self.artifact = artifact
+
+    @property
+    def path(self) -> Path:
+        """Where it lies."""
+        return self.artifact.path
+
+    @property
+    def kind(self) -> Kind:
+        """corpus, tokens, words, model, sentences or index."""
+        return self.artifact.kind
+
+    def __repr__(self) -> str:
+        return f"<{'closed' if self.artifact.is_closed else 'open'} {self.kind} {str(self.path)!r}: {self._about()}>"
+
+    def _about(self) -> str:
+        """What there is, in a few words."""
+        raise NotImplementedError
 
     def __enter__(self) -> Self:
         return self
@@ -84,7 +152,8 @@ class OpenArtifact:
         """Release the artifact."""
         self.artifact.close()
 
-    def query(self, text: str, k: int = 10, **options: Any) -> list[dict[str, Any]]:
+    @public(QueryOptions)
+    def query(self, text: str, k: int = 10, **options: Unpack[QueryKeywords]) -> list[dict[str, Any]]:
         """The k best hits for one query: dicts with rank, score, and the columns of the row.
 
         Args:
@@ -95,11 +164,60 @@ class OpenArtifact:
         Raises:
             WordpipeError: see `query_all`.
         """
-        return self.query_all([text], k, replace(DEFAULTS, **options))[0].hits
+        return self.query_all([text], k, QueryOptions.make(options))[0].hits
 
     def query_all(self, texts: Sequence[str], k: int = 10, options: QueryOptions = DEFAULTS) -> list[QueryResult]:
-        """The k best hits for each of several queries."""
-        raise NotImplementedError
+        """The k best hits for each of several queries. Raises ArtifactError: it is neither an index nor words."""
+        raise self._no_answers()
+
+    def _no_answers(self) -> ArtifactError:
+        hint = f"make an index: {_TO_AN_INDEX[self.kind]}" if self.kind in _TO_AN_INDEX else None
+        return ArtifactError("it cannot be asked", where=self.path, got=self.kind, expected="index or words", hint=hint)
+
+    @property
+    def dim(self) -> int:
+        """Numbers of a vector. Raises ArtifactError: it has none."""
+        raise self._no_encoder()
+
+    def encode(self, texts: Iterable[str]) -> npt.NDArray[np.float32]:
+        """Unit vectors of texts, (n, dim) float32. Raises ArtifactError: it is no encoder and carries none."""
+        raise self._no_encoder()
+
+    def _no_encoder(self) -> ArtifactError:
+        expected = "model, words, sentences or an index over sentences"
+        hint = "train one: wordpipe train contrastive"
+        return ArtifactError("it has no encoder of texts", where=self.path, got=self.kind, expected=expected, hint=hint)
+
+    def batches(self, columns: Sequence[str] | None = None, *, table: str = "") -> pa.RecordBatchReader:
+        """The rows of a table as a stream of Arrow batches, a few thousand at a time, for as long as the artifact is open.
+
+        `read_all()` makes an Arrow table of it, `read_pandas()` a data frame; DuckDB and polars' `from_arrow` take it too.
+
+        Args:
+            columns: those wanted; None for all.
+            table: the name of the table's files up to its number (`words` of the tokens artifact); the main one where it is
+                not given, which of a model is the log of its training, `steps`.
+
+        Raises:
+            ConfigError: there is no such table or column.
+        """
+        name = table or ("steps" if self.kind == "model" else self.kind)
+        tables = sorted(
+            {re.sub(r"(-\d{5})?\.parquet$", "", one) for one in self.artifact.names() if one.endswith(".parquet")}
+        )
+        if name not in tables:
+            raise ConfigError("no such table", where=self.path, got=name, expected=", ".join(tables))
+        schema = read_schema(self.artifact, name)
+        if columns is not None:
+            if unknown := [column for column in columns if column not in schema.names]:
+                expected = ", ".join(schema.names)
+                raise ConfigError("no such column", where=self.path, got=unknown[0], expected=expected)
+            schema = pa.schema([schema.field(column) for column in columns])
+        rows = (
+            batch.select(schema.names).replace_schema_metadata(None)
+            for batch in read_batches(self.artifact, name, columns)
+        )
+        return pa.RecordBatchReader.from_batches(schema, rows)
 
     def nothing_found(self, options: QueryOptions) -> InputError:
         """The error that says that no query found anything, and what to do."""
@@ -108,7 +226,7 @@ class OpenArtifact:
 
     def check(self, options: QueryOptions) -> None:
         """Refuse what cannot be searched, before any query comes. Raises ConfigError, ArtifactError: names it."""
-        raise NotImplementedError
+        raise self._no_answers()
 
 
 class OpenIndex(OpenArtifact):
@@ -117,6 +235,18 @@ class OpenIndex(OpenArtifact):
     def __init__(self, artifact: Artifact) -> None:
         super().__init__(artifact)
         self._rows_where = lru_cache(maxsize=8)(self._rows_of_condition)
+
+    def __len__(self) -> int:
+        return row_count(self.artifact, "index")
+
+    def _about(self) -> str:
+        facts = self.artifact.manifest.facts
+        return f"{len(self):,} rows, {facts['dim']} dimensions, {facts['type']}"
+
+    @property
+    def dim(self) -> int:
+        """Numbers of a vector."""
+        return int(self.artifact.manifest.facts["dim"])
 
     @cached_property
     def index(self) -> Any:

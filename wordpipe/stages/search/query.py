@@ -2,16 +2,16 @@
 
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 import numpy as np
 import numpy.typing as npt
 
-from wordpipe.artifacts import ENCODER, Artifact, BundledFiles
+from wordpipe.artifacts import ENCODER, Artifact, BundledFiles, Kind
 from wordpipe.errors import ArtifactError, ConfigError, InputError
 from wordpipe.search import (
     FEEDBACK,
@@ -26,15 +26,18 @@ from wordpipe.search import (
     score_range,
 )
 from wordpipe.sentences import ENCODER_FILE, EncodedBatch, TextEncoder, explained_cosine
+from wordpipe.stages.calls import public
 from wordpipe.stages.search.open_index import (
     DEFAULTS,
     OpenArtifact,
     OpenIndex,
+    QueryKeywords,
     QueryOptions,
     QueryResult,
     document_numbers,
     printable,
 )
+from wordpipe.stages.search.opened import Floats, OpenEncoder, OpenSentences, OpenTable, WordLookup, encode_texts
 
 if TYPE_CHECKING:
     from wordpipe.words import WordQuery, WordVectors
@@ -43,20 +46,90 @@ _BUILD_AGAIN = "build it again with: wordpipe index"
 _SUGGESTED = 5  # unknown words of a batch: to compare one with 100,000 others takes 0.1 s
 
 
-def open_artifact(path: str | os.PathLike[str], *, verify: bool = True) -> OpenArtifact:
-    """Open an index or words artifact to query it. Use it as a context, or close it.
+@overload
+def open_artifact(path: str | os.PathLike[str], kind: Literal["index"], *, verify: bool = True) -> OpenIndex: ...
+@overload
+def open_artifact(path: str | os.PathLike[str], kind: Literal["words"], *, verify: bool = True) -> "OpenWords": ...
+@overload
+def open_artifact(path: str | os.PathLike[str], kind: Literal["model"], *, verify: bool = True) -> OpenEncoder: ...
+@overload
+def open_artifact(
+    path: str | os.PathLike[str], kind: Literal["sentences"], *, verify: bool = True
+) -> OpenSentences: ...
+@overload
+def open_artifact(
+    path: str | os.PathLike[str], kind: Literal["corpus", "tokens"], *, verify: bool = True
+) -> OpenTable: ...
+@overload
+def open_artifact(
+    path: str | os.PathLike[str], kind: Kind | tuple[Kind, ...] | None = None, *, verify: bool = True
+) -> OpenArtifact: ...
+
+
+@public(name="open")
+def open_artifact(
+    path: str | os.PathLike[str], kind: Kind | tuple[Kind, ...] | None = None, *, verify: bool = True
+) -> OpenArtifact:
+    """Open an artifact: to query it, encode texts, look words up, read its rows. Use it as a context, or close it.
+
+    All can be read with `batches`. An index answers `query`; it encodes texts with the encoder that it carries. Words answer
+    `query` (`king - man + woman`) and `neighbours`; `words["bee"]` is a vector. Sentences and models `encode` texts.
 
     Args:
         path: the artifact's folder.
+        kind: one or several: any other is refused. Where it is one, type checkers know what can be done with it.
         verify: check its hashes first.
 
     Raises:
         ArtifactError: missing, corrupt, or of another kind.
+
+    Example:
+        >>> with wordpipe.open("run/index") as index:
+        ...     hits = index.query("why does the sea have tides", k=3)
+        ...     vectors = index.encode(["the moon", "a kettle"])
+        >>> len(hits), vectors.shape
+        (3, (2, 32))
+        >>> with wordpipe.open("run/words", "words") as words:
+        ...     words["water"].shape, "water" in words
+        ((24,), True)
     """
-    artifact = Artifact(path, ["index", "words"], verify=verify)
-    if artifact.kind == "index" and artifact.manifest.facts["of"] != "words":
-        return OpenTextIndex(artifact)
-    return OpenWords(artifact) if artifact.kind == "words" else OpenWordIndex(artifact)
+    artifact = Artifact(path, [kind] if isinstance(kind, str) else kind or (), verify=verify)
+    if artifact.kind == "index":
+        return OpenWordIndex(artifact) if artifact.manifest.facts["of"] == "words" else OpenTextIndex(artifact)
+    openers = {"words": OpenWords, "model": OpenEncoder, "sentences": OpenSentences}
+    return openers.get(artifact.kind, OpenTable)(artifact)
+
+
+@public(QueryOptions)
+def query(
+    index: str | os.PathLike[str], text: str, k: int = 10, *, verify: bool = True, **options: Unpack[QueryKeywords]
+) -> list[dict[str, Any]]:
+    """Ask an index, or a table of words, one question: open it, search, close it.
+
+    For many questions `open` it once: what is read of an index stays in memory until it is closed.
+
+    Args:
+        index: an index or words artifact.
+        text: the query; of words, a word or an expression such as `king - man + woman`.
+        k: hits wanted.
+        verify: check the artifact's hashes first.
+        options: fields of `QueryOptions`.
+
+    Returns:
+        The best first, each a dict: rank, score, and the columns of the row. None where nothing is found.
+
+    Raises:
+        ConfigError: no such option, or one that cannot be.
+        ArtifactError: missing, corrupt, or nothing that can be asked.
+
+    Example:
+        >>> hits = wordpipe.query("run/index", "why does the sea have tides", k=3)
+        >>> [hit["rank"] for hit in hits], "score" in hits[0], "source" in hits[0]
+        ([1, 2, 3], True, True)
+    """
+    chosen = QueryOptions.make(options)
+    with open_artifact(index, ("index", "words"), verify=verify) as opened:
+        return opened.query_all([text], k, chosen)[0].hits
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +172,10 @@ class OpenTextIndex(OpenIndex):
             what = "the index carries another encoder than its vectors were made with"
             raise ArtifactError(what, where=self.artifact.path, got=bundled[:16], expected=made[:16], hint=_BUILD_AGAIN)
         return bundled_encoder(self.artifact)
+
+    def encode(self, texts: Iterable[str]) -> Floats:
+        """Unit vectors of texts, (n, dim) float32, by the encoder that the index carries; see `encode_texts`."""
+        return encode_texts(self.encoder, texts)
 
     @cached_property
     def lexical(self) -> LexicalIndex:
@@ -260,15 +337,8 @@ class OpenTextIndex(OpenIndex):
         return found
 
 
-class OpenWords(OpenArtifact):
+class OpenWords(WordLookup):
     """A words artifact."""
-
-    @cached_property
-    def table(self) -> "WordVectors":
-        """The word vectors."""
-        from wordpipe.stages.encoders import read_word_vectors
-
-        return read_word_vectors(self.artifact)
 
     def query_all(self, texts: Sequence[str], k: int = 10, options: QueryOptions = DEFAULTS) -> list[QueryResult]:
         """The k best hits for each expression.

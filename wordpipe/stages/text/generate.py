@@ -8,6 +8,7 @@ from wordpipe.errors import ArtifactError, ConfigError, InputError
 from wordpipe.model import Generation, NewToken, most_probable, span_of_masks
 from wordpipe.model.settings import FillSettings, GenerateSettings
 from wordpipe.runtime import Stopwatch, torch_threads
+from wordpipe.stages.calls import public
 from wordpipe.stages.job import PathLike, storage_errors
 from wordpipe.stages.models import OpenModel, open_model, printable
 from wordpipe.tokens import MaskTokenizer, TextStream
@@ -136,6 +137,7 @@ class Writing:
         return text
 
 
+@public(GenerateSettings)
 def generate(model: PathLike | OpenModel, prompt: str, *, verify: bool = True, **settings: Any) -> list[Generated]:
     """Continue a text with a decoder.
 
@@ -150,6 +152,12 @@ def generate(model: PathLike | OpenModel, prompt: str, *, verify: bool = True, *
 
     Raises:
         WordpipeError: see wordpipe/errors.py.
+
+    Example:
+        >>> _ = wordpipe.train_clm("run/tokens", output="new/clm", preset="tiny", steps=2, seq_len=64)
+        >>> found = wordpipe.generate("new/clm", "The sea", max_tokens=5, samples=2)
+        >>> [len(one.text) > 0 for one in found]
+        [True, True]
     """
     chosen = GenerateSettings.make(settings)
     opened = model if isinstance(model, OpenModel) else open_model(model, verify=verify)
@@ -284,6 +292,7 @@ class Filler:
         return Filled(text, self._masked.filled(text, best), masks, cut)
 
 
+@public(FillSettings)
 def fill(model: PathLike | OpenModel, text: str, *, verify: bool = True, **settings: Any) -> Filled:
     """Fill the masked positions of a text with an encoder.
 
@@ -295,6 +304,11 @@ def fill(model: PathLike | OpenModel, text: str, *, verify: bool = True, **setti
 
     Raises:
         WordpipeError: see wordpipe/errors.py.
+
+    Example:
+        >>> filled = wordpipe.fill("run/model", "the high [MASK] of the day", top_k=3)
+        >>> len(filled.masks), len(filled.masks[0])
+        (1, 3)
     """
     chosen = FillSettings.make(settings)
     opened = model if isinstance(model, OpenModel) else open_model(model, verify=verify)

@@ -9,6 +9,7 @@ from wordpipe import __version__
 from wordpipe.artifacts import CORPUS, SOURCES, Artifact, read_batches, read_schema, row_count
 from wordpipe.corpus import DOCUMENT_COLUMNS, Ingest, PreviousCorpus, SourceSummary, corpus_schema, expand
 from wordpipe.corpus.settings import IngestSettings
+from wordpipe.stages.calls import public
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job
 from wordpipe.stages.sources import as_list, entries_of, fingerprints, listed_entries, refuse_artifacts
 
@@ -16,6 +17,7 @@ _MANY_SENTENCES = 500  # too many for one document
 _SOURCES_AT_ONCE = 1000  # rows of sources.parquet written at a time
 
 
+@public(IngestSettings)
 def ingest(
     sources: PathLike | Iterable[PathLike], *, output: PathLike, run: RunOptions | None = None, **settings: Any
 ) -> Made:
@@ -29,6 +31,11 @@ def ingest(
 
     Raises:
         WordpipeError: see wordpipe/errors.py.
+
+    Example:
+        >>> made = wordpipe.ingest("notes/*.txt", output="new/corpus", documents="block", first_line_title=True)
+        >>> made.kind, made.counts["documents_kept"]
+        ('corpus', 165)
     """
     chosen = IngestSettings.make(settings)
     names = as_list(sources)

@@ -36,6 +36,7 @@ from wordpipe.artifacts import (
 )
 from wordpipe.errors import ArtifactError, BudgetError, ConfigError, InputError
 from wordpipe.runtime import cpu_count
+from wordpipe.stages.calls import public
 from wordpipe.stages.inputs import file_entry, open_corpus
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job
 from wordpipe.tokens import (
@@ -89,6 +90,7 @@ class _Counted:
     figures: dict[str, int] = field(default_factory=dict)
 
 
+@public(TokenizeSettings)
 def tokenize(
     corpus: PathLike | Iterable[PathLike], *, output: PathLike, run: RunOptions | None = None, **settings: Any
 ) -> Made:
@@ -102,6 +104,11 @@ def tokenize(
 
     Raises:
         WordpipeError: see wordpipe/errors.py.
+
+    Example:
+        >>> made = wordpipe.tokenize("run/corpus", output="new/tokens", algorithm="unigram", vocab_size=500)
+        >>> made.path, made.counts["sentences"]
+        ('new/tokens', 1169)
     """
     chosen = TokenizeSettings.make(settings)
     with open_job("tokens", output, chosen, run) as job, job.announce_compilation():

@@ -13,6 +13,7 @@ from wordpipe.artifacts import TOKENIZER, WEIGHTS_FILE, Artifact
 from wordpipe.errors import ArtifactError
 from wordpipe.model import LanguageModel, save_hf, seed_of, start_as_mean, transformers_class
 from wordpipe.sentences import sentence_transformers_files
+from wordpipe.stages.calls import public
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job
 from wordpipe.stages.train.contrastive_inputs import contrast_text, pair_kinds, token_ids
 from wordpipe.stages.train.initial_weights import given_model, vectors_of_words
@@ -34,6 +35,7 @@ Floats = npt.NDArray[np.float32]
 _HEAD = 64  # width of a head of most presets
 
 
+@public(ContrastiveSettings)
 def train_contrastive(tokens: PathLike, *, output: PathLike, run: RunOptions | None = None, **settings: Any) -> Made:
     """Train an encoder of texts, without labels: texts that belong together come near, others are kept apart.
 
@@ -47,6 +49,12 @@ def train_contrastive(tokens: PathLike, *, output: PathLike, run: RunOptions | N
 
     Raises:
         WordpipeError: see wordpipe/errors.py.
+
+    Example:
+        >>> made = wordpipe.train_contrastive("run/tokens", output="new/encoder", words="run/words", steps=5)
+        >>> with wordpipe.open(made, "model") as encoder:
+        ...     encoder.encode(["why does the sea have tides", "the moon pulls the water"]).shape
+        (2, 536)
     """
     chosen = ContrastiveSettings.make(settings)
     with open_job("model", output, chosen, run) as job:

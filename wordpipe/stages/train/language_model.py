@@ -10,6 +10,7 @@ from tokenizers import Tokenizer
 
 from wordpipe.artifacts import TOKENIZER, Artifact
 from wordpipe.model import Architecture, LanguageModel, save_hf, seed_of, transformers_class, why_no_class
+from wordpipe.stages.calls import public
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job
 from wordpipe.stages.train.run import (
     fresh_model,
@@ -44,6 +45,7 @@ from wordpipe.training.settings import CausalSettings, MaskedSettings, PretrainS
 _SPLITS = ("train", "valid")
 
 
+@public(MaskedSettings)
 def train_mlm(tokens: PathLike, *, output: PathLike, run: RunOptions | None = None, **settings: Any) -> Made:
     """Train a bidirectional transformer by masked language modelling.
 
@@ -57,10 +59,16 @@ def train_mlm(tokens: PathLike, *, output: PathLike, run: RunOptions | None = No
 
     Raises:
         WordpipeError: see wordpipe/errors.py.
+
+    Example:
+        >>> made = wordpipe.train_mlm("run/tokens", output="new/model", preset="tiny", steps=2, seq_len=64)
+        >>> made.kind, made.counts["steps"]
+        ('model', 2)
     """
     return _train(tokens, output, MaskedSettings.make(settings), run)
 
 
+@public(CausalSettings)
 def train_clm(tokens: PathLike, *, output: PathLike, run: RunOptions | None = None, **settings: Any) -> Made:
     """Train a causal transformer by next-token prediction.
 
@@ -74,6 +82,11 @@ def train_clm(tokens: PathLike, *, output: PathLike, run: RunOptions | None = No
 
     Raises:
         WordpipeError: see wordpipe/errors.py.
+
+    Example:
+        >>> made = wordpipe.train_clm("run/tokens", output="new/clm", preset="tiny", steps=2, seq_len=64)
+        >>> made.kind, made.counts["steps"]
+        ('model', 2)
     """
     return _train(tokens, output, CausalSettings.make(settings), run)
 

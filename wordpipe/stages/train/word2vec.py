@@ -31,6 +31,7 @@ from wordpipe.artifacts import (
 )
 from wordpipe.errors import ArtifactError, DivergedError, InputError
 from wordpipe.runtime import stop_signal
+from wordpipe.stages.calls import public
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job
 from wordpipe.tokens import number_of_ids, open_tokenizer
 from wordpipe.words import (
@@ -103,14 +104,26 @@ class _SourceText:
                 self._job.report(phase, done, total, "sentences")
 
 
+@public(Word2VecSettings)
 def train_word2vec(tokens: PathLike, *, output: PathLike, run: RunOptions | None = None, **settings: Any) -> Made:
     """Train word vectors on a tokens artifact.
 
-    A run that was stopped is continued by the same call, exactly where `deterministic` is set. The settings are fields of
-    `Word2VecSettings`.
+    A run that was stopped is continued by the same call, exactly where `deterministic` is set.
+
+    Args:
+        tokens: a tokens artifact.
+        output: folder of the words artifact.
+        run: progress, fresh start, verification.
+        settings: fields of `Word2VecSettings`.
 
     Raises:
         WordpipeError: see wordpipe/errors.py.
+
+    Example:
+        >>> made = wordpipe.train_word2vec("run/tokens", output="new/words", architecture="cbow", dim=16, epochs=1)
+        >>> with wordpipe.open(made, "words") as words:
+        ...     words["water"].shape
+        (16,)
     """
     chosen = Word2VecSettings.make(settings)
     backend = "native" if chosen.backend == "auto" else chosen.backend

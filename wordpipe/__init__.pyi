@@ -1,0 +1,1678 @@
+"""The public functions and classes, for type checkers and editors. Made by `make stub`: change no line here."""
+
+from collections.abc import Iterable
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from typing import Literal
+from typing import overload
+from wordpipe.corpus.settings import IngestSettings as IngestSettings
+from wordpipe.errors import ArtifactError as ArtifactError
+from wordpipe.errors import BudgetError as BudgetError
+from wordpipe.errors import ConfigError as ConfigError
+from wordpipe.errors import DivergedError as DivergedError
+from wordpipe.errors import InputError as InputError
+from wordpipe.errors import LockedError as LockedError
+from wordpipe.errors import PeerError as PeerError
+from wordpipe.errors import StorageError as StorageError
+from wordpipe.errors import UnknownWordError as UnknownWordError
+from wordpipe.errors import WordpipeError as WordpipeError
+from wordpipe.model.settings import FillSettings as FillSettings
+from wordpipe.model.settings import GenerateSettings as GenerateSettings
+from wordpipe.pipeline import Pipeline as Pipeline
+from wordpipe.pipeline import State
+from wordpipe.runtime import Progress as Progress
+from wordpipe.runtime import Stopped as Stopped
+from wordpipe.search.settings import IndexSettings as IndexSettings
+from wordpipe.sentences.settings import EmbedSettings as EmbedSettings
+from wordpipe.stages import Made as Made
+from wordpipe.stages import OpenArtifact as OpenArtifact
+from wordpipe.stages import OpenEncoder as OpenEncoder
+from wordpipe.stages import OpenIndex as OpenIndex
+from wordpipe.stages import OpenModel as OpenModel
+from wordpipe.stages import OpenSentences as OpenSentences
+from wordpipe.stages import OpenTable as OpenTable
+from wordpipe.stages import OpenWords as OpenWords
+from wordpipe.stages import PathLike
+from wordpipe.stages import QueryOptions as QueryOptions
+from wordpipe.stages import RunOptions as RunOptions
+from wordpipe.stages.text.generate import Filled
+from wordpipe.stages.text.generate import Generated
+from wordpipe.tokens.settings import TokenizeSettings as TokenizeSettings
+from wordpipe.training.contrastive.settings import ContrastiveSettings as ContrastiveSettings
+from wordpipe.training.settings import CausalSettings as CausalSettings
+from wordpipe.training.settings import MaskedSettings as MaskedSettings
+from wordpipe.words.settings import ImportSettings as ImportSettings
+from wordpipe.words.settings import Word2VecSettings as Word2VecSettings
+
+__version__: str
+PROGRESS_DRAWER: str
+
+def progress(
+    show: bool | None = None,
+) -> None:
+    """Choose whether calls from Python draw how far they are, on stderr.
+
+    One call alone is kept silent, or reports elsewhere, by `run=wordpipe.RunOptions(report=...)`.
+
+    Args:
+        show: False never draws; True draws everywhere, a line every few seconds where there is no terminal; None, as at the
+            beginning, draws on a terminal and in a notebook.
+
+    Example:
+        >>> wordpipe.progress(False)
+    """
+
+def init(
+    folder: PathLike = '.',
+) -> list[Path]:
+    """Write a commented wordpipe.toml and a Makefile to start from, and make a folder for texts.
+
+    Files that exist are left alone.
+
+    Args:
+        folder: where.
+
+    Returns:
+        The files that were written.
+
+    Raises:
+        StorageError: the disk refused.
+
+    Example:
+        >>> [path.name for path in wordpipe.init("project")]
+        ['wordpipe.toml', 'Makefile']
+    """
+
+def run(
+    config: PathLike = 'wordpipe.toml',
+    *,
+    first: str | None = None,
+    last: str | None = None,
+    run: RunOptions | None = None,
+) -> list[Made]:
+    """Make what is missing or stale in a pipeline, in order.
+
+    Args:
+        config: the file that describes the stages.
+        first: begin with this stage (`--from`).
+        last: end with this stage (`--to`).
+        run: progress, making every stage anew (`fresh`), verification.
+
+    Returns:
+        What was made; nothing where all is up to date.
+
+    Raises:
+        WordpipeError: see wordpipe/errors.py.
+
+    Example:
+        >>> [made.path for made in wordpipe.run("wordpipe.toml", last="corpus")]
+        ['made/corpus']
+    """
+
+def status(
+    config: PathLike = 'wordpipe.toml',
+) -> list[State]:
+    """Look which stages of a pipeline must be made, and why; makes nothing.
+
+    Args:
+        config: the file that describes the stages.
+
+    Returns:
+        Of every stage its state: `state.fresh`, `state.reasons`, `state.stage.name`.
+
+    Raises:
+        WordpipeError: see wordpipe/errors.py.
+
+    Example:
+        >>> [(state.stage.name, state.reasons[0]) for state in wordpipe.status() if not state.fresh]
+        [('corpus', 'missing'), ('tokens', 'missing')]
+    """
+
+def diff(
+    a: PathLike,
+    b: PathLike,
+    *,
+    n: int = 20,
+    k: int = 10,
+    words: int = 20000,
+    only: Iterable[str] = (),
+    run: RunOptions | None = None,
+) -> dict[str, Any]:
+    """Compare the neighbours and the vectors of words in two words artifacts: of two texts, two years, two runs.
+
+    Args:
+        a: a words artifact.
+        b: another, of the same unit and dimensions.
+        n: so many words are given, those that shifted most; and so many new and gone ones, the commonest.
+        k: neighbours of each word that are compared.
+        words: so many of the commonest words of both are compared, and are neighbours: memory grows with this number, time
+            with its square.
+        only: give just these words, whether they shifted or not, and however rare they are.
+        run: progress, verification.
+
+    Returns:
+        k: neighbours that were compared; fewer than asked for where there are no more words;
+        compared, shared, only_in_a, only_in_b: numbers of words;
+        alignment_cosine: the mean cosine of a word with itself;
+        neighbours_kept: the mean share of neighbours;
+        words: the most surprising first, each with word, count_a, count_b, moved (1 - cosine), kept (share of neighbours),
+        surprise (see `words.diff.Shifts`), neighbours_a, neighbours_b;
+        new, gone: the words of one table only, with count;
+        unknown: each of `only` that is not compared → only_in ("a", "b" or None) and near (words spelled like it).
+
+    Raises:
+        ArtifactError: not words, damaged, or of different units or dimensions.
+        ConfigError: a number out of its bounds.
+        InputError: there are fewer than two words to compare.
+
+    Example:
+        >>> _ = wordpipe.train_word2vec("run/tokens", output="new/words", min_count=2, dim=24, seed=7, epochs=1)
+        >>> found = wordpipe.diff("run/words", "new/words", n=3)
+        >>> found["only_in_a"], found["only_in_b"]
+        (0, 0)
+    """
+
+def doctor(
+    artifact: PathLike,
+    *,
+    sample: int = 10000,
+    run: RunOptions | None = None,
+) -> dict[str, Any]:
+    """Examine the vectors of an artifact.
+
+    Args:
+        artifact: sentences, words, or an index over either.
+        sample: vectors to sample; transforms are fitted on half of them and evaluated on the other half.
+        run: progress, verification.
+
+    Returns:
+        path, kind, dim, counts, neighbours (K of hubness), transform (what the vectors went through already), spaces
+        (transform → `Figures`), verdicts (transform → list of name, state, says), mend (transform and command; None for a
+        space that needs none, and where only more training helps), metrics (the figures as they are), and, of texts, finds:
+        what `_finds` gives.
+
+    Raises:
+        ConfigError: a sample too small to evaluate.
+        InputError: fewer than 64 different vectors.
+
+    Example:
+        >>> found = wordpipe.doctor("run/sentences")
+        >>> found["kind"], found["dim"]
+        ('sentences', 32)
+    """
+
+def duplicates(
+    artifact: PathLike,
+    *,
+    threshold: float = 0.95,
+    n: int = 20,
+    run: RunOptions | None = None,
+) -> dict[str, Any]:
+    """Groups of rows that are linked by cosines of at least the threshold.
+
+    Up to 200,000 rows all pairs are compared; of more the index is searched for the 32 nearest of each row.
+
+    Args:
+        artifact: an index, or a sentences artifact.
+        threshold: of the cosine.
+        n: groups to tell of; all are counted.
+        run: progress and verification.
+
+    Returns:
+        path, threshold, rows, pairs, groups (how many), rows_in_groups, largest (rows of the largest group), exact, and
+        shown: the largest groups, each a list of rows with id, text, source, line and the cosine with the group's first row.
+
+    Raises:
+        ConfigError: a threshold that is no cosine.
+        InputError: too many rows without an index.
+
+    Example:
+        >>> found = wordpipe.duplicates("run/index", threshold=0.99)
+        >>> found["rows"], found["exact"]
+        (165, True)
+    """
+
+def embed(
+    encoder: PathLike,
+    corpus: PathLike | Iterable[PathLike],
+    *,
+    output: PathLike,
+    run: RunOptions | None = None,
+    pooling: Literal['auto', 'mean', 'cls', 'max', 'first-last', 'weighted', 'sif'] = 'auto',
+    unit: Literal['sentence', 'document', 'window'] = 'sentence',
+    with_title: bool = True,
+    window: int = 0,
+    overlap: int = 16,
+    transform: Literal['auto', 'none', 'centre', 'remove-components', 'whiten'] = 'auto',
+    components: int = 1,
+    dims: int = 0,
+    sif_a: float = 0.0001,
+    batch_tokens: int = 16384,
+    device: Literal['auto', 'cpu', 'cuda', 'mps'] = 'auto',
+    dtype: Literal['auto', 'float32', 'bfloat16'] = 'auto',
+    threads: int = 0,
+    update: bool = False,
+    checkpoint_seconds: float = 30.0,
+) -> Made:
+    """Turn the sentences, documents or windows of a corpus into unit vectors.
+
+    Args:
+        encoder: a model or words artifact.
+        corpus: a corpus artifact, or sources of text, which are then ingested with the default settings.
+        output: folder of the sentences artifact.
+        run: progress, fresh start, verification.
+        settings: fields of `EmbedSettings`.
+
+    Raises:
+        WordpipeError: see wordpipe/errors.py.
+
+    Example:
+        >>> made = wordpipe.embed("run/words", "run/corpus", output="new/sentences", unit="document")
+        >>> made.kind, made.counts["units"]
+        ('sentences', 165)
+
+    Settings:
+        pooling: what makes one vector of many; mean, cls (the first token), max, first-last (mean of the first and the last layer) or weighted (by the weights that a contrastive model was trained with) of a model's; mean or sif (rare words weigh more) of word vectors; auto: what a model was trained with, else mean, and sif for words. Default: 'auto'.
+        unit: what gets a vector: a sentence, a document, or as many sentences as fit a window. Default: 'sentence'.
+        with_title: documents and windows are read with their title before them. Default: True.
+        window: tokens (or words) per window, 0 = as many as the model reads at once, 128 for word vectors. Default: 0.
+        overlap: tokens that a window shares with the one before it; never more than half. Default: 16.
+        transform: what is done to every vector; nothing, the mean of all taken away, also the directions that all share, or every direction given the same weight; auto, for a model that no contrast has trained: whiten for as many texts as a vector has numbers, centre for 16 or more; else none. Default: 'auto'.
+        components: directions that remove-components takes away (1 to 1024). Default: 1.
+        dims: numbers per vector that whiten keeps, of the strongest directions, 0 = all. Default: 0.
+        sif_a: sif: a word of share p in the text weighs a / (a + p) (> 0, at most 1). Default: 0.0001.
+        batch_tokens: tokens per batch, padding included. Default: 16384.
+        device: where a model runs. Default: 'auto'.
+        dtype: precision of a model's layers; auto: bfloat16 on CUDA, float32 elsewhere. On a CPU with AMX bfloat16 is two to four times as fast, and no number of a vector was more than 3e-4 off. Default: 'auto'.
+        threads: threads of a model on the CPU, 0 = one per core. Default: 0.
+        update: take the vectors of texts that have not changed from the sentences at -o; what is embedded is what is new. Default: False.
+        checkpoint_seconds: a killed run loses at most about this much embedding, in seconds (> 0). Default: 30.0.
+    """
+
+def evaluate_model(
+    models: PathLike | Sequence[PathLike],
+    data: PathLike | Iterable[PathLike],
+    *,
+    split: str | None = None,
+    seq_len: int | None = None,
+    device: Literal['auto', 'cpu', 'cuda', 'mps'] = 'auto',
+    threads: int = 0,
+    run: RunOptions | None = None,
+) -> dict[str, Any]:
+    """Evaluate language models by the loss of a text.
+
+    The text is tokenized by each model's own tokenizer and laid into sequences as in training: documents one after the
+    other, with the ids around them that the model knows, cut every `seq_len` positions. A causal model has to expect every
+    token and, where its documents have one, the end of each document; a masked model 15 % of the tokens, with the masks of
+    the validation in training, which are the same in every call on the same kind of device. Everything is float32.
+
+    Args:
+        models: model artifacts, or folders of transformers.
+        data: a corpus artifact, or sources of text, which are ingested with the default settings and left nowhere.
+        split: train, valid, test or all; None: of an artifact what is held out (valid, else test, else all of it), of sources
+            all.
+        seq_len: positions of a sequence; None: the model's length, at most 2048.
+        device: where the models run.
+        threads: CPU threads, 0 = one per core.
+        run: progress, verification.
+
+    Returns:
+        evaluated ("model"), data, split (None for all), metrics (of the first model), and models: a list of name,
+        architecture, seq_len, parameters, vocab_size, metrics, nats (total surprise), counts, seen (see `Seen`), warnings.
+
+        metrics: loss (nats per target), perplexity (per target), accuracy (share of targets given the highest probability),
+        unknown_rate (share of tokens that stand for what the vocabulary cannot spell); of causal models also
+        perplexity_per_word and bits_per_byte (of the text, so that models with different tokenizers compare), which are None
+        for masked models. counts: sentences, bytes (of UTF-8, as the text came in), words (what the word pattern of the
+        project finds; a run of a script without spaces is one word), unspaced_runs (such runs), documents (those that have a
+        token), tokens, unknown_tokens, document_ends (targets that end a document), targets.
+
+    Raises:
+        ConfigError: a setting is out of its bounds, or a model has no such positions.
+        InputError: there is no text, or too little.
+        ArtifactError: something is no model, its tokenizer lacks a token that the task needs, or its probabilities are no
+            numbers.
+
+    Example:
+        >>> found = wordpipe.evaluate_model("run/model", "run/corpus", split="valid")
+        >>> found["metrics"]["perplexity"] > 1
+        True
+    """
+
+def evaluate_retrieval(
+    encoders: PathLike | Sequence[PathLike],
+    data: PathLike,
+    *,
+    split: str | None = None,
+    words: PathLike | None = None,
+    weight: float | None = None,
+    drop_identical: bool = False,
+    draws: int = 10000,
+    feedback: int = 10,
+    language: str = 'auto',
+    run: RunOptions | None = None,
+    pooling: Literal['auto', 'mean', 'cls', 'max', 'first-last', 'weighted', 'sif'] = 'auto',
+    unit: Literal['sentence', 'document', 'window'] = 'sentence',
+    with_title: bool = True,
+    window: int = 0,
+    overlap: int = 16,
+    transform: Literal['auto', 'none', 'centre', 'remove-components', 'whiten'] = 'auto',
+    components: int = 1,
+    dims: int = 0,
+    sif_a: float = 0.0001,
+    batch_tokens: int = 16384,
+    device: Literal['auto', 'cpu', 'cuda', 'mps'] = 'auto',
+    dtype: Literal['auto', 'float32', 'bfloat16'] = 'auto',
+    threads: int = 0,
+    update: bool = False,
+    checkpoint_seconds: float = 30.0,
+) -> dict[str, Any]:
+    """Evaluate encoders on a collection of documents, queries and judgements, beside BM25, RM3, TF-IDF and LSI.
+
+    Every system searches for every query: bm25, rm3 (BM25 of expanded queries), tfidf, lsi, words_mean, and for each encoder
+    dense (cosines, every document compared) and hybrid (bm25 and dense together, as `wordpipe query --mode hybrid` does). The
+    figures are trec_eval's (see `metrics/ranking.py`); a query without an answer counts as 0.
+
+    Args:
+        encoders: model or words artifacts; or sentences or index artifacts, whose encoder is evaluated with the transform
+            that it carries. None at all evaluates the baselines.
+        data: a folder in the layout of BEIR: corpus.jsonl, queries.jsonl, qrels.tsv or qrels/SPLIT.tsv.
+        split: which file in the folder qrels; None: test.
+        words: a words artifact; the plain mean of its vectors is one more baseline. None: the first of the encoders
+            that is one.
+        weight: share of the dense score in hybrid; None: found without labels.
+        drop_identical: leave out a document that has the same id as the query, as BEIR does with ArguAna.
+        draws: of the bootstrap, from which intervals and p come; 0 leaves them out.
+        feedback: hybrid search asks again with this many of its first hits; 0 does not.
+        language: whose endings are cut off words (Snowball), none, or auto.
+        run: progress, verification.
+        settings: fields of `EmbedSettings` for model and words artifacts; a transform is fitted on the documents.
+
+    Returns:
+        evaluated ("retrieval"), data, counts, norms (weight, feedback, …), metrics and systems.
+
+        systems is a list of system, name, metrics (ndcg_at_10, map, recall_at_100, mrr, from 0 to 1), intervals (95 %, low and
+        high), unanswered (queries), against_bm25 (difference, interval and p of every measure), against_rm3, against_lsi and
+        facts (of hybrid the mean weight, agreement and feedback; of dense transform, unknown words and documents without a
+        vector).
+
+        metrics are by the name of each system those of its first, and beside them those of the last of hybrid, dense, bm25
+        that there is.
+
+    Example:
+        >>> import json
+        >>> folder = Path("collection")
+        >>> folder.mkdir()
+        >>> texts = {"1": "the moon pulls the sea", "2": "bread rises in the oven", "3": "bees dance"}
+        >>> rows = [json.dumps({"_id": id, "title": "", "text": text}) for id, text in texts.items()]
+        >>> _ = (folder / "corpus.jsonl").write_text("\\n".join(rows))
+        >>> _ = (folder / "queries.jsonl").write_text(json.dumps({"_id": "q", "text": "why does the sea rise"}))
+        >>> _ = (folder / "qrels.tsv").write_text("query-id\\tcorpus-id\\tscore\\nq\\t1\\t1\\n")
+        >>> found = wordpipe.evaluate_retrieval("run/words", folder, draws=0)
+        >>> [system["system"] for system in found["systems"]][:2]
+        ['bm25', 'rm3']
+
+    Settings:
+        pooling: what makes one vector of many; mean, cls (the first token), max, first-last (mean of the first and the last layer) or weighted (by the weights that a contrastive model was trained with) of a model's; mean or sif (rare words weigh more) of word vectors; auto: what a model was trained with, else mean, and sif for words. Default: 'auto'.
+        unit: what gets a vector: a sentence, a document, or as many sentences as fit a window. Default: 'sentence'.
+        with_title: documents and windows are read with their title before them. Default: True.
+        window: tokens (or words) per window, 0 = as many as the model reads at once, 128 for word vectors. Default: 0.
+        overlap: tokens that a window shares with the one before it; never more than half. Default: 16.
+        transform: what is done to every vector; nothing, the mean of all taken away, also the directions that all share, or every direction given the same weight; auto, for a model that no contrast has trained: whiten for as many texts as a vector has numbers, centre for 16 or more; else none. Default: 'auto'.
+        components: directions that remove-components takes away (1 to 1024). Default: 1.
+        dims: numbers per vector that whiten keeps, of the strongest directions, 0 = all. Default: 0.
+        sif_a: sif: a word of share p in the text weighs a / (a + p) (> 0, at most 1). Default: 0.0001.
+        batch_tokens: tokens per batch, padding included. Default: 16384.
+        device: where a model runs. Default: 'auto'.
+        dtype: precision of a model's layers; auto: bfloat16 on CUDA, float32 elsewhere. On a CPU with AMX bfloat16 is two to four times as fast, and no number of a vector was more than 3e-4 off. Default: 'auto'.
+        threads: threads of a model on the CPU, 0 = one per core. Default: 0.
+        update: take the vectors of texts that have not changed from the sentences at -o; what is embedded is what is new. Default: False.
+        checkpoint_seconds: a killed run loses at most about this much embedding, in seconds (> 0). Default: 30.0.
+    """
+
+def evaluate_sts(
+    encoders: PathLike | Sequence[PathLike],
+    data: PathLike | Iterable[PathLike],
+    *,
+    words: PathLike | None = None,
+    floors: bool = True,
+    language: str = 'auto',
+    draws: int = 1000,
+    run: RunOptions | None = None,
+    pooling: Literal['auto', 'mean', 'cls', 'max', 'first-last', 'weighted', 'sif'] = 'auto',
+    unit: Literal['sentence', 'document', 'window'] = 'sentence',
+    with_title: bool = True,
+    window: int = 0,
+    overlap: int = 16,
+    transform: Literal['auto', 'none', 'centre', 'remove-components', 'whiten'] = 'auto',
+    components: int = 1,
+    dims: int = 0,
+    sif_a: float = 0.0001,
+    batch_tokens: int = 16384,
+    device: Literal['auto', 'cpu', 'cuda', 'mps'] = 'auto',
+    dtype: Literal['auto', 'float32', 'bfloat16'] = 'auto',
+    threads: int = 0,
+    update: bool = False,
+    checkpoint_seconds: float = 30.0,
+) -> dict[str, Any]:
+    """Evaluate encoders of texts on pairs of sentences that people have scored, beside baselines that need no training.
+
+    Args:
+        encoders: model or words artifacts; or sentences or index artifacts, whose encoder is evaluated with the transform
+            that it carries. None at all evaluates the baselines.
+        data: sets: files, or folders; the files of a folder are one set, whose pairs are
+            ranked together, as SemEval's sets of one year are.
+        words: a words artifact; the plain mean of its vectors is one more baseline. None: the first of the encoders that
+            is one.
+        floors: whether to evaluate TF-IDF, latent semantic indexing, the overlap of words and the mean of word vectors.
+        language: whose endings the baselines cut off: a Snowball language, none, or auto.
+        draws: of the bootstrap, from which the intervals come; 0 leaves them out.
+        run: progress, verification.
+        settings: fields of `EmbedSettings` for model and words artifacts (pooling, device, …). A `transform` other than
+            none is fitted on the sentences of each set, without their scores; auto is none here.
+
+    Returns:
+        evaluated ("sts"), data, skipped (files of folders that were not taken, by ending), sets (name, path, pairs,
+        unscored), metrics and systems.
+
+        systems is a list of system ("dense", "words_mean", "tfidf", "lsi", "overlap"), name, metrics and sets. Metrics are
+        from -1 to 1: spearman and pearson, the means over the sets, and "spearman/SET" and "pearson/SET"; None where there
+        is no figure. A set has name, pairs, spearman, pearson, spearman_interval and pearson_interval (95 %, low and high),
+        sentences_without_vector and unknown_words (count and the first).
+
+        metrics are those of the first system and, by the name of each system, those of its first.
+
+    Example:
+        >>> rows = ["5\\tthe sea is high\\tthe water is high", "0\\tbread\\tthe moon", "2\\tan oven\\tbread"]
+        >>> _ = Path("pairs.tsv").write_text("\\n".join(rows))
+        >>> found = wordpipe.evaluate_sts("run/words", "pairs.tsv", draws=0)
+        >>> found["sets"][0]["pairs"], found["systems"][0]["system"]
+        (3, 'dense')
+
+    Settings:
+        pooling: what makes one vector of many; mean, cls (the first token), max, first-last (mean of the first and the last layer) or weighted (by the weights that a contrastive model was trained with) of a model's; mean or sif (rare words weigh more) of word vectors; auto: what a model was trained with, else mean, and sif for words. Default: 'auto'.
+        unit: what gets a vector: a sentence, a document, or as many sentences as fit a window. Default: 'sentence'.
+        with_title: documents and windows are read with their title before them. Default: True.
+        window: tokens (or words) per window, 0 = as many as the model reads at once, 128 for word vectors. Default: 0.
+        overlap: tokens that a window shares with the one before it; never more than half. Default: 16.
+        transform: what is done to every vector; nothing, the mean of all taken away, also the directions that all share, or every direction given the same weight; auto, for a model that no contrast has trained: whiten for as many texts as a vector has numbers, centre for 16 or more; else none. Default: 'auto'.
+        components: directions that remove-components takes away (1 to 1024). Default: 1.
+        dims: numbers per vector that whiten keeps, of the strongest directions, 0 = all. Default: 0.
+        sif_a: sif: a word of share p in the text weighs a / (a + p) (> 0, at most 1). Default: 0.0001.
+        batch_tokens: tokens per batch, padding included. Default: 16384.
+        device: where a model runs. Default: 'auto'.
+        dtype: precision of a model's layers; auto: bfloat16 on CUDA, float32 elsewhere. On a CPU with AMX bfloat16 is two to four times as fast, and no number of a vector was more than 3e-4 off. Default: 'auto'.
+        threads: threads of a model on the CPU, 0 = one per core. Default: 0.
+        update: take the vectors of texts that have not changed from the sentences at -o; what is embedded is what is new. Default: False.
+        checkpoint_seconds: a killed run loses at most about this much embedding, in seconds (> 0). Default: 30.0.
+    """
+
+def evaluate_tokenizer(
+    tokens: PathLike | Sequence[PathLike],
+    data: PathLike | Iterable[PathLike],
+    *,
+    by: str | None = None,
+    split: str | None = None,
+    run: RunOptions | None = None,
+) -> dict[str, Any]:
+    """Evaluate tokenizers on a text.
+
+    Args:
+        tokens: tokens or model artifacts, or tokenizer files (whatever `tokenize --tokenizer` takes).
+        data: a corpus artifact, or sources of text, which are ingested with the default settings and left nowhere.
+        by: a column of the corpus (source, or metadata such as lang): figures for each of its values too.
+        split: train, valid or test: evaluate this part of the corpus only.
+        run: progress, verification.
+
+    Returns:
+        evaluated ("tokenizer"), data, split, by, metrics (of the first tokenizer; see `Figures`), and tokenizers: a list of
+        name, made ("as it is"), vocab_size, metrics, counts, failures, never_used, groups.
+
+    Example:
+        >>> found = wordpipe.evaluate_tokenizer("run/tokens", "run/corpus")
+        >>> found["metrics"]["bytes_per_token"] > 1
+        True
+    """
+
+def evaluate_words(
+    words: PathLike | Sequence[PathLike],
+    data: PathLike | Iterable[PathLike],
+    *,
+    restrict_vocab: int = 30000,
+    analogy: Literal['cosadd', 'cosmul'] = 'cosadd',
+    unknown: Literal['drop', 'zero'] = 'drop',
+    run: RunOptions | None = None,
+) -> dict[str, Any]:
+    """Evaluate word vectors on word similarity and analogies.
+
+    Args:
+        words: words artifacts.
+        data: sets of scored pairs (`word word score`) and of analogies (`: section`, then four words a line): files, or
+            folders of .txt, .tsv and .csv files.
+        restrict_vocab: ask and answer analogies with so many of the commonest words; 0 takes all.
+        analogy: cosadd or cosmul.
+        unknown: "drop" leaves out pairs and questions with an unknown word; "zero" gives such a pair the cosine 0 and counts
+            such a question as wrong.
+        run: progress, verification.
+
+    Returns:
+        evaluated ("words"), data, skipped (files of folders that were not taken, by ending), restrict_vocab, analogy, unknown,
+        metrics (of the first table), and words: a list of name, distinct, dim, unit, metrics and sets.
+
+        Metrics are from 0 to 1 (spearman from -1): spearman and accuracy, the means over the sets of each kind, and
+        "spearman/SET" and "accuracy/SET"; None where there is no figure. A set has name, path, kind, unknown_words (count and
+        the first) and, if its kind is "similarity", spearman, pairs and known; if it is "analogies", among (how many words
+        could be answers), accuracy, correct, seen and asked, the same four for semantic and syntactic (None where sections
+        are not so named), and for each of sections.
+
+    Example:
+        >>> _ = Path("pairs.txt").write_text("sea water 9\\nmoon water 6\\nbread water 2\\n")
+        >>> found = wordpipe.evaluate_words("run/words", "pairs.txt")
+        >>> found["words"][0]["sets"][0]["known"]
+        3
+    """
+
+def export(
+    artifact: PathLike,
+    form: str,
+    output: PathLike,
+) -> dict[str, Any]:
+    """Write what an artifact holds in another program's format, whole or not at all.
+
+    Args:
+        artifact: words; sentences or an index, of which the vectors or the encoder are written; a model, of which the
+            encoder or the tokenizer is; or tokens, of which the tokenizer is.
+        form: word2vec-text, word2vec-binary, glove, numpy, npy or projector for words; npy, projector, word2vec-text or
+            word2vec-binary for sentences; sentence-transformers for an encoder; tokenizer-json, vocab-txt, vocab-merges,
+            transformers or tiktoken for a tokenizer.
+        output: the file (or, for numpy, projector, an encoder, vocab-merges and transformers, the folder) to write; an older
+            one is replaced in one step.
+
+    Returns:
+        path and bytes; words and dim, vectors and dim, files and notes of an encoder, or tokens and notes (what the format
+        leaves out).
+
+    Raises:
+        ConfigError: no such format, one for other artifacts, or one that cannot hold this tokenizer.
+        WordpipeError: see wordpipe/errors.py.
+
+    Example:
+        >>> made = wordpipe.export("run/words", "word2vec-text", "words.txt")
+        >>> made["dim"]
+        24
+    """
+
+def fill(
+    model: PathLike | OpenModel,
+    text: str,
+    *,
+    verify: bool = True,
+    top_k: int = 5,
+    device: Literal['auto', 'cpu', 'cuda', 'mps'] = 'auto',
+    threads: int = 0,
+) -> Filled:
+    """Fill the masked positions of a text with an encoder.
+
+    Args:
+        model: a model artifact, a folder of transformers, or one that `open_model` has opened.
+        text: with the tokenizer's mask (most often [MASK]) wherever something is missing.
+        verify: check the artifact's hashes first.
+        settings: fields of `FillSettings`.
+
+    Raises:
+        WordpipeError: see wordpipe/errors.py.
+
+    Example:
+        >>> filled = wordpipe.fill("run/model", "the high [MASK] of the day", top_k=3)
+        >>> len(filled.masks), len(filled.masks[0])
+        (1, 3)
+
+    Settings:
+        top_k: candidates for each mask. Default: 5.
+        device: where the model runs; auto takes the fastest there is. Default: 'auto'.
+        threads: CPU threads, 0 = one per core (0 to 1024). Default: 0.
+    """
+
+def generate(
+    model: PathLike | OpenModel,
+    prompt: str,
+    *,
+    verify: bool = True,
+    max_tokens: int = 100,
+    temperature: float = 0.8,
+    top_k: int = 0,
+    top_p: float = 0.95,
+    repetition_penalty: float = 1.0,
+    no_repeat_ngram: int = 0,
+    stop: list[str] | tuple[str, ...] = (),
+    samples: int = 1,
+    seed: int = 1,
+    device: Literal['auto', 'cpu', 'cuda', 'mps'] = 'auto',
+    threads: int = 0,
+) -> list[Generated]:
+    """Continue a text with a decoder.
+
+    Args:
+        model: a model artifact, a folder of transformers, or one that `open_model` has opened.
+        prompt: the text's beginning; it may be empty.
+        verify: check the artifact's hashes first.
+        settings: fields of `GenerateSettings`.
+
+    Returns:
+        One continuation per sample.
+
+    Raises:
+        WordpipeError: see wordpipe/errors.py.
+
+    Example:
+        >>> _ = wordpipe.train_clm("run/tokens", output="new/clm", preset="tiny", steps=2, seq_len=64)
+        >>> found = wordpipe.generate("new/clm", "The sea", max_tokens=5, samples=2)
+        >>> [len(one.text) > 0 for one in found]
+        [True, True]
+
+    Settings:
+        max_tokens: tokens after which a text ends, where the model does not end it before. Default: 100.
+        temperature: logits are divided by it: below 1 the likely tokens gain, 0 = always the most probable one (greedy) (0 to 100). Default: 0.8.
+        top_k: sample from this many of the most probable tokens, 0 = all. Default: 0.
+        top_p: sample from the fewest tokens that together have this probability, 1 = all (nucleus) (> 0, at most 1). Default: 0.95.
+        repetition_penalty: logits of tokens that are in the text are divided by it (multiplied where negative), 1 = off (> 0, at most 100). Default: 1.0.
+        no_repeat_ngram: no run of this many tokens comes twice, 0 = off (0 to 1000). Default: 0.
+        stop: end the text before this string; may be repeated. Default: ().
+        samples: texts to make of a prompt (1 to 10000). Default: 1.
+        seed: seed of the sampling: the same seed gives the same text. Default: 1.
+        device: where the model runs; auto takes the fastest there is. Default: 'auto'.
+        threads: CPU threads, 0 = one per core (0 to 1024). Default: 0.
+    """
+
+def import_words(
+    file: PathLike,
+    *,
+    output: PathLike,
+    run: RunOptions | None = None,
+    format: Literal['auto', 'word2vec-text', 'word2vec-binary', 'glove', 'numpy'] = 'auto',
+    limit: int = 0,
+    bad_bytes: Literal['fail', 'skip'] = 'fail',
+    unit: Literal['word', 'token'] = 'word',
+    tokenizer: PathLike | None = None,
+    max_expand: int = 200,
+) -> Made:
+    """Make a words artifact of word vectors that another program trained.
+
+    It is `wordpipe import`, a word that Python keeps for itself.
+
+    Args:
+        file: in word2vec's text or binary format (fastText's .vec too) or in GloVe's, also .gz, .bz2, .xz and .zst; or a
+            folder with vectors.npy, words.txt and, maybe, counts.npy.
+        output: folder of the words artifact.
+        run: progress, fresh start, verification.
+        settings: fields of `ImportSettings`.
+
+    Raises:
+        WordpipeError: see wordpipe/errors.py.
+
+    Example:
+        >>> _ = wordpipe.export("run/words", "glove", "glove.txt")
+        >>> made = wordpipe.import_words("glove.txt", output="new/words")
+        >>> with wordpipe.open(made, "words") as words:
+        ...     words.dim, "water" in words
+        (24, True)
+
+    Settings:
+        format: how FILE is written; auto: recognised by what is in it. fastText's .vec is word2vec-text. Default: 'auto'.
+        limit: take the first so many words of the file, 0 = all. Default: 0.
+        bad_bytes: a word that is not UTF-8: stop there, or leave it out. Default: 'fail'.
+        unit: what has a vector: words, or a tokenizer's tokens (to initialise a transformer). Default: 'word'.
+        tokenizer: the tokenizer that cut the text: it cuts scripts without spaces when the vectors are used; needed for tokens. Default: None.
+        max_expand: a compressed file may grow to at most this many times its size, beyond the first 64 MiB (at least 2). Default: 200.
+    """
+
+def index(
+    vectors: PathLike,
+    *,
+    output: PathLike,
+    run: RunOptions | None = None,
+    language: Literal['auto', 'none', 'arabic', 'armenian', 'basque', 'catalan', 'danish', 'dutch', 'english', 'finnish', 'french', 'german', 'greek', 'hindi', 'hungarian', 'indonesian', 'irish', 'italian', 'lithuanian', 'nepali', 'norwegian', 'portuguese', 'romanian', 'russian', 'serbian', 'spanish', 'swedish', 'tamil', 'turkish', 'yiddish'] = 'auto',
+    k1: float = 1.2,
+    b: float = 0.75,
+    type: Literal['auto', 'flat', 'hnsw', 'ivf-pq'] = 'auto',
+    recall: float = 0.95,
+    update: bool = False,
+    max_memory: str = '',
+    seed: int = 1,
+    threads: int = 0,
+    nlist: int = 0,
+    nprobe: int = 0,
+    refine: int = 0,
+    pq_dims: int = 0,
+    hnsw_m: int = 32,
+    ef_construction: int = 100,
+    ef_search: int = 0,
+) -> Made:
+    """Build a FAISS index over the vectors of a sentences or words artifact, or bring the one at the output up to date.
+
+    The index artifact holds the rows in index order and the query encoder too, so the folder can be moved and queried.
+
+    Args:
+        vectors: a sentences or words artifact.
+        output: folder of the index artifact.
+        run: progress, fresh start, verification.
+        settings: fields of `IndexSettings`.
+
+    Raises:
+        WordpipeError: see wordpipe/errors.py.
+
+    Example:
+        >>> made = wordpipe.index("run/words", output="new/index", type="flat")
+        >>> [hit["word"] for hit in wordpipe.query(made, "water", k=2)] != []
+        True
+
+    Settings, lexical search:
+        language: whose endings are cut off words (Snowball); auto: English where the texts look so, else none. Default: 'auto'.
+        k1: BM25: how soon a word that comes again in a text stops counting (0 to 10). Default: 1.2.
+        b: BM25: how much a long text pays for its length; 0 = nothing (0 to 1). Default: 0.75.
+
+    Settings, the index:
+        type: the kind of index; flat: exact; ivf-pq: lists of codes, the best compared by their vectors; hnsw: a graph; auto: flat for few vectors, else ivf-pq where it finds enough. Default: 'auto'.
+        recall: share of the true 10 nearest that must be found; search widens until held-out queries reach it (> 0, at most 1). Default: 0.95.
+        update: change the index that stands at the output by the rows that came, went or changed. Default: False.
+        max_memory: refuse to build where the prediction is above this; nothing = no bound. Default: ''.
+        seed: seed of graph levels, of k-means and of the held-out queries. Default: 1.
+        threads: threads, 0 = one per core; with one, every kind has the same bytes every time. Default: 0.
+
+    Settings, lists (ivf-pq):
+        nlist: lists; 0 = the square root of the number of vectors. Default: 0.
+        nprobe: lists that a search looks at; 0 = as many as the recall needs. Default: 0.
+        refine: candidates per answer of ivf-pq that are compared by their vectors; 0 = as the recall needs. Default: 0.
+        pq_dims: numbers of a vector that share one 4-bit code of ivf-pq; 0 = 2, or 1 below 64 (0 to 64). Default: 0.
+
+    Settings, graphs (hnsw):
+        hnsw_m: neighbours per vector in an hnsw graph (2 to 256). Default: 32.
+        ef_construction: candidates looked at when a vector enters an hnsw graph (1 to 10000). Default: 100.
+        ef_search: candidates that a search of a graph looks at; 0 = as many as the recall needs. Default: 0.
+    """
+
+def ingest(
+    sources: PathLike | Iterable[PathLike],
+    *,
+    output: PathLike,
+    run: RunOptions | None = None,
+    documents: Literal['auto', 'file', 'block', 'line'] = 'auto',
+    first_line_title: bool = False,
+    newline: Literal['auto', 'paragraph', 'space'] = 'auto',
+    format: Literal['auto', 'txt', 'md', 'jsonl', 'csv', 'tsv', 'parquet'] = 'auto',
+    text_field: str = 'text',
+    title_field: str = 'title',
+    metadata: list[str] | tuple[str, ...] = (),
+    bad_bytes: Literal['replace', 'skip', 'fail'] = 'replace',
+    deduplicate: bool = True,
+    valid: float = 0.01,
+    test: float = 0.0,
+    max_document_bytes: int = 16777216,
+    max_sentence_chars: int = 2000,
+    max_expand: int = 200,
+    update: bool = False,
+) -> Made:
+    """Read text into a corpus of documents and sentences.
+
+    Args:
+        sources: files, folders, globs, "-" for standard input, or "python:PACKAGE".
+        output: folder of the corpus artifact.
+        run: progress, fresh start, verification.
+        settings: fields of `IngestSettings`.
+
+    Raises:
+        WordpipeError: see wordpipe/errors.py.
+
+    Example:
+        >>> made = wordpipe.ingest("notes/*.txt", output="new/corpus", documents="block", first_line_title=True)
+        >>> made.kind, made.counts["documents_kept"]
+        ('corpus', 165)
+
+    Settings:
+        documents: what one document of a .txt or .md is: the file (auto), a block between blank lines, or a line. Default: 'auto'.
+        first_line_title: the first line of a file or block is its title, not part of its text. Default: False.
+        newline: what a single newline is; auto decides for each document by whether its lines are wrapped at a width. Default: 'auto'.
+        format: read every source as this, whatever its name and even if it looks binary. Default: 'auto'.
+        text_field: field or column that holds the text. Default: 'text'.
+        title_field: field or column that holds the title, where there is one. Default: 'title'.
+        metadata: further fields to keep as columns: NAME, or NAME:int, NAME:float, NAME:bool. Default: ().
+        bad_bytes: invalid UTF-8: put U+FFFD for it, drop the line, or stop. Default: 'replace'.
+        deduplicate: keep only the first of documents with the same text. Default: True.
+        valid: share of the documents kept for validation (< 1). Default: 0.01.
+        test: share of the documents kept for tests (< 1). Default: 0.0.
+        max_document_bytes: longer records are split at a space (at least 1024). Default: 16777216.
+        max_sentence_chars: longer sentences are split at a space (at least 20). Default: 2000.
+        max_expand: a compressed source may grow to at most this many times its size, beyond the first 64 MiB (at least 2). Default: 200.
+        update: copy what comes from sources that have not changed from the corpus at -o; the others are read. Default: False.
+    """
+
+def open_model(
+    path: PathLike,
+    *,
+    verify: bool = True,
+) -> OpenModel:
+    """Read a model and its tokenizer into memory, on the CPU.
+
+    Args:
+        path: a model artifact, or a folder of transformers with config.json, model.safetensors and a tokenizer.
+        verify: check an artifact's hashes first.
+
+    Raises:
+        ArtifactError: nothing there, damaged, of a class that we do not compute, or model and tokenizer do not fit.
+
+    Example:
+        >>> model = wordpipe.open_model("run/model")
+        >>> model.model.config.architecture, wordpipe.fill(model, "the [MASK]").text[:4]
+        ('encoder', 'the ')
+    """
+
+def plot(
+    trained: PathLike | Iterable[PathLike],
+    output: PathLike | None = None,
+    *,
+    axis: str = 'tokens',
+    log: bool = False,
+    start: float = 0,
+    run: RunOptions | None = None,
+) -> dict[str, Any]:
+    """Loss and learning rate of trainings, finished or not, as one picture; the same logs give the same bytes.
+
+    Args:
+        trained: model or words artifacts, or what they will be: of a training that still runs, or was stopped, what its last
+            checkpoint knows is drawn. Where a new run is about to replace an artifact, both are.
+        output: a .png or .svg file, which is written whole or not at all; None: nothing is drawn.
+        axis: what the curves run along: tokens, steps or seconds.
+        log: a logarithmic axis.
+        start: draw nothing before this many tokens, steps or seconds, so that what comes after fills the picture.
+        run: progress, verification.
+
+    Returns:
+        path, bytes (None without an output), and runs: a list of name, kind, finished, steps, tokens, seconds, loss,
+        valid_loss, unigram_entropy, and log: the rows of its log (step, tokens, split, loss, lr, seconds).
+
+    Raises:
+        ConfigError: no such axis, no such kind of picture, or matplotlib is not installed.
+        InputError: a run has reported no loss, or not kept a checkpoint yet.
+        ArtifactError: nothing there that was ever trained, or it is damaged.
+
+    Example:
+        >>> found = wordpipe.plot("run/model")
+        >>> [run["steps"] for run in found["runs"]]
+        [4]
+    """
+
+def query(
+    index: PathLike,
+    text: str,
+    k: int = 10,
+    *,
+    verify: bool = True,
+    mode: Literal['auto', 'dense', 'lexical', 'hybrid'] = 'auto',
+    weight: float | None = None,
+    feedback: int | None = None,
+    where: str | None = None,
+    per_document: bool = False,
+    min_score: float | None = None,
+    explain: bool = False,
+) -> list[dict[str, Any]]:
+    """Ask an index, or a table of words, one question: open it, search, close it.
+
+    For many questions `open` it once: what is read of an index stays in memory until it is closed.
+
+    Args:
+        index: an index or words artifact.
+        text: the query; of words, a word or an expression such as `king - man + woman`.
+        k: hits wanted.
+        verify: check the artifact's hashes first.
+        options: fields of `QueryOptions`.
+
+    Returns:
+        The best first, each a dict: rank, score, and the columns of the row. None where nothing is found.
+
+    Raises:
+        ConfigError: no such option, or one that cannot be.
+        ArtifactError: missing, corrupt, or nothing that can be asked.
+
+    Example:
+        >>> hits = wordpipe.query("run/index", "why does the sea have tides", k=3)
+        >>> [hit["rank"] for hit in hits], "score" in hits[0], "source" in hits[0]
+        ([1, 2, 3], True, True)
+
+    Settings:
+        mode: by vectors (dense), by words (lexical, BM25), or by both (hybrid); auto: what was measured to find best when the index was built. Default: 'auto'.
+        weight: share of the vectors in a hybrid score, 0 to 1; None for the one that was measured. Default: None.
+        feedback: first hybrid hits that a query's vector is moved towards before a second search; 0: there is none; None for the number that was found best. Default: None.
+        where: a condition on the index's columns, an SQL expression. Default: None.
+        per_document: of every document its best row alone. Default: False.
+        min_score: leave out hits below it: a cosine, a BM25 score or a share, as the mode has it. Default: None.
+        explain: say of every hit which words carried its score. Default: False.
+    """
+
+def show(
+    path: PathLike,
+    *,
+    rows: int = 0,
+) -> dict[str, Any]:
+    """Look into an artifact: its manifest, and the first rows of its main table.
+
+    Args:
+        path: an artifact.
+        rows: so many rows; long vectors and lists are shortened.
+
+    Returns:
+        path, manifest and rows.
+
+    Raises:
+        ArtifactError: not an artifact.
+
+    Example:
+        >>> found = wordpipe.show("run/words", rows=2)
+        >>> found["manifest"]["kind"], [row["word"] for row in found["rows"]]
+        ('words', ['the', 'a'])
+    """
+
+def tokenize(
+    corpus: PathLike | Iterable[PathLike],
+    *,
+    output: PathLike,
+    run: RunOptions | None = None,
+    algorithm: Literal['bpe', 'wordpiece', 'unigram', 'word', 'char'] = 'bpe',
+    vocab_size: int = 16000,
+    min_frequency: int = 2,
+    pretokenizer: Literal['auto', 'gpt2', 'digits', 'marks', 'bert', 'whitespace', 'metaspace', 'characters'] = 'auto',
+    normalization: Literal['none', 'nfc', 'nfkc'] = 'none',
+    lowercase: bool = False,
+    strip_accents: bool = False,
+    sample: float = 1.0,
+    memory: str = '1GB',
+    counts: PathLike | None = None,
+    tokenizer: PathLike | None = None,
+    keep_case: bool = False,
+) -> Made:
+    """Train a tokenizer on a corpus, encode the corpus and count its words.
+
+    Args:
+        corpus: a corpus artifact, or sources of text, which are then ingested with the default settings.
+        output: folder of the tokens artifact.
+        run: progress, fresh start, verification.
+        settings: fields of `TokenizeSettings`.
+
+    Raises:
+        WordpipeError: see wordpipe/errors.py.
+
+    Example:
+        >>> made = wordpipe.tokenize("run/corpus", output="new/tokens", algorithm="unigram", vocab_size=500)
+        >>> made.path, made.counts["sentences"]
+        ('new/tokens', 1169)
+
+    Settings:
+        algorithm: BPE, WordPiece as BERT has it, a unigram language model, whole words, or single characters. Default: 'bpe'.
+        vocab_size: tokens in the vocabulary, special tokens included (at least 300). Default: 16000.
+        min_frequency: a pair of tokens (or a word, or a character) seen less often gets no token of its own; not for unigram. Default: 2.
+        pretokenizer: where text is cut before the algorithm sees it; gpt2, digits (at most three together) and marks (as digits, with vowel signs as letters) are byte-level; auto goes by the algorithm and the scripts: gpt2 or marks for bpe, bert or gpt2 for wordpiece, metaspace for unigram, whitespace for word, characters for char. Default: 'auto'.
+        normalization: Unicode normal form of the text that is tokenized. Default: 'none'.
+        lowercase: fold case before the tokenizer sees the text (the list of words is folded anyway). Default: False.
+        strip_accents: take accents off letters before the tokenizer sees them. Default: False.
+        sample: share of the documents that the tokenizer is trained on (> 0, at most 1). Default: 1.0.
+        memory: memory for counting and training: above it counts go to disk, and the rarest pre-tokens are left out of training. Default: '1GB'.
+        counts: train from the pre-token counts of this artifact instead of counting again. Default: None.
+        tokenizer: use this tokenizer instead of training one: a tokenizer.json, a transformers folder, or an artifact. Default: None.
+        keep_case: count words as written, not in lower case. Default: False.
+    """
+
+def train_clm(
+    tokens: PathLike,
+    *,
+    output: PathLike,
+    run: RunOptions | None = None,
+    preset: Literal['tiny', 'mini', 'small', 'base'] = 'mini',
+    steps: int | None = None,
+    epochs: float | None = None,
+    style: Literal['modern', 'classic'] = 'modern',
+    dim: int | None = None,
+    n_layers: int | None = None,
+    n_heads: int | None = None,
+    n_kv_heads: int | None = None,
+    ffn_dim: int | None = None,
+    positions: Literal['rope', 'learned', 'sinusoidal', 'alibi', 't5'] | None = None,
+    attention: Literal['dot', 'additive', 'linear'] = 'dot',
+    window: int = 0,
+    global_every: int = 3,
+    global_tokens: int = 0,
+    norm: Literal['layer', 'rms'] | None = None,
+    norm_place: Literal['pre', 'post'] | None = None,
+    feedforward: Literal['relu', 'gelu', 'gelu_tanh', 'geglu', 'swiglu'] | None = None,
+    tied: bool = True,
+    dropout: float = 0.0,
+    seq_len: int | None = None,
+    batch_size: int | None = None,
+    micro_batch: int = 0,
+    optimiser: Literal['muon', 'adamw'] = 'muon',
+    lr: float | None = None,
+    min_lr_frac: float = 0.1,
+    warmup: float = 0.2,
+    schedule: Literal['cosine', 'linear', 'wsd', 'noam', 'constant'] = 'cosine',
+    decay: float = 0.2,
+    weight_decay: float = 0.05,
+    beta1: float = 0.9,
+    beta2: float = 0.98,
+    momentum: float = 0.95,
+    clip: float = 1.0,
+    label_smoothing: float = 0.0,
+    seed: int = 1,
+    device: Literal['auto', 'cpu', 'cuda', 'mps'] = 'auto',
+    dtype: Literal['auto', 'float32', 'bfloat16', 'float16'] = 'auto',
+    threads: int = 0,
+    compile: Literal['auto', 'on', 'off'] = 'auto',
+    recompute: bool = False,
+    deterministic: bool = False,
+    checkpoint_seconds: float = 60,
+    checkpoint_steps: int = 0,
+    report_every: int = 10,
+    eval_every: int = 0,
+    valid_tokens: int = 32768,
+    patience: int = 0,
+    keep_state: bool = True,
+    init: PathLike | None = None,
+    extend: PathLike | None = None,
+    init_embeddings: PathLike | None = None,
+) -> Made:
+    """Train a causal transformer by next-token prediction.
+
+    A run that was stopped is continued by the same call, exactly.
+
+    Args:
+        tokens: a tokens artifact.
+        output: folder of the model artifact, which transformers loads as it is.
+        run: progress, fresh start, verification.
+        settings: fields of `CausalSettings`.
+
+    Raises:
+        WordpipeError: see wordpipe/errors.py.
+
+    Example:
+        >>> made = wordpipe.train_clm("run/tokens", output="new/clm", preset="tiny", steps=2, seq_len=64)
+        >>> made.kind, made.counts["steps"]
+        ('model', 2)
+
+    Settings:
+        preset: size of the model, with a batch and a learning rate that suit it; with --init only the batch and the length. Default: 'mini'.
+        steps: optimiser steps. Default: None.
+        epochs: passes over the training text, instead of steps; with neither: 3, and at least 200 steps (> 0). Default: None.
+
+    Settings, the model:
+        style: parts of the model: modern as ModernBERT and Llama, classic as BERT and GPT-2. Default: 'modern'.
+        dim: width of the model, else the preset's (2 to 16384). Default: None.
+        n_layers: blocks, else the preset's (1 to 256). Default: None.
+        n_heads: attention heads, else the preset's (1 to 256). Default: None.
+        n_kv_heads: key and value heads, shared by the query heads (grouped-query attention), else one each (1 to 256). Default: None.
+        ffn_dim: inner width of the feed-forward, else the preset's (1 to 65536). Default: None.
+        positions: how positions are known, else the style's. Default: None.
+        attention: how queries and keys are compared; additive and linear have no class in transformers. Default: 'dot'.
+        window: how far a local layer sees to either side (a decoder: to the left), 0 = all layers see everything (0 to 65536). Default: 0.
+        global_every: with a window: every this many layers one sees everything, the first included; 0 = none does (0 to 256). Default: 3.
+        global_tokens: with a window: the first positions of a sequence see all and are seen by all (0 to 65536). Default: 0.
+        norm: LayerNorm or RMSNorm, else the style's. Default: None.
+        norm_place: norms before or after each half of a block, else the style's. Default: None.
+        feedforward: activation of the feed-forward (geglu, swiglu: gated), else the style's. Default: None.
+        tied: the output matrix is the embedding table. Default: True.
+        dropout: share of each block's output zeroed in training (< 1). Default: 0.0.
+
+    Settings, the sequences:
+        seq_len: positions of a sequence, special tokens included, else the preset's (8 to 65536). Default: None.
+        batch_size: sequences per step, else the preset's. Default: None.
+        micro_batch: sequences computed at once (gradients add up over the step), 0 = what the device takes. Default: 0.
+
+    Settings, the optimiser:
+        optimiser: muon for the matrices of the blocks, with AdamW for the rest; or AdamW for all. Default: 'muon'.
+        lr: peak learning rate, else the preset's (> 0, at most 1000). Default: None.
+        min_lr_frac: learning rate at the end, as a share of the peak (0 to 1). Default: 0.1.
+        warmup: steps in which the learning rate rises: a share of all below 1, a number of steps from 1 on. Default: 0.2.
+        schedule: after the warm-up: fall along a cosine or a line, stay and fall at the end (wsd: warm-up-stable-decay), fall with one over the root of the step (noam), or stay. Default: 'cosine'.
+        decay: share of the steps in which a wsd schedule falls (> 0, at most 1). Default: 0.2.
+        weight_decay: decoupled weight decay, on matrices only (0 to 10). Default: 0.05.
+        beta1: AdamW's memory of gradients (< 1). Default: 0.9.
+        beta2: AdamW's memory of squared gradients (< 1). Default: 0.98.
+        momentum: Muon's memory of gradients (< 1). Default: 0.95.
+        clip: largest norm of a step's gradient, 0 = no limit. Default: 1.0.
+        label_smoothing: share of the target spread over all tokens (< 1). Default: 0.0.
+
+    Settings, where and how it runs:
+        seed: seed of weights, order, masks and dropout. Default: 1.
+        device: where to train; auto takes the fastest there is. Default: 'auto'.
+        dtype: numbers in matrix products (weights, norms and losses stay float32); auto: bfloat16 where the device has units for it (CUDA, CPUs with AMX), float16 on older GPUs, float32 elsewhere. Default: 'auto'.
+        threads: CPU threads, 0 = one per core; another number gives slightly other weights (0 to 1024). Default: 0.
+        compile: torch.compile: worth its first minute on CUDA (auto). Default: 'auto'.
+        recompute: gradient checkpointing: keep only each block's input and compute the rest again; slower, far less memory. Default: False.
+        deterministic: same bytes from every run on a GPU too, slower; a CPU always gives them. Default: False.
+        checkpoint_seconds: seconds between checkpoints (> 0). Default: 60.
+        checkpoint_steps: also a checkpoint every this many steps, 0 = by time only. Default: 0.
+        report_every: steps between two rows of the log; the screen is refreshed every few seconds. Default: 10.
+        eval_every: steps between validations, 0 = five over the run. Default: 0.
+        valid_tokens: held-out positions looked at in each validation. Default: 32768.
+        patience: warn when the loss has not fallen below the unigram entropy after this many steps, 0 = half of all. Default: 0.
+        keep_state: keep the optimiser's state in the model's folder, once or twice as large as the weights, so that --extend can go on. Default: True.
+
+    Settings, what it starts from:
+        init: start from the weights of this model: an artifact, or a folder of transformers with the same tokenizer. Default: None.
+        extend: go on where this finished model stopped, with its optimiser and its order of the text, to more steps. Default: None.
+        init_embeddings: start from the vectors of this words artifact, trained with --unit token. Default: None.
+    """
+
+def train_contrastive(
+    tokens: PathLike,
+    *,
+    output: PathLike,
+    run: RunOptions | None = None,
+    encoder: Literal['static', 'transformer'] = 'static',
+    goal: Literal['similarity', 'search'] = 'similarity',
+    steps: int | None = None,
+    epochs: float | None = None,
+    batch_size: int | None = None,
+    pairs: PathLike | None = None,
+    pair_dropout: float | None = None,
+    pair_neighbour: float | None = None,
+    pair_crop: float | None = None,
+    pair_title: float | None = None,
+    pair_deletion: float | None = None,
+    pair_file: float | None = None,
+    deletion_rate: float = 0.2,
+    max_words: int = 256,
+    temperature: float = 0.05,
+    false_negatives: Literal['keep', 'drop'] = 'drop',
+    max_similarity: float = 1.0,
+    unit: Literal['word', 'token'] = 'word',
+    words: PathLike | None = None,
+    words_weight: float | None = None,
+    lexical_weight: float | None = None,
+    lexical_dim: int = 512,
+    lsi_weight: float | None = None,
+    lsi_dim: int = 300,
+    weighting: Literal['sif', 'idf'] | None = None,
+    sif_a: float = 0.001,
+    number_weight: float = 2.0,
+    punctuation_weight: float = 0.5,
+    piece_weight: float = 0.5,
+    negation_weight: float = 0.3,
+    min_count: int | None = None,
+    init: PathLike | None = None,
+    init_embeddings: PathLike | None = None,
+    preset: Literal['tiny', 'mini', 'small', 'base'] = 'mini',
+    dim: int | None = None,
+    n_layers: int | None = None,
+    dropout: float = 0.1,
+    pooling: Literal['mean', 'weighted'] | None = None,
+    longest: int = 0,
+    teacher: PathLike | None = None,
+    teacher_weight: float = 1.0,
+    teacher_temperature: float = 0.05,
+    lr: float | None = None,
+    min_lr_frac: float = 0.1,
+    warmup: float = 0.1,
+    schedule: Literal['cosine', 'linear', 'wsd', 'noam', 'constant'] = 'cosine',
+    decay: float = 0.2,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    weight_decay: float = 0.01,
+    clip: float = 1.0,
+    seed: int = 1,
+    device: Literal['auto', 'cpu', 'cuda', 'mps'] = 'auto',
+    dtype: Literal['auto', 'float32', 'bfloat16'] = 'auto',
+    threads: int = 0,
+    checkpoint_seconds: float = 60,
+    checkpoint_steps: int = 0,
+    report_every: int = 10,
+    eval_every: int = 0,
+    valid_pairs: int = 1000,
+) -> Made:
+    """Train an encoder of texts, without labels: texts that belong together come near, others are kept apart.
+
+    A run that was stopped is continued by the same call, exactly.
+
+    Args:
+        tokens: a tokens artifact.
+        output: folder of the model artifact, which sentence-transformers loads as it is.
+        run: progress, fresh start, verification.
+        settings: fields of `ContrastiveSettings`.
+
+    Raises:
+        WordpipeError: see wordpipe/errors.py.
+
+    Example:
+        >>> made = wordpipe.train_contrastive("run/tokens", output="new/encoder", words="run/words", steps=5)
+        >>> with wordpipe.open(made, "model") as encoder:
+        ...     encoder.encode(["why does the sea have tides", "the moon pulls the water"]).shape
+        (2, 536)
+
+    Settings:
+        encoder: static: one vector per word, added up, 100 times as fast; transformer: words are read in their context. Default: 'static'.
+        goal: similarity: texts that say the same are near; search: a question is near the text that answers it. Default: 'similarity'.
+        steps: optimiser steps. Default: None.
+        epochs: passes over the sentences, instead of steps; with neither: 1, and at least 200 steps (> 0). Default: None.
+        batch_size: pairs per step, each the negative of all others; else 1024 for static, 128 for a transformer (2 to 65536). Default: None.
+
+    Settings, the pairs (shares; with none given they follow the goal):
+        pairs: pairs of your own: a Parquet or JSON Lines file, of which the first two text columns are read. Default: None.
+        pair_dropout: share of pairs that are one sentence twice, told apart by the model's dropout alone (0 to 1). Default: None.
+        pair_neighbour: share: a sentence and the next one of its document (0 to 1). Default: None.
+        pair_crop: share: two random spans of one document (0 to 1). Default: None.
+        pair_title: share: a document's title and a span of it (0 to 1). Default: None.
+        pair_deletion: share: one sentence twice, other words left out of each (0 to 1). Default: None.
+        pair_file: share: from the file of pairs; else half where one is given (0 to 1). Default: None.
+        deletion_rate: words left out of deletion pairs and of crops (0 to 0.9). Default: 0.2.
+        max_words: words (or tokens) of a text that are read; longer ones are cut, and counted (at least 8). Default: 256.
+
+    Settings, the loss:
+        temperature: of the softmax over the batch: lower looks harder at near misses (> 0, at most 10). Default: 0.05.
+        false_negatives: texts of the same document, or the same text again, as negatives of each other. Default: 'drop'.
+        max_similarity: negatives with a cosine above this are left out as likely to mean the same; 1 = none (> 0, at most 1). Default: 1.0.
+
+    Settings, the static table:
+        unit: static: what has a vector, words or the tokenizer's tokens. Default: 'word'.
+        words: static: begin with the vectors of this words artifact. Default: None.
+        words_weight: static: share of the word vectors in the table it begins with; else 0.25 for search, 1 for similarity (0 to 1000). Default: None.
+        lexical_weight: static: share of random directions, one for each stem, by which equal words alone meet; else 0.5 for search, 1 for similarity (0 to 1000). Default: None.
+        lexical_dim: static: numbers of these directions (1 to 4096). Default: 512.
+        lsi_weight: static: share of latent semantic indexing, which words stand in the same documents; else 1 for search, 0 for similarity (0 to 1000). Default: None.
+        lsi_dim: static: numbers of these (1 to 4096). Default: 300.
+        weighting: static: what a word begins to weigh, by its share of the text or by how few passages hold its stem; else idf for search, sif for similarity. Default: None.
+        sif_a: static: by sif a word of share p in the text weighs a / (a + p) (> 0, at most 1). Default: 0.001.
+        number_weight: static, for similarity: how much more numbers weigh after the training (> 0, at most 1000). Default: 2.0.
+        punctuation_weight: static, for similarity: so do tokens without a letter or digit (> 0, at most 1000). Default: 0.5.
+        piece_weight: static, for similarity: so do tokens that only continue a word (> 0, at most 1000). Default: 0.5.
+        negation_weight: static, for similarity: length of the direction of English words that deny, sentences being about 1 long (0 to 1000). Default: 0.3.
+        min_count: static: rarer words get no vector; else 2, but 1 for search in up to 100,000 different words. Default: None.
+
+    Settings, the transformer, and what it starts from:
+        init: start from the weights of this model: of `train mlm`, or an earlier `train contrastive` of the same encoder. Default: None.
+        init_embeddings: transformer without --init: begin as the mean of these vectors, of words or a static encoder trained with --unit token; context is learned on top. Default: None.
+        preset: transformer without --init: its size. Default: 'mini'.
+        dim: transformer without --init: its width, else that of the vectors it begins with (multiples of 64), else the preset's (2 to 16384). Default: None.
+        n_layers: transformer without --init: its blocks, else the preset's (1 to 256). Default: None.
+        dropout: transformer: share of each block's output zeroed in training (< 1). Default: 0.1.
+        pooling: transformer: mean of its tokens, or a mean in which a token of share p of this text weighs sif_a / (sif_a + p); else as the model of --init does, with its weights, and weighted where there is none. Default: None.
+        longest: transformer: positions of a sequence, special tokens included, 0 = the model's (0 to 65536). Default: 0.
+        teacher: transformer: also learn how alike this encoder finds the texts of a batch. Default: None.
+        teacher_weight: weight of that loss beside the contrast (> 0, at most 1000). Default: 1.0.
+        teacher_temperature: of the softmax over the teacher's similarities (> 0, at most 10). Default: 0.05.
+
+    Settings, the optimiser:
+        lr: peak learning rate; else 0.01 for static (a share of what a row begins as), 3e-4 for a transformer (> 0, at most 1000). Default: None.
+        min_lr_frac: learning rate at the end, as a share of the peak (0 to 1). Default: 0.1.
+        warmup: steps in which the learning rate rises: a share below 1, a number of steps from 1 on. Default: 0.1.
+        schedule: how the learning rate falls after the warm-up. Default: 'cosine'.
+        decay: share of the steps in which a wsd schedule falls (> 0, at most 1). Default: 0.2.
+        beta1: Adam's memory of gradients (< 1). Default: 0.9.
+        beta2: Adam's memory of squared gradients (< 1). Default: 0.999.
+        weight_decay: transformer: decoupled weight decay, on matrices only (0 to 10). Default: 0.01.
+        clip: transformer: largest norm of a step's gradient, 0 = no limit. Default: 1.0.
+
+    Settings, where and how it runs:
+        seed: seed of pairs, order, deletion and first weights. Default: 1.
+        device: transformer: where to train. Default: 'auto'.
+        dtype: transformer: numbers in matrix products; auto: bfloat16 where the device has units for it, else float32. Default: 'auto'.
+        threads: CPU threads, 0 = one per core; another number gives slightly other weights (0 to 1024). Default: 0.
+        checkpoint_seconds: seconds between checkpoints (> 0). Default: 60.
+        checkpoint_steps: also a checkpoint every this many steps, 0 = by time only. Default: 0.
+        report_every: steps between two rows of the log. Default: 10.
+        eval_every: steps between validations, 0 = five over the run. Default: 0.
+        valid_pairs: held-out pairs among which partners are looked for (at least 2). Default: 1000.
+    """
+
+def train_mlm(
+    tokens: PathLike,
+    *,
+    output: PathLike,
+    run: RunOptions | None = None,
+    preset: Literal['tiny', 'mini', 'small', 'base'] = 'mini',
+    steps: int | None = None,
+    epochs: float | None = None,
+    style: Literal['modern', 'classic'] = 'modern',
+    dim: int | None = None,
+    n_layers: int | None = None,
+    n_heads: int | None = None,
+    n_kv_heads: int | None = None,
+    ffn_dim: int | None = None,
+    positions: Literal['rope', 'learned', 'sinusoidal', 'alibi', 't5'] | None = None,
+    attention: Literal['dot', 'additive', 'linear'] = 'dot',
+    window: int = 0,
+    global_every: int = 3,
+    global_tokens: int = 0,
+    norm: Literal['layer', 'rms'] | None = None,
+    norm_place: Literal['pre', 'post'] | None = None,
+    feedforward: Literal['relu', 'gelu', 'gelu_tanh', 'geglu', 'swiglu'] | None = None,
+    tied: bool = True,
+    dropout: float = 0.0,
+    seq_len: int | None = None,
+    batch_size: int | None = None,
+    micro_batch: int = 0,
+    optimiser: Literal['muon', 'adamw'] = 'muon',
+    lr: float | None = None,
+    min_lr_frac: float = 0.1,
+    warmup: float = 0.2,
+    schedule: Literal['cosine', 'linear', 'wsd', 'noam', 'constant'] = 'cosine',
+    decay: float = 0.2,
+    weight_decay: float = 0.05,
+    beta1: float = 0.9,
+    beta2: float = 0.98,
+    momentum: float = 0.95,
+    clip: float = 1.0,
+    label_smoothing: float = 0.0,
+    seed: int = 1,
+    device: Literal['auto', 'cpu', 'cuda', 'mps'] = 'auto',
+    dtype: Literal['auto', 'float32', 'bfloat16', 'float16'] = 'auto',
+    threads: int = 0,
+    compile: Literal['auto', 'on', 'off'] = 'auto',
+    recompute: bool = False,
+    deterministic: bool = False,
+    checkpoint_seconds: float = 60,
+    checkpoint_steps: int = 0,
+    report_every: int = 10,
+    eval_every: int = 0,
+    valid_tokens: int = 32768,
+    patience: int = 0,
+    keep_state: bool = True,
+    init: PathLike | None = None,
+    extend: PathLike | None = None,
+    init_embeddings: PathLike | None = None,
+    mask_rate: float = 0.3,
+    mask_rate_end: float | None = None,
+    mask_unit: Literal['token', 'word', 'span'] = 'token',
+    mask_share: float = 0.8,
+    random_share: float | None = None,
+) -> Made:
+    """Train a bidirectional transformer by masked language modelling.
+
+    A run that was stopped is continued by the same call, exactly.
+
+    Args:
+        tokens: a tokens artifact.
+        output: folder of the model artifact, which transformers loads as it is.
+        run: progress, fresh start, verification.
+        settings: fields of `MaskedSettings`.
+
+    Raises:
+        WordpipeError: see wordpipe/errors.py.
+
+    Example:
+        >>> made = wordpipe.train_mlm("run/tokens", output="new/model", preset="tiny", steps=2, seq_len=64)
+        >>> made.kind, made.counts["steps"]
+        ('model', 2)
+
+    Settings:
+        preset: size of the model, with a batch and a learning rate that suit it; with --init only the batch and the length. Default: 'mini'.
+        steps: optimiser steps. Default: None.
+        epochs: passes over the training text, instead of steps; with neither: 3, and at least 200 steps (> 0). Default: None.
+
+    Settings, the model:
+        style: parts of the model: modern as ModernBERT and Llama, classic as BERT and GPT-2. Default: 'modern'.
+        dim: width of the model, else the preset's (2 to 16384). Default: None.
+        n_layers: blocks, else the preset's (1 to 256). Default: None.
+        n_heads: attention heads, else the preset's (1 to 256). Default: None.
+        n_kv_heads: key and value heads, shared by the query heads (grouped-query attention), else one each (1 to 256). Default: None.
+        ffn_dim: inner width of the feed-forward, else the preset's (1 to 65536). Default: None.
+        positions: how positions are known, else the style's. Default: None.
+        attention: how queries and keys are compared; additive and linear have no class in transformers. Default: 'dot'.
+        window: how far a local layer sees to either side (a decoder: to the left), 0 = all layers see everything (0 to 65536). Default: 0.
+        global_every: with a window: every this many layers one sees everything, the first included; 0 = none does (0 to 256). Default: 3.
+        global_tokens: with a window: the first positions of a sequence see all and are seen by all (0 to 65536). Default: 0.
+        norm: LayerNorm or RMSNorm, else the style's. Default: None.
+        norm_place: norms before or after each half of a block, else the style's. Default: None.
+        feedforward: activation of the feed-forward (geglu, swiglu: gated), else the style's. Default: None.
+        tied: the output matrix is the embedding table. Default: True.
+        dropout: share of each block's output zeroed in training (< 1). Default: 0.0.
+
+    Settings, the sequences:
+        seq_len: positions of a sequence, special tokens included, else the preset's (8 to 65536). Default: None.
+        batch_size: sequences per step, else the preset's. Default: None.
+        micro_batch: sequences computed at once (gradients add up over the step), 0 = what the device takes. Default: 0.
+
+    Settings, the optimiser:
+        optimiser: muon for the matrices of the blocks, with AdamW for the rest; or AdamW for all. Default: 'muon'.
+        lr: peak learning rate, else the preset's (> 0, at most 1000). Default: None.
+        min_lr_frac: learning rate at the end, as a share of the peak (0 to 1). Default: 0.1.
+        warmup: steps in which the learning rate rises: a share of all below 1, a number of steps from 1 on. Default: 0.2.
+        schedule: after the warm-up: fall along a cosine or a line, stay and fall at the end (wsd: warm-up-stable-decay), fall with one over the root of the step (noam), or stay. Default: 'cosine'.
+        decay: share of the steps in which a wsd schedule falls (> 0, at most 1). Default: 0.2.
+        weight_decay: decoupled weight decay, on matrices only (0 to 10). Default: 0.05.
+        beta1: AdamW's memory of gradients (< 1). Default: 0.9.
+        beta2: AdamW's memory of squared gradients (< 1). Default: 0.98.
+        momentum: Muon's memory of gradients (< 1). Default: 0.95.
+        clip: largest norm of a step's gradient, 0 = no limit. Default: 1.0.
+        label_smoothing: share of the target spread over all tokens (< 1). Default: 0.0.
+
+    Settings, where and how it runs:
+        seed: seed of weights, order, masks and dropout. Default: 1.
+        device: where to train; auto takes the fastest there is. Default: 'auto'.
+        dtype: numbers in matrix products (weights, norms and losses stay float32); auto: bfloat16 where the device has units for it (CUDA, CPUs with AMX), float16 on older GPUs, float32 elsewhere. Default: 'auto'.
+        threads: CPU threads, 0 = one per core; another number gives slightly other weights (0 to 1024). Default: 0.
+        compile: torch.compile: worth its first minute on CUDA (auto). Default: 'auto'.
+        recompute: gradient checkpointing: keep only each block's input and compute the rest again; slower, far less memory. Default: False.
+        deterministic: same bytes from every run on a GPU too, slower; a CPU always gives them. Default: False.
+        checkpoint_seconds: seconds between checkpoints (> 0). Default: 60.
+        checkpoint_steps: also a checkpoint every this many steps, 0 = by time only. Default: 0.
+        report_every: steps between two rows of the log; the screen is refreshed every few seconds. Default: 10.
+        eval_every: steps between validations, 0 = five over the run. Default: 0.
+        valid_tokens: held-out positions looked at in each validation. Default: 32768.
+        patience: warn when the loss has not fallen below the unigram entropy after this many steps, 0 = half of all. Default: 0.
+        keep_state: keep the optimiser's state in the model's folder, once or twice as large as the weights, so that --extend can go on. Default: True.
+
+    Settings, what it starts from:
+        init: start from the weights of this model: an artifact, or a folder of transformers with the same tokenizer. Default: None.
+        extend: go on where this finished model stopped, with its optimiser and its order of the text, to more steps. Default: None.
+        init_embeddings: start from the vectors of this words artifact, trained with --unit token. Default: None.
+
+    Settings, masks:
+        mask_rate: share of the tokens to guess in training (> 0, at most 0.9). Default: 0.3.
+        mask_rate_end: the same share at the end of the training, reached along a line, else the same all along (> 0, at most 0.9). Default: None.
+        mask_unit: what is hidden together: single tokens, whole words, or spans of whole words. Default: 'token'.
+        mask_share: of these, the share shown as [MASK]; 1 = all of them (0 to 1). Default: 0.8.
+        random_share: of these, the share shown as a random token, else 0.1 or what mask_share leaves; the rest as it is (0 to 1). Default: None.
+    """
+
+def train_word2vec(
+    tokens: PathLike,
+    *,
+    output: PathLike,
+    run: RunOptions | None = None,
+    architecture: Literal['skipgram', 'cbow'] = 'skipgram',
+    loss: Literal['ns', 'hs', 'softmax'] = 'ns',
+    unit: Literal['word', 'token'] = 'word',
+    context: Literal['sentence', 'document'] = 'document',
+    dim: int = 100,
+    window: int | None = None,
+    dynamic_window: bool = True,
+    negatives: int = 5,
+    ns_exponent: float = 0.75,
+    epochs: int | None = None,
+    min_count: int | None = None,
+    subsample: float = 0.001,
+    min_n: int = 3,
+    max_n: int = 0,
+    max_ngrams: int = 2000000,
+    lr: float | None = None,
+    min_lr: float = 0.0001,
+    vectors: Literal['inputs', 'outputs', 'sum'] = 'inputs',
+    remove_components: int = 0,
+    keep_outputs: bool = True,
+    init: PathLike | None = None,
+    seed: int = 1,
+    deterministic: bool = False,
+    threads: int = 0,
+    backend: Literal['auto', 'native', 'gensim'] = 'auto',
+    checkpoint_seconds: float = 60,
+) -> Made:
+    """Train word vectors on a tokens artifact.
+
+    A run that was stopped is continued by the same call, exactly where `deterministic` is set.
+
+    Args:
+        tokens: a tokens artifact.
+        output: folder of the words artifact.
+        run: progress, fresh start, verification.
+        settings: fields of `Word2VecSettings`.
+
+    Raises:
+        WordpipeError: see wordpipe/errors.py.
+
+    Example:
+        >>> made = wordpipe.train_word2vec("run/tokens", output="new/words", architecture="cbow", dim=16, epochs=1)
+        >>> with wordpipe.open(made, "words") as words:
+        ...     words["water"].shape
+        (16,)
+
+    Settings:
+        architecture: each neighbour predicts the word (skipgram), or their mean does (cbow). Default: 'skipgram'.
+        loss: what is predicted: the word among noise words (negative sampling), its path in a Huffman tree (hierarchical softmax), or the word among all words (softmax, for small vocabularies). Default: 'ns'.
+        unit: what gets a vector: words, or the tokenizer's tokens (to initialise a transformer). Default: 'word'.
+        context: what a window may not reach beyond. Default: 'document'.
+        dim: numbers per vector (1 to 4096). Default: 100.
+        window: words looked at on each side, else by the size of the text (1 to 1000). Default: None.
+        dynamic_window: each centre draws its own reach from 1 to the window, so near words count more. Default: True.
+        negatives: noise words per window, for ns (1 to 1000). Default: 5.
+        ns_exponent: noise words are drawn by count to this power, for ns (-2 to 2). Default: 0.75.
+        epochs: passes over the text, else by its size. Default: None.
+        min_count: rarer words get no vector, else by the size of the text. Default: None.
+        subsample: words with a larger share of the text are skipped at random; 0 keeps all (0 to 1). Default: 0.001.
+        min_n: shortest character n-gram, where max_n is given (1 to 50). Default: 3.
+        max_n: longest character n-gram, 0 = none; words are then made of theirs, and unknown words get vectors (0 to 50). Default: 0.
+        max_ngrams: with max_n: character n-grams kept, the commonest. Default: 2000000.
+        lr: learning rate at the start, else 0.025 for skipgram, 0.05 for cbow; falls linearly with the words seen (> 0, at most 1). Default: None.
+        min_lr: learning rate at the end (0 to 1). Default: 0.0001.
+        vectors: which vectors the words get: those that predict (what CBOW's context has), those that are predicted, or the sum of both. Default: 'inputs'.
+        remove_components: all-but-the-top: take away the mean of all vectors and so many of their principal components; 0 = nothing (0 to 1000). Default: 0.
+        keep_outputs: keep the output vectors too (not of hs), which --init goes on from; doubles the artifact. Default: True.
+        init: go on from the vectors of this words artifact: more epochs, or more text. Default: None.
+        seed: seed of initial vectors, windows, subsampling and noise. Default: 1.
+        deterministic: same bytes from every run, whatever the threads: native and gensim then train on one. Default: False.
+        threads: training threads, 0 = one per core; more than one updates without locks, so runs differ slightly (0 to 1024). Default: 0.
+        backend: what trains, on the CPU: native (compiled) or gensim; auto: native. Default: 'auto'.
+        checkpoint_seconds: seconds between checkpoints, which a stopped run goes on from; each is as large as all vectors, and three may exist (> 0). Default: 60.
+    """
+
+def verify(
+    path: PathLike,
+) -> dict[str, Any]:
+    """Read every byte of an artifact and compare it with its hash, and every table with its row count.
+
+    Args:
+        path: an artifact.
+
+    Returns:
+        path, ok, kind, digest, files, bytes and warnings (inputs that have changed since).
+
+    Raises:
+        ArtifactError: the first thing that is wrong.
+
+    Example:
+        >>> wordpipe.verify("run/index")["ok"]
+        True
+    """
+
+def map(
+    words: PathLike,
+    output: PathLike,
+    *,
+    n_words: int | None = None,
+    only: PathLike | None = None,
+    near: str | None = None,
+    layout: str = 'auto',
+    groups: int = 10,
+    run: RunOptions | None = None,
+) -> dict[str, Any]:
+    """Write a map of word vectors as one HTML page, whole or not at all.
+
+    The same words, settings, versions and kind of machine give the same bytes.
+
+    Args:
+        words: a words artifact.
+        output: the file to write; an older one is replaced in one step.
+        n_words: show so many of the commonest words (with `near`: of the nearest), from 3 to 50,000. By default 5000, with
+            `near` 500, with `only` all.
+        only: a UTF-8 file of words, one per line: show no others.
+        near: a word: show it and the words nearest to it.
+        layout: umap, pca, or auto (umap where umap-learn is installed).
+        groups: colours, from 1 to 12; a map of few words has fewer.
+        run: progress, verification.
+
+    Returns:
+        path, words, layout, neighbours_kept, bytes, and left_out: reason → words that were asked for and are not shown
+        (unknown, repeated, beyond_the_limit, no_direction).
+
+    Raises:
+        ConfigError: a setting is out of its bounds, UMAP is not installed, or the output is a folder.
+        InputError: there are too few words, or `near` has no vector.
+        WordpipeError: see wordpipe/errors.py.
+
+    Example:
+        >>> made = wordpipe.map("run/words", "map.html", n_words=50, layout="pca")
+        >>> made["words"]
+        50
+    """
+
+@overload
+def open(
+    path: PathLike,
+    kind: Literal['index'],
+    *,
+    verify: bool = True,
+) -> OpenIndex: ...
+@overload
+def open(
+    path: PathLike,
+    kind: Literal['words'],
+    *,
+    verify: bool = True,
+) -> OpenWords: ...
+@overload
+def open(
+    path: PathLike,
+    kind: Literal['model'],
+    *,
+    verify: bool = True,
+) -> OpenEncoder: ...
+@overload
+def open(
+    path: PathLike,
+    kind: Literal['sentences'],
+    *,
+    verify: bool = True,
+) -> OpenSentences: ...
+@overload
+def open(
+    path: PathLike,
+    kind: Literal['corpus', 'tokens'],
+    *,
+    verify: bool = True,
+) -> OpenTable: ...
+@overload
+def open(
+    path: PathLike,
+    kind: Literal['corpus', 'tokens', 'words', 'model', 'sentences', 'index'] | tuple[Literal['corpus', 'tokens', 'words', 'model', 'sentences', 'index'], ...] | None = None,
+    *,
+    verify: bool = True,
+) -> OpenArtifact:
+    """Open an artifact: to query it, encode texts, look words up, read its rows. Use it as a context, or close it.
+
+    All can be read with `batches`. An index answers `query`; it encodes texts with the encoder that it carries. Words answer
+    `query` (`king - man + woman`) and `neighbours`; `words["bee"]` is a vector. Sentences and models `encode` texts.
+
+    Args:
+        path: the artifact's folder.
+        kind: one or several: any other is refused. Where it is one, type checkers know what can be done with it.
+        verify: check its hashes first.
+
+    Raises:
+        ArtifactError: missing, corrupt, or of another kind.
+
+    Example:
+        >>> with wordpipe.open("run/index") as index:
+        ...     hits = index.query("why does the sea have tides", k=3)
+        ...     vectors = index.encode(["the moon", "a kettle"])
+        >>> len(hits), vectors.shape
+        (3, (2, 32))
+        >>> with wordpipe.open("run/words", "words") as words:
+        ...     words["water"].shape, "water" in words
+        ((24,), True)
+    """

@@ -1,0 +1,124 @@
+"""Calls from Python: each setting as a typed keyword of its function, and progress where somebody can see it.
+
+    @public(TokenizeSettings)
+    def tokenize(corpus: PathLike, *, output: PathLike, run: RunOptions | None = None, **settings: Any) -> Made:
+
+The function takes `**settings`, which the settings class checks; its signature and its docstring name every one of them, so
+that completion, `help` and the stub for type checkers (`wordpipe/__init__.pyi`) know them. Where nobody says what becomes of
+the reports of progress, they are drawn on a terminal and in a notebook.
+"""
+
+import os
+import types
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import MISSING, fields, is_dataclass, replace
+from functools import reduce, wraps
+from inspect import Parameter, getdoc, signature
+from operator import or_
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar, Union, get_args, get_origin
+
+from wordpipe import PROGRESS_DRAWER
+from wordpipe.runtime import Report, automatic
+from wordpipe.settings import Settings, bounds_of, declared
+from wordpipe.stages.registry import load_named
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Keyword(NamedTuple):
+    """One keyword of a call."""
+
+    name: str
+    type: Any  # what may be given; wider than what the setting keeps: a list for a tuple, a string for a path
+    default: Any  # Parameter.empty where it is required
+    text: str  # one line of help, with bounds
+    section: str = ""  # the heading that it stands under
+
+
+def public(options: type | None = None, *, name: str = "") -> Callable[[F], F]:
+    """A decorator for a function that is offered by `wordpipe`.
+
+    Args:
+        options: the class whose fields the function takes as `**settings`: one of settings, or a dataclass.
+        name: what it is offered as, where that is not its name.
+    """
+
+    def give(function: F) -> F:
+        own = signature(function)
+        offered: Any = _with_progress(function) if "run" in own.parameters else function
+        keywords = list(keywords_of(options)) if options is not None else []
+        kept = [one for one in own.parameters.values() if not keywords or one.kind is not Parameter.VAR_KEYWORD]
+        taken = {one.name for one in kept}
+        added = [
+            Parameter(one.name, Parameter.KEYWORD_ONLY, default=one.default, annotation=one.type)
+            for one in keywords
+            if one.name not in taken  # the function's own comes first
+        ]
+        offered.__signature__ = own.replace(parameters=[*kept, *added])
+        offered.__doc__ = "\n\n".join([getdoc(function) or "", *_blocks([k for k in keywords if k.name not in taken])])
+        offered.__name__ = name or function.__name__
+        return offered  # type: ignore[no-any-return]
+
+    return give
+
+
+def keywords_of(options: type) -> Iterator[Keyword]:
+    """The fields of a settings class, or of a dataclass whose fields have a `text` in their metadata."""
+    if is_dataclass(options):
+        for one in fields(options):
+            default = Parameter.empty if one.default is MISSING else one.default
+            yield Keyword(one.name, _as_given(one.type), default, one.metadata["text"])
+        return
+    assert issubclass(options, Settings)
+    section = ""
+    for name, field in options.model_fields.items():
+        section = declared(options, name).get("section", section)
+        default = Parameter.empty if field.is_required() else field.default
+        text = (field.description or "") + bounds_of(field)
+        yield Keyword(name, _as_given(field.annotation), default, text, section)
+
+
+def _as_given(kind: Any) -> Any:
+    """What may be given for a field of this type."""
+    if kind is Path:
+        return str | os.PathLike[str]
+    if get_origin(kind) is tuple:
+        return list[get_args(kind)[0]] | kind  # type: ignore[misc]
+    if get_origin(kind) in (Union, types.UnionType):
+        return reduce(or_, map(_as_given, get_args(kind)))
+    return kind
+
+
+def _blocks(keywords: list[Keyword]) -> list[str]:
+    """The part of a docstring for each section of settings."""
+    sections: dict[str, list[str]] = {}
+    for one in keywords:
+        default = "Required" if one.default is Parameter.empty else f"Default: {one.default!r}"
+        sections.setdefault(one.section, []).append(f"    {one.name}: {one.text}. {default}.")
+    return [
+        "\n".join([f"Settings, {name.lower()}:" if name else "Settings:", *lines]) for name, lines in sections.items()
+    ]
+
+
+def _with_progress(function: F) -> F:
+    """The function, which draws its progress where its caller has not said what becomes of it."""
+
+    @wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        from wordpipe.stages.job import RunOptions  # which a query does without
+
+        run = kwargs.get("run") or RunOptions()
+        if run.report is not automatic:
+            return function(*args, **kwargs)
+        with progress_drawer() as report:
+            return function(*args, **kwargs | {"run": replace(run, report=report)})
+
+    return call  # type: ignore[return-value]
+
+
+def progress_drawer() -> AbstractContextManager[Report]:
+    """What draws progress where the caller of a function has not said."""
+    drawer: AbstractContextManager[Report] = load_named(PROGRESS_DRAWER)()
+    return drawer

@@ -1,0 +1,178 @@
+"""Artifacts opened for Python that are no index: encoders of texts (models, sentences), words, and tables (corpus, tokens).
+
+`encode_texts` is what all of them, and an index over texts, do with `encode`.
+"""
+
+import warnings
+from collections.abc import Iterable, Iterator, Sized
+from contextlib import ExitStack
+from functools import cached_property
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from wordpipe.artifacts import row_count
+from wordpipe.errors import ConfigError
+from wordpipe.runtime import Progress, Report, quiet
+from wordpipe.sentences import TextEncoder, check_finite
+from wordpipe.sentences.settings import EmbedSettings
+from wordpipe.stages.calls import progress_drawer
+from wordpipe.stages.search.open_index import OpenArtifact, printable
+
+if TYPE_CHECKING:
+    from wordpipe.words import WordVectors
+
+Floats = npt.NDArray[np.float32]
+
+_AT_ONCE = 1024  # texts encoded together: what is not a vector yet is bounded by them
+
+
+class OpenTable(OpenArtifact):
+    """A corpus or tokens artifact: its rows are read with `batches`."""
+
+    def __len__(self) -> int:
+        return row_count(self.artifact, self.kind)
+
+    def _about(self) -> str:
+        return f"{len(self):,} rows"
+
+
+class OpenEncoder(OpenArtifact):
+    """A model artifact, whatever it was trained for: it encodes texts as `wordpipe embed` would, without a transform."""
+
+    @cached_property
+    def encoder(self) -> TextEncoder:
+        """What encodes texts. Raises ArtifactError: it cannot be read."""
+        from wordpipe.stages.encoders import open_encoder
+
+        return open_encoder(self.artifact, EmbedSettings())
+
+    @property
+    def dim(self) -> int:
+        """Numbers of a vector."""
+        return self.encoder.dim
+
+    def encode(self, texts: Iterable[str]) -> Floats:
+        """Unit vectors of texts, (n, dim) float32; see `encode_texts`."""
+        return encode_texts(self.encoder, texts)
+
+    def _about(self) -> str:
+        facts = self.artifact.manifest.facts
+        return f"{facts['dim']} dimensions"
+
+
+class OpenSentences(OpenEncoder):
+    """A sentences artifact: `batches` reads its rows, and `encode` encodes other texts as they were, transform and all."""
+
+    @cached_property
+    def encoder(self) -> TextEncoder:
+        """The encoder that the sentences carry. Raises ArtifactError: it cannot be read."""
+        from wordpipe.stages.encoders import bundled_encoder
+
+        return bundled_encoder(self.artifact)
+
+    def __len__(self) -> int:
+        return row_count(self.artifact, self.kind)
+
+    def _about(self) -> str:
+        return f"{len(self):,} rows, {super()._about()}"
+
+
+class WordLookup(OpenArtifact):
+    """A words artifact: `words["bee"]` is a vector, (dim,) float32, as it was trained; `in`, `len` and iteration are of words.
+
+    A word is found in its lower-case form too, and, where words were trained with n-grams, by its letters.
+    """
+
+    @cached_property
+    def table(self) -> "WordVectors":
+        """The word vectors."""
+        from wordpipe.stages.encoders import read_word_vectors
+
+        return read_word_vectors(self.artifact)
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    def __iter__(self) -> Iterator[str]:
+        """The words, the commonest first."""
+        return iter(self.table.words)
+
+    def __contains__(self, word: object) -> bool:
+        return isinstance(word, str) and self.table.vector_of(word) is not None
+
+    def __getitem__(self, word: str) -> Floats:
+        """The vector of a word. Raises UnknownWordError, a KeyError: it has none; names words spelled like it."""
+        if (vector := self.table.vector_of(word)) is None:
+            raise self.table.unknown(word)
+        return np.array(vector)
+
+    def neighbours(self, word: str, k: int = 10) -> list[tuple[str, float]]:
+        """The k words nearest to a word with their cosines, the nearest first. Raises UnknownWordError: it has no vector."""
+        row = self.table.find(word)
+        from wordpipe.words import WordQuery
+
+        rows = np.array([] if row is None else [row], dtype=np.int64)
+        return [(one.word, one.score) for one in self.table.nearest([WordQuery(self[word], rows, {})], k)[0]]
+
+    @property
+    def dim(self) -> int:
+        """Numbers of a vector."""
+        return int(self.artifact.manifest.facts["dim"])
+
+    def encode(self, texts: Iterable[str]) -> Floats:
+        """Unit vectors of texts, (n, dim) float32: means of the vectors of words, as of `embed`; see `encode_texts`."""
+        return encode_texts(self._encoder, texts)
+
+    @cached_property
+    def _encoder(self) -> TextEncoder:
+        from wordpipe.stages.encoders import open_encoder
+
+        return open_encoder(self.artifact, EmbedSettings())
+
+    def _about(self) -> str:
+        return f"{row_count(self.artifact, 'words'):,} words, {self.dim} dimensions"
+
+
+def encode_texts(encoder: TextEncoder, texts: Iterable[str]) -> Floats:
+    """Unit vectors of texts, (n, dim) float32: what `embed` gives for them, to 1e-5.
+
+    A text without a vector (no token, or no word that is known) has a row of zeros, and a Python warning says how many have.
+    Of the texts only a thousand are in memory at once, so they may come from a generator.
+
+    Raises:
+        ConfigError: one string, or something that is no string.
+        DivergedError: a vector is not finite.
+    """
+    if isinstance(texts, str):
+        hint = "encode([text])[0] is the vector of one text"
+        raise ConfigError("one string where a list of texts is meant", where="texts", got=repr(texts[:40]), hint=hint)
+    total = len(texts) if isinstance(texts, Sized) else None
+    parts, empty, done = [np.empty((0, encoder.dim), np.float32)], 0, 0
+    with ExitStack() as stack:
+        report: Report = quiet
+        for chunk in _chunks(texts):
+            batch = encoder.encode(chunk)
+            check_finite(batch.vectors, chunk, "encoder", "train it again")
+            parts.append(batch.vectors)
+            empty, done = empty + int(batch.empty.sum()), done + len(chunk)
+            if report is quiet and done != total and len(chunk) == _AT_ONCE:  # there are more: it may take a while
+                report = stack.enter_context(progress_drawer())
+            report(Progress("encoding", done, total, "texts"))
+    if empty:
+        what = f"{empty:,} of {done:,} texts have no vector (no token, or no known word): their rows are zero"
+        warnings.warn(what, stacklevel=3)
+    return np.concatenate(parts, dtype=np.float32)
+
+
+def _chunks(texts: Iterable[str]) -> Iterator[list[str]]:
+    """So many texts at a time, each checked."""
+    source, done = iter(texts), 0
+    while chunk := list(islice(source, _AT_ONCE)):
+        for number, text in enumerate(chunk, start=done):
+            if not isinstance(text, str):
+                raise ConfigError("not a text", where=f"texts[{number}]", got=type(text).__name__, expected="str")
+        yield [printable(text) for text in chunk]
+        done += len(chunk)
