@@ -117,7 +117,7 @@ class Outline:
     def block(self, *, tight: bool = False, mark: str = "") -> None:
         """The paragraph ends here. The next one follows without a blank line where it is `tight`, and begins with the mark."""
         if mark:
-            self._gap, self._mark = "\n", mark
+            self._gap, self._mark = "\n" if tight else "\n\n", mark
         elif not self._mark:  # the first paragraph of a list item stands beside its mark
             self._gap = "\n" if tight and self._gap != "\n\n" else "\n\n"
         self._space = self._cell = False
