@@ -33,7 +33,7 @@ class Record:
     places: Sequence[tuple[int, int]] = ()
 
     def lines_from(self, offset: int, line: int, texts: Iterable[str]) -> Iterator[int]:
-        """The line where each of the texts begins that follow each other from `offset` on, which is in `line`; then of the end."""
+        """The line where each text begins, which follow each other from `offset` in `line` on; then that of the end."""
         yield line
         for text in texts:
             offset += len(text)

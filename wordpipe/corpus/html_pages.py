@@ -1,9 +1,10 @@
 """HTML as an outline, read by lexbor (selectolax), the HTML5 parser that mends what browsers mend.
 
-Left out are scripts, styles, templates, buttons and what is clearly no content: `nav`, the footer of the page, an `aside` that is
-mostly links, what has the role navigation, search, banner or contentinfo, and the signs (¶, #) that link to a heading. lexbor tells no
-lines: before it reads a page, comments with the number of the line are put before every block, so a line is exact where each
-block begins and counted on by the newlines of its text; a tag that is spread over several lines moves words behind it up.
+Left out are scripts, styles, templates, buttons, media and what is clearly no content: `nav`, the footer of the page, an
+`aside` that is mostly links, what has the role navigation, search, banner or contentinfo, and the signs (¶, #) that link to a
+heading. lexbor tells no lines: before it reads a page, a comment with the number of the line is put before every block. So a
+line is exact where a block begins and counted on by the newlines of its text; after a tag that is spread over several lines it
+is too small until the next block.
 
 Elements deeper than 500 in each other become their text alone: lexbor takes 10 seconds for 100,000 in each other.
 """
@@ -12,28 +13,34 @@ import re
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-from wordpipe.corpus.outline import Outline
+from wordpipe.corpus.outline import Outline, names
 
 _DEEPEST = 500
+_LONGEST_NUMBER = 9  # digits of the first number of a list
 _LONGEST_SIGN = 3  # characters of a link that only points to its heading
-_DROPPED = frozenset(
-    "script style template noscript nav button select textarea iframe object svg canvas audio video map datalist dialog".split()
-)
+_DROPPED = names("""
+    script style template noscript nav button select textarea iframe object svg canvas audio video map
+    datalist dialog
+""")
 _DROPPED_ROLES = frozenset(("navigation", "search", "banner", "contentinfo"))
 _PARTS = frozenset(("article", "section"))  # have footers of their own
-_SILENT = frozenset("script style template noscript button select textarea iframe object svg canvas audio video map datalist".split())
-_CONTENT_OR_NOT = frozenset("footer aside header div section ul form".split())
+_SILENT = names("""
+    script style template noscript button select textarea iframe object svg canvas audio video map datalist
+""")
+_CONTENT_OR_NOT = frozenset(["footer", "aside", "header", "div", "section", "ul", "form"])
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
-_BLOCKS = frozenset(
-    "address article aside blockquote body br caption center dd details dialog div dl dt fieldset figcaption figure footer form h1 "
-    "h2 h3 h4 h5 h6 header hgroup hr legend li main ol option p pre search section summary table tbody td tfoot th thead tr "
-    "ul".split()
-)
-_OPAQUE = frozenset(("script", "style", "textarea", "title", "xmp", "noembed", "noframes"))  # hold text, whatever it looks like
-_CLOSED_BY_OTHERS = frozenset(  # those that are never deep in each other of themselves, or hold nothing
-    "p li dt dd tr td th thead tbody tfoot caption colgroup option optgroup rp rt html head body area base br col embed hr img "
-    "input link meta param source track wbr h1 h2 h3 h4 h5 h6".split()
-)
+_BLOCKS = names("""
+    address article aside blockquote body br caption center dd details dialog div dl dt fieldset figcaption
+    figure footer form h1 h2 h3 h4 h5 h6 header hgroup hr legend li main ol option p pre search section
+    summary table tbody td tfoot th thead tr ul
+""")
+_OPAQUE = frozenset(
+    ("script", "style", "textarea", "title", "xmp", "noembed", "noframes")
+)  # hold text, whatever it looks like
+_CLOSED_BY_OTHERS = names("""
+    p li dt dd tr td th thead tbody tfoot caption colgroup option optgroup rp rt html head body area base br
+    col embed hr img input link meta param source track wbr h1 h2 h3 h4 h5 h6
+""")
 _WALLS = frozenset(("table", "select", "object", "template", "button", "svg", "math"))  # an end tag reaches no further
 _TAG = re.compile(
     r"<!--|<(?P<end>/?)(?P<name>[A-Za-z][A-Za-z0-9:-]{0,40})(?:[^<>\"']++|\"[^\"]{0,4000}\"|'[^']{0,4000}')*+>?"
@@ -88,44 +95,52 @@ class _Walk:
     def _enter(self, node: LexborNode, tag: str) -> bool:
         """What an element, text or comment begins; whether to look into it."""
         out = self.outline
-        if tag == "-text":
-            out.words(node.text_content or "")
-            return False
-        if tag == "-comment":
-            if mark := _LINE_MARK.match(node.comment_content or ""):
+        if tag[0] == "-":
+            if tag == "-text":
+                out.words(node.text_content or "")
+            elif tag == "-comment" and (mark := _LINE_MARK.match(node.comment_content or "")):
                 out.line = int(mark[1])
             return False
-        if tag[0] == "-" or self._is_no_content(node, tag):
+        if self._is_no_content(node, tag):
             return False
         self._articles += tag in _PARTS
         if tag in _BOXES and (name := node.id or (node.attributes.get("name") if tag == "a" else None)):
             self._anchor = (name, out.length)
         if tag in _HEADINGS:
             self._heading(node, tag)
-            return False
-        if tag == "pre":
+        elif tag == "pre":
             out.verbatim(node.text())
-            return False
+        else:
+            self._begin_block(node, tag)
+            return True
+        return False
+
+    def _begin_block(self, node: LexborNode, tag: str) -> None:
+        out = self.outline
         if tag == "img":
             out.words(node.attributes.get("alt") or "")
         elif tag in ("ul", "ol", "menu"):
             start = node.attributes.get("start") or "1"
-            self._lists.append(int(start) if tag == "ol" and start.isascii() and start.isdigit() else None)
+            is_number = tag == "ol" and start.isascii() and start.isdigit() and len(start) < _LONGEST_NUMBER
+            self._lists.append(int(start) if is_number else None)
             out.block()
         elif tag == "li":
             self._item()
-        elif tag in ("td", "th"):
-            out.cell()
-        elif tag in _BLOCKS:
+        elif tag == "tr":
+            out.row()
+        elif tag in _BLOCKS and tag not in ("td", "th"):
             out.block(tight=tag == "br")
-        return True
 
     def _leave(self, tag: str) -> None:
         self._articles -= tag in _PARTS
         if tag in ("ul", "ol", "menu"):
             self._lists.pop()
             self.outline.end_list()
-        elif tag in _BLOCKS and tag not in ("td", "th", "br"):
+        elif tag == "tr":
+            self.outline.row()
+        elif tag in ("td", "th"):
+            self.outline.cell()
+        elif tag in _BLOCKS and tag != "br":
             self.outline.block()
 
     def _item(self) -> None:
@@ -133,9 +148,7 @@ class _Walk:
             self.outline.block(tight=True)
             return
         number = self._lists[-1]
-        self.outline.block(
-            tight=True, mark="  " * (len(self._lists) - 1) + ("- " if number is None else f"{number}. ")
-        )
+        self.outline.block(tight=True, mark="  " * (len(self._lists) - 1) + ("- " if number is None else f"{number}. "))
         if number is not None:
             self._lists[-1] = number + 1
 
@@ -153,7 +166,9 @@ class _Walk:
         """Whether it is a way through the site, not part of the page; such are counted."""
         if tag in _CONTENT_OR_NOT:
             is_foot = tag == "footer" and not self._articles
-            if not (is_foot or node.attributes.get("role") in _DROPPED_ROLES or (tag == "aside" and _is_mostly_links(node))):
+            if not (
+                is_foot or node.attributes.get("role") in _DROPPED_ROLES or (tag == "aside" and _is_mostly_links(node))
+            ):
                 return False
         elif tag == "a":
             return _is_sign(node)
@@ -206,10 +221,10 @@ def _with_lines(text: str, line: int) -> str:
             pieces += (text[done : tag.start()], " ")
             done = tag.end()
         if not tag["end"] and name in _OPAQUE:
-            end = re.compile(rf"</{name}(?=[\s/>])", re.IGNORECASE).search(text, at)
-            if end is None:
+            closing = re.compile(rf"</{name}(?=[\s/>])", re.IGNORECASE).search(text, at)
+            if closing is None:
                 break
-            at = end.start()
+            at = closing.start()
     pieces.append(text[done:])
     return "".join(pieces)
 

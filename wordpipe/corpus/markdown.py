@@ -1,8 +1,8 @@
 """Markdown as an outline: CommonMark with tables and strikethrough, read by markdown-it-py.
 
-Links and emphasis leave their text, images their description, code its lines; HTML in it is read as HTML, comments and the block
-of settings at the head of a file (front matter) are no text. Lines are exact, but for words behind a line end inside a code span or
-the target of a link, which count from the line before.
+Links and emphasis leave their text, images their description, code its lines; HTML in it is read as HTML, comments and the
+block of settings at the head of a file (front matter) are no text. Lines are exact, but for words behind a line end inside a
+code span or the target of a link, which count from the line before.
 """
 
 import re
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from markdown_it.token import Token
 
 _DEEPEST = 60  # quotes and lists in each other
-_LONGEST_INLINE = 1 << 16  # characters of a paragraph whose marks are looked at: brackets without end take quadratic time
+_LONGEST_INLINE = 1 << 16  # characters of a paragraph whose marks are looked at
+_MOST_BRACKETS = 1 << 22  # brackets in it times its length: they take quadratic time, 200 s in 5 MB of "[a][a][a]"
 _FRONT = re.compile(r"\A---[ \t]*\n(?P<front>(?:.*\n)*?)(?:---|\.\.\.)[ \t]*(?:\n|\Z)")
 _TITLE = re.compile(r"^title[ \t]*:[ \t]*(?P<quote>[\"']?)(?P<title>[^\n]+?)(?P=quote)[ \t]*$", re.MULTILINE)
 _OWN_ANCHOR = re.compile(r"\s*\{#(?P<anchor>[^\s{}]+)\}\s*\Z")  # kramdown, Pandoc, MyST
@@ -43,8 +44,7 @@ def read_markdown(text: str, line: int, outline: Outline) -> None:
             outline.title = title["title"]
         line += text.count("\n", 0, front.end())
         text = text[front.end() :]
-    marks: list[str] = []  # of the lists that are open
-    numbers: list[int] = []
+    lists: list[int | None] = []  # the next number of each list that is open, None where it has bullets
     tokens = iter(_parser().parse(text))
     for token in tokens:
         if token.map is not None:
@@ -59,19 +59,30 @@ def read_markdown(text: str, line: int, outline: Outline) -> None:
                 outline.verbatim(token.content)
             case "html_block":
                 read_html(token.content, outline.line, outline, is_page=False)
-            case "bullet_list_open" | "ordered_list_open":
-                marks.append("- " if token.type[0] == "b" else "")
-                numbers.append(int(token.attrs.get("start", 1)))
-            case "list_item_open":
-                outline.block(tight=True, mark="  " * (len(marks) - 1) + (marks[-1] or f"{numbers[-1]}. "))
-                numbers[-1] += 1
-            case "bullet_list_close" | "ordered_list_close":
-                marks.pop(), numbers.pop()
-                outline.end_list()
-            case "td_close" | "th_close":
-                outline.cell()
-            case "paragraph_open" | "paragraph_close" | "tr_open" | "tr_close" | "hr" | "blockquote_open":
-                outline.block(tight=token.hidden)  # of a list without blank lines
+            case _:
+                _structure(token, lists, outline)
+
+
+def _structure(token: "Token", lists: list[int | None], outline: Outline) -> None:
+    """The beginnings and ends of paragraphs, lists and tables."""
+    match token.type:
+        case "bullet_list_open":
+            lists.append(None)
+        case "ordered_list_open":
+            lists.append(int(token.attrs.get("start", 1)))
+        case "list_item_open":
+            number = lists[-1]
+            outline.block(tight=True, mark="  " * (len(lists) - 1) + ("- " if number is None else f"{number}. "))
+            lists[-1] = None if number is None else number + 1
+        case "bullet_list_close" | "ordered_list_close":
+            lists.pop()
+            outline.end_list()
+        case "tr_open" | "tr_close":
+            outline.row()
+        case "td_close" | "th_close":
+            outline.cell()
+        case "paragraph_open" | "paragraph_close" | "hr" | "blockquote_open":
+            outline.block(tight=token.hidden)  # of a list without blank lines
 
 
 def slug(text: str) -> str:
@@ -93,9 +104,8 @@ def _heading(inline: "Token", level: int, outline: Outline) -> None:
 
 
 def _inline(token: "Token", outline: Outline) -> None:
-    if token.children is None or not token.children:
-        outline.words(token.content)
-        return
+    if not token.children and token.content:
+        outline.ledger.add("paragraphs_left_with_markup")
     outline.words(_ALERT.sub(lambda found: f"{found['kind'].capitalize()}:", _plain(token)))
 
 
@@ -120,7 +130,7 @@ def _parser() -> "MarkdownIt":
 
     parser = MarkdownIt("commonmark", {"maxNesting": _DEEPEST}).enable(["table", "strikethrough"])
     parser.block.tokenize = _refusing(parser.block.tokenize)  # type: ignore[method-assign]
-    parser.inline.parse = _bounded(parser.inline.parse)  # type: ignore[method-assign]
+    parser.inline.parse = _bounded(parser.inline.parse)  # type: ignore[assignment,method-assign]
     return parser
 
 
@@ -139,7 +149,7 @@ def _bounded(parse: Callable[..., object]) -> Callable[..., object]:
     """The parser of text with markup, which leaves a very long one as it is."""
 
     def bounded(source: str, md: object, env: object, tokens: object) -> None:
-        if len(source) <= _LONGEST_INLINE:
+        if len(source) <= _LONGEST_INLINE and len(source) * source.count("[") <= _MOST_BRACKETS:
             parse(source, md, env, tokens)
 
     return bounded

@@ -1,8 +1,9 @@
 """Structured documents (Markdown, HTML, reStructuredText) as records: one for each section, or one for the file.
 
-A source is parsed in parts of at most 1 MiB of Markdown or reStructuredText and 4 MiB of HTML (less where the longest document is
-shorter), cut before a heading or at a blank line where there is one: so much is held, with what its parser makes of it. A part that no parser takes (thousands of things
-in each other, a line of 100,000 characters) is read as plain text; both are counted.
+A source is parsed in parts of at most 1 MiB of Markdown, 512 KiB of reStructuredText and 4 MiB of HTML (less where the
+longest document is shorter), cut before a heading or at a blank line where there is one: so much is held, with what its parser
+makes of it. The levels of headings in reStructuredText begin anew in each part. A part that no parser takes (thousands of
+things in each other, a line of 100,000 characters) is read as plain text; both are counted.
 """
 
 import codecs
@@ -17,7 +18,7 @@ from wordpipe.errors import InputError
 
 MarkupFormat = Literal["md", "html", "rst"]
 
-_PART_BYTES: dict[MarkupFormat, int] = {"md": 1 << 20, "rst": 1 << 20, "html": 4 << 20}
+_PART_BYTES: dict[MarkupFormat, int] = {"md": 1 << 20, "rst": 1 << 19, "html": 4 << 20}
 _BEGINS = {
     "md": re.compile(r"#{1,6}[ \t]"),
     "html": re.compile(r"\s*<(?:h[1-6]|section|article|div|p)\b", re.IGNORECASE),
@@ -25,6 +26,7 @@ _BEGINS = {
 }  # a line that may begin a part
 _HEAD_BYTES = 2048  # in which a page says its encoding; browsers look at 1,024
 _CHARSET = re.compile(rb"<meta\b[^<>]{0,300}?\bcharset\s*=\s*[\"']?\s*([A-Za-z0-9_:.+-]{1,40})", re.IGNORECASE)
+_NO_TEXT = frozenset(("idna", "punycode", "undefined", "unicode_escape", "raw_unicode_escape"))  # of Python alone
 _MEANT = {  # what browsers take them for (the WHATWG's Encoding Standard)
     "iso8859-1": "cp1252", "ascii": "cp1252", "iso8859-9": "cp1254", "iso8859-11": "cp874", "tis-620": "cp874",
     "gb2312": "gb18030", "gbk": "gb18030", "euc_kr": "cp949", "shift_jis": "cp932", "utf-16": "utf-8", "utf-16-le": "utf-8",
@@ -60,7 +62,9 @@ def markup_records(
         except (ValueError, RecursionError):  # of our parsers and docutils
             outline = Outline(ledger)  # what it was told before it broke is in the text below, too
             ledger.add("parts_read_as_plain_text")
-            ledger.warn("markup", f"{format} too deep or too long to be parsed, read as plain text: {source}, line {first}")
+            ledger.warn(
+                "markup", f"{format} too deep or too long to be parsed, read as plain text: {source}, line {first}"
+            )
             yield Record(text, source, first, newline="space")
             continue
         outline.finish()
@@ -113,7 +117,7 @@ def _declared(head: bytes) -> str | None:
         "".encode(encoding)  # hex, rot13 and their like are no encodings of text
     except (LookupError, TypeError):
         return None
-    return None if encoding == "utf-8" else encoding
+    return None if encoding == "utf-8" or known.name.replace("-", "_") in _NO_TEXT else encoding
 
 
 def _parser(format: MarkupFormat) -> Callable[[str, int, Outline], None]:  # noqa: A002
@@ -130,9 +134,7 @@ def _parser(format: MarkupFormat) -> Callable[[str, int, Outline], None]:  # noq
     return read_html
 
 
-def _parts(
-    lines: Iterable[tuple[int, str]], begins: re.Pattern[str], limit: int
-) -> Iterator[tuple[int, str]]:
+def _parts(lines: Iterable[tuple[int, str]], begins: re.Pattern[str], limit: int) -> Iterator[tuple[int, str]]:
     """Number of the first line, and text, of each part; lines that are missing, as they were no UTF-8, are blank."""
     held: list[str] = []
     size, first, after, cut = 0, 1, 1, 0

@@ -1,8 +1,8 @@
 """The outline of a structured document: headings and the prose between them, from which sections are made.
 
-A parser of a format tells an `Outline` what it meets, in order: headings, words, code, and where blocks end. The outline makes
-plain text of it (a paragraph is one line, a list item begins with "- ", a row of a table is one line with bars between its cells)
-and remembers which line of the source each stretch came from.
+A parser of a format tells an `Outline` what it meets, in order: headings, words, code, and where blocks end. The outline
+makes plain text of it (a paragraph is one line, a list item begins with "- ", a row of a table is one line with bars between
+its cells) and remembers which line of the source each stretch came from.
 """
 
 import re
@@ -120,7 +120,12 @@ class Outline:
             self._gap, self._mark = "\n" if tight else "\n\n", mark
         elif not self._mark:  # the first paragraph of a list item stands beside its mark
             self._gap = "\n" if tight and self._gap != "\n\n" else "\n\n"
-        self._space = self._cell = False
+        self._space = False
+
+    def row(self) -> None:
+        """A row of a table begins or ends here."""
+        self.block()
+        self._cell = False
 
     def end_list(self) -> None:
         """A mark that nothing followed is forgotten."""
@@ -174,6 +179,11 @@ class Outline:
     def _add(self, text: str) -> None:
         self._pieces.append(text)
         self._length += len(text)
+
+
+def names(text: str) -> frozenset[str]:
+    """The words of a text as a set."""
+    return frozenset(text.split())
 
 
 def _joined(title: str | None, path: tuple[str, ...]) -> str | None:

@@ -1,8 +1,8 @@
-"""reStructuredText as an outline, read by docutils' parser alone: no transform runs, no settings file is read, nothing is included.
+"""reStructuredText as an outline, read by docutils' parser alone: no transform, no settings file, nothing is included.
 
 Roles leave their text, whoever defines them (`:func:`~a.b`` is "b"), and so do the directives of Sphinx and of others: their
 argument and their content are text, or code where their name says so. Left out, and counted, are directives that only steer
-(`toctree`, `index`, `contents`, `include`, `raw`, …). docutils takes up to 60 times the memory of the text while it reads.
+(`toctree`, `index`, `contents`, `include`, `raw`, …). Lines are those that docutils knows: of paragraphs, code and titles.
 """
 
 import re
@@ -10,28 +10,37 @@ from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from wordpipe.corpus.outline import Outline
+from wordpipe.corpus.outline import Outline, names
 
 if TYPE_CHECKING:
     from docutils import nodes
 
 _LONGEST_LINE = 100_000  # characters
-_STEERING = frozenset(
-    "toctree contents sectnum section-numbering index highlight highlightlang currentmodule py:currentmodule tabularcolumns include "
-    "literalinclude raw meta default-role role date header footer target-notes restructuredtext-test-directive ifconfig only-if "
-    "sectionauthor codeauthor autosummary-settings image-settings".split()
-)
-_CODE = frozenset(
-    "code code-block sourcecode ipython ipython3 prompt plot testcode testsetup testcleanup testoutput doctest parsed-literal "
-    "console productionlist graphviz digraph graph mermaid literal math jupyter-execute code-cell".split()
-)
+_STEERING = names("""
+    toctree contents sectnum section-numbering index highlight highlightlang currentmodule py:currentmodule
+    tabularcolumns include literalinclude raw meta default-role role date header footer target-notes
+    restructuredtext-test-directive ifconfig only-if sectionauthor codeauthor autosummary-settings
+    image-settings
+""")
+_CODE = names("""
+    code code-block sourcecode ipython ipython3 prompt plot testcode testsetup testcleanup testoutput doctest
+    parsed-literal console productionlist graphviz digraph graph mermaid literal math jupyter-execute
+    code-cell
+""")
 _SAID = {
     "versionadded": "New in version", "versionchanged": "Changed in version", "deprecated": "Deprecated since version",
     "versionremoved": "Removed in version", "deprecated-removed": "Deprecated since version", "seealso": "See also",
     "note": "Note", "warning": "Warning", "tip": "Tip", "hint": "Hint", "important": "Important", "caution": "Caution",
     "danger": "Danger", "error": "Error", "attention": "Attention", "todo": "To do",
 }  # fmt: skip
-_OWN = frozenset("table list-table csv-table figure image admonition topic sidebar rubric replace unicode".split())
+_OWN = names("""
+    table list-table csv-table figure image admonition topic sidebar rubric replace unicode
+""")
+_LEFT_OUT = frozenset(("pending", "comment", "target", "substitution_definition", "raw"))
+_PARAGRAPHS = frozenset(
+    ["paragraph", "rubric", "title", "subtitle", "term", "attribution", "caption", "line", "image", "#text"]
+)
+_LINE_ENDS = dict.fromkeys(map(ord, "\v\f\x1c\x1d\x1e\x85\u2028\u2029"), " ")  # which docutils takes for ends of lines
 _OPTION = re.compile(r":[\w.-][^:]{0,60}:(?:\s|\Z)")
 _MARK = re.compile(r"::(?:[ ]+|\Z)")  # behind the name of a directive
 _TARGET = re.compile(r"\A(?P<title>.+?)\s*<[^<>]*>\Z", re.DOTALL)
@@ -48,6 +57,7 @@ def read_rst(text: str, line: int, outline: Outline) -> None:
         TooLongError: a line of more than 100,000 characters.
         RecursionError: deeper in each other than docutils goes.
     """
+    text = text.translate(_LINE_ENDS)
     if max(map(len, text.split("\n"))) > _LONGEST_LINE:
         raise TooLongError
     document = _parsed(text, outline)
@@ -70,54 +80,53 @@ class _Walk:
         out, kind = self.outline, node.tagname
         if getattr(node, "line", None):
             out.line = self.before + node.line
-        match kind:
-            case "section":
-                self._section(node, level + 1)
-            case "paragraph" | "rubric" | "title" | "subtitle" | "term" | "attribution" | "caption" | "line":
-                out.block(tight=kind == "line")
-                out.words(self._text(node))
-                out.block(tight=kind == "line")
-            case "literal_block" | "doctest_block" | "math_block":
-                out.verbatim(node.astext())
-            case "bullet_list" | "enumerated_list":
-                start = int(node.get("start", 1))
-                self._lists.append(None if kind == "bullet_list" else start)
-                out.block()
-                self.over(node, level)
-                self._lists.pop()
-                out.end_list()
-            case "list_item":
-                self._item()
-                self.over(node, level)
-            case "row":
-                out.block()
-                for entry in node.children:
-                    out.words(" ".join(self._text(part) for part in entry.children))
-                    out.cell()
-                out.block()
-            case "image":
-                out.block()
-                out.words(node.get("alt", ""))
-            case "field" | "option_list_item" | "footnote" | "citation":
-                name = " ".join(node.children[0].astext().split())
-                out.block(mark=f"[{name}] " if kind in ("footnote", "citation") else f"{name}: ")
-                for child in node.children[1:]:
-                    self._tell(child, level)
-                out.end_list()
-            case "system_message":
-                if node.get("level", 0) >= 3:  # a copy of what could not be read, which stands nowhere else
-                    self.over(node, level)
-            case "pending":
-                out.ledger.add("rst_directives_left_out")
-            case "comment" | "target" | "substitution_definition" | "raw":
-                pass
-            case "#text":
-                out.words(node.astext())
-            case _:
-                said = _SAID.get(kind) or node.get("said")  # an admonition
-                out.block(mark=f"{said}: " if said else "")
-                self.over(node, level)
-                out.end_list()
+        if kind in _LEFT_OUT or (
+            kind == "system_message" and node.get("level", 0) < 3
+        ):  # an error has what it could not read
+            out.ledger.add("rst_directives_left_out", kind == "pending")
+        elif kind == "section":
+            self._section(node, level + 1)
+        elif kind in _PARAGRAPHS:
+            out.block(tight=kind == "line")
+            out.words(node.get("alt", "") if kind == "image" else self._text(node))
+            out.block(tight=kind == "line")
+        elif kind in ("literal_block", "doctest_block", "math_block"):
+            out.verbatim(node.astext())
+        elif kind in ("bullet_list", "enumerated_list"):
+            self._lists.append(None if kind == "bullet_list" else int(node.get("start", 1)))
+            out.block()
+            self.over(node, level)
+            self._lists.pop()
+            out.end_list()
+        elif kind == "list_item":
+            self._item()
+            self.over(node, level)
+        elif kind == "row":
+            self._row(node)
+        else:
+            self._marked(node, level)
+
+    def _row(self, row: Any) -> None:
+        out = self.outline
+        out.row()
+        for entry in row.children:
+            out.line = self.before + first if (first := _first_line(entry)) else out.line
+            out.words(" ".join(self._text(part) for part in entry.children))
+            out.cell()
+        out.row()
+
+    def _marked(self, node: Any, level: int) -> None:
+        """What has a name before its text: fields, options, footnotes, admonitions; and all else, which has none."""
+        out, kind = self.outline, node.tagname
+        children, said = node.children, _SAID.get(kind) or node.get("said")
+        mark = f"{said}: " if said else ""
+        if kind in ("field", "option_list_item", "footnote", "citation") and children:
+            name, children = " ".join(children[0].astext().split()), children[1:]
+            mark = f"[{name}] " if kind in ("footnote", "citation") else f"{name}: "
+        out.block(mark=mark)
+        for child in children:
+            self._tell(child, level)
+        out.end_list()
 
     def _section(self, node: Any, level: int) -> None:
         title = node.children[0] if node.children and node.children[0].tagname == "title" else None
@@ -164,6 +173,7 @@ def _parsed(text: str, outline: Outline) -> "nodes.document":
     settings.report_level = settings.halt_level = 5  # nothing is said, nothing stops
     settings.syntax_highlight, settings.line_length_limit = "none", _LONGEST_LINE + 1
     document = new_document("", settings)
+    document.set_duplicate_name_id = _ignored  # 10,000 targets of one name took 29 s
     states, inliner = _machine()
     parser = Parser(inliner=inliner)
     parser.state_classes = states
@@ -173,7 +183,7 @@ def _parsed(text: str, outline: Outline) -> "nodes.document":
 
 @cache
 def _machine() -> tuple[tuple[type, ...], Any]:
-    """docutils' states, which know every directive, and its reader of words, which knows every role."""
+    """The states of docutils, which know every directive, and its reader of words, which knows every role."""
     from docutils import nodes
     from docutils.parsers.rst import states
     from docutils.utils import unescape
@@ -231,6 +241,15 @@ def _machine() -> tuple[tuple[type, ...], Any]:
 
     ours = tuple(type(state.__name__, (AnyDirective, state), {}) for state in states.state_classes)
     return ours, inliner
+
+
+def _first_line(entry: Any) -> int:
+    """The line of what a cell holds; 0 where it holds nothing."""
+    return (entry.children[0].line or 0) if entry.children else 0
+
+
+def _ignored(*_: object) -> None:
+    """In the place of what names things of one name apart, and complains."""
 
 
 def _parted(lines: Sequence[str]) -> tuple[int, int]:

@@ -25,9 +25,8 @@ class IngestSettings(Settings):
 
     documents: Literal["auto", "file", "block", "line"] = setting(
         "auto",
-        "what one document of text is: the file, a block between blank lines, or a line; auto is the file, and of .md, .html and "
-        ".rst the section below a heading",
-    
+        "what one document of text is: the file, a block between blank lines, or a line; auto is the file, and of .md, .html "
+        "and .rst the section below a heading",
     )
     first_line_title: bool = setting(
         False, "the first line of a file or block of plain text is its title, not part of its text", expert=True
