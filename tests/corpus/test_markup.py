@@ -1,4 +1,4 @@
-"""Markdown, HTML and reStructuredText as sections: titles, texts, anchors and lines; nothing that they hold breaks or hangs."""
+"""Markdown, HTML and reStructuredText as sections: titles, texts, anchors and lines; nothing in them breaks or hangs."""
 
 import random
 import time
@@ -164,8 +164,8 @@ comment -->
     ((title, body),) = shown(text, "md")
     assert title == "The *handbook* › Queues"
     assert body == (
-        "A link and emphasis, strong, code, gone and a picture.\n\nName | Means\n\nn | how many\n1. one\n2. two\n\nmore of two\n\n"
-        "Note: Read this."
+        "A link and emphasis, strong, code, gone and a picture.\n\nName | Means\n\nn | how many\n1. one\n2. two\n\n"
+        "more of two\n\nNote: Read this."
     )
     (record,) = records(text, "md")
     assert [line_of(record, part) for part in ("A link", "Name", "n |", "1.", "more", "Read")] == [
@@ -185,7 +185,10 @@ def test_anchors_of_markdown_are_those_of_github():
 
 
 def test_html_inside_markdown_is_read_as_html():
-    text = '<h1 align="center">Tool</h1>\n<p align="center">It <b>works</b>.</p>\n\n<details><summary>More</summary>\n\nHidden *words*\n\n</details>\n'
+    text = (
+        '<h1 align="center">Tool</h1>\n<p align="center">It <b>works</b>.</p>\n\n<details><summary>More</summary>\n\n'
+        "Hidden *words*\n\n</details>\n"
+    )
     assert shown(text, "md") == [("Tool", "It works.\n\nMore\n\nHidden words")]
 
 
@@ -199,8 +202,8 @@ def test_text_without_a_heading_has_no_title_and_a_heading_without_text_is_count
 
 
 def test_html_leaves_out_what_is_no_content_and_counts_it():
-    text = """<html><head><title>Queues — Handbook</title><style>p{}</style><script>var x = "<h1>no</h1>"</script></head><body>
-<nav><a href=/>Home</a></nav><div role="navigation">Next</div><header><h1>Queues<a class="headerlink" href="#q">¶</a></h1></header>
+    text = """<html><head><title>Queues — Handbook</title><style>p{}</style><script>var x = "<h1>no</h1>"</script>
+</head><body><nav><a href=/>Home</a></nav><div role="navigation">Next</div><header><h1>Queues<a class="headerlink" href="#q">¶</a></h1></header>
 <p>One&nbsp;&amp; two<br>three <!-- no -->four</p><template><p>no</p></template>
 <aside><a href=x>other</a> <a href=y>pages</a></aside><aside>A remark that is prose, with <a href=z>one</a> link.</aside>
 <table><tr><th>A<th>B<tr><td>1<td><p>2</table>
@@ -374,16 +377,67 @@ def test_a_long_source_is_read_in_parts_and_loses_nothing(form):
 
 N = 20_000
 HOSTILE = {
-    "md": ["[" * N, "[a][" * N, "![" * N, "*a " * N, "**a" * N, "> " * N, "- " * 2000, "`" * N, "<" * N, "<!--" * N, "#\n" * N,
-           "# a\n" * N, "|a" * 500 + "\n" + "|-" * 500 + "\n" + "|b\n" * 500, "[a]: <\n" * N, "```\n" * N, "---\n" * N, "&#x0;" * N, "\0" * N],
-    "html": ["<div>" * 100_000, "<b><div></b>" * N, "<span><div></span>" * N, "<div><table><td></div>" * N, "<a " * N, '<a x="' * N, "<!--" * N,
-             "<script>" * N, '<!DOCTYPE a [<!ENTITY b "&c;&c;"><!ENTITY c "&b;&b;">]>' + "&b;" * N, "<h1>" * N, "<h2>x</h2>" * N,
-             "<blockquote>" * N, "<table>" * N, "<template>" * N, "<svg>" * N, "<aside><a>x</a>" * 2000, "</p>" * N, "<li>" * N, "\0<\0" * N],
-    "rst": ["`" * N, "*a " * N, "|" * N, "[" * N, "\n\n".join(" " * at + "a" for at in range(500)), "- " * 500, "a\n=\n\n" * 2000,
-            ".. _a: b\n" * 2000, ".. |a| replace:: |a|\n" * 500 + "|a|", "+-+\n" * N, ".. note::\n   " * 500, "x" * 200_000,
-            "\0" * N, ".. a:: b\n" * 1000, ".. image::\n.. table:: x\n.. unicode:: 0xFFFFFFFFF\n.. csv-table::\n   :url: http://x\n",
-            ".. role:: a(b)\n.. default-role:: c\n.. date::\n.. class::\n.. list-table::\n\n   * - a\n     - b\n   * - c\n", ":a:`" * N],
-}  # fmt: skip
+    "md": [
+        "[" * N,
+        "[a][" * N,
+        "![" * N,
+        "*a " * N,
+        "**a" * N,
+        "> " * N,
+        "- " * 2000,
+        "`" * N,
+        "<" * N,
+        "<!--" * N,
+        "#\n" * N,
+        "# a\n" * N,
+        "|a" * 500 + "\n" + "|-" * 500 + "\n" + "|b\n" * 500,
+        "[a]: <\n" * N,
+        "```\n" * N,
+        "---\n" * N,
+        "&#x0;" * N,
+        "\0" * N,
+    ],
+    "html": [
+        "<div>" * 100_000,
+        "<b><div></b>" * N,
+        "<span><div></span>" * N,
+        "<div><table><td></div>" * N,
+        "<a " * N,
+        '<a x="' * N,
+        "<!--" * N,
+        "<script>" * N,
+        '<!DOCTYPE a [<!ENTITY b "&c;&c;"><!ENTITY c "&b;&b;">]>' + "&b;" * N,
+        "<h1>" * N,
+        "<h2>x</h2>" * N,
+        "<blockquote>" * N,
+        "<table>" * N,
+        "<template>" * N,
+        "<svg>" * N,
+        "<aside><a>x</a>" * 2000,
+        "</p>" * N,
+        "<li>" * N,
+        "\0<\0" * N,
+    ],
+    "rst": [
+        "`" * N,
+        "*a " * N,
+        "|" * N,
+        "[" * N,
+        "\n\n".join(" " * at + "a" for at in range(500)),
+        "- " * 500,
+        "a\n=\n\n" * 2000,
+        ".. _a: b\n" * 2000,
+        ".. |a| replace:: |a|\n" * 500 + "|a|",
+        "+-+\n" * N,
+        ".. note::\n   " * 500,
+        "x" * 200_000,
+        "\0" * N,
+        ".. a:: b\n" * 1000,
+        ".. image::\n.. table:: x\n.. unicode:: 0xFFFFFFFFF\n.. csv-table::\n   :url: http://x\n",
+        ".. role:: a(b)\n.. default-role:: c\n.. date::\n.. class::\n.. list-table::\n\n   * - a\n     - b\n   * - c\n",
+        ":a:`" * N,
+    ],
+}
 
 
 @pytest.mark.parametrize(
@@ -396,10 +450,65 @@ def test_nothing_breaks_or_hangs_a_parser(form, number):
 
 
 PIECES = st.sampled_from(
-    ["# a", "a", "\n", "\n\n", "  ", "* ", "- ", "> ", "```", "`", "[", "](", "<p>", "</p>", "<h2 id=x>", "</h2>", "<div>", "</div>", "<pre>",
-     "<!--", "-->", "<table>", "<td>", "<ul>", "<li>", "</ul>", "====", "----", ".. ", "note::", "x:: ", ":a:", "|", "+--+", "_", "__", "`_", "::", "&amp;",
-     "é", "\u2028", "\x0b", "1. ", "   ", "\t", "---\n", "title: x", '"', "'", "<script>", "</script>", "<title>", "\\", "{#z}", "[^1]", "\ud7ff"]
-)  # fmt: skip
+    [
+        "# a",
+        "a",
+        "\n",
+        "\n\n",
+        "  ",
+        "* ",
+        "- ",
+        "> ",
+        "```",
+        "`",
+        "[",
+        "](",
+        "<p>",
+        "</p>",
+        "<h2 id=x>",
+        "</h2>",
+        "<div>",
+        "</div>",
+        "<pre>",
+        "<!--",
+        "-->",
+        "<table>",
+        "<td>",
+        "<ul>",
+        "<li>",
+        "</ul>",
+        "====",
+        "----",
+        ".. ",
+        "note::",
+        "x:: ",
+        ":a:",
+        "|",
+        "+--+",
+        "_",
+        "__",
+        "`_",
+        "::",
+        "&amp;",
+        "é",
+        "\u2028",
+        "\x0b",
+        "1. ",
+        "   ",
+        "\t",
+        "---\n",
+        "title: x",
+        '"',
+        "'",
+        "<script>",
+        "</script>",
+        "<title>",
+        "\\",
+        "{#z}",
+        "[^1]",
+        "\ud7ff",
+    ]
+)
 
 
 @pytest.mark.parametrize("form", FORMATS)

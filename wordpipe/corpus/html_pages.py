@@ -215,7 +215,8 @@ def _with_lines(text: str, line: int) -> str:
         if not tag["end"] and name in _BLOCKS:
             place += text.count("\n", counted, tag.start())
             counted = tag.start()
-            pieces += (text[done : tag.start()], f"<!--line {place}-->")
+            swallowed = name == "pre" and text.startswith("\n", tag.end())  # a newline that is no text
+            pieces += (text[done : tag.start()], f"<!--line {place + swallowed}-->")
             done = tag.start()
         if name not in _CLOSED_BY_OTHERS and _is_too_deep(open_tags, name, is_end=bool(tag["end"])):
             pieces += (text[done : tag.start()], " ")
