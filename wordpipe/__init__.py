@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from wordpipe.stages import (
         Made,
         RunOptions,
+        cluster,
         diff,
         doctor,
         duplicates,

@@ -202,8 +202,8 @@ def test_text_without_a_heading_has_no_title_and_a_heading_without_text_is_count
 
 
 def test_html_leaves_out_what_is_no_content_and_counts_it():
-    text = """<html><head><title>Queues — Handbook</title><style>p{}</style><script>var x = "<h1>no</h1>"</script>
-</head><body><nav><a href=/>Home</a></nav><div role="navigation">Next</div><header><h1>Queues<a class="headerlink" href="#q">¶</a></h1></header>
+    text = """<html><head><title>Queues — Handbook</title><style>p{}</style><script>x = "<h1>no</h1>"</script></head><body>
+<nav><a href=/>Home</a></nav><div role="navigation">Next</div><header><h1>Queues<a href="#q">¶</a></h1></header>
 <p>One&nbsp;&amp; two<br>three <!-- no -->four</p><template><p>no</p></template>
 <aside><a href=x>other</a> <a href=y>pages</a></aside><aside>A remark that is prose, with <a href=z>one</a> link.</aside>
 <table><tr><th>A<th>B<tr><td>1<td><p>2</table>
@@ -319,7 +319,7 @@ def test_rst_reads_no_file_and_says_nothing(capfd, tmp_path, monkeypatch):
     (tmp_path / "secret.txt").write_text("SECRET")
     (tmp_path / "docutils.conf").write_text("[general]\nfile_insertion_enabled: yes\nraw_enabled: yes\n")
     monkeypatch.chdir(tmp_path)
-    text = ".. include:: secret.txt\n.. csv-table::\n   :file: secret.txt\n.. literalinclude:: secret.txt\n.. bad\nT\n-\n:x:`y\n"
+    text = ".. include:: secret.txt\n.. csv-table::\n   :file: secret.txt\n.. literalinclude:: secret.txt\n.. bad\nT\n-\n:x:`y"
     assert "SECRET" not in str(shown(text, "rst"))
     assert capfd.readouterr() == ("", "")
 
