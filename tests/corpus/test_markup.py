@@ -238,6 +238,20 @@ def test_the_anchor_of_an_html_heading(heading, anchor):
     assert records(f"{heading}<p>text</p>", "html")[-1].metadata["anchor"] == anchor
 
 
+def test_a_heading_without_id_has_that_of_its_section_once_and_no_button_is_in_it():
+    page = """<section id="one"><span>Source</span><h2>First<button id="copy">Copy</button></h2><p>a<h3>Second</h3>
+<p>b</section>
+<article><h2>Third</h2><p>c</article>"""
+    found = [(one.title, one.metadata["anchor"]) for one in records(page, "html")]
+    assert found == [(None, None), ("First", "one"), ("First › Second", None), ("Third", None)]
+
+
+def test_a_field_at_the_head_of_rst_is_the_title_of_the_document():
+    assert shown(":title: The guide\n:author: X\n\nBefore.\n\nA\n-\n\ntext\n", "rst") == [
+        ("The guide", "author: X\n\nBefore."), ("The guide › A", "text"),
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize("name", ["iso-8859-1", "windows-1251", "shift_jis", "koi8-r"])
 def test_a_page_is_decoded_by_the_encoding_that_it_names(name):
     words = {"iso-8859-1": "Café – naïve", "windows-1251": "Привет", "shift_jis": "日本語", "koi8-r": "Привет"}[name]

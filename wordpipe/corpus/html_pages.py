@@ -69,7 +69,9 @@ class _Walk:
         self.outline = outline
         self._lists: list[int | None] = []  # the next number of each list that is open, None where it has bullets
         self._anchor: tuple[str, int] | None = None  # an id, and how much had been said when it came
-        self._articles = 0
+        self._parts: list[
+            str | None
+        ] = []  # the ids of the sections and articles that are open, until a heading has taken one
 
     def over(self, root: LexborNode) -> None:
         """Walk over all in `root`, without recursion: it may be deep."""
@@ -103,7 +105,8 @@ class _Walk:
             return False
         if self._is_no_content(node, tag):
             return False
-        self._articles += tag in _PARTS
+        if tag in _PARTS:
+            self._parts.append(node.id)
         if tag in _BOXES and (name := node.id or (node.attributes.get("name") if tag == "a" else None)):
             self._anchor = (name, out.length)
         if tag in _HEADINGS:
@@ -132,7 +135,8 @@ class _Walk:
             out.block(tight=tag == "br")
 
     def _leave(self, tag: str) -> None:
-        self._articles -= tag in _PARTS
+        if tag in _PARTS:
+            self._parts.pop()
         if tag in ("ul", "ol", "menu"):
             self._lists.pop()
             self.outline.end_list()
@@ -154,18 +158,20 @@ class _Walk:
 
     def _heading(self, node: LexborNode, tag: str) -> None:
         out = self.outline
-        inside = node.css_first("[id], a[name]")
+        inside = node.css_first("a[id], span[id], a[name]")
         anchor = node.id or (inside and (inside.id or inside.attributes.get("name")))
         if not anchor and self._anchor is not None and self._anchor[1] == out.length:
             anchor = self._anchor[0]
-        self._anchor = None
+        if not anchor and self._parts:
+            anchor = self._parts[-1]
+        self._anchor, self._parts = None, [None] * len(self._parts)
         line, title = out.line, _text_of(node)
         out.heading(_HEADINGS[tag], title, anchor or None, line)
 
     def _is_no_content(self, node: LexborNode, tag: str) -> bool:
         """Whether it is a way through the site, not part of the page; such are counted."""
         if tag in _CONTENT_OR_NOT:
-            is_foot = tag == "footer" and not self._articles
+            is_foot = tag == "footer" and not self._parts
             if not (
                 is_foot or node.attributes.get("role") in _DROPPED_ROLES or (tag == "aside" and _is_mostly_links(node))
             ):
@@ -190,12 +196,11 @@ def _is_mostly_links(node: LexborNode) -> bool:
 
 
 def _text_of(heading: LexborNode) -> str:
-    """The text of a heading without signs."""
-    signs = [link.text() for link in heading.css("a") if _is_sign(link)]
-    text = heading.text()
-    for sign in signs:
-        text = text.replace(sign, " ")
-    return text
+    """The text of a heading without signs and buttons, which are taken out of the page."""
+    for node in heading.css("a, button, script, style, template"):
+        if node.tag != "a" or _is_sign(node):
+            node.decompose()
+    return heading.text()
 
 
 def _with_lines(text: str, line: int) -> str:

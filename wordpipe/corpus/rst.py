@@ -122,6 +122,9 @@ class _Walk:
         mark = f"{said}: " if said else ""
         if kind in ("field", "option_list_item", "footnote", "citation") and children:
             name, children = " ".join(children[0].astext().split()), children[1:]
+            if name.lower() == "title" and not (level or out.length):  # at the head of the file
+                out.title = " ".join(child.astext() for child in children)
+                return
             mark = f"[{name}] " if kind in ("footnote", "citation") else f"{name}: "
         out.block(mark=mark)
         for child in children:

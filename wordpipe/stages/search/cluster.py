@@ -47,7 +47,7 @@ from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job
 _SAMPLE_BYTES = 256 << 20
 _SAMPLE_PER_CLUSTER = 1 << 10  # rows that k-means sees of each cluster, at most
 _ROWS_TO_CHOOSE = 8_192  # in which the number of clusters is looked for
-_ROWS_JUDGED = 20_000  # for the silhouette that is told
+_ROWS_EVALUATED = 20_000  # for the silhouette that is told
 _TEXTS_LABELLED = 50_000
 _LOOKED_AT = 4  # times as many texts are looked at as are kept: the same text may come again
 _STREAM = 0xC1  # separates this draw from every other use of a seed
@@ -95,9 +95,9 @@ def cluster(sentences: PathLike, *, output: PathLike, run: RunOptions | None = N
         centres_KD, centre_N = _by_size(centres_KD, centre_N)
         if len(centres_KD) < k:
             job.warn(f"{k:,} clusters were asked for, and {len(centres_KD):,} have any text: others would be the same")
-        judged_SD = sample_SD[:_ROWS_JUDGED]
+        evaluated_SD = sample_SD[:_ROWS_EVALUATED]
         if len(centres_KD) > 1:
-            job.metrics["silhouette"] = round(simplified_silhouette(judged_SD, centres_KD), 4)
+            job.metrics["silhouette"] = round(simplified_silhouette(evaluated_SD, centres_KD), 4)
         job.metrics["mean_cosine"] = round(float(cosine_N.mean(dtype=np.float64)), 4)
         _write_clusters(job, source, centres_KD, centre_N, cosine_N, chosen)
         _write_members(job, source, centre_N, cosine_N)
