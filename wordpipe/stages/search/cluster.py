@@ -45,8 +45,8 @@ from wordpipe.search.settings import ClusterSettings
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job
 
 _SAMPLE_BYTES = 256 << 20
-_SAMPLE_PER_CLUSTER = 1 << 10  # rows that k-means sees of each cluster, at most
-_ROWS_TO_CHOOSE = 8_192  # in which the number of clusters is looked for
+_SAMPLE_PER_CLUSTER = 1 << 9  # rows that k-means sees of each cluster, at least where there are so many
+_ROWS_TO_CHOOSE = 4_096  # in which the number of clusters is looked for
 _ROWS_EVALUATED = 20_000  # for the silhouette that is told
 _TEXTS_LABELLED = 50_000
 _LOOKED_AT = 4  # times as many texts are looked at as are kept: the same text may come again
@@ -89,6 +89,7 @@ def cluster(sentences: PathLike, *, output: PathLike, run: RunOptions | None = N
         sample_SD = _sample(job, source, rows, dim, chosen)
         k = chosen.k if isinstance(chosen.k, int) else _chosen_k(job, sample_SD, chosen.seed)
         job.report("k-means")
+        sample_SD = sample_SD[: max(_ROWS_EVALUATED, _SAMPLE_PER_CLUSTER * k)]
         centres_KD = spherical_centres(sample_SD, k, chosen.seed)
         job.facts = {"dim": dim, "asked": chosen.k, "sample": len(sample_SD)}
         centre_N, cosine_N = _assign(job, source, centres_KD, rows)
@@ -109,7 +110,7 @@ def cluster(sentences: PathLike, *, output: PathLike, run: RunOptions | None = N
 def _sample(job: Job, source: Artifact, rows: int, dim: int, chosen: ClusterSettings) -> Floats:
     """Unit vectors of rows drawn evenly, in random order."""
     most = max(_SAMPLE_BYTES // (4 * dim), 1)
-    wanted = _SAMPLE_PER_CLUSTER * (chosen.k if isinstance(chosen.k, int) else _ROWS_TO_CHOOSE // 8)
+    wanted = _SAMPLE_PER_CLUSTER * (chosen.k if isinstance(chosen.k, int) else 256)
     size = min(rows, most, max(wanted, _ROWS_TO_CHOOSE))
     random = np.random.default_rng([_STREAM, chosen.seed])
     drawn_S = np.sort(random.choice(rows, size, replace=False))
