@@ -50,6 +50,7 @@ if TYPE_CHECKING:
         OpenWords,
         QueryOptions,
         RunOptions,
+        cluster,
         diff,
         doctor,
         duplicates,

@@ -58,7 +58,7 @@ def test_a_folder_of_formats(here):
     pq.write_table(pa.table({"text": ["From Parquet."], "year": [2001]}), here / "d.parquet")
     (here / "e.md").write_text("# Head\nA line that\ngoes on.\n")
     rows, ingest = read(".", metadata=["year:int"], valid=0.0)
-    assert ingest.schema.equals(CORPUS.append(pa.field("year", pa.int64())))
+    assert ingest.schema.equals(CORPUS.append(pa.field("year", pa.int64())).append(pa.field("anchor", pa.string())))
     assert [(r["source"], r["line"], r["sentence_id"], r["title"], r["text"], r["year"]) for r in rows] == [
         ("a.txt", 1, 0, None, "First one. ", None),
         ("a.txt", 1, 1, None, "Second one.\n\n", None),
@@ -68,8 +68,7 @@ def test_a_folder_of_formats(here):
         ("c.csv", 2, 0, "C", "From CSV,\n", None),
         ("c.csv", 2, 1, "C", "with a line.", None),
         ("d.parquet", 1, 0, None, "From Parquet.", 2001),
-        ("e.md", 1, 0, None, "# Head\n", None),
-        ("e.md", 2, 1, None, "A line that\ngoes on.", None),
+        ("e.md", 2, 0, "Head", "A line that goes on.", None),
     ]
     assert ingest.counts["documents_kept"] == 5
     assert ingest.counts["metadata_not_converted.year"] == 1

@@ -99,7 +99,7 @@ def test_a_name_that_is_no_utf8_can_be_shown(here):
         ("b.text", "no such file or folder", "did you mean b.txt?"),
         ("*.pdf", "no file matches", None),
         ("nothing", "no text to read; got only skipped files (1 png)", None),
-        ("page.html", ".html files are not read", "--format txt"),
+        ("page.xml", ".xml files are not read", "--format txt"),
         ("data.json", ".json files are not read", "jq -c"),
         ("all.tar.gz", ".tar files are not read", "unpack"),
         ("t.parquet.gz", "Parquet is read from plain files only", "decompress"),
@@ -113,7 +113,7 @@ def test_a_name_that_is_no_utf8_can_be_shown(here):
     ],
 )
 def test_what_cannot_be_read_is_named(here, text, message, hint):
-    for name in ("nothing/a.png", "page.html", "data.json", "all.tar.gz", "t.parquet.gz"):
+    for name in ("nothing/a.png", "page.xml", "data.json", "all.tar.gz", "t.parquet.gz"):
         path = here / name
         path.parent.mkdir(exist_ok=True)
         path.touch()

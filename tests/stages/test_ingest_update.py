@@ -211,3 +211,31 @@ def test_a_book_that_is_one_document_is_warned_of(tmp_path):
 
 def ingested(book: Path, output: Path, **settings: str):
     return wordpipe.ingest(book, output=output, **settings)
+
+
+def test_anchors_reach_the_answers_and_are_copied_by_an_update(built, here):
+    for name, heading in (("a.md", "Tides"), ("b.md", "Bees")):
+        (here / "in" / name).write_text(
+            f"# {heading}\n\nThe water rises and the bees dance.\n\n## {heading} now\n\nMore {heading}.\n"
+        )
+    wordpipe.ingest("in", output="corpus", update=True)
+    (here / "in" / "b.md").write_text("# Bees\n\nAll of them dance in the water.\n")
+    made = wordpipe.ingest("in", output="corpus", update=True)
+    assert made.counts["sources_copied"] == 6  # x.jsonl had a double of what comes before it
+    assert made.digest == wordpipe.ingest("in", output="anew").digest
+    wordpipe.embed(built / "words", "corpus", output="sentences", unit="document")
+    wordpipe.index("sentences", output="index")
+    with wordpipe.open("index") as index:
+        hits = index.query("the bees dance in the water", k=20)
+    found = {hit["source"]: hit.get("anchor") for hit in hits if hit["title"] in ("Tides", "Bees")}
+    assert found == {"in/a.md": "tides", "in/b.md": "bees"}
+
+
+def test_a_corpus_of_markdown_from_before_is_read_anew(here):
+    (here / "in" / "a.md").write_text("# Tides\n\nWater rises.\n")
+    wordpipe.ingest("in", output="corpus", documents="block")
+    notes = []
+    run = wordpipe.RunOptions(report=lambda progress: notes.append(progress.note) if progress.note else None)
+    made = wordpipe.ingest("in", output="corpus", update=True, run=run)
+    assert "sources_copied" not in made.counts
+    assert any("all sources are read" in note for note in notes)

@@ -4,7 +4,7 @@ Schemas are checked when written and when read. `corpus`, `sentences` and `index
 the source) after those listed here.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -99,6 +99,37 @@ def sentences_schema(dim: int, metadata: pa.Schema | None = None) -> pa.Schema:
             *(metadata or []),
         ]
     )
+
+
+def clusters_schema(dim: int) -> pa.Schema:
+    """One row per cluster, the largest first."""
+    return pa.schema(
+        [
+            pa.field("cluster", pa.int32(), nullable=False),  # 0, 1, …
+            pa.field("size", pa.int64(), nullable=False),  # rows in it
+            pa.field("share", pa.float64(), nullable=False),  # of all rows
+            pa.field("label", pa.string(), nullable=False),  # words that tell it from the others, parted by commas
+            pa.field("central", _list_of(pa.string()), nullable=False),  # the texts nearest to its centre
+            pa.field("central_rows", _list_of(pa.int64()), nullable=False),  # their rows
+            _vector(dim),  # the centre, a unit vector
+        ]
+    )
+
+
+def members_schema(kept: Iterable[pa.Field]) -> pa.Schema:
+    """One row per clustered text, in the order of the sentences; `kept` are columns that stand there, too."""
+    return pa.schema(
+        [
+            pa.field("row", pa.int64(), nullable=False),  # its number among the sentences
+            *kept,
+            pa.field("cluster", pa.int32(), nullable=False),
+            pa.field("similarity", pa.float32(), nullable=False),  # cosine with the centre
+        ]
+    )
+
+
+def _list_of(kind: pa.DataType) -> pa.DataType:
+    return pa.list_(pa.field("item", kind, nullable=False))
 
 
 def _vector(dim: int) -> pa.Field:

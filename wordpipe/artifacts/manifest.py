@@ -16,8 +16,8 @@ from wordpipe.artifacts.hashing import hash_bytes
 from wordpipe.errors import ArtifactError
 
 FORMAT = 1  # raised when a reader of the old format could not read the new one
-Kind = Literal["corpus", "tokens", "words", "model", "sentences", "index"]
-KINDS: tuple[Kind, ...] = ("corpus", "tokens", "words", "model", "sentences", "index")
+Kind = Literal["corpus", "tokens", "words", "model", "sentences", "index", "clusters"]
+KINDS: tuple[Kind, ...] = ("corpus", "tokens", "words", "model", "sentences", "index", "clusters")
 MANIFEST = "manifest.json"
 
 # Names of what is bundled with artifacts, so that an index can be queried wherever its folder is moved.

@@ -159,7 +159,7 @@ _evaluate = LazyGroup(
 
 _MAKE = {name: ("", COMMANDS[name].summary) for name in ("ingest", "import", "tokenize")}
 _MAKE |= {"train": ("wordpipe.cli.app:_train", _TRAIN)}
-_MAKE |= {name: ("", COMMANDS[name].summary) for name in ("embed", "index")}
+_MAKE |= {name: ("", COMMANDS[name].summary) for name in ("embed", "index", "cluster")}
 
 _HELP = """From your own text to a searchable index, on your own machine.
 

@@ -79,7 +79,7 @@ def chosen_embedding(given: dict[str, Any]) -> dict[str, Any]:
 
 def _option(cls: type[Settings], name: str, field: FieldInfo, section: str) -> Option:
     kind, many = _plain(field.annotation)
-    flag = "--" + name.replace("_", "-")
+    flag = ("-" if len(name) == 1 else "--") + name.replace("_", "-")
     if kind is bool:
         flag += f"/--no-{name.replace('_', '-')}"
     known = declared(cls, name)

@@ -3,6 +3,7 @@
 import json
 import os
 import shlex
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ import click
 
 from wordpipe.cli.command import COMMON, PATH, ExampleCommand, Option
 from wordpipe.cli.options import assigned_settings, chosen_settings, settings_options, settings_without_option
-from wordpipe.cli.output import ProgressDrawer, human_count, human_seconds, noun, say
+from wordpipe.cli.output import ProgressDrawer, human_count, human_seconds, noun, one_line, safe_text, say
 from wordpipe.stages import Argument, Command
 
 if TYPE_CHECKING:
@@ -97,9 +98,41 @@ def _print_made(command: Command, made: "Made", *, as_json: bool, quiet: bool, h
     say(f"{made.kind} → {made.path}  in {human_seconds(made.seconds)}")
     for line in filter(None, (counts, figures)):
         say(f"  {' · '.join(line)}")
+    if made.kind == "clusters" and hint:
+        _print_clusters(made)
     if command.next and hint:
         parent = Path(made.path).parent
         say(f"next: {command.next.format(output=shlex.quote(made.path), parent=shlex.quote(str(parent)))}")
+
+
+_CLUSTERS_SHOWN = 20
+_TEXT_WIDTH = 20  # of words and of texts, at least
+
+
+def _print_clusters(made: "Made") -> None:
+    """The largest clusters on stdout: size, words, and the text nearest to the centre; in a pipe, with tabs between."""
+    from rich.text import Text
+
+    from wordpipe.cli.tables import console, new_table
+    from wordpipe.stages import show
+
+    rows = [
+        (str(row["cluster"]), f"{row['size']:,}", one_line(row["label"]), one_line(row["central"][0]))
+        for row in show(made.path, rows=_CLUSTERS_SHOWN)["rows"]
+    ]
+    if not sys.stdout.isatty():
+        for cells in rows:
+            click.echo(safe_text("\t".join(cells)))
+        return
+    table = new_table("cluster", "size")
+    table.expand = True
+    for head, ratio in (("words", 2), ("central text", 3)):
+        table.add_column(Text(head), no_wrap=True, overflow="ellipsis", ratio=ratio, min_width=_TEXT_WIDTH)
+    for cells in rows:
+        table.add_row(*(Text(safe_text(cell)) for cell in cells))
+    console().print(table)
+    if (more := made.counts["clusters"] - _CLUSTERS_SHOWN) > 0:
+        say(f"and {more:,} more in {made.path}")
 
 
 @click.command(cls=ExampleCommand, example="wordpipe init my-project && cd my-project && wordpipe run wordpipe.toml")

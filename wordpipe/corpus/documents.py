@@ -1,9 +1,11 @@
 """Records of a source and the documents that they become; the ledger of what happens to them."""
 
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import accumulate, chain, islice
+from itertools import islice
+from operator import itemgetter
 
 from blake3 import blake3
 
@@ -27,6 +29,19 @@ class Record:
     lines_follow: bool = True
     min_words: int = 0  # a text of fewer words is no document
     part: int = 0  # 0 for a whole text or its first part, then 1, 2, …
+    # offset in the text → line of the source, ascending, where a parser of markup made the text
+    places: Sequence[tuple[int, int]] = ()
+
+    def lines_from(self, offset: int, line: int, texts: Iterable[str]) -> Iterator[int]:
+        """The line where each text begins, which follow each other from `offset` in `line` on; then that of the end."""
+        yield line
+        for text in texts:
+            offset += len(text)
+            if self.places:
+                line = self.places[max(bisect_right(self.places, offset, key=itemgetter(0)), 1) - 1][1]
+            elif self.lines_follow:
+                line += text.count("\n")
+            yield line
 
 
 def split_record(record: Record, limit: int) -> Iterator[Record]:
@@ -34,10 +49,11 @@ def split_record(record: Record, limit: int) -> Iterator[Record]:
     if len(record.text) * 4 <= limit:
         yield record
         return
-    line = record.line
-    for part, text in enumerate(split_oversize(record.text, limit)):
-        yield replace(record, text=text, line=line, part=record.part + part)
-        line += text.count("\n") if record.lines_follow else 0
+    offset, texts = 0, split_oversize(record.text, limit)
+    for part, (text, line) in enumerate(zip(texts, record.lines_from(0, record.line, texts), strict=False)):
+        places = [(max(at - offset, 0), where) for at, where in record.places if at < offset + len(text)]
+        yield replace(record, text=text, line=line, part=record.part + part, places=places)
+        offset += len(text)
 
 
 def split_oversize(text: str, limit: int) -> list[str]:
@@ -194,10 +210,10 @@ class Document:
         sentences = split_sentences(
             record.text, newline, max_chars=settings.max_sentence_chars, on_cut=lambda: ledger.add("sentences_split")
         )
-        line = record.line
+        line, offset = record.line, 0
         while texts := list(islice(sentences, chunk)):
-            steps = (text.count("\n") if record.lines_follow else 0 for text in texts)
-            *lines, line = accumulate(chain([line], steps))
+            *lines, line = record.lines_from(offset, line, texts)
+            offset += sum(map(len, texts))
             yield texts, lines
 
 

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from wordpipe.artifacts import CORPUS
 from wordpipe.corpus.documents import BATCH_CHARS, Digests, Document, Ledger, document_of, split_record
-from wordpipe.corpus.readers import read_records
+from wordpipe.corpus.readers import is_structured, read_records
 from wordpipe.corpus.settings import IngestSettings, MetadataType
 from wordpipe.corpus.sources import Source, Sources
 from wordpipe.errors import InputError
@@ -222,7 +222,7 @@ class Ingest:
 
     Attributes:
         schema: the corpus schema; then a column for each metadata setting; then `see_also` (list of names; null for
-            other sources) where a source is a package.
+            other sources) where a source is a package; then `anchor` where a source is a structured document.
         changes: with a previous corpus, how many sources were copied, read again, are new, and are gone.
         bytes_copied: bytes of sources that were not read, as `counts` has them among `bytes_read`.
     """
@@ -349,11 +349,13 @@ class Ingest:
                 self._ledger.warn(split, message)
 
 
-def corpus_schema(sources: Iterable[Source], settings: IngestSettings) -> pa.Schema:
+def corpus_schema(sources: Sequence[Source], settings: IngestSettings) -> pa.Schema:
     """The columns that these sources and settings give."""
     schema = CORPUS
     for name, kind in settings.metadata_types.items():
         schema = schema.append(pa.field(name, _TYPES[kind]))
     if any(source.kind == "package" for source in sources):
         schema = schema.append(pa.field("see_also", pa.list_(pa.field("item", pa.string(), nullable=False))))
+    if any(is_structured(source, settings) for source in sources):
+        schema = schema.append(pa.field("anchor", pa.string()))
     return schema

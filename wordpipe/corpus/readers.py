@@ -4,7 +4,7 @@ import csv
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
-from typing import IO, Literal
+from typing import IO, Literal, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -19,6 +19,7 @@ from wordpipe.corpus.decode import (
 )
 from wordpipe.corpus.docstrings import package_records
 from wordpipe.corpus.documents import LONGEST_TITLE, Ledger, Record, split_record
+from wordpipe.corpus.markup import MarkupFormat, markup_records, to_utf8
 from wordpipe.corpus.settings import IngestSettings, MetadataType, Newline
 from wordpipe.corpus.sources import Source
 from wordpipe.errors import InputError, StorageError
@@ -64,7 +65,19 @@ def read_records(
     with source.open() as file:
         blocks = _text_blocks(read_blocks(file, source.name, note), source, settings, ledger)
         longest = settings.max_document_bytes
-        if source.format in ("txt", "md"):
+        if is_structured(source, settings):
+            form, documents = cast(MarkupFormat, source.format), settings.documents
+            if form == "html":
+                blocks = to_utf8(blocks, name=source.name, bad_bytes=settings.bad_bytes, ledger=ledger)
+            yield from markup_records(
+                decoder.lines(blocks, longest=longest),
+                source=source.name,
+                format=form,
+                documents="section" if documents == "auto" else documents,
+                max_bytes=longest,
+                ledger=ledger,
+            )
+        elif source.format in ("txt", "md"):
             yield from text_records(
                 decoder.lines(blocks, longest=longest),
                 source=source.name,
@@ -81,6 +94,12 @@ def read_records(
             else:
                 yield from (jsonl_records if source.format == "jsonl" else tsv_records)(lines, fields)
     source.seen.is_whole = True
+
+
+def is_structured(source: Source, settings: IngestSettings) -> bool:
+    """Whether its markup is read; blocks and lines of Markdown are taken as they are."""
+    is_markdown = source.format == "md" and settings.documents in ("auto", "file") and not settings.first_line_title
+    return source.kind != "package" and (is_markdown or source.format in ("html", "rst"))
 
 
 def _text_blocks(raw: Iterator[bytes], source: Source, settings: IngestSettings, ledger: Ledger) -> Iterator[bytes]:

@@ -11,7 +11,7 @@ MetadataType = Literal["str", "int", "float", "bool"]
 Newline = Literal["auto", "paragraph", "space"]
 
 _RESERVED = {
-    "doc_id", "sentence_id", "title", "text", "split", "source", "line", "see_also", "id", "vector",
+    "doc_id", "sentence_id", "title", "text", "split", "source", "line", "see_also", "anchor", "id", "vector",
     "rank", "score", "query", "word", "count",  # of query results
     "text_b", "label", "tags", "spans",  # kept for later stages
 }  # fmt: skip
@@ -24,17 +24,19 @@ class IngestSettings(Settings):
     command = "ingest"
 
     documents: Literal["auto", "file", "block", "line"] = setting(
-        "auto", "what one document of a .txt or .md is: the file (auto), a block between blank lines, or a line"
+        "auto",
+        "what one document of text is: the file, a block between blank lines, or a line; auto is the file, and of .md, .html "
+        "and .rst the section below a heading",
     )
     first_line_title: bool = setting(
-        False, "the first line of a file or block is its title, not part of its text", expert=True
+        False, "the first line of a file or block of plain text is its title, not part of its text", expert=True
     )
     newline: Newline = setting(
         "auto",
         "what a single newline is; auto decides for each document by whether its lines are wrapped at a width",
         expert=True,
     )
-    format: Literal["auto", "txt", "md", "jsonl", "csv", "tsv", "parquet"] = setting(
+    format: Literal["auto", "txt", "md", "html", "rst", "jsonl", "csv", "tsv", "parquet"] = setting(
         "auto", "read every source as this, whatever its name and even if it looks binary"
     )
     text_field: str = setting("text", "field or column that holds the text", metavar="NAME", min_length=1)

@@ -19,18 +19,18 @@ from wordpipe.corpus.decode import Compression
 from wordpipe.corpus.docstrings import find_package
 from wordpipe.errors import InputError, StorageError
 
-Format = Literal["txt", "md", "jsonl", "csv", "tsv", "parquet"]
+Format = Literal["txt", "md", "html", "rst", "jsonl", "csv", "tsv", "parquet"]
 
 _FORMATS: dict[str, Format] = {
     ".txt": "txt", ".text": "txt", ".md": "md", ".markdown": "md", ".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv",
-    ".tsv": "tsv", ".parquet": "parquet",
+    ".tsv": "tsv", ".parquet": "parquet", ".html": "html", ".htm": "html", ".xhtml": "html", ".rst": "rst",
 }  # fmt: skip
 _COMPRESSIONS: dict[str, Compression] = {".gz": "gz", ".bz2": "bz2", ".xz": "xz", ".zst": "zst"}
 _UNPACK = "unpack it and name the folder"
 _MARKUP = "turn it into text first, or read the markup as text with --format txt"
 _NOT_TEXT = {
     **dict.fromkeys((".tar", ".tgz", ".zip"), _UNPACK),
-    **dict.fromkeys((".html", ".htm", ".xml"), _MARKUP),
+    **dict.fromkeys((".xml",), _MARKUP),
     ".json": "make it one object per line: jq -c '.[]' FILE > FILE.jsonl",
     ".pdf": "turn it into text first: pdftotext FILE",
     ".docx": "turn it into text first: pandoc FILE -o FILE.txt",

@@ -8,8 +8,17 @@ if TYPE_CHECKING:
     from wordpipe.search.beir import read_collection
     from wordpipe.search.bm25 import LEXICAL, LexicalIndex
     from wordpipe.search.build import Built, Measurement, Plan, Records, build_index, resident_bytes, some_held_out
-    from wordpipe.search.duplicates import all_links, groups_of, index_links
     from wordpipe.search.filters import locked_database, rows_where
+    from wordpipe.search.groups import (
+        ClusterTerms,
+        all_links,
+        assigned,
+        choose_k,
+        groups_of,
+        index_links,
+        simplified_silhouette,
+        spherical_centres,
+    )
     from wordpipe.search.hybrid import (
         CANDIDATES,
         FEEDBACK,

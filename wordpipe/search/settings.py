@@ -1,4 +1,4 @@
-"""Settings of `wordpipe index`: of the vectors, and of lexical search, which an index carries beside them."""
+"""Settings of `wordpipe index`, of its lexical search, and of `wordpipe cluster`."""
 
 import re
 from typing import Literal
@@ -32,6 +32,32 @@ class LexicalSettings(Settings):
         1.2, "BM25: how soon a word that comes again in a text stops counting", ge=0, le=10, expert=True
     )
     b: float = setting(0.75, "BM25: how much a long text pays for its length; 0 = nothing", ge=0, le=1, expert=True)
+
+
+class ClusterSettings(Settings):
+    """How many clusters are made of texts, and what is said of them."""
+
+    command = "cluster"
+
+    k: int | Literal["auto"] = setting(
+        "auto",
+        "how many clusters; auto: the number that stands out most from chance, by its silhouette",
+        metavar="N|auto",
+    )
+    central: int = setting(3, "texts nearest to its centre that are kept of each cluster", ge=1, le=20)
+    label_words: int = setting(5, "words that each cluster is labelled with", ge=0, le=20)
+    language: Language = setting(
+        "auto", "whose endings are cut off words (Snowball); auto: English where the texts look so, else none"
+    )
+    seed: int = setting(1, "seed of k-means and of the samples", ge=0, lt=2**31, expert=True)
+    threads: int = setting(0, "threads, 0 = one per core", ge=0, recipe=False, expert=True)
+
+    @field_validator("k")
+    @classmethod
+    def _is_a_number_of_clusters(cls, value: int | str) -> int | str:
+        if isinstance(value, int) and not 1 <= value <= 100_000:
+            raise ValueError("1 to 100000, or auto")
+        return value
 
 
 class IndexSettings(LexicalSettings):

@@ -51,6 +51,18 @@ class Analyser:
                 stems.append(stem)
         return stems
 
+    def with_words(self, text: str) -> list[tuple[str, str]]:
+        """The same, each with the word that it comes from, in small letters; pairs of characters come from themselves."""
+        if text.isascii():
+            found = self.ascii_words(text)
+            return [(stem, word.lower()) for word in found if (stem := self.stem(word))]
+        words, unspaced = _patterns()
+        pairs: list[tuple[str, str]] = []
+        for word in words.findall(text):
+            stems = self(word)
+            pairs += [(stem, stem if unspaced.match(word) else word.lower()) for stem in stems]
+        return pairs
+
     @staticmethod
     def ascii_words(text: str) -> list[str]:
         """The words of a text of ASCII alone, as written: each becomes one stem, or none."""

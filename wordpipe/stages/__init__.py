@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from wordpipe.stages.look.show import segment, show, verify
     from wordpipe.stages.models import OpenModel, open_model
     from wordpipe.stages.registry import COMMANDS, Argument, Command, load_named
+    from wordpipe.stages.search.cluster import cluster
     from wordpipe.stages.search.duplicates import duplicates
     from wordpipe.stages.search.embed import embed
     from wordpipe.stages.search.index import index

@@ -171,5 +171,15 @@ COMMANDS: dict[str, Command] = {
             example="wordpipe index run/sentences -o run/index --type auto",
             next='wordpipe query {output} "your question"',
         ),
+        Command(
+            name="cluster",
+            makes="clusters",
+            summary="Part texts into clusters, with words and central texts of each.",
+            arguments=(Argument("SENTENCES", ("sentences",), "a sentences artifact"),),
+            function="wordpipe.stages:cluster",
+            settings="wordpipe.search.settings:ClusterSettings",
+            example="wordpipe cluster run/sentences -k 20 -o run/clusters",
+            next="wordpipe show {output} --rows 3",
+        ),
     )
 }

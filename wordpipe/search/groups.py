@@ -1,0 +1,234 @@
+"""Groups of vectors: those that are nearly the same, and clusters.
+
+Vectors are nearly the same if they are linked: wherever two are near, so a group may be a chain. A cluster lies around a
+centre, as spherical k-means finds it.
+
+Shapes: N vectors, D numbers of each, K centres.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from wordpipe.metrics import unit_rows
+from wordpipe.search.knn import Rows, Vectors
+
+_BLOCK = 4_096  # rows compared at a time: 64 MiB of scores
+_LINKS = 1 << 18  # taken at a time, about 35 MB: all links of 9,000 rows that were all near took 2.4 GB
+_NEIGHBOURS = 32  # of a row that are searched for in an index
+_ROUNDING = 1e-6  # a vector's product with itself may be so much below 1
+
+Report = Callable[[int], None]
+Links = Iterator[tuple[Rows, Rows]]
+"""Pairs of rows, each pair once, some thousands at a time: one end of each, and the other."""
+
+
+def groups_of(links: Links, rows: int) -> tuple[list[Rows], int]:
+    """The rows of every group of two or more, ascending, the largest group first, then by their lowest; how many links."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    labels_N, pairs = np.arange(rows), 0  # the lowest row of each row's group
+    for ends in links:
+        pairs += len(ends[0])
+        one, other = (labels_N[end] for end in ends)
+        nodes, at = np.unique(np.concatenate([one, other]), return_inverse=True)
+        graph = coo_array((np.ones(len(one), dtype=np.int8), np.split(at, 2)), shape=(len(nodes), len(nodes)))
+        parts = connected_components(graph, directed=False)[1]
+        renamed_N = np.arange(rows)
+        renamed_N[nodes] = nodes[np.unique(parts, return_index=True)[1]][parts]
+        labels_N = renamed_N[labels_N]
+    order = np.argsort(labels_N, kind="stable")
+    found = np.split(order, np.flatnonzero(np.diff(labels_N[order])) + 1)
+    return sorted((group for group in found if len(group) > 1), key=lambda group: (-len(group), int(group[0]))), pairs
+
+
+def all_links(vectors_ND: Vectors, threshold: float, report: Report) -> Links:
+    """All pairs whose cosine is at least the threshold, each compared; told how many rows are done.
+
+    Memory holds the vectors, one block of scores and some links, whatever the threshold.
+    """
+    for first in range(0, len(vectors_ND), _BLOCK):
+        block_BD = vectors_ND[first : first + _BLOCK]
+        for second in range(first, len(vectors_ND), _BLOCK):
+            near_BC = block_BD @ vectors_ND[second : second + _BLOCK].T >= threshold - _ROUNDING
+            if first == second:  # each pair once, and no row with itself
+                near_BC = np.triu(near_BC, 1)
+            parts_B = np.cumsum(np.count_nonzero(near_BC, axis=1)) // _LINKS
+            for begin, end in pairwise([0, *(np.flatnonzero(np.diff(parts_B)) + 1).tolist(), len(near_BC)]):
+                one, other = np.nonzero(near_BC[begin:end])
+                if len(one):
+                    yield one + begin + first, other + second
+        report(min(first + _BLOCK, len(vectors_ND)))
+
+
+def index_links(index: Any, blocks: Iterable[Vectors], rows: int, threshold: float, report: Report) -> Links:
+    """Every row and those of its neighbours in a faiss index that are near enough; what the index misses is missed."""
+    first, seen = 0, [np.zeros(0, dtype=np.int64)]
+    for block_BD in blocks if rows else ():
+        scores_BK, rows_BK = index.search(np.ascontiguousarray(block_BD), min(_NEIGHBOURS, rows))
+        at, place = np.nonzero((scores_BK >= threshold - _ROUNDING) & (rows_BK >= 0))
+        one, other = at + first, rows_BK[at, place]
+        different = one != other
+        seen.append(np.minimum(one, other)[different] * rows + np.maximum(one, other)[different])
+        first += len(block_BD)
+        report(first)
+    if len(links := np.unique(np.concatenate(seen))):  # two rows may each have found the other
+        yield links // rows, links % rows
+
+
+_SCORES = 1 << 24  # of rows and centres at a time: 64 MiB
+_ITERATIONS = 25
+_BEGINNINGS = 3  # of k-means, of which the best counts
+_MOST_TRIED = 256  # clusters that auto thinks of
+_BETWEEN_TRIED = 8  # numbers tried between two that were
+_TRIED_ITERATIONS = 12
+_MIXING = 0xA1  # separates this draw from every other use of a seed
+
+
+def spherical_centres(vectors_ND: Vectors, k: int, seed: int, iterations: int = _ITERATIONS) -> Vectors:
+    """(K, D) unit vectors around which N unit vectors lie, K = k, or as many as are different where these are fewer.
+
+    faiss's k-means, the best of three beginnings, with centres brought to length 1 after every step: the sum of the cosines of
+    all vectors with their nearest centre becomes large. Source: Dhillon and Modha 2001, "Concept Decompositions for Large
+    Sparse Text Data Using Clustering".
+    """
+    import faiss
+
+    vectors_ND = np.ascontiguousarray(vectors_ND, dtype=np.float32)
+    rows_N = vectors_ND.view(np.dtype((np.void, 4 * vectors_ND.shape[1])))
+    kmeans = faiss.Kmeans(
+        vectors_ND.shape[1], min(k, len(np.unique(rows_N))), niter=iterations, nredo=_BEGINNINGS, spherical=True, seed=seed,
+        min_points_per_centroid=1, max_points_per_centroid=len(vectors_ND),
+    )  # fmt: skip
+    kmeans.train(vectors_ND)
+    centres_KD: Vectors = np.array(kmeans.centroids, dtype=np.float32)
+    return centres_KD
+
+
+def assigned(vectors_ND: Vectors, centres_KD: Vectors) -> tuple[Rows, Vectors]:
+    """(N,) the nearest centre of each vector, and (N,) the cosine with it."""
+    centre_N, cosine_N = np.empty(len(vectors_ND), np.int64), np.empty(len(vectors_ND), np.float32)
+    step = max(1, _SCORES // len(centres_KD))
+    for first in range(0, len(vectors_ND), step):
+        cosines_BK = vectors_ND[first : first + step] @ centres_KD.T
+        best_B = cosines_BK.argmax(axis=1)
+        centre_N[first : first + step] = best_B
+        cosine_N[first : first + step] = np.take_along_axis(cosines_BK, best_B[:, None], axis=1)[:, 0]
+    return centre_N, np.clip(cosine_N, -1, 1)
+
+
+def simplified_silhouette(vectors_ND: Vectors, centres_KD: Vectors) -> float:
+    """How much nearer vectors are to their own centre than to the next: the mean of (b - a) / max(a, b), from 0 to 1.
+
+    a and b are 1 - cosine with the nearest and the second nearest of two or more centres. Source: Hruschka, de Castro and
+    Campello 2004, "Evolutionary Algorithms for Clustering Gene-Expression Data" (distances to centres, not to all members).
+    """
+    total, step = 0.0, max(1, _SCORES // len(centres_KD))
+    for first in range(0, len(vectors_ND), step):
+        cosines_BK = vectors_ND[first : first + step] @ centres_KD.T
+        near_B2 = 1 - np.partition(cosines_BK, -2, axis=1)[:, -2:].astype(np.float64)  # the second nearest, the nearest
+        b, a = np.clip(near_B2, 1e-9, None).T
+        total += float(((b - a) / b).sum())
+    return total / len(vectors_ND)
+
+
+def choose_k(vectors_ND: Vectors, seed: int, report: Callable[[int, int], None]) -> tuple[int, dict[int, float]]:
+    """The number of clusters with the widest gap, the smallest of equals, and the gap of each number tried.
+
+    The gap is how much the simplified silhouette is above that of vectors which spread as far in every direction and have no
+    clusters: a silhouette alone is nearly always best for two. Centres are found for one half of the vectors and judged by the
+    other, so that more clusters are not better by themselves. Tried are 2, 3, 4, 6, 8, 11, … (each √2 times the one before) up
+    to 256 and to a tenth of the vectors, then numbers between the best and its neighbours. Source: Tibshirani, Walther and
+    Hastie 2001, "Estimating the number of clusters in a data set via the gap statistic", with the silhouette as its measure.
+
+    Args:
+        vectors_ND: a sample of three or more unit vectors, in random order.
+        seed: of k-means, and of the vectors without clusters.
+        report: told how many of how many numbers are done.
+    """
+    half = len(vectors_ND) // 2
+    cut = half if half >= _BETWEEN_TRIED else 0  # of very few vectors all are both
+    mixed_ND = _without_clusters(vectors_ND, seed)
+    most = max(2, min(_MOST_TRIED, len(vectors_ND) // 10))
+    tried: dict[int, float] = {}
+
+    def silhouette(some_ND: Vectors, k: int) -> float:
+        centres_KD = spherical_centres(some_ND[: cut or None], k, seed, _TRIED_ITERATIONS)
+        return simplified_silhouette(some_ND[cut:], centres_KD) if len(centres_KD) > 1 else 0.0
+
+    def best_of(numbers: Sequence[int]) -> int:
+        new = [k for k in numbers if k not in tried]
+        for done, k in enumerate(new, start=1):
+            tried[k] = round(silhouette(vectors_ND, k) - silhouette(mixed_ND, k), 6)
+            report(done, len(new))
+        return max(tried, key=lambda k: (tried[k], -k))
+
+    grid = sorted({k for step in range(2, 32) if (k := round(2 ** (step / 2))) <= most})
+    at = grid.index(best_of(grid))
+    low, high = grid[max(at - 1, 0)], grid[min(at + 1, len(grid) - 1)]
+    steps = np.linspace(low, high, min(high - low, 2 * _BETWEEN_TRIED) + 1)
+    return best_of(sorted({round(step) for step in steps.tolist()})), dict(sorted(tried.items()))
+
+
+def _without_clusters(vectors_ND: Vectors, seed: int) -> Vectors:
+    """Unit vectors of the same spread: each number along the principal directions is dealt out anew among the vectors."""
+    mean_D = vectors_ND.mean(axis=0)
+    _, _, directions_DD = np.linalg.svd(vectors_ND - mean_D, full_matrices=False)
+    along_ND = (vectors_ND - mean_D) @ directions_DD.T
+    mixed_ND = np.random.default_rng([_MIXING, seed]).permuted(along_ND, axis=0) @ directions_DD + mean_D
+    return unit_rows(mixed_ND.astype(np.float32))[0]
+
+
+@dataclass
+class ClusterTerms:
+    """The words of clusters, counted by their stems, and how each stem is mostly written.
+
+    A term that comes tf times in the W words of a cluster, and f times in all, weighs tf / W · ln(1 + A / f), where a mean
+    cluster has A words. Source: Grootendorst 2022, "BERTopic: Neural topic modeling with a class-based TF-IDF procedure".
+    """
+
+    counts: list[Counter[str]]  # of each cluster
+    written: dict[str, Counter[str]]  # of each stem
+
+    @classmethod
+    def empty(cls, clusters: int) -> "ClusterTerms":
+        """Nothing counted."""
+        return cls([Counter() for _ in range(clusters)], {})
+
+    def add(self, cluster: int, stems: Iterable[tuple[str, str]]) -> None:
+        """Count the stems of a text with the words they come from; each once in a text, so that no long one decides."""
+        for stem, word in dict(stems).items():
+            self.counts[cluster][stem] += 1
+            self.written.setdefault(stem, Counter())[word] += 1
+
+    def labels(self, n: int) -> list[list[str]]:
+        """The n words of every cluster that weigh most, as they are mostly written; numbers are none.
+
+        Before all others come those that are clearly commoner in the cluster than in all: a word that is common everywhere,
+        which c-TF-IDF only makes lighter, says nothing of a cluster.
+        """
+        everywhere: Counter[str] = Counter()
+        for counts in self.counts:
+            everywhere.update(counts)
+        all_words = everywhere.total()
+        mean = all_words / max(len(self.counts), 1)
+        found = []
+        for counts in self.counts:
+            words = counts.total()
+            least = min(
+                1.5, (1 + all_words / max(words, 1)) / 2
+            )  # times as common; at most all_words / words is possible
+
+            ranked = []
+            for term, times in counts.items():
+                weight = times / words * math.log1p(mean / everywhere[term])
+                ranked.append((times * all_words < least * everywhere[term] * words, -weight, term))
+            terms = [term for _, _, term in sorted(ranked) if not term.isdigit()][:n]
+            found.append([max(self.written[term].items(), key=lambda item: (item[1], item[0]))[0] for term in terms])
+        return found

@@ -1,0 +1,254 @@
+"""`wordpipe cluster`: sentences → clusters, by spherical k-means.
+
+    sample    rows drawn evenly, at most 256 MiB of vectors: centres, and of `auto` their number, are found in them
+    assign    every row to its nearest centre, while the vectors stream by
+    label     the words of each cluster, and the texts nearest to its centre
+
+Memory holds the sample, 12 bytes of each row, and the words of at most 50,000 texts.
+
+Shapes: N rows, D numbers of each, K clusters.
+"""
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from wordpipe.artifacts import (
+    Artifact,
+    RowReader,
+    clusters_schema,
+    members_schema,
+    read_batches,
+    read_schema,
+    read_vectors,
+    row_count,
+    vector_column,
+)
+from wordpipe.errors import InputError
+from wordpipe.metrics import unit_rows
+from wordpipe.runtime import keep_freed_memory
+from wordpipe.search import (
+    Analyser,
+    ClusterTerms,
+    assigned,
+    choose_k,
+    faiss_threads,
+    looks_english,
+    simplified_silhouette,
+    spherical_centres,
+)
+from wordpipe.search.settings import ClusterSettings
+from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job
+
+_SAMPLE_BYTES = 256 << 20
+_SAMPLE_PER_CLUSTER = 1 << 9  # rows that k-means sees of each cluster, at least where there are so many
+_ROWS_TO_CHOOSE = 4_096  # in which the number of clusters is looked for
+_ROWS_EVALUATED = 20_000  # for the silhouette that is told
+_TEXTS_LABELLED = 50_000
+_LOOKED_AT = 4  # times as many texts are looked at as are kept: the same text may come again
+_STREAM = 0xC1  # separates this draw from every other use of a seed
+_CLUSTERS_AT_ONCE = 4_096  # rows of the table written at a time
+_KEPT = ("record_id", "doc_id")  # columns of the sentences that stand beside a row's cluster
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float32]
+
+
+def cluster(sentences: PathLike, *, output: PathLike, run: RunOptions | None = None, **settings: Any) -> Made:
+    """Part texts into clusters of those that are near each other, and say what each is about.
+
+    The artifact holds two tables. `clusters`: cluster (0 is the largest), size, share, label (words), central (the texts
+    nearest to the centre, the nearest first), central_rows and vector (the centre). `members`: row (of the sentences),
+    record_id where the records had ids, doc_id, cluster and similarity (cosine with the centre), as the sentences are ordered.
+
+    Args:
+        sentences: a sentences artifact.
+        output: folder of the clusters artifact.
+        run: progress, fresh start, verification.
+        settings: fields of `ClusterSettings`.
+
+    Raises:
+        InputError: more clusters than texts.
+        WordpipeError: see wordpipe/errors.py.
+    """
+    chosen = ClusterSettings.make(settings)
+    keep_freed_memory()
+    with open_job("clusters", output, chosen, run) as job, faiss_threads(chosen.threads) as job.threads:
+        job.libraries = ("faiss-cpu", "numpy", "pyarrow", "PyStemmer")
+        source = job.open_input(sentences, ["sentences"])
+        rows, dim = row_count(source, "sentences"), int(source.manifest.facts["dim"])
+        if isinstance(chosen.k, int) and chosen.k > rows:
+            raise InputError(
+                "more clusters than texts", where=str(source.path), got=f"k = {chosen.k:,}", expected=f"at most {rows:,}",
+                hint="give a smaller -k, or auto",
+            )  # fmt: skip
+        sample_SD = _sample(job, source, rows, dim, chosen)
+        k = chosen.k if isinstance(chosen.k, int) else _chosen_k(job, sample_SD, chosen.seed)
+        job.report("k-means")
+        sample_SD = sample_SD[: max(_ROWS_EVALUATED, _SAMPLE_PER_CLUSTER * k)]
+        centres_KD = spherical_centres(sample_SD, k, chosen.seed)
+        job.facts = {"dim": dim, "asked": chosen.k, "sample": len(sample_SD)}
+        centre_N, cosine_N = _assign(job, source, centres_KD, rows)
+        centres_KD, centre_N = _by_size(centres_KD, centre_N)
+        if len(centres_KD) < k:
+            job.warn(f"{k:,} clusters were asked for, and {len(centres_KD):,} have any text: others would be the same")
+        evaluated_SD = sample_SD[:_ROWS_EVALUATED]
+        if len(centres_KD) > 1:
+            job.metrics["silhouette"] = round(simplified_silhouette(evaluated_SD, centres_KD), 4)
+        job.metrics["mean_cosine"] = round(float(cosine_N.mean(dtype=np.float64)), 4)
+        _write_clusters(job, source, centres_KD, centre_N, cosine_N, chosen)
+        _write_members(job, source, centre_N, cosine_N)
+        job.counts = {"texts": rows, "clusters": len(centres_KD)}
+        job.rates = {"texts_per_s": round(rows / max(job.clock.seconds, 1e-9), 1)}
+    return job.made
+
+
+def _sample(job: Job, source: Artifact, rows: int, dim: int, chosen: ClusterSettings) -> Floats:
+    """Unit vectors of rows drawn evenly, in random order."""
+    most = max(_SAMPLE_BYTES // (4 * dim), 1)
+    wanted = _SAMPLE_PER_CLUSTER * (chosen.k if isinstance(chosen.k, int) else 256)
+    size = min(rows, most, max(wanted, _ROWS_TO_CHOOSE))
+    random = np.random.default_rng([_STREAM, chosen.seed])
+    drawn_S = np.sort(random.choice(rows, size, replace=False))
+    sample_SD = np.empty((size, dim), np.float32)
+    first = done = 0
+    for _, block_BD in read_vectors(source, "sentences"):
+        last = int(np.searchsorted(drawn_S, first + len(block_BD)))
+        sample_SD[done:last] = unit_rows(block_BD[drawn_S[done:last] - first])[0]
+        first, done = first + len(block_BD), last
+        job.report("reading", first, rows, "texts")
+    return sample_SD[random.permutation(size)]
+
+
+def _chosen_k(job: Job, sample_SD: Floats, seed: int) -> int:
+    """The number of clusters that are told apart best; a note says which were tried."""
+    if len(sample_SD) < 3:
+        return 1
+    k, tried = choose_k(
+        sample_SD[:_ROWS_TO_CHOOSE],
+        seed,
+        lambda done, total: job.report("trying numbers of clusters", done, total, "numbers"),
+    )
+    best = sorted(tried, key=lambda number: (-tried[number], number))[1:4]
+    others = ", ".join(f"{number} {tried[number]:.3f}" for number in best)
+    job.note(
+        f"-k auto takes {k}: of {len(tried)} numbers it stands out most (its silhouette is {tried[k]:.3f} above chance"
+        + (f"; then {others})" if others else ")")
+    )
+    return k
+
+
+def _assign(job: Job, source: Artifact, centres_KD: Floats, rows: int) -> tuple[Ints, Floats]:
+    """(N,) the nearest centre of each row, and (N,) the cosine with it."""
+    centre_N, cosine_N = np.empty(rows, np.int64), np.empty(rows, np.float32)
+    first = 0
+    for _, block_BD in read_vectors(source, "sentences"):
+        at = slice(first, first + len(block_BD))
+        centre_N[at], cosine_N[at] = assigned(unit_rows(block_BD)[0], centres_KD)
+        first += len(block_BD)
+        job.report("assigning", first, rows, "texts")
+    return centre_N, cosine_N
+
+
+def _by_size(centres_KD: Floats, centre_N: Ints) -> tuple[Floats, Ints]:
+    """Clusters that have any row, the largest first, and each row's place among them."""
+    sizes_K = np.bincount(centre_N, minlength=len(centres_KD))
+    order = np.argsort(-sizes_K, kind="stable")[: np.count_nonzero(sizes_K)]
+    place_K = np.full(len(centres_KD), -1, np.int64)
+    place_K[order] = np.arange(len(order))
+    return centres_KD[order], place_K[centre_N]
+
+
+def _write_clusters(
+    job: Job, source: Artifact, centres_KD: Floats, centre_N: Ints, cosine_N: Floats, chosen: ClusterSettings
+) -> None:
+    sizes_K = np.bincount(centre_N, minlength=len(centres_KD))
+    labels = _labels(job, source, centre_N, len(centres_KD), chosen)
+    order_N = np.lexsort((-cosine_N, centre_N))  # by cluster, the nearest first, equals in the order of rows
+    starts_K = np.concatenate([[0], np.cumsum(sizes_K)[:-1]])
+    schema = clusters_schema(centres_KD.shape[1])
+    with job.table("clusters", schema) as table:
+        for first in range(0, len(centres_KD), _CLUSTERS_AT_ONCE):
+            at = range(first, min(first + _CLUSTERS_AT_ONCE, len(centres_KD)))
+            nearest = [
+                order_N[starts_K[k] : starts_K[k] + min(sizes_K[k], _LOOKED_AT * chosen.central)].tolist() for k in at
+            ]
+            central = _different(source, nearest, chosen.central)
+            columns = {
+                "cluster": pa.array(at, pa.int32()),
+                "size": pa.array(sizes_K[first : at.stop], pa.int64()),
+                "share": pa.array(sizes_K[first : at.stop] / len(centre_N), pa.float64()),
+                "label": pa.array([", ".join(labels[k]) for k in at], pa.string()),
+                "central": pa.array([[text for _, text in some] for some in central], schema.field("central").type),
+                "central_rows": pa.array(
+                    [[row for row, _ in some] for some in central], schema.field("central_rows").type
+                ),
+                "vector": vector_column(centres_KD[first : at.stop]),
+            }
+            table.write(pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema))
+
+
+def _different(source: Artifact, nearest: list[list[int]], n: int) -> list[list[tuple[int, str]]]:
+    """Row and text of the first n texts of each list that are not the same."""
+    wanted = sorted({row for rows in nearest for row in rows})
+    fetched = RowReader(source, "sentences", ["text"]).fetch(wanted)
+    text_of = {row: str(found["text"]).strip() for row, found in zip(wanted, fetched, strict=True)}
+    found = []
+    for rows in nearest:
+        first_of: dict[str, int] = {}
+        for row in rows:
+            first_of.setdefault(text_of[row], row)
+        found.append([(row, text) for text, row in islice(first_of.items(), n)])
+    return found
+
+
+def _labels(job: Job, source: Artifact, centre_N: Ints, clusters: int, chosen: ClusterSettings) -> list[list[str]]:
+    """The words that tell each cluster from the others, of a sample of the texts where these are many."""
+    step = max(1, -(-len(centre_N) // _TEXTS_LABELLED))
+    language: str = chosen.language
+    if language == "auto":
+        language = "english" if looks_english(text for _, text in _texts(source, step)) else "none"
+    analyser, terms = Analyser(language), ClusterTerms.empty(clusters)
+    job.facts |= {"language": language, "texts_labelled": -(-len(centre_N) // step)}
+    for row, text in _texts(source, step) if chosen.label_words else ():
+        terms.add(int(centre_N[row]), analyser.with_words(text))
+    return terms.labels(chosen.label_words)
+
+
+def _texts(source: Artifact, step: int) -> Iterator[tuple[int, str]]:
+    """Row and text of every `step`-th row."""
+    first = 0
+    for batch in read_batches(source, "sentences", ["text"]):
+        rows = range(-first % step, len(batch), step)
+        yield from zip(
+            (first + row for row in rows),
+            batch.column("text").take(pa.array(rows, pa.int64())).to_pylist(),
+            strict=True,
+        )
+        first += len(batch)
+
+
+def _write_members(job: Job, source: Artifact, centre_N: Ints, cosine_N: Floats) -> None:
+    stored = read_schema(source, "sentences")
+    kept = [stored.field(name) for name in _KEPT if name in stored.names]
+    schema = members_schema(kept)
+    first = 0
+    with job.table("members", schema) as table:
+        for batch in _batches(source, [field.name for field in kept]):
+            at = slice(first, first + len(batch))
+            own = {
+                "row": pa.array(np.arange(at.start, at.stop), pa.int64()),
+                "cluster": pa.array(centre_N[at], pa.int32()),
+                "similarity": pa.array(cosine_N[at], pa.float32()),
+            }
+            arrays = [own[name] if name in own else batch.column(name) for name in schema.names]
+            table.write(pa.RecordBatch.from_arrays(arrays, schema=schema))
+            first += len(batch)
+
+
+def _batches(source: Artifact, columns: Iterable[str]) -> Iterator[pa.RecordBatch]:
+    return read_batches(source, "sentences", list(columns))
