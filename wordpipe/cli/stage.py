@@ -237,7 +237,9 @@ def run(config: Path, dry_run: bool, fresh: bool, verify: bool, as_json: bool, q
         say(f"{made} made in {seconds}" if made else f"nothing to do ({seconds})")
 
 
-@click.command(cls=ExampleCommand, example="wordpipe status", json="Print one JSON object per stage.")
+@click.command(
+    cls=ExampleCommand, example="wordpipe status", json="Print one JSON object per stage, and one of the total."
+)
 @_CONFIG
 def status(config: Path, as_json: bool) -> None:
     """Say which stages of a pipeline are stale, why, and what it would take to make them. Makes nothing.
@@ -259,7 +261,8 @@ def _print_states(pipeline: "Pipeline", states: "list[State]", *, as_json: bool)
         for state in states:
             body = pipeline.status_of(state).to_json()
             click.echo(json.dumps({"stage": body.pop("name"), **body}, ensure_ascii=False))
-        click.echo(json.dumps({"total": total(estimates).to_json() if estimates else None}, ensure_ascii=False))
+        if estimates:
+            click.echo(json.dumps({"total": total(estimates).to_json()}))
         return
     for state in states:
         line = f"{state.stage.name:<14} {state.stage.command.name:<16} {', '.join(state.reasons)}".rstrip()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from wordpipe.lazy import face
 
 if TYPE_CHECKING:
-    from wordpipe.pipeline.config import CONFIG, Stage, in_keys, place_of
+    from wordpipe.pipeline.config import CONFIG, Stage, place_of, text_in_keys
     from wordpipe.pipeline.project import WHY, Project, init_project
     from wordpipe.pipeline.run import (
         Pipeline,

@@ -36,7 +36,7 @@ _LONGEST = 16 << 20  # bytes of a config
 _NAME = re.compile(r"(?!\.)[\w.-]+( [\w.-]+)*")  # no slash, no dot in front: a folder in workdir that is not hidden
 _STREAMS = ("/dev/fd/", "/proc/self/fd/", "/dev/stdin")  # what a shell hands over by <(…) and by a pipe
 _FLAG = re.compile(r"--(no-)?([a-z][a-z0-9-]*)(?: ([\w.]+))?")
-_CALL = re.compile(r"wordpipe ((?:train )?[a-z0-9]+) (--[a-z][a-z0-9-]*)")  # a command and its flag alone
+_CALL = re.compile(r"wordpipe ((?:train )?[a-z0-9]+) (--[a-z][a-z0-9-]*(?: [\w.]+)?)")  # a command with one flag
 _COMMAND = re.compile(r"(wordpipe [^,;:)]*)")
 _NUMBER = re.compile(r"\d[\d.]*(e-?\d+)?")
 
@@ -89,7 +89,7 @@ def read_toml(path: Path) -> dict[str, Any]:
                 raise ConfigError("not a TOML file: it is a folder, a pipe or a device", where=path)
             data = file.read(_LONGEST + 1)
     except FileNotFoundError:
-        hint = "wordpipe init writes one; name another file where yours is called otherwise"
+        hint = "wordpipe init writes one" if path == Path(CONFIG) else "check the path; wordpipe init writes a new one"
         raise ConfigError("no such config file", where=path, hint=hint) from None
     except IsADirectoryError:
         raise ConfigError("not a TOML file: it is a folder", where=path) from None
@@ -99,8 +99,10 @@ def read_toml(path: Path) -> dict[str, Any]:
         return tomllib.loads(data.decode("utf-8-sig"))
     except RecursionError:
         raise ConfigError("not a TOML file: its values lie too deep in each other", where=path) from None
-    except ValueError as error:  # not UTF-8, not TOML, an integer of thousands of digits
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ConfigError(f"not a TOML file: {str(error)[:200]}", where=path) from None
+    except ValueError:
+        raise ConfigError("not a TOML file: it has a number of thousands of digits", where=path) from None
 
 
 def read_stages(config: Path) -> list[Stage]:
@@ -128,7 +130,7 @@ def read_stages(config: Path) -> list[Stage]:
     stages: list[Stage] = []
     for name, body in bodies.items():
         try:
-            stages.append(_stage(config, name, body, workdir))
+            stages.append(_stage(config, name, body, workdir, problems))
         except ConfigError as error:
             problems.append(error)
     for stage in stages:
@@ -158,7 +160,9 @@ def raise_together(problems: Iterable[WordpipeError], where: Path) -> None:
         raise problems[0]
     kinds = {type(problem) for problem in problems}
     worst = next((kind for kind in (ConfigError, InputError, ArtifactError) if kind in kinds), type(problems[0]))
-    lines = [f"\n  {message}" + (f"\n    hint: {hint}" if hint else "") for message, hint in found]
+    lines = [
+        f"\n  {message.removeprefix(f'{where} ')}" + (f"\n    hint: {hint}" if hint else "") for message, hint in found
+    ]
     raise worst(f"{len(found)} things are wrong, and nothing was begun{''.join(lines)}", where=where)
 
 
@@ -218,11 +222,8 @@ def _key(flag: re.Match[str], stages: Sequence[Stage]) -> str:
         field = stage.command.load_settings().model_fields.get(name)
         if field is not None:
             said = f"{name} = false" if flag[1] else _assigned(name, flag[3], field.annotation)
-            return (
-                f"{said} in [stage.{stage.name}]"
-                if "=" in said or flag[3] is None
-                else said.replace(" ", f" in [stage.{stage.name}] ", 1)
-            )
+            behind = "" if "=" in said or not flag[3] or flag[3].isupper() else f" {flag[3]}"
+            return f"{said} in [stage.{stage.name}]{behind}"
     return flag[0]
 
 
@@ -233,7 +234,7 @@ def _assigned(name: str, word: str | None, annotation: Any) -> str:
     choices = {value for inner in (annotation, *get_args(annotation)) for value in get_args(inner)}
     if word in choices:
         return f'{name} = "{word}"'
-    return f"{name} = {word}" if _NUMBER.fullmatch(word) else f"{name} {word}"
+    return f"{name} = {word}" if _NUMBER.fullmatch(word) else name
 
 
 def _makes(body: Any) -> str | None:
@@ -241,7 +242,12 @@ def _makes(body: Any) -> str | None:
     return COMMANDS[name].makes if isinstance(name, str) and name in COMMANDS else None
 
 
-def _stage(config: Path, name: str, body: Any, workdir: str) -> Stage:
+def _stage(config: Path, name: str, body: Any, workdir: str, problems: list[WordpipeError]) -> Stage:
+    """One stage; wrong settings are added to the problems, as its inputs are worth looking at all the same.
+
+    Raises:
+        ConfigError: something else is wrong with it.
+    """
     where = f"{config} [stage.{name if len(name) <= 60 else f'{name[:60]}…'}]"
     if not _NAME.fullmatch(name) or len(name) > 200:
         expected = "letters, digits, - _ and . (the folder of the stage in workdir)"
@@ -259,7 +265,10 @@ def _stage(config: Path, name: str, body: Any, workdir: str) -> Stage:
     if not isinstance(inputs, list) or not inputs or not all(isinstance(item, str) and item for item in inputs):
         raise ConfigError("inputs should be a list of stages or sources", where=where, got=shown_value(inputs))
     command = COMMANDS[command_name]
-    command.load_settings().make(body, where=where)
+    try:
+        command.load_settings().make(body, where=where)
+    except ConfigError as error:
+        problems.append(error)
     if "-" in inputs:
         hint = "write it to a file first: what was read once cannot be compared again"
         raise ConfigError("a pipeline cannot read standard input", where=where, hint=hint)

@@ -37,8 +37,10 @@ _KEYS, _RUNS = 64, 8  # commands that are remembered, and runs of each
 _WEEK = 7 * 86_400.0  # a measured speed is taken for so long
 _MEASURED = ("documents", "sentences", "words", "distinct", "tokens", "rows", "parameters", "bytes")
 _SPREAD: dict[str, float] = {"earlier runs": 1.4, "probed": 2.2, "rule of thumb": 3.0}  # likely factor to either side
-_TEXT_S, _NUMBERS_S = 0.05, 0.05  # what the two measurements take on the machine of the rules
+_TEXT_S, _NUMBERS_S = 0.04, 0.025  # what the two measurements take on the machine of the rules
 _CORES = 2  # of that machine
+_LEAST = {"seconds": 1e-3, "memory": 1.0, "disk": 1e5}  # what is less says nothing of what is more; else 500
+_FAR, _FAR_SPREAD = 8.0, 2.2  # earlier runs of so many times more or less work, and what they are worth
 _KEPT = {"txt": 1.0, "md": 1.0, "jsonl": 0.8, "csv": 0.85, "tsv": 0.9, "parquet": 1.8, "python": 0.15}
 """Bytes of text out of a byte of a source, by its format."""
 _COMPRESSED = 3.3  # bytes out of one of .gz, .bz2, .xz, .zst
@@ -113,16 +115,15 @@ class Estimator:
             output: what stands there was made by an earlier run.
         """
         rule = _rule(settings, inputs)
-        ratios, basis = self._rates.ratios(rule)
+        ratios, basis, spread = self._rates.ratios(rule)
         if not ratios and (earlier := _earlier(settings, output)) is not None:
-            ratios, basis = earlier, "earlier runs"
+            ratios, basis, spread = earlier, "earlier runs", _FAR_SPREAD
         elif not ratios:
-            ratios, basis = self._rates.speed(_is_arithmetic(settings.command)), "probed"
+            ratios, basis, spread = self._rates.speed(_is_arithmetic(settings.command)), "probed", _SPREAD["probed"]
         likely = rule.seconds * ratios.get("seconds", 1.0)
         known = {field: getattr(rule.size, field) * ratios.get(field, 1.0) for field in _MEASURED}
         disk = rule.disk * ratios.get("disk", 1.0)
         self.sizes[name] = replace(rule.size, **known, disk=disk)
-        spread = _SPREAD[basis]
         memory = rule.memory * ratios.get("memory", 1.0)
         return Estimate((likely / spread, likely * spread), round(memory), round(disk), basis)
 
@@ -359,7 +360,8 @@ def _ratios(rule: _Rule, made: Manifest) -> dict[str, float]:
         "seconds": (made.seconds, rule.seconds), "memory": (made.peak_memory_bytes, rule.memory),
         "disk": (size.disk, rule.disk),
     } | {field: (getattr(size, field), getattr(rule.size, field)) for field in _MEASURED}  # fmt: skip
-    return {name: real / said for name, (real, said) in found.items() if real > 0 and said > 0}
+    found = {name: (real, said) for name, (real, said) in found.items() if min(real, said) >= _LEAST.get(name, 500)}
+    return {name: real / said for name, (real, said) in found.items()}
 
 
 def _earlier(settings: "Settings", output: Path) -> dict[str, float] | None:
@@ -407,15 +409,17 @@ class _Rates:
             when, text, numbers = body["speed"]
             self._speed = (_plausible(when), _plausible(text), _plausible(numbers))
 
-    def ratios(self, rule: _Rule) -> tuple[dict[str, float], Basis]:
-        """Corrections of a rule, from the runs of most nearly as much work."""
+    def ratios(self, rule: _Rule) -> tuple[dict[str, float], Basis, float]:
+        """Corrections of a rule, from the runs of most nearly as much work, and the likely factor to either side."""
         runs = self._runs.get(rule.key)
         if not runs:
-            return {}, "rule of thumb"
+            return {}, "rule of thumb", _SPREAD["rule of thumb"]
         runs = runs[::-1]  # of equally near ones the latest
         near = sorted(runs, key=lambda run: abs(math.log(run[0] / max(rule.seconds, 1e-3))))[:3]
         names = {name for _, ratios in near for name in ratios}
-        return {n: geometric_mean([r[n] for _, r in near if n in r]) for n in names}, "earlier runs"
+        far = max(rule.seconds / near[0][0], near[0][0] / rule.seconds) > _FAR
+        ratios = {n: geometric_mean([r[n] for _, r in near if n in r]) for n in names}
+        return ratios, "earlier runs", _FAR_SPREAD if far else _SPREAD["earlier runs"]
 
     def speed(self, of_numbers: bool) -> dict[str, float]:
         """The seconds of this machine for one of the rules', measured once a week in half a second."""
