@@ -2,8 +2,13 @@
 
 import json
 import re
+from pathlib import Path
 
 import pytest
+
+from wordpipe.cli.stage import _span, _state_lines
+from wordpipe.pipeline import Stage, State
+from wordpipe.stages import COMMANDS
 
 CONFIG = """
 [stage.corpus]
@@ -164,17 +169,27 @@ def test_an_environment_that_names_no_number_of_processes(project, cli, monkeypa
 
 def test_status_shows_estimates_and_a_total_in_sixty_columns(project, cli):
     out = cli("status").out
-    assert max(map(len, out.splitlines())) <= 70
     estimates = [line for line in out.splitlines() if line.startswith("  ")]
     assert len(estimates) == 4
     assert all(len(line) <= 60 for line in estimates)
     assert re.fullmatch(
-        r"  .+ (s|min) · [\d.]+ [kM]B memory · [\d.]+ [kM]B disk \((probed|earlier runs)\)", estimates[0]
+        r"  .+ (s|min) · [\d.]+ [kM]?B memory · [\d.]+ [kM]?B disk \((probed|earlier runs)\)", estimates[0]
     )
     assert out.splitlines()[-1].startswith("total: ")
     cli("run")
     assert "total" not in cli("status").out
     assert "total: " in cli("run", "-n", "--fresh").out
+
+
+def test_a_line_too_long_for_the_terminal_becomes_several():
+    stage = Stage("sentences", COMMANDS["embed"], ("words", "corpus"), {}, Path("run/sentences"))
+    state = State(stage, ("missing", "words will be made", "corpus will be made"))
+    whole = "stale  sentences      embed            missing, words will be made, corpus will be made"
+    assert _state_lines(state, None) == _state_lines(state, 200) == whole
+    assert _state_lines(state, 60).splitlines() == [
+        "stale  sentences      embed", "  missing", "  words will be made", "  corpus will be made",
+    ]  # fmt: skip
+    assert _state_lines(State(stage, ()), 60) == "fresh  sentences      embed"
 
 
 def test_status_speaks_json(project, cli):
@@ -203,8 +218,6 @@ def test_more_than_the_machine_has_is_said(project, cli, monkeypatch):
     ],
 )  # fmt: skip
 def test_spans_of_time_are_read_at_a_glance(low, high, shown):
-    from wordpipe.cli.stage import _span
-
     assert _span(low, high) == shown
 
 

@@ -4,6 +4,7 @@ import json
 import os
 import shlex
 import shutil
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -264,9 +265,9 @@ def _print_states(pipeline: "Pipeline", states: "list[State]", *, as_json: bool)
         if estimates:
             click.echo(json.dumps({"total": total(estimates).to_json()}))
         return
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     for state in states:
-        line = f"{state.stage.name:<14} {state.stage.command.name:<16} {', '.join(state.reasons)}".rstrip()
-        click.echo(f"{'fresh' if state.fresh else 'stale'}  {line}")
+        click.echo(_state_lines(state, width))
         if state.estimate is not None:
             click.echo(f"  {_amounts(state.estimate)}")
     if estimates:
@@ -277,6 +278,15 @@ def _print_states(pipeline: "Pipeline", states: "list[State]", *, as_json: bool)
             click.echo(f"  that is more than the disk has free: {human_bytes(free)}")
         if memory and whole.memory_bytes > memory:
             click.echo(f"  that is more memory than this machine has: {human_bytes(memory)}")
+
+
+def _state_lines(state: "State", width: int | None) -> str:
+    """A state in one line; on a terminal where it has no room, the reasons stand below, a line each."""
+    name, command = state.stage.name, state.stage.command.name
+    line = f"{'fresh' if state.fresh else 'stale'}  {name:<14} {command:<16} {', '.join(state.reasons)}".rstrip()
+    if width is None or len(line) <= width:
+        return line
+    return "\n".join([f"stale  {name:<14} {command}", *(f"  {reason}" for reason in state.reasons)])
 
 
 def _existing(path: Path) -> Path:

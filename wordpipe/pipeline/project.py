@@ -126,8 +126,8 @@ def _look_at(source: str, home: Path) -> tuple[dict[str, Any], tuple[str, ...]]:
     chosen["metadata"] = [
         entry for field in rest if field.name not in taken and (entry := _metadata(field)) is not None
     ]
-    carried = {entry.partition(":")[0] for entry in chosen["metadata"]}
-    others = tuple(field.name for field in rest if field.name not in taken | carried)
+    named_there = {entry.partition(":")[0] for entry in chosen["metadata"]}
+    others = tuple(field.name for field in rest if field.name not in taken | named_there)
     chosen["unit"] = "document" if text.length <= _SHORT_RECORD else "window"
     return chosen, others
 
