@@ -1,6 +1,7 @@
 """The Makefile that users copy: it calls `wordpipe run` alone, so that it cannot disagree with the config."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -9,10 +10,11 @@ from pathlib import Path
 import pytest
 
 import wordpipe
-from wordpipe.pipeline import init_project
+from wordpipe.pipeline import Pipeline, init_project
 
 pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
 
+ROOT = Path(__file__).resolve().parent.parent
 SMALL = """
 workdir = "made"
 
@@ -107,3 +109,39 @@ def test_a_failed_stage_leaves_nothing_and_make_goes_on_from_there(project):
     assert not (project / "made" / "words").exists()
     config.write_text(good)
     assert make(project, "words").returncode == 0
+
+
+def test_the_demo_answers_after_its_first_index(benchmarks_on_path):
+    from demo import SIDES  # type: ignore[import-not-found]
+
+    stages = {stage.name: stage for stage in Pipeline(ROOT / "configs" / "demo.toml").stages}
+    assert {stages[name].command.name for name in SIDES.values()} == {"index"}
+    first, side = next((stage, side) for side, stage in SIDES.items())
+    before = list(stages)[: list(stages).index(first) + 1]
+    assert "train mlm" not in {stages[name].command.name for name in before}
+    shown = subprocess.run(["make", "-n", "demo"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    steps = [
+        f"run configs/demo.toml --to {first}\n",
+        f'demo.py --side "{side}"\n',
+        "run configs/demo.toml\n",
+        "demo.py\n",
+    ]
+    places = [shown.index(step) for step in steps]
+    assert places == sorted(places)
+
+
+def test_the_demo_marks_what_is_found_and_a_first_look_never_fails(benchmarks_on_path, capsys):
+    import demo
+
+    class Index:
+        def query(self, question, k):
+            titles = ["re.match", "re.match", "os.popen"] if "match" in question else ["", "x"]
+            return [{"title": title, "text": f"of {question}"} for title in titles]
+
+    sides = {"word vectors": Index()}
+    found = [demo.ask(text, re.compile(r"^re\.match$"), sides) for text in ("what does match", "and sorts")]
+    assert [one["word vectors"]["rank"] for one in found] == [1, None]
+    assert found[1]["word vectors"]["titles"] == ["of and sorts", "x"]
+    assert demo.report(found, None, enough=0.7) == 1
+    assert demo.report(found, None, enough=0.0) == 0
+    assert "1 of 2 questions answered among the first 5: word vectors 1" in capsys.readouterr().out

@@ -159,15 +159,26 @@ def test_texts_of_a_folder(tmp_path, handbook):
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "a.txt").write_bytes(handbook.read_bytes())
     project = init_project(tmp_path, source=tmp_path / "notes")
-    assert project.settings == {"inputs": ["notes"]}
+    assert project.settings == {"inputs": ["notes"], "documents": "block"}  # so few files are parted at blank lines
+    for number in range(30):
+        (tmp_path / "notes" / f"{number}.txt").write_text("a text")
+    assert init_project(tmp_path / "p", source=tmp_path / "notes").settings == {"inputs": ["../notes"]}
+    own = tmp_path / "q" / "texts"
+    own.mkdir(parents=True)
+    (own / "a.txt").write_bytes(handbook.read_bytes())
+    assert init_project(tmp_path / "q").settings == {"inputs": ["texts"], "documents": "block"}
+    (tmp_path / "r" / "texts").mkdir(parents=True)
+    (tmp_path / "r" / "texts" / "a.jsonl").write_text("[]")  # nothing that can be read yet
+    assert init_project(tmp_path / "r").settings == {}
     assert project.text_bytes == handbook.stat().st_size
     assert not project.is_assumed
 
 
 @pytest.mark.slow
 def test_a_new_project_runs_from_nothing(tmp_path, handbook, cli, monkeypatch):
-    assert cli("init", tmp_path / "p").code == 0
+    (tmp_path / "p" / "texts").mkdir(parents=True)
     (tmp_path / "p" / "texts" / "a.txt").write_bytes(handbook.read_bytes())
+    assert cli("init", tmp_path / "p").code == 0
     monkeypatch.chdir(tmp_path / "p")
     assert cli("run").code == 0
     assert "nothing to do" in cli("run").err

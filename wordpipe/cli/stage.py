@@ -180,9 +180,9 @@ def init(folder: Path, source: str | None) -> None:
     for path, is_new in project.files:
         say(f"{'wrote' if is_new else 'kept '} {path}")
     is_new = project.files[0][1]
-    if source is not None:
+    if project.settings:
         if not is_new:
-            say(f"{project.files[0][0]} was there and stays as it is; for {source} it would say:")
+            say(f"{project.files[0][0]} was there and stays as it is; for these texts it would say:")
         for name, value in project.settings.items():
             say(f"  {name} = {json.dumps(value, ensure_ascii=False)}")
         if project.others:

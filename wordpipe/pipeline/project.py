@@ -18,7 +18,7 @@ from typing import Any
 from wordpipe.artifacts import atomic_file
 from wordpipe.corpus import ExpansionLimit, Source, decompress_blocks, expand, read_blocks
 from wordpipe.corpus.settings import IngestSettings
-from wordpipe.errors import ConfigError, InputError
+from wordpipe.errors import ConfigError, InputError, StorageError
 from wordpipe.pipeline.config import CONFIG
 from wordpipe.pipeline.run import Pipeline
 from wordpipe.stages import Estimate, PathLike, Size, size_of_sources, storage_errors, total
@@ -35,6 +35,7 @@ _ASSUMED = 10_000_000  # bytes of text, where there is none yet
 _TEXTS = ("text", "body", "content", "contents", "article", "abstract", "description", "passage", "answer")
 _TITLES = ("title", "headline", "heading", "subject", "name")
 _IDS = ("id", "_id", "uuid", "key")
+_FEW_FILES = 20  # of text: what one file says of itself is then parted at its blank lines
 _SHORT_RECORD = 1500  # characters: a record is then one passage
 
 
@@ -72,7 +73,7 @@ def init_project(folder: PathLike = ".", *, source: PathLike | None = None) -> P
         InputError: there is nothing to read at `source`, or no field of its records holds text.
     """
     home = Path(folder)
-    stage, others = ({}, ()) if source is None else _look_at(str(source), home)
+    stage, others = _look_at_own(home) if source is None else _look_at(str(source), home)
     written: list[tuple[Path, bool]] = []
     with storage_errors():
         (home if source is not None else home / "texts").mkdir(parents=True, exist_ok=True)
@@ -101,13 +102,22 @@ def _estimate(config: Path, inputs: Sequence[str]) -> tuple[Estimate, int, bool]
     return total([state.estimate for state in stale if state.estimate]), int(size.bytes), is_assumed
 
 
+def _look_at_own(home: Path) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """As `_look_at` says of the texts that are in a project's folder already; nothing where they cannot be read yet."""
+    try:
+        return _look_at(str(home / "texts"), home)
+    except (InputError, StorageError):
+        return {}, ()
+
+
 def _look_at(source: str, home: Path) -> tuple[dict[str, Any], tuple[str, ...]]:
     """The settings of `ingest` for a source, with its inputs and the unit that suits it; and fields that are left."""
     sources = expand([source])
     named = source if source.startswith("python:") else os.path.relpath(source, home)
     records = next((one for one in sources if one.format not in ("txt", "md") and one.kind == "file"), None)
     if records is None:
-        return {"inputs": [named]}, ()
+        few = len(sources) < _FEW_FILES and all(one.kind == "file" for one in sources)
+        return {"inputs": [named]} | ({"documents": "block"} if few else {}), ()
     fields = _fields(records)
     strings = [field for field in fields if field.type == "str"]
     text = _called(_TEXTS, strings) or max(strings, key=lambda field: field.length, default=None)
