@@ -1,6 +1,7 @@
 """Pipelines: what is stale, why, and that only that is made."""
 
 import json
+import os
 
 import pytest
 
@@ -187,6 +188,13 @@ def test_sources_that_are_not_there_are_refused_by_status_and_run(project, input
     with pytest.raises(kind, match=words):
         make(project)
     assert not (project / "run").exists()
+
+
+def test_a_pipe_as_a_source_is_refused_and_not_waited_for(project):
+    os.mkfifo(project / "pipe")
+    edit(project, 'inputs = ["texts"]', 'inputs = ["texts", "pipe"]')
+    with pytest.raises(ConfigError, match="cannot read a pipe"):
+        make(project)
 
 
 def test_only_the_chosen_stages_need_their_inputs(project):

@@ -5,6 +5,7 @@ import os
 import shlex
 import shutil
 import sys
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -188,7 +189,8 @@ def init(folder: Path, source: str | None) -> None:
         if project.others:
             say(f"  not carried: {', '.join(project.others)}")
     if is_new:
-        say(f"chosen: {WHY}")
+        width = min(shutil.get_terminal_size().columns, 100)
+        say(textwrap.fill(f"chosen: {WHY}", width, subsequent_indent="  "))
     if project.estimate is not None:
         size = human_bytes(project.text_bytes)
         what = f"{size} of text would take" if project.is_assumed else f"these {size} take"

@@ -405,7 +405,10 @@ def _check_sources(given: list[str], names: set[str], read_as: str) -> None:
             raise ArtifactError("this is an artifact, not a source of text", where=name, hint=hint)
         if not os.path.lexists(name) and (hint := nearest(name, names)).startswith("did you mean"):
             raise ConfigError("neither a stage nor a file", where=name, hint=hint)
-    expand(given, read_as=read_as)  # type: ignore[arg-type]
+    for source in expand(given, read_as=read_as):  # type: ignore[arg-type]
+        if source.kind == "stream":
+            hint = "write it to a file first: what was read once cannot be compared again"
+            raise ConfigError("a pipeline cannot read a pipe", where=source.name, hint=hint)
 
 
 def _check_artifact(setting: str, name: str, kinds: tuple[str, ...], names: set[str]) -> None:
