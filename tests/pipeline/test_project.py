@@ -58,7 +58,7 @@ def test_a_new_project_reads_and_says_what_it_takes(tmp_path):
     assert [(path.name, is_new) for path, is_new in project.files] == [(CONFIG, True), ("Makefile", True)]
     stages = Pipeline(tmp_path / "new" / CONFIG).stages
     assert [stage.command.name for stage in stages] == ["ingest", "tokenize", "train contrastive", "embed", "index"]
-    assert stages[2].settings["goal"] == "search"
+    assert stages[2].settings == {"goal": "search", "false_negatives": "keep"}
     assert (tmp_path / "new" / "texts").is_dir()
     assert project.is_assumed
     assert 1 < project.estimate.seconds[0] < project.estimate.seconds[1]
@@ -107,6 +107,7 @@ def test_fields_of_records_are_recognised(tmp_path, name, data, metadata):
         if name != "r.csv" and name != "r.tsv":
             assert "parts" in project.others
         assert Pipeline(folder / CONFIG).stages[3].settings["unit"] == "document"
+        assert Pipeline(folder / CONFIG).stages[2].settings == {"goal": "search"}
         assert not (folder / "texts").exists()
         made = run_pipeline(folder / CONFIG, last="corpus")
         assert made[0].counts["documents_kept"] == 40
@@ -176,9 +177,8 @@ def test_texts_of_a_folder(tmp_path, handbook):
 
 @pytest.mark.slow
 def test_a_new_project_runs_from_nothing(tmp_path, handbook, cli, monkeypatch):
-    (tmp_path / "p" / "texts").mkdir(parents=True)
-    (tmp_path / "p" / "texts" / "a.txt").write_bytes(handbook.read_bytes())
     assert cli("init", tmp_path / "p").code == 0
+    (tmp_path / "p" / "texts" / "a.txt").write_bytes(handbook.read_bytes())  # one file, so one document
     monkeypatch.chdir(tmp_path / "p")
     assert cli("run").code == 0
     assert "nothing to do" in cli("run").err

@@ -168,7 +168,8 @@ def _filled_in(text: str, chosen: Mapping[str, Any]) -> str:
     begin, end = text.index("inputs ="), text.index("\n\n[stage.tokens]")
     keys = [f"{name} = {_toml(chosen[name])}" for name in chosen if name not in ("unit",) and chosen[name] != []]
     text = text[:begin] + "\n".join(keys) + text[end:]
-    if "unit" in chosen:
+    if "unit" in chosen:  # records: many documents, each of which says one thing
+        text = "".join(line for line in text.splitlines(keepends=True) if not line.startswith("false_negatives"))
         before = 'unit = "window"                  # passages of 128 words; or "sentence", "document"'
         after = {"document": 'unit = "document"                # a record is one passage; or "sentence", "window"'}
         text = text.replace(before, after.get(chosen["unit"], before))
