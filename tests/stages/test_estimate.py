@@ -290,11 +290,12 @@ def test_stages_that_were_resumed_or_updated_are_not_remembered(tmp_path, cache)
     assert "ingest/txt" in json.loads(cache.read_text())["runs"]
 
 
-def test_an_estimate_that_cannot_be_made_is_left_out(tmp_path, monkeypatch):
+@pytest.mark.parametrize("kind", [ZeroDivisionError, ValueError, KeyError, TypeError, OverflowError])
+def test_an_estimate_that_cannot_be_made_is_left_out(tmp_path, monkeypatch, kind):
     config = project(tmp_path / "one", "The tide comes in.\n")
 
     def fails(*_):
-        raise ZeroDivisionError
+        raise kind
 
     monkeypatch.setitem(estimates._RULES, "tokenize", fails)
     found = Pipeline(config)

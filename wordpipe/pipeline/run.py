@@ -43,6 +43,9 @@ from wordpipe.stages import (
     size_of_sources,
 )
 
+# what foreign or forged artifacts lead to, too
+_NO_ESTIMATE = (WordpipeError, OSError, ArithmeticError, ValueError, TypeError, LookupError, AttributeError)
+
 
 @dataclass(frozen=True)
 class State:
@@ -141,7 +144,7 @@ class Pipeline:
             for stage in self.stages:
                 try:
                     found[stage.name] = self._estimate(stage, stage.name in stale, estimator, sources)
-                except (WordpipeError, OSError, ArithmeticError):  # an estimate is a help, never a reason to stop
+                except _NO_ESTIMATE:  # it is a help, never a reason to stop
                     estimator.nothing_known(stage.name)
             estimator.save()
         return [replace(state, estimate=found.get(state.stage.name)) if not state.fresh else state for state in states]
