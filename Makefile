@@ -1,4 +1,4 @@
-# make demo    install, run the whole pipeline on the documentation of installed packages, answer questions
+# make demo    install, search the documentation of installed packages: first answers by word vectors, then a transformer's
 # make test    install, run the tests
 # make check   linters and types
 # make stub    write the stub of the public functions anew, after a setting has changed
@@ -18,6 +18,8 @@ $(READY): pyproject.toml constraints.txt
 	@touch $@
 
 demo: setup
+	$(BIN)/wordpipe run configs/demo.toml --to word-index
+	$(BIN)/python benchmarks/demo.py --side "word vectors"
 	$(BIN)/wordpipe run configs/demo.toml
 	$(BIN)/python benchmarks/demo.py
 

@@ -78,6 +78,7 @@ def _build(root: Path, handbook: Path) -> None:
     wordpipe.train_word2vec(root / "tokens", output=root / "words", min_count=2, dim=24, epochs=3, threads=1)
     wordpipe.train_mlm(root / "tokens", output=root / "model", steps=4, **TINY)
     wordpipe.embed(root / "model", root / "corpus", output=root / "sentences", unit="document", device="cpu", threads=1)
+    wordpipe.cluster(root / "sentences", output=root / "clusters", k=4, threads=1)
     wordpipe.index(root / "sentences", output=root / "index")
 
 

@@ -539,15 +539,15 @@ def test_a_stage_draws_what_it_reports_and_keeps_its_warnings(handbook, tmp_path
 
 def test_a_pipeline_is_begun_looked_at_and_run(handbook, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert [path.name for path in wordpipe.init()] == ["wordpipe.toml", "Makefile"]
-    assert wordpipe.init() == []
+    assert [path.name for path, _ in wordpipe.init().files] == ["wordpipe.toml", "Makefile"]
+    assert not any(is_new for _, is_new in wordpipe.init().files)
     shutil.copy(handbook, tmp_path / "texts" / "handbook.txt")
-    states = {state.stage.name: state.fresh for state in wordpipe.status()}
+    states = {state.name: state.fresh for state in wordpipe.status()}
     assert states
     assert not any(states.values())
     first = next(iter(states))
     made = wordpipe.run(last=first)
     assert [Path(one).name for one in made] == [first]
     assert wordpipe.run(last=first) == []
-    assert {state.stage.name for state in wordpipe.status() if state.fresh} == {first}
+    assert {state.name for state in wordpipe.status() if state.fresh} == {first}
     assert len(wordpipe.run(last=first, run=wordpipe.RunOptions(fresh=True))) == 1

@@ -35,9 +35,12 @@ if TYPE_CHECKING:
         WordpipeError,
     )
     from wordpipe.model.settings import FillSettings, GenerateSettings
-    from wordpipe.pipeline import Pipeline, init, run, status
+    from wordpipe.pipeline import Pipeline
+    from wordpipe.pipeline import init_project as init
+    from wordpipe.pipeline import pipeline_status as status
+    from wordpipe.pipeline import run_pipeline as run
     from wordpipe.runtime import Progress, Stopped
-    from wordpipe.search.settings import IndexSettings
+    from wordpipe.search.settings import ClusterSettings, IndexSettings
     from wordpipe.sentences.settings import EmbedSettings
     from wordpipe.stages import (
         Made,

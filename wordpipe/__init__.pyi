@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 from typing import Literal
 from typing import overload
@@ -20,9 +19,11 @@ from wordpipe.errors import WordpipeError as WordpipeError
 from wordpipe.model.settings import FillSettings as FillSettings
 from wordpipe.model.settings import GenerateSettings as GenerateSettings
 from wordpipe.pipeline import Pipeline as Pipeline
-from wordpipe.pipeline import State
+from wordpipe.pipeline.project import Project
+from wordpipe.pipeline.run import StageStatus
 from wordpipe.runtime import Progress as Progress
 from wordpipe.runtime import Stopped as Stopped
+from wordpipe.search.settings import ClusterSettings as ClusterSettings
 from wordpipe.search.settings import IndexSettings as IndexSettings
 from wordpipe.sentences.settings import EmbedSettings as EmbedSettings
 from wordpipe.stages import Made as Made
@@ -65,23 +66,46 @@ def progress(
 
 def init(
     folder: PathLike = '.',
-) -> list[Path]:
-    """Write a commented wordpipe.toml and a Makefile to start from, and make a folder for texts.
-
-    Files that exist are left alone.
+    *,
+    source: PathLike | None = None,
+) -> Project:
+    """Write the config and the Makefile of a new project into a folder; files that exist are left alone.
 
     Args:
-        folder: where.
-
-    Returns:
-        The files that were written.
+        folder: made where it is not there.
+        source: the texts: a file or folder of texts or records, whose fields are looked at. Without one the config reads
+            the folder `texts`, which is made.
 
     Raises:
-        StorageError: the disk refused.
+        InputError: there is nothing to read at `source`, or no field of its records holds text.
 
     Example:
-        >>> [path.name for path in wordpipe.init("project")]
+        >>> [path.name for path, is_new in wordpipe.init("project").files]
         ['wordpipe.toml', 'Makefile']
+    """
+
+def status(
+    config: PathLike = 'wordpipe.toml',
+    *,
+    first: str | None = None,
+    last: str | None = None,
+) -> list[StageStatus]:
+    """Look which stages of a pipeline must be made, why, and what that would take; makes nothing.
+
+    Args:
+        config: the file that describes the stages.
+        first: begin with this stage.
+        last: end with this stage.
+
+    Returns:
+        Of every stage whether it is fresh, why not, and an estimate of time, memory and disk.
+
+    Raises:
+        WordpipeError: the config or an input is wrong.
+
+    Example:
+        >>> [(stage.name, stage.reasons[0]) for stage in wordpipe.status() if not stage.fresh]
+        [('corpus', 'missing'), ('tokens', 'missing')]
     """
 
 def run(
@@ -100,33 +124,56 @@ def run(
         run: progress, making every stage anew (`fresh`), verification.
 
     Returns:
-        What was made; nothing where all is up to date.
+        What was made, in order; nothing where all was fresh.
 
     Raises:
-        WordpipeError: see wordpipe/errors.py.
+        WordpipeError: the config or an input is wrong, said before anything is made; or as from the stage that failed.
 
     Example:
         >>> [made.path for made in wordpipe.run("wordpipe.toml", last="corpus")]
         ['made/corpus']
     """
 
-def status(
-    config: PathLike = 'wordpipe.toml',
-) -> list[State]:
-    """Look which stages of a pipeline must be made, and why; makes nothing.
+def cluster(
+    sentences: PathLike,
+    *,
+    output: PathLike,
+    run: RunOptions | None = None,
+    k: int | Literal['auto'] = 'auto',
+    central: int = 3,
+    label_words: int = 5,
+    language: Literal['auto', 'none', 'arabic', 'armenian', 'basque', 'catalan', 'danish', 'dutch', 'english', 'finnish', 'french', 'german', 'greek', 'hindi', 'hungarian', 'indonesian', 'irish', 'italian', 'lithuanian', 'nepali', 'norwegian', 'portuguese', 'romanian', 'russian', 'serbian', 'spanish', 'swedish', 'tamil', 'turkish', 'yiddish'] = 'auto',
+    seed: int = 1,
+    threads: int = 0,
+) -> Made:
+    """Part texts into clusters of those that are near each other, and say what each is about.
+
+    The artifact holds two tables. `clusters`: cluster (0 is the largest), size, share, label (words), central (the texts
+    nearest to the centre, the nearest first), central_rows and vector (the centre). `members`: row (of the sentences),
+    record_id where the records had ids, doc_id, cluster and similarity (cosine with the centre), as the sentences are ordered.
 
     Args:
-        config: the file that describes the stages.
-
-    Returns:
-        Of every stage its state: `state.fresh`, `state.reasons`, `state.stage.name`.
+        sentences: a sentences artifact.
+        output: folder of the clusters artifact.
+        run: progress, fresh start, verification.
+        settings: fields of `ClusterSettings`.
 
     Raises:
+        InputError: more clusters than texts.
         WordpipeError: see wordpipe/errors.py.
 
     Example:
-        >>> [(state.stage.name, state.reasons[0]) for state in wordpipe.status() if not state.fresh]
-        [('corpus', 'missing'), ('tokens', 'missing')]
+        >>> made = wordpipe.cluster("run/sentences", output="new/clusters", k=3)
+        >>> [row["cluster"] for row in wordpipe.show(made, rows=3)["rows"]]
+        [0, 1, 2]
+
+    Settings:
+        k: how many clusters; auto: the number that stands out most from chance, by its silhouette. Default: 'auto'.
+        central: texts nearest to its centre that are kept of each cluster (1 to 20). Default: 3.
+        label_words: words that each cluster is labelled with (0 to 20). Default: 5.
+        language: whose endings are cut off words (Snowball); auto: English where the texts look so, else none. Default: 'auto'.
+        seed: seed of k-means and of the samples. Default: 1.
+        threads: threads, 0 = one per core. Default: 0.
     """
 
 def diff(
@@ -800,7 +847,7 @@ def ingest(
     documents: Literal['auto', 'file', 'block', 'line'] = 'auto',
     first_line_title: bool = False,
     newline: Literal['auto', 'paragraph', 'space'] = 'auto',
-    format: Literal['auto', 'txt', 'md', 'jsonl', 'csv', 'tsv', 'parquet'] = 'auto',
+    format: Literal['auto', 'txt', 'md', 'html', 'rst', 'jsonl', 'csv', 'tsv', 'parquet'] = 'auto',
     text_field: str = 'text',
     title_field: str = 'title',
     metadata: list[str] | tuple[str, ...] = (),
@@ -830,8 +877,8 @@ def ingest(
         ('corpus', 165)
 
     Settings:
-        documents: what one document of a .txt or .md is: the file (auto), a block between blank lines, or a line. Default: 'auto'.
-        first_line_title: the first line of a file or block is its title, not part of its text. Default: False.
+        documents: what one document of text is: the file, a block between blank lines, or a line; auto is the file, and of .md, .html and .rst the section below a heading. Default: 'auto'.
+        first_line_title: the first line of a file or block of plain text is its title, not part of its text. Default: False.
         newline: what a single newline is; auto decides for each document by whether its lines are wrapped at a width. Default: 'auto'.
         format: read every source as this, whatever its name and even if it looks binary. Default: 'auto'.
         text_field: field or column that holds the text. Default: 'text'.
@@ -1649,7 +1696,7 @@ def open(
 @overload
 def open(
     path: PathLike,
-    kind: Literal['corpus', 'tokens', 'words', 'model', 'sentences', 'index'] | tuple[Literal['corpus', 'tokens', 'words', 'model', 'sentences', 'index'], ...] | None = None,
+    kind: Literal['corpus', 'tokens', 'words', 'model', 'sentences', 'index', 'clusters'] | tuple[Literal['corpus', 'tokens', 'words', 'model', 'sentences', 'index', 'clusters'], ...] | None = None,
     *,
     verify: bool = True,
 ) -> OpenArtifact:

@@ -114,5 +114,7 @@ def why_no_option(command: str, name: str) -> str | None:
 
 def why_no_value(command: str, name: str, value: object) -> str | None:
     """The error for a removed value of an option; None: there never was one."""
+    if isinstance(value, int) and value.bit_length() > 64:
+        return None  # which may have more digits than Python prints
     instead = VALUES.get(command, {}).get(name, {}).get(str(value))
     return f"{name} = {value} was removed: {instead}" if instead else None

@@ -116,6 +116,29 @@ def cpu_count() -> int:
     return os.cpu_count() or 1
 
 
+def process_number(variable: str, default: int) -> int:
+    """A number that torchrun tells each of its processes: WORLD_SIZE (how many there are), RANK, LOCAL_RANK.
+
+    Raises:
+        ConfigError: the environment variable holds no such number.
+    """
+    text = os.environ.get(variable, "")
+    if not text:
+        return default
+    if not (text.isascii() and text.isdecimal() and len(text) < 10):
+        hint = f"torchrun sets it; without torchrun: unset {variable}"
+        raise ConfigError("not a number of processes", where=variable, got=repr(text[:60]), hint=hint)
+    return int(text)
+
+
+def memory_bytes() -> int:
+    """The memory of this machine in bytes; 0 where the system does not say."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (ValueError, OSError, AttributeError):
+        return 0
+
+
 def peak_memory_bytes() -> int:
     """The largest resident set of this process so far, in bytes."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

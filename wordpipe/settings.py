@@ -10,6 +10,7 @@ option, the TOML key, the manifest entry and the documentation are all made from
 
 import os
 from collections.abc import Mapping
+from reprlib import Repr
 from typing import Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -19,6 +20,20 @@ from wordpipe.errors import ConfigError
 from wordpipe.removed import recipe_before, why_no_option, why_no_value
 
 _MAX_SHOWN_BOUND = 100_000  # a larger bound says nothing to a reader of help; it is still checked
+_SHORT = Repr()
+_SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 60
+
+
+def shown_value(value: Any) -> str:
+    """A value as an error shows it: short, however long, deep or large it is.
+
+    >>> shown_value("a" * 1000), shown_value({"a": [[[1]]]})
+    ("'aaaaaaaaaaaaaaaaaaaaaaaaaaa...aaaaaaaaaaaaaaaaaaaaaaaaaaaa'", "{'a': [[[1]]]}")
+    """
+    try:
+        return _SHORT.repr(value)
+    except ValueError:  # Python prints no integer of more than 4,300 digits
+        return "a number of thousands of digits"
 
 
 def setting(
@@ -71,8 +86,15 @@ class Settings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, validate_default=True)
 
     @classmethod
-    def make(cls, values: Mapping[str, Any], *, where: str | None = None) -> Self:
+    def make(
+        cls, values: Mapping[str, Any], *, where: str | None = None, flags: Mapping[str, str] | None = None
+    ) -> Self:
         """Check `values` and fill in the defaults.
+
+        Args:
+            values: setting → value.
+            where: the file and table they come from, for errors.
+            flags: setting → the flag by which it was given (`--vocab-size`), for those that come from a command line.
 
         Raises:
             ConfigError: an unknown key, a value of the wrong type or out of bounds; names the setting and the bound.
@@ -82,7 +104,10 @@ class Settings(BaseModel):
         try:
             return cls(**plain)
         except ValidationError as error:
-            raise ConfigError(_explain(error, cls), where=where, hint=_hint(error, cls)) from None
+            flags = flags or {}
+            by_flag = all(item["loc"] and item["loc"][0] in flags for item in error.errors(include_url=False))
+            where = None if by_flag else where
+            raise ConfigError(_explain(error, cls, flags), where=where, hint=_hint(error, cls)) from None
 
     @classmethod
     def merge(cls, base: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
@@ -132,13 +157,14 @@ def bounds_of(field: FieldInfo) -> str:
     return f" ({', '.join(parts)})" if parts else ""
 
 
-def _explain(error: ValidationError, cls: type[Settings]) -> str:
-    """One line per wrong setting: its name, the value and the bound."""
+def _explain(error: ValidationError, cls: type[Settings], flags: Mapping[str, str]) -> str:
+    """One line per wrong setting: its name, or the flag that gave it, the value and the bound."""
     lines = []
     for item in error.errors(include_url=False):
         name = ".".join(str(part) for part in item["loc"])
+        flag = flags.get(str(item["loc"][0])) if item["loc"] else None
         if item["type"] == "extra_forbidden":
-            lines.append(why_no_option(cls.command, name) or f"unknown setting {name!r}")
+            lines.append(why_no_option(cls.command, name) or f"unknown setting {shown_value(name)}")
         elif item["type"] == "missing":
             lines.append(f"setting {name!r} is required")
         elif not name:
@@ -147,7 +173,8 @@ def _explain(error: ValidationError, cls: type[Settings]) -> str:
             lines.append(said)
         else:
             reason = str(item["msg"]).removeprefix("Value error, ").removeprefix("Input should be ")
-            lines.append(f"{name} = {item['input']!r} should be {reason}")
+            value = shown_value(item["input"])
+            lines.append(f"{flag} {value} should be {reason}" if flag else f"{name} = {value} should be {reason}")
     return "; ".join(lines)
 
 

@@ -211,7 +211,7 @@ def test_an_artifact_is_no_source_of_text(fails):
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        (("tokenize", "run/corpus", "-o", "out", "--vocab-size", "3"), ("vocab_size", "3", "300")),
+        (("tokenize", "run/corpus", "-o", "out", "--vocab-size", "3"), ("--vocab-size", "3", "300")),
         (("tokenize", "run/corpus", "-o", "out", "--vocab-size", "many"), ("--vocab-size",)),
         (("tokenize", "run/corpus", "-o", "out", "--algorithm", "morse"), ("bpe",)),
         (("tokenize", "run/corpus"), ("--output",)),

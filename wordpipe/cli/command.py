@@ -264,8 +264,9 @@ def _stages_of_file(ctx: click.Context, incomplete: str) -> list[CompletionItem]
 
 def _stages_of_config(ctx: click.Context, incomplete: str) -> list[CompletionItem]:
     """The stages of the config that was named before."""
-    config = ctx.params.get("config") or next(iter(ctx.args), None)  # click stops parsing where a value is missing
-    return [CompletionItem(name) for name in (_stages(Path(config)) if config else {}) if name.startswith(incomplete)]
+    # click stops parsing where a value is missing; `run` and `status` read ./wordpipe.toml where none is named
+    config = next(iter(ctx.args), None) or ctx.params.get("config") or "wordpipe.toml"
+    return [CompletionItem(name) for name in _stages(Path(config)) if name.startswith(incomplete)]
 
 
 def _stages(config: Path) -> dict[str, object]:

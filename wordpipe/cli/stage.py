@@ -3,32 +3,45 @@
 import json
 import os
 import shlex
+import shutil
 import sys
+import textwrap
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
 from wordpipe.cli.command import COMMON, PATH, ExampleCommand, Option
 from wordpipe.cli.options import assigned_settings, chosen_settings, settings_options, settings_without_option
-from wordpipe.cli.output import ProgressDrawer, human_count, human_seconds, noun, one_line, safe_text, say
+from wordpipe.cli.output import (
+    ProgressDrawer,
+    human_bytes,
+    human_count,
+    human_seconds,
+    noun,
+    one_line,
+    safe_text,
+    say,
+)
+from wordpipe.errors import ConfigError
+from wordpipe.runtime import memory_bytes, process_number
 from wordpipe.stages import Argument, Command
 
 if TYPE_CHECKING:
-    from wordpipe.pipeline import Pipeline, State
-    from wordpipe.stages import Made
+    from wordpipe.pipeline import Pipeline, Stage, State
+    from wordpipe.stages import Estimate, Made
 
-_CONFIG = click.argument("config", type=PATH)
+_CONFIG = click.argument("config", type=PATH, default="wordpipe.toml")
 
 
 def stage_command(command: Command) -> click.Command:
     """The `wordpipe` command of a stage, its options drawn from the settings."""
     settings = command.load_settings()
-    config = "Take settings from a TOML file; flat keys, or the stage of a pipeline. Flags win."
-    made = f"Folder of the {command.makes} to make."
+    config = "Take settings from a TOML file; flat keys, or the stage of a pipeline, with its inputs. Flags win."
+    made = f"Folder of the {command.makes} to make; else that of the stage of --config."
     params = [
         *(_argument(argument) for argument in command.arguments),
-        Option(["-o", "--output"], type=PATH, required=True, help=made),
+        Option(["-o", "--output"], type=PATH, help=made),
         *settings_options(settings),
         _common("--config", metavar="FILE[#STAGE]", help=config, expert=False),
         _common("--set", metavar="NAME=VALUE", multiple=True, help="Any setting by name, as in TOML; may be repeated."),
@@ -56,31 +69,92 @@ def _common(*names: str, expert: bool = True, **attrs: Any) -> Option:
 def _argument(argument: Argument) -> click.Argument:
     name = argument.name.lower().replace("|", "_or_")
     metavar = f"{argument.name}..." if argument.many else argument.name
-    return click.Argument([name], nargs=-1 if argument.many else 1, required=True, metavar=metavar)
+    # required, but that a stage of a config has inputs of its own
+    return click.Argument([name], nargs=-1 if argument.many else 1, required=False, metavar=metavar)
 
 
 def _make(command: Command, given: dict[str, Any]) -> None:
     from wordpipe.stages import RunOptions
 
     settings_class, from_file = command.load_settings(), {}
+    pipeline, stage, where = None, None, given["config"]
     if given["config"]:
-        from wordpipe.pipeline import settings_from_file
+        from wordpipe.pipeline import place_of, stage_from_file
 
-        from_file = settings_from_file(given["config"], command.name)
+        found = stage_from_file(given["config"], command.name)
+        if isinstance(found, dict):
+            from_file = found
+        else:
+            pipeline, stage = found
+            from_file, where = pipeline.settings_from_here(stage), place_of(stage, pipeline.config)
     flags = chosen_settings(settings_class, given)
-    flags |= assigned_settings(given["set"], flags)
+    shown = {name: f"--{name.replace('_', '-')}" for name in flags}
+    flags |= (assigned := assigned_settings(given["set"], flags))
+    shown |= {name: f"--set {name} =" for name in assigned}
     values = settings_class.merge(from_file, flags)
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1 and os.environ.get("RANK", "0") != "0":
+    checked = settings_class.make(values, where=where, flags=shown)
+    if process_number("WORLD_SIZE", 1) > 1 and process_number("RANK", 0) != 0:
         given |= {"quiet": True, "as_json": False, "verbose": False}  # of torchrun's processes the first alone speaks
+    inputs, of_stage = _inputs(command, given, pipeline, stage)
+    output = given["output"] or (pipeline.from_here(stage.output) if pipeline and stage and of_stage else None)
+    if output is None:
+        _missing(next(param for param in click.get_current_context().command.params if param.name == "output"))
     if given["verbose"]:
-        for name, value in settings_class.make(values).manifest().items():
+        for name, value in checked.manifest().items():
             origin = "flag" if name in flags else given["config"] if name in values else "default"
             say(f"  {name} = {value}  ({origin})")
-    inputs = [given[_argument(argument).name or ""] for argument in command.arguments]
     with ProgressDrawer(quiet=given["quiet"]) as draw:
         run = RunOptions(report=draw, fresh=given["fresh"], verify=given["verify"])
-        made = command.load()(*inputs, output=given["output"], run=run, **values)
+        if pipeline and stage and of_stage:  # as `run` makes it, so that it is fresh for `run` and `status`
+            named = {
+                name: str(Path(values[name]).absolute())
+                for name in stage.artifacts | flags
+                if name in _artifacts(command)
+            }
+            made = pipeline.make(stage, run, output=output, settings=values | named)
+        else:
+            made = command.load()(*inputs, output=output, run=run, **values)
     _print_made(command, made, as_json=given["as_json"], quiet=given["quiet"])
+
+
+def _artifacts(command: Command) -> dict[str, tuple[str, ...]]:
+    return command.load_settings().artifact_fields()
+
+
+def _inputs(
+    command: Command, given: dict[str, Any], pipeline: "Pipeline | None", stage: "Stage | None"
+) -> tuple[list[Any], bool]:
+    """The inputs of the command line, or, where there are none, of the stage; and whether they are the stage's.
+
+    Raises:
+        click.UsageError: neither names all inputs.
+        ConfigError: `--config FILE#STAGE` and the command line name different inputs.
+    """
+    params = [_argument(argument) for argument in command.arguments]
+    inputs = [given[param.name or ""] for param in params]
+    is_given = [value not in (None, ()) for value in inputs]
+    if pipeline is None or stage is None:
+        if not all(is_given):
+            _missing(params[is_given.index(False)])
+        return inputs, False
+    if not any(is_given):
+        return [], True
+    if not all(is_given):
+        _missing(params[is_given.index(False)])
+    named = [str(one) for value in inputs for one in (value if isinstance(value, tuple) else [value])]
+    own = pipeline.inputs_from_here(stage)
+    same = [*map(os.path.realpath, named)] == [*map(os.path.realpath, own)]
+    if "#" in given["config"] and not same:
+        raise ConfigError(
+            "the command line and the config name different inputs",
+            where=f"{pipeline.config} [stage.{stage.name}]", got=" ".join(named), expected=" ".join(own),
+            hint="leave the inputs out to take the stage's, or change inputs there",
+        )  # fmt: skip
+    return inputs, same and "#" in given["config"]
+
+
+def _missing(param: click.Parameter) -> NoReturn:
+    raise click.MissingParameter(ctx=click.get_current_context(), param=param)
 
 
 def _print_made(command: Command, made: "Made", *, as_json: bool, quiet: bool, hint: bool = True) -> None:
@@ -135,20 +209,42 @@ def _print_clusters(made: "Made") -> None:
         say(f"and {more:,} more in {made.path}")
 
 
-@click.command(cls=ExampleCommand, example="wordpipe init my-project && cd my-project && wordpipe run wordpipe.toml")
+@click.command(
+    cls=ExampleCommand, example="wordpipe init my-project --from records.jsonl && cd my-project && wordpipe run"
+)
 @click.argument("folder", default=".", type=PATH)
-def init(folder: Path) -> None:
+@click.option("--from", "source", metavar="SOURCE", help="The texts; a file or folder, whose fields are looked at.")
+def init(folder: Path, source: str | None) -> None:
     """Write a commented wordpipe.toml and a Makefile to start from. Files that exist are left alone."""
-    from wordpipe.pipeline import write_project
+    from wordpipe.pipeline import WHY, init_project
 
-    for path, is_new in write_project(folder):
+    project = init_project(folder, source=source)
+    for path, is_new in project.files:
         say(f"{'wrote' if is_new else 'kept '} {path}")
-    say(f"next: put text files into {folder / 'texts'}, then: wordpipe run {folder / 'wordpipe.toml'}")
+    is_new = project.files[0][1]
+    if project.settings:
+        if not is_new:
+            say(f"{project.files[0][0]} was there and stays as it is; for these texts it would say:")
+        for name, value in project.settings.items():
+            say(f"  {name} = {json.dumps(value, ensure_ascii=False)}")
+        if project.others:
+            say(f"  not carried: {', '.join(project.others)}")
+    if is_new:
+        width = min(shutil.get_terminal_size().columns, 100)
+        say(textwrap.fill(f"chosen: {WHY}", width, subsequent_indent="  "))
+    if project.estimate is not None:
+        size = human_bytes(project.text_bytes)
+        what = f"{size} of text would take" if project.is_assumed else f"these {size} take"
+        say(f"{what} {_amounts(project.estimate)}")
+    first = "" if source else f"put text files into {folder / 'texts'}, then: "
+    go = "" if folder.resolve() == Path.cwd() else f"cd {shlex.quote(str(folder))} && "
+    say(f"next: {first}{go}wordpipe run")
+    say('then: wordpipe query run/index "your question"')
 
 
 @click.command(
     cls=ExampleCommand,
-    example="wordpipe run configs/small.toml",
+    example="wordpipe run",
     json="Print one JSON object per stage made.",
     quiet="Print nothing but errors.",
     verify="inputs'",
@@ -156,10 +252,13 @@ def init(folder: Path) -> None:
 @_CONFIG
 @click.option("--from", "first", metavar="STAGE", help="Begin with this stage.")
 @click.option("--to", "last", metavar="STAGE", help="End with this stage.")
-@click.option("-n", "--dry-run", is_flag=True, help="Only say what would be made, and why.")
+@click.option("-n", "--dry-run", is_flag=True, help="Only say what would be made, why, and how long it takes.")
 @click.option("--fresh", is_flag=True, help="Make every stage, fresh or not.")
 def run(config: Path, dry_run: bool, fresh: bool, verify: bool, as_json: bool, quiet: bool, **ends: Any) -> None:
-    """Make what is missing or stale in a pipeline, in order, and say why."""
+    """Make what is missing or stale in a pipeline, in order, and say why.
+
+    CONFIG is ./wordpipe.toml where none is named. The inputs of all stages are looked for before the first is made.
+    """
     from wordpipe.pipeline import Pipeline
     from wordpipe.runtime import Stopwatch
     from wordpipe.stages import RunOptions
@@ -183,11 +282,14 @@ def run(config: Path, dry_run: bool, fresh: bool, verify: bool, as_json: bool, q
 
 
 @click.command(
-    cls=ExampleCommand, example="wordpipe status configs/small.toml", json="Print one JSON object per stage."
+    cls=ExampleCommand, example="wordpipe status", json="Print one JSON object per stage, and one of the total."
 )
 @_CONFIG
 def status(config: Path, as_json: bool) -> None:
-    """Say which stages of a pipeline are stale, and why. Makes nothing."""
+    """Say which stages of a pipeline are stale, why, and what it would take to make them. Makes nothing.
+
+    CONFIG is ./wordpipe.toml where none is named.
+    """
     from wordpipe.pipeline import Pipeline
 
     pipeline = Pipeline(config)
@@ -195,11 +297,68 @@ def status(config: Path, as_json: bool) -> None:
 
 
 def _print_states(pipeline: "Pipeline", states: "list[State]", *, as_json: bool) -> None:
+    from wordpipe.stages import total
+
+    states = pipeline.estimated(states)
+    estimates = [state.estimate for state in states if state.estimate is not None]
+    if as_json:
+        for state in states:
+            body = pipeline.status_of(state).to_json()
+            click.echo(json.dumps({"stage": body.pop("name"), **body}, ensure_ascii=False))
+        if estimates:
+            click.echo(json.dumps({"total": total(estimates).to_json()}))
+        return
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     for state in states:
-        if as_json:
-            output = str(pipeline.from_here(state.stage.output))
-            body = {"stage": state.stage.name, "command": state.stage.command.name, "output": output}
-            click.echo(json.dumps({**body, "fresh": state.fresh, "reasons": list(state.reasons)}, ensure_ascii=False))
-        else:
-            line = f"{state.stage.name:<14} {state.stage.command.name:<16} {', '.join(state.reasons)}".rstrip()
-            click.echo(f"{'fresh' if state.fresh else 'stale'}  {line}")
+        click.echo(_state_lines(state, width))
+        if state.estimate is not None:
+            click.echo(f"  {_amounts(state.estimate)}")
+    if estimates:
+        whole = total(estimates)
+        click.echo(f"total: {_amounts(whole)}")
+        free, memory = shutil.disk_usage(_existing(pipeline.from_here(states[0].stage.output))).free, memory_bytes()
+        if whole.disk_bytes > free:
+            click.echo(f"  that is more than the disk has free: {human_bytes(free)}")
+        if memory and whole.memory_bytes > memory:
+            click.echo(f"  that is more memory than this machine has: {human_bytes(memory)}")
+
+
+def _state_lines(state: "State", width: int | None) -> str:
+    """A state in one line; on a terminal where it has no room, the reasons stand below, a line each."""
+    name, command = state.stage.name, state.stage.command.name
+    line = f"{'fresh' if state.fresh else 'stale'}  {name:<14} {command:<16} {', '.join(state.reasons)}".rstrip()
+    if width is None or len(line) <= width:
+        return line
+    return "\n".join([f"stale  {name:<14} {command}", *(f"  {reason}" for reason in state.reasons)])
+
+
+def _existing(path: Path) -> Path:
+    """The nearest folder above a path that is there."""
+    return next(folder for folder in (path, *path.absolute().parents) if folder.is_dir())
+
+
+def _amounts(estimate: "Estimate") -> str:
+    """An estimate in a line: 2 to 5 min · 740 MB memory · 95 MB disk (probed)."""
+    low, high = estimate.seconds
+    parts = [_span(low, high), f"{_about(estimate.memory_bytes)} memory", f"{_about(estimate.disk_bytes)} disk"]
+    return f"{' · '.join(parts)} ({estimate.basis})"
+
+
+def _about(size: int) -> str:
+    """A size in two digits: more would promise too much."""
+    digits = max(0, len(str(size)) - 2)
+    return human_bytes(round(size, -digits)).replace(".0 ", " ")
+
+
+def _span(low: float, high: float) -> str:
+    """A time from, to, in one unit."""
+    if high < 1.5:
+        return "about 1 s"
+    for seconds, unit in ((86_400, "days"), (3600, "h"), (60, "min"), (1, "s")):
+        if high >= 2 * seconds or seconds == 1:
+            first, last = max(low / seconds, 0.1), high / seconds
+            shown = [
+                f"{one:.0f}" if one >= 3 or unit == "s" else f"{one:.1f}".removesuffix(".0") for one in (first, last)
+            ]
+            return f"about {shown[1]} {unit}" if shown[0] == shown[1] else f"{shown[0]} to {shown[1]} {unit}"
+    raise AssertionError(high)

@@ -10,6 +10,14 @@ if TYPE_CHECKING:
     from wordpipe.stages.convert.export_encoder import encoder_files
     from wordpipe.stages.convert.import_words import import_words, vectors_entry
     from wordpipe.stages.encoders import bundled_encoder, open_encoder, read_word_vectors
+    from wordpipe.stages.estimate import (
+        Estimate,
+        Estimator,
+        Size,
+        size_of_artifact,
+        size_of_sources,
+        total,
+    )
     from wordpipe.stages.evaluate.doctor import NORMS, Figures, best_transform, diagnose, doctor, rate, unit_sample
     from wordpipe.stages.evaluate.language_model import evaluate_model
     from wordpipe.stages.evaluate.retrieval import evaluate_retrieval, open_collection

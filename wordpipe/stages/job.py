@@ -39,6 +39,7 @@ from wordpipe.artifacts import (
 from wordpipe.errors import ArtifactError, BudgetError, StorageError
 from wordpipe.runtime import Progress, Report, Stopwatch, automatic, forget_peak_memory, peak_memory_bytes
 from wordpipe.settings import Settings
+from wordpipe.stages.estimate import remember
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -118,6 +119,8 @@ class Job:
         self.warnings: list[str] = []
         self.bitwise, self.device, self.threads = True, "cpu", 1
         self.libraries: tuple[str, ...] = ("pyarrow",)
+        self.is_usual = True  # its seconds say how long such work takes: it began anew, and compiled nothing
+        self._artifacts: list[Manifest] = []  # of its inputs
         forget_peak_memory()
         self.clock = Stopwatch()
         self._stack = stack
@@ -145,6 +148,7 @@ class Job:
         """Open, check and record an input artifact; it is closed with the job."""
         artifact = self._stack.enter_context(Artifact(path, kinds, verify=self.run.verify))
         self.inputs.append(artifact.as_input(beside=self.output.parent))
+        self._artifacts.append(artifact.manifest)
         return artifact
 
     def keep_open(self, artifact: Artifact) -> Artifact:
@@ -180,8 +184,12 @@ class Job:
 
     def forget_state(self) -> None:
         """Remove what stopped runs of this output left, whatever their settings."""
-        for folder in (self.partial, *self.partial.parent.glob(f"{glob.escape(self.partial.name)}-*")):
+        for folder in self.states():
             shutil.rmtree(folder, ignore_errors=True)
+
+    def states(self) -> list[Path]:
+        """The folders that stopped runs of this output left."""
+        return [self.partial, *self.partial.parent.glob(f"{glob.escape(self.partial.name)}-*")]
 
     def report(self, phase: str, done: float = 0, total: float | None = None, unit: str = "", **values: str) -> None:
         """Say how far the work is."""
@@ -205,7 +213,12 @@ class Job:
         from wordpipe.compiled import watch_compilation  # numba, which many stages do without
 
         text = "compiling the loops for this machine: only the first run waits for it"
-        return watch_compilation(lambda: self.note(text))
+
+        def on_compilation() -> None:
+            self.is_usual = False
+            self.note(text)
+
+        return watch_compilation(on_compilation)
 
     def publish(self) -> None:
         """Write the manifest and put the artifact in place."""
@@ -220,6 +233,8 @@ class Job:
         )  # fmt: skip
         self.writer.publish(manifest)
         self.forget_state()
+        if self.is_usual and not getattr(self.settings, "update", False):
+            remember(self.settings, self.inputs, self._artifacts, manifest)
         self.made = Made(
             self.kind, str(self.output), manifest.recipe, manifest.digest, manifest.seconds, peak,
             self.counts, self.rates, self.metrics, self.warnings,
@@ -245,6 +260,7 @@ def open_job(kind: Kind, output: PathLike, settings: Settings, run: RunOptions |
         job = Job(kind, target, settings, run, stack)
         if run.fresh:
             job.forget_state()
+        job.is_usual = not any(folder.exists() for folder in job.states())
         yield job
         job.publish()
 

@@ -13,7 +13,6 @@ the numbers among the gradients waits for its device.
 """
 
 import json
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,7 +24,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from wordpipe.errors import ConfigError, PeerError
-from wordpipe.runtime import pick_device
+from wordpipe.runtime import pick_device, process_number
 
 Device = Literal["auto", "cpu", "cuda", "mps"]
 
@@ -156,11 +155,11 @@ def join_world(wanted: Device) -> Iterator[World]:
         ConfigError: the device is not there.
         PeerError: the others were not met.
     """
-    size = int(os.environ.get("WORLD_SIZE", "1"))
-    if size == 1:
+    size = process_number("WORLD_SIZE", 1)
+    if size <= 1:
         yield World(pick_device(wanted))
         return
-    device, local_rank = pick_device(wanted), int(os.environ.get("LOCAL_RANK", "0"))
+    device, local_rank = pick_device(wanted), process_number("LOCAL_RANK", 0)
     if device.type == "mps":
         raise ConfigError(
             "several processes train on CPUs or on CUDA", where="device", got="mps", expected="--device cpu"
@@ -174,7 +173,7 @@ def join_world(wanted: Device) -> Iterator[World]:
         torch.cuda.set_device(device)
     with _talking():  # what the host says goes through gloo, what the GPUs say through NCCL
         dist.init_process_group("cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo", timeout=_PATIENCE)
-    world = World(device, dist.get_rank(), size, int(os.environ.get("LOCAL_WORLD_SIZE", size)))
+    world = World(device, dist.get_rank(), size, process_number("LOCAL_WORLD_SIZE", size))
     try:
         yield world
     finally:

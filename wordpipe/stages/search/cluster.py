@@ -42,6 +42,7 @@ from wordpipe.search import (
     spherical_centres,
 )
 from wordpipe.search.settings import ClusterSettings
+from wordpipe.stages.calls import public
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job
 
 _SAMPLE_BYTES = 256 << 20
@@ -58,6 +59,7 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float32]
 
 
+@public(ClusterSettings)
 def cluster(sentences: PathLike, *, output: PathLike, run: RunOptions | None = None, **settings: Any) -> Made:
     """Part texts into clusters of those that are near each other, and say what each is about.
 
@@ -74,6 +76,11 @@ def cluster(sentences: PathLike, *, output: PathLike, run: RunOptions | None = N
     Raises:
         InputError: more clusters than texts.
         WordpipeError: see wordpipe/errors.py.
+
+    Example:
+        >>> made = wordpipe.cluster("run/sentences", output="new/clusters", k=3)
+        >>> [row["cluster"] for row in wordpipe.show(made, rows=3)["rows"]]
+        [0, 1, 2]
     """
     chosen = ClusterSettings.make(settings)
     keep_freed_memory()

@@ -1,0 +1,192 @@
+"""`init`: a config that runs, begun with what was measured best, for texts and for records of any format."""
+
+import csv
+import gzip
+import io
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from wordpipe import RunOptions
+from wordpipe.corpus.settings import IngestSettings
+from wordpipe.errors import InputError
+from wordpipe.pipeline import CONFIG, WHY, Pipeline, init_project, run_pipeline
+
+RESULTS = Path(__file__).resolve().parents[2] / "benchmarks" / "results"
+RECORDS = [
+    {
+        "id": n, "headline": f"Harbour {n}", "body": f"The tide {n} comes in and the boats of harbour {n} rise with it.",
+        "year": 1990 + n, "price": n / 3, "open": n % 2 == 0, "url": f"https://example.org/{n}", "parts": [n], "empty": None,
+    }
+    for n in range(40)
+]  # fmt: skip
+
+
+def jsonl(records=RECORDS):
+    return "".join(json.dumps(record) + "\n" for record in records).encode()
+
+
+def table(delimiter):
+    names = ["id", "headline", "body", "year", "price", "url"]
+    file = io.StringIO()
+    writer = csv.DictWriter(file, names, delimiter=delimiter, extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(RECORDS)
+    return file.getvalue().encode()
+
+
+def parquet():
+    names = ["id", "headline", "body", "year", "price", "open", "url", "parts"]
+    buffer = io.BytesIO()
+    pq.write_table(pa.table({name: [record[name] for record in RECORDS] for name in names}), buffer)
+    return buffer.getvalue()
+
+
+def test_the_figures_for_the_default_are_the_measured_ones():
+    result = json.loads((RESULTS / "retrieval.json").read_text())
+    left_out = [one["ndcg_at_10"] for one in result["leave_one_out"].values()]
+    assert f"nDCG@10 {100 * sum(left_out) / len(left_out):.1f} in the mean of four" in WHY
+    assert f"BM25 has {100 * result['mean']['bm25']:.1f}" in WHY
+    assert len(left_out) == 4
+
+
+def test_a_new_project_reads_and_says_what_it_takes(tmp_path):
+    project = init_project(tmp_path / "new")
+    assert [(path.name, is_new) for path, is_new in project.files] == [(CONFIG, True), ("Makefile", True)]
+    stages = Pipeline(tmp_path / "new" / CONFIG).stages
+    assert [stage.command.name for stage in stages] == ["ingest", "tokenize", "train contrastive", "embed", "index"]
+    assert stages[2].settings == {"goal": "search", "false_negatives": "keep"}
+    assert (tmp_path / "new" / "texts").is_dir()
+    assert project.is_assumed
+    assert 1 < project.estimate.seconds[0] < project.estimate.seconds[1]
+
+
+def test_files_that_exist_are_left_alone(tmp_path):
+    (tmp_path / "Makefile").write_text("mine")
+    assert [is_new for _, is_new in init_project(tmp_path).files] == [True, False]
+    assert (tmp_path / "Makefile").read_text() == "mine"
+    again = init_project(tmp_path)
+    assert [is_new for _, is_new in again.files] == [False, False]
+    assert again.estimate is None
+
+
+def test_the_commented_stages_read_too(tmp_path):
+    init_project(tmp_path)
+    text = (tmp_path / CONFIG).read_text()
+    keys = ("# [stage.", "# command", "# inputs", "# dim", "# preset", "# epochs")
+    lines = [line.removeprefix("# ") if line.startswith(keys) else line for line in text.splitlines()]
+    (tmp_path / CONFIG).write_text("\n".join(lines))
+    assert {stage.name for stage in Pipeline(tmp_path / CONFIG).stages} >= {"words", "model"}
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "metadata"),
+    [
+        ("r.jsonl", jsonl(), {"year:int", "price:float", "open:bool", "url"}),
+        ("r.jsonl.gz", gzip.compress(jsonl()), {"year:int", "price:float", "open:bool", "url"}),
+        ("r.csv", table(","), {"year:int", "price:float", "url"}),
+        ("r.tsv", table("\t"), {"year:int", "price:float", "url"}),
+        ("r.parquet", parquet(), {"year:int", "price:float", "open:bool", "url"}),
+    ],
+)
+def test_fields_of_records_are_recognised(tmp_path, name, data, metadata):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / name).write_bytes(data)
+    for source in (tmp_path / "data" / name, tmp_path / "data"):
+        folder = tmp_path / f"of-{source.name}"
+        project = init_project(folder, source=source)
+        corpus = Pipeline(folder / CONFIG).stages[0]
+        assert corpus.inputs == (f"../{source.relative_to(tmp_path)}",)
+        assert corpus.settings["text_field"] == "body"
+        assert corpus.settings["title_field"] == "headline"
+        assert metadata <= set(corpus.settings.get("metadata", ())) or "id_field" in IngestSettings.model_fields
+        assert corpus.settings.get("id_field") == ("id" if "id_field" in IngestSettings.model_fields else None)
+        if name != "r.csv" and name != "r.tsv":
+            assert "parts" in project.others
+        assert Pipeline(folder / CONFIG).stages[3].settings["unit"] == "document"
+        assert Pipeline(folder / CONFIG).stages[2].settings == {"goal": "search"}
+        assert not (folder / "texts").exists()
+        made = run_pipeline(folder / CONFIG, last="corpus")
+        assert made[0].counts["documents_kept"] == 40
+
+
+def test_the_longest_string_is_the_text_where_no_name_says_so(tmp_path):
+    records = [{"a": "short", "b": "a much longer text " * 200, "n": 3} for _ in range(3)]
+    (tmp_path / "r.jsonl").write_bytes(jsonl(records))
+    project = init_project(tmp_path / "p", source=tmp_path / "r.jsonl")
+    assert project.settings["text_field"] == "b"
+    assert project.settings["unit"] == "window"  # long records are cut into passages
+    assert "title_field" not in project.settings
+
+
+def test_names_that_toml_must_quote_come_back(tmp_path):
+    name = 'te"xt \\ \x01 \x7f ünï 😀'
+    (tmp_path / "r.jsonl").write_bytes(jsonl([{name: "some longer text", "\ud800": "x"}]))
+    init_project(tmp_path / "p", source=tmp_path / "r.jsonl")
+    assert Pipeline(tmp_path / "p" / CONFIG).stages[0].settings["text_field"] == name
+
+
+@pytest.mark.parametrize("data", [b'{"n": 3}\n', b"[1]\n", b"\n", b"{" * 90_000])
+def test_records_without_text_are_refused(tmp_path, data):
+    (tmp_path / "r.jsonl").write_bytes(data)
+    with pytest.raises(InputError, match="no field of the first records holds text"):
+        init_project(tmp_path / "p", source=tmp_path / "r.jsonl")
+    assert not (tmp_path / "p").exists()
+
+
+def test_what_is_not_parquet_is_refused(tmp_path):
+    (tmp_path / "r.parquet").write_bytes(b"PAR1 nothing")
+    with pytest.raises(InputError, match="not Parquet"):
+        init_project(tmp_path / "p", source=tmp_path / "r.parquet")
+
+
+def test_a_source_that_is_not_there_is_refused(tmp_path):
+    with pytest.raises(InputError, match="no such file"):
+        init_project(tmp_path / "p", source=tmp_path / "nothing")
+
+
+def test_only_the_beginning_of_a_large_file_is_looked_at(tmp_path):
+    with (tmp_path / "r.jsonl").open("wb") as file:
+        file.write(jsonl())
+        file.write(b'{"body": "' + b"x" * 3_000_000 + b'"}\n')
+        file.write(b"not JSON at all\n")
+    assert init_project(tmp_path / "p", source=tmp_path / "r.jsonl").settings["text_field"] == "body"
+
+
+def test_texts_of_a_folder(tmp_path, handbook):
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "a.txt").write_bytes(handbook.read_bytes())
+    project = init_project(tmp_path, source=tmp_path / "notes")
+    assert project.settings == {"inputs": ["notes"], "documents": "block"}  # so few files are parted at blank lines
+    for number in range(30):
+        (tmp_path / "notes" / f"{number}.txt").write_text("a text")
+    assert init_project(tmp_path / "p", source=tmp_path / "notes").settings == {"inputs": ["../notes"]}
+    own = tmp_path / "q" / "texts"
+    own.mkdir(parents=True)
+    (own / "a.txt").write_bytes(handbook.read_bytes())
+    assert init_project(tmp_path / "q").settings == {"inputs": ["texts"], "documents": "block"}
+    (tmp_path / "r" / "texts").mkdir(parents=True)
+    (tmp_path / "r" / "texts" / "a.jsonl").write_text("[]")  # nothing that can be read yet
+    assert init_project(tmp_path / "r").settings == {}
+    assert project.text_bytes == handbook.stat().st_size
+    assert not project.is_assumed
+
+
+@pytest.mark.slow
+def test_a_new_project_runs_from_nothing(tmp_path, handbook, cli, monkeypatch):
+    assert cli("init", tmp_path / "p").code == 0
+    (tmp_path / "p" / "texts" / "a.txt").write_bytes(handbook.read_bytes())  # one file, so one document
+    monkeypatch.chdir(tmp_path / "p")
+    assert cli("run").code == 0
+    assert "nothing to do" in cli("run").err
+    assert "Why bread rises" in cli("query", "run/index", "how does bread rise").out
+    assert all(state.fresh for state in Pipeline().states())
+    assert list(Pipeline().run(RunOptions()))
+    (tmp_path / "r.jsonl").write_bytes(jsonl())
+    assert cli("init", tmp_path / "q", "--from", tmp_path / "r.jsonl").code == 0
+    monkeypatch.chdir(tmp_path / "q")
+    assert cli("run").code == 0
+    assert "harbour 12" in cli("query", "run/index", "harbour 12", "--where", "year = 2002").out

@@ -1,0 +1,333 @@
+"""The config file of a pipeline: read with a bound, its stages checked against each other, all that is wrong said at once.
+
+    workdir = "run"                      # where the stages' folders go, seen from the config file
+
+    [stage.corpus]
+    command = "ingest"
+    inputs = ["docs/*.md"]               # sources, or names of stages
+
+    [stage.tokens]
+    command = "tokenize"
+    inputs = ["corpus"]
+    vocab_size = 8000                    # any setting of the command
+
+What a stage takes and makes is in the registry of commands, so that an index over a corpus is refused before anything runs.
+"""
+
+import os
+import re
+import stat
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, NoReturn, get_args
+
+from wordpipe.artifacts import is_artifact
+from wordpipe.errors import ArtifactError, ConfigError, InputError, WordpipeError
+from wordpipe.settings import shown_value
+from wordpipe.stages import COMMANDS, Argument, Command
+
+CONFIG = "wordpipe.toml"
+"""The config that `run` and `status` read where none is named, and that `init` writes."""
+
+_LONGEST = 16 << 20  # bytes of a config
+_NAME = re.compile(r"(?!\.)[\w.-]+( [\w.-]+)*")  # no slash, no dot in front: a folder in workdir that is not hidden
+_STREAMS = ("/dev/fd/", "/proc/self/fd/", "/dev/stdin")  # what a shell hands over by <(…) and by a pipe
+_FLAG = re.compile(r"--(no-)?([a-z][a-z0-9-]*)(?: ([\w.]+))?")
+_CALL = re.compile(r"wordpipe ((?:train )?[a-z0-9]+) (--[a-z][a-z0-9-]*(?: [\w.]+)?)")  # a command with one flag
+_COMMAND = re.compile(r"(wordpipe [^,;:)]*)")
+_NUMBER = re.compile(r"\d[\d.]*(e-?\d+)?")
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One stage of a pipeline."""
+
+    name: str
+    command: Command
+    inputs: tuple[str, ...]  # as written: stage names or sources
+    settings: dict[str, Any]
+    output: Path  # seen from the config's folder
+
+    @property
+    def artifacts(self) -> dict[str, str]:
+        """The settings that name an artifact, or a stage whose artifact is meant."""
+        fields = self.command.load_settings().artifact_fields()
+        return {name: str(self.settings[name]) for name in fields if name in self.settings}
+
+    @property
+    def given(self) -> Iterator[tuple[Argument, list[str]]]:
+        """Each argument of the command, and what is handed to it; the last one may take several."""
+        fixed = len(self.command.arguments) - 1
+        for place, argument in enumerate(self.command.arguments):
+            yield argument, list(self.inputs[place:]) if place == fixed else [self.inputs[place]]
+
+
+def is_stream(path: Path) -> bool:
+    """Whether a config comes through a pipe of the shell, so that it lies in no folder."""
+    return str(path).startswith(_STREAMS)
+
+
+def home_of(config: Path) -> Path:
+    """The folder from which a config sees its inputs and outputs."""
+    return Path.cwd() if is_stream(config) else config.absolute().parent
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """A TOML file, or what comes through a pipe of the shell.
+
+    Raises:
+        ConfigError: not there, no regular file, larger than 16 MB, or not TOML.
+    """
+    try:
+        # a named pipe without a writer would be waited for without end, but for this flag
+        flags = os.O_RDONLY if is_stream(path) else os.O_RDONLY | os.O_NONBLOCK
+        with open(os.open(path, flags), "rb") as file:  # noqa: PTH123  (it is open already)
+            if not (is_stream(path) or stat.S_ISREG(os.fstat(file.fileno()).st_mode)):
+                raise ConfigError("not a TOML file: it is a folder, a pipe or a device", where=path)
+            data = file.read(_LONGEST + 1)
+    except FileNotFoundError:
+        hint = "wordpipe init writes one" if path == Path(CONFIG) else "check the path; wordpipe init writes a new one"
+        raise ConfigError("no such config file", where=path, hint=hint) from None
+    except IsADirectoryError:
+        raise ConfigError("not a TOML file: it is a folder", where=path) from None
+    if len(data) > _LONGEST:
+        raise ConfigError("not a TOML file", where=path, got=f"more than {_LONGEST >> 20} MiB")
+    try:
+        return tomllib.loads(data.decode("utf-8-sig"))
+    except RecursionError:
+        raise ConfigError("not a TOML file: its values lie too deep in each other", where=path) from None
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ConfigError(f"not a TOML file: {str(error)[:200]}", where=path) from None
+    except ValueError:
+        raise ConfigError("not a TOML file: it has a number of thousands of digits", where=path) from None
+
+
+def read_stages(config: Path) -> list[Stage]:
+    """The stages of a config file, in an order in which they can be made.
+
+    Raises:
+        ConfigError: not TOML, an unknown key, command, stage or setting, an input of a wrong kind, or stages that need each
+            other in a circle; all that is wrong together.
+    """
+    table = read_toml(config)
+    problems: list[WordpipeError] = []
+    if unknown := sorted(set(table) - {"workdir", "stage"}):
+        expected = "workdir and [stage.NAME] tables"
+        problems.append(ConfigError(f"unknown key {shown_value(unknown[0])}", where=config, expected=expected))
+    workdir = table.get("workdir", "run")
+    if not isinstance(workdir, str) or "\0" in workdir:
+        problems.append(ConfigError("workdir should be a string", where=config, got=shown_value(workdir)))
+        workdir = "run"
+    bodies = table.get("stage", {})
+    if not isinstance(bodies, dict) or not bodies:
+        hint = "add a [stage.NAME] table with a command, or let wordpipe init write them"
+        problems.append(ConfigError("the file describes no stages", where=config, hint=hint))
+        raise_together(problems, config)
+    makes = {name: _makes(body) for name, body in bodies.items()}
+    stages: list[Stage] = []
+    for name, body in bodies.items():
+        try:
+            stages.append(_stage(config, name, body, workdir, problems))
+        except ConfigError as error:
+            problems.append(error)
+    for stage in stages:
+        problems += _wrong_names(stage, makes, config)
+    ordered: list[Stage] = []
+    try:
+        ordered = _in_order(stages, config)
+    except ConfigError as error:
+        problems.append(error)
+    except RecursionError:
+        problems.append(ConfigError("a chain of hundreds of stages", where=config))
+    raise_together(problems, config)
+    return ordered
+
+
+def raise_together(problems: Iterable[WordpipeError], where: Path) -> None:
+    """Raise all problems as one error, of the kind of the worst; none, no error.
+
+    Raises:
+        WordpipeError: the problem, or a list of them, a line each.
+    """
+    problems = list(problems)
+    found = list(dict.fromkeys((problem.message, problem.hint) for problem in problems))
+    if not found:
+        return
+    if len(found) == 1:
+        raise problems[0]
+    kinds = {type(problem) for problem in problems}
+    worst = next((kind for kind in (ConfigError, InputError, ArtifactError) if kind in kinds), type(problems[0]))
+    lines = [
+        f"\n  {message.removeprefix(f'{where} ')}" + (f"\n    hint: {hint}" if hint else "") for message, hint in found
+    ]
+    raise worst(f"{len(found)} things are wrong, and nothing was begun{''.join(lines)}", where=where)
+
+
+def place_of(stage: Stage, config: Path) -> str:
+    """A stage as errors name it: the file and the table."""
+    return f"{config} [stage.{stage.name}]"
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """A hint with the names that are spelled most like this one, else with all."""
+    known = sorted(known)
+    near = get_close_matches(name, known, n=3, cutoff=0.6)
+    return f"did you mean {' or '.join(near)}?" if near else f"stages: {', '.join(known) or 'none'}"
+
+
+def in_keys(error: WordpipeError, stages: Iterable[Stage], config: Path) -> WordpipeError:
+    """The error as a reader of the config needs it: keys of a stage in the place of flags.
+
+    Args:
+        error: raised in a stage; it is changed.
+        stages: that stage, and those that it needs, nearest first: a hint may mean a setting of theirs.
+        config: where they stand.
+    """
+    stages = list(stages)
+    for part in ("what", "expected", "hint"):
+        if isinstance(text := getattr(error, part), str):
+            setattr(error, part, text_in_keys(text, stages))
+    if error.hint and "[stage." in error.hint:
+        error.hint += f" of {config.name}" if error.hint.endswith("]") else f" ({config.name})"
+    error.args = (error.message,)
+    return error
+
+
+def text_in_keys(text: str, stages: Sequence[Stage]) -> str:
+    """A message of a stage with keys of the config in the place of flags; what is no setting of these stages stays.
+
+    Args:
+        text: such as "name the right one with --text-field", "leave it out with wordpipe ingest --no-deduplicate".
+        stages: the stage that says it, and those that it needs, nearest first.
+    """
+    if "--" not in text:
+        return text
+
+    def of_command(match: re.Match[str]) -> str:
+        of = [stage for stage in stages if stage.command.name == match[1]]
+        return _FLAG.sub(lambda flag: _key(flag, of), match[2]) if of else match[0]
+
+    parts = _COMMAND.split(_CALL.sub(of_command, text))  # a whole command line stays as it is
+    parts[::2] = [_FLAG.sub(lambda flag: _key(flag, stages), part) for part in parts[::2]]
+    return "".join(parts)
+
+
+def _key(flag: re.Match[str], stages: Sequence[Stage]) -> str:
+    """The key that stands for a flag, and its table."""
+    name = flag[2].replace("-", "_")
+    for stage in stages:
+        field = stage.command.load_settings().model_fields.get(name)
+        if field is not None:
+            said = f"{name} = false" if flag[1] else _assigned(name, flag[3], field.annotation)
+            behind = "" if "=" in said or not flag[3] or flag[3].isupper() else f" {flag[3]}"
+            return f"{said} in [stage.{stage.name}]{behind}"
+    return flag[0]
+
+
+def _assigned(name: str, word: str | None, annotation: Any) -> str:
+    """A setting, and the word behind its flag where that is a value."""
+    if word is None:
+        return name
+    choices = {value for inner in (annotation, *get_args(annotation)) for value in get_args(inner)}
+    if word in choices:
+        return f'{name} = "{word}"'
+    return f"{name} = {word}" if _NUMBER.fullmatch(word) else name
+
+
+def _makes(body: Any) -> str | None:
+    name = body.get("command") if isinstance(body, dict) else None
+    return COMMANDS[name].makes if isinstance(name, str) and name in COMMANDS else None
+
+
+def _stage(config: Path, name: str, body: Any, workdir: str, problems: list[WordpipeError]) -> Stage:
+    """One stage; wrong settings are added to the problems, as its inputs are worth looking at all the same.
+
+    Raises:
+        ConfigError: something else is wrong with it.
+    """
+    where = f"{config} [stage.{name if len(name) <= 60 else f'{name[:60]}…'}]"
+    if not _NAME.fullmatch(name) or len(name) > 200:
+        expected = "letters, digits, - _ and . (the folder of the stage in workdir)"
+        raise ConfigError("a stage cannot have this name", where=where, expected=expected)
+    if not isinstance(body, dict):
+        raise ConfigError("a stage is a table", where=where)
+    body = dict(body)
+    command_name = body.pop("command", None)
+    if not isinstance(command_name, str) or command_name not in COMMANDS:
+        near = get_close_matches(str(command_name)[:60], COMMANDS, n=2)
+        hint = f"did you mean {' or '.join(near)}?" if near else None
+        got, expected = shown_value(command_name), ", ".join(COMMANDS)
+        raise ConfigError("unknown command", where=where, got=got, expected=expected, hint=hint)
+    inputs = body.pop("inputs", None)
+    if not isinstance(inputs, list) or not inputs or not all(isinstance(item, str) and item for item in inputs):
+        raise ConfigError("inputs should be a list of stages or sources", where=where, got=shown_value(inputs))
+    command = COMMANDS[command_name]
+    try:
+        command.load_settings().make(body, where=where)
+    except ConfigError as error:
+        problems.append(error)
+    if "-" in inputs:
+        hint = "write it to a file first: what was read once cannot be compared again"
+        raise ConfigError("a pipeline cannot read standard input", where=where, hint=hint)
+    if len(inputs) < len(command.arguments) or (
+        len(inputs) > len(command.arguments) and not command.arguments[-1].many
+    ):
+        expected = " ".join(argument.name for argument in command.arguments)
+        raise ConfigError(f"{command.name} takes other inputs", where=where, got=shown_value(inputs), expected=expected)
+    return Stage(name, command, tuple(inputs), body, Path(workdir) / name)
+
+
+def _wrong_names(stage: Stage, makes: Mapping[str, str | None], config: Path) -> Iterator[ConfigError]:
+    """Inputs and settings that name no stage, or one that makes something else."""
+    where, home = place_of(stage, config), home_of(config)
+    takes = stage.command.name
+    for argument, names in stage.given:
+        wanted = " or ".join(argument.kinds)
+        for name in names:
+            if name not in makes:
+                if not (argument.sources or argument.entry) and not is_artifact(home / name):
+                    yield ConfigError("no such stage", where=where, got=shown_value(name), hint=nearest(name, makes))
+            elif not argument.kinds:
+                reads = "a file of another program" if argument.entry else "sources of text"
+                yield ConfigError(f"{takes} reads {reads}, and {name} is a stage", where=where)
+            elif makes[name] is not None and makes[name] not in argument.kinds:
+                fitting = [other for other, kind in makes.items() if kind in argument.kinds]
+                hint = f"stages that make {wanted}: {', '.join(fitting) or 'none yet'}"
+                got = f"{name}, which makes {makes[name]}"
+                yield ConfigError(f"{takes} takes {wanted} here", where=where, got=got, hint=hint)
+            elif len(names) > 1:
+                yield ConfigError(f"{takes} takes one {wanted}, or sources of text", where=where, got=", ".join(names))
+    fields = stage.command.load_settings().artifact_fields()
+    for setting, name in stage.artifacts.items():
+        kind = makes.get(name)
+        if kind is not None and kind not in fields[setting]:
+            fitting = [other for other, one in makes.items() if one in fields[setting]]
+            fits = f"stages that fit: {', '.join(fitting)}" if fitting else None
+            got, expected = f"{name}, which makes {kind}", f"{' or '.join(fields[setting])}"
+            yield ConfigError(f"{setting} names a wrong stage", where=where, got=got, expected=expected, hint=fits)
+
+
+def _in_order(stages: list[Stage], config: Path) -> list[Stage]:
+    """Stages after those they need; otherwise as written."""
+    by_name = {stage.name: stage for stage in stages}
+    done: dict[str, Stage] = {}
+
+    def visit(stage: Stage, path: tuple[str, ...]) -> None:
+        if stage.name in path:
+            _refuse_circle(path[path.index(stage.name) :], stage.name, config)
+        for name in (*stage.inputs, *stage.artifacts.values()):
+            if name in by_name and name not in done:
+                visit(by_name[name], (*path, stage.name))
+        done[stage.name] = stage
+
+    for stage in stages:
+        if stage.name not in done:
+            visit(stage, ())
+    return list(done.values())
+
+
+def _refuse_circle(path: Iterable[str], again: str, config: Path) -> NoReturn:
+    raise ConfigError("stages need each other in a circle", where=config, got=" → ".join((*path, again)))

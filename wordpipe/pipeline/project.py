@@ -1,0 +1,294 @@
+"""The files of a new project: a config for searching one's own texts, and a Makefile that calls it.
+
+The config begins with what was measured best for that: a static encoder, trained on the text itself, and an index that is
+asked by vectors and words together. Of records (JSON Lines, CSV, TSV, Parquet) the first ones are looked at, and the fields
+that hold text, title and id are written down.
+"""
+
+import csv
+import io
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from wordpipe.artifacts import atomic_file
+from wordpipe.corpus import ExpansionLimit, Source, decompress_blocks, expand, read_blocks
+from wordpipe.corpus.settings import IngestSettings
+from wordpipe.errors import ConfigError, InputError, StorageError
+from wordpipe.pipeline.config import CONFIG
+from wordpipe.pipeline.run import Pipeline
+from wordpipe.stages import Estimate, PathLike, Size, public, size_of_sources, storage_errors, total
+
+WHY = (
+    "a static encoder that learns from your own text, and an index that asks by vectors and words together:"
+    " nDCG@10 49.5 in the mean of four collections, where BM25 has 46.1"
+)
+"""What a new config begins with, and the figures for it (benchmarks/results/retrieval.json, left out)."""
+
+_SAMPLE = 200  # records that are looked at
+_HEAD = 1 << 20  # bytes of a file
+_ASSUMED = 10_000_000  # bytes of text, where there is none yet
+_TEXTS = ("text", "body", "content", "contents", "article", "abstract", "description", "passage", "answer")
+_TITLES = ("title", "headline", "heading", "subject", "name")
+_IDS = ("id", "_id", "uuid", "key")
+_FEW_FILES = 20  # of text: what one file says of itself is then parted at its blank lines
+_SHORT_RECORD = 1500  # characters: a record is then one passage
+
+
+@dataclass(frozen=True)
+class Field:
+    """A field of records, as far as the first ones show it."""
+
+    name: str
+    type: str  # str, int, float, bool, or other: lists and objects
+    length: float  # characters in the mean, of strings
+    distinct: bool  # every record has another value
+
+
+@dataclass(frozen=True)
+class Project:
+    """What `init_project` wrote and chose."""
+
+    files: tuple[tuple[Path, bool], ...]  # each file, and whether it is new; those that were there are not touched
+    settings: dict[str, Any]  # of the stage that reads the texts, as far as they were chosen
+    others: tuple[str, ...]  # fields of records that nothing was chosen for
+    estimate: Estimate | None  # of making all of it
+    text_bytes: int  # of the sources that the estimate is for
+    is_assumed: bool  # there is no text yet
+
+
+@public(name="init")
+def init_project(folder: PathLike = ".", *, source: PathLike | None = None) -> Project:
+    """Write the config and the Makefile of a new project into a folder; files that exist are left alone.
+
+    Args:
+        folder: made where it is not there.
+        source: the texts: a file or folder of texts or records, whose fields are looked at. Without one the config reads
+            the folder `texts`, which is made.
+
+    Raises:
+        InputError: there is nothing to read at `source`, or no field of its records holds text.
+
+    Example:
+        >>> [path.name for path, is_new in wordpipe.init("project").files]
+        ['wordpipe.toml', 'Makefile']
+    """
+    home = Path(folder)
+    stage, others = _look_at_own(home) if source is None else _look_at(str(source), home)
+    written: list[tuple[Path, bool]] = []
+    with storage_errors():
+        (home if source is not None else home / "texts").mkdir(parents=True, exist_ok=True)
+        for name in (CONFIG, "Makefile"):
+            path = home / name
+            is_new = not os.path.lexists(path)
+            if is_new:
+                text = files("wordpipe").joinpath("templates", name).read_text(encoding="utf-8")
+                with atomic_file(path) as file:
+                    file.write((_filled_in(text, stage) if name == CONFIG else text).encode())
+            written.append((path, is_new))
+    estimate, text_bytes, is_assumed = None, 0, False
+    if written[0][1]:
+        estimate, text_bytes, is_assumed = _estimate(home / CONFIG, [*stage.get("inputs", ["texts"])])
+    return Project(tuple(written), stage, others, estimate, text_bytes, is_assumed)
+
+
+def _estimate(config: Path, inputs: Sequence[str]) -> tuple[Estimate, int, bool]:
+    pipeline = Pipeline(config)
+    names = [name if name.startswith("python:") else str(config.parent / name) for name in inputs]
+    try:
+        size, is_assumed = size_of_sources(expand(names)), False
+    except InputError:  # nothing there yet
+        size, is_assumed = Size(form="txt", files=1, bytes=_ASSUMED), True
+    stale = [state for state in pipeline.estimated(pipeline.all_missing(), sources=size) if state.estimate]
+    return total([state.estimate for state in stale if state.estimate]), int(size.bytes), is_assumed
+
+
+def _look_at_own(home: Path) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """As `_look_at` says of the texts that are in a project's folder already; nothing where they cannot be read yet."""
+    try:
+        return _look_at(str(home / "texts"), home)
+    except (InputError, StorageError):
+        return {}, ()
+
+
+def _look_at(source: str, home: Path) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """The settings of `ingest` for a source, with its inputs and the unit that suits it; and fields that are left."""
+    sources = expand([source])
+    named = source if source.startswith("python:") else os.path.relpath(source, home)
+    records = next((one for one in sources if one.format not in ("txt", "md") and one.kind == "file"), None)
+    if records is None:
+        few = len(sources) < _FEW_FILES and all(one.kind == "file" for one in sources)
+        return {"inputs": [named]} | ({"documents": "block"} if few else {}), ()
+    fields = _fields(records)
+    strings = [field for field in fields if field.type == "str"]
+    text = _called(_TEXTS, strings) or max(strings, key=lambda field: field.length, default=None)
+    if text is None:
+        got = ", ".join(field.name for field in fields[:20]) or "no fields"
+        raise InputError("no field of the first records holds text", where=records.name, got=got)
+    rest = [field for field in fields if field != text]
+    title = _called(_TITLES, [field for field in rest if field.type == "str"])
+    record_id = _called(_IDS, [field for field in rest if field.distinct and field.type in ("str", "int")])
+    chosen: dict[str, Any] = {"inputs": [named], "text_field": text.name}
+    if title is not None:
+        chosen["title_field"] = title.name
+    if record_id is not None and "id_field" in IngestSettings.model_fields:
+        chosen["id_field"] = record_id.name
+    taken = {value for name, value in chosen.items() if name != "inputs"}
+    chosen["metadata"] = [
+        entry for field in rest if field.name not in taken and (entry := _metadata(field)) is not None
+    ]
+    named_there = {entry.partition(":")[0] for entry in chosen["metadata"]}
+    others = tuple(field.name for field in rest if field.name not in taken | named_there)
+    chosen["unit"] = "document" if text.length <= _SHORT_RECORD else "window"
+    return chosen, others
+
+
+def _called(names: Sequence[str], fields: Iterable[Field]) -> Field | None:
+    """The field with the first of these names that there is, in upper or lower case."""
+    by_name = {field.name.lower(): field for field in fields}
+    return next((by_name[name] for name in names if name in by_name), None)
+
+
+def _metadata(field: Field) -> str | None:
+    """The entry of `metadata` for a field; None where it cannot be carried."""
+    if field.type == "other":
+        return None
+    entry = field.name if field.type == "str" else f"{field.name}:{field.type}"
+    try:
+        entry.encode()  # a lone surrogate is no Unicode
+        IngestSettings.make({"metadata": (entry,)})
+    except (ConfigError, UnicodeEncodeError):
+        return None
+    return entry
+
+
+def _filled_in(text: str, chosen: Mapping[str, Any]) -> str:
+    """The template with what was chosen in the place of its lines."""
+    if not chosen:
+        return text
+    begin, end = text.index("inputs ="), text.index("\n\n[stage.tokens]")
+    keys = [f"{name} = {_toml(chosen[name])}" for name in chosen if name not in ("unit",) and chosen[name] != []]
+    text = text[:begin] + "\n".join(keys) + text[end:]
+    if "unit" in chosen:  # records: many documents, each of which says one thing
+        text = "".join(line for line in text.splitlines(keepends=True) if not line.startswith("false_negatives"))
+        before = 'unit = "window"                  # passages of 128 words; or "sentence", "document"'
+        after = {"document": 'unit = "document"                # a record is one passage; or "sentence", "window"'}
+        text = text.replace(before, after.get(chosen["unit"], before))
+    return text
+
+
+def _toml(value: Any) -> str:
+    """A string or a list of strings as TOML."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _fields(source: Source) -> list[Field]:
+    """The fields of the first records of a source, in their order.
+
+    Raises:
+        InputError: not records.
+    """
+    if source.format == "parquet":
+        return _parquet_fields(source)
+    values: dict[str, list[Any]] = {}
+    for record in _first_records(source):
+        for name, value in record.items():
+            if value is not None and value != "":
+                values.setdefault(name, []).append(value)
+    return [_field(name, found, from_text=source.format != "jsonl") for name, found in values.items()]
+
+
+def _first_records(source: Source) -> Iterable[Mapping[str, Any]]:
+    """The first whole records of a file, of at most its first megabyte."""
+    with source.open() as file:
+        limit = ExpansionLimit(source.name, IngestSettings().max_expand)
+        raw = read_blocks(file, source.name, lambda block: setattr(limit, "taken", limit.taken + len(block)))
+        compression = "none" if source.compression == "auto" else source.compression
+        blocks = decompress_blocks(raw, compression, limit)
+        head, is_all = b"", False
+        while len(head) < _HEAD and not is_all:
+            block = next(blocks, None)
+            head, is_all = head + (block or b""), block is None
+    text = head.decode("utf-8-sig", errors="replace")
+    lines = text.splitlines(keepends=True)[: 10 * _SAMPLE]
+    if not is_all and len(lines) > 1:
+        lines.pop()  # which may be cut
+    if source.format == "jsonl":
+        found = []
+        for line in lines[:_SAMPLE]:
+            try:
+                found.append(json.loads(line))
+            except (ValueError, RecursionError):
+                continue  # `ingest` says what is wrong with it
+        return [record for record in found if isinstance(record, dict)]
+    csv.field_size_limit(1 << 24)
+    dialect: dict[str, Any] = {"delimiter": "\t", "quoting": csv.QUOTE_NONE} if source.format == "tsv" else {}
+    rows = csv.DictReader(io.StringIO("".join(lines), newline=""), strict=False, **dialect)
+    try:
+        return [
+            {k: v for k, v in row.items() if isinstance(k, str)} for row, _ in zip(rows, range(_SAMPLE), strict=False)
+        ]
+    except csv.Error as error:
+        raise InputError(f"not {source.format.upper()}: {error}", where=source.name) from None
+
+
+def _field(name: str, values: Sequence[Any], *, from_text: bool) -> Field:
+    if from_text:
+        values = [_parsed(value) for value in values]
+    kinds = {type(value) for value in values}
+    if kinds == {int, float}:
+        kinds = {float}
+    if from_text and len(kinds) > 1:
+        kinds, values = {str}, [str(value) for value in values]
+    kind = next(iter(kinds)).__name__ if len(kinds) == 1 else "other"
+    strings = [value for value in values if isinstance(value, str)]
+    length = sum(map(len, strings)) / len(strings) if strings else 0.0
+    distinct = kind in ("str", "int") and len(set(values)) == len(values)
+    return Field(name, kind if kind in ("str", "int", "float", "bool") else "other", length, distinct)
+
+
+def _parsed(text: str) -> str | int | float:
+    """A number where the text of a cell is one."""
+    for number in (int, float):
+        try:
+            if len(text) < 30 and text.strip().lower() not in ("nan", "inf", "-inf", "infinity"):
+                return number(text)
+        except ValueError:
+            continue
+    return text
+
+
+def _parquet_fields(source: Source) -> list[Field]:
+    """From the schema and the sizes of columns: no value is decoded."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    with source.open() as file:
+        try:
+            parquet = pq.ParquetFile(file)
+            schema, metadata = parquet.schema_arrow, parquet.metadata
+        except (pa.ArrowException, OSError) as error:
+            raise InputError(f"not Parquet: {str(error)[:200]}", where=source.name) from None
+    sizes: dict[str, int] = {}
+    for group in range(min(metadata.num_row_groups, 20)):
+        for place in range(metadata.num_columns):
+            column = metadata.row_group(group).column(place)
+            sizes[column.path_in_schema] = sizes.get(column.path_in_schema, 0) + column.total_uncompressed_size
+    return [
+        Field(field.name, _arrow_type(field.type), sizes.get(field.name, 0) / max(metadata.num_rows, 1), distinct=True)
+        for field in schema
+    ]
+
+
+def _arrow_type(kind: Any) -> str:
+    import pyarrow as pa
+
+    tests = {
+        "str": (pa.types.is_string, pa.types.is_large_string, pa.types.is_dictionary), "int": (pa.types.is_integer,),
+        "float": (pa.types.is_floating,), "bool": (pa.types.is_boolean,),
+    }  # fmt: skip
+    return next((name for name, holds in tests.items() if any(one(kind) for one in holds)), "other")

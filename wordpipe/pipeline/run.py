@@ -1,0 +1,476 @@
+"""A pipeline: which of its stages are stale and why, what it would take to make them, and the making.
+
+A stage is stale when its recipe (settings that matter and the digests of its inputs) is not the one its artifact was made
+from. Times play no part, so a touched file makes nothing, and an input that came out the same stops the chain there.
+Before anything is said or made, the inputs of all stages are looked for.
+"""
+
+import contextlib
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from wordpipe.artifacts import Artifact, InputEntry, Manifest, is_artifact, recipe_of
+from wordpipe.corpus import expand
+from wordpipe.errors import ArtifactError, ConfigError, InputError, StorageError, WordpipeError
+from wordpipe.pipeline.config import (
+    CONFIG,
+    Stage,
+    home_of,
+    in_keys,
+    nearest,
+    place_of,
+    raise_together,
+    read_stages,
+    text_in_keys,
+)
+from wordpipe.pipeline.config import read_toml as _read_toml
+from wordpipe.runtime import Progress
+from wordpipe.settings import Settings
+from wordpipe.stages import (
+    Estimate,
+    Estimator,
+    Made,
+    PathLike,
+    RunOptions,
+    Size,
+    entries_of,
+    file_entry,
+    model_entry,
+    public,
+    size_of_artifact,
+    size_of_sources,
+)
+
+# what foreign or forged artifacts lead to, too
+_NO_ESTIMATE = (WordpipeError, OSError, ArithmeticError, ValueError, TypeError, LookupError, AttributeError)
+
+
+@dataclass(frozen=True)
+class State:
+    """Whether a stage must be made, and why; no reasons means that it is fresh."""
+
+    stage: Stage
+    reasons: tuple[str, ...]
+    estimate: Estimate | None = None  # of making it; None where it is fresh
+
+    @property
+    def fresh(self) -> bool:
+        """Nothing to do."""
+        return not self.reasons
+
+
+@dataclass(frozen=True)
+class StageStatus:
+    """One stage of a pipeline as `pipeline_status` reports it."""
+
+    name: str
+    command: str  # "train mlm"
+    output: str  # its folder, seen from the current one
+    fresh: bool  # nothing to do
+    reasons: tuple[str, ...]  # why it would be made; empty where it is fresh
+    estimate: Estimate | None  # of making it; None where it is fresh
+
+    def to_json(self) -> dict[str, Any]:
+        """One JSON object."""
+        body = asdict(self) | {"reasons": list(self.reasons)}
+        return body | {"estimate": self.estimate.to_json() if self.estimate else None}
+
+
+@public(name="run")
+def run_pipeline(
+    config: PathLike = CONFIG, *, first: str | None = None, last: str | None = None, run: RunOptions | None = None
+) -> list[Made]:
+    """Make what is missing or stale in a pipeline, in order.
+
+    Args:
+        config: the file that describes the stages.
+        first: begin with this stage (`--from`).
+        last: end with this stage (`--to`).
+        run: progress, making every stage anew (`fresh`), verification.
+
+    Returns:
+        What was made, in order; nothing where all was fresh.
+
+    Raises:
+        WordpipeError: the config or an input is wrong, said before anything is made; or as from the stage that failed.
+
+    Example:
+        >>> [made.path for made in wordpipe.run("wordpipe.toml", last="corpus")]
+        ['made/corpus']
+    """
+    return [made for _, made in Pipeline(config).run(run or RunOptions(), first=first, last=last) if made is not None]
+
+
+@public(name="status")
+def pipeline_status(
+    config: PathLike = CONFIG, *, first: str | None = None, last: str | None = None
+) -> list[StageStatus]:
+    """Look which stages of a pipeline must be made, why, and what that would take; makes nothing.
+
+    Args:
+        config: the file that describes the stages.
+        first: begin with this stage.
+        last: end with this stage.
+
+    Returns:
+        Of every stage whether it is fresh, why not, and an estimate of time, memory and disk.
+
+    Raises:
+        WordpipeError: the config or an input is wrong.
+
+    Example:
+        >>> [(stage.name, stage.reasons[0]) for stage in wordpipe.status() if not stage.fresh]
+        [('corpus', 'missing'), ('tokens', 'missing')]
+    """
+    pipeline = Pipeline(config)
+    states = pipeline.estimated(pipeline.states(first=first, last=last))
+    return [pipeline.status_of(state) for state in states]
+
+
+class Pipeline:
+    """The stages of a config file, in an order in which they can be made.
+
+    Raises:
+        ConfigError: not TOML, an unknown key, command, stage or setting, or stages that need each other in a circle.
+    """
+
+    def __init__(self, config: PathLike = CONFIG) -> None:
+        self.config = Path(config)
+        self.stages = read_stages(self.config)
+
+    def states(self, *, first: str | None = None, last: str | None = None, fresh: bool = False) -> list[State]:
+        """What would be made of the stages from `first` to `last`, and why; `fresh` means all of them.
+
+        Raises:
+            WordpipeError: an input of one of them is missing or of a wrong kind; all such together.
+        """
+        with self._at_home():
+            self._check_inputs(chosen := self._chosen(first, last))
+            states: dict[str, State] = {}
+            for stage in chosen:
+                state = self._state(stage, states)
+                states[stage.name] = State(stage, ("--fresh",)) if fresh and state.fresh else state
+            return list(states.values())
+
+    def all_missing(self) -> list[State]:
+        """The states of a pipeline of which nothing has been made."""
+        return [State(stage, ("missing",)) for stage in self.stages]
+
+    def estimated(self, states: list[State], *, sources: Size | None = None) -> list[State]:
+        """The same states, with what it would take to make each that is stale; `sources`: as if they were so large."""
+        if all(state.fresh for state in states):
+            return states
+        stale = {state.stage.name for state in states if not state.fresh}
+        with self._at_home():
+            estimator, found = Estimator(), {}
+            for stage in self.stages:
+                try:
+                    found[stage.name] = self._estimate(stage, stage.name in stale, estimator, sources)
+                except _NO_ESTIMATE:  # it is a help, never a reason to stop
+                    estimator.nothing_known(stage.name)
+            estimator.save()
+        return [replace(state, estimate=found.get(state.stage.name)) if not state.fresh else state for state in states]
+
+    def run(
+        self, run: RunOptions, *, first: str | None = None, last: str | None = None
+    ) -> Iterator[tuple[State, Made | None]]:
+        """Make what is missing or stale, one stage at a time; yields each stage's state, with what was made of it.
+
+        Each state is yielded twice for a stage that is made: before, with None, and after.
+
+        Raises:
+            WordpipeError: before anything is made, where an input is missing or of a wrong kind; or as from a stage.
+        """
+        chosen = self._chosen(first, last)
+        with self._at_home():
+            self._check_inputs(chosen)
+        for stage in chosen:
+            with self._at_home():
+                state = self._state(stage, {})
+            yield state, None
+            if state.fresh and not run.fresh:
+                continue
+            yield state, self.make(stage, run)
+
+    def make(
+        self, stage: Stage, run: RunOptions, *, output: Path | None = None, settings: Mapping[str, Any] | None = None
+    ) -> Made:
+        """Make one stage from its inputs, whatever its state.
+
+        Args:
+            stage: one of this pipeline.
+            run: how.
+            output: another folder than the stage's, seen from the current folder.
+            settings: instead of the stage's; the artifacts that they name are paths that are valid everywhere.
+        """
+        target = stage.output if output is None else output.absolute()
+        with self._at_home():
+            arguments = _by_argument(stage, [self._resolve(name) for name in stage.inputs])
+            chosen = self._settings(stage) if settings is None else dict(settings)
+            needed = self._with_needed(stage)
+
+            def report(progress: Progress) -> None:
+                note = progress.note and text_in_keys(progress.note, needed)
+                run.report(replace(progress, note=note) if note else progress)
+
+            try:
+                made = stage.command.load()(*arguments, output=target, run=replace(run, report=report), **chosen)
+            except WordpipeError as error:
+                in_keys(error, needed, self.config)
+                raise
+        made.path = str(self.from_here(stage.output) if output is None else output)
+        return made
+
+    def status_of(self, state: State) -> StageStatus:
+        """A state in plain values."""
+        stage = state.stage
+        output = str(self.from_here(stage.output))
+        return StageStatus(stage.name, stage.command.name, output, state.fresh, state.reasons, state.estimate)
+
+    def from_here(self, path: Path) -> Path:
+        """A path of the config as seen from the current folder."""
+        return Path(os.path.relpath(home_of(self.config) / path))
+
+    def inputs_from_here(self, stage: Stage) -> list[str]:
+        """The stage's inputs as seen from the current folder; python:PACKAGE stays as it is."""
+        home = home_of(self.config)
+        resolved = [self._resolve(name) for name in stage.inputs]
+        return [name if name.startswith("python:") else os.path.relpath(home / name) for name in resolved]
+
+    def settings_from_here(self, stage: Stage) -> dict[str, Any]:
+        """The stage's settings, the artifacts that they name by paths that are valid everywhere."""
+        home = home_of(self.config)
+        folders = {name: str(home / self._resolve(value)) for name, value in stage.artifacts.items()}
+        return stage.settings | folders
+
+    def _at_home(self) -> contextlib.AbstractContextManager[None]:
+        """Work in the config's folder: inputs, outputs and the names of sources are seen from there."""
+        return contextlib.chdir(home_of(self.config))
+
+    def _chosen(self, first: str | None, last: str | None) -> list[Stage]:
+        names = [stage.name for stage in self.stages]
+        for wanted in filter(None, (first, last)):
+            if wanted not in names:
+                hint = nearest(wanted, names)
+                raise ConfigError(f"no stage {wanted!r}", where=self.config, expected=", ".join(names), hint=hint)
+        begin = names.index(first) if first else 0
+        end = names.index(last) if last else len(names) - 1
+        if begin > end:
+            got = f"{last}, which is made before {first}"
+            raise ConfigError("nothing lies between these stages", where=self.config, got=got)
+        return self.stages[begin : end + 1]
+
+    def _with_needed(self, stage: Stage) -> list[Stage]:
+        """The stage and those that it needs, nearest first."""
+        by_name = {one.name: one for one in self.stages}
+        found = {stage.name: stage}
+        waiting = [stage]
+        while waiting:
+            one = waiting.pop(0)
+            for name in (*one.inputs, *one.artifacts.values()):
+                if name in by_name and name not in found:
+                    found[name] = by_name[name]
+                    waiting.append(by_name[name])
+        return list(found.values())
+
+    def _check_inputs(self, stages: list[Stage]) -> None:
+        """Look for everything that these stages read and no stage makes.
+
+        Raises:
+            WordpipeError: what is missing or of a wrong kind, all of it together.
+        """
+        names = {stage.name for stage in self.stages}
+        problems: list[WordpipeError] = []
+        for stage in stages:
+            checks = [(argument, [n for n in given if n not in names]) for argument, given in stage.given]
+            read_as = stage.settings.get("format", "auto")
+            kinds_of = stage.command.load_settings().artifact_fields()
+            try:
+                for argument, given in checks:
+                    if not given:
+                        continue
+                    if argument.kinds and len(given) == 1 and is_artifact(Path(given[0])):
+                        Artifact(given[0], argument.kinds, verify=False).close()  # type: ignore[arg-type]
+                    elif argument.sources:
+                        _check_sources(given, names, read_as)
+                    elif argument.entry and not Path(given[0]).exists():
+                        raise InputError("no such file", where=given[0])
+                for setting, name in stage.artifacts.items():
+                    if name not in names:
+                        _check_artifact(setting, name, kinds_of[setting], names)
+            except WordpipeError as error:
+                where = place_of(stage, self.config) + (f" {error.where}" if error.where else "")
+                again = type(error)(error.what, where=where, got=error.got, expected=error.expected, hint=error.hint)
+                problems.append(in_keys(again, [stage], self.config))
+        raise_together(problems, self.config)
+
+    def _state(self, stage: Stage, before: dict[str, State]) -> State:
+        needed = [*stage.inputs, *stage.artifacts.values()]
+        waits = [f"{name} will be made" for name in needed if name in before and not before[name].fresh]
+        if not is_artifact(stage.output):
+            return State(stage, ("missing", *waits))
+        if waits:
+            return State(stage, tuple(waits))
+        try:
+            with Artifact(stage.output, [stage.command.makes], verify=False) as artifact:
+                manifest = artifact.manifest
+        except ArtifactError as error:
+            return State(stage, (f"unreadable: {error.what}",))
+        settings = self._checked_settings(stage)
+        try:
+            inputs = self._planned_inputs(stage, settings)
+        except (InputError, ArtifactError, StorageError) as error:
+            return State(stage, (f"input unreadable: {error.message}",))
+        if recipe_of(stage.command.makes, settings.recipe_body(), inputs) == manifest.recipe:
+            return State(stage, ())
+        return State(stage, tuple(_differences(stage, settings, inputs, manifest)) or ("made by another version",))
+
+    def _estimate(self, stage: Stage, stale: bool, estimator: Estimator, sources: Size | None) -> Estimate | None:
+        """What it takes to make a stage; its size is known to the estimator afterwards."""
+        if not stale and is_artifact(stage.output):
+            estimator.sizes[stage.name] = size_of_artifact(stage.output)
+            return None
+        inputs = []
+        settings = self._checked_settings(stage)
+        for argument, given in stage.given:
+            one = given[0]
+            if one in estimator.sizes:
+                inputs.append(estimator.sizes[one])
+            elif argument.kinds and is_artifact(Path(one)):
+                inputs.append(size_of_artifact(Path(one)))
+            elif argument.sources and sources is not None:
+                inputs.append(sources)
+            elif argument.sources:
+                inputs.append(size_of_sources(expand(given, read_as=getattr(settings, "format", "auto"))))
+            else:
+                inputs.append(size_of_sources(Path(one)))
+        for name in stage.artifacts.values():
+            if name in estimator.sizes:
+                inputs.append(estimator.sizes[name])
+            elif is_artifact(Path(name)):
+                inputs.append(size_of_artifact(Path(name)))
+        return estimator.estimate(stage.name, settings, inputs, stage.output)
+
+    def _planned_inputs(self, stage: Stage, settings: Settings) -> list[InputEntry]:
+        """The inputs as the stage itself would record them."""
+        entries: list[InputEntry] = []
+        for argument, names in stage.given:
+            several = [self._resolve(name) for name in names]
+            if argument.kinds and len(several) == 1 and is_artifact(Path(several[0])):
+                entries.append(_artifact_entry(several[0]))
+            elif argument.entry:
+                entries.append(argument.load_entry()(several[0]))
+            elif argument.sources:
+                entries += entries_of(expand(several, read_as=getattr(settings, "format", "auto")))
+        for name, kinds in type(settings).artifact_fields().items():
+            value = getattr(settings, name)
+            if value is not None:
+                foreign = model_entry if kinds == ("model",) else file_entry  # what it is where it is no artifact
+                entries.append(_artifact_entry(value) if is_artifact(Path(value)) else foreign(Path(value)))
+        return entries
+
+    def _settings(self, stage: Stage) -> dict[str, Any]:
+        """The stage's settings, with names of stages replaced by their folders where an artifact is meant."""
+        return stage.settings | {name: self._resolve(value) for name, value in stage.artifacts.items()}
+
+    def _checked_settings(self, stage: Stage) -> Settings:
+        return stage.command.load_settings().make(self._settings(stage), where=place_of(stage, self.config))
+
+    def _resolve(self, name: str) -> str:
+        return next((str(stage.output) for stage in self.stages if stage.name == name), name)
+
+
+def stage_from_file(where: str, command: str) -> tuple[Pipeline, Stage] | dict[str, Any]:
+    """The stage with a command that `FILE` or `FILE#STAGE` names, and its pipeline; or the settings of a flat file.
+
+    Raises:
+        ConfigError: no such file or stage, or several stages to choose from.
+    """
+    name, _, wanted = where.partition("#")
+    table = _read_toml(Path(name))
+    if "stage" not in table:
+        if wanted:
+            raise ConfigError(f"the file has no stage {wanted!r}", where=name)
+        return table
+    pipeline = Pipeline(name)
+    fitting = [s for s in pipeline.stages if s.command.name == command and wanted in ("", s.name)]
+    if len(fitting) != 1:
+        names = ", ".join(s.name for s in pipeline.stages if s.command.name == command) or "none"
+        what = f"stages with the command {command!r}: {names}"
+        raise ConfigError(f"one stage is needed; {what}", where=name, hint=f"choose one: --config {name}#NAME")
+    return pipeline, fitting[0]
+
+
+def settings_from_file(where: str, command: str) -> dict[str, Any]:
+    """The settings of one command from `FILE` or `FILE#STAGE`: flat keys, or a stage of a pipeline with that command.
+
+    Raises:
+        ConfigError: no such file or stage, or several stages to choose from.
+    """
+    found = stage_from_file(where, command)
+    return found if isinstance(found, dict) else found[0].settings_from_here(found[1])
+
+
+def _by_argument(stage: Stage, paths: list[str]) -> list[str | list[str]]:
+    """The paths as the command's function takes them; the last argument may be several."""
+    fixed = len(stage.command.arguments) - 1
+    last = paths[fixed:] if stage.command.arguments[-1].many else paths[fixed]
+    return [*paths[:fixed], last]
+
+
+def _check_sources(given: list[str], names: set[str], read_as: str) -> None:
+    """Sources of text are there and can be read; a name that is nearly a stage's is taken for a slip.
+
+    Raises:
+        WordpipeError: they are not.
+    """
+    for name in given:
+        if is_artifact(Path(name)):
+            hint = "name files or folders, or a stage that makes a corpus"
+            raise ArtifactError("this is an artifact, not a source of text", where=name, hint=hint)
+        if not os.path.lexists(name) and (hint := nearest(name, names)).startswith("did you mean"):
+            raise ConfigError("neither a stage nor a file", where=name, hint=hint)
+    for source in expand(given, read_as=read_as):  # type: ignore[arg-type]
+        if source.kind == "stream":
+            hint = "write it to a file first: what was read once cannot be compared again"
+            raise ConfigError("a pipeline cannot read a pipe", where=source.name, hint=hint)
+
+
+def _check_artifact(setting: str, name: str, kinds: tuple[str, ...], names: set[str]) -> None:
+    """What a setting names is there and, where it is an artifact, of a kind that it takes.
+
+    Raises:
+        WordpipeError: it is not.
+    """
+    if is_artifact(Path(name)):
+        if "file" not in kinds:
+            Artifact(name, kinds, verify=False).close()  # type: ignore[arg-type]
+    elif not Path(name).exists():
+        hint = nearest(name, names)
+        raise ConfigError(f"{setting} names neither a stage nor a file", got=name, hint=hint)
+
+
+def _artifact_entry(path: str | Path) -> InputEntry:
+    with Artifact(path, verify=False) as artifact:
+        return InputEntry(kind=artifact.kind, digest=artifact.digest)
+
+
+def _differences(stage: Stage, settings: Settings, inputs: list[InputEntry], manifest: Manifest) -> Iterator[str]:
+    """What changed since the artifact was made, setting by setting and input by input."""
+    before, now = manifest.settings, settings.manifest()
+    for name, value in settings.recipe().items():  # what a setting comes to, where nobody gives it
+        if before.get(name) not in (now.get(name, value), value):
+            yield f"{stage.name}.{name} {before.get(name)} → {value}"
+    if manifest.command != stage.command.name:
+        yield f"{stage.name}.command {manifest.command} → {stage.command.name}"
+    was, is_now = (
+        [(i.kind, i.digest, i.path if i.kind == "source" else None) for i in side] for side in (manifest.inputs, inputs)
+    )
+    if was != is_now:
+        named = [name for name in settings.artifact_fields() if getattr(settings, name) is not None]
+        names = [*stage.inputs, *(f"{name} {getattr(settings, name)}" for name in named)]
+        changed = [name for name, old, new in zip(names, was, is_now, strict=False) if old != new]
+        yield f"input {', '.join(changed) or ', '.join(stage.inputs)} changed"

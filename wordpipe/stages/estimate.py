@@ -1,0 +1,492 @@
+"""Estimates of what it takes to make an artifact: seconds, peak memory and disk, from the size of the input and the settings.
+
+For each command a rule of thumb says what its work comes to: bytes of text, words × epochs × window × numbers per vector,
+steps × parameters. Artifacts that are not there yet are foretold, from the sources on (their words, their rows). The rules
+come from one machine with two cores; what a stage really took, divided by what its rule says, corrects the next estimate.
+These ratios are kept, the last few for each command, in a small file outside the artifacts, beside the cache of hashes
+(`$XDG_CACHE_HOME/wordpipe/rates.json`); whatever goes wrong with it, it is as if nothing were known. Where no earlier run is
+known, the artifact that an output replaces says how long it took, else half a second of work measures the machine's speed.
+"""
+
+import json
+import math
+import os
+import re
+import secrets
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from statistics import geometric_mean
+from typing import TYPE_CHECKING, Any, Literal
+
+from wordpipe.artifacts import Artifact, InputEntry, Manifest, is_artifact
+from wordpipe.errors import WordpipeError
+from wordpipe.runtime import cpu_count
+
+if TYPE_CHECKING:
+    from wordpipe.corpus import Sources
+    from wordpipe.settings import Settings
+
+Basis = Literal["earlier runs", "probed", "rule of thumb"]
+
+_FORMAT = 1  # of the file; one that was written by other rules says nothing
+_LARGEST = 1 << 18  # bytes of the file that are read
+_KEYS, _RUNS = 64, 8  # commands that are remembered, and runs of each
+_WEEK = 7 * 86_400.0  # a measured speed is taken for so long
+_MEASURED = ("documents", "sentences", "words", "distinct", "tokens", "rows", "parameters", "bytes")
+_SPREAD: dict[str, float] = {"earlier runs": 1.4, "probed": 2.2, "rule of thumb": 3.0}  # likely factor to either side
+_TEXT_S, _NUMBERS_S = 0.04, 0.025  # what the two measurements take on the machine of the rules
+_CORES = 2  # of that machine
+_LEAST = {"seconds": 1e-3, "memory": 1.0, "disk": 1e5}  # what is less says nothing of what is more; else 500
+_FAR, _FAR_SPREAD = 8.0, 2.2  # earlier runs of so many times more or less work, and what they are worth
+_KEPT = {"txt": 1.0, "md": 1.0, "jsonl": 0.8, "csv": 0.85, "tsv": 0.9, "parquet": 1.8, "python": 0.15}
+"""Bytes of text out of a byte of a source, by its format."""
+_COMPRESSED = 3.3  # bytes out of one of .gz, .bz2, .xz, .zst
+_ENDING = re.compile(r"\.(\w+?)(\.(?:gz|bz2|xz|zst))?$")
+_FORMATS = {"markdown": "md", "ndjson": "jsonl", "text": "txt"}
+
+
+@dataclass(frozen=True)
+class Size:
+    """How large sources or an artifact are, known or foretold; 0 where it has no such thing."""
+
+    form: str = ""  # the format of sources; the kind of an encoder: static, transformer, words
+    files: float = 0.0
+    bytes: float = 0.0  # of sources, or of text
+    documents: float = 0.0
+    sentences: float = 0.0
+    words: float = 0.0  # running words
+    distinct: float = 0.0
+    tokens: float = 0.0
+    vocab: float = 0.0
+    rows: float = 0.0  # that have a vector
+    dim: float = 0.0
+    parameters: float = 0.0
+    layers: float = 0.0
+    disk: float = 0.0
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What the making of an artifact takes, roughly."""
+
+    seconds: tuple[float, float]  # from, to
+    memory_bytes: int  # at its peak
+    disk_bytes: int
+    basis: Basis
+
+    def to_json(self) -> dict[str, Any]:
+        """One JSON object."""
+        body = asdict(self)
+        return body | {"seconds": [round(one, 1) for one in self.seconds]}
+
+
+@dataclass(frozen=True)
+class _Rule:
+    """What the rule of thumb says of one stage."""
+
+    key: str  # what is comparable: "train mlm/tiny"
+    seconds: float
+    memory: float
+    disk: float
+    size: Size  # of what comes out
+
+
+class Estimator:
+    """Estimates of stages in the order in which they are made; `sizes` has those before, by name."""
+
+    def __init__(self) -> None:
+        self.sizes: dict[str, Size] = {}
+        self._rates = _Rates()
+
+    def nothing_known(self, name: str) -> None:
+        """Go on without the size of a stage."""
+        self.sizes[name] = Size()
+
+    def estimate(self, name: str, settings: "Settings", inputs: Sequence[Size], output: Path) -> Estimate:
+        """What it takes to make a stage from inputs of these sizes, and keep the size of what comes out.
+
+        Args:
+            name: of the stage.
+            settings: of its command.
+            inputs: sizes of its inputs, then of the artifacts that settings name.
+            output: what stands there was made by an earlier run.
+        """
+        rule = _rule(settings, inputs)
+        ratios, basis, spread = self._rates.ratios(rule)
+        if not ratios and (earlier := _earlier(settings, output)) is not None:
+            ratios, basis, spread = earlier, "earlier runs", _FAR_SPREAD
+        elif not ratios:
+            ratios, basis, spread = self._rates.speed(_is_arithmetic(settings.command)), "probed", _SPREAD["probed"]
+        likely = rule.seconds * ratios.get("seconds", 1.0)
+        known = {field: getattr(rule.size, field) * ratios.get(field, 1.0) for field in _MEASURED}
+        disk = rule.disk * ratios.get("disk", 1.0)
+        self.sizes[name] = replace(rule.size, **known, disk=disk)
+        memory = rule.memory * ratios.get("memory", 1.0)
+        return Estimate((likely / spread, likely * spread), round(memory), round(disk), basis)
+
+    def save(self) -> None:
+        """Keep what was measured of the machine."""
+        self._rates.save()
+
+
+def total(estimates: Sequence[Estimate]) -> Estimate:
+    """All of them one after another: seconds and disk add up, the largest memory counts, the weakest basis speaks.
+
+    What is off to one side for one stage is off to the other for the next: the spread of a sum is less than that of its parts.
+    """
+    low, high = (sum(one.seconds[side] for one in estimates) for side in (0, 1))
+    bases: list[Basis] = [
+        basis for basis in ("rule of thumb", "probed") if any(one.basis == basis for one in estimates)
+    ]
+    memory = max((one.memory_bytes for one in estimates), default=0)
+    disk = sum(one.disk_bytes for one in estimates)
+    return Estimate((low, high), memory, disk, bases[0] if bases else "earlier runs")
+
+
+def remember(settings: "Settings", inputs: Sequence[InputEntry], artifacts: Sequence[Manifest], made: Manifest) -> None:
+    """Keep what a stage took. Never fails: without it the next estimate is only worse.
+
+    Args:
+        settings: of the stage.
+        inputs: as its manifest lists them.
+        artifacts: the manifests of those inputs that are artifacts.
+        made: the manifest of what was made.
+    """
+    if len(artifacts) != sum(entry.kind in _SIZES for entry in inputs):
+        return  # sources were ingested on the fly
+    with suppress(OSError, ValueError, TypeError, KeyError, AttributeError, ArithmeticError):
+        sizes = [size_of_manifest(manifest) for manifest in artifacts]
+        if not artifacts:
+            sizes = [_of_files([(entry.path or "", entry.bytes or 0) for entry in inputs])]
+        rule = _rule(settings, sizes)
+        rates = _Rates()
+        rates.add(rule, _ratios(rule, made))
+        rates.save()
+
+
+def size_of_sources(sources: "Sources | Path") -> Size:
+    """The size of sources of text, or of one file or folder of another program."""
+    if isinstance(sources, Path):
+        files = [sources] if sources.is_file() else [one for one in sources.glob("*") if one.is_file()]
+        return Size(bytes=sum(one.stat().st_size for one in files), files=len(files))
+    return _of_files([(source.name, source.bytes) for source in sources])
+
+
+def size_of_artifact(path: Path) -> Size:
+    """The size of an artifact.
+
+    Raises:
+        ArtifactError: there is none, or it is damaged.
+    """
+    with Artifact(path, verify=False) as artifact:
+        return size_of_manifest(artifact.manifest)
+
+
+def size_of_manifest(manifest: Manifest) -> Size:
+    """The size of an artifact, as far as its manifest knows."""
+    counts, facts = manifest.counts, manifest.facts
+    disk = float(sum(entry.bytes for entry in manifest.outputs))
+    return replace(_SIZES[manifest.kind](counts, facts), disk=disk)
+
+
+_SIZES: dict[str, Callable[[Mapping[str, int], Mapping[str, Any]], Size]] = {
+    "corpus": lambda n, _: Size(
+        bytes=n.get("bytes_kept", 0), documents=n.get("documents_kept", 0), sentences=n.get("sentences", 0),
+        words=n.get("bytes_kept", 0) / 6.3, tokens=n.get("bytes_kept", 0) / 3.9,
+    ),
+    "tokens": lambda n, facts: Size(
+        words=n.get("words", 0), distinct=n.get("distinct_words", 0), tokens=n.get("tokens", 0),
+        sentences=n.get("sentences", 0), vocab=float(facts.get("vocab_size", 0)), bytes=n.get("words", 0) * 6.3,
+    ),
+    "words": lambda n, facts: Size(form="words", rows=n.get("distinct_kept", 0), dim=float(facts.get("dim", 0))),
+    "model": lambda n, facts: Size(
+        form="static" if facts.get("encoder") == "static" else "transformer", dim=float(facts.get("dim", 0)),
+        parameters=n.get("parameters", 0), layers=float(facts.get("n_layers", 0)),
+    ),
+    "sentences": lambda n, facts: Size(rows=n.get("sentences", 0), dim=float(facts.get("dim", 0))),
+    "index": lambda n, facts: Size(rows=n.get("vectors", 0), dim=float(facts.get("dim", 0))),
+}  # fmt: skip
+
+
+def _of_files(files: Sequence[tuple[str, float]]) -> Size:
+    """The size of named sources; the format is that of most bytes."""
+    by_form: dict[str, float] = {}
+    for name, size in files:
+        ending = _ENDING.search(name.lower())
+        form = "python" if name.startswith("python:") else ending[1] if ending else "txt"
+        form = _FORMATS.get(form, form)
+        unpacked = size * (_COMPRESSED if ending and ending[2] else 1.0)
+        by_form[form] = by_form.get(form, 0.0) + unpacked
+    form = max(by_form, key=lambda one: by_form[one], default="txt")
+    return Size(form=form if form in _KEPT else "txt", files=len(files), bytes=sum(by_form.values()))
+
+
+def _rule(settings: "Settings", inputs: Sequence[Size]) -> _Rule:
+    return _RULES[settings.command](settings, inputs)
+
+
+def _ingest(settings: Any, inputs: Sequence[Size]) -> _Rule:
+    given = inputs[0]
+    form = given.form or "txt"
+    text = given.bytes * _KEPT.get(form, 1.0)
+    of_text = {"auto": given.files, "file": given.files, "block": text / 1200, "line": text / 150}
+    documents = of_text[settings.documents] if form in ("txt", "md") else text / 1200
+    size = Size(bytes=text, documents=documents, sentences=text / 120, words=text / 6.3, tokens=text / 3.9)
+    seconds = 0.3 + given.bytes / 22e6 + (given.bytes / 2e6 if form == "python" else 0)
+    return _Rule(f"ingest/{form}", seconds, 140e6 + min(4 * text, 200e6), 0.45 * text, size)
+
+
+def _import(settings: Any, inputs: Sequence[Size]) -> _Rule:
+    given = inputs[0].bytes
+    rows = min(settings.limit or math.inf, given / 1000)
+    return _Rule("import", 1 + given / 20e6, 200e6 + 2 * given, 0.5 * given, Size(form="words", rows=rows, dim=100))
+
+
+def _tokenize(settings: Any, inputs: Sequence[Size]) -> _Rule:
+    text = inputs[0].bytes
+    words = text / 6.3
+    distinct = min(words, 8.5 * words**0.64)  # Heaps' law, on English Wikipedia
+    tokens = {"char": text, "word": words * 1.2}.get(settings.algorithm, text / 3.9)
+    size = replace(inputs[0], words=words, distinct=distinct, tokens=tokens, vocab=settings.vocab_size)
+    slower = 6.0 if settings.algorithm == "unigram" and settings.tokenizer is None else 1.0
+    key = f"tokenize/{'given' if settings.tokenizer else settings.algorithm}"
+    return _Rule(key, 1.4 + slower * text / 12e6, 310e6 + min(6 * text, 1.5e9), 2.9 * tokens, size)
+
+
+def _word2vec(settings: Any, inputs: Sequence[Size]) -> _Rule:
+    given = inputs[0]
+    plan = settings.plan(int(given.words))
+    rows = given.vocab if plan.unit == "token" else given.distinct * plan.min_count**-0.85
+    per_word = plan.window * (1 + plan.negatives) * plan.dim if plan.architecture == "skipgram" else 12 * plan.dim
+    words = given.tokens if plan.unit == "token" else given.words
+    threads = 1 if plan.deterministic else min(settings.threads or cpu_count(), cpu_count())
+    table = 4.0 * rows * plan.dim * (2 if plan.keep_outputs else 1)
+    seconds = 1.5 + words * plan.epochs * per_word / (2.2e9 * threads)
+    size = Size(form="words", rows=rows, dim=plan.dim)
+    return _Rule(f"train word2vec/{plan.architecture}/{plan.loss}", seconds, 290e6 + 2 * table, 1.1 * table, size)
+
+
+def _transformer(settings: Any, inputs: Sequence[Size]) -> _Rule:
+    """Training: 6 operations for each parameter and token, those of the output matrix where a token is guessed."""
+    from wordpipe.model import PRESETS
+
+    given, preset = inputs[0], PRESETS[settings.preset]
+    begun = next((one for one in inputs[1:] if one.form == "transformer"), Size())
+    dim = begun.dim or settings.dim or preset.dim
+    layers = begun.layers or settings.n_layers or preset.n_layers
+    ffn = (getattr(settings, "ffn_dim", None) or preset.ffn_dim) * (dim / preset.dim if settings.dim else 1)
+    body, table = layers * (4 * dim**2 + 3 * dim * ffn), given.vocab * dim
+    at_once = settings.batch_size or (preset.batch_size if hasattr(settings, "seq_len") else settings.pairs_per_step)
+    positions = at_once * (getattr(settings, "seq_len", None) or preset.max_len)
+    if settings.command == "train contrastive":
+        positions, guessed = at_once * 2 * 32.0, 0.0
+        steps = settings.steps_for(int(given.sentences))
+    else:
+        guessed = getattr(settings, "mask_rate", 1.0)
+        passes = settings.epochs or 3
+        least = 1 if settings.epochs else 200
+        steps = settings.steps or max(least, math.ceil(passes * given.tokens / positions))
+    flops = 6.0 * steps * positions * (body + table * guessed)
+    on_gpu = settings.device == "cuda" or (settings.device == "auto" and Path("/dev/nvidia0").exists())
+    seconds = 4 + (steps * 0.03 + flops / 2e13 if on_gpu else steps * 0.055 + flops / 4e11)
+    parameters = body + table
+    memory = 480e6 + 26 * parameters + min(positions, 4096) * dim * layers * 40 + (1e9 if on_gpu else 0)
+    size = Size(form="transformer", dim=dim, parameters=parameters, layers=layers)
+    key = f"{settings.command}/{settings.preset}/{'cuda' if on_gpu else 'cpu'}"
+    kept = 3 if getattr(settings, "keep_state", False) else 1
+    return _Rule(key, seconds, memory, 4.0 * parameters * kept, size)
+
+
+def _contrastive(settings: Any, inputs: Sequence[Size]) -> _Rule:
+    if settings.encoder == "transformer":
+        return _transformer(settings, inputs)
+    given, parts = inputs[0], settings.parts
+    dim = (settings.lexical_dim if parts.lexical else 0) + (settings.lsi_dim if parts.lsi else 0)
+    dim += sum(one.dim for one in inputs[1:] if one.form in ("words", "static"))
+    min_count = max(parts.min_count, 2 if given.distinct > 100_000 and settings.min_count is None else 1)
+    rows = given.vocab if settings.unit == "token" else given.distinct * min_count**-0.85
+    parameters = rows * (dim or 100)
+    steps = settings.steps_for(int(given.sentences))
+    seconds = 5 + 1.35e-8 * steps * parameters + 6e-6 * given.words
+    size = Size(form="static", dim=dim, parameters=parameters)
+    return _Rule(f"train contrastive/{settings.goal}", seconds, 450e6 + 42 * parameters, 4 * parameters, size)
+
+
+def _embed(settings: Any, inputs: Sequence[Size]) -> _Rule:
+    encoder, text = inputs[0], inputs[1]
+    rows = {
+        "sentence": text.sentences or text.bytes / 120, "document": text.documents or text.bytes / 1200,
+        "window": max(text.documents, text.words / 100),
+    }[settings.unit]  # fmt: skip
+    if encoder.form == "transformer":
+        body = max(encoder.layers, 1) * 10 * encoder.dim**2
+        seconds = 2 + 4.5e-4 * max(rows, text.tokens / 40) + 2 * body * text.tokens / 2e11
+    else:
+        seconds = 0.8 + text.words / 350e3 + rows * encoder.dim / 2e7
+    vectors = 4 * rows * encoder.dim
+    memory = 310e6 + 2.5 * (encoder.disk or 4 * encoder.parameters) + min(vectors, 500e6)
+    disk = vectors + 0.45 * text.bytes + (encoder.disk / (3 if encoder.form == "transformer" else 1))
+    size = Size(rows=rows, dim=encoder.dim, bytes=text.bytes, disk=disk)
+    return _Rule(f"embed/{encoder.form or 'transformer'}", seconds, memory, disk, size)
+
+
+def _index(_: Any, inputs: Sequence[Size]) -> _Rule:
+    given = inputs[0]
+    vectors = 4 * given.rows * given.dim
+    text = given.bytes or max(0.0, given.disk - 1.2 * vectors)
+    text = min(text, 2000 * given.rows)
+    seconds = 0.8 + text / 0.8e6 + given.rows * given.dim / 5e6
+    memory = 350e6 + 2 * vectors + 8 * text + 1.4 * max(0.0, given.disk - vectors)
+    return _Rule("index", seconds, memory, given.disk + vectors + 0.8 * text, Size(rows=given.rows, dim=given.dim))
+
+
+_RULES: dict[str, Callable[[Any, Sequence[Size]], _Rule]] = {
+    "ingest": _ingest, "import": _import, "tokenize": _tokenize, "train word2vec": _word2vec, "train mlm": _transformer,
+    "train clm": _transformer, "train contrastive": _contrastive, "embed": _embed, "index": _index,
+}  # fmt: skip
+
+
+def _is_arithmetic(command: str) -> bool:
+    return command.startswith(("train", "embed"))
+
+
+def _ratios(rule: _Rule, made: Manifest) -> dict[str, float]:
+    """What an artifact took and came to, divided by what the rule says."""
+    size = size_of_manifest(made)
+    found = {
+        "seconds": (made.seconds, rule.seconds), "memory": (made.peak_memory_bytes, rule.memory),
+        "disk": (size.disk, rule.disk),
+    } | {field: (getattr(size, field), getattr(rule.size, field)) for field in _MEASURED}  # fmt: skip
+    found = {name: (real, said) for name, (real, said) in found.items() if min(real, said) >= _LEAST.get(name, 500)}
+    return {name: real / said for name, (real, said) in found.items()}
+
+
+def _earlier(settings: "Settings", output: Path) -> dict[str, float] | None:
+    """The ratios of the artifact that stands at an output, where its own inputs can still be seen."""
+    with suppress(WordpipeError, OSError, ValueError, TypeError, KeyError, AttributeError, ArithmeticError):
+        if not is_artifact(output):
+            return None
+        with Artifact(output, verify=False) as artifact:
+            made = artifact.manifest
+        if made.command != settings.command:
+            return None
+        then = type(settings).make(
+            {name: made.settings[name] for name in made.settings if made.settings[name] is not None}
+        )
+        artifacts = [entry.path for entry in made.inputs if entry.kind in _SIZES]
+        sizes = [size_of_artifact(output.parent / path) for path in artifacts if path is not None]
+        sizes = sizes or [_of_files([(entry.path or "", entry.bytes or 0) for entry in made.inputs])]
+        return _ratios(_rule(then, sizes), made)
+    return None
+
+
+class _Rates:
+    """The file of what earlier runs took: `{"format", "speed": [when, text, numbers], "runs": {key: [[work, ratios], …]}}`."""
+
+    def __init__(self) -> None:
+        root = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")  # noqa: PTH111, PTH118
+        self._path = Path(root) / "wordpipe" / "rates.json"
+        self._runs: dict[str, list[tuple[float, dict[str, float]]]] = {}
+        self._speed: tuple[float, float, float] | None = None
+        self._is_new = False
+        with suppress(OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            self._read()
+
+    def _read(self) -> None:
+        if not self._path.is_file() or self._path.stat().st_size > _LARGEST:
+            return
+        with self._path.open("rb") as file:
+            body = json.loads(file.read(_LARGEST))
+        if body["format"] != _FORMAT:
+            return
+        for key, runs in body["runs"].items():
+            kept = [(_plausible(work), {str(k): _plausible(v) for k, v in ratios.items()}) for work, ratios in runs]
+            self._runs[key] = kept[-_RUNS:]
+        if body["speed"] is not None:
+            when, text, numbers = body["speed"]
+            self._speed = (_plausible(when), _plausible(text), _plausible(numbers))
+
+    def ratios(self, rule: _Rule) -> tuple[dict[str, float], Basis, float]:
+        """Corrections of a rule, from the runs of most nearly as much work, and the likely factor to either side."""
+        runs = self._runs.get(rule.key)
+        if not runs:
+            return {}, "rule of thumb", _SPREAD["rule of thumb"]
+        runs = runs[::-1]  # of equally near ones the latest
+        near = sorted(runs, key=lambda run: abs(math.log(run[0] / max(rule.seconds, 1e-3))))[:3]
+        names = {name for _, ratios in near for name in ratios}
+        far = max(rule.seconds / near[0][0], near[0][0] / rule.seconds) > _FAR
+        ratios = {n: geometric_mean([r[n] for _, r in near if n in r]) for n in names}
+        return ratios, "earlier runs", _FAR_SPREAD if far else _SPREAD["earlier runs"]
+
+    def speed(self, of_numbers: bool) -> dict[str, float]:
+        """The seconds of this machine for one of the rules', measured once a week in half a second."""
+        if self._speed is None or not 0 <= time.time() - self._speed[0] < _WEEK:
+            self._speed, self._is_new = (time.time(), *_machine_speed()), True
+        slower = self._speed[2 if of_numbers else 1]
+        return {"seconds": slower * (_CORES / cpu_count()) ** (0.8 if of_numbers else 0.3)}
+
+    def add(self, rule: _Rule, ratios: dict[str, float]) -> None:
+        """Keep one run."""
+        if "seconds" in ratios:
+            runs = self._runs.pop(rule.key, [])
+            self._runs[rule.key] = [*runs, (max(rule.seconds, 1e-3), ratios)][-_RUNS:]  # the latest key is the last
+            self._is_new = True
+
+    def save(self) -> None:
+        """Write the file anew, if there is anything new. Never fails."""
+        if not self._is_new:
+            return
+        runs = {key: [[work, ratios] for work, ratios in self._runs[key]] for key in [*self._runs][-_KEYS:]}
+        data = json.dumps({"format": _FORMAT, "speed": self._speed, "runs": runs}).encode()
+        beside = self._path.with_name(f".rates.{secrets.token_hex(8)}.tmp")
+        with suppress(OSError):
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                beside.write_bytes(data)
+                beside.replace(self._path)
+            finally:
+                beside.unlink(missing_ok=True)
+        self._is_new = False
+
+
+def _plausible(value: Any) -> float:
+    """A number that the file may hold. Raises ValueError: any other."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 1e-6 < value < 1e12:
+        raise ValueError(value)
+    return float(value)
+
+
+def _machine_speed() -> tuple[float, float]:
+    """How much slower than the machine of the rules one core is: in Python on text, in NumPy on numbers.
+
+    By processor time: what else the machine does just now says nothing about tomorrow.
+    """
+    import numpy as np
+
+    text = " ".join(f"word{number % 977} and,{number % 89}" for number in range(100_000))
+    numbers = np.ones(1 << 20, np.float32)
+
+    def read() -> None:
+        counts: dict[str, int] = {}
+        for word in re.findall(r"\w+", text):
+            counts[word] = counts.get(word, 0) + 1
+
+    def multiply() -> None:
+        for _ in range(15):
+            np.sqrt(numbers * 1.5 + 2.0)
+
+    slower = (_seconds_of(read) / _TEXT_S, _seconds_of(multiply) / _NUMBERS_S)
+    return min(max(slower[0], 0.2), 5.0), min(max(slower[1], 0.2), 5.0)
+
+
+def _seconds_of(work: Callable[[], None]) -> float:
+    """The processor time of the best of three tries."""
+    times = []
+    for _ in range(3):
+        begun = time.process_time()
+        work()
+        times.append(time.process_time() - begun)
+    return max(min(times), 1e-5)
