@@ -1,10 +1,11 @@
 """The Parquet schemas that pass between the stages, and what their columns weigh and hold.
 
-Schemas are checked when written and when read. `corpus`, `sentences` and `index` may carry further columns (metadata of
-the source) after those listed here.
+Schemas are checked when written and when read. `corpus`, `sentences` and `index` may carry further columns after those listed
+here: first of our own (`OPTIONAL`), then the fields of the user's records under their own names. Where such a name is one of
+ours, the column is called `field_NAME`, and the Arrow field has the user's name as metadata (`wordpipe.name`).
 """
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +24,43 @@ CORPUS = pa.schema(
         pa.field("line", pa.int64(), nullable=False),  # 1-based line or record where the sentence begins
     ]
 )
+
+SPANS = pa.list_(
+    pa.struct(
+        [
+            pa.field("start", pa.int64(), nullable=False),  # in characters of the document's text
+            pa.field("end", pa.int64(), nullable=False),
+            pa.field("label", pa.string()),
+        ]
+    )
+)
+TAGS = pa.list_(pa.string())
+OPTIONAL = ("record_id", "anchor", "text_b", "label", "tags", "spans")  # in this order, where a corpus has them
+OURS = frozenset([*CORPUS.names, *OPTIONAL, "see_also", "id", "row", "vector"])
+"""Names of columns that a user's field never has."""
+
+_NAME = b"wordpipe.name"
+
+
+def user_name(field: pa.Field) -> str:
+    """The name by which the user knows a field that a column was made of."""
+    return str((field.metadata or {}).get(_NAME, field.name.encode()).decode())
+
+
+def is_ours(field: pa.Field) -> bool:
+    """Whether a column of texts is one of our own, not a field of the user's records."""
+    return field.name in OURS
+
+
+def column_of(name: str, kind: pa.DataType, others: Container[str]) -> pa.Field:
+    """The column for a field of the user's, `others` being the names of all fields."""
+    stored = name
+    if name in OURS or not name:
+        stored = f"field_{name}"
+        while stored in others:
+            stored = f"field_{stored.removeprefix('field')}"
+    return pa.field(stored, kind, metadata=None if stored == name else {_NAME: name.encode()})
+
 
 SOURCES = pa.schema(  # sources.parquet beside the corpus: what each source gave, in the order of its rows; a log
     [
@@ -89,7 +127,7 @@ def sentences_schema(dim: int, metadata: pa.Schema | None = None) -> pa.Schema:
     """One row per embedded text; `metadata` are the columns kept from the source."""
     return pa.schema(
         [
-            pa.field("id", pa.int64(), nullable=False),
+            pa.field("row", pa.int64(), nullable=False),  # `id` in those made before
             pa.field("doc_id", pa.string(), nullable=False),
             pa.field("title", pa.string()),
             pa.field("text", pa.string(), nullable=False),

@@ -1,7 +1,8 @@
 """Settings of `wordpipe ingest`."""
 
 import re
-from typing import Literal
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal
 
 from pydantic import field_validator, model_validator
 
@@ -10,12 +11,14 @@ from wordpipe.settings import Settings, setting
 MetadataType = Literal["str", "int", "float", "bool"]
 Newline = Literal["auto", "paragraph", "space"]
 
-_RESERVED = {
-    "doc_id", "sentence_id", "title", "text", "split", "source", "line", "see_also", "id", "vector",
-    "rank", "score", "query", "word", "count",  # of query results
-    "text_b", "label", "tags", "spans",  # kept for later stages
-}  # fmt: skip
-_ENTRY = re.compile(r"(?P<name>[^:]+)(?::(?P<type>str|int|float|bool))?")
+_ENTRY = re.compile(r"(?P<name>.+):(?P<type>str|int|float|bool)|(?P<plain>[^:]+)", re.DOTALL)
+_SINCE = ("no_metadata", "id_field", "bad_records", "text_b", "label_field", "tags_field", "spans_field")
+"""Settings that corpora made before have not: at their defaults they are no part of a recipe."""
+
+
+FIELDS_CARRIED = "all, typed"
+"""What a manifest says of a corpus whose fields were carried by these rules; those made before say nothing."""
+_RECORDS = re.compile(r"\.(jsonl|ndjson|csv|tsv|parquet)(\.(gz|bz2|xz|zst))?$", re.IGNORECASE)
 
 
 class IngestSettings(Settings):
@@ -39,8 +42,32 @@ class IngestSettings(Settings):
     )
     text_field: str = setting("text", "field or column that holds the text", metavar="NAME", min_length=1)
     title_field: str = setting("title", "field or column that holds the title, where there is one", metavar="NAME")
+    id_field: str = setting(
+        "auto",
+        "field that holds each record's own id, shown with every hit; auto: id or _id, where the first records have one; "
+        "none: no ids",
+        metavar="NAME",
+        min_length=1,
+    )
     metadata: tuple[str, ...] = setting(
-        (), "further fields to keep as columns: NAME, or NAME:int, NAME:float, NAME:bool", metavar="NAME[:TYPE]"
+        (),
+        "carry only these fields, separated by commas; NAME:int, NAME:float, NAME:bool or NAME:str makes it of that type; "
+        "without it all fields are carried",
+        metavar="NAME[:TYPE],…",
+    )
+    no_metadata: bool = setting(False, "carry no field beside text, title and id")
+    bad_records: Literal["fail", "skip"] = setting(
+        "fail", "a record that cannot be read: stop, or leave it out, count it and name the first five"
+    )
+    text_b: str = setting("", "field that holds the second text of a pair", metavar="NAME", expert=True)
+    label_field: str = setting(
+        "", "field that holds what the record is labelled as: a string, an integer or a list of strings",
+        metavar="NAME", expert=True,
+    )
+    tags_field: str = setting("", "field that holds a list of tags", metavar="NAME", expert=True)
+    spans_field: str = setting(
+        "", "field that holds stretches of the text: a list of objects with start, end (in characters) and label",
+        metavar="NAME", expert=True,
     )
     bad_bytes: Literal["replace", "skip", "fail"] = setting(
         "replace", "invalid UTF-8: put U+FFFD for it, drop the line, or stop", expert=True
@@ -63,10 +90,38 @@ class IngestSettings(Settings):
     )
 
     @property
-    def metadata_types(self) -> dict[str, MetadataType]:
-        """Name and type of each metadata column, in the order given."""
+    def metadata_types(self) -> dict[str, MetadataType | None]:
+        """Name and type of each field that was asked for, in the order given; None: of the type that its values have."""
         found = [_ENTRY.fullmatch(entry) for entry in self.metadata]
-        return {match["name"]: match["type"] or "str" for match in found if match}  # type: ignore[misc]
+        return {match["name"] or match["plain"]: match["type"] for match in found if match}  # type: ignore[misc]
+
+    @property
+    def own_fields(self) -> dict[str, str]:
+        """Column of the corpus → the field that fills it, of those that are filled only where a setting names a field."""
+        named = {"text_b": self.text_b, "label": self.label_field, "tags": self.tags_field, "spans": self.spans_field}
+        return {column: name for column, name in named.items() if name}
+
+    def recipe(self) -> dict[str, Any]:
+        """See `Settings.recipe`: without what earlier versions did not know, where it is as they did it."""
+        fields = type(self).model_fields
+        found = super().recipe()
+        return {name: value for name, value in found.items() if name not in _SINCE or value != fields[name].default}
+
+    def outdated(self, facts: Mapping[str, Any], sources: Iterable[str]) -> str | None:
+        """See `Settings.outdated`."""
+        records = self.format in ("jsonl", "csv", "tsv", "parquet") or any(map(_RECORDS.search, sources))
+        if records and not self.no_metadata and facts.get("fields") != FIELDS_CARRIED:
+            return "the fields of records are carried now, with their types"
+        return None
+
+    @field_validator("metadata", mode="before")
+    @classmethod
+    def _commas_part_entries(cls, entries: object) -> object:
+        if isinstance(entries, str):
+            entries = (entries,)
+        if isinstance(entries, (list, tuple)) and all(isinstance(entry, str) for entry in entries):
+            return tuple(name.strip() for entry in entries for name in entry.split(",") if name.strip())
+        return entries
 
     @field_validator("metadata")
     @classmethod
@@ -76,12 +131,7 @@ class IngestSettings(Settings):
             match = _ENTRY.fullmatch(entry)
             if match is None:
                 raise ValueError(f"NAME or NAME:TYPE with TYPE one of str, int, float, bool, not {entry!r}")
-            names.append(match["name"])
-        if taken := sorted(_RESERVED.intersection(names)):
-            own = ", ".join(taken)
-            raise ValueError(
-                f"names other than those of the corpus's own columns ({own}): rename such fields in the source"
-            )
+            names.append(match["name"] or match["plain"])
         if len(set(names)) < len(names):
             raise ValueError("different names")
         return entries
@@ -92,6 +142,11 @@ class IngestSettings(Settings):
             raise ValueError(f"valid + test = {self.valid} + {self.test} leaves nothing to train on: keep it below 1")
         if self.first_line_title and self.documents == "line":
             raise ValueError("first_line_title needs documents of more than a line: documents = file or block")
-        if set(self.metadata_types) & {self.text_field, self.title_field}:
-            raise ValueError("text_field and title_field are kept anyway: leave them out of metadata")
+        named = [self.text_field, self.id_field, *self.own_fields.values()]
+        if set(self.metadata_types) & {*named, self.title_field}:
+            raise ValueError("fields that other settings name are kept anyway: leave them out of metadata")
+        if twice := sorted(name for name in {*named} if named.count(name) > 1):
+            raise ValueError(f"one field cannot be two things: {twice[0]}")
+        if self.metadata and self.no_metadata:
+            raise ValueError("metadata names fields to carry, and no_metadata carries none: give one of them")
         return self
