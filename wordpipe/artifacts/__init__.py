@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         matrix_of,
         ngrams_schema,
         row_bytes,
+        row_shower,
         sentences_schema,
         tokens_schema,
         unit_vectors,
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
         vector_batches,
         vector_column,
         vectors_schema,
+        visible_columns,
         words_schema,
     )
     from wordpipe.artifacts.manifest import (

@@ -5,7 +5,8 @@ here: first of our own (`OPTIONAL`), then the fields of the user's records under
 ours, the column is called `field_NAME`, and the Arrow field has the user's name as metadata (`wordpipe.name`).
 """
 
-from collections.abc import Container, Iterator
+from collections.abc import Callable, Container, Iterator
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -52,14 +53,59 @@ def is_ours(field: pa.Field) -> bool:
     return field.name in OURS
 
 
-def column_of(name: str, kind: pa.DataType, others: Container[str]) -> pa.Field:
-    """The column for a field of the user's, `others` being the names of all fields."""
-    stored = name
-    if name in OURS or not name:
-        stored = f"field_{name}"
-        while stored in others:
-            stored = f"field_{stored.removeprefix('field')}"
+def column_of(name: str, kind: pa.DataType, taken: Container[str]) -> pa.Field:
+    """The column for a field of the user's; `taken` are the names of all fields, and of the columns made before.
+
+    A point in a column's name would be to Parquet a column within another.
+    """
+    stored = name.replace(".", "_")
+    if stored in OURS or not stored:
+        stored = f"field_{stored}"
+    while stored != name and stored in taken:
+        stored = f"field_{stored.removeprefix('field')}"
     return pa.field(stored, kind, metadata=None if stored == name else {_NAME: name.encode()})
+
+
+_SHOWN = {
+    "id": "row",
+    "record_id": "id",
+}  # columns that are called otherwise where they are shown; `id` of those made before
+
+
+def visible_columns(schema: pa.Schema) -> dict[str, str]:
+    """Name by which a column is asked for → the column: fields by the user's names, `id` the user's id, `row` our number.
+
+    Where a field has the name of one of ours, ours has an underscore before it.
+    """
+    if not _holds_texts(schema):
+        return {name: name for name in schema.names}
+    found = {user_name(field): field.name for field in schema if not is_ours(field)}
+    for name in (field.name for field in schema if is_ours(field)):
+        shown = _SHOWN.get(name, name)
+        while shown in found:
+            shown = f"_{shown}"
+        found[shown] = name
+    return {name: stored for stored in schema.names for name, column in found.items() if column == stored}
+
+
+def row_shower(schema: pa.Schema) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """Gives a row as it is shown: of texts our columns, the user's id as `id`, and the fields by their names in `metadata`."""
+    if not _holds_texts(schema):
+        return dict
+    ours = {field.name: _SHOWN.get(field.name, field.name) for field in schema if is_ours(field)}
+    order = sorted(ours, key=lambda name: (name not in ("id", "row"), name != "record_id"))
+    users = {field.name: user_name(field) for field in schema if not is_ours(field)}
+
+    def shown(row: dict[str, Any]) -> dict[str, Any]:
+        own = {ours[name]: row[name] for name in order if name in row}
+        return {**own, "metadata": {name: row[stored] for stored, name in users.items() if stored in row}}
+
+    return shown
+
+
+def _holds_texts(schema: pa.Schema) -> bool:
+    """Whether the rows are texts of documents, as in a corpus, sentences or an index over them."""
+    return {"doc_id", "text"} <= {*schema.names}
 
 
 SOURCES = pa.schema(  # sources.parquet beside the corpus: what each source gave, in the order of its rows; a log

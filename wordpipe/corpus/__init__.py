@@ -16,7 +16,16 @@ if TYPE_CHECKING:
         refuse_binary,
     )
     from wordpipe.corpus.docstrings import package_records, see_also_names
-    from wordpipe.corpus.documents import Digests, Ledger, Record, RecordIds, cut_point, split_of, split_oversize, split_record
+    from wordpipe.corpus.documents import (
+        Digests,
+        Ledger,
+        Record,
+        RecordIds,
+        cut_point,
+        split_of,
+        split_oversize,
+        split_record,
+    )
     from wordpipe.corpus.fields import Fields
     from wordpipe.corpus.ingest import Ingest
     from wordpipe.corpus.looks import looks_like

@@ -14,6 +14,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -37,10 +38,11 @@ _PARAMETERS = re.compile(r"(timestamp|decimal128|decimal256|decimal32|decimal64|
 
 
 def kinds_of(values: Iterable[Any]) -> set[str]:
-    """The kinds of some values; none of None, `list ` of lists without an item, `inexact` too where a float loses an integer."""
+    """The kinds of some values: none of None, `list ` of lists without an item, `inexact` too where no float is an integer."""
     values = values if isinstance(values, (list, tuple)) else [*values]
     found: set[str] = set()
-    for kind in set(map(type, values)):
+    kinds: set[type[Any]] = set(map(type, values))
+    for kind in kinds:
         if kind is str:
             found.add("str")
         elif kind is int:
@@ -62,7 +64,7 @@ def kinds_of(values: Iterable[Any]) -> set[str]:
 
 def _kinds_of_integers(values: list[int]) -> set[str]:
     low, high = min(values), max(values)
-    if -_EXACT <= low and high <= _EXACT:
+    if low >= -_EXACT and high <= _EXACT:
         return {"int"}
     found = {"int" if value in _INT64 else "bigint" for value in values}
     return found | ({"inexact"} if any(value in _INT64 and int(float(value)) != value for value in values) else set())
@@ -140,7 +142,7 @@ def _plain(value: Any) -> Any:
 
 
 def text_of(value: Any) -> str:
-    """What stands for a value in a column of strings: the string, JSON of all else; 3.0 is `3`, as it is where it was an integer."""
+    """What stands for a value in a column of strings: the string, and JSON of all else; of 3.0 it is that of 3."""
     if isinstance(value, str):
         return value
     if isinstance(value, pa.Scalar):
@@ -200,7 +202,9 @@ def natives(column: pa.Array, strings: Strings = _strings) -> list[Any]:
     if pa.types.is_struct(kind):
         parts = [natives(column.field(number), strings) for number in range(kind.num_fields)]
         names = [kind.field(number).name for number in range(kind.num_fields)]
-        rows = (dict(zip(names, row, strict=True)) for row in zip(*parts, strict=True)) if parts else ({} for _ in column)
+        rows = (
+            (dict(zip(names, row, strict=True)) for row in zip(*parts, strict=True)) if parts else ({} for _ in column)
+        )
         return [row if valid else None for row, valid in zip(rows, column.is_valid().to_pylist(), strict=True)]
     if pa.types.is_map(kind):
         entries = natives(pa.ListArray.from_arrays(column.offsets, _entries(column)), strings)
@@ -220,7 +224,7 @@ def _entries(column: pa.MapArray) -> pa.StructArray:
 
 
 def size_of(value: Any) -> int:
-    """Bytes of a value, as far as a bound needs them: of text its UTF-8, of a flat list its items, of what is nested its JSON."""
+    """Bytes of a value, as far as a bound needs them: of text its UTF-8, of a flat list its items, of nested ones their JSON."""
     if isinstance(value, str):
         return len(value) if value.isascii() else len(value.encode(errors="replace"))
     if isinstance(value, list) and {list, dict}.isdisjoint(map(type, value)):
@@ -238,9 +242,9 @@ def size_of(value: Any) -> int:
 def without_long(values: list[Any], leave_out: Callable[[int], object]) -> list[Any]:
     """The values, None for those that are too long; `leave_out` is called with how many that were."""
     short = LONGEST_VALUE // 4  # so many characters are never too many bytes
-    if all(kind in (str, int, float, bool, type(None)) for kind in set(map(type, values))):
-        if max((len(value) for value in values if type(value) is str), default=0) <= short:
-            return values
+    flat = {*map(type, values)} <= {str, int, float, bool, type(None)}
+    if flat and max((len(value) for value in values if type(value) is str), default=0) <= short:
+        return values
     long = [number for number, value in enumerate(values) if value is not None and size_of(value) > LONGEST_VALUE]
     if not long:
         return values
@@ -315,16 +319,18 @@ class Columns:
             own = [name for name in OPTIONAL if name in self._named or self._own.get(name)]
             fields = [*CORPUS, *(pa.field(name, self._own_type(name)) for name in own)]
             ids = {"id", "_id"} if self._own.get("record_id") else set()
+            taken = {*self._fields}
             for name, places in self._fields.items():
                 if places or name not in ids:  # one that is the id is no other column too
-                    fields.append(column_of(name, self._type(name), self._fields))
+                    fields.append(column_of(name, self._type(name), taken))
+                    taken.add(fields[-1].name)
             if "see_also" in self._named:
                 fields.append(pa.field("see_also", _OWN_TYPES["see_also"]))
             self._schema = pa.schema(fields)
         return self._schema
 
     def arrays(self, records: Sequence[Record], ledger: Ledger) -> dict[str, pa.Array]:
-        """The columns beyond the corpus schema, one value for each record, all of one source, whose ledger learns its kinds."""
+        """The columns beyond the corpus schema, one value for each record, all of one source; its ledger learns their kinds."""
         metas = [record.metadata for record in records]
         names = [*dict.fromkeys(chain.from_iterable(metas))]
         for name in names:
@@ -334,21 +340,23 @@ class Columns:
                     continue
                 self._fields[name], self._schema = {}, None
             ledger.kinds.setdefault(name, {})
-        values_of = {}
+        values_of: dict[str, list[Any]] = {}
         for name in filter(self._fields.__contains__, names):
             values = [meta.get(name) for meta in metas]
-            values_of[name] = without_long(values, lambda n, name=name: ledger.add_named("values_left_out", name, n))
+            values_of[name] = without_long(values, partial(ledger.add_named, "values_left_out", name))
             self._learn(self._fields, ledger.kinds, name, values_of[name], records)
-        own_of = {}
+        own_of: dict[str, list[Any]] = {}
         for name in dict.fromkeys(chain.from_iterable(record.own for record in records)):
             own_of[name] = [record.own.get(name) for record in records]
             self._learn(self._own, ledger.own_kinds, name, own_of[name], records)
         found = {}
         for field in list(self.schema)[len(CORPUS) :]:
-            name, values = (field.name, own_of) if is_ours(field) else (user_name(field), values_of)
+            name, among = (field.name, own_of) if is_ours(field) else (user_name(field), values_of)
             kinds = self._own.get(name, {}) if is_ours(field) else self._kinds(name)
-            given = values.get(name)
-            found[field.name] = pa.nulls(len(records), field.type) if given is None else to_array(given, {*kinds}, field.type)
+            given = among.get(name)
+            found[field.name] = (
+                pa.nulls(len(records), field.type) if given is None else to_array(given, {*kinds}, field.type)
+            )
         return found
 
     def adopt(self, ledger: Ledger, source: str) -> None:

@@ -29,7 +29,8 @@ class Fields:
         self._id = None if settings.id_field in ("auto", "none") else settings.id_field
         self._casts = settings.metadata_types
         self._limited = bool(self._casts) or settings.no_metadata
-        self._named = {settings.text_field, settings.title_field, self._id, *self._own.values(), *self._casts}
+        self._named = {settings.text_field, settings.title_field, *self._own.values(), *self._casts}
+        self._named |= {self._id} if self._id else set()
 
     def require_text(self, names: Iterable[str]) -> None:
         """Raise unless the text field is among the names of a header, a schema or a first record.
@@ -54,7 +55,7 @@ class Fields:
             return
         for name in _USUAL_IDS:
             values = [value for record in head if (value := record.get(name)) is not None]
-            taken = self._named - {None, *self._casts}
+            taken = self._named - {*self._casts}
             if values and name not in taken and all(_is_id(value) for value in values):
                 self._id = name
                 self.ledger.notes[f"each record's id is its field {name!r} (--id-field)"] = None
@@ -86,7 +87,8 @@ class Fields:
             return None
         if not isinstance(text, str):
             what, hint = f"field {settings.text_field!r} is not a string", "name another with --text-field"
-            return self.bad("text", what, line, got=type(text).__name__, hint=hint)
+            self.bad("text", what, line, got=type(text).__name__, hint=hint)
+            return None
         tidy = self.decoder.string(text)
         own: dict[str, Any] = {}
         if (self._own or self._id) and not self._fill(own, values, line, text, tidy):
@@ -129,7 +131,10 @@ class Fields:
                 message = f"records without {self._id!r}, so without an id, first in {self.source}:{line}"
                 self.ledger.warn("no_id", message)
             elif not _is_id(value):
-                what, hint = f"field {self._id!r} is no id", "name another with --id-field, or none with --id-field none"
+                what, hint = (
+                    f"field {self._id!r} is no id",
+                    "name another with --id-field, or none with --id-field none",
+                )
                 self.bad("id", what, line, got=_shown(value), expected="a string or a number", hint=hint)
                 return False
             own["record_id"] = value if value is None or type(value) is int else self._as_text(value)
@@ -158,7 +163,8 @@ class Fields:
             if type(start) is not int or type(end) is not int or not 0 <= start <= end <= len(text):
                 expected = f"objects with start, end (0 to {len(text)}, the text's length) and label"
                 what = f"field {self.settings.spans_field!r} holds no span of the text"
-                return self.bad("spans", what, line, got=_shown(span), expected=expected)
+                self.bad("spans", what, line, got=_shown(span), expected=expected)
+                return None
             if len(tidy) != len(text):  # a line end of two characters has become one
                 start, end = (place - text.count("\r\n", 0, place) for place in (start, end))
             label = span.get("label")

@@ -71,7 +71,7 @@ class PreviousCorpus:
             return None
         ledger = summary.open_ledger()
         may_return = self._first_changed is not None and self._first_changed < name
-        if not fits(ledger) or may_return and ledger["records_skipped_duplicate_id"]:
+        if not fits(ledger) or (may_return and ledger["records_skipped_duplicate_id"]):
             return None
         if seen is not None and may_return and ledger["documents_dropped_duplicate"]:
             return None

@@ -307,6 +307,8 @@ def _named_cells(
     for line, cells in rows:
         if len(cells) > len(names):
             expected, hint = f"at most {len(names)}", "mend the quotes or tabs there"
-            fields.bad("too_many_cells", "more cells than the header has", line, got=len(cells), expected=expected, hint=hint)
+            fields.bad(
+                "too_many_cells", "more cells than the header has", line, got=len(cells), expected=expected, hint=hint
+            )
             continue
         yield line, sum(map(len, cells)), dict(zip(names, cells, strict=False))

@@ -61,13 +61,17 @@ class IngestSettings(Settings):
     )
     text_b: str = setting("", "field that holds the second text of a pair", metavar="NAME", expert=True)
     label_field: str = setting(
-        "", "field that holds what the record is labelled as: a string, an integer or a list of strings",
-        metavar="NAME", expert=True,
+        "",
+        "field that holds what the record is labelled as: a string, an integer or a list of strings",
+        metavar="NAME",
+        expert=True,
     )
     tags_field: str = setting("", "field that holds a list of tags", metavar="NAME", expert=True)
     spans_field: str = setting(
-        "", "field that holds stretches of the text: a list of objects with start, end (in characters) and label",
-        metavar="NAME", expert=True,
+        "",
+        "field that holds stretches of the text: a list of objects with start, end (in characters) and label",
+        metavar="NAME",
+        expert=True,
     )
     bad_bytes: Literal["replace", "skip", "fail"] = setting(
         "replace", "invalid UTF-8: put U+FFFD for it, drop the line, or stop", expert=True

@@ -143,7 +143,7 @@ def expand(texts: Iterable[str], *, read_as: Format | Literal["auto"] = "auto") 
 
 
 def from_memory(rows: Any, name: str = "memory") -> Sources:
-    """What a program has, as a source: mappings of field names to values, a data frame, an Arrow table or reader of batches."""
+    """What a program has, as a source: mappings of names to values, a data frame, an Arrow table or reader of batches."""
     return Sources([Source(name, "rows", rows=rows)], {})
 
 
@@ -176,7 +176,9 @@ class _Finder:
         self.found: dict[str, Source] = {}
         self.skipped: Counter[str] = Counter()
         self._input = Path()  # what the user named, as far as it has no magic
-        self._outer: dict[str, Path] = {}  # key of a source outside the working folder → the absolute input it lies below
+        self._outer: dict[
+            str, Path
+        ] = {}  # key of a source outside the working folder → the absolute input it lies below
 
     def named(self) -> list[Source]:
         """What was found. Of absolute inputs no more of the path is shown than tells them apart: it may be published."""
@@ -221,7 +223,10 @@ class _Finder:
         self._input = path
         if path.is_dir():
             if _is_broken_artifact(path):
-                what, hint = "this folder holds tables of wordpipe, and no manifest", f"name its files: {path}/*.parquet"
+                what, hint = (
+                    "this folder holds tables of wordpipe, and no manifest",
+                    f"name its files: {path}/*.parquet",
+                )
                 raise ArtifactError(
                     f"{what}: a broken artifact is no source of text", where=path,
                     hint=f"make the artifact again; to read its tables all the same, {hint}",

@@ -1,7 +1,7 @@
 """Records of tables: Parquet files, and what a program has in memory (dicts, data frames, Arrow tables).
 
-A Parquet file of 2 kB may say "this string of 20 MB, sixty times": strings are read as numbers into a dictionary, so that each is
-held once, and how much all of them are is known before one of them is made. (The Parquet format, "Dictionary Encoding".)
+A Parquet file of 2 kB may say "this string of 20 MB, sixty times": strings are read as numbers into a dictionary, so that each
+is held once, however often it comes. (The Parquet format, "Dictionary Encoding".)
 """
 
 import json
@@ -36,7 +36,7 @@ def parquet_records(file: IO[bytes], fields: Fields, limit: ExpansionLimit) -> I
 
 
 def memory_records(rows: Any, fields: Fields, note: Callable[[bytes], None]) -> Iterator[Record]:
-    """One record for each dict, or each row of a data frame or table; `note` is called with what stands for each, to be hashed.
+    """One record for each dict, or each row of a data frame or table; `note` is called with each as bytes, to be hashed.
 
     Raises:
         InputError: an item is no mapping, there is no text column, or a text is no string.

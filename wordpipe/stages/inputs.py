@@ -51,7 +51,7 @@ def model_entry(path: Path) -> InputEntry:
 
 
 def open_corpus(job: Job, corpus: SourceLike) -> Artifact:
-    """The corpus to work on. Sources, or what a program has in memory, are ingested into the job's scratch folder with the default settings.
+    """The corpus to work on. Sources and rows in memory are ingested into the job's scratch folder with the default settings.
 
     Raises:
         WordpipeError: as from `ingest`, or the artifact is of another kind.

@@ -50,6 +50,14 @@ def named_or_rows(sources: SourceLike) -> tuple[list[str], Any]:
     return [str(name) for name in names], None
 
 
+def shown_names(sources: SourceLike) -> list[str]:
+    """What the user called the sources; "memory" where they have no names."""
+    if isinstance(sources, str) or hasattr(sources, "__fspath__"):
+        return [str(sources)]
+    named = isinstance(sources, (list, tuple)) and not any(isinstance(source, Mapping) for source in sources)
+    return [str(source) for source in sources] if named else ["memory"]
+
+
 def refuse_artifacts(sources: Iterable[str]) -> None:
     """An artifact is no source of text: its tables would be read as if they were someone's data.
 

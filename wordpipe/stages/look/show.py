@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from wordpipe.artifacts import TOKENIZER, Artifact, is_artifact, open_part, read_batches
+from wordpipe.artifacts import TOKENIZER, Artifact, is_artifact, open_part, read_batches, read_schema, row_shower
 from wordpipe.errors import ArtifactError
 from wordpipe.stages.job import PathLike
 
@@ -11,12 +11,13 @@ _NUMBERS_SHOWN = 8  # of a vector or list
 
 
 def show(path: PathLike, *, rows: int = 0) -> dict[str, Any]:
-    """The manifest, and the first `rows` rows of the artifact's main table. Raises ArtifactError: not an artifact."""
+    """The manifest, and the first `rows` rows of the main table as a query shows them. Raises ArtifactError: no artifact."""
     with Artifact(path, verify=False) as artifact:
         found: list[dict[str, Any]] = []
         if rows and any(name.startswith(f"{artifact.kind}-") for name in artifact.names()):
+            shown = row_shower(read_schema(artifact, artifact.kind))
             for batch in read_batches(artifact, artifact.kind):
-                found += [_shortened(row) for row in batch.slice(0, rows - len(found)).to_pylist()]
+                found += [_shortened(shown(row)) for row in batch.slice(0, rows - len(found)).to_pylist()]
                 if len(found) >= rows:
                     break
         return {"path": str(path), "manifest": artifact.manifest.model_dump(mode="json"), "rows": found}

@@ -97,9 +97,7 @@ def ingest(
     return job.made
 
 
-def _open_previous(
-    job: Job, settings: IngestSettings, digests: Mapping[str, str]
-) -> PreviousCorpus | None:
+def _open_previous(job: Job, settings: IngestSettings, digests: Mapping[str, str]) -> PreviousCorpus | None:
     """The corpus at the job's output, if it was made as this one is; else a note says why it is not used.
 
     Args:
