@@ -224,7 +224,7 @@ def _entries(column: pa.MapArray) -> pa.StructArray:
 
 
 def size_of(value: Any) -> int:
-    """Bytes of a value, as far as a bound needs them: of text its UTF-8, of a flat list its items, of nested ones their JSON."""
+    """Bytes of a value, as a bound needs them: of text its UTF-8, of flat lists their items, of nested ones the JSON."""
     if isinstance(value, str):
         return len(value) if value.isascii() else len(value.encode(errors="replace"))
     if isinstance(value, list) and {list, dict}.isdisjoint(map(type, value)):
@@ -330,7 +330,7 @@ class Columns:
         return self._schema
 
     def arrays(self, records: Sequence[Record], ledger: Ledger) -> dict[str, pa.Array]:
-        """The columns beyond the corpus schema, one value for each record, all of one source; its ledger learns their kinds."""
+        """The columns beyond the corpus schema, a value for each record, all of one source; its ledger learns their kinds."""
         metas = [record.metadata for record in records]
         names = [*dict.fromkeys(chain.from_iterable(metas))]
         for name in names:

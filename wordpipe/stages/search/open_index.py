@@ -68,8 +68,8 @@ class QueryResult:
     """What one query found."""
 
     query: str  # the query
-    # the best first: rank, score, row (its number), and what the row holds: text or word, source, line, …; id (where the records
-    # have ids: the user's) and metadata (the fields of the record by their names)
+    # the best first: rank, score, row (its number), and what the row holds: text or word, source, line, …; id (the user's,
+    # where the records have one) and metadata (the fields of the record by their names)
     hits: list[dict[str, Any]]
     # words that have no vector, with words spelled like them where the encoder is a table of words
     unknown: dict[str, list[str]] = field(default_factory=dict)

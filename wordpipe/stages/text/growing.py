@@ -1,9 +1,9 @@
 """The corpus table, whose columns are known only when the last record has been read.
 
-Rows are written as they come, in files beside the artifact. Where the columns were the same from the first row to the last, as they
-are of plain text and of records that are all alike, these files are the table: they are adopted as they are. Where a field came
-late or changed its type, each stretch of rows with the same columns lies in files of its own, and all are written once more, in the
-columns that hold them all.
+Rows are written as they come, in files beside the artifact. Where the columns were the same from the first row to the last,
+as they are of plain text and of records that are all alike, these files are the table: they are adopted as they are. Where a
+field came late or changed its type, each stretch of rows with the same columns lies in files of its own, and all are written
+once more, in the columns that hold them all.
 """
 
 from collections.abc import Iterator

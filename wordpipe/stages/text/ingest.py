@@ -36,8 +36,8 @@ def ingest(
 
     Args:
         sources: files, folders, globs, "-" for standard input, or "python:PACKAGE"; or what a program has in memory: an
-            iterable of dicts, a data frame (pandas, polars), an Arrow table or reader of batches. A string is always the name of
-            a source: a text is given as {"text": …}.
+            iterable of dicts, a data frame (pandas, polars), an Arrow table or reader of batches. A string is always the name
+            of a source: a text is given as {"text": …}.
         output: folder of the corpus artifact.
         run: progress, fresh start, verification.
         name: what the `source` of records from memory is; their `line` is the number of the record, from 1.
