@@ -5,7 +5,7 @@ earlier type becomes one of the later type value by value, so that in the end it
 
     {int} → int64                {int, float} → float64, where every integer is exact in it      {bool} → bool
     {str} → string               {list int} → list of int64                                      {json} → string (JSON text)
-    {timestamp[us], …} → as they are in Parquet                                                  all other mixtures → string
+    {timestamp[us]}, … → as they are in Parquet                          all other mixtures, also within lists → string
 
 Values are Python's (None, bool, int, float, str, list, dict), or Arrow scalars where Python has nothing exact.
 """
@@ -73,9 +73,9 @@ def _kinds_of_integers(values: list[int]) -> set[str]:
 def type_of(kinds: Collection[str]) -> pa.DataType:
     """The type of a column that holds values of all these kinds; string where no value was ever seen."""
     if kinds and all(kind.startswith(_LIST) for kind in kinds):
-        if "list json" in kinds:
-            return pa.string()
-        return pa.list_(_type_of_scalars({kind[len(_LIST) :] for kind in kinds}))
+        items = {kind[len(_LIST) :] for kind in kinds} - {""}
+        kind = _type_of_scalars(items)
+        return kind if pa.types.is_string(kind) and not items <= {"str"} else pa.list_(kind)
     return _type_of_scalars(kinds)
 
 
@@ -98,13 +98,9 @@ def is_mixed(kinds: Collection[str]) -> bool:
     lists = {kind for kind in kinds if kind.startswith(_LIST)}
     if lists and len(lists) == len(kinds):
         some = {kind[len(_LIST) :] for kind in lists} - {"", "inexact"}
-        return len(some) > 1 and "json" not in some and pa.types.is_string(_type_of_scalars(some | _inexact(kinds)))
+        return len(some) > 1 and "json" not in some and pa.types.is_string(type_of(kinds))
     some = {kind for kind in kinds if kind != "inexact"}
     return len(some) > 1 and not some <= _JSON and pa.types.is_string(type_of(kinds))
-
-
-def _inexact(kinds: Collection[str]) -> set[str]:
-    return {"inexact"} if "list inexact" in kinds else set()
 
 
 def _name_of(kind: pa.DataType) -> str:
@@ -128,10 +124,7 @@ def to_array(values: Sequence[Any], kinds: Collection[str], kind: pa.DataType | 
     if pa.types.is_string(kind):
         return pa.array(values if kinds == {"str"} else [None if v is None else text_of(v) for v in values], kind)
     if pa.types.is_list(kind):
-        if pa.types.is_string(kind.value_type):
-            if not {*kinds} <= {"list str", _LIST}:
-                values = [v and [None if item is None else text_of(item) for item in v] for v in values]
-        elif len({*kinds} - {_LIST, "list inexact"}) > 1:
+        if len({*kinds} - {_LIST, "list inexact"}) > 1:
             values = [v and [_plain(item) for item in v] for v in values]
         return pa.array(values, kind)
     return pa.array([_plain(v) for v in values] if len({*kinds} - {"inexact"}) > 1 else values, kind)
@@ -148,10 +141,18 @@ def text_of(value: Any) -> str:
     if isinstance(value, pa.Scalar):
         return _text_of_scalar(value)
     if isinstance(value, list):
-        value = [_plain_number(item) for item in value]
+        value = [_plain_number(_json_of(item)) for item in value]
     elif not isinstance(value, (dict, bool, int, float, type(None))):
         return str(value)
-    return json.dumps(_plain_number(value), ensure_ascii=False, default=text_of)
+    return json.dumps(_plain_number(value), ensure_ascii=False, default=_json_of)
+
+
+def _json_of(value: Any) -> Any:
+    """What stands in JSON for what it does not know: a number of an Arrow scalar that is one, else its text."""
+    if isinstance(value, pa.Scalar):
+        is_number = pa.types.is_integer(value.type) or pa.types.is_floating(value.type)
+        return value.as_py() if is_number else _text_of_scalar(value)
+    return value if isinstance(value, (str, bool, int, float, list, dict, type(None))) else str(value)
 
 
 def _plain_number(value: Any) -> Any:
@@ -271,9 +272,6 @@ def cast_back(column: pa.Array, kinds: Collection[str]) -> pa.Array:
         return column
     if pa.types.is_string(column.type):
         return _from_text(column, kind)
-    if pa.types.is_list(column.type) and pa.types.is_string(column.type.value_type) and pa.types.is_list(kind):
-        rows = [v and [None if item is None else json.loads(item) for item in v] for v in column.to_pylist()]
-        return pa.array(rows, kind)
     return column.cast(kind)
 
 

@@ -303,7 +303,8 @@ class Ingest:
             ledger.warn("long", f"values of more than {LONGEST_VALUE >> 10} kB are left out: {listed}")
         if left := ledger.named("fields_not_carried"):
             ledger.warn(
-                "fields", f"only the first {MAX_FIELDS:,} fields are carried; not, for example, {next(iter(left))!r}"
+                "fields",
+                f"only the first {MAX_FIELDS:,} fields are carried; not, for example, {next(name for name in left if name != '(other)')!r}",
             )
         for split, share in (("train", 1.0), ("valid", self.settings.valid), ("test", self.settings.test)):
             kept = counts["documents_kept"]

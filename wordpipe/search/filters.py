@@ -161,8 +161,8 @@ def _no_column(condition: str, name: str, tree: Any, schema: pa.Schema) -> Confi
 
 
 def _is_number(part: dict[str, Any]) -> bool:
-    value = part.get("value") if part.get("class") == "CONSTANT" else None
-    return isinstance(value, dict) and value.get("type", {}).get("id") in ("INTEGER", "BIGINT", "DECIMAL", "DOUBLE")
+    literal = part.get("literal")
+    return isinstance(literal, dict) and literal.get("kind") in ("INTEGER", "DECIMAL", "FLOAT")
 
 
 _CASTS = {"INTEGER": "BIGINT", "BIGINT": "BIGINT", "HUGEINT": "BIGINT", "DECIMAL": "DOUBLE", "DOUBLE": "DOUBLE",
