@@ -301,11 +301,8 @@ class Ingest:
         if long := ledger.named("values_left_out"):
             listed = ", ".join(f"{name} ({number:,})" for name, number in list(long.items())[:8])
             ledger.warn("long", f"values of more than {LONGEST_VALUE >> 10} kB are left out: {listed}")
-        if left := ledger.named("fields_not_carried"):
-            ledger.warn(
-                "fields",
-                f"only the first {MAX_FIELDS:,} fields are carried; not, for example, {next(name for name in left if name != '(other)')!r}",
-            )
+        if left := [name for name in ledger.named("fields_not_carried") if name != "(other)"]:
+            ledger.warn("fields", f"only the first {MAX_FIELDS:,} fields are carried; not, for example, {left[0]!r}")
         for split, share in (("train", 1.0), ("valid", self.settings.valid), ("test", self.settings.test)):
             kept = counts["documents_kept"]
             if share * kept >= 1 and not counts.get(f"documents_{split}"):

@@ -206,9 +206,8 @@ def jsonl_records(lines: Iterable[tuple[int, str]], fields: Fields) -> Iterator[
     objects = _objects(lines, fields)
     head = _head(objects)
     if head:
-        fields.require_text(
-            head[0][2] if fields.settings.bad_records == "fail" else dict.fromkeys(chain(*(one[2] for one in head)))
-        )
+        some = head[:1] if fields.settings.bad_records == "fail" else head
+        fields.require_text(dict.fromkeys(chain(*(one[2] for one in some))))
         fields.choose_id([one[2] for one in head])
     for number, width, values in chain(head, objects):
         if record := fields.record(values, number, width):
