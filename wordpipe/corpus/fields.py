@@ -63,7 +63,8 @@ class Fields:
 
     def wants(self, name: str) -> bool:
         """Whether a column is of any use."""
-        return not self._limited or name in self._named or name == self._id
+        may_be_id = self.settings.id_field == "auto" and name in _USUAL_IDS
+        return not self._limited or name in self._named or may_be_id
 
     def record(self, values: dict[str, Any], line: int, width: int = 0) -> Record | None:
         """The record of these fields, or None (counted) where it has no text or is left out. It takes the fields it uses away.

@@ -5,12 +5,15 @@ Prose must never be taken for a table: the header has to name the text field, an
 
 import csv
 import json
+import re
 
 from wordpipe.corpus.settings import IngestSettings
 from wordpipe.corpus.sources import Format
 
 FORMAT_NAMES: dict[Format, str] = {"jsonl": "JSON Lines", "csv": "CSV", "tsv": "TSV"}
 _LINES = 10  # looked at
+_HEAD_BYTES = 1 << 16  # of a source that has as many the last line may be cut
+_LINE_END = re.compile(r"\r\n|\r|\n")
 _BOM = "\ufeff"
 
 
@@ -34,19 +37,16 @@ def looks_like(first: bytes, settings: IngestSettings) -> Format:
 
 def looks_like_json(first: bytes) -> bool:
     """Whether the first lines are JSON objects."""
-    lines = _first_lines(first[:HEAD_BYTES])
+    lines = _first_lines(first[:_HEAD_BYTES])
     return bool(lines) and all(map(_is_object, lines))
-
-
-HEAD_BYTES = 1 << 16
 
 
 def _first_lines(first: bytes) -> list[str]:
     """The first lines that are whole and not blank; the last one of a short source needs no line end."""
     text = first.decode(errors="replace").removeprefix(_BOM)
-    whole = text.splitlines()
-    if len(first) >= HEAD_BYTES and not text.endswith(("\n", "\r")):
-        whole = whole[:-1]
+    whole = _LINE_END.split(text)
+    if len(first) >= _HEAD_BYTES:
+        whole = whole[:-1]  # which the block may have cut; after a line end it is nothing
     return [line for line in whole if line.strip()][:_LINES]
 
 
