@@ -131,7 +131,8 @@ def test_names_of_ours_are_stored_under_others(tmp_path):
 def test_parquet_types_stay_as_they_are(tmp_path):
     columns = {
         "i8": pa.array([1, None], pa.int8()), "u64": pa.array([2**64 - 1, 0], pa.uint64()),
-        "f32": pa.array([0.5, None], pa.float32()), "when": pa.array([5, None], pa.timestamp("ns")),
+        "f32": pa.array([0.5, None], pa.float32()),
+        "f16": pa.array([0.5, None], pa.float32()).cast(pa.float16()), "when": pa.array([5, None], pa.timestamp("ns")),
         "utc": pa.array([datetime(2020, 1, 2, tzinfo=UTC), None], pa.timestamp("us", "UTC")),
         "day": pa.array([date(2020, 1, 2), None]), "price": pa.array([Decimal("1.50"), None], pa.decimal128(9, 2)),
         "raw": pa.array([b"\xff\0", None]), "took": pa.array([5, None], pa.duration("s")),
@@ -144,7 +145,7 @@ def test_parquet_types_stay_as_they_are(tmp_path):
     table, ingest = table_of(str(tmp_path / "a.parquet"))
     expected = {name: column.type for name, column in columns.items()} | {
         "words": pa.list_(pa.string()), "kind": pa.string(), "nest": pa.string(), "pair": pa.string(), "none": pa.string(),
-        "fixed": pa.list_(pa.float64()),
+        "fixed": pa.list_(pa.float64()), "f16": pa.float32(),
     }  # fmt: skip
     for name, kind in expected.items():
         assert table.schema.field(name).type == kind, name

@@ -258,7 +258,7 @@ def test_progress_reaches_the_size_of_the_sources(here):
 
 
 def test_batches_are_bounded_even_where_much_stands_beside_each_sentence(here):
-    record = {"text": "Short one. " * 400, "title": "t" * 1000, "note": "n" * 60_000}
+    record = {"text": "Short one. " * 600, "title": "t" * 1000, "note": "n" * 60_000}
     (here / "a.jsonl").write_text(json.dumps(record))
     ingest = Ingest(expand(["a.jsonl"]), IngestSettings(metadata=("note",)))
     sizes = [batch.nbytes for batch in ingest.batches()]

@@ -312,7 +312,7 @@ def test_a_corpus_from_before_fields_were_carried_is_said_to_be_stale_and_read_a
     for name in ("a.jsonl", "t.txt"):
         (here / "p.toml").write_text(f'[stage.corpus]\ncommand = "ingest"\ninputs = ["{name}"]\n')
         with monkeypatch.context() as before:
-            before.setattr("wordpipe.stages.text.ingest.FIELDS_CARRIED", None)
+            before.setattr("wordpipe.stages.text.ingest.ALL_FIELDS", None)
             assert cli("run", "p.toml").code == 0
         stale = "the fields of records are carried now" in cli("status", "p.toml").out
         assert stale == (name == "a.jsonl")

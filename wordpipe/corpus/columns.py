@@ -215,6 +215,8 @@ def natives(column: pa.Array, strings: Strings = _strings) -> list[Any]:
         return strings(column.cast(pa.large_binary()))
     if kind in _PYTHON.values() or pa.types.is_null(kind):
         return list(column.to_pylist())
+    if pa.types.is_float16(kind):  # which no database reads
+        column = column.cast(pa.float32())
     if pa.types.is_binary_view(kind):
         column = column.cast(pa.large_binary())
     return [value if value.is_valid else None for value in column]

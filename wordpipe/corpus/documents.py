@@ -136,11 +136,11 @@ class Ledger:
         """Keep the first message of each kind; the counts say how many more there were."""
         self.warned.setdefault(kind, message)
 
-    def skip(self, reason: str, told: str) -> None:
+    def skip(self, reason: str, message: str) -> None:
         """Count a record that is left out; the first five are told of."""
         self.add(f"records_skipped_{reason}")
         if len(self.skipped) < _MAX_SKIPPED:
-            self.skipped.append(told)
+            self.skipped.append(message)
 
     def see_fields(self, names: Iterable[str], wanted: Container[str]) -> None:
         """Remember names of fields."""
@@ -151,18 +151,20 @@ class Ledger:
     def to_json(self) -> str:
         """All that it knows, for `of_json`."""
         known = {"counts": self.counts(), "warnings": self.warned, "skipped": self.skipped, "seen": [*self.fields_seen]}
-        told = {**known, "kinds": self.kinds, "own_kinds": self.own_kinds}
-        return json.dumps({name: value for name, value in told.items() if value or name in ("counts", "warnings")})
+        everything = {**known, "kinds": self.kinds, "own_kinds": self.own_kinds}
+        return json.dumps(
+            {name: value for name, value in everything.items() if value or name in ("counts", "warnings")}
+        )
 
     @classmethod
     def of_json(cls, text: str) -> "Ledger":
         """A ledger of a source, as it was."""
-        told = json.loads(text)
+        known = json.loads(text)
         found = cls()
-        found._counts.update(told["counts"])
-        found.warned = told["warnings"]
-        found.skipped, found.fields_seen = told.get("skipped", []), dict.fromkeys(told.get("seen", []))
-        found.kinds, found.own_kinds = told.get("kinds", {}), told.get("own_kinds", {})
+        found._counts.update(known["counts"])
+        found.warned = known["warnings"]
+        found.skipped, found.fields_seen = known.get("skipped", []), dict.fromkeys(known.get("seen", []))
+        found.kinds, found.own_kinds = known.get("kinds", {}), known.get("own_kinds", {})
         return found
 
     def take_over(self, other: "Ledger") -> None:

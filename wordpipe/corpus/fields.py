@@ -108,13 +108,13 @@ class Fields:
             lines_follow=False,
         )
 
-    def bad(self, reason: str, what: str, line: int, **told: Any) -> None:
+    def bad(self, reason: str, what: str, line: int, **more: Any) -> None:
         """Leave out a record that cannot be read, or stop.
 
         Raises:
             InputError: no record may be left out.
         """
-        error = InputError(what, where=f"{self.source}, line {line}", **told)
+        error = InputError(what, where=f"{self.source}, line {line}", **more)
         if self.settings.bad_records == "fail":
             hint = f"{error.hint}; or leave such records out with --bad-records skip"
             error.hint = hint if error.hint else "leave such records out with --bad-records skip"

@@ -256,8 +256,8 @@ class Ingest:
             return document_of(record, self.settings, ledger, self._seen, self._ids)
         except SameIdError as error:
             own_id = str(record.own["record_id"])
-            told = f"{own_id[:60]!r}, as in {error.args[0]}"
-            found = InputError("two records have the same id", where=f"{record.source}, line {record.line}", got=told)
+            got = f"{own_id[:60]!r}, as in {error.args[0]}"
+            found = InputError("two records have the same id", where=f"{record.source}, line {record.line}", got=got)
             if self.settings.bad_records == "fail":
                 found.hint = (
                     "name another field with --id-field, or none with --id-field none; or leave such records out with "

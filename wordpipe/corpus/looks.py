@@ -1,4 +1,4 @@
-"""What the beginning of a source without a telling name looks like: JSON Lines, CSV, TSV or plain text.
+"""The look of a source whose name does not say its format: JSON Lines, CSV, TSV or plain text, by its first lines.
 
 Prose must never be taken for a table: the header has to name the text field, and all first rows have as many cells as it.
 """

@@ -16,7 +16,7 @@ _SINCE = ("no_metadata", "id_field", "bad_records", "text_b", "label_field", "ta
 """Settings that corpora made before have not: at their defaults they are no part of a recipe."""
 
 
-FIELDS_CARRIED = "all, typed"
+ALL_FIELDS = "all, typed"
 """What a manifest says of a corpus whose fields were carried by these rules; those made before say nothing."""
 _RECORDS = re.compile(r"\.(jsonl|ndjson|csv|tsv|parquet)(\.(gz|bz2|xz|zst))?$", re.IGNORECASE)
 
@@ -44,7 +44,7 @@ class IngestSettings(Settings):
     title_field: str = setting("title", "field or column that holds the title, where there is one", metavar="NAME")
     id_field: str = setting(
         "auto",
-        "field that holds each record's own id, shown with every hit; auto: id or _id, where the first records have one; "
+        "field that holds the record's own id; every hit shows it; auto: id or _id, where the first records have one; "
         "none: no ids",
         metavar="NAME",
         min_length=1,
@@ -55,9 +55,9 @@ class IngestSettings(Settings):
         "without it all fields are carried",
         metavar="NAME[:TYPE],…",
     )
-    no_metadata: bool = setting(False, "carry no field beside text, title and id")
+    no_metadata: bool = setting(False, "carry no field beside text, title and id", expert=True)
     bad_records: Literal["fail", "skip"] = setting(
-        "fail", "a record that cannot be read: stop, or leave it out, count it and name the first five"
+        "fail", "stop at a record that cannot be read, or leave it out; such records are counted, the first five named"
     )
     text_b: str = setting("", "field that holds the second text of a pair", metavar="NAME", expert=True)
     label_field: str = setting(
@@ -78,7 +78,7 @@ class IngestSettings(Settings):
     )
     deduplicate: bool = setting(True, "keep only the first of documents with the same text")
     valid: float = setting(0.01, "share of the documents kept for validation", ge=0, lt=1)
-    test: float = setting(0.0, "share of the documents kept for tests", ge=0, lt=1)
+    test: float = setting(0.0, "share of the documents kept for tests", ge=0, lt=1, expert=True)
     max_document_bytes: int = setting(16 << 20, "longer records are split at a space", ge=1024, le=1 << 30, expert=True)
     max_sentence_chars: int = setting(2000, "longer sentences are split at a space", ge=20, le=1 << 20, expert=True)
     max_expand: int = setting(
@@ -114,7 +114,7 @@ class IngestSettings(Settings):
     def outdated(self, facts: Mapping[str, Any], sources: Iterable[str]) -> str | None:
         """See `Settings.outdated`."""
         records = self.format in ("jsonl", "csv", "tsv", "parquet") or any(map(_RECORDS.search, sources))
-        if records and not self.no_metadata and facts.get("fields") != FIELDS_CARRIED:
+        if records and not self.no_metadata and facts.get("fields") != ALL_FIELDS:
             return "the fields of records are carried now, with their types"
         return None
 

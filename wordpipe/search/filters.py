@@ -89,8 +89,8 @@ def rows_where(
         # longer than every column's name, and than the condition, which so cannot mention it
         number = "row".ljust(1 + max(map(len, [condition, *schema.names])), "_")
         fields = [*(schema.field(name) for name in named), pa.field(number, pa.int64())]
-        database.register(_TABLE, pa.schema(fields).empty_table())
         try:
+            database.register(_TABLE, pa.schema(fields).empty_table())
             (kind,) = database.sql(f"SELECT ({condition}\n) FROM {_TABLE}").types  # noqa: S608
             if str(kind) != "BOOLEAN":
                 raise _not_a_condition(condition, f"a {kind}, which is neither true nor false")

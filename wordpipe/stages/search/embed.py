@@ -382,9 +382,9 @@ def _write(source: _Source, vectors: _UnitVectors, transform: Transform) -> None
     """
     job = source.job
     further = list(read_schema(source.artifact, "corpus", CORPUS))[len(CORPUS) :]
-    carried = {field.name: _as_now(field, source.artifact, further) for field in further}  # by name in the corpus
-    schema = sentences_schema(transform.dim, pa.schema(carried.values()))
-    in_corpus = {field.name: name for name, field in carried.items()}
+    kept_as = {field.name: _as_now(field, source.artifact, further) for field in further}  # by name in the corpus
+    schema = sentences_schema(transform.dim, pa.schema(kept_as.values()))
+    in_corpus = {field.name: name for name, field in kept_as.items()}
     sum_K, written, dropped = np.zeros(transform.dim), 0, 0
     with job.table("sentences", schema) as table:
         for at, units in source.units("writing", whole=True):
@@ -411,7 +411,7 @@ def _write(source: _Source, vectors: _UnitVectors, transform: Transform) -> None
 
 
 def _as_now(field: pa.Field, corpus: Artifact, others: list[pa.Field]) -> pa.Field:
-    """A column of a corpus; a field that was carried when its name was not yet one of ours is called otherwise now."""
+    """A column of a corpus; a field that was kept_as when its name was not yet one of ours is called otherwise now."""
     taken = field.name in {"row", "record_id", "anchor"} and "fields" not in corpus.manifest.facts
     return column_of(field.name, field.type, {other.name for other in others}) if taken else field
 

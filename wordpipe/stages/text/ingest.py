@@ -1,14 +1,33 @@
-"""`wordpipe ingest`: sources → corpus."""
+"""`wordpipe ingest`: sources → corpus.
 
-from collections.abc import Mapping
+The columns of the table are known only when the last record has been read. Rows are written as they come, in files beside the
+artifact. Where the columns were the same from the first row to the last, as they are of plain text and of records that are all
+alike, these files are the table: they are adopted as they are. Where a field came late or changed its type, each stretch of
+rows with the same columns lies in files of its own, and all are written once more, in the columns that hold them all.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from wordpipe import __version__
-from wordpipe.artifacts import CORPUS, SOURCES, Artifact, read_batches, read_schema, row_count
+from wordpipe.artifacts import (
+    CORPUS,
+    SOURCES,
+    Artifact,
+    HashedFile,
+    OutputEntry,
+    TableWriter,
+    read_batches,
+    read_schema,
+    row_count,
+)
 from wordpipe.corpus import Ingest, PreviousCorpus, SourceSummary, expand, from_memory
-from wordpipe.corpus.settings import FIELDS_CARRIED, IngestSettings
+from wordpipe.corpus.settings import ALL_FIELDS, IngestSettings
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job
 from wordpipe.stages.sources import (
     SourceLike,
@@ -18,9 +37,9 @@ from wordpipe.stages.sources import (
     named_or_rows,
     refuse_artifacts,
 )
-from wordpipe.stages.text.growing import write_corpus
 
 _MANY_SENTENCES = 500  # too many for one document
+_ROWS = 4096  # read at a time, where rows are written again
 _SOURCES_AT_ONCE = 1000  # rows of sources.parquet written at a time
 
 
@@ -78,11 +97,11 @@ def ingest(
                     write_given()
 
             reader = Ingest(found, chosen, on_bytes=report, on_source=add_source, previous=previous)
-            write_corpus(job, reader)
+            _write_corpus(job, reader)
             write_given()
         job.inputs = entries_of(found) if streams else listed_entries(prints)
         job.counts = {**reader.counts, **(reader.changes if previous is not None else {})}
-        job.facts = {"fields": FIELDS_CARRIED, **({"not_read": found.skipped} if found.skipped else {})}
+        job.facts = {"fields": ALL_FIELDS, **({"not_read": found.skipped} if found.skipped else {})}
         for text in reader.notes:
             job.note(text)
         for text in reader.warnings:
@@ -135,6 +154,57 @@ def _unusable(artifact: Artifact, settings: IngestSettings) -> str | None:
         return f"the corpus was made by wordpipe {artifact.manifest.wordpipe}"
     if "sources.parquet" not in artifact.names():
         return "the corpus does not say what came from which source"
-    if artifact.manifest.facts.get("fields") != FIELDS_CARRIED:
+    if artifact.manifest.facts.get("fields") != ALL_FIELDS:
         return "the corpus was made before the fields of records were carried as they are"
     return None
+
+
+class _Files:
+    """The files of one stretch of rows, in a folder of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.entries: list[OutputEntry] = []
+        folder.mkdir()
+
+    def open(self, name: str) -> HashedFile:
+        """A new file."""
+        return HashedFile(self.folder / name, name)
+
+    def close(self, file: HashedFile, *, rows: int | None = None, log: bool = False) -> None:
+        """Take back a finished file."""
+        file.close()
+        file.raise_error()
+        self.entries.append(file.entry(rows=rows, log=log))
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The rows, in order."""
+        for entry in self.entries:
+            with pq.ParquetFile(self.folder / entry.path, memory_map=False, pre_buffer=False) as part:
+                yield from part.iter_batches(_ROWS, use_threads=False)
+
+
+def _write_corpus(job: Job, reader: Ingest) -> None:
+    """Read all that the reader gives into the table `corpus` of the artifact that the job makes."""
+    stretches: list[_Files] = []
+    with ExitStack() as stack:
+        table, schema = None, None
+        for batch in reader.batches():
+            if table is None or schema is None or not batch.schema.equals(schema):
+                if table is not None:
+                    table.finish()
+                schema = batch.schema
+                stretches.append(_Files(job.scratch / f"rows-{len(stretches)}"))
+                table = stack.enter_context(TableWriter(stretches[-1], "corpus", schema))
+            table.write(batch)
+    if len(stretches) == 1:
+        for entry in stretches[0].entries:
+            job.writer.adopt(stretches[0].folder / entry.path, entry)
+        return
+    done = 0
+    with job.table("corpus", reader.schema) as whole:
+        for stretch in stretches:
+            for batch in stretch.batches():
+                whole.write(reader.converted(batch))
+                done += len(batch)
+                job.report("writing", done, None, "sentences")
