@@ -333,3 +333,17 @@ def test_a_very_long_first_line_is_no_title(length, is_title):
     record = records("x" * (length - 1) + "\nbody\n", "file", title=True)[0]
     assert (record.title is not None) == is_title
     assert ("x" in record.text) != is_title
+
+
+def test_columns_of_one_name_are_told_apart():
+    decoder = Decoder("f", "replace", Ledger())
+    lines = decoder.lines(iter([b"text,a,a,,\nT.,1,2,3,4\n"]), longest=1 << 20)
+    (record,) = csv_records(lines, Fields(IngestSettings(), decoder), longest=1 << 20)
+    assert record.metadata == {"a": "1", "a_2": "2", "": "3", "_2": "4"}
+
+
+def test_a_field_that_equals_the_text_is_kept():
+    reader = Reader()
+    (record,) = reader.jsonl(b'{"text": "a", "n": null, "title": "a\\r"}\n')
+    assert (record.text, record.title) == ("a", "a")
+    assert [*reader.ledger.fields_seen] == ["text", "n", "title"]

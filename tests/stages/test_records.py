@@ -116,6 +116,29 @@ def test_conditions_use_the_users_names(index, condition, by_hand):
         ("case when year > 1 then " * 500 + "true" + " end" * 500, "", ""),
     ],
 )
+def test_a_hit_is_json_whatever_the_fields_hold(index, cli, tmp_path):
+    """NaN is not JSON, and dates, times and decimals have no JSON of their own."""
+    columns = {
+        "text": ["tide moon bread yeast"] * 3, "nan": [float("nan")] * 3, "nans": [[1.0, float("inf")]] * 3,
+        "when": pa.array([1_234_567_891] * 3, pa.timestamp("ns")), "price": pa.array([Decimal("1.50")] * 3),
+        "took": pa.array([5] * 3, pa.duration("ns")), "raw": [b"\xff"] * 3, "day": [date(2020, 1, 2)] * 3,
+    }  # fmt: skip
+    pq.write_table(pa.table(columns), tmp_path / "a.parquet")
+    wordpipe.ingest(tmp_path / "a.parquet", output=tmp_path / "corpus", deduplicate=False)
+    wordpipe.embed(index.parent / "words", tmp_path / "corpus", output=tmp_path / "sentences", transform="none")
+    wordpipe.index(tmp_path / "sentences", output=tmp_path / "index")
+    asked = cli("query", tmp_path / "index", "tide", "--json", "--where", "day > DATE '2019-01-01' and price = 1.5")
+
+    def refuse(name: str) -> None:
+        raise AssertionError(f"{name} is no JSON")
+
+    hit = json.loads(asked.out.splitlines()[0], parse_constant=refuse)
+    assert hit["metadata"] == {
+        "nan": None, "nans": [1.0, None], "when": "1970-01-01 00:00:01.234567891", "price": "1.50",
+        "took": "0 days 00:00:00.000000005", "raw": "b'\\xff'", "day": "2020-01-02",
+    }  # fmt: skip
+
+
 def test_what_does_not_fit_the_columns_says_what_would(index, condition, got, hint):
     with wordpipe.open(index) as opened, pytest.raises(ConfigError) as caught:
         opened.query("tide", where=condition)

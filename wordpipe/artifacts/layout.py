@@ -5,6 +5,7 @@ here: first of our own (`OPTIONAL`), then the fields of the user's records under
 ours, the column is called `field_NAME`, and the Arrow field has the user's name as metadata (`wordpipe.name`).
 """
 
+import math
 from collections.abc import Callable, Container, Iterator
 from typing import Any
 
@@ -98,9 +99,16 @@ def row_shower(schema: pa.Schema) -> Callable[[dict[str, Any]], dict[str, Any]]:
 
     def shown(row: dict[str, Any]) -> dict[str, Any]:
         own = {ours[name]: row[name] for name in order if name in row}
-        return {**own, "metadata": {name: row[stored] for stored, name in users.items() if stored in row}}
+        return {**own, "metadata": {name: _finite(row[stored]) for stored, name in users.items() if stored in row}}
 
     return shown
+
+
+def _finite(value: Any) -> Any:
+    """A value, None for a number that JSON does not have."""
+    if isinstance(value, list):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _holds_texts(schema: pa.Schema) -> bool:

@@ -45,8 +45,7 @@ class Fields:
                 ", ".join(found[:20]) or "no fields",
             )
             raise InputError(what, where=self.source, got=got, hint="name the right one with --text-field")
-        kept = found if not self._limited else [name for name in found if name in self._named]
-        if twice := sorted({name for name in kept if kept.count(name) > 1}):
+        if twice := sorted(name for name in self._named if found.count(name) > 1):
             raise InputError("a field occurs twice", where=self.source, got=", ".join(twice), hint="rename one of them")
 
     def choose_id(self, head: Sequence[Mapping[str, Any]]) -> None:

@@ -229,9 +229,8 @@ def _objects(lines: Iterable[tuple[int, str]], fields: Fields) -> Iterator[tuple
             fields.bad("not_object", "not a JSON object", number, got=type(values).__name__, hint=hint)
             continue
         if "\\" in line and _NOT_TIDY.search(line):
-            text = values.get(fields.settings.text_field)  # which is made tidy with the spans in it
-            values = fields.tidied({name: value for name, value in values.items() if value is not text}) or {}
-            values |= {} if text is None else {fields.settings.text_field: text}
+            text = {name: values.pop(name) for name in (fields.settings.text_field,) if name in values}
+            values = text | (fields.tidied(values) or {})  # the text is made tidy later, with the spans in it
         yield number, len(line), values
 
 
@@ -292,14 +291,26 @@ def _rows(rows: Iterator[tuple[int, list[str]]], fields: Fields) -> Iterator[Rec
     header = next(rows, None)
     if header is None:
         return
-    names = header[1]
-    fields.require_text(names)
+    fields.require_text(header[1])
+    names = _unique(header[1])
     records = _named_cells(rows, names, fields)
     head = _head(records)
     fields.choose_id([one[2] for one in head])
     for line, width, values in chain(head, records):
         if record := fields.record(values, line, width):
             yield record
+
+
+def _unique(names: Iterable[str]) -> list[str]:
+    """The names of columns; one that came before has a number behind it."""
+    found: dict[str, None] = {}
+    for name in names:
+        number, unique = 1, name
+        while unique in found:
+            number += 1
+            unique = f"{name}_{number}"
+        found[unique] = None
+    return [*found]
 
 
 def _named_cells(

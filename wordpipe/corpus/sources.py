@@ -320,11 +320,13 @@ def _missing(text: str) -> InputError:
     path = Path(text)
     try:
         near = get_close_matches(path.name, sorted(os.listdir(path.parent)), n=3, cutoff=0.7)  # noqa: PTH208
-    except OSError:
+    except (OSError, ValueError):
         near = []
     hint = f"did you mean {', '.join(str(path.parent / name) for name in near)}?"
     hint = hint if near else "name files, folders or globs; - is standard input, python:NAME a package"
-    return InputError("no such file or folder", where=text, hint=hint)
+    if not near and len(text.split()) > 1:
+        hint += '; in Python a text is {"text": …}'
+    return InputError("no such file or folder", where=text if len(text) <= 200 else f"{text[:199]}…", hint=hint)
 
 
 def _is_artifact(folder: Path) -> bool:

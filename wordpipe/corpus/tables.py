@@ -82,7 +82,11 @@ def _parquet_batches(file: IO[bytes], fields: Fields, limit: ExpansionLimit) -> 
         about, names = table.metadata, table.schema_arrow.names
         fields.require_text(names)
         fields.ledger.see_fields(names, names)
-        wanted = [name for name in names if fields.wants(name)]
+        wanted = [name for name in names if fields.wants(name) and names.count(name) == 1]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            fields.ledger.warn(
+                "twice", f"fields that occur twice in {fields.source} are not carried: {', '.join(twice)}"
+            )
         leaves = [about.schema.column(number) for number in range(about.num_columns)]
         texts = [leaf.path for leaf in leaves if leaf.physical_type == "BYTE_ARRAY"]
         _refuse_bomb(about, limit)
