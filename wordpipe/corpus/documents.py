@@ -90,7 +90,7 @@ def cut_point(data: bytes, limit: int) -> int:
 
 _MAX_NAMES = 50  # different names under one heading; an input with random field names must not fill the memory
 _MAX_FIELDS_SEEN = 1000
-_MAX_SKIPPED = 5
+_MAX_SKIPPED, _MAX_NOTES = 5, 20
 
 Kinds = dict[str, dict[str, int]]
 """Field → kind of its values → line of the first."""
@@ -167,12 +167,13 @@ class Ledger:
         found.kinds, found.own_kinds = known.get("kinds", {}), known.get("own_kinds", {})
         return found
 
-    def take_over(self, other: "Ledger") -> None:
-        """Add what another ledger knows, but for kinds, which belong to its source."""
+    def take_over(self, other: "Ledger", wanted: Container[str] = ()) -> None:
+        """Add what another ledger knows, but for kinds, which belong to its source; `wanted` names of fields are not lost."""
         self._take_counts(other.counts(), other.warned)
         self.skipped += other.skipped[: _MAX_SKIPPED - len(self.skipped)]
-        self.see_fields(other.fields_seen, other.fields_seen)
-        self.notes |= other.notes
+        self.see_fields(other.fields_seen, wanted)
+        if len(self.notes) < _MAX_NOTES:
+            self.notes |= other.notes
 
     def _take_counts(self, counts: Mapping[str, int], warnings: Mapping[str, str]) -> None:
         for name, number in counts.items():

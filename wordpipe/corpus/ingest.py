@@ -153,6 +153,7 @@ class Ingest:
         self.changes = dict.fromkeys(_CHANGES, 0)
         self._done = 0
         self._skipped = sources.skipped if isinstance(sources, Sources) else {}
+        self._wanted = {name for _, name in self._named_fields()}
         self._ledger.add("files_skipped", sum(self._skipped.values()))
 
     @property
@@ -229,7 +230,7 @@ class Ingest:
         for batch in batches:
             yield self._columns.converted(batch, ledger)
         self.bytes_copied += ledger["bytes_read"]
-        self._ledger.take_over(ledger)
+        self._ledger.take_over(ledger, self._wanted)
         self._on_source(summary)
         self._progress(source.bytes)
 
@@ -243,7 +244,7 @@ class Ingest:
                     yield from self._add(document, rows, ledger)
         if rows.has_fields:
             yield rows.take(ledger)
-        self._ledger.take_over(ledger)
+        self._ledger.take_over(ledger, self._wanted)
         self._on_source(SourceSummary.of(source.name, ledger))
 
     def _document(self, record: Record, ledger: Ledger) -> Document | None:
