@@ -116,6 +116,14 @@ def test_conditions_use_the_users_names(index, condition, by_hand):
         ("case when year > 1 then " * 500 + "true" + " end" * 500, "", ""),
     ],
 )
+def test_what_does_not_fit_the_columns_says_what_would(index, condition, got, hint):
+    with wordpipe.open(index) as opened, pytest.raises(ConfigError) as caught:
+        opened.query("tide", where=condition)
+    assert got in str(caught.value.got)
+    assert hint in (caught.value.hint or "")
+    assert len(caught.value.message) < 1000
+
+
 def test_a_hit_is_json_whatever_the_fields_hold(index, cli, tmp_path):
     """NaN is not JSON, and dates, times and decimals have no JSON of their own."""
     columns = {
@@ -137,14 +145,6 @@ def test_a_hit_is_json_whatever_the_fields_hold(index, cli, tmp_path):
         "nan": None, "nans": [1.0, None], "when": "1970-01-01 00:00:01.234567891", "price": "1.50",
         "took": "0 days 00:00:00.000000005", "raw": "b'\\xff'", "day": "2020-01-02",
     }  # fmt: skip
-
-
-def test_what_does_not_fit_the_columns_says_what_would(index, condition, got, hint):
-    with wordpipe.open(index) as opened, pytest.raises(ConfigError) as caught:
-        opened.query("tide", where=condition)
-    assert got in str(caught.value.got)
-    assert hint in (caught.value.hint or "")
-    assert len(caught.value.message) < 1000
 
 
 def test_rows_are_shown_and_grouped_by_the_users_names(index, cli):
