@@ -55,6 +55,7 @@ def test_the_indexes_answer(before, name, mode):
     with wordpipe.open(before / name) as index:
         hits = index.query("Why the sea has tides The Moon pulls on the near side of the Earth", 5, mode=mode)
     assert len(hits) == 5
+    assert all({"row", "text", "source", "line", "metadata"} <= {*hit} and "id" not in hit for hit in hits)
     if mode != "dense":
         assert any("tide" in hit["text"] or hit["title"] == ASKED for hit in hits)
 

@@ -268,7 +268,7 @@ def duplicates(
 
     Returns:
         path, threshold, rows, pairs, groups (how many), rows_in_groups, largest (rows of the largest group), exact, and
-        shown: the largest groups, each a list of rows with id, text, source, line and the cosine with the group's first row.
+        shown: the largest groups, each a list of rows as in a query's hits, with the cosine with the group's first row.
 
     Raises:
         ConfigError: a threshold that is no cosine.
@@ -282,7 +282,7 @@ def duplicates(
 
 def embed(
     encoder: PathLike,
-    corpus: PathLike | Iterable[PathLike],
+    corpus: PathLike | Iterable[Any],
     *,
     output: PathLike,
     run: RunOptions | None = None,
@@ -306,7 +306,7 @@ def embed(
 
     Args:
         encoder: a model or words artifact.
-        corpus: a corpus artifact, or sources of text, which are then ingested with the default settings.
+        corpus: a corpus artifact, or whatever `ingest` takes, which is then ingested with the default settings.
         output: folder of the sentences artifact.
         run: progress, fresh start, verification.
         settings: fields of `EmbedSettings`.
@@ -568,7 +568,7 @@ def evaluate_tokenizer(
     Args:
         tokens: tokens or model artifacts, or tokenizer files (whatever `tokenize --tokenizer` takes).
         data: a corpus artifact, or sources of text, which are ingested with the default settings and left nowhere.
-        by: a column of the corpus (source, or metadata such as lang): figures for each of its values too.
+        by: a column of the corpus (source, or a field of its records such as lang): figures for each of its values too.
         split: train, valid or test: evaluate this part of the corpus only.
         run: progress, verification.
 
@@ -840,17 +840,25 @@ def index(
     """
 
 def ingest(
-    sources: PathLike | Iterable[PathLike],
+    sources: PathLike | Iterable[Any],
     *,
     output: PathLike,
     run: RunOptions | None = None,
+    name: str = 'memory',
     documents: Literal['auto', 'file', 'block', 'line'] = 'auto',
     first_line_title: bool = False,
     newline: Literal['auto', 'paragraph', 'space'] = 'auto',
     format: Literal['auto', 'txt', 'md', 'html', 'rst', 'jsonl', 'csv', 'tsv', 'parquet'] = 'auto',
     text_field: str = 'text',
     title_field: str = 'title',
+    id_field: str = 'auto',
     metadata: list[str] | tuple[str, ...] = (),
+    no_metadata: bool = False,
+    bad_records: Literal['fail', 'skip'] = 'fail',
+    text_b: str = '',
+    label_field: str = '',
+    tags_field: str = '',
+    spans_field: str = '',
     bad_bytes: Literal['replace', 'skip', 'fail'] = 'replace',
     deduplicate: bool = True,
     valid: float = 0.01,
@@ -862,10 +870,18 @@ def ingest(
 ) -> Made:
     """Read text into a corpus of documents and sentences.
 
+        ingest("notes/", output="run/corpus")
+        ingest([{"text": "Bees dance.", "year": 1927}], output="run/corpus")
+        ingest(({"text": text} for text in texts), output="run/corpus")
+        ingest(frame, text_field="body", id_field="key", output="run/corpus")
+
     Args:
-        sources: files, folders, globs, "-" for standard input, or "python:PACKAGE".
+        sources: files, folders, globs, "-" for standard input, or "python:PACKAGE"; or what a program has in memory: an
+            iterable of dicts, a data frame (pandas, polars), an Arrow table or reader of batches. A string is always the name
+            of a source: a text is given as {"text": …}.
         output: folder of the corpus artifact.
         run: progress, fresh start, verification.
+        name: what the `source` of records from memory is; their `line` is the number of the record, from 1.
         settings: fields of `IngestSettings`.
 
     Raises:
@@ -883,7 +899,14 @@ def ingest(
         format: read every source as this, whatever its name and even if it looks binary. Default: 'auto'.
         text_field: field or column that holds the text. Default: 'text'.
         title_field: field or column that holds the title, where there is one. Default: 'title'.
-        metadata: further fields to keep as columns: NAME, or NAME:int, NAME:float, NAME:bool. Default: ().
+        id_field: field that holds the record's own id; every hit shows it; auto: id or _id, where the first records have one; none: no ids. Default: 'auto'.
+        metadata: carry only these fields, separated by commas; NAME:int, NAME:float, NAME:bool or NAME:str makes it of that type; without it all fields are carried. Default: ().
+        no_metadata: carry no field beside text, title and id. Default: False.
+        bad_records: stop at a record that cannot be read, or leave it out; such records are counted, the first five named. Default: 'fail'.
+        text_b: field that holds the second text of a pair. Default: ''.
+        label_field: field that holds what the record is labelled as: a string, an integer or a list of strings. Default: ''.
+        tags_field: field that holds a list of tags. Default: ''.
+        spans_field: field that holds stretches of the text: a list of objects with start, end (in characters) and label. Default: ''.
         bad_bytes: invalid UTF-8: put U+FFFD for it, drop the line, or stop. Default: 'replace'.
         deduplicate: keep only the first of documents with the same text. Default: True.
         valid: share of the documents kept for validation (< 1). Default: 0.01.
@@ -1001,7 +1024,7 @@ def show(
     *,
     rows: int = 0,
 ) -> dict[str, Any]:
-    """Look into an artifact: its manifest, and the first rows of its main table.
+    """Look into an artifact: its manifest, and the first rows of its main table as a query shows them.
 
     Args:
         path: an artifact.
@@ -1020,7 +1043,7 @@ def show(
     """
 
 def tokenize(
-    corpus: PathLike | Iterable[PathLike],
+    corpus: PathLike | Iterable[Any],
     *,
     output: PathLike,
     run: RunOptions | None = None,
@@ -1040,7 +1063,7 @@ def tokenize(
     """Train a tokenizer on a corpus, encode the corpus and count its words.
 
     Args:
-        corpus: a corpus artifact, or sources of text, which are then ingested with the default settings.
+        corpus: a corpus artifact, or whatever `ingest` takes, which is then ingested with the default settings.
         output: folder of the tokens artifact.
         run: progress, fresh start, verification.
         settings: fields of `TokenizeSettings`.

@@ -9,7 +9,7 @@ option, the TOML key, the manifest entry and the documentation are all made from
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from reprlib import Repr
 from typing import Any, ClassVar, Self
 
@@ -120,6 +120,16 @@ class Settings(BaseModel):
         kept = {name for name in type(self).model_fields if declared(type(self), name).get("recipe", True)}
         named = {f"{name} is given": True for name in self.artifact_fields() if getattr(self, name) is not None}
         return {**self.model_dump(mode="json", include=kept), **named}  # an input's digest does not say what it is for
+
+    def outdated(self, facts: Mapping[str, Any], sources: Iterable[str]) -> str | None:
+        """Why an artifact of the same recipe would have another content today; None where it would not.
+
+        Args:
+            facts: of its manifest.
+            sources: the names of the sources that it was made from.
+        """
+        del facts, sources
+        return None
 
     def recipe_body(self) -> dict[str, Any]:
         """The part of a recipe beside the inputs: command, settings, and the defaults of removed ones."""

@@ -223,7 +223,7 @@ def test_an_artifact_is_no_source_of_text(fails):
         (("query", "run/words", "bridge", "-"), ("query",)),
         (("query", "run/words", " "), ("empty",)),
         (("export", "run/words", "--to", "word2vec-text", "-o", "run"), ("file",)),
-        (("ingest", "x.txt", "-o", "out", "--metadata", "score"), ("score",)),
+        (("ingest", "x.txt", "-o", "out", "--metadata", "score", "--no-metadata"), ("no_metadata",)),
         (("query", "run/words", "bridge", "--queries", "x.txt"), ("QUERY",)),
         (("run", "nowhere.toml"), ("nowhere.toml", "init")),
         (("tokenize", "run/corpus", "-o", "run/corpus/tokens"), ("inside another artifact",)),

@@ -195,7 +195,7 @@ def test_an_unknown_word_is_answered_and_the_guess_is_named(cli, words):
         guess_D = table.table.vector_of("watery")
         lengths_V = np.linalg.norm(table.table.vectors, axis=1) * np.linalg.norm(guess_D)
         nearest = np.argsort(-(table.table.vectors @ guess_D) / lengths_V)[:3]
-    assert [hit["id"] for hit in hits] == nearest.tolist()
+    assert [hit["row"] for hit in hits] == nearest.tolist()
 
 
 def test_several_guesses_and_a_word_of_no_known_letters(cli, words):

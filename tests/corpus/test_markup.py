@@ -180,7 +180,7 @@ comment -->
 
 def test_anchors_of_markdown_are_those_of_github():
     text = "# What's *new* in `2.0`?\na\n## Über uns\nb\n## Über uns\nc\n## Über uns-1\nd\n## x_y & z {#own}\ne\n## 日本\nf"
-    anchors = [record.metadata["anchor"] for record in records(text, "md")]
+    anchors = [record.own.get("anchor") for record in records(text, "md")]
     assert anchors == ["whats-new-in-20", "über-uns", "über-uns-1", "über-uns-1-1", "own", "日本"]
 
 
@@ -215,7 +215,7 @@ def test_html_leaves_out_what_is_no_content_and_counts_it():
 <footer>Copyright</footer></body></html>"""
     ledger = Ledger()
     found = records(text, "html", ledger)
-    assert [(one.title, one.metadata["anchor"]) for one in found] == [
+    assert [(one.title, one.own.get("anchor")) for one in found] == [
         ("Handbook › Queues", None),
         ("Handbook › Queues › Sub", "sub"),
     ]
@@ -235,14 +235,14 @@ def test_html_leaves_out_what_is_no_content_and_counts_it():
     ],
 )  # fmt: skip
 def test_the_anchor_of_an_html_heading(heading, anchor):
-    assert records(f"{heading}<p>text</p>", "html")[-1].metadata["anchor"] == anchor
+    assert records(f"{heading}<p>text</p>", "html")[-1].own.get("anchor") == anchor
 
 
 def test_a_heading_without_id_has_that_of_its_section_once_and_no_button_is_in_it():
     page = """<section id="one"><span>Source</span><h2>First<button id="copy">Copy</button></h2><p>a<h3>Second</h3>
 <p>b</section>
 <article><h2>Third</h2><p>c</article>"""
-    found = [(one.title, one.metadata["anchor"]) for one in records(page, "html")]
+    found = [(one.title, one.own.get("anchor")) for one in records(page, "html")]
     assert found == [(None, None), ("First", "one"), ("First › Second", None), ("Third", None)]
 
 

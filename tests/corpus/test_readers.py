@@ -157,18 +157,13 @@ def test_records_without_text_are_counted():
     assert [*reader.ledger.warned.values()] == ["records without 'text', first in f:2"]
 
 
-def test_fields_that_are_not_carried_are_counted():
+def test_names_of_fields_are_remembered_and_do_not_fill_the_memory():
     reader = Reader()
-    reader.jsonl(b'{"text": "a", "n": 5, "url": 1, "x": 2}\n{"text": "b", "url": 3}\n')
-    assert reader.ledger.named("fields_not_carried") == {"url": 2, "x": 1}
-
-
-def test_random_field_names_do_not_fill_the_memory():
-    reader = Reader()
-    reader.jsonl(b"\n".join(json.dumps({"text": "a", f"field{n}": 1}).encode() for n in range(500)))
-    named = reader.ledger.named("fields_not_carried")
-    assert len(named) == 51
-    assert named["(other)"] == 450
+    reader.jsonl(
+        b"\n".join(json.dumps({"text": "a", f"field{n}": 1}).encode() for n in range(1500)) + b'\n{"text":"","n":1}'
+    )
+    seen = [*reader.ledger.fields_seen]
+    assert seen == ["text", *(f"field{n}" for n in range(999)), "n"]  # one that a setting names is always seen
 
 
 @pytest.mark.parametrize(
@@ -338,3 +333,17 @@ def test_a_very_long_first_line_is_no_title(length, is_title):
     record = records("x" * (length - 1) + "\nbody\n", "file", title=True)[0]
     assert (record.title is not None) == is_title
     assert ("x" in record.text) != is_title
+
+
+def test_columns_of_one_name_are_told_apart():
+    decoder = Decoder("f", "replace", Ledger())
+    lines = decoder.lines(iter([b"text,a,a,,\nT.,1,2,3,4\n"]), longest=1 << 20)
+    (record,) = csv_records(lines, Fields(IngestSettings(), decoder), longest=1 << 20)
+    assert record.metadata == {"a": "1", "a_2": "2", "": "3", "_2": "4"}
+
+
+def test_a_field_that_equals_the_text_is_kept():
+    reader = Reader()
+    (record,) = reader.jsonl(b'{"text": "a", "n": null, "title": "a\\r"}\n')
+    assert (record.text, record.title) == ("a", "a")
+    assert [*reader.ledger.fields_seen] == ["text", "n", "title"]

@@ -16,10 +16,10 @@ from wordpipe.errors import ConfigError
         ({"valid": -0.1}, "greater than or equal to 0"),
         ({"documents": "line", "first_line_title": True}, "documents = file or block"),
         ({"metadata": ["a:integer"]}, "'a:integer'"),
-        ({"metadata": [""]}, "NAME or NAME:TYPE"),
+        ({"metadata": ["a", "b"], "no_metadata": True}, "give one of them"),
+        ({"tags_field": "a", "label_field": "a"}, "one field cannot be two things: a"),
         ({"metadata": ["a", "a:int"]}, "different names"),
-        ({"metadata": ["doc_id"]}, "the corpus's own columns"),
-        ({"metadata": ["see_also"]}, "the corpus's own columns"),
+        ({"metadata": ["key"], "id_field": "key"}, "leave them out of metadata"),
         ({"metadata": ["body"], "text_field": "body"}, "leave them out of metadata"),
         ({"max_document_bytes": 10}, "greater than or equal to 1024"),
         ({"bad_bytes": "ignore"}, "'replace', 'skip' or 'fail'"),
@@ -35,7 +35,7 @@ def test_wrong_settings_are_refused_with_the_bound(values, message):
 def test_metadata_types_are_read_in_order():
     settings = IngestSettings(metadata=("url", "year:int", "rating:float", "seen:bool"))
     assert list(settings.metadata_types.items()) == [
-        ("url", "str"),
+        ("url", None),
         ("year", "int"),
         ("rating", "float"),
         ("seen", "bool"),

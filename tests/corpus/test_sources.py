@@ -44,7 +44,7 @@ def test_a_folder_gives_its_known_files_sorted_and_counts_the_others(here):
         ("sub/d.TSV", "tsv", "none"),
         ("sub/deep/c.jsonl.gz", "jsonl", "gz"),
     ]
-    assert found.skipped == {"conll": 1, "hidden": 2, "no name ending": 1}
+    assert found.skipped == {".conll": 1, "hidden": 2, "without ending": 1}
     assert found.bytes == sum(len(s.name) for s in found)
     assert found[0].name == "a.md"
     assert len(found[1:]) == 3
@@ -82,7 +82,24 @@ def test_names_are_relative_below_the_working_folder_and_else_as_given(here, mon
     assert names(str(here / "b.txt")) == ["b.txt"]
     monkeypatch.chdir(here / "sub")
     assert names("../b.txt") == ["../b.txt"]
-    assert names(str(here / "b.txt")) == [str(here / "b.txt")]
+    assert names(str(here / "b.txt")) == ["b.txt"]  # of an absolute path elsewhere nothing above it is shown
+    shown = names(str(here))  # the working folder lies in it
+    assert shown == ["d.TSV", "deep/c.jsonl.gz", f"{here.name}/a.md", f"{here.name}/b.txt"]
+
+
+def test_absolute_inputs_that_are_called_the_same_are_told_apart(here, monkeypatch):
+    for folder in ("one/in", "two/in"):
+        (here / "apart" / folder).mkdir(parents=True)
+        (here / "apart" / folder / "x.txt").write_text(folder)
+    (here / "work").mkdir()
+    (here / "work" / "x.txt").write_text("near")
+    monkeypatch.chdir(here / "work")
+    apart = here / "apart"
+    assert names(str(apart / "one/in"), str(apart / "two/in")) == ["one/in/x.txt", "two/in/x.txt"]
+    assert names(str(apart / "one/in/x.txt"), str(apart / "two/in/x.txt")) == ["one/in/x.txt", "two/in/x.txt"]
+    assert names(str(apart / "one/in/x.txt"), "x.txt") == ["in/x.txt", "x.txt"]
+    assert names(f"{apart}/*/in/*.txt") == ["one/in/x.txt", "two/in/x.txt"]
+    assert names(str(apart)) == ["apart/one/in/x.txt", "apart/two/in/x.txt"]
 
 
 def test_a_name_that_is_no_utf8_can_be_shown(here):
@@ -98,7 +115,7 @@ def test_a_name_that_is_no_utf8_can_be_shown(here):
     [
         ("b.text", "no such file or folder", "did you mean b.txt?"),
         ("*.pdf", "no file matches", None),
-        ("nothing", "no text to read; got only skipped files (1 png)", None),
+        ("nothing", "no text to read; got only skipped files (1 .png)", None),
         ("page.xml", ".xml files are not read", "--format txt"),
         ("data.json", ".json files are not read", "jq -c"),
         ("all.tar.gz", ".tar files are not read", "unpack"),

@@ -108,7 +108,7 @@ def test_a_texts_own_words_find_it_first(built):
     with wordpipe.open(built / "index") as index:
         for row in rows:
             hit = index.query(f"{row['title']}\n{row['text']}", k=1, mode="dense")[0]
-            assert (hit["id"], hit["rank"]) == (row["id"], 1)
+            assert (hit["row"], hit["rank"]) == (row["row"], 1)
             assert hit["score"] == pytest.approx(1, abs=1e-4)
 
 
@@ -118,7 +118,7 @@ def test_an_index_answers_wherever_it_is_moved(built, tmp_path, cli):
     assert result.code == 0
     hits = [json.loads(line) for line in result.out.splitlines()]
     assert [hit["rank"] for hit in hits] == [1, 2, 3]
-    assert {"query", "score", "id", "text", "source", "line"} <= set(hits[0])
+    assert {"query", "score", "row", "text", "source", "line"} <= set(hits[0])
     assert all(0 <= hit["score"] <= 1 for hit in hits)
 
 

@@ -110,7 +110,7 @@ def test_hybrid_is_what_a_query_would_be_answered(built, data, index, asked, run
     collection = open_collection(data)
     for query, text in zip(collection.queries, collection.questions, strict=True):
         hits = index.query(text, 3, mode="hybrid", weight=asked.get("weight"), feedback=asked.get("feedback"))
-        assert [hit["name"] for hit in hits] == [*runs[-1][query]][:3]
+        assert [hit["metadata"]["name"] for hit in hits] == [*runs[-1][query]][:3]
 
 
 def test_no_such_feedback(built, data):

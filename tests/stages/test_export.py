@@ -180,7 +180,7 @@ def test_the_projector_gets_a_line_per_row(sentences, tmp_path):
         np.loadtxt(tmp_path / "out" / "vectors.tsv", dtype=np.float32, delimiter="\t"), VECTORS
     )
     head, *lines = (tmp_path / "out" / "metadata.tsv").read_text().split("\n")
-    assert head.split("\t") == ["id", "doc_id", "title", "text", "source", "line", "year", "tags"]
+    assert head.split("\t") == ["row", "doc_id", "title", "text", "source", "line", "year", "tags"]
     assert len(lines) == ROWS + 1
     assert lines[-1] == ""
     assert lines[7].split("\t") == [

@@ -51,20 +51,20 @@ def test_the_weight_is_measured_and_auto_asks_as_measured(index):
 def test_a_hybrid_answer_is_the_mix_of_both(index):
     def hits(mode: str) -> Hits:
         found = index.query(ASKED, CANDIDATES, mode=mode)
-        return Hits(np.array([hit["id"] for hit in found]), np.float32([hit["score"] for hit in found]))
+        return Hits(np.array([hit["row"] for hit in found]), np.float32([hit["score"] for hit in found]))
 
     mixed = fuse(hits("dense"), hits("lexical"), 0.35, 20)
     found = index.query(ASKED, 20, mode="hybrid", weight=0.35, feedback=0)
-    assert [hit["id"] for hit in found] == mixed.rows.tolist()
+    assert [hit["row"] for hit in found] == mixed.rows.tolist()
     np.testing.assert_allclose([hit["score"] for hit in found], mixed.scores, atol=1e-6)
 
 
 @pytest.mark.parametrize("mode", ["dense", "lexical"])
 def test_a_condition_gives_what_picking_by_hand_gives(index, mode):
     everything = index.query(ASKED, 10_000, mode=mode)
-    by_hand = [hit["id"] for hit in everything if hit["year"] > 2000 and hit["lang"] == "de"]
+    by_hand = [hit["row"] for hit in everything if hit["metadata"]["year"] > 2000 and hit["metadata"]["lang"] == "de"]
     found = index.query(ASKED, 12, mode=mode, where="year > 2000 and lang = 'de'")
-    assert [hit["id"] for hit in found] == by_hand[:12]
+    assert [hit["row"] for hit in found] == by_hand[:12]
     assert [hit["rank"] for hit in found] == [*range(1, len(found) + 1)]
     assert index.query(ASKED, 3, mode=mode, where="year > 3000") == []
 
@@ -73,9 +73,9 @@ def test_a_condition_gives_what_picking_by_hand_gives(index, mode):
 def test_per_document_keeps_the_best_of_each(index, mode):
     best: dict[str, int] = {}
     for hit in index.query(ASKED, CANDIDATES, mode=mode):
-        best.setdefault(hit["doc_id"], hit["id"])
+        best.setdefault(hit["doc_id"], hit["row"])
     found = index.query(ASKED, 5, mode=mode, per_document=True)
-    assert [hit["id"] for hit in found] == [*best.values()][:5]
+    assert [hit["row"] for hit in found] == [*best.values()][:5]
     assert len(index.query(ASKED, 50, mode="dense", per_document=True)) == 50
 
 
@@ -114,7 +114,7 @@ def test_a_hybrid_search_asks_again_with_what_it_found(made, tmp_path, type_, wh
     asked = {"mode": "hybrid", "weight": 0.4, "where": where}
     wordpipe.index(made / "sentences", output=tmp_path / "index", type=type_, recall=0.999)
     with wordpipe.open(tmp_path / "index") as index:
-        first = [hit["id"] for hit in index.query(ASKED, 3, feedback=0, **asked)]
+        first = [hit["row"] for hit in index.query(ASKED, 3, feedback=0, **asked)]
         rows_ND = np.concatenate(
             [matrix_of(b.column("vector")) for b in read_batches(index.artifact, "index", ["vector"])]
         )
@@ -124,7 +124,7 @@ def test_a_hybrid_search_asks_again_with_what_it_found(made, tmp_path, type_, wh
         found = index.query(ASKED, 5, explain=True, feedback=3, **asked)
         for hit in found:
             if "dense" in hit["explain"]:
-                assert hit["explain"]["dense"]["score"] == pytest.approx(scores_N[hit["id"]], abs=1e-5)
+                assert hit["explain"]["dense"]["score"] == pytest.approx(scores_N[hit["row"]], abs=1e-5)
         assert any(hit["explain"].get("dense", {}).get("answers", {}).get("rows") == first for hit in found)
         usual = index.query(ASKED, 5, feedback=FEEDBACK, **asked)
         assert index.query(ASKED, 5, **asked) == usual
@@ -136,19 +136,19 @@ def test_a_hybrid_search_asks_again_with_what_it_found(made, tmp_path, type_, wh
             lexical = index.lexical
             terms = lexical.expanded(lexical.read(ASKED), lexical.texts(np.array(first)))
             before = [
-                hit["id"]
+                hit["row"]
                 for mode in ("dense", "lexical")
                 for hit in index.query(ASKED, CANDIDATES, mode=mode, where=where)
             ]
             rows = np.unique(np.concatenate([near.rows, before]))
             worded = best_of(rows, lexical.score_rows(terms, rows), len(rows))
             expected = fuse(near, worded.where(worded.scores > 0), 0.4, 5)
-            assert [hit["id"] for hit in found] == expected.rows.tolist()
+            assert [hit["row"] for hit in found] == expected.rows.tolist()
             np.testing.assert_allclose([hit["score"] for hit in found], expected.scores, atol=1e-4)
             for hit in found:
                 if (told := hit["explain"].get("lexical")) and told["share"]:
                     own = sum(term["score"] - term["answers"] for term in told["terms"])
-                    assert own == pytest.approx(lexical.scores(ASKED)[hit["id"]], abs=1e-4)
+                    assert own == pytest.approx(lexical.scores(ASKED)[hit["row"]], abs=1e-4)
 
 
 def test_low_scores_are_left_out(index):
@@ -312,7 +312,7 @@ def rare(built, handbook, tmp_path_factory):
 
 def _hits(rare, text, **asked):
     found = rare.query(text, CANDIDATES, **asked)
-    return Hits(np.array([hit["id"] for hit in found]), np.float32([hit["score"] for hit in found]))
+    return Hits(np.array([hit["row"] for hit in found]), np.float32([hit["score"] for hit in found]))
 
 
 def test_the_mode_depends_on_what_is_unknown_and_where_it_stands():
@@ -347,7 +347,7 @@ def test_with_some_vectors_both_answer(rare):
     assert answer.mode == "hybrid"
     weight = vector_share(0.35, 2)
     mixed = fuse(_hits(rare, text, mode="dense"), _hits(rare, text, mode="lexical"), weight, 9)
-    assert [hit["id"] for hit in answer.hits] == mixed.rows.tolist()
+    assert [hit["row"] for hit in answer.hits] == mixed.rows.tolist()
     np.testing.assert_allclose([hit["score"] for hit in answer.hits], mixed.scores, atol=1e-6)
     assert "lexical" in answer.hits[0]["explain"]
 
@@ -359,7 +359,7 @@ def test_where_words_found_best_they_answer_alone_but_for_queries_without_any(ra
     answers = rare.query_all(["water", known], 4)
     assert [answer.mode for answer in answers] == ["lexical", "hybrid"]
     assert answers[0].hits == rare.query("water", 4, mode="lexical")
-    assert [hit["id"] for hit in answers[1].hits] == [hit["id"] for hit in rare.query(known, 4, mode="dense")]
+    assert [hit["row"] for hit in answers[1].hits] == [hit["row"] for hit in rare.query(known, 4, mode="dense")]
 
 
 def test_queries_of_different_modes_keep_their_order(rare):

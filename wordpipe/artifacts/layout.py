@@ -1,10 +1,13 @@
 """The Parquet schemas that pass between the stages, and what their columns weigh and hold.
 
-Schemas are checked when written and when read. `corpus`, `sentences` and `index` may carry further columns (metadata of
-the source) after those listed here.
+Schemas are checked when written and when read. `corpus`, `sentences` and `index` may carry further columns after those listed
+here: first of our own (`OPTIONAL`), then the fields of the user's records under their own names. Where such a name is one of
+ours, the column is called `field_NAME`, and the Arrow field has the user's name as metadata (`wordpipe.name`).
 """
 
-from collections.abc import Iterable, Iterator
+import math
+from collections.abc import Callable, Container, Iterable, Iterator
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +26,95 @@ CORPUS = pa.schema(
         pa.field("line", pa.int64(), nullable=False),  # 1-based line or record where the sentence begins
     ]
 )
+
+SPANS = pa.list_(
+    pa.struct(
+        [
+            pa.field("start", pa.int64(), nullable=False),  # in characters of the document's text
+            pa.field("end", pa.int64(), nullable=False),
+            pa.field("label", pa.string()),
+        ]
+    )
+)
+TAGS = pa.list_(pa.string())
+OPTIONAL = ("record_id", "anchor", "text_b", "label", "tags", "spans")  # in this order, where a corpus has them
+OURS = frozenset([*CORPUS.names, *OPTIONAL, "see_also", "id", "row", "vector"])
+"""Names of columns that a user's field never has."""
+
+_NAME = b"wordpipe.name"
+
+
+def user_name(field: pa.Field) -> str:
+    """The name by which the user knows a field that a column was made of."""
+    return str((field.metadata or {}).get(_NAME, field.name.encode()).decode())
+
+
+def is_ours(field: pa.Field) -> bool:
+    """Whether a column of texts is one of our own, not a field of the user's records."""
+    return field.name in OURS
+
+
+def column_of(name: str, kind: pa.DataType, taken: Container[str]) -> pa.Field:
+    """The column for a field of the user's; `taken` are the names of all fields, and of the columns made before.
+
+    A point in a column's name would be to Parquet a column within another.
+    """
+    stored = name.replace(".", "_")
+    if stored in OURS or not stored:
+        stored = f"field_{stored}"
+    while stored != name and stored in taken:
+        stored = f"field_{stored.removeprefix('field')}"
+    return pa.field(stored, kind, metadata=None if stored == name else {_NAME: name.encode()})
+
+
+_SHOWN = {
+    "id": "row",
+    "record_id": "id",
+}  # columns that are called otherwise where they are shown; `id` of those made before
+
+
+def visible_columns(schema: pa.Schema) -> dict[str, str]:
+    """Name by which a column is asked for → the column: fields by the user's names, `id` the user's id, `row` our number.
+
+    Where a field has the name of one of ours, ours has an underscore before it.
+    """
+    if not _holds_texts(schema):
+        return {name: name for name in schema.names}
+    found = {user_name(field): field.name for field in schema if not is_ours(field)}
+    for name in (field.name for field in schema if is_ours(field)):
+        shown = _SHOWN.get(name, name)
+        while shown in found:
+            shown = f"_{shown}"
+        found[shown] = name
+    return {name: stored for stored in schema.names for name, column in found.items() if column == stored}
+
+
+def row_shower(schema: pa.Schema) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """Gives a row as it is shown: of texts our columns, the user's id as `id`, and the fields by their names in `metadata`."""
+    if not _holds_texts(schema):
+        return dict
+    ours = {field.name: _SHOWN.get(field.name, field.name) for field in schema if is_ours(field)}
+    order = sorted(ours, key=lambda name: (name not in ("id", "row"), name != "record_id"))
+    users = {field.name: user_name(field) for field in schema if not is_ours(field)}
+
+    def shown(row: dict[str, Any]) -> dict[str, Any]:
+        own = {ours[name]: row[name] for name in order if name in row}
+        return {**own, "metadata": {name: _finite(row[stored]) for stored, name in users.items() if stored in row}}
+
+    return shown
+
+
+def _finite(value: Any) -> Any:
+    """A value, None for a number that JSON does not have."""
+    if isinstance(value, list):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _holds_texts(schema: pa.Schema) -> bool:
+    """Whether the rows are texts of documents, as in a corpus, sentences or an index over them."""
+    return {"doc_id", "text"} <= {*schema.names}
+
 
 SOURCES = pa.schema(  # sources.parquet beside the corpus: what each source gave, in the order of its rows; a log
     [
@@ -89,7 +181,7 @@ def sentences_schema(dim: int, metadata: pa.Schema | None = None) -> pa.Schema:
     """One row per embedded text; `metadata` are the columns kept from the source."""
     return pa.schema(
         [
-            pa.field("id", pa.int64(), nullable=False),
+            pa.field("row", pa.int64(), nullable=False),  # `id` in those made before
             pa.field("doc_id", pa.string(), nullable=False),
             pa.field("title", pa.string()),
             pa.field("text", pa.string(), nullable=False),

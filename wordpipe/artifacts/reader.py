@@ -132,9 +132,15 @@ def is_artifact(path: Path) -> bool:
 def refuse_inside_artifact(target: Path) -> None:
     """Refuse to write into the folder of an artifact. Raises ConfigError: `target` lies in one."""
     for folder in target.absolute().parents:  # others have files of this name too
-        if is_artifact(folder) and b'"wordpipe"' in (folder / MANIFEST).read_bytes():
+        if is_artifact(folder) and b'"wordpipe"' in _beginning(folder / MANIFEST):
             what, hint = "the output lies inside another artifact", "name another output with -o"
             raise ConfigError(what, where=target, got=folder, hint=hint)
+
+
+def _beginning(path: Path) -> bytes:
+    """A file as far as a manifest may be long."""
+    with path.open("rb") as file:
+        return file.read(_MAX_MANIFEST)
 
 
 class Artifact:

@@ -146,7 +146,7 @@ class ProgressDrawer:
 
     def __call__(self, progress: Progress) -> None:
         """Draw one report."""
-        if self._quiet:
+        if self._quiet and not progress.always:
             return
         if self._bar is not None:
             self._draw(self._bar, progress)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from wordpipe.lazy import face
 
 if TYPE_CHECKING:
+    from wordpipe.corpus.columns import kinds_of, recast, text_of, to_array, type_of
     from wordpipe.corpus.decode import (
         BLOCK,
         Decoder,
@@ -15,12 +16,25 @@ if TYPE_CHECKING:
         refuse_binary,
     )
     from wordpipe.corpus.docstrings import package_records, see_also_names
-    from wordpipe.corpus.documents import Digests, Ledger, Record, cut_point, split_of, split_oversize, split_record
-    from wordpipe.corpus.ingest import DOCUMENT_COLUMNS, Ingest, PreviousCorpus, SourceSummary, corpus_schema
+    from wordpipe.corpus.documents import (
+        Digests,
+        Ledger,
+        Record,
+        RecordIds,
+        cut_point,
+        split_of,
+        split_oversize,
+        split_record,
+    )
+    from wordpipe.corpus.fields import Fields
+    from wordpipe.corpus.ingest import Ingest
+    from wordpipe.corpus.looks import looks_like
     from wordpipe.corpus.markup import markup_records, to_utf8
     from wordpipe.corpus.modules import string_value
-    from wordpipe.corpus.readers import Fields, csv_records, jsonl_records, parquet_records, text_records, tsv_records
+    from wordpipe.corpus.previous import PreviousCorpus, SourceSummary
+    from wordpipe.corpus.readers import csv_records, jsonl_records, text_records, tsv_records
     from wordpipe.corpus.sentences import is_hard_wrapped, paragraphs, split_sentences
-    from wordpipe.corpus.sources import Source, Sources, expand, fingerprint
+    from wordpipe.corpus.sources import Source, Sources, expand, fingerprint, from_memory
+    from wordpipe.corpus.tables import memory_records, parquet_records
 else:
     __getattr__, __dir__ = face(__name__, __file__)

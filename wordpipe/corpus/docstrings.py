@@ -76,7 +76,7 @@ def package_records(package: str, ledger: Ledger) -> Iterator[Record]:
             source=f"python:{file.module}",
             line=doc.line,
             title=title,
-            metadata={"see_also": [name for name in pointed if name != title]},
+            own={"see_also": [name for name in pointed if name != title]},
             newline="space",
             min_words=_MIN_WORDS,
         )

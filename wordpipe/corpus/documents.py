@@ -1,11 +1,13 @@
 """Records of a source and the documents that they become; the ledger of what happens to them."""
 
+import json
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from operator import itemgetter
+from typing import Any
 
 from blake3 import blake3
 
@@ -22,8 +24,9 @@ class Record:
     source: str  # value of the `source` column
     line: int  # 1-based line (or record) of the source where the text begins
     title: str | None = None  # its title, or None
-    # values of the further columns by name, already of the column's type
-    metadata: dict[str, object] = field(default_factory=dict)
+    metadata: dict[str, Any] = field(default_factory=dict)  # the further fields of the record, by their names there
+    own: dict[str, Any] = field(default_factory=dict)  # columns of ours that fields fill: record_id, label, …
+    width: int = 0  # characters of both, roughly
     newline: Newline = "auto"  # what a single newline means here, where the format says; else "auto"
     # True where a newline in the text is a newline of the source, so that lines can be counted
     lines_follow: bool = True
@@ -52,8 +55,21 @@ def split_record(record: Record, limit: int) -> Iterator[Record]:
     offset, texts = 0, split_oversize(record.text, limit)
     for part, (text, line) in enumerate(zip(texts, record.lines_from(0, record.line, texts), strict=False)):
         places = [(max(at - offset, 0), where) for at, where in record.places if at < offset + len(text)]
-        yield replace(record, text=text, line=line, part=record.part + part, places=places)
+        own = within(record.own, offset, offset + len(text))
+        yield replace(record, text=text, line=line, part=record.part + part, places=places, own=own)
         offset += len(text)
+
+
+def within(own: dict[str, Any], start: int, end: int) -> dict[str, Any]:
+    """The columns of a text's part: spans are cut to it, and counted from its beginning."""
+    if not own.get("spans"):
+        return own
+    spans = [
+        {**span, "start": max(span["start"], start) - start, "end": min(span["end"], end) - start}
+        for span in own["spans"]
+        if span["start"] < end and span["end"] > start
+    ]
+    return {**own, "spans": spans}
 
 
 def split_oversize(text: str, limit: int) -> list[str]:
@@ -88,13 +104,32 @@ def cut_point(data: bytes, limit: int) -> int:
 
 
 _MAX_NAMES = 50  # different names under one heading; an input with random field names must not fill the memory
+_MAX_FIELDS_SEEN = 1000
+_MAX_SKIPPED, _MAX_NOTES = 5, 20
+
+Kinds = dict[str, dict[str, int]]
+"""Field → kind of its values → line of the first."""
 
 
 class Ledger:
-    """Counts and warnings of one ingest, which everything that reads or drops adds to."""
+    """Counts and warnings of one source or of a whole ingest, which everything that reads or drops adds to.
+
+    Attributes:
+        warned: the message of each kind, in the order in which they came.
+        skipped: place and reason of the first records that were left out.
+        fields_seen: names of fields that records had, the first thousand and all that settings name.
+        kinds: of the fields of documents that were kept.
+        own_kinds: of the columns of ours that fields filled.
+        notes: lines for the screen alone.
+    """
 
     def __init__(self) -> None:
-        self.warned: dict[str, str] = {}  # the message of each kind, in the order in which they came
+        self.warned: dict[str, str] = {}
+        self.skipped: list[str] = []
+        self.fields_seen: dict[str, None] = {}
+        self.kinds: Kinds = {}
+        self.own_kinds: Kinds = {}
+        self.notes: dict[str, None] = {}
         self._counts: Counter[str] = Counter()
         self._names: Counter[str] = Counter()
 
@@ -116,8 +151,46 @@ class Ledger:
         """Keep the first message of each kind; the counts say how many more there were."""
         self.warned.setdefault(kind, message)
 
-    def take_over(self, counts: Mapping[str, int], warnings: Mapping[str, str]) -> None:
-        """Add what another ledger counted (`counts()`) and warned of (`warned`)."""
+    def skip(self, reason: str, message: str) -> None:
+        """Count a record that is left out; the first five are told of."""
+        self.add(f"records_skipped_{reason}")
+        if len(self.skipped) < _MAX_SKIPPED:
+            self.skipped.append(message)
+
+    def see_fields(self, names: Iterable[str], wanted: Container[str]) -> None:
+        """Remember names of fields."""
+        for name in names:
+            if len(self.fields_seen) < _MAX_FIELDS_SEEN or name in wanted:
+                self.fields_seen[name] = None
+
+    def to_json(self) -> str:
+        """All that it knows, for `of_json`."""
+        known = {"counts": self.counts(), "warnings": self.warned, "skipped": self.skipped, "seen": [*self.fields_seen]}
+        everything = {**known, "kinds": self.kinds, "own_kinds": self.own_kinds}
+        return json.dumps(
+            {name: value for name, value in everything.items() if value or name in ("counts", "warnings")}
+        )
+
+    @classmethod
+    def of_json(cls, text: str) -> "Ledger":
+        """A ledger of a source, as it was."""
+        known = json.loads(text)
+        found = cls()
+        found._counts.update(known["counts"])
+        found.warned = known["warnings"]
+        found.skipped, found.fields_seen = known.get("skipped", []), dict.fromkeys(known.get("seen", []))
+        found.kinds, found.own_kinds = known.get("kinds", {}), known.get("own_kinds", {})
+        return found
+
+    def take_over(self, other: "Ledger", wanted: Container[str] = ()) -> None:
+        """Add what another ledger knows, but for kinds, which belong to its source; `wanted` names of fields are not lost."""
+        self._take_counts(other.counts(), other.warned)
+        self.skipped += other.skipped[: _MAX_SKIPPED - len(self.skipped)]
+        self.see_fields(other.fields_seen, wanted)
+        if len(self.notes) < _MAX_NOTES:
+            self.notes |= other.notes
+
+    def _take_counts(self, counts: Mapping[str, int], warnings: Mapping[str, str]) -> None:
         for name, number in counts.items():
             heading, _, rest = name.partition(".")
             if rest:
@@ -142,6 +215,7 @@ class Ledger:
 
 _DIGEST_BYTES = 10  # the 80 bits of a doc_id, which two of a billion different texts share once in a million corpora
 _FIRST_SLOTS = 1 << 12
+_SOURCE_BYTES, _LINE_BYTES = 4, 6
 _EMPTY = bytes(_DIGEST_BYTES)  # no digest of a text: one in 2**80 would be
 
 
@@ -149,41 +223,84 @@ class Digests:
     """A set of digests of 10 bytes, by which exact duplicates are known: one table with open addressing, 16 to 32 bytes each.
 
     A Python set of them takes 120 bytes each: 1.2 GB for a corpus of 10 million lines.
+
+    Args:
+        note_bytes: of a note that is kept with every digest.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, note_bytes: int = 0) -> None:
         self._count = 0
-        self._table = bytearray(_FIRST_SLOTS * _DIGEST_BYTES)
+        self._width = _DIGEST_BYTES + note_bytes
+        self._table = bytearray(_FIRST_SLOTS * self._width)
+
+    def note(self, digest: bytes) -> bytes | None:
+        """What was noted with a digest; None where it is not known."""
+        place = self._place(digest)
+        held = self._table[place : place + self._width]
+        return bytes(held[_DIGEST_BYTES:]) if held[:_DIGEST_BYTES] == digest else None
 
     def __contains__(self, digest: bytes) -> bool:
         place = self._place(digest)
         return self._table[place : place + _DIGEST_BYTES] == digest
 
-    def add(self, digest: bytes) -> bool:
+    def add(self, digest: bytes, note: bytes = b"") -> bool:
         """Remember `digest` (10 evenly distributed bytes); False where it was known."""
-        if 8 * self._count >= 5 * len(self._table) // _DIGEST_BYTES:
+        width = self._width
+        if 8 * self._count >= 5 * len(self._table) // width:
             old, self._table = self._table, bytearray(2 * len(self._table))
-            for start in range(0, len(old), _DIGEST_BYTES):
-                held = bytes(old[start : start + _DIGEST_BYTES])
-                if held != _EMPTY:
-                    place = self._place(held)
-                    self._table[place : place + _DIGEST_BYTES] = held
+            for start in range(0, len(old), width):
+                held = bytes(old[start : start + width])
+                if held[:_DIGEST_BYTES] != _EMPTY:
+                    place = self._place(held[:_DIGEST_BYTES])
+                    self._table[place : place + width] = held
         place = self._place(digest)
         if self._table[place : place + _DIGEST_BYTES] == digest:
             return False
-        self._table[place : place + _DIGEST_BYTES] = digest
+        self._table[place : place + width] = digest + note
         self._count += 1
         return True
 
     def _place(self, digest: bytes) -> int:
         """Offset of the slot that holds the digest, or of the free one where it belongs."""
-        table, mask = self._table, len(self._table) // _DIGEST_BYTES - 1
+        table, width = self._table, self._width
+        mask = len(table) // width - 1
         slot = int.from_bytes(digest, "little") & mask
         while True:
-            held = table[slot * _DIGEST_BYTES : slot * _DIGEST_BYTES + _DIGEST_BYTES]
+            held = table[slot * width : slot * width + _DIGEST_BYTES]
             if held in (digest, _EMPTY):
-                return slot * _DIGEST_BYTES
+                return slot * width
             slot = (slot + 1) & mask
+
+
+class RecordIds:
+    """The ids of all records that were kept, each with the place of its record: 32 to 64 bytes of memory each."""
+
+    def __init__(self) -> None:
+        self._places = Digests(_SOURCE_BYTES + _LINE_BYTES)
+        self._sources: list[str] = []
+        self._numbers: dict[str, int] = {}
+
+    def claim(self, key: str, source: str, line: int) -> str | None:
+        """Give an id to the record at a place; the place of another record that has it, if one has."""
+        digest = _digest_of(key)
+        note = self._number(source).to_bytes(_SOURCE_BYTES, "little") + line.to_bytes(_LINE_BYTES, "little")
+        if self._places.add(digest, note) or (found := self._places.note(digest)) in (note, None):
+            return None  # the parts of a long record share its place
+        number = int.from_bytes(found[:_SOURCE_BYTES], "little")
+        return f"{self._sources[number]}, line {int.from_bytes(found[_SOURCE_BYTES:], 'little')}"
+
+    def __contains__(self, key: str) -> bool:
+        return _digest_of(key) in self._places
+
+    def _number(self, source: str) -> int:
+        if source not in self._numbers:
+            self._numbers = {source: len(self._sources)}  # asked for again and again, and then never again
+            self._sources.append(source)
+        return self._numbers[source]
+
+
+def _digest_of(key: str) -> bytes:
+    return blake3(key.encode()).digest(_DIGEST_BYTES)
 
 
 LONGEST_TITLE = 1000  # characters; it stands beside every sentence
@@ -198,7 +315,7 @@ class Document:
 
     doc_id: str  # BLAKE3 of the text, first 80 bits, in hex
     split: str  # train, valid or test
-    record: Record  # text, title, source, line and metadata, cleaned
+    record: Record  # text, title, source, line and fields, cleaned
     width: int  # characters that stand beside each of its sentences, roughly
 
     def sentences(self, settings: IngestSettings, ledger: Ledger) -> Iterator[tuple[list[str], list[int]]]:
@@ -227,14 +344,27 @@ def split_of(doc_id: str, valid: float, test: float) -> str:
     return "valid" if place < valid else "test" if place < valid + test else "train"
 
 
-def document_of(record: Record, settings: IngestSettings, ledger: Ledger, seen: Digests) -> Document | None:
-    """The document that `record` makes, or None (counted) where it is empty, too short or has been `seen`."""
+class SameIdError(Exception):
+    """A record has the id of another, which stands at `args[0]`."""
+
+
+def document_of(
+    record: Record, settings: IngestSettings, ledger: Ledger, seen: Digests, ids: RecordIds
+) -> Document | None:
+    """The document that `record` makes, or None (counted) where it is empty, too short or has been `seen`.
+
+    Raises:
+        SameIdError: a record that was kept has its id.
+    """
     ledger.add("documents_read")
     ledger.add("records_split", record.part == 1)
     body = record.text.lstrip()
     if body:
-        record.line += record.text.count("\n", 0, len(record.text) - len(body)) if record.lines_follow else 0
+        stripped = len(record.text) - len(body)
+        record.line += record.text.count("\n", 0, stripped) if record.lines_follow else 0
         record.text = body.rstrip()
+        if "spans" in record.own:
+            record.own = within(record.own, stripped, stripped + len(record.text))
     else:  # the title is the text where there is no other
         record.text, record.title = record.title or "", None
         record.line -= bool(record.text) and record.lines_follow  # the line above, which was read as the title
@@ -250,13 +380,19 @@ def document_of(record: Record, settings: IngestSettings, ledger: Ledger, seen: 
         return None
     data = record.text.encode()
     digest = blake3(data).digest(_DIGEST_BYTES)
-    if settings.deduplicate and not seen.add(digest):
+    own_id = record.own.get("record_id")
+    if settings.deduplicate and (digest in seen if own_id is not None else not seen.add(digest)):
         ledger.add("documents_dropped_duplicate")
         ledger.add("bytes_dropped_duplicate", len(data))
         return None
+    if own_id is not None:
+        if (place := ids.claim(str(own_id), record.source, record.line)) is not None:
+            ledger.add("documents_read", -1)
+            raise SameIdError(place)
+        if settings.deduplicate:  # not before: another record may come with this text
+            seen.add(digest)
     split = split_of(digest.hex(), settings.valid, settings.test)
     ledger.add("documents_kept")
     ledger.add(f"documents_{split}")
     ledger.add("bytes_kept", len(data))
-    width = 100 + len(record.title or "") + sum(len(str(value)) for value in record.metadata.values())
-    return Document(digest.hex(), split, record, width)
+    return Document(digest.hex(), split, record, 100 + len(record.title or "") + record.width)

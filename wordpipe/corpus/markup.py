@@ -190,6 +190,6 @@ def _pieces(record: Record, documents: Literal["section", "file", "block", "line
             places = [(max(at - offset, 0), where) for at, where in record.places if at < offset + len(part)]
             yield Record(
                 part, record.source, line, title=record.title, newline="space", lines_follow=False,
-                metadata=record.metadata, places=places,
+                own=record.own, places=places,
             )  # fmt: skip
         offset += len(part)

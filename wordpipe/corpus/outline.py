@@ -33,7 +33,7 @@ class Section:
         line = self.places[0][1] if self.places else self.line
         return Record(
             self.text, source, line, title=_joined(title, self.path), newline="space", lines_follow=False,
-            metadata={"anchor": self.anchor}, places=self.places,
+            own={} if self.anchor is None else {"anchor": self.anchor}, places=self.places,
         )  # fmt: skip
 
 

@@ -2,12 +2,10 @@
 
 import csv
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
-from typing import IO, Literal, cast
-
-import pyarrow as pa
-import pyarrow.parquet as pq
+from typing import Any, Literal, cast
 
 from wordpipe.corpus.decode import (
     Decoder,
@@ -19,13 +17,15 @@ from wordpipe.corpus.decode import (
 )
 from wordpipe.corpus.docstrings import package_records
 from wordpipe.corpus.documents import LONGEST_TITLE, Ledger, Record, split_record
+from wordpipe.corpus.fields import HEAD_CHARS, HEAD_RECORDS, Fields
+from wordpipe.corpus.looks import FORMAT_NAMES, looks_like, looks_like_json
 from wordpipe.corpus.markup import MarkupFormat, markup_records, to_utf8
-from wordpipe.corpus.settings import IngestSettings, MetadataType, Newline
-from wordpipe.corpus.sources import Source
-from wordpipe.errors import InputError, StorageError
+from wordpipe.corpus.settings import IngestSettings, Newline
+from wordpipe.corpus.sources import Format, Source
+from wordpipe.corpus.tables import memory_records, parquet_records
+from wordpipe.errors import InputError
 
 _LINE_FACTOR = 4  # a line of JSON may be this much longer than its text: escapes, other fields
-_PARQUET_ROWS = 256  # decoded at a time: rows may be as long as documents
 
 
 def read_records(
@@ -45,6 +45,10 @@ def read_records(
         return
     decoder = Decoder(source.name, settings.bad_bytes, ledger)
     fields = Fields(settings, decoder)
+    if source.rows is not None:
+        yield from memory_records(source.rows, fields, source.seen.note)
+        source.seen.is_whole = True
+        return
     if source.format == "parquet":  # it is read column by column, and decompressed by its library
         if source.kind == "stream":
             raise InputError("Parquet cannot be read from a stream", where=source.name, hint="name the file itself")
@@ -64,42 +68,57 @@ def read_records(
     # all others: blocks of bytes, then lines of text, then records
     with source.open() as file:
         blocks = _text_blocks(read_blocks(file, source.name, note), source, settings, ledger)
+        first = next(blocks, b"")
+        blocks, form = chain([first], blocks), _look(first, source, settings, ledger)
         longest = settings.max_document_bytes
-        if is_structured(source, settings):
-            form, documents = cast(MarkupFormat, source.format), settings.documents
+        if _is_structured(form, settings):
+            documents = settings.documents
             if form == "html":
                 blocks = to_utf8(blocks, name=source.name, bad_bytes=settings.bad_bytes, ledger=ledger)
             yield from markup_records(
                 decoder.lines(blocks, longest=longest),
                 source=source.name,
-                format=form,
+                format=cast(MarkupFormat, form),
                 documents="section" if documents == "auto" else documents,
                 max_bytes=longest,
                 ledger=ledger,
             )
-        elif source.format in ("txt", "md"):
+        elif form in ("txt", "md"):
             yield from text_records(
                 decoder.lines(blocks, longest=longest),
                 source=source.name,
                 documents="file" if settings.documents == "auto" else settings.documents,
                 first_line_title=settings.first_line_title,
-                newline="space" if source.format == "md" else "auto",
+                newline="space" if form == "md" else "auto",
                 max_bytes=longest,
             )
         else:
             longest *= _LINE_FACTOR
             lines = decoder.lines(blocks, longest=longest, cut_longer=False)
-            if source.format == "csv":
+            if form == "csv":
                 yield from csv_records(lines, fields, longest=longest)
             else:
-                yield from (jsonl_records if source.format == "jsonl" else tsv_records)(lines, fields)
+                yield from (jsonl_records if form == "jsonl" else tsv_records)(lines, fields)
     source.seen.is_whole = True
 
 
-def is_structured(source: Source, settings: IngestSettings) -> bool:
+def _is_structured(form: Format, settings: IngestSettings) -> bool:
     """Whether its markup is read; blocks and lines of Markdown are taken as they are."""
-    is_markdown = source.format == "md" and settings.documents in ("auto", "file") and not settings.first_line_title
-    return source.kind != "package" and (is_markdown or source.format in ("html", "rst"))
+    is_markdown = form == "md" and settings.documents in ("auto", "file") and not settings.first_line_title
+    return is_markdown or form in ("html", "rst")
+
+
+def _look(first: bytes, source: Source, settings: IngestSettings, ledger: Ledger) -> Format:
+    """The format of a source; where its name does not say it, what its first block looks like."""
+    if source.format != "txt":
+        return source.format
+    name = "standard input" if source.name == "-" else source.name
+    if source.is_unnamed and (found := looks_like(first, settings)) != "txt":
+        ledger.notes[f"{name}: {FORMAT_NAMES[found]}"] = None
+        return found
+    if looks_like_json(first):
+        ledger.warn("looks", f"{name} looks like JSON Lines, and was read as text: --format jsonl reads records")
+    return "txt"
 
 
 def _text_blocks(raw: Iterator[bytes], source: Source, settings: IngestSettings, ledger: Ledger) -> Iterator[bytes]:
@@ -194,98 +213,7 @@ class _Growing:
         return Record(text, self.source, self.line, title=self.title, newline=self.newline, part=self.part)
 
 
-_TRUE, _FALSE = {"true", "yes", "1", "t", "y"}, {"false", "no", "0", "f", "n"}
-
-
-class Fields:
-    """The fields of one source: makes records of them, counting what is dropped or left behind."""
-
-    def __init__(self, settings: IngestSettings, decoder: Decoder) -> None:
-        self.settings, self.decoder, self.source, self.ledger = settings, decoder, decoder.name, decoder.ledger
-        self._types = settings.metadata_types
-        self.kept = {settings.text_field, settings.title_field, *self._types}
-
-    def require_text(self, names: Iterable[str]) -> None:
-        """Raise unless the text field is among the names of a header, a schema or a first record.
-
-        Raises:
-            InputError: names the fields that are there.
-        """
-        found = list(names)
-        if self.settings.text_field not in found:
-            what, got = (
-                f"no field {self.settings.text_field!r} to take the text from",
-                ", ".join(found[:20]) or "no fields",
-            )
-            raise InputError(what, where=self.source, got=got, hint="name the right one with --text-field")
-        if twice := sorted(name for name in self.kept if found.count(name) > 1):
-            raise InputError("a field occurs twice", where=self.source, got=", ".join(twice), hint="rename one of them")
-
-    def left_behind(self, names: Iterable[str], number: int = 1) -> None:
-        """Count fields that `number` records have and the corpus does not keep."""
-        for name in names:
-            if name not in self.kept:
-                self.ledger.add_named("fields_not_carried", name, number)
-
-    def record(self, values: Mapping[str, object], line: int) -> Record | None:
-        """The record of these fields, or None (counted) where it has no text.
-
-        Raises:
-            InputError: the text is not a string.
-        """
-        text, title = values.get(self.settings.text_field), values.get(self.settings.title_field)
-        if text is None:
-            self.ledger.add("documents_read")
-            self.ledger.add("documents_dropped_no_text")
-            self.ledger.warn("no_text", f"records without {self.settings.text_field!r}, first in {self.source}:{line}")
-            return None
-        if not isinstance(text, str):
-            what, where = f"field {self.settings.text_field!r} is not a string", f"{self.source}, line {line}"
-            raise InputError(what, where=where, got=type(text).__name__, hint="name another with --text-field")
-        return Record(
-            text=self.decoder.string(text),
-            source=self.source,
-            line=line,
-            title=None if title is None else self._as_text(title).strip() or None,
-            metadata={name: self._convert(values.get(name), kind, name) for name, kind in self._types.items()},
-            lines_follow=False,
-        )
-
-    def _as_text(self, value: object) -> str:
-        if isinstance(value, (dict, list)):
-            value = json.dumps(value, ensure_ascii=False)
-        elif isinstance(value, bool):
-            value = "true" if value else "false"
-        return self.decoder.string(str(value))
-
-    def _convert(self, value: object, kind: MetadataType, name: str) -> object:
-        """`value` as its column's type; what cannot be converted is null and counted."""
-        if value is None or (value == "" and kind != "str"):
-            return None
-        try:
-            if kind == "str":
-                return self._as_text(value)
-            return {"int": _integer, "float": float, "bool": _boolean}[kind](value)  # type: ignore[operator]
-        except (TypeError, ValueError, OverflowError):
-            self.ledger.add_named("metadata_not_converted", name)
-            message = f"{name} is not always {kind}, first {str(value)[:40]!r} in {self.source}"
-            self.ledger.warn(f"convert {name}", message)
-            return None
-
-
-def _integer(value: object) -> int:
-    """A 64-bit integer; 3.0 is one, 3.5 is none."""
-    number = int(value) if isinstance(value, (int, str)) else float(value)  # type: ignore[arg-type]
-    if number != int(number) or not -(2**63) <= number < 2**63:
-        raise ValueError
-    return int(number)
-
-
-def _boolean(value: object) -> bool:
-    word = str(value).strip().lower()
-    if word not in _TRUE | _FALSE:
-        raise ValueError
-    return word in _TRUE
+_NOT_TIDY = re.compile(r"\\(?:r|u000[0dD]|u[dD][89a-fA-F])")  # escapes of what a corpus's strings do not have
 
 
 def jsonl_records(lines: Iterable[tuple[int, str]], fields: Fields) -> Iterator[Record]:
@@ -294,23 +222,46 @@ def jsonl_records(lines: Iterable[tuple[int, str]], fields: Fields) -> Iterator[
     Raises:
         InputError: a line is not a JSON object, or the first one has no text field.
     """
-    is_first, hint = True, "one JSON object per line"
+    objects = _objects(lines, fields)
+    head = _head(objects)
+    if head:
+        some = head[:1] if fields.settings.bad_records == "fail" else head
+        fields.require_text(dict.fromkeys(chain(*(one[2] for one in some))))
+        fields.choose_id([one[2] for one in head])
+    for number, width, values in chain(head, objects):
+        if record := fields.record(values, number, width):
+            yield record
+
+
+def _objects(lines: Iterable[tuple[int, str]], fields: Fields) -> Iterator[tuple[int, int, dict[str, Any]]]:
+    """Number, length and object of each line that has one."""
+    hint = "one JSON object per line"
     for number, line in lines:
         if line.isspace():
             continue
-        where = f"{fields.source}, line {number}"
         try:
             values = json.loads(line)
         except (ValueError, RecursionError) as error:
-            raise InputError("not a line of JSON", where=where, got=error, hint=hint) from None
+            fields.bad("not_json", "not a line of JSON", number, got=error, hint=hint)
+            continue
         if not isinstance(values, dict):
-            raise InputError("not a JSON object", where=where, got=type(values).__name__, hint=hint)
-        if is_first:
-            fields.require_text(values)
-            is_first = False
-        fields.left_behind(values)
-        if record := fields.record(values, number):
-            yield record
+            fields.bad("not_object", "not a JSON object", number, got=type(values).__name__, hint=hint)
+            continue
+        if "\\" in line and _NOT_TIDY.search(line):
+            text = {name: values.pop(name) for name in (fields.settings.text_field,) if name in values}
+            values = text | (fields.tidied(values) or {})  # the text is made tidy later, with the spans in it
+        yield number, len(line), values
+
+
+def _head(records: Iterator[tuple[int, int, dict[str, Any]]]) -> list[tuple[int, int, dict[str, Any]]]:
+    """The first records, by which the fields are known; the others are left in the iterator."""
+    head, chars = [], 0
+    for record in records:
+        head.append(record)
+        chars += record[1]
+        if len(head) == HEAD_RECORDS or chars >= HEAD_CHARS:
+            break
+    return head
 
 
 def csv_records(lines: Iterable[tuple[int, str]], fields: Fields, *, longest: int) -> Iterator[Record]:
@@ -324,7 +275,7 @@ def csv_records(lines: Iterable[tuple[int, str]], fields: Fields, *, longest: in
     delimiter = max(",;\t|", key=header.count)  # the first of them where none occurs
     # the csv module has one bound for the whole process, 128 KiB unless raised
     csv.field_size_limit(max(csv.field_size_limit(), longest))
-    return _rows(_csv_rows(chain([header], texts), delimiter, fields.source), fields)
+    return _rows(_csv_rows(chain([header], texts), delimiter, fields), fields)
 
 
 def tsv_records(lines: Iterable[tuple[int, str]], fields: Fields) -> Iterator[Record]:
@@ -336,16 +287,19 @@ def tsv_records(lines: Iterable[tuple[int, str]], fields: Fields) -> Iterator[Re
     return _rows(((number, line.rstrip("\n").split("\t")) for number, line in lines if not line.isspace()), fields)
 
 
-def _csv_rows(lines: Iterator[str], delimiter: str, source: str) -> Iterator[tuple[int, list[str]]]:
-    """Line and cells of each row that is not blank."""
+def _csv_rows(lines: Iterator[str], delimiter: str, fields: Fields) -> Iterator[tuple[int, list[str]]]:
+    """Line and cells of each row that is not blank; after bad quotes it goes on with the next line."""
+    before = 0
     rows = csv.reader(lines, delimiter=delimiter, strict=True)
     while True:
-        line = rows.line_num + 1
+        line = before + rows.line_num + 1
         try:
             cells = next(rows, None)
         except csv.Error as error:
-            hint = "mend the quotes there"
-            raise InputError("bad CSV", where=f"{source}, line {line}", got=error, hint=hint) from None
+            fields.bad("bad_quotes", "bad CSV", line, got=error, hint="mend the quotes there")
+            before += rows.line_num
+            rows = csv.reader(lines, delimiter=delimiter, strict=True)
+            continue
         if cells is None:
             return
         if cells:
@@ -356,60 +310,36 @@ def _rows(rows: Iterator[tuple[int, list[str]]], fields: Fields) -> Iterator[Rec
     header = next(rows, None)
     if header is None:
         return
-    names = header[1]
-    fields.require_text(names)
-    for line, cells in rows:
-        if len(cells) > len(names):
-            what, where = "more cells than the header has", f"{fields.source}, line {line}"
-            expected, hint = f"at most {len(names)}", "mend the quotes or tabs there"
-            raise InputError(what, where=where, got=len(cells), expected=expected, hint=hint)
-        fields.left_behind(names)
-        if record := fields.record(dict(zip(names, cells, strict=False)), line):
+    fields.require_text(header[1])
+    names = _unique(header[1])
+    records = _named_cells(rows, names, fields)
+    head = _head(records)
+    fields.choose_id([one[2] for one in head])
+    for line, width, values in chain(head, records):
+        if record := fields.record(values, line, width):
             yield record
 
 
-def parquet_records(file: IO[bytes], fields: Fields, limit: ExpansionLimit) -> Iterator[Record]:
-    """One record for each row; only the columns wanted are read, a few rows at a time.
-
-    Raises:
-        InputError: not a sound Parquet file, no text column, or the text column holds no strings.
-    """
-    number = 0
-    for batch in _parquet_batches(file, fields):
-        columns = {name: _decoded(batch[name], fields.decoder, number) for name in batch.schema.names}
-        for row in range(len(batch)):
+def _unique(names: Iterable[str]) -> list[str]:
+    """The names of columns; one that came before has a number behind it."""
+    found: dict[str, None] = {}
+    for name in names:
+        number, unique = 1, name
+        while unique in found:
             number += 1
-            values = {name: column[row] for name, column in columns.items()}
-            text = values.get(fields.settings.text_field)
-            limit.add(len(text) if isinstance(text, str) else 0)
-            if record := fields.record(values, number):
-                yield record
+            unique = f"{name}_{number}"
+        found[unique] = None
+    return [*found]
 
 
-def _parquet_batches(file: IO[bytes], fields: Fields) -> Iterator[pa.RecordBatch]:
-    try:
-        table = pq.ParquetFile(file, memory_map=False, pre_buffer=False, buffer_size=1 << 20)
-        names = table.schema_arrow.names
-        fields.require_text(names)
-        fields.left_behind(names, table.metadata.num_rows)
-        wanted = [column for column in names if column in fields.kept]
-        yield from table.iter_batches(_PARQUET_ROWS, columns=wanted, use_threads=False)
-    except (pa.ArrowException, OSError) as error:
-        if getattr(error, "errno", None):  # the disk's own; of damaged files pyarrow says OSError without a number
-            raise StorageError("reading failed", where=fields.source, got=error) from None
-        got = " ".join(str(error).split())
-        raise InputError("not a sound Parquet file", where=fields.source, got=got) from None
-
-
-def _decoded(column: pa.Array, decoder: Decoder, before: int) -> list[object]:
-    """Values of a column, which `before` rows precede in the file.
-
-    Strings go by the policy for bad bytes, because Parquet files are not checked for UTF-8.
-    """
-    kind = column.type
-    if pa.types.is_dictionary(kind):
-        column, kind = column.dictionary_decode(), kind.value_type
-    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)):
-        return list(column.to_pylist())
-    values = column.cast(pa.large_binary()).to_pylist()
-    return [None if v is None else decoder.value(v, line=n) for n, v in enumerate(values, before + 1)]
+def _named_cells(
+    rows: Iterator[tuple[int, list[str]]], names: list[str], fields: Fields
+) -> Iterator[tuple[int, int, dict[str, Any]]]:
+    for line, cells in rows:
+        if len(cells) > len(names):
+            expected, hint = f"at most {len(names)}", "mend the quotes or tabs there"
+            fields.bad(
+                "too_many_cells", "more cells than the header has", line, got=len(cells), expected=expected, hint=hint
+            )
+            continue
+        yield line, sum(map(len, cells)), dict(zip(names, cells, strict=False))

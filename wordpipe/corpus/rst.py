@@ -61,14 +61,14 @@ def read_rst(text: str, line: int, outline: Outline) -> None:
     if max(map(len, text.split("\n"))) > _LONGEST_LINE:
         raise TooLongError
     document = _parsed(text, outline)
-    _Walk(document, line - 1, outline).over(document, 0)
+    _Walk(document, line - 1, line + text.count("\n"), outline).over(document, 0)
 
 
 class _Walk:
     """One walk over a document."""
 
-    def __init__(self, document: "nodes.document", lines_before: int, outline: Outline) -> None:
-        self.document, self.before, self.outline = document, lines_before, outline
+    def __init__(self, document: "nodes.document", lines_before: int, last: int, outline: Outline) -> None:
+        self.document, self.before, self.last, self.outline = document, lines_before, last, outline
         self._lists: list[int | None] = []
 
     def over(self, node: "nodes.Element", level: int) -> None:
@@ -79,7 +79,7 @@ class _Walk:
     def _tell(self, node: Any, level: int) -> None:
         out, kind = self.outline, node.tagname
         if getattr(node, "line", None):
-            out.line = self.before + node.line
+            out.line = self._source_line(node.line)
         if kind in _LEFT_OUT or (
             kind == "system_message" and node.get("level", 0) < 3
         ):  # an error has what it could not read
@@ -106,11 +106,15 @@ class _Walk:
         else:
             self._marked(node, level)
 
+    def _source_line(self, number: int) -> int:
+        """The line of the source that docutils calls by this number; it may count one more than there are."""
+        return min(self.before + number, self.last)
+
     def _row(self, row: Any) -> None:
         out = self.outline
         out.row()
         for entry in row.children:
-            out.line = self.before + first if (first := _first_line(entry)) else out.line
+            out.line = self._source_line(first) if (first := _first_line(entry)) else out.line
             out.words(" ".join(self._text(part) for part in entry.children))
             out.cell()
         out.row()
@@ -141,7 +145,7 @@ class _Walk:
 
     def _line_of(self, section: Any, title: Any) -> int:
         line = title.line or section.line
-        return self.before + line if line else self.outline.line
+        return self._source_line(line) if line else self.outline.line
 
     def _item(self) -> None:
         number = self._lists[-1] if self._lists else None

@@ -1,7 +1,8 @@
 """Settings of `wordpipe ingest`."""
 
 import re
-from typing import Literal
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal
 
 from pydantic import field_validator, model_validator
 
@@ -10,12 +11,14 @@ from wordpipe.settings import Settings, setting
 MetadataType = Literal["str", "int", "float", "bool"]
 Newline = Literal["auto", "paragraph", "space"]
 
-_RESERVED = {
-    "doc_id", "sentence_id", "title", "text", "split", "source", "line", "see_also", "anchor", "id", "vector",
-    "rank", "score", "query", "word", "count",  # of query results
-    "text_b", "label", "tags", "spans",  # kept for later stages
-}  # fmt: skip
-_ENTRY = re.compile(r"(?P<name>[^:]+)(?::(?P<type>str|int|float|bool))?")
+_ENTRY = re.compile(r"(?P<name>.+):(?P<type>str|int|float|bool)|(?P<plain>[^:]+)", re.DOTALL)
+_SINCE = ("no_metadata", "id_field", "bad_records", "text_b", "label_field", "tags_field", "spans_field")
+"""Settings that corpora made before have not: at their defaults they are no part of a recipe."""
+
+
+ALL_FIELDS = "all, typed"
+"""What a manifest says of a corpus whose fields were carried by these rules; those made before say nothing."""
+_RECORDS = re.compile(r"\.(jsonl|ndjson|csv|tsv|parquet)(\.(gz|bz2|xz|zst))?$", re.IGNORECASE)
 
 
 class IngestSettings(Settings):
@@ -41,15 +44,43 @@ class IngestSettings(Settings):
     )
     text_field: str = setting("text", "field or column that holds the text", metavar="NAME", min_length=1)
     title_field: str = setting("title", "field or column that holds the title, where there is one", metavar="NAME")
+    id_field: str = setting(
+        "auto",
+        "field that holds the record's own id; every hit shows it; auto: id or _id, where the first records have one; "
+        "none: no ids",
+        metavar="NAME",
+        min_length=1,
+    )
     metadata: tuple[str, ...] = setting(
-        (), "further fields to keep as columns: NAME, or NAME:int, NAME:float, NAME:bool", metavar="NAME[:TYPE]"
+        (),
+        "carry only these fields, separated by commas; NAME:int, NAME:float, NAME:bool or NAME:str makes it of that type; "
+        "without it all fields are carried",
+        metavar="NAME[:TYPE],…",
+    )
+    no_metadata: bool = setting(False, "carry no field beside text, title and id", expert=True)
+    bad_records: Literal["fail", "skip"] = setting(
+        "fail", "stop at a record that cannot be read, or leave it out; such records are counted, the first five named"
+    )
+    text_b: str = setting("", "field that holds the second text of a pair", metavar="NAME", expert=True)
+    label_field: str = setting(
+        "",
+        "field that holds what the record is labelled as: a string, an integer or a list of strings",
+        metavar="NAME",
+        expert=True,
+    )
+    tags_field: str = setting("", "field that holds a list of tags", metavar="NAME", expert=True)
+    spans_field: str = setting(
+        "",
+        "field that holds stretches of the text: a list of objects with start, end (in characters) and label",
+        metavar="NAME",
+        expert=True,
     )
     bad_bytes: Literal["replace", "skip", "fail"] = setting(
         "replace", "invalid UTF-8: put U+FFFD for it, drop the line, or stop", expert=True
     )
     deduplicate: bool = setting(True, "keep only the first of documents with the same text")
     valid: float = setting(0.01, "share of the documents kept for validation", ge=0, lt=1)
-    test: float = setting(0.0, "share of the documents kept for tests", ge=0, lt=1)
+    test: float = setting(0.0, "share of the documents kept for tests", ge=0, lt=1, expert=True)
     max_document_bytes: int = setting(16 << 20, "longer records are split at a space", ge=1024, le=1 << 30, expert=True)
     max_sentence_chars: int = setting(2000, "longer sentences are split at a space", ge=20, le=1 << 20, expert=True)
     max_expand: int = setting(
@@ -65,10 +96,38 @@ class IngestSettings(Settings):
     )
 
     @property
-    def metadata_types(self) -> dict[str, MetadataType]:
-        """Name and type of each metadata column, in the order given."""
+    def metadata_types(self) -> dict[str, MetadataType | None]:
+        """Name and type of each field that was asked for, in the order given; None: of the type that its values have."""
         found = [_ENTRY.fullmatch(entry) for entry in self.metadata]
-        return {match["name"]: match["type"] or "str" for match in found if match}  # type: ignore[misc]
+        return {match["name"] or match["plain"]: match["type"] for match in found if match}  # type: ignore[misc]
+
+    @property
+    def own_fields(self) -> dict[str, str]:
+        """Column of the corpus → the field that fills it, of those that are filled only where a setting names a field."""
+        named = {"text_b": self.text_b, "label": self.label_field, "tags": self.tags_field, "spans": self.spans_field}
+        return {column: name for column, name in named.items() if name}
+
+    def recipe(self) -> dict[str, Any]:
+        """See `Settings.recipe`: without what earlier versions did not know, where it is as they did it."""
+        fields = type(self).model_fields
+        found = super().recipe()
+        return {name: value for name, value in found.items() if name not in _SINCE or value != fields[name].default}
+
+    def outdated(self, facts: Mapping[str, Any], sources: Iterable[str]) -> str | None:
+        """See `Settings.outdated`."""
+        records = self.format in ("jsonl", "csv", "tsv", "parquet") or any(map(_RECORDS.search, sources))
+        if records and not self.no_metadata and facts.get("fields") != ALL_FIELDS:
+            return "the fields of records are carried now, with their types"
+        return None
+
+    @field_validator("metadata", mode="before")
+    @classmethod
+    def _commas_part_entries(cls, entries: object) -> object:
+        if isinstance(entries, str):
+            entries = (entries,)
+        if isinstance(entries, (list, tuple)) and all(isinstance(entry, str) for entry in entries):
+            return tuple(name.strip() for entry in entries for name in entry.split(",") if name.strip())
+        return entries
 
     @field_validator("metadata")
     @classmethod
@@ -78,12 +137,7 @@ class IngestSettings(Settings):
             match = _ENTRY.fullmatch(entry)
             if match is None:
                 raise ValueError(f"NAME or NAME:TYPE with TYPE one of str, int, float, bool, not {entry!r}")
-            names.append(match["name"])
-        if taken := sorted(_RESERVED.intersection(names)):
-            own = ", ".join(taken)
-            raise ValueError(
-                f"names other than those of the corpus's own columns ({own}): rename such fields in the source"
-            )
+            names.append(match["name"] or match["plain"])
         if len(set(names)) < len(names):
             raise ValueError("different names")
         return entries
@@ -94,6 +148,11 @@ class IngestSettings(Settings):
             raise ValueError(f"valid + test = {self.valid} + {self.test} leaves nothing to train on: keep it below 1")
         if self.first_line_title and self.documents == "line":
             raise ValueError("first_line_title needs documents of more than a line: documents = file or block")
-        if set(self.metadata_types) & {self.text_field, self.title_field}:
-            raise ValueError("text_field and title_field are kept anyway: leave them out of metadata")
+        named = [self.text_field, self.id_field, *self.own_fields.values()]
+        if set(self.metadata_types) & {*named, self.title_field}:
+            raise ValueError("fields that other settings name are kept anyway: leave them out of metadata")
+        if twice := sorted(name for name in {*named} if named.count(name) > 1):
+            raise ValueError(f"one field cannot be two things: {twice[0]}")
+        if self.metadata and self.no_metadata:
+            raise ValueError("metadata names fields to carry, and no_metadata carries none: give one of them")
         return self

@@ -2,22 +2,23 @@
 
 import json
 import os
+import re
 import stat
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from glob import glob, has_magic
 from pathlib import Path
-from typing import BinaryIO, Literal
+from typing import Any, BinaryIO, Literal
 
 from blake3 import blake3
 
 from wordpipe.corpus.decode import Compression
 from wordpipe.corpus.docstrings import find_package
-from wordpipe.errors import InputError, StorageError
+from wordpipe.errors import ArtifactError, InputError, StorageError
 
 Format = Literal["txt", "md", "html", "rst", "jsonl", "csv", "tsv", "parquet"]
 
@@ -26,6 +27,8 @@ _FORMATS: dict[str, Format] = {
     ".tsv": "tsv", ".parquet": "parquet", ".html": "html", ".htm": "html", ".xhtml": "html", ".rst": "rst",
 }  # fmt: skip
 _COMPRESSIONS: dict[str, Compression] = {".gz": "gz", ".bz2": "bz2", ".xz": "xz", ".zst": "zst"}
+_OUR_TABLE = re.compile(r"(corpus|tokens|words|sentences|index)-\d{5}\.parquet")
+_LARGEST_MANIFEST = 64 << 20
 _UNPACK = "unpack it and name the folder"
 _MARKUP = "turn it into text first, or read the markup as text with --format txt"
 _NOT_TEXT = {
@@ -58,16 +61,24 @@ class _Seen:
 class Source:
     """One file, stream or package."""
 
-    # what the `source` column shows: the path below the working folder, else as the user gave it; "-" for standard
-    # input; "python:PACKAGE"
+    # what the `source` column shows: the path below the working folder, or as the user gave it; of an absolute path
+    # elsewhere what begins with the last name of the input; "-" for standard input; "python:PACKAGE"
     name: str
-    kind: Literal["file", "stream", "package"]  # a file, a stream (standard input, a named pipe), or a package
+    # a file, a stream (standard input, a named pipe), a package, or rows of a program (read once, as a stream is)
+    kind: Literal["file", "stream", "package", "rows"]
     format: Format = "txt"  # how to read it, after decompression
     # what it is compressed with; "auto" (streams) is seen from the first bytes
     compression: Compression | Literal["auto"] = "none"
     path: Path | None = None  # the file or pipe; None for standard input and packages
     bytes: int = 0  # its size on disk; 0 for streams
+    is_unnamed: bool = False  # no ending of a name says what it holds: its first block is looked at
+    rows: Any = field(default=None, compare=False, repr=False)  # dicts, a data frame, an Arrow table
     seen: _Seen = field(default_factory=_Seen, compare=False, repr=False)
+
+    @property
+    def is_read_once(self) -> bool:
+        """Whether it is hashed while it is read, as there is no second reading."""
+        return self.kind in ("stream", "rows")
 
     @contextmanager
     def open(self) -> Iterator[BinaryIO]:
@@ -97,8 +108,8 @@ class Sources(list[Source]):
 
     Args:
         sources: in any order.
-        skipped: how many files of folders were left out, by name ending, or by reason ("hidden", "link to a folder", "not a
-            file", "named twice").
+        skipped: how many files of folders were left out, by name ending (".pdf", "without ending"), or by reason ("hidden",
+            "link to a folder", "artifact", "broken artifact", "not a file", "named twice").
     """
 
     def __init__(self, sources: Iterable[Source], skipped: Mapping[str, int]) -> None:
@@ -128,7 +139,12 @@ def expand(texts: Iterable[str], *, read_as: Format | Literal["auto"] = "auto") 
         skipped = ", ".join(f"{number} {kind}" for kind, number in sorted(finder.skipped.items()))
         got, hint = f"only skipped files ({skipped})" if skipped else "no files", "put text files there, or name others"
         raise InputError("no text to read", where=", ".join(texts), got=got, expected=_known(), hint=hint)
-    return Sources(finder.found.values(), finder.skipped)
+    return Sources(finder.named(), finder.skipped)
+
+
+def from_memory(rows: Any, name: str = "memory") -> Sources:
+    """What a program has, as a source: mappings of names to values, a data frame, an Arrow table or reader of batches."""
+    return Sources([Source(name, "rows", rows=rows)], {})
 
 
 def fingerprint(sources: Iterable[Source], hash_file: Callable[[Path], str]) -> list[dict[str, str | int]]:
@@ -140,7 +156,7 @@ def fingerprint(sources: Iterable[Source], hash_file: Callable[[Path], str]) -> 
     entries: list[dict[str, str | int]] = []
     for source in sources:
         size, digest = source.bytes, ""
-        if source.kind == "stream":
+        if source.is_read_once:
             assert source.seen.is_whole, f"{source.name} is fingerprinted as it is read: ingest it first"
             size, digest = source.seen.bytes, source.seen.digest()
         elif source.kind == "package":
@@ -159,10 +175,35 @@ class _Finder:
         self.read_as = read_as
         self.found: dict[str, Source] = {}
         self.skipped: Counter[str] = Counter()
+        self._input = Path()  # what the user named, as far as it has no magic
+        self._outer: dict[
+            str, Path
+        ] = {}  # key of a source outside the working folder → the absolute input it lies below
+
+    def named(self) -> list[Source]:
+        """What was found. Of absolute inputs no more of the path is shown than tells them apart: it may be published."""
+        depths = dict.fromkeys(self._outer.values(), 1)
+        while True:
+            names = {key: self._outer_name(key, depths) if key in self._outer else source.name
+                     for key, source in self.found.items()}  # fmt: skip
+            often = Counter(names.values())
+            same = {self._outer[key] for key, name in names.items() if often[name] > 1 and key in self._outer}
+            longer = {root for root in same if depths[root] < len(root.parts)}
+            if not longer:
+                return [replace(source, name=names[key]) for key, source in self.found.items()]
+            for root in longer:
+                depths[root] += 1
+
+    def _outer_name(self, key: str, depths: Mapping[Path, int]) -> str:
+        root, path = self._outer[key], self.found[key].path
+        assert path is not None
+        shown = Path(*root.parts[-depths[root] :], path.relative_to(root))
+        return os.fsencode(shown.as_posix()).decode(errors="replace")
 
     def add(self, text: str) -> None:
         if text == "-":
-            self._keep("-", Source("-", "stream", self._format(None), "auto"))
+            unnamed = self.read_as == "auto"
+            self._keep("-", Source("-", "stream", self._format(None), "auto", is_unnamed=unnamed))
         elif text.startswith("python:"):
             for package in map(str.strip, text.removeprefix("python:").split(",")):
                 size = sum(file.path.stat().st_size for file in find_package(package))
@@ -179,7 +220,17 @@ class _Finder:
 
     def _add_path(self, path: Path) -> None:
         """A file or folder that the user named."""
+        self._input = path
         if path.is_dir():
+            if _is_broken_artifact(path):
+                what, hint = (
+                    "this folder holds tables of wordpipe, and no manifest",
+                    f"name its files: {path}/*.parquet",
+                )
+                raise ArtifactError(
+                    f"{what}: a broken artifact is no source of text", where=path,
+                    hint=f"make the artifact again; to read its tables all the same, {hint}",
+                )  # fmt: skip
             self._add_folder(path)
             return
         known, suffix, _ = _kind(path)
@@ -197,6 +248,8 @@ class _Finder:
                     self.skipped["link to a folder"] += 1
                 elif _is_artifact(Path(where, name)):
                     self.skipped["artifact"] += 1
+                elif _is_broken_artifact(Path(where, name)):
+                    self.skipped["broken artifact"] += 1
                 else:
                     folders.append(name)
             for path in (Path(where, name) for name in sorted(files)):  # taken if the name says that it can be read
@@ -206,7 +259,7 @@ class _Finder:
                 elif not path.is_file():
                     self.skipped["not a file"] += 1
                 elif known is None and self.read_as == "auto":
-                    self.skipped[suffix.lstrip(".") or "no name ending"] += 1
+                    self.skipped[suffix or "without ending"] += 1
                 else:
                     self._add_file(path)
 
@@ -222,14 +275,17 @@ class _Finder:
         if not os.access(path, os.R_OK):
             raise StorageError("no permission to read it", where=path, hint=f"chmod u+r {path}")
         known, _, compression = _kind(path)
-        form, name = self._format(known), _shown(path)
+        form, name, unnamed = self._format(known), _shown(path), known is None and self.read_as == "auto"
         if stat.S_ISFIFO(found.st_mode):
-            source = Source(name, "stream", form, "auto", path)
+            source = Source(name, "stream", form, "auto", path, is_unnamed=unnamed)
         elif form == "parquet" and compression != "none":
             raise InputError("Parquet is read from plain files only", where=path, hint="decompress it first")
         else:
-            source = Source(name, "file", form, compression, path, found.st_size)
-        self._keep(os.path.realpath(path), source)
+            source = Source(name, "file", form, compression, path, found.st_size, unnamed)
+        key = os.path.realpath(path)
+        if key not in self.found and path.is_absolute() and Path(name).is_absolute():
+            self._outer[key] = self._input
+        self._keep(key, source)
 
     def _format(self, known: Format | None) -> Format:
         return (known or "txt") if self.read_as == "auto" else self.read_as
@@ -264,20 +320,35 @@ def _missing(text: str) -> InputError:
     path = Path(text)
     try:
         near = get_close_matches(path.name, sorted(os.listdir(path.parent)), n=3, cutoff=0.7)  # noqa: PTH208
-    except OSError:
+    except (OSError, ValueError):
         near = []
     hint = f"did you mean {', '.join(str(path.parent / name) for name in near)}?"
     hint = hint if near else "name files, folders or globs; - is standard input, python:NAME a package"
-    return InputError("no such file or folder", where=text, hint=hint)
+    if not near and len(text.split()) > 1:
+        hint += '; in Python a text is {"text": …}'
+    return InputError("no such file or folder", where=text if len(text) <= 200 else f"{text[:199]}…", hint=hint)
 
 
 def _is_artifact(folder: Path) -> bool:
     """Whether wordpipe made this folder: what came out of a text is no text to read again."""
+    about = folder / "manifest.json"
     try:
-        about = json.loads((folder / "manifest.json").read_bytes())
+        found = about.lstat()  # a pipe of this name would be waited for, and a link may lead to one
+        if not stat.S_ISREG(found.st_mode) or found.st_size > _LARGEST_MANIFEST:
+            return False
+        known = json.loads(about.read_bytes())
     except (OSError, ValueError, RecursionError):
         return False
-    return isinstance(about, dict) and {"wordpipe", "kind", "digest"} <= about.keys()
+    return isinstance(known, dict) and {"wordpipe", "kind", "digest"} <= known.keys()
+
+
+def _is_broken_artifact(folder: Path) -> bool:
+    """Whether a folder has tables that are called as ours are, and nothing that says what they are."""
+    try:
+        names = os.listdir(folder)  # noqa: PTH208
+    except OSError:  # walking it says so
+        return False
+    return any(map(_OUR_TABLE.fullmatch, names)) and not _is_artifact(folder)
 
 
 def _cannot_list(error: OSError) -> None:

@@ -325,7 +325,9 @@ class Pipeline:
         except (InputError, ArtifactError, StorageError) as error:
             return State(stage, (f"input unreadable: {error.message}",))
         if recipe_of(stage.command.makes, settings.recipe_body(), inputs) == manifest.recipe:
-            return State(stage, ())
+            sources = [entry.path or "" for entry in manifest.inputs if entry.kind == "source"]
+            outdated = settings.outdated(manifest.facts, sources)
+            return State(stage, (outdated,) if outdated else ())
         return State(stage, tuple(_differences(stage, settings, inputs, manifest)) or ("made by another version",))
 
     def _estimate(self, stage: Stage, stale: bool, estimator: Estimator, sources: Size | None) -> Estimate | None:

@@ -7,8 +7,10 @@ the columns alone, may open no file and load no extension, its settings are lock
 """
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from difflib import get_close_matches
 from threading import Timer
 from typing import Any
 
@@ -28,6 +30,7 @@ _SAFE: dict[str, Any] = {
     "python_enable_replacements": "false",
     "memory_limit": "2GB",
 }
+_SHOWN = 300  # characters of a condition, or of what is wrong with it, in an error
 _SECONDS = 120.0  # that a condition may take; a million rows take 0.2 s
 
 _TABLE = "rows"  # what the table is called in a condition: `rows.year` is `year`
@@ -73,15 +76,21 @@ def rows_where(
     import duckdb
 
     with locked_database() as database:
-        tree = _parsed(database, condition)
-        named, unknown = _named_columns(tree, schema.names)
+        try:
+            tree = _parsed(database, condition)
+            named, unknown = _named_columns(tree, schema.names)
+        except RecursionError:
+            raise _not_a_condition(condition, "one that is nested too deep") from None
         if unknown:
-            raise _misfit(condition, f"no column {unknown[0]}", schema)
+            raise _no_column(condition, unknown[0], tree, schema)
+        if len({name.lower() for name in named}) < len(named):
+            reason = "columns whose names differ only in capitals, which a condition cannot tell apart"
+            raise _misfit(condition, reason, schema)
         # longer than every column's name, and than the condition, which so cannot mention it
         number = "row".ljust(1 + max(map(len, [condition, *schema.names])), "_")
         fields = [*(schema.field(name) for name in named), pa.field(number, pa.int64())]
-        database.register(_TABLE, pa.schema(fields).empty_table())
         try:
+            database.register(_TABLE, pa.schema(fields).empty_table())
             (kind,) = database.sql(f"SELECT ({condition}\n) FROM {_TABLE}").types  # noqa: S608
             if str(kind) != "BOOLEAN":
                 raise _not_a_condition(condition, f"a {kind}, which is neither true nor false")
@@ -94,7 +103,8 @@ def rows_where(
             raise _misfit(condition, f"more than {seconds:g} s", schema) from None
         except duckdb.Error as error:
             reason = str(error).splitlines()[0]
-            raise _misfit(condition, reason.partition("Error: ")[2] or reason, schema) from None
+            reason = reason.partition("Error: ")[2] or reason
+            raise _misfit(condition, reason, schema, _clash_hint(reason, named, schema)) from None
     allowed = np.zeros(rows, dtype=np.bool_)
     allowed[np.asarray(found, dtype=np.int64)] = True
     return allowed
@@ -133,11 +143,55 @@ def _numbered(
         first += len(batch)
 
 
-def _misfit(condition: str, reason: str, schema: pa.Schema) -> ConfigError:
-    """The reason in a line, and the columns that there are."""
-    columns = ", ".join(f"{field.name} ({field.type})" for field in schema)
-    what = "the condition does not fit the columns"
-    return ConfigError(what, where=condition, got=reason, hint=f"columns: {columns}")
+def _misfit(condition: str, reason: str, schema: pa.Schema, hint: str = "") -> ConfigError:
+    """The reason in a line, what to do where that is known, and the columns that there are."""
+    columns = ", ".join(f"{_quoted(field.name)} ({field.type})" for field in schema)
+    what, listed = "the condition does not fit the columns", f"columns: {columns}"
+    return ConfigError(what, where=_short(condition), got=_short(reason), hint=f"{hint}; {listed}" if hint else listed)
+
+
+def _no_column(condition: str, name: str, tree: Any, schema: pa.Schema) -> ConfigError:
+    """The error for a column that is not there: what is spelled like it, or how a field becomes one."""
+    near = get_close_matches(name, schema.names, n=3, cutoff=0.6)
+    near = near or [known for known in schema.names if known.lower() == name.lower()]
+    kind = ":int" if any(_is_number(part) for part in _parts(tree)) else ""
+    made = f"no record had the field, or it was not carried: wordpipe ingest … --metadata {name}{kind} makes the column"
+    hint = f"did you mean {', '.join(map(_quoted, near))}? Else {made}" if near else made
+    return _misfit(condition, f"no column {name}", schema, hint)
+
+
+def _is_number(part: dict[str, Any]) -> bool:
+    literal = part.get("literal")
+    return isinstance(literal, dict) and literal.get("kind") in ("INTEGER", "DECIMAL", "FLOAT")
+
+
+_CASTS = {"INTEGER": "BIGINT", "BIGINT": "BIGINT", "HUGEINT": "BIGINT", "DECIMAL": "DOUBLE", "DOUBLE": "DOUBLE",
+          "BOOLEAN": "BOOLEAN", "DATE": "DATE", "TIMESTAMP": "TIMESTAMP", "TIME": "TIME"}  # fmt: skip
+_TYPE_CLASH = re.compile(r"type VARCHAR\b.*\btype (\w+?)(?:_LITERAL)?\b|type (\w+?)(?:_LITERAL)?\b.*\btype VARCHAR\b")
+
+
+def _clash_hint(reason: str, named: Sequence[str], schema: pa.Schema) -> str:
+    """The cast that would make a condition fit, where it compares text with something else, or a value cannot be cast."""
+    texts = [name for name in named if pa.types.is_string(schema.field(name).type)]
+    if not texts:
+        return ""
+    if found := _TYPE_CLASH.search(reason):
+        kind = _CASTS.get(found[1] or found[2], found[1] or found[2])
+        return (
+            f"{_quoted(texts[0])} is text: say TRY_CAST({_quoted(texts[0])} AS {kind}), or {_quoted(texts[0])}::{kind}"
+        )
+    if "Could not convert string" in reason:
+        return f"not every value is one: say TRY_CAST({_quoted(texts[0])} AS BIGINT), which is null where it is none"
+    return ""
+
+
+def _quoted(name: str) -> str:
+    """A column as it is written in a condition."""
+    return name if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) else '"' + name.replace('"', '""') + '"'
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
 
 
 def _parsed(database: Any, condition: str) -> Any:
@@ -164,24 +218,27 @@ def _parsed(database: Any, condition: str) -> Any:
 def _named_columns(tree: Any, names: Sequence[str]) -> tuple[list[str], list[str]]:
     """Which columns the expression names, in their order, and what it names that is none.
 
-    DuckDB tells capitals from small letters no more. A column may have the table's name before it and fields after it.
+    DuckDB tells capitals from small letters no more; a name that is written as a column's is that one. A column may have the
+    table's name before it and fields after it.
     """
-    known = {name.lower() for name in names}
+    known = {name.lower(): name for name in names} | {name: name for name in names}
     named, unknown = set(), []
     for part in _parts(tree):
         if part.get("class") == "COLUMN_REF":
-            path = [name.lower() for name in part["column_names"]]
-            path = path[1:] if path[0] == _TABLE and len(path) > 1 and _TABLE not in known else path
-            named.add(path[0])
-            if path[0] not in known:
+            path = part["column_names"]
+            path = path[1:] if path[0].lower() == _TABLE and len(path) > 1 and _TABLE not in known else path
+            column = known.get(path[0]) or known.get(path[0].lower())
+            if column is None:
                 unknown.append(".".join(part["column_names"]))
-    return [name for name in names if name.lower() in named], unknown
+            else:
+                named.add(column)
+    return [name for name in names if name in named], unknown
 
 
 def _not_a_condition(condition: str, got: str) -> ConfigError:
     """The error for what is no condition, with an example of one."""
     what, hint = "not a condition on columns", f'for example --where "{_EXAMPLE}"'
-    return ConfigError(what, where=condition, got=got, expected="one expression", hint=hint)
+    return ConfigError(what, where=_short(condition), got=_short(got), expected="one expression", hint=hint)
 
 
 def _refuse_part(condition: str, part: dict[str, Any]) -> None:
@@ -192,7 +249,9 @@ def _refuse_part(condition: str, part: dict[str, Any]) -> None:
     function = str(part.get("function_name", ""))
     if kind == "FUNCTION" and function.lower() not in _WRITTEN | _MEANT:
         what, hint = "a condition has no such function", f'compare columns, for example --where "{_EXAMPLE}"'
-        raise ConfigError(what, where=condition, got=function, expected=", ".join(sorted(_WRITTEN)), hint=hint)
+        raise ConfigError(
+            what, where=_short(condition), got=_short(function), expected=", ".join(sorted(_WRITTEN)), hint=hint
+        )
 
 
 def _parts(tree: Any) -> Iterator[dict[str, Any]]:

@@ -155,9 +155,9 @@ def remember(settings: "Settings", inputs: Sequence[InputEntry], artifacts: Sequ
         artifacts: the manifests of those inputs that are artifacts.
         made: the manifest of what was made.
     """
-    if len(artifacts) != sum(entry.kind in _SIZES for entry in inputs):
-        return  # sources were ingested on the fly
-    with suppress(OSError, ValueError, TypeError, KeyError, AttributeError, ArithmeticError):
+    if artifacts and len(artifacts) != len(inputs):
+        return  # sources were ingested on the fly, or a model of another program lent its weights
+    with suppress(OSError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError):
         sizes = [size_of_manifest(manifest) for manifest in artifacts]
         if not artifacts:
             sizes = [_of_files([(entry.path or "", entry.bytes or 0) for entry in inputs])]
@@ -208,6 +208,7 @@ _SIZES: dict[str, Callable[[Mapping[str, int], Mapping[str, Any]], Size]] = {
     ),
     "sentences": lambda n, facts: Size(rows=n.get("sentences", 0), dim=float(facts.get("dim", 0))),
     "index": lambda n, facts: Size(rows=n.get("vectors", 0), dim=float(facts.get("dim", 0))),
+    "clusters": lambda n, _: Size(rows=n.get("clusters", 0)),
 }  # fmt: skip
 
 

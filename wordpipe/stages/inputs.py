@@ -1,14 +1,14 @@
 """The inputs of stages: files and folders that settings name, a corpus or text that is ingested on the fly."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from wordpipe.artifacts import Artifact, HashCache, InputEntry, hash_bytes, is_artifact
 from wordpipe.errors import InputError
-from wordpipe.stages.job import Job, Made, PathLike, RunOptions
-from wordpipe.stages.sources import as_list, joint_hash, refuse_artifacts
+from wordpipe.stages.job import Job, Made, RunOptions
+from wordpipe.stages.sources import SourceLike, joint_hash, named_or_rows
 
 _TOKENIZER_FILES = (
     "added_tokens.json", "merges.txt", "special_tokens_map.json", "tokenizer.json", "tokenizer_config.json", "vocab.json",
@@ -50,16 +50,16 @@ def model_entry(path: Path) -> InputEntry:
     return InputEntry(kind="file", digest=digest, path=path.name or ".", bytes=sum(one.stat().st_size for one in files))
 
 
-def open_corpus(job: Job, corpus: PathLike | Iterable[PathLike]) -> Artifact:
-    """The corpus to work on. Sources are ingested into the job's scratch folder with the default settings.
+def open_corpus(job: Job, corpus: SourceLike) -> Artifact:
+    """The corpus to work on. Sources and rows in memory are ingested into the job's scratch folder with the default settings.
 
     Raises:
         WordpipeError: as from `ingest`, or the artifact is of another kind.
     """
-    paths = as_list(corpus)
+    paths, rows = named_or_rows(corpus)
     if len(paths) == 1 and is_artifact(Path(paths[0])):
         return job.open_input(paths[0], ["corpus"])
-    made = _ingest(paths, job.scratch, job.run)
+    made = _ingest(paths if rows is None else rows, job.scratch, job.run)
     artifact = job.keep_open(Artifact(made.path, ["corpus"]))
     job.inputs += artifact.manifest.inputs
     job.counts |= {f"ingest_{name}": count for name, count in made.counts.items()}
@@ -68,26 +68,25 @@ def open_corpus(job: Job, corpus: PathLike | Iterable[PathLike]) -> Artifact:
 
 
 @contextmanager
-def corpus_to_evaluate(data: PathLike | Iterable[PathLike], run: RunOptions) -> Iterator[tuple[Artifact, bool]]:
+def corpus_to_evaluate(data: SourceLike, run: RunOptions) -> Iterator[tuple[Artifact, bool]]:
     """A corpus to be read only, and whether it was made here: sources become one in a temporary folder, gone afterwards.
 
     Raises:
         WordpipeError: as from `ingest`, or the artifact is of another kind.
     """
-    paths = as_list(data)
+    paths, rows = named_or_rows(data)
     if len(paths) == 1 and is_artifact(Path(paths[0])):
         with Artifact(paths[0], ["corpus"], verify=run.verify) as artifact:
             yield artifact, False
         return
     with TemporaryDirectory(prefix="wordpipe-") as folder:
-        made = _ingest(paths, Path(folder), run)
+        made = _ingest(paths if rows is None else rows, Path(folder), run)
         with Artifact(made.path, ["corpus"], verify=False) as artifact:
             yield artifact, True
 
 
-def _ingest(sources: list[str], folder: Path, run: RunOptions) -> Made:
+def _ingest(sources: SourceLike, folder: Path, run: RunOptions) -> Made:
     """Make a corpus in a folder that is soon gone."""
     from wordpipe.stages.text.ingest import ingest
 
-    refuse_artifacts(sources)
     return ingest(sources, output=folder / "corpus", run=RunOptions(report=run.report))

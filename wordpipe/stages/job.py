@@ -199,14 +199,14 @@ class Job:
         """A function that reports how much of one part of the work is done; `before` units lie in the parts before it."""
         return lambda done: self.report(phase, before + done, total, unit)
 
-    def note(self, text: str) -> None:
-        """A line for the screen only."""
-        self.run.report(Progress("note", note=text))
+    def note(self, text: str, *, always: bool = False) -> None:
+        """A line for the screen only; with `always` also where nothing but errors is wanted."""
+        self.run.report(Progress("note", note=text, always=always))
 
-    def warn(self, text: str) -> None:
+    def warn(self, text: str, *, always: bool = False) -> None:
         """A line for the screen and for the manifest."""
         self.warnings.append(text)
-        self.note(f"warning: {text}")
+        self.note(f"warning: {text}", always=always)
 
     def announce_compilation(self) -> AbstractContextManager[None]:
         """A note if kernels are compiled in the block, which takes seconds, once per machine."""

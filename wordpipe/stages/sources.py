@@ -1,14 +1,20 @@
 """The sources of text that stages read: their list, their fingerprints, their entries in manifests."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from itertools import chain
 from pathlib import Path
+from typing import Any
 
 from wordpipe.artifacts import HashCache, InputEntry, hash_bytes, is_artifact
 from wordpipe.corpus import Source, Sources, fingerprint
-from wordpipe.errors import ArtifactError
+from wordpipe.errors import ArtifactError, ConfigError
 from wordpipe.stages.job import PathLike
 
 _MAX_ENTRIES = 1000  # of a manifest; more sources become one entry
+
+
+SourceLike = PathLike | Iterable[Any]
+"""What `ingest` reads: names of files, folders, globs and packages, or what a program has in memory."""
 
 
 def as_list(paths: PathLike | Iterable[PathLike]) -> list[str]:
@@ -16,6 +22,40 @@ def as_list(paths: PathLike | Iterable[PathLike]) -> list[str]:
     if isinstance(paths, str) or hasattr(paths, "__fspath__"):
         return [str(paths)]
     return [str(path) for path in paths]
+
+
+def named_or_rows(sources: SourceLike) -> tuple[list[str], Any]:
+    """The names of sources, and None; or no name, and rows: mappings, a data frame, an Arrow table or reader of batches.
+
+    A string is always the name of a source, never a text: a text is given as {"text": …}.
+
+    Raises:
+        ConfigError: neither.
+    """
+    if isinstance(sources, str) or hasattr(sources, "__fspath__"):
+        return [str(sources)], None
+    if any(hasattr(sources, name) for name in ("__arrow_c_stream__", "__arrow_c_array__", "itertuples")):
+        return [], sources
+    expected = 'names of sources, dicts such as {"text": …}, a data frame or an Arrow table'
+    if isinstance(sources, (bytes, Mapping)) or not hasattr(sources, "__iter__"):
+        hint = "put it into a list" if isinstance(sources, Mapping) else None
+        raise ConfigError("nothing to read text from", got=type(sources).__name__, expected=expected, hint=hint)
+    items = iter(sources)
+    first = next(items, None)
+    if isinstance(first, Mapping):
+        return [], chain([first], items)
+    names = [] if first is None else [first, *items]
+    if other := [name for name in names if not (isinstance(name, str) or hasattr(name, "__fspath__"))]:
+        raise ConfigError("nothing to read text from", got=type(other[0]).__name__, expected=expected)
+    return [str(name) for name in names], None
+
+
+def shown_names(sources: SourceLike) -> list[str]:
+    """What the user called the sources; "memory" where they have no names."""
+    if isinstance(sources, str) or hasattr(sources, "__fspath__"):
+        return [str(sources)]
+    named = isinstance(sources, (list, tuple)) and not any(isinstance(source, Mapping) for source in sources)
+    return [str(source) for source in sources] if named else ["memory"]
 
 
 def refuse_artifacts(sources: Iterable[str]) -> None:

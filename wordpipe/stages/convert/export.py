@@ -1,5 +1,6 @@
 """`wordpipe export`: words, vectors of texts, encoders and tokenizers → the formats of other programs."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -9,7 +10,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wordpipe.artifacts import Artifact, Kind, atomic_file, atomic_folder, read_batches, read_schema, row_count
+from wordpipe.artifacts import (
+    Artifact,
+    Kind,
+    atomic_file,
+    atomic_folder,
+    read_batches,
+    read_schema,
+    row_count,
+    visible_columns,
+)
 from wordpipe.errors import ConfigError
 from wordpipe.removed import why_no_value
 from wordpipe.stages.calls import public
@@ -103,8 +113,10 @@ def _numbered_rows(artifact: Artifact, columns: Sequence[str]) -> Iterator[pa.Re
 
 def _metadata(artifact: Artifact) -> Iterator[bytes]:
     """Every column but the vector, under its name; tabs and line ends, which part columns and rows, become spaces."""
-    names = [name for name in read_schema(artifact, artifact.kind).names if name != "vector"]
-    yield ("\t".join(names) + "\n").encode()
+    schema = read_schema(artifact, artifact.kind)
+    shown = {column: name for name, column in visible_columns(schema).items()}
+    names = [name for name in schema.names if name != "vector"]
+    yield ("\t".join(re.sub(r"\s+", " ", shown[name]) for name in names) + "\n").encode()
     for batch in read_batches(artifact, artifact.kind, names):
         columns = [_plain(batch.column(name)) for name in names]
         lines = pc.binary_join_element_wise(*columns, "\t", null_handling="replace", null_replacement="")
@@ -114,7 +126,8 @@ def _metadata(artifact: Artifact) -> Iterator[bytes]:
 def _plain(column: pa.Array) -> pa.Array:
     """As text on one line."""
     nested = pa.types.is_nested(column.type)
-    text = pa.array([str(value) for value in column.to_pylist()]) if nested else column.cast(pa.string())
+    no_text = nested or pa.types.is_binary(column.type) or pa.types.is_duration(column.type)
+    text = pa.array([str(value) for value in column.to_pylist()]) if no_text else column.cast(pa.string())
     return pc.replace_substring_regex(text, r"[\t\n\r\v\f]+", " ")
 
 

@@ -20,7 +20,7 @@ from wordpipe.sentences import Moments, TextEncoder, Transform, transform_kind
 from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.stages.encoders import bundled_encoder, open_encoder
 from wordpipe.stages.job import PathLike, RunOptions
-from wordpipe.stages.sources import as_list
+from wordpipe.stages.sources import SourceLike, shown_names
 
 _BATCH_TEXTS = 2_048  # texts encoded between two reports
 _MAX_EXPAND = 1_000  # a packed file may grow so many times
@@ -28,11 +28,9 @@ PACKED = ("", ".gz", ".bz2", ".xz", ".zst")  # endings of packed files, and none
 _MAX_UNKNOWN_SHOWN = 20
 
 
-def report_on(
-    what: str, data: PathLike | Iterable[PathLike], name: str, evaluated: list[Any], **more: Any
-) -> dict[str, Any]:
+def report_on(what: str, data: SourceLike, name: str, evaluated: list[Any], **more: Any) -> dict[str, Any]:
     """The report: what was evaluated, on what, more of how, metrics (of the first, unless given), and all under `name`."""
-    where = as_list(data)
+    where = shown_names(data)
     head = {"evaluated": what, "data": where[0] if len(where) == 1 else where, **more}
     return {**head, "metrics": more.get("metrics") or evaluated[0]["metrics"], name: evaluated}
 

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 from tokenizers import Tokenizer
 
-from wordpipe.artifacts import TOKENIZER, Artifact, is_artifact, read_schema
+from wordpipe.artifacts import TOKENIZER, Artifact, is_artifact, read_schema, visible_columns
 from wordpipe.errors import ConfigError, InputError
 from wordpipe.stages.calls import public
 from wordpipe.stages.evaluate.inputs import report_on, shown_words, split_rows
@@ -32,7 +32,7 @@ def evaluate_tokenizer(
     Args:
         tokens: tokens or model artifacts, or tokenizer files (whatever `tokenize --tokenizer` takes).
         data: a corpus artifact, or sources of text, which are ingested with the default settings and left nowhere.
-        by: a column of the corpus (source, or metadata such as lang): figures for each of its values too.
+        by: a column of the corpus (source, or a field of its records such as lang): figures for each of its values too.
         split: train, valid or test: evaluate this part of the corpus only.
         run: progress, verification.
 
@@ -48,20 +48,23 @@ def evaluate_tokenizer(
     run = run or RunOptions()
     paths = as_list(tokens)
     with storage_errors(), corpus_to_evaluate(data, run) as (corpus, _):
-        _check_column(corpus, by)
+        column = _column(corpus, by)
         evaluations = [TokenizerEvaluation(_opened(path, run)) for path in paths]
-        _read_corpus(evaluations, corpus, by, split, run)
+        _read_corpus(evaluations, corpus, column, split, run)
     found = [_result(path, evaluation, by) for path, evaluation in zip(paths, evaluations, strict=True)]
     return report_on("tokenizer", data, "tokenizers", found, split=split, by=by)
 
 
-def _check_column(corpus: Artifact, by: str | None) -> None:
-    names = [name for name in read_schema(corpus, "corpus").names if name not in ("text", "sentence_id", "line")]
+def _column(corpus: Artifact, by: str | None) -> str | None:
+    """The column that the user's name means."""
+    known = visible_columns(read_schema(corpus, "corpus"))
+    names = {name: column for name, column in known.items() if column not in ("text", "sentence_id", "line")}
     if by is not None and by not in names:
         raise ConfigError(
             "the corpus has no such column to group by", where="by", got=by, expected=", ".join(names),
-            hint="wordpipe ingest --metadata carries columns of the source",
+            hint="wordpipe ingest carries all fields of records, or those that --metadata names",
         )  # fmt: skip
+    return None if by is None else names[by]
 
 
 def _opened(path: str, run: RunOptions) -> Tokenizer:

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from wordpipe.artifacts import TOKENIZER, Artifact, is_artifact, open_part, read_batches
+from wordpipe.artifacts import TOKENIZER, Artifact, is_artifact, open_part, read_batches, read_schema, row_shower
 from wordpipe.errors import ArtifactError
 from wordpipe.stages.calls import public
 from wordpipe.stages.job import PathLike
@@ -13,7 +13,7 @@ _NUMBERS_SHOWN = 8  # of a vector or list
 
 @public()
 def show(path: PathLike, *, rows: int = 0) -> dict[str, Any]:
-    """Look into an artifact: its manifest, and the first rows of its main table.
+    """Look into an artifact: its manifest, and the first rows of its main table as a query shows them.
 
     Args:
         path: an artifact.
@@ -33,8 +33,9 @@ def show(path: PathLike, *, rows: int = 0) -> dict[str, Any]:
     with Artifact(path, verify=False) as artifact:
         found: list[dict[str, Any]] = []
         if rows and any(name.startswith(f"{artifact.kind}-") for name in artifact.names()):
+            shown = row_shower(read_schema(artifact, artifact.kind))
             for batch in read_batches(artifact, artifact.kind):
-                found += [_shortened(row) for row in batch.slice(0, rows - len(found)).to_pylist()]
+                found += [_shortened(shown(row)) for row in batch.slice(0, rows - len(found)).to_pylist()]
                 if len(found) >= rows:
                     break
         return {"path": str(path), "manifest": artifact.manifest.model_dump(mode="json"), "rows": found}

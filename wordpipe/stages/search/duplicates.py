@@ -1,10 +1,11 @@
 """`wordpipe duplicates`: texts that say nearly the same, by their vectors."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from wordpipe.artifacts import Artifact, RowReader, matrix_of, read_batches, read_schema, row_count
+from wordpipe.artifacts import Artifact, RowReader, matrix_of, read_batches, read_schema, row_count, row_shower
 from wordpipe.errors import ConfigError, InputError
 from wordpipe.metrics import unit_rows
 from wordpipe.runtime import Progress
@@ -32,7 +33,7 @@ def duplicates(
 
     Returns:
         path, threshold, rows, pairs, groups (how many), rows_in_groups, largest (rows of the largest group), exact, and
-        shown: the largest groups, each a list of rows with id, text, source, line and the cosine with the group's first row.
+        shown: the largest groups, each a list of rows as in a query's hits, with the cosine with the group's first row.
 
     Raises:
         ConfigError: a threshold that is no cosine.
@@ -65,7 +66,8 @@ def duplicates(
             )  # fmt: skip
         groups, pairs = groups_of(links, rows)
         wanted = np.unique(np.concatenate(groups[:n])).tolist() if groups[:n] else []
-        columns = [name for name in read_schema(opened, opened.kind).names if name != "title"]
+        schema = read_schema(opened, opened.kind)
+        columns = [name for name in schema.names if name not in ("title", "id", "row")]
         row_of = dict(zip(wanted, RowReader(opened, opened.kind, columns).fetch(wanted), strict=True))
     return {
         "path": str(artifact),
@@ -76,12 +78,16 @@ def duplicates(
         "rows_in_groups": sum(map(len, groups)),
         "largest": max(map(len, groups), default=0),
         "exact": rows <= EXACT_UP_TO,
-        "shown": [[_row(row_of, int(group[0]), row) for row in group.tolist()] for group in groups[:n]],
+        "shown": [
+            [_row(row_of, int(group[0]), row, row_shower(schema)) for row in group.tolist()] for group in groups[:n]
+        ],
     }
 
 
-def _row(row_of: dict[int, dict[str, Any]], first: int, row: int) -> dict[str, Any]:
+def _row(
+    row_of: dict[int, dict[str, Any]], first: int, row: int, shower: Callable[[dict[str, Any]], dict[str, Any]]
+) -> dict[str, Any]:
     """A row, and its cosine with the first of its group."""
     pair = unit_rows(np.array([row_of[first]["vector"], row_of[row]["vector"]], dtype=np.float32))[0]
-    shown = {name: value for name, value in row_of[row].items() if name != "vector"}
-    return {"id": row, **shown, "cosine": min(1.0, float(pair[0] @ pair[1]))}
+    shown = {name: value for name, value in shower(row_of[row]).items() if name != "vector"}
+    return {"row": row, **shown, "cosine": min(1.0, float(pair[0] @ pair[1]))}

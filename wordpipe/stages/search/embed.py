@@ -17,7 +17,7 @@ Shapes: U units of the corpus, D numbers before the transform, K after it.
 
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -30,6 +30,7 @@ from wordpipe.artifacts import (
     ENCODER,
     Artifact,
     ResumeCache,
+    column_of,
     library_versions,
     matrix_of,
     read_batches,
@@ -67,6 +68,7 @@ from wordpipe.stages.calls import public
 from wordpipe.stages.encoders import bundle_encoder, open_encoder
 from wordpipe.stages.inputs import open_corpus
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job
+from wordpipe.stages.sources import SourceLike
 
 _FILE_NAME = "vectors-{:05d}.f32"
 _REFIT_SHARE = 0.2  # of the texts that a transform was fitted on, changed since: then it is fitted anew
@@ -78,7 +80,7 @@ _MANY_DROPPED = 0.05  # of the units
 @public(EmbedSettings)
 def embed(
     encoder: PathLike,
-    corpus: PathLike | Iterable[PathLike],
+    corpus: SourceLike,
     *,
     output: PathLike,
     run: RunOptions | None = None,
@@ -88,7 +90,7 @@ def embed(
 
     Args:
         encoder: a model or words artifact.
-        corpus: a corpus artifact, or sources of text, which are then ingested with the default settings.
+        corpus: a corpus artifact, or whatever `ingest` takes, which is then ingested with the default settings.
         output: folder of the sentences artifact.
         run: progress, fresh start, verification.
         settings: fields of `EmbedSettings`.
@@ -386,8 +388,10 @@ def _write(source: _Source, vectors: _UnitVectors, transform: Transform) -> None
         InputError: no vector is left.
     """
     job = source.job
-    metadata = pa.schema(list(read_schema(source.artifact, "corpus", CORPUS))[len(CORPUS) :])
-    schema = sentences_schema(transform.dim, metadata)
+    further = list(read_schema(source.artifact, "corpus", CORPUS))[len(CORPUS) :]
+    kept_as = {field.name: _as_now(field, source.artifact, further) for field in further}  # by name in the corpus
+    schema = sentences_schema(transform.dim, pa.schema(kept_as.values()))
+    in_corpus = {field.name: name for name, field in kept_as.items()}
     sum_K, written, dropped = np.zeros(transform.dim), 0, 0
     with job.table("sentences", schema) as table:
         for at, units in source.units("writing", whole=True):
@@ -395,11 +399,14 @@ def _write(source: _Source, vectors: _UnitVectors, transform: Transform) -> None
             kept_NK, mask = vectors_UK[~empty_U], pa.array(~empty_U)
             sum_K += kept_NK.sum(axis=0, dtype=np.float64)
             own = {
-                "id": pa.array(np.arange(written, written + len(kept_NK), dtype=np.int64)),
+                "row": pa.array(np.arange(written, written + len(kept_NK), dtype=np.int64)),
                 "text": units.text.filter(mask),
                 "vector": vector_column(kept_NK),
             }
-            arrays = [own[name] if name in own else units.column(name).filter(mask) for name in schema.names]
+            arrays = [
+                own[name] if name in own else units.column(in_corpus.get(name, name)).filter(mask)
+                for name in schema.names
+            ]
             table.write(pa.RecordBatch.from_arrays(arrays, schema=schema))
             written += len(kept_NK)
             dropped += int(empty_U.sum())
@@ -408,6 +415,12 @@ def _write(source: _Source, vectors: _UnitVectors, transform: Transform) -> None
     job.counts |= {"sentences": written, "dropped_without_vector": dropped}
     if written >= MIN_TEXTS:  # of fewer it says little
         job.metrics["mean_cosine"] = round(mean_cosine_of_sum(sum_K, written), 4)
+
+
+def _as_now(field: pa.Field, corpus: Artifact, others: list[pa.Field]) -> pa.Field:
+    """A column of a corpus; a field that was kept_as when its name was not yet one of ours is called otherwise now."""
+    taken = field.name in {"row", "record_id", "anchor"} and "fields" not in corpus.manifest.facts
+    return column_of(field.name, field.type, {other.name for other in others}) if taken else field
 
 
 def _warn(job: Job, origin: Artifact, chosen: EmbedSettings) -> None:

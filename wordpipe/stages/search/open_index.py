@@ -1,7 +1,7 @@
 """An artifact opened to be queried: the options of a query, what it gives, and what every index holds."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from functools import cached_property, lru_cache
@@ -12,7 +12,18 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from wordpipe.artifacts import INDEX_FILE, Artifact, Kind, RowReader, RowVectors, read_batches, read_schema, row_count
+from wordpipe.artifacts import (
+    INDEX_FILE,
+    Artifact,
+    Kind,
+    RowReader,
+    RowVectors,
+    read_batches,
+    read_schema,
+    row_count,
+    row_shower,
+    visible_columns,
+)
 from wordpipe.errors import ArtifactError, ConfigError, InputError
 from wordpipe.search import Hits, SearchMode
 from wordpipe.stages.calls import public
@@ -93,7 +104,9 @@ class QueryResult:
     """What one query found."""
 
     query: str  # the query
-    hits: list[dict[str, Any]]  # the best first: rank, score and the row's columns (id, text or word, source, line, …)
+    # the best first: rank, score, row (its number), and what the row holds: text or word, source, line, …; id (the user's,
+    # where the records have one) and metadata (the fields of the record by their names)
+    hits: list[dict[str, Any]]
     # words that have no vector, with words spelled like them where the encoder is a table of words
     unknown: dict[str, list[str]] = field(default_factory=dict)
     # words that are not in the table, whose vectors were guessed from their letters (character n-grams)
@@ -154,7 +167,7 @@ class OpenArtifact:
 
     @public(QueryOptions)
     def query(self, text: str, k: int = 10, **options: Unpack[QueryKeywords]) -> list[dict[str, Any]]:
-        """The k best hits for one query: dicts with rank, score, and the columns of the row.
+        """The k best hits for one query: dicts as in `QueryResult.hits`.
 
         Args:
             text: the query.
@@ -274,10 +287,11 @@ class OpenIndex(OpenArtifact):
         groups again and again.
         """
         wanted = np.unique(np.concatenate([hits.rows for hits in found])).tolist() if found else []
-        columns_of = dict(zip(wanted, self._reader.fetch(wanted), strict=True))
+        shown = map(self._shown, self._reader.fetch(wanted))
+        columns_of = dict(zip(wanted, shown, strict=True))
         return [
             [
-                {"rank": rank, "score": score, "id": row} | columns_of[row]
+                {"rank": rank, "score": score, "row": row} | columns_of[row]
                 for rank, (row, score) in enumerate(zip(hits.rows.tolist(), hits.scores.tolist(), strict=True), start=1)
             ]
             for hits in found
@@ -293,16 +307,27 @@ class OpenIndex(OpenArtifact):
         return pa.schema([field for field in read_schema(self.artifact, "index") if field.name != "vector"])
 
     @cached_property
+    def _shown(self) -> Callable[[dict[str, Any]], dict[str, Any]]:
+        return row_shower(self._columns)
+
+    @cached_property
     def _reader(self) -> RowReader:
-        return RowReader(self.artifact, "index", self._columns.names)
+        # our number of a row is its place
+        return RowReader(self.artifact, "index", [name for name in self._columns.names if name not in ("id", "row")])
 
     def _rows_of_condition(self, condition: str) -> npt.NDArray[np.bool_]:
         from wordpipe.search import rows_where
 
-        rows = row_count(self.artifact, "index")
-        return rows_where(
-            condition, self._columns, lambda names: read_batches(self.artifact, "index", [*names] or ["id"]), rows
-        )
+        stored = visible_columns(self._columns)
+        schema = pa.schema([self._columns.field(name).with_name(shown) for shown, name in stored.items()])
+
+        def batches(names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+            """The columns asked for, by the names that the user knows; of none the rows are counted all the same."""
+            columns = [stored[name] for name in names] or self._columns.names[:1]
+            for batch in read_batches(self.artifact, "index", columns):
+                yield batch.select(columns).rename_columns([*names] or columns)
+
+        return rows_where(condition, schema, batches, row_count(self.artifact, "index"))
 
 
 def document_numbers(artifact: Artifact, table: str) -> npt.NDArray[np.int64]:

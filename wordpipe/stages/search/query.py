@@ -283,11 +283,11 @@ class OpenTextIndex(OpenIndex):
         for hit in hits:
             explained: dict[str, Any] = {"mode": mode}
             for name, found, share in (("dense", result.dense, weight), ("lexical", result.lexical, 1 - weight)):
-                if found is None or not (at := np.flatnonzero(found.rows == hit["id"])).size:
+                if found is None or not (at := np.flatnonzero(found.rows == hit["row"])).size:
                     continue
                 if name == "lexical":
                     assert own is not None
-                    terms = self.lexical.explain(result.terms or own, hit["id"], own if result.terms else None)
+                    terms = self.lexical.explain(result.terms or own, hit["row"], own if result.terms else None)
                     explained[name] = {"score": sum(term["score"] for term in terms), "terms": terms}
                 else:
                     assert parts is not None
@@ -352,7 +352,7 @@ class OpenWords(WordLookup):
         for near in self.table.nearest(questions, k):
             kept = [one for one in near if options.min_score is None or np.float32(one.score) >= options.min_score]
             hits.append([
-                {"rank": rank, "score": one.score, "id": one.row, "word": one.word, "count": int(self.table.counts[one.row])}
+                {"rank": rank, "score": one.score, "row": one.row, "word": one.word, "count": int(self.table.counts[one.row])}
                 for rank, one in enumerate(kept, start=1)
             ])  # fmt: skip
         return _results(texts, questions, hits)

@@ -1,32 +1,67 @@
-"""`wordpipe ingest`: sources → corpus."""
+"""`wordpipe ingest`: sources → corpus.
 
-from collections.abc import Iterable, Mapping
+The columns of the table are known only when the last record has been read. Rows are written as they come, in files beside the
+artifact. Where the columns were the same from the first row to the last, as they are of plain text and of records that are all
+alike, these files are the table: they are adopted as they are. Where a field came late or changed its type, each stretch of
+rows with the same columns lies in files of its own, and all are written once more, in the columns that hold them all.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from wordpipe import __version__
-from wordpipe.artifacts import CORPUS, SOURCES, Artifact, read_batches, read_schema, row_count
-from wordpipe.corpus import DOCUMENT_COLUMNS, Ingest, PreviousCorpus, SourceSummary, corpus_schema, expand
-from wordpipe.corpus.settings import IngestSettings
+from wordpipe.artifacts import (
+    CORPUS,
+    SOURCES,
+    Artifact,
+    HashedFile,
+    OutputEntry,
+    TableWriter,
+    read_batches,
+    read_schema,
+    row_count,
+)
+from wordpipe.corpus import Ingest, PreviousCorpus, SourceSummary, expand, from_memory
+from wordpipe.corpus.settings import ALL_FIELDS, IngestSettings
 from wordpipe.stages.calls import public
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job
-from wordpipe.stages.sources import as_list, entries_of, fingerprints, listed_entries, refuse_artifacts
+from wordpipe.stages.sources import (
+    SourceLike,
+    entries_of,
+    fingerprints,
+    listed_entries,
+    named_or_rows,
+    refuse_artifacts,
+)
 
 _MANY_SENTENCES = 500  # too many for one document
+_ROWS = 4096  # read at a time, where rows are written again
 _SOURCES_AT_ONCE = 1000  # rows of sources.parquet written at a time
 
 
 @public(IngestSettings)
 def ingest(
-    sources: PathLike | Iterable[PathLike], *, output: PathLike, run: RunOptions | None = None, **settings: Any
+    sources: SourceLike, *, output: PathLike, run: RunOptions | None = None, name: str = "memory", **settings: Any
 ) -> Made:
     """Read text into a corpus of documents and sentences.
 
+        ingest("notes/", output="run/corpus")
+        ingest([{"text": "Bees dance.", "year": 1927}], output="run/corpus")
+        ingest(({"text": text} for text in texts), output="run/corpus")
+        ingest(frame, text_field="body", id_field="key", output="run/corpus")
+
     Args:
-        sources: files, folders, globs, "-" for standard input, or "python:PACKAGE".
+        sources: files, folders, globs, "-" for standard input, or "python:PACKAGE"; or what a program has in memory: an
+            iterable of dicts, a data frame (pandas, polars), an Arrow table or reader of batches. A string is always the name
+            of a source: a text is given as {"text": …}.
         output: folder of the corpus artifact.
         run: progress, fresh start, verification.
+        name: what the `source` of records from memory is; their `line` is the number of the record, from 1.
         settings: fields of `IngestSettings`.
 
     Raises:
@@ -38,17 +73,16 @@ def ingest(
         ('corpus', 165)
     """
     chosen = IngestSettings.make(settings)
-    names = as_list(sources)
+    names, rows = named_or_rows(sources)
     refuse_artifacts(names)
     with open_job("corpus", output, chosen, run) as job:
         job.libraries = ("pyarrow", "zstandard")
-        found = expand(names, read_as=chosen.format)
-        streams = [source for source in found if source.kind == "stream"]  # they are hashed while they are read
-        prints = fingerprints([source for source in found if source.kind != "stream"])
+        found = expand(names, read_as=chosen.format) if rows is None else from_memory(rows, name)
+        streams = [source for source in found if source.is_read_once]  # they are hashed while they are read
+        prints = fingerprints([source for source in found if not source.is_read_once])
         digests = dict.fromkeys((source.name for source in found), "")
         digests |= {str(entry["name"]): str(entry["blake3"]) for entry in prints}
-        schema = corpus_schema(found, chosen)
-        previous = _open_previous(job, chosen, schema, digests) if chosen.update and not job.run.fresh else None
+        previous = _open_previous(job, chosen, digests) if chosen.update and not job.run.fresh else None
         total = 0 if streams else found.bytes
 
         def report(done: int) -> None:
@@ -56,7 +90,7 @@ def ingest(
             speed = done / 1e6 / max(job.clock.seconds, 1e-9)
             job.report("reading", round(done / 1e6, 1), round(total / 1e6, 1) or None, "MB", **{"MB/s": f"{speed:.1f}"})
 
-        with job.table("corpus", schema) as table, job.table("sources", SOURCES, single=True, log=True) as log:
+        with job.table("sources", SOURCES, single=True, log=True) as log:
             given: list[dict[str, Any]] = []  # what each source gave, for the next update
 
             def write_given() -> None:
@@ -70,13 +104,15 @@ def ingest(
                     write_given()
 
             reader = Ingest(found, chosen, on_bytes=report, on_source=add_source, previous=previous)
-            for batch in reader.batches():
-                table.write(batch)
+            _write_corpus(job, reader)
             write_given()
         job.inputs = entries_of(found) if streams else listed_entries(prints)
         job.counts = {**reader.counts, **(reader.changes if previous is not None else {})}
+        job.facts = {"fields": ALL_FIELDS, **({"not_read": found.skipped} if found.skipped else {})}
+        for text in reader.notes:
+            job.note(text)
         for text in reader.warnings:
-            job.warn(text)
+            job.warn(text, always=text in reader.missing)
         if job.counts.get("documents_kept") == 1 and (sentences := job.counts.get("sentences", 0)) >= _MANY_SENTENCES:
             job.warn(  # a whole book is one document: what compares documents then has nothing to compare
                 f"all {sentences:,} sentences are one document: none is held out, train contrastive has no negatives, and a "
@@ -87,21 +123,18 @@ def ingest(
     return job.made
 
 
-def _open_previous(
-    job: Job, settings: IngestSettings, schema: pa.Schema, digests: Mapping[str, str]
-) -> PreviousCorpus | None:
+def _open_previous(job: Job, settings: IngestSettings, digests: Mapping[str, str]) -> PreviousCorpus | None:
     """The corpus at the job's output, if it was made as this one is; else a note says why it is not used.
 
     Args:
         job: the job.
         settings: how sources are read now.
-        schema: the columns of the corpus that is made.
         digests: content hash of each source by name; empty for a stream.
     """
     artifact = job.previous_artifact("all sources are read")
     if artifact is None:
         return None
-    if (reason := _unusable(artifact, settings, schema)) is not None:
+    if (reason := _unusable(artifact, settings)) is not None:
         job.note(f"{reason}: all sources are read")
         return None
     summaries = [
@@ -113,18 +146,72 @@ def _open_previous(
         job.note("the corpus does not have the rows that it says it has: all sources are read")
         return None
     rows = read_batches(artifact, "corpus", expected=CORPUS)
-    return PreviousCorpus(summaries, digests, rows, read_batches(artifact, "corpus", DOCUMENT_COLUMNS, expected=CORPUS))
+    known = read_schema(artifact, "corpus").names
+    columns = ["doc_id", "sentence_id", "line", *({"record_id"} & {*known})]
+    return PreviousCorpus(summaries, digests, rows, read_batches(artifact, "corpus", columns, expected=CORPUS))
 
 
-def _unusable(artifact: Artifact, settings: IngestSettings, schema: pa.Schema) -> str | None:
+def _unusable(artifact: Artifact, settings: IngestSettings) -> str | None:
     """Why the rows of a previous corpus are not those that would be read now; None where they are."""
-    before, now = artifact.manifest.settings, settings.recipe()
-    if changed := [name for name in now if before.get(name) != now[name]]:
+    usual = IngestSettings()
+    before, now = {**usual.manifest(), **artifact.manifest.settings}, settings.manifest()
+    if changed := [name for name in {**usual.recipe(), **settings.recipe()} if before.get(name) != now[name]]:
         return f"{changed[0]} was {before.get(changed[0])} and is {now[changed[0]]}"
     if artifact.manifest.wordpipe != __version__:
         return f"the corpus was made by wordpipe {artifact.manifest.wordpipe}"
     if "sources.parquet" not in artifact.names():
         return "the corpus does not say what came from which source"
-    if not read_schema(artifact, "corpus").equals(schema):
-        return "the columns of the corpus have changed"
+    if artifact.manifest.facts.get("fields") != ALL_FIELDS:
+        return "the corpus was made before the fields of records were carried as they are"
     return None
+
+
+class _Files:
+    """The files of one stretch of rows, in a folder of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.entries: list[OutputEntry] = []
+        folder.mkdir()
+
+    def open(self, name: str) -> HashedFile:
+        """A new file."""
+        return HashedFile(self.folder / name, name)
+
+    def close(self, file: HashedFile, *, rows: int | None = None, log: bool = False) -> None:
+        """Take back a finished file."""
+        file.close()
+        file.raise_error()
+        self.entries.append(file.entry(rows=rows, log=log))
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The rows, in order."""
+        for entry in self.entries:
+            with pq.ParquetFile(self.folder / entry.path, memory_map=False, pre_buffer=False) as part:
+                yield from part.iter_batches(_ROWS, use_threads=False)
+
+
+def _write_corpus(job: Job, reader: Ingest) -> None:
+    """Read all that the reader gives into the table `corpus` of the artifact that the job makes."""
+    stretches: list[_Files] = []
+    with ExitStack() as stack:
+        table, schema = None, None
+        for batch in reader.batches():
+            if table is None or schema is None or not batch.schema.equals(schema):
+                if table is not None:
+                    table.finish()
+                schema = batch.schema
+                stretches.append(_Files(job.scratch / f"rows-{len(stretches)}"))
+                table = stack.enter_context(TableWriter(stretches[-1], "corpus", schema))
+            table.write(batch)
+    if len(stretches) == 1:
+        for entry in stretches[0].entries:
+            job.writer.adopt(stretches[0].folder / entry.path, entry)
+        return
+    done = 0
+    with job.table("corpus", reader.schema) as whole:
+        for stretch in stretches:
+            for batch in stretch.batches():
+                whole.write(reader.converted(batch))
+                done += len(batch)
+                job.report("writing", done, None, "sentences")

@@ -6,7 +6,7 @@ Then the tokenizer is trained from the counts, and the corpus is encoded, shard 
 numbers of words. Whatever of this a killed run has finished is in its resume cache and is not done again.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -39,6 +39,7 @@ from wordpipe.runtime import cpu_count
 from wordpipe.stages.calls import public
 from wordpipe.stages.inputs import file_entry, open_corpus
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job
+from wordpipe.stages.sources import SourceLike
 from wordpipe.tokens import (
     FIGURES,
     SPECIAL_TOKENS,
@@ -91,13 +92,11 @@ class _Counted:
 
 
 @public(TokenizeSettings)
-def tokenize(
-    corpus: PathLike | Iterable[PathLike], *, output: PathLike, run: RunOptions | None = None, **settings: Any
-) -> Made:
+def tokenize(corpus: SourceLike, *, output: PathLike, run: RunOptions | None = None, **settings: Any) -> Made:
     """Train a tokenizer on a corpus, encode the corpus and count its words.
 
     Args:
-        corpus: a corpus artifact, or sources of text, which are then ingested with the default settings.
+        corpus: a corpus artifact, or whatever `ingest` takes, which is then ingested with the default settings.
         output: folder of the tokens artifact.
         run: progress, fresh start, verification.
         settings: fields of `TokenizeSettings`.

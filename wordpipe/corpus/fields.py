@@ -1,0 +1,231 @@
+"""The fields of a source's records: which one is the text, the title, the id or a column of ours, and which are carried.
+
+A record that cannot be read stops the ingest, or is left out, counted and told of, as `bad_records` says.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from wordpipe.corpus.columns import text_of
+from wordpipe.corpus.decode import Decoder
+from wordpipe.corpus.documents import Record
+from wordpipe.corpus.settings import IngestSettings, MetadataType
+from wordpipe.errors import InputError
+
+_TRUE, _FALSE = {"true", "yes", "1", "t", "y"}, {"false", "no", "0", "f", "n"}
+_USUAL_IDS = ("id", "_id")
+HEAD_RECORDS, HEAD_CHARS = 100, 1 << 20  # of a source, looked at before the first record is made
+_SHOWN = 60  # characters of a wrong value
+
+
+class Fields:
+    """The fields of one source: makes records of them, counting what is dropped."""
+
+    def __init__(self, settings: IngestSettings, decoder: Decoder) -> None:
+        self.settings, self.decoder, self.source, self.ledger = settings, decoder, decoder.name, decoder.ledger
+        self._own = settings.own_fields
+        self._id = None if settings.id_field in ("auto", "none") else settings.id_field
+        self._casts = settings.metadata_types
+        self._limited = bool(self._casts) or settings.no_metadata
+        self._named = {settings.text_field, settings.title_field, *self._own.values(), *self._casts}
+        self._named |= {self._id} if self._id else set()
+
+    def require_text(self, names: Iterable[str]) -> None:
+        """Raise unless the text field is among the names of a header, a schema or a first record.
+
+        Raises:
+            InputError: names the fields that are there.
+        """
+        found = list(names)
+        if self.settings.text_field not in found:
+            what, got = (
+                f"no field {self.settings.text_field!r} to take the text from",
+                ", ".join(found[:20]) or "no fields",
+            )
+            raise InputError(what, where=self.source, got=got, hint="name the right one with --text-field")
+        if twice := sorted(name for name in self._named if found.count(name) > 1):
+            raise InputError("a field occurs twice", where=self.source, got=", ".join(twice), hint="rename one of them")
+
+    def choose_id(self, head: Sequence[Mapping[str, Any]]) -> None:
+        """Find the field that holds ids, by the first records, where no setting names it."""
+        if self.settings.id_field != "auto":
+            return
+        for name in _USUAL_IDS:
+            values = [value for record in head if (value := record.get(name)) is not None]
+            taken = self._named - {*self._casts}
+            if values and name not in taken and all(_is_id(value) for value in values):
+                self._id = name
+                self.ledger.notes[f"each record's id is its field {name!r} (--id-field)"] = None
+                return
+
+    def wants(self, name: str) -> bool:
+        """Whether a column is of any use."""
+        may_be_id = self.settings.id_field == "auto" and name in _USUAL_IDS
+        return not self._limited or name in self._named or may_be_id
+
+    def record(self, values: dict[str, Any], line: int, width: int = 0) -> Record | None:
+        """The record of these fields, or None (counted) where it has no text or is left out. It takes the fields it uses away.
+
+        Args:
+            values: the fields by name.
+            line: where the record is.
+            width: characters of all of them, roughly.
+
+        Raises:
+            InputError: the text is not a string, or another field is not what the settings say it is.
+        """
+        ledger, settings = self.ledger, self.settings
+        if not values.keys() <= ledger.fields_seen.keys():
+            ledger.see_fields(values, self._named)
+        text, title = values.pop(settings.text_field, None), values.pop(settings.title_field, None)
+        if text is None:
+            ledger.add("documents_read")
+            ledger.add("documents_dropped_no_text")
+            ledger.warn("no_text", f"records without {settings.text_field!r}, first in {self.source}:{line}")
+            return None
+        if not isinstance(text, str):
+            what, hint = f"field {settings.text_field!r} is not a string", "name another with --text-field"
+            self.bad("text", what, line, got=type(text).__name__, hint=hint)
+            return None
+        tidy = self.decoder.string(text)
+        own: dict[str, Any] = {}
+        if (self._own or self._id) and not self._fill(own, values, line, text, tidy):
+            return None
+        if self._limited:
+            values = {name: self._convert(values.get(name), kind, name) for name, kind in self._casts.items()}
+            values.pop(self._id or "", None)
+        return Record(
+            text=tidy,
+            source=self.source,
+            line=line,
+            title=None if title is None else self._as_text(title).strip() or None,
+            metadata=values,
+            own=own,
+            width=max(0, width - len(text)),
+            lines_follow=False,
+        )
+
+    def bad(self, reason: str, what: str, line: int, **more: Any) -> None:
+        """Leave out a record that cannot be read, or stop.
+
+        Raises:
+            InputError: no record may be left out.
+        """
+        error = InputError(what, where=f"{self.source}, line {line}", **more)
+        if self.settings.bad_records == "fail":
+            hint = f"{error.hint}; or leave such records out with --bad-records skip"
+            error.hint = hint if error.hint else "leave such records out with --bad-records skip"
+            raise error
+        self.ledger.skip(reason, error.message)
+
+    def _fill(self, own: dict[str, Any], values: dict[str, Any], line: int, text: str, tidy: str) -> bool:
+        """Put the columns of ours that fields fill into `own`; False where the record is left out."""
+        if self._id is not None:
+            value = values.pop(self._id, None)
+            if self._id in self._casts:
+                value = self._convert(value, self._casts[self._id], self._id)
+            if value is None:
+                self.ledger.add("records_without_id")
+                message = f"records without {self._id!r}, so without an id, first in {self.source}:{line}"
+                self.ledger.warn("no_id", message)
+            elif not _is_id(value):
+                what, hint = (
+                    f"field {self._id!r} is no id",
+                    "name another with --id-field, or none with --id-field none",
+                )
+                self.bad("id", what, line, got=_shown(value), expected="a string or a number", hint=hint)
+                return False
+            own["record_id"] = value if value is None or type(value) is int else self._as_text(value)
+        for column, name in self._own.items():
+            value = values.pop(name, None)
+            if value is None:
+                own[column] = None
+            elif column == "spans":
+                if (found := self._spans(value, text, tidy, line)) is None:
+                    return False
+                own[column] = found
+            elif column == "tags" or (column == "label" and isinstance(value, list)):
+                items = value if isinstance(value, list) else [value]
+                own[column] = [None if item is None else self._as_text(item) for item in items]
+            else:
+                own[column] = value if column == "label" and type(value) is int else self._as_text(value)
+        return True
+
+    def _spans(self, value: Any, text: str, tidy: str, line: int) -> list[dict[str, Any]] | None:
+        """Spans in characters of the text as the corpus has it; None where they are wrong and the record is left out."""
+        spans = []
+        for span in value if isinstance(value, list) else [value]:
+            if isinstance(span, list) and len(span) == 3:
+                span = dict(zip(("start", "end", "label"), span, strict=True))
+            start, end = (span.get("start"), span.get("end")) if isinstance(span, dict) else (None, None)
+            if type(start) is not int or type(end) is not int or not 0 <= start <= end <= len(text):
+                expected = f"objects with start, end (0 to {len(text)}, the text's length) and label"
+                what = f"field {self.settings.spans_field!r} holds no span of the text"
+                self.bad("spans", what, line, got=_shown(span), expected=expected)
+                return None
+            if len(tidy) != len(text):  # a line end of two characters has become one
+                start, end = (place - text.count("\r\n", 0, place) for place in (start, end))
+            label = span.get("label")
+            spans.append({"start": start, "end": end, "label": None if label is None else self._as_text(label)})
+        return spans
+
+    def tidied(self, value: Any) -> Any:
+        """A value of JSON, or a record, with all its strings as the corpus has strings."""
+        try:
+            return self._tidied(value)
+        except RecursionError:
+            self.ledger.add_named("values_left_out", "(nested too deep)")
+            return None
+
+    def _tidied(self, value: Any) -> Any:
+        if isinstance(value, str):
+            return self.decoder.string(value)
+        if isinstance(value, list):
+            return [self._tidied(item) for item in value]
+        if isinstance(value, dict):
+            return {self.decoder.string(name): self._tidied(item) for name, item in value.items()}
+        return value
+
+    def _as_text(self, value: Any) -> str:
+        return self.decoder.string(text_of(value))
+
+    def _convert(self, value: Any, kind: MetadataType | None, name: str) -> Any:
+        """`value` as its column's type; what cannot be converted is null and counted."""
+        if kind is None or value is None or (value == "" and kind != "str"):
+            return value if kind is None else None
+        try:
+            if kind == "str":
+                return self._as_text(value)
+            value = value.as_py() if isinstance(value, pa.Scalar) else value
+            return {"int": _integer, "float": float, "bool": _boolean}[kind](value)  # type: ignore[operator]
+        except (TypeError, ValueError, OverflowError):
+            self.ledger.add_named("metadata_not_converted", name)
+            message = f"{name} is not always {kind}, first {str(value)[:40]!r} in {self.source}"
+            self.ledger.warn(f"convert {name}", message)
+            return None
+
+
+def _is_id(value: Any) -> bool:
+    return isinstance(value, (str, int, float, pa.Scalar)) and not isinstance(value, bool)
+
+
+def _shown(value: Any) -> str:
+    text = text_of(value)
+    return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
+
+
+def _integer(value: Any) -> int:
+    """A 64-bit integer; 3.0 is one, 3.5 is none."""
+    number = int(value) if isinstance(value, (int, str)) else float(value)
+    if number != int(number) or not -(2**63) <= number < 2**63:
+        raise ValueError
+    return int(number)
+
+
+def _boolean(value: Any) -> bool:
+    word = str(value).strip().lower()
+    if word not in _TRUE | _FALSE:
+        raise ValueError
+    return word in _TRUE

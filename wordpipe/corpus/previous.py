@@ -1,0 +1,126 @@
+"""The corpus that an update begins from: what each source gave, and the rows of those that have not changed."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from wordpipe.corpus.documents import Digests, Ledger, RecordIds
+
+
+@dataclass(frozen=True, slots=True)
+class SourceSummary:
+    """What one source gave."""
+
+    name: str  # the source
+    rows: int  # rows of the corpus that came from it
+    ledger: str  # of the source, as JSON: there may be a million sources, and a dict takes five times the memory
+    digest: str = ""  # BLAKE3 of its content, in hex; empty where nobody knows it
+
+    @classmethod
+    def of(cls, name: str, ledger: Ledger) -> "SourceSummary":
+        """What the ledger of one source says."""
+        return cls(name, ledger["sentences"], ledger.to_json())
+
+    def open_ledger(self) -> Ledger:
+        """The ledger of the source."""
+        return Ledger.of_json(self.ledger)
+
+
+class PreviousCorpus:
+    """The rows of a corpus that was made with the same settings, source by source. Ask for sources in their order.
+
+    The rows are to be the same as if everything had been read. That is so if a source has the bytes it had and none of its
+    documents changes sides in the search for duplicates (of texts, and of ids): none that was kept has come up in a source
+    before it by now, and none that was dropped may have lost its double, in a source before it that has changed or is gone.
+
+    Args:
+        summaries: of all its sources, in the order of its rows.
+        digests: content hash of each source that is to be read now, by name; empty for a stream.
+        rows: all its rows in order.
+        documents: the same rows: doc_id, sentence_id and line, and record_id where there is one.
+    """
+
+    def __init__(
+        self,
+        summaries: Sequence[SourceSummary],
+        digests: Mapping[str, str],
+        rows: Iterable[pa.RecordBatch],
+        documents: Iterable[pa.RecordBatch],
+    ) -> None:
+        starts = accumulate((summary.rows for summary in summaries), initial=0)
+        self._sources = {summary.name: (summary, start) for summary, start in zip(summaries, starts, strict=False)}
+        self._digests = digests
+        self._rows, self._documents = _ForwardRows(rows), _ForwardRows(documents)
+        changed = [summary.name for summary in summaries if not self._is_unchanged(summary)]
+        self._first_changed = min(changed, default=None)
+        self.deleted = sum(name not in digests for name in changed)
+
+    def copy(
+        self, name: str, seen: Digests | None, ids: RecordIds, fits: Callable[[Ledger], bool]
+    ) -> tuple[SourceSummary, Iterator[pa.RecordBatch]] | None:
+        """The summary and the rows of a source, where these can be copied; None where it must be read.
+
+        `seen` are the documents kept so far, or None where duplicates are kept, and `ids` the ids of records; those of a
+        source that is copied are added to both. `fits` says whether a source's fields can be columns as they were.
+        """
+        summary, start = self._sources.get(name, (None, 0))
+        if summary is None or not self._is_unchanged(summary):
+            return None
+        ledger = summary.open_ledger()
+        may_return = self._first_changed is not None and self._first_changed < name
+        if not fits(ledger) or (may_return and ledger["records_skipped_duplicate_id"]):
+            return None
+        if seen is not None and may_return and ledger["documents_dropped_duplicate"]:
+            return None
+        if seen is not None or "record_id" in ledger.own_kinds:
+            batches = self._documents.take(start, start + summary.rows)
+            firsts = [batch.filter(pc.equal(batch["sentence_id"], 0)) for batch in batches]
+            digests = [bytes.fromhex(doc_id) for first in firsts for doc_id in first["doc_id"].to_pylist()]
+            keys = [pair for first in firsts for pair in _keys(first)]
+            if seen is not None and any(digest in seen for digest in digests):
+                return None
+            if any(key in ids for key, _ in keys):
+                return None
+            for digest in digests if seen is not None else ():
+                seen.add(digest)  # type: ignore[union-attr]
+            for key, line in keys:
+                ids.claim(key, name, line)
+        return summary, self._rows.take(start, start + summary.rows)
+
+    def is_known(self, name: str) -> bool:
+        """Whether there was a source of this name."""
+        return name in self._sources
+
+    def _is_unchanged(self, summary: SourceSummary) -> bool:
+        return summary.digest != "" and self._digests.get(summary.name) == summary.digest
+
+
+def _keys(documents: pa.RecordBatch) -> list[tuple[str, int]]:
+    """Id, as ids are compared, and line of each record that has one."""
+    if "record_id" not in documents.schema.names:
+        return []
+    pairs = zip(documents["record_id"].to_pylist(), documents["line"].to_pylist(), strict=True)
+    return [(str(key), line) for key, line in pairs if key is not None]
+
+
+class _ForwardRows:
+    """Stretches of a stream of rows, each after the one before."""
+
+    def __init__(self, batches: Iterable[pa.RecordBatch]) -> None:
+        self._batches = iter(batches)
+        self._batch: pa.RecordBatch | None = None
+        self._ends = 0  # number of the row after the batch
+
+    def take(self, start: int, stop: int) -> Iterator[pa.RecordBatch]:
+        """Rows start … stop."""
+        while start < stop:
+            while self._batch is None or self._ends <= start:
+                self._batch = next(self._batches)
+                self._ends += len(self._batch)
+            first = start - (self._ends - len(self._batch))
+            part = self._batch.slice(first, stop - start)
+            start += len(part)
+            yield part
