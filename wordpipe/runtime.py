@@ -83,7 +83,7 @@ def stop_signal(on_first: Callable[[int], None] | None = None) -> Iterator[StopF
 
     Only the main thread can own signal handlers; elsewhere the flag simply never rises.
     """
-    global _SAVERS  # noqa: PLW0603  (signals belong to the process)
+    global _SAVERS  # signals belong to the process
     flag = StopFlag()
     if threading.current_thread() is not threading.main_thread():
         yield flag

@@ -46,7 +46,7 @@ def _open_missing_streams() -> None:
                 os.dup2(null, number)
                 os.close(null)
         if getattr(sys, name) is None:
-            setattr(sys, name, open(number, "w" if number else "r", encoding="utf-8", closefd=False))  # noqa: PTH123, SIM115
+            setattr(sys, name, open(number, "w" if number else "r", encoding="utf-8", closefd=False))  # noqa: SIM115
 
 
 def run() -> int:
@@ -93,8 +93,8 @@ def run() -> int:
 def wants_json(args: "list[str]") -> bool:
     """Whether a command line asks for JSON, also one that cannot be parsed."""
     options = args[: args.index("--")] if "--" in args else args
-    pairs = zip(options, options[1:], strict=False)
-    return "--json" in options or "--format=json" in options or ("--format", "json") in pairs
+    after = [options[at + 1 : at + 2] for at, option in enumerate(options) if option == "--format"]
+    return "--json" in options or "--format=json" in options or ["json"] in after
 
 
 def _show(error: "WordpipeError") -> int:
@@ -126,7 +126,9 @@ def _usage_error(error: "click.ClickException") -> "WordpipeError":
     hint = f"{page} --help"
     if isinstance(error, click.NoSuchOption):
         what = f"no such option {error.option_name}"
-        near = sorted(error.possibilities or (), key=lambda name: -SequenceMatcher(None, name, error.option_name).ratio())
+        near = sorted(
+            error.possibilities or (), key=lambda name: -SequenceMatcher(None, name, error.option_name).ratio()
+        )
         if near:
             hint = f"did you mean {near[0]}? All options: {hint}"
     return UsageError(what, hint=hint)

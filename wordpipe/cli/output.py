@@ -7,7 +7,7 @@ import os
 import re
 import sys
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from wordpipe.runtime import Progress
 
@@ -58,6 +58,17 @@ def first_clause(text: str) -> str:
     'what a single newline is'
     """
     return _CLAUSE_ENDS.split(_BRACKETS.sub("", text), maxsplit=1)[0]
+
+
+def has_colour(stream: TextIO) -> bool:
+    """Whether escapes may be written there: to a terminal that knows them, unless the user wants none (NO_COLOR)."""
+    known = os.environ.get("TERM", "dumb") not in ("dumb", "unknown")
+    return known and not os.environ.get("NO_COLOR") and stream.isatty()
+
+
+def emphasised(text: str) -> str:
+    """The text in bold on a terminal that may be written escapes to; nothing else makes it stand out elsewhere."""
+    return f"\x1b[1m{text}\x1b[0m" if text and has_colour(sys.stdout) else text
 
 
 def say(text: str) -> None:
@@ -142,7 +153,7 @@ class ProgressDrawer:
         self._phase_start = (self._last_line, 0.0)  # when this phase was first seen, and how far it was then
 
     def __enter__(self) -> "ProgressDrawer":
-        if not self._quiet and sys.stderr.isatty() and os.environ.get("TERM", "dumb") not in ("dumb", "unknown"):
+        if not self._quiet and has_colour(sys.stderr):  # a bar moves the cursor
             self._bar = _make_bar()
             self._bar.start()
         return self

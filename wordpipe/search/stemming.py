@@ -6,7 +6,7 @@ of characters, as in Lucene's CJKBigramFilter.
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from itertools import islice
 from typing import Any
@@ -50,6 +50,18 @@ class Analyser:
             elif stem := self.stem(word):
                 stems.append(stem)
         return stems
+
+    def places(self, text: str) -> Iterator[tuple[int, int, str]]:
+        """Where each stem of `self(text)` comes from, in the same order: first character, the one after the last, stem."""
+        words, unspaced = (_ASCII_WORD, None) if text.isascii() else _patterns()
+        for found in words.finditer(text):
+            word, start = found[0], found.start()
+            if unspaced is not None and unspaced.match(word):
+                for first in range(max(len(word) - 1, 1)):
+                    pair = word[first : first + 2]
+                    yield start + first, start + first + len(pair), pair
+            elif stem := self.stem(word):
+                yield start, found.end(), stem
 
     @staticmethod
     def ascii_words(text: str) -> list[str]:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from wordpipe.stages.search.index_lexical import QUERIES_MEASURED
     from wordpipe.stages.search.index_update import IndexVectors, bundled_keys
     from wordpipe.stages.search.open_index import OpenArtifact, QueryOptions, QueryResult
+    from wordpipe.stages.search.passages import Passage, PassageFinder, best_passage
     from wordpipe.stages.search.query import ChosenMode, OpenTextIndex, choose_modes, open_artifact
     from wordpipe.stages.sources import entries_of
     from wordpipe.stages.text.generate import Filled, Filler, Writing, fill, generate

@@ -257,4 +257,5 @@ _HINTS = {
 def storage_error(error: OSError, where: PathLike | None = None) -> StorageError:
     """The user's version of an OSError; `where` it was, if it does not say."""
     what = (error.strerror or str(error) or "input or output failed").lower()
-    return StorageError(what, where=error.filename or where, hint=_HINTS.get(error.errno or 0))
+    place = error.filename or where
+    return StorageError(what, where=None if place is None else str(place), hint=_HINTS.get(error.errno or 0))

@@ -15,6 +15,7 @@ from wordpipe.search import Hits, SearchMode
 
 if TYPE_CHECKING:
     from wordpipe.search import VectorIndex
+    from wordpipe.stages.search.passages import PassageFinder
 
 
 @dataclass(frozen=True)
@@ -100,6 +101,13 @@ class OpenArtifact:
     def query_all(self, texts: Sequence[str], k: int = 10, options: QueryOptions = DEFAULTS) -> list[QueryResult]:
         """The k best hits for each of several queries."""
         raise NotImplementedError
+
+    def passages(self, query: str) -> "PassageFinder":
+        """What of a text answers a query, to be shown: its best passage, and the query's words in it."""
+        from wordpipe.search import Analyser
+        from wordpipe.stages.search.passages import PassageFinder
+
+        return PassageFinder(query, Analyser("none"))
 
     def nothing_found(self, options: QueryOptions) -> InputError:
         """The error that says that no query found anything, and what to do."""
