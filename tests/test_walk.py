@@ -68,8 +68,8 @@ def test_the_walk_of_a_command(built):
     ("command", "most"),
     [
         ("train mlm {built}/tokens -o {new}/model --preset tiny --steps 2", 60),
-        ("query {built}/words water", 48),
-        ("query {built}/index water", 56),
+        ("query {built}/words water", 49),
+        ("query {built}/index water", 57),
     ],
     ids=["train", "words", "index"],
 )

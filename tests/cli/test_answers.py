@@ -33,7 +33,9 @@ def test_an_answer_is_a_title_a_place_and_the_passage():
 
 
 @pytest.mark.parametrize("width", [20, 40, 60, 80, 120])
-@pytest.mark.parametrize("text", ["a word or two " * 80, "蜂は花から花へ飛んで蜜を集める。" * 40, "x" * 3000, "", "\x1b[31m red " * 50])
+@pytest.mark.parametrize(
+    "text", ["a word or two " * 80, "蜂は花から花へ飛んで蜜を集める。" * 40, "x" * 3000, "", "\x1b[31m red " * 50]
+)
 def test_no_line_is_wider_than_the_terminal(text, width):
     explained = {
         "mode": "hybrid",
@@ -43,9 +45,16 @@ def test_no_line_is_wider_than_the_terminal(text, width):
         },
         "lexical": {"score": 2.0, "terms": [{"stem": "water", "score": 1.0}, {"stem": "high", "score": 1.0}]},
     }  # fmt: skip
-    hit = HIT | {"text": text, "title": "A long title of a text " * 4, "source": "a/long/folder" * 9, "explain": explained}
+    hit = HIT | {
+        "text": text,
+        "title": "A long title of a text " * 4,
+        "source": "a/long/folder" * 9,
+        "explain": explained,
+    }
     lines = lines_of(hit, "high waters", width, ["year"])
-    assert not [line for line in lines if cells_of(line) > max(width, 30 if "0.250" in line else 0)]  # a name and a number
+    assert not [
+        line for line in lines if cells_of(line) > max(width, 30 if "0.250" in line else 0)
+    ]  # a name and a number
     assert "\x1b" not in "".join(lines)
     numbers = re.findall(r"\d\.\d{3}\b", " ".join(lines))
     assert {"0.500", "0.250", "2.000"} <= set(numbers)  # no number is broken

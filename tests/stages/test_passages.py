@@ -47,7 +47,11 @@ def test_scripts_without_spaces_are_marked_in_runs():
     assert marks == ["冬の蜂"]
 
 
-@given(st.text(alphabet="ab .\n蜂蜜", max_size=40), st.lists(st.sampled_from(["aa", "ab", "bb", "蜂蜜"])), st.integers(1, 45))
+@given(
+    st.text(alphabet="ab .\n蜂蜜", max_size=40),
+    st.lists(st.sampled_from(["aa", "ab", "bb", "蜂蜜"])),
+    st.integers(1, 45),
+)
 def test_no_stretch_weighs_more(text, words, room):
     """Its twin looks at every stretch of the text."""
     weights = {word: 1.0 + number for number, word in enumerate(dict.fromkeys(words))}

@@ -166,7 +166,7 @@ def answer_lines(
         text, passage = matched(hit, finder, max(1, int(_FILLED * _LINES * room) - 2))
         yield from ([(indent, False), *line] for line in _passage_lines(text, passage, room))
     for name, parts in explained_parts(hit.get("explain"), finder.words):
-        named = [f"{name} =", *parts[:1], *(f"+ {part}" for part in parts[1:])] if parts else [name]
+        named = [*name.split(" "), "=", *parts[:1], *(f"+ {part}" for part in parts[1:])] if parts else [name]
         yield from (
             [(line, False)] for line in wrapped_words([safe_text(one) for one in named], width, indent, indent + "  ")
         )

@@ -23,7 +23,7 @@ _USE = {
     "query": ("wordpipe.cli.query:query", "Find the nearest neighbours of a text or a word."),
     "generate": ("wordpipe.cli.generate:generate", "Continue a text with a causal model."),
     "fill": ("wordpipe.cli.generate:fill", "Guess the missing words of a text with a masked model."),
-    "plot": ("wordpipe.cli.plot:plot", "Draw loss and learning rate of trainings, side by side."),
+    "plot": ("wordpipe.cli.look:plot", "Draw loss and learning rate of trainings, side by side."),
     "diff": ("wordpipe.cli.look:diff", "Show which words moved between two tables of word vectors."),
     "evaluate": ("wordpipe.cli.app:_evaluate", f"{_MEASURE}; a tokenizer, word vectors, a model, an encoder of texts."),
     "show": ("wordpipe.cli.show:show", "Say what an artifact is, how it was made and what it holds."),

@@ -1,19 +1,33 @@
-"""`wordpipe diff` and `wordpipe map`: word vectors to look at, compared or drawn."""
+"""`wordpipe diff`, `map` and `plot`: word vectors compared or drawn, and the curves of trainings."""
 
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import click
 
-from wordpipe.cli.command import PATH, ExampleCommand
-from wordpipe.cli.output import ProgressDrawer, counted, human_bytes, one_line, safe_text, say
+from wordpipe.cli.command import FORCE, PATH, ExampleCommand
+from wordpipe.cli.output import (
+    ProgressDrawer,
+    counted,
+    human_bytes,
+    human_count,
+    human_seconds,
+    one_line,
+    safe_text,
+    say,
+)
 
 _LIST_WIDTH = 8  # of words and of neighbours, at least
 _NAMED = 10  # new or gone words named in a line
 _WORDS = "Show the N commonest words, 3 to 50000.  [default: 5000; with --near: the 500 nearest; with --only: all]"
 _LAYOUT = "How words get their places; auto is umap where umap-learn is installed, else pca.  [default: auto]"
+
+_SPARKS = 40
+_AXES = click.Choice(["tokens", "steps", "seconds"])
+_START = "Draw nothing before N tokens, steps or seconds."
 
 
 @click.command(
@@ -119,7 +133,8 @@ def _remarks(found: dict[str, Any], old: Path, new: Path) -> list[str]:
 @click.option("--near", metavar="WORD", help="Show WORD and the words nearest to it.")
 @click.option("--layout", type=click.Choice(["auto", "umap", "pca"]), default="auto", help=_LAYOUT)
 @click.option("--groups", type=int, default=10, metavar="N", help="Colours, 1 to 12.  [default: 10]")
-def map_(words: Path, output: Path, verify: bool, as_json: bool, quiet: bool, **drawn: Any) -> None:
+@FORCE
+def map_(words: Path, output: Path, force: bool, verify: bool, as_json: bool, quiet: bool, **drawn: Any) -> None:
     """Draw a map of word vectors as one HTML page.
 
     The page needs no network and nothing beside it: zoom, search, and choose a word to see its true nearest neighbours.
@@ -128,10 +143,70 @@ def map_(words: Path, output: Path, verify: bool, as_json: bool, quiet: bool, **
     from wordpipe.stages import RunOptions, map_words
 
     with ProgressDrawer(quiet=quiet) as draw:
-        made = map_words(words, output, run=RunOptions(report=draw, verify=verify), **drawn)
+        made = map_words(words, output, replace=force, run=RunOptions(report=draw, verify=verify), **drawn)
     if as_json:
         click.echo(json.dumps(made, ensure_ascii=False))
     elif not quiet:
         say(f"{counted(made['words'], 'words')} → {output}  ({human_bytes(made['bytes'])})")
         kept = f"{made['layout'].upper()} keeps {made['neighbours_kept']:.2f}"
         say(f"{kept} of the 10 nearest neighbours of a word near it")
+
+
+@click.command(
+    cls=ExampleCommand,
+    example="wordpipe plot run/model -o curve.png\nwordpipe plot run/adamw run/muon --axis steps --log -o both.svg\n"
+    "wordpipe plot run/model",
+    json="Print one JSON object on stdout, with all that was logged.",
+    quiet="Print nothing but errors (and the lines of text).",
+    verify="artifacts'",
+)
+@click.argument("trained", nargs=-1, required=True, metavar="MODEL|WORDS...", type=PATH)
+@click.option("-o", "--output", type=PATH, help="The .png or .svg to write; without it, lines of text.")
+@click.option("--axis", type=_AXES, default="tokens", help="What the curves run along.  [default: tokens]")
+@click.option("--log", is_flag=True, help="A logarithmic axis: what came first takes as much room as what came last.")
+@click.option("--start", type=click.FloatRange(min=0), default=0, metavar="N", help=_START)
+@FORCE
+def plot(
+    trained: tuple[Path, ...], output: Path | None, force: bool, verify: bool, as_json: bool, quiet: bool, **drawn: Any
+) -> None:
+    """Draw loss and learning rate of trainings, side by side.
+
+    A training that still runs, or was stopped, is drawn from its last checkpoint: name the folder that it will make.
+    The dotted line is the loss of a model that knows how frequent each token is and nothing else.
+    """
+    from wordpipe.stages import RunOptions
+    from wordpipe.stages import plot as draw_plot
+
+    with ProgressDrawer(quiet=quiet) as draw:
+        found = draw_plot(trained, output, replace=force, run=RunOptions(report=draw, verify=verify), **drawn)
+    if as_json:
+        click.echo(json.dumps(found, ensure_ascii=False))
+        return
+    for one in found["runs"]:
+        steps = f"{one['steps']:,} {'steps' if one['kind'] == 'model' else 'epochs'}"
+        head = f"{one['name']}: {steps}, {human_count(one['tokens'])} tokens, {human_seconds(one['seconds'])}"
+        head += "" if one["finished"] else ", not finished"
+        if output is None:
+            click.echo(safe_text("\n  ".join([head, *_lines(one)])))
+        elif not quiet:
+            say(head)
+    if output is not None and not quiet:
+        say(f"curves → {output}  ({human_bytes(found['bytes'])})")
+
+
+def _lines(one: dict[str, Any]) -> Iterator[str]:
+    """The course of each figure of a run."""
+    from wordpipe.report import trend
+
+    split = {name: [row for row in one["log"] if row["split"] == name] for name in ("train", "valid")}
+    for name, rows, column, form in (
+        ("training loss", split["train"], "loss", ".3f"),
+        ("held-out loss", split["valid"], "loss", ".3f"),
+        ("learning rate", split["train"] or split["valid"], "lr", ".3g"),
+    ):
+        values = [row[column] for row in rows]
+        if any(value is not None for value in values):
+            yield trend(f"{name:15}", values, _SPARKS, form=form)
+    if one["unigram_entropy"] is not None:
+        entropy = f"{'unigram entropy':15} {one['unigram_entropy']:.3f}"
+        yield f"{entropy}  (the loss of knowing frequencies and nothing else)"
