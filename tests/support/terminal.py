@@ -7,6 +7,7 @@ import struct
 import subprocess
 import sys
 import termios
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 
@@ -18,14 +19,20 @@ class Seen:
     text: str
 
 
-def in_terminal(*arguments: object, columns: int = 80, typed: str = "", **environment: str) -> Seen:
-    """Run `wordpipe ARGUMENTS` with a terminal as stdin, stdout and stderr; what is `typed` ends with Ctrl-D."""
+def in_terminal(
+    *arguments: object,
+    columns: int = 80,
+    typed: str = "",
+    program: Sequence[str] = ("-m", "wordpipe"),
+    **environment: str,
+) -> Seen:
+    """Run `wordpipe ARGUMENTS`, or another program of Python's, with a terminal as stdin, stdout and stderr; what is `typed` ends with Ctrl-D."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
     dropped = ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR")
     kept = {name: value for name, value in os.environ.items() if name not in dropped}
     child = subprocess.Popen(
-        [sys.executable, "-m", "wordpipe", *map(str, arguments)], stdin=theirs, stdout=theirs, stderr=theirs,
+        [sys.executable, *program, *map(str, arguments)], stdin=theirs, stdout=theirs, stderr=theirs,
         env={**kept, "PYTHONPATH": os.pathsep.join(sys.path), "TERM": "xterm-256color", **environment},
     )  # fmt: skip
     os.close(theirs)

@@ -181,9 +181,12 @@ class ProgressDrawer:
             self._phase = progress.phase
             if self._task is not None:
                 bar.remove_task(self._task)
-            self._task = bar.add_task(progress.phase, total=progress.total, figures="")
+            self._task = bar.add_task(progress.phase, total=progress.total, figures="", left="")
+            self._phase_start = (time.monotonic(), progress.done)
         figures = "  ".join(f"{name} {value}" for name, value in progress.values.items())
-        bar.update(self._task, completed=progress.done, total=progress.total, figures=figures)
+        seconds = seconds_left(progress, *self._phase_start, time.monotonic())
+        left = "" if seconds is None else f"{human_seconds(seconds)} left"
+        bar.update(self._task, completed=progress.done, total=progress.total, figures=figures, left=left)
 
     def _print(self, progress: Progress) -> None:
         """A plain line when a phase begins to take long, and then every few seconds."""
@@ -203,10 +206,23 @@ def _progress_line(progress: Progress, began: float, done_before: float, now: fl
     elif progress.done:
         parts.append(f"{progress.done:,.0f} {progress.unit}".strip())
     parts += [f"{name} {value}" for name, value in progress.values.items()]
-    if progress.total and progress.done > done_before:
-        left = (now - began) * (progress.total - progress.done) / (progress.done - done_before)
-        parts.append(f"eta {human_seconds(left)}")
+    if (left := seconds_left(progress, began, done_before, now)) is not None:
+        parts.append(f"{human_seconds(left)} left")
     return " · ".join(parts)
+
+
+def seconds_left(progress: Progress, began: float, done_before: float, now: float) -> float | None:
+    """Seconds until a phase is done, at its speed so far; None while nobody can say.
+
+    Args:
+        progress: the newest report.
+        began: when the phase was first seen.
+        done_before: how far it was then, as a stopped run that goes on is.
+        now: the time.
+    """
+    if not progress.total or progress.done <= done_before:
+        return None
+    return (now - began) * (progress.total - progress.done) / (progress.done - done_before)
 
 
 def _make_bar() -> "rich.progress.Progress":
@@ -219,7 +235,7 @@ def _make_bar() -> "rich.progress.Progress":
         progress.BarColumn(20),
         progress.MofNCompleteColumn(),
         progress.TimeElapsedColumn(),
-        progress.TimeRemainingColumn(),
+        progress.TextColumn("{task.fields[left]}"),  # rich's own wants many reports, and forgets the speed between them
         # the last one gives way where the terminal is narrow: how far it is matters more than how fast
         progress.TextColumn("{task.fields[figures]}", table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis")),
         console=Console(stderr=True),

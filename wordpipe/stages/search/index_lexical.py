@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from wordpipe.artifacts import Artifact, BundledFiles, RowReader, RowVectors, matrix_of, read_batches
+from wordpipe.artifacts import Artifact, BundledFiles, RowReader, RowVectors, matrix_of, read_batches, row_count
 from wordpipe.runtime import Progress, Report
 from wordpipe.search import (
     CANDIDATES,
@@ -69,14 +69,13 @@ def bundle_lexical(
     """
     if source.kind != "sentences":
         return {}
-    job.report("counting words")
     known = None if previous is None else _same_settings(previous, settings)
     if previous is not None and known is not None and old_rows is not None:
-        lexical = known.updated(old_rows, _texts(source, old_rows < 0))
+        lexical = known.updated(old_rows, _texts(source, old_rows < 0, report=job.run.report))
         of_before = previous.manifest.facts["lexical"]
         facts = {name: of_before[name] for name in _MEASURED if name in of_before}
     else:
-        lexical, facts = LexicalIndex.build(_texts(source), settings), {}
+        lexical, facts = LexicalIndex.build(_texts(source, report=job.run.report), settings), {}
     if "agreement" not in facts:  # nor does an index of before know it
         job.report("comparing words and vectors")
         facts = _measured(_Rows(source), lexical, bundled_encoder(source), timed=True)
@@ -101,9 +100,9 @@ def _same_settings(previous: Artifact, settings: LexicalSettings) -> LexicalInde
     return found if found.settings == wanted else None
 
 
-def _texts(source: Artifact, wanted: npt.NDArray[np.bool_] | None = None) -> Iterator[str]:
+def _texts(source: Artifact, wanted: npt.NDArray[np.bool_] | None = None, *, report: Report) -> Iterator[str]:
     """What is found by its words: the text as it was embedded, its title before it where that was read too."""
-    titled = reads_titles(source)
+    titled, total = reads_titles(source), row_count(source, "sentences")
     first = 0
     for batch in read_batches(source, "sentences", ["title", "text"] if titled else ["text"]):
         rows = range(len(batch)) if wanted is None else np.flatnonzero(wanted[first : first + len(batch)]).tolist()
@@ -113,6 +112,7 @@ def _texts(source: Artifact, wanted: npt.NDArray[np.bool_] | None = None) -> Ite
             titles = _some(batch.column("title"), rows)
             texts = [_with_title(title, text) for title, text in zip(titles, texts, strict=True)]
         yield from texts
+        report(Progress("counting words", first, total, "texts"))
 
 
 def _with_title(title: str | None, text: str) -> str:
@@ -140,10 +140,9 @@ def measure_some(source: Artifact, at_most: int, report: Report) -> dict[str, An
     Raises:
         ArtifactError: the encoder cannot be read.
     """
-    report(Progress("counting words"))
     documents_N = document_numbers(source, "sentences")
     chosen_N = _spread(documents_N, at_most)
-    lexical = LexicalIndex.build(_texts(source, chosen_N), LexicalSettings())
+    lexical = LexicalIndex.build(_texts(source, chosen_N, report=report), LexicalSettings())
     report(Progress("comparing words and vectors"))
     rows, encoder = _Rows(source, documents_N, np.flatnonzero(chosen_N)), bundled_encoder(source)
     some = np.unique(np.linspace(0, len(lexical), _COMPARED, endpoint=False).astype(np.int64))
