@@ -25,7 +25,8 @@ def shell(line, **more):
 @pytest.mark.parametrize(
     ("args", "what", "hint"),
     [
-        (["query", "x", "y", "--modus", "z"], "no such option --modus", "did you mean --mode? All options: wordpipe query --help"),
+        (["query", "x", "y", "--modus", "z"], "no such option --modus",
+         "did you mean --mode? All options: wordpipe query --help"),
         (["tokenize", "x", "-o", "y", "--vocab-sise", "5"], "no such option --vocab-sise",
          "did you mean --vocab-size? All options: wordpipe tokenize --help"),
         (["tokenise"], "no such command 'tokenise'. Did you mean tokenize?", "wordpipe --help"),
@@ -172,7 +173,8 @@ def test_a_loop_that_saves_is_waited_for_until_the_second_signal():
 
 
 def test_a_stop_while_the_command_is_loaded_leaves_no_traceback(built):
-    code = f"import sys; sys.argv = ['wordpipe', 'query', '{built}/words', 'water']; from wordpipe.cli import main; print('ready', flush=True); main()"
+    argv = ["wordpipe", "query", f"{built}/words", "water"]
+    code = f"import sys; sys.argv = {argv}; from wordpipe.cli import main; print('ready', flush=True); main()"
     for wait in (0.0, 0.05, 0.1, 0.2):
         with subprocess.Popen(
             [sys.executable, "-c", code], env=ENV, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

@@ -8,7 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.terminal import in_terminal
-from wordpipe.cli.output import ProgressDrawer, counted, human_bytes, human_count, human_seconds, noun, safe_text, say, seconds_left
+from wordpipe.cli.output import (
+    ProgressDrawer,
+    counted,
+    human_bytes,
+    human_count,
+    human_seconds,
+    noun,
+    safe_text,
+    say,
+    seconds_left,
+)
 from wordpipe.runtime import Progress
 
 
@@ -93,17 +103,22 @@ def test_time_left_follows_the_phase_and_not_what_a_stopped_run_did():
     assert seconds_left(Progress("a", 8, 10), 100.0, 6, 105.0) == 5
 
 
-def test_a_bar_shows_the_time_left_after_its_second_report(built):
-    code = (
-        "import sys, time; from tests.support.terminal import in_terminal
-from wordpipe.cli.output import ProgressDrawer; from wordpipe.runtime import Progress\n"
-        "with ProgressDrawer() as draw:\n"
-        "    for done in (1, 2): time.sleep(0.3); draw(Progress('work', done, 9, 'texts'))\n"
-        "    time.sleep(0.3); print('NO_COLOR' in sys.argv)"
-    )
-    seen = in_terminal(program=["-c", code])
+BAR = """
+import time
+from wordpipe.cli.output import ProgressDrawer
+from wordpipe.runtime import Progress
+with ProgressDrawer() as draw:
+    for done in (1, 2):
+        time.sleep(0.3)
+        draw(Progress("work", done, 9, "texts"))
+    time.sleep(0.3)
+"""
+
+
+def test_a_bar_shows_the_time_left_after_its_second_report():
+    seen = in_terminal(program=["-c", BAR])
     assert re.search(r"work.*2/9.* s left", seen.text)
-    assert "\x1b" not in in_terminal(program=["-c", code], NO_COLOR="1").text
+    assert "\x1b" not in in_terminal(program=["-c", BAR], NO_COLOR="1").text
 
 
 def test_quiet_progress_says_nothing(monkeypatch):

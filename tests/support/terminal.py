@@ -26,7 +26,10 @@ def in_terminal(
     program: Sequence[str] = ("-m", "wordpipe"),
     **environment: str,
 ) -> Seen:
-    """Run `wordpipe ARGUMENTS`, or another program of Python's, with a terminal as stdin, stdout and stderr; what is `typed` ends with Ctrl-D."""
+    """Run `wordpipe ARGUMENTS`, or another program of Python's, with a terminal as stdin, stdout and stderr.
+
+    What is `typed` ends with Ctrl-D.
+    """
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
     dropped = ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR")
