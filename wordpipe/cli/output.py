@@ -7,6 +7,7 @@ import os
 import re
 import sys
 import time
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, TextIO
 
 from wordpipe.runtime import Progress
@@ -111,6 +112,63 @@ def counted(count: int, plural: str) -> str:
     ('1 source', '12,000 sources')
     """
     return f"{count:,} {noun(count, plural)}"
+
+
+_MOST_COUNTS = 8  # on the line; `show` has all
+_SPLITS = {"train": "to train on", "valid": "to validate on", "test": "for tests"}
+# what was lost or changed on the way comes before what was made, should there be too many counts for a line
+_LOSSES = re.compile(r"drop|skip|cut|replace|split|unknown|repeat|left_out|without|bad|invalid|truncat|gone|not_finite")
+_NAMED = {
+    "distinct_kept": "different words", "distinct_words": "different words", "distinct_pretokens": "different pretokens",
+    "distinct_dropped_rare": "different words dropped as rare", "words_dropped_rare": "words dropped as rare",
+}  # fmt: skip
+_FIGURES: dict[str, Callable[[float], str]] = {
+    "recall_at_10": lambda share: f"finds {100 * share:.3g} % of the true ten nearest",
+    "bytes_per_token": lambda value: f"{value:.3g} bytes per token",
+    "valid_loss": lambda value: f"held-out loss {value:.4g}",
+}
+_UNSAID = {"exact_queries_per_s", "vector_searches_per_s", "vector_queries_per_s"}
+
+
+def made_lines(
+    counts: Mapping[str, int], metrics: Mapping[str, float], rates: Mapping[str, float], path: str
+) -> Iterator[str]:
+    """What people are told of an artifact that was made: how many of what, and how good and how fast; `show` has the rest.
+
+    >>> [*made_lines({"bytes_read": 1500, "documents_read": 2, "documents_kept": 2}, {"recall_at_10": 0.98}, {}, "x")]
+    ['1.5 kB read · 2 documents read', 'finds 98 % of the true ten nearest']
+    """
+    told = {name: count for name, count in counts.items() if count and not name.startswith("fields_not_carried")}
+    for name in [*told]:  # all that was read is kept
+        if name.endswith("_kept") and told.get(name.removesuffix("_kept") + "_read") == told[name]:
+            del told[name]
+    if told.get("bytes_read") and told.get("documents_read"):  # what is between the texts is no loss
+        told.pop("bytes_kept", None)
+    first = sorted(told, key=lambda name: not _LOSSES.search(name))[:_MOST_COUNTS]
+    shown = [_count_in_words(name, told[name]) for name in told if name in first]
+    if more := len(told) - len(first):
+        shown.append(f"{more} more in: wordpipe show {path}")
+    figures = [_FIGURES[name](value) if name in _FIGURES else _figure(name, value) for name, value in metrics.items()]
+    for name, value in rates.items():
+        if name not in _UNSAID:
+            unit = name.replace("mb_per_s", "MB/s").replace("_per_s", "/s").replace("_", " ")
+            figures.append(f"{human_count(value) if value >= 100 else f'{value:.2f}'} {unit}")
+    yield from (" · ".join(line) for line in (shown, figures) if line)
+
+
+def _figure(name: str, value: float) -> str:
+    return f"{name.replace('_', ' ')} {value:.4g}"
+
+
+def _count_in_words(name: str, count: int) -> str:
+    """A count and what it is of: "12 documents to train on", "1 file skipped (.html)"."""
+    name, _, which = name.partition(".")
+    words = _NAMED.get(name, name.replace("_", " ")).split(" ")
+    words[-1] = _SPLITS.get(words[-1], words[-1]) if len(words) > 1 else words[-1]
+    text = " ".join(words) + (f" ({which.replace('_', ' ')})" if which else "")
+    if text.startswith("bytes "):
+        return f"{human_bytes(count)} {text.removeprefix('bytes ')}"
+    return f"{human_count(count)} {noun(count, text)}"
 
 
 def human_bytes(value: float) -> str:
