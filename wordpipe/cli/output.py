@@ -227,13 +227,13 @@ class ProgressDrawer:
         if self._bar is not None:
             self._draw(self._bar, progress)
         elif progress.note is not None:
-            say(progress.note)
+            say(escaped(progress.note))  # the name of a file in it makes no second line
         else:
             self._print(progress)
 
     def _draw(self, bar: "rich.progress.Progress", progress: Progress) -> None:
         if progress.note is not None:
-            bar.console.print(safe_text(progress.note), markup=False, highlight=False)
+            bar.console.print(escaped(progress.note), markup=False, highlight=False)
             return
         if self._task is None or progress.phase != self._phase:
             self._phase = progress.phase
