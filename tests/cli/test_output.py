@@ -14,6 +14,7 @@ from wordpipe.cli.output import (
     human_bytes,
     human_count,
     human_seconds,
+    made_lines,
     noun,
     safe_text,
     say,
@@ -135,3 +136,27 @@ def test_notes_are_said_at_once(monkeypatch):
     with ProgressDrawer() as draw:
         draw(Progress("note", note="resumed from step 200"))
     assert lines == ["resumed from step 200"]
+
+
+def test_the_closing_lines_have_few_counts_in_words():
+    counts = {f"things_{number}": 1000 + number for number in range(9)} | {
+        "bytes_read": 2_000, "bytes_kept": 1_500, "documents_read": 5, "documents_kept": 4, "documents_train": 3,
+        "fields_not_carried.id": 5, "files_skipped.html": 1, "documents_dropped.duplicate": 1, "rows_read": 7, "rows_kept": 7,
+        "nothing": 0,
+    }  # fmt: skip
+    (line,) = made_lines(counts, {}, {}, "run/x")
+    shown = line.split(" · ")
+    assert len(shown) == 9
+    assert {"1 file skipped (html)", "1 document dropped (duplicate)"} <= set(shown)  # what is lost comes first
+    assert shown[-1] == "8 more in: wordpipe show run/x"
+    assert "fields" not in line
+    few = {
+        name: counts[name]
+        for name in ("bytes_read", "documents_read", "documents_kept", "documents_train", "rows_read", "rows_kept")
+    }
+    assert [
+        *made_lines(few, {"recall_at_10": 0.984, "loss": 1.5}, {"mb_per_s": 0.631, "exact_queries_per_s": 5.0}, "x")
+    ] == [
+        "2.0 kB read · 5 documents read · 4 documents kept · 3 documents to train on · 7 rows read",
+        "finds 98.4 % of the true ten nearest · loss 1.5 · 0.63 MB/s",
+    ]

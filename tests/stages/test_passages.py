@@ -34,7 +34,7 @@ def test_the_stretch_with_the_rarest_and_most_words_is_found():
 
 
 def test_words_that_carried_the_vectors_find_a_passage_too():
-    assert found("lunar", TEXT, 60, carried={"metres": 0.4, "the": 0.9}) == (
+    assert found("lunar", TEXT, 60, strongest={"metres": 0.4, "the": 0.9}) == (
         "does the rest: a bay can raise the range to fifteen metres.",
         ["metres"],
     )

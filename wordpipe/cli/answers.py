@@ -176,11 +176,11 @@ def matched(hit: Mapping[str, Any], finder: "PassageFinder", room: int) -> tuple
     """The text on one line, fit for the terminal, and what of it answers best."""
     text = safe_text(one_line(str(hit["text"])))
     dense = (hit.get("explain") or {}).get("dense")
-    carried = dict[str, float]()
+    strongest = dict[str, float]()
     for word in sorted(dense["text"], key=lambda word: -word["score"])[:_SHOWN_PARTS] if dense else ():
         if len(word["word"].strip()) > 1:
-            carried[word["word"]] = word["score"]
-    return text, finder.passage(text, room, carried)
+            strongest[word["word"]] = word["score"]
+    return text, finder.passage(text, room, strongest)
 
 
 def pieces(text: str, passage: "Passage") -> Segments:

@@ -1,6 +1,7 @@
-"""`wordpipe diff`, `map` and `plot`: word vectors compared or drawn, and the curves of trainings."""
+"""`wordpipe diff`, `map`, `plot` and `duplicates`: word vectors compared or drawn, curves of trainings, texts alike."""
 
 import json
+import shlex
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,10 +9,12 @@ from typing import Any
 
 import click
 
+from wordpipe.cli.answers import cut, place_of
 from wordpipe.cli.command import FORCE, PATH, ExampleCommand
 from wordpipe.cli.output import (
     ProgressDrawer,
     counted,
+    emphasised,
     human_bytes,
     human_count,
     human_seconds,
@@ -24,10 +27,12 @@ _LIST_WIDTH = 8  # of words and of neighbours, at least
 _NAMED = 10  # new or gone words named in a line
 _WORDS = "Show the N commonest words, 3 to 50000.  [default: 5000; with --near: the 500 nearest; with --only: all]"
 _LAYOUT = "How words get their places; auto is umap where umap-learn is installed, else pca.  [default: auto]"
-
 _SPARKS = 40
 _AXES = click.Choice(["tokens", "steps", "seconds"])
 _START = "Draw nothing before N tokens, steps or seconds."
+_GROUP_CHARS = 160  # of a text in a group of duplicates
+_GROUP_ROWS = 10  # of a group, for people: one of 1,503 texts filled the screen fifty times
+_MANY = 20  # rows in one group: of fewer texts more than half may well be copies
 
 
 @click.command(
@@ -210,3 +215,60 @@ def _lines(one: dict[str, Any]) -> Iterator[str]:
     if one["unigram_entropy"] is not None:
         entropy = f"{'unigram entropy':15} {one['unigram_entropy']:.3f}"
         yield f"{entropy}  (the loss of knowing frequencies and nothing else)"
+
+
+@click.command(
+    cls=ExampleCommand,
+    example="wordpipe duplicates run/sentences --threshold 0.95",
+    json="Print one JSON object: totals, and the groups shown with all rows.",
+    quiet="Print nothing but the groups and errors.",
+    verify="artifact's",
+)
+@click.argument("artifact", metavar="INDEX|SENTENCES", type=click.Path(path_type=Path))
+@click.option(
+    "--threshold", type=click.FloatRange(-1, 1), default=0.95, metavar="COSINE",
+    help="How near two texts must be to be linked.  [default: 0.95]",
+)  # fmt: skip
+@click.option(
+    "-n", type=click.IntRange(0, 1_000_000), default=20,
+    help="Groups to show, the largest first, ten texts of each.  [default: 20]",
+)  # fmt: skip
+def duplicates(artifact: Path, **options: Any) -> None:
+    """Report groups of texts whose vectors are nearly the same.
+
+    Every text is linked to those near it, and what is linked is a group, so its ends may be farther apart than the threshold.
+    Up to 200,000 rows all pairs are compared; of more, the index is asked for the nearest of every row.
+    """
+    from wordpipe.cli.tables import answer
+    from wordpipe.stages import duplicates as stage
+
+    answer(stage, artifact, show=_show_groups, remarks=_group_remarks, **options)
+
+
+def _show_groups(found: dict[str, Any]) -> None:
+    for number, group in enumerate(found["shown"], start=1):
+        click.echo(emphasised(f"# group {number}: {len(group):,} texts"))
+        for row in group[:_GROUP_ROWS]:
+            click.echo(_group_line(row))
+        if len(group) > _GROUP_ROWS:
+            click.echo(f"… {len(group) - _GROUP_ROWS:,} more")
+
+
+def _group_remarks(found: dict[str, Any]) -> list[str]:
+    rows = counted(found["rows"], "rows")
+    lines = [
+        f"{found['rows_in_groups']:,} of {rows} in {counted(found['groups'], 'groups')}, {counted(found['pairs'], 'pairs')} "
+        f"at {found['threshold']:g} or nearer; "
+        f"{'all pairs compared' if found['exact'] else 'as far as the index found them'}"
+    ]
+    if found["largest"] >= _MANY and 2 * found["largest"] > found["rows"]:
+        lines.append(
+            f"one group holds {found['largest']:,} of {rows}: at {found['threshold']:g} these vectors cannot tell the texts "
+            f"apart; raise --threshold, or see what is wrong with: wordpipe doctor {shlex.quote(found['path'])}"
+        )
+    return lines
+
+
+def _group_line(row: dict[str, Any]) -> str:
+    text = one_line(row.get("text") or row.get("word") or "")
+    return "\t".join(filter(None, [f"{row['cosine']:.4f}", safe_text(cut(text, _GROUP_CHARS)), place_of(row)]))

@@ -133,20 +133,20 @@ _UNSAID = {"exact_queries_per_s", "vector_searches_per_s", "vector_queries_per_s
 def made_lines(
     counts: Mapping[str, int], metrics: Mapping[str, float], rates: Mapping[str, float], path: str
 ) -> Iterator[str]:
-    """What people are told of an artifact that was made: how many of what, and how good and how fast; `show` has the rest.
+    """What people see of an artifact that was made: how many of what, and how good and how fast; `show` has the rest.
 
     >>> [*made_lines({"bytes_read": 1500, "documents_read": 2, "documents_kept": 2}, {"recall_at_10": 0.98}, {}, "x")]
     ['1.5 kB read · 2 documents read', 'finds 98 % of the true ten nearest']
     """
-    told = {name: count for name, count in counts.items() if count and not name.startswith("fields_not_carried")}
-    for name in [*told]:  # all that was read is kept
-        if name.endswith("_kept") and told.get(name.removesuffix("_kept") + "_read") == told[name]:
-            del told[name]
-    if told.get("bytes_read") and told.get("documents_read"):  # what is between the texts is no loss
-        told.pop("bytes_kept", None)
-    first = sorted(told, key=lambda name: not _LOSSES.search(name))[:_MOST_COUNTS]
-    shown = [_count_in_words(name, told[name]) for name in told if name in first]
-    if more := len(told) - len(first):
+    kept = {name: count for name, count in counts.items() if count and not name.startswith("fields_not_carried")}
+    for name in [*kept]:  # all that was read is kept
+        if name.endswith("_kept") and kept.get(name.removesuffix("_kept") + "_read") == kept[name]:
+            del kept[name]
+    if kept.get("bytes_read") and kept.get("documents_read"):  # what is between the texts is no loss
+        kept.pop("bytes_kept", None)
+    first = sorted(kept, key=lambda name: not _LOSSES.search(name))[:_MOST_COUNTS]
+    shown = [_count_in_words(name, kept[name]) for name in kept if name in first]
+    if more := len(kept) - len(first):
         shown.append(f"{more} more in: wordpipe show {path}")
     figures = [_FIGURES[name](value) if name in _FIGURES else _figure(name, value) for name, value in metrics.items()]
     for name, value in rates.items():

@@ -1,9 +1,8 @@
-"""`wordpipe query` and `wordpipe duplicates`: nearest neighbours, and groups of near neighbours, from the shell."""
+"""`wordpipe query`: nearest neighbours of texts and words; queries from arguments, files, pipes and a prompt."""
 
 import json
 import os
 import select
-import shlex
 import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -13,9 +12,9 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from wordpipe.cli.answers import FORMATS, Answers, cut, named_fields, place_of
+from wordpipe.cli.answers import FORMATS, Answers, named_fields
 from wordpipe.cli.command import PATH, ExampleCommand
-from wordpipe.cli.output import counted, emphasised, escaped, one_line, safe_text, say
+from wordpipe.cli.output import escaped, say
 
 if TYPE_CHECKING:
     from wordpipe.stages import OpenArtifact, QueryOptions, QueryResult
@@ -23,9 +22,7 @@ if TYPE_CHECKING:
 _AT_ONCE = 1_024  # queries encoded, searched and fetched together
 _LONGEST = 1 << 20  # characters of a line
 _ENDLESS = 64 << 20  # characters after which a line is taken for one without an end
-_GROUP_CHARS = 160  # of a text in a group of duplicates
-_GROUP_ROWS = 10  # of a group, for people: one of 1,503 texts filled the screen fifty times
-_MANY = 20  # rows in one group: of fewer texts more than half may well be copies
+
 _EXAMPLES = """wordpipe query run/index "how do bees find their way"
 wordpipe query run/index "bees" --where "year > 2000 and lang = 'en'" --explain
 wordpipe query run/words water - salt + sugar"""
@@ -250,60 +247,3 @@ def stdin_has_more() -> bool:
     if sys.platform == "win32" or not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)):
         return True
     return bool(select.select([number], [], [], 0)[0])
-
-
-@click.command(
-    cls=ExampleCommand,
-    example="wordpipe duplicates run/sentences --threshold 0.95",
-    json="Print one JSON object: totals, and the groups shown with all rows.",
-    quiet="Print nothing but the groups and errors.",
-    verify="artifact's",
-)
-@click.argument("artifact", metavar="INDEX|SENTENCES", type=click.Path(path_type=Path))
-@click.option(
-    "--threshold", type=click.FloatRange(-1, 1), default=0.95, metavar="COSINE",
-    help="How near two texts must be to be linked.  [default: 0.95]",
-)  # fmt: skip
-@click.option(
-    "-n", type=click.IntRange(0, 1_000_000), default=20,
-    help="Groups to show, the largest first, ten texts of each.  [default: 20]",
-)  # fmt: skip
-def duplicates(artifact: Path, **options: Any) -> None:
-    """Report groups of texts whose vectors are nearly the same.
-
-    Every text is linked to those near it, and what is linked is a group, so its ends may be farther apart than the threshold.
-    Up to 200,000 rows all pairs are compared; of more, the index is asked for the nearest of every row.
-    """
-    from wordpipe.cli.tables import answer
-    from wordpipe.stages import duplicates as stage
-
-    answer(stage, artifact, show=_show_groups, remarks=_group_remarks, **options)
-
-
-def _show_groups(found: dict[str, Any]) -> None:
-    for number, group in enumerate(found["shown"], start=1):
-        click.echo(emphasised(f"# group {number}: {len(group):,} texts"))
-        for row in group[:_GROUP_ROWS]:
-            click.echo(_group_line(row))
-        if len(group) > _GROUP_ROWS:
-            click.echo(f"… {len(group) - _GROUP_ROWS:,} more")
-
-
-def _group_remarks(found: dict[str, Any]) -> list[str]:
-    rows = counted(found["rows"], "rows")
-    lines = [
-        f"{found['rows_in_groups']:,} of {rows} in {counted(found['groups'], 'groups')}, {counted(found['pairs'], 'pairs')} "
-        f"at {found['threshold']:g} or nearer; "
-        f"{'all pairs compared' if found['exact'] else 'as far as the index found them'}"
-    ]
-    if found["largest"] >= _MANY and 2 * found["largest"] > found["rows"]:
-        lines.append(
-            f"one group holds {found['largest']:,} of {rows}: at {found['threshold']:g} these vectors cannot tell the texts "
-            f"apart; raise --threshold, or see what is wrong with: wordpipe doctor {shlex.quote(found['path'])}"
-        )
-    return lines
-
-
-def _group_line(row: dict[str, Any]) -> str:
-    text = one_line(row.get("text") or row.get("word") or "")
-    return "\t".join(filter(None, [f"{row['cosine']:.4f}", safe_text(cut(text, _GROUP_CHARS)), place_of(row)]))

@@ -111,8 +111,8 @@ class MaskTokenizer:
 
     Some tokens know whether a space stands before them (" cat" in byte-level and sentencepiece vocabularies). What such a
     model learned to put at a mask begins with that space; so a space before a mask in the text belongs to the masked position,
-    and the token that fills it says whether it is there; but a word is never written on to the one before it where the text has
-    a space. In other vocabularies spaces are as the text has them.
+    and the token that fills it says whether it is there; but a word is never written on to the one before it where the text
+    has a space. In other vocabularies spaces are as the text has them.
 
     Args:
         tokenizer: truncation and padding switched off.

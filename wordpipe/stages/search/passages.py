@@ -43,31 +43,31 @@ class PassageFinder:
         self.words = {stem: query[start:stop] for start, stop, stem in analyser.places(query)}  # stem → as it was asked
         self._weights = {stem: weight for stem in self.words if (weight := weight_of(stem)) > 0}
 
-    def passage(self, text: str, room: int, carried: Mapping[str, float] | None = None) -> Passage:
+    def passage(self, text: str, room: int, strongest: Mapping[str, float] | None = None) -> Passage:
         """The best stretch of a text.
 
         Args:
             text: all of it.
             room: characters that the passage may have, 1 at least.
-            carried: words of the text that are no words of the query, with what each brought to the score by vectors: the
+            strongest: words of the text that are no words of the query, with what each brought to the score by vectors: the
                 weightiest counts half as much as the query's weightiest.
         """
-        return best_passage(text, self._places(text, carried), self._all_weights(carried), room)
+        return best_passage(text, self._places(text, strongest), self._all_weights(strongest), room)
 
     def marks(self, text: str) -> tuple[tuple[int, int], ...]:
         """Where the query's words stand in all of a text."""
         return _joined([(start, stop) for start, stop, stem in self._analyser.places(text) if stem in self._weights])
 
-    def _places(self, text: str, carried: Mapping[str, float] | None) -> list[Place]:
-        weights = self._all_weights(carried)
+    def _places(self, text: str, strongest: Mapping[str, float] | None) -> list[Place]:
+        weights = self._all_weights(strongest)
         return [place for place in self._analyser.places(text) if place[2] in weights]
 
-    def _all_weights(self, carried: Mapping[str, float] | None) -> dict[str, float]:
-        largest = max((carried or {}).values(), default=0.0)
-        if largest <= 0 or carried is None:
+    def _all_weights(self, strongest: Mapping[str, float] | None) -> dict[str, float]:
+        largest = max((strongest or {}).values(), default=0.0)
+        if largest <= 0 or strongest is None:
             return self._weights
         scale = max(self._weights.values(), default=1.0) / 2 / largest
-        more = {stem: score * scale for word, score in carried.items() if score > 0 for stem in self._analyser(word)}
+        more = {stem: score * scale for word, score in strongest.items() if score > 0 for stem in self._analyser(word)}
         return more | self._weights
 
 
