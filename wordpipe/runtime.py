@@ -75,6 +75,7 @@ _NATIVE_S = 1.5  # that code which looks at no signal has; to kill it loses noth
 _UNWIND_S = 10.0  # that temporary folders have to go; the next run removes what is left
 _ANSWERED = threading.Event()  # Python has seen the stop signal
 _SAVERS = 0  # loops that will save before they stop
+_RAISED: int | None = None  # the signal for which `Stopped` was raised wherever the process was
 
 
 @contextmanager
@@ -111,8 +112,13 @@ def stop_signal(on_first: Callable[[int], None] | None = None) -> Iterator[StopF
 
 def raise_on_stop_signals() -> None:
     """Make stop signals unwind the stack, so that temporary folders go; nohup's choice is respected."""
+    global _RAISED
+    _RAISED = None
+    _ANSWERED.clear()
 
     def stop(signum: int, _: FrameType | None) -> None:
+        global _RAISED
+        _RAISED = signum
         _ANSWERED.set()
         signal.signal(signum, signal.SIG_DFL)  # a second one kills at once
         raise Stopped(signum)
@@ -120,6 +126,11 @@ def raise_on_stop_signals() -> None:
     for number in _STOPS:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, stop)
+
+
+def stopped_by() -> int | None:
+    """The signal for which `Stopped` was raised; a module in C that was being loaded makes an error of its own of that."""
+    return _RAISED
 
 
 def answer_stop_signals(say: Callable[[str], None]) -> None:

@@ -137,7 +137,7 @@ def _usage_error(error: "click.ClickException") -> "WordpipeError":
 def _unforeseen(error: BaseException) -> int:
     """Stop requests, refusals of the operating system that no stage translated, and bugs."""
     from wordpipe.cli.output import say
-    from wordpipe.runtime import Stopped
+    from wordpipe.runtime import Stopped, stopped_by
 
     if isinstance(error, KeyboardInterrupt):
         return _die(signal.SIGINT)
@@ -147,6 +147,8 @@ def _unforeseen(error: BaseException) -> int:
         if error.saved:
             say(f"stopped; run the same command again to continue from {error.saved}")
         return _die(signal.Signals(error.signum))
+    if (stopped := stopped_by()) is not None:
+        return _die(signal.Signals(stopped))
     if isinstance(error, OSError):
         from wordpipe.stages import storage_error
 

@@ -211,7 +211,7 @@ def bounded_lines(file: TextIO, where: str) -> Iterator[str]:
             if taken > _ENDLESS:
                 got, expected = f"more than {_ENDLESS:,} characters", "lines of text"
                 raise InputError("this line does not end", where=f"{where}, line {number}", got=got, expected=expected)
-        if taken + len(more) > _LONGEST:
+        if taken + len(more.rstrip("\n")) > _LONGEST:
             say(f"skipped: {escaped(where)}, line {number}: longer than {_LONGEST:,} characters")
         else:
             yield line + more  # which is a line end

@@ -77,8 +77,7 @@ def bundle_lexical(
     else:
         lexical, facts = LexicalIndex.build(_texts(source, report=job.run.report), settings), {}
     if "agreement" not in facts:  # nor does an index of before know it
-        job.report("comparing words and vectors")
-        facts = _measured(_Rows(source), lexical, bundled_encoder(source), timed=True)
+        facts = _measured(_Rows(source), lexical, bundled_encoder(source), timed=True, report=job.run.report)
     for name, data in lexical.files():
         job.write(LEXICAL + name, data)
     return {"language": lexical.settings.language, "terms": len(lexical.terms), **facts}
@@ -143,13 +142,16 @@ def measure_some(source: Artifact, at_most: int, report: Report) -> dict[str, An
     documents_N = document_numbers(source, "sentences")
     chosen_N = _spread(documents_N, at_most)
     lexical = LexicalIndex.build(_texts(source, chosen_N, report=report), LexicalSettings())
-    report(Progress("comparing words and vectors"))
     rows, encoder = _Rows(source, documents_N, np.flatnonzero(chosen_N)), bundled_encoder(source)
     some = np.unique(np.linspace(0, len(lexical), _COMPARED, endpoint=False).astype(np.int64))
     drawn, titled = rows.read(some.tolist()), reads_titles(source)
     given_MD = encoder.encode([_with_title(title if titled else "", text) for _, title, text in drawn]).vectors
     own_cosine = float(np.median((given_MD * rows.dense.vectors(some)).sum(axis=1)))
-    return {"rows": len(lexical), "own_cosine": round(own_cosine, 4), **_measured(rows, lexical, encoder, timed=False)}
+    return {
+        "rows": len(lexical),
+        "own_cosine": round(own_cosine, 4),
+        **_measured(rows, lexical, encoder, timed=False, report=report),
+    }
 
 
 def _spread(documents_N: npt.NDArray[np.int64], at_most: int) -> npt.NDArray[np.bool_]:
@@ -208,7 +210,9 @@ class _Rows:
         return RowReader(self.source, "sentences", ["title", "text"])
 
 
-def _measured(rows: _Rows, lexical: LexicalIndex, encoder: TextEncoder, *, timed: bool) -> dict[str, Any]:
+def _measured(
+    rows: _Rows, lexical: LexicalIndex, encoder: TextEncoder, *, timed: bool, report: Report
+) -> dict[str, Any]:
     """How far vectors and words agree, and the mode that finds best.
 
     Args:
@@ -216,13 +220,27 @@ def _measured(rows: _Rows, lexical: LexicalIndex, encoder: TextEncoder, *, timed
         lexical: the index of their words.
         encoder: what gave their vectors.
         timed: whether a query is timed, too.
+        report: progress.
 
     Returns:
         agreement; mode: see `best_mode`; measured: see `measured_by`; seconds_beside_vectors, of a query in this mode, where
         that was timed.
     """
     drawn, cuts = _pseudo_queries(rows)
-    agreement, found = measure(drawn, cuts, lambda texts: encoder.encode(texts).vectors, rows.dense, lexical)
+    texts_of = [] if cuts is None else [cuts.texts]
+    texts_of += [] if drawn is None else [drawn.texts, drawn.rests]
+    total, done = sum(map(len, texts_of)), 0
+
+    def encode(texts: Sequence[str]) -> npt.NDArray[np.float32]:
+        nonlocal done
+        before, done = done, done + len(texts)
+        phase = "comparing words and vectors"
+        report(Progress(phase, before, total, "texts"))
+        return encoder.encode(
+            texts, lambda share: report(Progress(phase, round(before + share * len(texts)), total, "texts"))
+        ).vectors
+
+    agreement, found = measure(drawn, cuts, encode, rows.dense, lexical)
     trained = learned_from_pairs(encoder)
     mode, measured = best_mode(found, trained=trained), measured_by(drawn, found)
     facts = {"agreement": agreement, "mode": mode, "measured": measured and measured | {"learned_from_pairs": trained}}
