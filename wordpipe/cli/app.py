@@ -168,9 +168,9 @@ Example:
   wordpipe tokenize notes/*.txt -o run/tokens
   wordpipe train word2vec run/tokens -o run/words
   wordpipe query run/words king - man + woman
-Every stage reads artifacts (folders) and makes one, named by -o.
-`wordpipe COMMAND --help` shows its options, --help-all all of them, `wordpipe --version` the version.
-TAB completes after: eval "$(_WORDPIPE_COMPLETE=bash_source wordpipe)"
+
+Every stage reads artifacts (folders) and makes one, named by -o. `wordpipe COMMAND --help` shows its options, --help-all all
+of them, `wordpipe --version` the version, and `wordpipe help --help` how TAB completes.
 """
 
 
