@@ -359,8 +359,8 @@ def test_a_vector_that_is_not_finite_names_its_text_and_keeps_the_old_artifact(
         encoder = open_encoder(origin, settings)
         plain = encoder.encode
 
-        def planted(some):
-            batch = plain(some)
+        def planted(some, watch=None):
+            batch = plain(some, watch)
             batch.vectors[[n for n, text in enumerate(some) if "nan" in text]] = np.nan
             return batch
 

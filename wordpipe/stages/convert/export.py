@@ -53,7 +53,8 @@ def export(artifact: PathLike, form: str, output: PathLike, *, replace: bool = T
         ConfigError: no such format, one for other artifacts, or one that cannot hold this tokenizer.
         WordpipeError: see wordpipe/errors.py.
     """
-    if str(output) != "-":  # which each format refuses in its own words
+    is_file = form not in {*FOLDERS, *TOKENIZER_FOLDERS, *ENCODER_FORMATS}
+    if str(output) != "-" and not (is_file and Path(output).is_dir()):  # which each format refuses in its own words
         check_output(Path(output), replace=replace)
     if form in ENCODER_FORMATS:
         return _export_encoder(artifact, Path(output))
