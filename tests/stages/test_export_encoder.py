@@ -97,7 +97,7 @@ def test_the_folder_is_written_whole(tmp_path):
     assert "transformer encoder of 32 numbers (mean pooling)" in done.stderr
     assert "more than 48 tokens is cut" in done.stderr
     assert (tmp_path / "out" / "1_Pooling" / "config.json").is_file()
-    done = CliRunner().invoke(app, [*args, "--json"])
+    done = CliRunner().invoke(app, [*args, "--json", "--force"])
     assert json.loads(done.stdout)["files"] == sorted(
         str(path.relative_to(tmp_path / "out")) for path in (tmp_path / "out").rglob("*") if path.is_file()
     )
