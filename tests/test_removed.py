@@ -82,18 +82,18 @@ def test_settings_know_their_command(command):
 def test_a_removed_command_is_answered(monkeypatch, cli):
     monkeypatch.setitem(removed.COMMANDS, "brew", "boil it")
     done = cli("brew", "tea")
-    assert (done.code, "brew was removed: boil it." in done.err) == (2, True)
+    assert (done.code, "brew was removed: boil it" in done.err) == (2, True)
 
 
 def test_a_removed_option_of_a_command_is_answered(monkeypatch, cli):
     monkeypatch.setitem(OPTIONS["index"], "tea_spoons", Removed("use --seed"))
     for given in (["--tea-spoons", "3"], ["--tea-spoons=3"]):
         done = cli("index", "x", "-o", "y", *given)
-        assert (done.code, "--tea-spoons was removed: use --seed." in " ".join(done.err.split())) == (2, True)
+        assert (done.code, "--tea-spoons was removed: use --seed" in " ".join(done.err.split())) == (2, True)
 
 
 def test_a_removed_value_of_an_option_is_answered(monkeypatch, cli):
     monkeypatch.setitem(VALUES["index"], "type", {"tree": "use hnsw"})
     for given in (["--type", "tree"], ["--type=tree"]):
         done = cli("index", "x", "-o", "y", *given)
-        assert (done.code, "--type = tree was removed: use hnsw." in " ".join(done.err.split())) == (2, True)
+        assert (done.code, "--type = tree was removed: use hnsw" in " ".join(done.err.split())) == (2, True)

@@ -319,16 +319,20 @@ def embed(
         >>> made.kind, made.counts["units"]
         ('sentences', 165)
 
-    Settings:
+    Settings, how texts become vectors:
         pooling: what makes one vector of many; mean, cls (the first token), max, first-last (mean of the first and the last layer) or weighted (by the weights that a contrastive model was trained with) of a model's; mean or sif (rare words weigh more) of word vectors; auto: what a model was trained with, else mean, and sif for words. Default: 'auto'.
-        unit: what gets a vector: a sentence, a document, or as many sentences as fit a window. Default: 'sentence'.
-        with_title: documents and windows are read with their title before them. Default: True.
-        window: tokens (or words) per window, 0 = as many as the model reads at once, 128 for word vectors. Default: 0.
-        overlap: tokens that a window shares with the one before it; never more than half. Default: 16.
         transform: what is done to every vector; nothing, the mean of all taken away, also the directions that all share, or every direction given the same weight; auto, for a model that no contrast has trained: whiten for as many texts as a vector has numbers, centre for 16 or more; else none. Default: 'auto'.
         components: directions that remove-components takes away (1 to 1024). Default: 1.
         dims: numbers per vector that whiten keeps, of the strongest directions, 0 = all. Default: 0.
         sif_a: sif: a word of share p in the text weighs a / (a + p) (> 0, at most 1). Default: 0.0001.
+
+    Settings, what gets a vector:
+        unit: what gets a vector: a sentence, a document, or as many sentences as fit a window. Default: 'sentence'.
+        with_title: documents and windows are read with their title before them. Default: True.
+        window: tokens (or words) per window, 0 = as many as the model reads at once, 128 for word vectors. Default: 0.
+        overlap: tokens that a window shares with the one before it; never more than half. Default: 16.
+
+    Settings, where and how it runs:
         batch_tokens: tokens per batch, padding included. Default: 16384.
         device: where a model runs. Default: 'auto'.
         dtype: precision of a model's layers; auto: bfloat16 on CUDA, float32 elsewhere. On a CPU with AMX bfloat16 is two to four times as fast, and no number of a vector was more than 3e-4 off. Default: 'auto'.
@@ -460,16 +464,20 @@ def evaluate_retrieval(
         >>> [system["system"] for system in found["systems"]][:2]
         ['bm25', 'rm3']
 
-    Settings:
+    Settings, how texts become vectors:
         pooling: what makes one vector of many; mean, cls (the first token), max, first-last (mean of the first and the last layer) or weighted (by the weights that a contrastive model was trained with) of a model's; mean or sif (rare words weigh more) of word vectors; auto: what a model was trained with, else mean, and sif for words. Default: 'auto'.
-        unit: what gets a vector: a sentence, a document, or as many sentences as fit a window. Default: 'sentence'.
-        with_title: documents and windows are read with their title before them. Default: True.
-        window: tokens (or words) per window, 0 = as many as the model reads at once, 128 for word vectors. Default: 0.
-        overlap: tokens that a window shares with the one before it; never more than half. Default: 16.
         transform: what is done to every vector; nothing, the mean of all taken away, also the directions that all share, or every direction given the same weight; auto, for a model that no contrast has trained: whiten for as many texts as a vector has numbers, centre for 16 or more; else none. Default: 'auto'.
         components: directions that remove-components takes away (1 to 1024). Default: 1.
         dims: numbers per vector that whiten keeps, of the strongest directions, 0 = all. Default: 0.
         sif_a: sif: a word of share p in the text weighs a / (a + p) (> 0, at most 1). Default: 0.0001.
+
+    Settings, what gets a vector:
+        unit: what gets a vector: a sentence, a document, or as many sentences as fit a window. Default: 'sentence'.
+        with_title: documents and windows are read with their title before them. Default: True.
+        window: tokens (or words) per window, 0 = as many as the model reads at once, 128 for word vectors. Default: 0.
+        overlap: tokens that a window shares with the one before it; never more than half. Default: 16.
+
+    Settings, where and how it runs:
         batch_tokens: tokens per batch, padding included. Default: 16384.
         device: where a model runs. Default: 'auto'.
         dtype: precision of a model's layers; auto: bfloat16 on CUDA, float32 elsewhere. On a CPU with AMX bfloat16 is two to four times as fast, and no number of a vector was more than 3e-4 off. Default: 'auto'.
@@ -537,16 +545,20 @@ def evaluate_sts(
         >>> found["sets"][0]["pairs"], found["systems"][0]["system"]
         (3, 'dense')
 
-    Settings:
+    Settings, how texts become vectors:
         pooling: what makes one vector of many; mean, cls (the first token), max, first-last (mean of the first and the last layer) or weighted (by the weights that a contrastive model was trained with) of a model's; mean or sif (rare words weigh more) of word vectors; auto: what a model was trained with, else mean, and sif for words. Default: 'auto'.
-        unit: what gets a vector: a sentence, a document, or as many sentences as fit a window. Default: 'sentence'.
-        with_title: documents and windows are read with their title before them. Default: True.
-        window: tokens (or words) per window, 0 = as many as the model reads at once, 128 for word vectors. Default: 0.
-        overlap: tokens that a window shares with the one before it; never more than half. Default: 16.
         transform: what is done to every vector; nothing, the mean of all taken away, also the directions that all share, or every direction given the same weight; auto, for a model that no contrast has trained: whiten for as many texts as a vector has numbers, centre for 16 or more; else none. Default: 'auto'.
         components: directions that remove-components takes away (1 to 1024). Default: 1.
         dims: numbers per vector that whiten keeps, of the strongest directions, 0 = all. Default: 0.
         sif_a: sif: a word of share p in the text weighs a / (a + p) (> 0, at most 1). Default: 0.0001.
+
+    Settings, what gets a vector:
+        unit: what gets a vector: a sentence, a document, or as many sentences as fit a window. Default: 'sentence'.
+        with_title: documents and windows are read with their title before them. Default: True.
+        window: tokens (or words) per window, 0 = as many as the model reads at once, 128 for word vectors. Default: 0.
+        overlap: tokens that a window shares with the one before it; never more than half. Default: 16.
+
+    Settings, where and how it runs:
         batch_tokens: tokens per batch, padding included. Default: 16384.
         device: where a model runs. Default: 'auto'.
         dtype: precision of a model's layers; auto: bfloat16 on CUDA, float32 elsewhere. On a CPU with AMX bfloat16 is two to four times as fast, and no number of a vector was more than 3e-4 off. Default: 'auto'.
@@ -624,6 +636,8 @@ def export(
     artifact: PathLike,
     form: str,
     output: PathLike,
+    *,
+    replace: bool = True,
 ) -> dict[str, Any]:
     """Write what an artifact holds in another program's format, whole or not at all.
 
@@ -635,6 +649,7 @@ def export(
             transformers or tiktoken for a tokenizer.
         output: the file (or, for numpy, projector, an encoder, vocab-merges and transformers, the folder) to write; an older
             one is replaced in one step.
+        replace: false refuses to replace anything.
 
     Returns:
         path and bytes; words and dim, vectors and dim, files and notes of an encoder, or tokens and notes (what the format
@@ -944,6 +959,7 @@ def plot(
     axis: str = 'tokens',
     log: bool = False,
     start: float = 0,
+    replace: bool = True,
     run: RunOptions | None = None,
 ) -> dict[str, Any]:
     """Loss and learning rate of trainings, finished or not, as one picture; the same logs give the same bytes.
@@ -955,6 +971,7 @@ def plot(
         axis: what the curves run along: tokens, steps or seconds.
         log: a logarithmic axis.
         start: draw nothing before this many tokens, steps or seconds, so that what comes after fills the picture.
+        replace: false refuses to replace anything.
         run: progress, verification.
 
     Returns:
@@ -1080,14 +1097,20 @@ def tokenize(
         algorithm: BPE, WordPiece as BERT has it, a unigram language model, whole words, or single characters. Default: 'bpe'.
         vocab_size: tokens in the vocabulary, special tokens included (at least 300). Default: 16000.
         min_frequency: a pair of tokens (or a word, or a character) seen less often gets no token of its own; not for unigram. Default: 2.
+
+    Settings, where text is cut, and what is folded:
         pretokenizer: where text is cut before the algorithm sees it; gpt2, digits (at most three together) and marks (as digits, with vowel signs as letters) are byte-level; auto goes by the algorithm and the scripts: gpt2 or marks for bpe, bert or gpt2 for wordpiece, metaspace for unigram, whitespace for word, characters for char. Default: 'auto'.
         normalization: Unicode normal form of the text that is tokenized. Default: 'none'.
         lowercase: fold case before the tokenizer sees the text (the list of words is folded anyway). Default: False.
         strip_accents: take accents off letters before the tokenizer sees them. Default: False.
+
+    Settings, what it is trained on:
         sample: share of the documents that the tokenizer is trained on (> 0, at most 1). Default: 1.0.
         memory: memory for counting and training: above it counts go to disk, and the rarest pre-tokens are left out of training. Default: '1GB'.
         counts: train from the pre-token counts of this artifact instead of counting again. Default: None.
-        tokenizer: use this tokenizer instead of training one: a tokenizer.json, a transformers folder, or an artifact. Default: None.
+        tokenizer: use this tokenizer instead of training one; a tokenizer.json, a transformers folder, or an artifact. Default: None.
+
+    Settings, words:
         keep_case: count words as written, not in lower case. Default: False.
     """
 
@@ -1592,7 +1615,7 @@ def train_word2vec(
         ...     words["water"].shape
         (16,)
 
-    Settings:
+    Settings, what is learned:
         architecture: each neighbour predicts the word (skipgram), or their mean does (cbow). Default: 'skipgram'.
         loss: what is predicted: the word among noise words (negative sampling), its path in a Huffman tree (hierarchical softmax), or the word among all words (softmax, for small vocabularies). Default: 'ns'.
         unit: what gets a vector: words, or the tokenizer's tokens (to initialise a transformer). Default: 'word'.
@@ -1602,17 +1625,27 @@ def train_word2vec(
         dynamic_window: each centre draws its own reach from 1 to the window, so near words count more. Default: True.
         negatives: noise words per window, for ns (1 to 1000). Default: 5.
         ns_exponent: noise words are drawn by count to this power, for ns (-2 to 2). Default: 0.75.
+
+    Settings, how much of the text:
         epochs: passes over the text, else by its size. Default: None.
         min_count: rarer words get no vector, else by the size of the text. Default: None.
         subsample: words with a larger share of the text are skipped at random; 0 keeps all (0 to 1). Default: 0.001.
+
+    Settings, character n-grams:
         min_n: shortest character n-gram, where max_n is given (1 to 50). Default: 3.
         max_n: longest character n-gram, 0 = none; words are then made of theirs, and unknown words get vectors (0 to 50). Default: 0.
         max_ngrams: with max_n: character n-grams kept, the commonest. Default: 2000000.
+
+    Settings, the optimiser:
         lr: learning rate at the start, else 0.025 for skipgram, 0.05 for cbow; falls linearly with the words seen (> 0, at most 1). Default: None.
         min_lr: learning rate at the end (0 to 1). Default: 0.0001.
+
+    Settings, what is kept:
         vectors: which vectors the words get: those that predict (what CBOW's context has), those that are predicted, or the sum of both. Default: 'inputs'.
         remove_components: all-but-the-top: take away the mean of all vectors and so many of their principal components; 0 = nothing (0 to 1000). Default: 0.
         keep_outputs: keep the output vectors too (not of hs), which --init goes on from; doubles the artifact. Default: True.
+
+    Settings, where and how it runs:
         init: go on from the vectors of this words artifact: more epochs, or more text. Default: None.
         seed: seed of initial vectors, windows, subsampling and noise. Default: 1.
         deterministic: same bytes from every run, whatever the threads: native and gensim then train on one. Default: False.
@@ -1649,6 +1682,7 @@ def map(
     near: str | None = None,
     layout: str = 'auto',
     groups: int = 10,
+    replace: bool = True,
     run: RunOptions | None = None,
 ) -> dict[str, Any]:
     """Write a map of word vectors as one HTML page, whole or not at all.
@@ -1664,6 +1698,7 @@ def map(
         near: a word: show it and the words nearest to it.
         layout: umap, pca, or auto (umap where umap-learn is installed).
         groups: colours, from 1 to 12; a map of few words has fewer.
+        replace: false refuses to replace anything.
         run: progress, verification.
 
     Returns:

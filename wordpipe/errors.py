@@ -19,6 +19,10 @@ Exit code 1 is left for a bug of ours, which shows as a traceback.
 from pathlib import Path
 
 _MAX_LINE = 60  # characters of a wrong line that are shown
+_MAX_PART = 200  # characters of a place or a value: who gave 80 kB knows them
+_MAX_WHAT = 600
+_MAX_JSON = 4_096  # characters of a part for a program: a whole path
+_ONE_LINE = str.maketrans({"\t": "\\t", "\n": "\\n", "\r": "\\r"})  # a name that holds them forges no second message
 
 
 class WordpipeError(Exception):
@@ -52,19 +56,35 @@ class WordpipeError(Exception):
 
     @property
     def message(self) -> str:
-        """The message without the hint, on one line."""
-        parts = [self.what if self.where is None else f"{self.where}: {self.what}"]
+        """The message without the hint, on one line; long values are shown without their middle."""
+        what = shortened(self.what, _MAX_WHAT)
+        parts = [what if self.where is None else f"{shortened(self.where, _MAX_PART)}: {what}"]
         if self.got is not None:
-            parts.append(f"got {self.got}")
+            parts.append(f"got {shortened(str(self.got), _MAX_PART)}")
         if self.expected is not None:
             parts.append(f"expected {self.expected}")
-        return "; ".join(parts)
+        return "; ".join(parts).translate(_ONE_LINE)
+
+    @property
+    def kind(self) -> str:
+        """The family in a word ("config", "input")."""
+        return type(self).__name__.removesuffix("Error").lower()
+
+    def to_json(self) -> dict[str, dict[str, str | int | None]]:
+        """The error for programs: {"error": {"code", "kind", "what", "where", "got", "expected", "hint"}}."""
+        parts = {name: getattr(self, name) for name in ("what", "where", "got", "expected", "hint")}
+        texts = {name: None if part is None else shortened(str(part), _MAX_JSON) for name, part in parts.items()}
+        return {"error": {"code": self.exit_code, "kind": self.kind, **texts}}
 
 
 class ConfigError(WordpipeError):
     """A setting, an argument or a config file is wrong."""
 
     exit_code = 2
+
+
+class UsageError(ConfigError):
+    """The command line cannot be parsed."""
 
 
 class InputError(WordpipeError):
@@ -114,6 +134,16 @@ class DivergedError(WordpipeError):
     """Training or embedding produced numbers that are not finite."""
 
     exit_code = 9
+
+
+def shortened(text: str, room: int) -> str:
+    """The text in at most `room` characters: of a longer one its beginning and its end.
+
+    >>> shortened("a/very/long/name.txt", 9)
+    'a/ve….txt'
+    """
+    half = (room - 1) // 2
+    return text if len(text) <= room else f"{text[:half]}…{text[len(text) - (room - 1 - half) :]}"
 
 
 def wrong_line(where: str, line: str, expected: str) -> InputError:

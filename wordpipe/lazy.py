@@ -11,22 +11,25 @@ see them, and is loaded only when it is used:
 So `from wordpipe.tokens import Encoder` loads wordpipe.tokens.encoding and no other module of that room.
 """
 
-import ast
-from collections.abc import Callable
-from functools import cache
-from importlib import import_module
-from pathlib import Path
-from typing import Any
+TYPE_CHECKING = False  # the type checker knows the name; to import typing takes as long as all that is left here
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
 
 
-def face(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+def face(package: str, file: str) -> "tuple[Callable[[str], Any], Callable[[], list[str]]]":
     """The `__getattr__` and `__dir__` (PEP 562) of a package whose `__init__` is this file."""
+    known: dict[str, tuple[str, str]] = {}
 
-    @cache
     def offered() -> dict[str, tuple[str, str]]:
-        return imports_for_types(Path(file).read_text(encoding="utf-8"))
+        if not known:
+            with open(file, encoding="utf-8") as source:  # noqa: PTH123  (pathlib takes time)
+                known.update(imports_for_types(source.read()))
+        return known
 
-    def get(name: str) -> Any:
+    def get(name: str) -> "Any":
+        from importlib import import_module
+
         # nothing is kept in the package itself: what is replaced in a module (a test's fault) is replaced for all
         if name == "__all__":  # what `from package import *` asks for
             return sorted(offered())
@@ -40,6 +43,8 @@ def face(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], li
 
 def imports_for_types(source: str) -> dict[str, tuple[str, str]]:
     """Each name imported under `if TYPE_CHECKING:` at the top level → its module and its name there."""
+    import ast
+
     return {
         alias.asname or alias.name: (line.module or "", alias.name)
         for block in ast.parse(source).body

@@ -5,6 +5,7 @@ Nothing here imports torch at import time.
 
 import os
 import resource
+import select
 import signal
 import sys
 import threading
@@ -49,8 +50,11 @@ def automatic(_: Progress) -> None:
     """The report of a caller who has not chosen one: a call from Python draws in its place, where somebody can see it."""
 
 
-class Stopped(Exception):  # noqa: N818  (a request, not an error)
-    """The user asked to stop; what could be saved has been saved. Carries the signal number."""
+class Stopped(BaseException):
+    """The user asked to stop; what could be saved has been saved. Carries the signal number.
+
+    It is a request and no error, so no `except Exception` of a library that is at work just then swallows it.
+    """
 
     def __init__(self, signum: int, saved: str | None = None) -> None:
         self.signum = signum
@@ -70,32 +74,110 @@ class StopFlag:
             raise Stopped(self.signum, saved)
 
 
+_STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_SPEAK_AFTER_S = 0.2  # what ends sooner needs no word
+_NATIVE_S = 1.5  # that code which looks at no signal has; to kill it loses nothing that could have been saved
+_UNWIND_S = 10.0  # that temporary folders have to go; the next run removes what is left
+_ANSWERED = threading.Event()  # Python has seen the stop signal
+_SAVERS = 0  # loops that will save before they stop
+_RAISED: int | None = None  # the signal for which `Stopped` was raised wherever the process was
+
+
 @contextmanager
 def stop_signal(on_first: Callable[[int], None] | None = None) -> Iterator[StopFlag]:
     """Turn the first stop signal into a flag, so that a loop can save and leave; the second one kills at once.
 
     Only the main thread can own signal handlers; elsewhere the flag simply never rises.
     """
+    global _SAVERS  # signals belong to the process
     flag = StopFlag()
     if threading.current_thread() is not threading.main_thread():
         yield flag
         return
 
     def remember(signum: int, _: FrameType | None) -> None:
+        _ANSWERED.set()
         flag.signum = signum
         signal.signal(signum, signal.SIG_DFL)
         if on_first is not None:
             on_first(signum)
 
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    before = {number: signal.getsignal(number) for number in _STOPS}
     for number, handler in before.items():
         if handler is not signal.SIG_IGN:  # nohup ignores SIGHUP on purpose
             signal.signal(number, remember)
+    _SAVERS += 1
     try:
         yield flag
     finally:
+        _SAVERS -= 1
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def raise_on_stop_signals() -> None:
+    """Make stop signals unwind the stack, so that temporary folders go; nohup's choice is respected."""
+    global _RAISED
+    _RAISED = None
+    _ANSWERED.clear()
+
+    def stop(signum: int, _: FrameType | None) -> None:
+        global _RAISED
+        _RAISED = signum
+        _ANSWERED.set()
+        signal.signal(signum, signal.SIG_DFL)  # a second one kills at once
+        raise Stopped(signum)
+
+    for number in _STOPS:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, stop)
+
+
+def stopped_by() -> int | None:
+    """The signal for which `Stopped` was raised; a module in C that was being loaded makes an error of its own of that."""
+    return _RAISED
+
+
+def answer_stop_signals(say: Callable[[str], None]) -> None:
+    """Answer stop signals in a thread of their own, at once.
+
+    Python's handlers wait until a native call returns, and one that trains an index takes minutes. The thread says that the
+    process is stopping, and ends it where nothing is being saved and the call does not return; so does a second signal.
+    """
+    wake, woken = os.pipe()
+    os.set_blocking(woken, False)
+    signal.set_wakeup_fd(woken, warn_on_full_buffer=False)
+    os.register_at_fork(after_in_child=lambda: signal.set_wakeup_fd(-1))  # a child's signal is not this process's
+    threading.Thread(target=_answer, args=(wake, say), daemon=True).start()
+
+
+def _answer(wake: int, say: Callable[[str], None]) -> None:
+    heard = 0
+    while heard not in _STOPS:
+        heard = os.read(wake, 1)[0]
+    began, spoken = time.monotonic(), False
+    while True:
+        time.sleep(0.05)
+        seconds, answered = time.monotonic() - began, _ANSWERED.is_set()
+        if not spoken and seconds >= _SPEAK_AFTER_S and not (answered and _SAVERS):  # a loop says itself what it saves
+            spoken = True
+            say("stopping … (press again to stop now)")
+        again = bool(select.select([wake], [], [], 0)[0]) and os.read(wake, 1)[0] in _STOPS
+        if again or (not _SAVERS and seconds >= (_UNWIND_S if answered else _NATIVE_S)):
+            die_by(heard)
+
+
+def die_by(signum: int) -> int:
+    """End this process by a signal, from any thread, so that shells and make see what happened; what its code would be."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signum, signal.SIG_DFL)
+    else:  # Python lets the main thread alone change what a signal does
+        import ctypes
+
+        ctypes.CDLL(None).signal(signum, 0)
+    os.kill(os.getpid(), signum)
+    time.sleep(0.1)
+    return 128 + signum
 
 
 class Stopwatch:

@@ -158,6 +158,14 @@ def test_a_line_for_each_candidate(cli, models):
     assert found.err == ""
 
 
+def test_a_single_mask_has_no_number(cli, models):
+    found = cli("fill", models["encoder"], "Honey [MASK]", "--top-k", 2, *QUICK)
+    want = fill(models["encoder"], "Honey [MASK]", top_k=2, device="cpu", threads=1)
+    cells = [line.split("\t") for line in found.out.splitlines()]
+    assert [len(row) for row in cells] == [3, 3]
+    assert [row[0] for row in cells] == [f"{one.probability:.4f}" for one in want.masks[0]]
+
+
 def test_candidates_as_json(cli, models):
     found = cli("fill", models["encoder"], "Honey [MASK]", "--top-k", 3, "--json", *QUICK)
     want = fill(models["encoder"], "Honey [MASK]", top_k=3, device="cpu", threads=1)

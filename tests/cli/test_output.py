@@ -1,12 +1,25 @@
 """What reaches the terminal."""
 
 import io
+import re
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wordpipe.cli.output import ProgressDrawer, counted, human_bytes, human_count, human_seconds, noun, safe_text, say
+from tests.support.terminal import in_terminal
+from wordpipe.cli.output import (
+    ProgressDrawer,
+    counted,
+    human_bytes,
+    human_count,
+    human_seconds,
+    made_lines,
+    noun,
+    safe_text,
+    say,
+    seconds_left,
+)
 from wordpipe.runtime import Progress
 
 
@@ -81,7 +94,32 @@ def test_plain_progress_is_a_line_every_few_seconds(monkeypatch):
             draw(Progress("training", done, 10, "steps", {"loss": "2.5"}))
     assert 2 <= len(lines) <= 5
     assert "training · " in lines[0]
-    assert "/10 steps · loss 2.5 · eta" in lines[0]
+    assert "/10 steps · loss 2.5 · " in lines[0]
+
+
+def test_time_left_follows_the_phase_and_not_what_a_stopped_run_did():
+    assert seconds_left(Progress("a", 0, 10), 100.0, 0, 105.0) is None
+    assert seconds_left(Progress("a", 5, None), 100.0, 0, 105.0) is None
+    assert seconds_left(Progress("a", 2, 10), 100.0, 0, 105.0) == 20
+    assert seconds_left(Progress("a", 8, 10), 100.0, 6, 105.0) == 5
+
+
+BAR = """
+import time
+from wordpipe.cli.output import ProgressDrawer
+from wordpipe.runtime import Progress
+with ProgressDrawer() as draw:
+    for done in (1, 2):
+        time.sleep(0.3)
+        draw(Progress("work", done, 9, "texts"))
+    time.sleep(0.3)
+"""
+
+
+def test_a_bar_shows_the_time_left_after_its_second_report():
+    seen = in_terminal(program=["-c", BAR])
+    assert re.search(r"work.*2/9.* s left", seen.text)
+    assert "\x1b" not in in_terminal(program=["-c", BAR], NO_COLOR="1").text
 
 
 def test_quiet_progress_says_nothing(monkeypatch):
@@ -98,3 +136,27 @@ def test_notes_are_said_at_once(monkeypatch):
     with ProgressDrawer() as draw:
         draw(Progress("note", note="resumed from step 200"))
     assert lines == ["resumed from step 200"]
+
+
+def test_the_closing_lines_have_few_counts_in_words():
+    counts = {f"things_{number}": 1000 + number for number in range(9)} | {
+        "bytes_read": 2_000, "bytes_kept": 1_500, "documents_read": 5, "documents_kept": 4, "documents_train": 3,
+        "fields_not_carried.id": 5, "files_skipped.html": 1, "documents_dropped.duplicate": 1, "rows_read": 7, "rows_kept": 7,
+        "nothing": 0,
+    }  # fmt: skip
+    (line,) = made_lines(counts, {}, {}, "run/x")
+    shown = line.split(" · ")
+    assert len(shown) == 9
+    assert {"1 file skipped (html)", "1 document dropped (duplicate)"} <= set(shown)  # what is lost comes first
+    assert shown[-1] == "8 more in: wordpipe show run/x"
+    assert "fields" not in line
+    few = {
+        name: counts[name]
+        for name in ("bytes_read", "documents_read", "documents_kept", "documents_train", "rows_read", "rows_kept")
+    }
+    assert [
+        *made_lines(few, {"recall_at_10": 0.984, "loss": 1.5}, {"mb_per_s": 0.631, "exact_queries_per_s": 5.0}, "x")
+    ] == [
+        "2.0 kB read · 5 documents read · 4 documents kept · 3 documents to train on · 7 rows read",
+        "finds 98.4 % of the true ten nearest · loss 1.5 · 0.63 MB/s",
+    ]

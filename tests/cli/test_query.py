@@ -28,9 +28,9 @@ def test_explained_answers_for_people_and_in_full(cli, index):
     assert lines[1].startswith("    vectors ")
     assert "(adds 0." in lines[1]
     assert "salt" in lines[2]
-    assert "first answers 0." in lines[1]
+    assert "early answers 0." in lines[1]
     once = cli("query", index, "salt water", "-k", 2, "--explain", "--mode", "hybrid", "--weight", 0.5, "--feedback", 0)
-    assert "first answers" not in once.out
+    assert "early answers" not in once.out
     told = cli("query", index, "salt water", "-k", 1, "--explain", "--mode", "lexical", "--json")
     (hit,) = map(json.loads, told.out.splitlines())
     assert hit["query"] == "salt water"

@@ -60,9 +60,9 @@ def encoded(monkeypatch):
         encoder = open_encoder(origin, settings)
         plain = encoder.encode
 
-        def noting(some):
+        def noting(some, watch=None):
             seen.extend(some)
-            return plain(some)
+            return plain(some, watch)
 
         monkeypatch.setattr(encoder, "encode", noting, raising=False)
         return encoder
@@ -179,6 +179,37 @@ def test_a_stop_signal_keeps_what_is_embedded(built, tmp_path, texts, encoded, m
     assert "30 of" in str(caught.value.saved)
     wordpipe.embed(built / "words", corpus, output=tmp_path / "s")
     assert len(encoded) == len(set(texts))
+
+
+def test_a_stop_signal_leaves_what_would_take_long(built, tmp_path, texts, encoded, monkeypatch):
+    """What is encoded together is kept together; the bytes are those of a run that was not stopped."""
+    corpus = corpus_of(tmp_path / "c", texts)
+    whole = wordpipe.embed(built / "words", corpus, output=tmp_path / "whole")
+    opened, seen = stage.open_encoder, []
+    monkeypatch.setattr(stage, "_PATIENCE_S", 0)
+
+    def slow(origin, settings):
+        encoder = opened(origin, settings)
+        plain = encoder.encode
+
+        def watched(some, watch=None):
+            seen.append(len(some))
+            watch(0.5)
+            if len(seen) in (1, 4):
+                os.kill(os.getpid(), signal.SIGTERM)
+            watch(0.75)
+            return plain(some)
+
+        monkeypatch.setattr(encoder, "encode", watched, raising=False)
+        return encoder
+
+    monkeypatch.setattr(stage, "open_encoder", slow)
+    for saved in (None, "20 of"):
+        with pytest.raises(Stopped) as caught:
+            wordpipe.embed(built / "words", corpus, output=tmp_path / "s")
+        assert caught.value.saved is None if saved is None else caught.value.saved.startswith(saved)
+    assert len(seen) == 4
+    assert wordpipe.embed(built / "words", corpus, output=tmp_path / "s").digest == whole.digest
 
 
 # ---- updates
@@ -328,8 +359,8 @@ def test_a_vector_that_is_not_finite_names_its_text_and_keeps_the_old_artifact(
         encoder = open_encoder(origin, settings)
         plain = encoder.encode
 
-        def planted(some):
-            batch = plain(some)
+        def planted(some, watch=None):
+            batch = plain(some, watch)
             batch.vectors[[n for n, text in enumerate(some) if "nan" in text]] = np.nan
             return batch
 

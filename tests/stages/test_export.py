@@ -62,6 +62,7 @@ def test_what_is_written_is_read_back(form, kind, tmp_path):
         "-o",
         str(tmp_path / "out" / name),
         "--json",
+        "--force",
     ]
     for _ in range(2):  # the second time over the first
         done = CliRunner().invoke(app, args)

@@ -91,13 +91,13 @@ def test_what_is_found_in_artifacts(tmp_path):
 
 def test_the_folder_is_written_whole(tmp_path):
     args = ["export", str(model(tmp_path / "model")), "--to", "sentence-transformers", "-o", str(tmp_path / "out")]
-    for _ in range(2):  # the second time over the first
-        done = CliRunner().invoke(app, args)
+    for more in ([], ["--force"]):  # the second time over the first
+        done = CliRunner().invoke(app, [*args, *more])
         assert done.exit_code == 0, done.output
     assert "transformer encoder of 32 numbers (mean pooling)" in done.stderr
     assert "more than 48 tokens is cut" in done.stderr
     assert (tmp_path / "out" / "1_Pooling" / "config.json").is_file()
-    done = CliRunner().invoke(app, [*args, "--json"])
+    done = CliRunner().invoke(app, [*args, "--json", "--force"])
     assert json.loads(done.stdout)["files"] == sorted(
         str(path.relative_to(tmp_path / "out")) for path in (tmp_path / "out").rglob("*") if path.is_file()
     )

@@ -191,7 +191,8 @@ def test_byte_level_tokens_bring_their_space():
     assert (masks.shown(its), masks.shown(s), masks.shown(half)) == (" is", "s", "<0xC3>")
     assert masks.filled("honey [MASK] good", [its]) == "honey is good"
     assert masks.filled("honey[MASK] good", [its]) == "honey is good"
-    assert masks.filled("bee [MASK] fly", [s]) == "bees fly"
+    assert masks.filled("bee[MASK] fly", [s]) == "bees fly"
+    assert masks.filled("bee [MASK] fly", [s]) == "bee s fly"  # no word is written on to the one before it
     assert masks.filled("[MASK] it [MASK]", [its, s]) == "is its"
 
 

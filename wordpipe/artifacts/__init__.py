@@ -75,6 +75,6 @@ if TYPE_CHECKING:
         row_count,
         shards_of,
     )
-    from wordpipe.artifacts.writer import ArtifactWriter, HashedFile, atomic_file, atomic_folder
+    from wordpipe.artifacts.writer import ArtifactWriter, HashedFile, atomic_file, atomic_folder, check_output
 else:
     __getattr__, __dir__ = face(__name__, __file__)

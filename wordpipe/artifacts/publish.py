@@ -31,19 +31,27 @@ from contextlib import suppress
 from pathlib import Path
 
 from wordpipe.artifacts.manifest import MANIFEST
-from wordpipe.errors import ArtifactError, LockedError, StorageError
+from wordpipe.errors import ArtifactError, ConfigError, LockedError, StorageError
 
 _ERRORS = {"enospc": errno.ENOSPC, "eio": errno.EIO}
 _passed: dict[str, int] = {}
 
 
 def failpoint(name: str) -> None:
-    """Die or fail here if the environment names this place. Raises OSError: the failpoint asked for an I/O error."""
+    """Die or fail here if the environment names this place.
+
+    Raises:
+        OSError: the failpoint asked for an I/O error.
+        ConfigError: it asks for what there is not.
+    """
     wanted = os.environ.get("WORDPIPE_FAILPOINT")
     if wanted is None:
         return
     place, _, rest = wanted.partition(":")
     action, _, nth = rest.partition(":")
+    if action not in ("kill", *_ERRORS) or not (nth or "1").isdecimal():
+        expected = f"PLACE:{'|'.join(['kill', *_ERRORS])}[:NUMBER]"
+        raise ConfigError("no such failpoint", where="WORDPIPE_FAILPOINT", got=wanted, expected=expected)
     if place not in (name, "*"):
         return
     _passed[place] = _passed.get(place, 0) + 1

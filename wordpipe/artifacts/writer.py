@@ -24,7 +24,7 @@ from typing_extensions import Buffer
 from wordpipe.artifacts.manifest import MANIFEST, Manifest, OutputEntry, is_plain_path
 from wordpipe.artifacts.publish import ELSEWHERE, check_replaceable, exchange, failpoint, files_at
 from wordpipe.artifacts.reader import refuse_inside_artifact
-from wordpipe.errors import StorageError
+from wordpipe.errors import ConfigError, StorageError
 
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _MANIFEST_PART = f"{MANIFEST}.part"
@@ -255,6 +255,31 @@ def _signals_held() -> Iterator[None]:
             signal.raise_signal(signal.Signals(caught))
 
 
+def check_output(path: Path, *, replace: bool = True) -> None:
+    """Refuse to write a file or a folder there, before there is anything to write.
+
+    Args:
+        path: to be written.
+        replace: what stands there may be replaced.
+
+    Raises:
+        StorageError: a device or a pipe stands there, or nothing may be written there.
+        ConfigError: it would lie in an artifact, or replace what may not be.
+    """
+    device = path.absolute().is_relative_to("/dev")  # /dev/stdout may lead to a file
+    if os.path.lexists(path) and (device or not (path.is_file() or path.is_dir() or path.is_symlink())):
+        raise StorageError("this is no file, and would be replaced", where=path, hint=ELSEWHERE)
+    refuse_inside_artifact(path)
+    empty = path.is_dir() and not path.is_symlink() and not any(path.iterdir())
+    if not replace and os.path.lexists(path) and not empty:
+        raise ConfigError("it is there already", where=path, hint="--force replaces it; or name another with -o")
+    parent = next(folder for folder in path.absolute().parents if os.path.lexists(folder))
+    if not parent.is_dir():
+        raise StorageError("this is no folder, and nothing can be written in it", where=parent, hint=ELSEWHERE)
+    if not os.access(parent, os.W_OK | os.X_OK):
+        raise StorageError("nothing may be written in this folder", where=parent, hint=ELSEWHERE)
+
+
 @contextmanager
 def atomic_file(path: Path) -> Iterator[HashedFile]:
     """Write beside `path`, force it to the disk, and rename it into place when the block ends well.
@@ -265,10 +290,9 @@ def atomic_file(path: Path) -> Iterator[HashedFile]:
         StorageError: something stands there that is no file: a device, a pipe, a folder.
         ConfigError: it would lie in an artifact.
     """
-    device = path.absolute().is_relative_to("/dev")  # /dev/stdout may lead to a file
-    if path.exists() and (device or not path.is_file()):
+    check_output(path)
+    if path.is_dir():
         raise StorageError("this is no file, and would be replaced", where=path, hint=ELSEWHERE)
-    refuse_inside_artifact(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = _temporary(path)
     file = HashedFile(beside, path.name)

@@ -1,17 +1,17 @@
-"""The command line: the only place that knows click and the terminal. `main` is the one catch point for errors."""
+"""The command line: the only place that knows click and the terminal. `main` is the one catch point for errors.
+
+This file imports nothing that takes time: a stop signal in the first moments ends the process without a word.
+"""
 
 import os
 import signal
 import sys
-import traceback
-from types import FrameType
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
-import click
+if TYPE_CHECKING:
+    import click
 
-from wordpipe.cli.output import say
-from wordpipe.errors import WordpipeError
-from wordpipe.runtime import Stopped, return_freed_memory
+    from wordpipe.errors import WordpipeError
 
 
 def main() -> NoReturn:
@@ -20,26 +20,56 @@ def main() -> NoReturn:
     The process leaves without tearing down the interpreter: everything of ours is closed by then, and native thread pools
     have been seen to abort when their libraries are unloaded under them.
     """
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # until there is something to tidy up
+    _open_missing_streams()
+    from wordpipe.cli.output import say
+    from wordpipe.runtime import answer_stop_signals
+
+    answer_stop_signals(say)
     code = run()
     sys.stderr.flush()
     os._exit(code)
 
 
+def _open_missing_streams() -> None:
+    """Open /dev/null in place of standard streams that are closed, as a daemon's may be.
+
+    Else the next file that is opened is taken for one of them, and Python has None for it.
+    """
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            null = os.open(os.devnull, os.O_WRONLY if number else os.O_RDONLY)  # the lowest number that is free
+            if null != number:
+                os.dup2(null, number)
+                os.close(null)
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(number, "w" if number else "r", encoding="utf-8", closefd=False))  # noqa: SIM115
+
+
 def run() -> int:
     """Run the command line; the exit code."""
+    import click
+
     from wordpipe.cli.app import app
+    from wordpipe.errors import BudgetError, WordpipeError
+    from wordpipe.runtime import raise_on_stop_signals, return_freed_memory
 
     # OpenMP threads that wait by spinning starve each other when another process wants a core: training on two cores
     # beside one busy process ran at 7,300 tokens/s with libgomp's default and at 11,700 with this, and no slower alone
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")
     return_freed_memory()
-    _raise_on_stop_signals()
+    raise_on_stop_signals()
     try:
         code = app.main(prog_name="wordpipe", standalone_mode=False)
         sys.stdout.flush()
-    except click.ClickException as error:
+    except click.exceptions.NoArgsIsHelpError as error:
         error.show()
         code = error.exit_code
+    except click.ClickException as error:
+        code = _show(_usage_error(error))
     except click.Abort:
         code = _die(signal.SIGINT)
     except WordpipeError as error:
@@ -48,25 +78,67 @@ def run() -> int:
         code = _die(signal.SIGPIPE)
     except MemoryError:
         hint = "lower the batch or the vocabulary size, or use a machine with more memory"
-        say(f"wordpipe: error: out of memory\n  hint: {hint}")
-        code = 6
+        code = _show(BudgetError("out of memory", hint=hint))
     except BaseException as error:  # noqa: BLE001  (the one catch point)
         code = _unforeseen(error)
     try:  # what is left in the buffer of stdout is written now, or its reader is gone
         sys.stdout.flush()
-    except OSError:
+    except BrokenPipeError:
         return _die(signal.SIGPIPE)
+    except OSError as error:  # the disk is full
+        code = code or _unforeseen(error)
     return code if isinstance(code, int) else 0
 
 
-def _show(error: WordpipeError) -> int:
-    """Print an error of ours: one line, and the next step."""
-    say(f"wordpipe: error: {error.message}" + (f"\n  hint: {error.hint}" if error.hint else ""))
+def wants_json(args: "list[str]") -> bool:
+    """Whether a command line asks for JSON, also one that cannot be parsed."""
+    options = args[: args.index("--")] if "--" in args else args
+    after = [options[at + 1 : at + 2] for at, option in enumerate(options) if option == "--format"]
+    return "--json" in options or "--format=json" in options or ["json"] in after
+
+
+def _show(error: "WordpipeError") -> int:
+    """Print an error: one line, and the next step; or one JSON object. Its exit code."""
+    from wordpipe.cli.output import escaped, say
+
+    if wants_json(sys.argv[1:]):
+        import json
+
+        say(json.dumps(error.to_json(), ensure_ascii=False))
+    else:
+        say(f"wordpipe: error: {error.message}" + (f"\n  hint: {escaped(error.hint)}" if error.hint else ""))
     return error.exit_code
+
+
+def _usage_error(error: "click.ClickException") -> "WordpipeError":
+    """Click's error as one of ours: what, where, and the help page that says more."""
+    from difflib import SequenceMatcher
+
+    import click
+
+    from wordpipe.errors import StorageError, UsageError
+
+    text = " ".join(error.format_message().split()).removesuffix(".")
+    what = text[:1].lower() + text[1:] if text[1:2].islower() else text
+    if isinstance(error, click.FileError):
+        return StorageError(what)
+    page = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "wordpipe"
+    hint = f"{page} --help"
+    if isinstance(error, click.NoSuchOption):
+        what = f"no such option {error.option_name}"
+        near = sorted(
+            error.possibilities or (), key=lambda name: -SequenceMatcher(None, name, error.option_name).ratio()
+        )
+        if near:
+            hint = f"did you mean {near[0]}? All options: {hint}"
+    return UsageError(what, hint=hint)
 
 
 def _unforeseen(error: BaseException) -> int:
     """Stop requests, refusals of the operating system that no stage translated, and bugs."""
+    from wordpipe.cli.output import say
+    from wordpipe.runtime import Stopped, stopped_by
+
     if isinstance(error, KeyboardInterrupt):
         return _die(signal.SIGINT)
     if isinstance(error, SystemExit):
@@ -75,32 +147,24 @@ def _unforeseen(error: BaseException) -> int:
         if error.saved:
             say(f"stopped; run the same command again to continue from {error.saved}")
         return _die(signal.Signals(error.signum))
+    if (stopped := stopped_by()) is not None:
+        return _die(signal.Signals(stopped))
     if isinstance(error, OSError):
         from wordpipe.stages import storage_error
 
-        return _show(storage_error(error))
+        return _show(storage_error(error, where="standard output"))  # stages name their own files
+    import traceback
+
     say("".join(traceback.format_exception(error)))
     say("wordpipe: this is a bug of ours, not of yours; nothing that was there has been changed")
     return 1
 
 
-def _raise_on_stop_signals() -> None:
-    """Make SIGTERM and SIGHUP unwind the stack like Ctrl-C, so that temporary folders go; nohup's choice is respected."""
-
-    def stop(signum: int, _: FrameType | None) -> None:
-        signal.signal(signum, signal.SIG_DFL)  # a second one kills at once
-        raise Stopped(signum)
-
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, stop)
-
-
 def _die(signum: signal.Signals) -> int:
     """End by the signal itself, so that shells and make see what happened."""
+    from wordpipe.runtime import die_by
+
     null = os.open(os.devnull, os.O_WRONLY)  # what is left in the buffer of stdout has no reader any more
     os.dup2(null, 1)
     os.close(null)
-    signal.signal(signum, signal.SIG_DFL)
-    os.kill(os.getpid(), signum)
-    return 128 + signum
+    return die_by(signum)

@@ -23,13 +23,13 @@ _USE = {
     "query": ("wordpipe.cli.query:query", "Find the nearest neighbours of a text or a word."),
     "generate": ("wordpipe.cli.generate:generate", "Continue a text with a causal model."),
     "fill": ("wordpipe.cli.generate:fill", "Guess the missing words of a text with a masked model."),
-    "plot": ("wordpipe.cli.plot:plot", "Draw loss and learning rate of trainings, side by side."),
+    "plot": ("wordpipe.cli.look:plot", "Draw loss and learning rate of trainings, side by side."),
     "diff": ("wordpipe.cli.look:diff", "Show which words moved between two tables of word vectors."),
     "evaluate": ("wordpipe.cli.app:_evaluate", f"{_MEASURE}; a tokenizer, word vectors, a model, an encoder of texts."),
     "show": ("wordpipe.cli.show:show", "Say what an artifact is, how it was made and what it holds."),
     "verify": ("wordpipe.cli.show:verify", "Check that artifacts are whole and unchanged."),
     "doctor": ("wordpipe.cli.doctor:doctor", "Say how healthy a space of vectors is, and what would mend it."),
-    "duplicates": ("wordpipe.cli.query:duplicates", "Report groups of texts that say nearly the same."),
+    "duplicates": ("wordpipe.cli.look:duplicates", "Report groups of texts that say nearly the same."),
     "map": ("wordpipe.cli.look:map_", "Draw a map of word vectors as one HTML page."),
     "export": ("wordpipe.cli.export:export", "Write an artifact in another program's format."),
 }
@@ -168,9 +168,9 @@ Example:
   wordpipe tokenize notes/*.txt -o run/tokens
   wordpipe train word2vec run/tokens -o run/words
   wordpipe query run/words king - man + woman
-Every stage reads artifacts (folders) and makes one, named by -o.
-`wordpipe COMMAND --help` shows its options, --help-all all of them, `wordpipe --version` the version.
-TAB completes after: eval "$(_WORDPIPE_COMPLETE=bash_source wordpipe)"
+
+Every stage reads artifacts (folders) and makes one, named by -o. `wordpipe COMMAND --help` shows its options, --help-all all
+of them, `wordpipe --version` the version, and `wordpipe help --help` how TAB completes.
 """
 
 

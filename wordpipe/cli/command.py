@@ -22,6 +22,7 @@ from wordpipe.removed import why_no_option, why_no_value
 
 COMMON = "Common options"
 PATH = click.Path(path_type=Path)
+FORCE = click.option("--force", is_flag=True, help="Replace what is there already.")
 _MIN_UNDER_HEADING = 3  # options; a heading of the short page for fewer is not worth its lines
 _ALL = "wordpipe.help_all"  # key in a context's meta: everything is shown
 _NOTE = re.compile(r"  \[(required|on|off|default: [^];:]+)")  # what help says behind a text

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from wordpipe.cli.command import ExampleCommand
+from wordpipe.cli.command import FORCE, ExampleCommand
 from wordpipe.cli.output import counted, human_bytes, say
 
 FORMATS = (
@@ -52,11 +52,12 @@ export: its folder is a Hugging Face folder as it is.
 @click.argument("artifact", type=click.Path(path_type=Path))
 @click.option("--to", type=click.Choice(FORMATS), required=True, help="The format; see above what goes with what.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The file or folder to write.")
-def export(artifact: Path, to: str, output: Path, as_json: bool, quiet: bool) -> None:
+@FORCE
+def export(artifact: Path, to: str, output: Path, force: bool, as_json: bool, quiet: bool) -> None:
     """Write vectors, an encoder or a tokenizer in the format of another program."""
     from wordpipe.stages.convert import export as stage
 
-    written = stage.export(artifact, to, output)
+    written = stage.export(artifact, to, output, replace=force)
     if as_json:
         click.echo(json.dumps(written, ensure_ascii=False))
     elif not quiet:

@@ -10,7 +10,7 @@ import click
 
 from wordpipe.cli.command import COMMON, ExampleCommand, Option
 from wordpipe.cli.options import chosen_settings, settings_options
-from wordpipe.cli.output import counted, human_count, one_line, safe_text, say
+from wordpipe.cli.output import counted, emphasised, escaped, human_count, one_line, safe_text, say
 from wordpipe.cli.query import given_lines
 from wordpipe.model.settings import FillSettings, GenerateSettings
 from wordpipe.settings import Settings
@@ -54,7 +54,7 @@ def _generate(
 
 def _print_live(writing: "Writing") -> None:
     """The prompt, and the text as it comes."""
-    click.echo(click.style(safe_text(writing.prompt), bold=True), nl=False)
+    click.echo(emphasised(safe_text(writing.prompt)), nl=False)
     for _, text in writing.texts:
         click.echo(safe_text(text), nl=False)
     click.echo()
@@ -62,8 +62,8 @@ def _print_live(writing: "Writing") -> None:
 
 def _print_samples(writing: "Writing") -> None:
     for number, made in enumerate(writing.results(), start=1):
-        click.echo(("\n" if number > 1 else "") + click.style(f"# {number}", bold=True))
-        click.echo(click.style(safe_text(made.prompt), bold=True) + safe_text(made.text))
+        click.echo(("\n" if number > 1 else "") + emphasised(f"# {number}"))
+        click.echo(emphasised(safe_text(made.prompt)) + safe_text(made.text))
 
 
 def _print_json(writing: "Writing") -> None:
@@ -103,8 +103,8 @@ _FILL_HELP = """Guess the missing words of a text with a masked model (wordpipe 
 
 All TEXT words are one text; [MASK] (or what the model's tokenizer has for it) stands for one missing token. Without TEXT,
 texts are read from --texts or stdin, one per line; on a terminal there is a prompt. Several masks are predicted together, each
-without knowing the others. In a pipe, there is one line per candidate, parted by tabs: mask, probability, token, text. Exit
-code 3 when nothing was filled."""
+without knowing the others. In a pipe, there is one line per candidate, parted by tabs: probability, token, text; of several
+masks, the mask's number first. Exit code 3 when nothing was filled."""
 
 
 def _fill(
@@ -146,13 +146,14 @@ def _print_filled(filled: "Filled", filler: "Filler", *, as_json: bool) -> None:
         _print_table(filled, filler)
     else:
         for one in candidates:
-            cells = (str(one.mask), f"{one.probability:.4f}", one.token, one_line(one.filled))
-            click.echo(safe_text("\t".join(cells)))
+            number = [str(one.mask)] if len(filled.masks) > 1 else []
+            cells = [*number, f"{one.probability:.4f}", escaped(one.token), escaped(one_line(one.filled))]
+            click.echo("\t".join(cells))
 
 
 def _print_table(filled: "Filled", filler: "Filler") -> None:
     """The filled text, and below it the candidates, mask by mask."""
-    click.echo(click.style(safe_text(filled.filled), bold=True))
+    click.echo(emphasised(safe_text(filled.filled)))
     for number, mask in enumerate(filled.masks, start=1):
         if len(filled.masks) > 1:
             click.echo(f"{filler.mask} {number}")

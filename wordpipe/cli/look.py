@@ -1,19 +1,38 @@
-"""`wordpipe diff` and `wordpipe map`: word vectors to look at, compared or drawn."""
+"""`wordpipe diff`, `map`, `plot` and `duplicates`: word vectors compared or drawn, curves of trainings, texts alike."""
 
 import json
+import shlex
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import click
 
-from wordpipe.cli.command import PATH, ExampleCommand
-from wordpipe.cli.output import ProgressDrawer, counted, human_bytes, one_line, safe_text, say
+from wordpipe.cli.answers import cut, place_of
+from wordpipe.cli.command import FORCE, PATH, ExampleCommand
+from wordpipe.cli.output import (
+    ProgressDrawer,
+    counted,
+    emphasised,
+    human_bytes,
+    human_count,
+    human_seconds,
+    one_line,
+    safe_text,
+    say,
+)
 
 _LIST_WIDTH = 8  # of words and of neighbours, at least
 _NAMED = 10  # new or gone words named in a line
 _WORDS = "Show the N commonest words, 3 to 50000.  [default: 5000; with --near: the 500 nearest; with --only: all]"
 _LAYOUT = "How words get their places; auto is umap where umap-learn is installed, else pca.  [default: auto]"
+_SPARKS = 40
+_AXES = click.Choice(["tokens", "steps", "seconds"])
+_START = "Draw nothing before N tokens, steps or seconds."
+_GROUP_CHARS = 160  # of a text in a group of duplicates
+_GROUP_ROWS = 10  # of a group, for people: one of 1,503 texts filled the screen fifty times
+_MANY = 20  # rows in one group: of fewer texts more than half may well be copies
 
 
 @click.command(
@@ -119,7 +138,8 @@ def _remarks(found: dict[str, Any], old: Path, new: Path) -> list[str]:
 @click.option("--near", metavar="WORD", help="Show WORD and the words nearest to it.")
 @click.option("--layout", type=click.Choice(["auto", "umap", "pca"]), default="auto", help=_LAYOUT)
 @click.option("--groups", type=int, default=10, metavar="N", help="Colours, 1 to 12.  [default: 10]")
-def map_(words: Path, output: Path, verify: bool, as_json: bool, quiet: bool, **drawn: Any) -> None:
+@FORCE
+def map_(words: Path, output: Path, force: bool, verify: bool, as_json: bool, quiet: bool, **drawn: Any) -> None:
     """Draw a map of word vectors as one HTML page.
 
     The page needs no network and nothing beside it: zoom, search, and choose a word to see its true nearest neighbours.
@@ -128,10 +148,127 @@ def map_(words: Path, output: Path, verify: bool, as_json: bool, quiet: bool, **
     from wordpipe.stages import RunOptions, map_words
 
     with ProgressDrawer(quiet=quiet) as draw:
-        made = map_words(words, output, run=RunOptions(report=draw, verify=verify), **drawn)
+        made = map_words(words, output, replace=force, run=RunOptions(report=draw, verify=verify), **drawn)
     if as_json:
         click.echo(json.dumps(made, ensure_ascii=False))
     elif not quiet:
         say(f"{counted(made['words'], 'words')} → {output}  ({human_bytes(made['bytes'])})")
         kept = f"{made['layout'].upper()} keeps {made['neighbours_kept']:.2f}"
         say(f"{kept} of the 10 nearest neighbours of a word near it")
+
+
+@click.command(
+    cls=ExampleCommand,
+    example="wordpipe plot run/model -o curve.png\nwordpipe plot run/adamw run/muon --axis steps --log -o both.svg\n"
+    "wordpipe plot run/model",
+    json="Print one JSON object on stdout, with all that was logged.",
+    quiet="Print nothing but errors (and the lines of text).",
+    verify="artifacts'",
+)
+@click.argument("trained", nargs=-1, required=True, metavar="MODEL|WORDS...", type=PATH)
+@click.option("-o", "--output", type=PATH, help="The .png or .svg to write; without it, lines of text.")
+@click.option("--axis", type=_AXES, default="tokens", help="What the curves run along.  [default: tokens]")
+@click.option("--log", is_flag=True, help="A logarithmic axis: what came first takes as much room as what came last.")
+@click.option("--start", type=click.FloatRange(min=0), default=0, metavar="N", help=_START)
+@FORCE
+def plot(
+    trained: tuple[Path, ...], output: Path | None, force: bool, verify: bool, as_json: bool, quiet: bool, **drawn: Any
+) -> None:
+    """Draw loss and learning rate of trainings, side by side.
+
+    A training that still runs, or was stopped, is drawn from its last checkpoint: name the folder that it will make.
+    The dotted line is the loss of a model that knows how frequent each token is and nothing else.
+    """
+    from wordpipe.stages import RunOptions
+    from wordpipe.stages import plot as draw_plot
+
+    with ProgressDrawer(quiet=quiet) as draw:
+        found = draw_plot(trained, output, replace=force, run=RunOptions(report=draw, verify=verify), **drawn)
+    if as_json:
+        click.echo(json.dumps(found, ensure_ascii=False))
+        return
+    for one in found["runs"]:
+        steps = f"{one['steps']:,} {'steps' if one['kind'] == 'model' else 'epochs'}"
+        head = f"{one['name']}: {steps}, {human_count(one['tokens'])} tokens, {human_seconds(one['seconds'])}"
+        head += "" if one["finished"] else ", not finished"
+        if output is None:
+            click.echo(safe_text("\n  ".join([head, *_lines(one)])))
+        elif not quiet:
+            say(head)
+    if output is not None and not quiet:
+        say(f"curves → {output}  ({human_bytes(found['bytes'])})")
+
+
+def _lines(one: dict[str, Any]) -> Iterator[str]:
+    """The course of each figure of a run."""
+    from wordpipe.report import trend
+
+    split = {name: [row for row in one["log"] if row["split"] == name] for name in ("train", "valid")}
+    for name, rows, column, form in (
+        ("training loss", split["train"], "loss", ".3f"),
+        ("held-out loss", split["valid"], "loss", ".3f"),
+        ("learning rate", split["train"] or split["valid"], "lr", ".3g"),
+    ):
+        values = [row[column] for row in rows]
+        if any(value is not None for value in values):
+            yield trend(f"{name:15}", values, _SPARKS, form=form)
+    if one["unigram_entropy"] is not None:
+        entropy = f"{'unigram entropy':15} {one['unigram_entropy']:.3f}"
+        yield f"{entropy}  (the loss of knowing frequencies and nothing else)"
+
+
+@click.command(
+    cls=ExampleCommand,
+    example="wordpipe duplicates run/sentences --threshold 0.95",
+    json="Print one JSON object: totals, and the groups shown with all rows.",
+    quiet="Print nothing but the groups and errors.",
+    verify="artifact's",
+)
+@click.argument("artifact", metavar="INDEX|SENTENCES", type=click.Path(path_type=Path))
+@click.option(
+    "--threshold", type=click.FloatRange(-1, 1), default=0.95, metavar="COSINE",
+    help="How near two texts must be to be linked.  [default: 0.95]",
+)  # fmt: skip
+@click.option(
+    "-n", type=click.IntRange(0, 1_000_000), default=20,
+    help="Groups to show, the largest first, ten texts of each.  [default: 20]",
+)  # fmt: skip
+def duplicates(artifact: Path, **options: Any) -> None:
+    """Report groups of texts whose vectors are nearly the same.
+
+    Every text is linked to those near it, and what is linked is a group, so its ends may be farther apart than the threshold.
+    Up to 200,000 rows all pairs are compared; of more, the index is asked for the nearest of every row.
+    """
+    from wordpipe.cli.tables import answer
+    from wordpipe.stages import duplicates as stage
+
+    answer(stage, artifact, show=_show_groups, remarks=_group_remarks, **options)
+
+
+def _show_groups(found: dict[str, Any]) -> None:
+    for number, group in enumerate(found["shown"], start=1):
+        click.echo(emphasised(f"# group {number}: {len(group):,} texts"))
+        for row in group[:_GROUP_ROWS]:
+            click.echo(_group_line(row))
+        if len(group) > _GROUP_ROWS:
+            click.echo(f"… {len(group) - _GROUP_ROWS:,} more")
+
+
+def _group_remarks(found: dict[str, Any]) -> list[str]:
+    rows = counted(found["rows"], "rows")
+    lines = [
+        f"{found['rows_in_groups']:,} of {rows} in {counted(found['groups'], 'groups')}, {counted(found['pairs'], 'pairs')} "
+        f"at {found['threshold']:g} or nearer; "
+        f"{'all pairs compared' if found['exact'] else 'as far as the index found them'}"
+    ]
+    if found["largest"] >= _MANY and 2 * found["largest"] > found["rows"]:
+        lines.append(
+            f"one group holds {found['largest']:,} of {rows}: at {found['threshold']:g} these vectors cannot tell the texts "
+            f"apart; raise --threshold, or see what is wrong with: wordpipe doctor {shlex.quote(found['path'])}"
+        )
+    return lines
+
+
+def _group_line(row: dict[str, Any]) -> str:
+    text = one_line(row.get("text") or row.get("word") or "")
+    return "\t".join(filter(None, [f"{row['cosine']:.4f}", safe_text(cut(text, _GROUP_CHARS)), place_of(row)]))

@@ -8,7 +8,8 @@ import os
 import re
 import sys
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, TextIO
 
 from wordpipe.runtime import Progress
 
@@ -35,6 +36,15 @@ def safe_text(text: str) -> str:
     return _UNSAFE.sub(lambda match: match[0].encode("unicode_escape", "surrogatepass").decode(), text)
 
 
+def escaped(text: str) -> str:
+    r"""`safe_text`, tabs and line ends too: a file's name that holds them forges no line and no column.
+
+    >>> escaped("a\n0.99\tb")
+    'a\\n0.99\\tb'
+    """
+    return safe_text(text).replace("\t", r"\t").replace("\n", r"\n")
+
+
 def one_line(text: str) -> str:
     r"""The text with every gap as one space: a word of a table may hold tabs and line ends.
 
@@ -51,6 +61,17 @@ def first_clause(text: str) -> str:
     'what a single newline is'
     """
     return _CLAUSE_ENDS.split(_BRACKETS.sub("", text), maxsplit=1)[0]
+
+
+def has_colour(stream: TextIO) -> bool:
+    """Whether escapes may be written there: to a terminal that knows them, unless the user wants none (NO_COLOR)."""
+    known = os.environ.get("TERM", "dumb") not in ("dumb", "unknown")
+    return known and not os.environ.get("NO_COLOR") and stream.isatty()
+
+
+def emphasised(text: str) -> str:
+    """The text in bold on a terminal that may be written escapes to; nothing else makes it stand out elsewhere."""
+    return f"\x1b[1m{text}\x1b[0m" if text and has_colour(sys.stdout) else text
 
 
 def say(text: str) -> None:
@@ -95,6 +116,63 @@ def counted(count: int, plural: str) -> str:
     return f"{count:,} {noun(count, plural)}"
 
 
+_MOST_COUNTS = 8  # on the line; `show` has all
+_SPLITS = {"train": "to train on", "valid": "to validate on", "test": "for tests"}
+# what was lost or changed on the way comes before what was made, should there be too many counts for a line
+_LOSSES = re.compile(r"drop|skip|cut|replace|split|unknown|repeat|left_out|without|bad|invalid|truncat|gone|not_finite")
+_NAMED = {
+    "distinct_kept": "different words", "distinct_words": "different words", "distinct_pretokens": "different pretokens",
+    "distinct_dropped_rare": "different words dropped as rare", "words_dropped_rare": "words dropped as rare",
+}  # fmt: skip
+_FIGURES: dict[str, Callable[[float], str]] = {
+    "recall_at_10": lambda share: f"finds {100 * share:.3g} % of the true ten nearest",
+    "bytes_per_token": lambda value: f"{value:.3g} bytes per token",
+    "valid_loss": lambda value: f"held-out loss {value:.4g}",
+}
+_UNSAID = {"exact_queries_per_s", "vector_searches_per_s", "vector_queries_per_s"}
+
+
+def made_lines(
+    counts: Mapping[str, int], metrics: Mapping[str, float], rates: Mapping[str, float], path: str
+) -> Iterator[str]:
+    """What people see of an artifact that was made: how many of what, and how good and how fast; `show` has the rest.
+
+    >>> [*made_lines({"bytes_read": 1500, "documents_read": 2, "documents_kept": 2}, {"recall_at_10": 0.98}, {}, "x")]
+    ['1.5 kB read · 2 documents read', 'finds 98 % of the true ten nearest']
+    """
+    kept = {name: count for name, count in counts.items() if count and not name.startswith("fields_not_carried")}
+    for name in [*kept]:  # all that was read is kept
+        if name.endswith("_kept") and kept.get(name.removesuffix("_kept") + "_read") == kept[name]:
+            del kept[name]
+    if kept.get("bytes_read") and kept.get("documents_read"):  # what is between the texts is no loss
+        kept.pop("bytes_kept", None)
+    first = sorted(kept, key=lambda name: not _LOSSES.search(name))[:_MOST_COUNTS]
+    shown = [_count_in_words(name, kept[name]) for name in kept if name in first]
+    if more := len(kept) - len(first):
+        shown.append(f"{more} more in: wordpipe show {path}")
+    figures = [_FIGURES[name](value) if name in _FIGURES else _figure(name, value) for name, value in metrics.items()]
+    for name, value in rates.items():
+        if name not in _UNSAID:
+            unit = name.replace("mb_per_s", "MB/s").replace("_per_s", "/s").replace("_", " ")
+            figures.append(f"{human_count(value) if value >= 100 else f'{value:.2f}'} {unit}")
+    yield from (" · ".join(line) for line in (shown, figures) if line)
+
+
+def _figure(name: str, value: float) -> str:
+    return f"{name.replace('_', ' ')} {value:.4g}"
+
+
+def _count_in_words(name: str, count: int) -> str:
+    """A count and what it is of: "12 documents to train on", "1 file skipped (.html)"."""
+    name, _, which = name.partition(".")
+    words = _NAMED.get(name, name.replace("_", " ")).split(" ")
+    words[-1] = _SPLITS.get(words[-1], words[-1]) if len(words) > 1 else words[-1]
+    text = " ".join(words) + (f" ({which.replace('_', ' ')})" if which else "")
+    if text.startswith("bytes "):
+        return f"{human_bytes(count)} {text.removeprefix('bytes ')}"
+    return f"{human_count(count)} {noun(count, text)}"
+
+
 def human_bytes(value: float) -> str:
     """A size in few characters.
 
@@ -135,7 +213,7 @@ class ProgressDrawer:
         self._phase_start = (self._last_line, 0.0)  # when this phase was first seen, and how far it was then
 
     def __enter__(self) -> "ProgressDrawer":
-        if not self._quiet and sys.stderr.isatty() and os.environ.get("TERM", "dumb") not in ("dumb", "unknown"):
+        if not self._quiet and has_colour(sys.stderr):  # a bar moves the cursor
             self._bar = _make_bar()
             self._bar.start()
         return self
@@ -151,21 +229,24 @@ class ProgressDrawer:
         if self._bar is not None:
             self._draw(self._bar, progress)
         elif progress.note is not None:
-            say(progress.note)
+            say(escaped(progress.note))  # the name of a file in it makes no second line
         else:
             self._print(progress)
 
     def _draw(self, bar: "rich.progress.Progress", progress: Progress) -> None:
         if progress.note is not None:
-            bar.console.print(safe_text(progress.note), markup=False, highlight=False)
+            bar.console.print(escaped(progress.note), markup=False, highlight=False)
             return
         if self._task is None or progress.phase != self._phase:
             self._phase = progress.phase
             if self._task is not None:
                 bar.remove_task(self._task)
-            self._task = bar.add_task(progress.phase, total=progress.total, figures="")
+            self._task = bar.add_task(progress.phase, total=progress.total, figures="", left="")
+            self._phase_start = (time.monotonic(), progress.done)
         figures = "  ".join(f"{name} {value}" for name, value in progress.values.items())
-        bar.update(self._task, completed=progress.done, total=progress.total, figures=figures)
+        seconds = seconds_left(progress, *self._phase_start, time.monotonic())
+        left = "" if seconds is None else f"{human_seconds(seconds)} left"
+        bar.update(self._task, completed=progress.done, total=progress.total, figures=figures, left=left)
 
     def _print(self, progress: Progress) -> None:
         """A plain line when a phase begins to take long, and then every few seconds."""
@@ -185,10 +266,23 @@ def _progress_line(progress: Progress, began: float, done_before: float, now: fl
     elif progress.done:
         parts.append(f"{progress.done:,.0f} {progress.unit}".strip())
     parts += [f"{name} {value}" for name, value in progress.values.items()]
-    if progress.total and progress.done > done_before:
-        left = (now - began) * (progress.total - progress.done) / (progress.done - done_before)
-        parts.append(f"eta {human_seconds(left)}")
+    if (left := seconds_left(progress, began, done_before, now)) is not None:
+        parts.append(f"{human_seconds(left)} left")
     return " · ".join(parts)
+
+
+def seconds_left(progress: Progress, began: float, done_before: float, now: float) -> float | None:
+    """Seconds until a phase is done, at its speed so far; None while nobody can say.
+
+    Args:
+        progress: the newest report.
+        began: when the phase was first seen.
+        done_before: how far it was then, as a stopped run that goes on is.
+        now: the time.
+    """
+    if not progress.total or progress.done <= done_before:
+        return None
+    return (now - began) * (progress.total - progress.done) / (progress.done - done_before)
 
 
 def _make_bar() -> "rich.progress.Progress":
@@ -201,7 +295,7 @@ def _make_bar() -> "rich.progress.Progress":
         progress.BarColumn(20),
         progress.MofNCompleteColumn(),
         progress.TimeElapsedColumn(),
-        progress.TimeRemainingColumn(),
+        progress.TextColumn("{task.fields[left]}"),  # rich's own wants many reports, and forgets the speed between them
         # the last one gives way where the terminal is narrow: how far it is matters more than how fast
         progress.TextColumn("{task.fields[figures]}", table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis")),
         console=Console(stderr=True),

@@ -1,10 +1,8 @@
-"""`wordpipe query` and `wordpipe duplicates`: nearest neighbours, and groups of near neighbours, from the shell."""
+"""`wordpipe query`: nearest neighbours of texts and words; queries from arguments, files, pipes and a prompt."""
 
 import json
 import os
 import select
-import shlex
-import shutil
 import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -14,19 +12,16 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
+from wordpipe.cli.answers import FORMATS, Answers, named_fields
 from wordpipe.cli.command import PATH, ExampleCommand
-from wordpipe.cli.output import counted, one_line, safe_text, say
+from wordpipe.cli.output import escaped, say
 
 if TYPE_CHECKING:
     from wordpipe.stages import OpenArtifact, QueryOptions, QueryResult
 
 _AT_ONCE = 1_024  # queries encoded, searched and fetched together
-_PIPED_CHARS = 200  # of a text, where the output is no terminal
-_GROUP_CHARS = 160  # of a text in a group of duplicates
-_GROUP_ROWS = 10  # of a group, for people: one of 1,503 texts filled the screen fifty times
-_MANY = 20  # rows in one group: of fewer texts more than half may well be copies
-_SHOWN_PARTS = 5  # pairs or terms of a line that says why a hit scored as it did
-
+_LONGEST = 1 << 20  # characters of a line
+_ENDLESS = 64 << 20  # characters after which a line is taken for one without an end
 
 _EXAMPLES = """wordpipe query run/index "how do bees find their way"
 wordpipe query run/index "bees" --where "year > 2000 and lang = 'en'" --explain
@@ -36,13 +31,14 @@ _WEIGHT = "Share of the vectors in a hybrid score, 0 to 1.  [default: measured; 
 _FEEDBACK = (
     "In a hybrid search, ask again with the first N answers, by vectors and by words; 0 asks once.  [default: 10]"
 )
+_FORMAT = "Lines for people, a table, lines parted by tabs, or JSON.  [default: plain on a terminal, tsv in a pipe]"
 _WHERE = "Only rows of which this is true, over the columns that `show --rows 1` lists."
 
 
 @click.command(
     cls=ExampleCommand,
     example=_EXAMPLES,
-    json="Print one JSON object per hit; of several queries, one after each.",
+    json="As --format json: one object per hit; of several queries, one after each.",
     quiet="Print nothing but the answers and errors.",
     verify="artifact's",
 )
@@ -57,8 +53,10 @@ _WHERE = "Only rows of which this is true, over the columns that `show --rows 1`
 @click.option("--per-document", is_flag=True, help="Of every document its best row alone.")
 @click.option("--min-score", type=float, metavar="SCORE", help="Leave out answers that score less.")
 @click.option("--explain", is_flag=True, help="Say which words carried each score; with --json in full.")
+@click.option("--format", "form", type=click.Choice(FORMATS), help=_FORMAT)
 def query(
-    artifact: Path, text: tuple[str, ...], k: int, queries: Path | None, as_json: bool, verify: bool, quiet: bool, **given: Any
+    artifact: Path, text: tuple[str, ...], k: int, queries: Path | None, form: str | None, as_json: bool, verify: bool,
+    quiet: bool, **given: Any,
 ) -> None:  # fmt: skip
     """Find the nearest neighbours of a text in an index, or of words in a words artifact.
 
@@ -73,10 +71,15 @@ def query(
 
     if text and not " ".join(text).strip():
         raise ConfigError("the query is empty", hint="give words, or a file with --queries")
+    if as_json and form not in (None, "json"):
+        raise click.UsageError(f"--json is --format json; --format {form} is another.", click.get_current_context())
+    form = "json" if as_json else form or ("plain" if sys.stdout.isatty() else "tsv")
+    as_json = form == "json"
     options = QueryOptions(**given)
     answered = 0
     with open_artifact(artifact, ("index", "words"), verify=verify) as opened:
         opened.check(options)
+        answers = Answers(form, opened, titled=not text, shown=named_fields(options.where))
         lines = given_lines(text, queries, what="query", option="--queries")
         size = 1 if is_prompt(text, queries) else _AT_ONCE
         has_more = stdin_has_more if queries is None else lambda: True
@@ -86,10 +89,11 @@ def query(
                     answered += bool(result.hits)
                     for remark in () if quiet else _remarks(result):
                         say(remark)
-                    _print(result, as_json=as_json, titled=not text)
+                    answers.print(result)
                 if as_json and not text:  # a program that asks through a pipe need not wait for more
                     end = {"query": result.query, "hits": len(result.hits)} if result else {"query": line, "hits": 0}
                     click.echo(json.dumps(end, ensure_ascii=False))
+        answers.end()
         if not answered:
             raise opened.nothing_found(options)
 
@@ -123,36 +127,6 @@ def _remarks(result: "QueryResult") -> Iterator[str]:
     if unknown:
         named = (f"{word} (did you mean {', '.join(near)}?)" if near else word for word, near in unknown)
         yield f"unknown: {', '.join(named)}"
-
-
-def _print(result: "QueryResult", *, as_json: bool, titled: bool) -> None:
-    if as_json:
-        for hit in result.hits:
-            click.echo(json.dumps({"query": result.query} | hit, ensure_ascii=False, default=str))
-        return
-    if titled:
-        click.echo(click.style(f"# {safe_text(result.query)}", bold=True))
-    for hit in result.hits:
-        click.echo(_row(hit))
-        for line in _explained(hit.get("explain")):
-            click.echo(safe_text(f"    {line}"))
-
-
-def _row(hit: dict[str, object]) -> str:
-    """score, text, place: as wide as the terminal, or separated by tabs elsewhere. `--json` has the whole text."""
-    text = " ".join(str(hit.get("word") or hit.get("text") or "").split())
-    if title := hit.get("title"):
-        text = f"{title} · {text}" if text else str(title)
-    place = f"{hit['source']}:{hit['line']}" if "source" in hit else ""
-    score = f"{hit['score']:.4f}"
-    if not sys.stdout.isatty():
-        return safe_text("\t".join(filter(None, (score, _cut(text, _PIPED_CHARS), place))))
-    room = max(20, shutil.get_terminal_size().columns - len(score) - len(place) - 4)
-    return safe_text(f"{score}  {_cut(text, room):<{room}}  {place}".rstrip())
-
-
-def _cut(text: str, room: int) -> str:
-    return text if len(text) <= room else text[: room - 1] + "…"
 
 
 def given_lines(words: tuple[str, ...], path: Path | None, *, what: str, option: str) -> Iterator[str]:
@@ -206,26 +180,56 @@ def _read_lines(path: Path | None) -> Iterator[str]:
     if path is None and sys.stdin is None:
         return
     if path is None and hasattr(sys.stdin, "reconfigure"):
-        sys.stdin.reconfigure(encoding="utf-8", errors="replace")
+        sys.stdin.reconfigure(
+            encoding="utf-8-sig", errors="replace"
+        )  # the mark of a file's begin is no part of a query
     try:
         file: TextIO
-        with path.open(encoding="utf-8", errors="replace") if path else nullcontext(sys.stdin) as file:
-            yield from file
-    except FileNotFoundError:
-        raise InputError("no such file", where=path) from None
+        with path.open(encoding="utf-8-sig", errors="replace") if path else nullcontext(sys.stdin) as file:
+            yield from bounded_lines(file, str(path or "standard input"))
+    except (FileNotFoundError, IsADirectoryError) as error:
+        raise InputError("no such file" if isinstance(error, FileNotFoundError) else "a folder", where=path) from None
+
+
+def bounded_lines(file: TextIO, where: str) -> Iterator[str]:
+    """The lines of a file; one of more than a million characters is left out and named, so memory is bounded.
+
+    Raises:
+        InputError: a line that does not end, as /dev/zero has it.
+    """
+    from wordpipe.errors import InputError
+
+    number = 0
+    while line := file.readline(_LONGEST):
+        number += 1
+        if line.endswith("\n") or len(line) < _LONGEST:
+            yield line
+            continue
+        taken = len(line)
+        while (more := file.readline(_LONGEST)) and not more.endswith("\n"):
+            taken += len(more)
+            if taken > _ENDLESS:
+                got, expected = f"more than {_ENDLESS:,} characters", "lines of text"
+                raise InputError("this line does not end", where=f"{where}, line {number}", got=got, expected=expected)
+        if taken + len(more.rstrip("\n")) > _LONGEST:
+            say(f"skipped: {escaped(where)}, line {number}: longer than {_LONGEST:,} characters")
+        else:
+            yield line + more  # which is a line end
 
 
 def batches(lines: Iterable[str], size: int, has_more: Callable[[], bool]) -> Iterator[list[str]]:
-    """Lists of at most `size` lines, in their order; none waits for one that has not come yet.
+    """Lists of at most `size` lines, of long ones fewer, in their order; none waits for one that has not come yet.
 
     `has_more` is called after every line: whether the next can be had without waiting for it.
     """
     some: list[str] = []
+    taken = 0
     for line in lines:
         some.append(line)
-        if len(some) == size or not has_more():
+        taken += len(line)
+        if len(some) == size or taken > _LONGEST or not has_more():
             yield some
-            some = []
+            some, taken = [], 0
     if some:
         yield some
 
@@ -243,100 +247,3 @@ def stdin_has_more() -> bool:
     if sys.platform == "win32" or not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)):
         return True
     return bool(select.select([number], [], [], 0)[0])
-
-
-def _explained(explained: dict[str, Any] | None) -> Iterator[str]:
-    """Why a hit scored as it did, in a line or two; `--json` has it all. None tells nothing."""
-    if explained is None:
-        return
-    if dense := explained.get("dense"):
-        pairs = [(_pair(pair), pair["score"]) for pair in dense["pairs"]]
-        if answers := dense.get("answers"):
-            pairs.append(("first answers", answers["score"]))
-        yield f"vectors {_of(dense)} = {_sum(pairs, dense['score'])}"
-    if lexical := explained.get("lexical"):
-        terms = [(term["stem"], term["score"] - term.get("answers", 0.0)) for term in lexical["terms"]]
-        if added := sum(term.get("answers", 0.0) for term in lexical["terms"]):
-            terms.append(("first answers", added))
-        yield f"words {_of(lexical)} = {_sum(terms, lexical['score'])}"
-
-
-def _pair(pair: dict[str, Any]) -> str:
-    one, other = pair["query"].strip() or "·", pair["text"].strip() or "·"
-    return one if one.lower() == other.lower() else f"{one}~{other}"
-
-
-def _of(side: dict[str, Any]) -> str:
-    """The side's score, and what the mix makes of it."""
-    score = f"{side['score']:.3f}"
-    return f"{score} (adds {side['share']:.3f})" if "share" in side else score
-
-
-def _sum(parts: list[tuple[str, float]], score: float) -> str:
-    """The largest parts, equal ones together, and what is left."""
-    added: dict[str, float] = {}
-    for name, value in parts:
-        added[name] = added.get(name, 0.0) + value
-    largest = sorted(added.items(), key=lambda part: -abs(part[1]))[:_SHOWN_PARTS]
-    parts_shown = [f"{name} {value:.3f}" for name, value in largest if abs(value) >= 0.0005]
-    if abs(rest := score - sum(value for _, value in largest)) >= 0.0005:
-        parts_shown.append(f"others {rest:.3f}")
-    return " + ".join(parts_shown)
-
-
-@click.command(
-    cls=ExampleCommand,
-    example="wordpipe duplicates run/sentences --threshold 0.95",
-    json="Print one JSON object: totals, and the groups shown with all rows.",
-    quiet="Print nothing but the groups and errors.",
-    verify="artifact's",
-)
-@click.argument("artifact", metavar="INDEX|SENTENCES", type=click.Path(path_type=Path))
-@click.option(
-    "--threshold", type=click.FloatRange(-1, 1), default=0.95, metavar="COSINE",
-    help="How near two texts must be to be linked.  [default: 0.95]",
-)  # fmt: skip
-@click.option(
-    "-n", type=click.IntRange(0, 1_000_000), default=20,
-    help="Groups to show, the largest first, ten texts of each.  [default: 20]",
-)  # fmt: skip
-def duplicates(artifact: Path, **options: Any) -> None:
-    """Report groups of texts whose vectors are nearly the same.
-
-    Every text is linked to those near it, and what is linked is a group, so its ends may be farther apart than the threshold.
-    Up to 200,000 rows all pairs are compared; of more, the index is asked for the nearest of every row.
-    """
-    from wordpipe.cli.tables import answer
-    from wordpipe.stages import duplicates as stage
-
-    answer(stage, artifact, show=_show_groups, remarks=_group_remarks, **options)
-
-
-def _show_groups(found: dict[str, Any]) -> None:
-    for number, group in enumerate(found["shown"], start=1):
-        click.echo(click.style(f"# group {number}: {len(group):,} texts", bold=True))
-        for row in group[:_GROUP_ROWS]:
-            click.echo(_group_line(row))
-        if len(group) > _GROUP_ROWS:
-            click.echo(f"… {len(group) - _GROUP_ROWS:,} more")
-
-
-def _group_remarks(found: dict[str, Any]) -> list[str]:
-    rows = counted(found["rows"], "rows")
-    lines = [
-        f"{found['rows_in_groups']:,} of {rows} in {counted(found['groups'], 'groups')}, {counted(found['pairs'], 'pairs')} "
-        f"at {found['threshold']:g} or nearer; "
-        f"{'all pairs compared' if found['exact'] else 'as far as the index found them'}"
-    ]
-    if found["largest"] >= _MANY and 2 * found["largest"] > found["rows"]:
-        lines.append(
-            f"one group holds {found['largest']:,} of {rows}: at {found['threshold']:g} these vectors cannot tell the texts "
-            f"apart; raise --threshold, or see what is wrong with: wordpipe doctor {shlex.quote(found['path'])}"
-        )
-    return lines
-
-
-def _group_line(row: dict[str, Any]) -> str:
-    text = one_line(row.get("text") or row.get("word") or "")
-    place = [f"{row['source']}:{row['line']}"] if "source" in row else []
-    return safe_text("\t".join([f"{row['cosine']:.4f}", _cut(text, _GROUP_CHARS), *place]))

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import click
 
 from wordpipe.cli.command import PATH, ExampleCommand
-from wordpipe.cli.output import counted, human_bytes, human_seconds, safe_text, say
+from wordpipe.cli.output import counted, emphasised, human_bytes, human_seconds, safe_text, say
 
 _BAR = "│"
 _COLOURS = ("black on bright_cyan", "black on bright_yellow")  # of tokens, in turns
@@ -47,7 +47,7 @@ def show(artifact: Path, rows: int, text: str | None, as_json: bool) -> None:
         click.echo(json.dumps(found, ensure_ascii=False, default=str))
         return
     for title, lines in _sections(found):
-        click.echo(click.style(title, bold=True))
+        click.echo(emphasised(title))
         for name, value in lines:
             click.echo(safe_text(f"  {name:<24} {value}"))
 

@@ -13,16 +13,7 @@ import click
 
 from wordpipe.cli.command import COMMON, PATH, ExampleCommand, Option
 from wordpipe.cli.options import assigned_settings, chosen_settings, settings_options, settings_without_option
-from wordpipe.cli.output import (
-    ProgressDrawer,
-    human_bytes,
-    human_count,
-    human_seconds,
-    noun,
-    one_line,
-    safe_text,
-    say,
-)
+from wordpipe.cli.output import ProgressDrawer, human_bytes, human_seconds, made_lines, one_line, safe_text, say
 from wordpipe.errors import ConfigError
 from wordpipe.runtime import memory_bytes, process_number
 from wordpipe.stages import Argument, Command
@@ -163,15 +154,9 @@ def _print_made(command: Command, made: "Made", *, as_json: bool, quiet: bool, h
         click.echo(json.dumps(made.to_json(), ensure_ascii=False))
     if quiet or as_json:
         return
-    counted = ((name.replace("_", " "), count) for name, count in made.counts.items() if count)
-    counts = [f"{human_count(count)} {noun(count, name)}" for name, count in counted]
-    figures = [f"{name} {value:.4g}" for name, value in made.metrics.items()]
-    for name, value in made.rates.items():
-        unit = name.replace("mb_per_s", "MB/s").replace("_per_s", "/s").replace("_", " ")
-        figures.append(f"{human_count(value) if value >= 100 else f'{value:.2f}'} {unit}")
     say(f"{made.kind} → {made.path}  in {human_seconds(made.seconds)}")
-    for line in filter(None, (counts, figures)):
-        say(f"  {' · '.join(line)}")
+    for line in made_lines(made.counts, made.metrics, made.rates, shlex.quote(made.path)):
+        say(f"  {line}")
     if made.kind == "clusters" and hint:
         _print_clusters(made)
     if command.next and hint:

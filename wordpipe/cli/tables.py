@@ -3,11 +3,11 @@
 import json
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from wordpipe.cli.output import ProgressDrawer, safe_text, say
+from wordpipe.cli.output import ProgressDrawer, has_colour, safe_text, say
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -53,7 +53,11 @@ def console() -> "Console":
             """Let the closed pipe through; rich would exit with 1."""
             raise BrokenPipeError
 
-    return Screen(width=None if sys.stdout.isatty() else _PIPED_WIDTH, highlight=False, markup=False, emoji=False)
+    width = None if sys.stdout.isatty() else _PIPED_WIDTH
+    colours: Literal["auto"] | None = (
+        "auto" if has_colour(sys.stdout) else None
+    )  # with NO_COLOR rich still writes in bold
+    return Screen(width=width, color_system=colours, highlight=False, markup=False, emoji=False)
 
 
 def new_table(first: str, *heads: str, title: str | None = None) -> "Table":

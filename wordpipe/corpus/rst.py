@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from docutils import nodes
 
 _LONGEST_LINE = 100_000  # characters
+_ERROR = 3  # level of docutils' messages
 _STEERING = names("""
     toctree contents sectnum section-numbering index highlight highlightlang currentmodule py:currentmodule
     tabularcolumns include literalinclude raw meta default-role role date header footer target-notes
@@ -61,7 +62,7 @@ def read_rst(text: str, line: int, outline: Outline) -> None:
     if max(map(len, text.split("\n"))) > _LONGEST_LINE:
         raise TooLongError
     document = _parsed(text, outline)
-    _Walk(document, line - 1, line + text.count("\n"), outline).over(document, 0)
+    _Walk(document, line - 1, line + text.removesuffix("\n").count("\n"), outline).over(document, 0)
 
 
 class _Walk:
@@ -80,10 +81,14 @@ class _Walk:
         out, kind = self.outline, node.tagname
         if getattr(node, "line", None):
             out.line = self._source_line(node.line)
-        if kind in _LEFT_OUT or (
-            kind == "system_message" and node.get("level", 0) < 3
-        ):  # an error has what it could not read
+        if kind in _LEFT_OUT:
             out.ledger.add("rst_directives_left_out", kind == "pending")
+        elif kind == "system_message":  # what docutils could not read stands behind its words about it
+            for child in node.children:
+                if node["level"] >= _ERROR and child.tagname == "literal_block":
+                    text = child.astext()
+                    out.line = min(out.line, self.last - text.count("\n"))
+                    out.verbatim(text)
         elif kind == "section":
             self._section(node, level + 1)
         elif kind in _PARAGRAPHS:

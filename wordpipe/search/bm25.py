@@ -84,6 +84,11 @@ class LexicalIndex:
         """Whether the word stands in any of the texts, in whatever form; stop words stand in none."""
         return any(self.terms.find(stem) >= 0 for stem in self.analyser(word))
 
+    def weight_of(self, stem: str) -> float:
+        """The idf of a stem; 0 where no text has it."""
+        number = self.terms.find(stem)
+        return 0.0 if number < 0 else float(self._idf(np.array([number]))[0])
+
     def read(self, query: str) -> QueryTerms:
         """The terms of a query that any text has."""
         found = [(number, times) for number, times in self._counts_of(self.analyser(query)).items() if number >= 0]

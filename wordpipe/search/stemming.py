@@ -6,7 +6,7 @@ of characters, as in Lucene's CJKBigramFilter.
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from itertools import islice
 from typing import Any
@@ -53,15 +53,19 @@ class Analyser:
 
     def with_words(self, text: str) -> list[tuple[str, str]]:
         """The same, each with the word that it comes from, in small letters; pairs of characters come from themselves."""
-        if text.isascii():
-            found = self.ascii_words(text)
-            return [(stem, word.lower()) for word in found if (stem := self.stem(word))]
-        words, unspaced = _patterns()
-        pairs: list[tuple[str, str]] = []
-        for word in words.findall(text):
-            stems = self(word)
-            pairs += [(stem, stem if unspaced.match(word) else word.lower()) for stem in stems]
-        return pairs
+        return [(stem, text[first:end].lower()) for first, end, stem in self.places(text)]
+
+    def places(self, text: str) -> Iterator[tuple[int, int, str]]:
+        """Where each stem of `self(text)` comes from, in the same order: first character, the one after the last, stem."""
+        words, unspaced = (_ASCII_WORD, None) if text.isascii() else _patterns()
+        for found in words.finditer(text):
+            word, start = found[0], found.start()
+            if unspaced is not None and unspaced.match(word):
+                for first in range(max(len(word) - 1, 1)):
+                    pair = word[first : first + 2]
+                    yield start + first, start + first + len(pair), pair
+            elif stem := self.stem(word):
+                yield start, found.end(), stem
 
     @staticmethod
     def ascii_words(text: str) -> list[str]:

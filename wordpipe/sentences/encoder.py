@@ -3,7 +3,7 @@
 import copy
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Self, get_args
 
@@ -18,6 +18,7 @@ ENCODER_FILE = "encoder.json"
 TRANSFORM_FILE = "transform.safetensors"
 
 EncoderKind = Literal["words", "static", "transformer"]
+Watch = Callable[[float], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +118,13 @@ class TextEncoder(ABC):
         return self.transform.dim
 
     @abstractmethod
-    def encode(self, texts: Sequence[str]) -> EncodedBatch:
+    def encode(self, texts: Sequence[str], watch: Watch | None = None) -> EncodedBatch:
         """Encode texts.
+
+        Args:
+            texts: the texts.
+            watch: called now and then with the share of them that is done; what it raises ends the work. Encoders that take
+                no time do not call it.
 
         Raises:
             DivergedError: a vector is not finite.

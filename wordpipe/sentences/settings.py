@@ -17,9 +17,12 @@ class EmbedSettings(Settings):
         "what makes one vector of many; mean, cls (the first token), max, first-last (mean of the first and the last layer) "
         "or weighted (by the weights that a contrastive model was trained with) of a model's; mean or sif (rare words weigh "
         "more) of word vectors; auto: what a model was trained with, else mean, and sif for words",
+        section="How texts become vectors",
     )
     unit: Literal["sentence", "document", "window"] = setting(
-        "sentence", "what gets a vector: a sentence, a document, or as many sentences as fit a window"
+        "sentence",
+        "what gets a vector: a sentence, a document, or as many sentences as fit a window",
+        section="What gets a vector",
     )
     with_title: bool = setting(True, "documents and windows are read with their title before them", expert=True)
     window: int = setting(
@@ -33,11 +36,14 @@ class EmbedSettings(Settings):
         "what is done to every vector; nothing, the mean of all taken away, also the directions that all share, or every "
         "direction given the same weight; auto, for a model that no contrast has "
         "trained: whiten for as many texts as a vector has numbers, centre for 16 or more; else none",
+        section="How texts become vectors",
     )
     components: int = setting(1, "directions that remove-components takes away", ge=1, le=1024, expert=True)
     dims: int = setting(0, "numbers per vector that whiten keeps, of the strongest directions, 0 = all", ge=0)
     sif_a: float = setting(1e-4, "sif: a word of share p in the text weighs a / (a + p)", gt=0, le=1, expert=True)
-    batch_tokens: int = setting(16_384, "tokens per batch, padding included", ge=1, expert=True)
+    batch_tokens: int = setting(
+        16_384, "tokens per batch, padding included", ge=1, expert=True, section="Where and how it runs"
+    )
     device: Literal["auto", "cpu", "cuda", "mps"] = setting("auto", "where a model runs")
     dtype: Literal["auto", "float32", "bfloat16"] = setting(
         "auto",

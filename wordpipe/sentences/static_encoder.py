@@ -31,6 +31,7 @@ from wordpipe.sentences.encoder import (
     EncoderKind,
     TextEncoder,
     TextParts,
+    Watch,
     encoder_facts,
     joined,
     text_runs,
@@ -329,7 +330,7 @@ class StaticEncoder(TextEncoder):
         self._settings = settings
         self._threads = settings.threads or cpu_count()
 
-    def encode(self, texts: Sequence[str]) -> EncodedBatch:
+    def encode(self, texts: Sequence[str], watch: Watch | None = None) -> EncodedBatch:
         """See `TextEncoder.encode`."""
         runs = text_runs(texts, _RUN_CHARACTERS)
         if len(runs) == 1 or self._threads == 1:

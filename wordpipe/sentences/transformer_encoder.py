@@ -24,6 +24,7 @@ from wordpipe.sentences.encoder import (
     EncoderKind,
     TextEncoder,
     TextParts,
+    Watch,
     check_finite,
     encoder_facts,
     joined,
@@ -273,13 +274,17 @@ class TransformerEncoder(TextEncoder):
         self.window = _window(settings, max_len - len(self._prefix) - len(self._suffix))
         self.overlap = min(settings.overlap, self.window // 2)
 
-    def encode(self, texts: Sequence[str]) -> EncodedBatch:
+    def encode(self, texts: Sequence[str], watch: Watch | None = None) -> EncodedBatch:
         """See `TextEncoder.encode`; the error names the texts."""
-        return joined([self._encode(run) for run in text_runs(texts)])
+        batches, done = list[EncodedBatch](), 0
+        for run in text_runs(texts):
+            batches.append(self._encode(run, watch and _within(watch, done / len(texts), len(run) / len(texts))))
+            done += len(run)
+        return joined(batches)
 
-    def _encode(self, texts: Sequence[str]) -> EncodedBatch:
+    def _encode(self, texts: Sequence[str], watch: Watch | None) -> EncodedBatch:
         windows = self._windows(*self._ids(texts))
-        pooled_ND = merge_windows(self._pooled(windows), self._weight_of(windows), windows.counts, self.pooling)
+        pooled_ND = merge_windows(self._pooled(windows, watch), self._weight_of(windows), windows.counts, self.pooling)
         check_finite(pooled_ND, texts, "model", "its weights may have diverged in training; try --dtype float32")
         vectors_ND, empty_N = self.transform.apply(unit_rows(pooled_ND)[0])
         return EncodedBatch(vectors_ND, empty_N, [[] for _ in texts], windows.counts)
@@ -342,7 +347,7 @@ class TransformerEncoder(TextEncoder):
         weighed: Floats = np.add.reduceat(self._weights_V[windows.ids], windows.starts)
         return weighed
 
-    def _pooled(self, windows: Windows) -> Floats:
+    def _pooled(self, windows: Windows, watch: Watch | None) -> Floats:
         """One vector (W, D) per window."""
         pooled_WD = np.zeros((len(windows.lengths), self._width), dtype=np.float32)
         groups, starts_W = [*token_batches(windows.lengths, self._model.batch_tokens)], windows.starts
@@ -350,8 +355,12 @@ class TransformerEncoder(TextEncoder):
             (gathered(windows.ids, starts_W[group], windows.lengths[group]), windows.lengths[group]) for group in groups
         )
         pooled = self._model.pooled(batches, self.pooling, self._weights_V)
+        done, total = 0, int(windows.lengths.sum())
         for group, vectors_SD in zip(groups, pooled, strict=True):
             pooled_WD[group] = vectors_SD
+            done += int(windows.lengths[group].sum())
+            if watch is not None:
+                watch(done / total)
         return pooled_WD
 
     def files(self) -> Iterator[tuple[str, bytes]]:
@@ -384,6 +393,11 @@ class TransformerEncoder(TextEncoder):
             trained=about.get("trained", "mean"),  # files that were written before there was another
             token_weights=token_weights,
         )
+
+
+def _within(watch: Watch, before: float, share: float) -> Watch:
+    """What hears of a part of the texts, as one that tells `watch` of all."""
+    return lambda done: watch(before + share * done)
 
 
 def _pooling(settings: EmbedSettings, trained: Pooling, token_weights: Floats | None) -> Pooling:

@@ -19,6 +19,7 @@ from wordpipe.sentences.encoder import (
     EncoderKind,
     TextEncoder,
     TextParts,
+    Watch,
     encoder_facts,
     joined,
     text_runs,
@@ -87,7 +88,7 @@ class WordEncoder(TextEncoder):
         """Whether the words are weighted by how common they are, and nobody counted them."""
         return self.pooling == "sif" and not self._table.counts.any()
 
-    def encode(self, texts: Sequence[str]) -> EncodedBatch:
+    def encode(self, texts: Sequence[str], watch: Watch | None = None) -> EncodedBatch:
         """See `TextEncoder.encode`."""
         return joined([self._encode(run) for run in text_runs(texts)])
 

@@ -250,7 +250,7 @@ def open_job(kind: Kind, output: PathLike, settings: Settings, run: RunOptions |
         StorageError, ArtifactError: the output may not be replaced; the disk refused.
     """
     target, run = Path(output), run or RunOptions()
-    with storage_errors(), ExitStack() as stack:
+    with storage_errors(target.parent), ExitStack() as stack:
         refuse_inside_artifact(target)
         check_replaceable(target, kind)  # before anything is touched, and again under the lock
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -266,12 +266,16 @@ def open_job(kind: Kind, output: PathLike, settings: Settings, run: RunOptions |
 
 
 @contextmanager
-def storage_errors() -> Iterator[None]:
-    """Turn refusals of the operating system, and of memory, into errors that say what to do."""
+def storage_errors(where: PathLike | None = None) -> Iterator[None]:
+    """Turn refusals of the operating system, and of memory, into errors that say what to do.
+
+    Args:
+        where: the file or folder that is written, for a refusal that names none: a full disk.
+    """
     try:
         yield
     except OSError as error:
-        raise storage_error(error) from error
+        raise storage_error(error, where) from error
     except (MemoryError, RuntimeError) as error:
         # torch's, which is not imported here: for a GPU it has a class of its own, for a CPU only its words
         of_torch = type(error).__name__ == "OutOfMemoryError" or "can't allocate memory" in str(error)
@@ -292,7 +296,8 @@ _HINTS = {
 }
 
 
-def storage_error(error: OSError) -> StorageError:
-    """The user's version of an OSError."""
+def storage_error(error: OSError, where: PathLike | None = None) -> StorageError:
+    """The user's version of an OSError; `where` it was, if it does not say."""
     what = (error.strerror or str(error) or "input or output failed").lower()
-    return StorageError(what, where=error.filename, hint=_HINTS.get(error.errno or 0))
+    place = error.filename or where
+    return StorageError(what, where=None if place is None else str(place), hint=_HINTS.get(error.errno or 0))

@@ -111,7 +111,8 @@ class MaskTokenizer:
 
     Some tokens know whether a space stands before them (" cat" in byte-level and sentencepiece vocabularies). What such a
     model learned to put at a mask begins with that space; so a space before a mask in the text belongs to the masked position,
-    and the token that fills it says whether it is there. In other vocabularies spaces are as the text has them.
+    and the token that fills it says whether it is there; but a word is never written on to the one before it where the text
+    has a space. In other vocabularies spaces are as the text has them.
 
     Args:
         tokenizer: truncation and padding switched off.
@@ -155,6 +156,8 @@ class MaskTokenizer:
     def _joined(self, before: str, spelled: str) -> str:
         if self._with_space:
             left = before.rstrip()
+            if left and left != before and spelled[:1].isalnum():  # the text asks for a word of its own
+                return before + spelled
             return left + spelled if left else before + spelled.lstrip(" ")
         if self._parted and not spelled.startswith(" "):  # goes on with the word before it
             return before.rstrip() + spelled

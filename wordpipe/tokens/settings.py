@@ -35,7 +35,8 @@ class TokenizeSettings(Settings):
     }
 
     algorithm: Literal["bpe", "wordpiece", "unigram", "word", "char"] = setting(
-        "bpe", "BPE, WordPiece as BERT has it, a unigram language model, whole words, or single characters"
+        "bpe",
+        "BPE, WordPiece as BERT has it, a unigram language model, whole words, or single characters",
     )
     vocab_size: int = setting(16_000, "tokens in the vocabulary, special tokens included", ge=300, le=4_000_000)
     min_frequency: int = setting(
@@ -48,6 +49,7 @@ class TokenizeSettings(Settings):
         "where text is cut before the algorithm sees it; gpt2, digits (at most three together) and marks (as digits, with "
         "vowel signs as letters) are byte-level; auto goes by the algorithm and the scripts: gpt2 or marks for bpe, bert or "
         "gpt2 for wordpiece, metaspace for unigram, whitespace for word, characters for char",
+        section="Where text is cut, and what is folded",
     )
     normalization: Literal["none", "nfc", "nfkc"] = setting(
         "none", "Unicode normal form of the text that is tokenized", expert=True
@@ -56,7 +58,9 @@ class TokenizeSettings(Settings):
         False, "fold case before the tokenizer sees the text (the list of words is folded anyway)"
     )
     strip_accents: bool = setting(False, "take accents off letters before the tokenizer sees them", expert=True)
-    sample: float = setting(1.0, "share of the documents that the tokenizer is trained on", gt=0, le=1)
+    sample: float = setting(
+        1.0, "share of the documents that the tokenizer is trained on", gt=0, le=1, section="What it is trained on"
+    )
     memory: str = setting(
         "1GB",
         "memory for counting and training: above it counts go to disk, and the rarest pre-tokens are left out of training",
@@ -71,11 +75,11 @@ class TokenizeSettings(Settings):
     )
     tokenizer: Path | None = setting(
         None,
-        "use this tokenizer instead of training one: a tokenizer.json, a transformers folder, or an artifact",
+        "use this tokenizer instead of training one; a tokenizer.json, a transformers folder, or an artifact",
         metavar="FILE",
         artifact=("tokens", "model"),
     )
-    keep_case: bool = setting(False, "count words as written, not in lower case", expert=True)
+    keep_case: bool = setting(False, "count words as written, not in lower case", expert=True, section="Words")
 
     @property
     def memory_bytes(self) -> int:

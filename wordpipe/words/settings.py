@@ -83,7 +83,9 @@ class Word2VecSettings(Settings):
     command = "train word2vec"
 
     architecture: Literal["skipgram", "cbow"] = setting(
-        "skipgram", "each neighbour predicts the word (skipgram), or their mean does (cbow)"
+        "skipgram",
+        "each neighbour predicts the word (skipgram), or their mean does (cbow)",
+        section="What is learned",
     )
     loss: Literal["ns", "hs", "softmax"] = setting(
         "ns", "what is predicted: the word among noise words (negative sampling), its path in a Huffman tree (hierarchical"
@@ -100,12 +102,16 @@ class Word2VecSettings(Settings):
     )
     negatives: int = setting(5, "noise words per window, for ns", ge=1, le=1000)
     ns_exponent: float = setting(0.75, "noise words are drawn by count to this power, for ns", ge=-2, le=2, expert=True)
-    epochs: int | None = setting(None, "passes over the text, else by its size", ge=1, le=100_000)
+    epochs: int | None = setting(
+        None, "passes over the text, else by its size", ge=1, le=100_000, section="How much of the text"
+    )
     min_count: int | None = setting(None, "rarer words get no vector, else by the size of the text", ge=1)
     subsample: float = setting(
         1e-3, "words with a larger share of the text are skipped at random; 0 keeps all", ge=0, le=1, expert=True
     )
-    min_n: int = setting(3, "shortest character n-gram, where max_n is given", ge=1, le=50, expert=True)
+    min_n: int = setting(
+        3, "shortest character n-gram, where max_n is given", ge=1, le=50, expert=True, section="Character n-grams"
+    )
     max_n: int = setting(
         0, "longest character n-gram, 0 = none; words are then made of theirs, and unknown words get vectors", ge=0, le=50
     )  # fmt: skip
@@ -115,11 +121,13 @@ class Word2VecSettings(Settings):
     lr: float | None = setting(
         None, "learning rate at the start, else 0.025 for skipgram, 0.05 for cbow; falls linearly with the words seen",
         gt=0, le=1, expert=True,
+        section="The optimiser",
     )  # fmt: skip
     min_lr: float = setting(1e-4, "learning rate at the end", ge=0, le=1, expert=True)
     vectors: Literal["inputs", "outputs", "sum"] = setting(
         "inputs", "which vectors the words get: those that predict (what CBOW's context has), those that"
-        " are predicted, or the sum of both", expert=True
+        " are predicted, or the sum of both", expert=True,
+        section="What is kept",
     )  # fmt: skip
     remove_components: int = setting(
         0, "all-but-the-top: take away the mean of all vectors and so many of their principal components; 0 = nothing",
@@ -129,7 +137,8 @@ class Word2VecSettings(Settings):
         True, "keep the output vectors too (not of hs), which --init goes on from; doubles the artifact", expert=True
     )
     init: Path | None = setting(
-        None, "go on from the vectors of this words artifact: more epochs, or more text", metavar="WORDS", artifact=("words",)
+        None, "go on from the vectors of this words artifact: more epochs, or more text", metavar="WORDS", artifact=("words",),
+        section="Where and how it runs",
     )  # fmt: skip
     seed: int = setting(1, "seed of initial vectors, windows, subsampling and noise", ge=0, lt=2**32, expert=True)
     deterministic: bool = setting(

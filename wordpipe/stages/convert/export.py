@@ -15,6 +15,7 @@ from wordpipe.artifacts import (
     Kind,
     atomic_file,
     atomic_folder,
+    check_output,
     read_batches,
     read_schema,
     row_count,
@@ -35,7 +36,7 @@ ENCODER_FORMATS = ("sentence-transformers",)
 
 
 @public()
-def export(artifact: PathLike, form: str, output: PathLike) -> dict[str, Any]:
+def export(artifact: PathLike, form: str, output: PathLike, *, replace: bool = True) -> dict[str, Any]:
     """Write what an artifact holds in another program's format, whole or not at all.
 
     Args:
@@ -46,6 +47,7 @@ def export(artifact: PathLike, form: str, output: PathLike) -> dict[str, Any]:
             transformers or tiktoken for a tokenizer.
         output: the file (or, for numpy, projector, an encoder, vocab-merges and transformers, the folder) to write; an older
             one is replaced in one step.
+        replace: false refuses to replace anything.
 
     Returns:
         path and bytes; words and dim, vectors and dim, files and notes of an encoder, or tokens and notes (what the format
@@ -60,6 +62,9 @@ def export(artifact: PathLike, form: str, output: PathLike) -> dict[str, Any]:
         >>> made["dim"]
         24
     """
+    is_file = form not in {*FOLDERS, *TOKENIZER_FOLDERS, *ENCODER_FORMATS}
+    if str(output) != "-" and not (is_file and Path(output).is_dir()):  # which each format refuses in its own words
+        check_output(Path(output), replace=replace)
     if form in ENCODER_FORMATS:
         return _export_encoder(artifact, Path(output))
     if form == "npy" or form in WORD_FORMATS:
@@ -69,7 +74,7 @@ def export(artifact: PathLike, form: str, output: PathLike) -> dict[str, Any]:
     if form not in FORMATS:
         known = dict.fromkeys((*WORD_FORMATS, *VECTOR_FORMATS, *ENCODER_FORMATS, *FORMATS))
         raise ConfigError("unknown format", where="form", got=form, expected=", ".join(known))
-    return _export_tokenizer(artifact, form, Path(output))
+    return _export_tokenizer(artifact, form, Path(output), replace=replace)
 
 
 def _export_table(path: PathLike, form: str, output: Path, kinds: Sequence[Kind]) -> dict[str, Any]:
@@ -80,7 +85,7 @@ def _export_table(path: PathLike, form: str, output: Path, kinds: Sequence[Kind]
     """
     if form not in FOLDERS:
         _refuse_folder(output)
-    with storage_errors(), Artifact(path, kinds) as artifact:
+    with storage_errors(output), Artifact(path, kinds) as artifact:
         facts, size, is_words = artifact.manifest.facts, row_count(artifact, artifact.kind), artifact.kind == "words"
         if not is_words and form not in VECTOR_FORMATS:
             expected = ", ".join(VECTOR_FORMATS)
@@ -134,15 +139,15 @@ def _plain(column: pa.Array) -> pa.Array:
 def _export_encoder(path: PathLike, output: Path) -> dict[str, Any]:
     from wordpipe.stages.convert.export_encoder import encoder_facts, encoder_files, sentence_transformers_folder
 
-    with storage_errors(), Artifact(path, ["model", "sentences", "index"]) as artifact:
+    with storage_errors(output), Artifact(path, ["model", "sentences", "index"]) as artifact:
         encoder = encoder_files(artifact)
         files = sentence_transformers_folder(encoder, where=str(path))
         vector_files = _folder(output, {name: [content] for name, content in files.items()})
         return {"path": str(output), **encoder_facts(encoder), **vector_files}
 
 
-def _export_tokenizer(path: PathLike, form: str, output: Path) -> dict[str, Any]:
-    with storage_errors(), Artifact(path, ["tokens", "model"]) as artifact:
+def _export_tokenizer(path: PathLike, form: str, output: Path, *, replace: bool) -> dict[str, Any]:
+    with storage_errors(output), Artifact(path, ["tokens", "model"]) as artifact:
         data = artifact.read("tokenizer.json")
         made = export_tokenizer(data, form, output.name, where=str(artifact.path / "tokenizer.json"))
         if form == "transformers" and artifact.kind == "model":  # it has these files, with the model's own settings
@@ -151,6 +156,8 @@ def _export_tokenizer(path: PathLike, form: str, output: Path) -> dict[str, Any]
             _folder(output, {name: [content] for name, content in made.files.items()})
         else:
             _refuse_folder(output)
+            for name in made.files:  # tiktoken has a second one beside it
+                check_output(output.with_name(name), replace=replace)
             for name, content in made.files.items():
                 _file(output.with_name(name), [content])
         size = sum(len(content) for content in made.files.values())

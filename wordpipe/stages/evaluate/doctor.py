@@ -184,8 +184,9 @@ def diagnose(sample_ND: Vectors, *, report: Report = quiet) -> dict[TransformKin
         raise InputError("too few different vectors to evaluate a space", got=n, expected=_MIN_VECTORS, hint=hint)
     moments, found = Moments(sample_ND.shape[1]), dict[TransformKind, Figures]()
     moments.add(sample_ND[: n // 2])
-    for kind in get_args(TransformKind):
-        report(Progress(f"evaluating the space ({kind})"))
+    kinds = get_args(TransformKind)
+    for number, kind in enumerate(kinds):
+        report(Progress("evaluating the space", number, len(kinds), "transforms"))
         found[kind] = _figures(moments.fit(kind), sample_ND[n // 2 :])
     return found
 

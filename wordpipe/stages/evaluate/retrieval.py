@@ -110,8 +110,7 @@ def evaluate_retrieval(
     systems, tables, names = list[dict[str, Any]](), list[beir.Array](), list[str]()
     with storage_errors():
         collection = open_collection(data, split)
-        run.report(Progress("indexing the words"))
-        lexical = LexicalIndex.build(collection.passages, language_settings)
+        lexical = LexicalIndex.build(_reported(collection.passages, run), language_settings)
         searches = _Searches(collection, lexical, chosen, weight, feedback, reach, run)
         for system, name, found, facts in searches.of_all(as_list(encoders), words):
             run.report(Progress(f"evaluating {system}"))
@@ -138,6 +137,14 @@ def evaluate_retrieval(
         drop_identical=drop_identical, draws=draws, feedback=feedback, counts=collection.counts,
         metrics={**by_name[main], **by_name},
     )  # fmt: skip
+
+
+def _reported(passages: Sequence[str], run: RunOptions) -> Iterator[str]:
+    """The passages, as they are indexed."""
+    for number, passage in enumerate(passages):
+        if number % 1_000 == 0:
+            run.report(Progress("indexing the words", number, len(passages), "texts"))
+        yield passage
 
 
 class _System(NamedTuple):

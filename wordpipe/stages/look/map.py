@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from wordpipe.artifacts import Artifact, atomic_file, read_batches
+from wordpipe.artifacts import Artifact, atomic_file, check_output, read_batches
 from wordpipe.errors import ConfigError, InputError
 from wordpipe.metrics import has_direction
 from wordpipe.report import COLOURS, INSTALL_UMAP, has_umap, map_data, word_map_page
@@ -34,6 +34,7 @@ def map_words(
     near: str | None = None,
     layout: str = "auto",
     groups: int = 10,
+    replace: bool = True,
     run: RunOptions | None = None,
 ) -> dict[str, Any]:
     """Write a map of word vectors as one HTML page, whole or not at all.
@@ -49,6 +50,7 @@ def map_words(
         near: a word: show it and the words nearest to it.
         layout: umap, pca, or auto (umap where umap-learn is installed).
         groups: colours, from 1 to 12; a map of few words has fewer.
+        replace: false refuses to replace anything.
         run: progress, verification.
 
     Returns:
@@ -67,9 +69,10 @@ def map_words(
     """
     run, output = run or RunOptions(), Path(output)
     _check(output, n_words, only, near, groups)
+    check_output(output, replace=replace)
     layout = _pick_layout(layout, run)
     left_out: Counter[str] = Counter()
-    with storage_errors():
+    with storage_errors(output):
         with Artifact(words, ["words"], verify=run.verify) as artifact:
             most = sys.maxsize if only is not None or near is not None else n_words or _WORDS
             table = WordVectors.from_batches(_first(read_batches(artifact, "words"), most))

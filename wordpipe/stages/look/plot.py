@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from wordpipe.artifacts import Artifact, Checkpoint, atomic_file, is_artifact, read_batches
+from wordpipe.artifacts import Artifact, Checkpoint, atomic_file, check_output, is_artifact, read_batches
 from wordpipe.errors import ArtifactError, ConfigError, InputError
 from wordpipe.report import draw_curves
 from wordpipe.runtime import Progress
@@ -26,7 +26,7 @@ _TRIES = 5  # a training that goes on forgets its last checkpoint but one while 
 @public()
 def plot(
     trained: PathLike | Iterable[PathLike], output: PathLike | None = None, *, axis: str = "tokens", log: bool = False,
-    start: float = 0, run: RunOptions | None = None,
+    start: float = 0, replace: bool = True, run: RunOptions | None = None,
 ) -> dict[str, Any]:  # fmt: skip
     """Loss and learning rate of trainings, finished or not, as one picture; the same logs give the same bytes.
 
@@ -37,6 +37,7 @@ def plot(
         axis: what the curves run along: tokens, steps or seconds.
         log: a logarithmic axis.
         start: draw nothing before this many tokens, steps or seconds, so that what comes after fills the picture.
+        replace: false refuses to replace anything.
         run: progress, verification.
 
     Returns:
@@ -57,13 +58,15 @@ def plot(
     path = None if output is None else Path(output)
     if path is not None and (path.suffix.lower() not in (".png", ".svg") or path.is_dir()):
         raise ConfigError("the picture's name says what it is", where="output", got=path, expected=".png or .svg")
+    if path is not None:
+        check_output(path, replace=replace)
     if path is not None and find_spec("matplotlib") is None:
         hint = 'pip install "matplotlib>=3.10"'
         raise ConfigError("matplotlib, which draws the picture, is not installed", hint=hint)
     if axis not in _AXES:
         raise ConfigError("no such axis", where="axis", got=axis, expected=", ".join(_AXES))
     picture = None
-    with storage_errors():
+    with storage_errors(path):
         paths = [Path(one) for one in as_list(trained)]
         names = [one.name for one in paths]
         if len(set(names)) < len(names):

@@ -75,6 +75,11 @@ _REFIT_SHARE = 0.2  # of the texts that a transform was fitted on, changed since
 _OF_TRANSFORM = ("transform", "components", "dims")
 _NOT_OF_VECTORS = {"unit", "with_title", *_OF_TRANSFORM, "batch_tokens", "device"}  # untransformed ones
 _MANY_DROPPED = 0.05  # of the units
+_PATIENCE_S = 1.0  # that a stop waits for the texts that are being encoded
+
+
+class _LeftError(Exception):
+    """A stop signal came, and what is being encoded takes too long."""
 
 
 @public(EmbedSettings)
@@ -117,7 +122,7 @@ def embed(
         plan, previous = _compare(source, previous)
         encoded = _encode(source, raw, plan, previous, chosen.checkpoint_seconds)
         vectors = _UnitVectors.of(job, plan, encoded, previous)
-        transform, fit = _fit(vectors, raw, chosen)
+        transform, fit = _fit(job, vectors, raw, chosen)
         _write(source, vectors, transform)
         _warn(job, origin, chosen)
         bundle_encoder(job, raw.with_transform(transform), origin)
@@ -267,12 +272,29 @@ def _encode(
     done = before
     texts = (units.embedded.filter(pa.array(plan.encode[at])) for at, units in source.units(None))
     chunks = chunks_of(texts, before)
-    with stop_signal(lambda _: job.note("stopping after this chunk, saving (press again to stop now)")) as flag:
+    with stop_signal(lambda _: job.note("stopping, saving (press again to stop now)")) as flag:
         while done < total:
             file_clock, found = Stopwatch(), Counter[str]()
             with cache.create(_FILE_NAME.format(len(counts)), found) as file:
                 for chunk in chunks:
-                    batch = raw.encode(chunk)
+                    began = Stopwatch()
+
+                    def watch(
+                        share: float, texts: int = len(chunk), first: int = done, began: Stopwatch = began
+                    ) -> None:
+                        """What is encoded together is kept together: a stop that would wait long for the rest leaves it."""
+                        at = first + share * texts
+                        rate = (at - before) / max(clock.seconds, 1e-9)
+                        job.report("embedding", int(at), total, "texts", **{"texts/s": f"{rate:,.0f}"})
+                        if flag.signum is not None and began.seconds * (1 / share - 1) > _PATIENCE_S:
+                            raise _LeftError
+
+                    try:
+                        batch = raw.encode(chunk, watch)
+                    except _LeftError:
+                        if not found:  # a file of nothing is none
+                            flag.raise_if_set(saved=f"{done:,} of {total:,} texts" if done else None)
+                        break
                     check_finite(batch.vectors, chunk, "encoder", "train it again")
                     file.write(np.ascontiguousarray(batch.vectors, dtype=np.float32).data)
                     found.update(_figures_of(batch))
@@ -285,7 +307,7 @@ def _encode(
             assert found, "there were fewer texts than were counted"
             counts.append(found["texts"])
             totals.update(found)
-            flag.raise_if_set(saved=f"{done:,} of {total:,} texts are embedded; run it again to go on")
+            flag.raise_if_set(saved=f"{done:,} of {total:,} texts")
     job.counts |= {"units_read_in_windows": totals["in_windows"], "words_unknown": totals["words_unknown"]}
     paths = [cache.path / _FILE_NAME.format(number) for number in range(len(counts))]
     return StoredVectors(paths, counts, raw.dim, totals["without_vector"])
@@ -333,6 +355,7 @@ class _UnitVectors:
                 last = int(np.searchsorted(rows, seen + len(batch)))
                 file.write(np.ascontiguousarray(matrix_of(batch.column("vector"))[rows[done:last] - seen]).data)
                 done, seen = last, seen + len(batch)
+                job.report("taking vectors over", done, len(rows), "texts")
         reused = StoredVectors([path], [len(rows)], previous.transform.dim)
         return cls(replace(plan, previous=place), encoded, reused, previous if previous.keeps_transform else None)
 
@@ -356,7 +379,9 @@ class _UnitVectors:
         return vectors_UK, empty_U
 
 
-def _fit(vectors: _UnitVectors, raw: TextEncoder, settings: EmbedSettings) -> tuple[Transform, dict[str, int]]:
+def _fit(
+    job: Job, vectors: _UnitVectors, raw: TextEncoder, settings: EmbedSettings
+) -> tuple[Transform, dict[str, int]]:
     """The transform, fitted on each text once, and on how many that was, with how many have changed since.
 
     Raises:
@@ -378,6 +403,7 @@ def _fit(vectors: _UnitVectors, raw: TextEncoder, settings: EmbedSettings) -> tu
     for stored in (vectors.reused, vectors.encoded):
         for block in stored.blocks():
             moments.add(block)
+            job.report("fitting the transform", moments.count, len(vectors), "texts")
     return moments.fit(kind, settings.components, dims=settings.dims), {"texts": moments.count, "changed": 0}
 
 

@@ -9,7 +9,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from wordpipe.artifacts import ENCODER, INDEX_FILE, TOKENIZER, Artifact, OutputEntry, part_names
+from wordpipe.artifacts import ENCODER, INDEX_FILE, TOKENIZER, Artifact, OutputEntry, part_names, row_count
 from wordpipe.runtime import keep_freed_memory
 from wordpipe.search import (
     Built,
@@ -240,7 +240,7 @@ def _bundle_rows(job: Job, source: Artifact) -> None:
     copied.
     """
     entries = {entry.path: entry for entry in source.manifest.outputs}
-    rows = 0
+    rows, total = 0, row_count(source, source.kind)
     for name in part_names(source, source.kind):
         entry = entries[name].model_copy(update={"path": "index" + name.removeprefix(source.kind)})
         with source.open(name) as file:
@@ -248,7 +248,7 @@ def _bundle_rows(job: Job, source: Artifact) -> None:
                 copyfileobj(file, made := job.writer.open(entry.path), _BLOCK)
                 job.writer.close(made, rows=entry.rows)
         rows += entry.rows or 0
-        job.report("writing", rows, None, "rows")
+        job.report("writing", rows, total, "rows")
 
 
 def _linked(job: Job, source: Artifact, name: str, file: BinaryIO, entry: OutputEntry) -> bool:

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from wordpipe.artifacts import Artifact, BundledFiles, RowReader, RowVectors, matrix_of, read_batches
+from wordpipe.artifacts import Artifact, BundledFiles, RowReader, RowVectors, matrix_of, read_batches, row_count
 from wordpipe.runtime import Progress, Report
 from wordpipe.search import (
     CANDIDATES,
@@ -69,17 +69,15 @@ def bundle_lexical(
     """
     if source.kind != "sentences":
         return {}
-    job.report("counting words")
     known = None if previous is None else _same_settings(previous, settings)
     if previous is not None and known is not None and old_rows is not None:
-        lexical = known.updated(old_rows, _texts(source, old_rows < 0))
+        lexical = known.updated(old_rows, _texts(source, old_rows < 0, report=job.run.report))
         of_before = previous.manifest.facts["lexical"]
         facts = {name: of_before[name] for name in _MEASURED if name in of_before}
     else:
-        lexical, facts = LexicalIndex.build(_texts(source), settings), {}
+        lexical, facts = LexicalIndex.build(_texts(source, report=job.run.report), settings), {}
     if "agreement" not in facts:  # nor does an index of before know it
-        job.report("comparing words and vectors")
-        facts = _measured(_Rows(source), lexical, bundled_encoder(source), timed=True)
+        facts = _measured(_Rows(source), lexical, bundled_encoder(source), timed=True, report=job.run.report)
     for name, data in lexical.files():
         job.write(LEXICAL + name, data)
     return {"language": lexical.settings.language, "terms": len(lexical.terms), **facts}
@@ -101,9 +99,9 @@ def _same_settings(previous: Artifact, settings: LexicalSettings) -> LexicalInde
     return found if found.settings == wanted else None
 
 
-def _texts(source: Artifact, wanted: npt.NDArray[np.bool_] | None = None) -> Iterator[str]:
+def _texts(source: Artifact, wanted: npt.NDArray[np.bool_] | None = None, *, report: Report) -> Iterator[str]:
     """What is found by its words: the text as it was embedded, its title before it where that was read too."""
-    titled = reads_titles(source)
+    titled, total = reads_titles(source), row_count(source, "sentences")
     first = 0
     for batch in read_batches(source, "sentences", ["title", "text"] if titled else ["text"]):
         rows = range(len(batch)) if wanted is None else np.flatnonzero(wanted[first : first + len(batch)]).tolist()
@@ -113,6 +111,7 @@ def _texts(source: Artifact, wanted: npt.NDArray[np.bool_] | None = None) -> Ite
             titles = _some(batch.column("title"), rows)
             texts = [_with_title(title, text) for title, text in zip(titles, texts, strict=True)]
         yield from texts
+        report(Progress("counting words", first, total, "texts"))
 
 
 def _with_title(title: str | None, text: str) -> str:
@@ -140,17 +139,19 @@ def measure_some(source: Artifact, at_most: int, report: Report) -> dict[str, An
     Raises:
         ArtifactError: the encoder cannot be read.
     """
-    report(Progress("counting words"))
     documents_N = document_numbers(source, "sentences")
     chosen_N = _spread(documents_N, at_most)
-    lexical = LexicalIndex.build(_texts(source, chosen_N), LexicalSettings())
-    report(Progress("comparing words and vectors"))
+    lexical = LexicalIndex.build(_texts(source, chosen_N, report=report), LexicalSettings())
     rows, encoder = _Rows(source, documents_N, np.flatnonzero(chosen_N)), bundled_encoder(source)
     some = np.unique(np.linspace(0, len(lexical), _COMPARED, endpoint=False).astype(np.int64))
     drawn, titled = rows.read(some.tolist()), reads_titles(source)
     given_MD = encoder.encode([_with_title(title if titled else "", text) for _, title, text in drawn]).vectors
     own_cosine = float(np.median((given_MD * rows.dense.vectors(some)).sum(axis=1)))
-    return {"rows": len(lexical), "own_cosine": round(own_cosine, 4), **_measured(rows, lexical, encoder, timed=False)}
+    return {
+        "rows": len(lexical),
+        "own_cosine": round(own_cosine, 4),
+        **_measured(rows, lexical, encoder, timed=False, report=report),
+    }
 
 
 def _spread(documents_N: npt.NDArray[np.int64], at_most: int) -> npt.NDArray[np.bool_]:
@@ -209,7 +210,9 @@ class _Rows:
         return RowReader(self.source, "sentences", ["title", "text"])
 
 
-def _measured(rows: _Rows, lexical: LexicalIndex, encoder: TextEncoder, *, timed: bool) -> dict[str, Any]:
+def _measured(
+    rows: _Rows, lexical: LexicalIndex, encoder: TextEncoder, *, timed: bool, report: Report
+) -> dict[str, Any]:
     """How far vectors and words agree, and the mode that finds best.
 
     Args:
@@ -217,13 +220,27 @@ def _measured(rows: _Rows, lexical: LexicalIndex, encoder: TextEncoder, *, timed
         lexical: the index of their words.
         encoder: what gave their vectors.
         timed: whether a query is timed, too.
+        report: progress.
 
     Returns:
         agreement; mode: see `best_mode`; measured: see `measured_by`; seconds_beside_vectors, of a query in this mode, where
         that was timed.
     """
     drawn, cuts = _pseudo_queries(rows)
-    agreement, found = measure(drawn, cuts, lambda texts: encoder.encode(texts).vectors, rows.dense, lexical)
+    texts_of = [] if cuts is None else [cuts.texts]
+    texts_of += [] if drawn is None else [drawn.texts, drawn.rests]
+    total, done = sum(map(len, texts_of)), 0
+
+    def encode(texts: Sequence[str]) -> npt.NDArray[np.float32]:
+        nonlocal done
+        before, done = done, done + len(texts)
+        phase = "comparing words and vectors"
+        report(Progress(phase, before, total, "texts"))
+        return encoder.encode(
+            texts, lambda share: report(Progress(phase, round(before + share * len(texts)), total, "texts"))
+        ).vectors
+
+    agreement, found = measure(drawn, cuts, encode, rows.dense, lexical)
     trained = learned_from_pairs(encoder)
     mode, measured = best_mode(found, trained=trained), measured_by(drawn, found)
     facts = {"agreement": agreement, "mode": mode, "measured": measured and measured | {"learned_from_pairs": trained}}

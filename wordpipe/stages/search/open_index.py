@@ -30,6 +30,7 @@ from wordpipe.stages.calls import public
 
 if TYPE_CHECKING:
     from wordpipe.search import VectorIndex
+    from wordpipe.stages.search.passages import PassageFinder
 
 
 def _option(default: Any, text: str) -> Any:
@@ -231,6 +232,13 @@ class OpenArtifact:
             for batch in read_batches(self.artifact, name, columns)
         )
         return pa.RecordBatchReader.from_batches(schema, rows)
+
+    def passages(self, query: str) -> "PassageFinder":
+        """What of a text answers a query, to be shown: its best passage, and the query's words in it."""
+        from wordpipe.search import Analyser
+        from wordpipe.stages.search.passages import PassageFinder
+
+        return PassageFinder(query, Analyser("none"))
 
     def nothing_found(self, options: QueryOptions) -> InputError:
         """The error that says that no query found anything, and what to do."""

@@ -40,6 +40,7 @@ from wordpipe.stages.search.open_index import (
 from wordpipe.stages.search.opened import Floats, OpenEncoder, OpenSentences, OpenTable, WordLookup, encode_texts
 
 if TYPE_CHECKING:
+    from wordpipe.stages.search.passages import PassageFinder
     from wordpipe.words import WordQuery, WordVectors
 
 _BUILD_AGAIN = "build it again with: wordpipe index"
@@ -231,6 +232,15 @@ class OpenTextIndex(OpenIndex):
             QueryResult(text, own, words, by_words=[*choice.by_words], mode=choice.mode)
             for text, own, words, choice in zip(texts, hits, unknown, chosen, strict=True)
         ]
+
+    def passages(self, query: str) -> "PassageFinder":
+        """What of a text answers a query, by the index's stems; rare words count for more where the words were searched."""
+        from wordpipe.search import Analyser
+        from wordpipe.stages.search.passages import PassageFinder
+
+        if "lexical" in self.__dict__:  # it is not read for this alone
+            return PassageFinder(query, self.lexical.analyser, self.lexical.weight_of)
+        return PassageFinder(query, Analyser(self._fact("lexical", "language") or "none"))
 
     def check(self, options: QueryOptions) -> None:
         """Refuse a condition that cannot be read, and a mode that the index does not have, before any query comes."""

@@ -1,0 +1,192 @@
+"""Errors and ends: one style, JSON for programs, closed streams, stop signals, full disks."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tests.support.terminal import in_terminal
+from wordpipe.cli import wants_json
+from wordpipe.errors import ConfigError, InputError, shortened
+
+ENV = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+
+
+def shell(line, **more):
+    """A line for sh, in which $W is wordpipe."""
+    environment = {**ENV, "W": f"{sys.executable} -m wordpipe", **more}
+    return subprocess.run(["sh", "-c", line], env=environment, capture_output=True, text=True, timeout=300, check=False)
+
+
+@pytest.mark.parametrize(
+    ("args", "what", "hint"),
+    [
+        (["query", "x", "y", "--modus", "z"], "no such option --modus",
+         "did you mean --mode? All options: wordpipe query --help"),
+        (["tokenize", "x", "-o", "y", "--vocab-sise", "5"], "no such option --vocab-sise",
+         "did you mean --vocab-size? All options: wordpipe tokenize --help"),
+        (["tokenise"], "no such command 'tokenise'. Did you mean tokenize?", "wordpipe --help"),
+        (["query"], "missing argument 'INDEX|WORDS'", "wordpipe query --help"),
+        (["query", "x", "-k", "y"], "invalid value for '-k': 'y' is not a valid integer range", "wordpipe query --help"),
+        (["train", "mlm", "x"], "missing option '-o' / '--output'", "wordpipe train mlm --help"),
+        (["tokenize", "x", "-o", "y", "--vocab-size", "10"], "vocab_size = 10 should be greater than or equal to", None),
+    ],
+)  # fmt: skip
+def test_clicks_errors_look_as_ours(cli, args, what, hint):
+    found = cli(*args)
+    assert found.code == 2
+    assert found.err.startswith(f"wordpipe: error: {what}")
+    assert hint is None or found.err.splitlines()[1:] == [f"  hint: {hint}"]
+    told = cli(*args, "--json")
+    error = json.loads(told.err)["error"]
+    assert [*error] == ["code", "kind", "what", "where", "got", "expected", "hint"]
+    assert error["what"].startswith(what)
+    assert (error["code"], error["kind"]) == (2, "config" if hint is None else "usage")
+    assert told.out == ""
+
+
+def test_errors_of_ours_are_json_where_that_is_asked_for(cli, built, tmp_path):
+    found = cli("query", tmp_path / "none", "salt", "--format", "json")
+    assert found.code == 4
+    where = str(tmp_path / "none")
+    assert json.loads(found.err)["error"] | {"hint": None} == {
+        "code": 4, "kind": "artifact", "what": "no such artifact", "where": where, "got": None, "expected": None, "hint": None,
+    }  # fmt: skip
+    assert json.loads(cli("show", tmp_path / "none", "--json").err)["error"]["kind"] == "artifact"
+    assert wants_json(["query", "i", "--format=json"])
+    assert not wants_json(["query", "i", "--format", "tsv", "--", "--json"])
+
+
+def test_long_values_are_shown_without_their_middle(cli, built):
+    found = cli("query", built / "index", "salt", "--where", "x" * 80_000 + " = 1")
+    assert found.code == 2
+    assert len(found.err) < 3_000
+    assert cli("query", built / "index", "salt", "--format", "y" * 80_000).err.count("y") < 700
+    error = ConfigError("wrong", where="a" * 300, got="b" * 300, expected="c" * 300)
+    assert len(error.message) < 800
+    assert "c" * 300 in error.message
+    assert error.to_json()["error"]["where"] == "a" * 300
+    assert [shortened("abcdefghij", room) for room in (10, 5, 4)] == ["abcdefghij", "ab…ij", "a…ij"]
+
+
+def test_a_name_forges_no_second_message():
+    error = InputError("no such file", where="nope\nwordpipe: error: forged\n  hint: x\ty")
+    assert error.message == r"nope\nwordpipe: error: forged\n  hint: x\ty: no such file"
+
+
+CLOSED = [">&-", "2>&-", "<&-", ">&- 2>&- <&-"]
+
+
+@pytest.mark.parametrize("closed", CLOSED)
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        ("query {0}/words water", 0), ("query {0}/words", 3), ("query {0}/none water", 4), ("--help", 0), ("--modus", 2),
+        ("show {0}/words", 0), ("verify {0}/words", 0), ("ingest {1}/notes.txt -o {1}/corpus", 0),
+    ],
+)  # fmt: skip
+def test_closed_streams_are_opened_to_nothing(built, tmp_path, command, code, closed):
+    (tmp_path / "notes.txt").write_text("Salt in the sea.\n")
+    stdin = "</dev/null " if "<&-" not in closed else ""
+    done = shell(f"$W {command.format(built, tmp_path)} {stdin}{closed}")
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
+    if command.startswith("ingest"):
+        assert shell(f"$W verify {tmp_path}/corpus").returncode == 0
+    if command == "query {0}/words water" and closed != ">&- 2>&- <&-" and closed != ">&-":
+        assert len(done.stdout.splitlines()) == 10
+
+
+@pytest.mark.parametrize("command", ["query {0}/words water", "show {0}/words"])
+def test_a_full_disk_behind_stdout_is_named(built, command):
+    done = shell(f"$W {command.format(built)} >/dev/full")
+    assert done.returncode == 5
+    assert "wordpipe: error: standard output: no space left on device" in done.stderr
+
+
+def test_a_full_disk_that_names_no_file_names_the_folder(cli, tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        "wordpipe.stages.text.ingest.fingerprints",
+        lambda _: (_ for _ in ()).throw(OSError(28, "No space left on device")),
+    )
+    (tmp_path / "notes.txt").write_text("Salt in the sea.\n")
+    found = cli("ingest", tmp_path / "notes.txt", "-o", tmp_path / "corpus")
+    assert found.code == 5
+    assert found.err.startswith(f"wordpipe: error: {tmp_path}: no space left on device")
+
+
+def test_readers_that_go_away_end_a_query_by_sigpipe(built):
+    done = shell(f"$W query {built}/words water -k 1000 | head -n 1")
+    assert len(done.stdout.splitlines()) == 1
+    assert done.stderr == ""
+    assert len(shell(f"$W query {built}/words water -k 30 | cat").stdout.splitlines()) == 30
+
+
+def test_a_failpoint_that_there_is_not_is_named(built, tmp_path):
+    (tmp_path / "notes.txt").write_text("Salt.\n")
+    done = shell(f"$W ingest {tmp_path}/notes.txt -o {tmp_path}/c", WORDPIPE_FAILPOINT="a:explode")
+    assert done.returncode == 2
+    assert (
+        "WORDPIPE_FAILPOINT: no such failpoint; got a:explode; expected PLACE:kill|enospc|eio[:NUMBER]" in done.stderr
+    )
+
+
+BUSY = """
+import hashlib, sys
+from wordpipe.cli.output import say
+from wordpipe.runtime import answer_stop_signals, raise_on_stop_signals, stop_signal
+answer_stop_signals(say)
+raise_on_stop_signals()
+print("ready", flush=True)
+hashlib.pbkdf2_hmac("sha256", b"", b"", 2**31 - 1)  # many minutes that no handler of Python's interrupts
+"""
+
+
+def test_a_stop_is_answered_while_native_code_runs():
+    with subprocess.Popen(
+        [sys.executable, "-c", BUSY], env=ENV, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as busy:
+        assert busy.stdout.readline() == "ready\n"
+        time.sleep(0.2)
+        busy.send_signal(signal.SIGINT)
+        assert busy.wait(60) == -signal.SIGINT
+        assert busy.stderr.read() == "stopping … (press again to stop now)\n"
+
+
+def test_a_loop_that_saves_is_waited_for_until_the_second_signal():
+    code = BUSY.replace("hashlib.pbk", "with stop_signal(): hashlib.pbk")
+    with subprocess.Popen(
+        [sys.executable, "-c", code], env=ENV, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as busy:
+        assert busy.stdout.readline() == "ready\n"
+        time.sleep(0.2)
+        busy.send_signal(signal.SIGTERM)
+        assert busy.stderr.readline() == "stopping … (press again to stop now)\n"
+        time.sleep(3)
+        assert busy.poll() is None
+        busy.send_signal(signal.SIGTERM)
+        assert busy.wait(60) == -signal.SIGTERM
+
+
+def test_a_stop_while_the_command_is_loaded_leaves_no_traceback(built):
+    argv = ["wordpipe", "query", f"{built}/words", "water"]
+    code = f"import sys; sys.argv = {argv}; from wordpipe.cli import main; print('ready', flush=True); main()"
+    for wait in (0.0, 0.05, 0.1, 0.2):
+        with subprocess.Popen(
+            [sys.executable, "-c", code], env=ENV, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ) as one:
+            one.stdout.readline()
+            time.sleep(0.01 + wait)
+            one.send_signal(signal.SIGINT)
+            assert one.wait(60) in (-signal.SIGINT, 0)
+            assert "Traceback" not in one.stderr.read()
+
+
+def test_the_prompt_ends_with_control_d(built):
+    seen = in_terminal("query", built / "words", "-k", "1", typed="water\n")
+    assert seen.code == 0
+    assert "query> " in seen.text

@@ -1,0 +1,56 @@
+"""Lines of queries from files and pipes: with marks of their begin, too long, without an end."""
+
+import io
+import json
+import subprocess
+import sys
+
+import pytest
+
+from wordpipe.cli import query as command
+from wordpipe.cli.query import batches, bounded_lines
+from wordpipe.errors import InputError
+
+
+def test_the_mark_of_a_files_begin_is_no_part_of_a_query(built, cli, tmp_path):
+    (tmp_path / "queries").write_bytes(b"\xef\xbb\xbfwater\nsalt\n")
+    asked = ("query", built / "words", "-k", "1", "--json")
+    found = cli(*asked, "--queries", tmp_path / "queries")
+    assert [json.loads(line)["query"] for line in found.out.splitlines()] == ["water", "water", "salt", "salt"]
+    piped = subprocess.run(
+        [sys.executable, "-m", "wordpipe", *map(str, asked)], input=(tmp_path / "queries").read_bytes(),
+        capture_output=True, check=True,
+    )  # fmt: skip
+    assert piped.stdout.decode() == found.out
+
+
+@pytest.fixture
+def short(monkeypatch):
+    monkeypatch.setattr(command, "_LONGEST", 10)
+    monkeypatch.setattr(command, "_ENDLESS", 100)
+
+
+@pytest.mark.parametrize("length", range(5, 45))
+def test_a_line_that_is_too_long_is_left_out_and_named(short, capfd, length):
+    lines = list(bounded_lines(io.StringIO(f"a\n{'x' * length}\nb\n"), "queries"))
+    long = ["x" * length + "\n"] if length <= 10 else []
+    assert lines == ["a\n", *long, "b\n"]
+    assert capfd.readouterr().err == ("" if long else "skipped: queries, line 2: longer than 10 characters\n")
+
+
+def test_the_last_line_may_have_no_end(short):
+    assert list(bounded_lines(io.StringIO("a\nxyz"), "queries")) == ["a\n", "xyz"]
+    assert list(bounded_lines(io.StringIO("a\n" + "x" * 10), "queries")) == ["a\n", "x" * 10]
+
+
+def test_a_line_that_does_not_end_is_refused(short, cli, built, monkeypatch):
+    with pytest.raises(InputError, match="queries, line 1: this line does not end; got more than 100 characters"):
+        list(bounded_lines(io.StringIO("x" * 300), "queries"))
+    found = cli("query", built / "words", "--queries", "/dev/zero")
+    assert found.code == 3
+    assert "/dev/zero, line 1: this line does not end" in found.err
+    assert cli("query", built / "words", "--queries", "/tmp").err.startswith("wordpipe: error: /tmp: a folder")
+
+
+def test_long_lines_are_asked_a_few_at_a_time(short):
+    assert list(batches(["123456"] * 5, 4, lambda: True)) == [["123456"] * 2, ["123456"] * 2, ["123456"]]

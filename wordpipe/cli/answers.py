@@ -1,0 +1,345 @@
+"""The answers of `wordpipe query`: lines for people, a table, lines for a pipe, or JSON.
+
+For people an answer is its score and title, where it stands, and the passage that answers best, wrapped to the terminal and
+with the query's words marked. Lines are cut by what they take up on the screen, where a Chinese character takes two places.
+"""
+
+import json
+import re
+import shutil
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from wordpipe.cli.output import emphasised, escaped, one_line, safe_text
+
+if TYPE_CHECKING:
+    from wordpipe.stages import OpenArtifact, Passage, PassageFinder, QueryResult
+
+FORMATS = ("plain", "table", "tsv", "json")
+_PIPED_CHARS = 200  # of a text, where the output is no terminal
+_LINES = 3  # of a passage
+_FILLED = 0.92  # of these lines, as words that have no room go to the next
+_NARROW = 60  # columns; below, answers are indented by 2 and not by the width of a score
+_LEAST = 20  # columns that are written to, however narrow the terminal is
+_SHOWN_PARTS = 5  # pairs or terms of a line that says why a hit scored as it did
+_OURS = {
+    "query", "rank", "score", "row", "id", "doc_id", "sentence_id", "record_id", "title", "text", "word", "count", "source",
+    "line", "anchor", "see_also", "split", "explain", "metadata",
+}  # fmt: skip
+_LEGEND = """vectors: the cosine as a sum: what a word brings, or a pair of them (query~text); early answers: likeness to them
+words: the BM25 score as a sum over the query's words; (adds …): what the side adds to the score where both are mixed"""
+
+Segments = list[tuple[str, bool]]
+"""A line in pieces: text, and whether it is marked."""
+
+
+@dataclass
+class Answers:
+    """Prints results, one query after the other, in one format.
+
+    Args:
+        form: of `FORMATS`.
+        opened: what was asked.
+        titled: every query is named above its answers.
+        shown: metadata fields that are shown beside the place.
+    """
+
+    form: str
+    opened: "OpenArtifact"
+    titled: bool = False
+    shown: Sequence[str] = ()
+    _explained: bool = False
+
+    def print(self, result: "QueryResult") -> None:
+        """Print what one query found."""
+        if self.form == "json":
+            for hit in result.hits:
+                click.echo(json.dumps({"query": result.query} | hit, ensure_ascii=False, default=str))
+            return
+        if self.titled:
+            click.echo(emphasised(f"# {escaped(one_line(result.query))}"))
+        if self.form == "tsv":
+            for hit in result.hits:
+                click.echo("\t".join(piped_cells(hit)))
+                for name, parts in explained_parts(hit.get("explain"), {}):
+                    click.echo(safe_text(f"    {name} = {' + '.join(parts)}"))
+            return
+        finder = self.opened.passages(result.query)
+        if self.form == "table":
+            self._print_table(result.hits, finder)
+        else:
+            width = max(_LEAST, shutil.get_terminal_size().columns)
+            for hit in result.hits:
+                for line in answer_lines(hit, finder, width, self.shown):
+                    click.echo(styled(line))
+        self._explained |= any("explain" in hit for hit in result.hits)
+
+    def end(self) -> None:
+        """What stands below all answers: the legend of what was explained."""
+        if self._explained and self.form == "plain":
+            width = max(_LEAST, shutil.get_terminal_size().columns)
+            click.echo()
+            for paragraph in _LEGEND.splitlines():
+                for line in wrapped_words(paragraph.split(" "), width, "", "  "):
+                    click.echo(line)
+
+    def _print_table(self, hits: list[dict[str, Any]], finder: "PassageFinder") -> None:
+        """A line of cells for each answer; texts are folded."""
+        from rich.text import Text
+
+        from wordpipe.cli.tables import console, new_table
+
+        cells = [self._cells(hit, finder) for hit in hits]
+        names = [
+            name for name in ("title", "text", "word", "place", "id", *self.shown) if any(name in one for one in cells)
+        ]
+        table = new_table("score")
+        for name in names:
+            table.add_column(Text(name), overflow="fold", ratio=3 if name == "text" else None)
+        for hit, one in zip(hits, cells, strict=True):
+            table.add_row(f"{hit['score']:.4f}", *(one.get(name, "") for name in names))
+            for name, parts in explained_parts(hit.get("explain"), finder.words):
+                table.add_row(
+                    "", *[safe_text(f"{name} = {' + '.join(parts)}") if one == "text" else "" for one in names]
+                )
+        console().print(table)
+
+    def _cells(self, hit: dict[str, Any], finder: "PassageFinder") -> dict[str, Any]:
+        from rich.text import Text
+
+        found: dict[str, Any] = {
+            name: Text(escaped(one_line(str(hit[name])))) for name in ("title", "word") if hit.get(name)
+        }
+        if "text" in hit:
+            text, passage = matched(hit, finder, _PIPED_CHARS)
+            found["text"] = Text()
+            for piece, marked in pieces(text, passage):
+                found["text"].append(piece, style="bold" if marked else "")
+        found |= {"place": Text(place_of(hit))} if place_of(hit) else {}
+        found |= {"id": Text(user_id(hit))} if user_id(hit) else {}
+        return found | {name: Text(escaped(str(value))) for name, value in fields_of(hit).items() if name in self.shown}
+
+
+def named_fields(condition: str | None) -> list[str]:
+    """The names that a condition speaks of, in order; some are functions or keywords, which are no fields of a hit."""
+    return [*dict.fromkeys(re.findall(r"[^\W\d]\w*", condition or ""))]
+
+
+def piped_cells(hit: Mapping[str, Any]) -> list[str]:
+    """Score, title and text, place, and the user's id where there is one: no tab, line end or control in any of them."""
+    text = one_line(str(hit.get("word") or hit.get("text") or ""))
+    if title := one_line(str(hit.get("title") or "")):
+        text = f"{title} · {text}" if text else title
+    cells = [f"{hit['score']:.4f}", safe_text(cut(text, _PIPED_CHARS)), place_of(hit), user_id(hit)]
+    while not cells[-1]:
+        cells.pop()
+    return cells
+
+
+def answer_lines(
+    hit: Mapping[str, Any], finder: "PassageFinder", width: int, shown: Sequence[str] = ()
+) -> Iterator[Segments]:
+    """The lines of one answer, none wider than the terminal: score and title, the place, the passage, the explanation."""
+    score = f"{hit['score']:.4f}"
+    indent = " " * (len(score) + 2 if width >= _NARROW else 2)
+    room = width - len(indent)
+    details = [part for part in (place_of(hit), f"id {user_id(hit)}" if user_id(hit) else "") if part]
+    details += [f"{name} {escaped(str(value))}" for name, value in fields_of(hit).items() if name in shown]
+    about = " · ".join(details)
+    head = escaped(one_line(str(hit.get("word") or hit.get("title") or "")))
+    taken = len(score) + 2
+    first = _wrapped(head, [(0, len(head))] if "title" in hit else [], width - taken) if head else []
+    if not first:
+        yield [(f"{score}  {_end(about, width - taken)}", False)]
+    elif len(first) == 1 and cells_of(head) + 2 + cells_of(about) <= width - taken:
+        yield [(f"{score}  ", False), *first[0], (f"  {about}", False)] if about else [(f"{score}  ", False), *first[0]]
+    else:
+        yield [(f"{score}  ", False), *first[0]]
+        yield from ([(" " * taken, False), *line] for line in first[1:_LINES])
+        if about:
+            yield [(indent + _end(about, room), False)]
+    if hit.get("text"):
+        text, passage = matched(hit, finder, max(1, int(_FILLED * _LINES * room) - 2))
+        yield from ([(indent, False), *line] for line in _passage_lines(text, passage, room))
+    for name, parts in explained_parts(hit.get("explain"), finder.words):
+        named = [*name.split(" "), "=", *parts[:1], *(f"+ {part}" for part in parts[1:])] if parts else [name]
+        yield from (
+            [(line, False)] for line in wrapped_words([safe_text(one) for one in named], width, indent, indent + "  ")
+        )
+
+
+def matched(hit: Mapping[str, Any], finder: "PassageFinder", room: int) -> tuple[str, "Passage"]:
+    """The text on one line, fit for the terminal, and what of it answers best."""
+    text = safe_text(one_line(str(hit["text"])))
+    dense = (hit.get("explain") or {}).get("dense")
+    strongest = dict[str, float]()
+    for word in sorted(dense["text"], key=lambda word: -word["score"])[:_SHOWN_PARTS] if dense else ():
+        if len(word["word"].strip()) > 1:
+            strongest[word["word"]] = word["score"]
+    return text, finder.passage(text, room, strongest)
+
+
+def pieces(text: str, passage: "Passage") -> Segments:
+    """A passage in pieces, with an ellipsis where it leaves something out."""
+    found: Segments = [("… ", False)] if passage.start else []
+    at = passage.start
+    for start, stop in passage.marks:
+        found += [(text[at:start], False), (text[start:stop], True)]
+        at = stop
+    found += [(text[at : passage.stop], False), (" …" if passage.stop < len(text) else "", False)]
+    return [piece for piece in found if piece[0]]
+
+
+def styled(line: Segments) -> str:
+    """A line as the terminal takes it."""
+    return "".join(emphasised(text) if marked else text for text, marked in line).rstrip()
+
+
+def place_of(hit: Mapping[str, Any]) -> str:
+    """Where an answer stands: source#anchor:line, as far as it is known; empty where there is none."""
+    if not hit.get("source"):
+        return ""
+    anchor = str(hit.get("anchor") or "").removeprefix("#")
+    return escaped(f"{hit['source']}{f'#{anchor}' if anchor else ''}:{hit['line']}")
+
+
+def user_id(hit: Mapping[str, Any]) -> str:
+    """The id that the user's record had; empty where it had none. Hits of before had the row's number as `id`."""
+    return escaped(str(hit["id"])) if "row" in hit and hit.get("id") is not None else ""
+
+
+def fields_of(hit: Mapping[str, Any]) -> dict[str, Any]:
+    """The user's fields."""
+    nested = hit.get("metadata")
+    return dict(nested) if isinstance(nested, dict) else {name: hit[name] for name in hit if name not in _OURS}
+
+
+def explained_parts(explained: Mapping[str, Any] | None, words: Mapping[str, str]) -> Iterator[tuple[str, list[str]]]:
+    """Why a hit scored as it did: of each side its name and score, and the largest parts of that. None tells nothing.
+
+    Args:
+        explained: what the hit has.
+        words: stem → the word of the query.
+    """
+    if explained is None:
+        return
+    if dense := explained.get("dense"):
+        pairs = [(_pair(pair), pair["score"]) for pair in dense["pairs"]]
+        if answers := dense.get("answers"):
+            pairs.append(("early answers", answers["score"]))
+        yield f"vectors {_of(dense)}", _parts(pairs, dense["score"], "other pairs")
+    if lexical := explained.get("lexical"):
+        terms = [
+            (words.get(term["stem"], term["stem"]), term["score"] - term.get("answers", 0.0))
+            for term in lexical["terms"]
+        ]
+        if added := sum(term.get("answers", 0.0) for term in lexical["terms"]):
+            terms.append(("early answers", added))
+        yield f"words {_of(lexical)}", _parts(terms, lexical["score"], "other words")
+
+
+def _pair(pair: Mapping[str, Any]) -> str:
+    """A word of the query and one of the text; what a transformer puts before a text stands for all of it."""
+    one, other = (one_line(pair[side]) or f"(whole {side})" for side in ("query", "text"))
+    return one if one.lower() == other.lower() else f"{one}~{other}"
+
+
+def _of(side: Mapping[str, Any]) -> str:
+    """The side's score, and what the mix makes of it."""
+    score = f"{side['score']:.3f}"
+    return f"{score} (adds {side['share']:.3f})" if "share" in side else score
+
+
+def _parts(parts: list[tuple[str, float]], score: float, rest: str) -> list[str]:
+    """The largest parts, equal ones together, and what is left."""
+    added: dict[str, float] = {}
+    for name, value in parts:
+        added[name] = added.get(name, 0.0) + value
+    largest = sorted(added.items(), key=lambda part: -abs(part[1]))[:_SHOWN_PARTS]
+    shown = [f"{name} {value:.3f}" for name, value in largest if abs(value) >= 0.0005]
+    if abs(left := score - sum(value for _, value in largest)) >= 0.0005:
+        shown.append(f"{rest} {left:.3f}")
+    return shown
+
+
+def cut(text: str, room: int) -> str:
+    """The text in at most `room` characters."""
+    return text if len(text) <= room else text[: room - 1] + "…"
+
+
+def cells_of(text: str) -> int:
+    """Places that a text takes on the screen."""
+    return len(text) if text.isascii() else sum(_cells(letter) for letter in text)
+
+
+def _cells(letter: str) -> int:
+    if unicodedata.combining(letter) or unicodedata.category(letter) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if unicodedata.east_asian_width(letter) in "WF" else 1
+
+
+def wrapped_words(words: Sequence[str], width: int, indent: str, deeper: str) -> Iterator[str]:
+    """Words on lines of at most `width`, the first indented, the others deeper; a number is never broken from its word."""
+    line = indent
+    for word in words:
+        if line.strip() and cells_of(line) + 1 + cells_of(word) > width:
+            yield line.rstrip()
+            line = deeper
+        line += (" " if line.strip() else "") + word
+    yield line.rstrip()
+
+
+def _passage_lines(text: str, passage: "Passage", width: int) -> list[Segments]:
+    whole, marks = "", list[tuple[int, int]]()
+    for piece, marked in pieces(text, passage):
+        if marked:
+            marks.append((len(whole), len(whole) + len(piece)))
+        whole += piece
+    lines = _wrapped(whole, marks, width)
+    if len(lines) > _LINES:
+        last = lines[_LINES - 1]
+        while last and cells_of("".join(piece for piece, _ in last)) > width - 2:
+            piece, marked = last.pop()
+            shorter = piece[: max(0, len(piece) - 2)].rstrip()
+            last += [(shorter, marked)] if shorter else []
+        lines = [*lines[: _LINES - 1], [*last, (" …", False)]]
+    return lines
+
+
+def _wrapped(text: str, marks: Sequence[tuple[int, int]], width: int) -> list[Segments]:
+    """Lines of at most `width` places, broken at spaces, or within what is too long for one."""
+    width, lines, start = max(2, width), list[Segments](), 0
+    while start < len(text):
+        stop, taken, space = start, 0, -1
+        while stop < len(text) and (taken := taken + _cells(text[stop])) <= width:
+            if text[stop] == " ":
+                space = stop
+            stop += 1
+        if stop < len(text) and text[stop] != " " and space > start:
+            stop = space
+        lines.append(_marked(text, start, stop, marks))
+        start = stop
+        while start < len(text) and text[start] == " ":
+            start += 1
+    return lines
+
+
+def _marked(text: str, start: int, stop: int, marks: Sequence[tuple[int, int]]) -> Segments:
+    found, at = Segments(), start
+    for one, end in marks:
+        one, end = max(one, start), min(end, stop)
+        if one < end:
+            found += [(text[at:one], False), (text[one:end], True)]
+            at = end
+    return [piece for piece in [*found, (text[at:stop], False)] if piece[0]]
+
+
+def _end(text: str, room: int) -> str:
+    """The end of a place, which says most, in so many places."""
+    while cells_of(text) > room:
+        text = "…" + text[2:] if text.startswith("…") else "…" + text[1:]
+    return text

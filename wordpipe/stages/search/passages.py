@@ -1,0 +1,146 @@
+"""The passage of a text that answers a query best, and where the query's words stand in it: offsets, no markup.
+
+A passage is the stretch of at most so many characters in which the query's words weigh most. A word weighs what it tells
+(its idf, where the index knows it), a second time half as much, a third time a quarter: three words of a query once each are
+worth more than one of them three times.
+"""
+
+import re
+from collections import Counter, deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from wordpipe.search import Analyser
+
+_SENTENCE = re.compile(r"(?<=[.!?…:;])\s+(?=\S)|\n\s*(?=\S)|(?<=[。！？])")
+_GAP = re.compile(r"\s+")
+
+Place = tuple[int, int, str]
+"""Where a stem stands in a text: its first character, the one after its last, and the stem."""
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A stretch of a text: the characters `start` to `stop`, exclusive."""
+
+    start: int
+    stop: int
+    marks: tuple[tuple[int, int], ...]  # the query's words in it: offsets in the text, ascending, none touches another
+
+
+class PassageFinder:
+    """What of a text answers one query.
+
+    Args:
+        query: the query.
+        analyser: text to stems, as the index has them.
+        weight_of: of a stem; 1 for every one where that is not known.
+    """
+
+    def __init__(self, query: str, analyser: Analyser, weight_of: Callable[[str], float] = lambda _: 1.0) -> None:
+        self._analyser = analyser
+        self.words = {stem: query[start:stop] for start, stop, stem in analyser.places(query)}  # stem → as it was asked
+        self._weights = {stem: weight for stem in self.words if (weight := weight_of(stem)) > 0}
+
+    def passage(self, text: str, room: int, strongest: Mapping[str, float] | None = None) -> Passage:
+        """The best stretch of a text.
+
+        Args:
+            text: all of it.
+            room: characters that the passage may have, 1 at least.
+            strongest: words of the text that are no words of the query, with what each brought to the score by vectors: the
+                weightiest counts half as much as the query's weightiest.
+        """
+        return best_passage(text, self._places(text, strongest), self._all_weights(strongest), room)
+
+    def marks(self, text: str) -> tuple[tuple[int, int], ...]:
+        """Where the query's words stand in all of a text."""
+        return _joined([(start, stop) for start, stop, stem in self._analyser.places(text) if stem in self._weights])
+
+    def _places(self, text: str, strongest: Mapping[str, float] | None) -> list[Place]:
+        weights = self._all_weights(strongest)
+        return [place for place in self._analyser.places(text) if place[2] in weights]
+
+    def _all_weights(self, strongest: Mapping[str, float] | None) -> dict[str, float]:
+        largest = max((strongest or {}).values(), default=0.0)
+        if largest <= 0 or strongest is None:
+            return self._weights
+        scale = max(self._weights.values(), default=1.0) / 2 / largest
+        more = {stem: score * scale for word, score in strongest.items() if score > 0 for stem in self._analyser(word)}
+        return more | self._weights
+
+
+def best_passage(text: str, places: Sequence[Place], weights: Mapping[str, float], room: int) -> Passage:
+    """The stretch of at most `room` characters in which the stems weigh most; of equal ones the first.
+
+    Args:
+        text: all of it.
+        places: where stems of `weights` stand, ascending.
+        weights: of the stems.
+        room: characters, 1 at least.
+    """
+    if len(text) <= room:
+        return Passage(0, len(text), _joined([place[:2] for place in places]))
+    first, last = _heaviest(places, weights, room)
+    start = _start(text, first, last, room)
+    stop = _stop(text, start, max(start + 1, last), room)
+    inside = [(max(one, start), min(end, stop)) for one, end, _ in places if one < stop and end > start]
+    return Passage(start, stop, _joined(inside))
+
+
+def _heaviest(places: Sequence[Place], weights: Mapping[str, float], room: int) -> tuple[int, int]:
+    """The first and the last character (exclusive) of the words of the best stretch; 0, 0 where there is none."""
+    counts, inside = Counter[str](), deque[Place]()
+    best, best_score, score = (0, 0), 0.0, 0.0
+    for place in places:
+        inside.append(place)
+        score += weights[place[2]] / 2 ** counts[place[2]]
+        counts[place[2]] += 1
+        while place[1] - inside[0][0] > room:
+            stem = inside.popleft()[2]
+            counts[stem] -= 1
+            score -= weights[stem] / 2 ** counts[stem]
+        if inside and score > best_score * (1 + 1e-9):  # what was added and taken away leaves a little
+            best, best_score = (inside[0][0], place[1]), score
+        elif not inside:
+            score = 0.0
+            if not best_score:  # a word longer than the room: its beginning
+                best = (place[0], min(place[1], place[0] + room))
+    return best
+
+
+def _start(text: str, first: int, last: int, room: int) -> int:
+    """Where the passage begins: with the text, or the sentence, or else a word some way before what was found."""
+    if last <= room:
+        return 0
+    earliest = max(0, last - room)
+    latest = min(first, max(earliest, len(text) - room))  # the end of a text leaves no room empty
+    sentences = [match.end() for match in _SENTENCE.finditer(text, max(0, earliest - 1), first + 1)]
+    if near := [one for one in sentences if latest <= one <= min(first, latest + room // 4)]:
+        return near[0]  # which reaches the end of the text, or begins with what was found
+    if within := [one for one in sentences if earliest <= one <= latest]:
+        return within[-1]
+    gap = _GAP.search(text, (earliest + latest) // 2, latest) or _GAP.search(text, latest, first)
+    return gap.end() if gap else first
+
+
+def _stop(text: str, start: int, least: int, room: int) -> int:
+    """Where it ends: with the text, or the last word that has room."""
+    end = start + room
+    if end >= len(text):
+        return len(text)
+    gaps = [match.start() for match in _GAP.finditer(text, least, end + 1) if match.start() <= end]
+    return gaps[-1] if gaps and gaps[-1] > start else end
+
+
+def _joined(spans: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    """Ascending spans, those that touch or overlap (pairs of characters) as one."""
+    found: list[tuple[int, int]] = []
+    for start, stop in spans:
+        if found and start <= found[-1][1]:
+            found[-1] = (found[-1][0], max(stop, found[-1][1]))
+        else:
+            found.append((start, stop))
+    assert all(one[1] < other[0] for one, other in pairwise(found))
+    return tuple(found)
