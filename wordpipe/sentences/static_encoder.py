@@ -132,7 +132,7 @@ def listed_words(tokenizer_json: bytes) -> tuple[list[str], bool] | None:
         ArtifactError: not a tokenizer.json, or its ids are not 0, 1, 2, …
     """
     try:
-        parts = json.loads(tokenizer_json)
+        parts = parse_json(tokenizer_json, "tokenizer.json", what="not a readable tokenizer")
         model, pre_tokenizer = parts["model"], parts["pre_tokenizer"]
         if model["type"] != "WordLevel" or (pre_tokenizer or {}).get("pattern", {}).get("Regex") != _WORD:
             return None

@@ -1,6 +1,5 @@
 """Language models, opened out of an artifact or a folder of transformers."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -167,10 +166,7 @@ def _opened(folder: Path, loaded: "Loaded", tokenizer: "Tokenizer", names: Mappi
 
 def _named_tokens(data: bytes) -> dict[str, str]:
     """The special tokens that a `tokenizer_config.json` names; for a mask it is often the only place."""
-    try:
-        values: Any = json.loads(data)
-    except ValueError as error:
-        raise ArtifactError("not JSON", where=_TOKENIZER_CONFIG, got=error) from None
+    values = parse_json(data, _TOKENIZER_CONFIG)
     return named_tokens(values) if isinstance(values, dict) else {}
 
 

@@ -80,7 +80,7 @@ def encoder_files(artifact: Artifact) -> EncoderFiles:
         about = {"kind": facts.get("encoder", "transformer"), "dim": int(facts["dim"]), "max_len": facts.get("max_len")}
         about["pooling"] = facts.get("pooling", "mean")
     elif ENCODER_FILE in names:
-        about = json.loads(artifact.read(ENCODER + ENCODER_FILE))
+        about = load_facts(artifact.read(ENCODER + ENCODER_FILE))
     else:
         raise ConfigError(
             "an index over words has no encoder of texts", where=artifact.path, hint="embed a corpus first"
@@ -141,7 +141,7 @@ def sentence_transformers_folder(encoder: EncoderFiles, *, where: str) -> dict[s
         own[WEIGHTS] = without_tensors(own[WEIGHTS], is_of_head(*_class_and_shape(encoder, where)))
         tokens = _tokens(own[TOKENIZER], 0 if encoder.weights is None else len(encoder.weights))
         # a decoder's is left, for going on from the last token; but positions are counted from the first column
-        settings = {**json.loads(own[TOKENIZER_CONFIG]), "padding_side": "right"}
+        settings = {**parse_json_object(own[TOKENIZER_CONFIG], TOKENIZER_CONFIG), "padding_side": "right"}
         own[TOKENIZER_CONFIG] = f"{json.dumps(settings, indent=2, sort_keys=True, ensure_ascii=False)}\n".encode()
     return {
         **own,
@@ -174,7 +174,7 @@ def encoder_facts(encoder: EncoderFiles) -> dict[str, Any]:
 def _class_and_shape(encoder: EncoderFiles, where: str) -> tuple[Family, ModelConfig]:
     """The class of transformers, and the shape."""
     try:
-        family, config = config_from_hf(json.loads(encoder.files[CONFIG]))
+        family, config = config_from_hf(parse_json_object(encoder.files[CONFIG], CONFIG))
     except ValueError as error:
         raise ArtifactError("not JSON", where=CONFIG, got=error) from None
     if transformers_class(config) is None:
