@@ -2,8 +2,8 @@
 
 `writer` writes and publishes, `reader` opens and checks, `tables` streams Parquet and `rows` picks rows, `layout` has the
 schemas of tables, `manifest` is what an artifact says of itself, `publish` is the step in which it takes its place and the
-lock that keeps a second writer out, `hashing` is BLAKE3 with a cache, `checkpoints` keeps what unfinished work did, `untrusted`
-reads what anyone may have written.
+lock that keeps a second writer out, `hashing` is BLAKE3 with a cache, `checkpoints` keeps what unfinished work did,
+`untrusted` reads what anyone may have written.
 """
 
 from typing import TYPE_CHECKING

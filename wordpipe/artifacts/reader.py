@@ -214,6 +214,10 @@ class Artifact:
         """The paths of the artifact's files that begin with `prefix`, sorted."""
         return sorted(output.path for output in self.manifest.outputs if output.path.startswith(prefix))
 
+    def rows_of(self, name: str) -> int | None:
+        """The rows of a table, as the manifest says; None where it does not."""
+        return self._entry(name).rows
+
     def read(self, name: str) -> bytes:
         """The whole content of a small file."""
         with self.open(name) as file:
@@ -230,7 +234,7 @@ class Artifact:
 
     def damage_of(self, name: str, what: str = "the file is damaged") -> AbstractContextManager[None]:
         """A block in which one of the files (or folders) is read: whatever that raises is an ArtifactError that names it."""
-        return damage_named(self.path / name, what, self._make_again)
+        return damage_named(self.path / name, what, self.make_again)
 
     def open(self, name: str) -> BinaryIO:
         """Open one of the artifact's files for reading, from its beginning.
@@ -329,10 +333,11 @@ class Artifact:
         return found
 
     def _corrupt(self, name: str, what: str, **more: str) -> ArtifactError:
-        return ArtifactError(what, where=self.path / name, **{"hint": self._make_again, **more})
+        return ArtifactError(what, where=self.path / name, **{"hint": self.make_again, **more})
 
     @property
-    def _make_again(self) -> str:
+    def make_again(self) -> str:
+        """The hint of an error about one of its files."""
         return f"make it again: wordpipe {self.manifest.command} … -o {self.path} --fresh"
 
 
@@ -340,10 +345,15 @@ class BundledFiles(Mapping[str, bytes]):
     """The files of an artifact's folder such as `encoder/`, by their names there; each is read when it is asked for."""
 
     def __init__(self, artifact: Artifact, folder: str = "") -> None:
-        self._artifact, self._folder = artifact, folder
+        self._artifact, self._folder, self._last = artifact, folder, ""
 
     def __getitem__(self, name: str) -> bytes:
+        self._last = name
         return self._artifact.read(self._folder + name)
+
+    def damage(self, what: str = "the file is damaged") -> AbstractContextManager[None]:
+        """A block in which they are read: whatever that raises is an ArtifactError that names the file read last."""
+        return damage_named(lambda: self._artifact.path / self._folder / self._last, what, self._artifact.make_again)
 
     def __contains__(self, name: object) -> bool:
         return name in list(self)

@@ -10,7 +10,7 @@ import os
 import re
 import stat
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn, TypeVar
@@ -145,8 +145,15 @@ def parse_array(data: bytes) -> "npt.NDArray[Any]":
 
 
 @contextmanager
-def damage_named(where: str | Path, what: str = "the file is damaged", hint: str = _AGAIN) -> Iterator[None]:
+def damage_named(
+    where: str | Path | Callable[[], Path], what: str = "the file is damaged", hint: str = _AGAIN
+) -> Iterator[None]:
     """Take what is raised in the block for a file's fault: nothing but the reading of that file may stand in it.
+
+    Args:
+        where: the file, or what tells it when something was raised.
+        what: the error's sentence.
+        hint: its next step.
 
     Raises:
         ArtifactError: a reader or a library raised, or it took the file for the user's (InputError, ConfigError).
@@ -169,8 +176,9 @@ def damage_named(where: str | Path, what: str = "the file is damaged", hint: str
         _blame(where, what, f"{error}", hint)
 
 
-def _blame(where: str | Path, what: str, got: str, hint: str) -> NoReturn:
+def _blame(where: str | Path | Callable[[], Path], what: str, got: str, hint: str) -> NoReturn:
     """Raise the error of a damaged file; what a library says of it is cut to a line."""
+    where = where() if callable(where) else where
     raise ArtifactError(what, where=where, got=" ".join(got.split())[:200] or None, hint=hint) from None
 
 
@@ -203,7 +211,9 @@ def open_regular_file(path: Path, *, limit: int | None = None, what: str = "a fi
             raise InputError("a pipe or a device, which may never end", where=path, expected=what, hint=hint)
         if limit is not None and about.st_size > limit:
             got = f"{about.st_size:,} bytes"
-            raise InputError("the file is too large to be read whole", where=path, got=got, expected=f"at most {limit:,}")
+            raise InputError(
+                "the file is too large to be read whole", where=path, got=got, expected=f"at most {limit:,}"
+            )
         return os.fdopen(fd, "rb")
     except BaseException:
         os.close(fd)
@@ -228,7 +238,12 @@ def bounded_lines(file: BinaryIO, name: str, limit: int = MAX_LINE) -> Iterator[
 
 
 def read_fact(
-    facts: Mapping[str, Any], name: str, kind: type[T], where: str | Path, default: T | None = None, least: int | None = None
+    facts: Mapping[str, Any],
+    name: str,
+    kind: type[T],
+    where: str | Path,
+    default: T | None = None,
+    least: int | None = None,
 ) -> T:
     """One of the facts that a reader depends on, out of JSON.
 

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wordpipe.artifacts import CORPUS
+from wordpipe.artifacts import CORPUS, parse_json_object
 from wordpipe.corpus.documents import BATCH_CHARS, Digests, Document, Ledger, document_of, split_record
 from wordpipe.corpus.readers import read_records
 from wordpipe.corpus.settings import IngestSettings, MetadataType
@@ -28,6 +28,7 @@ _TYPES: dict[MetadataType, pa.DataType] = {
 }  # fmt: skip
 _MERGED_ROWS, _MERGED_BYTES = 4096, 1 << 20  # a batch of either is not tiny
 _BATCH_ROWS = 1 << 14
+_LEDGER = "sources.parquet"
 DOCUMENT_COLUMNS = ("doc_id", "sentence_id")
 
 
@@ -49,12 +50,12 @@ class SourceSummary:
     @property
     def counts(self) -> dict[str, int]:
         """The ledger's counts."""
-        return dict(json.loads(self.ledger)["counts"])
+        return dict(parse_json_object(self.ledger, _LEDGER).get("counts", {}))
 
     @property
     def warnings(self) -> dict[str, str]:
         """The ledger's first message of each kind."""
-        return dict(json.loads(self.ledger)["warnings"])
+        return dict(parse_json_object(self.ledger, _LEDGER).get("warnings", {}))
 
 
 class PreviousCorpus:

@@ -10,7 +10,6 @@ import json
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import torch
 from safetensors import SafetensorError
@@ -258,7 +257,9 @@ def _check_shapes(matched: _Matched, config: ModelConfig) -> None:
     Raises:
         ArtifactError: a weight is of another shape, or more positions are stated than any model has.
     """
-    if config.max_len > _MAX_POSITIONS or (config.positions == "sinusoidal" and config.max_len * config.dim > _MAX_TABLE):
+    if config.max_len > _MAX_POSITIONS or (
+        config.positions == "sinusoidal" and config.max_len * config.dim > _MAX_TABLE
+    ):
         raise ArtifactError("more positions than any model has", where=CONFIG, got=f"{config.max_len:,}")
     with torch.device("meta"):
         weights = dict(LanguageModel(config).named_parameters())

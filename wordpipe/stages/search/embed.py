@@ -28,11 +28,13 @@ from numpy.typing import NDArray
 from wordpipe.artifacts import (
     CORPUS,
     ENCODER,
+    MANIFEST,
     Artifact,
     ResumeCache,
     library_versions,
     matrix_of,
     read_batches,
+    read_fact,
     read_schema,
     row_count,
     sentences_schema,
@@ -199,14 +201,16 @@ def _open_previous(job: Job, made_by: dict[str, str], settings: EmbedSettings) -
         keys.append(text_keys(text))
         done += len(batch)
         job.report("reading what is there", done, rows, "texts")
-    fit = facts.get("fit") or {"texts": rows, "changed": 0}
+    fit = artifact.fact("fit", dict, {"texts": rows, "changed": 0})
+    with artifact.damage_of(ENCODER + TRANSFORM_FILE):
+        transform = Transform.from_bytes(artifact.read(ENCODER + TRANSFORM_FILE), artifact.fact("transform", str))
     return _Previous(
         artifact,
         np.concatenate(keys),
-        Transform.from_bytes(artifact.read(ENCODER + TRANSFORM_FILE), facts["transform"]),
+        transform,
         keeps_transform=all(settings.manifest()[name] == before[name] for name in _OF_TRANSFORM),
-        fitted_on=int(fit["texts"]),
-        changed=int(fit["changed"]),
+        fitted_on=read_fact(fit, "texts", int, artifact.path / MANIFEST, least=0),
+        changed=read_fact(fit, "changed", int, artifact.path / MANIFEST, least=0),
     )
 
 

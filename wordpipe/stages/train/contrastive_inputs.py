@@ -57,6 +57,20 @@ def contrast_text(
     return text, FilePairs.of(write_ragged(lists, folder / "given", vocab_size=vocab_size))
 
 
+def check_contrast_inputs(settings: ContrastiveSettings) -> None:
+    """Open what the settings name, before the text is prepared, which takes minutes.
+
+    Raises:
+        ArtifactError: the teacher or the words are no such artifact.
+        InputError: the pairs are no file of pairs, as far as its first rows tell.
+    """
+    for path, kinds in ((settings.teacher, ("model", "words")), (settings.words, ("words", "model"))):
+        if path is not None:
+            Artifact(path, kinds, verify=False).close()
+    if settings.pairs is not None:
+        next(read_pair_file(settings.pairs))
+
+
 def token_ids(tokenizer: Tokenizer) -> IdsOf:
     """Texts to the tokenizer's ids, without special ones."""
     return lambda texts: [one.ids for one in tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)]
