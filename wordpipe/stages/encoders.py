@@ -22,6 +22,7 @@ from wordpipe.artifacts import (
     read_fact,
 )
 from wordpipe.errors import ArtifactError
+from wordpipe.runtime import need_address_space
 from wordpipe.sentences import ENCODER_FILE, TextEncoder, load_facts
 from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.tokens import (
@@ -76,6 +77,7 @@ def open_encoder(origin: Artifact, settings: EmbedSettings) -> TextEncoder:
         from wordpipe.sentences import StaticEncoder
 
         return StaticEncoder(files, settings, identity=identity)
+    need_address_space("torch")
     from wordpipe.model import load_hf
     from wordpipe.sentences import TransformerEncoder
 
@@ -125,6 +127,7 @@ def bundled_encoder(index: Artifact) -> TextEncoder:
             from wordpipe.sentences import StaticEncoder
 
             return StaticEncoder.load(about, files)
+        need_address_space("transformer")
         from wordpipe.sentences import TransformerEncoder
 
         return TransformerEncoder.load(about, files, _state_model(files), _tokenizer(files), _token_weights(files))
@@ -158,6 +161,7 @@ def _state_model(files: BundledFiles) -> "ArrayStates | HiddenModel":
 
     if (found := read_arrays(files.__getitem__)) is not None:
         return ArrayStates(NumpyModel(*found))
+    need_address_space("torch")
     from wordpipe.model import load_hf
 
     return load_hf(files.__getitem__).model

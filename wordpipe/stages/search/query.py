@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from wordpipe.artifacts import ENCODER, MANIFEST, Artifact, BundledFiles, read_fact, row_count
 from wordpipe.errors import ArtifactError, ConfigError, InputError
+from wordpipe.runtime import need_address_space
 from wordpipe.search import (
     FEEDBACK,
     LEXICAL,
@@ -53,6 +54,8 @@ def open_artifact(path: str | os.PathLike[str], *, verify: bool = True) -> OpenA
         ArtifactError: missing, corrupt, or of another kind.
     """
     artifact = Artifact(path, ["index", "words"], verify=verify)
+    if artifact.kind == "index":
+        need_address_space("query index")
     if artifact.kind == "index" and artifact.fact("of", str) != "words":
         return OpenTextIndex(artifact)
     return OpenWords(artifact) if artifact.kind == "words" else OpenWordIndex(artifact)
