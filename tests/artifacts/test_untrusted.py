@@ -101,7 +101,7 @@ def test_a_header_of_python_2_is_read():
     ids=range(21),
 )  # fmt: skip
 def test_a_damaged_header_is_one_error(data):
-    with pytest.raises(ValueError):  # noqa: PT011  (the callers name the file)
+    with pytest.raises(ValueError):
         parse_array(data)
 
 
@@ -125,12 +125,17 @@ def test_no_header_raises_anything_else(data, at):
     ids=lambda error: type(error).__name__,
 )  # fmt: skip
 def test_whatever_is_raised_over_a_file_is_its_damage(raised):
-    with pytest.raises(ArtifactError, match=r"run/index/encoder\.json: ") as error, damage_named("run/index/encoder.json"):
+    with (
+        pytest.raises(ArtifactError, match=r"run/index/encoder\.json: ") as error,
+        damage_named("run/index/encoder.json"),
+    ):
         raise raised
     assert error.value.hint
 
 
-@pytest.mark.parametrize("raised", [ArtifactError("other"), StorageError("disk"), OSError(5, "io"), MemoryError(), KeyboardInterrupt()])
+@pytest.mark.parametrize(
+    "raised", [ArtifactError("other"), StorageError("disk"), OSError(5, "io"), MemoryError(), KeyboardInterrupt()]
+)
 def test_what_is_no_damage_passes(raised):
     with pytest.raises(type(raised)) as error, damage_named("file"):
         raise raised

@@ -122,7 +122,9 @@ FOUND = [  # each was a traceback, a wrong exit code, or gigabytes
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "file", "content", "how"), FOUND, ids=[f"{one[0]}-{one[1]}-{at}" for at, one in enumerate(FOUND)])
+@pytest.mark.parametrize(
+    ("name", "file", "content", "how"), FOUND, ids=[f"{one[0]}-{one[1]}-{at}" for at, one in enumerate(FOUND)]
+)
 def test_what_was_found_is_exit_4(cli, tmp_path, name, file, content, how):
     folder = forged(name, tmp_path, file, content)
     command = {
@@ -153,7 +155,9 @@ def forged_config(tmp_path: Path, name: str, file: str, **values: object) -> Pat
 def test_a_giant_model_is_refused_before_it_is_made(cli, tmp_path, values):
     done = cli("fill", forged_config(tmp_path, "mlm", "config.json", **values), "the [MASK]")
     assert done.code == 4, done.err[-1500:]
-    done = cli("query", forged_config(tmp_path, "index", "encoder/config.json", **values), "the tides", "--mode", "dense")
+    done = cli(
+        "query", forged_config(tmp_path, "index", "encoder/config.json", **values), "the tides", "--mode", "dense"
+    )
     # NumPy makes no table of positions, and so does not mind how many there are
     assert done.code == (0 if "max_position_embeddings" in values else 4), done.err[-1500:]
 

@@ -265,7 +265,7 @@ def manifest_bytes(folder: Path) -> bytes | None:
         about = os.fstat(fd)
         if not stat.S_ISREG(about.st_mode) or about.st_size > MAX_MANIFEST:
             return None
-        return file.read(MAX_MANIFEST)
+        return file.read(about.st_size)
 
 
 def _claims(folder: Path) -> tuple[str, set[str]] | None:

@@ -223,7 +223,7 @@ def open_regular_file(path: Path, *, limit: int | None = None, what: str = "a fi
 def read_regular_file(path: Path, limit: int, *, what: str = "a file") -> bytes:
     """The content of such a file. Raises WordpipeError: see `open_regular_file`."""
     with open_regular_file(path, limit=limit, what=what) as file:
-        return file.read(limit)
+        return file.read(os.fstat(file.fileno()).st_size)
 
 
 def bounded_lines(file: BinaryIO, name: str, limit: int = MAX_LINE) -> Iterator[bytes]:

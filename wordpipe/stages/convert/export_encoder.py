@@ -91,7 +91,9 @@ def encoder_files(artifact: Artifact) -> EncoderFiles:
             "an index over words has no encoder of texts", where=artifact.path, hint="embed a corpus first"
         )
     if about["kind"] not in ("words", *_OWN):
-        raise ArtifactError("unknown kind of encoder", where=artifact.path, got=about["kind"][:60], expected=" or ".join(_OWN))
+        raise ArtifactError(
+            "unknown kind of encoder", where=artifact.path, got=about["kind"][:60], expected=" or ".join(_OWN)
+        )
     transform = Transform.none(about["dim"])
     if TRANSFORM_FILE in names:
         where = str(artifact.path / prefix / TRANSFORM_FILE)
