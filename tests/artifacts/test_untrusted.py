@@ -4,6 +4,7 @@ import io
 import json
 import os
 import struct
+from contextlib import suppress
 
 import numpy as np
 import pyarrow as pa
@@ -109,10 +110,8 @@ def test_a_damaged_header_is_one_error(data):
 def test_no_header_raises_anything_else(data, at):
     whole = npy(SOUND)
     for some in (data, whole[:at] + data + whole[at + len(data) :]):
-        try:
+        with suppress(ValueError):
             array_header(some)
-        except ValueError:
-            pass
 
 
 @pytest.mark.parametrize(

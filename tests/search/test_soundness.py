@@ -131,5 +131,5 @@ def _width(graph, links, levels):
 
 @pytest.mark.parametrize("change", [_far_link, _link_to_a_row_below, _entry, _low_entry, _levels, _width])
 def test_graphs_that_lead_nowhere_are_refused(change):
-    with pytest.raises(ArtifactError, match="not a (sound|readable) FAISS index"):
+    with pytest.raises(ArtifactError, match=r"not a (sound|readable) FAISS index"):
         read(changed_graph(change))
