@@ -57,8 +57,8 @@ def parse_json(
     try:
         value = json.loads(data)
         # counting costs nothing; few texts have so many brackets that they could be nested so
-        brackets = (b"[", b"{") if isinstance(data, bytes) else ("[", "{")
-        if sum(data.count(one) for one in brackets) > _MAX_DEPTH:  # type: ignore[arg-type]
+        brackets = data.count(b"[") + data.count(b"{") if isinstance(data, bytes) else data.count("[") + data.count("{")
+        if brackets > _MAX_DEPTH:
             _check_depth(value)
     except RecursionError:
         raise error(what, where=where, got="nested too deeply", hint=hint) from None

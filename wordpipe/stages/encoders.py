@@ -70,7 +70,7 @@ def open_encoder(origin: Artifact, settings: EmbedSettings) -> TextEncoder:
             split = word_splitter(files, identity)
         return WordEncoder(read_word_vectors(origin), split, settings, identity=identity)
     identity = {name: facts[name] for name in ("kind", "digest", "pairs") if name in facts}
-    trained = origin.fact("pooling", str, "mean")
+    trained: Any = origin.fact("pooling", str, "mean")
     if trained not in ("mean", "weighted", "first-last", "max", "cls"):
         raise ArtifactError("unknown pooling", where=origin.path / MANIFEST, got=trained[:60])
     if facts.get("encoder") == "static":

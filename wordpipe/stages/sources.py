@@ -45,7 +45,8 @@ def refuse_headless(folder: Path) -> None:
     except OSError:
         return
     if MANIFEST not in names and (ours := next(filter(_OURS.fullmatch, names), None)):
-        hint = f"copy the whole folder again, or make it again; to read it unchecked, as a folder of transformers, remove {ours}"
+        unchecked = f"to read it unchecked, as a folder of transformers, remove {ours}"
+        hint = f"copy the whole folder again, or make it again; {unchecked}"
         what = f"an artifact of wordpipe without its {MANIFEST}, so nothing of it can be checked"
         raise ArtifactError(what, where=folder, got=ours, hint=hint)
 

@@ -78,7 +78,7 @@ def encoder_files(artifact: Artifact) -> EncoderFiles:
     prefix, facts = "" if artifact.kind == "model" else ENCODER, artifact.manifest.facts
     names = {name.removeprefix(prefix) for name in artifact.names(prefix)}
     if artifact.kind == "model":
-        about = {
+        about: dict[str, Any] = {
             "kind": artifact.fact("encoder", str, "transformer"),
             "dim": artifact.fact("dim", int, least=1),
             "max_len": facts.get("max_len"),

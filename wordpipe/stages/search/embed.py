@@ -202,8 +202,9 @@ def _open_previous(job: Job, made_by: dict[str, str], settings: EmbedSettings) -
         done += len(batch)
         job.report("reading what is there", done, rows, "texts")
     fit = artifact.fact("fit", dict, {"texts": rows, "changed": 0})
+    kind: Any = artifact.fact("transform", str)
     with artifact.damage_of(ENCODER + TRANSFORM_FILE):
-        transform = Transform.from_bytes(artifact.read(ENCODER + TRANSFORM_FILE), artifact.fact("transform", str))
+        transform = Transform.from_bytes(artifact.read(ENCODER + TRANSFORM_FILE), kind)
     return _Previous(
         artifact,
         np.concatenate(keys),

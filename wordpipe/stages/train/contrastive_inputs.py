@@ -64,9 +64,10 @@ def check_contrast_inputs(settings: ContrastiveSettings) -> None:
         ArtifactError: the teacher or the words are no such artifact.
         InputError: the pairs are no file of pairs, as far as its first rows tell.
     """
-    for path, kinds in ((settings.teacher, ("model", "words")), (settings.words, ("words", "model"))):
-        if path is not None:
-            Artifact(path, kinds, verify=False).close()
+    if settings.teacher is not None:
+        Artifact(settings.teacher, ["model", "words"], verify=False).close()
+    if settings.words is not None:
+        Artifact(settings.words, ["words"], verify=False).close()
     if settings.pairs is not None:
         next(read_pair_file(settings.pairs))
 
