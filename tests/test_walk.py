@@ -67,9 +67,9 @@ def test_the_walk_of_a_command(built):
 @pytest.mark.parametrize(
     ("command", "most"),
     [
-        ("train mlm {built}/tokens -o {new}/model --preset tiny --steps 2", 60),
-        ("query {built}/words water", 48),
-        ("query {built}/index water", 56),
+        ("train mlm {built}/tokens -o {new}/model --preset tiny --steps 2", 61),
+        ("query {built}/words water", 50),
+        ("query {built}/index water", 58),
     ],
     ids=["train", "words", "index"],
 )
