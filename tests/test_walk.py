@@ -67,9 +67,9 @@ def test_the_walk_of_a_command(built):
 @pytest.mark.parametrize(
     ("command", "most"),
     [
-        ("train mlm {built}/tokens -o {new}/model --preset tiny --steps 2", 62),
-        ("query {built}/words water", 52),
-        ("query {built}/index water", 61),
+        ("train mlm {built}/tokens -o {new}/model --preset tiny --steps 2", 64),
+        ("query {built}/words water", 54),
+        ("query {built}/index water", 64),
     ],
     ids=["train", "words", "index"],
 )

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from types import FrameType
 from typing import TYPE_CHECKING, Literal
 
-from wordpipe.errors import ConfigError
+from wordpipe.errors import BudgetError, ConfigError
 
 if TYPE_CHECKING:
     import torch
@@ -37,6 +37,16 @@ class Progress:
 
 
 _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD = -1, -2, -3  # of glibc's malloc.h
+
+_ADDRESS_SPACE = {
+    "init": 0, "help": 0, "status": 0, "run": 0, "query index": 720, "transformer": 830, "torch": 1_100, "import": 420,
+    "index": 980, "tokenize": 800, "train word2vec": 860, "train mlm": 1_100, "train clm": 1_100,
+    "train contrastive": 1_100, "fill": 1_100, "generate": 1_100, "evaluate model": 1_100,
+}  # fmt: skip
+"""Command, or part of one → MB of address space below which the smallest work failed on two cores; libraries that found less
+ended the process (OpenBLAS, OpenMP), crashed (FAISS) or left a module half imported."""
+_LEAST_SPACE = 400  # NumPy and Arrow
+_SPACE_OF_A_CORE = 30
 
 Report = Callable[[Progress], None]
 """What stages call to say how far they are; the command line draws it."""
@@ -220,6 +230,28 @@ def memory_bytes() -> int:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (ValueError, OSError, AttributeError):
         return 0
+
+
+def need_address_space(what: str) -> None:
+    """Refuse to load libraries that would not fit into the address space that `ulimit -v` leaves: they end the process.
+
+    Args:
+        what: a command, or a part of one that loads more (see `_ADDRESS_SPACE`); one that is not listed needs the least.
+
+    Raises:
+        BudgetError: the limit is lower than what the smallest work was seen to need here.
+    """
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if limit == resource.RLIM_INFINITY:
+        return
+    # every thread of a library has a stack and, as soon as it allocates, memory of its own
+    need = _ADDRESS_SPACE.get(what, _LEAST_SPACE) + _SPACE_OF_A_CORE * max(0, cpu_count() - 2)
+    if limit < need << 20:
+        raise BudgetError(
+            "the libraries that this needs do not fit into the address space", where="ulimit -v",
+            got=f"{limit >> 20:,} MB", expected=f"at least {need:,} MB",
+            hint="ulimit -v unlimited; a limit of memory in use is what --memory has, or systemd-run -p MemoryMax=…",
+        )  # fmt: skip
 
 
 def peak_memory_bytes() -> int:

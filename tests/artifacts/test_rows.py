@@ -38,7 +38,7 @@ def target(tmp_path_factory) -> Path:
 @given(st.lists(st.integers(0, ROWS - 1), max_size=20))
 def test_rows_by_number(target, wanted):
     with Artifact(target) as artifact:
-        reader = RowReader(artifact, "corpus", ["t"])
+        reader = RowReader(artifact, "rows", ["t"])
         assert reader.rows == ROWS
         assert reader.fetch(wanted) == [{"t": f"row {n}"} for n in wanted]
 
@@ -47,12 +47,12 @@ def test_rows_by_number(target, wanted):
 def test_a_row_that_is_not_there(target, row):
     """FAISS answers -1 where it has no neighbour; that must never be taken for the last row."""
     with Artifact(target) as artifact, pytest.raises(IndexError):
-        RowReader(artifact, "corpus", ["t"]).fetch([row])
+        RowReader(artifact, "rows", ["t"]).fetch([row])
 
 
 def test_a_row_group_is_read_once(target, monkeypatch):
     with Artifact(target) as artifact:
-        reader = RowReader(artifact, "corpus", ["n"])
+        reader = RowReader(artifact, "rows", ["n"])
         reader.fetch([5])
         monkeypatch.setattr("os.preadv", None)
         assert reader.fetch([5, 4, 3]) == [{"n": 5}, {"n": 4}, {"n": 3}]
@@ -62,7 +62,7 @@ def test_an_empty_table(tmp_path):
     batch = pa.record_batch({"n": pa.array([], pa.int64())})
     publish_table(tmp_path / "a", batch.schema, [batch])
     with Artifact(tmp_path / "a") as artifact:
-        reader = RowReader(artifact, "corpus", ["n"])
+        reader = RowReader(artifact, "rows", ["n"])
         assert reader.rows == 0
         assert reader.fetch([]) == []
         with pytest.raises(IndexError):
@@ -72,7 +72,7 @@ def test_an_empty_table(tmp_path):
 def test_no_descriptors_leak(target):
     def cycle() -> None:
         with Artifact(target) as artifact:
-            reader = RowReader(artifact, "corpus", ["n", "t"])
+            reader = RowReader(artifact, "rows", ["n", "t"])
             assert reader.fetch([1, ROWS - 1])[1] == {"n": ROWS - 1, "t": f"row {ROWS - 1}"}
             del reader
 
@@ -220,7 +220,7 @@ def test_words_under_a_condition_are_those_of_brute_force(made):
         scores = unit_ND[allowed] @ unit_ND[30]
         best = np.argsort(-scores)[:12]
         found = index.query("w30", 12, where="word < 'w5'")
-    assert [hit["id"] for hit in found] == [allowed[at] for at in best]
+    assert [hit["row"] for hit in found] == [allowed[at] for at in best]
     np.testing.assert_allclose([hit["score"] for hit in found], scores[best], atol=1e-5)
 
 

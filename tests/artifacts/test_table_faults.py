@@ -20,14 +20,14 @@ from wordpipe.errors import ArtifactError
 def test_a_damaged_table_is_named_even_unchecked(tmp_path):
     """Whoever turns checking off still gets a message, not a number of wrong rows or a traceback."""
     publish_table(tmp_path / "a", NUMBERS, [numbers(0, 50_000)])
-    path = tmp_path / "a" / "corpus-00000.parquet"
+    path = tmp_path / "a" / "rows-00000.parquet"
     good = path.read_bytes()
     named = 0
     for place in [*range(40), *range(len(good) // 2, len(good) // 2 + 40), *range(len(good) - 300, len(good))]:
         path.write_bytes(good[:place] + bytes([good[place] ^ 0xFF]) + good[place + 1 :])
         with Artifact(tmp_path / "a", verify=False) as artifact:
             try:
-                list(read_batches(artifact, "corpus"))
+                list(read_batches(artifact, "rows"))
             except ArtifactError as error:
                 assert error.where == str(path)  # noqa: PT017
                 named += 1
@@ -45,8 +45,8 @@ def test_an_unreadable_disk_is_not_called_damage(tmp_path, monkeypatch):
     with Artifact(tmp_path / "a") as artifact:
         monkeypatch.setattr("os.preadv", broken)
         with pytest.raises(OSError, match="Input/output error") as caught:
-            list(read_batches(artifact, "corpus"))
-    assert caught.value.filename == str(tmp_path / "a" / "corpus-00000.parquet")
+            list(read_batches(artifact, "rows"))
+    assert caught.value.filename == str(tmp_path / "a" / "rows-00000.parquet")
 
 
 @pytest.mark.usefixtures("small")
@@ -94,9 +94,9 @@ def test_no_descriptors_leak(tmp_path):
 
     def cycle() -> None:
         with Artifact(tmp_path / "a") as artifact:
-            for _ in read_batches(artifact, "corpus"):
+            for _ in read_batches(artifact, "rows"):
                 break  # a reader that leaves early
-            list(read_batches(artifact, "corpus"))
+            list(read_batches(artifact, "rows"))
         (tmp_path / "b").mkdir(exist_ok=True)
         publish_table(tmp_path / "b", NUMBERS, [numbers(0, 10)])
 
@@ -116,7 +116,7 @@ def test_a_closed_part_holds_nothing(tmp_path):
     publish_table(tmp_path / "a", NUMBERS, [numbers(0, 10)])
     with Artifact(tmp_path / "a", verify=False) as artifact:
         before = sorted(path.name for path in Path("/dev/fd").iterdir())
-        with open_part(artifact, "corpus-00000.parquet") as part:
+        with open_part(artifact, "rows-00000.parquet") as part:
             assert part.metadata.num_rows == 10
         assert sorted(path.name for path in Path("/dev/fd").iterdir()) == before
         del part
@@ -138,12 +138,12 @@ rows = 1024
 vectors = pa.FixedSizeListArray.from_arrays(np.zeros(rows * 256, np.float32), type=schema.field("vector").type)
 batch = pa.RecordBatch.from_arrays([pa.array(["w"] * rows), pa.array([1] * rows, pa.int64()), vectors], schema=schema)
 with ArtifactWriter(Path(sys.argv[1])) as writer:
-    with tables.TableWriter(writer, "corpus", schema) as table:
+    with tables.TableWriter(writer, "rows", schema) as table:
         for _ in range(int(sys.argv[2])):
             table.write(batch)
     writer.publish(manifest_for(writer.outputs))
 with Artifact(sys.argv[1]) as artifact:
-    assert sum(map(len, tables.read_batches(artifact, "corpus"))) == table.rows == rows * int(sys.argv[2])
+    assert sum(map(len, tables.read_batches(artifact, "rows"))) == table.rows == rows * int(sys.argv[2])
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // (1 if sys.platform != "darwin" else 1024))
 """
 

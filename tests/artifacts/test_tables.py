@@ -43,7 +43,7 @@ METADATA = pa.schema(
     ]
 )
 SCHEMAS = {
-    "corpus": pa.schema([*CORPUS, *METADATA]),
+    "rows": pa.schema([*CORPUS, *METADATA]),
     "tokens": TOKENS_16,
     "tokens 32": TOKENS_32,
     "vocabulary": VOCABULARY,
@@ -109,8 +109,8 @@ def test_round_trip_whatever_the_batches(tmp_path_factory, schema, data):
     assert files_in(folder / "one") == files_in(folder / "two")
     assert table.rows == len(rows)
     with Artifact(folder / "one") as artifact:
-        assert row_count(artifact, "corpus") == len(rows)
-        assert read_schema(artifact, "corpus", schema).equals(schema)
+        assert row_count(artifact, "rows") == len(rows)
+        assert read_schema(artifact, "rows", schema).equals(schema)
 
 
 @pytest.mark.parametrize("rows_per_batch", [777, 1024, 20_011])
@@ -151,7 +151,7 @@ def test_every_column_is_packed_as_it_should(tmp_path, schema):
     """Parquet knows the numbers of a list as `ids.list.element`; a codec for `ids` would be ignored in silence."""
     fields = {field.name: _example(field.type) for field in schema}
     publish_table(tmp_path / "a", schema, [pa.RecordBatch.from_pylist([fields] * 50, schema)])
-    group = pq.read_metadata(tmp_path / "a" / "corpus-00000.parquet").row_group(0)
+    group = pq.read_metadata(tmp_path / "a" / "rows-00000.parquet").row_group(0)
     columns = {group.column(i).path_in_schema: group.column(i) for i in range(group.num_columns)}
     assert list(columns) == [path for field in schema for path in leaf_paths(field)]
     for path, column in columns.items():
@@ -179,8 +179,8 @@ def test_a_table_without_rows(tmp_path):
         publish_table(tmp_path / str(len(batches)), NUMBERS, batches)
         assert rows_in(tmp_path / str(len(batches)), expected=NUMBERS) == []
         with Artifact(tmp_path / str(len(batches))) as artifact:
-            assert part_names(artifact, "corpus") == ["corpus-00000.parquet"]
-            assert row_count(artifact, "corpus") == 0
+            assert part_names(artifact, "rows") == ["rows-00000.parquet"]
+            assert row_count(artifact, "rows") == 0
 
 
 @pytest.mark.usefixtures("small")
@@ -188,11 +188,11 @@ def test_parts_and_row_groups(tmp_path):
     publish_table(tmp_path / "many", NUMBERS, [numbers(0, 3000)])
     publish_table(tmp_path / "single", NUMBERS, [numbers(0, 3000)], single=True)
     with Artifact(tmp_path / "many") as many, Artifact(tmp_path / "single") as single:
-        names = part_names(many, "corpus")
-        assert names[:2] == ["corpus-00000.parquet", "corpus-00001.parquet"]
+        names = part_names(many, "rows")
+        assert names[:2] == ["rows-00000.parquet", "rows-00001.parquet"]
         assert len(names) > 5
-        assert part_names(single, "corpus") == ["corpus.parquet"]
-        with open_part(single, "corpus.parquet") as part:
+        assert part_names(single, "rows") == ["rows.parquet"]
+        with open_part(single, "rows.parquet") as part:
             groups = [part.metadata.row_group(number).num_rows for number in range(part.metadata.num_row_groups)]
     assert set(groups[:-1]) == {23}  # 9 bytes each, until 200 are reached
     assert [row["n"] for row in rows_in(tmp_path / "many")] == list(range(3000))
@@ -210,13 +210,13 @@ def test_a_log_is_outside_the_digest(tmp_path):
     for stop in (1, 2):
         with ArtifactWriter(tmp_path / "a") as writer:
             writer.write("vectors", b"the same")
-            with TableWriter(writer, "steps", NUMBERS, single=True, log=True) as table:
+            with TableWriter(writer, "log", NUMBERS, single=True, log=True) as table:
                 table.write(numbers(0, stop))
             manifest = manifest_for(writer.outputs)
             writer.publish(manifest)
             digests.add(manifest.digest)
     assert len(digests) == 1
-    assert rows_in(tmp_path / "a", "steps") == [{"n": 0}, {"n": 1}]
+    assert rows_in(tmp_path / "a", "log") == [{"n": 0}, {"n": 1}]
 
 
 def test_tables_whose_names_begin_alike(tmp_path):
@@ -248,14 +248,14 @@ def test_other_columns_than_expected(tmp_path, expected):
     publish_table(tmp_path / "a", NUMBERS, [numbers(0, 3)])
     with pytest.raises(ArtifactError, match="unexpected columns") as caught:
         rows_in(tmp_path / "a", expected=expected)
-    assert caught.value.where == str(tmp_path / "a" / "corpus-00000.parquet")
+    assert caught.value.where == str(tmp_path / "a" / "rows-00000.parquet")
 
 
 def test_a_batch_of_another_schema_is_a_mistake(tmp_path):
     with (
         ArtifactWriter(tmp_path / "a") as writer,
         pytest.raises(AssertionError),
-        TableWriter(writer, "corpus", CORPUS) as table,
+        TableWriter(writer, "rows", CORPUS) as table,
     ):
         table.write(numbers(0, 1))
 

@@ -66,7 +66,7 @@ def slow_text(value) -> str:
             + ", ".join(json.dumps(v, ensure_ascii=False) if isinstance(v, str) else slow_text(v) for v in value)
             + "]"
         )
-    if isinstance(value, float) and value == math.floor(value) and abs(value) < 2**63:
+    if isinstance(value, float) and abs(value) < 2**63 and value == math.floor(value):
         return str(int(value))
     return json.dumps(value, ensure_ascii=False)
 

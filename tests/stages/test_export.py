@@ -175,6 +175,12 @@ def test_npy_of_words(tmp_path):
     np.testing.assert_array_equal(np.load(tmp_path / "w.npy", allow_pickle=False), VECTORS[:40])
 
 
+def test_labels_of_the_projector_hold_no_control_characters(tmp_path):
+    words = made_words(tmp_path / "words", VECTORS[:2], [2, 1], words=["red\x1b[31m", "a\x9b\u202eb"])
+    stage.export(words, "projector", tmp_path / "out")
+    assert (tmp_path / "out" / "metadata.tsv").read_text() == "word\tcount\nred\ufffd[31m\t2\na\ufffd\ufffdb\t1\n"
+
+
 def test_the_projector_gets_a_line_per_row(sentences, tmp_path):
     stage.export(sentences, "projector", tmp_path / "out")
     np.testing.assert_array_equal(

@@ -10,7 +10,7 @@ from wordpipe.artifacts import Artifact, ArtifactWriter, TableWriter, read_batch
 
 
 def publish_table(
-    target: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch], stem: str = "corpus", **options
+    target: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch], stem: str = "rows", **options
 ) -> TableWriter:
     """An artifact that holds one table."""
     with ArtifactWriter(target) as writer:
@@ -21,7 +21,7 @@ def publish_table(
     return table
 
 
-def rows_in(target: Path, stem: str = "corpus", **options) -> list[dict]:
+def rows_in(target: Path, stem: str = "rows", **options) -> list[dict]:
     with Artifact(target) as artifact:
         return [row for batch in read_batches(artifact, stem, **options) for row in batch.to_pylist()]
 

@@ -43,10 +43,14 @@ def with_other_vectors(path: Path, source: Path, vectors_ND: np.ndarray) -> Path
     return path
 
 
-def made_words(path: Path, vectors_ND: np.ndarray, counts: list[int]) -> Path:
-    """Words w0, w1, …."""
+def made_words(path: Path, vectors_ND: np.ndarray, counts: list[int], words: list[str] | None = None) -> Path:
+    """Words w0, w1, …, or others."""
     n, dim = vectors_ND.shape
-    arrays = [pa.array([f"w{row}" for row in range(n)]), pa.array(counts, pa.int64()), vector_column(vectors_ND)]
+    arrays = [
+        pa.array(words or [f"w{row}" for row in range(n)]),
+        pa.array(counts, pa.int64()),
+        vector_column(vectors_ND),
+    ]
     with open_job("words", path, Settings(), None) as job:
         with job.table("words", words_schema(dim)) as table:
             table.write(pa.RecordBatch.from_arrays(arrays, schema=words_schema(dim)))

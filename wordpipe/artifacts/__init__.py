@@ -2,7 +2,8 @@
 
 `writer` writes and publishes, `reader` opens and checks, `tables` streams Parquet and `rows` picks rows, `layout` has the
 schemas of tables, `manifest` is what an artifact says of itself, `publish` is the step in which it takes its place and the
-lock that keeps a second writer out, `hashing` is BLAKE3 with a cache, `checkpoints` keeps what unfinished work did.
+lock that keeps a second writer out, `hashing` is BLAKE3 with a cache, `checkpoints` keeps what unfinished work did,
+`untrusted` reads what anyone may have written.
 """
 
 from typing import TYPE_CHECKING
@@ -74,6 +75,19 @@ if TYPE_CHECKING:
         read_shard,
         row_count,
         shards_of,
+    )
+    from wordpipe.artifacts.untrusted import (
+        MAX_LINE,
+        array_bytes,
+        array_header,
+        bounded_lines,
+        damage_named,
+        open_regular_file,
+        parse_array,
+        parse_json,
+        parse_json_object,
+        read_fact,
+        read_regular_file,
     )
     from wordpipe.artifacts.writer import ArtifactWriter, HashedFile, atomic_file, atomic_folder, check_output
 else:

@@ -228,6 +228,56 @@ def _vector(dim: int) -> pa.Field:
     return pa.field("vector", pa.list_(pa.field("item", pa.float32(), nullable=False), dim), nullable=False)
 
 
+_NEEDED = {  # what each table has to have, whatever else it carries
+    "corpus": CORPUS.names,
+    "tokens": TOKENS_16.names,
+    "words": VOCABULARY.names,
+    "sources": SOURCES.names,
+    "counts": COUNTS.names,
+    "steps": STEPS.names,
+    "ngrams": ["ngram"],
+    "sentences": ["doc_id", "text", "source", "line"],
+    "index": ["doc_id", "text", "source", "line"],
+}
+_WITH_VECTORS = ("words", "ngrams", "outputs", "sentences", "index")
+_OF_TYPE = {field.name: field for schema in (TOKENS_16, SOURCES, CORPUS) for field in schema}
+_OF_LOG = {field.name: field for field in STEPS}
+_OF_WORDS = {field.name: field for field in (*COUNTS, *VOCABULARY, pa.field("ngram", pa.string(), nullable=False))}
+
+
+def misfit_of(found: pa.Schema, file: str) -> str | None:
+    """What a table of this name lacks, or has of another type than we write; None where nothing.
+
+    Args:
+        found: its schema.
+        file: its name, `sentences-00000.parquet`.
+    """
+    stem, is_part = file.removesuffix(".parquet").partition("-")[0], "-" in file
+    over_words = stem in ("words", "ngrams", "counts") or (stem == "index" and "word" in found.names)
+    ours = _OF_LOG if stem == "steps" else _OF_WORDS if over_words else _OF_TYPE
+    needed = VOCABULARY.names if over_words and stem == "index" else _NEEDED.get(stem, [])
+    wants_vector = stem in _WITH_VECTORS and is_part
+    for name in [*needed, *(["vector"] if wants_vector else [])]:
+        if found.get_field_index(name) < 0:  # not there, or twice
+            return f"no column {name}"
+    for field in found:
+        if field.name == "vector" and wants_vector:
+            fits = (
+                pa.types.is_fixed_size_list(field.type)
+                and field.type.value_type == pa.float32()
+                and field.type.list_size
+            )
+        elif field.name == "ids" and stem == "tokens":
+            fits = field.type in (TOKENS_16.field("ids").type, TOKENS_32.field("ids").type)
+        elif (known := ours.get(field.name)) is not None and stem in _NEEDED:
+            fits = field.type == known.type and field.nullable <= known.nullable
+        else:
+            continue
+        if not fits:
+            return f"the column {field.name} is {field.type}{' with gaps' * field.nullable}"
+    return None
+
+
 _OFFSET_BYTES = 4  # bytes that a string or list costs beside its content
 _TEXTS = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
 _OTHER_BYTES = 16  # a guess, for types whose content is not looked at

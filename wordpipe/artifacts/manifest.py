@@ -13,12 +13,14 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from wordpipe.artifacts.hashing import hash_bytes
+from wordpipe.artifacts.untrusted import parse_json
 from wordpipe.errors import ArtifactError
 
 FORMAT = 1  # raised when a reader of the old format could not read the new one
 Kind = Literal["corpus", "tokens", "words", "model", "sentences", "index", "clusters"]
 KINDS: tuple[Kind, ...] = ("corpus", "tokens", "words", "model", "sentences", "index", "clusters")
 MANIFEST = "manifest.json"
+MAX_MANIFEST = 64 << 20  # bytes
 
 # Names of what is bundled with artifacts, so that an index can be queried wherever its folder is moved.
 ENCODER = "encoder/"  # folder of the query encoder, bundled with sentences and index
@@ -102,10 +104,10 @@ class Manifest(_Entry):
             ArtifactError: not JSON, changed since it was written, or written by a newer wordpipe.
         """
         try:
-            body = json.loads(data)
+            body = parse_json(data, where)
             stated = body.pop("blake3")
             found_format = int(body["format"])
-        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
+        except (ArtifactError, ValueError, KeyError, TypeError, AttributeError, OverflowError):
             raise ArtifactError("the manifest is damaged", where=where, hint="make the artifact again") from None
         if found_format > FORMAT:
             got, expected, hint = f"format {found_format}", f"at most {FORMAT}", "pip install --upgrade wordpipe"
@@ -136,7 +138,9 @@ def digest_of(outputs: Iterable[OutputEntry]) -> str:
 
 
 def is_plain_path(path: str) -> bool:
-    """Whether `path` names a file inside an artifact: relative, with `/`, without `..`, and not the manifest."""
+    """Whether `path` names a file inside an artifact: relative, with `/`, without `..`, in UTF-8, and not the manifest."""
+    if any("\ud800" <= letter <= "\udfff" for letter in path):  # half a letter, which no file of ours has
+        return False
     return path != MANIFEST and "\0" not in path and not {"", ".", ".."} & set(path.split("/"))
 
 

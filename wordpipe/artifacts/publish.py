@@ -30,7 +30,8 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from wordpipe.artifacts.manifest import MANIFEST
+from wordpipe.artifacts.manifest import MANIFEST, MAX_MANIFEST
+from wordpipe.artifacts.untrusted import parse_json
 from wordpipe.errors import ArtifactError, ConfigError, LockedError, StorageError
 
 _ERRORS = {"enospc": errno.ENOSPC, "eio": errno.EIO}
@@ -175,7 +176,7 @@ def check_replaceable(target: Path, kind: str) -> None:
         what = f"the folder is not an artifact and holds other files ({there[0]}, …)"
         hint = f"{ELSEWHERE}; if it is what is left of an artifact, remove it"
         raise StorageError(what, where=target, hint=hint)
-    claims = _claims(target / MANIFEST)
+    claims = _claims(target)
     if claims is None:  # browser extensions and web pages have a manifest.json too
         what = f"the folder's {MANIFEST} is damaged or not wordpipe's, so nothing here is replaced"
         hint = f"if this is a damaged artifact, remove the folder yourself; or {ELSEWHERE}"
@@ -259,12 +260,30 @@ def _beside(target: Path, ending: str) -> list[Path]:
         return []
 
 
-def _claims(manifest: Path) -> tuple[str, set[str]] | None:
-    """The kind and the files that a manifest names, whether or not its hash is right; None if it is not one of ours."""
+def manifest_bytes(folder: Path) -> bytes | None:
+    """What stands in a folder as its manifest, whoever wrote it; None where that is nothing, no file, or too large for one.
+
+    A pipe of that name would wait for ever, and a link to a device never end.
+    """
     try:
-        body = json.loads(manifest.read_bytes())
+        fd = os.open(folder / MANIFEST, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    with os.fdopen(fd, "rb", buffering=0) as file:
+        about = os.fstat(fd)
+        if not stat.S_ISREG(about.st_mode) or about.st_size > MAX_MANIFEST:
+            return None
+        return file.read(about.st_size)
+
+
+def _claims(folder: Path) -> tuple[str, set[str]] | None:
+    """The kind and the files that a manifest names, whether or not its hash is right; None if it is not one of ours."""
+    if (data := manifest_bytes(folder)) is None:
+        return None
+    try:
+        body = parse_json(data, folder)
         if not {"wordpipe", "recipe", "digest", "blake3"} <= set(body):
             return None
         return str(body["kind"]), {MANIFEST, *(str(output["path"]) for output in body["outputs"])}
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ArtifactError, KeyError, TypeError):
         return None

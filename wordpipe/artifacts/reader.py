@@ -11,16 +11,21 @@ import shlex
 import stat
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 from wordpipe.artifacts.hashing import HashCache, hash_fd
-from wordpipe.artifacts.manifest import MANIFEST, InputEntry, Kind, Manifest, OutputEntry
-from wordpipe.artifacts.publish import OutputLock, asides, files_under, recover
+from wordpipe.artifacts.manifest import MANIFEST, MAX_MANIFEST, InputEntry, Kind, Manifest, OutputEntry
+from wordpipe.artifacts.publish import OutputLock, asides, files_under, manifest_bytes, recover
+from wordpipe.artifacts.untrusted import damage_named, parse_array, read_fact
 from wordpipe.errors import ArtifactError, ConfigError, LockedError, StorageError
 
-_MAX_MANIFEST = 64 << 20
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+T = TypeVar("T")
+
 _TRIES = 50  # how often to begin again when a writer replaces the artifact while it is being opened
 _KEPT_OPEN = 64  # files opened at once with the folder; more are opened when they are read
 
@@ -132,15 +137,9 @@ def is_artifact(path: Path) -> bool:
 def refuse_inside_artifact(target: Path) -> None:
     """Refuse to write into the folder of an artifact. Raises ConfigError: `target` lies in one."""
     for folder in target.absolute().parents:  # others have files of this name too
-        if is_artifact(folder) and b'"wordpipe"' in _beginning(folder / MANIFEST):
+        if is_artifact(folder) and b'"wordpipe"' in (manifest_bytes(folder) or b""):
             what, hint = "the output lies inside another artifact", "name another output with -o"
             raise ConfigError(what, where=target, got=folder, hint=hint)
-
-
-def _beginning(path: Path) -> bytes:
-    """A file as far as a manifest may be long."""
-    with path.open("rb") as file:
-        return file.read(_MAX_MANIFEST)
 
 
 class Artifact:
@@ -220,10 +219,27 @@ class Artifact:
         """The paths of the artifact's files that begin with `prefix`, sorted."""
         return sorted(output.path for output in self.manifest.outputs if output.path.startswith(prefix))
 
+    def rows_of(self, name: str) -> int | None:
+        """The rows of a table, as the manifest says; None where it does not."""
+        return self._entry(name).rows
+
     def read(self, name: str) -> bytes:
         """The whole content of a small file."""
         with self.open(name) as file:
             return file.read(self._entry(name).bytes)  # without a size it would be read 8 KiB at a time
+
+    def read_array(self, name: str) -> "npt.NDArray[Any]":
+        """The array of a small .npy file. Raises ArtifactError: it is none, or not whole."""
+        with self.damage_of(name, "not a readable array"):
+            return parse_array(self.read(name))
+
+    def fact(self, name: str, kind: type[T], default: T | None = None, *, least: int | None = None) -> T:
+        """A fact of the manifest. Raises ArtifactError: missing (and there is no default), of another type, too small."""
+        return read_fact(self.manifest.facts, name, kind, self.path / MANIFEST, default, least)
+
+    def damage_of(self, name: str, what: str = "the file is damaged") -> AbstractContextManager[None]:
+        """A block in which one of the files (or folders) is read: whatever that raises is an ArtifactError that names it."""
+        return damage_named(self.path / name, what, self.make_again)
 
     def open(self, name: str) -> BinaryIO:
         """Open one of the artifact's files for reading, from its beginning.
@@ -305,7 +321,7 @@ class Artifact:
             what = "the folder has no manifest, so it is no artifact"
             raise ArtifactError(what, where=self.path, hint=hint) from None
         with io.BufferedReader(_PositionedFile(fd, where)) as file:
-            return Manifest.from_bytes(file.read(min(_MAX_MANIFEST, os.fstat(fd).st_size)), where=str(where))
+            return Manifest.from_bytes(file.read(min(MAX_MANIFEST, os.fstat(fd).st_size)), where=str(where))
 
     def _open_at(self, name: str) -> int:
         try:
@@ -322,18 +338,27 @@ class Artifact:
         return found
 
     def _corrupt(self, name: str, what: str, **more: str) -> ArtifactError:
-        hint = f"make it again: wordpipe {self.manifest.command} … -o {self.path} --fresh"
-        return ArtifactError(what, where=self.path / name, **{"hint": hint, **more})
+        return ArtifactError(what, where=self.path / name, **{"hint": self.make_again, **more})
+
+    @property
+    def make_again(self) -> str:
+        """The hint of an error about one of its files."""
+        return f"make it again: wordpipe {self.manifest.command} … -o {self.path} --fresh"
 
 
 class BundledFiles(Mapping[str, bytes]):
     """The files of an artifact's folder such as `encoder/`, by their names there; each is read when it is asked for."""
 
     def __init__(self, artifact: Artifact, folder: str = "") -> None:
-        self._artifact, self._folder = artifact, folder
+        self._artifact, self._folder, self._last = artifact, folder, ""
 
     def __getitem__(self, name: str) -> bytes:
+        self._last = name
         return self._artifact.read(self._folder + name)
+
+    def damage(self, what: str = "the file is damaged") -> AbstractContextManager[None]:
+        """A block in which they are read: whatever that raises is an ArtifactError that names the file read last."""
+        return damage_named(lambda: self._artifact.path / self._folder / self._last, what, self._artifact.make_again)
 
     def __contains__(self, name: object) -> bool:
         return name in list(self)

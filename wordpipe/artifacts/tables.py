@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from wordpipe.artifacts.layout import leaf_paths, row_bytes
+from wordpipe.artifacts.layout import leaf_paths, misfit_of, row_bytes
 from wordpipe.artifacts.reader import Artifact
 from wordpipe.artifacts.writer import HashedFile
 from wordpipe.errors import ArtifactError
@@ -142,7 +142,14 @@ def open_part(artifact: Artifact, name: str) -> pq.ParquetFile:
     file = artifact.open(name)
     try:
         with parquet_errors(artifact.path / name):
-            return _Part(file, memory_map=False, pre_buffer=False)
+            part = _Part(file, memory_map=False, pre_buffer=False)
+            found, rows = part.schema_arrow, part.metadata.num_rows
+        if (misfit := misfit_of(found, name)) is not None:
+            raise ArtifactError("not a table of ours", where=artifact.path / name, got=misfit, hint=artifact.make_again)
+        if (expected := artifact.rows_of(name)) not in (None, rows):
+            what = "the table has another number of rows than it had"
+            raise ArtifactError(what, where=artifact.path / name, got=rows, expected=expected, hint=artifact.make_again)
+        return part
     except BaseException:
         file.close()
         raise

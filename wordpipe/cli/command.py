@@ -19,6 +19,7 @@ from click.shell_completion import CompletionItem
 
 from wordpipe.cli.output import counted, first_clause
 from wordpipe.removed import why_no_option, why_no_value
+from wordpipe.runtime import need_address_space
 
 COMMON = "Common options"
 PATH = click.Path(path_type=Path)
@@ -99,6 +100,11 @@ class ExampleCommand(click.Command):
                 if said := why_no_value(name, option, value.rpartition("=")[2]):
                     raise click.UsageError(f"--{said}.", ctx) from None
             raise
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run it, where the libraries that it loads have room."""
+        need_address_space(ctx.command_path.partition(" ")[2])
+        return super().invoke(ctx)
 
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Example, usage, what it does, options."""

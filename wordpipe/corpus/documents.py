@@ -11,6 +11,7 @@ from typing import Any
 
 from blake3 import blake3
 
+from wordpipe.artifacts import damage_named, parse_json_object
 from wordpipe.corpus.settings import IngestSettings, Newline
 
 _LOOK_BACK = 1 << 16  # bytes searched for a space before a word is cut
@@ -106,6 +107,7 @@ def cut_point(data: bytes, limit: int) -> int:
 _MAX_NAMES = 50  # different names under one heading; an input with random field names must not fill the memory
 _MAX_FIELDS_SEEN = 1000
 _MAX_SKIPPED, _MAX_NOTES = 5, 20
+_LEDGER = "sources.parquet"  # where the ledgers of a corpus's sources stand
 
 Kinds = dict[str, dict[str, int]]
 """Field → kind of its values → line of the first."""
@@ -173,13 +175,13 @@ class Ledger:
 
     @classmethod
     def of_json(cls, text: str) -> "Ledger":
-        """A ledger of a source, as it was."""
-        known = json.loads(text)
-        found = cls()
-        found._counts.update(known["counts"])
-        found.warned = known["warnings"]
-        found.skipped, found.fields_seen = known.get("skipped", []), dict.fromkeys(known.get("seen", []))
-        found.kinds, found.own_kinds = known.get("kinds", {}), known.get("own_kinds", {})
+        """A ledger of a source, as it was. Raises ArtifactError: it is damaged."""
+        known, found = parse_json_object(text, _LEDGER), cls()
+        with damage_named(_LEDGER):
+            found._counts.update({str(name): int(number) for name, number in known["counts"].items()})
+            found.warned = dict(known["warnings"])
+            found.skipped, found.fields_seen = list(known.get("skipped", ())), dict.fromkeys(known.get("seen", ()))
+            found.kinds, found.own_kinds = dict(known.get("kinds", {})), dict(known.get("own_kinds", {}))
         return found
 
     def take_over(self, other: "Ledger", wanted: Container[str] = ()) -> None:

@@ -5,7 +5,6 @@ there: runs of equal length, one matrix for all positions, only attention goes r
 names is left to torch.
 """
 
-import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -15,6 +14,7 @@ import numpy.typing as npt
 import safetensors.numpy
 from safetensors import SafetensorError
 
+from wordpipe.artifacts import parse_json
 from wordpipe.errors import ArtifactError, ConfigError
 from wordpipe.model.config import FeedForwardKind, ModelConfig
 from wordpipe.model.hf.families import config_from_hf
@@ -36,15 +36,38 @@ def read_arrays(read: Callable[[str], bytes]) -> tuple[ModelConfig, Arrays] | No
         not a folder as we write it: torch then has to read it, and says what is wrong if anything is.
     """
     try:
-        values: Any = json.loads(read(CONFIG))
+        values = parse_json(read(CONFIG), CONFIG)
         family, config = config_from_hf(values)
         stored = {} if config.is_variant else safetensors.numpy.load(read(WEIGHTS))
         weights = {entry.ours: _joined(entry, stored) for entry in _entries(family, config, stored)}
     except (ArtifactError, SafetensorError, ValueError, TypeError, KeyError, AttributeError):
         return None
     has_positions = config.positions == "rope" or "position_embedding" in weights
-    usable = bool(weights) and has_positions and all(np.isfinite(weight).all() for weight in weights.values())
+    usable = _fits(config, weights) and has_positions and all(np.isfinite(weight).all() for weight in weights.values())
     return (config, weights) if usable else None
+
+
+def _fits(config: ModelConfig, weights: Arrays) -> bool:
+    """Whether the weights are those of this shape: a forged folder may have any."""
+    D, F, wide = config.dim, config.ffn_dim, config.n_heads * config.head_dim
+    pairs = {
+        "attention.qkv": (wide + 2 * config.n_kv_heads * config.head_dim, D),
+        "attention.out": (D, wide),
+        "feedforward.up": (2 * F if config.gated else F, D),
+        "feedforward.down": (D, F),
+    }
+    wanted: dict[str, tuple[int, ...]] = {
+        f"blocks.{layer}.{name}.weight": shape for layer in range(config.n_layers) for name, shape in pairs.items()
+    }
+    norms = [f"blocks.{layer}.feedforward_norm" for layer in range(config.n_layers)]
+    norms += [f"blocks.{layer}.attention_norm" for layer in range(int(config.normed_input), config.n_layers)]
+    norms += ["embedding_norm"] * config.embedding_norm + ["final_norm"] * (config.norm_place == "pre")
+    wanted |= {f"{name}.weight": (D,) for name in norms} | {"embedding": (config.vocab_size, D)}
+    biases = {name.removesuffix("weight") + "bias": shape[:1] for name, shape in wanted.items()}
+    more = {"position_embedding": (config.max_len, D), "segment_embedding": (config.segments, D), **biases}
+    return wanted.keys() <= weights.keys() and all(
+        weight.shape == shape for name, weight in weights.items() if (shape := (wanted | more).get(name)) is not None
+    )
 
 
 def _entries(family: Family, config: ModelConfig, stored: Mapping[str, Any]) -> Iterator[Entry]:

@@ -11,7 +11,6 @@ learned has to beat, RM3, TF-IDF and latent semantic indexing.
 Shapes: N documents (texts), Q queries, M measures, V terms, K directions.
 """
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from wordpipe.artifacts import parse_json
 from wordpipe.errors import InputError, wrong_line
 from wordpipe.metrics import MEASURES, mean_interval, paired_difference, score_ranking, trec_order
 from wordpipe.runtime import Progress, Report
@@ -100,10 +100,7 @@ def _records(file: File) -> dict[str, tuple[str, str]]:
     """Id → title and text of every line."""
     found: dict[str, tuple[str, str]] = {}
     for place, line in _lines(file):
-        try:
-            record = json.loads(line)
-        except ValueError as error:
-            raise InputError("not a line of JSON", where=place, got=error) from None
+        record = parse_json(line, place, what="not a line of JSON", error=InputError)
         if not isinstance(record, dict) or not isinstance(record.get("_id"), str | int) or "text" not in record:
             raise wrong_line(place, line, "an object with _id and text")
         title, body = record.get("title") or "", record["text"] or ""

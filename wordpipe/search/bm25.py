@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from wordpipe.artifacts import damage_named, parse_array, parse_json_object
 from wordpipe.errors import ArtifactError
 from wordpipe.search.knn import Hits, Mask, Rows, best_of
 from wordpipe.search.knn import Vectors as Floats
@@ -28,6 +29,7 @@ LEXICAL = "lexical/"  # the folder of these files within an index artifact
 _SETTINGS = "lexical.json"
 _ARRAYS = ("letters", "ends", "starts", "rows", "counts", "lengths")
 _BY_TEXT = ("text_starts", "text_terms", "text_counts")
+_KINDS = {"letters": "u", "counts": "u", "text_counts": "u"}  # kinds of numbers; the others are signed
 _SAMPLE = 1_000  # texts that tell the language
 _HINT = "build it again with: wordpipe index"
 _ADDED_TERMS = 50
@@ -63,6 +65,8 @@ class LexicalIndex:
             old_rows_N: for each text its row in this index, -1 for a new one.
             texts: the new ones, in order.
         """
+        if not _within(self.postings.rows, len(self)):
+            raise _strangers()
         new_terms, new = counted(texts, self.analyser)
         return LexicalIndex(self.settings, *merged(self.terms, self.postings, new_terms, new, old_rows_N))
 
@@ -106,6 +110,8 @@ class LexicalIndex:
     def texts(self, rows_R: Rows) -> TextCounts:
         """R texts of the index."""
         at, numbers, counts = self.by_text.of_rows(rows_R)
+        if not _within(numbers, len(self.terms)):
+            raise _strangers()
         return TextCounts(at, numbers, counts.astype(np.float32), self.postings.lengths[rows_R])
 
     def search(self, queries: Sequence[str], k: int, allowed: Mask | None = None) -> list[Hits]:
@@ -234,24 +240,22 @@ class LexicalIndex:
         Raises:
             ArtifactError: the files do not belong together.
         """
-        try:
-            settings = LexicalSettings.make(json.loads(files[_SETTINGS])["settings"])
-            letters, ends, starts, rows, counts, lengths = (_array(files[f"{name}.npy"]) for name in _ARRAYS)
-        except (ValueError, KeyError, TypeError, EOFError) as error:
-            raise ArtifactError("not a readable lexical index", where=_SETTINGS, got=error, hint=_HINT) from None
-        fits = len(starts) == len(ends) + 1 and len(rows) == len(counts) == starts[-1]
-        if not fits or len(letters) != ends[-1:].sum():
-            raise ArtifactError("the files of the lexical index do not belong together", where=_SETTINGS, hint=_HINT)
-        return cls(settings, Terms(letters, ends), Postings(starts, rows, counts, lengths), files)
+        with damage_named(f"{LEXICAL}{_SETTINGS}", "not a readable lexical index", _HINT):
+            settings = LexicalSettings.make(parse_json_object(files[_SETTINGS], _SETTINGS)["settings"])
+        letters, ends, starts, rows, counts, lengths = (_array(files, name) for name in _ARRAYS)
+        terms, postings = Terms(letters, ends), Postings(starts, rows, counts, lengths)
+        if not (terms.fits and postings.fits and len(starts) == len(ends) + 1):
+            raise _strangers()
+        return cls(settings, terms, postings, files)
 
     @cached_property
     def by_text(self) -> TextTerms:
         """What each text consists of: from the files where they have it, those of before not."""
         if self._files is None or f"{_BY_TEXT[0]}.npy" not in self._files:
             return TextTerms.of(self.postings)
-        found = TextTerms(*(_array(self._files[f"{name}.npy"]) for name in _BY_TEXT))
-        if len(found.starts) != len(self) + 1 or not len(found.terms) == len(found.counts) == found.starts[-1]:
-            raise ArtifactError("the files of the lexical index do not belong together", where=_BY_TEXT[0], hint=_HINT)
+        found = TextTerms(*(_array(self._files, name) for name in _BY_TEXT))
+        if not found.fits or len(found.starts) != len(self) + 1:
+            raise _strangers()
         return found
 
     @cached_property
@@ -285,6 +289,8 @@ class LexicalIndex:
     def _add_scores(self, query: QueryTerms, scores_N: Floats) -> None:
         for number, weight in zip(query.numbers.tolist(), query.weights * self._idf(query.numbers), strict=True):
             rows, counts = self.postings.of_term(number)
+            if not _within(rows, len(self)):
+                raise _strangers()
             tf = counts.astype(np.float32)
             scores_N[rows] += weight * (tf / (tf + self._damping[rows]))
 
@@ -309,9 +315,19 @@ def _language_known(texts: Iterable[str], settings: LexicalSettings) -> tuple[It
     return chain(first, iterator), LexicalSettings(language=language, k1=settings.k1, b=settings.b)
 
 
-def _array(data: bytes) -> npt.NDArray[Any]:
-    """An array out of the bytes of a .npy file, without a copy."""
-    file = io.BytesIO(data)
-    np.lib.format.read_magic(file)
-    shape, _, dtype = np.lib.format.read_array_header_1_0(file)
-    return np.frombuffer(data, dtype=dtype, offset=file.tell()).reshape(shape)
+def _array(files: Mapping[str, bytes], name: str) -> npt.NDArray[Any]:
+    """One of the arrays, without a copy. Raises ArtifactError: it is none, or of other numbers."""
+    with damage_named(f"{LEXICAL}{name}.npy", "not a readable lexical index", _HINT):
+        array = parse_array(files[f"{name}.npy"])
+        if array.ndim != 1 or array.dtype.kind not in _KINDS.get(name, "i"):
+            raise ValueError(f"{array.dtype} {array.shape}")
+        return array
+
+
+def _within(numbers: npt.NDArray[np.integer[Any]], count: int) -> bool:
+    """Whether all are rows (or terms) of so many; the few that a query reads are looked at when it does."""
+    return not len(numbers) or bool(numbers.min() >= 0 and numbers.max() < count)
+
+
+def _strangers() -> ArtifactError:
+    return ArtifactError("the files of the lexical index do not belong together", where=LEXICAL, hint=_HINT)

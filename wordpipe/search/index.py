@@ -22,7 +22,9 @@ from wordpipe.errors import ArtifactError, ConfigError
 from wordpipe.runtime import cpu_count
 from wordpipe.search.knn import Mask, Rows, Vectors
 from wordpipe.search.settings import IndexSettings
+from wordpipe.search.soundness import check_structure
 
+BUILD_AGAIN = "build it again with: wordpipe index"
 K = 10  # neighbours, by which the recall is measured
 _FLAT_BELOW = 20_000  # vectors that an exact search scans in about a millisecond
 _CODES_FROM = 1_000  # vectors: codes need examples
@@ -333,13 +335,19 @@ def read_index(file: BinaryIO, *, size: int, where: str | None = None) -> Any:
     before = faiss.get_deserialization_vector_byte_limit()
     faiss.set_deserialization_vector_byte_limit(size + 1)
     try:
-        return faiss.read_index(faiss.PyCallbackIOReader(file.read))  # type: ignore[attr-defined]
-    except (RuntimeError, MemoryError) as error:
-        reason = _FAISS_PLACE.sub("", str(error).rpartition("Error: ")[2].splitlines()[0])
-        hint = "build it again with: wordpipe index"
-        raise ArtifactError("not a readable FAISS index", where=where, got=reason, hint=hint) from None
+        index = faiss.read_index(faiss.PyCallbackIOReader(file.read))  # type: ignore[attr-defined]
+    except (RuntimeError, MemoryError, AssertionError) as error:
+        lines = str(error).rpartition("Error: ")[2].splitlines()
+        reason = _FAISS_PLACE.sub("", lines[0]) if lines else None
+        raise ArtifactError("not a readable FAISS index", where=where, got=reason, hint=BUILD_AGAIN) from None
     finally:
         faiss.set_deserialization_vector_byte_limit(before)
+    try:
+        check_structure(index)
+    except (ValueError, RuntimeError, AssertionError) as error:
+        got = str(error).partition("\n")[0][:200]
+        raise ArtifactError("not a sound FAISS index", where=where, got=got, hint=BUILD_AGAIN) from None
+    return index
 
 
 def read_lists(file: BinaryIO, *, size: int, where: str | None = None) -> Any:

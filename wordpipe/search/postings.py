@@ -35,6 +35,11 @@ class Terms:
         ends = np.cumsum([len(term) for term in encoded], dtype=np.int64)
         return cls(np.frombuffer(b"".join(encoded), dtype=np.uint8), ends)
 
+    @property
+    def fits(self) -> bool:
+        """Whether the terms end where their letters do, one after the other."""
+        return _steps_to(np.concatenate([[0], self.ends]), len(self.letters))
+
     def __len__(self) -> int:
         return len(self.ends)
 
@@ -72,6 +77,12 @@ class Postings:
         narrow = np.min_scalar_type(int(counts_P.max(initial=0)))
         return cls(starts, (keys_P & 0xFFFF_FFFF).astype(np.int32), counts_P.astype(narrow), lengths_N)
 
+    @property
+    def fits(self) -> bool:
+        """Whether the postings of each term lie where they are said to; which texts they name is not looked at."""
+        whole = _steps_to(self.starts, len(self.rows)) and len(self.rows) == len(self.counts)
+        return whole and (not len(self.lengths) or bool(self.lengths.min() >= 0))
+
     def of_term(self, term: int) -> tuple[Int32s, Counts]:
         """The texts of a term, and how often it stands in each."""
         here = slice(int(self.starts[term]), int(self.starts[term + 1]))
@@ -101,11 +112,21 @@ class TextTerms:
         turned = sp.csc_array(arrays, shape=shape).tocsr()
         return cls(turned.indptr.astype(np.int64), turned.indices.astype(np.int32), turned.data)
 
+    @property
+    def fits(self) -> bool:
+        """Whether what each text consists of lies where it is said to."""
+        return _steps_to(self.starts, len(self.terms)) and len(self.terms) == len(self.counts)
+
     def of_rows(self, rows_R: Rows) -> tuple[Rows, Int32s, Counts]:
         """The postings of R texts, one text after the other: at which of the R each stands, its term and its count."""
         first, sizes = self.starts[rows_R], self.starts[rows_R + 1] - self.starts[rows_R]
         at = np.repeat(first - (np.cumsum(sizes) - sizes), sizes) + np.arange(sizes.sum())
         return np.repeat(np.arange(len(rows_R)), sizes), self.terms[at], self.counts[at]
+
+
+def _steps_to(places: Rows, end: int) -> bool:
+    """Whether places begin at 0, never go back, and end there."""
+    return len(places) > 0 and bool(places[0] == 0 and places[-1] == end and (places[1:] >= places[:-1]).all())
 
 
 @dataclass(frozen=True, slots=True)

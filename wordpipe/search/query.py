@@ -6,8 +6,8 @@ import faiss
 import numpy as np
 
 from wordpipe.artifacts import unit_vectors
-from wordpipe.errors import InputError
-from wordpipe.search.index import K, faiss_threads
+from wordpipe.errors import ArtifactError, InputError
+from wordpipe.search.index import BUILD_AGAIN, K, faiss_threads
 from wordpipe.search.knn import Hits, Mask, Rows, StoredVectors, Vectors, best_of
 
 EXACT_BELOW = 50_000  # allowed rows that are compared one by one: of 384 numbers a query takes 5 ms
@@ -91,7 +91,13 @@ class VectorIndex:
         Ten are searched for at least: refinement compares some times k candidates exactly, and its recall was measured at ten.
         """
         most = min(max(k, K), self._index.ntotal)
-        scores_QK, rows_QK = self._index.search(queries_QD, most, params=parameters)
+        try:
+            scores_QK, rows_QK = self._index.search(queries_QD, most, params=parameters)
+        except (RuntimeError, AssertionError) as error:  # of faiss, over a file that was forged
+            got = str(error).partition("\n")[0][:200]
+            raise ArtifactError("the FAISS index cannot be searched", got=got, hint=BUILD_AGAIN) from None
+        if rows_QK.max(initial=-1) >= self._index.ntotal or rows_QK.min(initial=0) < -1:
+            raise ArtifactError("the FAISS index gave rows that there are none of", got=rows_QK.max(), hint=BUILD_AGAIN)
         return [_in_order(scores_K, rows_K).first(k) for scores_K, rows_K in zip(scores_QK, rows_QK, strict=True)]
 
     def _sifted(self, queries_QD: Vectors, k: int, allowed: Mask) -> list[Hits]:

@@ -10,6 +10,7 @@ from typing import Any, Literal, Self, get_args
 import numpy as np
 import numpy.typing as npt
 
+from wordpipe.artifacts import parse_json_object, read_fact
 from wordpipe.errors import ArtifactError, DivergedError
 from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.sentences.transforms import MIN_TEXTS, Transform, TransformKind
@@ -199,12 +200,11 @@ def load_facts(encoder_json: bytes) -> dict[str, Any]:
     Raises:
         ArtifactError: encoder.json is not one of ours.
     """
-    try:
-        about: dict[str, Any] = json.loads(encoder_json)
-        kind, _ = about["kind"], about["identity"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise ArtifactError("not a readable encoder", where=ENCODER_FILE, got=error) from None
-    if kind not in get_args(EncoderKind):
+    about = parse_json_object(encoder_json, ENCODER_FILE)
+    if (kind := about.get("kind")) not in get_args(EncoderKind):
         known = "words, static or transformer"
-        raise ArtifactError("unknown kind of encoder", where=ENCODER_FILE, got=kind, expected=known)
+        raise ArtifactError("unknown kind of encoder", where=ENCODER_FILE, got=repr(kind)[:60], expected=known)
+    for name, of in (("identity", dict), ("settings", dict), ("pooling", str), ("transform", str)):
+        read_fact(about, name, of, ENCODER_FILE)
+    read_fact(about, "dim", int, ENCODER_FILE, least=1)
     return about

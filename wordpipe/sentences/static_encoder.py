@@ -23,6 +23,7 @@ import numpy.typing as npt
 import regex
 import safetensors.numpy
 
+from wordpipe.artifacts import parse_json
 from wordpipe.errors import ArtifactError, ConfigError, DivergedError
 from wordpipe.runtime import cpu_count
 from wordpipe.sentences.encoder import (
@@ -39,7 +40,7 @@ from wordpipe.sentences.encoder import (
 from wordpipe.sentences.explain import shares
 from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.sentences.transforms import Transform
-from wordpipe.tokens import WordSplitter, offsets_of, open_tokenizer
+from wordpipe.tokens import WordSplitter, library_errors, offsets_of, open_tokenizer
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -133,7 +134,7 @@ def listed_words(tokenizer_json: bytes) -> tuple[list[str], bool] | None:
         ArtifactError: not a tokenizer.json, or its ids are not 0, 1, 2, …
     """
     try:
-        parts = json.loads(tokenizer_json)
+        parts = parse_json(tokenizer_json, "tokenizer.json", what="not a readable tokenizer")
         model, pre_tokenizer = parts["model"], parts["pre_tokenizer"]
         if model["type"] != "WordLevel" or (pre_tokenizer or {}).get("pattern", {}).get("Regex") != _WORD:
             return None
@@ -260,11 +261,13 @@ class TokenRows(TextRows):
 
     def spans(self, text: str) -> tuple[list[tuple[int, int]], npt.NDArray[np.int32]]:
         """See `TextRows`."""
-        encoded = self._tokenizer.encode(_without_surrogates(text), add_special_tokens=False)
+        with library_errors("the tokenizer cannot encode the text", TOKENIZER_FILE):
+            encoded = self._tokenizer.encode(_without_surrogates(text), add_special_tokens=False)
         return [(int(start), int(stop)) for start, stop in encoded.offsets], np.array(encoded.ids, np.int32)
 
     def _find_plainly(self, texts: Sequence[str]) -> FoundRows:
-        found = [self._tokenizer.encode(_without_surrogates(text), add_special_tokens=False).ids for text in texts]
+        with library_errors("the tokenizer cannot encode the text", TOKENIZER_FILE):
+            found = [self._tokenizer.encode(_without_surrogates(text), add_special_tokens=False).ids for text in texts]
         flat = np.array([*chain.from_iterable(found)], np.int32)
         return FoundRows(flat, offsets_of([*map(len, found)]), [])
 
@@ -324,6 +327,11 @@ class StaticEncoder(TextEncoder):
         self._rows = _rows(self._files[TOKENIZER_FILE], len(self._table_VD))
         self.pooling = "mean"
         self.transform = transform or Transform.none(self._table_VD.shape[1])
+        if len(self.transform.mean) != self._table_VD.shape[1]:
+            got, expected = f"width {len(self.transform.mean)}", self._table_VD.shape[1]
+            raise ArtifactError(
+                "transform and table do not belong together", where=TRANSFORM_FILE, got=got, expected=expected
+            )
         self.window = settings.window or _WINDOW
         self.overlap = min(settings.overlap, self.window // 2)
         self.identity = dict(identity or {})

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from tokenizers import Tokenizer
 
-from wordpipe.errors import ConfigError, InputError
+from wordpipe.errors import ArtifactError, ConfigError, InputError
 from wordpipe.metrics import unit_rows
 from wordpipe.runtime import pick_device, torch_threads
 from wordpipe.sentences.encoder import (
@@ -35,13 +35,13 @@ from wordpipe.sentences.pooling import LINEAR, Floats, Pooling, merge_windows, p
 from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.sentences.transforms import Transform
 from wordpipe.sentences.windows import Ids, Windows, frame, gathered, padded, runs_of, token_batches
-from wordpipe.tokens import frame_of
+from wordpipe.tokens import frame_of, library_errors
 
 if TYPE_CHECKING:
     import torch
     from torch import Tensor, nn
 
-    from wordpipe.model import LanguageModel, NumpyModel
+    from wordpipe.model import LanguageModel, ModelConfig, NumpyModel
     from wordpipe.tokens import RowEncoder
 
 Batches: TypeAlias = Iterable[tuple[Ids, Ids]]
@@ -65,7 +65,7 @@ class ArrayStates:
 
     def __init__(self, model: "NumpyModel", batch_tokens: int = 2048) -> None:
         self.batch_tokens = batch_tokens
-        self._model = model
+        self.model = self._model = model
 
     def pooled(self, batches: Batches, pooling: Pooling, weights_V: Floats | None) -> Iterator[Floats]:
         """For every batch one vector per sequence, (S, D) float32, pooled as `pool_rows` does."""
@@ -271,6 +271,14 @@ class TransformerEncoder(TextEncoder):
         self._prefix, self._suffix = frame_of(self._tokenizer)
         self._settings, self._model_files, self._model_names = settings, model_files, tuple(model_names)
         self._width, self._trained, self._weights_V = dim, trained, token_weights
+        shape = _shape_of(model)
+        _check_widths(shape, dim, max_len, self.transform)
+        # ids that the model, and the weights of a weighted mean, know
+        known = [
+            *([] if shape is None else [shape.vocab_size]),
+            *([] if token_weights is None else [len(token_weights)]),
+        ]
+        self._n_ids = min(known, default=None)
         self.window = _window(settings, max_len - len(self._prefix) - len(self._suffix))
         self.overlap = min(settings.overlap, self.window // 2)
 
@@ -295,7 +303,8 @@ class TransformerEncoder(TextEncoder):
             what = "no sum over tokens, so that no token has a share in it"
             hint = "embed with --pooling mean to have answers explained"
             raise ConfigError(what, where="pooling", got=self.pooling, expected=" or ".join(LINEAR), hint=hint)
-        found = self._tokenizer.encode(text, add_special_tokens=False)
+        with library_errors("the tokenizer cannot encode the text", "tokenizer.json"):
+            found = self._tokenizer.encode(text, add_special_tokens=False)
         n, before, after = len(found.ids), len(self._prefix), len(self._suffix)
         windows = self._windows(np.array(found.ids, dtype=np.int64), np.array([0, n]))
         weights_W = self._weight_of(windows)
@@ -326,7 +335,8 @@ class TransformerEncoder(TextEncoder):
         if self._model.in_bulk and len(texts) >= _MIN_COMPILED_TEXTS:
             ids, offsets = self._fast.encode(pa.array(texts, pa.string()))
             return ids.astype(np.int64), offsets
-        found = [item.ids for item in self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)]
+        with library_errors("the tokenizer cannot encode the text", "tokenizer.json"):
+            found = [item.ids for item in self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)]
         offsets = np.concatenate([[0], np.cumsum([len(ids) for ids in found], dtype=np.int64)])
         return np.fromiter((number for ids in found for number in ids), np.int64, int(offsets[-1])), offsets
 
@@ -337,7 +347,14 @@ class TransformerEncoder(TextEncoder):
         return Encoder(self._tokenizer).for_thread()
 
     def _windows(self, ids: Ids, offsets: Ids) -> Windows:
-        return frame(ids, offsets, size=self.window, overlap=self.overlap, before=self._prefix, after=self._suffix)
+        windows = frame(ids, offsets, size=self.window, overlap=self.overlap, before=self._prefix, after=self._suffix)
+        # a whole vocabulary is not read for one query; what a text has of it is looked at
+        if self._n_ids is not None and int(windows.ids.max(initial=0)) >= self._n_ids:
+            got, expected = f"id {windows.ids.max()}", f"ids below {self._n_ids}"
+            raise ArtifactError(
+                "tokenizer and model do not belong together", where="tokenizer.json", got=got, expected=expected
+            )
+        return windows
 
     def _weight_of(self, windows: Windows) -> npt.NDArray[Any]:
         """What each window counts for in the vector of its text."""
@@ -398,6 +415,22 @@ class TransformerEncoder(TextEncoder):
 def _within(watch: Watch, before: float, share: float) -> Watch:
     """What hears of a part of the texts, as one that tells `watch` of all."""
     return lambda done: watch(before + share * done)
+
+
+def _shape_of(model: ArrayStates | HiddenModel) -> "ModelConfig | None":
+    """The shape of a model that says so: ours do, whatever computes them."""
+    held = model.model if isinstance(model, ArrayStates) else model
+    return getattr(held, "config", None)
+
+
+def _check_widths(shape: "ModelConfig | None", dim: int, max_len: int, transform: Transform) -> None:
+    """Refuse parts of an encoder that do not belong together (ArtifactError)."""
+    what = "the parts of the encoder do not belong together"
+    if len(transform.mean) != dim:
+        raise ArtifactError(what, where=TRANSFORM_FILE, got=f"width {len(transform.mean)}", expected=dim)
+    if shape is not None and (dim != shape.dim or max_len > shape.max_len):
+        got, expected = f"width {dim}, {max_len} positions", f"{shape.dim}, at most {shape.max_len}"
+        raise ArtifactError(what, where="config.json", got=got, expected=expected)
 
 
 def _pooling(settings: EmbedSettings, trained: Pooling, token_weights: Floats | None) -> Pooling:

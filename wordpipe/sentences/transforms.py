@@ -9,7 +9,7 @@ Shapes: N vectors, D numbers before the transform, K after it, R directions take
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -113,6 +113,8 @@ class Transform:
         Raises:
             ArtifactError: not such a file, or not finite.
         """
+        if kind not in get_args(TransformKind):
+            raise ArtifactError("unknown kind of transform", where=where, got=f"{kind:.60}")
         try:
             tensors: Mapping[str, npt.NDArray[np.float32]] = safetensors.numpy.load(data)
             mean, components, weights = tensors["mean"], tensors["components"], tensors.get("weights")

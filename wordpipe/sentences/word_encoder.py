@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from wordpipe.artifacts import leaf_paths
-from wordpipe.errors import ConfigError, DivergedError
+from wordpipe.errors import ArtifactError, ConfigError, DivergedError
 from wordpipe.metrics import unit_rows
 from wordpipe.sentences.encoder import (
     TRANSFORM_FILE,
@@ -74,6 +74,11 @@ class WordEncoder(TextEncoder):
         self.window = settings.window or _WINDOW
         self.overlap = min(settings.overlap, self.window // 2)
         self.transform = transform or Transform.none(table.dim)
+        if len(self.transform.mean) != table.dim:
+            got = f"width {len(self.transform.mean)}"
+            raise ArtifactError(
+                "transform and table do not belong together", where=TRANSFORM_FILE, got=got, expected=table.dim
+            )
         self.identity = dict(identity or {})
         self._table, self._split, self._settings = table, split, settings
         # a token with an underscore in it is no phrase

@@ -5,16 +5,29 @@ it: a query over word vectors, or of an encoder that NumPy can compute, does wit
 """
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from wordpipe.artifacts import ENCODER, TOKENIZER, WEIGHTS_FILE, Artifact, BundledFiles, read_batches
+from wordpipe.artifacts import (
+    ENCODER,
+    MANIFEST,
+    TOKENIZER,
+    WEIGHTS_FILE,
+    Artifact,
+    BundledFiles,
+    read_batches,
+    read_fact,
+)
+from wordpipe.errors import ArtifactError
+from wordpipe.runtime import need_address_space
 from wordpipe.sentences import ENCODER_FILE, TextEncoder, load_facts
 from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.tokens import (
     WordSplitter,
+    library_errors,
     open_tokenizer,
     run_splitter,
 )
@@ -39,10 +52,10 @@ def read_word_vectors(artifact: Artifact) -> "WordVectors":
     """
     from wordpipe.words import WordVectors
 
-    facts = artifact.manifest.facts
-    min_n, max_n = int(facts.get("min_n", 0)), int(facts.get("max_n", 0))
-    ngrams = read_batches(artifact, "ngrams") if max_n else None
-    return WordVectors.from_batches(read_batches(artifact, artifact.kind), ngrams, min_n=min_n, max_n=max_n)
+    min_n, max_n = (artifact.fact(name, int, 0, least=0) for name in ("min_n", "max_n"))
+    with artifact.damage_of(artifact.kind, "not a table of word vectors"):
+        ngrams = read_batches(artifact, "ngrams") if max_n else None
+        return WordVectors.from_batches(read_batches(artifact, artifact.kind), ngrams, min_n=min_n, max_n=max_n)
 
 
 def open_encoder(origin: Artifact, settings: EmbedSettings) -> TextEncoder:
@@ -53,28 +66,34 @@ def open_encoder(origin: Artifact, settings: EmbedSettings) -> TextEncoder:
 
         identity = {name: facts.get(name) for name in ("kind", "digest", "unit", "keep_case")}
         identity["tokenizer"] = TOKENIZER in files
-        split = word_splitter(files, identity)
+        with files.damage("the tokenizer cannot be read"):
+            split = word_splitter(files, identity)
         return WordEncoder(read_word_vectors(origin), split, settings, identity=identity)
     identity = {name: facts[name] for name in ("kind", "digest", "pairs") if name in facts}
+    trained: Any = origin.fact("pooling", str, "mean")
+    if trained not in ("mean", "weighted", "first-last", "max", "cls"):
+        raise ArtifactError("unknown pooling", where=origin.path / MANIFEST, got=trained[:60])
     if facts.get("encoder") == "static":
         from wordpipe.sentences import StaticEncoder
 
         return StaticEncoder(files, settings, identity=identity)
+    need_address_space("torch")
     from wordpipe.model import load_hf
     from wordpipe.sentences import TransformerEncoder
 
-    loaded = load_hf(origin.read)
+    with files.damage("the model cannot be read"):
+        loaded, tokenizer, weights_V = load_hf(files.__getitem__), _tokenizer(files), _token_weights(files)
     return TransformerEncoder(
         loaded.model,
-        _tokenizer(files),
+        tokenizer,
         settings,
-        dim=int(facts["dim"]),
+        dim=loaded.config.dim,
         max_len=loaded.config.max_len,
         model_files=files,
         model_names=[*_ENCODER_FILES, *({WEIGHTS_FILE} & {*files})],
         identity=identity,
-        trained=facts.get("pooling", "mean"),
-        token_weights=_token_weights(files),
+        trained=trained,
+        token_weights=weights_V,
     )
 
 
@@ -98,31 +117,41 @@ def bundled_encoder(index: Artifact) -> TextEncoder:
         ArtifactError: it carries none that can be read.
     """
     files = BundledFiles(index, ENCODER)
-    about = load_facts(files[ENCODER_FILE])
-    if about["kind"] == "words":
-        from wordpipe.sentences import WordEncoder
+    with files.damage("the encoder cannot be read"):
+        about = load_facts(files[ENCODER_FILE])
+        if about["kind"] == "words":
+            from wordpipe.sentences import WordEncoder
 
-        return WordEncoder.load(about, files, word_splitter(files, about["identity"]))
-    if about["kind"] == "static":
-        from wordpipe.sentences import StaticEncoder
+            return WordEncoder.load(about, files, word_splitter(files, about["identity"]))
+        if about["kind"] == "static":
+            from wordpipe.sentences import StaticEncoder
 
-        return StaticEncoder.load(about, files)
-    from wordpipe.sentences import TransformerEncoder
+            return StaticEncoder.load(about, files)
+        need_address_space("transformer")
+        from wordpipe.sentences import TransformerEncoder
 
-    return TransformerEncoder.load(about, files, _state_model(files), _tokenizer(files), _token_weights(files))
+        return TransformerEncoder.load(about, files, _state_model(files), _tokenizer(files), _token_weights(files))
 
 
-def word_splitter(files: Mapping[str, bytes], facts: Mapping[str, Any]) -> Callable[[str], list[str]]:
+def word_splitter(
+    files: Mapping[str, bytes], facts: Mapping[str, Any], where: str | Path = ENCODER_FILE
+) -> Callable[[str], list[str]]:
     """Text to the words (or tokens) that the table of word vectors was made of.
 
     Words that were imported without a tokenizer are what the Unicode pattern finds; scripts without spaces stay uncut.
     """
-    if not facts.get("tokenizer", True):
-        return WordSplitter(keep_case=bool(facts["keep_case"]))
+    keep_case = read_fact(facts, "keep_case", bool, where)
+    if not read_fact(facts, "tokenizer", bool, where, default=True):
+        return WordSplitter(keep_case=keep_case)
     tokenizer = open_tokenizer(files[TOKENIZER], where=TOKENIZER)
-    if facts["unit"] == "token":
-        return lambda text: list(tokenizer.encode(text, add_special_tokens=False).tokens)
-    return WordSplitter(run_splitter(tokenizer), keep_case=bool(facts["keep_case"]))
+    if read_fact(facts, "unit", str, where) == "token":
+
+        def tokens_of(text: str) -> list[str]:
+            with library_errors("the tokenizer cannot encode the text", TOKENIZER):
+                return list(tokenizer.encode(text, add_special_tokens=False).tokens)
+
+        return tokens_of
+    return WordSplitter(run_splitter(tokenizer), keep_case=keep_case)
 
 
 def _state_model(files: BundledFiles) -> "ArrayStates | HiddenModel":
@@ -132,6 +161,7 @@ def _state_model(files: BundledFiles) -> "ArrayStates | HiddenModel":
 
     if (found := read_arrays(files.__getitem__)) is not None:
         return ArrayStates(NumpyModel(*found))
+    need_address_space("torch")
     from wordpipe.model import load_hf
 
     return load_hf(files.__getitem__).model
@@ -148,4 +178,6 @@ def _token_weights(files: Mapping[str, bytes]) -> npt.NDArray[np.float32] | None
     from safetensors.numpy import load
 
     weights_V: npt.NDArray[np.float32] = load(files[WEIGHTS_FILE])["weights"]
+    if weights_V.ndim != 1 or weights_V.dtype != np.float32 or not np.isfinite(weights_V).all():
+        raise ValueError(f"{weights_V.dtype} {weights_V.shape}")
     return weights_V

@@ -5,10 +5,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from wordpipe.artifacts import Artifact, HashCache, InputEntry, hash_bytes, is_artifact
+from wordpipe.artifacts import Artifact, HashCache, InputEntry, is_artifact, open_regular_file
 from wordpipe.errors import InputError
 from wordpipe.stages.job import Job, Made, RunOptions
-from wordpipe.stages.sources import SourceLike, joint_hash, named_or_rows
+from wordpipe.stages.sources import SourceLike, joint_hash, named_or_rows, refuse_headless
 
 _TOKENIZER_FILES = (
     "added_tokens.json", "merges.txt", "special_tokens_map.json", "tokenizer.json", "tokenizer_config.json", "vocab.json",
@@ -21,15 +21,16 @@ def file_entry(path: Path) -> InputEntry:
     """A file that a setting names, with the file beside it that belongs to it; or a folder of small files (a tokenizer's).
 
     Raises:
-        InputError: nothing there.
+        InputError: nothing there, or a pipe or a device.
     """
     if path.is_dir():
         files = [path / name for name in _TOKENIZER_FILES if (path / name).is_file()]
     else:
+        open_regular_file(path).close()
         files = [one for one in (path, Path(f"{path}.json")) if one.is_file()]
-    if not path.exists():
-        raise InputError("no such file", where=path)
-    hashes = [(one.name, hash_bytes(one.read_bytes())) for one in files]
+    cache = HashCache()
+    hashes = [(one.name, cache.hash_file(one)) for one in files]
+    cache.save()
     digest = hashes[0][1] if files == [path] else joint_hash(hashes)
     return InputEntry(kind="file", digest=digest, path=path.name or ".", bytes=sum(one.stat().st_size for one in files))
 
@@ -39,7 +40,9 @@ def model_entry(path: Path) -> InputEntry:
 
     Raises:
         InputError: no such folder, or one without a config or weights.
+        ArtifactError: an artifact that lost its manifest.
     """
+    refuse_headless(path)
     files = sorted(one for one in path.glob("*") if one.name in _MODEL_FILES or one.suffix == ".safetensors")
     if not path.is_dir() or not any(one.name == "config.json" for one in files):
         expected = "a model artifact, or a folder with config.json and *.safetensors"

@@ -1,17 +1,17 @@
 """Language models, opened out of an artifact or a folder of transformers."""
 
-import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from wordpipe.artifacts import TOKENIZER, Artifact, is_artifact
+from wordpipe.artifacts import TOKENIZER, Artifact, BundledFiles, is_artifact, parse_json, read_regular_file
 from wordpipe.errors import ArtifactError
 from wordpipe.runtime import pick_device
 from wordpipe.stages.calls import public
 from wordpipe.stages.job import PathLike
+from wordpipe.stages.sources import refuse_headless
 from wordpipe.tokens import (
     frame_of,
     library_errors,
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from wordpipe.model.settings import Device
 
 _TOKENIZER_CONFIG = "tokenizer_config.json"
+_MAX_FILE = 1 << 40  # bytes
 _USES = {"encoder": 'wordpipe fill {} "the cat [MASK] on the mat"', "decoder": 'wordpipe generate {} "The cat"'}
 
 
@@ -132,15 +133,19 @@ def open_model(path: PathLike, *, verify: bool = True) -> OpenModel:
     if is_artifact(folder) or not (folder / CONFIG).is_file():
         with Artifact(folder, ["model"], verify=verify) as artifact:
             return _opened(folder, *read_artifact(artifact))
-    return _opened(folder, *read_folder(folder))
+    refuse_headless(folder)
+    opened = _opened(folder, *read_folder(folder))
+    return replace(opened, notes=(*opened.notes, "a folder of transformers has no hashes: its files were not checked"))
 
 
 def read_artifact(artifact: Artifact) -> "tuple[Loaded, Tokenizer, dict[str, str]]":
     """The model, its tokenizer, and role → special token as its files name them."""
     from wordpipe.model import load_hf
 
-    tokenizer = open_tokenizer(artifact.read(TOKENIZER), where=str(artifact.path / TOKENIZER))
-    return load_hf(artifact.read, artifact.names()), tokenizer, _named_tokens(artifact.read(_TOKENIZER_CONFIG))
+    files = BundledFiles(artifact)
+    with files.damage("the model cannot be read"):
+        tokenizer = open_tokenizer(files[TOKENIZER], where=str(artifact.path / TOKENIZER))
+        return load_hf(files.__getitem__, artifact.names()), tokenizer, _named_tokens(files[_TOKENIZER_CONFIG])
 
 
 def read_folder(
@@ -150,8 +155,12 @@ def read_folder(
     from wordpipe.model import load_hf
 
     names = [file.name for file in folder.iterdir()]
-    about = (folder / _TOKENIZER_CONFIG).read_bytes() if _TOKENIZER_CONFIG in names else b"{}"
-    loaded = load_hf(lambda name: (folder / name).read_bytes(), names, allow_missing_head=allow_missing_head, seed=seed)
+
+    def read(name: str) -> bytes:
+        return read_regular_file(folder / name, _MAX_FILE, what="a file of a model")
+
+    about = read(_TOKENIZER_CONFIG) if _TOKENIZER_CONFIG in names else b"{}"
+    loaded = load_hf(read, names, allow_missing_head=allow_missing_head, seed=seed)
     return loaded, read_tokenizer(folder), _named_tokens(about)
 
 
@@ -174,10 +183,7 @@ def _opened(folder: Path, loaded: "Loaded", tokenizer: "Tokenizer", names: Mappi
 
 def _named_tokens(data: bytes) -> dict[str, str]:
     """The special tokens that a `tokenizer_config.json` names; for a mask it is often the only place."""
-    try:
-        values: Any = json.loads(data)
-    except ValueError as error:
-        raise ArtifactError("not JSON", where=_TOKENIZER_CONFIG, got=error) from None
+    values = parse_json(data, _TOKENIZER_CONFIG)
     return named_tokens(values) if isinstance(values, dict) else {}
 
 

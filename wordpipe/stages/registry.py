@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from wordpipe.runtime import need_address_space
+
 if TYPE_CHECKING:
     from wordpipe.artifacts import InputEntry, Kind
     from wordpipe.settings import Settings
@@ -51,7 +53,8 @@ class Command:
     next: str = ""  # what one does with the result, {output} stands for its path
 
     def load(self) -> "Callable[..., Made]":
-        """The function that does the work."""
+        """The function that does the work. Raises BudgetError: its libraries would not fit into the address space."""
+        need_address_space(self.name)
         function: Callable[..., Made] = load_named(self.function)
         return function
 

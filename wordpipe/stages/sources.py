@@ -1,19 +1,24 @@
 """The sources of text that stages read: their list, their fingerprints, their entries in manifests."""
 
+import re
 from collections.abc import Iterable, Mapping
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
-from wordpipe.artifacts import HashCache, InputEntry, hash_bytes, is_artifact
+from wordpipe.artifacts import MANIFEST, HashCache, InputEntry, hash_bytes, is_artifact
 from wordpipe.corpus import Source, Sources, fingerprint
 from wordpipe.errors import ArtifactError, ConfigError
 from wordpipe.stages.job import PathLike
 
+_OURS = re.compile(  # names of files that no other program writes
+    r"(corpus|tokens|words|outputs|ngrams|sentences|index)-\d{5}\.parquet|(steps|counts|sources)\.parquet"
+    r"|training\.json|optimiser\.safetensors"
+)
 _MAX_ENTRIES = 1000  # of a manifest; more sources become one entry
 
 
-SourceLike = PathLike | Iterable[Any]
+SourceLike: TypeAlias = PathLike | Iterable[Any]
 """What `ingest` reads: names of files, folders, globs and packages, or what a program has in memory."""
 
 
@@ -67,6 +72,23 @@ def refuse_artifacts(sources: Iterable[str]) -> None:
     for source in sources:
         if is_artifact(Path(source)):
             raise ArtifactError("this is an artifact, not a source of text", where=source, hint="name files or folders")
+
+
+def refuse_headless(folder: Path) -> None:
+    """Refuse a folder with files that only an artifact has, and no manifest: nobody could say whether they are whole.
+
+    Raises:
+        ArtifactError: names such a file, and how to go on.
+    """
+    try:
+        names = sorted(one.name for one in folder.iterdir())
+    except OSError:
+        return
+    if MANIFEST not in names and (ours := next(filter(_OURS.fullmatch, names), None)):
+        unchecked = f"to read it unchecked, as a folder of transformers, remove {ours}"
+        hint = f"copy the whole folder again, or make it again; {unchecked}"
+        what = f"an artifact of wordpipe without its {MANIFEST}, so nothing of it can be checked"
+        raise ArtifactError(what, where=folder, got=ours, hint=hint)
 
 
 def fingerprints(sources: Iterable[Source]) -> list[dict[str, str | int]]:

@@ -16,6 +16,7 @@ from typing import Any
 
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
+from wordpipe.artifacts import parse_json, read_regular_file
 from wordpipe.errors import InputError, WordpipeError
 from wordpipe.tokens.vocabulary import CLS, CONTINUING, MASK, PAD, SEP, UNK, USUAL_NAMES, json_texts, template_of
 
@@ -44,11 +45,7 @@ def read_json(data: bytes, where: str) -> dict[str, Any]:
     Raises:
         InputError: not JSON, or not an object.
     """
-    with library_errors("not a JSON file", where):
-        try:
-            value = json.loads(data)
-        except RecursionError:
-            raise ValueError("nested too deeply") from None
+    value = parse_json(data, where, what="not a JSON file", error=InputError)
     if not isinstance(value, dict):
         raise InputError("not what is expected there", where=where, got=type(value).__name__, expected="a JSON object")
     return value
@@ -60,11 +57,7 @@ def read_file(path: Path) -> bytes:
     Raises:
         InputError: not there, not a file, or larger than any tokenizer.
     """
-    if not path.is_file():
-        raise InputError("no such file", where=path)
-    if (size := path.stat().st_size) > _LARGEST:
-        raise InputError("too large for a tokenizer", where=path, got=f"{size} bytes", expected=f"at most {_LARGEST}")
-    return path.read_bytes()
+    return read_regular_file(path, _LARGEST, what="a tokenizer")
 
 
 def open_tokenizer(data: bytes, *, where: str) -> Tokenizer:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from wordpipe.errors import ArtifactError
+
 if TYPE_CHECKING:
     from tokenizers import Tokenizer, processors
 
@@ -71,6 +73,7 @@ def byte_letters() -> list[str]:
     return letters
 
 
+_MAX_GAPS = 1024  # ids that a vocabulary may leave out, beside as many as it has
 _LATIN = dict.fromkeys(range(256), "\uffff") | {ord(letter): chr(byte) for byte, letter in enumerate(byte_letters())}
 _LETTERS = str.maketrans(dict(enumerate(byte_letters())))
 
@@ -110,7 +113,10 @@ class Vocabulary:
 def vocabulary_of(tokenizer: "Tokenizer") -> Vocabulary:
     """Read the vocabulary, added tokens included."""
     ids = tokenizer.get_vocab(with_added_tokens=True)
-    tokens: list[str | None] = [None] * (max(ids.values(), default=-1) + 1)
+    if (top := max(ids.values(), default=-1)) >= 2 * len(ids) + _MAX_GAPS:  # 2^32 - 1 asks for a list of 34 GB
+        what, got = "the ids are too far apart for a table of them", f"{len(ids)} tokens, the last id is {top}"
+        raise ArtifactError(what, where="tokenizer.json", got=got)
+    tokens: list[str | None] = [None] * (top + 1)
     for token, number in ids.items():
         tokens[number] = token
     special = np.zeros(len(tokens), np.bool_)

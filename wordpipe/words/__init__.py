@@ -42,6 +42,6 @@ if TYPE_CHECKING:
         read_words,
         write_text,
     )
-    from wordpipe.words.write import FILES, FOLDERS, WordTable, check_words, vector_files
+    from wordpipe.words.write import FILES, FOLDERS, WordTable, check_words, vector_files, without_controls
 else:
     __getattr__, __dir__ = face(__name__, __file__)

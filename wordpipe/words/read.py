@@ -10,14 +10,14 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import chain, takewhile
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from numpy.lib import format as npy
 from numpy.typing import NDArray
 from pyarrow import csv
 
+from wordpipe.artifacts import array_bytes, array_header, open_regular_file
 from wordpipe.errors import ConfigError, InputError
 from wordpipe.words.settings import Format
 from wordpipe.words.vectors import WordVectors
@@ -29,6 +29,7 @@ NUMBER = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 _MAX_DIM = 65_536
 _LONGEST_LINE = 64 << 20  # bytes; 65,536 numbers in full take 1.6 MB
 _LONGEST_WORD = 1 << 16  # bytes, in the binary format
+_NPY_HEAD = 11_000  # bytes that hold the header of an array
 _AT_ONCE = 4 << 20  # bytes of numbers looked at at a time, at least
 _ONE_BY_ONE = 64  # lines
 _HEAD = 4 << 20  # bytes in which the first two lines must end for auto to see them; 65,536 numbers in full take 1.6 MB
@@ -351,7 +352,13 @@ def open_folder(folder: Path, *, name: str) -> WordFile:
 
 def _open_array(path: Path, axes: int, kinds: str, where: str) -> NDArray[Any]:
     try:
-        array: NDArray[Any] = npy.open_memmap(path, mode="r")
+        with open_regular_file(path) as file:
+            shape, by_columns, kind, begin = array_header(file.read(_NPY_HEAD))
+        array_bytes(shape, kind, path.stat().st_size - begin)
+        order: Literal["C", "F"] = "F" if by_columns else "C"
+        array: NDArray[Any] = np.zeros(shape, kind)
+        if array.size:
+            array = np.memmap(path, kind, "r", begin, shape, order)
     except ValueError as error:
         raise InputError("not a whole .npy file of numbers", where=where, got=str(error).splitlines()[0]) from None
     if array.dtype.kind not in kinds or array.ndim != axes:

@@ -21,6 +21,7 @@ from wordpipe.words.read import COUNTS_NPY, NUMBER, VECTORS_NPY, WORDS_TXT
 
 _VECTORS_TSV, _METADATA_TSV = "vectors.tsv", "metadata.tsv"
 _SUSPECT = r"^$|[ \t\n\r\v\f]"
+_CONTROLS = r"[\x00-\x1f\x7f-\x{9f}\x{202a}-\x{202e}\x{2066}-\x{2069}]"
 _SPACED = re.compile(r"$|.*[ \t\n\r\v\f]", re.DOTALL)
 _CANNOT_HOLD = {  # what a word begins with that the format cannot hold
     "word2vec-text": (_SPACED, "a word that is empty or has a space in it"),
@@ -75,12 +76,23 @@ def _array_chunks(table: WordTable, column: str, shape: tuple[int, ...], dtype: 
         yield array.astype(dtype).tobytes()
 
 
-def _line_chunks(table: WordTable, columns: Sequence[str], gap: str, head: str = "") -> Iterator[bytes]:
-    """A line per word of these columns; numbers have the digits that give the same float32 back."""
+def without_controls(column: pa.Array) -> pa.Array:
+    """Text for labels on a screen: control characters, which could move a terminal's cursor, become U+FFFD."""
+    return pc.replace_substring_regex(column, _CONTROLS, "\N{REPLACEMENT CHARACTER}")
+
+
+def _line_chunks(
+    table: WordTable, columns: Sequence[str], gap: str, head: str = "", *, shown: bool = False
+) -> Iterator[bytes]:
+    """A line per word of these columns; numbers have the digits that give the same float32 back.
+
+    What is shown and never read back is without control characters.
+    """
     if head:
         yield head.encode()
     for batch in table.batches(columns):
         texts = [_texts(batch.column(name), gap) for name in columns]
+        texts = [without_controls(text) for text in texts] if shown else texts
         yield "\n".join([*pc.binary_join_element_wise(*texts, gap).to_pylist(), ""]).encode()
 
 
@@ -121,9 +133,9 @@ def vector_files(table: WordTable, form: str) -> Mapping[str, Iterator[bytes]]:
         }
         return files | ({COUNTS_NPY: _array_chunks(table, "count", (table.size,), "<i8")} if table.counts_known else {})
     if form == "projector":
-        metadata = _line_chunks(table, ["word"], "")
+        metadata = _line_chunks(table, ["word"], "", shown=True)
         if table.counts_known:
-            metadata = _line_chunks(table, ["word", "count"], "\t", "word\tcount\n")
+            metadata = _line_chunks(table, ["word", "count"], "\t", "word\tcount\n", shown=True)
         return {_VECTORS_TSV: _line_chunks(table, ["vector"], "\t"), _METADATA_TSV: metadata}
     head = "" if form == "glove" else f"{table.size} {table.dim}\n"
     if form == "word2vec-binary":

@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, replace
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
+from wordpipe.artifacts import parse_json_object
 from wordpipe.errors import ArtifactError, ConfigError
 from wordpipe.model.config import EMBEDDING_STD, ModelConfig
 from wordpipe.model.hf.classes import BERT, GPT2, LLAMA, MISTRAL, MODERNBERT, llama_fields, mistral_fields
-from wordpipe.model.hf.family import CONFIG, Entry, Family, read_value, refusal, refuse_others, special_ids
+from wordpipe.model.hf.family import CONFIG, WEIGHTS, Entry, Family, read_value, refusal, refuse_others, special_ids
 
 FAMILIES: tuple[Family, ...] = (MODERNBERT, BERT, LLAMA, MISTRAL, GPT2)
 """The classes of `transformers`, the plainer ones first: a model is saved as the first that computes it."""
@@ -177,6 +178,10 @@ def config_to_hf(config: ModelConfig) -> dict[str, Any]:
     }
 
 
+_MAX_SIZE, _MAX_LAYERS = 1 << 31, 4_096
+_LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers")
+
+
 def config_from_hf(values: Mapping[str, Any]) -> tuple[Family, ModelConfig]:
     """The class and the shape that a `config.json` describes.
 
@@ -192,6 +197,7 @@ def config_from_hf(values: Mapping[str, Any]) -> tuple[Family, ModelConfig]:
         raise refusal("model_type", kind, ", ".join(family.model_type for family in (*FAMILIES, OWN)))
     family = types[kind]
     refuse_others(values, {"quantization_config": (None,)})
+    _refuse_giants(values)
     found = family.read(values)
     if family is not OWN:
         found |= special_ids(values) | {"vocab_size": read_value(values, "vocab_size", int)}
@@ -201,6 +207,14 @@ def config_from_hf(values: Mapping[str, Any]) -> tuple[Family, ModelConfig]:
         return family, ModelConfig(**found)
     except ConfigError as error:
         raise ArtifactError(error.message, where=CONFIG) from None
+
+
+def _refuse_giants(values: Mapping[str, Any]) -> None:
+    """Refuse sizes that only a forged file states, before anything is made as large: lists are made of so many layers."""
+    for name, value in values.items():
+        most = _MAX_LAYERS if name in _LAYERS else _MAX_SIZE
+        if type(value) is int and value > most:
+            raise refusal(name, str(value)[:40], f"at most {most:,}")
 
 
 def _noted_positions(values: Mapping[str, Any]) -> str:
@@ -229,7 +243,7 @@ def without_tensors(data: bytes, left_out: Callable[[str], bool]) -> bytes:
     The file is the length of the header (8 bytes, little endian), the header in JSON, and the numbers.
     """
     length = int.from_bytes(data[:8], "little")
-    header = json.loads(data[8 : 8 + length])
+    header = parse_json_object(data[8 : 8 + length], WEIGHTS)
     there = sorted((about["data_offsets"][0], name) for name, about in header.items() if name != _METADATA)
     head, places, done = {name: header[name] for name in header if name == _METADATA}, [], 0
     for name in (name for _, name in there if not left_out(name)):

@@ -10,13 +10,13 @@ import json
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
+from wordpipe.artifacts import parse_json_object
 from wordpipe.errors import ArtifactError
 from wordpipe.model.config import ModelConfig
 from wordpipe.model.hf.families import config_from_hf, config_to_hf, family_of
@@ -25,6 +25,8 @@ from wordpipe.model.init import initialise
 from wordpipe.model.positions import sinusoidal_table
 from wordpipe.model.transformer import LanguageModel
 
+_MAX_POSITIONS = 1 << 22  # angles of so many are made before the first text is read
+_MAX_TABLE = 1 << 28  # numbers of a table of positions that is computed
 INDEX = "model.safetensors.index.json"
 _PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 _UNREAD = (".safetensors", ".h5", ".msgpack", ".gguf", ".onnx")
@@ -93,9 +95,10 @@ def load_hf(
     """
     if CONFIG not in names:
         raise ArtifactError(f"no {CONFIG}, so it is no folder of a model", expected=CONFIG)
-    values = _read_object(read(CONFIG), CONFIG)
+    values = parse_json_object(read(CONFIG), CONFIG)
     family, config = config_from_hf(values)
     matched = _match(_read_weights(read, names), family, config, allow_missing_head=allow_missing_head)
+    _check_shapes(matched, config)
     if "auto_map" in values:
         matched.notes.append("the folder names code of its own (auto_map), which is not run")
     if config.positions == "sinusoidal":
@@ -125,18 +128,8 @@ def _read_weights(read: Callable[[str], bytes], names: Collection[str]) -> dict[
     raise ArtifactError("the folder has no weights that we read", got=", ".join(others) or None, expected=WEIGHTS)
 
 
-def _read_object(data: bytes, where: str) -> Mapping[str, Any]:
-    try:
-        values = json.loads(data)
-    except ValueError as error:
-        raise ArtifactError("not JSON", where=where, got=error) from None
-    if not isinstance(values, dict):
-        raise ArtifactError("not a JSON object", where=where, got=type(values).__name__)
-    return values
-
-
 def _read_shards(read: Callable[[str], bytes], names: Collection[str]) -> dict[str, Tensor]:
-    places = _read_object(read(INDEX), INDEX).get("weight_map")
+    places = parse_json_object(read(INDEX), INDEX).get("weight_map")
     if not isinstance(places, dict) or not places:
         raise ArtifactError("no weight_map", where=INDEX, got=places)
     weights: dict[str, Tensor] = {}
@@ -256,6 +249,25 @@ def _settle_positions(matched: _Matched, config: ModelConfig) -> ModelConfig:
         return config
     matched.notes.append("the sinusoidal positions were trained on since; they are read as learned ones")
     return replace(config, positions="learned")
+
+
+def _check_shapes(matched: _Matched, config: ModelConfig) -> None:
+    """Compare the stored weights with those of a model without memory: config.json may state any size.
+
+    Raises:
+        ArtifactError: a weight is of another shape, or more positions are stated than any model has.
+    """
+    if config.max_len > _MAX_POSITIONS or (
+        config.positions == "sinusoidal" and config.max_len * config.dim > _MAX_TABLE
+    ):
+        raise ArtifactError("more positions than any model has", where=CONFIG, got=f"{config.max_len:,}")
+    with torch.device("meta"):
+        weights = dict(LanguageModel(config).named_parameters())
+    for entry in matched.entries:
+        for name, part in _parts(weights[entry.ours], entry) if entry.ours in weights else ():
+            if (stored := matched.weights[name]).shape != part.shape:
+                got, expected = (f"{tuple(one.shape)}" for one in (stored, part))
+                raise ArtifactError(f"{name} does not fit", where=WEIGHTS, got=got, expected=f"{expected}, by {CONFIG}")
 
 
 @torch.no_grad()

@@ -27,7 +27,7 @@ from wordpipe.stages.calls import public
 from wordpipe.stages.job import PathLike, storage_errors
 from wordpipe.tokens import FOLDERS as TOKENIZER_FOLDERS
 from wordpipe.tokens import FORMATS, ExportedTokenizer, export_tokenizer
-from wordpipe.words import FILES, FOLDERS, WordTable, check_words, vector_files
+from wordpipe.words import FILES, FOLDERS, WordTable, check_words, vector_files, without_controls
 
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
 WORD_FORMATS = (*FILES, *FOLDERS)
@@ -92,7 +92,7 @@ def _export_table(path: PathLike, form: str, output: Path, kinds: Sequence[Kind]
             raise ConfigError(f"not a format of {artifact.kind}", where="form", got=form, expected=expected)
         counted = is_words and facts.get("counts") != "unknown"
         batches = partial(read_batches, artifact, "words") if is_words else partial(_numbered_rows, artifact)
-        table = WordTable(size, int(facts["dim"]), counted, batches)
+        table = WordTable(size, artifact.fact("dim", int, least=1), counted, batches)
         about = {"path": str(output), "words" if is_words and form != "npy" else "vectors": size, "dim": table.dim}
         if form == "npy":
             return about | _file(output, vector_files(table, "numpy")["vectors.npy"])
@@ -133,7 +133,7 @@ def _plain(column: pa.Array) -> pa.Array:
     nested = pa.types.is_nested(column.type)
     no_text = nested or pa.types.is_binary(column.type) or pa.types.is_duration(column.type)
     text = pa.array([str(value) for value in column.to_pylist()]) if no_text else column.cast(pa.string())
-    return pc.replace_substring_regex(text, r"[\t\n\r\v\f]+", " ")
+    return without_controls(pc.replace_substring_regex(text, r"[\t\n\r\v\f]+", " "))
 
 
 def _export_encoder(path: PathLike, output: Path) -> dict[str, Any]:

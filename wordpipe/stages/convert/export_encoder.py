@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow.parquet as pq
 import safetensors.numpy
 
-from wordpipe.artifacts import ENCODER, TOKENIZER, WEIGHTS_FILE, Artifact
+from wordpipe.artifacts import ENCODER, TOKENIZER, WEIGHTS_FILE, Artifact, parse_json_object
 from wordpipe.errors import ArtifactError, ConfigError
 from wordpipe.model import (
     CONFIG,
@@ -29,6 +29,7 @@ from wordpipe.sentences import (
     TRANSFORM_FILE,
     WORDS_FILE,
     Transform,
+    load_facts,
     sentence_transformers_files,
     sif_weights,
     static_files,
@@ -77,13 +78,21 @@ def encoder_files(artifact: Artifact) -> EncoderFiles:
     prefix, facts = "" if artifact.kind == "model" else ENCODER, artifact.manifest.facts
     names = {name.removeprefix(prefix) for name in artifact.names(prefix)}
     if artifact.kind == "model":
-        about = {"kind": facts.get("encoder", "transformer"), "dim": int(facts["dim"]), "max_len": facts.get("max_len")}
-        about["pooling"] = facts.get("pooling", "mean")
+        about: dict[str, Any] = {
+            "kind": artifact.fact("encoder", str, "transformer"),
+            "dim": artifact.fact("dim", int, least=1),
+            "max_len": facts.get("max_len"),
+        }
+        about["pooling"] = artifact.fact("pooling", str, "mean")
     elif ENCODER_FILE in names:
-        about = json.loads(artifact.read(ENCODER + ENCODER_FILE))
+        about = load_facts(artifact.read(ENCODER + ENCODER_FILE))
     else:
         raise ConfigError(
             "an index over words has no encoder of texts", where=artifact.path, hint="embed a corpus first"
+        )
+    if about["kind"] not in ("words", *_OWN):
+        raise ArtifactError(
+            "unknown kind of encoder", where=artifact.path, got=about["kind"][:60], expected=" or ".join(_OWN)
         )
     transform = Transform.none(about["dim"])
     if TRANSFORM_FILE in names:
@@ -95,7 +104,8 @@ def encoder_files(artifact: Artifact) -> EncoderFiles:
         return EncoderFiles("static", table, dim, about["pooling"], None, None, transform, notes)
     files = {name: artifact.read(prefix + name) for name in _OWN[about["kind"]] if name in names}
     weighted = about["pooling"] == "weighted" and WEIGHTS_FILE in names
-    weights_V = safetensors.numpy.load(artifact.read(prefix + WEIGHTS_FILE))["weights"] if weighted else None
+    with artifact.damage_of(prefix + WEIGHTS_FILE):
+        weights_V = safetensors.numpy.load(artifact.read(prefix + WEIGHTS_FILE))["weights"] if weighted else None
     return EncoderFiles(about["kind"], files, dim, about["pooling"], about.get("max_len"), weights_V, transform)
 
 
@@ -141,7 +151,7 @@ def sentence_transformers_folder(encoder: EncoderFiles, *, where: str) -> dict[s
         own[WEIGHTS] = without_tensors(own[WEIGHTS], is_of_head(*_class_and_shape(encoder, where)))
         tokens = _tokens(own[TOKENIZER], 0 if encoder.weights is None else len(encoder.weights))
         # a decoder's is left, for going on from the last token; but positions are counted from the first column
-        settings = {**json.loads(own[TOKENIZER_CONFIG]), "padding_side": "right"}
+        settings = {**parse_json_object(own[TOKENIZER_CONFIG], TOKENIZER_CONFIG), "padding_side": "right"}
         own[TOKENIZER_CONFIG] = f"{json.dumps(settings, indent=2, sort_keys=True, ensure_ascii=False)}\n".encode()
     return {
         **own,
@@ -174,7 +184,7 @@ def encoder_facts(encoder: EncoderFiles) -> dict[str, Any]:
 def _class_and_shape(encoder: EncoderFiles, where: str) -> tuple[Family, ModelConfig]:
     """The class of transformers, and the shape."""
     try:
-        family, config = config_from_hf(json.loads(encoder.files[CONFIG]))
+        family, config = config_from_hf(parse_json_object(encoder.files[CONFIG], CONFIG))
     except ValueError as error:
         raise ArtifactError("not JSON", where=CONFIG, got=error) from None
     if transformers_class(config) is None:

@@ -264,7 +264,7 @@ def _finds(artifact: Artifact, counts: Mapping[str, int], report: Report) -> dic
     why = "too few texts of 12 words or more"
     try:
         if artifact.kind == "index":
-            lexical = artifact.manifest.facts.get("lexical") or {}
+            lexical = artifact.fact("lexical", dict, {})
             found |= {name: lexical.get(name) for name in ("measured", "agreement", "mode")}
             if "agreement" not in lexical:
                 found["measure"] = f"wordpipe index SENTENCES -o {shlex.quote(str(artifact.path))}"

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wordpipe.artifacts import Artifact, is_artifact, read_batches, row_count
+from wordpipe.artifacts import Artifact, is_artifact, open_regular_file, read_batches, row_count
 from wordpipe.corpus import ExpansionLimit, compression_of, decompress_blocks, read_blocks
 from wordpipe.errors import ArtifactError, InputError
 from wordpipe.runtime import Progress, Report
@@ -24,6 +24,7 @@ from wordpipe.stages.sources import SourceLike, shown_names
 
 _BATCH_TEXTS = 2_048  # texts encoded between two reports
 _MAX_EXPAND = 1_000  # a packed file may grow so many times
+_MAX_WHOLE = 4 << 30  # bytes of a file that is read whole: the largest collections of BEIR have 3
 PACKED = ("", ".gz", ".bz2", ".xz", ".zst")  # endings of packed files, and none
 _MAX_UNKNOWN_SHOWN = 20
 
@@ -68,18 +69,18 @@ def read_whole(path: Path) -> bytes:
     """The content of a file, unpacked where it is packed (gz, bz2, xz, zst).
 
     Raises:
-        InputError: no such file, or a damaged one.
+        InputError: no such file, a pipe or a device, one of more than 4 GiB, or a damaged one.
     """
-    growth = ExpansionLimit(str(path), _MAX_EXPAND)
-    try:
-        with path.open("rb") as file:
-            kind = compression_of(file.read(16))
-            file.seek(0)
-            return b"".join(decompress_blocks(read_blocks(file, str(path), lambda _: None), kind, growth))
-    except FileNotFoundError:
-        raise InputError("no such file", where=path) from None
-    except IsADirectoryError:
-        raise InputError("this is a folder, not a file", where=path) from None
+    growth, found, size = ExpansionLimit(str(path), _MAX_EXPAND), list[bytes](), 0
+    with open_regular_file(path, limit=_MAX_WHOLE) as file:
+        kind = compression_of(file.read(16))
+        file.seek(0)
+        for block in decompress_blocks(read_blocks(file, str(path), lambda _: None), kind, growth):
+            found.append(block)
+            if (size := size + len(block)) > _MAX_WHOLE:
+                expected = f"at most {_MAX_WHOLE:,} bytes, unpacked"
+                raise InputError("the file is too large to be read whole", where=path, expected=expected)
+    return b"".join(found)
 
 
 def files_of(folder: Path, endings: Sequence[str], skipped: Counter[str]) -> list[Path]:

@@ -14,7 +14,6 @@ Shapes: P pairs, N different sentences, V stems, D numbers of a vector.
 """
 
 import csv
-import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -25,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from wordpipe.artifacts import Artifact
+from wordpipe.artifacts import Artifact, parse_json
 from wordpipe.errors import ConfigError, InputError, wrong_line
 from wordpipe.metrics import correlation_interval, pearson, spearman
 from wordpipe.runtime import Progress
@@ -374,10 +373,7 @@ def _json_rows(text: str, where: str) -> Iterator[_Row]:
     for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
             continue
-        try:
-            record = json.loads(line)
-        except ValueError as error:
-            raise InputError("not a line of JSON", where=f"{where}:{number}", got=error) from None
+        record = parse_json(line, f"{where}:{number}", what="not a line of JSON", error=InputError)
         columns = _by_name([*record]) if isinstance(record, dict) else None
         if columns is None:
             raise wrong_line(f"{where}:{number}", line, "an object with sentence1, sentence2 and score")

@@ -94,8 +94,11 @@ def _runs(path: Path, name: str, verify: bool) -> Iterator[dict[str, Any]]:
                 hint = "imported words have none: train some"
                 raise ArtifactError("there is no log of a training in it", where=path, hint=hint)
             rows = [row for batch in read_batches(artifact, "steps", _COLUMNS) for row in batch.to_pylist()]
-            entropy: Any = artifact.manifest.facts.get("unigram_entropy")
-            yield run_figures(name, artifact.kind, rows, None if entropy is None else float(entropy), finished=True)
+            if not rows:
+                raise ArtifactError("the log of the training is empty", where=path / "steps.parquet")
+            known = artifact.manifest.facts.get("unigram_entropy") is not None
+            entropy = artifact.fact("unigram_entropy", float) if known else None
+            yield run_figures(name, artifact.kind, rows, entropy, finished=True)
     if partial.is_dir():
         if found := _unfinished(partial, f"{name}, new run" if there else name):
             yield found
@@ -132,7 +135,7 @@ def _unfinished(partial: Path, name: str) -> dict[str, Any] | None:
         except FileNotFoundError:
             if left:
                 time.sleep(0.02)
-        except (ValueError, KeyError, TypeError, IndexError) as error:
+        except (ValueError, KeyError, TypeError, IndexError, RecursionError) as error:
             what = "the state of the unfinished run is damaged"
             raise ArtifactError(what, where=partial, got=error, hint="run the training again") from None
     return None

@@ -63,7 +63,7 @@ def segment(path: PathLike, text: str) -> dict[str, Any]:
     Raises:
         ArtifactError: no artifact, or none with a tokenizer.
     """
-    from wordpipe.tokens import open_tokenizer, readable_tokens, unknown_token, vocabulary_of
+    from wordpipe.tokens import library_errors, open_tokenizer, readable_tokens, unknown_token, vocabulary_of
 
     with Artifact(path, verify=False) as artifact:
         if TOKENIZER not in artifact.names():
@@ -72,9 +72,11 @@ def segment(path: PathLike, text: str) -> dict[str, Any]:
                 f"{article} {artifact.kind} artifact has no tokenizer", where=str(path), expected="tokens, words or model",
                 hint="name a tokens artifact",
             )  # fmt: skip
-        tokenizer = open_tokenizer(artifact.read(TOKENIZER), where=str(path))
+        with artifact.damage_of(TOKENIZER):
+            tokenizer = open_tokenizer(artifact.read(TOKENIZER), where=str(path))
     text = text.encode("utf-8", "replace").decode()
-    encoding = tokenizer.encode(text, add_special_tokens=False)
+    with library_errors("the tokenizer cannot encode the text", TOKENIZER):
+        encoding = tokenizer.encode(text, add_special_tokens=False)
     special, unknown = vocabulary_of(tokenizer).special, unknown_token(tokenizer)
     is_unknown = [number == unknown for number in encoding.ids]
     return {

@@ -28,12 +28,14 @@ from numpy.typing import NDArray
 from wordpipe.artifacts import (
     CORPUS,
     ENCODER,
+    MANIFEST,
     Artifact,
     ResumeCache,
     column_of,
     library_versions,
     matrix_of,
     read_batches,
+    read_fact,
     read_schema,
     row_count,
     sentences_schema,
@@ -213,14 +215,17 @@ def _open_previous(job: Job, made_by: dict[str, str], settings: EmbedSettings) -
         keys.append(text_keys(text))
         done += len(batch)
         job.report("reading what is there", done, rows, "texts")
-    fit = facts.get("fit") or {"texts": rows, "changed": 0}
+    fit = artifact.fact("fit", dict, {"texts": rows, "changed": 0})
+    kind: Any = artifact.fact("transform", str)
+    with artifact.damage_of(ENCODER + TRANSFORM_FILE):
+        transform = Transform.from_bytes(artifact.read(ENCODER + TRANSFORM_FILE), kind)
     return _Previous(
         artifact,
         np.concatenate(keys),
-        Transform.from_bytes(artifact.read(ENCODER + TRANSFORM_FILE), facts["transform"]),
+        transform,
         keeps_transform=all(settings.manifest()[name] == before[name] for name in _OF_TRANSFORM),
-        fitted_on=int(fit["texts"]),
-        changed=int(fit["changed"]),
+        fitted_on=read_fact(fit, "texts", int, artifact.path / MANIFEST, least=0),
+        changed=read_fact(fit, "changed", int, artifact.path / MANIFEST, least=0),
     )
 
 

@@ -89,7 +89,7 @@ def index(vectors: PathLike, *, output: PathLike, run: RunOptions | None = None,
         for name in _encoder_files(source):
             job.write(name, source.read(name))
         job.facts = _facts(source, built)
-        built_for = previous.artifact.manifest.facts["built_for"] if in_place and previous else table.count
+        built_for = previous.artifact.fact("built_for", int, table.count) if in_place and previous else table.count
         job.facts |= {"built_for": built_for, "changed_since_built": previous.changed if in_place and previous else 0}
         parts = (previous.artifact, previous.old_rows) if previous else (None, None)
         if lexical := bundle_lexical(job, source, chosen, *parts):
@@ -110,11 +110,11 @@ def _updated(job: Job, table: IndexVectors, previous: PreviousIndex, settings: I
     held = None
     if old.names(HELD_OUT):
         held = read_held_out(old.read(HELD_OUT), previous.old_count, table.dim, str(old.path / HELD_OUT))
-    width = Width(int(old.manifest.facts["search_width"]), int(old.manifest.facts["refine"]))
+    width = Width(old.fact("search_width", int, least=0), old.fact("refine", int, least=0))
     rows = previous.old_rows, previous.old_count
     built = update_index(found, table.blocks, *rows, settings, width, held, job.run.report)
-    missed = not old.manifest.facts.get("recall_met", True)  # a rebuild would too
-    before = float(old.manifest.metrics["recall_at_10"])
+    missed = not old.fact("recall_met", bool, True)  # a rebuild would too
+    before = old.manifest.metrics.get("recall_at_10", 0.0)
     if built.recall_met or (missed and built.chosen.recall_at_10 >= before - _RECALL_NOISE):
         return built
     job.note(f"changed in place it finds only {built.chosen.recall_at_10:.3f} of the true 10 nearest: building anew")
@@ -212,7 +212,7 @@ def _facts(source: Artifact, built: Built) -> dict[str, Any]:
     """The facts of the manifest that a reader of the index needs, and the measured curve."""
     facts, plan = source.manifest.facts, built.plan
     return {
-        "dim": int(facts["dim"]),
+        "dim": source.fact("dim", int, least=1),
         "type": built.kind,
         "search_width": built.chosen.width.search,
         "refine": built.chosen.width.refine,

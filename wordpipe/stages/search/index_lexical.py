@@ -72,7 +72,7 @@ def bundle_lexical(
     known = None if previous is None else _same_settings(previous, settings)
     if previous is not None and known is not None and old_rows is not None:
         lexical = known.updated(old_rows, _texts(source, old_rows < 0, report=job.run.report))
-        of_before = previous.manifest.facts["lexical"]
+        of_before = previous.fact("lexical", dict)
         facts = {name: of_before[name] for name in _MEASURED if name in of_before}
     else:
         lexical, facts = LexicalIndex.build(_texts(source, report=job.run.report), settings), {}

@@ -32,7 +32,7 @@ class IndexVectors:
     """
 
     def __init__(self, source: Artifact) -> None:
-        self.count, self.dim = row_count(source, source.kind), int(source.manifest.facts["dim"])
+        self.count, self.dim = row_count(source, source.kind), source.fact("dim", int, least=1)
         self._source = source
         self._key_columns = _key_columns(source)
         self._keys: npt.NDArray[np.uint64] | None = None
@@ -111,8 +111,8 @@ def bundled_keys(index: Artifact) -> npt.NDArray[np.uint64] | None:
     """
     if not index.names(_KEYS):
         return None
-    keys: npt.NDArray[np.uint64] = np.load(io.BytesIO(index.read(_KEYS)), allow_pickle=False)
-    if keys.dtype != np.uint64 or keys.shape != (int(index.manifest.counts["vectors"]),):
+    keys: npt.NDArray[np.uint64] = index.read_array(_KEYS)
+    if keys.dtype != np.uint64 or keys.shape != (row_count(index, "index"),):
         what, hint = "the keys of the rows do not belong to the index", "build it again with: wordpipe index --fresh"
         raise ArtifactError(what, where=index.path / _KEYS, got=f"{keys.dtype}{keys.shape}", hint=hint)
     return keys
@@ -144,7 +144,7 @@ class PreviousIndex:
     @property
     def old_count(self) -> int:
         """Rows that it has."""
-        return int(self.artifact.manifest.counts["vectors"])
+        return row_count(self.artifact, "index")
 
     @property
     def counts(self) -> dict[str, int]:
@@ -169,17 +169,16 @@ def previous_index(job: Job, source: Artifact, table: IndexVectors, settings: In
         return None
     job.report("comparing rows")
     old_rows = matched_rows(old_keys, table.keys())
-    return _if_changeable(job, PreviousIndex(old, old_rows, str(old.manifest.facts["type"])), settings)
+    return _if_changeable(job, PreviousIndex(old, old_rows, old.fact("type", str)), settings)
 
 
 def _misfit(old: Artifact, source: Artifact, settings: IndexSettings) -> str | None:
     """Why nothing of the old index fits the new vectors."""
-    facts, ours = old.manifest.facts, lineage_of(source)
-    if facts["of"] != source.kind:
-        return f"the index there is of {facts['of']}, and these are {source.kind}"
-    if facts["dim"] != source.manifest.facts["dim"]:
-        return f"the index there has vectors of width {facts['dim']}"
-    theirs = facts.get("lineage", {})
+    ours, theirs = lineage_of(source), old.fact("lineage", dict, {})
+    if (of := old.fact("of", str)) != source.kind:
+        return f"the index there is of {of}, and these are {source.kind}"
+    if (dim := old.fact("dim", int, least=1)) != source.fact("dim", int, least=1):
+        return f"the index there has vectors of width {dim}"
     if changed := [name for name, digest in ours.items() if name != "vectors" and theirs.get(name) != digest]:
         return f"the vectors come from another {' and '.join(changed)}"
     other = [name for name, value in settings.recipe().items() if old.manifest.settings.get(name) != value]
@@ -189,9 +188,9 @@ def _misfit(old: Artifact, source: Artifact, settings: IndexSettings) -> str | N
 def _if_changeable(job: Job, found: PreviousIndex, settings: IndexSettings) -> PreviousIndex:
     """Whether the index can be changed in place; says why not, but of a flat one, which is as soon built as changed."""
     n = len(found.old_rows)
-    facts, counts = found.artifact.manifest.facts, found.counts
-    changed = int(facts.get("changed_since_built", 0)) + counts["added"] + counts["removed"]
-    built_for = int(facts.get("built_for", n))
+    before, counts = found.artifact, found.counts
+    changed = before.fact("changed_since_built", int, 0, least=0) + counts["added"] + counts["removed"]
+    built_for = before.fact("built_for", int, n, least=0)
     if found.kind == "ivf-pq":
         reason = None
         if changed > _MAX_CHANGED_SHARE * built_for:

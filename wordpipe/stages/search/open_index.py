@@ -276,7 +276,14 @@ class OpenIndex(OpenArtifact):
 
         with self.artifact.open(INDEX_FILE) as file:
             size = next(o.bytes for o in self.artifact.manifest.outputs if o.path == INDEX_FILE)
-            return read_index(file, size=size, where=str(self.artifact.path / INDEX_FILE))
+            where = str(self.artifact.path / INDEX_FILE)
+            found = read_index(file, size=size, where=where)
+        rows, dim = row_count(self.artifact, "index"), self.artifact.fact("dim", int, least=1)
+        if (found.ntotal, found.d) != (rows, dim):
+            got, expected = f"{found.ntotal} vectors of width {found.d}", f"{rows} of width {dim}"
+            what = "the vectors do not belong to the rows"
+            raise ArtifactError(what, where=where, got=got, expected=expected, hint=self.artifact.make_again)
+        return found
 
     def vector_index(self, allowed: npt.NDArray[np.bool_] | None) -> "VectorIndex":
         """The vectors of the rows that may be found, all where None."""

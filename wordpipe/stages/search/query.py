@@ -1,6 +1,5 @@
 """`wordpipe query`: an index over texts, searched by vectors, by words, or by both; a table of words or an index over one."""
 
-import json
 import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
@@ -11,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 import numpy as np
 import numpy.typing as npt
 
-from wordpipe.artifacts import ENCODER, Artifact, BundledFiles, Kind
+from wordpipe.artifacts import ENCODER, MANIFEST, Artifact, BundledFiles, Kind, read_fact, row_count
 from wordpipe.errors import ArtifactError, ConfigError, InputError
+from wordpipe.runtime import need_address_space
 from wordpipe.search import (
     FEEDBACK,
     LEXICAL,
@@ -25,7 +25,7 @@ from wordpipe.search import (
     normalised,
     score_range,
 )
-from wordpipe.sentences import ENCODER_FILE, EncodedBatch, TextEncoder, explained_cosine
+from wordpipe.sentences import ENCODER_FILE, EncodedBatch, TextEncoder, explained_cosine, load_facts
 from wordpipe.stages.calls import public
 from wordpipe.stages.search.open_index import (
     DEFAULTS,
@@ -96,7 +96,8 @@ def open_artifact(
     """
     artifact = Artifact(path, [kind] if isinstance(kind, str) else kind or (), verify=verify)
     if artifact.kind == "index":
-        return OpenWordIndex(artifact) if artifact.manifest.facts["of"] == "words" else OpenTextIndex(artifact)
+        need_address_space("query index")
+        return OpenWordIndex(artifact) if artifact.fact("of", str) == "words" else OpenTextIndex(artifact)
     openers = {"words": OpenWords, "model": OpenEncoder, "sentences": OpenSentences}
     return openers.get(artifact.kind, OpenTable)(artifact)
 
@@ -168,8 +169,8 @@ class OpenTextIndex(OpenIndex):
         """The query encoder that the index carries. Raises ArtifactError: it is not the one that its vectors are of."""
         from wordpipe.stages.encoders import bundled_encoder
 
-        made, bundled = self._fact("encoder", "digest"), self._encoder_facts.get("identity", {}).get("digest")
-        if made is not None and bundled is not None and made != bundled:
+        made, bundled = self._of("encoder").get("digest"), self._encoder_facts["identity"].get("digest")
+        if isinstance(made, str) and isinstance(bundled, str) and made != bundled:
             what = "the index carries another encoder than its vectors were made with"
             raise ArtifactError(what, where=self.artifact.path, got=bundled[:16], expected=made[:16], hint=_BUILD_AGAIN)
         return bundled_encoder(self.artifact)
@@ -184,7 +185,11 @@ class OpenTextIndex(OpenIndex):
         if not self._has_lexical:
             what, hint = "the index cannot be asked by words: it was built before it could", "or ask with --mode dense"
             raise ArtifactError(what, where=self.artifact.path, hint=f"{_BUILD_AGAIN}, {hint}")
-        return LexicalIndex.load(BundledFiles(self.artifact, LEXICAL))
+        found = LexicalIndex.load(BundledFiles(self.artifact, LEXICAL))
+        if len(found) != (rows := row_count(self.artifact, "index")):
+            what = "the lexical index is of other rows"
+            raise ArtifactError(what, where=self.artifact.path, got=len(found), expected=rows, hint=_BUILD_AGAIN)
+        return found
 
     def query_all(self, texts: Sequence[str], k: int = 10, options: QueryOptions = DEFAULTS) -> list[QueryResult]:
         """The k best hits for each query: encoded, searched for, and fetched with their rows.
@@ -240,7 +245,7 @@ class OpenTextIndex(OpenIndex):
 
         if "lexical" in self.__dict__:  # it is not read for this alone
             return PassageFinder(query, self.lexical.analyser, self.lexical.weight_of)
-        return PassageFinder(query, Analyser(self._fact("lexical", "language") or "none"))
+        return PassageFinder(query, Analyser(self._of("lexical").get("language", "none")))
 
     def check(self, options: QueryOptions) -> None:
         """Refuse a condition that cannot be read, and a mode that the index does not have, before any query comes."""
@@ -262,14 +267,14 @@ class OpenTextIndex(OpenIndex):
         """How queries are searched for, if their words all have vectors."""
         if options.mode != "auto":
             return options.mode
-        best: SearchMode = "hybrid" if options.is_hybrid else self._fact("lexical", "mode")
+        best: SearchMode = "hybrid" if options.is_hybrid else self._of("lexical").get("mode", "dense")
         return best if best in ("hybrid", "lexical") and self._has_lexical else "dense"
 
     def _retriever(self, mode: SearchMode, options: QueryOptions, allowed: npt.NDArray[np.bool_] | None) -> Retriever:
         return Retriever(
             None if mode == "lexical" else self.vector_index(allowed),
             None if mode == "dense" else self.lexical,
-            UNMEASURED if (agreement := self._fact("lexical", "agreement")) is None else float(agreement),
+            read_fact(self._of("lexical"), "agreement", float, self.artifact.path / MANIFEST, UNMEASURED),
             options.weight,
             FEEDBACK if options.feedback is None else options.feedback,
             allowed,
@@ -314,7 +319,7 @@ class OpenTextIndex(OpenIndex):
 
     def _encoded_text(self, row: dict[str, Any]) -> str:
         """What the encoder read of a row."""
-        settings = self._encoder_facts.get("settings", {})
+        settings = self._encoder_facts["settings"]
         titled = settings.get("with_title", False) and settings.get("unit", "sentence") != "sentence"
         return f"{row['title']}\n{row['text']}" if titled and row.get("title") else str(row["text"])
 
@@ -333,18 +338,15 @@ class OpenTextIndex(OpenIndex):
 
     @cached_property
     def _encoder_facts(self) -> dict[str, Any]:
-        about: dict[str, Any] = json.loads(self.artifact.read(ENCODER + ENCODER_FILE))
-        return about
+        return load_facts(self.artifact.read(ENCODER + ENCODER_FILE))
 
     @cached_property
     def _documents(self) -> npt.NDArray[np.int64]:
         return document_numbers(self.artifact, "index")
 
-    def _fact(self, *names: str) -> Any:
-        found: Any = self.artifact.manifest.facts
-        for name in names:
-            found = found.get(name) if isinstance(found, dict) else None
-        return found
+    def _of(self, name: str) -> dict[str, Any]:
+        """A fact that holds others; nothing where there is none."""
+        return self.artifact.fact(name, dict, {})
 
 
 class OpenWords(WordLookup):

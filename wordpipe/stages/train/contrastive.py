@@ -15,7 +15,7 @@ from wordpipe.model import LanguageModel, save_hf, seed_of, start_as_mean, trans
 from wordpipe.sentences import sentence_transformers_files
 from wordpipe.stages.calls import public
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job
-from wordpipe.stages.train.contrastive_inputs import contrast_text, pair_kinds, token_ids
+from wordpipe.stages.train.contrastive_inputs import check_contrast_inputs, contrast_text, pair_kinds, token_ids
 from wordpipe.stages.train.initial_weights import given_model, vectors_of_words
 from wordpipe.stages.train.run import fresh_model, special_ids, train_on_pairs, with_special_ids
 from wordpipe.tokens import framed_tokenizer, number_of_ids, open_tokenizer, transformers_files
@@ -60,6 +60,7 @@ def train_contrastive(tokens: PathLike, *, output: PathLike, run: RunOptions | N
     with open_job("model", output, chosen, run) as job:
         job.libraries = ("torch", "safetensors", "tokenizers", "numpy", "pyarrow")
         source = job.open_input(tokens, ["tokens"])
+        check_contrast_inputs(chosen)
         if chosen.encoder == "static":
             from wordpipe.stages.train.contrastive_static import train_static
 

@@ -57,6 +57,21 @@ def contrast_text(
     return text, FilePairs.of(write_ragged(lists, folder / "given", vocab_size=vocab_size))
 
 
+def check_contrast_inputs(settings: ContrastiveSettings) -> None:
+    """Open what the settings name, before the text is prepared, which takes minutes.
+
+    Raises:
+        ArtifactError: the teacher or the words are no such artifact.
+        InputError: the pairs are no file of pairs, as far as its first rows tell.
+    """
+    if settings.teacher is not None:
+        Artifact(settings.teacher, ["model", "words"], verify=False).close()
+    if settings.words is not None:
+        Artifact(settings.words, ["words"], verify=False).close()
+    if settings.pairs is not None:
+        next(read_pair_file(settings.pairs))
+
+
 def token_ids(tokenizer: Tokenizer) -> IdsOf:
     """Texts to the tokenizer's ids, without special ones."""
     return lambda texts: [one.ids for one in tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)]

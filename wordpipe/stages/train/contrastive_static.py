@@ -132,7 +132,7 @@ def _words(source: Artifact, min_count: int) -> _Units:
             "a table of words cannot be asked in a script without spaces", where=str(source.path),
             got=f"{share:.0%} of the words", expected=f"at most {_UNSPACED:.0%}", hint="train it with --unit token",
         )  # fmt: skip
-    keep_case = bool(source.manifest.facts["keep_case"])
+    keep_case = source.fact("keep_case", bool)
     split = WordSplitter(run_splitter(tokenizer), keep_case=keep_case)
     row_of = {word: row for row, word in enumerate(words)}
 
@@ -160,7 +160,7 @@ def _write(
         job.write(name, content)
     job.facts |= {
         "encoder": "static", "pooling": "mean", "goal": settings.goal, "pairs": pair_kinds(settings),
-        "dim": dim, "unit": settings.unit, "keep_case": bool(source.manifest.facts["keep_case"]),
+        "dim": dim, "unit": settings.unit, "keep_case": source.fact("keep_case", bool),
     }  # fmt: skip
 
 

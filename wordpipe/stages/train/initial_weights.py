@@ -11,7 +11,7 @@ import numpy.typing as npt
 from safetensors.torch import load as load_tensors
 from tokenizers import Tokenizer
 
-from wordpipe.artifacts import TOKENIZER, Artifact, read_batches
+from wordpipe.artifacts import TOKENIZER, Artifact, parse_json_object, read_batches, read_fact
 from wordpipe.errors import ArtifactError, ConfigError
 from wordpipe.model import Architecture, LanguageModel, Loaded, init_embeddings, load_hf
 from wordpipe.settings import declared
@@ -107,7 +107,7 @@ def start_from_words(
     Raises:
         ArtifactError: vectors of words, or of the tokens of another tokenizer.
     """
-    if words.manifest.facts["unit"] != "token":
+    if words.fact("unit", str) != "token":
         hint = "train them with: wordpipe train word2vec TOKENS --unit token"
         raise ArtifactError("the vectors are of words, not of tokens", where=words.path, hint=hint)
     vectors_VD, found_V = vectors_of_words(job, words, tokenizer, data)
@@ -162,10 +162,11 @@ def extended_training(job: Job, path: Path, settings: PretrainSettings) -> tuple
     _check_same_settings(settings, manifest.command, manifest.settings, job.settings.command, path)
     _warn_of_new_rates(job, settings, manifest.settings)
     model = load_hf(artifact.read, artifact.names()).model
-    log = json.loads(artifact.read(STATE))
+    log = parse_json_object(artifact.read(STATE), artifact.path / STATE)
     weights = {name: weight.detach() for name, weight in model.named_parameters()}
-    tensors = {"model": weights, "optimiser": load_tensors(artifact.read(OPTIMISER))}
-    return model, Snapshot(log["step"], tensors, log)
+    with artifact.damage_of(OPTIMISER):
+        tensors = {"model": weights, "optimiser": load_tensors(artifact.read(OPTIMISER))}
+    return model, Snapshot(read_fact(log, "step", int, artifact.path / STATE, least=0), tensors, log)
 
 
 def _check_same_settings(

@@ -183,7 +183,7 @@ def _note_defaults(job: Job, chosen: Word2VecSettings, plan: Word2VecPlan) -> No
 def _facts(source: Artifact, plan: Word2VecPlan) -> dict[str, Any]:
     """What readers of the artifact need to know."""
     return {
-        "dim": plan.dim, "unit": plan.unit, "keep_case": source.manifest.facts["keep_case"],
+        "dim": plan.dim, "unit": plan.unit, "keep_case": source.fact("keep_case", bool),
         "window": plan.window, "epochs": plan.epochs, "min_count": plan.min_count, "lr": plan.lr,
         "min_n": plan.min_n if plan.max_n else 0, "max_n": plan.max_n,
         "vectors": plan.vectors, "remove_components": plan.remove_components,
@@ -227,7 +227,7 @@ def _start_from(
         ArtifactError: its vectors cannot be trained further, are of another kind, or of other words.
     """
     _refuse_misfit(job, old)
-    arrays, dim = training.arrays(), int(old.manifest.facts["dim"])
+    arrays, dim = training.arrays(), old.fact("dim", int, least=1)
     rows = _rows_in(old, "words", "word", words)
     found = np.zeros(len(words), dtype=np.bool_)
     found[rows[rows >= 0]] = True

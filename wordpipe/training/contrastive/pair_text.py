@@ -8,7 +8,6 @@ On the disk are ids of all rows one after the other, and where they begin:
 Everything is read through memory maps; what is kept in memory is a split and a first row per document.
 """
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from wordpipe.artifacts import DocumentStarts
+from wordpipe.artifacts import DocumentStarts, bounded_lines, open_regular_file, parse_json
 from wordpipe.errors import ArtifactError, InputError
 from wordpipe.tokens import offsets_of
 from wordpipe.training.token_stream import mapped
@@ -188,8 +187,8 @@ def read_pair_file(path: Path) -> Iterator[list[str]]:
         yield from _parquet_texts(path)
         return
     texts: list[str] = []
-    with path.open("rb") as file:
-        for number, line in enumerate(file, 1):
+    with open_regular_file(path, what="a file of pairs") as file:
+        for number, line in enumerate(bounded_lines(file, str(path)), 1):
             if not line.isspace():
                 texts += _two_texts(line, f"{path}, line {number}")
             if len(texts) >= _TEXTS_AT_ONCE:
@@ -218,12 +217,8 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 def _two_texts(line: bytes, where: str) -> list[str]:
-    try:
-        values = json.loads(line.decode())
-    except (ValueError, RecursionError) as error:
-        raise InputError(
-            "not a line of JSON", where=where, got=error, hint="one JSON object or list per line, in UTF-8, not packed"
-        ) from None
+    hint = "one JSON object or list per line, in UTF-8, not packed"
+    values = parse_json(line, where, what="not a line of JSON", error=InputError, hint=hint)
     fields = values.values() if isinstance(values, dict) else values if isinstance(values, list) else ()
     texts = [value for value in fields if isinstance(value, str)][:2]
     if len(texts) < 2:

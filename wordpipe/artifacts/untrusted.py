@@ -1,0 +1,272 @@
+"""Bytes that anyone may have written, read within bounds: JSON, NumPy arrays, files that a user names.
+
+The hash in a manifest tells of accidents; it is no signature. So whatever is read may be forged, and whatever a reader or a
+library raises over it becomes one error that names the file.
+"""
+
+import ast
+import json
+import os
+import re
+import stat
+import struct
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn, TypeVar
+
+from wordpipe.errors import ArtifactError, InputError, StorageError, WordpipeError
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+T = TypeVar("T")
+
+MAX_LINE = 64 << 20  # bytes of a line; `ingest` takes none that is longer either
+_MAX_DEPTH = 200  # lists and objects in each other: who prints or copies them recurses, and Python allows about 1,000
+_MAX_HEADER = 10_000  # bytes of the header of an array, as NumPy has it
+_AGAIN = "make the artifact again"
+_EXACT = 1 << 53
+_NPY = b"\x93NUMPY"
+_OLD_LONG = re.compile(r"(?<=\d)L\b")  # Python 2 wrote shapes so
+_DAMAGE = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, EOFError, RecursionError, struct.error)
+_OF_LIBRARIES = ("ArrowException", "SafetensorError", "PanicException")  # by name: neither is imported here
+
+
+def parse_json(
+    data: bytes | str,
+    where: str | Path,
+    *,
+    what: str = "not JSON",
+    error: type[WordpipeError] = ArtifactError,
+    hint: str | None = None,
+) -> Any:
+    """The value that JSON says.
+
+    Args:
+        data: UTF-8, or text.
+        where: file, and line, for the error.
+        what: the error's sentence.
+        error: its class.
+        hint: its next step.
+
+    Raises:
+        WordpipeError: not JSON, not UTF-8, a number of thousands of digits, or nested more than 200 deep; of class `error`.
+    """
+    try:
+        value = json.loads(data)
+        # counting costs nothing; few texts have so many brackets that they could be nested so
+        brackets = data.count(b"[") + data.count(b"{") if isinstance(data, bytes) else data.count("[") + data.count("{")
+        if brackets > _MAX_DEPTH:
+            _check_depth(value)
+    except RecursionError:
+        raise error(what, where=where, got="nested too deeply", hint=hint) from None
+    except ValueError as wrong:
+        raise error(what, where=where, got=str(wrong).partition("\n")[0][:200], hint=hint) from None
+    return value
+
+
+def parse_json_object(
+    data: bytes | str, where: str | Path, *, error: type[WordpipeError] = ArtifactError, hint: str | None = None
+) -> dict[str, Any]:
+    """The same where an object has to stand. Raises WordpipeError of class `error`: see `parse_json`; another value."""
+    value = parse_json(data, where, error=error, hint=hint)
+    if not isinstance(value, dict):
+        raise error("not a JSON object", where=where, got=type(value).__name__, hint=hint)
+    return value
+
+
+def _check_depth(value: Any) -> None:
+    level = [value]
+    for _ in range(_MAX_DEPTH):
+        level = [
+            child
+            for parent in level
+            if isinstance(parent, dict | list)
+            for child in (parent.values() if isinstance(parent, dict) else parent)
+            if isinstance(child, dict | list)
+        ]
+        if not level:
+            return
+    raise RecursionError
+
+
+def array_header(data: bytes) -> tuple[tuple[int, ...], bool, "np.dtype[Any]", int]:
+    """Shape, whether columns come first, type of the numbers, and where they begin, out of the beginning of a .npy file.
+
+    NumPy's own reader hands a damaged header to Python's tokenizer and parser, each with errors of its own.
+
+    Args:
+        data: the file, or its first 11 kB.
+
+    Raises:
+        ValueError: no such header, or numbers that are Python objects.
+    """
+    import numpy as np
+
+    if data[:6] != _NPY or len(data) < 12 or data[6] not in (1, 2, 3) or data[7]:
+        raise ValueError("no header of a .npy file")
+    begin = 10 if data[6] == 1 else 12
+    length = int.from_bytes(data[8:begin], "little")
+    if length > _MAX_HEADER or len(data) < begin + length:
+        raise ValueError(f"a header of {length:,} bytes")
+    text = data[begin : begin + length].decode("utf-8" if data[6] == 3 else "latin-1")
+    try:
+        about = ast.literal_eval(_OLD_LONG.sub("", text).strip())
+        shape, by_columns, kind = about["shape"], about["fortran_order"], np.dtype(about["descr"])
+    except (SyntaxError, ValueError, TypeError, KeyError, RecursionError, MemoryError):
+        raise ValueError("a damaged header") from None
+    if not isinstance(shape, tuple) or not all(type(size) is int and size >= 0 for size in shape):
+        raise ValueError(f"the shape is {str(shape)[:60]}")
+    if not isinstance(by_columns, bool) or kind.hasobject:
+        raise ValueError("Python objects" if isinstance(by_columns, bool) else "a damaged header")
+    return shape, by_columns, kind, begin + length
+
+
+def array_bytes(shape: tuple[int, ...], kind: "np.dtype[Any]", have: int) -> None:
+    """Compare what a header promises with the bytes that follow it. Raises ValueError: there are fewer, or more."""
+    wanted = kind.itemsize
+    for size in shape:
+        wanted *= size
+    if wanted != have:
+        raise ValueError(f"{have:,} bytes of numbers, and the header says {wanted:,}")
+
+
+def parse_array(data: bytes) -> "npt.NDArray[Any]":
+    """An array out of the bytes of a .npy file, without a copy. Raises ValueError: it is none, or not whole."""
+    import numpy as np
+
+    shape, by_columns, kind, begin = array_header(data)
+    array_bytes(shape, kind, len(data) - begin)
+    if not kind.itemsize or 0 in shape:
+        return np.empty(shape, kind)
+    return np.frombuffer(data, kind, offset=begin).reshape(shape, order="F" if by_columns else "C")
+
+
+@contextmanager
+def damage_named(
+    where: str | Path | Callable[[], Path], what: str = "the file is damaged", hint: str = _AGAIN
+) -> Iterator[None]:
+    """Take what is raised in the block for a file's fault: nothing but the reading of that file may stand in it.
+
+    Args:
+        where: the file, or what tells it when something was raised.
+        what: the error's sentence.
+        hint: its next step.
+
+    Raises:
+        ArtifactError: a reader or a library raised, or it took the file for the user's (InputError, ConfigError).
+    """
+    try:
+        yield
+    except WordpipeError as error:
+        if isinstance(error, InputError) or error.exit_code == 2:
+            _blame(where, error.what, str(error.got or ""), hint)
+        raise
+    except _DAMAGE as error:
+        _blame(where, what, f"{error}", hint)
+    except BaseException as error:
+        # torch, faiss and tokenizers raise bare exceptions; a disk's error and memory have causes of their own
+        bare = type(error) in (Exception, RuntimeError, AssertionError)
+        if not bare and not {kind.__name__ for kind in type(error).__mro__} & {*_OF_LIBRARIES}:
+            raise
+        if "can't allocate memory" in str(error):
+            raise
+        _blame(where, what, f"{error}", hint)
+
+
+def _blame(where: str | Path | Callable[[], Path], what: str, got: str, hint: str) -> NoReturn:
+    """Raise the error of a damaged file; what a library says of it is cut to a line."""
+    where = where() if callable(where) else where
+    raise ArtifactError(what, where=where, got=" ".join(got.split())[:200] or None, hint=hint) from None
+
+
+def open_regular_file(path: Path, *, limit: int | None = None, what: str = "a file") -> BinaryIO:
+    """Open a file that the user names, and no device, pipe or folder: these may wait for ever, or never end.
+
+    Args:
+        path: links are followed.
+        limit: bytes that it may have, at most.
+        what: what it is taken for, for the error.
+
+    Raises:
+        InputError: there is none, it is something else, or it is larger.
+        StorageError: this user may not read it.
+    """
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError):
+        raise InputError("no such file", where=path) from None
+    except PermissionError:
+        raise StorageError("permission denied: this user may not read it", where=path) from None
+    except (OSError, ValueError) as error:  # a socket, a circle of links, a name that is none
+        raise InputError("not a file that can be opened", where=path, got=getattr(error, "strerror", error)) from None
+    about = os.fstat(fd)
+    try:
+        if stat.S_ISDIR(about.st_mode):
+            raise InputError("this is a folder, not a file", where=path)
+        if not stat.S_ISREG(about.st_mode):
+            hint = "write what it gives to a file first"
+            raise InputError("a pipe or a device, which may never end", where=path, expected=what, hint=hint)
+        if limit is not None and about.st_size > limit:
+            got = f"{about.st_size:,} bytes"
+            raise InputError(
+                "the file is too large to be read whole", where=path, got=got, expected=f"at most {limit:,}"
+            )
+        return os.fdopen(fd, "rb")
+    except BaseException:
+        os.close(fd)
+        raise
+
+
+def read_regular_file(path: Path, limit: int, *, what: str = "a file") -> bytes:
+    """The content of such a file. Raises WordpipeError: see `open_regular_file`."""
+    with open_regular_file(path, limit=limit, what=what) as file:
+        return file.read(os.fstat(file.fileno()).st_size)
+
+
+def bounded_lines(file: BinaryIO, name: str, limit: int = MAX_LINE) -> Iterator[bytes]:
+    r"""The lines of a file with their `\n`. Raises InputError: one is longer than `limit` bytes; names it."""
+    number = 0
+    while line := file.readline(limit + 1):
+        number += 1
+        if len(line) > limit:
+            expected = f"at most {limit:,} bytes"
+            raise InputError("a line does not end", where=f"{name}, line {number}", expected=expected)
+        yield line
+
+
+def read_fact(
+    facts: Mapping[str, Any],
+    name: str,
+    kind: type[T],
+    where: str | Path,
+    default: T | None = None,
+    least: int | None = None,
+) -> T:
+    """One of the facts that a reader depends on, out of JSON.
+
+    Args:
+        facts: the object.
+        name: of the fact.
+        kind: its type; a boolean is no number, and a whole number may stand for any.
+        where: the file, for the error.
+        default: what stands for one that is missing; without it, it has to be there.
+        least: a number may not be smaller.
+
+    Raises:
+        ArtifactError: it is not there, of another type, or too small.
+    """
+    if (value := facts.get(name)) is None and default is not None:
+        return default
+    if kind is float and type(value) is int and abs(value) < _EXACT:
+        value = float(value)
+    # a number beyond 2^53 is a count of nothing, and no library takes it
+    is_odd = isinstance(value, int | float) and not (-_EXACT < value < _EXACT and (least is None or value >= least))
+    if type(value) is not kind or is_odd:
+        expected = f"{name}: {kind.__name__}" + ("" if least is None else f" from {least} on")
+        got = value if isinstance(value, bool | int | float) else repr(value)
+        what = "the fact is missing" if value is None else "the fact is wrong"
+        raise ArtifactError(what, where=where, got=str(got)[:60], expected=expected, hint=_AGAIN)
+    return value
