@@ -24,4 +24,4 @@ def all_cases(world: "World") -> list["Case"]:
     return found
 
 
-GROUPS = ("crash", "storage", "limits", "signals", "streams")
+GROUPS = ("crash", "storage", "limits", "signals", "streams", "texts", "artifacts")
