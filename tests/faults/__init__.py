@@ -24,4 +24,7 @@ def all_cases(world: "World") -> list["Case"]:
     return found
 
 
-GROUPS = ("crash", "storage", "limits", "signals", "streams", "texts", "artifacts")
+GROUPS = (
+    "crash", "storage", "limits", "signals", "streams", "texts", "artifacts", "forged", "native", "security", "determinism",
+    "memory",
+)  # fmt: skip

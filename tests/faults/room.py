@@ -12,6 +12,7 @@ import re
 import shlex
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -74,13 +75,15 @@ class Room:
         clock: float | None = None,
         umask: int | None = None,
         phases: Path | None = None,
+        more_memory: int | None = None,
         seconds: float = 60,
         **environment: str,
     ) -> Done:
-        """Run a command in a forked child to its end."""
+        """Run a command in a forked child to its end; `child.py` says what can be asked of it."""
         asked = {
             "arguments": [str(argument) for argument in arguments], "folder": str(self.work), "stdin": stdin,
             "outputs": outputs, "limits": limits, "clock": clock, "umask": umask, "canary": str(phases) if phases else None,
+            "more_memory": more_memory if sys.platform == "linux" else None,
         }  # fmt: skip
         request = json.dumps({key: value for key, value in asked.items() if value is not None})
         variables = {"TMPDIR": str(self._tmp), "XDG_CACHE_HOME": os.environ["XDG_CACHE_HOME"]} | environment

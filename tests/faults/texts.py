@@ -290,7 +290,7 @@ def cases(world: World) -> list[Case]:
     for name, arguments in endless.items():
         zero = _measured(_endless(*arguments), {2, 3, 4, 5}, most_mb=1_200, seconds=30)
         table.append(Case(f"texts/endless/{name}", zero, ("24", "C12", "P8"), fast=name == "status", prepared=True))
-        if name not in ("ingest", "import"):  # a pipe is a source of text; a configuration or a set of questions is none
+        if name not in ("ingest", "import", "queries"):  # text and questions may come out of a pipe (a shell's `<(…)`)
             waits = _measured(_endless(*arguments, pipe=True), {2, 3, 4, 5}, most_mb=1_200, seconds=20)
             table.append(Case(f"texts/pipe/{name}", waits, ("C12",), prepared=True))
     for where in ("input", "output"):
