@@ -1,11 +1,12 @@
 # make demo    install, run the whole pipeline on the documentation of installed packages, answer questions
 # make test    install, run the tests
+# make faults  try some 2,000 faults (ONLY=group, SEED=n); prints tried, held, broken
 # make check   linters and types
 
 PYTHON ?= python3
 BIN    := .venv/bin
 READY  := .venv/.ready
-.PHONY: setup demo test test-all check clean
+.PHONY: setup demo test test-all faults check clean
 .DEFAULT_GOAL := setup
 
 setup: $(READY)
@@ -25,6 +26,9 @@ test: setup
 
 test-all: setup
 	$(BIN)/python -m pytest -q -m 'not gpu' --hypothesis-profile=thorough
+
+faults: setup
+	$(BIN)/python -m tests.faults $(addprefix --only ,$(ONLY)) --seed $(or $(SEED),1) $(if $(KEEP),--keep $(KEEP))
 
 check: setup
 	$(BIN)/ruff check .

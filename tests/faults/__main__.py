@@ -61,7 +61,9 @@ def main() -> int:
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m tests.faults", description="Try faults; print tried, held, broken.")
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.faults", description="Try faults; print tried, held, broken."
+    )
     parser.add_argument("--fast", action="store_true", help="only the part that is in the default tests")
     parser.add_argument("--only", action="append", default=[], metavar="NAME", help="cases whose name begins with NAME")
     parser.add_argument("--seed", type=int, default=1, help="of random times and places [1]")
@@ -87,7 +89,9 @@ def _own_mounts() -> None:
         return
     os.environ[_OWN_MOUNTS] = "1"
     script = 'mount -t tmpfs -o size=1g tmpfs /dev/shm && exec "$@"'
-    os.execvp("unshare", ["unshare", "-m", "sh", "-c", script, "sh", sys.executable, "-m", "tests.faults", *sys.argv[1:]])
+    os.execvp(
+        "unshare", ["unshare", "-m", "sh", "-c", script, "sh", sys.executable, "-m", "tests.faults", *sys.argv[1:]]
+    )
 
 
 def _shared_memory() -> set[str]:
@@ -168,7 +172,13 @@ def _try(case: Case, at: str, act: Act, world: World, folder: Path, keep: str | 
     finally:
         world.nursery.kill_all()
         if verdict == _BROKEN and keep:
-            shutil.copytree(place, Path(keep) / f"{case.name}@{at}".replace("/", "_"), symlinks=True, ignore_dangling_symlinks=True, dirs_exist_ok=True)  # fmt: skip
+            shutil.copytree(
+                place,
+                Path(keep) / f"{case.name}@{at}".replace("/", "_"),
+                symlinks=True,
+                ignore_dangling_symlinks=True,
+                dirs_exist_ok=True,
+            )
         shutil.rmtree(place, ignore_errors=True)
     command = room.last.command if room.last else ""
     return Result(case.name, at, verdict, reason, command, round(time.monotonic() - begin, 2))
@@ -185,9 +195,7 @@ def _report(results: list[Result], seconds: float, seed: int) -> None:
     for group in [*groups, "all"]:
         here = [result.verdict for result in results if group in ("all", result.case.split("/")[0])]
         tried = len(here) - here.count(_SKIPPED)
-        lines.append(
-            f"{group:14}{tried:>8,}{here.count(_HELD):>8,}{here.count(_BROKEN):>8,}{here.count(_SKIPPED):>9,}"
-        )
+        lines.append(f"{group:14}{tried:>8,}{here.count(_HELD):>8,}{here.count(_BROKEN):>8,}{here.count(_SKIPPED):>9,}")
     for result in results:
         if result.verdict == _BROKEN:
             lines += ["", f"broken: {_named(result)}", f"  {result.reason}"]

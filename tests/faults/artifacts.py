@@ -90,7 +90,9 @@ def _damaged(stage: str, how: str, damage: Callable[[Path, random.Random], None]
             room.said(checked, {4}, silent=True)
             if Path(name).name not in checked.err + checked.out:
                 raise Broken(f"verify does not name {name}: {(checked.err + checked.out)[:200]}")
-            used = room.run(*(part.format(run=room.work / "run", world=room.world.folder) for part in _USES[stage]), seconds=30)
+            used = room.run(
+                *(part.format(run=room.work / "run", world=room.world.folder) for part in _USES[stage]), seconds=30
+            )
             room.said(used, {4}, names=[Path(name).name])
             if room.target.exists():
                 raise Broken("something was made of it")
@@ -118,7 +120,9 @@ def _of_the_manifest(stage: str, how: str) -> Act:
         checked = room.run("verify", place)
         room.said(checked, {4}, silent=True)
         if how != "extra":  # a file too many is named by verify; readers do not look for it
-            room.said(room.run(*(part.format(run=room.work / "run", world=room.world.folder) for part in _USES[stage])), {4})
+            room.said(
+                room.run(*(part.format(run=room.work / "run", world=room.world.folder) for part in _USES[stage])), {4}
+            )
 
     return act
 
@@ -132,14 +136,18 @@ def _mixed(stage: str, name: str, other: str) -> Act:
         shutil.copy(room.world.folder / other / name, place / name)
         room.fired += 1
         room.said(room.run("verify", place), {4}, silent=True)
-        room.said(room.run(*(part.format(run=room.work / "run", world=room.world.folder) for part in _USES[stage])), {4})
+        room.said(
+            room.run(*(part.format(run=room.work / "run", world=room.world.folder) for part in _USES[stage])), {4}
+        )
 
     return act
 
 
 def _strangers(room: Room) -> None:
     """An encoder of one artifact asked of the index of another is refused, with what they are."""
-    done = room.run("train", "contrastive", room.world.folder / "tokenize", "--init", room.world.folder / "index", "-o", "out")
+    done = room.run(
+        "train", "contrastive", room.world.folder / "tokenize", "--init", room.world.folder / "index", "-o", "out"
+    )
     room.said(done, {2, 3, 4})
     room.fired += done.code != 0
     room.as_before()
@@ -183,16 +191,31 @@ def cases(world: World) -> list[Case]:
     for stage in _USES:
         for how, damage in _DAMAGES.items():
             quick = (stage, how) in (("index", "half"), ("mlm", "gone"))
-            table.append(Case(f"artifacts/damage/{how}/{stage}", _damaged(stage, how, damage, quick=False), ("26", "P5")))
+            table.append(
+                Case(f"artifacts/damage/{how}/{stage}", _damaged(stage, how, damage, quick=False), ("26", "P5"))
+            )
             if quick:
-                table.append(Case(f"artifacts/one/{how}/{stage}", _damaged(stage, how, damage, quick=True), ("26", "P5"), fast=True))
+                table.append(
+                    Case(
+                        f"artifacts/one/{how}/{stage}",
+                        _damaged(stage, how, damage, quick=True),
+                        ("26", "P5"),
+                        fast=True,
+                    )
+                )
         for turn in range(6):
             flip = _flip_quietly if turn % 2 else _flip
             at = _damaged(stage, f"flip {turn}", flip, quick=True)
             table.append(Case(f"artifacts/flip/{stage}/{turn}", at, ("27", "P5"), fast=(stage, turn) == ("embed", 1)))
-        for how in ("flipped", "cut", "deep", "newer", "extra"):
-            table.append(Case(f"artifacts/manifest/{how}/{stage}", _of_the_manifest(stage, how), ("26", "27", "29", "P5")))
-        table.append(Case(f"artifacts/lost-manifest/{stage}", _lost_manifest(stage), ("C5",), fast=stage == "embed", prepared=True))
+        table += [
+            Case(f"artifacts/manifest/{how}/{stage}", _of_the_manifest(stage, how), ("26", "27", "29", "P5"))
+            for how in ("flipped", "cut", "deep", "newer", "extra")
+        ]
+        table.append(
+            Case(
+                f"artifacts/lost-manifest/{stage}", _lost_manifest(stage), ("C5",), fast=stage == "embed", prepared=True
+            )
+        )
     mixes = (
         ("index", "index-00000.parquet", "index-words"), ("index", "index.faiss", "index-words"),
         ("word2vec", "words-00000.parquet", "import"), ("mlm", "model.safetensors", "clm"),
@@ -201,7 +224,14 @@ def cases(world: World) -> list[Case]:
     for stage, name, other in mixes:
         assert {stage, other} <= set(STAGES)
         if (stage, name) != ("tokenize", "tokenizer.json"):
-            table.append(Case(f"artifacts/mixed/{stage}/{name}", _mixed(stage, name, other), ("28", "P5"), fast=name == "index.faiss"))
+            table.append(
+                Case(
+                    f"artifacts/mixed/{stage}/{name}",
+                    _mixed(stage, name, other),
+                    ("28", "P5"),
+                    fast=name == "index.faiss",
+                )
+            )
     table += [
         Case("artifacts/strangers", _strangers, ("28",)),
         Case("artifacts/lost-model/whole", _lost_model("whole"), ("C5",), prepared=True),

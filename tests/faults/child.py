@@ -24,7 +24,7 @@ def main(request: str) -> int:
     os.chdir(asked["folder"])
     if "stdin" in asked:
         os.dup2(os.open(asked["stdin"], os.O_RDONLY), 0)
-        sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: PTH123, SIM115  (the stream of the process)
+        sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115  (the stream of the process)
     for number, place in asked.get("outputs", {}).items():
         _redirect(int(number), place)
     if "umask" in asked:

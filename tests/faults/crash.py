@@ -233,7 +233,15 @@ def _killed_at_call(stage: str, names: str, nth: int) -> Act:
     return act
 
 
-_CALLS = ("write", "pwrite64", "fsync", "rename,renameat,renameat2", "mkdir,mkdirat", "unlink,unlinkat,rmdir", "ftruncate")
+_CALLS = (
+    "write",
+    "pwrite64",
+    "fsync",
+    "rename,renameat,renameat2",
+    "mkdir,mkdirat",
+    "unlink,unlinkat,rmdir",
+    "ftruncate",
+)
 
 
 def cases(world: World) -> list[Case]:
@@ -241,7 +249,12 @@ def cases(world: World) -> list[Case]:
     table = []
     for stage, row in STAGES.items():
         table.append(
-            Case(f"crash/failpoints/{stage}", sweep=lambda s=stage: _every_failpoint(s, 1), covers=("1", "P1", "P2"), killed=True)
+            Case(
+                f"crash/failpoints/{stage}",
+                sweep=lambda s=stage: _every_failpoint(s, 1),
+                covers=("1", "P1", "P2"),
+                killed=True,
+            )
         )
         at = _killed_at(stage, "publish.before_exchange:kill")
         table.append(Case(f"crash/before-exchange/{stage}", at, ("1", "P1"), fast=row.quick, killed=True))
@@ -250,13 +263,21 @@ def cases(world: World) -> list[Case]:
         for seed in range(3):
             times = 1 + seed % 2
             table.append(
-                Case(f"crash/random/{stage}/{seed}", _at_random(stage, seed, times), ("1", "2", "P1", "P2"), killed=True)
+                Case(
+                    f"crash/random/{stage}/{seed}", _at_random(stage, seed, times), ("1", "2", "P1", "P2"), killed=True
+                )
             )
         if row.trains:
             for nth in (1, 2):
                 kill = _checkpoint_rotation(stage, nth)
                 table.append(
-                    Case(f"crash/checkpoint/{stage}/{nth}", kill, ("2", "3", "P2"), fast=(stage, nth) == ("mlm", 1), killed=True)
+                    Case(
+                        f"crash/checkpoint/{stage}/{nth}",
+                        kill,
+                        ("2", "3", "P2"),
+                        fast=(stage, nth) == ("mlm", 1),
+                        killed=True,
+                    )
                 )
     table += [
         Case(f"crash/update/{which}", sweep=lambda w=which: _updates(w), covers=("1", "P1", "P2"), killed=True)
@@ -267,10 +288,15 @@ def cases(world: World) -> list[Case]:
     ]
     for stage in ("ingest", "import"):
         table += [
-            Case(f"crash/calls/{stage}/{names.split(',')[0]}", sweep=lambda s=stage, n=names: _every_call(s, n), covers=("1", "P1"), killed=True)
+            Case(
+                f"crash/calls/{stage}/{names.split(',')[0]}",
+                sweep=lambda s=stage, n=names: _every_call(s, n),
+                covers=("1", "P1"),
+                killed=True,
+            )
             for names in _CALLS
             if set(names.split(",")) <= set(MUTATING) and _traces(stage, names)
-        ]  # fmt: skip
+        ]
     return table
 
 

@@ -29,7 +29,8 @@ def forge(
     shutil.copytree(source, target)
     for name, content in (files or {}).items():
         path = target / name
-        path.write_bytes(content(path.read_bytes()) if callable(content) else content)
+        before = path.read_bytes()  # a file that is not there is a mistake of the case
+        path.write_bytes(content(before) if callable(content) else content)
     body = json.loads((target / "manifest.json").read_bytes())
     del body["blake3"]
     for output in body["outputs"]:

@@ -5,7 +5,7 @@ import json
 import math
 import random
 import struct
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,21 +22,40 @@ _CODES = {0, 3, 4}
 USES: dict[str, tuple[tuple[str, ...], ...]] = {
     "ingest": (("tokenize", "{it}", "-o", "out"), ("show", "{it}", "--rows", "2"), ("verify", "{it}")),
     "tokenize": (
-        ("train", "word2vec", "{it}", "--epochs", "1", "-o", "out"), ("show", "{it}"), ("show", "{it}", "--text", "the sea"),
-        ("verify", "{it}"), ("evaluate", "tokenizer", "{it}", "--data", "{world}/text.txt"),
+        ("train", "word2vec", "{it}", "--epochs", "1", "-o", "out"),
+        ("show", "{it}"),
+        ("show", "{it}", "--text", "the sea"),
+        ("verify", "{it}"),
+        ("evaluate", "tokenizer", "{it}", "--data", "{world}/text.txt"),
     ),
     "word2vec": (
-        ("query", "{it}", "water"), ("show", "{it}"), ("verify", "{it}"), ("index", "{it}", "-o", "out"),
-        ("embed", "{it}", "{world}/ingest", "-o", "out"), ("export", "{it}", "--to", "glove", "-o", "out"),
+        ("query", "{it}", "water"),
+        ("show", "{it}"),
+        ("verify", "{it}"),
+        ("index", "{it}", "-o", "out"),
+        ("embed", "{it}", "{world}/ingest", "-o", "out"),
+        ("export", "{it}", "--to", "glove", "-o", "out"),
     ),
     "mlm": (
-        ("fill", "{it}", "the [MASK] is old"), ("show", "{it}"), ("verify", "{it}"),
+        ("fill", "{it}", "the [MASK] is old"),
+        ("show", "{it}"),
+        ("verify", "{it}"),
         ("embed", "{it}", "{world}/ingest", "-o", "out", "--device", "cpu"),
     ),
     "static": (("embed", "{it}", "{world}/ingest", "-o", "out"), ("show", "{it}"), ("verify", "{it}")),
-    "embed": (("index", "{it}", "-o", "out"), ("show", "{it}"), ("verify", "{it}"), ("export", "{it}", "--to", "npy", "-o", "out")),
-    "index": (("query", "{it}", "bees", "--json"), ("show", "{it}"), ("verify", "{it}"), ("export", "{it}", "--to", "npy", "-o", "out")),
-}  # fmt: skip
+    "embed": (
+        ("index", "{it}", "-o", "out"),
+        ("show", "{it}"),
+        ("verify", "{it}"),
+        ("export", "{it}", "--to", "npy", "-o", "out"),
+    ),
+    "index": (
+        ("query", "{it}", "bees", "--json"),
+        ("show", "{it}"),
+        ("verify", "{it}"),
+        ("export", "{it}", "--to", "npy", "-o", "out"),
+    ),
+}
 """Kind, by the stage that makes it → the commands that read it."""
 
 
@@ -116,7 +135,9 @@ _CHANGES: dict[str, Change] = {
 }
 
 
-def _with_files(stage: str, files: dict[str, bytes | Callable[[bytes], bytes]], uses: Iterable[tuple[str, ...]] | None = None) -> Act:
+def _with_files(
+    stage: str, files: dict[str, bytes | Callable[[bytes], bytes]], uses: Iterable[tuple[str, ...]] | None = None
+) -> Act:
     def act(room: Room) -> None:
         forge(room.world.folder / stage, room.work / "it", files=files)
         used(room, stage, room.work / "it", uses=uses)
@@ -148,7 +169,15 @@ class _Canary:
 
 
 _RANDOM = random.Random(9).randbytes(300)
-_CONTENTS = {"empty": b"", "random": _RANDOM, "null": b"null", "list": b"[]", "object": b"{}", "deep": b"[" * 20_000, "text": b'"x"'}
+_CONTENTS = {
+    "empty": b"",
+    "random": _RANDOM,
+    "null": b"null",
+    "list": b"[]",
+    "object": b"{}",
+    "deep": b"[" * 20_000,
+    "text": b'"x"',
+}
 
 
 def _json_with(**changes: object) -> Callable[[bytes], bytes]:
@@ -192,16 +221,31 @@ def _overlapping(_: bytes) -> bytes:
 
 
 _CONFIGS: dict[str, dict[str, object]] = {
-    "hidden-huge": {"hidden_size": 10**9}, "layers-huge": {"num_hidden_layers": 10**9}, "vocab-huge": {"vocab_size": 2**40},
-    "heads-zero": {"num_attention_heads": 0}, "hidden-zero": {"hidden_size": 0}, "hidden-negative": {"hidden_size": -32},
-    "hidden-a-word": {"hidden_size": "32"}, "hidden-infinite": {"hidden_size": math.inf}, "other-type": {"model_type": "magic"},
-    "code": {"auto_map": {"AutoModel": "evil.Model"}}, "heads-odd": {"num_attention_heads": 7}, "long": {"max_position_embeddings": 2**50},
-}  # fmt: skip
+    "hidden-huge": {"hidden_size": 10**9},
+    "layers-huge": {"num_hidden_layers": 10**9},
+    "vocab-huge": {"vocab_size": 2**40},
+    "heads-zero": {"num_attention_heads": 0},
+    "hidden-zero": {"hidden_size": 0},
+    "hidden-negative": {"hidden_size": -32},
+    "hidden-a-word": {"hidden_size": "32"},
+    "hidden-infinite": {"hidden_size": math.inf},
+    "other-type": {"model_type": "magic"},
+    "code": {"auto_map": {"AutoModel": "evil.Model"}},
+    "heads-odd": {"num_attention_heads": 7},
+    "long": {"max_position_embeddings": 2**50},
+}
 _WEIGHTS: dict[str, Callable[[bytes], bytes]] = {
-    "transposed": _transposed, "none": _no_tensors, "long-header": _long_header, "overlapping": _overlapping,
-    "not-a-number": _poisoned("", math.nan), "infinite": _poisoned("", math.inf), "zeros": _poisoned("", 0.0),
-    "empty": lambda _: b"", "random": lambda _: _RANDOM, "half": lambda data: data[: len(data) // 2],
-}  # fmt: skip
+    "transposed": _transposed,
+    "none": _no_tensors,
+    "long-header": _long_header,
+    "overlapping": _overlapping,
+    "not-a-number": _poisoned("", math.nan),
+    "infinite": _poisoned("", math.inf),
+    "zeros": _poisoned("", 0.0),
+    "empty": lambda _: b"",
+    "random": lambda _: _RANDOM,
+    "half": lambda data: data[: len(data) // 2],
+}
 
 
 def _weights(stage: str, name: str, change: Callable[[bytes], bytes]) -> Act:
@@ -262,61 +306,86 @@ def _pattern(data: bytes) -> bytes:
 _BACKTRACKING = "a" * 60 + "!"
 
 
+_FAST = {"dim-a-word/index", "no-facts/embed", "path-surrogate/tokenize"}
+_FILES = {
+    "index": (
+        "encoder/encoder.json", "encoder/tokenizer.json", "encoder/config.json", "encoder/model.safetensors", "row_keys.npy",
+        "encoder/transform.safetensors", "index-00000.parquet", "lexical/lexical.json", "lexical/counts.npy",
+    ),
+    "index-words": ("index.faiss", "index-00000.parquet"),
+    "embed": (
+        "encoder/encoder.json", "encoder/tokenizer.json", "encoder/config.json", "encoder/model.safetensors",
+        "sentences-00000.parquet",
+    ),
+    "embed-words": ("encoder/encoder.json", "encoder/words.parquet"),
+    "tokenize": ("tokenizer.json", "words.parquet", "tokens-00000.parquet", "counts.parquet"),
+    "word2vec": ("tokenizer.json", "words-00000.parquet"),
+    "mlm": ("config.json", "tokenizer.json", "tokenizer_config.json", "model.safetensors"),
+    "static": ("modules.json", "tokenizer.json", "model.safetensors"),
+    "ingest": ("corpus-00000.parquet", "sources.parquet"),
+}  # fmt: skip
+_LIKE = {"index-words": "index", "embed-words": "embed"}  # read by the same commands
+_KEYS = {
+    "objects": _npy(np.array([{"a": 1}], dtype=object)),
+    "huge": _header("{'descr': '<u8', 'fortran_order': False, 'shape': (1152921504606846976, 2), }"),
+    "few": _npy(np.zeros((1, 2), np.uint64)),
+    "letters": _npy(np.array(["a", "b"])),
+}
+
+
 def cases(world: World) -> list[Case]:
     """The table of this file."""
-    table = []
-    fast = {("index", "dim-a-word"), ("embed", "no-facts"), ("tokenize", "path-surrogate")}
+    return [*_of_manifests(), *_of_files(), *_of_models(), *_of_tokenizers()]
+
+
+def _case(name: str, act: Act, *covers: str, fast: bool = False) -> Case:
+    return Case(f"forged/{name}", act, (*covers, "P7"), fast=fast, prepared=True)
+
+
+def _of_manifests() -> Iterator[Case]:
     for stage in USES:
         for name, change in _CHANGES.items():
-            quick = (stage, name) in fast
             codes = _CODES | {5} if name == "path-long" else _CODES  # the system itself refuses such a name
-            table.append(Case(f"forged/manifest/{name}/{stage}", _with_manifest(stage, change, codes), ("C14", "P7"), fast=quick, prepared=True))  # fmt: skip
-    files = {
-        "index": ("encoder/encoder.json", "encoder/tokenizer.json", "encoder/config.json", "encoder/model.safetensors",
-                  "encoder/transform.safetensors", "row_keys.npy", "index-00000.parquet", "lexical/lexical.json", "lexical/counts.npy"),
-        "index-words": ("index.faiss", "index-00000.parquet"),
-        "embed": ("encoder/encoder.json", "encoder/tokenizer.json", "encoder/config.json", "encoder/model.safetensors", "sentences-00000.parquet"),
-        "embed-words": ("encoder/encoder.json", "encoder/words.parquet"),
-        "tokenize": ("tokenizer.json", "words.parquet", "tokens-00000.parquet", "counts.parquet"),
-        "word2vec": ("tokenizer.json", "words-00000.parquet"),
-        "mlm": ("config.json", "tokenizer.json", "tokenizer_config.json", "model.safetensors"),
-        "static": ("modules.json", "tokenizer.json", "model.safetensors"),
-        "ingest": ("corpus-00000.parquet", "sources.parquet"),
-    }  # fmt: skip
-    uses = {"index-words": USES["index"], "embed-words": USES["embed"]}
-    for stage, names in files.items():
+            place = f"{name}/{stage}"
+            yield _case(f"manifest/{place}", _with_manifest(stage, change, codes), "C14", fast=place in _FAST)
+
+
+def _of_files() -> Iterator[Case]:
+    for stage, names in _FILES.items():
         for name in names:
-            if not (world.folder / stage / name).exists() and world.digests:
-                continue
             for what, content in _CONTENTS.items():
-                if not name.endswith(".json") and what not in ("empty", "random"):
-                    continue
-                act = _with_files(stage, {name: content}, uses.get(stage)) if stage in uses else _with_files(stage, {name: content})
-                quick = (stage, name, what) == ("index", "encoder/encoder.json", "null")
-                table.append(Case(f"forged/file/{stage}/{name}/{what}", act, ("C15", "P7"), fast=quick, prepared=True))
-    for name, config in _CONFIGS.items():
-        for stage, path in (("mlm", "config.json"), ("index", "encoder/config.json"), ("embed", "encoder/config.json")):
+                if name.endswith(".json") or what in ("empty", "random"):
+                    act = _with_files(stage, {name: content}, USES[_LIKE.get(stage, stage)])
+                    quick = (stage, name, what) == ("index", "encoder/encoder.json", "null")
+                    yield _case(f"file/{stage}/{name}/{what}", act, "C15", fast=quick)
+    again = (("query", "{it}", "bees"), ("index", "{world}/embed", "-o", "{it}", "--update"), ("show", "{it}"))
+    for name, content in _KEYS.items():
+        yield _case(f"row-keys/{name}", _with_files("index", {"row_keys.npy": content}, again), "31", "C15")
+    yield _case("pickles", _pickles, "31", fast=True)
+
+
+def _of_models() -> Iterator[Case]:
+    for stage, path in (("mlm", "config.json"), ("index", "encoder/config.json"), ("embed", "encoder/config.json")):
+        for name, config in _CONFIGS.items():
             act = _with_files(stage, {path: _json_with(**config)})
-            table.append(Case(f"forged/config/{name}/{stage}", act, ("32", "C16", "P7"), fast=(name, stage) == ("hidden-huge", "index"), prepared=True))  # fmt: skip
-    for name, weights in _WEIGHTS.items():
-        for stage, path in (("mlm", "model.safetensors"), ("index", "encoder/model.safetensors"), ("static", "model.safetensors")):
-            table.append(Case(f"forged/weights/{name}/{stage}", _weights(stage, path, weights), ("32", "36", "C16", "P7"), prepared=True))  # fmt: skip
-    keys = {
-        "objects": _npy(np.array([{"a": 1}], dtype=object)), "huge": _header("{'descr': '<u8', 'fortran_order': False, 'shape': (1152921504606846976, 2), }"),
-        "few": _npy(np.zeros((1, 2), np.uint64)), "letters": _npy(np.array(["a", "b"])),
-    }  # fmt: skip
-    for name, content in keys.items():
-        again = (("query", "{it}", "bees"), ("index", "{world}/embed", "-o", "{it}", "--update"), ("show", "{it}"))
-        act = _with_files("index", {"row_keys.npy": content}, again)
-        table.append(Case(f"forged/row-keys/{name}", act, ("31", "C15", "P7"), prepared=True))
+            yield _case(f"config/{name}/{stage}", act, "32", "C16", fast=(name, stage) == ("hidden-huge", "index"))
+    for stage, path in (
+        ("mlm", "model.safetensors"),
+        ("index", "encoder/model.safetensors"),
+        ("static", "model.safetensors"),
+    ):
+        for name, weights in _WEIGHTS.items():
+            yield _case(f"weights/{name}/{stage}", _weights(stage, path, weights), "32", "36", "C16")
+
+
+def _of_tokenizers() -> Iterator[Case]:
     ids = (("show", "{it}", "--text", "the sea"), ("train", "word2vec", "{it}", "-o", "out"))
     slow = (("show", "{it}", "--text", _BACKTRACKING), ("evaluate", "tokenizer", "{it}", "--data", "{world}/text.txt"))
     asked = (("query", "{it}", _BACKTRACKING), ("query", "{it}", "bees"))
-    table += [
-        Case("forged/pickles", _pickles, ("31", "P7"), fast=True, prepared=True),
-        Case("forged/vocabulary/tokenize", _with_files("tokenize", {"tokenizer.json": _huge_vocabulary}, ids), ("32", "C23"), prepared=True),
-        Case("forged/vocabulary/index", _with_files("index", {"encoder/tokenizer.json": _huge_vocabulary}, asked), ("32", "C23"), prepared=True),
-        Case("forged/pattern/tokenize", _with_files("tokenize", {"tokenizer.json": _pattern}, slow), ("32", "C23"), fast=True, prepared=True),
-        Case("forged/pattern/index", _with_files("index", {"encoder/tokenizer.json": _pattern}, asked), ("32", "C23"), prepared=True),
-    ]  # fmt: skip
-    return table
+    for stage, path, uses_of_ids, uses_of_pattern in (
+        ("tokenize", "tokenizer.json", ids, slow),
+        ("index", "encoder/tokenizer.json", asked, asked),
+    ):
+        yield _case(f"vocabulary/{stage}", _with_files(stage, {path: _huge_vocabulary}, uses_of_ids), "32", "C23")
+        pattern = _with_files(stage, {path: _pattern}, uses_of_pattern)
+        yield _case(f"pattern/{stage}", pattern, "32", "C23", fast=stage == "tokenize")

@@ -70,8 +70,12 @@ def _small_shared_memory(room: Room) -> None:
     script = 'mount -t tmpfs -o size=64k tmpfs /dev/shm && cd "$1" && shift && exec "$@"'
     command = [*PROGRAM, *room.world.command("mlm"), "-o", "out"]
     done = subprocess.run(
-        ["unshare", "-m", "sh", "-ec", script, "sh", str(room.work), *command], capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
+        ["unshare", "-m", "sh", "-ec", script, "sh", str(room.work), *command],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
     if done.returncode:
         raise Broken(f"exit {done.returncode}: {done.stderr[-300:]}")
     room.made("mlm")
@@ -95,16 +99,29 @@ def cases(world: World) -> list[Case]:
         for megabytes in _MEMORY_MB:
             fast = (stage, megabytes) in (("index", 700), ("import", 300))
             limited = _little_memory(stage, megabytes)
-            table.append(Case(f"limits/memory-{megabytes}/{stage}", limited, ("22", "C13", "P8"), fast=fast, prepared=True))
+            table.append(
+                Case(f"limits/memory-{megabytes}/{stage}", limited, ("22", "C13", "P8"), fast=fast, prepared=True)
+            )
         for limit in (64, 24, 10):
             few = _few_descriptors(stage, limit)
-            table.append(Case(f"limits/descriptors-{limit}/{stage}", few, ("12", "P6"), fast=(stage, limit) == ("ingest", 24), prepared=True))  # fmt: skip
+            table.append(
+                Case(
+                    f"limits/descriptors-{limit}/{stage}",
+                    few,
+                    ("12", "P6"),
+                    fast=(stage, limit) == ("ingest", 24),
+                    prepared=True,
+                )
+            )
     asks = {
-        "query": ("query", "{world}/index", "bees"), "query-words": ("query", "{world}/word2vec", "water"),
-        "show": ("show", "{world}/index"), "verify": ("verify", "{world}/index"), "fill": ("fill", "{world}/mlm", "the [MASK] is"),
+        "query": ("query", "{world}/index", "bees"),
+        "query-words": ("query", "{world}/word2vec", "water"),
+        "show": ("show", "{world}/index"),
+        "verify": ("verify", "{world}/index"),
+        "fill": ("fill", "{world}/mlm", "the [MASK] is"),
         "map": ("map", "{world}/word2vec", "--layout", "pca", "-o", "map.html"),
         "export": ("export", "{world}/word2vec", "--to", "glove", "-o", "out.txt"),
-    }  # fmt: skip
+    }
     for name, arguments in asks.items():
         for megabytes in (400, 300):
             limited = _little_memory_for(*arguments, megabytes=megabytes)
@@ -112,6 +129,11 @@ def cases(world: World) -> list[Case]:
     table += [
         Case("limits/many-files", _many_files, ("12",), prepared=True),
         Case("limits/shared-memory", _small_shared_memory, ("23",), prepared=True),
-        Case("limits/budget/index", _too_much_for_the_budget("index", "{world}/embed", "--max-memory", "1MB"), ("22", "P8"), fast=True),
-    ]  # fmt: skip
+        Case(
+            "limits/budget/index",
+            _too_much_for_the_budget("index", "{world}/embed", "--max-memory", "1MB"),
+            ("22", "P8"),
+            fast=True,
+        ),
+    ]
     return table if sys.platform == "linux" else [case for case in table if "memory-" not in case.name]

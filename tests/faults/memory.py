@@ -54,7 +54,9 @@ def _distinct(words: int) -> Callable[[Path], list[object]]:
     def make(work: Path) -> list[object]:
         with (work / "words.txt").open("w") as file:
             for first in range(0, words, 1_000):
-                file.write(" ".join(f"w{(number * 2654435761) % 2**32:x}" for number in range(first, first + 1_000)) + ".\n")
+                file.write(
+                    " ".join(f"w{(number * 2654435761) % 2**32:x}" for number in range(first, first + 1_000)) + ".\n"
+                )
         return ["tokenize", "words.txt", "-o", "out", "--vocab-size", "1000", "--memory", "100MB"]
 
     return make
@@ -65,7 +67,9 @@ def _long_question(size: int) -> Act:
 
     def act(room: Room) -> None:
         (room.work / "questions.txt").write_bytes(b"bees and honey " * (size // 15) + b"\nwater\n")
-        done = room.program("query", room.world.folder / "index-words", "--queries", "questions.txt", "--json", most_mb=900, seconds=300)
+        done = room.program(
+            "query", room.world.folder / "index-words", "--queries", "questions.txt", "--json", most_mb=900, seconds=300
+        )
         room.said(done, {0, 3})
 
     return act
@@ -73,7 +77,17 @@ def _long_question(size: int) -> Act:
 
 def _many_questions(room: Room) -> None:
     (room.work / "questions.txt").write_text("".join(f"bees and honey {number}\n" for number in range(2_000)))
-    done = room.program("query", room.world.folder / "index", "--queries", "questions.txt", "--json", "-k", "2", most_mb=700, seconds=300)
+    done = room.program(
+        "query",
+        room.world.folder / "index",
+        "--queries",
+        "questions.txt",
+        "--json",
+        "-k",
+        "2",
+        most_mb=700,
+        seconds=300,
+    )
     room.said(done, {0})
     if done.out.count('"rank"') < 2_000:
         raise Broken("not every question was answered")

@@ -1,8 +1,8 @@
 """A room to try one fault in: its folder, its processes, and the oracle that says whether all was held.
 
 The oracle (I1 to I5): `verify` passes or names what is broken; what stood there before is byte-identical, or the new one
-is whole; the same command again gives the digest of an undisturbed run; nothing is left running, in TMPDIR (the runner looks at
-/dev/shm) or beside the output; the exit code is allowed, stderr has one error and no traceback.
+is whole; the same command again gives the digest of an undisturbed run; nothing is left running, in TMPDIR (the runner looks
+at /dev/shm) or beside the output; the exit code is allowed, stderr has one error and no traceback.
 """
 
 import hashlib
@@ -214,7 +214,13 @@ class Room:
     # ---- what was said
 
     def said(
-        self, done: Done, codes: Collection[int], *, names: Iterable[str] = (), silent: bool = False, shortly: bool = True
+        self,
+        done: Done,
+        codes: Collection[int],
+        *,
+        names: Iterable[str] = (),
+        silent: bool = False,
+        shortly: bool = True,
     ) -> None:
         """Check exit code and stderr.
 
@@ -311,4 +317,3 @@ def _shown(arguments: Iterable[object], environment: Mapping[str, str]) -> str:
     variables = [f"{name}={shlex.quote(value)}" for name, value in environment.items()]
     words = [word if len(word) < 300 else word[:200] + "…" for word in map(str, arguments)]
     return " ".join([*variables, "wordpipe", *map(shlex.quote, words)])
-

