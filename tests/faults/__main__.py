@@ -32,6 +32,7 @@ from tests.faults.room import Broken, Room, Skipped
 from tests.faults.world import ROOT, World
 
 _OWN_MOUNTS = "WORDPIPE_FAULTS_MOUNTS"
+_TOLD_EVERY_S = 60
 _HELD, _BROKEN, _SKIPPED = "held", "broken", "skipped"
 
 
@@ -124,8 +125,13 @@ def _try_all(cases: list[Case], world: World, folder: Path, asked: argparse.Name
     threads = [threading.Thread(target=work) for _ in range(asked.jobs)]
     for thread in threads:
         thread.start()
-    for thread in threads:
-        thread.join()
+    told = time.monotonic()
+    while any(thread.is_alive() for thread in threads):
+        time.sleep(0.1)
+        if time.monotonic() > told + _TOLD_EVERY_S:
+            told = time.monotonic()
+            text = f"so far  {len(results):,} tried; {waiting.qsize():,} of {len(cases):,} cases wait"
+            print(text, file=sys.stderr, flush=True)  # noqa: T201
     return results
 
 

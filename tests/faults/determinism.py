@@ -5,7 +5,7 @@ import subprocess
 
 from tests.faults.case import Act, Case
 from tests.faults.room import Broken, Room, Skipped
-from tests.faults.world import STAGES, World
+from tests.faults.world import PROGRAM, STAGES, World
 from tests.support.tracing import can_trace
 
 _DAY = 86_400.0
@@ -120,7 +120,7 @@ def _reads_while_built(room: Room) -> None:
     """A question asked again and again while the index is made anew: every answer is whole."""
     room.said(room.run(*room.world.command("index"), "-o", "out"), {0})
     builder = subprocess.Popen(
-        ["sh", "-c", 'for i in 1 2 3; do "$@" || exit 1; done', "sh", *_program(), *room.world.command("index"), "-o", "out"],
+        ["sh", "-c", 'for i in 1 2 3; do "$@" || exit 1; done', "sh", *PROGRAM, *room.world.command("index"), "-o", "out"],
         cwd=room.work, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
     )  # fmt: skip
     answers = set()
@@ -133,12 +133,6 @@ def _reads_while_built(room: Room) -> None:
         raise Broken("an index could not be made")
     if len(answers) != 1:
         raise Broken(f"{len(answers)} different answers of one index")
-
-
-def _program() -> list[str]:
-    from tests.faults.world import PROGRAM
-
-    return PROGRAM
 
 
 def cases(world: World) -> list[Case]:
