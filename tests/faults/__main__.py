@@ -14,7 +14,9 @@ import argparse
 import json
 import os
 import queue
+import resource
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -43,6 +45,7 @@ def main() -> int:
         print(listing(all_cases(World(Path(), asked.seed, fast=False))))  # noqa: T201
         return 0
     _own_mounts()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # what was found so far is told
     begin = time.monotonic()
     held_shm = _shared_memory()
     folder = Path(tempfile.mkdtemp(prefix="wordpipe-faults-"))
@@ -50,7 +53,8 @@ def main() -> int:
         with World(_made(folder / "world"), asked.seed, fast=asked.fast) as world:
             chosen = [case for case in all_cases(world) if _chosen(case, asked)]
             results = _try_all(chosen, world, folder, asked)
-        results += [] if asked.fast else existing_results(asked.only)
+        stopped = any(result.case == "end/stopped" for result in results)
+        results += [] if asked.fast or stopped else existing_results(asked.only)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     if left := _shared_memory() - held_shm:
@@ -110,9 +114,10 @@ def _try_all(cases: list[Case], world: World, folder: Path, asked: argparse.Name
     for case in cases:
         waiting.put(case)
     results: list[Result] = []
+    stopping = threading.Event()
 
     def work() -> None:
-        while True:
+        while not stopping.is_set():
             try:
                 case = waiting.get_nowait()
             except queue.Empty:
@@ -121,13 +126,21 @@ def _try_all(cases: list[Case], world: World, folder: Path, asked: argparse.Name
                 results.append(result)
                 if result.verdict == _BROKEN:
                     print(f"broken  {_named(result)}: {result.reason}", file=sys.stderr, flush=True)  # noqa: T201
+                if stopping.is_set():
+                    return
 
     threads = [threading.Thread(target=work) for _ in range(asked.jobs)]
     for thread in threads:
         thread.start()
     told = time.monotonic()
     while any(thread.is_alive() for thread in threads):
-        time.sleep(0.1)
+        try:
+            time.sleep(0.1)
+        except KeyboardInterrupt:
+            results.append(
+                Result("end/stopped", "", _BROKEN, f"stopped by a signal; {waiting.qsize():,} cases were not tried")
+            )
+            stopping.set()
         if time.monotonic() > told + _TOLD_EVERY_S:
             told = time.monotonic()
             text = f"so far  {len(results):,} tried; {waiting.qsize():,} of {len(cases):,} cases wait"
@@ -209,7 +222,8 @@ def _report(results: list[Result], seconds: float, seed: int) -> None:
             lines.append(f"  again: make faults ONLY={result.case} SEED={seed}")
     skipped = {result.reason for result in results if result.verdict == _SKIPPED}
     lines += [f"skipped: {reason}" for reason in sorted(skipped)]
-    lines.append(f"{seconds:.0f} s, seed {seed}")
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    lines.append(f"{seconds:.0f} s, {used.ru_utime + used.ru_stime:.0f} s of processor, seed {seed}")
     print("\n".join(lines))  # noqa: T201
 
 
