@@ -30,7 +30,7 @@ from pathlib import Path
 from tests.faults import all_cases
 from tests.faults.case import Act, Case, Result
 from tests.faults.forty import existing_results, listing
-from tests.faults.room import Broken, Room, Skipped
+from tests.faults.room import NOT_PASSED, Broken, Room, Skipped
 from tests.faults.world import ROOT, World
 
 _OWN_MOUNTS = "WORDPIPE_FAULTS_MOUNTS"
@@ -50,9 +50,11 @@ def main() -> int:
     held_shm = _shared_memory()
     folder = Path(tempfile.mkdtemp(prefix="wordpipe-faults-"))
     try:
-        with World(_made(folder / "world"), asked.seed, fast=asked.fast) as world:
-            chosen = [case for case in all_cases(world) if _chosen(case, asked)]
-            results = _try_all(chosen, world, folder, asked)
+        world = World(_made(folder / "world"), asked.seed, fast=asked.fast)
+        results = []
+        if chosen := [case for case in all_cases(world) if _chosen(case, asked)]:
+            with world:
+                results = _try_all(chosen, world, folder, asked)
         stopped = any(result.case == "end/stopped" for result in results)
         results += [] if asked.fast or stopped else existing_results(asked.only)
     finally:
@@ -161,6 +163,8 @@ def _results(case: Case, world: World, folder: Path, keep: str | None) -> Iterat
         result = _try(case, at, act, world, folder, keep)
         if result is None:
             break
+        if result.reason == NOT_PASSED:
+            continue  # another place follows
         tried += 1
         yield result
     if not tried:

@@ -7,11 +7,11 @@ import shutil
 import signal
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from tests.faults.case import Act, Case, Tries
-from tests.faults.room import Broken, Room, Skipped, contents
+from tests.faults.room import NOT_PASSED, Broken, Room, Skipped, contents
 from tests.faults.world import BEFORE, EXPORTS, IN_FOLDERS, STAGES, World
 from tests.support.tracing import MUTATING, can_trace
 
@@ -39,9 +39,37 @@ def _killed_at(stage: str, failpoint: str, times: int = 1) -> Act:
     return act
 
 
-def _every_failpoint(stage: str, step: int) -> Tries:
-    for nth in range(1, _MOST_PASSAGES, step):
-        yield f"failpoint {nth}", _killed_at(stage, f"*:kill:{nth}")
+def passages(stage: str, at: Callable[[str], Act], step: int = 1) -> Tries:
+    """A try for every passage of a failpoint, until one is not passed; `at` makes it of "PLACE:{action}:NTH".
+
+    A training passes them hundreds of times, so there each place is tried at its 1st, 2nd, 3rd, 5th, 8th … passage.
+    """
+    if not STAGES[stage].trains:
+        for nth in range(1, _MOST_PASSAGES, step):
+            yield f"failpoint {nth}", at(f"*:{{action}}:{nth}")
+        return
+    for place in _PLACES:
+        passed = True
+
+        def tried(room: Room, act: Act) -> None:
+            nonlocal passed
+            passed = act(room) is not False
+            if not passed:
+                raise Skipped(NOT_PASSED)
+
+        for nth in _FIBONACCI if step == 1 else _FIBONACCI[::2]:
+            act = at(f"{place}:{{action}}:{nth}")
+            yield f"{place} {nth}", lambda room, act=act: tried(room, act)
+            if not passed:
+                break
+
+
+_FIBONACCI = (1, 2, 3, 5, 8, 13, 21, 34)
+_PLACES = (
+    "publish.started", "publish.file_made", "publish.file_written", "publish.file_synced", "publish.manifest_named",
+    "publish.before_exchange", "publish.after_exchange", "publish.folder_synced", "checkpoint.before_pointer",
+    "checkpoint.after_pointer",
+)  # fmt: skip
 
 
 def _at_random(stage: str, seed: int, times: int) -> Act:
@@ -251,7 +279,7 @@ def cases(world: World) -> list[Case]:
         table.append(
             Case(
                 f"crash/failpoints/{stage}",
-                sweep=lambda s=stage: _every_failpoint(s, 1),
+                sweep=lambda s=stage: passages(s, lambda point: _killed_at(s, point.format(action="kill"))),
                 covers=("1", "P1", "P2"),
                 killed=True,
             )

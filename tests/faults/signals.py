@@ -67,7 +67,7 @@ def _stopped_early(number: signal.Signals, after: float, arguments: tuple[str, .
         done = room.program(*command, meanwhile=stop)
         if not room.fired:
             return
-        if done.code == -number and "KeyboardInterrupt" in done.err and _OURS not in done.err:
+        if done.code in (-number, 1) and "KeyboardInterrupt" in done.err and _OURS not in done.err:
             return  # Python itself was starting: no line of ours had run
         room.said(done, {-number, 0}, silent=True)
         room.as_before()

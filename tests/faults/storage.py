@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.faults.case import Act, Case, Tries
+from tests.faults.crash import passages
 from tests.faults.room import Broken, Room, Skipped, contents
 from tests.faults.world import EXPORTS, IN_FOLDERS, STAGES, World
 from tests.support.tracing import can_trace
@@ -135,8 +136,7 @@ def _refused_at(stage: str, failpoint: str) -> Act:
 
 
 def _refused_everywhere(stage: str, error: str) -> Tries:
-    for nth in range(1, 400, 3):
-        yield f"failpoint {nth}", _refused_at(stage, f"*:{error}:{nth}")
+    return passages(stage, lambda point: _refused_at(stage, point.format(action=error)), step=3)
 
 
 def _traced(stage: str, fault: str, calls: str, nth: int, path: str | None = None) -> Act:
