@@ -136,7 +136,7 @@ def _refused_at(stage: str, failpoint: str) -> Act:
 
 
 def _refused_everywhere(stage: str, error: str) -> Tries:
-    return passages(stage, lambda point: _refused_at(stage, point.format(action=error)), step=3)
+    return passages(lambda point: _refused_at(stage, point.format(action=error)), step=2)
 
 
 def _traced(stage: str, fault: str, calls: str, nth: int, path: str | None = None) -> Act:
