@@ -1,12 +1,13 @@
 # make demo    install, search the documentation of installed packages: first answers by word vectors, then a transformer's
 # make test    install, run the tests
+# make faults  try some 2,000 faults (ONLY=group, SEED=n); prints tried, held, broken
 # make check   linters and types
 # make stub    write the stub of the public functions anew, after a setting has changed
 
 PYTHON ?= python3
 BIN    := .venv/bin
 READY  := .venv/.ready
-.PHONY: setup demo test test-all check stub clean
+.PHONY: setup demo test test-all faults docs check stub clean
 .DEFAULT_GOAL := setup
 
 setup: $(READY)
@@ -28,6 +29,9 @@ test: setup
 
 test-all: setup
 	$(BIN)/python -m pytest -q -m 'not gpu' --hypothesis-profile=thorough
+
+faults: setup
+	$(BIN)/python -m tests.faults $(addprefix --only ,$(ONLY)) --seed $(or $(SEED),1) $(if $(KEEP),--keep $(KEEP))
 
 check: setup
 	$(BIN)/ruff check .

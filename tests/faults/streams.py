@@ -1,0 +1,180 @@
+"""Streams: closed from the beginning, closed by the reader, a mark before the first byte."""
+
+import json
+import signal
+from pathlib import Path
+
+from tests.faults.case import Act, Case
+from tests.faults.child import DEAF
+from tests.faults.room import Broken, Room
+from tests.faults.world import World
+
+_CLOSED = {"stdin": "<&-", "stdout": ">&-", "stderr": "2>&-", "out-err": ">&- 2>&-", "all": "<&- >&- 2>&-"}
+_LOOKING = {
+    "query": ("query", "{world}/index", "bees", "--json"),
+    "show": ("show", "{world}/index"),
+    "verify": ("verify", "{world}/index"),
+    "help": ("--help",),
+    "version": ("--version",),
+    "status": ("status", "{work}/wordpipe.toml"),
+}
+_GONE = {0, -signal.SIGPIPE, 128 + signal.SIGPIPE}
+
+
+def _closed_stage(stage: str, how: str, *options: str) -> Act:
+    """A stage whose streams are closed makes what it always makes."""
+
+    def act(room: Room) -> None:
+        done = room.program(*options, *room.world.command(stage), "-o", "out", shell=_CLOSED[how])
+        room.said(done, {0})
+        room.made(stage)
+
+    return act
+
+
+def _closed_look(name: str, how: str) -> Act:
+    """A command that only looks says what it can, and ends well."""
+
+    def act(room: Room) -> None:
+        (room.work / "wordpipe.toml").write_text('[stage.corpus]\ncommand = "ingest"\ninputs = ["a.txt"]\n')
+        (room.work / "a.txt").write_text("A short text.\n")
+        room.hold()
+        done = room.program(
+            *(part.format(world=room.world.folder, work=room.work) for part in _LOOKING[name]), shell=_CLOSED[how]
+        )
+        room.said(done, {0} if "out" not in how and how != "all" else _GONE | {5}, silent=True)
+        if name == "query" and how == "stderr" and '"rank"' not in done.out:
+            raise Broken("no answer on stdout")
+        room.as_before()
+
+    return act
+
+
+def _closed_stdin_read(*arguments: str) -> Act:
+    """What is to be read from a closed stdin is missing input, not a bug."""
+
+    def act(room: Room) -> None:
+        done = room.program(*(part.format(world=room.world.folder) for part in arguments), shell="<&-")
+        room.said(done, {2, 3})
+        room.as_before()
+
+    return act
+
+
+def _deaf_reader(name: str, *arguments: str) -> Act:
+    """Nobody reads stdout any more: quiet, by SIGPIPE."""
+
+    def act(room: Room) -> None:
+        room.fired += 1
+        done = room.run(*(part.format(world=room.world.folder) for part in arguments), outputs={1: DEAF})
+        room.said(done, _GONE)
+        if done.err.strip() and done.code != 0:
+            raise Broken(f"it says something: {done.err[:200]}")
+
+    return act
+
+
+def _deaf_progress(stage: str) -> Act:
+    """Nobody reads the progress any more: the work goes on."""
+
+    def act(room: Room) -> None:
+        room.fired += 1
+        done = room.run(*room.world.command(stage), "-o", "out", outputs={2: DEAF})
+        room.said(done, {0})
+        room.made(stage)
+
+    return act
+
+
+_MARK = "\ufeff"
+
+
+def _mark(how: str) -> Act:
+    """A byte order mark is no part of the first query."""
+
+    def act(room: Room) -> None:
+        path = room.work / "queries.txt"
+        path.write_text(f"{_MARK}bees\nwater\n", encoding="utf-8")
+        command = ["query", room.world.folder / "index", "--json", "-k", "1"]
+        done = room.run(*command, "--queries", path) if how == "file" else room.run(*command, stdin=str(path))
+        room.said(done, {0})
+        queries = [json.loads(line).get("query") for line in done.out.splitlines()]
+        if "bees" not in queries or any(_MARK in str(query) for query in queries):
+            raise Broken(f"the queries are {queries}")
+
+    return act
+
+
+def _same_answer(room: Room) -> None:
+    """A query from stdin, a file and the command line gives one answer."""
+    Path(room.work / "q.txt").write_text("bees and honey\n")
+    command = ["query", room.world.folder / "index", "--json", "-k", "3"]
+    runs = [
+        room.run(*command, "bees and honey"),
+        room.run(*command, "--queries", "q.txt"),
+        room.run(*command, stdin=str(room.work / "q.txt")),
+    ]
+    answers = []
+    for done in runs:
+        room.said(done, {0})
+        hits = [json.loads(line) for line in done.out.splitlines()]
+        answers.append([(hit["rank"], hit["text"]) for hit in hits if "rank" in hit])
+    if not answers[0] or answers.count(answers[0]) != len(answers):
+        raise Broken(f"answers differ: {[len(answer) for answer in answers]}")
+
+
+def cases(world: World) -> list[Case]:
+    """The table of this file."""
+    table = []
+    for how in _CLOSED:
+        for stage in ("ingest", "tokenize", "word2vec", "mlm", "index"):
+            fast = (stage, how) in (("ingest", "stderr"), ("ingest", "all"))
+            table.append(
+                Case(
+                    f"streams/closed-{how}/{stage}",
+                    _closed_stage(stage, how),
+                    ("15", "C1", "P9"),
+                    fast=fast,
+                    prepared=True,
+                )
+            )
+        for name in _LOOKING:
+            fast = (name, how) == ("query", "stderr")
+            table.append(
+                Case(
+                    f"streams/closed-{how}/{name}",
+                    _closed_look(name, how),
+                    ("15", "C1", "P9"),
+                    fast=fast,
+                    prepared=True,
+                )
+            )
+    quiet = _closed_stage("ingest", "stderr")
+    table += [
+        Case("streams/closed-stderr/again", quiet, ("15", "C1"), prepared=True),
+        Case(
+            "streams/read-closed-stdin/ingest",
+            _closed_stdin_read("ingest", "-", "-o", "out"),
+            ("15", "C1"),
+            prepared=True,
+        ),
+        Case(
+            "streams/read-closed-stdin/query", _closed_stdin_read("query", "{world}/index"), ("15", "C1"), prepared=True
+        ),
+        Case(
+            "streams/deaf/query",
+            _deaf_reader("query", "query", "{world}/index", "bees", "--json"),
+            ("15", "P9"),
+            fast=True,
+        ),
+        Case("streams/deaf/show", _deaf_reader("show", "show", "{world}/index", "--rows", "50"), ("15", "P9")),
+        Case("streams/deaf/help", _deaf_reader("help", "--help"), ("15", "P9")),
+        Case("streams/mark/stdin", _mark("stdin"), ("33", "C20"), fast=True, prepared=True),
+        Case("streams/mark/file", _mark("file"), ("33", "C20"), fast=True, prepared=True),
+        Case("streams/one-answer", _same_answer, ("33",), fast=True, prepared=True),
+    ]
+    table += [
+        Case(f"streams/deaf-progress/{stage}", _deaf_progress(stage), ("15", "P9"), fast=stage == "index")
+        for stage in ("ingest", "word2vec", "mlm", "embed", "index")
+    ]
+    return table
