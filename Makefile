@@ -1,11 +1,12 @@
 # make demo    install, run the whole pipeline on the documentation of installed packages, answer questions
 # make test    install, run the tests
 # make check   linters and types
+# make docs    the book as HTML in docs/_build/html; neither making nor reading it needs a network
 
 PYTHON ?= python3
 BIN    := .venv/bin
 READY  := .venv/.ready
-.PHONY: setup demo test test-all check clean
+.PHONY: setup demo test test-all check docs clean
 .DEFAULT_GOAL := setup
 
 setup: $(READY)
@@ -31,5 +32,14 @@ check: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# the docs extra comes here and not with `setup`: who only uses wordpipe need not have it
+docs: .venv/.docs
+	$(BIN)/python -m sphinx -W -n -q docs docs/_build/html
+	@echo "docs/_build/html/index.html"
+
+.venv/.docs: $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	@touch $@
+
 clean:
-	rm -rf .venv demo
+	rm -rf .venv demo docs/_build
