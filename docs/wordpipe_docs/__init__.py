@@ -17,6 +17,9 @@ from wordpipe_docs.reference import REFERENCE
 MARK = re.compile(r"^<!-- generate: (?P<name>[\w-]+)(?: (?P<args>.+?))? -->$", re.MULTILINE)
 
 
+DATA = re.compile(r"^<!-- data: (?P<name>.+?) -->$", re.MULTILINE)
+
+
 def generated(name: str, args: str = "") -> str:
     """The Markdown of a generated part.
 
@@ -27,8 +30,9 @@ def generated(name: str, args: str = "") -> str:
 
 
 def filled_in(page: str) -> str:
-    """The Markdown of a page with its generated parts."""
-    return MARK.sub(lambda found: generated(found["name"], found["args"] or ""), page)
+    """The Markdown of a page with its generated parts; what data a block needs is told to readers, too."""
+    told = DATA.sub(r"*For this you bring* `\g<name>`:\n", page)
+    return MARK.sub(lambda found: generated(found["name"], found["args"] or ""), told)
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

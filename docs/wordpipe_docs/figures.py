@@ -185,7 +185,8 @@ def words() -> str:
         f"Skip-gram is {skipgram['times_as_fast']:.1f} times gensim's corpus_file path and CBOW {cbow['times_as_fast']:.1f} "
         f"times, by training words per second on two threads; the whole command {skipgram['times_as_fast_whole_command']:.1f} "
         f"and {cbow['times_as_fast_whole_command']:.1f} times. Quality is on 30 MB after 5 epochs at equal settings, mean and "
-        "spread of three seeds, analogies among the 30,000 commonest words."
+        "spread of three seeds, analogies among the 30,000 commonest words. Of a line of 30,000 words gensim's corpus_file "
+        f"path trained {100 * found['long_line'][1]['share_trained']:.0f} %."
     )
     return f"{table(head, rows)}\n\n{text} {source('words', found=found)}"
 
