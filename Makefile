@@ -2,6 +2,7 @@
 # make test    install, run the tests
 # make faults  try some 2,000 faults (ONLY=group, SEED=n); prints tried, held, broken
 # make check   linters and types
+# make docs    the book as HTML in docs/_build/html; neither making nor reading it needs a network
 # make stub    write the stub of the public functions anew, after a setting has changed
 
 PYTHON ?= python3
@@ -38,8 +39,17 @@ check: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# the docs extra comes here and not with `setup`: who only uses wordpipe need not have it
+docs: .venv/.docs
+	$(BIN)/python -m sphinx -W -n -q docs docs/_build/html
+	@echo "docs/_build/html/index.html"
+
+.venv/.docs: $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	@touch $@
+
 stub: setup
 	$(BIN)/python -m tests.support.stub
 
 clean:
-	rm -rf .venv demo
+	rm -rf .venv demo docs/_build

@@ -3,7 +3,7 @@
     python benchmarks/int8.py MODEL --data stsb-en-dev.csv           writes benchmarks/results/int8.json
 
 MODEL is a transformer of `train contrastive` or `train mlm`; the data are scored pairs of sentences. The model is exported for
-sentence-transformers, which torch turns into a graph (as the README shows), the graph is quantised by onnxruntime (dynamic:
+sentence-transformers, which torch turns into a graph (docs/tasks/programs.md); it is quantised by onnxruntime (dynamic:
 weights per channel, activations as they come), and four sides encode the same texts in turns, in one process on one thread:
 the sentences of the pairs, and the lines of --text FILE that the model reads at once. It needs
 `pip install onnx onnxruntime onnxscript sentence-transformers`.

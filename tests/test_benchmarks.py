@@ -345,3 +345,19 @@ def test_lines_for_the_others_are_the_texts_whatever_the_blocks():
             words(rows[a:b], starts[(starts >= a) & ((starts < b) | (b == len(rows)))] - a) for a, b in pairwise(cuts)
         ]
         assert list(lines_of(iter(blocks))) == [text.tolist() for text in texts if len(text)]
+
+
+def test_the_sizes_of_a_text_are_measured_stage_by_stage(tmp_path):
+    sizes = benchmark("sizes")
+    (tmp_path / "long.txt").write_text("A title\nThe first bee.\n\nOther title\nThe second bee.\n" * 40)
+    sizes.cut(tmp_path / "long.txt", 0.0005, tmp_path / "text.txt")
+    whole, part = (tmp_path / "long.txt").read_bytes(), (tmp_path / "text.txt").read_bytes()
+    assert whole.startswith(part)
+    assert 500 <= len(part) < 540
+    assert part.endswith(b"\n")
+    found = sizes.stage(tmp_path, *sizes.CHAIN[0])
+    assert found["counts"]["bytes_read"] == len(part)
+    assert found["seconds"] >= 0
+    assert found["disk_bytes"] >= (tmp_path / "corpus" / "corpus-00000.parquet").stat().st_size
+    with pytest.raises(SystemExit, match="exit code 3"):
+        sizes.stage(tmp_path, "other", "ingest nowhere.txt")

@@ -1,72 +1,270 @@
-"""The README is held to what the code does."""
+"""README and the book in docs are held to what the code does: blocks run, lists are whole, figures come from results."""
 
+import os
 import re
 import shlex
+import subprocess
+import sys
+from collections import Counter
 from pathlib import Path
 
+import click
 import pytest
 
 import wordpipe
 from tests.support.commands import commands
+from tests.support.pages import RUN, Block, blocks, differs, refreshed, run_page
 from wordpipe import errors
 from wordpipe.artifacts import CORPUS, STEPS, TOKENS_16, VOCABULARY, sentences_schema, words_schema
 from wordpipe.pipeline import Pipeline
 
 ROOT = Path(__file__).resolve().parent.parent
+DOCS = ROOT / "docs"
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-BLOCKS = "\n".join(line[4:] for line in README.splitlines() if line.startswith("    "))
-SHELL = [line.split("|")[-1] if "| wordpipe" in line else line for line in BLOCKS.splitlines()]
-LINES = sorted({line.strip().lstrip("$ ") for line in SHELL if re.match(r"\s*(\$ )?wordpipe \w", line)})
+PAGES = {path.relative_to(ROOT).as_posix(): path for path in [ROOT / "README.md", *sorted(DOCS.glob("**/*.md"))]}
+QUICK = ("README.md", "docs/tasks/records.md", "docs/tasks/trouble.md")
+"""Pages whose blocks the default tests run."""
+
+MISSING = frozenset({"answers", "cluster", "documents", "pipeline", "python", "records"})
+"""What blocks need that is not there yet."""
+
+KNOWN_NEEDS = {"answers", "cluster", "documents", "onnx", "pandas", "pipeline", "polars", "python", "records"}
+OPTIONAL = {"onnx": "onnxscript", "pandas": "pandas", "polars": "polars"}
+HAS_BLOCKS = [name for name, path in PAGES.items() if any(one.language in RUN for one in blocks(path.read_text()))]
 
 
-@pytest.mark.parametrize("line", LINES)
-def test_every_command_of_the_readme_parses(line):
+def not_there() -> frozenset[str]:
+    """The needs that are not there: parts of the program, and libraries."""
+    from importlib.util import find_spec
+
+    return MISSING | {need for need, module in OPTIONAL.items() if find_spec(module) is None}
+
+
+@pytest.fixture(scope="module")
+def book():
+    """What makes the generated parts of the book."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(DOCS)
+        import wordpipe_docs
+
+        yield wordpipe_docs
+
+
+def every_block() -> list[tuple[str, Block]]:
+    return [(name, block) for name, path in PAGES.items() for block in blocks(path.read_text(encoding="utf-8"))]
+
+
+# ---------------------------------------------------------------------------------------------------------------- blocks
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("name", [name for name in HAS_BLOCKS if name in QUICK])
+def test_the_blocks_of_a_page_do_what_they_say(name, tmp_path):
+    _run(name, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("name", [name for name in HAS_BLOCKS if name not in QUICK])
+def test_the_blocks_of_a_long_page_do_what_they_say(name, tmp_path):
+    _run(name, tmp_path)
+
+
+def _run(name, tmp_path):
+    folder = tmp_path / "page"
+    folder.mkdir()
+    assert run_page(PAGES[name], folder, not_there()) == []
+
+
+def test_what_blocks_need_has_a_name_that_the_tests_know():
+    named = {need for _, block in every_block() for need in re.split(r",\s*", block.marks.get("needs", "")) if need}
+    assert named <= KNOWN_NEEDS
+    assert MISSING <= KNOWN_NEEDS
+
+
+def test_every_block_has_a_language_and_commands_are_in_blocks_that_are_run():
+    for name, block in every_block():
+        assert block.language, f"{name}, line {block.line}"
+        if block.language not in RUN and "file" not in block.marks and "output" not in block.marks:
+            assert not re.search(r"^(\$ )?wordpipe \w", block.text, re.MULTILINE), f"{name}, line {block.line}"
+
+
+def _lines() -> list[str]:
+    found = set()
+    for _, block in every_block():
+        if block.language not in ("console", "sh") or set(block.marks.get("needs", "").split(", ")) & not_there():
+            continue
+        for line in block.shell.replace("\\\n", " ").splitlines():
+            command = line.split("|")[-1].strip().removeprefix("coproc ")
+            if re.match(r"wordpipe \w", command):
+                found.add(re.split(r" (?:2?>|&&|;)", command)[0])
+    return sorted(found)
+
+
+@pytest.mark.parametrize("line", _lines())
+def test_every_command_of_the_docs_parses(line):
     args = shlex.split(line, comments=True)[1:]
     known = commands()
     name = next(n for n in (" ".join(args[:2]), args[0]) if n in known)
     known[name].make_context(name, args[len(name.split()) :])
 
 
-@pytest.mark.slow
-def test_the_session_of_the_readme_gives_what_it_shows(tmp_path, monkeypatch, cli):
-    (tmp_path / "data").symlink_to(ROOT / "data")
-    monkeypatch.chdir(tmp_path)
-    session = README[README.index("## A session") : README.index("Twenty thousand words")]
-    shown = [line.strip() for line in session.splitlines() if line.startswith("    ")]
-    for line in (line for line in shown if line.startswith("$ ")):
-        result = cli(*shlex.split(line)[2:])
-        assert result.code == 0, result.err
-    expected = [line.split("  ") for line in shown[-3:]]
-    for (score, text, place), found in zip(expected, result.out.splitlines(), strict=True):
-        assert found.startswith(f"{score}\t{text[:-1]}")
-        assert found.endswith(place)
+@pytest.mark.parametrize(
+    ("shown", "printed", "missed"),
+    [
+        (["1.0000  Tides  a.txt:3"], "0.93  Tides   a.txt:154\n", None),
+        (["1.0000  Tides  a.txt:3"], "0.93  Seasons  a.txt:154\n", "1.0000  Tides  a.txt:3"),
+        (["words → run/words  in 0.4 s"], "a line before\nwords → run/words  in 1m02s\n", None),
+        (["a", "b"], "b\na\n", "b"),
+        (["a", "…", "b"], "a\nc\nd\nb\n", None),
+        (["loss … valid 3.1k"], "loss 2 █▂▁ valid 17\n", None),
+        (["loss … valid"], "loss 2\n", "loss … valid"),
+        (["?"], "anything\n", "?"),
+    ],
+)
+def test_printed_lines_are_compared_loosely_and_no_looser(shown, printed, missed):
+    assert differs(shown, printed) == missed
 
 
-def test_every_command_is_in_the_readme():
+@pytest.mark.parametrize(
+    ("block", "wrong"),
+    [
+        ("```sh\ntrue\n```", ""),
+        ("```sh\nfalse\ntrue\n```", "exit code 1, not 0"),
+        ("<!-- exit: 3 -->\n```sh\nexit 3\n```", ""),
+        ("<!-- exit: 3 -->\n```console\n$ echo a\na\n$ exit 4\n```", "exit code 4, not 3"),
+        ("```console\n$ echo one two\none 2\n```", "not printed: one 2"),
+        ("```console\n$ test -t 1 && echo a \\\n  terminal\na terminal\n```", ""),
+        ("```python\nx = 1\n```\n\n```python\nprint(x + 1)\n```\n\n<!-- output -->\n```text\n2\n```", ""),
+        ("```python\nnothing_of_this_name\n```", "NameError"),
+        ("```python\nprint('a')\n```\n<!-- output -->\n```text\nb\n```", "not printed: b"),
+        ("<!-- file: a/b.txt -->\n```text\nhallo\n```\n```sh\ngrep -q hallo a/b.txt\n```", ""),
+        ("<!-- data: nothing.txt -->\n```sh\nfalse\n```", ""),
+        ("<!-- needs: records -->\n```sh\nfalse\n```", ""),
+        ("<!-- needs: something else -->\n```sh\nfalse\n```", "exit code 1"),
+    ],
+)
+def test_a_wrong_block_is_found(tmp_path, block, wrong):
+    page, folder = tmp_path / "page.md", tmp_path / "folder"
+    page.write_text(block)
+    folder.mkdir()
+    found = run_page(page, folder, frozenset({"records"}))
+    assert bool(found) == bool(wrong)
+    assert wrong in "".join(found)
+
+
+@pytest.mark.parametrize("page", ["<!-- nonsense -->\n", "```sh\nnever closed\n"])
+def test_a_page_that_cannot_be_read_is_refused(page):
+    with pytest.raises(ValueError, match=r"no such mark|not closed"):
+        blocks(page)
+
+
+# -------------------------------------------------------------------------------------------------------------- the README
+
+
+def test_the_readme_fits_a_screen_and_a_half():
+    assert len(README.splitlines()) <= 150
+    assert len(README.encode()) <= 9_000
+
+
+def test_the_figures_of_the_readme_are_those_of_the_results(book):
+    assert README.count("<!-- generate: ") == 3
+    assert refreshed(README) == README, "python -m tests.support.pages README.md --write"
+
+
+def test_the_links_of_the_readme_lead_somewhere():
+    for link in re.findall(r"\]\(([^)#]+)", README):
+        assert (ROOT / link).exists(), link
+
+
+# ------------------------------------------------------------------------------------------------------------ the reference
+
+
+def test_every_command_and_option_is_in_the_reference_once(book):
+    pages = "".join(book.filled_in(path.read_text(encoding="utf-8")) for path in DOCS.glob("reference/*.md"))
+    headings = Counter(re.findall(r"^## `wordpipe ([^`]+)`$", pages, re.MULTILINE))
+    anchors = Counter(re.findall(r"\{#(option-[^}]+)\}", pages))
+    expected = []
+    for name, command in commands().items():
+        settings = wordpipe.stages.COMMANDS[name].load_settings() if name in wordpipe.stages.COMMANDS else None
+        params = {param.name for param in command.params if isinstance(param, click.Option)}
+        expected += [f"option-{name} {param}" for param in params | set(settings.model_fields if settings else ())]
+    assert headings == Counter(dict.fromkeys(commands(), 1))
+    assert anchors == Counter(re.sub(r"[ _]+", "-", one) for one in expected)
+
+
+def test_an_option_says_its_key_bounds_and_default(book):
+    page = book.generated("commands", "Make artifacts")
+    line = next(line for line in page.splitlines() if "#option-tokenize-vocab-size}" in line)
+    for fact in ("`--vocab-size`", "TOML `vocab_size`", "≥ 300", "≤ 4,000,000", "default `16000`"):
+        assert fact in line
+    rate = next(
+        line for line in book.generated("commands", "train").splitlines() if "#option-train-mlm-mask-share}" in line
+    )
+    assert "`--set mask_share=…`" in rate
+
+
+def test_every_command_is_told_of_beyond_the_reference():
+    told = "\n".join(path.read_text(encoding="utf-8") for name, path in PAGES.items() if "/reference/" not in name)
     for name in commands():
-        assert f"wordpipe {name}" in README, name
+        assert re.search(rf"(wordpipe|`) ?{name}\b", told), name
 
 
-def test_the_makefile_of_the_readme_is_the_one_that_init_writes():
-    template = (ROOT / "wordpipe" / "templates" / "Makefile").read_text()
-    rules = template[template.index("RUN ") :]
-    assert "".join(f"    {line}\n" if line else "\n" for line in rules.splitlines()) in README
-
-
-def test_every_exit_code_is_in_the_readme():
+def test_every_exit_code_is_in_the_reference(book):
+    page = book.generated("exit-codes")
     families = errors.WordpipeError.__subclasses__()
     assert len(families) == 8
     for family in families:
-        assert f"| {family.exit_code} |" in README
+        assert f"| {family.exit_code} | `{family.__name__}`" in page
 
 
-def test_every_column_is_in_the_readme():
-    schemas = (CORPUS, TOKENS_16, VOCABULARY, words_schema(2), STEPS, sentences_schema(2))
-    section = README[README.index("## The tables") :]
-    for schema in schemas:
-        assert ", ".join(schema.names[:2]) in section
+def test_every_column_is_in_the_reference(book):
+    page = book.generated("artifacts")
+    for schema in (CORPUS, TOKENS_16, VOCABULARY, words_schema(2), STEPS, sentences_schema(2)):
         for name in schema.names:
-            assert name in section, name
+            assert f"| `{name}` |" in page, name
+
+
+def test_what_is_found_is_in_the_reference(built):
+    page = (DOCS / "reference" / "answers.md").read_text(encoding="utf-8")
+    with wordpipe.open(built / "index") as index:
+        hit = index.query("bread", k=1, explain=True)[0]
+    for name in hit:
+        assert f"`{name}`" in page, name
+
+
+def test_every_figure_names_its_file_and_every_part_is_used(book):
+    used = {found for path in PAGES.values() for found in re.findall(r"<!-- generate: ([\w-]+)", path.read_text())}
+    assert used == {*book.FIGURES, *book.REFERENCE}
+    for name, figure in book.FIGURES.items():
+        text = figure()
+        assert "|" in text or "benchmarks/results/" in text, name
+    page = book.filled_in((DOCS / "benchmarks.md").read_text(encoding="utf-8"))
+    for section in page.split("\n## ")[1:]:
+        assert "`benchmarks/results/" in section, section.splitlines()[0]
+
+
+@pytest.mark.slow
+def test_the_book_is_built_without_a_warning_and_asks_nothing_of_the_network(tmp_path):
+    pytest.importorskip("sphinx")
+    pytest.importorskip("furo")
+    out = tmp_path / "html"
+    line = [sys.executable, "-m", "sphinx", "-W", "-n", "-E", "-q", "-d", str(tmp_path / "trees"), str(DOCS), str(out)]
+    done = subprocess.run(
+        line, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    pages = [*out.glob("**/*.html")]
+    assert len(pages) > len(PAGES) - 1
+    loads = re.compile(
+        r"""<(?:script|img|iframe|source)[^>]+src=["']https?:|<link[^>]+href=["']https?:|url\(["']?https?:|@import"""
+    )
+    for page in [*pages, *out.glob("_static/**/*.css")]:
+        assert not loads.search(page.read_text(encoding="utf-8")), page
+    assert "<math " in (out / "concepts" / "attention.html").read_text(encoding="utf-8")
+
+
+# ------------------------------------------------------------------------------------------------------ the package around
 
 
 def test_every_public_function_is_there():

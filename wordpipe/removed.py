@@ -89,7 +89,9 @@ VALUES: dict[str, dict[str, dict[str, str]]] = {
         }
     },
     "export": {
-        "to": {"onnx": "export it --to sentence-transformers; the README shows how torch makes a graph of that folder"}
+        "to": {
+            "onnx": "export it --to sentence-transformers; docs/tasks/programs.md has the lines that make a graph of it"
+        }
     },
 }
 """Command → setting → value that it no longer takes → what to do instead."""

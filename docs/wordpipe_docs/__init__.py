@@ -1,0 +1,63 @@
+"""The Sphinx extension of this book: generated parts, and equations without scripts.
+
+A line `<!-- generate: NAME ARGUMENTS -->` of a page is replaced by what `generated(NAME, ARGUMENTS)` gives: the reference from
+the settings classes and the commands themselves, tables from the files under benchmarks/results. So neither can be stale.
+"""
+
+import re
+from typing import Any
+
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.writers.html5 import HTML5Translator
+
+from wordpipe_docs.figures import FIGURES
+from wordpipe_docs.reference import REFERENCE
+
+MARK = re.compile(r"^<!-- generate: (?P<name>[\w-]+)(?: (?P<args>.+?))? -->$", re.MULTILINE)
+
+
+DATA = re.compile(r"^<!-- data: (?P<name>.+?) -->$", re.MULTILINE)
+
+
+def generated(name: str, args: str = "") -> str:
+    """The Markdown of a generated part.
+
+    Raises:
+        KeyError: there is no such part.
+    """
+    return FIGURES[name]() if name in FIGURES else REFERENCE[name](*args.split(", ") if args else ())
+
+
+def filled_in(page: str) -> str:
+    """The Markdown of a page with its generated parts; what data a block needs is told to readers, too."""
+    told = DATA.sub(r"*For this you bring* `\g<name>`:\n", page)
+    return MARK.sub(lambda found: generated(found["name"], found["args"] or ""), told)
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Called by Sphinx."""
+    app.connect("source-read", _fill_in)
+    app.add_html_math_renderer("mathml", (_inline, None), (_block, None))
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def _fill_in(_app: Sphinx, _page: str, source: list[str]) -> None:
+    source[0] = filled_in(source[0])
+
+
+def _inline(writer: HTML5Translator, node: nodes.math) -> None:
+    writer.body.append(_mathml(node.astext(), "inline"))
+    raise nodes.SkipNode
+
+
+def _block(writer: HTML5Translator, node: nodes.math_block) -> None:
+    writer.body.append(f'<div class="math">{_mathml(node.astext(), "block")}</div>\n')
+    raise nodes.SkipNode
+
+
+def _mathml(latex: str, display: str) -> str:
+    """MathML, which browsers draw by themselves: no script and no picture."""
+    from latex2mathml.converter import convert
+
+    return str(convert(latex.strip(), display=display))

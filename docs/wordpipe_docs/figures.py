@@ -1,0 +1,422 @@
+"""Tables of figures, in Markdown, from the files under benchmarks/results; each names its file and its processor.
+
+README has some of them in its text; `tests/test_docs.py` holds that they are what these functions give.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from wordpipe.words.settings import defaults_for
+
+RESULTS = Path(__file__).resolve().parent.parent.parent / "benchmarks" / "results"
+_SETS = {
+    "stsb-en-dev": "STS-B dev", "stsb-en-train": "STS-B train", "sts12": "STS 2012 without MSRvid", "SICK_train": "SICK train",
+}  # fmt: skip
+_COLLECTIONS = {"cacm": "CACM", "cisi": "CISI", "cranfield": "Cranfield", "npl": "NPL"}
+_GB = 1000
+_NUMBER = re.compile(r"[*+-]*[\d–]|$")
+
+
+def result(name: str) -> Any:
+    """A file of results."""
+    return json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def table(head: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
+    """A Markdown table, columns of numbers to the right."""
+    names, lines = [*head], [[str(cell) for cell in row] for row in rows]
+    columns = [[line[at] for line in lines] for at in range(len(names))]
+    rule = ["---:" if all(_NUMBER.match(cell) for cell in column) else "---" for column in columns]
+    return "\n".join(f"| {' | '.join(line)} |" for line in (names, rule, *lines))
+
+
+def source(name: str, script: str = "", found: Any = None) -> str:
+    """Where figures come from."""
+    machine = (found or result(name)).get("machine", {})
+    cpu = machine.get("cpu", "processor not noted")
+    load = machine.get("load_at_the_end", 0)
+    busy = f", busy with other work: load {load:g}" if load > 1.5 * machine.get("cores", 2) else ""
+    by = f", made by `benchmarks/{script or name}.py`" if script != "-" else ""
+    return f"Source: `benchmarks/results/{name}.json`{by} ({cpu}, {machine.get('cores', 2)} cores{busy})."
+
+
+def how_long() -> str:
+    """Minutes, memory and disk of the usual chain for 1 and 5 GB of text."""
+    found = result("sizes")
+    mb, rows = found["mb"], []
+    for line in found["lines"]:
+        least = line["seconds"]
+        times = [_duration(least * size / mb) for size in (_GB, 5 * _GB)]
+        disk = f"{line['disk_bytes'] / 1e9 * _GB / mb:.1f} GB"
+        rows.append(
+            [f"`{line['command'].partition(' {text}')[0].removesuffix(' corpus')}`", f"{least:.0f} s", *times, disk]
+        )
+    total = sum(line["seconds"] for line in found["lines"])
+    rows.append(["all", f"{total:.0f} s", *(_duration(total * size / mb) for size in (_GB, 5 * _GB)), ""])
+    return table(["", f"{mb:.0f} MB, measured", "1 GB", "5 GB", "disk for 1 GB"], rows)
+
+
+def _duration(seconds: float) -> str:
+    minutes = seconds / 60
+    return f"{seconds:.0f} s" if minutes < 1 else f"{minutes:.0f} min" if minutes < 100 else f"{minutes / 60:.1f} h"
+
+
+def how_long_memory() -> str:
+    """The largest memory of any stage of the usual chain, and of what."""
+    found = result("sizes")
+    most = max(found["lines"], key=lambda line: line["peak_memory_bytes"])
+    memory = most["peak_memory_bytes"] / 1e9
+    return (
+        f"The largest memory of these was {memory:.1f} GB, of `{most['command'].split(' --')[0]}`. A question takes "
+        f"{found['query']['seconds']:g} s from the shell, the start of the program included. {source('sizes', found=found)}"
+    )
+
+
+def which_encoder() -> str:
+    """What each encoder is for, at what speed, and what it was worth."""
+    sts, search, speed = result("sentences"), result("retrieval")["mean"], result("embed")["lines"]
+    rate = {line["part"]: line["texts_per_s"]["wordpipe"] for line in speed if "texts_per_s" in line}
+    found = 100 * sts["parts"]["static"]["metrics"]["spearman"]
+    floor = 100 * sts["tfidf"]["metrics"]["spearman"]
+    static, small = f"{rate['static']:,.0f}", f"{rate['4x256']:,.0f}"
+    rows = [
+        [
+            "to search your texts (start here)", "`train contrastive --goal search`", static,
+            f"nDCG@10 {100 * search['hybrid']:.1f} with BM25, BM25 alone {100 * search['bm25']:.1f}",
+        ],
+        [
+            "to compare sentences, find duplicates", "`train contrastive --goal similarity`", static,
+            f"Spearman {found:.1f}, TF-IDF {floor:.1f}",
+        ],
+        ["to compare words", "`train word2vec`", "–", _word_quality()],
+        [
+            "words in context, to fill and to generate; better with a GPU", "`train mlm`, `train clm`", small,
+            _recipe_quality(),
+        ],
+    ]  # fmt: skip
+    return table(["you want", "take", "texts/s, 2 cores", "worth"], rows)
+
+
+def _word_quality() -> str:
+    ours = next(
+        line
+        for line in result("words")["quality"]
+        if (line["engine"], line["architecture"]) == ("wordpipe", "skipgram")
+    )
+    return f"WS-353 {100 * ours['ws353']['mean']:.1f} from 30 MB"
+
+
+def _recipe_quality() -> str:
+    lines = {line["cell"]: line["loss"] for line in result("model_recipes")["lines"]}
+    return f"held-out loss {lines['default']:.2f}, BERT {lines['bert-2e-3-warm']:.2f}, on 20 MB"
+
+
+def word_defaults() -> str:
+    """What word2vec takes by itself for a text of some size: from the code."""
+    bounds = (100_000, 300_000, 1_000_000, 3_000_000, 10_000_000, 100_000_000)
+    rows = [[f"below {below:,}", *defaults_for(below - 1).values()] for below in bounds]
+    rows.append(["more", *defaults_for(bounds[-1]).values()])
+    return table(["words of the text", "`window`", "`epochs`", "`min_count`"], rows)
+
+
+def tokens() -> str:
+    """Training and applying tokenizers, beside other programs."""
+    found = result("tokens")
+    versions = found["versions"]
+    cells = [(part, algorithm) for part in ("train", "encode") for algorithm in ("bpe", "wordpiece")]
+    lines = {
+        (one["engine"], one["part"], one["algorithm"]): f"{one['seconds']:.1f} s, {one['peak_memory_mb']:.0f} MB"
+        for one in found["lines"] if one["mb"] == 100
+    }  # fmt: skip
+    rows = [[name, *(lines.get((engine, *cell), "–") for cell in cells)] for engine, name in versions.items()]
+    wanted = ("stage", "bpe", 100)
+    whole = {one["engine"]: one for one in found["lines"] if (one["part"], one["algorithm"], one["mb"]) == wanted}
+    ours, theirs = whole["wordpipe"], whole["hf"]
+    text = (
+        f"The whole command, from corpus to tokens with words and counts, takes {ours['seconds']:.1f} s and "
+        f"{ours['peak_memory_mb']:.0f} MB, where a script around tokenizers takes {theirs['seconds']:.0f} s and "
+        f"{theirs['peak_memory_mb']:.0f} MB."
+    )
+    head = ["100 MB of Wikipedia", "train BPE", "train WordPiece", "encode BPE", "encode WordPiece"]
+    return f"{table(head, rows)}\n\n{text} {source('tokens', found=found)}"
+
+
+def exactness() -> str:
+    """How many ids were compared with those of tokenizers."""
+    found = result("exactness")
+    ids = sum(one["ids"] for one in found["results"])
+    differ = sum(one["lines_that_differ"] for one in found["results"])
+    return (
+        f"Over {found['files']} files, {len(found['results'])} kinds of tokenizer and {ids:,} ids, {differ} lines differ from "
+        f"tokenizers {found['tokenizers']}. {source('exactness', found=found)}"
+    )
+
+
+def words() -> str:
+    """Speed and quality of word2vec, beside other programs."""
+    found = result("words")
+    speed = {
+        (one["engine"], one["architecture"]): one
+        for one in found["lines"]
+        if (one["part"], one["mb"]) == ("speed", 100)
+    }
+    quality = {(one["engine"], one["architecture"]): one for one in found["quality"]}
+    rows = []
+    for engine, name in found["versions"].items():
+        cells = [f"{speed[engine, kind]['words_per_s'] / 1e6:.2f} million" for kind in ("skipgram", "cbow")]
+        memory = f"{speed[engine, 'skipgram']['peak_memory_mb']:.0f} MB"
+        rows.append(
+            [name, *cells, memory, *(_words_quality(quality.get((engine, kind))) for kind in ("skipgram", "cbow"))]
+        )
+    head = [
+        "100 MB of Wikipedia", "skip-gram, words/s", "CBOW, words/s", "memory",
+        "skip-gram: WS-353, SimLex, analogies", "CBOW: WS-353, SimLex, analogies",
+    ]  # fmt: skip
+    times = {
+        (one["architecture"]): one
+        for one in found["ratios"]
+        if (one["part"], one["against"]) == ("speed", "gensim-file")
+    }
+    skipgram, cbow = times["skipgram"], times["cbow"]
+    text = (
+        f"Skip-gram is {skipgram['times_as_fast']:.1f} times gensim's corpus_file path and CBOW {cbow['times_as_fast']:.1f} "
+        f"times, by training words per second on two threads; the whole command {skipgram['times_as_fast_whole_command']:.1f} "
+        f"and {cbow['times_as_fast_whole_command']:.1f} times. Quality is on 30 MB after 5 epochs at equal settings, mean and "
+        "spread of three seeds, analogies among the 30,000 commonest words. Of a line of 30,000 words gensim's corpus_file "
+        f"path trained {100 * found['long_line'][1]['share_trained']:.0f} %."
+    )
+    return f"{table(head, rows)}\n\n{text} {source('words', found=found)}"
+
+
+def _words_quality(one: Any) -> str:
+    if one is None:
+        return "–"
+    sets = (one["ws353"], one["simlex"], one["analogies"])
+    return ", ".join(f"{100 * found['mean']:.1f} ± {100 * found['spread']:.1f}" for found in sets)
+
+
+_OPTIONS = {
+    "plain": "skip-gram as it is", "cbow": "`--architecture cbow`", "ngrams": "`--max-n 6`", "hs": "`--loss hs`",
+    "fixed-window": "`--no-dynamic-window`", "plain vectors=sum": "`--vectors sum`",
+    "plain remove-components=1": "`--remove-components 1`", "plain cosmul": "`evaluate words --analogy cosmul`",
+}  # fmt: skip
+
+
+def word_options() -> str:
+    """What the options of word2vec bring."""
+    found = result("word_options")
+    lines = {one["option"]: one for one in found["lines"] if one["mb"] == 30}
+    rows = []
+    for option, name in _OPTIONS.items():
+        one = lines[option]
+        cells = [f"{one[measure]['mean']:.1f}" for measure in ("ws353", "simlex", "semantic", "syntactic")]
+        cpu = f"{one['cpu_seconds']['mean']:.0f} s" if "cpu_seconds" in one else ""
+        size = f"{one['table_bytes']['mean'] / 1e6:.0f} MB" if "table_bytes" in one else ""
+        rows.append([name, *cells, cpu, size])
+    head = ["30 MB of Wikipedia", "WS-353", "SimLex", "analogies, meaning", "analogies, grammar", "CPU", "vectors"]
+    hidden = lines["hidden"]["ws353_hidden"]["mean"]
+    seen = lines["ngrams"]["ws353_seen"]["mean"]
+    text = (
+        f"Words that were deleted from the text get a vector from their letters with `--max-n 6`: WS-353 {hidden:.0f} on "
+        f"their pairs, {seen:.0f} when they were seen. Means of three seeds."
+    )
+    return f"{table(head, rows)}\n\n{text} {source('word_options', found=found)}"
+
+
+def recipes() -> str:
+    """What the parts of the recipe of masked training bring."""
+    found = result("model_recipes")
+    rows = [
+        [
+            one["says"],
+            f"{one['loss']:.3f}",
+            f"{one['better_than_default']['nats']:+.3f}" if one["cell"] != "default" else "–",
+        ]
+        for one in found["lines"]
+    ]
+    text = (
+        f"Held-out loss in nats per masked token, 15 % fixed masks, after {found['tokens'] / 1e6:.0f} million tokens of "
+        f"{found['mb']:.0f} MB of Wikipedia (WordPiece, {found['vocab_size']:,} tokens). Three million tokens are little: the "
+        f"unigram entropy is {found['text']['unigram_entropy']:.3f}, and what leaves it sooner wins by much."
+    )
+    table_ = table(["recipe", "held-out loss", "better than the default by"], rows)
+    return f"{table_}\n\n{text} {source('model_recipes', found=found)}"
+
+
+def model_speed() -> str:
+    """Tokens per second of the training step."""
+    found = result("model")
+    lines: dict[tuple[str, str], dict[str, Any]] = {}
+    for one in found["lines"]:
+        lines.setdefault((one["kind"], one["says"]), {})[one["dtype"]] = one
+    names = {"mlm": "masked", "clm": "causal"}
+    rows = []
+    for (kind, says), by in lines.items():
+        speeds = [f"{by[dtype]['tokens_per_s']:,}" if dtype in by else "–" for dtype in ("float32", "bfloat16")]
+        memory = f"{by['bfloat16']['peak_memory_mb']:,} MB" if "bfloat16" in by else "–"
+        rows.append([f"{names[kind]}: {says}", *speeds, memory])
+    times = "; ".join(
+        f"{names[one['kind']]}, {one['dtype']}: {one['times_as_fast']:.2f} times {one['against']}"
+        for one in found["ratios"]
+    )
+    shape = found["shape"]
+    text = (
+        f"Tokens per second; {shape['n_layers']} layers, width {shape['dim']}, {shape['batch_size']} sequences of "
+        f"{shape['seq_len']}, vocabulary {found['vocab_size']:,}. With AdamW on both sides: {times}."
+    )
+    head = ["training step", "float32", "bfloat16", "memory (bfloat16)"]
+    return f"{table(head, rows)}\n\n{text} {source('model', found=found)}"
+
+
+def embed() -> str:
+    """Texts per second, beside sentence-transformers."""
+    found = result("embed")
+    names = {"4x256": "transformer, 4 layers of 256", "6x384": "transformer, 6 layers of 384", "static": "static table"}
+    rows = [
+        [names[one["part"]], *(f"{one['texts_per_s'][side]:,.0f}" for side in ("wordpipe", "sentence-transformers")),
+         f"{one['ratio']:.1f}", f"{one['largest_difference']:.0e}"]
+        for one in found["lines"] if "texts_per_s" in one
+    ]  # fmt: skip
+    cold = next(one for one in found["lines"] if one["part"] == "index of a static encoder")
+    text = f"A query from a cold shell takes {cold['cold_median_s']:.2f} s in the median."
+    head = ["the same folder, float32", "wordpipe", "sentence-transformers", "times", "largest difference"]
+    return f"{table(head, rows)}\n\n{text} {source('embed', found=found)}"
+
+
+def sentences() -> str:
+    """Similarity of sentences, from 100 MB of text and nothing else."""
+    found = result("sentences")
+    parts, compared = found["parts"], found["compared"]
+    rows_of = {
+        "TF-IDF": found["tfidf"]["metrics"],
+        "TF-IDF, numbers and negation weighed as ours (left out)": compared["tfidf_leaving_one_out"],
+        "LSI": found["lsi"]["metrics"],
+        "piece vectors alone, finished": parts["words"]["metrics"],
+        "directions of stems and letters alone, finished": parts["stems"]["metrics"],
+        "both, three passes over the pairs, unfinished": compared["static_not_finished"],
+        "**static encoder, by leave-one-set-out**": compared["static_leaving_one_out"],
+        "with the defaults, which were chosen on these four": parts["static"]["metrics"],
+    }
+    rows = []
+    for name, one in rows_of.items():
+        cells = [f"{100 * one[f'spearman/{part}']:.1f}" for part in _SETS]
+        rows.append([name, *cells, f"{100 * one['spearman']:.1f}"])
+    plain, weighed = compared["static_against_tfidf"]["mean"], compared["static_against_tfidf_with_factors"]["mean"]
+    text = (
+        f"Spearman × 100. Left out means: the weights of numbers, pieces and negation were chosen on the three other sets. "
+        f"Above TF-IDF by {_points(plain)}, above TF-IDF with the same weights by {_points(weighed)}."
+    )
+    return f"{table(['', *_SETS.values(), 'mean'], rows)}\n\n{text} {source('sentences', found=found)}"
+
+
+def _points(one: dict[str, Any]) -> str:
+    low, high = (100 * value for value in one["interval"])
+    return f"{100 * one['difference']:.1f} points (95 %: {low:.1f} to {high:.1f})"
+
+
+def retrieval() -> str:
+    """Search on four judged collections."""
+    found, with_words = result("retrieval"), result("retrieval_words")
+    systems = ("bm25", "rm3", "tfidf", "lsi", "dense", "hybrid")
+    rows = []
+    for key, name in _COLLECTIONS.items():
+        one, left = found["collections"][key]["systems"], found["leave_one_out"][key]
+        cells = [_scored(one[system]["metrics"], one[system].get("against_bm25"), system) for system in systems]
+        rows.append([name, *cells, _scored(left, left["against_bm25"], "hybrid")])
+    mean = [f"{100 * found['mean'][system]:.1f}" for system in systems]
+    left_mean = sum(one["ndcg_at_10"] for one in found["leave_one_out"].values()) / len(_COLLECTIONS)
+    rows.append(["mean", *mean, f"{100 * left_mean:.1f}"])
+    below = "none" if not found["significantly_below_bm25"] else ", ".join(found["significantly_below_bm25"])
+    text = (
+        "nDCG@10 × 100; hybrid in bold where it is above BM25 with p < 0.05. Encoders were trained on the documents first, "
+        "with defaults alone. Left out means: how many answers are asked again with, and the rule for the vectors' share, "
+        f"were chosen on the three other collections ({len(found['settings'])} settings). Above BM25 by "
+        f"{100 * found['above_bm25']:.1f} points in the mean (defaults, chosen on all four: "
+        f"{100 * found['default']['above_bm25']:.1f}; begun with word vectors of Wikipedia: "
+        f"{100 * with_words['default']['above_bm25']:.1f}), significantly below it on {below}."
+    )
+    head = ["", "BM25", "RM3", "TF-IDF", "LSI", "dense", "hybrid", "hybrid, left out"]
+    also = "The last but one figure: `benchmarks/results/retrieval_words.json`."
+    return f"{table(head, rows)}\n\n{text} {source('retrieval', found=found)} {also}"
+
+
+def _scored(metrics: dict[str, Any], against: dict[str, Any] | None, system: str) -> str:
+    shown = f"{100 * metrics['ndcg_at_10']:.1f}"
+    better = system == "hybrid" and against is not None and against["p"] < 0.05 and against["difference"] > 0
+    return f"**{shown}**" if better else shown
+
+
+def search() -> str:
+    """Kinds of index and other libraries."""
+    found = result("search")
+    rows = []
+    for size in found["sizes"]:
+        for side, one in size["sides"].items():
+            rows.append([
+                f"{size['n']:,} × {size['dim']}: {side}", f"{one['build_s']:,.0f} s", f"{one['recall_at_10']:.3f}",
+                f"{one['queries_per_s']:,.0f}", f"{one['peak_memory_bytes'] / 1e9:.1f} GB",
+            ])  # fmt: skip
+    head = ["vectors made by chance", "build", "recall@10", "queries/s", "memory"]
+    return f"{table(head, rows)}\n\n{source('search', found=found)}"
+
+
+def index_update() -> str:
+    """An update beside a rebuild."""
+    found = result("index_update")
+    rows = []
+    for one in found["sizes"]:
+        for name in ("update", "rebuild"):
+            side = one[name]
+            rows.append([f"{one['n']:,} vectors, {name}", f"{side['seconds']:.0f} s", f"{side['recall_at_10']:.3f}"])
+    head = [f"a share of {found['share']:g} changed", "one thread", "recall@10"]
+    return f"{table(head, rows)}\n\n{source('index_update', found=found)}"
+
+
+def query_modes() -> str:
+    """What a question costs in each mode."""
+    found = result("query_modes")
+    rows = []
+    for one in found["indexes"].values():
+        for part, name in (("search", "the search"), ("whole", "with encoding and the rows")):
+            cells = [f"{one[part][mode]:.1f} ms" for mode in ("lexical", "dense", "hybrid")]
+            rows.append([f"{one['rows']:,} × {one['dim']}, {one['type']}: {name}", *cells])
+    head = ["median of a question", "lexical", "dense", "hybrid"]
+    return f"{table(head, rows)}\n\n{source('query_modes', found=found)}"
+
+
+def int8() -> str:
+    """Why int8 stays out."""
+    found = result("int8")
+    rows = [
+        [
+            name,
+            f"{one['sentences']['texts_per_s']:,.0f}",
+            f"{one['lines']['texts_per_s']:,.0f}",
+            f"{one['spearman']:.2f}",
+        ]
+        for name, one in found["sides"].items()
+    ]
+    head = ["one thread", "short sentences/s", "Wikipedia lines/s", "Spearman × 100"]
+    return f"{table(head, rows)}\n\n{source('int8', found=found)}"
+
+
+def demo() -> str:
+    """What `make demo` found."""
+    found = result("demo")
+    n = len(found["questions"])
+    return (
+        f"Of {n} questions {found['answered']} find an accepted function among the first five: {found['transformer']} by the "
+        f"transformer, {found['word vectors']} by word vectors. {source('demo', found=found)}"
+    )
+
+
+FIGURES: dict[str, Callable[[], str]] = {
+    "how-long": how_long, "how-long-memory": how_long_memory, "which-encoder": which_encoder, "word-defaults": word_defaults,
+    "tokens": tokens, "exactness": exactness, "words": words, "word-options": word_options, "recipes": recipes,
+    "model-speed": model_speed, "embed": embed, "sentences": sentences, "retrieval": retrieval, "search": search,
+    "index-update": index_update, "query-modes": query_modes, "int8": int8, "demo": demo,
+}  # fmt: skip
+"""Parts of pages, by the names that pages call them by."""

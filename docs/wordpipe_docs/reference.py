@@ -1,0 +1,330 @@
+"""The reference, in Markdown, from what the program is made of: commands, settings classes, schemas, errors.
+
+Every option has an anchor, `option-COMMAND-NAME`; `tests/test_docs.py` holds that each is there once.
+"""
+
+import re
+import types
+from collections.abc import Callable, Iterator
+from typing import Any, Literal, Union, get_args, get_origin
+
+import click
+import pyarrow as pa
+from pydantic.fields import FieldInfo
+
+from wordpipe import errors
+from wordpipe.artifacts import (
+    CORPUS,
+    COUNTS,
+    SOURCES,
+    STEPS,
+    TOKENS_16,
+    VOCABULARY,
+    ngrams_schema,
+    sentences_schema,
+    vectors_schema,
+    words_schema,
+)  # fmt: skip
+from wordpipe.cli.app import app
+from wordpipe.cli.command import ExampleCommand, Option
+from wordpipe.settings import Settings, declared
+from wordpipe.stages import COMMANDS, Command
+
+_ELSEWHERE = ("train", "evaluate")  # groups that have a page of their own
+_MARKUP = re.compile(r"([\\*_<>\[\]$|{}~#])")
+_BOUNDS = (("ge", "≥"), ("gt", ">"), ("le", "≤"), ("lt", "<"))
+
+
+def plain(text: str) -> str:
+    """The text as Markdown that shows it letter by letter; `code` stays code."""
+    parts = re.split(r"(`[^`]*`)", text)
+    return "".join(part if part.startswith("`") else _MARKUP.sub(r"\\\1", part) for part in parts)
+
+
+def groups() -> dict[str, list[str]]:
+    """The whole names of all commands, by the page they stand on: a heading of `wordpipe --help`, or a group."""
+    found: dict[str, list[str]] = {}
+    for title, section in app._sections.items():
+        found[title] = [name for name in section if name not in _ELSEWHERE]
+    context = click.Context(app)
+    for name in _ELSEWHERE:
+        group = app.get_command(context, name)
+        assert isinstance(group, click.Group)
+        found[name] = [f"{name} {inner}" for inner in group.list_commands(context)]
+    return found
+
+
+def command_named(name: str) -> click.Command:
+    """A command by its whole name ("train mlm")."""
+    found: click.Command = app
+    for word in name.split():
+        assert isinstance(found, click.Group)
+        inner = found.get_command(click.Context(found), word)
+        assert inner is not None, name
+        found = inner
+    return found
+
+
+def commands(*titles: str) -> str:
+    """The commands of a page, each with its arguments and options."""
+    return "\n\n".join(_command(name) for title in titles for name in groups()[title])
+
+
+def _command(name: str) -> str:
+    command, made = command_named(name), COMMANDS.get(name)
+    parts = [f"(command-{_slug(name)})=", f"## `wordpipe {name}`", *_said(command, made)]
+    if isinstance(command, ExampleCommand) and command.example:
+        parts.append(f"```text\n{command.example.strip()}\n```")
+    if arguments := [param for param in command.params if isinstance(param, click.Argument)]:
+        parts.append("### Arguments")
+        known = {argument.name: argument.text for argument in made.arguments} if made else {}
+        parts += [_item(f"`{_metavar(one)}`", _argument_text(one, known), "") for one in arguments]
+    sections: dict[str, list[str]] = {}
+    for section, item in _options(name, command, made):
+        sections.setdefault(section, []).append(item)
+    for section, items in sections.items():
+        parts += [f"### {section}", *items]
+    return "\n\n".join(parts)
+
+
+def _said(command: click.Command, made: Command | None) -> list[str]:
+    if made:
+        return [plain(made.summary), f"Makes an artifact of the kind **{made.makes}**."]
+    help_ = re.sub(r"\A\s*Example:.*\n", "", command.help or "")
+    paragraphs = []
+    for paragraph in re.split(r"\n\s*\n", help_.strip()):
+        if paragraph.lstrip().startswith("\b"):
+            paragraphs.append("```text\n" + paragraph.lstrip().removeprefix("\b").strip("\n") + "\n```")
+        else:
+            paragraphs.append(plain(" ".join(paragraph.split())))
+    return paragraphs
+
+
+def _metavar(argument: click.Argument) -> str:
+    return argument.make_metavar(click.Context(click.Command("any"))).strip("[]")
+
+
+def _argument_text(argument: click.Argument, known: dict[str, str]) -> str:
+    name = _metavar(argument).replace("...", "").strip("[]")
+    text = plain(known.get(name, ""))
+    notes = ["one or more" if argument.required else "any number"] if argument.nargs == -1 else []
+    if not argument.required and argument.nargs != -1:
+        notes.append(f"default: `{argument.default}`" if argument.default is not None else "may be left out")
+    return "; ".join(filter(None, [text, *notes])) or "one"
+
+
+def _options(name: str, command: click.Command, made: Command | None) -> Iterator[tuple[str, str]]:
+    """Heading and item of every option, the settings first."""
+    settings = made.load_settings() if made else None
+    section, own = "Options", [param for param in command.params if isinstance(param, click.Option)]
+    for field_name, field in settings.model_fields.items() if settings else ():
+        section = declared(settings, field_name).get("section", section)
+        yield section, _setting(name, settings, field_name, field)
+    for option in own:
+        if settings is None or option.name not in settings.model_fields:
+            heading = (option.section if isinstance(option, Option) else "") or "Options"
+            yield ("Common options" if made else heading), _flag(name, option)
+
+
+def _setting(command: str, cls: type[Settings], name: str, field: FieldInfo) -> str:
+    """A setting: its option or `--set`, its TOML key, its values, default and meaning."""
+    known, kind = declared(cls, name), _type(field.annotation)
+    flag = "--" + name.replace("_", "-")
+    shown = f"`{flag}`" if known.get("option", True) else f"`--set {name}=…`"
+    if kind == "on or off" and known.get("option", True):
+        shown += f" `--no-{flag[2:]}`"
+    facts = [f"TOML `{name}`", kind, *_bounds(field), _default(field)]
+    if known.get("artifact"):
+        facts.append("an artifact, by its digest: " + " or ".join(known["artifact"]))
+    if not known.get("recipe", True) and not known.get("artifact"):
+        facts.append("does not change the result")
+    return _item(
+        f"[{shown}]{{#option-{_slug(command)}-{_slug(name)}}}", plain(_sentence(field.description or "")), facts
+    )
+
+
+def _flag(command: str, option: click.Option) -> str:
+    """An option that is no setting."""
+    shown = " ".join(f"`{flag}`" for flag in [*option.opts, *option.secondary_opts])
+    facts = []
+    if not option.is_flag:
+        facts.append(_click_type(option))
+    if option.multiple:
+        facts.append("may be repeated")
+    if option.required:
+        facts.append("required")
+    text = re.sub(r"\s*\[(?:default: )?([^\]]*)\]\s*$", r" Default: \1.", option.help or "")
+    return _item(f"[{shown}]{{#option-{_slug(command)}-{_slug(option.name or '')}}}", plain(text), facts)
+
+
+def _click_type(option: click.Option) -> str:
+    if isinstance(option.type, click.Choice):
+        return ", ".join(f"`{choice}`" for choice in option.type.choices)
+    if isinstance(option.type, click.IntRange | click.FloatRange):
+        low, high = option.type.min, option.type.max
+        kind = "a whole number" if isinstance(option.type, click.IntRange) else "a number"
+        bounds = [f"{'>' if option.type.min_open else '≥'} {low}"] if low is not None else []
+        bounds += [f"{'<' if option.type.max_open else '≤'} {high:,}"] if high is not None else []
+        return ", ".join([kind, *bounds])
+    return f"`{option.metavar or option.make_metavar(click.Context(click.Command('any')))}`"
+
+
+def _item(term: str, text: str, facts: "list[str] | str") -> str:
+    shown = f" [{' · '.join(filter(None, facts))}]{{.facts}}" if facts else ""
+    return f"{term}{shown}\n: {text}"
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:] + ("" if text.endswith(".") else ".")
+
+
+def _slug(name: str) -> str:
+    return re.sub(r"[\s_]+", "-", name)
+
+
+def _type(annotation: Any) -> str:
+    """A type in words."""
+    if get_origin(annotation) in (Union, types.UnionType):
+        kinds = [_type(inner) for inner in get_args(annotation) if inner is not type(None)]
+        return " or ".join(dict.fromkeys(kinds))
+    if get_origin(annotation) is tuple:
+        return f"{_type(get_args(annotation)[0])}, several"
+    if get_origin(annotation) is Literal:
+        return ", ".join(f"`{value}`" for value in get_args(annotation))
+    names = {bool: "on or off", int: "a whole number", float: "a number", str: "text"}
+    return names.get(annotation, "a path")
+
+
+def _bounds(field: FieldInfo) -> Iterator[str]:
+    for item in field.metadata:
+        for name, sign in _BOUNDS:
+            if (bound := getattr(item, name, None)) is not None:
+                yield f"{sign} {bound:,}" if isinstance(bound, int) else f"{sign} {bound:g}"
+
+
+def _default(field: FieldInfo) -> str:
+    if field.is_required():
+        return "required"
+    value = field.default
+    if value is None or value in ((), ""):
+        return "no default"
+    return f"default {'on' if value else 'off'}" if isinstance(value, bool) else f"default `{value}`"
+
+
+def exit_codes() -> str:
+    """The exit codes: those of the families of errors, and those of no family."""
+    rows = [("0", "Done; of a query: it found anything."), ("1", "A bug of ours, with a traceback.")]
+    rows += [
+        (f"{family.exit_code}", f"`{family.__name__}`: {plain((family.__doc__ or '').splitlines()[0])}")
+        for family in sorted(errors.WordpipeError.__subclasses__(), key=lambda one: one.exit_code)
+    ]
+    rows.append(("130, 143, 129, 141", "Ended by Ctrl-C, SIGTERM, SIGHUP, or a closed pipe."))
+    return _table(["code", "meaning"], rows)
+
+
+COLUMNS = {
+    "doc_id": "the first 80 bits of the BLAKE3 hash of the document's text, in hexadecimal",
+    "sentence_id": "0, 1, … within the document; a document's sentences concatenate to its text",
+    "title": "the document's title, or null",
+    "text": "the text",
+    "split": "`train`, `valid` or `test`",
+    "source": "the file, or `python:package.module`, that it came from",
+    "line": "the line or record, from 1, where it begins",
+    "anchor": "the anchor of the section in its source, or null",
+    "record_id": "your own id of the record, where it had one",
+    "ids": "token ids, without special tokens",
+    "ids_b": "token ids of the second text of a pair",
+    "word_ids": "the words, by their row in `words-*`",
+    "word": "the word",
+    "count": "how often it came",
+    "pretoken": "a piece of text as it was cut before the tokenizer's algorithm",
+    "vector": "the vector",
+    "ngram": "a character n-gram, `<` and `>` for the ends of a word",
+    "step": "the step; of word vectors the epoch",
+    "tokens": "tokens seen so far",
+    "loss": "nats per target; null where the backend gives no honest figure",
+    "lr": "the learning rate",
+    "seconds": "since the training began",
+    "id": "the number of the row, 0, 1, …",
+    "row": "the number of the row, 0, 1, …",
+    "digest": "BLAKE3 of its content; empty for a stream",
+    "rows": "how many rows it gave",
+    "told": "counts and warnings, JSON",
+    "text_b": "the second text of a pair",
+    "label": "the label",
+    "tags": "a label for each word",
+    "spans": "marked spans of the text",
+}
+"""What every column holds, in a few words."""
+
+TABLES: dict[str, dict[str, tuple[str, pa.Schema]]] = {
+    "corpus": {
+        "corpus-*.parquet": ("one row per sentence; then the fields of your records, one column each", CORPUS),
+        "sources.parquet": ("what each source gave, for `--update`; a log", SOURCES),
+    },
+    "tokens": {
+        "tokens-*.parquet": ("one row per sentence", TOKENS_16),
+        "words.parquet": ("one row per distinct word, the commonest first; the row number is the word id", VOCABULARY),
+        "counts.parquet": ("what the tokenizer was trained from, the commonest first", COUNTS),
+    },
+    "words": {
+        "words-*.parquet": ("one row per word, the commonest first", words_schema(1)),
+        "outputs-*.parquet": ("the output vectors, in the order of the words; with `keep_outputs`", vectors_schema(1)),
+        "ngrams-*.parquet": ("the character n-grams, with `--max-n`", ngrams_schema(1)),
+        "steps.parquet": ("the log of the training", STEPS),
+    },
+    "model": {"steps.parquet": ("the log of the training", STEPS)},
+    "sentences": {
+        "sentences-*.parquet": ("one row per embedded text; then the fields of your records", sentences_schema(1)),
+    },
+    "index": {
+        "index-*.parquet": ("the rows of the sentences (or words), in the order of the index", sentences_schema(1)),
+    },
+}
+"""The tables of each kind of artifact: what a row is, and the schema that the program writes and checks."""
+
+OTHER_FILES = {
+    "tokens": {"tokenizer.json": "the tokenizer, as Hugging Face tokenizers reads it"},
+    "model": {
+        "config.json, model.safetensors": "configuration and weights, in the layout of transformers where it has a class",
+        "tokenizer.json and its companions": "the tokenizer",
+        "optimiser.safetensors, training.json": "the state of the training, for `--extend`; with `keep_state`",
+    },
+    "sentences": {"encoder/": "what is needed to embed a query the same way"},
+    "index": {
+        "index.faiss": "the FAISS index",
+        "encoder/": "what is needed to embed a query the same way",
+        "lexical/": "the words of the rows, for BM25",
+        "row_keys.npy": "a key of every row, by which an update finds it again",
+        "held_out.npy": "queries by which recall is measured, with their true neighbours",
+    },
+}
+
+
+def artifacts() -> str:
+    """Every kind of artifact with its files and columns."""
+    parts = []
+    for kind, tables in TABLES.items():
+        parts += [f"(artifact-{kind})=", f"## {kind}"]
+        for name, (text, schema) in tables.items():
+            rows = [(f"`{field.name}`", _arrow(field.type), COLUMNS[field.name]) for field in schema]
+            parts += [f"`{name}`: {text}.", _table(["column", "type", "what it holds"], rows)]
+        others = [(f"`{name}`", text) for name, text in OTHER_FILES.get(kind, {}).items()]
+        if others:
+            parts.append(_table(["other files", "what they hold"], others))
+    return "\n\n".join(parts)
+
+
+def _arrow(kind: pa.DataType) -> str:
+    if pa.types.is_fixed_size_list(kind):
+        return f"list of {kind.value_type}, all of one length"
+    return f"list of {kind.value_type}" if pa.types.is_list(kind) else str(kind)
+
+
+def _table(head: list[str], rows: list[tuple[str, ...]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+REFERENCE: dict[str, Callable[..., str]] = {"commands": commands, "artifacts": artifacts, "exit-codes": exit_codes}
+"""The parts of the reference, by the names that pages call them by."""
