@@ -28,7 +28,12 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "wordpipe"
 FILES = sorted(PACKAGE.rglob("*.py"))
 FACES = {path.parent: imports_for_types(path.read_text(encoding="utf-8")) for path in PACKAGE.rglob("__init__.py")}
-FAMILIES = {"hf", "variants", "kernels"}  # folders whose files have one importer, as a switch chooses among them
+FAMILIES = {
+    "hf",
+    "variants",
+    "kernels",
+    "markup",
+}  # folders whose files have one importer, as a switch chooses among them
 SHOWN = 10
 _FUNCTION = re.compile(r"(wordpipe(?:\.\w+)+):(\w+)")
 

@@ -280,9 +280,9 @@ def test_circles_are_found():
 
 
 def test_few_files_have_one_importer():
-    """What a single other file uses is usually a part of it."""
+    """What a single other file uses is usually a part of it: at most one file in eight."""
     counted, _ = single_importers()
-    assert len(counted) <= 25, "\n".join(f"{shown(path)} by {shown(by)}" for path, by in counted.items())
+    assert len(counted) <= len(FILES) // 8, "\n".join(f"{shown(path)} by {shown(by)}" for path, by in counted.items())
 
 
 def test_no_file_has_a_name_that_says_nothing():

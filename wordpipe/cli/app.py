@@ -34,9 +34,12 @@ _USE = {
     "export": ("wordpipe.cli.export:export", "Write an artifact in another program's format."),
 }
 _PROJECT = {
-    "init": ("wordpipe.cli.stage:init", "Write a commented config and a Makefile to start from."),
+    "init": ("wordpipe.cli.stage:init", "Write a config and a Makefile to start from; --from FILE looks at records."),
     "run": ("wordpipe.cli.stage:run", "Make what is missing or stale in a pipeline, in order."),
-    "status": ("wordpipe.cli.stage:status", "Say which stages of a pipeline are stale, and why."),
+    "status": (
+        "wordpipe.cli.stage:status",
+        "Say which stages of a pipeline are stale, why, and what a run would take.",
+    ),
     "help": ("wordpipe.cli.command:help_", "Show the help of a command; --all: with every option."),
 }
 
@@ -165,9 +168,8 @@ _HELP = """From your own text to a searchable index, on your own machine.
 
 \b
 Example:
-  wordpipe tokenize notes/*.txt -o run/tokens
-  wordpipe train word2vec run/tokens -o run/words
-  wordpipe query run/words king - man + woman
+  wordpipe init --from records.jsonl && wordpipe run
+  wordpipe query run/index "how do bees find their way"
 
 Every stage reads artifacts (folders) and makes one, named by -o. `wordpipe COMMAND --help` shows its options, --help-all all
 of them, `wordpipe --version` the version, and `wordpipe help --help` how TAB completes.

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from wordpipe.corpus.fields import Fields
     from wordpipe.corpus.ingest import Ingest
     from wordpipe.corpus.looks import looks_like
-    from wordpipe.corpus.markup import markup_records, to_utf8
+    from wordpipe.corpus.markup.sections import markup_records, to_utf8
     from wordpipe.corpus.modules import string_value
     from wordpipe.corpus.previous import PreviousCorpus, SourceSummary
     from wordpipe.corpus.readers import csv_records, jsonl_records, text_records, tsv_records

@@ -19,7 +19,7 @@ from wordpipe.corpus.docstrings import package_records
 from wordpipe.corpus.documents import LONGEST_TITLE, Ledger, Record, split_record
 from wordpipe.corpus.fields import HEAD_CHARS, HEAD_RECORDS, Fields
 from wordpipe.corpus.looks import FORMAT_NAMES, looks_like, looks_like_json
-from wordpipe.corpus.markup import MarkupFormat, markup_records, to_utf8
+from wordpipe.corpus.markup.sections import MarkupFormat, markup_records, to_utf8
 from wordpipe.corpus.settings import IngestSettings, Newline
 from wordpipe.corpus.sources import Format, Source
 from wordpipe.corpus.tables import memory_records, parquet_records

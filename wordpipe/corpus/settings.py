@@ -30,6 +30,7 @@ class IngestSettings(Settings):
         "auto",
         "what one document of text is: the file, a block between blank lines, or a line; auto is the file, and of .md, .html "
         "and .rst the section below a heading",
+        section="Documents",
     )
     first_line_title: bool = setting(
         False, "the first line of a file or block of plain text is its title, not part of its text", expert=True
@@ -42,7 +43,9 @@ class IngestSettings(Settings):
     format: Literal["auto", "txt", "md", "html", "rst", "jsonl", "csv", "tsv", "parquet"] = setting(
         "auto", "read every source as this, whatever its name and even if it looks binary"
     )
-    text_field: str = setting("text", "field or column that holds the text", metavar="NAME", min_length=1)
+    text_field: str = setting(
+        "text", "field or column that holds the text", metavar="NAME", min_length=1, section="Records"
+    )
     title_field: str = setting("title", "field or column that holds the title, where there is one", metavar="NAME")
     id_field: str = setting(
         "auto",
@@ -76,12 +79,14 @@ class IngestSettings(Settings):
         expert=True,
     )
     bad_bytes: Literal["replace", "skip", "fail"] = setting(
-        "replace", "invalid UTF-8: put U+FFFD for it, drop the line, or stop", expert=True
+        "replace", "invalid UTF-8: put U+FFFD for it, drop the line, or stop", expert=True, section="What is kept"
     )
     deduplicate: bool = setting(True, "keep only the first of documents with the same text")
     valid: float = setting(0.01, "share of the documents kept for validation", ge=0, lt=1)
     test: float = setting(0.0, "share of the documents kept for tests", ge=0, lt=1, expert=True)
-    max_document_bytes: int = setting(16 << 20, "longer records are split at a space", ge=1024, le=1 << 30, expert=True)
+    max_document_bytes: int = setting(
+        16 << 20, "longer records are split at a space", ge=1024, le=1 << 30, expert=True, section="Bounds"
+    )
     max_sentence_chars: int = setting(2000, "longer sentences are split at a space", ge=20, le=1 << 20, expert=True)
     max_expand: int = setting(
         200,
@@ -93,6 +98,7 @@ class IngestSettings(Settings):
         False,
         "copy what comes from sources that have not changed from the corpus at -o; the others are read",
         recipe=False,
+        section="Update",
     )
 
     @property

@@ -35,6 +35,7 @@ _ASSUMED = 10_000_000  # bytes of text, where there is none yet
 _TEXTS = ("text", "body", "content", "contents", "article", "abstract", "description", "passage", "answer")
 _TITLES = ("title", "headline", "heading", "subject", "name")
 _IDS = ("id", "_id", "uuid", "key")
+_TABLES = ("jsonl", "csv", "tsv", "parquet")  # formats of records
 _FEW_FILES = 20  # of text: what one file says of itself is then parted at its blank lines
 _SHORT_RECORD = 1500  # characters: a record is then one passage
 
@@ -119,10 +120,12 @@ def _look_at(source: str, home: Path) -> tuple[dict[str, Any], tuple[str, ...]]:
     """The settings of `ingest` for a source, with its inputs and the unit that suits it; and fields that are left."""
     sources = expand([source])
     named = source if source.startswith("python:") else os.path.relpath(source, home)
-    records = next((one for one in sources if one.format not in ("txt", "md") and one.kind == "file"), None)
+    records = next((one for one in sources if one.format in _TABLES and one.kind == "file"), None)
     if records is None:
         few = len(sources) < _FEW_FILES and all(one.kind == "file" for one in sources)
-        return {"inputs": [named]} | ({"documents": "block"} if few else {}), ()
+        return {"inputs": [named]} | (
+            {"documents": "block"} if few and all(one.format == "txt" for one in sources) else {}
+        ), ()
     fields = _fields(records)
     strings = [field for field in fields if field.type == "str"]
     text = _called(_TEXTS, strings) or max(strings, key=lambda field: field.length, default=None)
@@ -135,14 +138,14 @@ def _look_at(source: str, home: Path) -> tuple[dict[str, Any], tuple[str, ...]]:
     chosen: dict[str, Any] = {"inputs": [named], "text_field": text.name}
     if title is not None:
         chosen["title_field"] = title.name
-    if record_id is not None and "id_field" in IngestSettings.model_fields:
+    if record_id is not None:
         chosen["id_field"] = record_id.name
-    taken = {value for name, value in chosen.items() if name != "inputs"}
-    chosen["metadata"] = [
-        entry for field in rest if field.name not in taken and (entry := _metadata(field)) is not None
-    ]
-    named_there = {entry.partition(":")[0] for entry in chosen["metadata"]}
-    others = tuple(field.name for field in rest if field.name not in taken | named_there)
+    left = [field for field in rest if field.name not in chosen.values()]
+    others: tuple[str, ...] = ()  # all are carried with their types, but numbers of text files have none
+    if records.format in ("csv", "tsv") and any(field.type not in ("str", "other") for field in left):
+        chosen["metadata"] = [entry for field in left if (entry := _metadata(field)) is not None]
+        named_there = {entry.rpartition(":")[0] or entry for entry in chosen["metadata"]}
+        others = tuple(field.name for field in left if field.name not in named_there)
     chosen["unit"] = "document" if text.length <= _SHORT_RECORD else "window"
     return chosen, others
 
@@ -155,7 +158,7 @@ def _called(names: Sequence[str], fields: Iterable[Field]) -> Field | None:
 
 def _metadata(field: Field) -> str | None:
     """The entry of `metadata` for a field; None where it cannot be carried."""
-    if field.type == "other":
+    if field.type == "other" or "," in field.name:  # commas part the entries
         return None
     entry = field.name if field.type == "str" else f"{field.name}:{field.type}"
     try:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from wordpipe.corpus.outline import Outline, names
+from wordpipe.corpus.markup.outline import Outline, names
 
 if TYPE_CHECKING:
     from docutils import nodes

@@ -13,7 +13,7 @@ import re
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-from wordpipe.corpus.outline import Outline, names
+from wordpipe.corpus.markup.outline import Outline, names
 
 _DEEPEST = 500
 _LONGEST_NUMBER = 9  # digits of the first number of a list

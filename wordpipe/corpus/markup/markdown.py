@@ -10,8 +10,8 @@ from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING
 
-from wordpipe.corpus.html_pages import read_html
-from wordpipe.corpus.outline import Outline
+from wordpipe.corpus.markup.html_pages import read_html
+from wordpipe.corpus.markup.outline import Outline
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt

@@ -13,7 +13,7 @@ from itertools import chain
 from typing import Literal
 
 from wordpipe.corpus.documents import Ledger, Record
-from wordpipe.corpus.outline import Outline, Section
+from wordpipe.corpus.markup.outline import Outline, Section
 from wordpipe.errors import InputError
 
 MarkupFormat = Literal["md", "html", "rst"]
@@ -122,14 +122,14 @@ def _declared(head: bytes) -> str | None:
 
 def _parser(format: MarkupFormat) -> Callable[[str, int, Outline], None]:  # noqa: A002
     if format == "md":
-        from wordpipe.corpus.markdown import read_markdown
+        from wordpipe.corpus.markup.markdown import read_markdown
 
         return read_markdown
     if format == "rst":
-        from wordpipe.corpus.rst import read_rst
+        from wordpipe.corpus.markup.rst import read_rst
 
         return read_rst
-    from wordpipe.corpus.html_pages import read_html
+    from wordpipe.corpus.markup.html_pages import read_html
 
     return read_html
 
