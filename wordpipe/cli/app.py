@@ -38,7 +38,7 @@ _PROJECT = {
     "run": ("wordpipe.cli.stage:run", "Make what is missing or stale in a pipeline, in order."),
     "status": (
         "wordpipe.cli.stage:status",
-        "Say which stages of a pipeline are stale, why, and what a run would take.",
+        "Say which stages of a pipeline are stale, why, what it takes.",
     ),
     "help": ("wordpipe.cli.command:help_", "Show the help of a command; --all: with every option."),
 }
