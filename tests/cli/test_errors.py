@@ -33,7 +33,7 @@ def shell(line, **more):
         (["query"], "missing argument 'INDEX|WORDS'", "wordpipe query --help"),
         (["query", "x", "-k", "y"], "invalid value for '-k': 'y' is not a valid integer range", "wordpipe query --help"),
         (["train", "mlm", "x"], "missing option '-o' / '--output'", "wordpipe train mlm --help"),
-        (["tokenize", "x", "-o", "y", "--vocab-size", "10"], "vocab_size = 10 should be greater than or equal to", None),
+        (["tokenize", "x", "-o", "y", "--vocab-size", "10"], "--vocab-size 10 should be greater than or equal to", None),
     ],
 )  # fmt: skip
 def test_clicks_errors_look_as_ours(cli, args, what, hint):

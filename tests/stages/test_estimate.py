@@ -34,6 +34,7 @@ SENTENCES = Size(rows=8000, dim=100, disk=5e6)
 INPUTS = {
     "ingest": [TEXT], "import": [TEXT], "tokenize": [TEXT], "train word2vec": [TEXT], "train mlm": [TEXT],
     "train clm": [TEXT], "train contrastive": [TEXT], "embed": [ENCODER, TEXT], "index": [SENTENCES],
+    "cluster": [SENTENCES],
 }  # fmt: skip
 
 

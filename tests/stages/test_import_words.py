@@ -199,7 +199,8 @@ def test_a_pipeline_imports_what_changed(tmp_path):
     config.write_text(config.read_text().replace('"v.txt"]', '"v.txt"]\nlimit = 2'))
     assert made() == ["words", "index"]
     (tmp_path / "v.txt").unlink()
-    assert "no such file" in Pipeline(config).states()[0].reasons[0]
+    with pytest.raises(InputError, match=r"\[stage.words\] v.txt: no such file"):
+        Pipeline(config).states()
 
 
 def test_an_export_has_the_same_bytes_whatever_the_batches(built, tmp_path, monkeypatch):

@@ -118,8 +118,11 @@ def counted(count: int, plural: str) -> str:
 
 _MOST_COUNTS = 8  # on the line; `show` has all
 _SPLITS = {"train": "to train on", "valid": "to validate on", "test": "for tests"}
-# what was lost or changed on the way comes before what was made, should there be too many counts for a line
-_LOSSES = re.compile(r"drop|skip|cut|replace|split|unknown|repeat|left_out|without|bad|invalid|truncat|gone|not_finite")
+# what was lost, changed or taken over comes before what was made, should there be too many counts for a line
+_LOSSES = re.compile(
+    r"drop|skip|cut|replace|split|unknown|repeat|left_out|without|bad|invalid|truncat|gone|not_finite"
+    r"|copied|again|added|deleted|reused"
+)
 _NAMED = {
     "distinct_kept": "different words", "distinct_words": "different words", "distinct_pretokens": "different pretokens",
     "distinct_dropped_rare": "different words dropped as rare", "words_dropped_rare": "words dropped as rare",

@@ -152,6 +152,7 @@ def _misfit(condition: str, reason: str, schema: pa.Schema, hint: str = "") -> C
 
 def _no_column(condition: str, name: str, tree: Any, schema: pa.Schema) -> ConfigError:
     """The error for a column that is not there: what is spelled like it, or how a field becomes one."""
+    name = _short(name)
     near = get_close_matches(name, schema.names, n=3, cutoff=0.6)
     near = near or [known for known in schema.names if known.lower() == name.lower()]
     kind = ":int" if any(_is_number(part) for part in _parts(tree)) else ""

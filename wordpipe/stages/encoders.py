@@ -140,9 +140,8 @@ def word_splitter(
 
     Words that were imported without a tokenizer are what the Unicode pattern finds; scripts without spaces stay uncut.
     """
-    keep_case = read_fact(facts, "keep_case", bool, where)
     if not read_fact(facts, "tokenizer", bool, where, default=True):
-        return WordSplitter(keep_case=keep_case)
+        return WordSplitter(keep_case=read_fact(facts, "keep_case", bool, where, default=False))
     tokenizer = open_tokenizer(files[TOKENIZER], where=TOKENIZER)
     if read_fact(facts, "unit", str, where) == "token":
 
@@ -151,7 +150,7 @@ def word_splitter(
                 return list(tokenizer.encode(text, add_special_tokens=False).tokens)
 
         return tokens_of
-    return WordSplitter(run_splitter(tokenizer), keep_case=keep_case)
+    return WordSplitter(run_splitter(tokenizer), keep_case=read_fact(facts, "keep_case", bool, where, default=False))
 
 
 def _state_model(files: BundledFiles) -> "ArrayStates | HiddenModel":

@@ -35,6 +35,7 @@ _FORMAT = 1  # of the file; one that was written by other rules says nothing
 _LARGEST = 1 << 18  # bytes of the file that are read
 _KEYS, _RUNS = 64, 8  # commands that are remembered, and runs of each
 _WEEK = 7 * 86_400.0  # a measured speed is taken for so long
+_SHORTEST = 0.1  # seconds
 _MEASURED = ("documents", "sentences", "words", "distinct", "tokens", "rows", "parameters", "bytes")
 _SPREAD: dict[str, float] = {"earlier runs": 1.4, "probed": 2.2, "rule of thumb": 3.0}  # likely factor to either side
 _TEXT_S, _NUMBERS_S = 0.04, 0.025  # what the two measurements take on the machine of the rules
@@ -80,7 +81,7 @@ class Estimate:
     def to_json(self) -> dict[str, Any]:
         """One JSON object."""
         body = asdict(self)
-        return body | {"seconds": [round(one, 1) for one in self.seconds]}
+        return body | {"seconds": [round(one, 2) for one in self.seconds]}
 
 
 @dataclass(frozen=True)
@@ -120,7 +121,7 @@ class Estimator:
             ratios, basis, spread = earlier, "earlier runs", _FAR_SPREAD
         elif not ratios:
             ratios, basis, spread = self._rates.speed(_is_arithmetic(settings.command)), "probed", _SPREAD["probed"]
-        likely = rule.seconds * ratios.get("seconds", 1.0)
+        likely = max(_SHORTEST, rule.seconds * ratios.get("seconds", 1.0))
         known = {field: getattr(rule.size, field) * ratios.get(field, 1.0) for field in _MEASURED}
         disk = rule.disk * ratios.get("disk", 1.0)
         self.sizes[name] = replace(rule.size, **known, disk=disk)
@@ -208,7 +209,7 @@ _SIZES: dict[str, Callable[[Mapping[str, int], Mapping[str, Any]], Size]] = {
     ),
     "sentences": lambda n, facts: Size(rows=n.get("sentences", 0), dim=float(facts.get("dim", 0))),
     "index": lambda n, facts: Size(rows=n.get("vectors", 0), dim=float(facts.get("dim", 0))),
-    "clusters": lambda n, _: Size(rows=n.get("clusters", 0)),
+    "clusters": lambda n, _: Size(rows=n.get("texts", 0)),
 }  # fmt: skip
 
 
@@ -287,13 +288,11 @@ def _transformer(settings: Any, inputs: Sequence[Size]) -> _Rule:
         steps = settings.steps_for(int(given.sentences))
     else:
         guessed = getattr(settings, "mask_rate", 1.0)
-        passes = settings.epochs or 3
-        least = 1 if settings.epochs else 200
+        least, passes = (1, settings.epochs) if settings.epochs else (200, 3)
         steps = settings.steps or max(least, math.ceil(passes * given.tokens / positions))
-    flops = 6.0 * steps * positions * (body + table * guessed)
+    flops, parameters = 6.0 * steps * positions * (body + table * guessed), body + table
     on_gpu = settings.device == "cuda" or (settings.device == "auto" and Path("/dev/nvidia0").exists())
     seconds = 4 + (steps * 0.03 + flops / 2e13 if on_gpu else steps * 0.055 + flops / 4e11)
-    parameters = body + table
     memory = 480e6 + 26 * parameters + min(positions, 4096) * dim * layers * 40 + (1e9 if on_gpu else 0)
     size = Size(form="transformer", dim=dim, parameters=parameters, layers=layers)
     key = f"{settings.command}/{settings.preset}/{'cuda' if on_gpu else 'cpu'}"
@@ -344,9 +343,19 @@ def _index(_: Any, inputs: Sequence[Size]) -> _Rule:
     return _Rule("index", seconds, memory, given.disk + vectors + 0.8 * text, Size(rows=given.rows, dim=given.dim))
 
 
+def _cluster(settings: Any, inputs: Sequence[Size]) -> _Rule:
+    given = inputs[0]
+    seconds = (
+        2 + (12 if settings.k == "auto" else 1) * min(given.rows, 2e4) * given.dim / 5e6 + given.rows * given.dim / 1e7
+    )
+    memory = 300e6 + 12 * min(given.rows, 1e5) * given.dim
+    return _Rule("cluster", seconds, memory, 40 * given.rows + 4 * given.rows**0.5 * given.dim, Size(rows=given.rows))
+
+
 _RULES: dict[str, Callable[[Any, Sequence[Size]], _Rule]] = {
     "ingest": _ingest, "import": _import, "tokenize": _tokenize, "train word2vec": _word2vec, "train mlm": _transformer,
     "train clm": _transformer, "train contrastive": _contrastive, "embed": _embed, "index": _index,
+    "cluster": _cluster,
 }  # fmt: skip
 
 
