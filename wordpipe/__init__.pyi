@@ -907,11 +907,13 @@ def ingest(
         >>> made.kind, made.counts["documents_kept"]
         ('corpus', 165)
 
-    Settings:
+    Settings, documents:
         documents: what one document of text is: the file, a block between blank lines, or a line; auto is the file, and of .md, .html and .rst the section below a heading. Default: 'auto'.
         first_line_title: the first line of a file or block of plain text is its title, not part of its text. Default: False.
         newline: what a single newline is; auto decides for each document by whether its lines are wrapped at a width. Default: 'auto'.
         format: read every source as this, whatever its name and even if it looks binary. Default: 'auto'.
+
+    Settings, records:
         text_field: field or column that holds the text. Default: 'text'.
         title_field: field or column that holds the title, where there is one. Default: 'title'.
         id_field: field that holds the record's own id; every hit shows it; auto: id or _id, where the first records have one; none: no ids. Default: 'auto'.
@@ -922,13 +924,19 @@ def ingest(
         label_field: field that holds what the record is labelled as: a string, an integer or a list of strings. Default: ''.
         tags_field: field that holds a list of tags. Default: ''.
         spans_field: field that holds stretches of the text: a list of objects with start, end (in characters) and label. Default: ''.
+
+    Settings, what is kept:
         bad_bytes: invalid UTF-8: put U+FFFD for it, drop the line, or stop. Default: 'replace'.
         deduplicate: keep only the first of documents with the same text. Default: True.
         valid: share of the documents kept for validation (< 1). Default: 0.01.
         test: share of the documents kept for tests (< 1). Default: 0.0.
+
+    Settings, bounds:
         max_document_bytes: longer records are split at a space (at least 1024). Default: 16777216.
         max_sentence_chars: longer sentences are split at a space (at least 20). Default: 2000.
         max_expand: a compressed source may grow to at most this many times its size, beyond the first 64 MiB (at least 2). Default: 200.
+
+    Settings, update:
         update: copy what comes from sources that have not changed from the corpus at -o; the others are read. Default: False.
     """
 

@@ -231,8 +231,7 @@ def _rule(settings: "Settings", inputs: Sequence[Size]) -> _Rule:
 
 
 def _ingest(settings: Any, inputs: Sequence[Size]) -> _Rule:
-    given = inputs[0]
-    form = given.form or "txt"
+    given, form = inputs[0], inputs[0].form or "txt"
     text = given.bytes * _KEPT.get(form, 1.0)
     of_text = {"auto": given.files, "file": given.files, "block": text / 1200, "line": text / 150}
     documents = of_text[settings.documents] if form in ("txt", "md") else text / 1200
@@ -336,8 +335,7 @@ def _embed(settings: Any, inputs: Sequence[Size]) -> _Rule:
 def _index(_: Any, inputs: Sequence[Size]) -> _Rule:
     given = inputs[0]
     vectors = 4 * given.rows * given.dim
-    text = given.bytes or max(0.0, given.disk - 1.2 * vectors)
-    text = min(text, 2000 * given.rows)
+    text = min(given.bytes or max(0.0, given.disk - 1.2 * vectors), 2000 * given.rows)
     seconds = 0.8 + text / 0.8e6 + given.rows * given.dim / 5e6
     memory = 350e6 + 2 * vectors + 8 * text + 1.4 * max(0.0, given.disk - vectors)
     return _Rule("index", seconds, memory, given.disk + vectors + 0.8 * text, Size(rows=given.rows, dim=given.dim))
