@@ -25,6 +25,7 @@ _LINES = 3  # of a passage
 _FILLED = 0.92  # of these lines, as words that have no room go to the next
 _NARROW = 60  # columns; below, answers are indented by 2 and not by the width of a score
 _LEAST = 20  # columns that are written to, however narrow the terminal is
+_CARRIES = 0.1  # of the likeness by vectors: a word of the text that brings less is not marked
 _SHOWN_PARTS = 5  # pairs or terms of a line that says why a hit scored as it did
 _OURS = {
     "query", "rank", "score", "row", "id", "doc_id", "sentence_id", "record_id", "title", "text", "word", "count", "source",
@@ -178,7 +179,7 @@ def matched(hit: Mapping[str, Any], finder: "PassageFinder", room: int) -> tuple
     dense = (hit.get("explain") or {}).get("dense")
     strongest = dict[str, float]()
     for word in sorted(dense["text"], key=lambda word: -word["score"])[:_SHOWN_PARTS] if dense else ():
-        if len(word["word"].strip()) > 1:
+        if len(word["word"].strip()) > 1 and word["score"] >= _CARRIES * dense["score"]:
             strongest[word["word"]] = word["score"]
     return text, finder.passage(text, room, strongest)
 
