@@ -16,10 +16,13 @@ from wordpipe import errors
 from wordpipe.artifacts import (
     CORPUS,
     COUNTS,
+    OPTIONAL,
     SOURCES,
     STEPS,
     TOKENS_16,
     VOCABULARY,
+    clusters_schema,
+    members_schema,
     ngrams_schema,
     sentences_schema,
     vectors_schema,
@@ -230,8 +233,8 @@ COLUMNS = {
     "split": "`train`, `valid` or `test`",
     "source": "the file, or `python:package.module`, that it came from",
     "line": "the line or record, from 1, where it begins",
-    "anchor": "the anchor of the section in its source, or null",
-    "record_id": "your own id of the record, where it had one",
+    "anchor": "the anchor of the section in its source (HTML, reStructuredText, Markdown), or null",
+    "record_id": "your own id of the record (`--id-field`)",
     "ids": "token ids, without special tokens",
     "ids_b": "token ids of the second text of a pair",
     "word_ids": "the words, by their row in `words-*`",
@@ -250,16 +253,23 @@ COLUMNS = {
     "digest": "BLAKE3 of its content; empty for a stream",
     "rows": "how many rows it gave",
     "told": "counts and warnings, JSON",
-    "text_b": "the second text of a pair",
-    "label": "the label",
-    "tags": "a label for each word",
-    "spans": "marked spans of the text",
+    "text_b": "the second text of a pair (`--text-b`)",
+    "label": "of a text its label (`--label-field`); of a cluster the words that tell it from the others",
+    "tags": "a label for each word (`--tags-field`)",
+    "spans": "marked spans of the text (`--spans-field`)",
+    "cluster": "0, 1, …, the largest first",
+    "size": "how many texts are in it",
+    "share": "of all texts",
+    "see_also": "what a docstring points to, by name (`python:PACKAGE`)",
+    "central": "the texts nearest to its centre, the nearest first",
+    "central_rows": "their rows in the sentences",
+    "similarity": "the cosine with the centre of its cluster",
 }
 """What every column holds, in a few words."""
 
 TABLES: dict[str, dict[str, tuple[str, pa.Schema]]] = {
     "corpus": {
-        "corpus-*.parquet": ("one row per sentence; then the fields of your records, one column each", CORPUS),
+        "corpus-*.parquet": ("one row per sentence", CORPUS),
         "sources.parquet": ("what each source gave, for `--update`; a log", SOURCES),
     },
     "tokens": {
@@ -275,10 +285,21 @@ TABLES: dict[str, dict[str, tuple[str, pa.Schema]]] = {
     },
     "model": {"steps.parquet": ("the log of the training", STEPS)},
     "sentences": {
-        "sentences-*.parquet": ("one row per embedded text; then the fields of your records", sentences_schema(1)),
+        "sentences-*.parquet": ("one row per embedded text", sentences_schema(1)),
     },
     "index": {
         "index-*.parquet": ("the rows of the sentences (or words), in the order of the index", sentences_schema(1)),
+    },
+    "clusters": {
+        "clusters-*.parquet": (
+            "one row per cluster; `vector` is its centre, of length 1",
+            clusters_schema(1),
+        ),
+        "members-*.parquet": (
+            "one row per text, in the order of the sentences, with the columns of these that name it: `record_id` where "
+            "records had ids, `doc_id`",
+            members_schema([]),
+        ),
     },
 }
 """The tables of each kind of artifact: what a row is, and the schema that the program writes and checks."""
@@ -301,6 +322,9 @@ OTHER_FILES = {
 }
 
 
+_CARRY, _OWN = ("corpus", "sentences", "index"), (*OPTIONAL, "see_also")
+
+
 def artifacts() -> str:
     """Every kind of artifact with its files and columns."""
     parts = []
@@ -309,6 +333,9 @@ def artifacts() -> str:
         for name, (text, schema) in tables.items():
             rows = [(f"`{field.name}`", _arrow(field.type), COLUMNS[field.name]) for field in schema]
             parts += [f"`{name}`: {text}.", _table(["column", "type", "what it holds"], rows)]
+        if kind in _CARRY:
+            parts.append("Columns of ours that are there where the texts have them; then the fields of your records:")
+            parts.append(_table(["column", "what it holds"], [(f"`{name}`", COLUMNS[name]) for name in _OWN]))
         others = [(f"`{name}`", text) for name, text in OTHER_FILES.get(kind, {}).items()]
         if others:
             parts.append(_table(["other files", "what they hold"], others))
