@@ -214,6 +214,15 @@ def test_an_option_says_its_key_bounds_and_default(book):
     assert "`--set mask_share=…`" in rate
 
 
+def test_arguments_of_commands_are_named_without_what_click_puts_around_them(book):
+    pages = "".join(book.filled_in(path.read_text(encoding="utf-8")) for path in DOCS.glob("reference/*.md"))
+    terms = re.findall(r"^`(.+)`\n: ", pages, re.MULTILINE)
+    assert {"INDEX|WORDS", "QUERY...", "SENTENCES", "ARTIFACTS..."} <= {*terms}
+    assert not [term for term in terms if re.search(r"[\[\] ]", term)]
+    assert "UNSET" not in pages
+    assert "[`-k` `--k`]{#option-cluster-k}" in pages
+
+
 def test_every_command_is_told_of_beyond_the_reference():
     told = "\n".join(path.read_text(encoding="utf-8") for name, path in PAGES.items() if "/reference/" not in name)
     for name in commands():

@@ -104,16 +104,17 @@ def _said(command: click.Command, made: Command | None) -> list[str]:
 
 
 def _metavar(argument: click.Argument) -> str:
-    return argument.make_metavar(click.Context(click.Command("any"))).strip("[]")
+    return re.sub(r"[\[\]]", "", argument.make_metavar(click.Context(click.Command("any"))))
 
 
 def _argument_text(argument: click.Argument, known: dict[str, str]) -> str:
-    name = _metavar(argument).replace("...", "").strip("[]")
+    name = _metavar(argument).replace("...", "")
     text = plain(known.get(name, ""))
     notes = ["one or more" if argument.required else "any number"] if argument.nargs == -1 else []
     if not argument.required and argument.nargs != -1:
-        notes.append(f"default: `{argument.default}`" if argument.default is not None else "may be left out")
-    return "; ".join(filter(None, [text, *notes])) or "one"
+        said = isinstance(argument.default, str)
+        notes.append(f"default: `{argument.default}`" if said else "may be left out where `--config` has it")
+    return "; ".join(filter(None, [text, *notes])) or "required"
 
 
 def _options(name: str, command: click.Command, made: Command | None) -> Iterator[tuple[str, str]]:
@@ -122,18 +123,19 @@ def _options(name: str, command: click.Command, made: Command | None) -> Iterato
     section, own = "Options", [param for param in command.params if isinstance(param, click.Option)]
     for field_name, field in settings.model_fields.items() if settings else ():
         section = declared(settings, field_name).get("section", section)
-        yield section, _setting(name, settings, field_name, field)
+        short = [flag for option in own if option.name == field_name for flag in option.opts if len(flag) == 2]
+        yield section, _setting(name, settings, field_name, field, short)
     for option in own:
         if settings is None or option.name not in settings.model_fields:
             heading = (option.section if isinstance(option, Option) else "") or "Options"
             yield ("Common options" if made else heading), _flag(name, option)
 
 
-def _setting(command: str, cls: type[Settings], name: str, field: FieldInfo) -> str:
-    """A setting: its option or `--set`, its TOML key, its values, default and meaning."""
+def _setting(command: str, cls: type[Settings], name: str, field: FieldInfo, short: list[str]) -> str:
+    """A setting: its option (with the `short` flags) or `--set`, its TOML key, its values, default and meaning."""
     known, kind = declared(cls, name), _type(field.annotation)
     flag = "--" + name.replace("_", "-")
-    shown = f"`{flag}`" if known.get("option", True) else f"`--set {name}=…`"
+    shown = " ".join(f"`{one}`" for one in [*short, flag]) if known.get("option", True) else f"`--set {name}=…`"
     if kind == "on or off" and known.get("option", True):
         shown += f" `--no-{flag[2:]}`"
     facts = [f"TOML `{name}`", kind, *_bounds(field), _default(field)]
