@@ -18,6 +18,7 @@ myst_enable_extensions = ["attrs_inline", "deflist", "dollarmath"]
 myst_heading_anchors = 3
 exclude_patterns = ["_build"]
 nitpicky = True
+smartquotes = False  # they make one dash of the two of an option
 
 html_theme = "furo"
 html_title = "wordpipe"

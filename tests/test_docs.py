@@ -15,7 +15,16 @@ import wordpipe
 from tests.support.commands import commands
 from tests.support.pages import RUN, Block, blocks, differs, refreshed, run_page
 from wordpipe import errors
-from wordpipe.artifacts import CORPUS, STEPS, TOKENS_16, VOCABULARY, sentences_schema, words_schema
+from wordpipe.artifacts import (
+    CORPUS,
+    STEPS,
+    TOKENS_16,
+    VOCABULARY,
+    clusters_schema,
+    members_schema,
+    sentences_schema,
+    words_schema,
+)
 from wordpipe.pipeline import Pipeline
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -25,19 +34,17 @@ PAGES = {path.relative_to(ROOT).as_posix(): path for path in [ROOT / "README.md"
 QUICK = ("README.md", "docs/tasks/records.md", "docs/tasks/trouble.md")
 """Pages whose blocks the default tests run."""
 
-MISSING = frozenset({"answers", "cluster", "documents", "pipeline", "python", "records"})
-"""What blocks need that is not there yet."""
-
-KNOWN_NEEDS = {"answers", "cluster", "documents", "onnx", "pandas", "pipeline", "polars", "python", "records"}
 OPTIONAL = {"onnx": "onnxscript", "pandas": "pandas", "polars": "polars"}
+"""What blocks may need, by the name that pages call it by, and the library that it is."""
+
 HAS_BLOCKS = [name for name, path in PAGES.items() if any(one.language in RUN for one in blocks(path.read_text()))]
 
 
 def not_there() -> frozenset[str]:
-    """The needs that are not there: parts of the program, and libraries."""
+    """The needs that are not there."""
     from importlib.util import find_spec
 
-    return MISSING | {need for need, module in OPTIONAL.items() if find_spec(module) is None}
+    return frozenset(need for need, module in OPTIONAL.items() if find_spec(module) is None)
 
 
 @pytest.fixture(scope="module")
@@ -78,8 +85,7 @@ def _run(name, tmp_path):
 
 def test_what_blocks_need_has_a_name_that_the_tests_know():
     named = {need for _, block in every_block() for need in re.split(r",\s*", block.marks.get("needs", "")) if need}
-    assert named <= KNOWN_NEEDS
-    assert MISSING <= KNOWN_NEEDS
+    assert named == {*OPTIONAL}
 
 
 def test_every_block_has_a_language_and_commands_are_in_blocks_that_are_run():
@@ -95,9 +101,12 @@ def _lines() -> list[str]:
         if block.language not in ("console", "sh") or set(block.marks.get("needs", "").split(", ")) & not_there():
             continue
         for line in block.shell.replace("\\\n", " ").splitlines():
-            command = line.split("|")[-1].strip().removeprefix("coproc ")
-            if re.match(r"wordpipe \w", command):
-                found.add(re.split(r" (?:2?>|&&|;)", command)[0])
+            words = re.findall(r"""(?:[^\s"']|"[^"]*"|'[^']*')+""", line)
+            piped = [place for place, word in enumerate(words, start=1) if word in ("|", "coproc")]
+            command = words[piped[-1] if piped else 0 :]
+            if command[:1] == ["wordpipe"] and len(command) > 1:
+                ends = [place for place, word in enumerate(command) if re.match(r"2?>|&&|;", word)]
+                found.add(" ".join(command[: ends[0] if ends else None]))
     return sorted(found)
 
 
@@ -165,6 +174,7 @@ def test_a_page_that_cannot_be_read_is_refused(page):
 def test_the_readme_fits_a_screen_and_a_half():
     assert len(README.splitlines()) <= 150
     assert len(README.encode()) <= 9_000
+    assert max(len(line) for line in README.splitlines()) <= 130
 
 
 def test_the_figures_of_the_readme_are_those_of_the_results(book):
@@ -204,6 +214,15 @@ def test_an_option_says_its_key_bounds_and_default(book):
     assert "`--set mask_share=…`" in rate
 
 
+def test_arguments_of_commands_are_named_without_what_click_puts_around_them(book):
+    pages = "".join(book.filled_in(path.read_text(encoding="utf-8")) for path in DOCS.glob("reference/*.md"))
+    terms = re.findall(r"^`(.+)`\n: ", pages, re.MULTILINE)
+    assert {"INDEX|WORDS", "QUERY...", "SENTENCES", "ARTIFACTS..."} <= {*terms}
+    assert not [term for term in terms if re.search(r"[\[\] ]", term)]
+    assert "UNSET" not in pages
+    assert "[`-k` `--k`]{#option-cluster-k}" in pages
+
+
 def test_every_command_is_told_of_beyond_the_reference():
     told = "\n".join(path.read_text(encoding="utf-8") for name, path in PAGES.items() if "/reference/" not in name)
     for name in commands():
@@ -220,7 +239,10 @@ def test_every_exit_code_is_in_the_reference(book):
 
 def test_every_column_is_in_the_reference(book):
     page = book.generated("artifacts")
-    for schema in (CORPUS, TOKENS_16, VOCABULARY, words_schema(2), STEPS, sentences_schema(2)):
+    for schema in (
+        *(CORPUS, TOKENS_16, VOCABULARY, words_schema(2), STEPS, sentences_schema(2)),
+        *(clusters_schema(2), members_schema([])),
+    ):
         for name in schema.names:
             assert f"| `{name}` |" in page, name
 

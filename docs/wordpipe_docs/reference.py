@@ -16,10 +16,13 @@ from wordpipe import errors
 from wordpipe.artifacts import (
     CORPUS,
     COUNTS,
+    OPTIONAL,
     SOURCES,
     STEPS,
     TOKENS_16,
     VOCABULARY,
+    clusters_schema,
+    members_schema,
     ngrams_schema,
     sentences_schema,
     vectors_schema,
@@ -101,16 +104,17 @@ def _said(command: click.Command, made: Command | None) -> list[str]:
 
 
 def _metavar(argument: click.Argument) -> str:
-    return argument.make_metavar(click.Context(click.Command("any"))).strip("[]")
+    return re.sub(r"[\[\]]", "", argument.make_metavar(click.Context(click.Command("any"))))
 
 
 def _argument_text(argument: click.Argument, known: dict[str, str]) -> str:
-    name = _metavar(argument).replace("...", "").strip("[]")
+    name = _metavar(argument).replace("...", "")
     text = plain(known.get(name, ""))
     notes = ["one or more" if argument.required else "any number"] if argument.nargs == -1 else []
     if not argument.required and argument.nargs != -1:
-        notes.append(f"default: `{argument.default}`" if argument.default is not None else "may be left out")
-    return "; ".join(filter(None, [text, *notes])) or "one"
+        said = isinstance(argument.default, str)
+        notes.append(f"default: `{argument.default}`" if said else "may be left out where `--config` has it")
+    return "; ".join(filter(None, [text, *notes])) or "required"
 
 
 def _options(name: str, command: click.Command, made: Command | None) -> Iterator[tuple[str, str]]:
@@ -119,18 +123,19 @@ def _options(name: str, command: click.Command, made: Command | None) -> Iterato
     section, own = "Options", [param for param in command.params if isinstance(param, click.Option)]
     for field_name, field in settings.model_fields.items() if settings else ():
         section = declared(settings, field_name).get("section", section)
-        yield section, _setting(name, settings, field_name, field)
+        short = [flag for option in own if option.name == field_name for flag in option.opts if len(flag) == 2]
+        yield section, _setting(name, settings, field_name, field, short)
     for option in own:
         if settings is None or option.name not in settings.model_fields:
             heading = (option.section if isinstance(option, Option) else "") or "Options"
             yield ("Common options" if made else heading), _flag(name, option)
 
 
-def _setting(command: str, cls: type[Settings], name: str, field: FieldInfo) -> str:
-    """A setting: its option or `--set`, its TOML key, its values, default and meaning."""
+def _setting(command: str, cls: type[Settings], name: str, field: FieldInfo, short: list[str]) -> str:
+    """A setting: its option (with the `short` flags) or `--set`, its TOML key, its values, default and meaning."""
     known, kind = declared(cls, name), _type(field.annotation)
     flag = "--" + name.replace("_", "-")
-    shown = f"`{flag}`" if known.get("option", True) else f"`--set {name}=…`"
+    shown = " ".join(f"`{one}`" for one in [*short, flag]) if known.get("option", True) else f"`--set {name}=…`"
     if kind == "on or off" and known.get("option", True):
         shown += f" `--no-{flag[2:]}`"
     facts = [f"TOML `{name}`", kind, *_bounds(field), _default(field)]
@@ -230,8 +235,8 @@ COLUMNS = {
     "split": "`train`, `valid` or `test`",
     "source": "the file, or `python:package.module`, that it came from",
     "line": "the line or record, from 1, where it begins",
-    "anchor": "the anchor of the section in its source, or null",
-    "record_id": "your own id of the record, where it had one",
+    "anchor": "the anchor of the section in its source (HTML, reStructuredText, Markdown), or null",
+    "record_id": "your own id of the record (`--id-field`)",
     "ids": "token ids, without special tokens",
     "ids_b": "token ids of the second text of a pair",
     "word_ids": "the words, by their row in `words-*`",
@@ -250,16 +255,23 @@ COLUMNS = {
     "digest": "BLAKE3 of its content; empty for a stream",
     "rows": "how many rows it gave",
     "told": "counts and warnings, JSON",
-    "text_b": "the second text of a pair",
-    "label": "the label",
-    "tags": "a label for each word",
-    "spans": "marked spans of the text",
+    "text_b": "the second text of a pair (`--text-b`)",
+    "label": "of a text its label (`--label-field`); of a cluster the words that tell it from the others",
+    "tags": "a label for each word (`--tags-field`)",
+    "spans": "marked spans of the text (`--spans-field`)",
+    "cluster": "0, 1, …, the largest first",
+    "size": "how many texts are in it",
+    "share": "of all texts",
+    "see_also": "what a docstring points to, by name (`python:PACKAGE`)",
+    "central": "the texts nearest to its centre, the nearest first",
+    "central_rows": "their rows in the sentences",
+    "similarity": "the cosine with the centre of its cluster",
 }
 """What every column holds, in a few words."""
 
 TABLES: dict[str, dict[str, tuple[str, pa.Schema]]] = {
     "corpus": {
-        "corpus-*.parquet": ("one row per sentence; then the fields of your records, one column each", CORPUS),
+        "corpus-*.parquet": ("one row per sentence", CORPUS),
         "sources.parquet": ("what each source gave, for `--update`; a log", SOURCES),
     },
     "tokens": {
@@ -275,10 +287,21 @@ TABLES: dict[str, dict[str, tuple[str, pa.Schema]]] = {
     },
     "model": {"steps.parquet": ("the log of the training", STEPS)},
     "sentences": {
-        "sentences-*.parquet": ("one row per embedded text; then the fields of your records", sentences_schema(1)),
+        "sentences-*.parquet": ("one row per embedded text", sentences_schema(1)),
     },
     "index": {
         "index-*.parquet": ("the rows of the sentences (or words), in the order of the index", sentences_schema(1)),
+    },
+    "clusters": {
+        "clusters-*.parquet": (
+            "one row per cluster; `vector` is its centre, of length 1",
+            clusters_schema(1),
+        ),
+        "members-*.parquet": (
+            "one row per text, in the order of the sentences, with the columns of these that name it: `record_id` where "
+            "records had ids, `doc_id`",
+            members_schema([]),
+        ),
     },
 }
 """The tables of each kind of artifact: what a row is, and the schema that the program writes and checks."""
@@ -301,6 +324,9 @@ OTHER_FILES = {
 }
 
 
+_CARRY, _OWN = ("corpus", "sentences", "index"), (*OPTIONAL, "see_also")
+
+
 def artifacts() -> str:
     """Every kind of artifact with its files and columns."""
     parts = []
@@ -309,6 +335,9 @@ def artifacts() -> str:
         for name, (text, schema) in tables.items():
             rows = [(f"`{field.name}`", _arrow(field.type), COLUMNS[field.name]) for field in schema]
             parts += [f"`{name}`: {text}.", _table(["column", "type", "what it holds"], rows)]
+        if kind in _CARRY:
+            parts.append("Columns of ours that are there where the texts have them; then the fields of your records:")
+            parts.append(_table(["column", "what it holds"], [(f"`{name}`", COLUMNS[name]) for name in _OWN]))
         others = [(f"`{name}`", text) for name, text in OTHER_FILES.get(kind, {}).items()]
         if others:
             parts.append(_table(["other files", "what they hold"], others))

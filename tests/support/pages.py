@@ -11,7 +11,7 @@ a block says more:
     <!-- output -->                  what the block before it prints
     <!-- exit: 3 -->                 the exit code of its last command
     <!-- data: wikipedia.txt -->     it needs this file of the folder that DOCS_DATA names, and is left out without it
-    <!-- needs: NAME -->             it needs a library or a part of the program that may not be there
+    <!-- needs: NAME -->             it needs a library that may not be there
 
 Printed lines are compared loosely: numbers, times and runs of white space may differ, `…` stands for anything, and lines may
 come between those that are shown.
