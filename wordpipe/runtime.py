@@ -3,6 +3,7 @@
 Nothing here imports torch at import time.
 """
 
+import errno
 import os
 import resource
 import select
@@ -252,6 +253,29 @@ def need_address_space(what: str) -> None:
             got=f"{limit >> 20:,} MB", expected=f"at least {need:,} MB",
             hint="ulimit -v unlimited; a limit of memory in use is what --memory has, or systemd-run -p MemoryMax=…",
         )  # fmt: skip
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an error, or what it came of, says that no memory was given.
+
+    Under `ulimit -v` a library that does not fit says so in words of its own: that its module cannot be imported, that a
+    file of it cannot be loaded, that no thread can be started.
+    """
+    if isinstance(error, OSError) and error.errno is not None:
+        return error.errno == errno.ENOMEM
+    limited = resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
+    seen: set[int] = set()
+    at: BaseException | None = error
+    while at is not None and id(at) not in seen:
+        seen.add(id(at))
+        unnamed = isinstance(at, OSError) and at.errno is None and "shared object" in str(at)  # of llvmlite
+        unstarted = isinstance(at, RuntimeError) and "can't start new thread" in str(at)
+        if isinstance(at, MemoryError) or getattr(at, "errno", None) == errno.ENOMEM:
+            return True
+        if limited and (unnamed or unstarted or isinstance(at, ImportError | SystemError)):
+            return True
+        at = at.__cause__ or at.__context__
+    return False
 
 
 def peak_memory_bytes() -> int:

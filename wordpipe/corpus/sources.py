@@ -91,7 +91,8 @@ class Source:
         if self.path is None:
             if sys.stdin is None:
                 raise InputError("there is no standard input", where=self.name)
-            yield sys.stdin.buffer
+            with _named("standard input"):
+                yield sys.stdin.buffer
             return
         try:
             file = self.path.open("rb")
@@ -99,8 +100,18 @@ class Source:
             raise InputError("the file is gone", where=self.name) from None
         except OSError as error:
             raise StorageError("cannot be read", where=self.name, got=error.strerror) from None
-        with file:
+        with file, _named(self.name):
             yield file
+
+
+@contextmanager
+def _named(name: str) -> Iterator[None]:
+    """Say in an error of reading what was read: the system does not."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = error.filename or name
+        raise
 
 
 class Sources(list[Source]):
