@@ -308,12 +308,33 @@ def keep_freed_memory() -> None:
     _set_malloc({_M_MMAP_THRESHOLD: 1 << 25, _M_TRIM_THRESHOLD: (1 << 31) - 1, _M_TOP_PAD: 1 << 26})
 
 
+def keep_torch_cache() -> None:
+    """Give torch's compiler, which much of torch imports, a folder below the user's cache: it makes one in TMPDIR else."""
+    root = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")  # noqa: PTH111, PTH118
+    folder = os.path.join(root, "wordpipe", "torch")  # noqa: PTH118
+    with suppress(OSError):
+        os.makedirs(folder, exist_ok=True)  # noqa: PTH103
+        if os.access(folder, os.W_OK):
+            os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", folder)
+
+
+@contextmanager
+def without_memory() -> Iterator[None]:
+    """Let torch make tensors that have a shape and no numbers."""
+    import torch
+
+    keep_torch_cache()
+    with torch.device("meta"):
+        yield
+
+
 @contextmanager
 def torch_threads(threads: int) -> Iterator[None]:
     """Let torch use so many threads inside (0: one per core), and keep the memory that it frees."""
     import torch
 
     keep_freed_memory()
+    keep_torch_cache()
     before = torch.get_num_threads()
     torch.set_num_threads(threads or cpu_count())
     try:
