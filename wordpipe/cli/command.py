@@ -284,10 +284,13 @@ def _stages(config: Path) -> dict[str, object]:
     """Stage → its command, as the config says."""
     import tomllib
 
+    from wordpipe.artifacts import read_regular_file
+    from wordpipe.errors import WordpipeError
+
     try:
-        tables = tomllib.loads(config.expanduser().read_text(encoding="utf-8"))["stage"]
+        tables = tomllib.loads(read_regular_file(config.expanduser(), _LARGEST).decode())["stage"]
         return {name: table.get("command") for name, table in tables.items()}
-    except (OSError, ValueError, KeyError, AttributeError):
+    except (OSError, WordpipeError, RecursionError, RuntimeError, ValueError, KeyError, AttributeError):
         return {}
 
 
