@@ -28,6 +28,7 @@ _FORMATS: dict[str, Format] = {
 }  # fmt: skip
 _COMPRESSIONS: dict[str, Compression] = {".gz": "gz", ".bz2": "bz2", ".xz": "xz", ".zst": "zst"}
 _OUR_TABLE = re.compile(r"(corpus|tokens|words|sentences|index)-\d{5}\.parquet")
+_OUR_MODEL = ("model.safetensors", "steps.parquet", "tokenizer.json")
 _LARGEST_MANIFEST = 64 << 20
 _UNPACK = "unpack it and name the folder"
 _MARKUP = "turn it into text first, or read the markup as text with --format txt"
@@ -359,7 +360,8 @@ def _is_broken_artifact(folder: Path) -> bool:
         names = os.listdir(folder)  # noqa: PTH208
     except OSError:  # walking it says so
         return False
-    return any(map(_OUR_TABLE.fullmatch, names)) and not _is_artifact(folder)
+    ours = any(map(_OUR_TABLE.fullmatch, names)) or {*_OUR_MODEL} <= {*names}
+    return ours and not _is_artifact(folder)
 
 
 def _cannot_list(error: OSError) -> None:
