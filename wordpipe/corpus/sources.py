@@ -45,17 +45,21 @@ _NOT_TEXT = {
 class _Seen:
     """What has been read of a stream, which can be read only once and is hashed on the way."""
 
+    __slots__ = ("_hash", "bytes", "is_whole")
+
     def __init__(self) -> None:
         self.bytes = 0
         self.is_whole = False
-        self._hash = blake3()
+        self._hash: blake3 | None = None  # it takes 2 kB, and there may be a million files
 
     def note(self, block: bytes) -> None:
+        if self._hash is None:
+            self._hash = blake3()
         self.bytes += len(block)
         self._hash.update(block)
 
     def digest(self) -> str:
-        return str(self._hash.hexdigest())
+        return str((self._hash or blake3()).hexdigest())
 
 
 @dataclass(frozen=True, slots=True)
