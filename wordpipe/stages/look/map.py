@@ -104,7 +104,7 @@ def map_words(
 def _check(output: Path, n_words: int | None, only: PathLike | None, near: str | None, groups: int) -> None:
     if output.is_dir() or str(output) == "-":
         raise ConfigError("a map is a file", where="output", got=output, hint="name a file with -o, such as map.html")
-    if output.is_file() and output.read_bytes()[:15].lower() not in (b"<!doctype html>", b""):
+    if output.is_file() and _begin(output).lower() not in (b"<!doctype html>", b""):
         hint = "name another file with -o"
         raise ConfigError("a file is there that is no page", where="output", got=output, hint=hint)
     if only is not None and near is not None:
@@ -134,6 +134,11 @@ def _first(batches: Iterator[pa.RecordBatch], most: int) -> Iterator[pa.RecordBa
         most -= len(batch)
         if most <= 0:
             return
+
+
+def _begin(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(15)
 
 
 def _choose(
