@@ -3,6 +3,7 @@
 Nothing here imports torch at import time.
 """
 
+import errno
 import os
 import resource
 import select
@@ -39,9 +40,10 @@ class Progress:
 _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD = -1, -2, -3  # of glibc's malloc.h
 
 _ADDRESS_SPACE = {
-    "init": 0, "help": 0, "status": 0, "run": 0, "query index": 720, "transformer": 830, "torch": 1_100, "import": 420,
-    "index": 980, "tokenize": 800, "train word2vec": 860, "train mlm": 1_100, "train clm": 1_100,
-    "train contrastive": 1_100, "fill": 1_100, "generate": 1_100, "evaluate model": 1_100,
+    "init": 0, "help": 0, "status": 0, "run": 0, "query index": 850, "transformer": 950, "torch": 1_350, "import": 420,
+    "index": 1_050, "map": 450, "ingest": 450, "cluster": 900, "embed": 850, "tokenize": 900, "train word2vec": 860,
+    "train mlm": 1_100, "train clm": 1_100, "train contrastive": 1_300, "fill": 1_100, "generate": 1_100,
+    "evaluate model": 1_100,
 }  # fmt: skip
 """Command, or part of one → MB of address space below which the smallest work failed on two cores; libraries that found less
 ended the process (OpenBLAS, OpenMP), crashed (FAISS) or left a module half imported."""
@@ -254,6 +256,29 @@ def need_address_space(what: str) -> None:
         )  # fmt: skip
 
 
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an error, or what it came of, says that no memory was given.
+
+    Under `ulimit -v` a library that does not fit says so in words of its own: that its module cannot be imported, that a
+    file of it cannot be loaded, that no thread can be started.
+    """
+    if isinstance(error, OSError) and error.errno is not None:
+        return error.errno == errno.ENOMEM
+    limited = resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
+    seen: set[int] = set()
+    at: BaseException | None = error
+    while at is not None and id(at) not in seen:
+        seen.add(id(at))
+        unnamed = isinstance(at, OSError) and at.errno is None and "shared object" in str(at)  # of llvmlite
+        unstarted = isinstance(at, RuntimeError) and "can't start new thread" in str(at)
+        if isinstance(at, MemoryError) or getattr(at, "errno", None) == errno.ENOMEM:
+            return True
+        if limited and (unnamed or unstarted or isinstance(at, ImportError | SystemError)):
+            return True
+        at = at.__cause__ or at.__context__
+    return False
+
+
 def peak_memory_bytes() -> int:
     """The largest resident set of this process so far, in bytes."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -284,12 +309,33 @@ def keep_freed_memory() -> None:
     _set_malloc({_M_MMAP_THRESHOLD: 1 << 25, _M_TRIM_THRESHOLD: (1 << 31) - 1, _M_TOP_PAD: 1 << 26})
 
 
+def keep_torch_cache() -> None:
+    """Give torch's compiler, which much of torch imports, a folder below the user's cache: it makes one in TMPDIR else."""
+    root = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")  # noqa: PTH111, PTH118
+    folder = os.path.join(root, "wordpipe", "torch")  # noqa: PTH118
+    with suppress(OSError):
+        os.makedirs(folder, exist_ok=True)  # noqa: PTH103
+        if os.access(folder, os.W_OK):
+            os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", folder)
+
+
+@contextmanager
+def without_memory() -> Iterator[None]:
+    """Let torch make tensors that have a shape and no numbers."""
+    import torch
+
+    keep_torch_cache()
+    with torch.device("meta"):
+        yield
+
+
 @contextmanager
 def torch_threads(threads: int) -> Iterator[None]:
     """Let torch use so many threads inside (0: one per core), and keep the memory that it frees."""
     import torch
 
     keep_freed_memory()
+    keep_torch_cache()
     before = torch.get_num_threads()
     torch.set_num_threads(threads or cpu_count())
     try:

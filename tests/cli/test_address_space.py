@@ -1,5 +1,6 @@
 """Commands under `ulimit -v`: exit 6 and a message, where native libraries would end the process."""
 
+import errno
 import resource
 import shutil
 import subprocess
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from wordpipe.errors import BudgetError
-from wordpipe.runtime import cpu_count, need_address_space
+from wordpipe.runtime import cpu_count, is_out_of_memory, need_address_space
 
 ROOT = Path(__file__).parents[2]
 BEFORE = ROOT / "tests" / "before" / "artifacts"
@@ -52,3 +53,49 @@ def test_the_limit_and_what_is_needed_are_said(monkeypatch):
 def test_without_a_limit_nothing_is_asked(monkeypatch):
     monkeypatch.setattr(resource, "getrlimit", lambda _: (resource.RLIM_INFINITY,) * 2)
     need_address_space("train mlm")
+
+
+def _raised(error, cause=None):
+    try:
+        try:
+            if cause is not None:
+                raise cause
+        except ImportError:
+            raise error  # noqa: B904  (as a library does)
+        raise error
+    except BaseException as raised:  # noqa: BLE001
+        return raised
+
+
+@pytest.mark.parametrize(
+    ("error", "limited", "unlimited"),
+    [
+        (MemoryError(), True, True),
+        (OSError(errno.ENOMEM, "Cannot allocate memory"), True, True),
+        (ImportError("libx.so: failed to map segment from shared object"), True, False),
+        (SystemError("initialization of _x failed without raising an exception"), True, False),
+        (OSError("Could not find/load shared object file 'libllvmlite.so'"), True, False),
+        (RuntimeError("can't start new thread"), True, False),
+        (RuntimeError("something else"), False, False),
+        (OSError(errno.ENOSPC, "No space left on device"), False, False),
+        (_raised(RuntimeError("a wrapper"), ImportError("failed to map segment")), True, False),
+        (_raised(OSError(errno.ENOSPC, "No space left on device"), ImportError("no such module")), False, False),
+    ],
+    ids=str,
+)
+def test_what_libraries_say_of_too_little_memory(monkeypatch, error, limited, unlimited):
+    for limit, expected in ((1 << 30, limited), (resource.RLIM_INFINITY, unlimited)):
+        monkeypatch.setattr(resource, "getrlimit", lambda _, limit=limit: (limit, limit))
+        assert is_out_of_memory(error) is expected
+
+
+def test_a_library_that_does_not_fit_is_exit_6(monkeypatch, cli):
+    def load(*_: object, **__: object) -> None:
+        raise ImportError("libx.so: failed to map segment from shared object")
+
+    monkeypatch.setattr("wordpipe.stages.verify", load)
+    monkeypatch.setattr("wordpipe.runtime.need_address_space", lambda _: None)
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (1 << 30, 1 << 30))
+    done = cli("verify", BEFORE / "index")
+    assert done.code == 6
+    assert "wordpipe: error: out of memory; got libx.so: failed to map segment" in done.err

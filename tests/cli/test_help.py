@@ -214,7 +214,7 @@ def complete(line: str, folder: Path | str = ".") -> set[str]:
         "COMP_CWORD": str(line.count(" ")),
     }
     done = subprocess.run(
-        [sys.executable, "-m", "wordpipe"], env=env, cwd=folder, capture_output=True, text=True, check=False
+        [sys.executable, "-m", "wordpipe"], env=env, cwd=folder, capture_output=True, text=True, check=False, timeout=60
     )
     return {entry.partition(",")[2] for entry in done.stdout.splitlines() if entry}
 
@@ -244,6 +244,14 @@ def project(tmp_path):
     (tmp_path / "run/tokens/inner/manifest.json").write_text(json.dumps({"kind": "tokens"}))
     (tmp_path / "run/broken").mkdir()
     (tmp_path / "run/broken/manifest.json").write_text("{")
+    for name, make in (
+        ("pipe", os.mkfifo),
+        ("endless", lambda path: path.symlink_to("/dev/zero")),
+        ("deep", lambda path: path.write_text("[" * 20_000)),
+    ):
+        (tmp_path / "run" / name).mkdir()
+        make(tmp_path / "run" / name / "manifest.json")
+    os.mkfifo(tmp_path / "pipe.toml")
     (tmp_path / "some.toml").write_text(
         '[stage.text]\ncommand = "ingest"\n[stage.cut]\ncommand = "tokenize"\n[stage.more]\ncommand = "tokenize"\n'
     )
@@ -265,6 +273,7 @@ def project(tmp_path):
         ("wordpipe tokenize x --config some.toml#", {"some.toml#cut", "some.toml#more"}),
         ("wordpipe tokenize x --config some.toml#m", {"some.toml#more"}),
         ("wordpipe tokenize x --config none.toml#", set()),
+        ("wordpipe tokenize x --config pipe.toml#", set()),
         ("wordpipe run some.toml --from ", {"text", "cut", "more"}),
         ("wordpipe run some.toml --to c", {"cut"}),
     ],

@@ -46,6 +46,11 @@ def main() -> int:
         return 0
     _own_mounts()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # what was found so far is told
+    for number in (signal.SIGINT, signal.SIGHUP):
+        if (
+            signal.getsignal(number) is signal.SIG_IGN
+        ):  # in the background, or by nohup: the commands must not inherit it
+            signal.signal(number, lambda *_: None)
     begin = time.monotonic()
     held_shm = _shared_memory()
     folder = Path(tempfile.mkdtemp(prefix="wordpipe-faults-"))

@@ -95,12 +95,12 @@ def _many_questions(room: Room) -> None:
 
 def cases(world: World) -> list[Case]:
     """The table of this file."""
-    files = 200_000  # of which each is remembered, at 4 kB
+    files = 200_000  # of which each is remembered, at 2 kB
     return [
         Case("memory/one-line/500-mb", _measured(_one_line(500 * _MB), 700), ("24", "P8"), prepared=True),
         Case("memory/one-line/5-mb", _measured(_one_line(5 * _MB), 500), ("24", "P8"), fast=True, prepared=True),
         Case("memory/one-word", _measured(_one_word, 900), ("24", "P8"), prepared=True),
-        Case(f"memory/files/{files}", _measured(_files(files), 1_000), ("12", "24", "P8"), prepared=True),
+        Case(f"memory/files/{files}", _measured(_files(files), 650), ("12", "24", "P8"), prepared=True),
         Case("memory/files/1000", _measured(_files(1_000), 500), ("12", "P8"), fast=True, prepared=True),
         Case("memory/distinct-words", _measured(_distinct(3_000_000), 900), ("25", "P8"), prepared=True),
         Case("memory/long-question", _long_question(50 * _MB), ("24", "C12", "P8"), prepared=True),

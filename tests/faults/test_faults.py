@@ -23,7 +23,7 @@ from wordpipe import verify
 @pytest.fixture(scope="module")
 def cases(tmp_path_factory) -> list[Case]:
     with pytest.MonkeyPatch.context() as patch:  # a world sets variables of its own
-        for name in ("XDG_CACHE_HOME", "PYTHONPATH", "PYTHONDONTWRITEBYTECODE"):
+        for name in ("XDG_CACHE_HOME", "PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "RUST_BACKTRACE"):
             patch.setenv(name, "")
         return all_cases(World(tmp_path_factory.mktemp("nowhere"), 1, fast=False))
 

@@ -138,6 +138,7 @@ class World:
         os.environ["XDG_CACHE_HOME"] = str(folder / "cache")  # the cache of hashes of the suite, not the user's
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
         os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
+        os.environ["RUST_BACKTRACE"] = "0"  # libraries in Rust print pages where it is 1
 
     def __enter__(self) -> "World":
         paragraphs = _HANDBOOK.read_text().split("\n\n")[:_PARAGRAPHS]

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import wordpipe
@@ -239,3 +241,31 @@ def test_a_corpus_of_markdown_from_before_is_read_anew(here):
     made = wordpipe.ingest("in", output="corpus", update=True, run=run)
     assert "sources_copied" not in made.counts
     assert any("all sources are read" in note for note in notes)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [pa.time64("us"), pa.duration("s"), pa.list_(pa.timestamp("s")), pa.timestamp("us", "UTC"), pa.binary()],
+    ids=str,
+)
+def test_a_field_that_is_of_one_type_again(tmp_path, monkeypatch, reads, kind):
+    monkeypatch.chdir(tmp_path)
+    Path("in").mkdir()
+    numbers = [10, 3_600_000_001]
+    if pa.types.is_list(kind):
+        values = pa.array([[number] for number in numbers], pa.list_(pa.int64())).cast(kind)
+    elif pa.types.is_binary(kind):
+        values = pa.array([b"\x00\xff", b"a"], kind)
+    else:
+        values = pa.array(numbers, pa.int64()).cast(kind)
+    pq.write_table(pa.table({"text": ["Tides rise.", "Boats wait."], "at": values}), "in/a.parquet")
+    Path("in/b.jsonl").write_text('{"text": "Bees dance.", "at": "noon"}\n')
+    wordpipe.ingest("in", output="corpus", update=True)
+    assert pq.read_schema("corpus/corpus-00000.parquet").field("at").type == pa.string()
+    Path("in/b.jsonl").write_text('{"text": "Bees dance."}\n')
+    reads.clear()
+    updated, fresh = wordpipe.ingest("in", output="corpus", update=True), wordpipe.ingest("in", output="fresh")
+    assert updated.digest == fresh.digest
+    assert pq.read_table("corpus/corpus-00000.parquet")["at"].to_pylist()[:2] == values.to_pylist()
+    is_copied = pa.types.is_timestamp(kind) or pa.types.is_binary(kind)  # of the others no text can be read back
+    assert reads[: len(reads) - 2] == (["in/b.jsonl"] if is_copied else ["in/a.parquet", "in/b.jsonl"])

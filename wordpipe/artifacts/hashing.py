@@ -48,6 +48,9 @@ class HashCache:
         fd = os.open(path, os.O_RDONLY)
         try:
             return self.hash_fd(fd)
+        except OSError as error:  # of reading, it does not say what was read
+            error.filename = error.filename or str(path)
+            raise
         finally:
             os.close(fd)
 

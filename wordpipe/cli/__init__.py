@@ -54,7 +54,7 @@ def run() -> int:
     import click
 
     from wordpipe.cli.app import app
-    from wordpipe.errors import BudgetError, WordpipeError
+    from wordpipe.errors import WordpipeError
     from wordpipe.runtime import raise_on_stop_signals, return_freed_memory
 
     # OpenMP threads that wait by spinning starve each other when another process wants a core: training on two cores
@@ -76,9 +76,6 @@ def run() -> int:
         code = _show(error)
     except BrokenPipeError:
         code = _die(signal.SIGPIPE)
-    except MemoryError:
-        hint = "lower the batch or the vocabulary size, or use a machine with more memory"
-        code = _show(BudgetError("out of memory", hint=hint))
     except BaseException as error:  # noqa: BLE001  (the one catch point)
         code = _unforeseen(error)
     try:  # what is left in the buffer of stdout is written now, or its reader is gone
@@ -137,7 +134,8 @@ def _usage_error(error: "click.ClickException") -> "WordpipeError":
 def _unforeseen(error: BaseException) -> int:
     """Stop requests, refusals of the operating system that no stage translated, and bugs."""
     from wordpipe.cli.output import say
-    from wordpipe.runtime import Stopped, stopped_by
+    from wordpipe.errors import BudgetError
+    from wordpipe.runtime import Stopped, is_out_of_memory, stopped_by
 
     if isinstance(error, KeyboardInterrupt):
         return _die(signal.SIGINT)
@@ -149,6 +147,10 @@ def _unforeseen(error: BaseException) -> int:
         return _die(signal.Signals(error.signum))
     if (stopped := stopped_by()) is not None:
         return _die(signal.Signals(stopped))
+    if is_out_of_memory(error):
+        got = next(iter(str(error).splitlines()), None)
+        hint = "lower the batch or the vocabulary size, raise ulimit -v, or use a machine with more memory"
+        return _show(BudgetError("out of memory", got=got or None, hint=hint))
     if isinstance(error, OSError):
         from wordpipe.stages import storage_error
 

@@ -6,7 +6,6 @@ nothing heavy.
 """
 
 import inspect
-import json
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,6 +28,7 @@ _ALL = "wordpipe.help_all"  # key in a context's meta: everything is shown
 _NOTE = re.compile(r"  \[(required|on|off|default: [^];:]+)")  # what help says behind a text
 _KINDS = ("corpus", "tokens", "words", "model", "sentences", "index")
 _COMPLETION_DEPTH = 3  # folders below what is typed
+_LARGEST = 1 << 24  # bytes of a file that TAB reads
 _COMPLETION_FOLDERS = 2_000  # looked into for one TAB
 
 
@@ -254,9 +254,13 @@ def _below(folder: Path, begins: str, kinds: Sequence[str], depth: int, looked_i
 
 def _kind(folder: Path) -> str | None:
     """The kind of an artifact; None where there is none that can be read."""
+    from wordpipe.artifacts import parse_json_object, read_regular_file
+    from wordpipe.errors import WordpipeError
+
+    path = folder / "manifest.json"
     try:
-        return str(json.loads((folder / "manifest.json").read_bytes())["kind"])
-    except (OSError, ValueError, KeyError, TypeError):
+        return str(parse_json_object(read_regular_file(path, _LARGEST), path)["kind"])
+    except (OSError, WordpipeError, KeyError):
         return None
 
 
@@ -280,10 +284,13 @@ def _stages(config: Path) -> dict[str, object]:
     """Stage → its command, as the config says."""
     import tomllib
 
+    from wordpipe.artifacts import read_regular_file
+    from wordpipe.errors import WordpipeError
+
     try:
-        tables = tomllib.loads(config.expanduser().read_text(encoding="utf-8"))["stage"]
+        tables = tomllib.loads(read_regular_file(config.expanduser(), _LARGEST).decode())["stage"]
         return {name: table.get("command") for name, table in tables.items()}
-    except (OSError, ValueError, KeyError, AttributeError):
+    except (OSError, WordpipeError, RecursionError, RuntimeError, ValueError, KeyError, AttributeError):
         return {}
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _AT_ONCE = 1_024  # queries encoded, searched and fetched together
 _LONGEST = 1 << 20  # characters of a line
+_SAID = 1_000  # characters of a remark
 _ENDLESS = 64 << 20  # characters after which a line is taken for one without an end
 
 _EXAMPLES = """wordpipe query run/index "how do bees find their way"
@@ -116,17 +117,20 @@ def _results(
 
 
 def _remarks(result: "QueryResult") -> Iterator[str]:
-    """The words that have no vector, and those whose vector was guessed."""
+    """The words that have no vector, and those whose vector was guessed; a line of 80 kB is not said again whole."""
+    from wordpipe.errors import shortened
+
     if result.guessed:
-        yield f"guessed from {'its' if len(result.guessed) == 1 else 'their'} letters: {', '.join(result.guessed)}"
+        whose = "its" if len(result.guessed) == 1 else "their"
+        yield f"guessed from {whose} letters: {shortened(', '.join(result.guessed), _SAID)}"
     if result.by_words:
         have = "has" if len(result.by_words) == 1 else "have"
         how = "by words" if result.mode == "lexical" else "by words too"
-        yield f"{', '.join(result.by_words)} {have} no vector: answered {how}"
+        yield f"{shortened(', '.join(result.by_words), _SAID)} {have} no vector: answered {how}"
     unknown = [(word, near) for word, near in result.unknown.items() if word not in result.by_words]
     if unknown:
         named = (f"{word} (did you mean {', '.join(near)}?)" if near else word for word, near in unknown)
-        yield f"unknown: {', '.join(named)}"
+        yield f"unknown: {shortened(', '.join(named), _SAID)}"
 
 
 def given_lines(words: tuple[str, ...], path: Path | None, *, what: str, option: str) -> Iterator[str]:

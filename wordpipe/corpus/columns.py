@@ -277,6 +277,22 @@ def cast_back(column: pa.Array, kinds: Collection[str]) -> pa.Array:
     return column.cast(kind)
 
 
+def can_cast_back(stored: pa.DataType, kinds: Collection[str]) -> bool:
+    """Whether `cast_back` knows a way; of a time of day, and of a list of what JSON does not have, there is none."""
+    kind = type_of(kinds)
+    if stored == kind or not pa.types.is_string(stored):
+        return True
+    if pa.types.is_list(kind):
+        return kind.value_type in _PYTHON.values()
+    if pa.types.is_large_binary(kind) or pa.types.is_binary(kind) or pa.types.is_fixed_size_binary(kind):
+        return True
+    try:
+        pa.array([], stored).cast(kind)
+    except pa.ArrowNotImplementedError:
+        return False
+    return True
+
+
 def _from_text(column: pa.Array, kind: pa.DataType) -> pa.Array:
     """The values that `text_of` made of values of a type."""
     texts = column.to_pylist()
@@ -368,10 +384,18 @@ class Columns:
                 places.setdefault(name, {})
         self._schema = None
 
-    def has_room(self, ledger: Ledger) -> bool:
-        """Whether all fields of a source that is to be copied are columns now, as they were."""
-        left_out = ledger.named("fields_not_carried")
-        return not left_out and len({*self._fields, *ledger.kinds}) <= MAX_FIELDS
+    def has_room(self, ledger: Ledger, schema: pa.Schema) -> bool:
+        """Whether all fields of a source that is to be copied are columns now, and their values can be had as they were.
+
+        Args:
+            ledger: of the source.
+            schema: of the corpus from which it would be copied.
+        """
+        if ledger.named("fields_not_carried") or len({*self._fields, *ledger.kinds}) > MAX_FIELDS:
+            return False
+        stored = {user_name(field): field.type for field in schema if not is_ours(field)}
+        kinds = ((stored.get(name), {*lines}) for name, lines in ledger.kinds.items() if lines)
+        return all(kind is None or can_cast_back(kind, some) for kind, some in kinds)
 
     def converted(self, batch: pa.RecordBatch, ledger: Ledger | None = None) -> pa.RecordBatch:
         """Rows of an earlier schema, or of an earlier corpus and the source that a ledger is of, in the schema of now."""

@@ -41,6 +41,7 @@ class PreviousCorpus:
         digests: content hash of each source that is to be read now, by name; empty for a stream.
         rows: all its rows in order.
         documents: the same rows: doc_id, sentence_id and line, and record_id where there is one.
+        schema: of the rows.
     """
 
     def __init__(
@@ -49,7 +50,9 @@ class PreviousCorpus:
         digests: Mapping[str, str],
         rows: Iterable[pa.RecordBatch],
         documents: Iterable[pa.RecordBatch],
+        schema: pa.Schema,
     ) -> None:
+        self._schema = schema
         starts = accumulate((summary.rows for summary in summaries), initial=0)
         self._sources = {summary.name: (summary, start) for summary, start in zip(summaries, starts, strict=False)}
         self._digests = digests
@@ -59,7 +62,7 @@ class PreviousCorpus:
         self.deleted = sum(name not in digests for name in changed)
 
     def copy(
-        self, name: str, seen: Digests | None, ids: RecordIds, fits: Callable[[Ledger], bool]
+        self, name: str, seen: Digests | None, ids: RecordIds, fits: Callable[[Ledger, pa.Schema], bool]
     ) -> tuple[SourceSummary, Iterator[pa.RecordBatch]] | None:
         """The summary and the rows of a source, where these can be copied; None where it must be read.
 
@@ -71,7 +74,7 @@ class PreviousCorpus:
             return None
         ledger = summary.open_ledger()
         may_return = self._first_changed is not None and self._first_changed < name
-        if not fits(ledger) or (may_return and ledger["records_skipped_duplicate_id"]):
+        if not fits(ledger, self._schema) or (may_return and ledger["records_skipped_duplicate_id"]):
             return None
         if seen is not None and may_return and ledger["documents_dropped_duplicate"]:
             return None

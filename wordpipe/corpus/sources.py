@@ -28,6 +28,7 @@ _FORMATS: dict[str, Format] = {
 }  # fmt: skip
 _COMPRESSIONS: dict[str, Compression] = {".gz": "gz", ".bz2": "bz2", ".xz": "xz", ".zst": "zst"}
 _OUR_TABLE = re.compile(r"(corpus|tokens|words|sentences|index)-\d{5}\.parquet")
+_OUR_MODEL = ("model.safetensors", "steps.parquet", "tokenizer.json")
 _LARGEST_MANIFEST = 64 << 20
 _UNPACK = "unpack it and name the folder"
 _MARKUP = "turn it into text first, or read the markup as text with --format txt"
@@ -44,17 +45,21 @@ _NOT_TEXT = {
 class _Seen:
     """What has been read of a stream, which can be read only once and is hashed on the way."""
 
+    __slots__ = ("_hash", "bytes", "is_whole")
+
     def __init__(self) -> None:
         self.bytes = 0
         self.is_whole = False
-        self._hash = blake3()
+        self._hash: blake3 | None = None  # it takes 2 kB, and there may be a million files
 
     def note(self, block: bytes) -> None:
+        if self._hash is None:
+            self._hash = blake3()
         self.bytes += len(block)
         self._hash.update(block)
 
     def digest(self) -> str:
-        return str(self._hash.hexdigest())
+        return str((self._hash or blake3()).hexdigest())
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +96,8 @@ class Source:
         if self.path is None:
             if sys.stdin is None:
                 raise InputError("there is no standard input", where=self.name)
-            yield sys.stdin.buffer
+            with _named("standard input"):
+                yield sys.stdin.buffer
             return
         try:
             file = self.path.open("rb")
@@ -99,8 +105,18 @@ class Source:
             raise InputError("the file is gone", where=self.name) from None
         except OSError as error:
             raise StorageError("cannot be read", where=self.name, got=error.strerror) from None
-        with file:
+        with file, _named(self.name):
             yield file
+
+
+@contextmanager
+def _named(name: str) -> Iterator[None]:
+    """Say in an error of reading what was read: the system does not."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = error.filename or name
+        raise
 
 
 class Sources(list[Source]):
@@ -348,7 +364,8 @@ def _is_broken_artifact(folder: Path) -> bool:
         names = os.listdir(folder)  # noqa: PTH208
     except OSError:  # walking it says so
         return False
-    return any(map(_OUR_TABLE.fullmatch, names)) and not _is_artifact(folder)
+    ours = any(map(_OUR_TABLE.fullmatch, names)) or {*_OUR_MODEL} <= {*names}
+    return ours and not _is_artifact(folder)
 
 
 def _cannot_list(error: OSError) -> None:

@@ -37,7 +37,15 @@ from wordpipe.artifacts import (
     refuse_inside_artifact,
 )
 from wordpipe.errors import ArtifactError, BudgetError, StorageError
-from wordpipe.runtime import Progress, Report, Stopwatch, automatic, forget_peak_memory, peak_memory_bytes
+from wordpipe.runtime import (
+    Progress,
+    Report,
+    Stopwatch,
+    automatic,
+    forget_peak_memory,
+    is_out_of_memory,
+    peak_memory_bytes,
+)
 from wordpipe.settings import Settings
 from wordpipe.stages.estimate import remember
 
@@ -250,7 +258,7 @@ def open_job(kind: Kind, output: PathLike, settings: Settings, run: RunOptions |
         StorageError, ArtifactError: the output may not be replaced; the disk refused.
     """
     target, run = Path(output), run or RunOptions()
-    with storage_errors(target.parent), ExitStack() as stack:
+    with storage_errors(target), ExitStack() as stack:
         refuse_inside_artifact(target)
         check_replaceable(target, kind)  # before anything is touched, and again under the lock
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -258,6 +266,10 @@ def open_job(kind: Kind, output: PathLike, settings: Settings, run: RunOptions |
         clear_leftovers(target)
         check_replaceable(target, kind)
         job = Job(kind, target, settings, run, stack)
+        for state in job.states():
+            if state.is_symlink():  # what it leads to is not ours
+                what = "a symbolic link stands where unfinished work is kept"
+                raise StorageError(what, where=state, hint="remove it, or name another output with -o")
         if run.fresh:
             job.forget_state()
         job.is_usual = not any(folder.exists() for folder in job.states())
@@ -274,12 +286,12 @@ def storage_errors(where: PathLike | None = None) -> Iterator[None]:
     """
     try:
         yield
-    except OSError as error:
-        raise storage_error(error, where) from error
-    except (MemoryError, RuntimeError) as error:
+    except (ImportError, MemoryError, OSError, RuntimeError, SystemError) as error:
         # torch's, which is not imported here: for a GPU it has a class of its own, for a CPU only its words
         of_torch = type(error).__name__ == "OutOfMemoryError" or "can't allocate memory" in str(error)
-        if not (of_torch or isinstance(error, MemoryError)):
+        if not (of_torch or is_out_of_memory(error)):
+            if isinstance(error, OSError):
+                raise storage_error(error, where) from error
             raise
         hint = "lower micro_batch, --batch-tokens, --memory or the size of the model, or train with --recompute"
         raise BudgetError("out of memory", got=next(iter(str(error).splitlines()), None), hint=hint) from error

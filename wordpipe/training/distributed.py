@@ -13,6 +13,7 @@ the numbers among the gradients waits for its device.
 """
 
 import json
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -159,6 +160,13 @@ def join_world(wanted: Device) -> Iterator[World]:
     if size <= 1:
         yield World(pick_device(wanted))
         return
+    for variable in ("RANK", "MASTER_ADDR", "MASTER_PORT"):
+        if not os.environ.get(variable):
+            hint = "torchrun sets both; without torchrun: unset WORLD_SIZE"
+            raise ConfigError(f"WORLD_SIZE is {size}, and {variable} is not set", where=variable, hint=hint)
+    if (rank := process_number("RANK", 0)) >= size:
+        raise ConfigError("no such process", where="RANK", got=rank, expected=f"less than WORLD_SIZE, {size}")
+    process_number("MASTER_PORT", 0)
     device, local_rank = pick_device(wanted), process_number("LOCAL_RANK", 0)
     if device.type == "mps":
         raise ConfigError(

@@ -14,6 +14,7 @@ from wordpipe.errors import ArtifactError, ConfigError
 from wordpipe.model.config import EMBEDDING_STD, ModelConfig
 from wordpipe.model.hf.classes import BERT, GPT2, LLAMA, MISTRAL, MODERNBERT, llama_fields, mistral_fields
 from wordpipe.model.hf.family import CONFIG, WEIGHTS, Entry, Family, read_value, refusal, refuse_others, special_ids
+from wordpipe.runtime import without_memory
 
 FAMILIES: tuple[Family, ...] = (MODERNBERT, BERT, LLAMA, MISTRAL, GPT2)
 """The classes of `transformers`, the plainer ones first: a model is saved as the first that computes it."""
@@ -93,11 +94,9 @@ class _Own(Family):
         return {name: _checked(name, values.get(name), hints[name]) for name in names}
 
     def entries(self, config: ModelConfig) -> Iterator[Entry]:
-        import torch  # not above: a query reads `config.json` without it
+        from wordpipe.model.transformer import LanguageModel  # not above: a query reads `config.json` without torch
 
-        from wordpipe.model.transformer import LanguageModel
-
-        with torch.device("meta"):  # names and shapes without memory
+        with without_memory():  # names and shapes without memory
             model = LanguageModel(config)
         for name, _ in model.named_parameters():
             yield Entry(name, (name,))

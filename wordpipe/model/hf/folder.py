@@ -24,6 +24,7 @@ from wordpipe.model.hf.family import CONFIG, WEIGHTS, Entry, Family
 from wordpipe.model.init import initialise
 from wordpipe.model.positions import sinusoidal_table
 from wordpipe.model.transformer import LanguageModel
+from wordpipe.runtime import without_memory
 
 _MAX_POSITIONS = 1 << 22  # angles of so many are made before the first text is read
 _MAX_TABLE = 1 << 28  # numbers of a table of positions that is computed
@@ -261,7 +262,7 @@ def _check_shapes(matched: _Matched, config: ModelConfig) -> None:
         config.positions == "sinusoidal" and config.max_len * config.dim > _MAX_TABLE
     ):
         raise ArtifactError("more positions than any model has", where=CONFIG, got=f"{config.max_len:,}")
-    with torch.device("meta"):
+    with without_memory():
         weights = dict(LanguageModel(config).named_parameters())
     for entry in matched.entries:
         for name, part in _parts(weights[entry.ours], entry) if entry.ours in weights else ():

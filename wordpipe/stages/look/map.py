@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from wordpipe.artifacts import Artifact, atomic_file, check_output, read_batches
+from wordpipe.artifacts import Artifact, atomic_file, check_output, read_batches, read_regular_file
 from wordpipe.errors import ConfigError, InputError
 from wordpipe.metrics import has_direction
 from wordpipe.report import COLOURS, INSTALL_UMAP, has_umap, map_data, word_map_page
@@ -19,6 +19,7 @@ from wordpipe.stages.calls import public
 from wordpipe.stages.job import PathLike, RunOptions, storage_errors
 from wordpipe.words import WordVectors
 
+_LARGEST_LIST = 64 << 20  # bytes of a list of words
 _LAYOUTS = ("auto", "umap", "pca")
 _LEAST_WORDS, _MOST_WORDS = 3, 50_000  # a browser still draws so many smoothly, and two bytes number them
 _WORDS, _WORDS_NEAR = 5_000, 500
@@ -103,7 +104,7 @@ def map_words(
 def _check(output: Path, n_words: int | None, only: PathLike | None, near: str | None, groups: int) -> None:
     if output.is_dir() or str(output) == "-":
         raise ConfigError("a map is a file", where="output", got=output, hint="name a file with -o, such as map.html")
-    if output.is_file() and output.read_bytes()[:15].lower() not in (b"<!doctype html>", b""):
+    if output.is_file() and _begin(output).lower() not in (b"<!doctype html>", b""):
         hint = "name another file with -o"
         raise ConfigError("a file is there that is no page", where="output", got=output, hint=hint)
     if only is not None and near is not None:
@@ -135,6 +136,11 @@ def _first(batches: Iterator[pa.RecordBatch], most: int) -> Iterator[pa.RecordBa
             return
 
 
+def _begin(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(15)
+
+
 def _choose(
     table: WordVectors, n_words: int | None, only: PathLike | None, near: str | None, left_out: Counter[str]
 ) -> npt.NDArray[np.int64]:
@@ -156,10 +162,9 @@ def _choose(
 
 def _listed(table: WordVectors, path: Path, most: int, left_out: Counter[str]) -> npt.NDArray[np.int64]:
     """Rows of the words in a UTF-8 file, one per line, ascending; blank lines mean nothing. The commonest `most` are kept."""
+    data = read_regular_file(path, _LARGEST_LIST, what="a list of words")
     try:
-        lines = path.read_text(encoding="utf-8-sig").split("\n")  # and at no other mark, which may be a part of a word
-    except (FileNotFoundError, IsADirectoryError):
-        raise InputError("no such file of words", where=path) from None
+        lines = data.decode("utf-8-sig").split("\n")  # and at no other mark, which may be a part of a word
     except UnicodeDecodeError as error:
         raise InputError("the list of words is not UTF-8", where=path, got=f"byte {error.start}") from None
     wanted = [word for line in lines if (word := line.strip())]

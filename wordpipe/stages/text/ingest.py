@@ -146,9 +146,10 @@ def _open_previous(job: Job, settings: IngestSettings, digests: Mapping[str, str
         job.note("the corpus does not have the rows that it says it has: all sources are read")
         return None
     rows = read_batches(artifact, "corpus", expected=CORPUS)
-    known = read_schema(artifact, "corpus").names
-    columns = ["doc_id", "sentence_id", "line", *({"record_id"} & {*known})]
-    return PreviousCorpus(summaries, digests, rows, read_batches(artifact, "corpus", columns, expected=CORPUS))
+    schema = read_schema(artifact, "corpus")
+    columns = ["doc_id", "sentence_id", "line", *({"record_id"} & {*schema.names})]
+    documents = read_batches(artifact, "corpus", columns, expected=CORPUS)
+    return PreviousCorpus(summaries, digests, rows, documents, schema)
 
 
 def _unusable(artifact: Artifact, settings: IngestSettings) -> str | None:

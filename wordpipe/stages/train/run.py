@@ -7,14 +7,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import torch
 from safetensors.torch import save
 from tokenizers import Tokenizer
 
 from wordpipe.artifacts import STEPS, Artifact, read_batches, row_count
 from wordpipe.errors import BudgetError
 from wordpipe.model import Architecture, LanguageModel, ModelConfig, new_model
-from wordpipe.runtime import stop_signal
+from wordpipe.runtime import stop_signal, without_memory
 from wordpipe.stages.job import Job
 from wordpipe.tokens import special_names
 from wordpipe.training import Snapshot, SpecialIds, Step, Trainer, perplexity
@@ -32,7 +31,7 @@ def fresh_model(config: ModelConfig, seed: int) -> LanguageModel:
     Raises:
         BudgetError: weights, gradients and one number per weight of the optimiser are more than all memory.
     """
-    with torch.device("meta"):
+    with without_memory():
         weights = sum(weight.numel() for weight in LanguageModel(config).parameters())
     there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     if (needed := weights * _BYTES_PER_WEIGHT) > there:
