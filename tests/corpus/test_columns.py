@@ -52,7 +52,7 @@ def slow_type(values) -> pa.DataType:
         if all(-(2**63) <= v < 2**63 for v in integers):
             if len(integers) == len(values):
                 return pa.int64()
-            if all(int(float(v)) == v for v in integers):
+            if all(abs(v) <= 2**53 for v in integers):
                 return pa.float64()
     return pa.string()
 

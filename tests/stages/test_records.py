@@ -485,3 +485,21 @@ def test_what_is_called_a_manifest_is_not_waited_for(here, kind):
             file.truncate(1 << 40)
     corpus_of("in")
     assert [row["text"] for row in rows_of("corpus")] == ["Text."]
+
+
+def test_records_that_say_the_same_are_other_records_where_they_have_ids(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = [{"id": number, "text": "The printer makes a noise.", "year": 2018 + number} for number in range(3)]
+    rows += [rows[1], {"id": 9, "text": "The screen is dark today."}]
+    made = wordpipe.ingest(rows, output="c", valid=0)
+    assert (made.counts["documents_kept"], made.counts["documents_dropped_duplicate"]) == (4, 1)
+    with pytest.raises(InputError, match="two records have the same id"):
+        wordpipe.ingest([*rows, {"id": 1, "text": "Other words."}], output="d")
+    wordpipe.tokenize("c", output="t", vocab_size=300)
+    wordpipe.train_word2vec("t", output="w", dim=8, min_count=1, epochs=1, subsample=0)
+    wordpipe.embed("w", "c", output="s", unit="document")
+    wordpipe.index("s", output="i")
+    for options in ({}, {"per_document": True}):
+        hits = wordpipe.query("i", "printer noise", k=3, mode="lexical", **options)
+        assert {hit["id"] for hit in hits} == {0, 1, 2}
+    assert [hit["id"] for hit in wordpipe.query("i", "printer noise", where="year = 2020")] == [2]

@@ -179,6 +179,7 @@ def matched(hit: Mapping[str, Any], finder: "PassageFinder", room: int) -> tuple
     dense = (hit.get("explain") or {}).get("dense")
     strongest = dict[str, float]()
     for word in sorted(dense["text"], key=lambda word: -word["score"])[:_SHOWN_PARTS] if dense else ():
+        assert dense is not None
         if len(word["word"].strip()) > 1 and word["score"] >= _CARRIES * dense["score"]:
             strongest[word["word"]] = word["score"]
     return text, finder.passage(text, room, strongest)

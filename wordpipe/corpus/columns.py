@@ -66,8 +66,7 @@ def _kinds_of_integers(values: list[int]) -> set[str]:
     low, high = min(values), max(values)
     if low >= -_EXACT and high <= _EXACT:
         return {"int"}
-    found = {"int" if value in _INT64 else "bigint" for value in values}
-    return found | ({"inexact"} if any(value in _INT64 and int(float(value)) != value for value in values) else set())
+    return {"inexact", *("int" if value in _INT64 else "bigint" for value in values)}  # Arrow makes no floats of them
 
 
 def type_of(kinds: Collection[str]) -> pa.DataType:

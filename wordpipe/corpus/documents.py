@@ -301,6 +301,11 @@ class RecordIds:
         return self._numbers[source]
 
 
+def record_key(own_id: str, digest: bytes) -> bytes:
+    """What a record with an id of its own is known by: another record may say the same, and is another record."""
+    return _digest_of(f"{own_id}\0{digest.hex()}")
+
+
 def _digest_of(key: str) -> bytes:
     return blake3(key.encode()).digest(_DIGEST_BYTES)
 
@@ -383,16 +388,17 @@ def document_of(
     data = record.text.encode()
     digest = blake3(data).digest(_DIGEST_BYTES)
     own_id = record.own.get("record_id")
-    if settings.deduplicate and (digest in seen if own_id is not None else not seen.add(digest)):
+    key = digest if own_id is None else record_key(str(own_id), digest)
+    if settings.deduplicate and key in seen:
         ledger.add("documents_dropped_duplicate")
         ledger.add("bytes_dropped_duplicate", len(data))
         return None
-    if own_id is not None:
-        if (place := ids.claim(str(own_id), record.source, record.line)) is not None:
-            ledger.add("documents_read", -1)
-            raise SameIdError(place)
-        if settings.deduplicate:  # not before: another record may come with this text
-            seen.add(digest)
+    if own_id is not None and (place := ids.claim(str(own_id), record.source, record.line)) is not None:
+        ledger.add("documents_read", -1)
+        raise SameIdError(place)
+    if settings.deduplicate:
+        seen.add(key)
+        seen.add(digest)
     split = split_of(digest.hex(), settings.valid, settings.test)
     ledger.add("documents_kept")
     ledger.add(f"documents_{split}")

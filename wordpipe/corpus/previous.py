@@ -7,7 +7,7 @@ from itertools import accumulate
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wordpipe.corpus.documents import Digests, Ledger, RecordIds
+from wordpipe.corpus.documents import Digests, Ledger, RecordIds, record_key
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,16 +81,17 @@ class PreviousCorpus:
         if seen is not None or "record_id" in ledger.own_kinds:
             batches = self._documents.take(start, start + summary.rows)
             firsts = [batch.filter(pc.equal(batch["sentence_id"], 0)) for batch in batches]
-            digests = [bytes.fromhex(doc_id) for first in firsts for doc_id in first["doc_id"].to_pylist()]
-            keys = [pair for first in firsts for pair in _keys(first)]
-            if seen is not None and any(digest in seen for digest in digests):
+            documents = [document for first in firsts for document in _documents(first)]
+            if any(own_id in ids for _, own_id, _ in documents if own_id is not None):
                 return None
-            if any(key in ids for key, _ in keys):
+            if seen is not None and any(digest in seen for digest, own_id, _ in documents if own_id is None):
                 return None
-            for digest in digests if seen is not None else ():
-                seen.add(digest)  # type: ignore[union-attr]
-            for key, line in keys:
-                ids.claim(key, name, line)
+            for digest, own_id, line in documents:
+                if own_id is not None:
+                    ids.claim(own_id, name, line)
+                if seen is not None:
+                    seen.add(digest)
+                    seen.add(digest if own_id is None else record_key(own_id, digest))
         return summary, self._rows.take(start, start + summary.rows)
 
     def is_known(self, name: str) -> bool:
@@ -101,12 +102,12 @@ class PreviousCorpus:
         return summary.digest != "" and self._digests.get(summary.name) == summary.digest
 
 
-def _keys(documents: pa.RecordBatch) -> list[tuple[str, int]]:
-    """Id, as ids are compared, and line of each record that has one."""
-    if "record_id" not in documents.schema.names:
-        return []
-    pairs = zip(documents["record_id"].to_pylist(), documents["line"].to_pylist(), strict=True)
-    return [(str(key), line) for key, line in pairs if key is not None]
+def _documents(firsts: pa.RecordBatch) -> Iterator[tuple[bytes, str | None, int]]:
+    """Digest, the record's own id where it has one, and line of each document."""
+    has_ids = "record_id" in firsts.schema.names
+    own_ids = firsts["record_id"].to_pylist() if has_ids else [None] * len(firsts)
+    for doc_id, own_id, line in zip(firsts["doc_id"].to_pylist(), own_ids, firsts["line"].to_pylist(), strict=True):
+        yield bytes.fromhex(doc_id), None if own_id is None else str(own_id), line
 
 
 class _ForwardRows:

@@ -81,7 +81,9 @@ class IngestSettings(Settings):
     bad_bytes: Literal["replace", "skip", "fail"] = setting(
         "replace", "invalid UTF-8: put U+FFFD for it, drop the line, or stop", expert=True, section="What is kept"
     )
-    deduplicate: bool = setting(True, "keep only the first of documents with the same text")
+    deduplicate: bool = setting(
+        True, "keep only the first of documents with the same text; a record with an id of its own is kept"
+    )
     valid: float = setting(0.01, "share of the documents kept for validation", ge=0, lt=1)
     test: float = setting(0.0, "share of the documents kept for tests", ge=0, lt=1, expert=True)
     max_document_bytes: int = setting(

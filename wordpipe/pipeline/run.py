@@ -464,7 +464,7 @@ def _differences(stage: Stage, settings: Settings, inputs: list[InputEntry], man
     """What changed since the artifact was made, setting by setting and input by input."""
     before, now = manifest.settings, settings.manifest()
     for name, value in settings.recipe().items():  # what a setting comes to, where nobody gives it
-        if before.get(name) not in (now.get(name, value), value):
+        if name in now and before.get(name) not in (now[name], value):
             yield f"{stage.name}.{name} {before.get(name)} → {value}"
     if manifest.command != stage.command.name:
         yield f"{stage.name}.command {manifest.command} → {stage.command.name}"

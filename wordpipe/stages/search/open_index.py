@@ -150,7 +150,8 @@ class OpenArtifact:
         return self.artifact.kind
 
     def __repr__(self) -> str:
-        return f"<{'closed' if self.artifact.is_closed else 'open'} {self.kind} {str(self.path)!r}: {self._about()}>"
+        named = f"{self.kind} {str(self.path)!r}"
+        return f"<closed {named}>" if self.artifact.is_closed else f"<open {named}: {self._about()}>"
 
     def _about(self) -> str:
         """What there is, in a few words."""
@@ -346,10 +347,24 @@ class OpenIndex(OpenArtifact):
 
 
 def document_numbers(artifact: Artifact, table: str) -> npt.NDArray[np.int64]:
-    """(N,) the number of the document of every row of a table, in the order in which the documents first come."""
-    ids = pa.chunked_array([batch.column("doc_id") for batch in read_batches(artifact, table, ["doc_id"])], pa.string())
-    numbers_N: npt.NDArray[np.int32] = ids.combine_chunks().dictionary_encode().indices.to_numpy()
-    return numbers_N.astype(np.int64)
+    """(N,) the number of the document of every row of a table, in the order in which the documents first come.
+
+    Records with ids of their own are documents of their own, whatever they say.
+    """
+    schema = read_schema(artifact, table)
+
+    def codes(name: str) -> npt.NDArray[np.int64]:
+        columns = [batch.column(name) for batch in read_batches(artifact, table, [name])]
+        found = pa.chunked_array(columns, schema.field(name).type).combine_chunks()
+        numbers: npt.NDArray[np.int32] = found.dictionary_encode(null_encoding="encode").indices.to_numpy()
+        return numbers.astype(np.int64)
+
+    numbers_N = codes("doc_id")
+    if "record_id" in schema.names and len(numbers_N):
+        ids_N = codes("record_id")
+        _, first_M, place_N = np.unique(numbers_N * (ids_N.max() + 1) + ids_N, return_index=True, return_inverse=True)
+        numbers_N = np.argsort(np.argsort(first_M))[place_N]
+    return numbers_N
 
 
 def printable(text: str) -> str:
