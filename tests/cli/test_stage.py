@@ -109,7 +109,7 @@ def test_a_config_without_a_stage_lends_its_settings_to_other_inputs(project, cl
     cli("run", "--to", "corpus")
     assert cli("ingest", "texts/a.txt", "-o", "x", "--config", "wordpipe.toml").code == 0
     (project / "flat.toml").write_text("vocab_size = 333\n")
-    assert "Missing argument" in cli("tokenize", "--config", "flat.toml", "-o", "x").err
+    assert "missing argument" in cli("tokenize", "--config", "flat.toml", "-o", "x").err
     assert cli("tokenize", "run/corpus", "--config", "flat.toml", "-o", "y").code == 0
 
 
