@@ -15,10 +15,9 @@ command's settings as keywords, and `help` says which there are. Functions are l
 the package costs nothing.
 """
 
-from typing import TYPE_CHECKING
-
 from wordpipe.lazy import face
 
+TYPE_CHECKING = False  # as there
 if TYPE_CHECKING:
     from wordpipe.cli.output import progress
     from wordpipe.corpus.settings import IngestSettings

@@ -91,6 +91,10 @@ _SPEAK_AFTER_S = 0.2  # what ends sooner needs no word
 _NATIVE_S = 1.5  # that code which looks at no signal has; to kill it loses nothing that could have been saved
 _UNWIND_S = 10.0  # that temporary folders have to go; the next run removes what is left
 _ANSWERED = threading.Event()  # Python has seen the stop signal
+_UNHEARD = (
+    "cb",
+    "__del__",
+)  # what is raised in a callback of importlib's, or while an object goes, is printed and ignored
 _SAVERS = 0  # loops that will save before they stop
 _RAISED: int | None = None  # the signal for which `Stopped` was raised wherever the process was
 
@@ -133,16 +137,30 @@ def raise_on_stop_signals() -> None:
     _RAISED = None
     _ANSWERED.clear()
 
-    def stop(signum: int, _: FrameType | None) -> None:
+    def stop(signum: int, frame: FrameType | None) -> None:
         global _RAISED
         _RAISED = signum
         _ANSWERED.set()
         signal.signal(signum, signal.SIG_DFL)  # a second one kills at once
-        raise Stopped(signum)
+        if frame is not None and frame.f_code.co_name in _UNHEARD and frame.f_back is not None:
+            _raise_in(frame.f_back, Stopped(signum))
+        else:
+            raise Stopped(signum)
 
     for number in _STOPS:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, stop)
+
+
+def _raise_in(frame: FrameType, error: BaseException) -> None:
+    """Raise an error where a frame goes on, once those that it has called have returned."""
+
+    def trace(*_: object) -> None:
+        sys.settrace(None)
+        raise error
+
+    frame.f_trace = trace
+    sys.settrace(lambda *_: None)  # without which no frame is looked at
 
 
 def stopped_by() -> int | None:

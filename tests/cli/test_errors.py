@@ -190,3 +190,26 @@ def test_the_prompt_ends_with_control_d(built):
     seen = in_terminal("query", built / "words", "-k", "1", typed="water\n")
     assert seen.code == 0
     assert "query> " in seen.text
+
+
+def test_a_stop_in_a_callback_is_heard_after_it():
+    code = (
+        "import os, signal, weakref\n"
+        "from wordpipe.runtime import Stopped, raise_on_stop_signals\n"
+        "class Thing: pass\n"
+        "def cb(_):\n"
+        "    os.kill(os.getpid(), signal.SIGINT)\n"
+        "    return 1\n"
+        "def work():\n"
+        "    thing = Thing()\n"
+        "    kept = weakref.ref(thing, cb)\n"
+        "    del thing\n"
+        "    return 'went on'\n"
+        "raise_on_stop_signals()\n"
+        "try:\n"
+        "    print(work())\n"
+        "except Stopped as stopped:\n"
+        "    print(stopped.signum)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert (done.stdout, done.stderr) == ("2\n", "")

@@ -128,8 +128,8 @@ FORTY = {
     20: Fault(
         "make: stopped, in parallel, with touched inputs",
         (
-            "test_makefile.py::test_make_builds_in_parallel_once_and_agrees_with_run",
-            "test_makefile.py::test_a_failed_rule_leaves_no_target_and_make_goes_on_from_there",
+            "test_makefile.py::test_make_builds_what_the_config_says_once_and_agrees_with_run",
+            "test_makefile.py::test_a_failed_stage_leaves_nothing_and_make_goes_on_from_there",
         ),
     ),
     21: Fault("a clock that jumps"),

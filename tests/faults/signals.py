@@ -70,7 +70,10 @@ def _stopped_early(number: signal.Signals, after: float, arguments: tuple[str, .
         if done.code in (-number, 1) and "KeyboardInterrupt" in done.err and _OURS not in done.err:
             return  # Python itself was starting: no line of ours had run
         room.said(done, {-number, 0}, silent=True)
-        room.as_before()
+        if done.code == 0 and room.target.exists():  # it had been made by then
+            room.verified()
+        else:
+            room.as_before()
 
     return act
 

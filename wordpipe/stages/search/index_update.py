@@ -32,6 +32,8 @@ class IndexVectors:
     """
 
     def __init__(self, source: Artifact) -> None:
+        for name in part_names(source, source.kind):
+            open_part(source, name).close()  # memory is asked for by the number of rows: it must be that of the files
         self.count, self.dim = row_count(source, source.kind), source.fact("dim", int, least=1)
         self._source = source
         self._key_columns = _key_columns(source)
