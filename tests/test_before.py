@@ -44,7 +44,7 @@ def test_they_stay_fresh(before):
         "half": ("missing",), "sentences-static": ("static will be made",), "index-hnsw": ("sentences-static will be made",),
     }  # fmt: skip
     assert list(reasons) == ["static"]
-    assert {"static.number_weight None → 2.0", "static.table None → 2"} <= set(reasons["static"])
+    assert "static.number_weight None → 2.0" in reasons["static"]
     assert not [reason for reason in reasons["static"] if "words_weight" in reason]  # its default comes to the same
     assert len(states) == len(NAMES) + 1
 

@@ -116,7 +116,7 @@ def test_a_full_disk_that_names_no_file_names_the_folder(cli, tmp_path, monkeypa
     (tmp_path / "notes.txt").write_text("Salt in the sea.\n")
     found = cli("ingest", tmp_path / "notes.txt", "-o", tmp_path / "corpus")
     assert found.code == 5
-    assert found.err.startswith(f"wordpipe: error: {tmp_path}: no space left on device")
+    assert found.err.startswith(f"wordpipe: error: {tmp_path / 'corpus'}: no space left on device")
 
 
 def test_readers_that_go_away_end_a_query_by_sigpipe(built):
