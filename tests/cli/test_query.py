@@ -25,10 +25,17 @@ def test_explained_answers_for_people_and_in_full(cli, index):
     shown = cli("query", index, "salt water", "-k", 2, "--explain", "--mode", "hybrid", "--weight", 0.5)
     assert shown.code == 0
     lines = shown.out.splitlines()
-    assert lines[1].startswith("    vectors ")
-    assert "(adds 0." in lines[1]
-    assert "salt" in lines[2]
-    assert "early answers 0." in lines[1]
+    assert len(lines) == 2
+    score, text, place, own_id, why = lines[0].split("\t")
+    assert (float(score) > 0, bool(text), place.partition(":")[0], own_id) == (
+        True,
+        True,
+        "data/sample/handbook.txt",
+        "",
+    )
+    assert "(adds 0." in why
+    assert "salt" in why
+    assert "early answers 0." in why
     once = cli("query", index, "salt water", "-k", 2, "--explain", "--mode", "hybrid", "--weight", 0.5, "--feedback", 0)
     assert "early answers" not in once.out
     told = cli("query", index, "salt water", "-k", 1, "--explain", "--mode", "lexical", "--json")

@@ -19,8 +19,6 @@ from wordpipe.errors import ConfigError
         ({"metadata": ["a", "b"], "no_metadata": True}, "give one of them"),
         ({"tags_field": "a", "label_field": "a"}, "one field cannot be two things: a"),
         ({"metadata": ["a", "a:int"]}, "different names"),
-        ({"metadata": ["key"], "id_field": "key"}, "leave them out of metadata"),
-        ({"metadata": ["body"], "text_field": "body"}, "leave them out of metadata"),
         ({"max_document_bytes": 10}, "greater than or equal to 1024"),
         ({"bad_bytes": "ignore"}, "'replace', 'skip' or 'fail'"),
         ({"document": "line"}, "unknown setting 'document'"),
@@ -46,3 +44,8 @@ def test_settings_import_nothing_heavy():
     code = "import sys, wordpipe.corpus.settings; print(*sorted({m.partition('.')[0] for m in sys.modules}))"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert not {"numpy", "pyarrow", "torch", "regex", "blake3", "zstandard"} & set(loaded)
+
+
+def test_fields_that_other_settings_name_are_kept_once():
+    settings = IngestSettings(metadata=("key", "body", "year:int"), id_field="key", text_field="body")
+    assert settings.metadata_types == {"year": "int"}

@@ -402,7 +402,7 @@ def test_what_was_measured_for_auto_is_said_once(built, cli, tmp_path):
         facts = opened.artifact.manifest.facts["lexical"]
     assert facts["measured"] is not None
     assert first.err.count("--mode auto answers by ") == 1
-    assert f"nDCG@10 {facts['measured']['ndcg_at_10']['dense']:.3f} by vectors" in first.err
+    assert f"{facts['measured']['ndcg_at_10']['dense']:.3f} by vectors" in first.err
     again = cli("index", built / "sentences", "-o", tmp_path / "index", "--update")
     assert again.code == 0
     assert "--mode auto" not in again.err

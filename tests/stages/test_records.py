@@ -210,7 +210,7 @@ def test_two_records_of_one_id_are_an_error_that_names_both(here):
     with pytest.raises(InputError) as caught:
         corpus_of(["a.jsonl", "b.jsonl"])
     assert caught.value.message == "b.jsonl, line 2: two records have the same id; got '2', as in a.jsonl, line 2"
-    assert "--id-field none" in caught.value.hint
+    assert "--id-field names another field, or none" in caught.value.hint
     made = corpus_of(["a.jsonl", "b.jsonl"], bad_records="skip")
     assert made.counts["records_skipped_duplicate_id"] == 1
     assert made.counts["documents_dropped_duplicate"] == 1  # the same record once more is no error

@@ -31,8 +31,12 @@ _OURS = {
     "query", "rank", "score", "row", "id", "doc_id", "sentence_id", "record_id", "title", "text", "word", "count", "source",
     "line", "anchor", "see_also", "split", "explain", "metadata",
 }  # fmt: skip
-_LEGEND = """vectors: the cosine as a sum: what a word brings, or a pair of them (query~text); early answers: likeness to them
-words: the BM25 score as a sum over the query's words; (adds …): what the side adds to the score where both are mixed"""
+_PIPED_CELLS = 4  # score, text, place, id; then why, where that was asked
+_LEGEND = (
+    "vectors: the cosine as a sum: what a word brings, or a pair of them (query~text); early answers: nearness to the first "
+    "answers, with which the index asks once more",
+    "words: the BM25 score as a sum over the query's words; (adds …): what the side adds to the score where both are mixed",
+)
 
 Segments = list[tuple[str, bool]]
 """A line in pieces: text, and whether it is marked."""
@@ -64,10 +68,13 @@ class Answers:
         if self.titled:
             click.echo(emphasised(f"# {escaped(one_line(result.query))}"))
         if self.form == "tsv":
+            words = self.opened.passages(result.query).words if any("explain" in hit for hit in result.hits) else {}
             for hit in result.hits:
-                click.echo("\t".join(piped_cells(hit)))
-                for name, parts in explained_parts(hit.get("explain"), {}):
-                    click.echo(safe_text(f"    {name} = {' + '.join(parts)}"))
+                cells = piped_cells(hit)
+                why = [f"{name} = {' + '.join(parts)}" for name, parts in explained_parts(hit.get("explain"), words)]
+                if why:
+                    cells += [""] * (_PIPED_CELLS - len(cells)) + [escaped("; ".join(why))]
+                click.echo("\t".join(cells))
             return
         finder = self.opened.passages(result.query)
         if self.form == "table":
@@ -84,7 +91,7 @@ class Answers:
         if self._explained and self.form == "plain":
             width = max(_LEAST, shutil.get_terminal_size().columns)
             click.echo()
-            for paragraph in _LEGEND.splitlines():
+            for paragraph in _LEGEND:
                 for line in wrapped_words(paragraph.split(" "), width, "", "  "):
                     click.echo(line)
 

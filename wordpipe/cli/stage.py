@@ -212,6 +212,8 @@ def init(folder: Path, source: str | None) -> None:
             say(f"{project.files[0][0]} was there and stays as it is; for these texts it would say:")
         for name, value in project.settings.items():
             say(f"  {name} = {json.dumps(value, ensure_ascii=False)}")
+        if "text_field" in project.settings and "id_field" not in project.settings:
+            say('  no id of their own was found: id_field = "NAME" in wordpipe.toml names the field')
         if project.others:
             say(f"  not carried: {', '.join(project.others)}")
     if is_new:

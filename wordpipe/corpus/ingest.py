@@ -260,10 +260,7 @@ class Ingest:
             got = f"{own_id[:60]!r}, as in {error.args[0]}"
             found = InputError("two records have the same id", where=f"{record.source}, line {record.line}", got=got)
             if self.settings.bad_records == "fail":
-                found.hint = (
-                    "name another field with --id-field, or none with --id-field none; or leave such records out with "
-                    "--bad-records skip"
-                )
+                found.hint = "--id-field names another field, or none; --bad-records skip leaves such records out"
                 raise found from None
             ledger.skip("duplicate_id", found.message)
             return None

@@ -107,7 +107,9 @@ class IngestSettings(Settings):
     def metadata_types(self) -> dict[str, MetadataType | None]:
         """Name and type of each field that was asked for, in the order given; None: of the type that its values have."""
         found = [_ENTRY.fullmatch(entry) for entry in self.metadata]
-        return {match["name"] or match["plain"]: match["type"] for match in found if match}  # type: ignore[misc]
+        types = {match["name"] or match["plain"]: match["type"] for match in found if match}
+        kept_anyway = {self.text_field, self.title_field, self.id_field, *self.own_fields.values()}
+        return {name: kind for name, kind in types.items() if name not in kept_anyway}  # type: ignore[misc]
 
     @property
     def own_fields(self) -> dict[str, str]:
@@ -157,8 +159,6 @@ class IngestSettings(Settings):
         if self.first_line_title and self.documents == "line":
             raise ValueError("first_line_title needs documents of more than a line: documents = file or block")
         named = [self.text_field, self.id_field, *self.own_fields.values()]
-        if set(self.metadata_types) & {*named, self.title_field}:
-            raise ValueError("fields that other settings name are kept anyway: leave them out of metadata")
         if twice := sorted(name for name in {*named} if named.count(name) > 1):
             raise ValueError(f"one field cannot be two things: {twice[0]}")
         if self.metadata and self.no_metadata:

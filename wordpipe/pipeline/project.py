@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from wordpipe.artifacts import atomic_file
-from wordpipe.corpus import ExpansionLimit, Source, decompress_blocks, expand, read_blocks
+from wordpipe.corpus import ExpansionLimit, Source, csv_delimiter, decompress_blocks, expand, read_blocks
 from wordpipe.corpus.settings import IngestSettings
 from wordpipe.errors import ConfigError, InputError, StorageError
 from wordpipe.pipeline.config import CONFIG
@@ -34,7 +34,10 @@ _HEAD = 1 << 20  # bytes of a file
 _ASSUMED = 10_000_000  # bytes of text, where there is none yet
 _TEXTS = ("text", "body", "content", "contents", "article", "abstract", "description", "passage", "answer")
 _TITLES = ("title", "headline", "heading", "subject", "name")
-_IDS = ("id", "_id", "uuid", "key")
+_IDS = (
+    "id", "_id", "uuid", "key", "record_id", "doc_id", "isbn", "doi", "number", "no", "nr", "call number", "call no.",
+    "callno", "call_number", "signature", "signatur", "reference", "ref",
+)  # fmt: skip
 _TABLES = ("jsonl", "csv", "tsv", "parquet")  # formats of records
 _FEW_FILES = 20  # of text: what one file says of itself is then parted at its blank lines
 _SHORT_RECORD = 1500  # characters: a record is then one passage
@@ -229,7 +232,9 @@ def _first_records(source: Source) -> Iterable[Mapping[str, Any]]:
                 continue  # `ingest` says what is wrong with it
         return [record for record in found if isinstance(record, dict)]
     csv.field_size_limit(1 << 24)
-    dialect: dict[str, Any] = {"delimiter": "\t", "quoting": csv.QUOTE_NONE} if source.format == "tsv" else {}
+    dialect: dict[str, Any] = {"delimiter": "\t", "quoting": csv.QUOTE_NONE}
+    if source.format == "csv":
+        dialect = {"delimiter": csv_delimiter(lines[0] if lines else "")}
     rows = csv.DictReader(io.StringIO("".join(lines), newline=""), strict=False, **dialect)
     try:
         return [

@@ -156,7 +156,9 @@ def _no_column(condition: str, name: str, tree: Any, schema: pa.Schema) -> Confi
     near = get_close_matches(name, schema.names, n=3, cutoff=0.6)
     near = near or [known for known in schema.names if known.lower() == name.lower()]
     kind = ":int" if any(_is_number(part) for part in _parts(tree)) else ""
-    made = f"no record had the field, or it was not carried: wordpipe ingest … --metadata {name}{kind} makes the column"
+    made = f"for a field that was not carried: wordpipe ingest … --metadata {_quoted(name)}{kind} makes the column"
+    if re.search(rf'[=<>]\s*"?{re.escape(name)}(?!\w)', condition):  # it stands where a value does
+        made = f"a text stands in single quotes, '{name}'; {made}"
     hint = f"did you mean {', '.join(map(_quoted, near))}? Else {made}" if near else made
     return _misfit(condition, f"no column {name}", schema, hint)
 

@@ -171,16 +171,14 @@ def _note_lexical(job: Job, lexical: dict[str, Any]) -> None:
         return
     found = measured["ndcg_at_10"]
     share = vector_share(float(lexical["agreement"]), _USUAL_WORDS)
-    modes = {
-        "hybrid": f"both (of {_USUAL_WORDS} words vectors have {share:.0%})", "lexical": "words alone",
-        "dense": "vectors alone",
-    }  # fmt: skip
-    flattered = " (which learned from such pairs)" if measured["learned_from_pairs"] else ""
-    job.note(
-        f"--mode auto answers by {modes[lexical['mode']]}: nDCG@10 {found['dense']:.3f} by vectors{flattered}, "
-        f"{found['lexical']:.3f} by words, {found['hybrid']:.3f} by both, on {measured['queries']} "
-        f"{QUERIES_MEASURED[measured['by']]}"
+    both = f"words and vectors together (of a question of {_USUAL_WORDS} words vectors bring {share:.0%})"
+    modes = {"hybrid": both, "lexical": "words alone", "dense": "vectors alone"}
+    proof = (
+        "; that of vectors proves nothing, as they learned from such pairs" if measured["learned_from_pairs"] else ""
     )
+    asked = f"{measured['queries']} {QUERIES_MEASURED[measured['by']]}"
+    figures = f"{found['lexical']:.3f} by words, {found['hybrid']:.3f} by both, {found['dense']:.3f} by vectors{proof}"
+    job.note(f"--mode auto answers by {modes[lexical['mode']]}. Asked with {asked}, nDCG@10 is {figures}")
 
 
 def _curve_lines(built: Built) -> Iterator[str]:

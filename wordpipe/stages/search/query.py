@@ -259,6 +259,9 @@ class OpenTextIndex(OpenIndex):
             hint = f"see the columns and their values with: wordpipe show {self.artifact.path} --rows 3"
             what = f"nothing was found: the condition is true of 0 of {len(allowed):,} rows"
             return InputError(what, got=options.where, hint=hint)
+        if allowed is not None and self._mode(options) == "lexical":
+            what = "nothing was found: no row that the condition lets through has these words"
+            return InputError(what, got=options.where, hint="ask by vectors, with --mode dense, or with other words")
         if self._mode(options) == "dense" and self._has_lexical:
             return InputError("nothing was found", hint="ask by words, with --mode lexical, or with other words")
         return super().nothing_found(options)
