@@ -16,7 +16,7 @@ setup: $(READY)
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "wordpipe needs Python 3.11 or newer; try: make $(MAKECMDGOALS) PYTHON=python3.11"; exit 2; }
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,demo]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,demo,docs]'
 	@touch $@
 
 demo: setup
@@ -39,14 +39,9 @@ check: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# the docs extra comes here and not with `setup`: who only uses wordpipe need not have it
-docs: .venv/.docs
+docs: setup
 	$(BIN)/python -m sphinx -W -n -q docs docs/_build/html
 	@echo "docs/_build/html/index.html"
-
-.venv/.docs: $(READY)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
-	@touch $@
 
 stub: setup
 	$(BIN)/python -m tests.support.stub

@@ -173,7 +173,7 @@ def test_status_shows_estimates_and_a_total_in_sixty_columns(project, cli):
     assert len(estimates) == 4
     assert all(len(line) <= 60 for line in estimates)
     assert re.fullmatch(
-        r"  .+ (s|min) · [\d.]+ [kM]?B memory · [\d.]+ [kM]?B disk \((probed|earlier runs)\)", estimates[0]
+        r"  .+ (s|min) · [\d.]+ [kMG]?B memory · [\d.]+ [kMG]?B disk \((probed|earlier runs)\)", estimates[0]
     )
     assert out.splitlines()[-1].startswith("total: ")
     cli("run")

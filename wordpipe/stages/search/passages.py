@@ -97,7 +97,7 @@ def _heaviest(places: Sequence[Place], weights: Mapping[str, float], room: int) 
         inside.append(place)
         score += weights[place[2]] / 2 ** counts[place[2]]
         counts[place[2]] += 1
-        while place[1] - inside[0][0] > room:
+        while inside and place[1] - inside[0][0] > room:
             stem = inside.popleft()[2]
             counts[stem] -= 1
             score -= weights[stem] / 2 ** counts[stem]
