@@ -16,6 +16,7 @@ from wordpipe.errors import PeerError as PeerError
 from wordpipe.errors import StorageError as StorageError
 from wordpipe.errors import UnknownWordError as UnknownWordError
 from wordpipe.errors import WordpipeError as WordpipeError
+from wordpipe.errors import WordpipeWarning as WordpipeWarning
 from wordpipe.model.settings import FillSettings as FillSettings
 from wordpipe.model.settings import GenerateSettings as GenerateSettings
 from wordpipe.pipeline import Pipeline as Pipeline
@@ -47,7 +48,7 @@ from wordpipe.words.settings import ImportSettings as ImportSettings
 from wordpipe.words.settings import Word2VecSettings as Word2VecSettings
 
 __version__: str
-PROGRESS_DRAWER: str
+TERMINAL: str
 
 def progress(
     show: bool | None = None,
@@ -917,7 +918,7 @@ def ingest(
         text_field: field or column that holds the text. Default: 'text'.
         title_field: field or column that holds the title, where there is one. Default: 'title'.
         id_field: field that holds the record's own id; every hit shows it; auto: id or _id, where the first records have one; none: no ids. Default: 'auto'.
-        metadata: carry only these fields, separated by commas; NAME:int, NAME:float, NAME:bool or NAME:str makes it of that type; without it all fields are carried. Default: ().
+        metadata: carry only these fields, each NAME or NAME:TYPE with TYPE int, float, bool or str; without it all fields are carried. Default: ().
         no_metadata: carry no field beside text, title and id. Default: False.
         bad_records: stop at a record that cannot be read, or leave it out; such records are counted, the first five named. Default: 'fail'.
         text_b: field that holds the second text of a pair. Default: ''.

@@ -20,7 +20,7 @@ FACE = Path(wordpipe.__file__)
 STUB = FACE.with_suffix(".pyi")
 _HEAD = '''"""The public functions and classes, for type checkers and editors. Made by `make stub`: change no line here."""
 '''
-_CONSTANTS = {"__version__": "str", "PROGRESS_DRAWER": "str"}
+_CONSTANTS = {"__version__": "str", "TERMINAL": "str"}
 _PATH = {str, os.PathLike[str]}
 Imports = set[tuple[str, str, str]]  # module, name there, name here (empty for the same, not handed on)
 

@@ -16,6 +16,7 @@ from typing import Any, BinaryIO, Literal
 
 from blake3 import blake3
 
+from wordpipe.artifacts import manifest_bytes
 from wordpipe.corpus.decode import Compression
 from wordpipe.corpus.docstrings import find_package
 from wordpipe.errors import ArtifactError, InputError, StorageError
@@ -29,7 +30,6 @@ _FORMATS: dict[str, Format] = {
 _COMPRESSIONS: dict[str, Compression] = {".gz": "gz", ".bz2": "bz2", ".xz": "xz", ".zst": "zst"}
 _OUR_TABLE = re.compile(r"(corpus|tokens|words|sentences|index)-\d{5}\.parquet")
 _OUR_MODEL = ("model.safetensors", "steps.parquet", "tokenizer.json")
-_LARGEST_MANIFEST = 64 << 20
 _UNPACK = "unpack it and name the folder"
 _MARKUP = "turn it into text first, or read the markup as text with --format txt"
 _NOT_TEXT = {
@@ -347,13 +347,9 @@ def _missing(text: str) -> InputError:
 
 def _is_artifact(folder: Path) -> bool:
     """Whether wordpipe made this folder: what came out of a text is no text to read again."""
-    about = folder / "manifest.json"
     try:
-        found = about.lstat()  # a pipe of this name would be waited for, and a link may lead to one
-        if not stat.S_ISREG(found.st_mode) or found.st_size > _LARGEST_MANIFEST:
-            return False
-        known = json.loads(about.read_bytes())
-    except (OSError, ValueError, RecursionError):
+        known = json.loads(manifest_bytes(folder) or b"")
+    except (ValueError, RecursionError):
         return False
     return isinstance(known, dict) and {"wordpipe", "kind", "digest"} <= known.keys()
 

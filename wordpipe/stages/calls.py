@@ -5,13 +5,13 @@
 
 The function takes `**settings`, which the settings class checks; its signature and its docstring name every one of them, so
 that completion, `help` and the stub for type checkers (`wordpipe/__init__.pyi`) know them. Where nobody says what becomes of
-the reports of progress, they are drawn on a terminal and in a notebook.
+the reports of progress, they are drawn on a terminal and in a notebook, and warnings are given as Python's own are.
 """
 
 import os
+import sys
 import types
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
 from dataclasses import MISSING, fields, is_dataclass, replace
 from functools import reduce, wraps
 from inspect import Parameter, getdoc, signature
@@ -19,8 +19,8 @@ from operator import or_
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar, Union, get_args, get_origin
 
-from wordpipe import PROGRESS_DRAWER
-from wordpipe.runtime import Report, automatic
+from wordpipe import TERMINAL
+from wordpipe.runtime import Progress, automatic
 from wordpipe.settings import Settings, bounds_of, declared
 from wordpipe.stages.registry import load_named
 
@@ -103,22 +103,33 @@ def _blocks(keywords: list[Keyword]) -> list[str]:
 
 
 def _with_progress(function: F) -> F:
-    """The function, which draws its progress where its caller has not said what becomes of it."""
+    """The function, which draws its progress and gives its warnings where its caller has not said what becomes of them."""
 
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        from wordpipe.stages.job import RunOptions  # which a query does without
+        from wordpipe.stages.job import Made, RunOptions  # which a query does without
 
         run = kwargs.get("run") or RunOptions()
         if run.report is not automatic:
             return function(*args, **kwargs)
-        with progress_drawer() as report:
-            return function(*args, **kwargs | {"run": replace(run, report=report)})
+        caller = sys._getframe(1)
+        with progress_drawer() as drawer:
+
+            def report(progress: Progress) -> None:
+                if progress.is_warning:
+                    drawer.warn(progress.note, caller)
+                else:
+                    drawer(progress)
+
+            found = function(*args, **kwargs | {"run": replace(run, report=report)})
+        for made in found if isinstance(found, list) else [found]:
+            if isinstance(made, Made):
+                drawer.warn_of_losses(made.counts, made.path, caller)
+        return found
 
     return call  # type: ignore[return-value]
 
 
-def progress_drawer() -> AbstractContextManager[Report]:
-    """What draws progress where the caller of a function has not said."""
-    drawer: AbstractContextManager[Report] = load_named(PROGRESS_DRAWER)()
-    return drawer
+def progress_drawer() -> Any:
+    """What draws progress where the caller of a function has not said: a context that is called with reports."""
+    return load_named(f"{TERMINAL}:default_drawer")()

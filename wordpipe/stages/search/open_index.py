@@ -177,8 +177,14 @@ class OpenArtifact:
             options: fields of `QueryOptions`.
 
         Raises:
+            ConfigError: no text, or no number of hits.
             WordpipeError: see `query_all`.
         """
+        if not isinstance(text, str):
+            hint = "query_all asks several"
+            raise ConfigError("one query is one text", where="text", got=type(text).__name__, expected="str", hint=hint)
+        if not hasattr(k, "__index__") or k < 1:
+            raise ConfigError("no such number of hits", where="k", got=repr(k), expected="1 or more")
         return self.query_all([text], k, QueryOptions.make(options))[0].hits
 
     def query_all(self, texts: Sequence[str], k: int = 10, options: QueryOptions = DEFAULTS) -> list[QueryResult]:

@@ -129,9 +129,9 @@ def query(
         >>> [hit["rank"] for hit in hits], "score" in hits[0], "source" in hits[0]
         ([1, 2, 3], True, True)
     """
-    chosen = QueryOptions.make(options)
+    QueryOptions.make(options)  # before the index is opened
     with open_artifact(index, ("index", "words"), verify=verify) as opened:
-        return opened.query_all([text], k, chosen)[0].hits
+        return opened.query(text, k, **options)
 
 
 @dataclass(frozen=True, slots=True)
