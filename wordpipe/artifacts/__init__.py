@@ -62,14 +62,7 @@ if TYPE_CHECKING:
         library_versions,
         recipe_of,
     )
-    from wordpipe.artifacts.publish import (
-        OutputLock,
-        check_replaceable,
-        clear_leftovers,
-        exchange,
-        manifest_bytes,
-        recover,
-    )
+    from wordpipe.artifacts.publish import OutputLock, check_replaceable, clear_leftovers, exchange, recover
     from wordpipe.artifacts.reader import Artifact, BundledFiles, is_artifact, refuse_inside_artifact
     from wordpipe.artifacts.rows import RowReader, RowVectors, read_vectors
     from wordpipe.artifacts.tables import (

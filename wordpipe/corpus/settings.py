@@ -97,7 +97,7 @@ class IngestSettings(Settings):
     )
     update: bool = setting(
         False,
-        "copy what comes from sources that have not changed from the corpus at -o; the others are read",
+        "copy what comes from sources that have not changed from the corpus at the output; the others are read",
         recipe=False,
         section="Update",
     )

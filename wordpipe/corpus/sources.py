@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, Literal
 
 from blake3 import blake3
 
-from wordpipe.artifacts import manifest_bytes
+from wordpipe.artifacts import read_regular_file
 from wordpipe.corpus.decode import Compression
 from wordpipe.corpus.docstrings import find_package
 from wordpipe.errors import ArtifactError, InputError, StorageError
@@ -30,6 +30,7 @@ _FORMATS: dict[str, Format] = {
 _COMPRESSIONS: dict[str, Compression] = {".gz": "gz", ".bz2": "bz2", ".xz": "xz", ".zst": "zst"}
 _OUR_TABLE = re.compile(r"(corpus|tokens|words|sentences|index)-\d{5}\.parquet")
 _OUR_MODEL = ("model.safetensors", "steps.parquet", "tokenizer.json")
+_LARGEST_MANIFEST = 64 << 20
 _UNPACK = "unpack it and name the folder"
 _MARKUP = "turn it into text first, or read the markup as text with --format txt"
 _NOT_TEXT = {
@@ -348,8 +349,8 @@ def _missing(text: str) -> InputError:
 def _is_artifact(folder: Path) -> bool:
     """Whether wordpipe made this folder: what came out of a text is no text to read again."""
     try:
-        known = json.loads(manifest_bytes(folder) or b"")
-    except (ValueError, RecursionError):
+        known = json.loads(read_regular_file(folder / "manifest.json", _LARGEST_MANIFEST))
+    except (InputError, OSError, RecursionError, StorageError, ValueError):
         return False
     return isinstance(known, dict) and {"wordpipe", "kind", "digest"} <= known.keys()
 

@@ -9,6 +9,7 @@ the reports of progress, they are drawn on a terminal and in a notebook, and war
 """
 
 import os
+import re
 import sys
 import types
 from collections.abc import Callable, Iterator
@@ -25,6 +26,8 @@ from wordpipe.settings import Settings, bounds_of, declared
 from wordpipe.stages.registry import load_named
 
 F = TypeVar("F", bound=Callable[..., Any])
+_ALL_SETTINGS = re.compile(r"\n    (settings|options): fields of `\w+`\.(?=\n|$)")  # each of them is named below
+_OPTION = re.compile(r"--([a-z][a-z-]*)")  # what the command line calls a keyword
 
 
 class Keyword(NamedTuple):
@@ -57,7 +60,8 @@ def public(options: type | None = None, *, name: str = "") -> Callable[[F], F]:
             if one.name not in taken  # the function's own comes first
         ]
         offered.__signature__ = own.replace(parameters=[*kept, *added])
-        offered.__doc__ = "\n\n".join([getdoc(function) or "", *_blocks([k for k in keywords if k.name not in taken])])
+        own_text = _ALL_SETTINGS.sub("", getdoc(function) or "")
+        offered.__doc__ = "\n\n".join([own_text, *_blocks([k for k in keywords if k.name not in taken])])
         offered.__name__ = name or function.__name__
         return offered  # type: ignore[no-any-return]
 
@@ -76,7 +80,7 @@ def keywords_of(options: type) -> Iterator[Keyword]:
     for name, field in options.model_fields.items():
         section = declared(options, name).get("section", section)
         default = Parameter.empty if field.is_required() else field.default
-        text = (field.description or "") + bounds_of(field)
+        text = _OPTION.sub(lambda found: found[1].replace("-", "_"), field.description or "") + bounds_of(field)
         yield Keyword(name, _as_given(field.annotation), default, text, section)
 
 
